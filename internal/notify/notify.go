@@ -1,4 +1,4 @@
-// Package notify wakes goroutines that wait for a change. A notification carries no data, so the receiver must look for
+// Package notify wakes goroutines that wait for a change. A notification carries no data, so the receiver must find out for
 // itself what has changed.
 //
 // The stores use it for commits. Package state uses it for the log of events and the state of places.
@@ -12,9 +12,9 @@ type Subscribers struct {
 	channels map[chan struct{}]struct{}
 }
 
-// Subscribe returns a channel that gets a value after each Notify. The channel holds at most one value: while it is not
-// received, later notifications are dropped, so a slow receiver delays nobody. cancel ends the subscription and may be
-// called more than once.
+// Subscribe returns a channel that gets a value after each Notify. The channel holds at most one value. Until that value is
+// received, later notifications are dropped, so a slow receiver delays nobody. cancel ends the subscription and may be called
+// more than once.
 func (s *Subscribers) Subscribe() (signal <-chan struct{}, cancel func()) {
 	ch := make(chan struct{}, 1)
 	s.mu.Lock()
@@ -42,7 +42,7 @@ func (s *Subscribers) Notify() {
 	}
 }
 
-// Len returns how many subscriptions there are.
+// Len returns the number of subscriptions.
 func (s *Subscribers) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

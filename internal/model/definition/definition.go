@@ -1,7 +1,7 @@
-// Package definition finds, pulls, reads and judges the definitions of agents on models, in the format of docker/cagent.
+// Package definition finds, pulls, reads and checks the definitions of agents on models, in the format of docker/cagent.
 //
-// It reads the library's configuration format and nothing else of the library, so it needs no cgo. Package app makes the Catalog, the
-// place of the agents and package model/run read definitions.
+// It uses only the library's configuration format, so it needs no cgo. Package app creates the Catalog. The place of the
+// agents and package model/run read definitions.
 package definition
 
 import (

@@ -24,7 +24,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// worker is the beginning of a definition with one agent, root, on the stub of a model. What else root has follows.
+// worker is the beginning of a definition with one agent, root, whose model is the stub. Tests append further fields of root.
 const worker = `
 models:
   stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}
@@ -43,8 +43,8 @@ type fixture struct {
 	agent fleet.Agent
 }
 
-// newFixture creates a place and an agent with the configuration. "MODEL" in the agent's document is replaced by the
-// URL of the model.
+// newFixture creates a place and an agent with the configuration. It replaces "MODEL" in the agent's document by the URL of
+// the model.
 func newFixture(t *testing.T, agentConfig fleet.AgentConfig, with func(*local.Config)) *fixture {
 	t.Helper()
 	d := &fixture{t: t, model: model.New(t), cfg: local.Config{Dir: t.TempDir(), Environ: environment()}}
@@ -189,7 +189,7 @@ func TestInterrupt(t *testing.T) {
 	<-d.model.Gate("forever").Left()
 }
 
-// TestLimits checks the limits for tools, MCP servers and models that never end.
+// TestLimits checks that limits end tools, MCP servers and models that would never end.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	t.Run("a tool", func(t *testing.T) {
@@ -262,8 +262,8 @@ func TestBadModelAnswers(t *testing.T) {
 	require.Empty(t, e.model.Requests())
 }
 
-// TestConversationSurvives checks that a run and the conversation survive a restart of the server, and that an incomplete last
-// line of the conversation, which a crash may leave, is removed.
+// TestConversationSurvives checks that a run and the conversation survive a restart of the server. A crash may leave an
+// incomplete last line of the conversation, which must be removed.
 func TestConversationSurvives(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{}, nil)
@@ -411,7 +411,7 @@ agents:
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 }
 
-// TestAllowance checks that a run begins no request when it has used what it may use, until it may use more.
+// TestAllowance checks that a run that has used its allowance sends no request until the allowance grows.
 func TestAllowance(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{Document: worker + "    toolsets: [{type: todo}]\n"}, func(c *local.Config) {

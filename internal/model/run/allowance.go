@@ -13,14 +13,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// A request that waits for a larger allowance looks for it so often, and reports that it waits after some time.
+// allowanceInterval is how often a waiting request checks whether the allowance has grown. allowanceNotice is how long it
+// waits before it reports that.
 const (
 	allowanceInterval = 50 * time.Millisecond
 	allowanceNotice   = time.Second
 )
 
-// awaitAllowance waits until the run may use more than it has used. It returns false if the run must end. So the run exceeds its allowance by at
-// most one answer for each agent that asks its model at the same time, also while no server counts.
+// awaitAllowance waits until the run may use more than it has used. It returns false if the run must end. Even while no server
+// counts the usage, the run exceeds its allowance by at most one answer for each agent that is asking its model at the time.
 func (g *gate) awaitAllowance(ctx context.Context) bool {
 	for begun, noticed := time.Now(), false; g.usedUp(); {
 		select {

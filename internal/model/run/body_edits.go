@@ -12,13 +12,13 @@ import (
 	"github.com/docker/cagent/pkg/config/latest"
 )
 
-// bodyEdits are modifications of a request's body.
+// bodyEdits are changes of a request's body.
 type bodyEdits struct {
 	Set  map[string]any `json:"set"`
 	Drop []string       `json:"drop"`
 }
 
-// bodyEditsOf returns the changes in the model's options (provider_opts.request), and removes them from the options.
+// bodyEditsOf returns the edits in the model's options (provider_opts.request), and removes them from the options.
 func bodyEditsOf(m *latest.ModelConfig) (c bodyEdits, err error) {
 	opts, ok := m.ProviderOpts["request"]
 	if !ok {
@@ -33,7 +33,7 @@ func bodyEditsOf(m *latest.ModelConfig) (c bodyEdits, err error) {
 	return c, err
 }
 
-// apply makes the changes in the request's body if the body is a JSON object.
+// apply applies the edits to the request's body if the body is a JSON object.
 func (b bodyEdits) apply(r *http.Request) error {
 	if r.Body == nil || len(b.Set)+len(b.Drop) == 0 {
 		return nil

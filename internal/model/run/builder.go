@@ -83,9 +83,9 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig)
 	return agent.New(name, strings.Join(instructions, "\n\n"), append(opts, agent.WithToolSets(sets...))...), nil
 }
 
-// model creates a client that makes at most the given number of requests to a model in a run. The name is the name of a
-// model in the definition, or has the form provider/model. If the name is empty, the model is Config.Model. If that is
-// also empty, or if either is "auto", the model is one of the first provider that has a key.
+// model creates a client for a model. In a run, the client makes at most the given number of requests. The name is the name of
+// a model in the definition, or has the form provider/model. If the name is empty, Config.Model is used instead. If
+// Config.Model is empty too, or if either is "auto", the model is a model of the first provider that has a key.
 func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig, requests int) (provider.Provider, error) {
 	env := b.run.secrets
 	m, ok := b.def.Config.Models[name]
@@ -106,7 +106,7 @@ func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig,
 	m.BaseURL = b.expand(ctx, m.BaseURL)
 	_, custom := b.def.Config.Providers[m.Provider]
 	if m.Provider == "openai" && !custom && m.TokenKey == "" {
-		m.TokenKey = "OPENAI_API_KEY" // otherwise the client reads the key itself, and secrets.hide does not know it
+		m.TokenKey = "OPENAI_API_KEY" // otherwise the client would read the key itself, and secrets.hide would not know it
 	}
 	limit := defaultMaxTokens
 	if m.MaxTokens != nil {
@@ -125,8 +125,8 @@ func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig,
 	return &gatedModel{Provider: p, gate: b.run.gate, maxRequests: requests, edits: change}, nil
 }
 
-// routableModels returns the models to which the rules of a routing model can refer, by name: the definition's models, and the
-// models that the rules name as provider/model.
+// routableModels returns the models to which the rules of a routing model can refer, by name: the models of the definition,
+// and the models that the rules name as provider/model.
 func (b *builder) routableModels(m *latest.ModelConfig) map[string]latest.ModelConfig {
 	all := map[string]latest.ModelConfig{}
 	for name, other := range b.def.Config.Models {

@@ -35,7 +35,7 @@ func openConversation(path string) (*conversation, []session.Item, error) {
 		return nil, nil, err
 	}
 	if completeSize >= 0 {
-		if err := os.Truncate(path, completeSize); err != nil { // removes an incomplete line, so that the next line is valid
+		if err := os.Truncate(path, completeSize); err != nil { // so that the next line is valid
 			return nil, nil, err
 		}
 	}
@@ -82,8 +82,9 @@ func (c *conversation) UpdateSession(_ context.Context, s *session.Session) erro
 	return nil
 }
 
-// save appends the session's new items to the file. If there are tool calls among them, they are on the disk when save returns, so
-// that a crash of the machine does not let the agent forget what its tools may have done. After an error, save writes nothing more.
+// save appends the session's new items to the file. If there are tool calls among them, save returns only after the items are
+// on the disk: after a crash of the machine, the agent must still know what its tools may have done. After an error, save
+// writes nothing more.
 func (c *conversation) save(s *session.Session) {
 	items := s.Messages[c.savedCount:]
 	if c.writeFailed || len(items) == 0 {

@@ -40,7 +40,7 @@ func TestWorkingCopy(t *testing.T) {
 	agentConfig := *a.Config
 	agentConfig.Place = "local"
 	a.UID, a.Project, a.Config = uuid.NewString(), "shop", &agentConfig
-	for range 2 { // the second call is like a call after a crash
+	for range 2 { // the second call repeats the first one, as after a crash
 		w, err := d.b.Provision(t.Context(), a)
 		require.NoError(t, err)
 		a.WorkspaceID, a.Location = w.ID, w.Location

@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// exchange is one request to a model, as modelTransport sees it.
+// exchange is one request to a model, as seen by modelTransport.
 type exchange struct {
 	edits   bodyEdits
 	onUsage func() // called when the usage changes; nil: not called
 
 	mu        sync.Mutex
 	err       error   // the error of the last attempt, more precise than the client's error; nil if it did not fail
-	usage     *tokens // the usage in the answer, since the library does not read all of it; nil if unknown
+	usage     *tokens // the usage in the answer, kept because the library does not read all of it; nil if unknown
 	truncated bool    // the answer ended at the limit of tokens
 }
 

@@ -23,7 +23,7 @@ const filesDoc = worker + `    add_prompt_files: [AGENTS.md, up.md]
 permissions: {allow: [write_file, edit_file]}
 `
 
-// use makes the agent call tools, and returns their results. calls are names of tools and arguments in turn.
+// use makes the agent call tools, and returns their results. In calls, each name of a tool is followed by its arguments.
 func (f *fixture) use(calls ...any) []string {
 	f.t.Helper()
 	var list []map[string]any

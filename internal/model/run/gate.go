@@ -10,8 +10,8 @@ import (
 	"fleet/internal/price"
 )
 
-// gate is between a run and its models. When the run is over, the gate sends no more requests to the models. Instead,
-// it returns an empty answer to the library, which then ends the run normally.
+// gate stands between a run and its models. When the run is over, the gate sends no more requests to the models. Instead, it
+// returns an empty answer to the library, which then ends the run normally.
 type gate struct {
 	prices  *price.List
 	log     *slog.Logger
@@ -95,7 +95,7 @@ func (g *gate) requestCount() int {
 	return g.requests
 }
 
-// admit reports whether the next request may be sent, and counts it if so. After maxRequests requests, it ends the run.
+// admit reports whether the next request may be sent, and counts it if so. After max requests, it ends the run.
 func (g *gate) admit(max int) bool {
 	if g.isOver() {
 		return false

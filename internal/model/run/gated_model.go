@@ -50,7 +50,7 @@ func (m *gatedModel) CreateChatCompletionStream(ctx context.Context, messages []
 	return &meteredStream{MessageStream: s, model: m, exchange: x}, nil
 }
 
-// publicError returns the error of a request without secrets. io.EOF and cancellation stay recognisable for errors.Is.
+// publicError returns the error of a request without secrets. errors.Is still recognizes io.EOF and cancellation.
 func (m *gatedModel) publicError(x *exchange, err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
 		return err

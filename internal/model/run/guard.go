@@ -31,8 +31,8 @@ type guard struct {
 	listFailed  bool // the toolset has not listed its tools, and Tools has reported that
 }
 
-// missingToolset stands for a toolset that could not be created, for example because the definition of its MCP server could not
-// be fetched. The agent works without its tools.
+// missingToolset replaces a toolset that could not be created, for example because the definition of its MCP server could not
+// be fetched. The agent works without the tools of that toolset.
 type missingToolset struct {
 	tools.BaseToolSet
 	err error
@@ -179,7 +179,7 @@ func (g *guard) Tools(ctx context.Context) ([]tools.Tool, error) {
 	return wrapped, nil
 }
 
-// call runs the tool if the rules allow it. It returns a result for the model in every case, also after an error.
+// call runs the tool if the rules allow it. It always returns a result for the model, even after an error.
 func (g *guard) call(ctx context.Context, t *tools.Tool, handler tools.ToolHandler, c tools.ToolCall) *tools.ToolCallResult {
 	r := g.run
 	if why := r.whyEnded(); why != nil {

@@ -19,12 +19,12 @@ import (
 // abandonedGrace is how long a run may take to end after its supervisor was killed, if no server ends it.
 const abandonedGrace = time.Minute
 
-// Main executes the run that its standard input describes, and returns the exit code of the process. The server's
-// binary calls Main when it is started with the command of driver.NewModel.
+// Main executes the run that its standard input describes, and returns the exit code of the process. The server's binary calls
+// Main if it was started with the command of driver.NewModel.
 func Main() int {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody reads the output any more: writing to it fails, and does not end the process
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // if nobody reads the output any more, a write fails instead of ending the process
 	files, prompt := os.Getenv("FLEET_RUN_DIR"), os.Getenv("FLEET_PROMPT_FILE")
 	if files == "" || prompt == "" {
 		fmt.Fprintln(os.Stderr, "this command executes one run of a model, and only Fleet can start it")

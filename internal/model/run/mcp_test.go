@@ -115,7 +115,8 @@ func TestHangingMCPServer(t *testing.T) {
 	waittest.Until(t, "a process group gives no signal when it ends", func() bool { return syscall.Kill(-pid, 0) != nil })
 }
 
-// TestMissingToolsets checks that a toolset that cannot be created costs its tools, and that one warning says so.
+// TestMissingToolsets checks that an agent lacks only the tools of a toolset that cannot be created, and that one warning says
+// so.
 func TestMissingToolsets(t *testing.T) {
 	t.Parallel()
 	for name, toolset := range map[string]string{
@@ -156,8 +157,8 @@ func TestToolArguments(t *testing.T) {
 	}
 }
 
-// TestMCPServerInside checks which agents reach an MCP server on the server's own network: agents with a definition of
-// the operator, and agents with a registered tool to which the host is allowed.
+// TestMCPServerInside checks which agents reach an MCP server on the server's own network: those whose definition comes from
+// the operator, and those with a registered tool that may connect to the host.
 func TestMCPServerInside(t *testing.T) {
 	t.Parallel()
 	s := model.Serve(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return calculator() }, nil))

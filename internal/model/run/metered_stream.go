@@ -10,9 +10,10 @@ import (
 	"github.com/docker/cagent/pkg/chat"
 )
 
-// meteredStream is an answer whose usage is counted. The library ends an answer at the first finish reason, and sends the
-// next request if it gets neither a finish reason nor an empty answer. Models finish before, with or after their last text
-// and the usage, or not at all. So meteredStream removes their finish reasons, and adds one at the end.
+// meteredStream counts the usage of an answer. The library ends an answer at the first finish reason. If an answer ends
+// without a finish reason and is not empty, the library sends another request. Models send the finish reason before, with or
+// after their last text and the usage, or not at all. So meteredStream removes the finish reasons of the model, and adds one
+// at the end.
 type meteredStream struct {
 	chat.MessageStream
 	model        *gatedModel
@@ -75,7 +76,7 @@ func (s *meteredStream) usage() tokens {
 		return tokens{}
 	}
 	t := tokens{s.lastUsage.InputTokens, s.lastUsage.OutputTokens, s.lastUsage.CachedInputTokens, s.lastUsage.CacheWriteTokens}
-	if strings.HasPrefix(s.model.ID(), "google/") { // of Vertex AI, whose answers do not pass modelTransport
+	if strings.HasPrefix(s.model.ID(), "google/") { // answers of Vertex AI do not pass modelTransport
 		t.input, t.output = max(0, t.input-t.cached), t.output+s.lastUsage.ReasoningTokens
 	}
 	return t

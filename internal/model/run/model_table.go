@@ -28,6 +28,6 @@ var useBuiltinModelTable = sync.OnceValue(func() error {
 			Cost: &modelsdev.Cost{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite},
 		}
 	}
-	store.SetDatabaseForTesting(db) // the only function that sets it without network access
+	store.SetDatabaseForTesting(db) // no other function sets the table without network access
 	return nil
 })

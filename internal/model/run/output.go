@@ -12,7 +12,7 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// output is the pipe to the supervisor of the run, to which a run writes its outputs, one per line.
+// output is the pipe to the run's supervisor. The run writes its outputs to it, one per line.
 type output struct {
 	limit     int64
 	spentPath string // path of driver.UsageFile; empty: it is not written
@@ -26,7 +26,7 @@ type output struct {
 	err  error
 }
 
-// writeSpent writes what the run has used so far, as setUsage says, to the file and to the output.
+// writeSpent writes the usage of the run so far, which setUsage sets, to the file and to the output.
 func (o *output) writeSpent(setUsage func(*fleet.Outcome)) error {
 	o.spentMu.Lock() // so that the newest figures are written last
 	defer o.spentMu.Unlock()

@@ -152,8 +152,8 @@ func (f *fixture) supervisor(r fleet.Run) int {
 	return claim.Shim.PID
 }
 
-// TestKilledSupervisor kills the supervisor of a run that waits for an answer, which will be paid for. The run must get the answer and
-// report what it cost, and then end.
+// TestKilledSupervisor kills the supervisor of a run that is waiting for an answer. The provider will charge for this answer,
+// so the run must receive it and report its cost before the run ends.
 func TestKilledSupervisor(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

@@ -40,9 +40,9 @@ var (
 const (
 	endGrace   = 5 * time.Second        // how long the library may take to end after a run was cancelled
 	flushAfter = 250 * time.Millisecond // how long an incomplete line waits for its end before it is output
-	flushSize  = 4 << 10                // bytes of an incomplete line that are output at once
+	flushSize  = 4 << 10                // an incomplete line of this many bytes is output at once
 	maxStep    = 300                    // bytes of a step's text
-	maxData    = 32 << 10               // bytes of arguments and results in a step's data
+	maxData    = 32 << 10               // bytes of the arguments and results in a step's data
 	maxSummary = 4000                   // bytes
 	maxReason  = 1000                   // bytes
 )
@@ -62,10 +62,10 @@ type run struct {
 	cancel context.CancelCauseFunc // cancels everything in the run
 	quit   chan struct{}           // closed when the run's tools must end
 
-	answered bool // the agent has answered, so that nothing else counts any more
+	answered bool // whether the agent has answered; then later errors do not count
 
 	mu        sync.Mutex
-	endReason error // why the run is over, else nil; active requests may still complete
+	endReason error // why the run is over; nil if it is not; active requests may still complete
 	reported  *fleet.Outcome
 
 	toolCalls atomic.Int64 // number of tool calls
@@ -108,7 +108,7 @@ func (r *run) environ(pass []string) []string {
 	return env
 }
 
-// reportUsage reports the usage and the cost so far, so that a killed run has them too.
+// reportUsage reports the usage and the cost so far, so that they are known even if the run is killed.
 func (r *run) reportUsage() {
 	if err := r.out.writeSpent(r.setUsage); err != nil {
 		r.log.Error("cannot write what the run has used", "error", err)
@@ -132,8 +132,8 @@ func (r *run) whyEnded() error {
 // isOver reports whether no new request may start.
 func (r *run) isOver() bool { return r.whyEnded() != nil }
 
-// end ends the run for the reason why. Active requests to the model are completed, and tools are cancelled. If
-// end is called several times, the first reason counts.
+// end ends the run. why is the reason. Active requests to the model are completed, and tools are cancelled. If end is called
+// several times, the first reason counts.
 func (r *run) end(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,7 +147,7 @@ func (r *run) end(why error) {
 	}
 }
 
-// kill ends the run for the reason why and cancels everything in it.
+// kill ends the run and cancels everything in it. why is the reason.
 func (r *run) kill(why error) {
 	r.end(why)
 	r.cancel(why)
@@ -164,7 +164,7 @@ func (r *run) report(summary string, payload []byte) {
 		}
 		r.reported, r.endReason = o, errReported
 	}
-	// The tools are not cancelled, because the call that reports is a tool call and must still return.
+	// Do not cancel the tools: the report itself is a tool call, which must still return.
 }
 
 // hide returns an error with the same text, without secrets.

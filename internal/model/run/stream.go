@@ -16,7 +16,7 @@ import (
 const maxEvent = 16 << 20
 
 // answerBody is the body of a model's answer. In a stream, it passes on only events that the library's clients understand,
-// in the form that they expect (streamConverter). It also counts the usage, and checks that the stream is complete.
+// converted to the form that they expect (streamConverter). It also counts the usage, and checks that the stream is complete.
 type answerBody struct {
 	io.ReadCloser
 	request  *http.Request

@@ -14,13 +14,14 @@ import (
 )
 
 // streamConverter converts the events of a model's stream, of any API, to events that the library's clients understand. The
-// library fails on some events that it does not know, drops the text of others, and does not read all usage. So only
-// events and parts that it knows pass, and their text is where it looks for text.
+// library fails on some events that it does not know, drops the text of others, and does not read all usage. So
+// streamConverter passes on only the events and parts that the library knows, and puts their text where the library looks for
+// it.
 type streamConverter struct {
 	ended  bool // the answer is complete; its usage may follow
 	closed bool // no event follows
 
-	// Of the Messages API: the index of a content block and what passes of it.
+	// blocks has the content blocks by index. It is used only for the Messages API.
 	blocks map[int]*block
 }
 
@@ -139,7 +140,7 @@ func (s *streamConverter) responses(x *exchange, c chunk, data []byte) []sse {
 	return []sse{{name, data}}
 }
 
-// chatChoice is an answer in an event of chat completions. A request asks for one.
+// chatChoice is one of the answers in an event of chat completions. A request asks for one answer.
 type chatChoice struct {
 	FinishReason string `json:"finish_reason"`
 	Delta        struct {
@@ -164,7 +165,7 @@ func (s *streamConverter) chat(x *exchange, c chunk, data []byte) []sse {
 	}
 	var changes []func(map[string]any)
 	if c.Error != nil {
-		changes = append(changes, func(e map[string]any) { delete(e, "error") }) // the client takes null for an error
+		changes = append(changes, func(e map[string]any) { delete(e, "error") }) // the client would treat null as an error
 	}
 	for i, choice := range c.Choices {
 		s.ended = s.ended || choice.FinishReason != ""
@@ -187,7 +188,7 @@ func (s *streamConverter) chat(x *exchange, c chunk, data []byte) []sse {
 			})
 		}
 		for n, call := range choice.Delta.Calls {
-			if call.ID == "" && call.Function.Name != "" { // without ids, the library takes all calls for one
+			if call.ID == "" && call.Function.Name != "" { // without ids, the library would treat all calls as one
 				delta(func(d map[string]any) {
 					calls, _ := d["tool_calls"].([]any)
 					if one, ok := calls[n].(map[string]any); ok {
@@ -277,7 +278,7 @@ func (s *streamConverter) blockStart(c chunk, pass []sse) []sse {
 	if input := bytes.TrimSpace(c.Block.Input); c.Block.Type == "tool_use" && len(input) > 2 && input[0] == '{' {
 		b.input = input
 	}
-	if c.Block.Type == "text" && c.Block.Text != "" { // the library reads text of parts only
+	if c.Block.Type == "text" && c.Block.Text != "" { // the library reads text only from deltas
 		pass = append(pass, blockPart(c.Index, map[string]any{"type": "text_delta", "text": c.Block.Text}))
 	}
 	return pass
@@ -293,7 +294,7 @@ func (s *streamConverter) blockDelta(c chunk, pass []sse) []sse {
 	}
 	if d.Type == "input_json_delta" {
 		if b == nil {
-			return nil // without a start, the call has no id
+			return nil // the call has no start, and therefore no id
 		}
 		b.input = nil
 	}
@@ -317,7 +318,7 @@ func blockPart(index int, delta map[string]any) sse {
 	return sse{"content_block_delta", data}
 }
 
-// editJSON returns the JSON object with a change.
+// editJSON applies the change to the JSON object and returns it.
 func editJSON(data []byte, change func(map[string]any)) []byte {
 	var e map[string]any
 	d := json.NewDecoder(bytes.NewReader(data))

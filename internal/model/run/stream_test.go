@@ -21,8 +21,8 @@ func chat(delta, finish, more string) string {
 	return `{"id":"c","object":"chat.completion.chunk","model":"stub-large","choices":[{"index":0,"delta":` + delta + `,"finish_reason":` + finish + `}]` + more + `}`
 }
 
-// modelStreams are streams as model APIs and servers with the same protocols send them, with the text and the usage that
-// they have. Each is an answer to one request.
+// modelStreams are streams of model APIs, and of servers with the same protocols, with the text and the usage that each
+// contains. Each stream is the answer to one request.
 var modelStreams = map[string]struct {
 	api, stream string
 	text        string
@@ -103,7 +103,8 @@ var modelStreams = map[string]struct {
 	},
 }
 
-// TestModelStreams checks the text and the usage of streams of all APIs, and that each is asked for once.
+// TestModelStreams checks the text and the usage of streams of all APIs, and that the model is asked for each stream only
+// once.
 func TestModelStreams(t *testing.T) {
 	t.Parallel()
 	for name, c := range modelStreams {
@@ -130,7 +131,7 @@ func TestModelStreams(t *testing.T) {
 	}
 }
 
-// TestModelCalls checks that tool calls are made in whatever form they come, before the model is asked again.
+// TestModelCalls checks that tool calls in any form are executed before the model is asked again.
 func TestModelCalls(t *testing.T) {
 	t.Parallel()
 	end := map[string]string{

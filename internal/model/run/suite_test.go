@@ -44,13 +44,13 @@ agents:
 `, provider, base)
 }
 
-// waiting returns a tool with the name that never returns.
+// waiting returns a tool with the name whose calls never return.
 func waiting(t *testing.T, name string) fleet.Tool {
 	t.Helper()
 	return fleet.Tool{Name: name, Description: "Waits.", Parameters: []byte(`{"type":"object","properties":{}}`), HTTP: &fleet.HTTPTool{URL: model.HangingServer(t)}}
 }
 
-// environment is the environment of the servers in the tests, with more variables.
+// environment is the environment of the servers in the tests, with the variables in more added.
 func environment(more ...string) []string {
 	return append([]string{"ANTHROPIC_API_KEY=" + stubKey, "OPENAI_API_KEY=" + stubKey, "GOOGLE_API_KEY=" + stubKey, "PATH=" + os.Getenv("PATH")}, more...)
 }

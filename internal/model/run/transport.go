@@ -21,9 +21,8 @@ import (
 	"github.com/docker/cagent/pkg/model/provider"
 )
 
-// schemePrefix precedes the scheme in the URLs of models. All clients of the library use http.DefaultTransport, and their
-// transport cannot be set. With the special scheme, their requests go through modelTransport, and other requests do
-// not.
+// schemePrefix precedes the scheme in the URLs of models. All clients of the library use http.DefaultTransport, and cannot be
+// given another transport. Because of the special scheme, modelTransport handles their requests, and no others.
 const schemePrefix = "fleet-"
 
 // registerSchemes registers modelTransport for the special schemes, once per process.

@@ -38,7 +38,7 @@ func stream(w http.ResponseWriter, text string) {
 	_, _ = fmt.Fprint(w, text)
 }
 
-// documents are definitions with a model at a URL, by the API that the model has.
+// documents are definitions that use a model at a URL, by the API of the model.
 var documents = map[string]string{
 	"anthropic": "models: {stub: {provider: anthropic, model: stub-large, base_url: %q}}\nagents: {root: {model: stub, toolsets: [{type: think}]}}",
 	"openai": "providers: {p: {api_type: openai_chatcompletions, base_url: %q, token_key: OPENAI_API_KEY}}\n" +

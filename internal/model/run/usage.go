@@ -10,8 +10,8 @@ type messagesUsage struct {
 	Output  *int64 `json:"output_tokens"`
 	Cached  *int64 `json:"cache_read_input_tokens"`
 	Written *int64 `json:"cache_creation_input_tokens"`
-	// Steps are the parts of an answer with several requests to models, for example a compaction. If there are any, the
-	// figures above do not have all of them.
+	// Steps are the parts of an answer for which the provider sent several requests to models, for example because of a
+	// compaction. If there are any, the figures above do not include all of them.
 	Steps []messagesUsage `json:"iterations"`
 }
 

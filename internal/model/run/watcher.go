@@ -50,7 +50,7 @@ func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
 			switch full, err := w.run.out.state(); {
 			case full:
 				w.run.kill(errOutputLimit)
-			case err != nil: // its supervisor was killed; what active requests cost is still recorded
+			case err != nil: // the supervisor was killed; the cost of active requests is still recorded
 				w.run.end(errOutputUnread)
 			}
 		case <-flush.C:
@@ -132,8 +132,8 @@ func (w *watcher) writeToolResult(c tools.ToolCall, result string, failed bool) 
 	w.writeStep(text, data)
 }
 
-// retryAnswer calls f, which answers a question of the library, until f succeeds or ctx is done. f fails as long as the
-// library does not wait for the answer yet, and the library does not signal when it waits.
+// retryAnswer calls f, which answers a question of the library, until f succeeds or ctx is done. f fails while the library is
+// not yet waiting for the answer. The library does not signal when it starts to wait.
 func (w *watcher) retryAnswer(ctx context.Context, f func() error) {
 	go func() {
 		tick := time.NewTicker(10 * time.Millisecond)
@@ -224,7 +224,7 @@ func (w *watcher) writeUsage() {
 	}
 }
 
-// callStep describes a tool call by the tool's name and the argument that says most.
+// callStep describes a tool call by the tool's name and its most informative argument.
 func callStep(c tools.ToolCall) string {
 	var args map[string]any
 	_ = json.Unmarshal([]byte(c.Function.Arguments), &args) // without arguments there is nothing to add

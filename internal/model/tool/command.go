@@ -27,7 +27,7 @@ func Command(argv []string, dir string, env []string, limit int) tools.ToolHandl
 		out, stderr := &process.Head{Max: limit + 1}, &process.Head{Max: 4 << 10}
 		cmd.Stdout, cmd.Stderr = out, stderr
 		killGroupOnCancel(cmd)
-		cmd.WaitDelay = time.Second // if the program does not read its input
+		cmd.WaitDelay = time.Second // limits the wait for a program that does not read its input
 		err := process.Run(ctx, cmd, childGrace)
 		if ctx.Err() != nil {
 			if cmd.Process != nil {

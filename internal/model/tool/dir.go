@@ -13,7 +13,7 @@ import (
 	"fleet/internal/scratch"
 )
 
-// dir is a directory in which tools store what outlives a run. Several runs can use it at the same time.
+// dir is a directory in which tools store data that outlives a run. Several runs can use it at the same time.
 type dir string
 
 // maxStored is the maximum size of a stored file, in bytes.

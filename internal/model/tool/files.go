@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	maxFileSize = 16 << 20 // bytes of a file that the tools for editing and searching read at most
-	maxEntries  = 100      // entries of a directory or a tree that the tools show; the library has the same limit
+	maxFileSize = 16 << 20 // the tools for editing and searching read at most this many bytes of a file
+	maxEntries  = 100      // the tools show at most this many entries of a directory or a tree; the library has the same limit
 )
 
 // files is the library's filesystem toolset, restricted to one directory. The library's own toolset opens every path
@@ -41,8 +41,9 @@ type files struct {
 	limit          int      // the largest result, in bytes
 }
 
-// NewFiles returns the tools of the toolset t for files in the directory. If noSymlinks is set, its path may not contain symbolic links.
-// env is the environment of commands that run after edits, and limit the largest result, in bytes.
+// NewFiles returns the tools of the toolset t for files in the directory. If noSymlinks is set, the path of the directory may
+// not contain symbolic links. env is the environment of commands that run after edits. limit is the maximum size of a result,
+// in bytes.
 func NewFiles(dir string, noSymlinks bool, t *latest.Toolset, env []string, limit int) tools.ToolSet {
 	return &files{dir: dir, noSymlinks: noSymlinks, includeIgnored: t.IgnoreVCS != nil && !*t.IgnoreVCS, postEdit: t.PostEdit, env: env, limit: limit}
 }
@@ -75,7 +76,7 @@ func (f *files) Tools(ctx context.Context) ([]tools.Tool, error) {
 	}
 	known := all[:0]
 	for _, t := range all {
-		if h := handlers[t.Name]; h != nil { // leaves out new tools of a newer library, which would not be restricted to the directory
+		if h := handlers[t.Name]; h != nil { // leaves out tools that a newer library has added, because they would not be restricted to the directory
 			t.Handler = h
 			known = append(known, t)
 		}
@@ -107,8 +108,8 @@ func openWork(dir string, noSymlinks bool) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
-// ReadFiles returns the contents of the named files in the working directory. It leaves out files that it cannot read, and
-// files outside the directory, and reads at most limit bytes of each.
+// ReadFiles returns the contents of the named files in the working directory. It reads at most limit bytes of each file. It
+// leaves out files that it cannot read, and files outside the directory.
 func ReadFiles(dir string, noSymlinks bool, names []string, limit int64) (texts []string) {
 	if len(names) == 0 {
 		return nil
@@ -195,7 +196,7 @@ func (f *files) readFile(_ context.Context, dir *os.Root, args builtin.ReadFileA
 	if err != nil {
 		return "", err
 	}
-	b, err := contents(dir, name, int64(f.limit)+1) // the byte beyond the limit lets the guard mark the text as shortened
+	b, err := contents(dir, name, int64(f.limit)+1) // read one byte more than the limit, so that the guard marks the text as shortened
 	return string(b), err
 }
 

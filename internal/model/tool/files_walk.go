@@ -21,7 +21,7 @@ import (
 
 const (
 	maxMatches   = 1000
-	maxGitIgnore = 1 << 20 // bytes of a .gitignore that are read
+	maxGitIgnore = 1 << 20 // at most this many bytes of a .gitignore are read
 )
 
 // ignoreRules finds out which files git ignores. It reads each .gitignore once, through the root.

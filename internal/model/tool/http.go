@@ -51,5 +51,6 @@ func HTTP(t *fleet.HTTPTool, headers map[string]string, limit int, allowedHosts 
 	}
 }
 
-// refuseRedirects makes a client return a redirect and not follow it, because the headers may hold secrets for the first server.
+// refuseRedirects makes a client return a redirect instead of following it, because the headers may hold secrets for the first
+// server.
 func refuseRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -17,8 +17,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// mcpServer is a toolset of an MCP server. It replaces the library's toolset, which cannot be cancelled while it
-// starts, leaves the program running in that case, and calls tools by changed names.
+// mcpServer is a toolset of an MCP server. It replaces the library's toolset. That one cannot be cancelled while it starts,
+// then leaves the program running, and calls tools by changed names.
 type mcpServer struct {
 	tools.BaseToolSet
 	name      string // prefix of the tools' names; may be empty
@@ -135,7 +135,7 @@ func (s *mcpServer) Tools(ctx context.Context) ([]tools.Tool, error) {
 	return all, nil
 }
 
-// toolHandler returns a handler that calls the tool by the name that the server uses.
+// toolHandler returns a handler that calls the tool with the given name, which is the server's own name for it.
 func (s *mcpServer) toolHandler(name string) tools.ToolHandler {
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		var args map[string]any

@@ -33,8 +33,7 @@ func NewMemories(where, path string) tools.ToolSet {
 	return builtin.NewMemoryTool(&memories{dir(where), "memory-" + runner.FileName(path) + ".json"})
 }
 
-// change calls do with the memories and writes the result if do reports a change. It holds the lock of the directory
-// meanwhile.
+// change calls do with the memories while it holds the lock of the directory. It writes the result if do reports a change.
 func (m *memories) change(do func([]database.UserMemory) (_ []database.UserMemory, changed bool)) error {
 	return m.dir.withLock(func() error {
 		var all []database.UserMemory

@@ -37,7 +37,7 @@ func checkArguments(parameters any, h tools.ToolHandler) tools.ToolHandler {
 	}
 	s, err := schema.Compile(text)
 	if err != nil {
-		return h // of an MCP server; the parameters of other tools were checked when they were registered
+		return h // a tool of an MCP server; the parameters of other tools were checked when they were registered
 	}
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		if problems := s.Check(json.RawMessage(c.Function.Arguments)); problems != nil {

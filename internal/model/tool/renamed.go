@@ -19,7 +19,7 @@ type renamedTool struct {
 	as     fleet.Tool
 }
 
-// NewRenamedTool returns the tool remote of the MCP server s as the registered tool as.
+// NewRenamedTool returns a toolset with one tool of the MCP server s. The server calls it remote. Its registration is as.
 func NewRenamedTool(s tools.ToolSet, remote string, as fleet.Tool) tools.ToolSet {
 	return &renamedTool{teamloader.WithToolsFilter(s, remote), remote, as}
 }

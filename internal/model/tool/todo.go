@@ -61,7 +61,7 @@ func (t *todos) Tools(ctx context.Context) ([]tools.Tool, error) {
 	}
 	known := all[:0]
 	for _, tool := range all {
-		if tool.Handler = handlers[tool.Name]; tool.Handler != nil { // leaves out new tools of a newer library, which would use the library's own list
+		if tool.Handler = handlers[tool.Name]; tool.Handler != nil { // leaves out tools that a newer library has added, because they would use the library's own list
 			known = append(known, tool)
 		}
 	}

@@ -2,7 +2,7 @@
 // named pipe, a device, a socket or a symbolic link. Opening the path would then block forever or open another file.
 // The functions of this package never block, and accept only regular files and directories.
 //
-// Places and runners must use this package, and not package os, for every file that an agent can write.
+// Places and runners must use this package instead of package os for every file that an agent can write.
 package agentfile
 
 import (
@@ -18,7 +18,7 @@ import (
 // ErrReplaced means that the path exists but is not the expected kind of file, or that the file is too long.
 var ErrReplaced = errors.New("not a regular file")
 
-// flags make opening a file neither block nor follow a symbolic link.
+// flags prevent that opening a file blocks or follows a symbolic link.
 const flags = syscall.O_NONBLOCK | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
 
 // Open opens a regular file for reading. It returns fs.ErrNotExist if the path does not exist, and ErrReplaced if it is
@@ -104,7 +104,7 @@ func open(path string, mode int) (*os.File, error) {
 	return f, nil
 }
 
-// markReplaced adds ErrReplaced to err if the system returns err for an unexpected kind of file: a symbolic link, a pipe
+// markReplaced adds ErrReplaced to err if err means that the path is an unexpected kind of file: a symbolic link, a pipe
 // without a reader, a socket, a file instead of a directory, or a directory instead of a file.
 func markReplaced(path string, err error) error {
 	for _, other := range []error{syscall.ELOOP, syscall.ENXIO, syscall.ENOTDIR, syscall.EISDIR, syscall.ENODEV, syscall.EOPNOTSUPP} {
