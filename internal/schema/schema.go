@@ -104,8 +104,8 @@ func (p pattern) MatchString(text string) bool {
 
 var printer = message.NewPrinter(language.English)
 
-// problemsOf returns the problems in a schema's validation error, at most maxProblems and then how many more there are.
-// It returns nil if err is nil.
+// problemsOf returns the problems in a schema's validation error: at most maxProblems, and then the number of further
+// problems. It returns nil if err is nil.
 func problemsOf(err error) []string {
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	switch {

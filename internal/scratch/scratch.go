@@ -27,7 +27,7 @@ func Open(parent string) (*Dir, error) {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return nil, err
 	}
-	_ = Sweep(parent) // what cannot be removed does not disturb this process
+	_ = Sweep(parent) // directories that cannot be removed do not disturb this process
 	for {
 		path, err := os.MkdirTemp(parent, prefix+"*")
 		if err != nil {
@@ -98,8 +98,8 @@ func tryLock(path string) (*os.File, error) {
 	return nil, errors.Join(fmt.Errorf("cannot lock %s: %w", path, lockErr), f.Close())
 }
 
-// CreateTemp creates a temporary file next to the file at path, which the caller replaces by it or links to it. Only this user
-// can read it. CreateTemp removes the temporary files for the same path that processes left when they were killed.
+// CreateTemp creates a temporary file next to the file at path. The caller then renames it to path, or links path to it. Only
+// this user can read it. CreateTemp removes the temporary files for the same path that processes left when they were killed.
 func CreateTemp(path string) (*os.File, error) {
 	dir, prefix := filepath.Dir(path), "."+filepath.Base(path)+".tmp-"
 	if d, err := os.Open(dir); err == nil {

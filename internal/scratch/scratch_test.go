@@ -65,7 +65,7 @@ func TestOpen(t *testing.T) {
 	_ = other.Wait()
 }
 
-// TestOpenAtOnce opens directories at once. None may remove another's.
+// TestOpenAtOnce opens directories concurrently. No call may remove the directory of another.
 func TestOpenAtOnce(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()

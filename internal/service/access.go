@@ -6,7 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ownerFilter returns Owner and Shared of a store's filter for what p may see. The owner is empty if p may see everything.
+// ownerFilter returns the fields Owner and Shared of a store's filter that selects what p may see. The owner is empty if p may
+// see everything.
 func (s *Service) ownerFilter(ctx context.Context, p fleet.Principal) (owner string, shared []string, err error) {
 	if p.Admin() {
 		return "", nil, nil
@@ -25,9 +26,9 @@ type selection struct {
 	uid         string   // the selected agent; empty if name and owner select agents
 }
 
-// selectAgents returns the agents that the reference selects: "papi" selects all agents of that name, "papi@alice" the one of
-// alice, and "" everything that p may see. The error is AGENT_NOT_FOUND if the reference names another owner and p may not
-// see that owner's agent.
+// selectAgents returns the agents that the reference selects: "papi" selects all agents of that name, "papi@alice" selects
+// alice's agent, and "" selects everything that p may see. The error is AGENT_NOT_FOUND if the reference names another owner
+// and p may not see that owner's agent.
 func (s *Service) selectAgents(ctx context.Context, p fleet.Principal, ref string) (sel selection, err error) {
 	if sel.owner, sel.shared, err = s.ownerFilter(ctx, p); err != nil {
 		return sel, err
@@ -73,7 +74,7 @@ func (s *Service) withLastGroups(ctx context.Context, p fleet.Principal) (fleet.
 	return p, err
 }
 
-// accessToTask is accessTo for the agent of a task, which may not have one yet.
+// accessToTask returns what p may do with the task. The task may not have an agent yet.
 func accessToTask(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Access, error) {
 	if isLimitedToTree(p) {
 		return accessToDescendant(tx, p, t)
@@ -104,8 +105,8 @@ func taskVisible(tx fleet.ReadTx, p fleet.Principal, id string) (bool, error) {
 	return access != fleet.AccessNone, err
 }
 
-// accessToPending returns what p may do with a pending task without an agent. A principal that has queued it for a pool of somebody else
-// has the access of an agent that is shared with it to run.
+// accessToPending returns what p may do with a pending task without an agent. A principal that has queued the task for
+// somebody else's pool has AccessRun.
 func accessToPending(p fleet.Principal, q *fleet.QueuedTask) fleet.Access {
 	switch t := q.Entry.Target; {
 	case !p.Reaches(t.Place, t.Project):

@@ -82,7 +82,7 @@ func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r 
 	return result, err
 }
 
-// agentDraft is an agent to add, with what its place says about the request.
+// agentDraft is an agent to be added, with the project and the role from its place.
 type agentDraft struct {
 	CreateAgentRequest
 	place   *state.ManagedPlace

@@ -98,7 +98,7 @@ func stopChange() desiredChange {
 	}}
 }
 
-// errNotStopped returns the error for an agent that was to be stopped and is not.
+// errNotStopped returns the error for an agent that was not stopped as requested.
 func errNotStopped(v *fleet.AgentView, why string) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of agent %q is not stopped, it is %s: %s", v.Name, v.State, why).
 		With("agent_name", v.Name).With("state", string(v.State))
@@ -106,7 +106,7 @@ func errNotStopped(v *fleet.AgentView, why string) *fleet.Error {
 
 // desiredChange is a change of the desired state of an agent.
 type desiredChange struct {
-	method, text string // of the API, and of the event
+	method, text string // method of the API, and text of the event
 	args         any    // what else identifies the request
 	// check can refuse the change before the transaction, and may ask the place. It may be nil.
 	check  func(context.Context, *fleet.AgentView) error
@@ -176,7 +176,7 @@ func (s *Service) changeDesired(ctx context.Context, ref, requestID string, d de
 	return v, err
 }
 
-// errForeign returns the error for changing an agent whose workspace is not this Fleet's.
+// errForeign returns the error for changing an agent whose workspace does not belong to this Fleet.
 func errForeign(a *fleet.Agent) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonPermissionDenied, "the workspace of agent %q belongs to %s, so this Fleet does not change it", a.Name, a.Host.OtherFleet).
 		Next("{restart_agent} with take_over makes it this Fleet's, and ends what runs in it").With("agent_name", a.Name)

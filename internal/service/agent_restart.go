@@ -15,7 +15,7 @@ type RestartAgentRequest struct {
 	Agent      string
 	Role       string            // the new role; empty: the agent keeps its role
 	Update     bool              // use the newest version of the project
-	TakeOver   bool              // make a workspace of another Fleet or of a person this Fleet's
+	TakeOver   bool              // take over a workspace that belongs to another Fleet or to a person
 	Parameters map[string]string // new values; others stay as they are
 	RequestID  string            `json:"-"`
 }

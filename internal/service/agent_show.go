@@ -18,13 +18,13 @@ func (s *Service) AccessTo(ctx context.Context, v *fleet.AgentView) (fleet.Acces
 	return p.ScopedAccess(&v.Agent), err
 }
 
-// These limit the lines of a log.
+// Limits for the number of lines of a log in one response.
 const (
 	DefaultLogLines = 200
 	MaxLogLines     = 10000
 )
 
-// ShowAgentLog returns the last lines of the log of the agent's workspace, and whether there were more.
+// ShowAgentLog returns the last lines of the log of the agent's workspace, and whether the log has more.
 func (s *Service) ShowAgentLog(ctx context.Context, ref string, lines int) ([]string, bool, error) {
 	if lines < 1 || lines > MaxLogLines {
 		return nil, false, invalid("lines", "lines is %d: ask for 1 to %d", lines, MaxLogLines)

@@ -19,8 +19,8 @@ type AttachRequest struct {
 const stopTimeout = 5 * time.Second
 
 // Attach connects the caller's terminal with the program of an idle agent, in the agent's conversation. This is a task of the
-// agent, so the agent is busy meanwhile. onStart gets the task before the first output. Attach returns the task when it has ended.
-// It ends when the caller leaves the program, and also when input is closed, ctx is done or output fails.
+// agent, so the agent is busy meanwhile. onStart gets the task before the first output. The task ends when the caller leaves
+// the program, input is closed, ctx is done or output fails. Attach then returns the task.
 func (s *Service) Attach(
 	ctx context.Context, r AttachRequest, input <-chan fleet.TerminalInput, onStart func(*fleet.Task) error, output func([]byte) error,
 ) (*fleet.Task, error) {

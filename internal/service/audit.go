@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// auditDelay is how long a line of a call that has ended waits for further lines, to be written together with them.
+	// auditDelay is how long the line of an ended call waits for further lines, so that they are written together.
 	auditDelay = 200 * time.Millisecond
 	// auditBatch is the maximum number of lines in one transaction.
 	auditBatch = 500

@@ -12,9 +12,9 @@ import (
 	"fleet/internal/state"
 )
 
-// reserveCost reserves what the task of the agent may cost in all budgets that apply to it. The error is BUDGET_EXCEEDED if one of them
-// has too little left. Everything that starts a task calls it, in the transaction that sets the task to running, before the task is
-// written.
+// reserveCost reserves the maximum cost of the agent's task in all budgets that apply to the task. The error is
+// BUDGET_EXCEEDED if one of them has too little left. Everything that starts a task calls reserveCost, in the transaction that
+// sets the task to running, before the task is written.
 func (s *Service) reserveCost(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {
 	if err := checkCredential(tx, a, s.now()); err != nil {
 		return err
@@ -101,8 +101,8 @@ func (s *Service) recordRefusal(ctx context.Context, refused error) {
 	}
 }
 
-// maxCost returns what the task of the agent may cost if its caller does not say; 0 if its project and its role do not limit it. Tasks of
-// terminals have no limit, so that no person is interrupted.
+// maxCost returns the maximum cost of the agent's task if its caller sets none; 0 if neither the project nor the role limits
+// it. Tasks of terminals have no limit, so that no person is interrupted.
 func (s *Service) maxCost(a *fleet.Agent, t *fleet.Task) fleet.Micros {
 	if t.Options.Attached != nil {
 		return 0

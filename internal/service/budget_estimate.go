@@ -49,15 +49,15 @@ func (e *estimates) view(ctx context.Context, s *Service, fn func(tx fleet.ReadT
 		})
 	})
 	if err != nil {
-		clear(e.known) // it may have entries that should have been removed
+		clear(e.known) // some of its entries may be outdated
 	}
 	return err
 }
 
-// estimatedFrom is how many of the newest ended tasks an estimate is made from.
+// estimatedFrom is the number of ended tasks, the newest ones, that an estimate is based on.
 const estimatedFrom = 50
 
-// kindEstimate is what tasks of one kind of agent have used.
+// kindEstimate is what a task of one kind of agent may use, estimated from earlier tasks.
 type kindEstimate struct {
 	fleet.Amount
 	Unpriced func(*fleet.Task) string // why Fleet cannot know what the task costs; empty if it can

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/state"
 )
 
-// queueBudgets has the budgets for a decision about the queue. It computes only once what several tasks share.
+// queueBudgets has the budgets for a decision about the queue. It computes only once the values that several tasks share.
 type queueBudgets struct {
 	agent    func(*fleet.QueuedTask) *fleet.Agent
 	maxCost  func(*fleet.Agent, *fleet.Task) fleet.Micros
@@ -27,7 +27,7 @@ type labelBudget struct {
 	selector fleet.Selector
 }
 
-// agentKind is what agents have in common if their tasks cost about the same.
+// agentKind identifies agents whose tasks cost about the same.
 type agentKind struct {
 	fleet.ProjectRole
 	toolset fleet.Toolset
@@ -37,7 +37,8 @@ func kindOf(a *fleet.Agent) agentKind {
 	return agentKind{fleet.ProjectRole{Place: a.Place, Project: a.Project, Role: a.Role}, a.Toolset}
 }
 
-// taskGroup is an agent, or the target of tasks that wait for one. All its tasks have the same budgets, except those of labels.
+// taskGroup identifies the tasks of an agent, or the tasks that wait for an agent of a target. All tasks of a group have the
+// same budgets, except label budgets.
 type taskGroup struct {
 	agentUID, owner string
 	target          fleet.Target
@@ -50,16 +51,16 @@ func groupOf(q *fleet.QueuedTask) taskGroup {
 	return taskGroup{owner: q.Owner, target: q.Entry.Target}
 }
 
-// groupBudgets are the budgets of a group, and what its tasks cost.
+// groupBudgets has the budgets of a group, and the costs of its tasks.
 type groupBudgets struct {
 	budgets  []*fleet.Budget // without those of labels
 	estimate kindEstimate
 	limit    fleet.Micros // of the project and the role
 }
 
-// claimKey is all that the claims of a task depend on.
+// claimKey contains everything that the claims of a task depend on.
 type claimKey struct {
-	labelled [fleet.MaxBudgets/64 + 1]uint64 // those of queueBudgets.labelled that are for the task
+	labelled [fleet.MaxBudgets/64 + 1]uint64 // bits of the budgets in queueBudgets.labelled that apply to the task
 	group    *groupBudgets
 	used     fleet.Amount
 	max      float64
@@ -134,7 +135,7 @@ func (b *queueBudgets) readKept(tx fleet.ReadTx) error {
 	return nil
 }
 
-// readGroup returns what the task has in common with others.
+// readGroup returns the budgets and the costs of the task's group.
 func (b *queueBudgets) readGroup(q *fleet.QueuedTask, estimate func(*fleet.Agent) (kindEstimate, error)) (g *groupBudgets, err error) {
 	a := b.agent(q)
 	g = &groupBudgets{budgets: state.BudgetsOf(b.all, a, &fleet.Task{}), limit: b.maxCost(a, &fleet.Task{})}
@@ -145,7 +146,8 @@ func (b *queueBudgets) readGroup(q *fleet.QueuedTask, estimate func(*fleet.Agent
 	return g, err
 }
 
-// fundedFrom returns the budgets that have reserved for the task's parent what the task may cost; nil if there is no such reservation.
+// fundedFrom returns the budgets of the task's parent if the parent's reservation includes the cost of the task; nil
+// otherwise.
 func (b *queueBudgets) fundedFrom(q *fleet.QueuedTask) *groupBudgets {
 	if q.Delegation.ReservedTry == 0 {
 		return nil
@@ -158,7 +160,8 @@ func (b *queueBudgets) fundedFrom(q *fleet.QueuedTask) *groupBudgets {
 	return nil
 }
 
-// agentFor returns the agent of the pending task. For a task of a pool or a role, it returns an agent with what all its agents have.
+// agentFor returns the agent of the pending task. For a task of a pool or a role, it returns an agent with the values that all
+// agents of the pool or the role share.
 func (s *Service) agentFor(q *fleet.QueuedTask) *fleet.Agent {
 	if v := s.snap.Get(q.AgentUID); v != nil {
 		return &v.Agent
@@ -197,7 +200,7 @@ func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.BudgetClaim {
 	return claims
 }
 
-// claim returns what the task of the group must reserve of the budgets.
+// claim returns what the task of the group must reserve in the budgets.
 func (b *queueBudgets) claim(q *fleet.QueuedTask, g *groupBudgets, budgets []*fleet.Budget) (claims []fleet.BudgetClaim) {
 	e := state.Estimate{Amount: g.estimate.Amount, Limit: q.Delegation.CapLimit(g.limit)}
 	if len(budgets) > 0 {
@@ -209,7 +212,7 @@ func (b *queueBudgets) claim(q *fleet.QueuedTask, g *groupBudgets, budgets []*fl
 	}
 	funded := b.fundedFrom(q)
 	for _, budget := range budgets {
-		if funded != nil && slices.Contains(funded.budgets, budget) { // it has reserved this for the task's parent
+		if funded != nil && slices.Contains(funded.budgets, budget) { // this budget has reserved the cost for the task's parent
 			continue
 		}
 		balance := b.balances[budget.Name]

@@ -8,8 +8,8 @@ import (
 	"fleet/internal/state"
 )
 
-// RaiseTaskBudget sets what a task may cost that has not ended, in US dollars. A task that waits because it has used up its own limit
-// goes on. The budgets of the fleet still hold.
+// RaiseTaskBudget sets the maximum cost of a task that has not ended, in US dollars. A task that waits because it has used up
+// its own limit goes on. The budgets of the fleet still apply.
 func (s *Service) RaiseTaskBudget(ctx context.Context, id string, usd float64, requestID string) (*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Service) RaiseTaskBudget(ctx context.Context, id string, usd float64, r
 		if err != nil {
 			return nil, err
 		}
-		if t.Status == fleet.TaskPending { // then nobody needs to say whether it goes on
+		if t.Status == fleet.TaskPending { // nobody needs to answer whether the task goes on
 			if err := state.WithdrawQuestions(tx, t, s.now()); err != nil {
 				return nil, err
 			}
@@ -36,7 +36,7 @@ func (s *Service) RaiseTaskBudget(ctx context.Context, id string, usd float64, r
 	})
 }
 
-// raiseLimit sets what the task may cost in all, and writes the task. field is the one that has the limit.
+// raiseLimit sets the maximum total cost of the task, and writes the task. field is the request's field with the limit.
 func (s *Service) raiseLimit(tx fleet.Tx, p fleet.Principal, t *fleet.Task, limit fleet.Micros, field string) error {
 	switch used := t.Used().Micros; {
 	case t.Status.Ended():
@@ -55,7 +55,7 @@ func (s *Service) raiseLimit(tx fleet.Tx, p fleet.Principal, t *fleet.Task, limi
 	return tx.Append(t.Event(fleet.EventTaskQueued, s.now(), fmt.Sprintf("it may cost %s, says %s", limit, p.Name)))
 }
 
-// actOnBudgetAnswer does with the task what the principal has answered to the question whether it goes on.
+// actOnBudgetAnswer applies the principal's answer to the question whether the task goes on.
 func (s *Service) actOnBudgetAnswer(tx fleet.Tx, p fleet.Principal, t *fleet.Task, answer fleet.BudgetAnswer) error {
 	switch {
 	case answer.Stop:

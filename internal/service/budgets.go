@@ -98,7 +98,7 @@ func (s *Service) budget(ctx context.Context, name string) (balance *state.Budge
 	return balance, err
 }
 
-// ListBudgets returns the budgets that concern the caller, sorted by name. For an admin, these are all. For others, these are those of the
+// ListBudgets returns the budgets that concern the caller, sorted by name. An admin gets all budgets. Others get those of the
 // fleet, their own, and those that apply to an agent that they see.
 func (s *Service) ListBudgets(ctx context.Context) (balances []state.BudgetBalance, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
@@ -168,10 +168,10 @@ type ShowBudgetRequest struct {
 type BudgetLedger struct {
 	state.BudgetBalance
 	Entries []*fleet.LedgerEntry
-	Next    int64 // Before of the next entries; 0 if there are none
+	Next    int64 // value of Before for the next page; 0 on the last page
 }
 
-// These limit the entries of a ledger in one response.
+// Limits for the number of entries of a ledger in one response.
 const (
 	defaultLedgerEntries = 50
 	maxLedgerEntries     = 500

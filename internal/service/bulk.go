@@ -138,7 +138,7 @@ func (s *Service) namedItems(ctx context.Context, op bulkOperation, names []stri
 	return items, nil
 }
 
-// selectedItems returns an item for each agent that the selector selects and with which p may do it.
+// selectedItems returns an item for each agent that the selector matches and that p may use the operation on.
 func (s *Service) selectedItems(ctx context.Context, p fleet.Principal, op bulkOperation, selector string) ([]fleet.BulkItem, error) {
 	if err := s.refreshAgents(ctx); err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func failItem(item *fleet.BulkItem, err error) bool {
 	return true
 }
 
-// withoutRepeats returns the items without those whose agent or task an earlier item has.
+// withoutRepeats returns the items without those that name the agent or the task of an earlier item.
 func withoutRepeats(items []fleet.BulkItem) []fleet.BulkItem {
 	type subject struct{ agent, task, name string }
 	seen := map[subject]bool{}

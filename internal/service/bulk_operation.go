@@ -10,18 +10,19 @@ import (
 // bulkOperation is an operation with its values. It has no rules of its own: it calls what single calls of the API call.
 type bulkOperation struct {
 	needed fleet.Access // of the caller to each agent
-	// ends means that it ends or reaches the task of the agent. Therefore the task must be the one of the plan.
+	// ends means that the operation ends or reaches the agent's task. Then the task must be the one in the plan.
 	ends bool
-	// predict returns what the operation does with the agent, or an empty text and why it does nothing, or why it cannot be done.
+	// predict returns the operation's effect on the agent. If there is none, effect is empty and unchanged says why. The error
+	// says why the operation is not possible.
 	predict func(v *fleet.AgentView) (effect, unchanged string, err error)
-	// do does it, once for each request id.
+	// do performs the operation, once for each request id.
 	do func(ctx context.Context, ref, requestID string) (done bulkResult, err error)
 }
 
-// bulkResult is what a single call has answered.
+// bulkResult is the result of a single call.
 type bulkResult struct {
 	message    string
-	taskID     string // of the task that the call has queued
+	taskID     string // the task that the call has queued
 	unfinished bool
 }
 
@@ -62,7 +63,8 @@ func (s *Service) bulkOperation(ctx context.Context, p fleet.Principal, o fleet.
 	return bulkOperation{}, invalid("operation", "operation is required: give start, stop, restart, delete, message, label, queue, move or stop_task")
 }
 
-// desiredOperation returns the operation that changes the desired state with the call. verb says for people what it does.
+// desiredOperation returns the operation that changes the desired state with the call. verb describes the operation for
+// people.
 func (s *Service) desiredOperation(d desiredChange, verb string, call func(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error)) bulkOperation {
 	predict := func(v *fleet.AgentView) (effect, unchanged string, err error) {
 		next := *v

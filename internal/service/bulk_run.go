@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// bulkTries is how often an item is tried if it fails for a reason that may pass.
+	// bulkTries is how often an item is tried if it fails for a temporary reason.
 	bulkTries = 3
 	// maxBulkWait is the longest time for which a caller can let a call work.
 	maxBulkWait = 50 * time.Second
-	// bulkRetry is how long a run waits before it tries such items again.
+	// bulkRetry is how long a run waits before it tries failed items again.
 	bulkRetry = time.Second
 	// storeTimeout limits how long the results are written after the call has ended.
 	storeTimeout = 10 * time.Second
@@ -73,8 +73,8 @@ func (s *Service) beginBulk(ctx context.Context, p fleet.Principal, id string) (
 	return plan, err
 }
 
-// storeResults stores the results, and returns the plan with all results. If another call has stored the result of an item meanwhile,
-// that one counts.
+// storeResults stores the results, and returns the plan with all results. If another call has stored the result of an item
+// meanwhile, that result stays.
 func (s *Service) storeResults(ctx context.Context, p fleet.Principal, plan *fleet.BulkPlan) (stored *fleet.BulkPlan, err error) {
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
 		if stored, err = readBulkPlan(tx, p, plan.ID); err != nil {
@@ -98,8 +98,8 @@ type bulkRun struct {
 	slots int // how many items are done at the same time
 }
 
-// runAll does the pending items, and tries those again that failed for a reason that may pass. It returns when none is left, or ctx
-// has ended.
+// runAll executes the pending items, and retries items that failed for a temporary reason. It returns when no item is left, or
+// ctx has ended.
 func (r *bulkRun) runAll(ctx context.Context) {
 	for {
 		r.runPending(ctx)
@@ -144,7 +144,8 @@ func (r *bulkRun) runPending(ctx context.Context) {
 	workers.Wait()
 }
 
-// run does the item, and sets its result. The item stays pending if ctx ends meanwhile: the next call finds out what it has done.
+// run executes the item, and sets its result. The item stays pending if ctx ends meanwhile: the next call finds out what this
+// one has done.
 func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
 	if ctx.Err() != nil {
 		return
@@ -192,7 +193,7 @@ func (s *Service) stopPlannedTask(ctx context.Context, id, requestID string) (bu
 	return bulkResult{message: message, unfinished: !t.Status.Ended()}, nil
 }
 
-// auditMethods are the methods whose lines in the audit log the items have.
+// auditMethods maps each operation to the API method in the audit lines of its items.
 var auditMethods = map[fleet.BulkOperation]string{
 	fleet.BulkStart: "StartAgent", fleet.BulkStop: "StopAgent", fleet.BulkRestart: "RestartAgent", fleet.BulkDelete: "DeleteAgent",
 	fleet.BulkMessage: "SendTaskMessage", fleet.BulkLabel: "SetLabels", fleet.BulkQueue: "QueueTask", fleet.BulkMove: "MoveAgent", fleet.BulkStopTask: "StopTask",

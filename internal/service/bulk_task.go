@@ -62,7 +62,7 @@ func stopItem(t *fleet.Task) fleet.BulkItem {
 	return item
 }
 
-// namedTasks returns the items that stop the tasks with the names: those that agents with these names run, or those with these ids.
+// namedTasks returns the items that stop the named tasks. A name is the id of a task, or the name of the agent that runs it.
 func (s *Service) namedTasks(ctx context.Context, p fleet.Principal, names []string) ([]fleet.BulkItem, error) {
 	items := make([]fleet.BulkItem, 0, len(names))
 	for _, name := range names {

@@ -30,8 +30,8 @@ func (s *Service) StopByUID(ctx context.Context, uid string) (*fleet.Task, error
 	})
 }
 
-// endAtOnce ends the agent's task at once. Before it returns, it tells the run to begin no further work. Work that the run
-// has begun, for example a request to its model, may end by itself; the reconciler ensures that it ends.
+// endAtOnce ends the agent's task at once. Before it returns, it interrupts the run, so that the run begins no further work.
+// Work that the run has begun, for example a request to its model, may end by itself; the reconciler ensures that it ends.
 func (s *Service) endAtOnce(ctx context.Context, uid string, limit int, outcome func(fleet.Principal) fleet.Outcome) (task *fleet.Task, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -257,7 +257,7 @@ func (s *Service) AwaitTaskReady(ctx context.Context, t *fleet.Task, d time.Dura
 	return v, err == nil && ready(v), err
 }
 
-// changeableAgent returns an agent by its uid, with its active task, if p may change it. It may be deleted.
+// changeableAgent returns the agent with the uid and its active task, if p may change the agent. The agent may be deleted.
 func changeableAgent(tx fleet.ReadTx, p fleet.Principal, uid string) (*fleet.AgentView, error) {
 	v, err := state.ReadAgentView(tx, uid)
 	if err != nil {

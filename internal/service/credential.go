@@ -46,7 +46,7 @@ func (s *Service) credentialWaits() func(*fleet.QueuedTask) []fleet.Wait {
 		return func(*fleet.QueuedTask) []fleet.Wait { return nil }
 	}
 	type project struct{ place, name string }
-	elsewhere := map[project]string{} // of projects that only another server knows
+	elsewhere := map[project]string{} // credentials of projects that only another server knows
 	for _, v := range s.snap.All() {
 		elsewhere[project{v.Place, v.Project}] = v.Host.Credential
 	}
@@ -60,12 +60,12 @@ func (s *Service) credentialWaits() func(*fleet.QueuedTask) []fleet.Wait {
 type CredentialView struct {
 	fleet.Credential
 	KeepFree float64 // share of each usage window that the queue leaves to people
-	Agents   int     // that use it, of those that the caller sees
+	Agents   int     // agents that use it, of those that the caller sees
 	Running  int     // how many of them have a task
 }
 
-// ListCredentials returns the credentials that are configured or have reported something, sorted by name. For an admin, these are all. For
-// others, these are those of the agents that they see.
+// ListCredentials returns the credentials that are configured or have reported something, sorted by name. An admin gets all of
+// them. Others get the credentials of the agents that they see.
 func (s *Service) ListCredentials(ctx context.Context) ([]CredentialView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -120,8 +120,8 @@ func (s *Service) hideForeignHolds(ctx context.Context, p fleet.Principal, all [
 	})
 }
 
-// ReleaseCredential lets tasks start with the credential again: it forgets the failure because of which it is held, and that usage
-// windows are used up. The interceptor lets only admins call it.
+// ReleaseCredential lets tasks start with the credential again. It forgets the failure for which the credential is held, and
+// that usage windows are used up. The interceptor lets only admins call it.
 func (s *Service) ReleaseCredential(ctx context.Context, name string) error {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

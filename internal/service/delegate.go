@@ -103,7 +103,8 @@ func isDescendant(tx fleet.ReadTx, t *fleet.Task, id string) (is bool, err error
 	return false, nil
 }
 
-// accessToDescendant returns what an agent with its own token may do with the task: it sees its own, and reaches those below it.
+// accessToDescendant returns what an agent with its own token may do with the task. The agent may see its own task, and use
+// the tasks below it.
 func accessToDescendant(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Access, error) {
 	if t.ID == p.TaskID {
 		return fleet.AccessView, nil

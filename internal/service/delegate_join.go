@@ -91,8 +91,8 @@ func remainingCost(t *fleet.Task) fleet.Micros {
 	return max(0, r.Micros-(t.Used().Micros-r.Before.Micros))
 }
 
-// childLimit returns what the delegated task may cost: what its caller has said, or an equal part of what the parent has left; 0 if nothing
-// limits that.
+// childLimit returns the maximum cost of the delegated task: the limit that its caller sets, or an equal part of what the
+// parent has left. It returns 0 if the parent has no limit.
 func childLimit(g *fleet.Grant, parent, t *fleet.Task) (fleet.Micros, error) {
 	limited := parent.Spending.Reserve != nil && parent.Spending.Reserve.Fixed
 	left, most := remainingCost(parent), remainingCost(parent)+parent.Delegation.GivenToChildren

@@ -13,7 +13,7 @@ type Variant struct {
 	Tasks  []*fleet.Task // oldest first
 	Checks *fleet.TaskChecks
 	Work   *LandingView  // the newest work; nil if there is none
-	Review *fleet.Review // the newest one of Work; nil if there is none
+	Review *fleet.Review // the newest review of Work; nil if there is none
 	Cost   float64
 	Time   time.Duration // for which its tasks have run
 	Kept   bool
@@ -37,7 +37,8 @@ type FanOut struct {
 	Problem  error // why Pairs is not known; nil if it is
 }
 
-// CompareFanOut returns the tasks that were queued together with the one with the id, and which of their open work changes the same lines.
+// CompareFanOut returns the fan-out to which the task with the id belongs, with the pairs of its open work that change the
+// same lines.
 func (s *Service) CompareFanOut(ctx context.Context, id string) (*FanOut, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -70,8 +71,8 @@ func (s *Service) CompareFanOut(ctx context.Context, id string) (*FanOut, error)
 	return f, nil
 }
 
-// fanOutOf returns the entry of the task that was queued with others, and the entries of all of them. id may also be that of a task that
-// goes on with its work.
+// fanOutOf returns the entry of a task of a fan-out, and the entries of all tasks of the fan-out. id names the task, or one
+// that goes on with its work.
 func (s *Service) fanOutOf(tx fleet.ReadTx, p fleet.Principal, id string, needed fleet.Access) (*fleet.QueuedTask, []*fleet.QueuedTask, error) {
 	if id == "" {
 		return nil, nil, errNoTaskID()

@@ -13,9 +13,9 @@ type SettleFanOutRequest struct {
 	RequestID     string `json:"-"`
 }
 
-// SettleFanOut chooses the work of one task of a fan-out. With AbandonOthers, it stops the other tasks and abandons their work. It waits
-// for their end, at most Config.CreateWait, and returns the ids of those that remain. Another call goes on with them, also with the same
-// request id.
+// SettleFanOut chooses the work of one task of a fan-out. With AbandonOthers, it stops the other tasks and abandons their
+// work. It waits for their end, at most Config.CreateWait, and returns the ids of the tasks that remain. Another call
+// continues with the remaining tasks, even with the same request id.
 func (s *Service) SettleFanOut(ctx context.Context, r SettleFanOutRequest) (*FanOut, []string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -83,8 +83,8 @@ func checkNotAbandoned(tx fleet.ReadTx, q *fleet.QueuedTask) error {
 	return err
 }
 
-// stopOthers stops the tasks of the fan-out but the kept one, and abandons their open work. It returns those that still run, and those
-// whose work is landing at this moment.
+// stopOthers stops the tasks of the fan-out except the kept one, and abandons their open work. It returns the tasks that still
+// run, and those whose work is landing at this moment.
 func (s *Service) stopOthers(tx fleet.Tx, p fleet.Principal, kept string) (remaining []*fleet.Task, err error) {
 	_, all, err := s.fanOutOf(tx, p, kept, fleet.AccessRun)
 	if err != nil {

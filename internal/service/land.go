@@ -17,7 +17,7 @@ type LandRequest struct {
 	Project  string // only with Selector
 	Into     string // empty: the branch at which the work of the project begins
 	Strategy fleet.Strategy
-	Message  string // of the commit; only for one task
+	Message  string // message of the commit; only for one task
 	Batch    int
 	NoFix    bool // a conflict or failed checks do not become a task of the agent
 	DryRun   bool

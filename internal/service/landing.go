@@ -13,7 +13,7 @@ type LandingView struct {
 	*fleet.Landing
 	Task    *fleet.Task
 	Reviews []*fleet.Review // oldest first; only if they were requested
-	Err     error           // why LandTasks does not land it; nil if it does, as far as that is known
+	Err     error           // why LandTasks does not land it; nil if no reason is known
 }
 
 // landingOf returns the landing of the task; nil if the task has changed nothing, or has not ended.
@@ -40,7 +40,7 @@ func (s *Service) openWork(tx fleet.ReadTx, p fleet.Principal, id string, needed
 	return t, a, l, err
 }
 
-// errNoWork returns the error for a task without work that could land, or the error with which it could not find out why.
+// errNoWork returns the error for a task without work that could land, or the error of finding out why there is none.
 func errNoWork(tx fleet.ReadTx, t *fleet.Task) error {
 	why, next := "it changed nothing in a repository", ""
 	if t.Active() {
@@ -127,7 +127,8 @@ func (s *Service) collectWork(ctx context.Context, repo fleet.Repository, t *fle
 	return importer.Import(ctx, *c, kept.Bundle)
 }
 
-// continueWork queues a task of the agent that goes on with the work of t, and returns it. The landing gets its id, and is not written.
+// continueWork queues a task of the agent that goes on with the work of t, and returns it. It sets NextTask of the landing,
+// but does not write the landing.
 func (s *Service) continueWork(ctx context.Context, tx fleet.Tx, p fleet.Principal, t *fleet.Task, l *fleet.Landing, description string) (*fleet.Task, error) {
 	v, err := state.ReadAgentView(tx, t.AgentUID)
 	switch {

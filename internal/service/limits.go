@@ -68,7 +68,7 @@ func limitGroups(all fleet.Limits, tx fleet.ReadTx, owner string) ([]string, err
 	return known.Groups, nil
 }
 
-// admitOwner returns an error of reached if m would exceed a limit of the owner.
+// admitOwner returns an error from reached if m would exceed a limit of the owner.
 func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase, reached func(kind string, used, most int64, what, next string) *fleet.Error) error {
 	if l.Agents == 0 && l.RunningTasks == 0 && l.StoredBytes == 0 {
 		return nil

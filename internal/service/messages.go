@@ -7,8 +7,8 @@ import (
 )
 
 // SendMessage sends a follow-up to the agent's running task. It waits until the agent has received the message, at most
-// Config.MessageWait. The returned text says whether the agent has received it. An agent that cannot accept a message now
-// gets it later, and its task does not end before. The error is NO_RUNNING_TASK if the agent has no task or its task is being
+// Config.MessageWait. The returned text says whether the agent has received it. An agent that cannot accept a message now gets
+// it later, and its task does not end before that. The error is NO_RUNNING_TASK if the agent has no task or its task is being
 // stopped, AGENT_OFFLINE if its workspace does not run, and UNIMPLEMENTED if it accepts no messages while it works.
 func (s *Service) SendMessage(ctx context.Context, ref, message, requestID string) (*fleet.Task, string, error) {
 	p, err := fleet.PrincipalFrom(ctx)

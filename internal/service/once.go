@@ -27,7 +27,7 @@ type Call struct {
 	RequestID string // chosen by the caller; empty if the call is executed each time
 	Body      any    // the request without its id: a different request with the same id is refused
 	Caller    string // the caller that has chosen the id; empty means the principal
-	Refusal   error  // why the call is refused if it was not executed before; nil if nothing was found against it
+	Refusal   error  // why the call is refused if it was not executed before; nil if it is allowed
 }
 
 // CallResult names what a call made or changed.
@@ -175,7 +175,7 @@ func (s *Service) earlierAgent(ctx context.Context, result CallResult) (*fleet.A
 	return v, nil
 }
 
-// onceTask is Once for a call about a task, which it returns.
+// onceTask works like Once, for a call that returns a task.
 func (s *Service) onceTask(ctx context.Context, c Call, fn func(tx fleet.Tx) (*fleet.Task, error)) (task *fleet.Task, err error) {
 	result, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
 		if task, err = fn(tx); err != nil {

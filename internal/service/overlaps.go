@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Overlaps is the open work of a project, and what of it changes the same lines.
+// Overlaps is the open work of a project, with the pairs of work that change the same lines.
 type Overlaps struct {
 	Project string
 	Into    fleet.Branch
@@ -18,8 +18,8 @@ type Overlaps struct {
 // MaxCompared is the number of tasks whose work ShowOverlaps compares.
 const MaxCompared = 100
 
-// ShowOverlaps compares the work on the project that the caller may see and that has neither landed nor been abandoned, as if it were
-// merged into the branch. An empty into is the branch at which the work of the project begins.
+// ShowOverlaps compares the project's work that the caller may see, as if it were merged into the branch. It leaves out work
+// that has landed or been abandoned. If into is empty, the branch is the one at which the project's work begins.
 func (s *Service) ShowOverlaps(ctx context.Context, project, into string) (*Overlaps, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

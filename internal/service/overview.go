@@ -16,9 +16,9 @@ type Overview struct {
 	LastDay                                       fleet.UsageRow // usage of the tasks of the last 24 hours, of all toolsets
 	Caller                                        string
 	Scope                                         fleet.Scope // of the caller
-	Projects                                      []string    // to which the caller is restricted; empty: all
+	Projects                                      []string    // projects to which the caller is restricted; empty: all
 	Queue                                         *QueueSummary
-	Limits                                        []LimitUse            // of the caller; for admins also of projects
+	Limits                                        []LimitUse            // limits of the caller; for admins also those of projects
 	Budgets                                       []state.BudgetBalance // those that are nearly used up
 	Credentials                                   []CredentialView      // those that are held or nearly used up
 }

@@ -53,7 +53,7 @@ func (s *Service) webhooks() ownedKind[fleet.Webhook, WebhookView] {
 	}
 }
 
-// fromQueue returns the function that lists what the queue has in memory.
+// fromQueue returns a function that lists the resources that the queue has in memory.
 func fromQueue[T any](s *Service, get func() []*T) func(context.Context) ([]*T, error) {
 	return func(ctx context.Context) ([]*T, error) {
 		if err := s.queue.Refresh(ctx); err != nil {
@@ -73,8 +73,8 @@ func (k ownedKind[T, V]) errNotFound(ref string) *fleet.Error {
 	return fleet.Errorf(k.notFound, "there is no %s %q", word, fleet.Shorten(ref, 80)).With(word, fleet.Shorten(ref, 80)).Next(k.listHint)
 }
 
-// find returns the resource that p names and sees. "web" is one of its own or, if it has none of this name, that of somebody else;
-// "web@alice" is alice's.
+// find returns the resource that the reference names and that p sees. "web" is p's own resource or, if p has none of this
+// name, that of somebody else. "web@alice" is alice's.
 func (k ownedKind[T, V]) find(ctx context.Context, p fleet.Principal, ref string) (*T, error) {
 	word := string(k.kind)
 	if ref == "" {
@@ -118,7 +118,7 @@ func (k ownedKind[T, V]) show(ctx context.Context, ref string) (*V, error) {
 	return k.view(ctx, p, x)
 }
 
-// page returns a page of the matching resources that the caller sees, and the number of all of them.
+// page returns a page of the matching resources that the caller sees, and their total number.
 func (k ownedKind[T, V]) page(ctx context.Context, r fleet.PageRequest, size int, matches func(*T) bool) (views []*V, total int, next string, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

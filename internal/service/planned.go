@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// plannedAgent is the agent of an item of a bulk operation. A call with it in its context is about this agent, even if another agent has the
-// name meanwhile. The call ends and reaches no task but the planned one.
+// plannedAgent is the agent of an item of a bulk operation. A call whose context has a plannedAgent is about this agent, even
+// if another agent has the name meanwhile. Of the agent's tasks, the call ends or reaches only the planned one.
 type plannedAgent struct {
 	uid, name string
 	taskID    string // empty: none

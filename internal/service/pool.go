@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// CreatePoolRequest describes a pool: its values besides the owner, and the project and the role as a caller names them.
+// CreatePoolRequest describes a pool: its values except the owner, and the project and the role as a caller names them.
 type CreatePoolRequest struct {
 	fleet.Pool
 	Project, Role string
@@ -51,7 +51,7 @@ func (s *Service) CreatePool(ctx context.Context, r CreatePoolRequest) (*PoolVie
 	})
 }
 
-// UpdatePoolRequest says what changes about a pool. Nil leaves a value.
+// UpdatePoolRequest says what changes about a pool. A nil field changes nothing.
 type UpdatePoolRequest struct {
 	Name                            string
 	MinIdle, MaxAgents, MaxCreating *int
@@ -61,7 +61,7 @@ type UpdatePoolRequest struct {
 	RequestID                       string `json:"-"`
 }
 
-// UpdatePool changes a pool. A pool that creates no agents any more because that has failed too often tries again.
+// UpdatePool changes a pool. If the pool has stopped creating agents after too many failures, it tries again.
 func (s *Service) UpdatePool(ctx context.Context, r UpdatePoolRequest) (*PoolView, error) {
 	given := fleet.Pool{Name: "any"}
 	given.SetDefaults()

@@ -12,7 +12,8 @@ import (
 	"fleet/internal/state"
 )
 
-// poolBackoff is how long a pool waits after a failed creation. It doubles with each further one, up to maxPoolBackoff.
+// poolBackoff is how long a pool waits after a failed creation. The time doubles with each further failure, up to
+// maxPoolBackoff.
 const (
 	poolBackoff    = 5 * time.Second
 	maxPoolBackoff = 10 * time.Minute
@@ -36,7 +37,7 @@ func (s *Service) adjustPools(ctx context.Context, d queue.Decision) error {
 	return s.removeDrained(ctx)
 }
 
-// settleCreations records what has become of the agents that pools create.
+// settleCreations records the results of the creations that pools have begun.
 func (s *Service) settleCreations(ctx context.Context) error {
 	if err := s.snap.Refresh(ctx); err != nil {
 		return err

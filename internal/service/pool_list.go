@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// PoolView is a pool and what it has.
+// PoolView is a pool with its agents and its waiting tasks.
 type PoolView struct {
 	fleet.Pool
 	Agents                        []*fleet.AgentView // sorted by name

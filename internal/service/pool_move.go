@@ -55,7 +55,7 @@ func (s *Service) poolToMoveTo(ctx context.Context, p fleet.Principal, ref strin
 	return s.openPool(ctx, p, ref)
 }
 
-// inPool reports whether the agent is in the pool; if it is nil, whether the agent is in none.
+// inPool reports whether the agent is in the pool or, if pool is nil, in no pool.
 func inPool(a *fleet.Agent, pool *fleet.Pool) bool {
 	if pool == nil {
 		return a.Pool == ""
@@ -109,7 +109,7 @@ func (s *Service) countAgents(pool *fleet.Pool) (n int) {
 	return n
 }
 
-// joinPool adds to the agent what agents that are created for the pool have.
+// joinPool adds the pool's labels and shares to the agent, like those of agents that are created for the pool.
 func (s *Service) joinPool(a *fleet.Agent, pool *fleet.Pool) {
 	a.Pool, a.Labels = pool.Name, a.Labels.With(pool.Labels).With(fleet.Labels{poolLabel: pool.Name})
 	for _, share := range s.poolShares(pool) {
@@ -119,7 +119,7 @@ func (s *Service) joinPool(a *fleet.Agent, pool *fleet.Pool) {
 	}
 }
 
-// leavePool takes from the agent the label of the pool, and what it was shared with because of the pool. The pool is nil if it was
+// leavePool removes the pool's label from the agent, and the shares that it has because of the pool. The pool is nil if it was
 // deleted.
 func leavePool(a *fleet.Agent, pool *fleet.Pool) {
 	a.Pool, a.Labels = "", a.Labels.With(nil, poolLabel)

@@ -9,9 +9,9 @@ import (
 
 // AnswerQuestionRequest is an answer to a question.
 type AnswerQuestionRequest struct {
-	ID      string // or a prefix, if only one waiting question that the caller may see begins with it, or else only one question
+	ID      string // the id, or a prefix that only one visible waiting question or, if none waits, only one visible question has
 	Answer  string // AnswerAllow or AnswerDeny for a permission, otherwise any text
-	Message string // to the agent with the answer; may be empty
+	Message string // text for the agent, sent with the answer; may be empty
 	// Remember says for how long an allowed permission holds; empty means once.
 	Remember fleet.RememberScope `json:",omitempty"`
 
@@ -127,8 +127,8 @@ func (s *Service) visibleQuestion(tx fleet.ReadTx, p fleet.Principal, id string)
 		With("question_id", fleet.Shorten(id, 80))
 }
 
-// checkAnswer returns an error if the answer does not fit the question. It returns what the answer to a question of Fleet about a budget says,
-// and for how long the answer is remembered.
+// checkAnswer returns an error if the answer does not fit the question. It returns the meaning of an answer to a question
+// about a budget, and for how long the answer is remembered.
 func checkAnswer(q *fleet.Question, r AnswerQuestionRequest) (budget fleet.BudgetAnswer, remember fleet.RememberScope, err error) {
 	if q.Kind == fleet.AskPermission && r.Answer != fleet.AnswerAllow && r.Answer != fleet.AnswerDeny {
 		return budget, "", invalid("answer", "the agent asks for a permission: answer %q or %q, and put further information into message", fleet.AnswerAllow, fleet.AnswerDeny)

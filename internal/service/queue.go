@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// QueueTaskRequest describes a task that starts as soon as it can. Agent, Pool or Project names where.
+// QueueTaskRequest describes a task that starts as soon as it can. Agent, Pool or Project names who works on it.
 type QueueTaskRequest struct {
 	StartTaskRequest
 	Pool          string
@@ -24,7 +24,7 @@ type QueueTaskRequest struct {
 	delegated bool // by an agent
 }
 
-// QueueTask adds a task to the queue. It is pending until nothing is in its way, and then starts by itself.
+// QueueTask adds a task to the queue. The task is pending until nothing prevents it from starting, and then starts by itself.
 func (s *Service) QueueTask(ctx context.Context, r QueueTaskRequest) (*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	return task, tx.Put(task.ID, &e)
 }
 
-// admitPending returns LIMIT_REACHED if the principal may have no further pending task, or none of the size.
+// admitPending returns LIMIT_REACHED if the principal may have no further pending task, or none of this size.
 func (s *Service) admitPending(ctx context.Context, tx fleet.Tx, p fleet.Principal, a *fleet.Agent, bytes int) error {
 	if pending := s.queue.Pending(p.Name); pending >= fleet.MaxPending {
 		return fleet.LimitReached("pending tasks", "you have", int64(pending), fleet.MaxPending, "pending tasks", "{stop_task} stops one")
@@ -136,8 +136,8 @@ func (s *Service) admitPending(ctx context.Context, tx fleet.Tx, p fleet.Princip
 	return admit(ctx, s.Limits(), tx, p, a.Owner, increase{bytes: bytes, project: a.Project})
 }
 
-// dependencies returns the dependencies with the whole ids of their tasks, which p must see. id is the task that depends on them;
-// "" for a new one. None of them may wait for it.
+// dependencies returns the dependencies with the full ids of their tasks, which p must see. id is the task that depends on
+// them; "" for a new one. No dependency may wait for this task.
 func (s *Service) dependencies(tx fleet.ReadTx, p fleet.Principal, id string, after []fleet.Dependency) ([]fleet.Dependency, error) {
 	after = slices.Clone(after)
 	for i, dep := range after {
@@ -174,7 +174,7 @@ func (s *Service) dependencies(tx fleet.ReadTx, p fleet.Principal, id string, af
 	return after, nil
 }
 
-// UpdateQueuedTaskRequest says what changes about a pending task. Nil leaves a value.
+// UpdateQueuedTaskRequest says what changes about a pending task. A nil field changes nothing.
 type UpdateQueuedTaskRequest struct {
 	TaskID             string
 	Priority           *int
@@ -217,7 +217,7 @@ func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskReques
 		})
 }
 
-// setIfGiven sets the value if another one is given.
+// setIfGiven sets *value to *given, unless given is nil.
 func setIfGiven[T any](value, given *T) {
 	if given != nil {
 		*value = *given

@@ -45,8 +45,8 @@ func (s *Service) assignee(ctx context.Context, p fleet.Principal, r QueueTaskRe
 	return to, err
 }
 
-// delegatedAssignee is assignee for a task that an agent delegates. The error is the same whether something does not exist or the grant does
-// not allow it.
+// delegatedAssignee works like assignee, for a task that an agent delegates. The error is the same whether something does not
+// exist or the grant does not allow it.
 func (s *Service) delegatedAssignee(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {
 	if r.Agent != "" {
 		to.agent, err = s.delegatedAgent(ctx, p, r.Agent)
@@ -62,7 +62,8 @@ func (s *Service) delegatedAssignee(ctx context.Context, p fleet.Principal, r Qu
 	return to, err
 }
 
-// draftWaitingAgent is draftAgent for an agent that waits for tasks. It refuses a project whose agents begin to work by themselves.
+// draftWaitingAgent works like draftAgent, for an agent that waits for tasks. It refuses a project whose agents begin to work
+// by themselves.
 func (s *Service) draftWaitingAgent(ctx context.Context, r CreateAgentRequest) (agentDraft, error) {
 	n, err := s.draftAgent(ctx, r)
 	if err == nil && n.project.SpecIsTask {
@@ -72,8 +73,8 @@ func (s *Service) draftWaitingAgent(ctx context.Context, r CreateAgentRequest) (
 	return n, err
 }
 
-// assigneeForUpdate returns the agent of a queued task, which it adds if it is a new one. The agent of a target has only what all agents
-// of the target have.
+// assigneeForUpdate returns the agent of a queued task. It adds a new agent to the store. For a target, it returns an agent
+// with only the values that all agents of the target share.
 func (s *Service) assigneeForUpdate(ctx context.Context, tx fleet.Tx, p fleet.Principal, to assignee) (*fleet.Agent, error) {
 	switch {
 	case to.agent != nil:
@@ -102,5 +103,5 @@ func (s *Service) generatedName(words string) string {
 	return words + "-" + id
 }
 
-// nameTail is how many characters make a generated name unique.
+// nameTail is the number of characters that make a generated name unique.
 const nameTail = 4

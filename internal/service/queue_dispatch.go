@@ -13,7 +13,7 @@ import (
 	"fleet/internal/state"
 )
 
-// dispatchRetry is after what time a failed start is tried again.
+// dispatchRetry is how long a failed start waits for the next try.
 const dispatchRetry = 5 * time.Second
 
 // startLimit is how long the start of one task may take. It takes milliseconds, unless something else has locked the agent.
@@ -27,9 +27,9 @@ func (s *Service) Prepare(ctx context.Context) error {
 	return s.snap.Refresh(ctx)
 }
 
-// Dispatch queues the tasks of schedules that are due, starts the pending tasks that can start, and ends those that never can. It
-// returns when it should be called again although nothing happens; zero if it need not. Only one caller in the fleet may call it at a
-// time.
+// Dispatch queues the tasks of schedules that are due, starts the pending tasks that can start, and ends those that never can.
+// It returns the time at which it should be called again even if nothing happens; zero if that is not necessary. Only one
+// caller in the fleet may call it at a time.
 func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 	if err := s.queue.Refresh(ctx); err != nil {
 		return time.Time{}, err
@@ -45,13 +45,14 @@ func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 	return next, err
 }
 
-// dispatchState is the last revision for which Dispatch has decided, and when it must decide again although nothing has happened.
+// dispatchState has the last revision for which Dispatch has decided, and the time at which it must decide again even if
+// nothing happens.
 type dispatchState struct {
 	revision int64 // see state.Queue.Revision
 	next     time.Time
 }
 
-// forceDispatch makes the next Dispatch decide although nothing has happened.
+// forceDispatch makes the next Dispatch decide even if nothing has happened.
 func (s *Service) forceDispatch() { s.lastDispatch.Store(&dispatchState{revision: -1}) }
 
 func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
@@ -109,7 +110,7 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 
 // startPending starts a pending task on the agent, if it still may start.
 func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
-	delay := time.Duration(-1) // since the agent was free, if the task has waited for that
+	delay := time.Duration(-1) // time since the agent became free, if the task has waited for that
 	err := s.store.Update(ctx, func(tx fleet.Tx) error {
 		delay = -1
 		found, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{id}}))
@@ -184,7 +185,8 @@ func (s *Service) checkStart(ctx context.Context, tx fleet.ReadTx, p fleet.Princ
 	return admit(ctx, s.Limits(), tx, p, v.Owner, increase{tasks: 1, project: v.Project})
 }
 
-// checkTreeRoom returns an error if as many tasks below the root of the task run as may run at once. A task that goes on has been counted before.
+// checkTreeRoom returns an error if the maximum number of tasks below the root of the task already run. A task that goes on
+// has been counted before.
 func checkTreeRoom(tx fleet.ReadTx, t *fleet.Task) error {
 	if t.RootID == "" || t.Delegation.MaxRunning == 0 || t.Delegation.Waits {
 		return nil
@@ -210,8 +212,8 @@ func (s *Service) continuesConversation(q *fleet.QueuedTask, v *fleet.AgentView)
 	return slices.ContainsFunc(q.Entry.After, func(d fleet.Dependency) bool { return s.queue.Dependee(d.TaskID).AgentUID == v.UID })
 }
 
-// dependencyResults returns what the tasks whose results are wanted have reported, as an addition to a prompt. Each line begins with #, so that
-// a shell, which runs some prompts, takes it for a comment.
+// dependencyResults returns the reports of the dependencies whose results are wanted, as an addition to a prompt. Each line
+// begins with #, so that a shell, which runs some prompts, treats it as a comment.
 func dependencyResults(tx fleet.ReadTx, after []fleet.Dependency) (string, error) {
 	var b strings.Builder
 	for _, dep := range after {

@@ -97,7 +97,7 @@ type QueueSummary struct {
 	Reasons  map[fleet.WaitReason]int // pending tasks by their first reason
 	Oldest   time.Time                // when the oldest pending task was queued; zero if none is
 	Paused   *fleet.Pause             // nil if the fleet is not paused
-	Overtake time.Duration            // after this time a task of the lowest priority is before every new one
+	Overtake time.Duration            // a task that has waited longer starts before new tasks of any priority
 }
 
 // ShowQueue sums up the pending tasks that the caller may see.

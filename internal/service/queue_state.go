@@ -7,7 +7,7 @@ import (
 	"fleet/internal/queue"
 )
 
-// queueDecision refreshes what is known of the queue and the agents, and decides what starts.
+// queueDecision refreshes the known state of the queue and the agents, and decides which tasks start.
 func (s *Service) queueDecision(ctx context.Context, detail queue.Detail) (queue.Decision, error) {
 	if err := s.queue.Refresh(ctx); err != nil {
 		return queue.Decision{}, err

@@ -49,12 +49,12 @@ func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID stri
 				return CallResult{}, err
 			}
 			result.NextTask, text = next.ID, "changes requested by "+p.Name
-			l.Request = nil // it does not land before they are made
+			l.Request = nil // the work does not land before the changes are made
 		}
 		if err := tx.Insert(&result); err != nil {
 			return CallResult{}, err
 		}
-		// A comment does not take a verdict back, and only changes that are requested keep work from landing that waits for its turn.
+		// A comment does not withdraw a verdict. Of the verdicts, only requested changes stop work that waits for its turn to land.
 		if r.Verdict == fleet.VerdictChanges || l.State == fleet.LandingBranch || r.Verdict == fleet.VerdictApprove && l.State != fleet.LandingQueued {
 			l.State = r.Verdict.State()
 		}
@@ -95,8 +95,8 @@ func (s *Service) landingView(ctx context.Context, taskID string) (v *LandingVie
 	return v, err
 }
 
-// requestedChanges returns the description of the task that makes the changes that a review requests. Each line but the first begins
-// with #, so that a shell, which runs some descriptions, takes it for a comment.
+// requestedChanges returns the description of the task that makes the changes that a review requests. Each line except the
+// first begins with #, so that a shell, which runs some descriptions, treats it as a comment.
 func requestedChanges(title string, r *fleet.Review) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Changes requested on %q\n# %s has reviewed this work of yours. Make the changes, and say what you did.\n", title, r.By)

@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ReviewsRequest selects work: that of a task, or all that matches.
+// ReviewsRequest selects work: that of a task, or all matching work.
 type ReviewsRequest struct {
 	TaskID   string
 	Project  string

@@ -35,8 +35,8 @@ type RemoveRuleRequest struct {
 	RequestID   string `json:"-"`
 }
 
-// RemoveRule removes a rule of the agent, whatever tasks it is for, and returns the agent. It is not an error if the agent does
-// not have the rule.
+// RemoveRule removes a rule of the agent, regardless of the tasks that it applies to, and returns the agent. It is not an
+// error if the agent does not have the rule.
 func (s *Service) RemoveRule(ctx context.Context, r RemoveRuleRequest) (*fleet.Agent, string, error) {
 	if r.Rule == "" {
 		return nil, "", invalid("rule", "rule is required").Next("{show_agent} lists the rules")

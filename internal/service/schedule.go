@@ -63,7 +63,7 @@ func (s *Service) CreateSchedule(ctx context.Context, r CreateScheduleRequest) (
 	})
 }
 
-// setTask checks the task and sets it. It is queued with what p may do.
+// setTask checks the task and sets it. The schedule queues the task with the rights of p.
 func (s *Service) setTask(ctx context.Context, p fleet.Principal, sched *fleet.Schedule, t ScheduledTask) error {
 	refuse := func(field, format string) error {
 		return invalid("task", format, "task."+field)
@@ -102,7 +102,7 @@ func scheduledLabels(sched *fleet.Schedule, own fleet.Labels) fleet.Labels {
 	return sched.Labels.With(own).With(fleet.Labels{fleet.ScheduleLabel: sched.Name})
 }
 
-// UpdateScheduleRequest says what changes about a schedule. Nil leaves a value.
+// UpdateScheduleRequest says what changes about a schedule. A nil field changes nothing.
 type UpdateScheduleRequest struct {
 	Name           string
 	Cron, TimeZone *string

@@ -16,7 +16,7 @@ type cachedTick struct {
 	next     time.Time // zero if there is none
 }
 
-// tick queues the tasks of schedules that are due. It returns when the next one is due; zero if none is.
+// tick queues the tasks of schedules that are due. It returns the time at which the next one is due; zero if there is none.
 func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
 	if s.readTask == nil {
 		return time.Time{}, nil
@@ -87,8 +87,9 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 	return try(err) // the task cannot be queued, which is recorded
 }
 
-// advance handles the first due tick of the schedule, which may have changed since it was read. refused is why its task cannot be
-// queued; nil if nothing is known against it. advance returns how many ticks were missed, and what became of the due tick; "" if none is due.
+// advance handles the first due tick of the schedule, which may have changed since it was read. refused is why its task cannot
+// be queued; nil if no reason is known. advance returns the number of missed ticks, and the outcome of the due tick; "" if
+// none is due.
 func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add func() (*fleet.Task, error)) (late int, outcome string, err error) {
 	sched, err := s.schedules().read(tx, read.Key())
 	if err != nil || sched == nil || !reflect.DeepEqual(sched, read) {

@@ -54,7 +54,7 @@ func TestPushCredentials(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, sh(t, root, "git -C r.git branch"), "main")
 
-	// The password in the URL of a source counts more.
+	// A password in the URL of the source takes precedence.
 	source := strings.Replace(url, "http://", "http://server:secret@", 1)
 	mirror := MirrorPath(t.TempDir(), source)
 	b, err := g.Branch(t.Context(), mirror, source, "main")

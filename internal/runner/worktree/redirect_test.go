@@ -11,8 +11,8 @@ import (
 	"fleet/internal/runner/filetree"
 )
 
-// TestRedirectedTree checks that Fleet does not believe a tree about where its git directory is. Otherwise an agent could
-// make the server change and remove files of people.
+// TestRedirectedTree checks that Fleet does not trust what a tree says about the location of its git directory. Otherwise an
+// agent could make the server change and remove people's files.
 func TestRedirectedTree(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{

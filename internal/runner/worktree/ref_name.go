@@ -10,10 +10,10 @@ import (
 // and full names of refs.
 var reservedNamePattern = regexp.MustCompile(`^([A-Z_-]+|[0-9a-fA-F]{4,64}|-.*|refs/.*)$`)
 
-// refNames are the names that a new branch cannot have, because there are other refs with them, or below them.
+// refNames contains the names that a new branch cannot have, because a ref has that name or is below it.
 type refNames map[string]bool
 
-// names returns the names of the branches and remote branches, and of the folders in which they are.
+// names returns the names of the branches and remote branches, and of the folders that contain them.
 func (s refSet) names() refNames {
 	n := refNames{}
 	for name := range s {

@@ -12,11 +12,12 @@ import (
 type agentRefChange struct {
 	name string // the agent's name of the ref
 	refChange
-	last      publishedBranch // the branch of the repository before the update, if it is one
-	hadBranch bool            // whether there is one
+	last      publishedBranch // the published branch before the update, if hadBranch is set
+	hadBranch bool            // whether last is set
 }
 
-// collectRefs stores the changed refs, whose objects the repository has. It describes those that the repository cannot take.
+// collectRefs stores the changed refs. The repository has their objects already. It describes the refs that it could not
+// store.
 func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, record *refRecord, changed map[string]string) (left string, err error) {
 	var all []agentRefChange
 	names, folders := have.names(), have.folders()
@@ -59,8 +60,8 @@ func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, record *refR
 	return left, t.writeRecord(record)
 }
 
-// updateEach makes each update for itself. A branch that the repository cannot take becomes a ref of the agent. updateEach
-// corrects have and record, and describes the refs that the repository has under no name.
+// updateEach makes each update separately. If the repository refuses a branch, updateEach stores it as a ref of the agent. It
+// corrects have and record, and describes the refs that it could not store.
 func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, record *refRecord, folders map[string]bool, all []agentRefChange) (left string, err error) {
 	refused, why := 0, ""
 	for _, p := range all {
@@ -71,7 +72,7 @@ func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, record *refRe
 				have[p.refChange.name] = ref{oid: p.old}
 			}
 		}
-		if ok && err != nil && p.old != "" { // it is a branch of the repository, see publish
+		if ok && err != nil && p.old != "" { // the ref is a branch of the repository, see publish
 			if record.Published[branch] = p.last; !p.hadBranch {
 				delete(record.Published, branch)
 			}

@@ -133,9 +133,9 @@ func (g *Git) AgentBranch(ctx context.Context, repository, label string) (string
 	return "fleet/" + label, nil
 }
 
-// startCommit returns the commit at which a new branch starts. name is a branch, a tag or a commit. If it is empty, startCommit
-// returns the default branch of a mirror, or what people have checked out in another repository. have are the
-// repository's refs.
+// startCommit returns the commit at which a new branch starts. name is a branch, a tag or a commit. If name is empty,
+// startCommit returns the default branch of a mirror or, in any other repository, the commit that people have checked out.
+// have contains the repository's refs.
 func (g *Git) startCommit(ctx context.Context, repository, name string, have refSet) (string, error) {
 	bare, err := g.run(ctx, repository, "rev-parse", "--is-bare-repository")
 	if err != nil {

@@ -39,7 +39,7 @@ func (s *staging) addNew(paths []string) {
 // measure is a property of files that has a limit.
 type measure struct {
 	value func(f *newFile) int64
-	// together means that nothing distinguishes the files that are directly in a directory: all of them are left out, or none.
+	// together treats the files that are directly in a directory alike: all of them are left out, or none.
 	together bool
 }
 
@@ -88,10 +88,10 @@ func (m measure) units(dir string, files []*newFile) (all []dirPart) {
 	return all
 }
 
-// fit leaves out files of the directory until the others are within the limit, and returns the measure of the others. Every part
-// of the directory gets the same share of the limit, and what small parts do not need of it goes to the others. So a large part
-// never displaces a small one. fit divides a part that is too large in the same way: only the smallest directory that is
-// too large is left out, and not what is beside it.
+// fit leaves out files of the directory until the remaining files are within the limit, and returns their measure. Every part
+// of the directory gets the same share of the limit. What small parts do not use goes to the others, so a large part never
+// displaces a small one. fit divides a part that is too large in the same way, so only the smallest directory that is too
+// large is left out, and not its siblings.
 func (s *staging) fit(dir string, files []*newFile, limit int64, m measure) int64 {
 	total := m.sum(files)
 	if total <= limit {
@@ -132,7 +132,7 @@ func (s *staging) fit(dir string, files []*newFile, limit int64, m measure) int6
 	return total
 }
 
-// leaveOutUnits leaves out subdirectories, of which there are too many to name each.
+// leaveOutUnits leaves out subdirectories that are too many to be named one by one.
 func (s *staging) leaveOutUnits(dir string, all []dirPart) {
 	if len(all) == 1 {
 		s.leaveOutFiles(all[0].dir, all)

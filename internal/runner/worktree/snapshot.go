@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxNamed is how many files a snapshot names that it could not store. One more entry counts the rest.
+// maxNamed limits how many left-out files a snapshot names. One more entry counts the rest.
 const maxNamed = 100
 
 // Begin records the commit at which a task starts, and updates the agent's refs from the repository. Uncommitted
@@ -62,7 +62,7 @@ func (g *Git) collectWork(ctx context.Context, t Tree, head string) (refSet, err
 	return have, err
 }
 
-// openTree returns a view of the tree, also of a tree without its own git directory.
+// openTree returns a view of the tree. The tree need not have its own git directory.
 func (g *Git) openTree(ctx context.Context, t Tree) (*view, error) {
 	if t.hasOwnGitDir() {
 		return g.openView(ctx, t)
@@ -70,10 +70,10 @@ func (g *Git) openTree(ctx context.Context, t Tree) (*view, error) {
 	return g.view(t.Dir, true)
 }
 
-// Snapshot stores the tree, with uncommitted changes, under the task's ref in the repository. It returns what the task
-// has changed. The agent's commits come first: whatever its working tree looks like, they are in the repository before
-// Snapshot looks at a file. Files that cannot be stored are in LeftOut, with the reason. Snapshot does not change the
-// agent's index. It can be repeated, and then copies only what is missing.
+// Snapshot stores the tree, with uncommitted changes, under the task's ref in the repository. It returns what the task has
+// changed. Snapshot stores the agent's commits before it looks at a file, so the state of the working tree cannot prevent
+// that. Files that cannot be stored are in LeftOut, with the reason. Snapshot does not change the agent's index. It can be
+// repeated, and then copies only what is missing.
 func (g *Git) Snapshot(ctx context.Context, t Tree, taskID string) (*fleet.Changes, error) {
 	if problem := t.Problem(); problem != "" && !t.hasOwnGitDir() {
 		return nil, &Error{Message: problem}
@@ -163,8 +163,8 @@ func (g *Git) keepHead(ctx context.Context, t Tree, v *view, c *fleet.Changes) (
 	return nil
 }
 
-// keepFiles stores the uncommitted files of the tree in the repository, and sets Commit of c, which is
-// that of HEAD, to a commit with them. If git cannot read the files at all, c gets the reason instead, and Commit stays.
+// keepFiles stores the uncommitted files of the tree in the repository, and changes c.Commit from the commit of HEAD to a
+// commit with these files. If git cannot read the files at all, keepFiles adds the reason to c and does not change c.Commit.
 func (g *Git) keepFiles(ctx context.Context, t Tree, v *view, c *fleet.Changes, headTree string, have refSet) error {
 	head := c.Commit
 	var err error

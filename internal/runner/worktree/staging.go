@@ -24,7 +24,7 @@ type staging struct {
 	paths    []string
 	leftOut  []string
 	unlisted int   // files and directories that are left out, but not in leftOut
-	size     int64 // of the files in paths, in bytes
+	size     int64 // total size of the files in paths, in bytes
 	refused  int
 }
 
@@ -68,8 +68,8 @@ func (s *staging) result() []string {
 	return append(s.leftOut, leftOut(fmt.Sprintf("%d more files and directories", s.unlisted), fmt.Sprintf("only the first %d are named", maxNamed)))
 }
 
-// checkFile returns the size of the file, and why the snapshot leaves it out; an empty reason if the snapshot takes it. A path
-// cannot lead out of the tree, because git lists no path below a symbolic link.
+// checkFile returns the size of the file, and the reason why the snapshot leaves it out. The reason is empty if the snapshot
+// takes the file. A path cannot lead out of the tree, because git lists no path below a symbolic link.
 func (s *staging) checkFile(path string) (size int64, why string) {
 	if strings.HasSuffix(path, "/") { // not a submodule
 		return 0, "a repository of its own"

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestManyDirectories checks that the limit of untracked files also holds for many small directories, and that choosing
-// the files takes a time in proportion to their number.
+// TestManyDirectories checks that the limit of untracked files also holds for many small directories, and that choosing the
+// files takes time proportional to their number.
 func TestManyDirectories(t *testing.T) {
 	t.Parallel()
 	paths := make([]string, 300_000)
@@ -64,7 +64,7 @@ func TestFewFilesBesideMany(t *testing.T) {
 	}, slices.Sorted(slices.Values(s.result())))
 }
 
-// TestLeftOutIsCounted checks that what is not named is at least counted.
+// TestLeftOutIsCounted checks that files that are not named are at least counted.
 func TestLeftOutIsCounted(t *testing.T) {
 	t.Parallel()
 	var s staging
@@ -75,7 +75,8 @@ func TestLeftOutIsCounted(t *testing.T) {
 	require.Equal(t, "23 more files and directories (only the first 100 are named)", s.result()[maxNamed])
 }
 
-// TestListing checks that a list of paths that is too long costs only the files of the directories with most of them.
+// TestListing checks that a list of paths that is too long leaves out only the files of the directories that have the most
+// files.
 func TestListing(t *testing.T) {
 	t.Parallel()
 	var l listing

@@ -1,6 +1,6 @@
 package worktree
 
-// tailBuffer keeps the end of what is written to it, which has git's reason for a failure.
+// tailBuffer keeps the end of what is written to it. The end contains git's reason for a failure.
 type tailBuffer struct{ text []byte }
 
 // maxMessage limits how much of git's error messages is kept, in bytes. git can report each of an agent's objects.

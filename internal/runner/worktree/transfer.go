@@ -16,7 +16,7 @@ import (
 // maxTips limits how many commits Tips returns.
 const maxTips = 500
 
-// Tips returns commits that the repository has with their histories. The repository that sends a pack leaves them out.
+// Tips returns commits that the repository has together with their histories. A pack for this repository can leave them out.
 func (g *Git) Tips(ctx context.Context, repository string) ([]string, error) {
 	have, err := g.refs(ctx, Tree{Repository: repository})
 	if err != nil {
@@ -26,8 +26,8 @@ func (g *Git) Tips(ctx context.Context, repository string) ([]string, error) {
 	return tips[:min(len(tips), maxTips)], nil
 }
 
-// Pack writes a pack with the commit and what it needs, without what the commits of have need. If withoutRemotes is set, it also leaves
-// out what the branches of remotes have.
+// Pack writes a pack with the commit and the objects that it needs, except objects that the commits in have need. If
+// withoutRemotes is set, Pack also leaves out the objects of remote branches.
 func (g *Git) Pack(ctx context.Context, repository, commit string, have []string, withoutRemotes bool, out io.Writer) error {
 	if err := g.RequireCommit(ctx, repository, commit); err != nil {
 		return err
@@ -62,8 +62,8 @@ var packObjects = []string{"pack-objects", "--revs", "--stdout", "--thin", "--de
 // ErrIncomplete means that a pack needs objects that neither it nor the repository has, or that it has objects that git refuses.
 var ErrIncomplete = errors.New("the pack is incomplete")
 
-// Unpack adds the objects of a pack or of a bundle, after checking them. The error wraps ErrIncomplete if the repository does not have the
-// commit then.
+// Unpack adds the objects of a pack or of a bundle, after checking them. The error wraps ErrIncomplete if the repository does
+// not have the commit afterwards.
 func (g *Git) Unpack(ctx context.Context, repository, commit string, in io.Reader) error {
 	v, err := g.view(repository, false)
 	if err != nil {
@@ -87,7 +87,7 @@ func (g *Git) Unpack(ctx context.Context, repository, commit string, in io.Reade
 	return nil
 }
 
-// skipBundleHeader reads the text before the pack of a bundle. It reads nothing of a pack.
+// skipBundleHeader skips the text before the pack in a bundle. It does nothing if the input is only a pack.
 func skipBundleHeader(in *bufio.Reader) error {
 	if begin, err := in.Peek(2); err != nil || !bytes.Equal(begin, []byte("# ")) {
 		return nil //nolint:nilerr // unpack reports the end
@@ -103,7 +103,8 @@ func skipBundleHeader(in *bufio.Reader) error {
 	}
 }
 
-// CopyCommit copies the commit from another repository on this machine. It returns CHANGES_NOT_FOUND if that one does not have it.
+// CopyCommit copies the commit from another repository on this machine. It returns CHANGES_NOT_FOUND if the other repository
+// does not have it.
 func (g *Git) CopyCommit(ctx context.Context, repository, commit, from string) error {
 	if g.RequireCommit(ctx, repository, commit) == nil {
 		return nil
@@ -138,7 +139,8 @@ func (g *Git) RemoteURL(ctx context.Context, repository string) (string, error) 
 // maxAuthors limits how many commits AuthorOf looks at.
 const maxAuthors = "100"
 
-// AuthorOf returns the author of the newest commit of the work that has one: snapshots have none. The result is empty if no commit has one.
+// AuthorOf returns the author of the newest commit of the work that has an author. Snapshots have none. The result is empty if
+// no commit has one.
 func (g *Git) AuthorOf(ctx context.Context, repository string, c fleet.Contribution) (fleet.Person, error) {
 	v, err := g.view(repository, false)
 	if err != nil {
@@ -163,5 +165,5 @@ func (g *Git) AuthorOf(ctx context.Context, repository string, c fleet.Contribut
 	return fleet.Person{}, err
 }
 
-// noAddress is the mail address of commits that nobody has made.
+// noAddress is the mail address in commits that have no author.
 const noAddress = "fleet@localhost"

@@ -169,7 +169,8 @@ func (v *view) headCommit(ctx context.Context) (commit, tree string) {
 	return commit, tree
 }
 
-// countCommits returns the number of commits that rev-list lists. After --not, broken refs are ignored, which people may have.
+// countCommits returns the number of commits that rev-list lists. It ignores broken refs after --not, because people's
+// repositories may have such refs.
 func (v *view) countCommits(ctx context.Context, args ...string) (int, error) {
 	if i := slices.Index(args, "--not"); i >= 0 {
 		args = slices.Insert(slices.Clone(args), i+1, "--ignore-missing")
@@ -182,7 +183,7 @@ func (v *view) countCommits(ctx context.Context, args ...string) (int, error) {
 }
 
 // Remove removes the tree after Examine has found that the repository has all of its work. It also removes the tree's branch,
-// unless it is one of keep, which are Work.Branches. It succeeds if both no longer exist.
+// unless keep names it. keep is Work.Branches. Remove succeeds if neither the tree nor the branch exists.
 func (g *Git) Remove(ctx context.Context, t Tree, keep []string) error {
 	branch := t.PublishedBranch()
 	for _, dir := range []string{t.Dir, t.GitDir} {

@@ -61,7 +61,7 @@ func (t *treeUpdater) run(ctx context.Context, c checkout, args ...string) error
 // refusedPathPattern matches git's messages about a file that it would overwrite.
 var refusedPathPattern = regexp.MustCompile(`(?m)^error: (?:Entry|Untracked working tree file|Updating) '(.+?)'`)
 
-// check returns BRANCH_CHECKED_OUT if the working tree cannot follow. It changes no file.
+// check returns BRANCH_CHECKED_OUT if the working tree cannot follow the branch. It changes no file.
 func (t *treeUpdater) check(ctx context.Context, c checkout) error {
 	const then = "commit, stash or remove it, or check out another branch there, and try again"
 	switch what := c.unfinishedOperation(""); {
@@ -73,7 +73,7 @@ func (t *treeUpdater) check(ctx context.Context, c checkout) error {
 	if path := c.inTheWay(t.changed); path != "" {
 		return c.busyError(t.branch.Name, "the file %s, which git does not track, would be overwritten: %s", path, then).With("file", path)
 	}
-	_ = t.run(ctx, c, "update-index", "-q", "--refresh") // says only that files have changed, which read-tree finds too
+	_ = t.run(ctx, c, "update-index", "-q", "--refresh") // an error only says that files have changed; read-tree finds that too
 	err := t.run(ctx, c, "read-tree", "-n", "-m", "-u", t.branch.Commit, t.to)
 	if e, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil {
 		if m := refusedPathPattern.FindStringSubmatch(e.Message); m != nil {
@@ -92,7 +92,7 @@ func (t *treeUpdater) update(ctx context.Context, c checkout, from, to string) e
 	return c.publish()
 }
 
-// undo changes the files of working trees back. It returns cause, and what else has failed.
+// undo restores the files of the working trees. It returns cause, joined with its own errors.
 func (t *treeUpdater) undo(ctx context.Context, all []checkout, cause error) error {
 	for _, c := range all {
 		err := c.copyIndex()

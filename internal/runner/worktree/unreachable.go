@@ -27,7 +27,7 @@ func (g *Git) unreachableCommits(ctx context.Context, t Tree, v *view) (int, err
 		return 0, err
 	}
 	mine := AgentRefs(t.UID)
-	maps.DeleteFunc(have, func(name string, _ ref) bool { // Fleet's refs of tasks also have commits that no branch has
+	maps.DeleteFunc(have, func(name string, _ ref) bool { // Fleet's refs of tasks also contain commits that are on no branch
 		return strings.HasPrefix(name, mine) && !strings.HasPrefix(name, mine+"heads/") && !strings.HasPrefix(name, mine+"tags/")
 	})
 	repository, err := g.view(t.Repository, false)

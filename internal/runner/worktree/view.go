@@ -34,7 +34,7 @@ type view struct {
 	env         []string
 	policy      *sandbox.Policy // nil if git is not confined
 	head        string          // content of HEAD
-	info        gitfiles.Info   // what is in the git directory that the view stands for
+	info        gitfiles.Info   // describes the git directory that the view stands for
 	alwaysPacks bool            // new objects are always stored in packs
 	fallbackDir *scratch.Dir    // contains tmp if the disk of the directory for temporary files is full
 }
@@ -77,8 +77,8 @@ func (g *Git) viewOf(dir, common, own string, files bool) (*view, error) {
 	})
 }
 
-// withSpace makes a view in the directory for temporary files or, if its disk is full, on the disk of the repository: a full disk
-// must not cost commits for which the repository has space.
+// withSpace makes a view in the directory for temporary files or, if its disk is full, on the disk of the repository. So a
+// full disk does not lose commits for which the repository has space.
 func withSpace(common, temp string, view func(temp string) (*view, error)) (*view, error) {
 	v, err := view(temp)
 	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
@@ -162,9 +162,9 @@ func (v *view) link(common string, names []string) error {
 // usableHeadPattern matches a HEAD that names a ref or a commit.
 var usableHeadPattern = regexp.MustCompile(`^(ref:\s*refs/\S+|[0-9a-f]{40,64})\s*$`)
 
-// fill completes the view. It takes the directory info from the common git directory, and the working tree's own files
-// from own, in which i was found. From info it takes only the files that select files, because grafts would change the history. If
-// branch is set, it is used if own has no usable HEAD.
+// fill completes the view with files of the common git directory and of own, the git directory that i describes. From the
+// directory info, it takes only the files that select files, because grafts would change the history. If own has no usable
+// HEAD, HEAD names branch, if that is set.
 func (v *view) fill(common, own, config, branch string, i gitfiles.Info) error {
 	v.info = i
 	if err := os.Mkdir(filepath.Join(v.gitDir, "info"), 0o700); err != nil {
@@ -227,8 +227,8 @@ func (v *view) pipe(ctx context.Context, in io.Reader, out io.Writer, args ...st
 	return v.git.pipe(ctx, v.policy, v.env, v.dir, in, out, args...)
 }
 
-// maxOutput limits an output of git that the server keeps in memory, in bytes. A few small objects of an agent can stand
-// for millions of paths.
+// maxOutput limits an output of git that the server keeps in memory, in bytes. A few small objects of an agent can describe
+// millions of paths.
 const maxOutput = 32 << 20
 
 // limitedWriter passes on at most maxOutput bytes. Then Write returns an error, which ends git.

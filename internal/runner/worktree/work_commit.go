@@ -59,7 +59,7 @@ func parseCommit(text string) (w workCommit) {
 	return w
 }
 
-// unsafeNamePattern matches what the name of a person in a commit cannot have.
+// unsafeNamePattern matches characters that a person's name in a commit cannot have.
 var unsafeNamePattern = regexp.MustCompile(`[<>\x00-\x1f\x7f]+`)
 
 // signature returns the author or the committer of a commit.
