@@ -17,7 +17,7 @@ const operate = "../../docs/operate"
 // metricRow matches a row of the table of metrics: name, labels, meaning.
 var metricRow = regexp.MustCompile("(?m)^\\| `(fleet_\\w+)` \\| ([^|]*?) ?\\| .+ \\|$")
 
-// TestMetricsAreDocumented checks that the documentation has exactly the metrics of the server, with their labels.
+// TestMetricsAreDocumented checks that the documentation lists exactly the metrics of the server, with their labels.
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(operate, "monitoring.md"))

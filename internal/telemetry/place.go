@@ -26,8 +26,8 @@ func (t *Telemetry) Place(p fleet.Place) fleet.Place {
 	return &place{Place: p, telemetry: t, name: p.Traits().Name}
 }
 
-// place measures a place. It implements every optional interface of places. If the measured place does not implement one, its
-// methods return what a place without it would mean, or UNIMPLEMENTED.
+// place measures a place. It implements every optional interface of places. If the measured place does not implement one of
+// them, its methods return what Fleet assumes of such a place, or UNIMPLEMENTED.
 type place struct {
 	fleet.Place
 	telemetry *Telemetry

@@ -115,7 +115,7 @@ func (q query) checkSelector(s *parser.VectorSelector) []string {
 	return known
 }
 
-// methodName matches the names of methods in a matcher, and not those of their services, which a slash follows.
+// methodName matches the names of methods in a matcher. It does not match the names of services, which a slash follows.
 var methodName = regexp.MustCompile(`\b([A-Z]\w+)(?:$|[^/\w])`)
 
 // methods returns the values of the label method.
@@ -132,7 +132,7 @@ func methods() (all []string) {
 	return all
 }
 
-// fields matches the labels that a text of a dashboard or an alert shows.
+// These match the labels that a text of a dashboard or an alert shows.
 var (
 	legendLabel = regexp.MustCompile(`{{\s*(\w+)\s*}}`)
 	alertLabel  = regexp.MustCompile(`\$labels\.(\w+)`)

@@ -21,8 +21,8 @@ func (r runner) Dispatch(ctx context.Context, run fleet.Run) (err error) {
 	return r.Runner.Dispatch(ctx, run)
 }
 
-// Follow implements fleet.Runner. It takes as long as the run. So its duration is not measured, and the requests that
-// the place sends during it have no spans.
+// Follow implements fleet.Runner. It takes as long as the run, so its duration is not measured. The requests that the place
+// sends meanwhile have no spans.
 func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	ctx, span := r.place.span(ctx, "follow")
 	if span != nil {

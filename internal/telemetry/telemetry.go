@@ -42,7 +42,7 @@ func New(version string) *Telemetry {
 	t.attempts, t.attemptTime = webhookAttempts.newCounterVec(), webhookAttemptTime.newHistogram()
 	t.ticks = scheduleTicks.newCounterVec()
 	for _, outcome := range []string{fleet.TickQueued, fleet.TickSkipped, fleet.TickLate, fleet.TickFailed} {
-		t.ticks.WithLabelValues(outcome) // increase() of Prometheus does not see the first one otherwise
+		t.ticks.WithLabelValues(outcome) // without this, increase() of Prometheus does not see the first tick
 	}
 	for _, outcome := range []fleet.DeliveryStatus{fleet.DeliveryDelivered, fleet.DeliveryWaiting, fleet.DeliveryFailed} {
 		t.attempts.WithLabelValues(string(outcome)) // likewise
@@ -74,7 +74,7 @@ func (t *Telemetry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TaskStarted records that a task of the queue has started. delay is the time since its agent was free.
 func (t *Telemetry) TaskStarted(delay time.Duration) { t.startDelay.Observe(delay.Seconds()) }
 
-// ScheduleTicked records that schedules have dealt with ticks.
+// ScheduleTicked records that schedules have handled n ticks with this outcome.
 func (t *Telemetry) ScheduleTicked(outcome string, n int) {
 	t.ticks.WithLabelValues(outcome).Add(float64(n))
 }

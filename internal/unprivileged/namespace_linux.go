@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxNamespaces is the file with the maximum number of user namespaces below that of the process that reads it.
+// maxNamespaces is the file that limits how many user namespaces can exist below the namespace of the process that reads it.
 const maxNamespaces = "/proc/sys/user/max_user_namespaces"
 
 // RerunWithoutNamespaces does the same as Rerun, in a process that cannot create namespaces.

@@ -1,6 +1,7 @@
 //go:build unix
 
-// Package unprivileged runs tests as a user without rights if root runs them, because root can do more than the server usually can.
+// Package unprivileged runs tests as a user without rights if root has started them, because root can do more than the server
+// usually can.
 package unprivileged
 
 import (

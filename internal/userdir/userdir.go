@@ -17,8 +17,8 @@ func Data() string { return below(xdg.Home, xdg.DataHome) }
 // Config returns the directory for configuration, or "" if it is unknown, because HOME is not set.
 func Config() string { return below(xdg.Home, xdg.ConfigHome) }
 
-// below returns Fleet's directory in base. It returns "" if base is the default of a user whose home directory is unknown:
-// then it is below /.
+// below returns Fleet's directory in base. It returns "" if base is a default below /, because the user's home directory is
+// unknown.
 func below(home, base string) string {
 	if !filepath.IsAbs(base) || home == "/" && strings.HasPrefix(base, "/.") {
 		return ""

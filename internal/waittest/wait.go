@@ -60,8 +60,8 @@ func Until(t testing.TB, reason string, ok func() bool) {
 }
 
 // WithGrowingLimit calls try with longer and longer time limits, beginning with first, until try returns true. It is for tests
-// that reach a time limit after something else has happened. On a slow machine the limit can come before that, and then
-// try returns false.
+// in which something must happen before a time limit is reached. On a slow machine the limit may be reached first. Then try
+// must return false.
 func WithGrowingLimit(t testing.TB, first time.Duration, try func(limit time.Duration) bool) {
 	t.Helper()
 	for limit := first; !try(limit); limit *= 4 {

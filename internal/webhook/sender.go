@@ -40,7 +40,8 @@ type Sender struct {
 	timeout   time.Duration
 }
 
-// New returns a sender. Besides public hosts, it connects to those in allow, each HOST or HOST:PORT. version is that of the program.
+// New returns a sender. In addition to public hosts, it connects to the hosts in allow, each HOST or HOST:PORT. version is the
+// version of the program.
 func New(version string, allow []string) *Sender {
 	return &Sender{
 		client: &http.Client{
@@ -116,8 +117,8 @@ func (s *Sender) Send(ctx context.Context, p fleet.WebhookRequest) fleet.Webhook
 	return fleet.WebhookResponse{Code: resp.StatusCode, Response: shortenResponse(body), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 }
 
-// failureReason returns why there is no response, without the URL, which may have a secret, and without the address to which a name resolves,
-// which may be one of an internal network.
+// failureReason returns why there is no response. It leaves out the URL, which may contain a secret, and the address of a host
+// that must not be called.
 func (s *Sender) failureReason(ctx context.Context, err error) string {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
@@ -142,7 +143,8 @@ func shortenResponse(body []byte) string {
 	return fleet.Shorten(strings.TrimSpace(text), maxResponse)
 }
 
-// retryAfter returns what the header asks for: a number of seconds, or a date. It returns 0 if it is empty or not valid.
+// retryAfter returns how long the header asks to wait. The header is a number of seconds, or a date. retryAfter returns 0 if
+// it is empty or invalid.
 func retryAfter(header string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {
 		return max(0, time.Duration(seconds)*time.Second)

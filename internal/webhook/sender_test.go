@@ -103,7 +103,8 @@ func TestAReceiverThatDoesNotAnswerIsLeft(t *testing.T) {
 	require.Equal(t, fleet.WebhookResponse{Error: "no answer within 50ms"}, s.Send(t.Context(), newPost(address+"/secret")))
 }
 
-// TestPrivateAddressesAreNotCalled checks that no notation of a private address, no name that resolves to one and no redirect reaches it.
+// TestPrivateAddressesAreNotCalled checks that a private address is never called: not in any notation, not through a name, and
+// not through a redirect.
 func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	t.Parallel()
 	reached := false
@@ -120,7 +121,8 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 			require.NotContains(t, result.Error, "/secret")
 		}
 	}
-	// What a name resolves to counts, whenever that is: localtest.me and names like it resolve to 127.0.0.1, which only the dialler sees.
+	// The address that a name resolves to counts. Names like localtest.me resolve to 127.0.0.1, and only the dialler sees this
+	// address.
 	inner := s.client.Transport.(*http.Transport) //nolint:forcetypeassert // dial.Public returns one
 	_, err = inner.DialContext(t.Context(), "tcp", net.JoinHostPort("localhost", port))
 	require.ErrorContains(t, err, "not a public address")

@@ -26,7 +26,7 @@ const (
 	codeRefused       = "FL001"
 )
 
-// contextError returns err, or the error of ctx if ctx has ended, because then err only follows from that.
+// contextError returns err, or the error of ctx if ctx has ended, because err is then only a consequence.
 func contextError(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()

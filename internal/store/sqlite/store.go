@@ -89,7 +89,7 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	}
 	s := &Store{path: path, cfg: cfg}
 	if err := s.open(ctx); err != nil {
-		_ = s.closePools() // an error here would only follow from the first error
+		_ = s.closePools() // an error here would only be a consequence of the first error
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

@@ -73,7 +73,7 @@ func (q *Queue[T]) withdraw(ctx context.Context, waiting chan T) {
 	}
 }
 
-// Release gives a item back. ctx must be the context that Acquire got.
+// Release returns an item. ctx must be the context that Acquire got.
 func (q *Queue[T]) Release(ctx context.Context, item T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

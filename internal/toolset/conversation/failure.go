@@ -2,7 +2,7 @@ package conversation
 
 import "fleet/internal/fleet"
 
-// Failure returns the reason of a task that did not complete, and what happened as the end of a sentence that begins with the agent.
+// Failure returns why a task did not complete: the reason, and a text that continues a sentence that begins with the agent.
 func Failure(t *fleet.Task) (fleet.Reason, string) {
 	switch {
 	case t.Status == fleet.TaskStopped:

@@ -91,7 +91,7 @@ func (t *Turns) Take(ctx context.Context, id string, wait time.Duration) (leave 
 		err = ErrLate
 	}
 	if !t.withdraw(id, w) && !w.shut {
-		t.next(id) // the turn came just now: pass it on
+		t.next(id) // the turn has just come: pass it on
 	}
 	return nil, err
 }

@@ -21,7 +21,7 @@ type Config struct {
 	// name another project of the fleet.
 	Project string `yaml:"project"`
 	Role    string `yaml:"role"`
-	// Model is the model: a name that claude knows, or "provider/model" with cagent.
+	// Model is the name of the model, as claude knows it, or "provider/model" with cagent.
 	Model string `yaml:"model"`
 	// Command is the program and its arguments. It is for the driver command.
 	Command []string `yaml:"command"`

@@ -39,7 +39,7 @@ const (
 type Agent struct {
 	ID         string
 	TaskID     string
-	Known      bool // if false, there is no such agent that the caller may change, and only ID is set
+	Known      bool // false if the caller may change no agent with this id; then only ID is set
 	Status     Status
 	Started    time.Time
 	Ended      time.Time // when the agent ended; zero while it runs
@@ -51,7 +51,7 @@ type Agent struct {
 	CostUSD    float64
 	Checks     *fleet.TaskChecks // nil if there are no checks
 	Title      string            // first line of the contract; set only by List
-	Work       string            // tells people where the work of an ended agent is; empty if nothing is kept
+	Work       string            // tells people where an ended agent has worked; empty if nothing is kept
 }
 
 // Service starts agents on contracts and reports their progress.
@@ -223,8 +223,8 @@ func (s *Service) List(ctx context.Context, page fleet.PageRequest) (*ListResult
 	return l, nil
 }
 
-// withWork sets a.Work if the agent has ended: to the directory where it worked, or, after its workspace was deleted,
-// to the reason that the deletion recorded.
+// withWork sets a.Work if the agent has ended. Work names the directory where the agent worked or, after its workspace was
+// deleted, the reason that the deletion recorded.
 func (s *Service) withWork(a *Agent, v *fleet.AgentView) *Agent {
 	if !a.Known || a.Status == Running {
 		return a

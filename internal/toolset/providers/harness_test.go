@@ -115,7 +115,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	return h
 }
 
-// newService returns a further service over the same core, like that of another server on the same store.
+// newService returns another service over the same core, as if it belonged to another server on the same store.
 func (h *harness) newService() *providers.Service {
 	s, err := providers.New(h.core, h.environment, h.config)
 	require.NoError(h.t, err)

@@ -16,7 +16,7 @@ func (s *Service) admit(tx fleet.Tx, principal string) error {
 	now, mine := s.cfg.Now(), fleet.TaskFilter{Owner: principal, Toolset: new(fleet.ToolsetProviders)}
 	if limit := s.cfg.MaxConcurrent; h.AllAgents() >= limit { // some of the agents may be about to be deleted
 		running := mine
-		running.Status, running.Since = fleet.TaskRunning, now.Add(-MaxTimeout-time.Minute) // older ones were on a server that does not run
+		running.Status, running.Since = fleet.TaskRunning, now.Add(-MaxTimeout-time.Minute) // older tasks were left by a server that no longer runs
 		found, err := tx.FindTasks(running, fleet.TaskWindow{Count: limit})
 		if err != nil {
 			return err

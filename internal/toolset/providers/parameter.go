@@ -9,13 +9,13 @@ import (
 // unverified marks a row that was not checked against the vendor's documentation.
 const unverified = "unverified"
 
-// parameterRow is a row of parameterTable: which keys of a request's config certain models accept.
+// parameterRow is a row of parameterTable. It says which keys of a request's config certain models accept.
 type parameterRow struct {
 	vendor   string     // matches Provider.Vendor; empty matches any vendor
 	protocol []Protocol // empty matches any protocol
 	models   []string   // prefixes of the models' names; empty matches all models
 	keys     []string   // accepted keys, in addition to model and system, which every model accepts
-	// noStreamOptions means that the vendor refuses requests with stream_options. It reports the usage without them.
+	// noStreamOptions means that the vendor refuses requests with stream_options. It reports the usage even without them.
 	noStreamOptions bool
 	source          string // where the vendor documents it, or unverified
 }

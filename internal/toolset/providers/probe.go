@@ -73,8 +73,7 @@ func (s *Service) probe(ctx context.Context, p *Provider) ProbeResult {
 	return f
 }
 
-// key returns the name and the value of the first of the provider's variables that is set. Both are empty if none is
-// set.
+// key returns the name and the value of the provider's first variable that is set. Both are empty if none is set.
 func (s *Service) key(p *Provider) (variable, value string) {
 	for _, k := range p.Keys {
 		if v := strings.TrimSpace(s.cfg.Getenv(k)); v != "" {

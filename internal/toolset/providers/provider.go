@@ -29,7 +29,7 @@ const (
 	ProtocolOpenAI    Protocol = "openai"           // Chat Completions, which most other vendors speak too
 	ProtocolResponses Protocol = "openai_responses" // Responses
 	ProtocolGoogle    Protocol = "google"           // Gemini's own
-	ProtocolOllama    Protocol = "ollama"           // Ollama's own for probes, Chat Completions for requests
+	ProtocolOllama    Protocol = "ollama"           // Ollama's own API for probes, Chat Completions for requests
 )
 
 // protocols lists the protocols that each kind of provider can speak, the default first.
@@ -56,8 +56,8 @@ type Provider struct {
 	// These fields are for models.
 	Protocol Protocol `yaml:"protocol"`
 	BaseURL  string   `yaml:"base_url"`
-	// Vendor is the vendor of the models. It decides which keys of a request's config they accept. Empty means the vendor of
-	// the protocol, if the protocol is the own protocol of one vendor; otherwise the keys that any vendor may accept.
+	// Vendor is the vendor of the models. It decides which keys of a request's config they accept. If it is empty and the
+	// protocol belongs to one vendor, it is that vendor. Otherwise an empty Vendor allows all keys that some vendor may accept.
 	Vendor string `yaml:"vendor"`
 
 	// These fields are for programs. Driver is the driver of the local place that starts the program. Command is the
@@ -66,8 +66,8 @@ type Provider struct {
 	Driver  string   `yaml:"driver"`
 	Command []string `yaml:"command"`
 	driver  fleet.Driver
-	// Allow lists the tools that a program may use, in Claude's notation, if its driver can limit tools. The program
-	// cannot ask people for other tools. nil means the tools in editors.
+	// Allow lists the tools that a program may use, in Claude's notation, if its driver can limit tools. The program cannot ask
+	// people for other tools. nil means editTools.
 	Allow []string `yaml:"allow"`
 
 	// Disabled removes a provider from the table.

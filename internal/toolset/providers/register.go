@@ -88,7 +88,7 @@ func (s *Service) agentsFor(name string) (with []string, agent string, err error
 }
 
 // sameNameWarnings returns warnings about a tool that was replaced, and about tools with the same name that stay registered
-// for other agents. all are the tools from before the registration.
+// for other agents. all has the tools from before the registration.
 func sameNameWarnings(all []*fleet.RegisteredTool, name, agent string) (warnings []string) {
 	if slices.ContainsFunc(all, func(t *fleet.RegisteredTool) bool { return t.Name == name && t.Agent == agent }) {
 		warnings = append(warnings, replacedWarning(name, agent))

@@ -59,7 +59,7 @@ func (s *Service) RemoveTool(ctx context.Context, name, agent string) (from []st
 	return slices.Compact(from), err
 }
 
-// callers returns the agents that can call the tool. all are the principal's tools.
+// callers returns the agents that can call the tool. all has all tools of the principal.
 func (s *Service) callers(t *fleet.RegisteredTool, all []*fleet.RegisteredTool) []string {
 	return s.names(func(p *Provider) bool { return p.canCall(t, all) })
 }

@@ -37,10 +37,10 @@ func (s *Service) callerJoined(ctx context.Context, task, requestID string) {
 	}
 }
 
-// callerLeft undoes callerJoined after a call has stopped waiting for the turn. gaveUp says that the caller disconnected before the
-// answer. Then callerLeft interrupts the turn if no other call waits for it. If the message has a request id, callerLeft waits
-// AbortGrace first, since the caller may only have lost the connection and may retry, also at another server. It interrupts
-// nothing that continues after the call (fleet.Continues): the answer is in the history.
+// callerLeft undoes callerJoined after a call has stopped waiting for the turn. gaveUp means that the caller disconnected
+// before the answer. Then callerLeft interrupts the turn, unless another call waits for it, or the turn continues after the
+// call (fleet.Continues) and the caller finds the answer in the history. If the message has a request id, callerLeft waits
+// AbortGrace first: the caller may only have lost the connection and may retry, also at another server.
 func (s *Service) callerLeft(ctx context.Context, task, requestID string, gaveUp bool) {
 	grace := s.cfg.AbortGrace
 	if requestID == "" {

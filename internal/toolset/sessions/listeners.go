@@ -29,8 +29,8 @@ func (l *listeners) join(task string) {
 	}
 }
 
-// leave undoes join, and reports whether nobody else waits for the turn. If nobody does and then is not nil, leave
-// schedules a call of then after the grace period. A join within this time cancels the call.
+// leave undoes join, and reports whether the call was the last one that waited for the turn. If it was the last, and then is
+// set, leave schedules a call of then after the grace period. A join within this time cancels the scheduled call.
 func (l *listeners) leave(task string, grace time.Duration, then func()) (last bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

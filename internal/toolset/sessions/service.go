@@ -15,7 +15,7 @@ type Service struct {
 	core      *service.Service
 	catalog   fleet.Catalog
 	cfg       Config
-	serviceID string // names this service among those on the store
+	serviceID string // identifies this service among all services on the store
 	turns     *conversation.Turns
 	// listeners counts the calls that wait for answers.
 	listeners *listeners

@@ -210,7 +210,8 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 	require.Equal(t, fleet.TaskStopped, history[1].Status)
 }
 
-// TestIdleSessions checks that sessions that nobody uses are closed, at the latest to make room for others.
+// TestIdleSessions checks that an idle session is closed: to make room for another one, when it gets a message, or by the
+// sweep.
 func TestIdleSessions(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, func(w *harness) { w.cfg.MaxSessions, w.cfg.IdleTimeout = 2, time.Hour })
@@ -366,7 +367,7 @@ func TestCallerGoes(t *testing.T) {
 	w := newHarness(t, nil)
 	id := w.openSession("alice", "echo")
 	done := make(chan error, 2)
-	// leaves calls do and cancels the call after the model has received the request.
+	// leaves runs do, and cancels its context after the model has received the request.
 	leaves := func(gate string, do func(ctx context.Context, message string) error) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(w.as("alice"))
@@ -443,7 +444,7 @@ func TestRetryAtAnotherServer(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-first, context.Canceled)
 	waittest.Until(t, "the end of the grace period gives no signal", func() bool { return w.svc.Abandoned() == 0 })
-	w.svc.Stop() // waits until the turn was interrupted or not
+	w.svc.Stop() // waits for the interruption of the turn, if there is one
 	w.model.Gate("moved").Open()
 	require.NoError(t, <-second)
 	waiting, err := w.store.Leases(t.Context(), "wait/")

@@ -45,8 +45,8 @@ func (s *Service) callerFrom(ctx context.Context) (caller, error) {
 // mayRun reports whether the caller may run the subagent.
 func (s *Service) mayRun(c caller, d *Definition) bool { return s.refusal(c, d) == "" }
 
-// refusal returns why the caller may not run the subagent, or "" if it may. The subagent's definition must allow the caller. If
-// the caller is an agent, its own definition must list the subagent, and not too many agents may stand above the subagent.
+// refusal returns why the caller may not run the subagent, or "" if it may. The subagent's definition must allow the caller.
+// If the caller is an agent, its own definition must list the subagent, and the subagent must not be nested too deeply.
 func (s *Service) refusal(c caller, d *Definition) string {
 	switch {
 	case !d.allows(c):

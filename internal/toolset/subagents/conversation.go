@@ -51,7 +51,8 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 	}
 }
 
-// conversation returns the key of the caller's conversation with the subagent among its owner's conversations.
+// conversation returns the key that identifies the caller's conversation with the subagent. The key is unique among the
+// owner's conversations.
 func (r *run) conversation() string {
 	if r.caller.agent {
 		return r.caller.name + "/" + r.definition.Name
@@ -138,7 +139,7 @@ func sameConfig(a, b *fleet.AgentConfig) bool {
 	return reflect.DeepEqual(withoutPrompt(*a), withoutPrompt(*b))
 }
 
-// instructionsHash returns a text with a hash of the subagent's instructions, which changes when they change.
+// instructionsHash returns a text that identifies the subagent's instructions by their hash.
 func (r *run) instructionsHash() string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(r.definition.instructions()))

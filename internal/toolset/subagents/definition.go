@@ -42,7 +42,7 @@ type Definition struct {
 	Driver      string
 	Command     []string
 	Model       string
-	Allow, Deny []string // the tools that the agent may and may not use; with a nil Allow, the driver decides
+	Allow, Deny []string // the tools that the agent may and may not use; if Allow is nil, the driver decides
 	Ask         []string // the tools that people are asked about, see fleet.AgentConfig; nil means that nobody is asked
 	MCPServers  []fleet.MCPServer
 	PassEnv     []string

@@ -13,8 +13,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// directory is the directory of definitions. Its content may change at any time, so each access checks the files and
-// reads those again that have changed.
+// directory is the directory of definitions. Its content may change at any time, so each access checks the files and reads the
+// changed ones again.
 type directory struct {
 	path    string
 	drivers []fleet.Driver
@@ -38,8 +38,8 @@ type stamp struct {
 	modified time.Time
 }
 
-// minSettleTime is how long after a change a second change may leave the same modification time, because file systems have
-// coarse clocks.
+// minSettleTime is the time after a change of a file in which a second change may leave the modification time the same,
+// because file systems have coarse clocks.
 const minSettleTime = 100 * time.Millisecond
 
 // isCurrent reports whether the files are certainly unchanged since they were read.
@@ -51,8 +51,8 @@ func (e entry) isCurrent(agent, memory stamp) bool {
 // errNoDefinition means that there is no definition with the name.
 var errNoDefinition = errors.New("no definition")
 
-// get returns the definition with the name. It returns errNoDefinition if no file defines the name, and another error
-// if the file that defines the name cannot be used.
+// get returns the definition with the name. It returns errNoDefinition if no file defines the name, and another error if the
+// file that defines it cannot be used.
 func (d *directory) get(name string) (*Definition, error) {
 	if !namePattern.MatchString(name) || name == Main {
 		return nil, errNoDefinition

@@ -175,7 +175,7 @@ func lineOf(t *token.Token, lines int) string {
 	return fmt.Sprintf("line %d", t.Position.Line+lines)
 }
 
-// decodeStrict decodes YAML into h. It leaves out unknown keys, about which it returns warnings.
+// decodeStrict decodes YAML into h. It leaves out unknown keys, and returns warnings about them.
 func decodeStrict(text []byte, h *header, lines int) (warnings []string, err error) {
 	if err := checkNesting(text, lines); err != nil {
 		return nil, err
@@ -223,7 +223,7 @@ func checkNesting(text []byte, lines int) error {
 	return nil
 }
 
-// yamlError returns an error of the YAML package as the author of the file reads it.
+// yamlError rewrites an error of the YAML package for the author of the file.
 func yamlError(err error, lines int) error {
 	if unknown, ok := errors.AsType[*yaml.UnknownFieldError](err); ok && unknown.Token != nil {
 		key := unknown.Token.Value

@@ -160,7 +160,8 @@ func names(listed []subagents.ListEntry) (all []string) {
 	return all
 }
 
-// TestSubagentsAreInTheTree runs a subagent by another one: it must be below that one's task, and end with it.
+// TestSubagentsAreInTheTree lets one subagent run another. The task of the second one must be below the task of the first, and
+// must end with it.
 func TestSubagentsAreInTheTree(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, nil)

@@ -39,9 +39,9 @@ type Result struct {
 	Warnings  conversation.Warnings // what did not work, for example an MCP server that did not start
 }
 
-// Run lets a subagent answer the request, and waits for the answer. If ctx ends before the answer, Run stops the
-// subagent and returns after the subagent has ended, unless it continues after the call (fleet.Continues), and the caller
-// can repeat the request.
+// Run lets a subagent answer the request, and waits for the answer. If ctx ends before the answer, Run stops the subagent and
+// returns after it has ended. It does not stop a subagent that continues after the call (fleet.Continues); the caller can then
+// repeat the request.
 func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	begun := s.config.Now()
 	c, err := s.callerFrom(ctx)
@@ -115,8 +115,8 @@ type run struct {
 	caller     caller
 	definition *Definition
 	call       service.Call
-	// detached is set if the call does not wait for its task. An answer in JSON has to be waited for, because the subagent may have
-	// to be asked again.
+	// detached is set if the call does not wait for its task. It is never set for an answer in JSON, because the subagent may
+	// have to be asked again.
 	detached bool
 	limit    time.Duration // time limit of a run in a workspace, from when the workspace is ready; 0 for a run on this machine
 	result   Result
@@ -179,7 +179,7 @@ func (r *run) awaitEarlierTask(ctx context.Context, taskID, prompt string) error
 // waitReady waits until the task's agent has a workspace. It does nothing for an agent on this machine, which needs none.
 // The time limit of the definition begins when the workspace is ready, so the timeout of the task is longer.
 func (r *run) waitReady(ctx context.Context, task *fleet.Task) error {
-	if r.definition.RunsIn == inLocal || r.detached { // the timeout of the task ends a detached one
+	if r.definition.RunsIn == inLocal || r.detached { // a detached task is ended by its timeout
 		return nil
 	}
 	r.limit = r.definition.Timeout
@@ -298,8 +298,8 @@ func (r *run) taskError(t *fleet.Task) error {
 // stopWait is how long to wait for the end of a stopped run. The core kills a run that does not stop long before.
 const stopWait = time.Minute
 
-// follow waits until the task has ended. If ctx ends before, or the task takes longer than r.limit, follow stops the
-// task and returns after the task has ended, unless the task continues after the call.
+// follow waits until the task has ended. If ctx ends first, or the task takes longer than r.limit, follow stops the task and
+// returns after the task has ended. It does not stop a task that continues after the call.
 func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 	limited := ctx
 	if r.limit > 0 {
