@@ -162,9 +162,9 @@ func (w workspace) Work(fleet.Run) (runner.Work, error) {
 	}, nil
 }
 
-// environ returns the environment of a run: the variables of the workspace, and the variables own, which describe the
-// task. It omits the variables of Fleet and Coder. It also omits Coder's git credential helpers, which give access to
-// the logins of the workspace's owner.
+// environ returns the environment of a run: the variables of the workspace, and those in own, which describe the task. It
+// omits the variables of Fleet and Coder. It also omits Coder's git credential helpers, which give access to the logins of the
+// workspace's owner.
 func environ(own map[string]string) []string {
 	env := map[string]string{}
 	for _, v := range os.Environ() {

@@ -42,7 +42,7 @@ func shell(t *testing.T, script string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// work executes a task and returns what it has changed.
+// work executes a task and returns its changes.
 func (c cloned) work(ctx context.Context, id, script string) fleet.Changes {
 	c.t.Helper()
 	a := c.client.Connect(c.agent)
@@ -54,7 +54,7 @@ func (c cloned) work(ctx context.Context, id, script string) fleet.Changes {
 	return *changes
 }
 
-// bring brings the commit from one agent's clone to the other's repository.
+// bring copies the commit from one agent's clone to the other's repository.
 func bring(ctx context.Context, from, to remote.Repository, commit string, have []string, whole bool) (bool, error) {
 	in, out := io.Pipe()
 	go func() { _ = out.CloseWithError(from.Pack(ctx, commit, have, whole, out)) }()
@@ -152,7 +152,7 @@ func TestLanding(t *testing.T) {
 	_, err = host.Branch(ctx, "no")
 	require.Equal(t, fleet.ReasonBranchNotFound, fleet.ReasonOf(err), "%v", err)
 
-	// An agent can say that a remote has its work. Then the whole pack is needed.
+	// An agent can move the ref of a remote, so that the remote seems to have its work. Then the whole pack is needed.
 	more := ann.work(ctx, "task-c", "git add -A; git commit -qm new; git update-ref refs/remotes/origin/x HEAD; echo more >>new; git commit -qam more")
 	there, err = host.Collect(ctx, more.Commit)
 	require.NoError(t, err)
@@ -177,7 +177,8 @@ func TestLanding(t *testing.T) {
 	require.Equal(t, fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
 }
 
-// TestBundleOfDeletedAgent brings work into a repository that Fleet has fetched before the workspace of its agent was deleted.
+// TestBundleOfDeletedAgent unpacks the work of an agent from a bundle that Fleet fetched before the agent's workspace was
+// deleted.
 func TestBundleOfDeletedAgent(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	defer cancel()
@@ -217,7 +218,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// TestLargeFiles lands work with files of Git LFS. Their content must come along, and be at the project's repository before the branch moves.
+// TestLargeFiles lands work with files of Git LFS. Their content must be copied too, and must reach the project's repository
+// before the branch moves.
 func TestLargeFiles(t *testing.T) {
 	if _, err := exec.LookPath("git-lfs"); err != nil {
 		t.Skip("git-lfs is not installed")

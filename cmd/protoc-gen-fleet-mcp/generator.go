@@ -39,7 +39,7 @@ func (g generator) writeFile() error {
 			continue
 		}
 		if g.GeneratedFile == nil {
-			// A package of its own, so that programs that only call the API do not contain an MCP server.
+			// The tools are in a package of their own, so that programs that only call the API do not contain an MCP server.
 			name := string(g.file.GoPackageName) + "mcp"
 			dir, base := path.Split(g.file.GeneratedFilenamePrefix)
 			g.GeneratedFile = g.plugin.NewGeneratedFile(path.Join(dir, name, base+".pb.mcp.go"), protogen.GoImportPath(path.Join(string(g.file.GoImportPath), name)))

@@ -36,7 +36,7 @@ func (g generator) writeLimits(m *protogen.Method) error {
 		if !hintsOf(m).readOnly {
 			return fmt.Errorf("%s needs a method without side effects, because the call is repeated", portionOption)
 		}
-		follow := g.options.Text(m.Desc, eventStreamOption, "follow") // the field that, if set, makes a call unrepeatable
+		follow := g.options.Text(m.Desc, eventStreamOption, "follow") // a call that sets this field cannot be repeated
 		g.P("Portion: ", toolPackage.Ident("Portion"), "{Limit: ", strconv.Quote(limit), ", Of: ", strconv.Quote(of), ", Unless: ", strconv.Quote(follow), "},")
 	}
 	cuts, err := g.cuts(m, m.Output, "")

@@ -17,7 +17,7 @@ import (
 // schemas builds JSON Schemas of messages. They describe the JSON form of package wire.
 type schemas struct {
 	options option.Reader
-	input   bool    // the schemas are for arguments, which are checked, and not for a result
+	input   bool    // the schemas are for arguments, which are checked, and not for results
 	brief   bool    // the schemas leave out the fields that only operators need
 	defs    *object // the schemas of messages in other messages, by name
 }

@@ -211,7 +211,8 @@ func (b *builder) setResponses(op *openapi3.Operation, m *protogen.Method, verb 
 	return nil
 }
 
-// setContent sets the content of the successful response, which depends on whether and what the method streams.
+// setContent sets the content of the successful response. It depends on what the method returns: a message, a stream or a
+// download.
 func (b *builder) setContent(op *openapi3.Operation, ok *openapi3.Response, m *protogen.Method) error {
 	schema := ref(string(m.Output.Desc.Name()))
 	download := m.Output.Desc.FullName() == "google.api.HttpBody"

@@ -72,7 +72,7 @@ func (b *builder) value(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	default:
 		s = b.item(f, d)
 	}
-	if s.Ref != "" { // OpenAPI 3.0 allows no other key beside a reference
+	if s.Ref != "" { // OpenAPI 3.0 allows no other key next to a reference
 		s = (&openapi3.Schema{AllOf: openapi3.SchemaRefs{s}}).NewRef()
 	}
 	s.Value.Description = commentText(f.Comments)
@@ -81,7 +81,7 @@ func (b *builder) value(f *protogen.Field, d direction) *openapi3.SchemaRef {
 	}
 	if d == inResponse && b.mayBeNull(f) && f.Message.Desc.FullName() != "google.protobuf.Value" {
 		s.Value.Nullable = true
-		if s.Value.Type == nil { // nullable has a meaning only beside a type
+		if s.Value.Type == nil { // nullable has no effect without a type
 			s.Value.Type = &openapi3.Types{openapi3.TypeObject}
 		}
 	}

@@ -24,7 +24,7 @@ type callRecord struct {
 	stream            bool
 	caller            string           // name of the principal; empty if the caller is not identified
 	auditLine         *fleet.AuditLine // nil if the call is not audited
-	refusalOnly       bool             // it is audited only if it fails
+	refusalOnly       bool             // true if the call is audited only if it fails
 	call              fleet.Call
 	slot              slot
 	part              *callPart // nil if the call has no credentials, or did not come over gRPC
@@ -128,9 +128,9 @@ func reasonOf(s *status.Status) string {
 	return strings.ToUpper(s.Code().String())
 }
 
-// targetOf returns the name of the object of a call, with whom the call shares it, and what the call allows somebody to do. It
-// comes from the first message that has the name. Pass the request and then the response: the response names an object that the
-// call created.
+// targetOf describes the target of a call: the name of the object, the person or group that the call shares it with, and what
+// the call permits. It uses the first message that has the name. Pass the request before the response. The response names an
+// object that the call created.
 func targetOf(messages ...any) string {
 	for _, m := range messages {
 		object, with, grants := "", "", ""
@@ -182,7 +182,7 @@ func textOf(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	return strings.Join(texts, " ")
 }
 
-// auditPartOf returns what the field is for an audit line.
+// auditPartOf returns the part of an audit line that the field provides.
 func auditPartOf(f protoreflect.FieldDescriptor) fleetv1.Audit_Part {
 	part, _ := proto.GetExtension(f.Options(), fleetv1.E_Audited).(fleetv1.Audit_Part)
 	return part

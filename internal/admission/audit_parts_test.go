@@ -19,7 +19,7 @@ func TestAuditedFields(t *testing.T) {
 	t.Parallel()
 	for method := range rights() {
 		switch method {
-		case fleetv1.TokenService_RotateOwnToken_FullMethodName, fleetv1.FleetService_ResumeFleet_FullMethodName: // about the caller, and about the fleet
+		case fleetv1.TokenService_RotateOwnToken_FullMethodName, fleetv1.FleetService_ResumeFleet_FullMethodName: // they concern the caller and the whole fleet
 			continue
 		}
 		if !rightsOf(method).mutates {

@@ -21,8 +21,8 @@ const authorization = "authorization"
 // FaceKey is the metadata key that names the face of a call: "rest" or "mcp".
 const FaceKey = "fleet-face"
 
-// ControllerKey is the metadata key with which a client says that an AI makes its calls. A caller can only lose by it, so
-// it needs no proof.
+// ControllerKey is the metadata key with which a client says that an AI makes its calls. It gives the caller no additional
+// rights, so it needs no proof.
 const ControllerKey = "fleet-controller"
 
 // DetachedKey is the metadata key with which a client says that it does not wait for the task that its call starts; see

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// identity is the caller of a call, or why the caller is not known.
+// identity is the caller of a call, or the reason why the caller is not known.
 type identity struct {
 	principal fleet.Principal
 	err       error
@@ -52,9 +52,9 @@ func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method strin
 	return ctx, nil
 }
 
-// Begin is Identify for a call over gRPC whose header has arrived. The context that it returns must become that of the
-// whole call, and is cancelled when the caller's credentials are revoked. After that the server waits neither for the request
-// nor for the client to read the response. A client whose request has not arrived gets CANCELLED.
+// Begin calls Identify for a gRPC call whose header has arrived. The returned context must become the context of the whole
+// call. It is cancelled when the caller's credentials are revoked. After that the server waits neither for the request nor for
+// the client to read the response. A client whose request has not arrived gets CANCELLED.
 func (i *Interceptor) Begin(ctx context.Context, md metadata.MD, method string) (context.Context, error) {
 	delete(md, FaceKey) // only the faces in this process may set it
 	ctx, err := i.Identify(ctx, md, method)

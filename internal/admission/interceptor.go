@@ -97,7 +97,7 @@ func (i *Interceptor) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 		resp, err = next(ctx, req)
 		rec.response = resp
 		if err == nil {
-			resp = i.countUnread(ctx, resp) // while it has a slot, so that only a few calls can exceed the limit
+			resp = i.countUnread(ctx, resp) // counted while the call has a slot, so that only a few calls can exceed the limit
 		}
 		return err
 	})
@@ -125,7 +125,7 @@ type stream struct {
 
 func (s stream) Context() context.Context { return s.ctx }
 
-// RecvMsg receives the request, keeps it for the audit line, and waits for a slot. Further messages of the client are a part of the
+// RecvMsg receives the request, keeps it for the audit line, and waits for a slot. Later messages of the client belong to the
 // same call.
 func (s stream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil || s.rec.request != nil {
@@ -234,7 +234,7 @@ func (i *Interceptor) admit(ctx context.Context, method string, rec *callRecord)
 	case r.mutates:
 		rec.auditLine = i.newAuditLine(ctx, method, id.principal, rec)
 		ctx = fleet.WithAudit(ctx, rec.auditLine)
-	case id.principal.AgentUID != "": // what an agent tries, and may not, is worth a line also if it would change nothing
+	case id.principal.AgentUID != "": // a refused call of an agent is audited even if the method changes nothing
 		rec.auditLine, rec.refusalOnly = i.newAuditLine(ctx, method, id.principal, rec), true
 	}
 	if err := r.mayCall(id.principal); err != nil {
@@ -246,9 +246,9 @@ func (i *Interceptor) admit(ctx context.Context, method string, rec *callRecord)
 	case id.part != nil:
 		rec.part = id.part
 		err = i.openCalls.setStream(id.call, id.part, rec.stream)
-		// If a client asks for compressed responses, gRPC would keep a copy of a response, and release the buffer that counts.
+		// If the response were compressed, gRPC would keep a copy of it, and release the buffer that counts.
 		if err == nil && grpc.SetSendCompressor(ctx, encoding.Identity) != nil {
-			err = context.Canceled // the client has ended the call: nothing else makes it fail
+			err = context.Canceled // SetSendCompressor fails only if the client has ended the call
 		}
 	case id.call != nil:
 		ctx, _, leave, err = i.openCalls.attach(ctx, id.call, rec.stream)

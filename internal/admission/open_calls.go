@@ -64,7 +64,7 @@ type openCall struct {
 type callPart struct {
 	cancel       context.CancelCauseFunc
 	stream       bool         // it also ends when the caller loses rights
-	unreadChecks atomic.Int64 // 0 if it does not wait for the client to read; otherwise 1 and the number of checks since then
+	unreadChecks atomic.Int64 // 0 if it does not wait for the client to read; otherwise 1 plus the number of checks since the wait began
 }
 
 // newNotReadError returns the error that ends a call whose client does not read. A client that follows events can go on from its last
@@ -127,8 +127,9 @@ func (o *openCalls) add(ctx context.Context, p fleet.Principal, md metadata.MD) 
 	return c, nil
 }
 
-// attach returns a context for a part of the call. It is cancelled when the credentials of the call are revoked, and that of
-// a stream also when the caller loses rights. Call leave at the end of the part. It fails if the call was ended before.
+// attach returns a context for a part of the call. The context is cancelled when the credentials of the call are revoked. The
+// context of a stream is also cancelled when the caller loses rights. Call leave at the end of the part. attach fails if the
+// call has already been ended.
 func (o *openCalls) attach(ctx context.Context, c *openCall, stream bool) (_ context.Context, part *callPart, leave func(), err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -147,7 +148,7 @@ func (o *openCalls) attach(ctx context.Context, c *openCall, stream bool) (_ con
 	}, nil
 }
 
-// setStream records whether the part of the call is a stream. It fails if the call was ended before.
+// setStream records whether the part of the call is a stream. It fails if the call has already been ended.
 func (o *openCalls) setStream(c *openCall, part *callPart, stream bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -191,8 +192,8 @@ func (o *openCalls) recheck(key string, g *group) {
 	g.timer.Reset(o.interval)
 }
 
-// end cancels all parts of the call, or only its streams. The call is forgotten if no part is left: gRPC does not end the
-// context of a call that is cancelled before it begins. openCalls.mu must be held.
+// end cancels all parts of the call, or only its streams. If no part is left, end forgets the call, because gRPC does not end
+// the context of a call that is cancelled before it begins. openCalls.mu must be held.
 func (c *openCall) end(why error, all bool) {
 	partsLeft := false
 	for part := range c.parts {

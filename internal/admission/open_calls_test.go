@@ -11,7 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestUnreadResponse checks that a call ends whose client does not read its response, and no other call.
+// TestUnreadResponse checks that a call ends if its client does not read its response, and that other calls continue.
 func TestUnreadResponse(t *testing.T) {
 	t.Parallel()
 	o := newOpenCalls(anyAuth{}, 0, 20*time.Millisecond)

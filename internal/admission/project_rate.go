@@ -12,9 +12,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// projectRate limits the requests about one project. Each principal that sends some has a bucket with an even part of the limit.
-// So a principal with many requests does not keep out the others. The first principal begins with a full bucket. Others begin
-// with one request each, so that many new principals do not exceed the limit by far.
+// projectRate limits the requests about one project. Each principal that sends such requests has a bucket with an equal part
+// of the limit. So a principal with many requests does not keep out the others. The first principal begins with a full bucket.
+// Others begin with one request each, so that many new principals do not exceed the limit by far.
 type projectRate struct {
 	limit int64 // requests a second, of all principals on all servers
 
@@ -62,7 +62,7 @@ func (p *projectRate) bucketOf(principal string, now time.Time) *bucket {
 	return b
 }
 
-// divide gives each principal an even part of what this server allows. The caller holds x.mu.
+// divide gives each principal an equal part of what this server allows. The caller holds p.mu.
 func (p *projectRate) divide(now time.Time) {
 	for _, b := range p.buckets {
 		b.setLimit(now, p.limit, p.serverRate/rate.Limit(len(p.buckets)))

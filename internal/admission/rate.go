@@ -19,7 +19,7 @@ const refusalWindow = time.Minute
 // one second. All calls of the principal share this bucket, whatever their face and token. The calls of an agent count
 // as calls of its owner.
 //
-// Several servers have even parts of a limit. A new server allows whole limits until the first call of SetServers.
+// Several servers divide a limit evenly. Until the first call of SetServers, a new server allows the whole limits.
 type Rates struct {
 	current atomic.Pointer[rateSet]
 	groups  func(ctx context.Context, principal string) ([]string, error) // see NewRates
@@ -43,8 +43,8 @@ type bucket struct {
 	loggedAt atomic.Int64 // when a refusal was logged, in Unix seconds
 }
 
-// NewRates returns the limits of one server; now may be nil. Limits without requests limit nothing. groups returns the last
-// known groups of a principal, because a call of an agent does not contain the groups of its owner.
+// NewRates returns the limits of one server; now may be nil. If limits has no request limits, all requests are allowed. groups
+// returns the last known groups of a principal, because a call of an agent does not contain the groups of its owner.
 func NewRates(limits fleet.Limits, groups func(ctx context.Context, principal string) ([]string, error), log *slog.Logger, now func() time.Time) *Rates {
 	if now == nil {
 		now = time.Now
@@ -55,7 +55,7 @@ func NewRates(limits fleet.Limits, groups func(ctx context.Context, principal st
 	return r
 }
 
-// SetLimits replaces the limits. Every principal and project begins anew with full buckets.
+// SetLimits replaces the limits. Every principal and project then has a full bucket.
 func (r *Rates) SetLimits(limits fleet.Limits) {
 	if r == nil {
 		return
@@ -88,7 +88,7 @@ func (r *Rates) SetServers(servers int) {
 	})
 }
 
-// serverShare returns how many requests a second this server allows of a limit of all servers together.
+// serverShare returns this server's part of a limit for all servers together, in requests per second.
 func (r *Rates) serverShare(limit int64) rate.Limit {
 	return rate.Limit(float64(limit) / float64(r.servers.Load()))
 }
@@ -142,15 +142,15 @@ func (r *Rates) takeFrom(ctx context.Context, b *bucket, attrs ...slog.Attr) (wa
 	return max(wait, time.Millisecond), true
 }
 
-// newBucket returns a full bucket. limit is that of all servers together, and serverRate is what this server allows of it, both in
-// requests per second.
+// newBucket returns a full bucket. limit is the limit of all servers together, and serverRate is this server's part of it,
+// both in requests per second.
 func newBucket(limit int64, serverRate rate.Limit) *bucket {
 	b := &bucket{Limiter: rate.NewLimiter(serverRate, burst(serverRate))}
 	b.limit.Store(limit)
 	return b
 }
 
-// isFull reports whether the bucket is like a new one.
+// isFull reports whether the bucket is as full as a new one.
 func (b *bucket) isFull(now time.Time) bool { return b.TokensAt(now) >= float64(b.Burst()) }
 
 // setLimit changes the limit of the bucket. The arguments are those of newBucket.

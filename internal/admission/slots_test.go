@@ -44,7 +44,7 @@ func TestSlotsAreFair(t *testing.T) {
 		s := newSlots(most, 0, 0)
 		working := 0
 		waiting := map[string][]*waitingCall{} // by principal, oldest first
-		since := map[string][]string{}         // for each principal, who got slots while it has waited
+		since := map[string][]string{}         // for each principal, the principals that got slots while it waited
 		// settle records who got the new slots, and checks that their number is right.
 		settle := func(got int) {
 			for range got {

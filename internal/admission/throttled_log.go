@@ -13,7 +13,8 @@ const (
 	// failureWindow is the period in which the first failed logins, and the first calls of each principal that change nothing
 	// in the store, are logged one by one. Further ones are counted, and logged together at the end of the period.
 	failureWindow = 10 * time.Second
-	// maxLoginsLogged and maxCallsLogged are how many are logged one by one.
+	// maxLoginsLogged is how many failed logins are logged one by one in each window. maxCallsLogged is the number for the calls
+	// of each principal.
 	maxLoginsLogged = 10
 	maxCallsLogged  = 100
 )
@@ -27,8 +28,8 @@ type throttledLog struct {
 
 	mu          sync.Mutex
 	totalLogins int64                    // since the start
-	logged      map[string]int           // how many were logged in this window, by principal; failed logins have none
-	counted     map[fleet.AuditEntry]int // the others of this window; the keys have only what is logged together
+	logged      map[string]int           // how many were logged one by one in this window, by principal; "" for failed logins
+	counted     map[fleet.AuditEntry]int // how many others there were in this window; the keys have only the fields by which they are grouped
 	timer       *time.Timer              // ends this window; nil if no window is open
 }
 

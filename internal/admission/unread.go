@@ -96,7 +96,7 @@ func (u *unreadCounter) download(ctx context.Context, principal string, leave fu
 	return context.WithValue(ctx, unreadBytesKey{}, b), func() { leave(); b.release() }, nil
 }
 
-// SetDownloadSize sets how many bytes the download to which the context belongs has in memory.
+// SetDownloadSize sets how many bytes the context's download has in memory.
 func SetDownloadSize(ctx context.Context, bytes int) {
 	if b, ok := ctx.Value(unreadBytesKey{}).(*unreadBytes); ok {
 		b.resize(int64(bytes))
@@ -149,9 +149,10 @@ type countedResponse struct {
 	release func()
 }
 
-// CountingCodec is the codec of a gRPC server with an Interceptor. gRPC takes messages before the client reads them, and ends the context
-// of a call when it has taken the last one. Only the buffer of a message tells when gRPC has sent or dropped it: gRPC gives it back
-// to its pool. If gRPC drops a buffer without returning it to the pool, a cleanup releases its bytes when the collector frees it.
+// CountingCodec is the codec of a gRPC server with an Interceptor. gRPC takes messages before the client reads them, and ends
+// the context of a call when it has taken the last one. So the codec watches the buffer of a message: gRPC returns it to its
+// pool after it has sent or dropped the message. If gRPC drops a buffer without returning it to the pool, a cleanup releases
+// its bytes when the garbage collector frees it.
 type CountingCodec struct{ encoding.CodecV2 }
 
 // Marshal returns the message in the wire format.

@@ -16,8 +16,8 @@ const (
 	maxValueSize = fleet.MaxText
 )
 
-// checkValues refuses a request with a value of free form, in any field, that is nested too deep or too large. Code behind
-// the faces formats such values, which multiplies their size with their depth.
+// checkValues refuses a request that has, in any field, a value of free form that is too large or nested too deep. Code behind
+// the faces formats such values, which multiplies their size by their depth.
 func checkValues(req any) error {
 	m, ok := req.(proto.Message)
 	if !ok {

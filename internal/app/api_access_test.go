@@ -54,8 +54,8 @@ var accessNeeded = map[string]string{
 	"rotate_own_token": "caller", "fan_out_task": "caller", "create_pool": "caller", "create_webhook": "caller", // about the caller alone
 }
 
-// The callers of TestAccess beside alice, who owns the agent, and root, an admin. The agent is shared with each viewer to view,
-// and with each runner to run: with a person, and with a group of the other one.
+// These are the callers of TestAccess without alice, who owns the agent, and root, who is an admin. The agent is shared with
+// the viewers to view, and with the runners to run. One of each two has access as a person, and the other one through a group.
 var (
 	viewers = []string{"viewer", "group-viewer"}
 	runners = []string{"runner", "group-runner"}
@@ -115,7 +115,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// createsOwnObject reports whether each caller of the method, which is alike for all, creates an object of its own.
+// createsOwnObject reports whether the method, which works alike for all callers, creates an object for each caller.
 func createsOwnObject(name string) bool {
 	return accessNeeded[name] == "alike" && (createsAgents(name) || name == "create_agent_session" || name == "run_subagent" || name == "execute_agent_request" || name == "invoke_agent")
 }
@@ -136,7 +136,7 @@ func (f *testFleet) checkAccess(t *testing.T, face, name, needed string, x targe
 		if name == "list_audit" {
 			delete(args, "cursor")
 		}
-		if name == "plan_bulk" { // of all agents that the caller may restart
+		if name == "plan_bulk" { // a plan for all agents that the caller may restart
 			delete(args, "names")
 			args["all"] = true
 		}
@@ -222,7 +222,7 @@ func (f *testFleet) checkAllowed(t *testing.T) {
 	}
 }
 
-// checkAllows checks that the caller may call the method, which changes a new agent or something of it.
+// checkAllows checks that the caller may call the method, which changes a new agent or an object of that agent.
 func (f *testFleet) checkAllows(t *testing.T, face, name, by, agent string) {
 	t.Helper()
 	x := f.sharedAgent(t, agent)

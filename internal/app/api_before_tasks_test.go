@@ -23,7 +23,7 @@ var recordGolden = flag.Bool("record-before-tasks", false, "record what clients 
 // change is a part of an answer that is new since the recording.
 type change struct{ now, then string }
 
-// instructionsChange is what the instructions of the server say since the tool run_task exists.
+// instructionsChange is the change of the server's instructions that came with the tool run_task.
 var instructionsChange = change{
 	"run_task gives a task to an agent, a pool, or a new agent of a project, and waits for its end. If it goes on in the background, its result comes by itself: do not ask for it. start_agent_task needs an idle agent and returns at once.",
 	"start_agent_task hands an idle agent a task and returns at once.",
@@ -135,7 +135,7 @@ func (e *exchanges) modern(t *testing.T, name, path, method, header string, para
 	e.record(t, name, path, h, method, params)
 }
 
-// tools lists the tools, and keeps those that can be answered with a task, and which members tools have.
+// tools lists the tools. It keeps the tools that can be answered with a task, and the names of the members that tools have.
 func (e *exchanges) tools(t *testing.T, path string) {
 	t.Helper()
 	text := e.record(t, "unused", path, nil, "tools/list", map[string]any{})
@@ -165,7 +165,7 @@ func (e *exchanges) tools(t *testing.T, path string) {
 	e.add("tools/list at "+path, string(frame))
 }
 
-// withoutVariables replaces what differs between two recordings.
+// withoutVariables replaces the parts that differ between two recordings.
 func withoutVariables(answer string) string {
 	for _, r := range []struct{ pattern, with string }{
 		{`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, "<id>"},

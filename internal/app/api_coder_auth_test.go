@@ -102,8 +102,8 @@ func TestCoderRevocation(t *testing.T) {
 	require.Equal(t, "UNAUTHENTICATED", r.err.Reason)
 }
 
-// TestCoderRightsLost checks that the stream of a Coder user who was an admin, or in a group, ends when the user is not any
-// more. Otherwise it would go on with what the user may no longer see.
+// TestCoderRightsLost checks that a Coder user's stream ends when the user is no longer an admin, or no longer in a group.
+// Otherwise the stream would continue to show objects that the user may no longer see.
 func TestCoderRightsLost(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(d *codertest.Deployment){

@@ -72,7 +72,7 @@ func (x target) arguments(t *testing.T, m protoreflect.MethodDescriptor) map[str
 			delete(args, f)
 		}
 	}
-	all := strings.HasSuffix(x.agent, "!") // such a name means the same request without the agent or the task
+	all := strings.HasSuffix(x.agent, "!") // a name that ends with ! stands for the same request without the agent or the task
 	if _, paged := args["page"]; paged {   // a request with a page cannot have a cursor
 		drop("cursor")
 	}
@@ -94,7 +94,7 @@ func (x target) arguments(t *testing.T, m protoreflect.MethodDescriptor) map[str
 		} else {
 			drop("agent_name")
 		}
-	case "CreatePool": // always the same pool, so that the attacker does not own those that the other methods name
+	case "CreatePool": // always the same pool, so that the attacker does not own the pools that the other methods name
 		args["name"], args["request_id"] = "mine", "alice-3"
 	case "FanOutTask":
 		args["task_description"], args["request_id"] = "an attack", "alice-5"
@@ -108,11 +108,11 @@ func (x target) arguments(t *testing.T, m protoreflect.MethodDescriptor) map[str
 		args["since"] = "work"
 	case "UpdatePool", "DeletePool", "ShowPool":
 		args["name"] = strings.TrimSuffix(name, "!")
-	case "LandTasks": // it takes tasks, or what selects them
+	case "LandTasks": // it takes tasks, or a selector of tasks
 		drop("selector", "project")
 	case "QueueTask", "RunTask": // they take an agent, a pool or a project
 		drop("project", "role", "max_idle_seconds")
-	case "PlanBulk": // it makes a plan each time, also of agents that do not exist
+	case "PlanBulk": // it makes a plan each time, even for agents that do not exist
 		drop("all", "text", "labels", "remove", "priority", "timeout_seconds", "max_cost_usd", "keep_unsaved", "request_id")
 	case "WaitTasks": // a short wait
 		args["timeout_seconds"] = json.Number("50")

@@ -146,8 +146,8 @@ func TestInventedMethods(t *testing.T) {
 	require.NotContains(t, metrics, "invented")
 }
 
-// TestOpenCalls opens as many streams as a principal may have. Its other calls must be refused until a stream ends, and
-// those of other principals must not.
+// TestOpenCalls opens as many streams as a principal may have. Until a stream ends, other calls of the principal must be
+// refused, and calls of other principals must not.
 func TestOpenCalls(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}, Limits: fleet.Limits{OpenCalls: 2}})
@@ -195,7 +195,7 @@ func TestCompressedMessages(t *testing.T) {
 }
 
 // TestCompressedAnswers asks for compressed answers with an empty message, which gRPC does not compress. The answers must be
-// plain, because only the buffers of plain answers tell when they have been read.
+// plain, because the server learns only from the buffers of plain answers that they have been read.
 func TestCompressedAnswers(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
@@ -266,7 +266,7 @@ func TestRequestRatesOfReplicas(t *testing.T) {
 		}
 		return n
 	}
-	for _, f := range []*testFleet{one, two} { // without that, each allows the whole limit
+	for _, f := range []*testFleet{one, two} { // otherwise each server would allow the whole limit
 		_, err := f.shareOnce(t.Context())
 		require.NoError(t, err)
 	}

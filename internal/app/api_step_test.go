@@ -34,7 +34,7 @@ type step struct {
 	Save  map[string]string `yaml:"save"`
 	By    string            `yaml:"by"`
 
-	Config string `yaml:"config"` // what the configuration file has from now on
+	Config string `yaml:"config"` // the new content of the configuration file
 	Heard  string `yaml:"heard"`  // the name of another server that registered itself; it does not run
 
 	World map[string]any `yaml:"world"`
@@ -290,7 +290,7 @@ func (f *testFleet) change(ctx context.Context, world *fake.Place, what string, 
 		world.MakeUnhealthy(args[0], args[1])
 	case "make_healthy":
 		world.MakeHealthy(args[0])
-	case "new_version": // of a project, with these roles; "NAME!" stands for a required parameter with the options eu and us
+	case "new_version": // a version of a project with these roles; "NAME!" stands for a required parameter with the options eu and us
 		var roles []fleet.Role
 		var parameters []fleet.Parameter
 		for _, name := range args[1:] {
@@ -301,7 +301,7 @@ func (f *testFleet) change(ctx context.Context, world *fake.Place, what string, 
 			roles = append(roles, fleet.Role{Name: name})
 		}
 		world.NewVersion(args[0], roles, parameters)
-	case "set_host": // links to a workspace, and the times of its host
+	case "set_host": // the links of a workspace, and the times of its host
 		at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 		world.SetHost(args[0], fleet.HostFacts{
 			Links: []fleet.Link{{Name: "Workspace", URL: args[1]}}, StopsAt: at, DormantAt: at.Add(-time.Hour), DeletionAt: at.Add(time.Hour),

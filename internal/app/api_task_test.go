@@ -32,7 +32,7 @@ type mcpTaskResponse struct {
 	}
 }
 
-// sendAsTask sends a request of a client that takes tasks.
+// sendAsTask sends a request of a client that accepts tasks.
 func (f *testFleet) sendAsTask(t *testing.T, by, method, name string, params map[string]any) (r mcpTaskResponse) {
 	t.Helper()
 	r, err := f.sendAs(t.Context(), `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, by, method, name, params)
@@ -73,7 +73,7 @@ func (f *testFleet) sendAs(ctx context.Context, capabilities, by, method, name s
 	return r, err
 }
 
-// TestTasksOfMCP follows the task of a call of each method that starts one, and checks that nobody else reaches it.
+// TestTasksOfMCP calls each method that starts a task, follows the task, and checks that nobody else can reach it.
 func TestTasksOfMCP(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}, "reader": {Scope: "read"}}},
@@ -109,7 +109,7 @@ func TestTasksOfMCP(t *testing.T) {
 		})
 	}
 
-	// A call that starts nothing is answered, and errors are.
+	// A call that starts no task gets its result or its error.
 	require.Equal(t, "complete", f.sendAsTask(t, "alice", "tools/call", "execute_agent_request", map[string]any{"name": "execute_agent_request", "arguments": map[string]any{"agent_name": "nobody", "prompt": "p"}}).Result.ResultType)
 	require.Equal(t, "complete", f.sendAsTask(t, "alice", "tools/call", "run_task", map[string]any{"name": "run_task", "arguments": map[string]any{"task_description": "done"}}).Result.ResultType)
 
@@ -137,8 +137,8 @@ func TestTasksOfMCP(t *testing.T) {
 	require.Equal(t, "cancelled", f.sendAsTask(t, "alice", "tasks/get", id, map[string]any{"taskId": id}).Result.Status)
 }
 
-// TestFormsOfMCP lets a client that takes no tasks, but shows forms, answer the question of a task for which its call waits, with each method
-// that waits for one. Then a client leaves while its call waits.
+// TestFormsOfMCP calls each method that waits for a task, with a client that shows forms but does not accept tasks. The client
+// answers the questions of the task while its call waits. Then a client leaves while its call waits.
 func TestFormsOfMCP(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}},
@@ -183,7 +183,7 @@ func TestFormsOfMCP(t *testing.T) {
 				"questions": []any{map[string]any{"answer": "here", "answered_by": "alice"}, map[string]any{"answer": "seven", "answered_by": "alice"}},
 			}})
 
-			// The task of a call whose client has left is stopped, except that of run_task.
+			// When a client leaves, the task of its call is stopped, except a task of run_task.
 			ctx, leave := context.WithCancel(t.Context())
 			left := make(chan error, 1)
 			go func() {

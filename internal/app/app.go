@@ -100,9 +100,10 @@ type Options struct {
 	CoderUsers coderusers.Options
 	// Spans returns the exporter of traces, or nil to export none. If Spans itself is nil, none are exported either.
 	Spans func(ctx context.Context) (sdk.SpanExporter, error)
-	// Reload reads the configuration again, in the same way as the first time. If it is nil, it cannot be reloaded.
+	// Reload reads the configuration again, in the same way as the first time. If it is nil, the configuration cannot be
+	// reloaded.
 	Reload func() (Config, error)
-	// Providers changes the configuration of providers. ProbeEnvironment is used for their probes. If it is nil, they probe this
+	// Providers changes the configuration of providers. Their probes use ProbeEnvironment. If it is nil, they probe this
 	// machine.
 	Providers        func(c *providers.Config)
 	ProbeEnvironment providers.ProbeEnvironment

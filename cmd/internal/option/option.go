@@ -52,8 +52,8 @@ func (r Reader) Bool(of protoreflect.Descriptor, name protoreflect.FullName) boo
 	return ok && v.Bool()
 }
 
-// Text returns the value of a field of an option. The option must be a message, and the field a string or an enum, of
-// which Text returns the name. It returns "" if the option or the field is not set.
+// Text returns the value of a field of an option. The option must be a message, and the field a string or an enum. For an
+// enum, Text returns the name of the value. It returns "" if the option or the field is not set.
 func (r Reader) Text(of protoreflect.Descriptor, name protoreflect.FullName, field protoreflect.Name) string {
 	v, ok := r.Get(of, name)
 	if !ok {

@@ -19,8 +19,8 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// BenchmarkCaches compares `go test` of a module with dependencies in new agents with the same test in as many new clones of its repository
-// whose tools have warm caches.
+// BenchmarkCaches compares two ways to run `go test` in a module with dependencies: in new agents, and in as many new clones
+// of its repository, whose tools have warm caches.
 func BenchmarkCaches(b *testing.B) {
 	if err := sandbox.Available(); err != nil {
 		b.Skip(err)

@@ -14,9 +14,9 @@ import (
 	"fleet/internal/app"
 )
 
-// BenchmarkFairness measures a light principal, who makes one call at a time, alone and at the same time as a heavy principal, whose
-// many clients call as fast as they can. Both list their agents. Callers take turns at the server, which is the default,
-// or it works on all calls at once (calls_per_cpu=0).
+// BenchmarkFairness measures the calls of a light principal, alone and together with a heavy principal. The light principal
+// makes one call at a time. The many clients of the heavy principal call as fast as they can. Both list their agents. Callers
+// take turns at the server, which is the default, or the server works on all calls at once (calls_per_cpu=0).
 func BenchmarkFairness(b *testing.B) {
 	agents, clients := size(100, 3), size(64, 4)
 	for _, callsPerCPU := range []int{app.DefaultConfig().Limits.CallsPerCPU, 0} {

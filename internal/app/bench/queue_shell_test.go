@@ -92,7 +92,7 @@ func (t *testbed) starts(b *testing.B, ids []string) (next, output []float64) {
 			}
 			tasks = append(tasks, task)
 		}
-		for _, task := range tasks { // those of an agent start in this order
+		for _, task := range tasks { // the tasks of an agent start in this order
 			if at := ended[task.AgentUID]; !at.IsZero() {
 				next = append(next, ms(task.StartedAt.Sub(at)))
 			}

@@ -46,7 +46,8 @@ func newTestbed(b *testing.B, url string, projects ...fake.Project) *testbed {
 	return t
 }
 
-// newFleet returns a testbed with idle agents whose owners take turns, and as many agents whose contracts have ended.
+// newFleet returns a testbed with idle agents, which belong to the owners in turn, and as many agents whose contracts have
+// ended.
 func newFleet(b *testing.B, url string, agents int, owners ...string) *testbed {
 	t := newTestbed(b, url)
 	now := time.Now().UTC().Truncate(time.Second)

@@ -29,7 +29,7 @@ type row struct {
 // peer is a row with which another row is compared.
 type peer struct {
 	row
-	ratio float64 // goal: the smallest ratio of the other row's calls/s to the peer's; 0: no goal
+	ratio float64 // goal: the smallest ratio of the compared row's calls/s to the peer's; 0: no goal
 }
 
 // repeat returns a measurement in which each client repeats the call, at least once. Clients are numbered from 0. before runs

@@ -43,7 +43,7 @@ func TestPrompt(t *testing.T) {
 	b.pressKeys(kb.Enter) // the first action
 	b.fill("What is to be done", "echo in the pool")
 	b.fill("For", "pool:web")
-	b.fill("Budget in US dollars", "2") // which programs without costs do not support
+	b.fill("Budget in US dollars", "2") // programs that do not report costs do not support a budget
 	b.press("Start task")
 	b.expect("400")
 	b.waitForText("does not support max_cost_usd")

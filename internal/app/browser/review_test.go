@@ -57,7 +57,7 @@ func TestReview(t *testing.T) {
 	b.fill("What you say about the whole work", "Not yet.")
 	b.press("Request changes (1 comment)")
 	require.NoError(t, b.until(`id => !location.pathname.endsWith(id)`, id))
-	s.waitForEnd(t, strings.TrimPrefix(eval[string](b, `location.pathname`), "/tasks/")) // a review is a comment to a shell
+	s.waitForEnd(t, strings.TrimPrefix(eval[string](b, `location.pathname`), "/tasks/")) // the text of the review is a comment for the shell
 
 	next := s.startTask(t, "papi", `printf 'three\n' > more.txt`+commit)
 	s.waitForEnd(t, next)

@@ -45,7 +45,7 @@ func serveDelegation(t *testing.T) *delegationServer {
 	return d
 }
 
-// agentContext returns a context for calls of the agent with the task, which must have a run.
+// agentContext returns a context for calls of the agent that has the task. The task must have a run.
 func (d *delegationServer) agentContext(t *testing.T, id string) context.Context {
 	t.Helper()
 	var token string
@@ -60,7 +60,7 @@ func (d *delegationServer) agentContext(t *testing.T, id string) context.Context
 	return metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
 }
 
-// delegate makes the agent with the task by delegate another task to a new agent.
+// delegate makes the agent that has the task with the id by delegate another task to a new agent.
 func (d *delegationServer) delegate(t *testing.T, by, script string) string {
 	t.Helper()
 	r, err := d.api.QueueTask(d.agentContext(t, by), &fleetv1.QueueTaskRequest{Project: "Setup", Role: "coder", NewAgent: true, TaskDescription: script})
