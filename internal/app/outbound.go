@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// outboundTransport is the transport of requests to other servers. Such a server may take long to answer, so the call of the API that needs
-// the answer gives up its slot first.
+// outboundTransport is the transport of requests to other servers. Such a server may answer slowly. So the API call that makes
+// the request releases its slot first.
 type outboundTransport struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

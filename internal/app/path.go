@@ -45,7 +45,7 @@ func fullPath(p string) (string, error) {
 	return filepath.Abs(p)
 }
 
-// private returns the files, besides the data, that no agent may read, by the names of their settings.
+// private returns the files outside the data directory that no agent may read. The keys are the names of their settings.
 func (c Config) private() map[string]string {
 	files := map[string]string{
 		"tls.key": c.TLS.Key, "coder.token_file": c.Coder.TokenFile, "metrics_token_file": c.MetricsTokenFile, "oidc.client_secret_file": c.OIDC.ClientSecretFile,

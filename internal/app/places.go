@@ -34,7 +34,7 @@ type places struct {
 	log     *slog.Logger
 	wrap    func(http.RoundTripper) http.RoundTripper // traces requests
 	open    map[string]fleet.Place                    // the places made so far, by name
-	service func() *service.Service                   // for the places to call; the service is made after the places
+	service func() *service.Service                   // the service that the places call; it is made after the places
 }
 
 // placeNames are the places that the configuration offers.

@@ -30,7 +30,8 @@ var orchestratorTexts = []string{
 	"docs/use/claude-code/skills/*/SKILL.md", "docs/use/claude-code/commands/*.md", "docs/use/orchestrate.md", "internal/face/mcp/prompts/*.md",
 }
 
-// TestOrchestratorNames checks that the tools and the arguments exist that these texts name, and that the examples of calls are valid.
+// TestOrchestratorNames checks that the tools and arguments that these texts name exist, and that the examples of calls are
+// valid.
 func TestOrchestratorNames(t *testing.T) {
 	t.Parallel()
 	fields := map[string]bool{}
@@ -70,7 +71,7 @@ func TestOrchestratorNames(t *testing.T) {
 	require.Positive(t, calls)
 }
 
-// addFields adds the names of the fields of the message and of those in it.
+// addFields adds the names of the fields of the message and of its nested messages.
 func addFields(to map[string]bool, m protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool) {
 	if seen[m.FullName()] {
 		return

@@ -101,7 +101,7 @@ func (p *programs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, name, info.ModTime(), f)
 }
 
-// sum returns the SHA-256 of the file. It reads the file only if that has changed, because anybody may ask for the
+// sum returns the SHA-256 of the file. It reads the file only if the file has changed, because anybody may ask for the
 // checksum.
 func (p *programs) sum(name string, f *os.File) (info fs.FileInfo, sum []byte, err error) {
 	p.mu.Lock()

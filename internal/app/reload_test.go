@@ -143,7 +143,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestReloadRefuses checks that a file which cannot be applied changes nothing, also not what is right in it.
+// TestReloadRefuses checks that a file that cannot be applied changes nothing. Even its valid settings have no effect.
 func TestReloadRefuses(t *testing.T) {
 	t.Parallel()
 	projects := reloadProjects + "  - name: shop\n"
@@ -179,7 +179,8 @@ func TestReloadRefuses(t *testing.T) {
 	require.Equal(t, []string{"local.projects: more added"}, done.GetChanges())
 }
 
-// TestConcurrentReloads reloads two files in turns while agents work. Every task ends as it should, and the last file counts.
+// TestConcurrentReloads reloads two files several times at once while an agent works. Every task must complete, and the file
+// that is reloaded last must take effect.
 func TestConcurrentReloads(t *testing.T) {
 	t.Parallel()
 	one := reloadProjects + "  - name: shop\n"

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reservedListener is a listener at 127.0.0.1 or ::1 that also reserves its port at the other address. Clients that connect to localhost try
-// both addresses, so otherwise an agent that listens at the other one could pass for the server.
+// reservedListener is a listener at 127.0.0.1 or ::1 that also reserves its port at the other address. Clients that connect to
+// localhost try both addresses. Without the reservation, an agent that listens at the other address could impersonate the
+// server.
 type reservedListener struct {
 	net.Listener
 

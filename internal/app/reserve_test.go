@@ -30,7 +30,8 @@ func TestReservedAddress(t *testing.T) {
 	}
 }
 
-// listenReserved listens at a port of at whose twin at the other address no other test has. Such a port cannot be reserved.
+// listenReserved listens at the address at. It chooses a port that was free at the other address, because otherwise the port
+// could not be reserved there.
 func listenReserved(t *testing.T, at, other string) (net.Listener, string) {
 	t.Helper()
 	for {

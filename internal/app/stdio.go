@@ -71,7 +71,7 @@ func (p *program) serveStdio(ctx context.Context, conn grpc.ClientConnInterface,
 	return mcp.Stdio(ctx, conn, c, p.stdin, p.stdout)
 }
 
-// rightsPatience limits how long a list of tools waits for the server to answer what the caller may call.
+// rightsPatience limits how long the list of tools waits for the server to report the caller's rights.
 const rightsPatience = 5 * time.Second
 
 // rightsOver returns the function for mcp.Config.Rights of a connection. The function asks the server for the caller's

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/userdir"
 )
 
-// agentsDir is the default directory of agent definitions. It is looked for where the server runs, else in the user's
-// configuration directory.
+// agentsDir is the default directory of agent definitions. Fleet looks for it in the server's working directory, and then in
+// the user's configuration directory.
 const agentsDir = "agents"
 
 // claudeAgentsDir is where Claude Code keeps a project's agent files. It is the default directory of subagents if there
@@ -23,7 +23,7 @@ const claudeAgentsDir = ".claude/agents"
 func definitionsDir(configured string, local ...string) string {
 	dir := configured
 	if dir == "" {
-		dir = filepath.Join(userdir.Config(), agentsDir) // without a configuration directory, where the server runs
+		dir = filepath.Join(userdir.Config(), agentsDir) // without a configuration directory, a path relative to the working directory
 		for _, l := range local {
 			if info, err := os.Stat(l); err == nil && info.IsDir() {
 				dir = l

@@ -27,7 +27,7 @@ const (
 	// goroutines, for support bundles.
 	supportLog        = "/support/log"
 	supportGoroutines = "/support/goroutines"
-	// maxSupport limits how much of each answer of a server is read, in bytes.
+	// maxSupport limits how many bytes of each answer of a server are read.
 	maxSupport = 16 << 20
 )
 

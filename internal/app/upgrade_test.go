@@ -30,7 +30,7 @@ func TestOldProgram(t *testing.T) {
 			t.Parallel()
 			data := filepath.Join(t.TempDir(), "data")
 			env := []string{"FLEET_DATA=" + data, "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
-			statements := []string{ // like a newer migration that is compatible with older programs
+			statements := []string{ // these act like a newer migration that is compatible with older programs
 				`ALTER TABLE tasks ADD COLUMN of_the_future text`,
 				`INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)`,
 			}

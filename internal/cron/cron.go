@@ -24,9 +24,9 @@ var tags = []string{"@hourly", "@daily", "@weekly", "@monthly", "@yearly"}
 
 // Parse implements fleet.CronParser. An expression has five fields, or is one of the tags.
 //
-// The expression is about what clocks in the zone show. Each time that they show is one tick, also if they show it twice because they
-// are put back: then it is the first of the two moments. Times that they do not show because they are put forward are one tick, at
-// the moment when that happens.
+// The expression matches the times that clocks in the zone show. A matching time is one tick. If clocks show it twice because they
+// are put back, the tick is the first of the two moments. All matching times that clocks skip because they are put forward are one
+// tick together, at the moment of the change.
 func Parse(expr string, zone *time.Location) (next func(after time.Time) time.Time, err error) {
 	fields := strings.Fields(expr)
 	if len(fields) != 5 && (len(fields) != 1 || !slices.Contains(tags, fields[0])) {
@@ -39,14 +39,14 @@ func Parse(expr string, zone *time.Location) (next func(after time.Time) time.Ti
 	}
 	for pos, segment := range segments {
 		for part := range strings.SplitSeq(segment, ",") {
-			checker := &gronx.SegmentChecker{} // it checks a part only if it comes to it
+			checker := &gronx.SegmentChecker{} // CheckDue ignores the parts after one that is due, so each part is checked separately
 			checker.SetRef(leapDay)
 			if _, err := checker.CheckDue(part, pos); err != nil || !plainField.MatchString(part) {
 				return nil, fmt.Errorf("%q cannot be read", part)
 			}
 		}
 	}
-	// The module is only asked about UTC, where no time is shown twice or never.
+	// The module computes only in UTC, where clocks never skip or repeat a time.
 	nextTick := func(after time.Time) time.Time {
 		t, err := gronx.NextTickAfter(expr, after, false)
 		if err != nil {
@@ -70,15 +70,15 @@ func Parse(expr string, zone *time.Location) (next func(after time.Time) time.Ti
 	}, nil
 }
 
-// firstMoment returns when clocks in the zone first show the time that shown has in UTC, or a later time.
+// firstMoment returns the first moment at which clocks in the zone show the time that shown has in UTC, or a later time.
 func firstMoment(shown time.Time, zone *time.Location) time.Time {
 	t := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), 0, 0, zone)
 	start, end := t.ZoneBounds()
 	_, offset := t.Zone()
 	switch local := time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), 0, 0, time.UTC); {
-	case local.After(shown): // they are put forward, and t is after that
+	case local.After(shown): // the clocks skip the time, and t is after the change
 		return start
-	case local.Before(shown): // they are put forward, and t is before that
+	case local.Before(shown): // the clocks skip the time, and t is before the change
 		return end
 	case start.IsZero():
 		return t

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// field draws a field of an expression, and returns the values that it has.
+// field draws a field of an expression, and returns it with the values that it matches.
 func field(rt *rapid.T, name string, low, high int) (string, []int) {
 	var all []int
 	for i := low; i <= high; i++ {
@@ -42,8 +42,8 @@ func field(rt *rapid.T, name string, low, high int) (string, []int) {
 	return "*", all
 }
 
-// slow returns the ticks after from and not after to, minute by minute: when a clock shows a time for the first time that is due, or when it is put
-// forward over one.
+// slow finds the ticks after from, up to and including to, by looking at each minute. A minute is a tick if a due time is
+// shown for the first time, or if clocks are put forward past a due time.
 func slow(due func(time.Time) bool, zone *time.Location, from, to time.Time) (ticks []time.Time) {
 	wall := func(t time.Time) time.Time {
 		l := t.In(zone)
@@ -72,7 +72,7 @@ func TestParse(t *testing.T) {
 		require.NoError(t, err)
 		zones = append(zones, zone)
 	}
-	changes := []time.Time{ // in 2026, of these zones; and the end of February in a leap year
+	changes := []time.Time{ // the clock changes of these zones in 2026, and the end of February in a leap year
 		time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC), time.Date(2026, 10, 25, 1, 0, 0, 0, time.UTC), time.Date(2026, 3, 8, 7, 0, 0, 0, time.UTC),
 		time.Date(2026, 11, 1, 6, 0, 0, 0, time.UTC), time.Date(2026, 4, 4, 15, 0, 0, 0, time.UTC), time.Date(2026, 10, 3, 15, 30, 0, 0, time.UTC), time.Date(2028, 2, 28, 22, 0, 0, 0, time.UTC),
 	}
@@ -104,13 +104,13 @@ func TestParse(t *testing.T) {
 	})
 }
 
-// TestYear checks that each time that clocks show in a year is one tick, in zones whose clocks change.
+// TestYear checks that each time of a year is one tick in zones whose clocks change.
 func TestYear(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		hours    int    // ticks of every hour in 2026, of the 8760 that a clock shows without changes
-		repeated string // a tick of the time that is shown twice
-		missing  string // the tick of the time that is not shown
+		hours    int    // number of ticks of an hourly expression in 2026; without clock changes there are 8760
+		repeated string // one tick at a time that clocks show twice
+		missing  string // the tick for a time that clocks skip
 	}{
 		"UTC":                 {8760, "2026-10-25T02:30:00Z", "2026-03-29T02:30:00Z"},
 		"Europe/Berlin":       {8759, "2026-10-25T00:30:00Z", "2026-03-29T01:00:00Z"},
@@ -129,7 +129,7 @@ func TestYear(t *testing.T) {
 			return ticks
 		}
 		require.Len(t, count("0 * * * *"), c.hours, name)
-		hour, minute := "2", "30" // where clocks are put forward from 2 to 3
+		hour, minute := "2", "30" // a time that is skipped where clocks are put forward from 2 to 3
 		repeated := map[string]string{"America/New_York": "30 1 * * *", "Australia/Lord_Howe": "45 1 * * *"}[name]
 		if repeated == "" {
 			repeated = "30 2 * * *"

@@ -13,8 +13,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestAgentsAsk lets each program of the Agent Client Protocol ask for permissions, which a person grants or denies, or a rule denies. It
-// also lets the program ask a question with the MCP server for questions.
+// TestAgentsAsk lets each program that speaks the Agent Client Protocol ask for permissions. A person grants or denies them,
+// or a rule denies them. The program also asks a question with the MCP server for questions.
 func TestAgentsAsk(t *testing.T) {
 	for _, a := range agents {
 		if !a.asksPermission {
@@ -24,7 +24,7 @@ func TestAgentsAsk(t *testing.T) {
 			a.role = maps.Clone(a.role)
 			a.role["permissions"] = map[string]any{"deny": []string{"Bash(git push*)"}}
 			c := newAgentFleet(t, a)
-			// A new agent for each case, because a denial may end a program's turn.
+			// Each case has a new agent, because a denial may end a program's turn.
 			for i, answer := range []string{"allow", "deny", "policy"} {
 				prompt, command := fmt.Sprintf("Ask %d.", i), "sh -c 'echo x >made-by-"+answer+"'"
 				if answer == "policy" {
@@ -57,7 +57,7 @@ func TestAgentsAsk(t *testing.T) {
 			require.Empty(t, c.processes("papi"))
 
 			if a.name == "gemini" {
-				return // version 0.61.0 does not offer its model the tools of the client's servers
+				return // version 0.61.0 of Gemini does not offer its model the tools of the client's servers
 			}
 			c.testQuestionTool(t, "Ask 0.")
 		})

@@ -12,7 +12,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestAgentsFailures lets the model's API refuse the requests of each program, and checks how Fleet names the failures.
+// TestAgentsFailures makes the model's API refuse the requests of each program, and checks the reason codes of the failed
+// tasks.
 func TestAgentsFailures(t *testing.T) {
 	for _, a := range agents {
 		if len(a.failureCodes) == 0 {
@@ -22,7 +23,7 @@ func TestAgentsFailures(t *testing.T) {
 			c := newAgentFleet(t, a)
 			for i, answer := range slices.Sorted(maps.Keys(a.failureCodes)) {
 				name := "agent-" + strconv.Itoa(i)
-				c.create(t, name, "coder") // a new one, because a program repeats an unanswered prompt with the next prompt
+				c.create(t, name, "coder") // a new agent, because a program sends an unanswered prompt again with the next prompt
 				start := time.Now()
 				task := c.runTask(t, name, "Fail.", "model: refuse "+answer)
 				t.Logf("%s: %s after %s: %s", answer, task.GetReasonCode(), time.Since(start).Round(time.Second), task.GetReason())

@@ -88,7 +88,7 @@ func (c *claudeFleet) recordOutput(t *testing.T, id, name string) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name+".jsonl"), output, 0o600))
 }
 
-// machineSpecific contains what differs between machines, and what recordings have in its place.
+// machineSpecific contains patterns for text that differs between machines, and its replacements in recordings.
 var machineSpecific = []struct {
 	pattern *regexp.Regexp
 	with    string

@@ -32,7 +32,7 @@ type agent struct {
 	failureCodes   map[string]string // reason codes of failed tasks, by the answer of the model's API
 	manySteps      []string          // prompt lines for steps of many kinds; ASK_USER is the tool for questions
 	files          map[string]string // files in the agent's directory, for manySteps
-	retryAnswer    string            // the answer in failureCodes after which the program shows that it repeats the request
+	retryAnswer    string            // the key in failureCodes for which the program shows that it retries the request
 	contextTokens  int32             // tokens in the conversation after manySteps; 0 if the program does not report them
 	canAsk         bool              // people can answer the program's questions
 	asksPermission bool              // the program asks before it runs a command, so a role can allow and deny commands
@@ -195,7 +195,7 @@ func (a *agentFleet) testQuestions(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(a.workDir(t, "nina"), "denied"))
 }
 
-// requireRemembered requires that the request to the model contains the text of an earlier task besides the prompt.
+// requireRemembered fails the test unless the request to the model contains both the prompt and the text of an earlier task.
 func (a *agentFleet) requireRemembered(t *testing.T, task *fleetv1.TaskDetail, prompt, text string) {
 	t.Helper()
 	require.Empty(t, task.GetConversationLost())
@@ -216,7 +216,7 @@ func (a *agentFleet) testConversation(t *testing.T) {
 	require.NotContains(t, a.lastRequest(t, "Greet.").Transcript(), "Ducks")
 }
 
-// testMessage sends a message to a busy agent. Codex accepts none.
+// testMessage sends a message to a busy agent. Codex refuses such messages.
 func (a *agentFleet) testMessage(t *testing.T) {
 	id := a.start(t, "papi", "Work on.", "model: hang busy")
 	g := a.waitAtGate(t, "busy")
@@ -297,7 +297,7 @@ func (a *agentFleet) testProgramKilled(t *testing.T) {
 	t.Log(task.GetReason())
 	require.Empty(t, a.processes("papi"), "the children of the killed program must end too")
 
-	// This is another agent, because a program repeats an unanswered prompt with the next prompt.
+	// This needs a new agent, because a program sends an unanswered prompt again with the next prompt.
 	a.create(t, "nino", "coder")
 	task = a.runTask(t, "nino", "Ask for too much.", "model: refuse 400 that is too much")
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())

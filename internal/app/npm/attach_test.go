@@ -61,12 +61,12 @@ func (s *server) onTerminal(t *testing.T, args ...string) *terminal {
 }
 
 var (
-	// spaces are movements of the cursor within a line, which programs write instead of spaces.
+	// spaces matches movements of the cursor within a line. Programs write them instead of spaces.
 	spaces = regexp.MustCompile(`\x1b\[[0-9]*[CG]`)
 	styles = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 )
 
-// waitForText waits until the screen has shown the text since the last call.
+// waitForText waits until the text appears on the screen after the text of the previous call.
 func (x *terminal) waitForText(t *testing.T, text string) {
 	t.Helper()
 	limit := time.After(patience)
@@ -118,7 +118,7 @@ func TestAttach(t *testing.T) {
 	require.NoError(t, pty.Setsize(x.tty, &pty.Winsize{Rows: 30, Cols: 99}))
 	x.waitForText(t, "30 99\r\n")
 
-	// Tasks and other terminals are refused, with the name of the person.
+	// Meanwhile Fleet refuses tasks and other terminals. The error names the person.
 	_, err := c.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: "true"})
 	require.Equal(t, codes.Aborted, status.Code(err))
 	require.ErrorContains(t, err, `local has been using the program of agent "papi" on a terminal since 2`)
@@ -139,7 +139,7 @@ func TestAttach(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, string(out), "must be a terminal")
 
-	// A person who goes away, and a server that is killed, leave nothing behind.
+	// Nothing remains when the person disconnects or the server is killed.
 	for _, leave := range []func(*terminal){
 		func(x *terminal) { require.NoError(t, x.cmd.Process.Kill()) },
 		func(*terminal) { c.kill(t); c.serve(t) },
@@ -180,7 +180,7 @@ func TestClaudeAttach(t *testing.T) {
 	require.Contains(t, conversation, "Count them.")
 	require.Contains(t, conversation, "assistant: Seven")
 
-	// A person begins the conversation of a new agent. Nothing begins if the person says nothing.
+	// A person can begin the conversation of a new agent. If the person says nothing, there is no conversation.
 	c.create(t, "mami", "coder")
 	x = c.onTerminal(t, "agent", "attach", "mami")
 	x.detach(t)

@@ -25,7 +25,7 @@ type boss struct {
 	*model
 	home    home
 	path    string   // of Claude Code
-	port    string   // of the server's HTTP address; a restarted server keeps it, because sessions of Claude Code are bound to it
+	port    string   // the port of the server's HTTP address; a restarted server keeps it, because sessions of Claude Code are bound to it
 	env     []string // of Claude Code
 	*window          // in which it runs
 }
@@ -80,7 +80,7 @@ func (b *boss) argv(more ...string) []string {
 	return append([]string{b.path, "--mcp-config", b.home.path("mcp.json"), "--strict-mcp-config", "--allowedTools", "mcp__fleet"}, more...)
 }
 
-// taskCall returns a call that runs a task. The task ends when release is called, with a result of its own.
+// taskCall returns a call that runs a task. The task ends when release is called, and its result contains the name.
 func (b *boss) taskCall(name string) map[string]any {
 	gate := b.home.path("go", name)
 	return map[string]any{"name": "mcp__fleet__run_task", "input": map[string]any{
@@ -136,7 +136,8 @@ func (b *boss) tasks(t *testing.T) []*fleetv1.Task {
 	return r.GetTasks()
 }
 
-// choose answers the form of a question with the last of the given options, which are the first options of the field.
+// choose answers the form of a question with the last of the given options. These must be the first options of the field, in
+// order.
 func (b *boss) choose(t *testing.T, field string, options ...string) {
 	t.Helper()
 	b.waitForText(t, "requests your input")
@@ -202,7 +203,8 @@ func TestClaudeBoss(t *testing.T) {
 	b.requireFewTurns(t, words)
 }
 
-// TestClaudeBossDetached is the same for a session in the background (claude --bg), to which a person attaches only to answer the question.
+// TestClaudeBossDetached does the same as TestClaudeBoss with a session in the background (claude --bg). A person attaches to
+// it only to answer the question.
 func TestClaudeBossDetached(t *testing.T) {
 	b := newBoss(t)
 	const words = "Run five tasks."
@@ -276,7 +278,7 @@ func (b *boss) requireAnswered(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, r.GetQuestions(), 1)
 	require.Equal(t, []string{"allow", "local"}, []string{r.GetQuestions()[0].GetAnswer(), r.GetQuestions()[0].GetAnsweredBy()})
-	requests := b.requestsWith("Touch a file.\nmodel: tool Bash") // the agent's prompt, not the boss's, which has it as JSON
+	requests := b.requestsWith("Touch a file.\nmodel: tool Bash") // this matches only the agent's prompt, because the boss's prompt contains the text as JSON
 	require.Len(t, requests[len(requests)-1].results(), 1)
 }
 
@@ -298,7 +300,7 @@ func (b *boss) requireFewTurns(t *testing.T, words string) {
 // TestClaudeBossPrints checks that Claude Code without a person neither answers a question nor denies it.
 func TestClaudeBossPrints(t *testing.T) {
 	b := newBoss(t)
-	// The question is there before the call, which has the same request id and waits for the same task.
+	// This call asks the question in advance. The call of Claude Code has the same request id, so it waits for the same task.
 	var asking fleetv1.RunTaskRequest
 	require.NoError(t, protojson.Unmarshal([]byte(asJSON(askingTask()["input"])), &asking))
 	asking.WaitSeconds = new(int32(0))
@@ -324,7 +326,8 @@ func TestClaudeBossPrints(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestClaudeBossOverStdio runs a task with a server that Claude Code starts itself, and answers the question of its agent.
+// TestClaudeBossOverStdio makes Claude Code start a server itself, run a task with it, and answer the question of the task's
+// agent.
 func TestClaudeBossOverStdio(t *testing.T) {
 	b := newBoss(t)
 	b.home.writeMCPConfig(t, "fleet", map[string]any{"command": program(t), "args": []string{"mcp", "--server", b.grpc}})

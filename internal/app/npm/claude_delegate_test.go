@@ -40,7 +40,7 @@ func TestClaudeDelegates(t *testing.T) {
 
 	boss := requests[0]
 	require.Contains(t, boss.System.text(), "You can delegate")
-	tools := map[string]bool{} // Claude Code lists them by name, and reads their schemas when it needs them
+	tools := map[string]bool{} // Claude Code lists the tools by name, and reads their schemas when it needs them
 	for _, m := range regexp.MustCompile(`mcp__fleet__(\w+)\n`).FindAllStringSubmatch(boss.conversationText(), -1) {
 		tools[m[1]] = true
 	}

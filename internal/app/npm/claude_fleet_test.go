@@ -84,7 +84,7 @@ func (c *claudeFleet) runTask(t *testing.T, agent string, prompt ...string) *fle
 	return c.wait(t, c.start(t, agent, prompt...))
 }
 
-// waitForEvent follows the events of the task until enough returns true for one, and returns all events so far.
+// waitForEvent reads events of the task until enough returns true for one of them. It returns all events that it has read.
 func (c *claudeFleet) waitForEvent(t *testing.T, id string, enough func(*fleetv1.Event) bool) (events []*fleetv1.Event) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -15,7 +15,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// kills returns how often TestClaudeMessageKills kills something: KILLS, or a default.
+// kills returns the number of kills in TestClaudeMessageKills: the value of KILLS, or a default.
 func kills(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("KILLS")
@@ -27,9 +27,9 @@ func kills(t *testing.T) int {
 	return n
 }
 
-// TestClaudeMessageKills sends messages to a busy agent while its server or the supervisor of its run is killed. If the run continues,
-// the agent gets the message in the same turn, exactly once, or the task says that it ended before. If the run ends with its
-// supervisor, a later task of the conversation does not repeat the message.
+// TestClaudeMessageKills sends messages to a busy agent while its server or the supervisor of its run is killed. If the run
+// continues, the agent gets the message exactly once, in the same turn, or the task reports that the message was not
+// delivered. If the run ends with its supervisor, a later task of the conversation does not repeat the message.
 func TestClaudeMessageKills(t *testing.T) {
 	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "allowed_tools": []string{"Bash"}})
 	for _, agent := range []string{"papi", "mami"} {

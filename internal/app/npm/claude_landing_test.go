@@ -33,8 +33,8 @@ func newRepository(t *testing.T, files map[string]string) (path string, git func
 	return path, git
 }
 
-// TestClaudeLanding lets Claude Code agents go from a prompt to landed work: one makes the changes that a review requests, and one rebases
-// its work that conflicts with that of the other.
+// TestClaudeLanding takes the work of two Claude Code agents from a prompt until it has landed. One agent makes the changes
+// that a review requests. The other agent rebases its work, because it conflicts with the work of the first one.
 func TestClaudeLanding(t *testing.T) {
 	claude(t) // skips the test
 	repo, git := newRepository(t, map[string]string{"a.txt": "first\n"})

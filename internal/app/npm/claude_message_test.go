@@ -11,8 +11,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestClaudeMessages checks that a busy agent gets a message in the same turn, after the result of its tool, and once,
-// also if the server is killed before Claude Code has taken the message.
+// TestClaudeMessages checks that a busy agent gets a message exactly once, in the same turn, after the result of its tool,
+// even if the server is killed before Claude Code has taken the message.
 func TestClaudeMessages(t *testing.T) {
 	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "allowed_tools": []string{"Bash"}})
 	for agent, killed := range map[string]bool{"papi": false, "mami": true} {

@@ -19,7 +19,7 @@ func (b *boss) runScript(t *testing.T, words string, answers ...string) {
 	t.Helper()
 	b.keys(t, "-l", words) // Claude Code does not run a command that is pasted
 	script := strings.Join(answers, "\n")
-	b.paste(t, "\n"+script+"\n-")       // the text of a command continues after its arguments
+	b.paste(t, "\n"+script+"\n-")       // the slash command's own text follows its arguments
 	require.Eventually(t, func() bool { // a paste arrives in parts, and Enter between the parts does not end the prompt
 		if len(b.turns(script)) == 0 {
 			b.keys(t, "Enter")
@@ -135,7 +135,7 @@ func TestClaudeOrchestrates(t *testing.T) {
 	byPeople := slices.DeleteFunc(r.GetQuestions(), func(q *fleetv1.Question) bool { return q.GetAnsweredBy() == "policy" })
 	require.Len(t, byPeople, 1)
 	require.Equal(t, []string{"dark", "local"}, []string{byPeople[0].GetAnswer(), byPeople[0].GetAnsweredBy()})
-	answered := b.requestsWith("commit.\nmodel: tool mcp__fleet-ask__ask_user") // the agent's prompt, not the boss's, which has it as JSON
+	answered := b.requestsWith("commit.\nmodel: tool mcp__fleet-ask__ask_user") // this matches only the agent's prompt, because the boss's prompt contains the text as JSON
 	require.Contains(t, answered[len(answered)-1].results()[0].Content.text(), "dark")
 	require.Len(t, b.tasks(t), 6, "five, and the change of one")
 	turns := b.turns("nothing waits for you")

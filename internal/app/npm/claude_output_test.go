@@ -9,7 +9,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestClaudeOutput checks the output of tasks with a schema, for which Claude Code has a tool of its own.
+// TestClaudeOutput checks the output of tasks with a schema. Claude Code has its own tool for such output.
 func TestClaudeOutput(t *testing.T) {
 	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "default": true}, role{"name": "reader", "model": pricedModel, "tools": []string{"Read"}})
 	c.create(t, "papi", "coder")
@@ -23,14 +23,14 @@ func TestClaudeOutput(t *testing.T) {
 		require.NoError(t, err)
 		return c.wait(t, r.GetTask().GetId())
 	}
-	for _, agent := range []string{"papi", "mami"} { // a list of tools must not take away the tool for the output
+	for _, agent := range []string{"papi", "mami"} { // a list of tools must not remove the tool for the output
 		task := do(agent, "Count for "+agent+".\n"+`model: tool StructuredOutput {"n":3}`)
 		require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 		require.Equal(t, map[string]any{"n": 3.0}, task.GetOutput().AsMap())
 	}
 	require.Contains(t, c.requestsWith("Count for papi.")[0].toolNames(), "StructuredOutput")
 
-	// A second answer is asked for if the first does not match.
+	// Claude Code must ask for a second answer if the first does not match the schema.
 	task := do("papi", "Count again.\n"+`model: tool StructuredOutput {"n":"three"}`+"\n"+`model: tool StructuredOutput {"n":4}`)
 	require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 	require.Equal(t, map[string]any{"n": 4.0}, task.GetOutput().AsMap())

@@ -128,7 +128,8 @@ func TestClaudeManyAgents(t *testing.T) {
 	require.LessOrEqual(t, quantile(memory, 1), int64(maxMemory))
 }
 
-// pollFaces lists the agents on several faces until the context ends. The function returns how long the answers took, by face.
+// pollFaces lists the agents on several faces until the context ends. The returned function returns the response times, by
+// face.
 func (c *claudeFleet) pollFaces(ctx context.Context, t *testing.T) func() map[string][]time.Duration {
 	t.Helper()
 	post := func(body string) func() error {

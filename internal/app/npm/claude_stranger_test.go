@@ -33,7 +33,7 @@ func newStranger(t *testing.T, url string) *stranger {
 	t.Cleanup(end)
 	ctx, leave := chromedp.NewContext(allocator)
 	t.Cleanup(leave)
-	require.NoError(t, chromedp.Do(ctx)) // starts the browser, which would end with a context of its own
+	require.NoError(t, chromedp.Do(ctx)) // starts the browser with ctx; a browser that is started with a shorter context ends with that context
 	p := &stranger{t: t, ctx: ctx}
 	p.run(chromedp.EmulateViewport(1280, 900), chromedp.Navigate(url))
 	return p
@@ -67,7 +67,7 @@ func (s *stranger) waitForText(text string) {
 	until[bool](s, `text => document.body?.innerText.includes(text)`, text)
 }
 
-// click clicks on the first element with the name that nothing covers.
+// click clicks on the first element that has the name and is not covered.
 func (s *stranger) click(name string) {
 	s.t.Helper()
 	at := until[[]float64](s, `name => {

@@ -43,7 +43,7 @@ func TestClaudeWindows(t *testing.T) {
 	require.ErrorContains(t, err, `the five hour window of the credential "local/code" is used up until`)
 	time.Sleep(time.Until(resets))
 
-	// Something else still works when a subagent is refused.
+	// Another part of the task still works when the subscription refuses the request of a subagent.
 	const inner = `model: tool Bash {\"command\":\"until [ -e busy ]; do sleep 0.05; done; rm busy\"}\nmodel: limit `
 	const busy = `{"command":"touch busy; exec tail -f /dev/null"}`
 	subagent := func(background bool, prompt string) string {

@@ -65,7 +65,7 @@ type blocks []block
 type block struct {
 	Type    string          `json:"type"`
 	Text    string          `json:"text"`
-	Name    string          `json:"name"`    // of the tool that a tool_use calls
+	Name    string          `json:"name"`    // the name of the tool that a tool_use block calls
 	Input   json.RawMessage `json:"input"`   // of that tool
 	Content blocks          `json:"content"` // the content of a tool_result
 	IsError bool            `json:"is_error"`

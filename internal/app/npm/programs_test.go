@@ -30,7 +30,7 @@ func asJSON(v any) string {
 	return string(b)
 }
 
-// agents are the programs with which Fleet is tested.
+// agents are the programs that Fleet is tested with.
 var agents = []agent{
 	{
 		name: "claude", packages: "claude", driver: "claude", command: []string{"claude"}, env: anthropicEnv,

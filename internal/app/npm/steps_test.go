@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write the steps that the programs take now")
 
-// requireSteps compares the steps of the task with those in testdata/npm/steps. The file has one step per line, without what
-// differs between runs.
+// requireSteps compares the steps of the task with those in testdata/npm/steps. The file has one step per line. Text that
+// differs between runs is removed.
 func (c *claudeFleet) requireSteps(t *testing.T, task, name string) {
 	t.Helper()
 	r, err := c.api.ListTaskSteps(t.Context(), &fleetv1.ListTaskStepsRequest{TaskId: task, Limit: proto.Int32(1000)})
@@ -55,7 +55,7 @@ func (c *claudeFleet) requireSteps(t *testing.T, task, name string) {
 	require.Equal(t, string(read(t, golden)), all.String(), "run the test with -update and read the difference")
 }
 
-// runSpecific contains what differs between runs, and what the file has in its place.
+// runSpecific contains patterns for text that differs between runs, and its replacements in the file.
 var runSpecific = []struct {
 	pattern *regexp.Regexp
 	with    string

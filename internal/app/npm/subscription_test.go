@@ -21,7 +21,7 @@ type subscription struct {
 	startedAt time.Time
 	mu        sync.Mutex
 	usedUpBy  map[string]bool // texts of the steps
-	resets    time.Time       // when the window was last used up until; zero: it never was
+	resets    time.Time       // the end of the last period in which the window was used up; zero if there was none
 	refused   []request
 }
 
@@ -33,7 +33,7 @@ func newSubscriptionModel(t *testing.T) *model {
 	return m
 }
 
-// admit writes the headers of the windows. It returns false if it has answered that one is used up.
+// admit writes the headers of the windows. If a window is used up, it answers the request with that error and returns false.
 func (s *subscription) admit(w http.ResponseWriter, q request, next step) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,7 +35,7 @@ func serveWebhooks(t *testing.T, h home) *server {
 	return serve(t, h, "--config", file, "--places", "fake")
 }
 
-// startNode starts a script and returns the first line that it prints, if it prints one.
+// startNode starts a script. If wantsLine is set, it returns the first line that the script prints.
 func startNode(t *testing.T, dir string, env []string, wantsLine bool, argv ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

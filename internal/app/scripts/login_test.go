@@ -51,8 +51,8 @@ func runLoginScripts(t *testing.T, dir string, life time.Duration) {
 	})
 }
 
-// actAsBrowser acts as the program xdg-open: it is a browser in which the person WHO signs in. The page that it opens leads
-// to another address.
+// actAsBrowser acts as the program xdg-open. It follows the redirect in the page that it opens, and signs in as the person
+// WHO.
 func actAsBrowser() {
 	page, err := os.ReadFile(os.Args[1])
 	exitOn(err)
@@ -67,8 +67,7 @@ func actAsBrowser() {
 	exitOn(answer.Body.Close())
 }
 
-// actAsApprover acts as the person WHO: it reads the address and the code that `fleet login --device` prints from the pipe,
-// and signs in.
+// actAsApprover signs in as the person WHO. It reads the code that `fleet login --device` prints from the pipe.
 func actAsApprover() {
 	said := os.Args[1]
 	code := regexp.MustCompile(`enter the code (\S+)`)

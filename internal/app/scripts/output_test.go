@@ -94,7 +94,8 @@ func leaves(cmd *cobra.Command) (list []*cobra.Command) {
 	return list
 }
 
-// argumentsFor returns arguments for the usage line of the command: the name for agents and the like, and the text for others.
+// argumentsFor returns arguments for the usage line of the command: name where the line has a name or an id, such as AGENT,
+// and text elsewhere.
 func argumentsFor(cmd *cobra.Command, name, text string) (args []string) {
 	for _, word := range strings.Fields(cmd.Use)[1:] {
 		if strings.HasPrefix(word, "--") {
