@@ -33,8 +33,8 @@ Only the owner of an agent and admins can attach to it.`,
 	}
 }
 
-// resetTerminal ends what a program may have switched on and had no time to switch off: the alternate screen, a hidden cursor,
-// reports of the mouse and of pastes, keyboard protocols, scroll regions and colours.
+// resetTerminal switches off what a program may have left on when it ended: the alternate screen, a hidden cursor, reports of
+// the mouse and of pastes, keyboard protocols, scroll regions and colours.
 const resetTerminal = "\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?2031l\x1b[<u\x1b[r\x1b[0m\r\n"
 
 // attachTerminal connects the terminal with the program of the agent until the program ends.
@@ -103,7 +103,7 @@ func (s *session) receiveOutput(stream grpc.ServerStreamingClient[fleetv1.Attach
 // sendInput sends what the person types, and new sizes of the terminal, until ctx is done.
 func sendInput(ctx context.Context, stream grpc.BidiStreamingClient[fleetv1.AttachAgentRequest, fleetv1.AttachAgentResponse], in *os.File, out terminal) {
 	input := make(chan []byte)
-	go func() { // it ends with the process, because nothing else ends a read of a terminal
+	go func() { // this goroutine ends with the process, because nothing else ends a read of a terminal
 		defer close(input)
 		for {
 			b := make([]byte, 4<<10)

@@ -105,8 +105,8 @@ type observedResponse interface {
 	GetStaleReason() string
 }
 
-// reportStale reports on standard error how old a stale response is, and why it is stale; or, if it is about several places, which of
-// them do not answer, and why.
+// reportStale reports on standard error how old a stale response is, and why it is stale. If the response is about several
+// places, it reports this for each place that does not answer.
 func (s *session) reportStale(resp observedResponse) {
 	multiple, _ := resp.(interface{ GetPlaces() []*fleetv1.PlaceStatus })
 	if multiple == nil || len(multiple.GetPlaces()) < 2 {

@@ -23,13 +23,13 @@ type agentResponse interface {
 // stateTexts are the texts of a command that changes the state of an agent.
 type stateTexts struct {
 	progress     string // labels the progress line
-	reached      string // what the agent is then
+	reached      string // the agent's state afterwards
 	next         string // a hint about the next command, with %s for the agent's name
-	retryCommand string // the command that waits on, with %s for the agent's name
+	retryCommand string // the command that continues the wait, with %s for the agent's name
 }
 
-// stateCommand makes the command call a method that changes the state of an agent, for each of its arguments, and wait until it is finished.
-// The call is repeated with the same request.
+// stateCommand makes the command call a method that changes the state of an agent, for each of its arguments, and wait until
+// the change is finished. It repeats an unfinished call with the same request.
 func stateCommand[Q proto.Message](p *program, cmd *cobra.Command, t stateTexts, req Q, call func(context.Context, *session, Q) (agentResponse, error)) *cobra.Command {
 	var wait waitFlag
 	field := req.ProtoReflect().Descriptor().Fields().ByName("agent_name")
@@ -80,7 +80,7 @@ const (
 func (p *program) newAgentStart() *cobra.Command {
 	var yes bool
 	var asking sync.Mutex
-	restarts := map[string]*fleetv1.RestartAgentRequest{} // the calls in place of StartAgent, by agent
+	restarts := map[string]*fleetv1.RestartAgentRequest{} // requests that replace StartAgent after a confirmation, by agent
 	req := &fleetv1.StartAgentRequest{}
 	cmd := stateCommand(p, &cobra.Command{
 		Use:   "start [AGENT]...",
@@ -119,7 +119,8 @@ Next, give it a task with "fleet task run AGENT ...".`,
 	return p.addBulk(cmd, "agents", false, bulkCommand{operation: fleetv1.PlanBulkRequest_start, progress: "starting", request: req})
 }
 
-// confirmRestart asks whether to start an unhealthy workspace again, which ends the agent's task. why is the error that says so.
+// confirmRestart asks whether to start an unhealthy workspace again, which ends the agent's task. why is the error of
+// StartAgent.
 func (s *session) confirmRestart(ctx context.Context, name string, why error, yes bool) error {
 	switch {
 	case yes:

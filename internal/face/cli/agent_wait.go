@@ -16,8 +16,8 @@ import (
 // defaultWait is how long a command waits for an agent by default. A workspace can take minutes to start.
 const defaultWait = 10 * time.Minute
 
-// minCallTime is the shortest time between two calls that wait for an agent, and the shortest time for one. The server usually
-// answers much later.
+// minCallTime is the minimum interval between two calls that wait for an agent, and the minimum timeout of such a call. The
+// server usually takes much longer to answer.
 const minCallTime = time.Second
 
 // waitFlag is how long a command waits for the end of what it has requested.
@@ -27,9 +27,9 @@ func (w *waitFlag) addTo(cmd *cobra.Command, what string) {
 	cmd.Flags().DurationVar(&w.limit, "wait", defaultWait, "wait at most `DURATION` until the agent is "+what)
 }
 
-// repeatUntilFinished makes a call that changes an agent, and repeats it until it is finished. The server waits for a limited time, and
-// then says that the call is unfinished. The same call waits on: the request keeps its request_id, so it has no further
-// effect. After the limit, it returns newTimeoutError(), also during a call.
+// repeatUntilFinished makes a call that changes an agent, and repeats it until it is finished. The server waits for a limited
+// time, and then responds that the call is unfinished. A repeated call only continues to wait, because it has the same
+// request_id. After the limit, repeatUntilFinished returns newTimeoutError(), even during a call.
 func (s *session) repeatUntilFinished(ctx context.Context, w waitFlag, call func(context.Context) (unfinished bool, err error), newTimeoutError func() error) error {
 	end := s.deps.Now().Add(w.limit)
 	for {
@@ -55,8 +55,8 @@ func (s *session) repeatUntilFinished(ctx context.Context, w waitFlag, call func
 	}
 }
 
-// notReady returns the error about an agent that is not ready or stopped within the time of --wait. a is the agent as the last
-// call returned it; nil if no call has ended. command waits on.
+// notReady returns the error for an agent that has not reached the state (what) within the time of --wait. a is the agent in
+// the last response, or nil if no call has ended. command is the command that continues the wait.
 func (s *session) notReady(ctx context.Context, a *fleetv1.Agent, name, what, command string) error {
 	if a == nil {
 		resp, err := s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: name})

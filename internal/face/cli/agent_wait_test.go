@@ -25,8 +25,8 @@ func TestCreateWaits(t *testing.T) {
 	require.Contains(t, stderr, `"error": "TIMED_OUT"`)
 }
 
-// TestWaitIsALimit checks that --wait limits a command also while the server does not answer, and that the command then says how
-// the agent is.
+// TestWaitIsALimit checks that --wait limits a command even if the server does not answer, and that the command then reports
+// the agent's state.
 func TestWaitIsALimit(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
@@ -44,7 +44,7 @@ func TestWaitIsALimit(t *testing.T) {
 	require.Contains(t, stderr, "papi is not ready yet, its workspace is ")
 }
 
-// TestStartEndsNoTask checks that a task of an unhealthy agent is ended only with --yes.
+// TestStartEndsNoTask checks that the command ends a task of an unhealthy agent only with --yes.
 func TestStartEndsNoTask(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")

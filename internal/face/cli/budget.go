@@ -89,7 +89,7 @@ func listBudgets(s *session, budgets []*fleetv1.Budget, emptyText string) {
 		}})
 }
 
-// budgetText formats the amount as far as the budget limits it.
+// budgetText formats the parts of an amount that the budget limits: dollars, tokens or both.
 func budgetText(b *fleetv1.Budget, usd, tokens float64) string {
 	var parts []string
 	if b.LimitUsd != nil {
@@ -143,7 +143,7 @@ at its end, and which tasks were refused.`,
 	return cmd
 }
 
-// changedBudgetText is budgetText, but empty for nothing.
+// changedBudgetText does the same as budgetText, but returns "" if both amounts are zero.
 func changedBudgetText(b *fleetv1.Budget, usd, tokens float64) string {
 	if usd == 0 && tokens == 0 {
 		return ""

@@ -19,22 +19,22 @@ type bulkFlags struct {
 	all, dryRun, yes bool
 }
 
-// bulkCommand says how a command does its operation with many agents or tasks.
+// bulkCommand describes how a command acts on many agents or tasks.
 type bulkCommand struct {
 	operation fleetv1.PlanBulkRequest_Operation
 	progress  string        // labels the progress line, such as "stopping"
 	question  string        // what the command does, if it asks for confirmation, such as "Stop"
 	flags     []string      // the command's own flags that the operation uses
-	request   proto.Message // the request of the single call, which the flag --request-id sets
-	// names returns which of the arguments are names; nil if all are.
+	request   proto.Message // the request of the single call; the flag --request-id sets its id
+	// names returns the arguments that are names; nil if all arguments are.
 	names func(args []string) []string
 	// fill sets the fields that other flags and arguments give; nil if there are none.
 	fill func(s *session, req *fleetv1.PlanBulkRequest, args []string) error
 }
 
-// addBulk adds the flags --selector, --all and --dry-run to a command for single agents. With one of them, the command makes a plan and
-// runs it. what names the agents or tasks. takesSeveral
-// means that the plan is also made for several names without these flags.
+// addBulk adds the flags --selector, --all and --dry-run to a command for single agents or tasks. With one of them, the
+// command makes a plan and runs it. If takesSeveral is set, it also does this for several names without these flags. what
+// names the agents or tasks in the help.
 func (p *program) addBulk(cmd *cobra.Command, what string, takesSeveral bool, b bulkCommand) *cobra.Command {
 	var flags bulkFlags
 	f := cmd.Flags()
@@ -91,7 +91,8 @@ func (b bulkCommand) unusedFlag(cmd *cobra.Command) (name string) {
 	return name
 }
 
-// runBulk makes a plan, shows it if it asks for confirmation or is to do nothing else, and runs it.
+// runBulk makes a plan and runs it. With --dry-run, it only shows the plan. If the command asks for confirmation, runBulk
+// shows the plan before the question.
 func (s *session) runBulk(ctx context.Context, req *fleetv1.PlanBulkRequest, b bulkCommand, flags bulkFlags) error {
 	plan, err := s.fleet.PlanBulk(ctx, req)
 	if err != nil {
@@ -114,7 +115,8 @@ func (s *session) runBulk(ctx context.Context, req *fleetv1.PlanBulkRequest, b b
 	return s.runPlan(ctx, plan.GetPlanId(), b.progress, s.bulkLimit())
 }
 
-// bulkLimit returns the time of --wait, or 0 if it is not given: then the command goes on until all is done.
+// bulkLimit returns the time of --wait. It returns 0 if the flag is not given: then the command continues until everything is
+// done.
 func (s *session) bulkLimit() time.Duration {
 	if f := s.cmd.Flags().Lookup("wait"); f != nil && f.Changed {
 		limit, _ := s.cmd.Flags().GetDuration("wait")
@@ -123,7 +125,7 @@ func (s *session) bulkLimit() time.Duration {
 	return 0
 }
 
-// bulkCallSeconds is how many seconds a call works before it answers how far it is.
+// bulkCallSeconds is how many seconds a call works before it reports its progress.
 const bulkCallSeconds = 5
 
 // runPlan runs the plan until it is finished, and shows the results. It fails if an item failed.
@@ -178,7 +180,7 @@ func (s *session) printBulk(resp *fleetv1.RunBulkResponse) error {
 	return err
 }
 
-// itemColumns are the columns that say which agent or task an item is.
+// itemColumns returns the columns that identify the agent or task of each item.
 func (s *session) itemColumns(items []*fleetv1.BulkItem) []column {
 	found := slices.DeleteFunc(slices.Clone(items), func(i *fleetv1.BulkItem) bool { return i.GetOwner() == "" })
 	hasTask := slices.ContainsFunc(items, func(i *fleetv1.BulkItem) bool { return i.GetTaskId() != "" })

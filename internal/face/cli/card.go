@@ -9,8 +9,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// cardLine is a line of a card: a label, and a text, a cell, a time or the value of an enum. note is shown in parentheses after it.
-// A line without a value is left out of the card.
+// cardLine is a line of a card: a label, and a value that is a text, a cell, a time or a value of an enum. note is shown in
+// parentheses after the value. A line without a value is left out of the card.
 type cardLine struct {
 	label string
 	value any
@@ -19,8 +19,8 @@ type cardLine struct {
 
 const labelWidth = 14
 
-// card shows one thing in detail: a label and a value a line, with texts of several lines indented below. Its texts are safe on a
-// terminal.
+// card shows one thing in detail, with one label and its value per line. A text of several lines is indented below its label.
+// The texts of the card are safe on a terminal.
 func (s *session) card(lines ...cardLine) string {
 	width := labelWidth
 	var visible []cardLine

@@ -31,15 +31,15 @@ const toolPrefix = "tool:"
 // toolCommand is a command that calls a tool's method: its path, and the arguments that were given to callsTool.
 type toolCommand struct{ path, arguments string }
 
-// commands finds the command that calls a tool. It looks among the commands of the toolset first, and then among all
+// commandFinder finds the command that calls a tool. It looks among the commands of the toolset first, and then among all
 // others.
 type commandFinder struct {
 	set    *toolset
 	byTool map[string]toolCommand
 }
 
-// commandsFor returns the commands, of which those of the toolset are preferred. set is nil for commands outside of
-// toolsets, such as "fleet agent" and "fleet task".
+// commandsFor returns a finder that prefers the commands of the toolset. set is nil for commands outside of toolsets, such as
+// "fleet agent" and "fleet task".
 func (p *program) commandsFor(set *toolset) commandFinder {
 	if p.toolCommands == nil {
 		p.toolCommands = map[string]toolCommand{}
@@ -115,10 +115,10 @@ func (c commandFinder) nextStep(s *status.Status, message string, details map[st
 	return "", message
 }
 
-// methodCommand makes the command call a method of FleetService or TokenService. The arguments of the command are the required texts
-// of the request, in their order; an optional argument is the field agent_name. The argument ID|AGENT can also be an agent, whose newest
-// task is meant. Flags of the command may set other fields. show prints the response for people. Messages that name the method's tool
-// name the command.
+// methodCommand makes the command call a method of FleetService or TokenService. The arguments of the command are the required
+// texts of the request, in their order. An optional argument is the field agent_name. The argument ID|AGENT is the id of a
+// task, or an agent, which stands for its newest task. Flags of the command may set other fields. show prints the response for
+// people. Messages name the command instead of the method's tool.
 func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method func(C, context.Context, Q, ...grpc.CallOption) (A, error), req Q, show func(s *session, resp A)) *cobra.Command {
 	m := req.ProtoReflect()
 	required := requiredTexts(m.Descriptor())

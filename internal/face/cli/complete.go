@@ -18,8 +18,8 @@ type completion struct{ name, about string }
 // completionLister lists completions. args are the arguments before the one that is completed.
 type completionLister func(ctx context.Context, s *session, args []string) ([]completion, error)
 
-// argumentCompletion returns the completion of arguments with the name in a usage line, for example AGENT: of the first argument, or of all
-// of them. It returns nil if there are no completions for the name.
+// argumentCompletion returns the completion of arguments that have the name in a usage line, for example AGENT. If all is
+// false, it completes only the first argument. It returns nil if there are no completions for the name.
 func (p *program) argumentCompletion(name string, all bool) cobra.CompletionFunc {
 	list := map[string]completionLister{"AGENT": agentNames, "PROJECT": projectNames, "ROLE": roleNames, "ID": taskIDs, "TASK": taskIDs}[name]
 	if list == nil {
@@ -34,7 +34,7 @@ func (p *program) argumentCompletion(name string, all bool) cobra.CompletionFunc
 	}
 }
 
-// completionFrom returns a completion that offers names from list: those that begin with the typed text and are not arguments
+// completionFrom returns a completion that offers the names from list that begin with the typed text and are not arguments
 // already. It offers nothing if the server does not answer in time, or if it would have to start an embedded server.
 func (p *program) completionFrom(list completionLister) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) (names []cobra.Completion, _ cobra.ShellCompDirective) {

@@ -153,7 +153,7 @@ func addSeconds(cmd *cobra.Command, name, usage string, set func(seconds int32))
 	})
 }
 
-// addPages adds the flags of a list with pages. what is in the list, and all is the size of a page by default.
+// addPages adds the flags of a list with pages. what names the items of the list, and all is the default size of a page.
 func addPages(cmd *cobra.Command, page, size **int32, what, all string) {
 	addOptional(cmd.Flags(), page, "page", "show page `N`, from 1 (default 1)")
 	addOptional(cmd.Flags(), size, "page-size", "show `N` "+what+" a page, 1 to 100 (default "+all+")")
@@ -166,7 +166,7 @@ func (k *keyValues) addParamFlag(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringArrayVar((*[]string)(k), "param", nil, usage)
 }
 
-// parse returns the values by name. what is the flag that gives them, or what they are.
+// parse returns the values by name. what names the flag or its values in errors.
 func (k keyValues) parse(what string) (map[string]string, error) {
 	if len(k) == 0 {
 		return nil, nil

@@ -31,7 +31,7 @@ func Group(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// movedCommands are the commands that people look for at the top.
+// movedCommands maps names that people try at the top level to the commands that they need.
 var movedCommands = map[string]string{
 	"run": "fleet task run", "logs": "fleet task logs", "diff": "fleet task diff", "wait": "fleet task wait", "retry": "fleet task retry", "tasks": "fleet task list",
 	"ps": "fleet agent list", "ls": "fleet agent list", "agents": "fleet agent list", "create": "fleet agent create", "start": "fleet agent start", "stop": "fleet agent stop", "rm": "fleet agent delete",

@@ -87,7 +87,7 @@ func (p *program) labelCommand(req *fleetv1.SetLabelsRequest, what, argument, lo
 	return cmd
 }
 
-// addLabels adds the flag --label of a command that creates something with labels.
+// addLabels adds the flag --label to a command that creates something with labels. what names that thing in the help.
 func addLabels(cmd *cobra.Command, labels *keyValues, what string) {
 	cmd.Flags().StringArrayVar((*[]string)(labels), "label", nil, "give "+what+" a label `KEY=VALUE` to select by; can be repeated")
 }

@@ -139,7 +139,7 @@ func (p *prompter) canAnswer(q *fleetv1.Question) bool {
 	return q.GetKind() == fleetv1.Question_permission || len(q.GetOptions()) > 0
 }
 
-// waitForAnswer waits for the person's answer. It returns nil if there may be another question, or none, or ctx is done.
+// waitForAnswer waits for the person's answer. It returns nil if the oldest open question may have changed, or if ctx is done.
 func (p *prompter) waitForAnswer(ctx context.Context, q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
 	var shownAt time.Time
 	if q != nil && p.canAnswer(q) {

@@ -95,7 +95,7 @@ func TestQuestionsInPlace(t *testing.T) {
 			answer, _ = answers()
 			require.Equal(t, "Spaces", answer)
 
-			// A question that somebody else answers goes, and keys that were meant for it answer nothing.
+			// A question that somebody else answers disappears, and keys that were pressed for it have no effect.
 			s.addQuestion(&fleetv1.Question{Id: "q-3", Kind: fleetv1.Question_question, Text: "Which?", Options: []string{"A", "B", "C"}})
 			screen.await(t, "? 1 to 3")
 			_, err = s.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: "q-3", Answer: "A"})

@@ -135,7 +135,7 @@ func (s *session) promptAnswer(ctx context.Context, req *fleetv1.AnswerQuestionR
 	}
 }
 
-// showRules says what the answers that last allow, if the question is a request for permission with rules.
+// showRules shows what a lasting answer would allow, if the question is a request for permission with rules.
 func (s *session) showRules(q *fleetv1.Question) {
 	if rules := q.GetRules(); q.GetKind() == fleetv1.Question_permission && len(rules) > 0 {
 		s.screen.line(printable("a and A allow " + strings.Join(rules, " and ")))

@@ -158,7 +158,7 @@ func (q *queueFlags) addTo(p *program, cmd *cobra.Command) {
 	q.addDependencies(cmd)
 }
 
-// addDependencies adds the flags for the tasks that must end before.
+// addDependencies adds the flags for the tasks that must end before the queued task starts.
 func (q *queueFlags) addDependencies(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&q.after, "after", nil, "start when the task with this `ID` has completed; can be repeated")
@@ -176,7 +176,7 @@ func (q *queueFlags) dependencies() (all []*fleetv1.Dependency) {
 	return all
 }
 
-// addLaterTime adds a flag for a time, or for how long it is until then.
+// addLaterTime adds a flag for a later time, which is given as a time or as the duration until then.
 func (p *program) addLaterTime(cmd *cobra.Command, to **timestamppb.Timestamp, name, usage string) {
 	cmd.Flags().Func(name, usage, func(text string) (err error) {
 		if d, parseErr := parseDuration(text); parseErr == nil {
@@ -257,7 +257,7 @@ func parseTarget(target string) (agent, pool, project string) {
 	return target, "", ""
 }
 
-// queueRequest returns the request with what the target and the flags name.
+// queueRequest returns the request for the target, with the values of the flags.
 func (t *taskFlags) queueRequest(s *session, target, description string) (*fleetv1.QueueTaskRequest, error) {
 	agent, pool, project := parseTarget(target)
 	if _, err := t.request(s, agent, description); err != nil {

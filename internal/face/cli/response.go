@@ -144,7 +144,7 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 		return
 	}
 	var columns []column
-	var keep []string // how far an item is, and why it failed
+	var keep []string // columns for the state of an item and the cause of its failure
 	messages, hasLongText := make([]proto.Message, items.Len()), false
 	for field := range each(f.Message().Fields()) {
 		if shownOption(field).GetRole() != fleetv1.Shown_hidden && (!shownOption(field).GetWide() || s.output == wideFormat) {

@@ -35,7 +35,7 @@ type conn struct {
 	reached       atomic.Bool
 	// renewsToken says that the next call gets a new token if the last token has expired.
 	renewsToken bool
-	// wholeLists says that lists are read to their end if the request asks for no part of them.
+	// wholeLists says that lists are read to their end, unless the request asks for a part of a list.
 	wholeLists bool
 }
 
@@ -46,7 +46,8 @@ func hasExpired(err error, started time.Time) bool {
 	return status.Code(err) == codes.Unauthenticated && reasonOf(err) != "" && time.Since(started) > time.Second
 }
 
-// attempts are the attempts to make one call. A call with a stream of responses is made again after any number of them.
+// attempts makes one call, and repeats it when necessary. It can repeat a call that returns a stream after any number of
+// responses.
 type attempts struct {
 	*conn
 	method     string
@@ -54,10 +55,10 @@ type attempts struct {
 	repeatable bool
 	patience   time.Duration // how long the server may be unreachable; negative means forever
 	silent     bool          // does not report outages
-	isEndless  bool          // the stream has no end of its own, so it is continued also if the server ends it with an error
+	isEndless  bool          // the stream has no end of its own, so it is continued even if the server ends it with an error
 	started    time.Time     // of the last attempt
 	responded  bool          // an attempt has had a response
-	outage     bool          // onLost was called, and onBack was not called since
+	outage     bool          // onLost was called, and onBack was not called after it
 	backoff    retryPause
 }
 

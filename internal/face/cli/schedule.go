@@ -63,7 +63,7 @@ func (o *scheduledTaskFlags) addTo(cmd *cobra.Command) {
 	f.StringVar(&o.exclusive, "exclusive", "", "run at most one task with this `KEY` at a time")
 }
 
-// request returns the request for the task of the schedule. The flag --label is for the schedule instead.
+// request returns the request for the task of the schedule. It leaves out the flag --label, which labels the schedule.
 func (o *scheduledTaskFlags) request(s *session, target, description string) (*fleetv1.QueueTaskRequest, error) {
 	req, err := o.task.queueRequest(s, target, description)
 	if err != nil {
@@ -130,7 +130,7 @@ func (p *program) newScheduleUpdate() *cobra.Command {
 	var when scheduleFlags
 	var task scheduledTaskFlags
 	var paused bool
-	var ofTask []string // flags that are only for another task
+	var ofTask []string // flags that are allowed only with a new task
 	req := &fleetv1.UpdateScheduleRequest{}
 	var cmd *cobra.Command
 	cmd = &cobra.Command{

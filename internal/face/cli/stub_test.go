@@ -47,7 +47,7 @@ type stub struct {
 	// unary and stream, if set, run before every call; an error becomes the answer.
 	unary  func(ctx context.Context, method string, req any) error
 	stream func(req *fleetv1.WatchFleetRequest) error
-	// handlers has the answers of methods of toolsets, by the method. A method that is not in it answers with an empty message.
+	// handlers answers calls of toolsets, by method. A method without a handler answers with an empty message.
 	handlers map[string]func(req proto.Message, out grpc.ServerStream) error
 
 	stale  string                 // why lists are stale; "" if they are not
@@ -60,7 +60,7 @@ type stub struct {
 	runs    map[string]*exec.Cmd
 	stopped map[string]bool
 	events  []*fleetv1.Event
-	// questions are those of agents; answered gets the answers.
+	// questions are the questions of the agents; answered receives the answers.
 	questions []*fleetv1.Question
 	answered  chan *fleetv1.AnswerQuestionRequest
 	unsaved   string // work that exists only in the workspaces of all agents

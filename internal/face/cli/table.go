@@ -13,15 +13,17 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// column is a column of a table of messages: its heading, and where its cells come from. That is the name of a field in the proto,
-// with a dot after the name of a message that has the field; or a function of the message that returns a text, a number, a time, of
-// which the age is shown, or another value that cellOf knows; or nil if the table leaves the column out.
+// column is a column of a table of messages: its heading and the source of its cells. The source may be the name of a field in
+// the proto. A field of a nested message has the name of that message and a dot before its own name. The source may also be a
+// function of the message. It returns a text, a number, a time, which is shown as its age, or another value that cellOf knows.
+// If the source is nil, the table leaves the column out.
 type column struct {
 	heading string
 	source  any
 }
 
-// valueIf returns the value, or nil for a column of a table, or a line of a card, that is left out.
+// valueIf returns the value if shown is true, and nil otherwise. A table leaves out a column without a source, and a card
+// leaves out a line without a value.
 func valueIf(shown bool, value any) any {
 	if !shown {
 		return nil
@@ -226,8 +228,9 @@ func (t *table) fit(width int) (removed []string) {
 	}
 }
 
-// leastImportant returns the column to remove next. That is the widest one between the first and the last, without those to keep; or
-// else the last one, unless it is to be kept; or else the widest one between the first and the last.
+// leastImportant returns the column to remove next. It chooses the widest column between the first and the last that is not in
+// keep. If there is none, it chooses the last column unless that is in keep, or else the widest column between the first and
+// the last.
 func (t *table) leastImportant() int {
 	widths, last, found := t.widths(), len(t.headings)-1, 0
 	for _, all := range []bool{false, true} {

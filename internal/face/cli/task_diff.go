@@ -92,8 +92,8 @@ func (s *session) printTaskFiles(ctx context.Context, req *fleetv1.ShowTaskChang
 	})
 }
 
-// hintLeftOut says on standard error what the changes do not have, also if standard output is a pipe: otherwise it would look as
-// if everything were there.
+// hintLeftOut reports on standard error which changes were not kept. It does so even if standard output is a pipe, because
+// otherwise the changes would look complete.
 func (s *session) hintLeftOut(c *fleetv1.TaskChanges) {
 	for _, what := range c.GetLeftOut() {
 		s.hint("Not kept: %s", what)

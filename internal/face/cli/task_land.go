@@ -181,8 +181,8 @@ func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksRes
 	return nil
 }
 
-// landingState returns how far the work of the task is, and the task that goes on with it, if there is one. over reports whether nothing
-// more happens by itself.
+// landingState returns the state of the task's work, and the task that continues the work, if there is one. over reports
+// whether nothing more happens by itself.
 func (s *session) landingState(ctx context.Context, id string) (next string, l *fleetv1.Landing, over bool, err error) {
 	resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *session) landingState(ctx context.Context, id string) (next string, l *
 	switch l = t.GetLanding(); {
 	case l.GetState() == fleetv1.Landing_replaced:
 		return l.GetNextTaskId(), l, false, nil
-	case l == nil: // a task that goes on with the work
+	case l == nil: // a task that continues the work of another task
 		return "", l, hasEnded(t.GetStatus()), nil
 	case l.GetState() == fleetv1.Landing_queued:
 		return "", l, false, nil

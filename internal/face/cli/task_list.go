@@ -118,8 +118,8 @@ func (s *session) showTasks(tasks []*fleetv1.Task, withAgents bool, emptyText st
 		column{"SUMMARY", valueIf(summaries, outcomeText)})
 }
 
-// outcomeText returns the summary of a completed task, and why another one failed or was stopped. Until a task has completed, its summary
-// may only repeat the description.
+// outcomeText returns the summary of a completed task, or the reason why a task failed or was stopped. Until a task has
+// completed, its summary may only repeat the description.
 func outcomeText(t *fleetv1.Task) string {
 	if t.GetStatus() == fleetv1.Task_completed || t.GetReason() == "" && hasEnded(t.GetStatus()) {
 		return t.GetSummary()

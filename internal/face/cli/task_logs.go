@@ -38,8 +38,8 @@ A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 	return cmd
 }
 
-// printTaskLogs prints the output and the steps of the task. Of what there is so far it prints only the last lines of output, unless lines is
-// negative.
+// printTaskLogs prints the output and the steps of the task. It prints only the given number of last lines of the output so
+// far, or all lines if that number is negative.
 func (s *session) printTaskLogs(ctx context.Context, id string, lines int, follow bool) error {
 	resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
 	if err != nil {

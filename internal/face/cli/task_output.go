@@ -89,7 +89,7 @@ func (s *session) printTaskOutput(ctx context.Context, req *fleetv1.ShowTaskOutp
 // maxPageSize is the largest page of output or of a patch, in bytes.
 const maxPageSize = 1 << 20
 
-// appendPage prints a page for people at once, and appends it to the pages before it for programs.
+// appendPage prints a page for people at once. For programs, it appends the page to the pages before it.
 func (s *session) appendPage(pages []byte, what, text, encoding string) ([]byte, error) {
 	page, err := decodeText(what, text, encoding)
 	if err != nil || !s.output.forPeople() {

@@ -6,8 +6,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// withTask calls do with the id of the task that the argument names: by its id or the beginning of it, or else by an agent, of which it
-// is the newest task. do shows nothing if there is no such task.
+// withTask calls do with the id of the task that ref names. ref is the id of the task, the beginning of the id, or the name of
+// an agent, which stands for its newest task. If there is no such task, do must show nothing.
 func (s *session) withTask(ctx context.Context, ref string, do func(id string) error) error {
 	err := do(ref)
 	if reasonOf(err) != fleetv1.ErrorReason_TASK_NOT_FOUND.String() {

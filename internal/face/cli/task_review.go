@@ -168,7 +168,7 @@ func commentPlace(c *fleetv1.ReviewComment) string {
 	return fmt.Sprintf("%s:%d", c.GetPath(), c.GetLine())
 }
 
-// landingLines say how far the work is.
+// landingLines returns lines that show the state of the work.
 func landingLines(l *fleetv1.Landing) []cardLine {
 	if l == nil {
 		return nil

@@ -67,7 +67,7 @@ func (t *taskFlags) readFiles(s *session) error {
 // maxAttachmentSize is the largest attachment that the API accepts, in bytes.
 const maxAttachmentSize = 20 << 20
 
-// request returns the request with what the flags name.
+// request returns the request for the agent, with the values of the flags.
 func (t *taskFlags) request(s *session, agent, description string) (*fleetv1.StartAgentTaskRequest, error) {
 	var err error
 	if t.req.TaskDescription, err = s.readArgument(description, "description"); err != nil {

@@ -92,7 +92,8 @@ func TestTaskDiff(t *testing.T) {
 	require.Equal(t, ExitUsage, newCommand(server).run("task", "diff", "t-1", "--since-review", "--whole"))
 }
 
-// TestDiffSaysWhatIsMissing checks that a diff that goes to a pipe says on standard error what is not kept, also if it is empty.
+// TestDiffSaysWhatIsMissing checks that a diff that goes to a pipe reports on standard error which changes were not kept, even
+// if it is empty.
 func TestDiffSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")

@@ -79,7 +79,7 @@ func (s *session) lastTask(ctx context.Context, name string) (string, error) {
 type taskWait struct {
 	s          *session
 	anyOf      bool
-	orQuestion bool            // ends also when a task waits for an answer
+	orQuestion bool            // the wait also ends when a task waits for an answer
 	deadline   time.Time       // zero means no limit
 	reported   map[string]bool // tasks whose end was reported
 }

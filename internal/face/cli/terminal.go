@@ -29,7 +29,7 @@ func (t terminal) isTerminal() bool { return t.file != nil }
 // hasCursor reports whether the stream is a terminal whose cursor can be moved.
 func (t terminal) hasCursor() bool { return t.isTerminal() && t.env("TERM") != "dumb" }
 
-// hasColors reports whether to use colours on the stream. never rules them out.
+// hasColors reports whether to use colours on the stream. If never is set, it returns false.
 func (t terminal) hasColors(never bool) bool {
 	return t.hasCursor() && !never && t.env("NO_COLOR") == ""
 }

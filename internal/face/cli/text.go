@@ -35,7 +35,8 @@ func (s *session) readText(limit int, arg, what string) (string, error) {
 	return data, err
 }
 
-// newNotTextError is the error for a text that the API cannot carry. It is never changed silently: it may be a program.
+// newNotTextError returns the error for a text that the API cannot carry. Fleet does not change such a text silently, because
+// it may be a program.
 func newNotTextError(what string) error {
 	return usagef("the %s is not text in UTF-8; convert it, for example with iconv, or encode it with base64", what)
 }

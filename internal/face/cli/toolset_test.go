@@ -65,7 +65,8 @@ func TestNamesOfCommands(t *testing.T) {
 	}
 }
 
-// TestOptionsForTheCommandLine checks that the protos say what the command line needs, and that what they name exists.
+// TestOptionsForTheCommandLine checks that the protos have the options that the command line needs, and that everything that
+// these options name exists.
 func TestOptionsForTheCommandLine(t *testing.T) {
 	t.Parallel()
 	for _, set := range toolsets() {

@@ -14,8 +14,9 @@ import (
 // apiWord matches a text in quotes, or a word that can be a name of the API, such as task_description.
 var apiWord = regexp.MustCompile(`"[^"]*"|[A-Za-z0-9_./=-]*[A-Za-z0-9]`)
 
-// translateForPeople returns a message of the server with commands in place of tools, and with flags of the running command, or plain words, in
-// place of fields. Texts in quotes stay as they are. details are those of the error; nil if it is not one.
+// translateForPeople returns a message of the server in which commands replace tools. Flags of the running command, or plain
+// words, replace fields. Texts in quotes stay as they are. details are the details of the error, or nil if the message is not
+// an error.
 func (p *program) translateForPeople(set *toolset, message string, details map[string]any) string {
 	if !strings.Contains(message, "_") {
 		return message
@@ -59,10 +60,10 @@ func (p *program) flagFor(field string) string {
 	return ""
 }
 
-// otherFlags are the flags whose names have no word of the fields that they set.
+// otherFlags maps fields to flags whose names share no word with them.
 var otherFlags = map[string]string{"depends_on": "after"}
 
-// fieldNames returns the names of several words of the fields of requests.
+// fieldNames returns the names of request fields that consist of several words.
 var fieldNames = sync.OnceValue(func() map[string]bool {
 	names := map[string]bool{}
 	forEachMethod(func(m protoreflect.MethodDescriptor) {

@@ -154,7 +154,8 @@ func (p *program) newWebhookTest() *cobra.Command {
 	})
 }
 
-// lastAttempt returns nil if there was none, which has empty fields.
+// lastAttempt returns the last attempt of the delivery, or nil if there was none. The getters of a nil attempt return empty
+// values.
 func lastAttempt(d *fleetv1.Delivery) *fleetv1.DeliveryAttempt {
 	if n := len(d.GetAttempts()); n > 0 {
 		return d.GetAttempts()[n-1]
@@ -162,7 +163,7 @@ func lastAttempt(d *fleetv1.Delivery) *fleetv1.DeliveryAttempt {
 	return nil
 }
 
-// attemptText says what became of the last attempt.
+// attemptText describes the result of the last attempt.
 func attemptText(d *fleetv1.Delivery) string {
 	a := lastAttempt(d)
 	switch {

@@ -54,9 +54,9 @@ func isHolderConfined(inode string) (bool, error) {
 // checkHidden returns errHidden if the process, whose descriptors this process may not read, may be a confined holder of the
 // socket. A program can hide its descriptors: see prctl(PR_SET_DUMPABLE).
 //
-// Browsers and model runs hide theirs too, so not every hidden process counts. A confined program runs as the user of this process
-// and can get a connection only from the program that confined it, which is its nearest ancestor without confinement. The supervisor
-// of a run in a pid namespace gives it none.
+// Browsers and model runs also hide their descriptors, so not every hidden process counts. A confined program runs as the user of
+// this process and can get a connection only from the program that confined it, which is its nearest ancestor without confinement.
+// The supervisor of a run in a pid namespace does not give the run a connection.
 func (own status) checkHidden(pid, inode string) error {
 	s, err := statusOf(pid)
 	for err == nil && s.user == own.user && s.depth == own.depth && s.isMoreConfinedThan(own) {

@@ -17,8 +17,8 @@ var ErrConfined = errors.New("the caller is confined")
 // ErrGone means that the caller has closed the connection, so the system no longer knows whose it was.
 var ErrGone = errors.New("the caller has closed the connection")
 
-// maxLookups is how often a caller is looked up who is not found although the connection is open. The program may be closing
-// it: between its last file descriptor and the end of the connection, there is a moment.
+// maxLookups is how often a caller is looked up if it is not found although the connection is open. The caller may be closing
+// the connection: there is a moment between the end of its last file descriptor and the end of the connection.
 const maxLookups = 3
 
 // userOf returns the user of the program at the other end of the connection, or ErrGone.

@@ -172,7 +172,7 @@ func eachTool(t *testing.T, conn grpc.ClientConnInterface, c mcp.Config, check f
 	})
 }
 
-// toolMethods passes every method that is a tool to each, and every toolset to eachSet.
+// toolMethods calls each with every method that is a tool, and eachSet with every toolset.
 func toolMethods(each func(set string, m protoreflect.MethodDescriptor), eachSet func(set string)) {
 	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {

@@ -24,8 +24,8 @@ type Config struct {
 	Version string
 	// Toolset is the toolset that Stdio serves, or "all"; empty means "fleet". Over HTTP the path names it.
 	Toolset string
-	// Tools are the names of the tools of the fleet toolset, or patterns with * of names. The tools of the contract are always
-	// there. If Tools is empty, all tools are there that are not for operators.
+	// Tools are the names of the tools of the fleet toolset, or patterns of names with *. The tools of the contract are always
+	// included. If Tools is empty, all tools are included except those for operators.
 	Tools []string
 	// MaxBody is the largest accepted message in bytes; 0 means 16 MiB.
 	MaxBody int64
@@ -50,7 +50,7 @@ type Config struct {
 	// MaxResult is the largest text of a tool's result in bytes; 0 means tool.DefaultMaxResult. The options of the
 	// method in the proto say how a longer answer is cut.
 	MaxResult int
-	// SessionKey is a secret with which all servers on a store sign the ids of sessions, so that they accept each other's. If
+	// SessionKey is a secret with which all servers on a store sign the ids of sessions, so that they accept each other's ids. If
 	// it is nil, a session is known only to the process that has begun it.
 	SessionKey []byte
 	// WriteTimeout is how long a client may take to accept a progress notification; 0 means 30 seconds.

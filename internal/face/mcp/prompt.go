@@ -17,12 +17,12 @@ import (
 //go:embed prompts/*.md
 var promptTexts embed.FS
 
-// maxPromptLine is the maximum length of a text of others in a prompt, in characters.
+// maxPromptLine is the maximum length of a text in a prompt that others have written, in characters.
 const maxPromptLine = 300
 
 var prompts = template.Must(template.New("").Funcs(template.FuncMap{"line": promptLine}).ParseFS(promptTexts, "prompts/*.md"))
 
-// promptLine returns the text as one line, so that nobody can continue the prompt in words of their own.
+// promptLine returns the text as one line, so that the text cannot look like a part of the prompt.
 func promptLine(text string) string {
 	line := []rune(strings.Join(strings.Fields(text), " "))
 	if len(line) > maxPromptLine {
@@ -31,10 +31,10 @@ func promptLine(text string) string {
 	return string(line)
 }
 
-// maxListed is how many items of a list a prompt has.
+// maxListed is how many items of a list a prompt shows.
 const maxListed = 20
 
-// promptFacts are what a prompt can say of the fleet.
+// promptFacts are the facts about the fleet that a prompt can contain.
 type promptFacts struct {
 	Args      map[string]string
 	Fleet     *fleetv1.ShowFleetResponse

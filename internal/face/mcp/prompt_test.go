@@ -60,7 +60,8 @@ func (*stub) ShowTask(_ context.Context, q *fleetv1.ShowTaskRequest) (*fleetv1.S
 	}}, nil
 }
 
-// knownTask refuses one task that exists and belongs to somebody else by another error than one that does not exist.
+// knownTask returns an error for an unknown task. A task that belongs to somebody else has another error than a task that does
+// not exist.
 func knownTask(id string) error {
 	code, reason := codes.NotFound, "TASK_NOT_FOUND"
 	switch id {
@@ -143,7 +144,8 @@ func TestPrompts(t *testing.T) {
 	require.Equal(t, -32601, ask(t, strings.Replace(url, "/mcp", "/mcp/lifecycle", 1), "prompts/list", "", "", false).Error.Code, "other toolsets have none")
 }
 
-// TestResourcesOfAgent checks that no call is made for a list of resources that the caller may not make: it would be in the audit log.
+// TestResourcesOfAgent checks that listing resources makes no call that the caller may not make, because the audit log would
+// record the refusal.
 func TestResourcesOfAgent(t *testing.T) {
 	t.Parallel()
 	url := serve(t, newStub(), mcp.Config{Rights: func(context.Context) func(string) bool {

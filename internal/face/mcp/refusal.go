@@ -24,7 +24,7 @@ func withRefusal(ctx context.Context) (context.Context, *refusal) {
 	return context.WithValue(ctx, refusalKey{}, r), r
 }
 
-// replace returns the refusal of the message with the id, or what was written if there is none.
+// replace returns the refusal of the message with the id. If there is none, it returns written.
 func (r *refusal) replace(written []byte, id json.RawMessage) []byte {
 	if r == nil || r.err == nil {
 		return written

@@ -107,8 +107,8 @@ func (f resources) payload(ctx context.Context, q mcp.ReadResourceRequest) ([]mc
 	return []mcp.ResourceContents{mcp.BlobResourceContents{URI: q.Params.URI, MIMEType: kind, Blob: base64.StdEncoding.EncodeToString(all.Bytes())}}, nil
 }
 
-// addToList adds the agents and the newest tasks that the caller may see to a list of resources. Programs of agents list resources when they start, so
-// it makes no call that would be refused, which would be in the audit log.
+// addToList adds the agents and the newest tasks that the caller may see to a list of resources. Programs of agents list
+// resources when they start. So addToList makes no call that would be refused, because the audit log would record the refusal.
 func (f resources) addToList(ctx context.Context, _ any, _ *mcp.ListResourcesRequest, r *mcp.ListResourcesResult) {
 	mayCall := f.rights(ctx)
 	if !mayCall(fleetv1.FleetService_ListAgents_FullMethodName) || !mayCall(fleetv1.FleetService_ListTasks_FullMethodName) {

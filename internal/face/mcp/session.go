@@ -12,8 +12,8 @@ import (
 // caller who began it. It only limits which requests a cancellation may reach; the token of each request identifies the
 // caller. The sessions of mcp-go are not used, because mcp-go accepts session ids that nobody issued.
 //
-// An id is RANDOM.SIGNATURE. No server keeps it, so all servers that sign with the same key accept it, also after a
-// restart. It has no end, and gives no rights.
+// An id is RANDOM.SIGNATURE. No server keeps it, so all servers that sign with the same key accept it, even after a
+// restart. It never expires, and gives no rights.
 type sessions struct{ key []byte }
 
 // newSessions returns the sessions of the servers with the key. Without a key, it accepts only the ids that it issues.

@@ -21,7 +21,7 @@ func (e envelope) subscribes() bool {
 	return e.Method == string(mcp.MethodSubscriptionsListen) && len(e.ID) > 0 && e.isModern() && len(e.Params.Notifications.ResourceSubscriptions) > 0
 }
 
-// subscription is a resource of which a client wants to know when it changes. It has an agent or a task.
+// subscription is a resource whose changes a client wants to know about. It has an agent or a task.
 type subscription struct {
 	uri         string
 	agent, task string // as the client has written them
@@ -62,8 +62,9 @@ func (s subscription) isChangedBy(e *fleetv1.Event) bool {
 	return strings.EqualFold(name, e.GetAgentName()) && (owner == "" || owner == e.GetOwner())
 }
 
-// listen answers a message that subscribes to resources: it notifies the client of what changes until ctx ends or the server stops. The client is
-// told only of events that it may see, so it cannot tell resources of others from those that do not exist.
+// listen answers a message that subscribes to resources. It notifies the client of changes until ctx ends or the server stops.
+// The client learns only of events that it may see, so it cannot distinguish resources of others from resources that do not
+// exist.
 func (t tasks) listen(ctx context.Context, m envelope, notify func(mcp.JSONRPCNotification) error) (response []byte) {
 	all := []subscription{}
 	uris := []string{}

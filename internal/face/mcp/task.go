@@ -12,10 +12,10 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// tasksExtension is the id of the MCP extension for tasks (SEP-2663). mcp-go has only the tasks of revision 2025-11-25, so the
-// extension is written here: a call of a tool can be answered with a task, and tasks/get, tasks/update and tasks/cancel
-// are about it. A task of MCP is a task of Fleet and has its id, or its id names several of them; see taskRef. So every server on
-// the store answers for it, also after a restart.
+// tasksExtension is the id of the MCP extension for tasks (SEP-2663). mcp-go has only the tasks of revision 2025-11-25, so this
+// package implements the extension: a call of a tool can be answered with a task, and tasks/get, tasks/update and tasks/cancel act
+// on it. The id of an MCP task is the id of a Fleet task, or names several Fleet tasks; see taskRef. So every server on the store
+// knows the task, even after a restart.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
 // These are the statuses of a task of MCP. The status "failed" is for errors of the protocol, which Fleet's tasks do not have.
@@ -89,7 +89,7 @@ func (t tasks) show(ctx context.Context, r taskRef) (*task, error) {
 	return out, nil
 }
 
-// newTask returns a task that works. It is as old as d.
+// newTask returns a task with the status working and the creation time of d.
 func newTask(r taskRef, d *fleetv1.TaskDetail) *task {
 	out := &task{
 		ID: r.String(), Status: taskWorking, CreatedAt: timestamp(d.GetCreatedAt()), PollInterval: newTaskPoll.Milliseconds(),
@@ -136,8 +136,8 @@ func timestamp(times ...*timestamppb.Timestamp) string {
 	return last.UTC().Format(time.RFC3339)
 }
 
-// capabilities returns what the client can do with the answer to this request; nil for a client of an older revision. Only the request
-// itself counts: a client may declare something elsewhere, and not for this request.
+// capabilities returns what the client can do with the answer to this request; nil for a client of an older revision.
+// Capabilities that the client has declared elsewhere do not count.
 func capabilities(m *mcp.Meta) *mcp.ClientCapabilities {
 	if !mcp.IsModernProtocol(m.ProtocolVersion()) {
 		return nil

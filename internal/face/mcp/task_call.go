@@ -17,12 +17,12 @@ import (
 	"fleet/internal/face/mcp/tool"
 )
 
-// immediateResponse is the key in the _meta of a task for what Claude Code tells its model at once.
+// immediateResponse is the key in the _meta of a task whose value Claude Code shows its model at once.
 const immediateResponse = "com.anthropic/agent-task"
 
-// handler returns the handler of a tool. If the tool starts tasks, and the client takes tasks, the result of a call is the task as soon
-// as it is stored. If the client shows forms instead, the call asks the questions of the task. All other calls are answered as if the
-// extension did not exist.
+// handler returns the handler of a tool. If the tool starts tasks and the client accepts tasks, the result of a call is the
+// task, as soon as it is stored. If the client shows forms instead, the call asks the questions of the task with forms. All
+// other calls are answered as if the extension did not exist.
 func (t tasks) handler(x tool.Tool) server.ToolHandlerFunc {
 	if x.Task.Path == "" {
 		return x.Handler
@@ -58,8 +58,9 @@ func (t tasks) callForTask(ctx context.Context, x tool.Tool, r mcp.CallToolReque
 	return taskCreatedResult(ctx, shown)
 }
 
-// startTasks makes a call that does not wait for the tasks that it starts. The tasks are empty if there are none, or if the call was answered
-// completely: a call of an agent is, since agents can neither ask for tasks nor answer questions.
+// startTasks makes a call that does not wait for the tasks that it starts. The returned taskRef is empty if the call started
+// no tasks or was answered completely. Calls of agents are answered completely, since agents can neither ask for tasks nor
+// answer questions.
 func (t tasks) startTasks(ctx context.Context, x tool.Tool, r mcp.CallToolRequest) (*mcp.CallToolResult, taskRef, error) {
 	calling, started := tool.WithStartedTasks(metadata.AppendToOutgoingContext(ctx, "fleet-detached", "true"))
 	result, err := x.Handler(calling, r)
@@ -72,8 +73,8 @@ func (t tasks) startTasks(ctx context.Context, x tool.Tool, r mcp.CallToolReques
 	return result, taskRef{ids: started.IDs, waitsForLanding: x.Task.Landed}, nil
 }
 
-// leaveGrace is how long a call that starts a task goes on after its client has left. In this time, it usually returns the id of the
-// task, which must be stopped then.
+// leaveGrace is how long a call that starts a task continues after its client has disconnected. In this time, the call usually
+// returns the id of the task, so that the task can be stopped.
 const leaveGrace = 5 * time.Second
 
 // withLeaveGrace returns a context that is cancelled leaveGrace after ctx is done, or by stop.
@@ -83,7 +84,8 @@ func withLeaveGrace(ctx context.Context) (_ context.Context, stop func()) {
 	return longer, func() { ignore(); cancel() }
 }
 
-// taskCreatedResult returns the result of a call that has started the task. The client asks for the outcome, also if the task has ended.
+// taskCreatedResult returns the result of a call that has started the task. The client requests the outcome separately, even
+// if the task has already ended.
 func taskCreatedResult(ctx context.Context, shown *task) (*mcp.CallToolResult, error) {
 	handle := *shown
 	handle.InputRequests, handle.Result = nil, nil

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/face/mcp/tool"
 )
 
-// formState is what a call that was answered with a form leaves with its client, which repeats the call with it.
+// formState is the state of a call that was answered with a form. The client sends it back when it repeats the call.
 type formState struct {
 	Task      string   `json:"task"`
 	RequestID string   `json:"request_id"` // with it, the repeated call waits for the same task
@@ -22,11 +22,11 @@ type formState struct {
 }
 
 // callWithForms calls a tool that starts a task and waits for it, for a client that can show forms. If the task's agent asks a question
-// meanwhile, the answer is the form. The client then repeats the call with the answer. A client without a person cancels the form; then the
-// question stays open for others, and the repeated call waits as if there were no form.
+// meanwhile, the call is answered with a form. The client then repeats the call with the person's answer. A client without a person
+// cancels the form. Then the question stays open for others, and the repeated call waits as if there were no form.
 //
-// The first call of the tool begins the task, and a second one with the same request id waits for it, because only the end of a call
-// names its task.
+// callWithForms calls the tool twice, because a call names its task only at its end. The first call starts the task. The second call
+// has the same request id and waits for the task.
 func (t tasks) callWithForms(ctx context.Context, x tool.Tool, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var state formState
 	if json.Unmarshal([]byte(r.Params.RequestState), &state) != nil || state.Task == "" {
@@ -96,8 +96,8 @@ func (t tasks) sendAnswers(ctx context.Context, state *formState, responses mcp.
 	return nil
 }
 
-// nextForms waits for a question of the task that is not one of the left ones, and returns the forms of all of them; nil if the task ends,
-// or ctx, or if the caller may not answer.
+// nextForms waits until the task has open questions that are not in left, and returns their forms. It returns nil if the task
+// or ctx ends, or if the caller may not answer.
 func (t tasks) nextForms(ctx context.Context, id string, left []string) mcp.InputRequests {
 	events, err := t.api.WatchFleet(ctx, &fleetv1.WatchFleetRequest{TaskId: id, Follow: true, Quiet: true})
 	if err != nil {

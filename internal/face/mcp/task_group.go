@@ -52,7 +52,7 @@ func (t tasks) showAll(ctx context.Context, r taskRef, all []*fleetv1.TaskDetail
 	return out, nil
 }
 
-// doneText says what has happened to a task that the client no longer waits for.
+// doneText describes the state of a task that the client no longer waits for.
 func (r taskRef) doneText() string {
 	if r.waitsForLanding {
 		return "are through"
@@ -68,7 +68,7 @@ func (r taskRef) activity(d *fleetv1.TaskDetail) string {
 	return "task " + d.GetId() + " lands" + prefixed(": ", d.GetLanding().GetProblem())
 }
 
-// result returns what a model reads of tasks that have ended, a paragraph for each.
+// result returns the text that a model reads about tasks that have ended, one paragraph per task.
 func (r taskRef) result(all []*fleetv1.TaskDetail) *mcp.CallToolResult {
 	good := 0
 	var paragraphs []string
@@ -95,7 +95,8 @@ func (r taskRef) result(all []*fleetv1.TaskDetail) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeComplete}, Content: []mcp.Content{mcp.NewTextContent(text)}, IsError: isError}
 }
 
-// landingText says what has become of work that should land; l is nil if the task that should go on with it changed nothing.
+// landingText describes the result of work that should land. l is nil if the task that should continue the work changed
+// nothing.
 func landingText(l *fleetv1.Landing) string {
 	switch {
 	case l.GetState() == fleetv1.Landing_landed:

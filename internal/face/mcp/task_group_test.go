@@ -84,7 +84,7 @@ func newTaskDetail(t fleetv1.Task_Status, state fleetv1.Landing_State) *fleetv1.
 	return &fleetv1.TaskDetail{AgentName: "papi", Status: t, Summary: "Do it", Landing: &fleetv1.Landing{State: state}}
 }
 
-// start serves the stub, and returns its address and the answer to the call of a client that takes tasks.
+// start serves the stub. It returns the address, and the answer to the call of a client that accepts tasks.
 func (s *groupStub) start(t *testing.T, tool, arguments string) (url string, result map[string]any) {
 	t.Helper()
 	url = serve(t, s, mcp.Config{}).URL + "/mcp/all"
@@ -96,7 +96,7 @@ func askAbout(t *testing.T, url, method, id, more string) map[string]any {
 	return resultOf(t, post(t, url, taskRequest(method, id, more), modernHeaders(method, id)...))
 }
 
-// TestTaskOfALanding follows work until it has landed, also when another task has to mend it first.
+// TestTaskOfALanding follows work until it has landed, even if another task has to fix it first.
 func TestTaskOfALanding(t *testing.T) {
 	t.Parallel()
 	s := &groupStub{tasks: map[string]*fleetv1.TaskDetail{

@@ -15,19 +15,19 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// A client shows at most maxQuestions questions of a task in all. listedQuestions is how many are looked at.
+// A client shows at most maxQuestions questions of a task in all. listedQuestions is how many questions are read to find them.
 const (
 	maxQuestions    = 16
 	listedQuestions = 100
 )
 
-// answeredByPolicy is who has answered a question that nobody was asked.
+// answeredByPolicy is the value of answered_by for questions that were answered without asking anybody.
 const answeredByPolicy = "policy"
 
 // maxInput is how much of the input of a tool a form shows, in characters.
 const maxInput = 2000
 
-// openQuestions returns the open questions of the task that the caller may answer, as far as a client shows them.
+// openQuestions returns the open questions of the task that the caller may answer and that a client shows.
 func (t tasks) openQuestions(ctx context.Context, id string) ([]*fleetv1.Question, error) {
 	limit := int32(listedQuestions)
 	r, err := t.api.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{TaskId: id, IncludeAnswered: true, Limit: &limit})
@@ -99,7 +99,7 @@ const maxFormTitle = 80
 func questionText(d *fleetv1.TaskDetail, q *fleetv1.Question) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Agent %s", q.GetAgentName())
-	if title := oneLine(d.GetSummary()); title != "" { // of a task that has not ended
+	if title := oneLine(d.GetSummary()); title != "" { // the task has not ended, so its summary is the title
 		if r := []rune(title); len(r) > maxFormTitle {
 			title = string(r[:maxFormTitle-1]) + "…"
 		}

@@ -67,7 +67,8 @@ func (t tasks) answerMessage(ctx context.Context, method string, message []byte)
 	return result, err
 }
 
-// cancel stops the tasks. A task that has ended already stays as it is. Work that lands goes on: then the client only stops waiting.
+// cancel stops the tasks. A task that has already ended stays as it is. Work that is landing continues, and the client only
+// stops waiting for it.
 func (t tasks) cancel(ctx context.Context, r taskRef) error {
 	if r.waitsForLanding {
 		_, err := t.details(ctx, r)
@@ -94,8 +95,9 @@ func (t tasks) respond(ctx context.Context, e envelope, message []byte) (respons
 	return resultResponse(e.ID, result)
 }
 
-// taskError returns the response for an error of the API. The client asks again after all errors but one about the request. A task that
-// does not exist, and one that the caller may not see, are such errors, and look alike.
+// taskError returns the response for an error of the API. A task that does not exist and a task that the caller may not see
+// have the same response. After these errors and other errors about the request, the client does not ask again. After all
+// other errors it does.
 func taskError(e envelope, err error) (response []byte, httpStatus int) {
 	object := wire.ErrorOf(err)
 	switch status.Code(err) {

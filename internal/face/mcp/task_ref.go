@@ -12,10 +12,10 @@ import (
 // to be stored.
 type taskRef struct {
 	ids             []string
-	waitsForLanding bool // the work of the tasks has landed or cannot land, instead of: the tasks have ended
+	waitsForLanding bool // the client waits until the work of the tasks has landed or cannot land, not until the tasks have ended
 }
 
-// These begin the ids of tasks of MCP that are not those of one task of Fleet.
+// Ids of MCP tasks begin with these prefixes unless they are the id of one Fleet task.
 const (
 	prefixTasks   = "tasks."
 	prefixLanding = "landing."
@@ -36,7 +36,7 @@ func (r taskRef) String() string {
 	return ids
 }
 
-// readRef returns what the id names. It is not valid if the id is too long.
+// readRef returns the taskRef of the id. The id is not valid if it is too long.
 func readRef(id string) (r taskRef, valid bool) {
 	if list, ok := strings.CutPrefix(id, prefixLanding); ok {
 		r = taskRef{ids: strings.Split(list, "."), waitsForLanding: true}
@@ -48,8 +48,8 @@ func readRef(id string) (r taskRef, valid bool) {
 	return r, len(id) <= maxTaskID && !slices.Contains(r.ids, "")
 }
 
-// details returns the tasks that r names as they are now. Of a landing, they are the tasks that have the work now: if another task goes on
-// with it, that one.
+// details returns the current state of the tasks that r names. If r waits for a landing and another task continues the work of
+// a task, details returns that other task instead.
 func (t tasks) details(ctx context.Context, r taskRef) ([]*fleetv1.TaskDetail, error) {
 	all := make([]*fleetv1.TaskDetail, len(r.ids))
 	for i, id := range r.ids {

@@ -13,7 +13,8 @@ import (
 // maxAnswer is how much of an answer is in the result of a task, in bytes.
 const maxAnswer = 32 << 10
 
-// result returns what a model reads of a task that has ended. Structured content would hide the text from it.
+// result returns the text that a model reads about a task that has ended. Structured content would hide the text from the
+// model.
 func (t tasks) result(ctx context.Context, d *fleetv1.TaskDetail) *mcp.CallToolResult {
 	lines := outcomeLines(d)
 	answer, whole := t.answer(ctx, d)

@@ -90,7 +90,7 @@ func (s *taskStub) RunTask(q *fleetv1.RunTaskRequest, out grpc.ServerStreamingSe
 	return out.Send(&fleetv1.RunTaskResponse{Type: fleetv1.RunTaskResponse_result, Task: task, Message: "It is so"})
 }
 
-// WatchFleet says that there is a question, and then nothing.
+// WatchFleet sends one event, for a question.
 func (s *taskStub) WatchFleet(_ *fleetv1.WatchFleetRequest, out grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
 	if err := out.Send(&fleetv1.WatchFleetResponse{Events: []*fleetv1.Event{{Type: fleetv1.Event_task_question}}}); err != nil {
 		return err
@@ -153,7 +153,7 @@ func modernMeta(capabilities string) string {
 
 const tasksCapability = `{"elicitation":{"form":{},"url":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 
-// runTask is the call of run_task with these members beside its arguments.
+// runTask returns a call of run_task with these members in addition to its arguments.
 func runTask(more string) string {
 	return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_task","arguments":{"agent_name":"papi","task_description":"Do it"}` + prefixed(",", more) + `}}`
 }
@@ -342,7 +342,7 @@ func TestTaskOfACallerThatLeaves(t *testing.T) {
 	<-s.running
 	cancel()
 	<-left
-	<-noticed // the server hears of it later than the client
+	<-noticed // the server notices the disconnection later than the client
 	close(s.detach)
 	<-s.stopped
 }
@@ -364,7 +364,8 @@ func TestTasksOnStdio(t *testing.T) {
 
 const formsCapability = `{"elicitation":{"form":{},"url":{}}}`
 
-// TestQuestionDuringACall lets a client that takes no tasks, but shows forms, answer a question of the task for which its call waits.
+// TestQuestionDuringACall lets a client that shows forms, but does not accept tasks, answer a question of the task that its
+// call waits for.
 func TestQuestionDuringACall(t *testing.T) {
 	t.Parallel()
 	question := func() []*fleetv1.Question {
