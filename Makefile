@@ -83,7 +83,7 @@ PACKAGES = $$($(GO) list ./internal/app/... ./internal/toolset/... ./... | grep 
 # each program sleep for a second before it ends, and returns the shadow memory of each allocation above 32 kB to the system, which
 # then has to provide it again. GOGC makes the linker and the servers of the tests collect garbage less often.
 TEST = $(MEM) GORACE='atexit_sleep_ms=0 clear_shadow_mmap_threshold=16777216' GOGC=400 \
-  $(GO) test $(RACE) -vet=off -ldflags="-s -w -X 'fleet/internal/runner/sandbox.linked=$(RUNNER)' -X 'fleet/internal/app/scripts.client=$(CLIENT)'" -p 4 -parallel 6 -timeout 30m
+  $(GO) test $(RACE) -vet=off -ldflags="-s -w -X 'fleet/internal/runner/sandbox.programOverride=$(RUNNER)' -X 'fleet/internal/app/scripts.client=$(CLIENT)'" -p 4 -parallel 6 -timeout 30m
 
 race: beside-tests ## the tests, with the race detector, recordings replayed
 	$(TEST) $(FLAGS) $(PACKAGES)
@@ -143,7 +143,7 @@ fmt: ## format Go and proto files
 	$(BUF) format -w proto
 
 # The names of benchmarks are BENCHMARK/CASE/ROW, for example FLAGS='-bench List/clients=1/MCP -cpuprofile cpu.out'.
-BENCH = $(GO) test ./internal/app/bench -run '^$$' -timeout 0 -ldflags "-X fleet/internal/runner/sandbox.linked=$(RUNNER)"
+BENCH = $(GO) test ./internal/app/bench -run '^$$' -timeout 0 -ldflags "-X fleet/internal/runner/sandbox.programOverride=$(RUNNER)"
 
 bench: beside-tests ## measure each face beside bare servers of its protocol, a large fleet, replicas, fairness and caches of tools; downloads 30 MB of npm packages the first time
 	@mkdir -p .build/npm/bench && cp -r testdata/npm/bench/. .build/npm/bench
@@ -230,7 +230,7 @@ chaos: ## test mixed load through a proxy that delays, cuts and refuses connecti
 
 # Without the race detector: TestChaosQueue measures times. `make test-postgres` runs these tests with it, with less of everything.
 chaos-store: beside-tests ## test three servers on Postgres and one on SQLite while everything fails; CHAOS is a number of faults or a time (default 60s)
-	FLEET_TEST_POSTGRES=1 CHAOS=$(CHAOS) $(GO) test -count=1 -vet=off -ldflags="-X fleet/internal/runner/sandbox.linked=$(RUNNER)" -timeout 12h -run TestChaos -v $(FLAGS) ./internal/app/chaos
+	FLEET_TEST_POSTGRES=1 CHAOS=$(CHAOS) $(GO) test -count=1 -vet=off -ldflags="-X fleet/internal/runner/sandbox.programOverride=$(RUNNER)" -timeout 12h -run TestChaos -v $(FLAGS) ./internal/app/chaos
 
 SOAK ?= 3m
 soak: ## run servers on SQLite and Postgres whose data expires within seconds, for SOAK (default 3m): memory, files and databases must stop growing

@@ -62,7 +62,7 @@ func (p *projectRate) bucketOf(principal string, now time.Time) *bucket {
 	return b
 }
 
-// divide gives each principal an equal part of what this server allows. The caller holds p.mu.
+// divide gives each principal an even part of what this server allows. The caller holds p.mu.
 func (p *projectRate) divide(now time.Time) {
 	for _, b := range p.buckets {
 		b.setLimit(now, p.limit, p.serverRate/rate.Limit(len(p.buckets)))

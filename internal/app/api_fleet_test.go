@@ -161,7 +161,7 @@ func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
 		}
 		return next, next.Validate()
 	}
-	o.ProbeEnvironment, o.Providers, o.Subagents, o.Sessions = testEnvironment{}, testProviders, testSubagents, testSessions
+	o.ProbeEnvironment, o.Providers, o.Subagents, o.Sessions = testEnvironment{}, testProviders, configureTestSubagents, testSessions
 	if testing.Verbose() {
 		o.Log = logWriter{t}
 	}

@@ -194,8 +194,8 @@ func TestCompressedMessages(t *testing.T) {
 	}
 }
 
-// TestCompressedAnswers asks for compressed answers with an empty message, which gRPC does not compress. The answers must be
-// plain, because the server learns only from the buffers of plain answers that they have been read.
+// TestCompressedAnswers asks for compressed answers. The answers must be uncompressed, because gRPC reports when it has released a
+// buffer only for those. The request is empty, since gRPC does not compress empty messages.
 func TestCompressedAnswers(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
@@ -237,8 +237,8 @@ func (*encodings) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Conte
 func (*encodings) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (*encodings) HandleConn(context.Context, stats.ConnStats)                       {}
 
-// checkRequestsRefused checks that REST and MCP refuse alice's requests with Retry-After: 1, and returns the answer to a
-// list of tools.
+// checkRequestsRefused checks that REST and MCP refuse alice's requests with Retry-After: 1, and returns the answer to
+// tools/list.
 func (f *testFleet) checkRequestsRefused(t *testing.T) (answer string) {
 	t.Helper()
 	for _, request := range [][2]string{{"/v1/agents", `{"name":"papi","project":"Setup","spec":"s"}`}, {"/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`}} {

@@ -9,8 +9,8 @@ import (
 	"fleet/internal/toolset/subagents"
 )
 
-// testSubagents configures the subagents of testdata/agents in the fake world.
-func testSubagents(c *subagents.Config) {
+// configureTestSubagents configures the subagents of testdata/agents in the fake world.
+func configureTestSubagents(c *subagents.Config) {
 	c.Dir, c.Local = filepath.Join("..", "..", "testdata", "agents"), "fake"
 	c.Lookup = func(string) (string, bool) { return "", false }
 }

@@ -120,7 +120,7 @@ func (r *Reconciler) recordListing(ctx context.Context, p *state.ManagedPlace, b
 			errs = append(errs, err)
 			if taken != "" {
 				hidden++
-				if hidden > p.Hidden() {
+				if hidden > p.HiddenCount() {
 					r.log.WarnContext(ctx, "workspace is not shown: an agent of another place has its name",
 						slog.String("place", p.Name), slog.String("name", ws.Name), slog.String("owner", ws.Owner), slog.String("other", taken))
 				}
@@ -130,9 +130,9 @@ func (r *Reconciler) recordListing(ctx context.Context, p *state.ManagedPlace, b
 		listed[v.UID] = true
 		errs = append(errs, r.recordObserved(ctx, v, ws))
 	}
-	p.SetHidden(hidden)
+	p.SetHiddenCount(hidden)
 	if complete || !p.ObservedAt().IsZero() {
-		errs = append(errs, p.RecordListing(ctx, at))
+		errs = append(errs, p.RecordListingStored(ctx, at))
 	}
 	missing := slices.DeleteFunc(before, func(v *fleet.AgentView) bool {
 		return listed[v.UID] || v.WorkspaceID == "" || !v.Settled()

@@ -46,7 +46,7 @@ func (x *explanation) order() (all []*modelTask) {
 		}
 	}
 	older := func(a, b *modelTask) int { return cmp.Or(a.created.Compare(b.created), strings.Compare(a.id, b.id)) }
-	rank := func(m *modelTask) int { return m.entry.Priority + int(x.now.Sub(m.created)/waitsStep) }
+	rank := func(m *modelTask) int { return m.entry.Priority + int(x.now.Sub(m.created)/ageStep) }
 	turn := func(m *modelTask) (n int) { // how many tasks of the same principal and rank come before
 		for _, o := range all {
 			if o.owner == m.owner && rank(o) == rank(m) && older(o, m) < 0 {
@@ -97,7 +97,7 @@ func (x *explanation) waits(m *modelTask) (all []string) {
 	if e.Exclusive != "" && x.keys[e.Exclusive] {
 		all = append(all, because(fleet.WaitExclusive, e.Exclusive))
 	}
-	if x.working[m.owner] >= waitsLimit {
+	if x.working[m.owner] >= maxRunningTasks {
 		all = append(all, because(fleet.WaitPrincipalLimit, m.owner))
 	}
 	ready := len(all) == 0

@@ -40,8 +40,9 @@ func TestWaitReasons(t *testing.T) {
 		if w.random.IntN(3) == 0 {
 			time.Sleep(time.Duration(w.random.IntN(3000)) * time.Microsecond) // random moments, not a wait for something
 		}
-		compared := w.compare(reasons)
-		seen += compared
+		if w.compare(reasons) {
+			seen++
+		}
 		require.Less(t, time.Since(begun), 3*time.Minute, "only %d moments could be compared", seen)
 	}
 	t.Logf("reasons at %d moments, while %d others were skipped because the fleet changed: %v", seen, w.skipped, reasons)
@@ -81,11 +82,11 @@ func (c *frozenClock) thaw() {
 	c.at = time.Time{}
 }
 
-// What the fleet of TestWaitReasons may have.
+// Limits of the fleet under test.
 const (
-	waitsLimit = 4 // running tasks of a principal
-	waitsStep  = 150 * time.Millisecond
-	waitsMost  = 25 // pending tasks
+	maxRunningTasks = 4                      // running tasks of a principal
+	ageStep         = 150 * time.Millisecond // the model rounds ages to it
+	maxPendingTasks = 25                     // pending tasks
 )
 
 // waitsWorld is a fleet and a model of this fleet.
@@ -130,7 +131,7 @@ type modelAgent struct {
 func newWaitsWorld(t *testing.T, r *rand.Rand) *waitsWorld {
 	w := &waitsWorld{random: r, clock: &frozenClock{}, tasks: map[string]*modelTask{}, agents: map[string]*modelAgent{}, pools: map[string]*fleet.Pool{}}
 	w.Harness = servicetest.New(t, fake.Config{}, func(c *state.Config) {
-		c.Now, c.AgeStep, c.CreateWait, c.Limits = w.clock.now, waitsStep, time.Millisecond, fleet.Limits{RunningTasks: waitsLimit}
+		c.Now, c.AgeStep, c.CreateWait, c.Limits = w.clock.now, ageStep, time.Millisecond, fleet.Limits{RunningTasks: maxRunningTasks}
 		c.Logger = nil
 	})
 	for _, m := range []fake.Method{fake.Provision, fake.Start, fake.Stop, fake.Delete} {
@@ -179,7 +180,7 @@ func (w *waitsWorld) act() {
 		}
 	}
 	switch n := w.random.IntN(100); {
-	case n < 40 && pending < waitsMost:
+	case n < 40 && pending < maxPendingTasks:
 		w.queueTask()
 	case n < 65:
 		if m := w.anyOf(runningTask); m != nil {
@@ -188,11 +189,11 @@ func (w *waitsWorld) act() {
 	case n < 75:
 		w.changeTask()
 	case n < 85:
-		w.holdTask()
+		w.holdOrReleaseTask()
 	case n < 88:
 		w.changeAgent()
 	case n < 90:
-		w.pauseFleet()
+		w.pauseOrResumeFleet()
 	case n < 97:
 		if m := w.anyOf(pendingTask); m != nil { // some could never start
 			_, _, err := w.StopTaskByID(w.as(m), m.id, "")
@@ -301,7 +302,7 @@ func (w *waitsWorld) changeTask() {
 	}
 }
 
-func (w *waitsWorld) holdTask() {
+func (w *waitsWorld) holdOrReleaseTask() {
 	m := w.anyOf(pendingTask)
 	if m == nil {
 		return
@@ -335,7 +336,7 @@ func (w *waitsWorld) changeAgent() {
 	}
 }
 
-func (w *waitsWorld) pauseFleet() {
+func (w *waitsWorld) pauseOrResumeFleet() {
 	admin := servicetest.AsAdmin(w.T.Context())
 	if w.pause != "" {
 		_, err := w.ResumeFleet(admin)
@@ -360,13 +361,13 @@ func (w *waitsWorld) replay() {
 			return
 		}
 		for _, e := range events {
-			w.see(e)
+			w.applyEvent(e)
 			w.seq = e.Seq
 		}
 	}
 }
 
-func (w *waitsWorld) see(e fleet.Event) {
+func (w *waitsWorld) applyEvent(e fleet.Event) {
 	m, a := w.tasks[e.TaskID], w.agents[e.AgentUID]
 	switch e.Type {
 	case fleet.EventAgentCreated:
@@ -398,8 +399,9 @@ func (w *waitsWorld) see(e fleet.Event) {
 	}
 }
 
-// compare compares the reasons of all tasks with those of the model, and counts them. It returns 0 if the fleet has changed meanwhile.
-func (w *waitsWorld) compare(reasons map[fleet.WaitReason]int) int {
+// compare compares the reasons of all tasks with those of the model, and adds them to reasons. It returns false if it could not
+// compare them, because the fleet has changed meanwhile.
+func (w *waitsWorld) compare(reasons map[fleet.WaitReason]int) bool {
 	w.T.Helper()
 	now := w.clock.freeze()
 	defer w.clock.thaw()
@@ -415,7 +417,7 @@ func (w *waitsWorld) compare(reasons map[fleet.WaitReason]int) int {
 	require.NoError(w.T, err)
 	if last != w.seq {
 		w.skipped++
-		return 0
+		return false
 	}
 	var got []string
 	for _, i := range l.Items {
@@ -434,7 +436,7 @@ func (w *waitsWorld) compare(reasons map[fleet.WaitReason]int) int {
 		}
 		require.Equal(w.T, want, got, "at %s, event %d", now, w.seq)
 	}
-	return 1
+	return true
 }
 
 // line describes why the task waits, as explain does.

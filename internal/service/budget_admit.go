@@ -35,14 +35,14 @@ func (s *Service) reserveCost(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error 
 // checkAffordable returns BUDGET_EXCEEDED if the task of the agent can never start because of a budget.
 func (s *Service) checkAffordable(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) error {
 	_, _, obstacles, err := s.budgetObstacles(tx, a, t)
-	if i := slices.IndexFunc(obstacles, func(o state.Obstacle) bool { return o.Never }); err == nil && i >= 0 {
+	if i := slices.IndexFunc(obstacles, func(o state.BudgetObstacle) bool { return o.Never }); err == nil && i >= 0 {
 		return budgetExceeded(obstacles[i], s.now())
 	}
 	return err
 }
 
 // budgetObstacles returns the budgets of the task, what they must reserve for it, and why they cannot.
-func (s *Service) budgetObstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) (balances []state.BudgetBalance, want fleet.Reservation, all []state.Obstacle, err error) {
+func (s *Service) budgetObstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) (balances []state.BudgetBalance, want fleet.Reservation, all []state.BudgetObstacle, err error) {
 	budgets, err := fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind})
 	if err != nil {
 		return nil, want, nil, err
@@ -59,11 +59,11 @@ func (s *Service) budgetObstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task
 		return nil, want, nil, err
 	}
 	want = state.WantedReservation(budgets, t, e)
-	return balances, want, state.Obstacles(balances, t, want, e), nil
+	return balances, want, state.BudgetObstacles(balances, t, want, e), nil
 }
 
 // budgetExceeded returns the error for the obstacle.
-func budgetExceeded(o state.Obstacle, now time.Time) error {
+func budgetExceeded(o state.BudgetObstacle, now time.Time) error {
 	if o.Budget == nil {
 		return fleet.Errorf(fleet.ReasonBudgetExceeded, "%s", o.Text).Next("{raise_task_budget} raises it")
 	}

@@ -19,7 +19,7 @@ type estimates struct {
 func (e *estimates) view(ctx context.Context, s *Service, fn func(tx fleet.ReadTx, estimate func(*fleet.Agent) (kindEstimate, error)) error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	ended, all := s.queue.TakeEnded()
+	ended, all := s.queue.TakeAgentsWithEndedTasks()
 	if all || e.known == nil {
 		e.known = map[agentKind]kindEstimate{}
 	}

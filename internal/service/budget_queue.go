@@ -207,7 +207,7 @@ func (b *queueBudgets) claim(q *fleet.QueuedTask, g *groupBudgets, budgets []*fl
 		e.Unpriced = g.estimate.Unpriced(&q.Task)
 	}
 	want := state.WantedReservation(budgets, &q.Task, e)
-	for _, o := range state.Obstacles(nil, &q.Task, want, e) { // its own limit
+	for _, o := range state.BudgetObstacles(nil, &q.Task, want, e) { // its own limit
 		return []fleet.BudgetClaim{{Text: o.Text, Until: o.Until, Next: "`raise_task_budget` raises it"}}
 	}
 	funded := b.fundedFrom(q)
@@ -220,7 +220,7 @@ func (b *queueBudgets) claim(q *fleet.QueuedTask, g *groupBudgets, budgets []*fl
 			continue
 		}
 		c := fleet.BudgetClaim{Budget: budget.Name, Want: want.Amount, Until: balance.End, Next: "`show_budget` shows what it was spent on; an admin can raise it with `set_budget`"}
-		for _, o := range state.Obstacles([]state.BudgetBalance{balance}, &q.Task, want, e) {
+		for _, o := range state.BudgetObstacles([]state.BudgetBalance{balance}, &q.Task, want, e) {
 			c.Text, c.Until = o.Text, o.Until
 		}
 		claims = append(claims, c)

@@ -19,7 +19,7 @@ func (s *Service) PlanBulk(ctx context.Context, o fleet.BulkRequest, requestID s
 		return nil, err
 	}
 	if earlier != nil {
-		return s.bulkPlan(ctx, p, earlier.TaskID)
+		return s.bulkPlan(ctx, p, earlier.ObjectID)
 	}
 	plan := &fleet.BulkPlan{ID: s.cfg.NewID(), Principal: p.Name, At: s.now().UnixMicro(), Request: o}
 	if plan.Items, err = s.bulkItems(ctx, p, o); err != nil {
@@ -27,12 +27,12 @@ func (s *Service) PlanBulk(ctx context.Context, o fleet.BulkRequest, requestID s
 	}
 	plan.Request.Names = nil
 	result, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		return CallResult{TaskID: plan.ID}, fleet.PutResource(tx, fleet.BulkKind, plan.ID, plan)
+		return CallResult{ObjectID: plan.ID}, fleet.PutResource(tx, fleet.BulkKind, plan.ID, plan)
 	})
 	if err != nil || !repeated {
 		return plan, err
 	}
-	return s.bulkPlan(ctx, p, result.TaskID)
+	return s.bulkPlan(ctx, p, result.ObjectID)
 }
 
 // bulkPlan returns the stored plan.

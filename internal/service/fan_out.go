@@ -46,14 +46,14 @@ func (s *Service) FanOutTask(ctx context.Context, r FanOutRequest) ([]*fleet.Tas
 			}
 			ids[i] = t.ID
 		}
-		return CallResult{TaskID: strings.Join(ids, " ")}, putFanOut(tx, ids)
+		return CallResult{ObjectID: strings.Join(ids, " ")}, putFanOut(tx, ids)
 	})
 	if err != nil {
 		return nil, err
 	}
 	var tasks []*fleet.Task
-	for id := range strings.FieldsSeq(result.TaskID) {
-		t, err := s.earlierTask(ctx, CallResult{TaskID: id})
+	for id := range strings.FieldsSeq(result.ObjectID) {
+		t, err := s.earlierTask(ctx, CallResult{ObjectID: id})
 		if err != nil {
 			return nil, err
 		}

@@ -41,14 +41,14 @@ func (s *Service) SettleFanOut(ctx context.Context, r SettleFanOutRequest) (*Fan
 		if r.AbandonOthers {
 			remaining, err = s.stopOthers(tx, p, kept.ID)
 		}
-		return CallResult{AgentUID: kept.AgentUID, TaskID: kept.ID}, err
+		return CallResult{AgentUID: kept.AgentUID, ObjectID: kept.ID}, err
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	again := func() error {
 		return s.store.Update(ctx, func(tx fleet.Tx) (err error) {
-			remaining, err = s.stopOthers(tx, p, result.TaskID)
+			remaining, err = s.stopOthers(tx, p, result.ObjectID)
 			return err
 		})
 	}
@@ -63,7 +63,7 @@ func (s *Service) SettleFanOut(ctx context.Context, r SettleFanOutRequest) (*Fan
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := s.CompareFanOut(ctx, result.TaskID)
+	f, err := s.CompareFanOut(ctx, result.ObjectID)
 	ids := make([]string, len(remaining))
 	for i, t := range remaining {
 		ids[i] = t.ID

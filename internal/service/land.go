@@ -67,7 +67,7 @@ func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*LandingView,
 	if old, err := s.EarlierResult(ctx, c); err != nil {
 		return nil, err
 	} else if old != nil {
-		return s.workByIDs(ctx, old.TaskID)
+		return s.workByIDs(ctx, old.ObjectID)
 	}
 	ids := r.TaskIDs
 	if len(ids) == 0 {
@@ -90,7 +90,7 @@ func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*LandingView,
 	if err != nil {
 		return nil, err
 	}
-	return s.workByIDs(ctx, result.TaskID)
+	return s.workByIDs(ctx, result.ObjectID)
 }
 
 // landingTarget is the branch of a repository into which work lands.
@@ -145,7 +145,7 @@ func (s *Service) queueLandings(tx fleet.Tx, p fleet.Principal, r LandRequest, w
 			return CallResult{}, err
 		}
 	}
-	return CallResult{TaskID: strings.Join(ids, " ")}, nil
+	return CallResult{ObjectID: strings.Join(ids, " ")}, nil
 }
 
 // workByIDs returns the work of the tasks with the ids, which are separated by spaces, as it is now.

@@ -96,7 +96,7 @@ func (s *Service) launch(
 		if also != nil {
 			return also(tx, v)
 		}
-		return CallResult{AgentUID: v.UID, TaskID: taskID(v.Task)}, nil
+		return CallResult{AgentUID: v.UID, ObjectID: taskID(v.Task)}, nil
 	})
 	return v, result, repeated, err
 }
@@ -220,7 +220,7 @@ func (s *Service) earlierLaunch(ctx context.Context, result CallResult) (v *flee
 			return err
 		}
 		v = &fleet.AgentView{Agent: *a}
-		if result.TaskID != "" {
+		if result.ObjectID != "" {
 			v.Task, err = startedTask(tx, result)
 		}
 		return err

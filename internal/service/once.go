@@ -33,7 +33,7 @@ type Call struct {
 // CallResult names what a call made or changed.
 type CallResult struct {
 	AgentUID string
-	TaskID   string // or the id of a session
+	ObjectID string // or the id of a session
 }
 
 // key returns the row that remembers the call, without its result.
@@ -62,7 +62,7 @@ func earlierResult(tx fleet.ReadTx, key fleet.Request) (*CallResult, error) {
 	if old.Method != key.Method || old.BodyHash != key.BodyHash {
 		return nil, invalid("request_id", "request_id %q was used before with another request: choose a new one", key.ID)
 	}
-	return &CallResult{AgentUID: old.AgentUID, TaskID: old.TaskID}, nil
+	return &CallResult{AgentUID: old.AgentUID, ObjectID: old.TaskID}, nil
 }
 
 // EarlierResult returns the result of the same call if it was executed before; nil otherwise. With it, a repeated call can skip
@@ -120,7 +120,7 @@ func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (CallRe
 			return err
 		}
 		r := key
-		r.AgentUID, r.TaskID, r.CreatedAt = result.AgentUID, result.TaskID, s.now()
+		r.AgentUID, r.TaskID, r.CreatedAt = result.AgentUID, result.ObjectID, s.now()
 		return tx.Insert(&r)
 	})
 	s.recordRefusal(ctx, err)
@@ -130,10 +130,10 @@ func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (CallRe
 // startedTask returns the task that an earlier call with the same request id started. The error is TASK_NOT_FOUND if the
 // task was deleted meanwhile.
 func startedTask(tx fleet.ReadTx, result CallResult) (*fleet.Task, error) {
-	t, err := tx.Task(result.TaskID)
+	t, err := tx.Task(result.ObjectID)
 	if err == nil && t == nil {
-		err = fleet.Errorf(fleet.ReasonTaskNotFound, "this request started task %q, which was deleted meanwhile: use another request_id to start a new one", result.TaskID).
-			With("task_id", result.TaskID)
+		err = fleet.Errorf(fleet.ReasonTaskNotFound, "this request started task %q, which was deleted meanwhile: use another request_id to start a new one", result.ObjectID).
+			With("task_id", result.ObjectID)
 	}
 	return t, err
 }
@@ -151,7 +151,7 @@ func (s *Service) earlierTask(ctx context.Context, result CallResult) (t *fleet.
 		}
 		access, err := accessToTask(tx, p, t)
 		if err == nil && access == fleet.AccessNone {
-			err = taskNotFound(result.TaskID)
+			err = taskNotFound(result.ObjectID)
 		}
 		return err
 	})
@@ -181,7 +181,7 @@ func (s *Service) onceTask(ctx context.Context, c Call, fn func(tx fleet.Tx) (*f
 		if task, err = fn(tx); err != nil {
 			return CallResult{}, err
 		}
-		return CallResult{AgentUID: task.AgentUID, TaskID: task.ID}, nil
+		return CallResult{AgentUID: task.AgentUID, ObjectID: task.ID}, nil
 	})
 	if err == nil && repeated {
 		task, err = s.earlierTask(ctx, result)

@@ -73,8 +73,8 @@ func (k ownedKind[T, V]) errNotFound(ref string) *fleet.Error {
 	return fleet.Errorf(k.notFound, "there is no %s %q", word, fleet.Shorten(ref, 80)).With(word, fleet.Shorten(ref, 80)).Next(k.listHint)
 }
 
-// find returns the resource that the reference names and that p sees. "web" is p's own resource or, if p has none of this
-// name, that of somebody else. "web@alice" is alice's.
+// find returns the resource with the reference that p can see. "web" is p's own; if p has none of that name, it is another owner's.
+// "web@alice" is alice's.
 func (k ownedKind[T, V]) find(ctx context.Context, p fleet.Principal, ref string) (*T, error) {
 	word := string(k.kind)
 	if ref == "" {
@@ -148,7 +148,7 @@ func (k ownedKind[T, V]) page(ctx context.Context, r fleet.PageRequest, size int
 func (k ownedKind[T, V]) change(ctx context.Context, c Call, key string, do func(fleet.Tx, *T) (*T, string, error)) (*V, error) {
 	var changed *T
 	result, repeated, err := k.s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		result := CallResult{TaskID: key}
+		result := CallResult{ObjectID: key}
 		old, err := k.read(tx, key)
 		if err != nil {
 			return result, err
@@ -163,7 +163,7 @@ func (k ownedKind[T, V]) change(ctx context.Context, c Call, key string, do func
 	case err != nil:
 		return nil, err
 	case repeated:
-		return k.show(ctx, result.TaskID)
+		return k.show(ctx, result.ObjectID)
 	}
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -209,7 +209,7 @@ func (k ownedKind[T, V]) delete(ctx context.Context, c Call, ref string) error {
 		if err != nil {
 			return CallResult{}, err
 		}
-		return CallResult{TaskID: k.key(x)}, k.remove(tx, x, "was deleted by "+p.Name)
+		return CallResult{ObjectID: k.key(x)}, k.remove(tx, x, "was deleted by "+p.Name)
 	})
 	return err
 }

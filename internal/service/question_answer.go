@@ -51,7 +51,7 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 			return CallResult{}, err
 		}
 		id = q.ID
-		return CallResult{AgentUID: q.AgentUID, TaskID: q.TaskID}, s.recordAnswer(tx, p, q, r)
+		return CallResult{AgentUID: q.AgentUID, ObjectID: q.TaskID}, s.recordAnswer(tx, p, q, r)
 	})
 	if err == nil && repeated {
 		err = s.store.View(ctx, func(tx fleet.ReadTx) error {

@@ -33,8 +33,8 @@ func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID stri
 		if len(all) >= fleet.MaxReviews {
 			return CallResult{}, fleet.LimitReached("reviews", "the task has", int64(len(all)), fleet.MaxReviews, "reviews", "{start_agent_task} gives its agent a new task")
 		}
-		result := r
-		result.ID, result.TaskID, result.By, result.At, result.Head, result.NextTask = fmt.Sprintf("%s/%d", t.ID, len(all)+1), t.ID, p.Name, s.now(), l.Head, ""
+		review := r
+		review.ID, review.TaskID, review.By, review.At, review.Head, review.NextTask = fmt.Sprintf("%s/%d", t.ID, len(all)+1), t.ID, p.Name, s.now(), l.Head, ""
 		text := "commented on by " + p.Name
 		switch r.Verdict {
 		case fleet.VerdictApprove:
@@ -44,32 +44,32 @@ func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID stri
 			if err != nil {
 				return CallResult{}, err
 			}
-			next, err := s.continueWork(ctx, tx, p, t, l, requestedChanges(title, &result))
+			next, err := s.continueWork(ctx, tx, p, t, l, requestedChanges(title, &review))
 			if err != nil {
 				return CallResult{}, err
 			}
-			result.NextTask, text = next.ID, "changes requested by "+p.Name
-			l.Request = nil // the work does not land before the changes are made
+			review.NextTask, text = next.ID, "changes requested by "+p.Name
+			l.Request = nil // withdraws the request to land: the changes come first
 		}
-		if err := tx.Insert(&result); err != nil {
+		if err := tx.Insert(&review); err != nil {
 			return CallResult{}, err
 		}
-		// A comment does not withdraw a verdict. Of the verdicts, only requested changes stop work that waits for its turn to land.
+		// A comment keeps the earlier verdict. Queued work leaves the queue only when a review requests changes.
 		if r.Verdict == fleet.VerdictChanges || l.State == fleet.LandingBranch || r.Verdict == fleet.VerdictApprove && l.State != fleet.LandingQueued {
 			l.State = r.Verdict.State()
 		}
-		return CallResult{AgentUID: t.AgentUID, TaskID: result.ID}, s.putLanding(tx, t, l, text)
+		return CallResult{AgentUID: t.AgentUID, ObjectID: review.ID}, s.putLanding(tx, t, l, text)
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	taskID, _, _ := strings.Cut(result.TaskID, "/")
+	taskID, _, _ := strings.Cut(result.ObjectID, "/")
 	v, err := s.landingView(ctx, taskID)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, old := range v.Reviews {
-		if old.ID == result.TaskID {
+		if old.ID == result.ObjectID {
 			return old, v, nil
 		}
 	}
@@ -95,8 +95,8 @@ func (s *Service) landingView(ctx context.Context, taskID string) (v *LandingVie
 	return v, err
 }
 
-// requestedChanges returns the description of the task that makes the changes that a review requests. Each line except the
-// first begins with #, so that a shell, which runs some descriptions, treats it as a comment.
+// requestedChanges returns the description of the task that makes the changes that a review requests. Each line begins with
+// #, because a shell runs some descriptions and must take these lines for comments.
 func requestedChanges(title string, r *fleet.Review) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Changes requested on %q\n# %s has reviewed this work of yours. Make the changes, and say what you did.\n", title, r.By)

@@ -163,14 +163,14 @@ func (s *Service) OpenSession(ctx context.Context, r SessionRequest) (x *fleet.S
 	var repeated bool
 	if r.Launch == nil {
 		result, repeated, err = s.Once(ctx, r.Call, func(tx fleet.Tx) (CallResult, error) {
-			return CallResult{AgentUID: r.Session.AgentUID, TaskID: r.Session.ID}, insert(tx, r.Session.AgentUID)
+			return CallResult{AgentUID: r.Session.AgentUID, ObjectID: r.Session.ID}, insert(tx, r.Session.AgentUID)
 		})
 	} else {
 		var v *fleet.AgentView
 		v, result, repeated, err = s.launch(ctx, p, *r.Launch, func(tx fleet.Tx, v *fleet.AgentView) (CallResult, error) {
-			result := CallResult{AgentUID: v.UID, TaskID: r.Session.ID}
+			result := CallResult{AgentUID: v.UID, ObjectID: r.Session.ID}
 			if v.Task != nil {
-				result.TaskID = v.Task.ID
+				result.ObjectID = v.Task.ID
 			}
 			return result, insert(tx, v.UID)
 		})
@@ -188,7 +188,7 @@ func (s *Service) OpenSession(ctx context.Context, r SessionRequest) (x *fleet.S
 // without a turn.
 func (s *Service) earlierSession(ctx context.Context, result CallResult) (x *fleet.Session, turn *fleet.Task, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		if x, err = tx.Session(fleet.SessionKey{ID: result.TaskID}); err != nil || x != nil {
+		if x, err = tx.Session(fleet.SessionKey{ID: result.ObjectID}); err != nil || x != nil {
 			return err
 		}
 		if turn, err = startedTask(tx, result); err == nil {

@@ -27,7 +27,7 @@ func (s *Service) DeleteTask(ctx context.Context, id, requestID string) (string,
 		if err := tx.Delete(&fleet.Task{ID: task.ID}); err != nil {
 			return CallResult{}, err
 		}
-		return CallResult{AgentUID: task.AgentUID, TaskID: task.ID}, tx.Append(task.Event(fleet.EventTaskDeleted, s.now(), "task deleted by "+p.Name))
+		return CallResult{AgentUID: task.AgentUID, ObjectID: task.ID}, tx.Append(task.Event(fleet.EventTaskDeleted, s.now(), "task deleted by "+p.Name))
 	})
-	return result.TaskID, err
+	return result.ObjectID, err
 }

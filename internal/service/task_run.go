@@ -37,7 +37,7 @@ func (s *Service) RunTask(ctx context.Context, r QueueTaskRequest, wait *time.Du
 	}
 	ended, err := s.FollowTask(within, t.ID, 0, sink)
 	if err != nil && ctx.Err() == nil && within.Err() != nil {
-		return s.earlierTask(ctx, CallResult{TaskID: t.ID})
+		return s.earlierTask(ctx, CallResult{ObjectID: t.ID})
 	}
 	return ended, err
 }

@@ -19,7 +19,7 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.T
 	if err != nil {
 		return nil, nil, "", err
 	}
-	if task, err = s.earlierTask(ctx, CallResult{TaskID: task.ID}); err != nil {
+	if task, err = s.earlierTask(ctx, CallResult{ObjectID: task.ID}); err != nil {
 		return nil, nil, "", err
 	}
 	switch task.Status {
@@ -86,7 +86,7 @@ func (s *Service) StopTaskByID(ctx context.Context, id, requestID string) (*flee
 		if _, err := s.waitForEnd(ctx, task, s.cfg.CreateWait); err != nil {
 			return nil, "", err
 		}
-		if task, err = s.earlierTask(ctx, CallResult{TaskID: task.ID}); err != nil {
+		if task, err = s.earlierTask(ctx, CallResult{ObjectID: task.ID}); err != nil {
 			return nil, "", err
 		}
 	}

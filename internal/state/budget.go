@@ -20,7 +20,8 @@ type BudgetBalance struct {
 	Left  fleet.Amount
 }
 
-// BudgetBalances returns the budgets with what they have left. In an Update, no other transaction takes that away.
+// BudgetBalances returns the budgets with what they have left. Inside Store.Update their windows are locked, so no other transaction can
+// reserve it.
 func BudgetBalances(tx fleet.ReadTx, budgets []*fleet.Budget, now time.Time) ([]BudgetBalance, error) {
 	if len(budgets) == 0 {
 		return nil, nil
@@ -45,12 +46,12 @@ func (b *BudgetBalance) Scarce() bool {
 	return b.Limit > 0 && b.Left.Micros < b.Limit/5 || b.TokenLimit > 0 && b.Left.Tokens < b.TokenLimit/5
 }
 
-// BudgetsOf returns the budgets that are for the task of the agent.
+// BudgetsOf returns the budgets that apply to the agent's task.
 func BudgetsOf(all []*fleet.Budget, a *fleet.Agent, t *fleet.Task) []*fleet.Budget {
 	return slices.DeleteFunc(slices.Clone(all), func(b *fleet.Budget) bool { return !b.Applies(a, t) })
 }
 
-// Estimate is what tasks like a new one have used.
+// Estimate is what a new task is expected to use, from similar tasks, and the limit that its project or role sets.
 type Estimate struct {
 	fleet.Amount
 	Unpriced string       // why Fleet cannot know what such tasks cost; empty if it can
@@ -89,8 +90,8 @@ func WantedReservation(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet
 	return r
 }
 
-// Obstacle is why a task cannot start for now because of a budget.
-type Obstacle struct {
+// BudgetObstacle is why a task cannot start for now because of a budget.
+type BudgetObstacle struct {
 	Budget *fleet.Budget // nil: the task has used its own limit
 	Text   string        // for people
 	Until  time.Time     // when the window ends; zero if that does not help
@@ -98,13 +99,13 @@ type Obstacle struct {
 	Left   fleet.Amount
 }
 
-// Obstacles returns why the task cannot start: what the budgets do not have left for it.
-func Obstacles(balances []BudgetBalance, t *fleet.Task, want fleet.Reservation, e Estimate) (all []Obstacle) {
+// BudgetObstacles returns why the task cannot start: what the budgets do not have left for it.
+func BudgetObstacles(balances []BudgetBalance, t *fleet.Task, want fleet.Reservation, e Estimate) (all []BudgetObstacle) {
 	if want.Fixed && want.Micros <= 0 {
-		return []Obstacle{{Never: true, Text: fmt.Sprintf("the task has used its own limit of %s", want.Before.Micros+want.Micros)}}
+		return []BudgetObstacle{{Never: true, Text: fmt.Sprintf("the task has used its own limit of %s", want.Before.Micros+want.Micros)}}
 	}
 	for _, r := range balances {
-		o := Obstacle{Budget: r.Budget, Until: r.End, Left: r.Left}
+		o := BudgetObstacle{Budget: r.Budget, Until: r.End, Left: r.Left}
 		switch {
 		case r.Limit > 0 && e.Unpriced != "" && r.Unpriced == fleet.UnpricedRefuse:
 			o.Never, o.Text = true, fmt.Sprintf("%s limits money, and %s: give the model a price, or let an admin set the budget with unpriced: allow", r.Budget, e.Unpriced)
@@ -207,8 +208,8 @@ func ExtendOrStop(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return tx.Append(t.Event(fleet.EventTaskStopping, now, why))
 }
 
-// openWindows returns the windows in which the task has a reservation, and those of their budgets that exist, with what they have
-// left.
+// openWindows returns the windows in which the task has a reservation. It also returns the balances of the budgets that still exist,
+// without End and Total.
 func openWindows(tx fleet.Tx, t *fleet.Task) (open []fleet.LedgerKey, balances []BudgetBalance, err error) {
 	l, err := tx.Ledger(fleet.LedgerFilter{TaskID: t.ID})
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 // LogTail keeps the newest events of the log in memory, so that the callers who follow the log do not each read the store.
 // While there are subscribers, a goroutine reads what is new, and notifies them.
 type LogTail struct {
-	store  fleet.Store
-	newest lastSeqReader
+	store   fleet.Store
+	lastSeq lastSeqReader
 
 	mu     sync.Mutex
 	begun  bool
 	after  int64         // the tail begins after this Seq
 	last   int64         // and ends with this one
 	events []fleet.Event // every event in between; appended to, never changed
-	size   int           // of their texts, in bytes
+	size   int           // of the events, in bytes of Text and Data
 	err    error         // why the last read failed; nil if it did not
-	shares int64         // Seq of the newest event that may have changed who sees what, or a later one
+	shares int64         // Seq of the newest event that shared or unshared agents; after a gap, where the tail starts
 
 	subscribing sync.Mutex
 	subs        notify.Subscribers
@@ -90,7 +90,7 @@ func (t *LogTail) follow(ctx context.Context, signal <-chan struct{}) {
 
 // refresh reads what was committed before it was called.
 func (t *LogTail) refresh(ctx context.Context) error {
-	last, err := t.newest.last(ctx)
+	last, err := t.lastSeq.last(ctx)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err == nil {
@@ -121,14 +121,14 @@ func (t *LogTail) Read(f fleet.EventFilter, after int64, limit int) (events []fl
 	return events, max(upTo, after), true
 }
 
-// SharesRevision returns a number that changes when events that Read returns may have changed who sees what.
+// SharesRevision returns a number that grows when agents were shared or unshared. It may also grow without such a change.
 func (t *LogTail) SharesRevision() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.shares
 }
 
-// extend adds the events up to the Seq. If they are too many, the tail begins anew behind them.
+// extend adds the events up to the Seq. If there are too many, the tail drops all events and starts after them.
 func (t *LogTail) extend(ctx context.Context, last int64) error {
 	switch {
 	case t.begun && last <= t.last:

@@ -63,7 +63,7 @@ func (t logTx) Events(_ fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event, 
 // newLogTail returns an empty store and a log tail that reads it.
 func newLogTail() (*logStore, *LogTail) {
 	s := &logStore{signal: make(chan struct{}, 1)}
-	return s, &LogTail{store: s, newest: newLastSeqReader(s)}
+	return s, &LogTail{store: s, lastSeq: newLastSeqReader(s)}
 }
 
 // TestLogTail checks which events Read returns, and when it reports that the tail does not have them.
@@ -171,8 +171,8 @@ func TestLogTailNotifiesSubscribers(t *testing.T) {
 	require.Nil(t, tail.stop)
 }
 
-// TestNewestIsShared checks that concurrent calls share a read that began after all of them.
-func TestNewestIsShared(t *testing.T) {
+// TestLastSeqReaderSharesReads checks that concurrent calls share a read that began after all of them.
+func TestLastSeqReaderSharesReads(t *testing.T) {
 	t.Parallel()
 	s, _ := newLogTail()
 	n := newLastSeqReader(s)

@@ -46,7 +46,7 @@ func (p *ManagedPlace) stale() string {
 // nameConflicts returns why workspaces of the place are not shown; "" if all are. It does not name the workspaces, because
 // the reader may not be allowed to see them.
 func (p *ManagedPlace) nameConflicts() string {
-	n := p.Hidden()
+	n := p.HiddenCount()
 	if n == 0 {
 		return ""
 	}

@@ -35,9 +35,9 @@ func (p *ManagedPlace) RecordListingSuccess() {
 	p.changed.Notify()
 }
 
-// RecordListing records that the store has all workspaces that the place had at that time. It writes the note first, so that the
-// time never goes back after a restart.
-func (p *ManagedPlace) RecordListing(ctx context.Context, at time.Time) error {
+// RecordListingStored records that the store has all workspaces that the place had at that time. It writes the time to the store first, so
+// that the time never goes back after a restart.
+func (p *ManagedPlace) RecordListingStored(ctx context.Context, at time.Time) error {
 	err := p.store.NoteDone(ctx, p.PollKey(), p.now().Sub(at))
 	p.listedAt.Store(at.UnixMilli())
 	p.polled.Store(true)
@@ -45,18 +45,18 @@ func (p *ManagedPlace) RecordListing(ctx context.Context, at time.Time) error {
 	return err
 }
 
-// Hidden returns how many workspaces cannot be shown because agents of other places have their names.
-func (p *ManagedPlace) Hidden() int64 { return p.hiddenCount.Load() }
+// HiddenCount returns how many workspaces cannot be shown because agents of other places have their names.
+func (p *ManagedPlace) HiddenCount() int64 { return p.hiddenCount.Load() }
 
-// SetHidden records how many workspaces cannot be shown.
-func (p *ManagedPlace) SetHidden(n int64) {
+// SetHiddenCount records how many workspaces cannot be shown.
+func (p *ManagedPlace) SetHiddenCount(n int64) {
 	if p.hiddenCount.Swap(n) != n {
 		p.changed.Notify()
 	}
 }
 
-// maxReportGap is how long the polling process may report no listing before the place counts as down, unless four poll
-// intervals are longer. The polling lease of a dead process expires earlier than that, after three intervals.
+// maxReportGap is the longest time without a listing before the place counts as down. A shorter call timeout replaces it, and
+// four poll intervals replace both if they are longer. The polling lease of a dead process expires earlier than that, after three intervals.
 const maxReportGap = 10 * time.Second
 
 // SyncHealth reads the polling process's note of the last listing, and derives from it whether the place answers.

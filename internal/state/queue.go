@@ -18,15 +18,15 @@ type Queue struct {
 
 	refreshing sync.Mutex // held during a refresh
 
-	mu        sync.Mutex
-	loaded    bool
-	seq       int64               // events up to it are included
-	revision  int64               // see Revision
-	tasks     []*fleet.QueuedTask // in the order in which they were queued; replaced or appended to, never changed
-	known     map[string]bool     // the ids of tasks
-	pendingBy map[string]int      // the number of pending tasks, by who has queued them
-	dependees map[string]fleet.Dependee
-	ended     map[string]bool // see TakeEnded
+	mu          sync.Mutex
+	loaded      bool
+	seq         int64               // events up to it are included
+	revision    int64               // see Revision
+	tasks       []*fleet.QueuedTask // in the order in which they were queued; replaced or appended to, never changed
+	known       map[string]bool     // the ids of tasks
+	pendingBy   map[string]int      // the number of pending tasks, by who has queued them
+	dependees   map[string]fleet.Dependee
+	endedAgents map[string]bool // see TakeAgentsWithEndedTasks
 	queueResources
 }
 

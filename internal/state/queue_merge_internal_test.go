@@ -12,13 +12,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestQueueMerge checks that what is added step by step is what a queue that is read as a whole has, and that earlier lists of
-// tasks stay as they were.
+// TestQueueMerge checks that merging changes step by step gives the same queue as reading all tasks at once. Lists that were
+// returned earlier must not change.
 func TestQueueMerge(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable
 	start := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
-	now := map[string]*fleet.QueuedTask{}
+	current := map[string]*fleet.QueuedTask{}
 	q := &Queue{}
 	for step := range 300 {
 		changed := map[string]bool{}
@@ -32,7 +32,7 @@ func TestQueueMerge(t *testing.T) {
 				continue
 			}
 			changed[id] = true
-			delete(now, id)
+			delete(current, id)
 			if r.IntN(4) > 0 {
 				task := &fleet.QueuedTask{Task: fleet.Task{ID: id, Status: fleet.TaskPending, CreatedAt: start.Add(time.Duration(step) * time.Second)}}
 				task.Entry.By = fmt.Sprint("p", r.IntN(3))
@@ -42,7 +42,7 @@ func TestQueueMerge(t *testing.T) {
 				if r.IntN(5) == 0 {
 					task.CreatedAt = start
 				}
-				now[id], others = task, append(others, task)
+				current[id], others = task, append(others, task)
 			}
 		}
 		before, copied := q.tasks, slices.Clone(q.tasks)
@@ -50,7 +50,7 @@ func TestQueueMerge(t *testing.T) {
 		require.Equal(t, copied, before)
 		whole := &Queue{}
 		var all []*fleet.QueuedTask
-		for _, task := range now {
+		for _, task := range current {
 			all = append(all, task)
 		}
 		whole.merge(all, nil)

@@ -32,7 +32,7 @@ func New(store fleet.Store, places []fleet.Place, cfg Config) *Fleet {
 	n, worker := newLastSeqReader(store), cfg.NewID()
 	return &Fleet{
 		Store: store, Config: cfg, Log: cfg.Logger, Places: newPlaces(store, places, cfg), Snapshot: newSnapshot(store, n, worker), Worker: worker,
-		Tail: &LogTail{store: store, newest: n}, Interrupts: newInterrupts(), Queue: &Queue{store: store},
+		Tail: &LogTail{store: store, lastSeq: n}, Interrupts: newInterrupts(), Queue: &Queue{store: store},
 	}
 }
 

@@ -26,8 +26,8 @@ func (t *Telemetry) Place(p fleet.Place) fleet.Place {
 	return &place{Place: p, telemetry: t, name: p.Traits().Name}
 }
 
-// place measures a place. It implements every optional interface of places. If the measured place does not implement one of
-// them, its methods return what Fleet assumes of such a place, or UNIMPLEMENTED.
+// place measures a place. It implements every optional interface of places. If the measured place does not implement one, its
+// methods return the result for "not supported", or UNIMPLEMENTED.
 type place struct {
 	fleet.Place
 	telemetry *Telemetry
@@ -58,7 +58,7 @@ func (p *place) countError(operation string, err error) {
 	}
 }
 
-// errorCodes are the values of the label code of errors of places, and the descriptions of failed spans.
+// errorCodes maps the codes of errors to values of the metric label "code" and to descriptions of failed spans.
 var errorCodes = [...]string{
 	fleet.Internal: "INTERNAL", fleet.InvalidArgument: "INVALID_ARGUMENT", fleet.NotFound: "NOT_FOUND", fleet.AlreadyExists: "ALREADY_EXISTS",
 	fleet.FailedPrecondition: "FAILED_PRECONDITION", fleet.Aborted: "ABORTED", fleet.Unavailable: "UNAVAILABLE",
@@ -206,7 +206,7 @@ func (p *place) Repository(project string) (fleet.Repository, error) {
 	if i, ok := p.Place.(fleet.Integrator); ok {
 		return i.Repository(project)
 	}
-	return nil, fleet.Errorf(fleet.ReasonUnimplemented, "%s does not bring work together", p.name)
+	return nil, fleet.Errorf(fleet.ReasonUnimplemented, "%s cannot merge the work of agents", p.name)
 }
 
 // Prune implements fleet.Pruner.

@@ -1,4 +1,4 @@
-// Package bench measures whole servers on real sockets: their faces compared with bare peers, fleets with many agents, replicas
+// Package bench measures whole servers on real sockets: their faces compared with plain gRPC and HTTP servers, fleets with many agents, replicas
 // compared with pgbench, a large store, and the live page. Servers and clients share a process, so a figure includes the cost
 // of the client. Trust the ratios, not the numbers.
 package bench
@@ -20,7 +20,7 @@ import (
 
 var small = flag.Bool("small", false, "measure small fleets, to see quickly that the benchmarks work")
 
-// size returns the first number, or the second one with -small.
+// size returns full, or fast with -small.
 func size[T any](full, fast T) T {
 	if *small {
 		return fast

@@ -218,8 +218,8 @@ func (t *tab) fill(label, text string) {
 	}`, label, text), "there is no field %q", label)
 }
 
-// scheme makes the browser report that the system prefers the color scheme: light or dark.
-func (t *tab) scheme(name string) {
+// setColorScheme makes the browser report that the system prefers the color scheme: light or dark.
+func (t *tab) setColorScheme(name string) {
 	t.t.Helper()
 	call(t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
 }
@@ -233,7 +233,7 @@ func (t *tab) picture(name string, widths ...int64) {
 	dir := filepath.Join("..", "..", "..", ".build", "page")
 	require.NoError(t.t, os.MkdirAll(dir, 0o755))
 	for _, scheme := range []string{"light", "dark"} {
-		t.scheme(scheme)
+		t.setColorScheme(scheme)
 		for _, width := range widths {
 			t.run(chromedp.EmulateViewport(width, 900))
 			data := result(t, chromedp.CaptureScreenshot())

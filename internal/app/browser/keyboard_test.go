@@ -43,7 +43,7 @@ const focusRings = `(() => {
 func (t *tab) checkRings(name string) {
 	t.t.Helper()
 	for _, scheme := range []string{"light", "dark"} {
-		t.scheme(scheme)
+		t.setColorScheme(scheme)
 		require.Empty(t.t, eval[[]string](t, focusRings), "%s, %s", name, scheme)
 	}
 }

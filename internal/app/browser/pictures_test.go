@@ -87,7 +87,7 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'picture %02d  \033[33m%s kB\033[
 			b.waitForText(p.open)
 		}
 		for _, scheme := range []string{"light", "dark"} {
-			b.scheme(scheme)
+			b.setColorScheme(scheme)
 			small := palette(t, result(b, chromedp.CaptureScreenshot()))
 			require.Less(t, len(small), 150_000, p.name)
 			dir := filepath.Join("..", "..", "..", "docs", "pictures")

@@ -66,7 +66,7 @@ func (t *tab) checkAxe(name string) {
 	}
 	eval[any](t, string(axe)+"; null")
 	for scheme, rules := range map[string]string{"light": `{resultTypes: ['violations']}`, "dark": `{resultTypes: ['violations'], runOnly: ['color-contrast']}`} {
-		t.scheme(scheme)
+		t.setColorScheme(scheme)
 		found := eval[string](t, `axe.run(document, `+rules+`).then(r => JSON.stringify(r.violations.map(v => ({rule: v.id, help: v.help, where: v.nodes.map(n => n.html).slice(0, 3)}))))`)
 		var violations []any
 		require.NoError(t.t, json.Unmarshal([]byte(found), &violations))

@@ -153,10 +153,11 @@ func addSeconds(cmd *cobra.Command, name, usage string, set func(seconds int32))
 	})
 }
 
-// addPages adds the flags of a list with pages. what names the items of the list, and all is the default size of a page.
-func addPages(cmd *cobra.Command, page, size **int32, what, all string) {
+// addPages adds the flags of a list with pages. what names the items of the list; defaultSize is the number
+// of items on a page.
+func addPages(cmd *cobra.Command, page, size **int32, what, defaultSize string) {
 	addOptional(cmd.Flags(), page, "page", "show page `N`, from 1 (default 1)")
-	addOptional(cmd.Flags(), size, "page-size", "show `N` "+what+" a page, 1 to 100 (default "+all+")")
+	addOptional(cmd.Flags(), size, "page-size", "show `N` "+what+" a page, 1 to 100 (default "+defaultSize+")")
 }
 
 // keyValues are the values of a flag that takes NAME=VALUE, such as --param and --label.
@@ -166,7 +167,7 @@ func (k *keyValues) addParamFlag(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringArrayVar((*[]string)(k), "param", nil, usage)
 }
 
-// parse returns the values by name. what names the flag or its values in errors.
+// parse returns the values by name. Errors call the values by the text in what, such as --param.
 func (k keyValues) parse(what string) (map[string]string, error) {
 	if len(k) == 0 {
 		return nil, nil

@@ -60,8 +60,8 @@ func parseLabels(args []string) (set map[string]string, remove []string, err err
 
 func (p *program) newTaskLabel() *cobra.Command {
 	return p.labelCommand(&fleetv1.SetLabelsRequest{}, "a task", "ID", `Set labels of a task with KEY=VALUE, and remove others with KEY-. They select the task in
-lists and in usage. A task has the labels that its agent had when it started; it may
-have ended.`,
+lists and in usage. A task starts with its agent's labels. You can also label a task
+that has ended.`,
 		`  fleet task label 3f2a1b0c review=yes
   fleet usage -l review=yes`,
 		func(r *fleetv1.SetLabelsRequest, id string) { r.TaskId = id })

@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// The methods of this file read the parts of JSON. They report whether they succeeded; after an error they read
-// nothing.
+// The methods of this file read the parts of JSON. The scan methods and expect report success, and set r.err if they fail.
 
 // peek skips spaces and returns the next byte, or 0 at the end.
 func (r *reader) peek() byte {

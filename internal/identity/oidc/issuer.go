@@ -122,8 +122,8 @@ func (i *Issuer) Degraded() []fleet.DegradedPart {
 	return []fleet.DegradedPart{{Part: "oidc", Since: i.failingSince, Reason: reason}}
 }
 
-// loadMetadata returns the metadata that the issuer has published. If the issuer has not answered yet, loadMetadata asks it,
-// but not within retryInterval of a failed attempt.
+// loadMetadata returns the metadata that the issuer has published. If the issuer has not answered yet, loadMetadata asks it, but
+// not within retryInterval of a failed attempt.
 func (i *Issuer) loadMetadata(ctx context.Context) (*metadata, error) {
 	i.mu.Lock()
 	known, failedAt := i.metadata, i.failedAt
@@ -182,8 +182,8 @@ func (i *Issuer) discover(ctx context.Context) (*metadata, error) {
 	return p, p.keys.fetch(ctx)
 }
 
-// recordResult records whether the issuer has answered, and logs when the issuer stops or starts answering. err is the error
-// of the request.
+// recordResult records whether the issuer has answered. err is the error of the request. It logs when the issuer stops or
+// starts answering.
 func (i *Issuer) recordResult(err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -197,7 +197,7 @@ func (i *Issuer) recordResult(err error) {
 	i.failedAt = i.now()
 	if i.failingSince.IsZero() {
 		i.failingSince = i.failedAt
-		i.log.Warn("oidc issuer cannot be reached, retrying", slog.String("issuer", i.config.Issuer), slog.Any("err", err))
+		i.log.Warn("oidc issuer cannot be reached, retrying", slog.String("issuer", i.config.Issuer), slog.Any("error", err))
 	}
 }
 

@@ -17,15 +17,15 @@ const ToolAskUser = "ask_user"
 // Server serves the tool ask_user over MCP. It implements only the methods that clients of tools need. It must start
 // fast, because each run of an agent starts a server.
 type Server struct {
-	run string
+	runDir string
 
 	mu    sync.Mutex
 	calls map[string]context.CancelFunc // active calls, by the id of the request
 }
 
 // NewServer returns a server for the run in the directory.
-func NewServer(run string) *Server {
-	return &Server{run: run, calls: map[string]context.CancelFunc{}}
+func NewServer(runDir string) *Server {
+	return &Server{runDir: runDir, calls: map[string]context.CancelFunc{}}
 }
 
 type request struct {
@@ -73,8 +73,8 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 }
 
-// HandleMessage handles one message of JSON-RPC. It calls reply exactly once, perhaps later and from another goroutine: for a
-// notification, or a call that the client has cancelled, with an empty result.
+// HandleMessage handles one message of JSON-RPC. It calls reply exactly once, perhaps later from another
+// goroutine. A notification or a cancelled call gets an empty result.
 func (s *Server) HandleMessage(ctx context.Context, data []byte, reply func(json.RawMessage)) {
 	var calls sync.WaitGroup
 	sent := false
@@ -200,7 +200,7 @@ func (s *Server) askUser(ctx context.Context, arguments json.RawMessage) (text s
 	if err := json.Unmarshal(arguments, &a); err != nil || strings.TrimSpace(a.Question) == "" {
 		return "question must be a text, and options a list of texts", true
 	}
-	answer, err := Ask(ctx, s.run, Question{Kind: KindText, Text: a.Question, Options: a.Options})
+	answer, err := Ask(ctx, s.runDir, Question{Kind: KindText, Text: a.Question, Options: a.Options})
 	switch {
 	case err != nil:
 		return "nobody can be asked now: " + err.Error(), true

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// batcher runs concurrent calls together: all calls that arrive during a run share the next run. This way, concurrent calls
-// need only a few commits.
+// batcher runs concurrent calls together: all calls that arrive during a run share the next run. Thus a few
+// commits serve many concurrent calls.
 type batcher[T any] struct {
 	run func([]*T) error // runs the calls and sets their results in them
 
@@ -15,7 +15,7 @@ type batcher[T any] struct {
 	next    *batch[T] // the waiting calls; nil if no call waits
 }
 
-// batch contains the calls that share a run.
+// batch holds the calls that share a run.
 type batch[T any] struct {
 	calls []*T
 	err   error

@@ -59,8 +59,9 @@ func TestDeadConnections(t *testing.T) {
 	}
 }
 
-// TestReadsWaitForTheLog leaves events in the inbox, as if a replica had died between its commit and the move of its events to
-// the log. A view, and an update that reads and returns an error, must not return before the events are in the log.
+// TestReadsWaitForTheLog leaves events in the inbox, like a replica that dies after a commit, before it has moved
+// its events to the log. A view, and an update that reads and returns an error, must not return before the events are in the
+// log.
 func TestReadsWaitForTheLog(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

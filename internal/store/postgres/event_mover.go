@@ -15,6 +15,7 @@ import (
 )
 
 const (
+	// The function fleet_stamp gives the events of the inbox their Seq, and moves them to the log.
 	moveInbox      = `SELECT stamped_id FROM fleet_stamp($1)`
 	inboxHasEvents = `SELECT EXISTS (SELECT FROM inbox)`
 	maxMoved       = 2000            // the largest number of events that one statement moves

@@ -16,13 +16,12 @@ const (
 	selectTasksByNumber = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks WHERE n = ANY($1)` + newestFirst
 )
 
-// firstSample is how many of the newest tasks are searched for a text at first.
-const firstSample = 5_000
+// defaultFirstRead is how many of the newest tasks are searched for a text at first.
+const defaultFirstRead = 5_000
 
-// longText is the length, in characters, from which a text counts as long. The words of a long text can be frequent although
-// the whole text is rare. The index then finds many tasks that must be examined. That takes longer than examining the newest
-// tasks, even four times as many of them as for a short text.
-const longText = 9
+// minLongText is the smallest number of characters of a long text. The words of a long text may be frequent although the text is
+// rare, which makes the index slow. So a search for a long text may read four times as many of the newest tasks.
+const minLongText = 9
 
 // textSearch finds the tasks of a filter with a text. The database could read the tasks in the order of lists or use
 // the index of texts. It may choose badly, because it knows only roughly how frequent a text is. So textSearch reads
@@ -40,10 +39,10 @@ type textSearch struct {
 }
 
 func newTextSearch(t *readTx, f fleet.TaskFilter, limit int) *textSearch {
-	s := &textSearch{readTx: t, filter: f, firstRead: firstSample, maxRead: 4 * firstSample, countLimit: limit}
+	s := &textSearch{readTx: t, filter: f, firstRead: defaultFirstRead, maxRead: 4 * defaultFirstRead, countLimit: limit}
 	scattered := f.Owner != "" || f.Place != "" || f.Project != "" || len(f.Projects) > 0 || f.Status != "" // such tasks are spread over many disk pages
 	switch {
-	case utf8.RuneCountInString(f.Text) >= longText:
+	case utf8.RuneCountInString(f.Text) >= minLongText:
 		s.maxRead *= 4
 	case scattered:
 		s.maxRead = 0
@@ -84,7 +83,7 @@ func (s *textSearch) findNumbers(after *position, limit, offset int) ([]int64, e
 		maxFound = max(maxFound, s.countLimit)
 	}
 	ns, complete, err := s.searchNewest(s.firstRead, after, maxFound)
-	if read := s.estimateSample(len(ns), need); err == nil && !complete && read > 0 {
+	if read := s.estimateRead(len(ns), need); err == nil && !complete && read > 0 {
 		ns, complete, err = s.searchNewest(read, after, maxFound)
 	}
 	if err == nil && !complete && len(ns) < need {
@@ -93,9 +92,9 @@ func (s *textSearch) findNumbers(after *position, limit, offset int) ([]int64, e
 	return ns[min(offset, len(ns)):min(need, len(ns))], err
 }
 
-// estimateSample estimates how many of the newest tasks must be read to find need matching tasks, if n of the first s.firstRead match.
+// estimateRead estimates how many of the newest tasks must be read to find need matching tasks, if n of the first s.firstRead match.
 // It returns 0 if these are enough, or if more than s.maxRead would be needed.
-func (s *textSearch) estimateSample(n, need int) int {
+func (s *textSearch) estimateRead(n, need int) int {
 	if n == 0 || n >= need {
 		return 0
 	}

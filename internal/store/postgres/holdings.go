@@ -35,12 +35,12 @@ var errNearLimit = errors.New("the number is near its limit: count it alone")
 // other's commits. isFar reports whether the limits are out of reach, even if the server runs as many transactions at the same
 // time as it can. Until count is called, the numbers are 0.
 func (t *readTx) countLocked(owner string, isFar func() bool, count func() error) error {
-	exclusive, shared := t.locks.held[lockKey(record.LockHoldings, owner)]
+	exclusive, shared := t.locks.held[lockKey(record.LockOwner, owner)]
 	if t.isView || t.nearLimit || exclusive || !shared && !isFar() {
-		t.lock(record.LockHoldings, owner)
+		t.lock(record.LockOwner, owner)
 		return count()
 	}
-	t.lockShared(record.LockHoldings, owner)
+	t.lockShared(record.LockOwner, owner)
 	err := count()
 	if err == nil && !isFar() {
 		t.nearLimit = true

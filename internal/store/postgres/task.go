@@ -87,7 +87,7 @@ func (t *tx) insertTask(task *fleet.Task) error {
 	if task.SessionID != "" {
 		t.lock(record.LockSession, task.SessionID)
 	}
-	t.lockShared(record.LockHoldings, task.Owner)
+	t.lockShared(record.LockOwner, task.Owner)
 	explain := func(err error) error { return taskError("add", task, err) }
 	err := t.execLater(explain, insertTask, append(record.TaskArgs(task), searchText(task), task.ID, task.Project, task.AgentUID)...)
 	if rest := task.Description[len(record.DescriptionHead(task.Description)):]; err == nil && rest != "" {

@@ -65,7 +65,7 @@ func (t Tx) insertAgent(a *fleet.Agent) error {
 	t.DB.Lock(LockAgent, a.UID)
 	t.DB.Lock(LockName, NameKey(a.Name))
 	t.lockWorkspace(a)
-	t.DB.LockShared(LockHoldings, a.Owner)
+	t.DB.LockShared(LockOwner, a.Owner)
 	if err := t.writeAgent("add", a, func(explain func(error) error, args []any) error {
 		return t.DB.Exec(explain, insertAgent, args...)
 	}); err != nil {

@@ -31,8 +31,8 @@ type DB interface {
 	// the caller. If it fails, the transaction cannot commit.
 	Exec(explain func(error) error, query string, args ...any) error
 
-	// Revise executes an update, as Exec does, and sets revision to the row's new revision. The update must end with RETURNING
-	// and this revision. Revise fails if the row does not exist.
+	// Revise executes an update that ends with RETURNING and the new revision of the row, and stores that in *revision. It fails
+	// if the row does not exist.
 	Revise(revision *int64, explain func(error) error, query string, args ...any) error
 
 	// LockShared keeps out transactions that lock the name, but not those that share it. It does nothing if the database has only one
@@ -70,7 +70,7 @@ const (
 	LockAgent     = "agent"     // an agent with its tasks, by uid
 	LockName      = "name"      // the agents with a name, by the name's key
 	LockWorkspace = "workspace" // the agents of a workspace
-	LockHoldings  = "holdings"  // the agents and tasks of an owner; a transaction that adds one shares the lock
+	LockOwner     = "holdings"  // the agents and tasks of an owner; a transaction that adds one shares the lock
 	LockProject   = "project"   // the agents and tasks of a project with limits; a transaction that adds one counts them first
 	LockTask      = "task"      // the messages, questions, payload and so on of a task
 	LockSession   = "session"   // a session with its tasks, by id

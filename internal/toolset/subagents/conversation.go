@@ -33,7 +33,7 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 			return err
 		}
 		if old != nil {
-			return r.awaitEarlierTask(ctx, old.TaskID, prompt)
+			return r.awaitEarlierTask(ctx, old.ObjectID, prompt)
 		}
 		task, err := r.nextTurn(ctx, prompt)
 		switch {

@@ -141,7 +141,7 @@ func (r *run) runAlone(ctx context.Context, prompt string) error {
 	if old, err := r.fleet.EarlierResult(ctx, r.call); err != nil {
 		return err
 	} else if old != nil {
-		return r.awaitEarlierTask(ctx, old.TaskID, prompt)
+		return r.awaitEarlierTask(ctx, old.ObjectID, prompt)
 	}
 	l := r.launchRequest()
 	l.OneTask = r.definition.OutputFormat != outputJSON // an agent that answers in JSON may be asked again
