@@ -32,7 +32,7 @@ type worker struct {
 	progress         progress                       // progress of the task
 	failures         failures                       // consecutive errors of dispatching and following the task
 	answerFailures   answerFailures
-	allowed          knownAllowance // what the run may use, as its host knows
+	allowed          knownAllowance // the allowance that the run's host knows
 	contractChecked  bool           // the checks of its contract were run, or there are none
 	rescueSince      time.Time      // since when a deletion waits for the agent's work; zero if it does not
 	startedForRescue bool           // the deletion has started the workspace to fetch the agent's work
@@ -259,7 +259,7 @@ func (w *worker) change(ctx context.Context, typ fleet.EventType, change func(a 
 	})
 }
 
-// setState writes the agent's state and reason, and the changes of the function also, which may be nil.
+// setState writes the agent's state and reason. If also is not nil, setState calls it to make more changes to the agent.
 func (w *worker) setState(ctx context.Context, s fleet.State, reason string, also func(a *fleet.Agent)) error {
 	w.inspectDelay = 0
 	return w.change(ctx, fleet.EventAgentChanged, func(a *fleet.Agent, _ fleet.Tx) (string, error) {

@@ -85,8 +85,8 @@ func applyWorkspace(a *fleet.Agent, ws fleet.Workspace) {
 	}
 }
 
-// stateOf returns the state of the agent that follows from what was observed of its workspace. A stopped workspace that its
-// host does not show counts as stopped, so that nobody tries to stop it.
+// stateOf derives the agent's state from its observed workspace. A stopped workspace that its host does not show counts as
+// stopped, so that nobody tries to stop it.
 func stateOf(a *fleet.Agent, ws fleet.Workspace) fleet.State {
 	if ws.Missing && ws.State != fleet.StateDeleted && a.Desired == fleet.DesiredStopped {
 		return fleet.StateStopped
@@ -94,8 +94,8 @@ func stateOf(a *fleet.Agent, ws fleet.Workspace) fleet.State {
 	return ws.State
 }
 
-// hostOf returns what is known of the agent's workspace, with what was observed of it. Nothing was observed of a workspace that
-// its host does not show.
+// hostOf returns the facts about the agent's workspace after an observation. If the host does not show the workspace, all
+// facts except MissingSince stay as they were.
 func hostOf(a *fleet.Agent, ws fleet.Workspace) fleet.HostFacts {
 	if ws.Missing {
 		h := a.Host
@@ -116,8 +116,8 @@ func completesAdoption(a *fleet.Agent, ws fleet.Workspace) bool {
 	return a.Role == "" && ws.Role != "" && a.Toolset == fleet.ToolsetFleet && a.Config == nil
 }
 
-// hasOtherRole reports whether somebody has changed the role of the workspace at its host. The agent then has that role: the
-// next start must not take it back. A role that the next start will give to the workspace is not compared.
+// hasOtherRole reports whether somebody has changed the role of the workspace at its host. The agent then gets that role, so
+// that the next start does not undo the change. A role that the next start will give to the workspace is not compared.
 func hasOtherRole(a *fleet.Agent, ws fleet.Workspace) bool {
 	return a.Role != "" && ws.Role != "" && a.Role != ws.Role && !ws.RoleUnknown && !a.Next.Role && a.Toolset == fleet.ToolsetFleet && a.Config == nil
 }

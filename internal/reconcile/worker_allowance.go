@@ -7,13 +7,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// knownAllowance is the allowance that the host of a run has.
+// knownAllowance is the allowance that the host of a run knows.
 type knownAllowance struct {
 	run    string // Run.TaskID
 	amount fleet.Amount
 }
 
-// stepAllowance tells the host of the agent what its run may use, if that has changed. It reports whether it must be tried again.
+// stepAllowance sends the run's allowance to the agent's host if it has changed. again reports whether the call failed and
+// must be repeated.
 func (w *worker) stepAllowance(ctx context.Context, a *fleet.Agent, t *fleet.Task) (again bool) {
 	run := t.Run(true)
 	run.Allowance = t.Allowance()

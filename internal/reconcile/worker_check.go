@@ -79,7 +79,8 @@ func underContract(a *fleet.Agent) bool {
 	return a.Toolset == fleet.ToolsetLifecycle || a.Config != nil && a.Config.Reports
 }
 
-// checksOf returns all checks of the task: those of the project and the role of its agent, and its own, which known has.
+// checksOf returns all checks of the task: the checks of its agent's project and role, and the task's own checks, which are in
+// known.
 func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, known *fleet.TaskChecks) (fleet.Checks, error) {
 	var checks fleet.Checks
 	place, inRole := w.places.Of(a), a.Role != ""
@@ -114,7 +115,7 @@ func (r *Reconciler) checks(ctx context.Context, t *fleet.Task) (known *fleet.Ta
 	return read(ctx, r.store, func(tx fleet.ReadTx) (*fleet.TaskChecks, error) { return tx.Checks(t.ID) })
 }
 
-// checkRun starts to run the checks of the task in the background. They take the place of the follower of the run.
+// checkRun starts to run the checks of the task in the background. They replace the follower of the run.
 func (w *worker) checkRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, checks fleet.Checks, o fleet.Outcome) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{taskID: t.ID, run: t.Run(true), ctx: ctx, cancel: cancel, done: make(chan struct{}), outcome: o, checks: &checks}
@@ -249,7 +250,7 @@ func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome) e
 // resumeText tells the agent that its run continues an interrupted one.
 const resumeText = "You were interrupted, because a budget was used up. It has room again: go on with the task where you stopped, and finish it."
 
-// failedAttempt returns the attempt before this one if the task was queued again after it; nil otherwise.
+// failedAttempt returns the previous attempt if the task was queued again after it, and nil otherwise.
 func (w *worker) failedAttempt(ctx context.Context, t *fleet.Task) (last *fleet.Attempt, err error) {
 	if t.Try == 0 {
 		return nil, nil //nolint:nilnil // there was none

@@ -15,9 +15,9 @@ import (
 // earlier.
 const deadlineGrace = 5 * time.Second
 
-// These are the steps of a stop. Each is taken if the previous step has not ended the run within the grace period. A step
-// that the run's host refuses is retried during that period. A step that did not reach the host is retried until it does:
-// nothing is known yet of a run that was told nothing.
+// These are the steps of a stop. Each is taken if the previous step has not ended the run within the grace period. A step that
+// the run's host refuses is retried during that period. A step that did not reach the host is retried until it does, because
+// the run does not know before that it must end.
 const (
 	stopInterrupt = iota
 	stopKill
@@ -202,8 +202,8 @@ func dispatchText(t *fleet.Task, failed *fleet.Attempt) string {
 	return "the task is handed to the agent"
 }
 
-// recordDispatch records the dispatch with the text, and reports whether it has. It has not if the task has ended. Messages that were sent
-// before the dispatch of the first try get their events after it.
+// recordDispatch records the dispatch with the text. recorded is false if the task has ended. If messages were sent before the
+// dispatch of the first try, their events come after its event.
 func (w *worker) recordDispatch(ctx context.Context, t *fleet.Task, text string) (recorded bool, err error) {
 	return w.changeActive(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
 		if !t.DispatchedAt.IsZero() {
@@ -317,8 +317,8 @@ func (w *worker) retryLater(t *fleet.Task) {
 	w.failures.next = w.now().Add(backoff(w.failures.count, maxRunRetry))
 }
 
-// untilRetry returns how long to wait before the task's run is followed again. A stop begins the waits anew, so that the end of
-// the run is noticed soon.
+// untilRetry returns how long to wait before the task's run is followed again. A stop resets the waits, so that the end of the
+// run is noticed soon.
 func (w *worker) untilRetry(t *fleet.Task) time.Duration {
 	if w.failures.taskID != t.ID {
 		return 0
@@ -368,7 +368,7 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 		w.log.WarnContext(ctx, "run not stopped, retrying", slog.String("task", t.ID), slog.Any("error", err))
 		s.next = w.now().Add(retryFirst)
 	}
-	wanted := a.Desired == fleet.DesiredRunning && a.RestartsRequested == a.RestartsDone // else stopping its workspace must not wait for the step
+	wanted := a.Desired == fleet.DesiredRunning && a.RestartsRequested == a.RestartsDone // if not, stopping its workspace must not wait for the step
 	if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable && wanted {
 		return s.next.Sub(w.now()), w.stopUndelivered(ctx, a, t, err)
 	}
@@ -378,8 +378,8 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 	return s.next.Sub(w.now()), nil
 }
 
-// stopUndelivered records that a step of the stop did not reach the run's host. When the run has certainly ended, because
-// its host enforces its time limit, the task ends.
+// stopUndelivered records that a step of the stop did not reach the run's host. It ends the task once the run has certainly
+// ended, because its host enforces its time limit.
 func (w *worker) stopUndelivered(ctx context.Context, a *fleet.Agent, t *fleet.Task, why error) error {
 	if limit := t.StartedAt.Add(t.Timeout + 2*deadlineGrace); w.now().After(limit) {
 		if err := w.saveChanges(ctx, a, t, false); err != nil { // notes that they are still to be saved
@@ -483,14 +483,14 @@ func (w *worker) awaitsResults(ctx context.Context, a *fleet.Agent, t *fleet.Tas
 	return waits, err
 }
 
-// resetRun makes the worker begin anew with the next run of the same task.
+// resetRun resets the worker's state for the next run of the same task.
 func (w *worker) resetRun() {
 	w.stop, w.failures = stopProgress{}, failures{}
 	w.progress.begin("", w.now())
 }
 
-// endActive ends the active task of the agent, if it has one. The outcome replaces that of a stop that was requested before. a must have
-// been read in tx.
+// endActive ends the active task of the agent, if it has one. The outcome replaces the outcome of a stop that was requested
+// before. a must have been read in tx.
 func (r *Reconciler) endActive(tx fleet.Tx, a *fleet.Agent, o fleet.Outcome) error {
 	t, err := tx.ActiveTask(a.UID)
 	if err != nil || t == nil {

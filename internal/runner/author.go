@@ -29,8 +29,8 @@ func (a Author) Validate() error {
 	return nil
 }
 
-// WithDefaults returns the author with what is missing completed: the name of the agent, marked as Fleet's, and an address
-// at which nobody receives mail.
+// WithDefaults returns the author with missing fields filled in: the name of the agent, marked as Fleet's, and an address at
+// which nobody receives mail.
 func (a Author) WithDefaults(agent string) Author {
 	return Author{cmp.Or(a.Name, agent+" (Fleet)"), cmp.Or(a.Email, "fleet@localhost")}
 }
@@ -56,10 +56,10 @@ const (
 	ownGitConfig = ".gitconfig"
 )
 
-// GitHomeFiles returns the files with the git configuration of an agent's home: the author of its commits, and that commits are not
-// signed, because the home has no keys. What own does not say comes from the configuration of the user of this process, which git
-// finds through env. Only the user's name and address are copied, because the rest may name programs and hold secrets. If the
-// user has none, the agent itself is the author. The agent can override these settings.
+// GitHomeFiles returns the files with the git configuration of an agent's home: the author of its commits, and that commits
+// are not signed, because the home has no keys. Fields that own leaves empty come from the configuration of the user of this
+// process, which git finds through env. Only the user's name and address are copied, because the rest may name programs and
+// hold secrets. If the user has none, the agent itself is the author. The agent can override these settings.
 func GitHomeFiles(env []string, agent string, own Author) filetree.HomeFiles {
 	user := readAuthor(env)
 	author := Author{cmp.Or(own.Name, user.Name), cmp.Or(own.Email, user.Email)}.WithDefaults(agent)

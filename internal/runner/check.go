@@ -45,7 +45,7 @@ func (a Agent) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.Che
 	return a.runCheck(ctx, r, c)
 }
 
-// treeChecks is in the place of a task's id in the run of a check that belongs to no task.
+// treeChecks replaces the task's id in the run of a check that belongs to no task.
 const treeChecks = "tree"
 
 // CheckTree works like Check, for a check that belongs to no task. Workspace.Work is called each time before the command starts.
@@ -56,7 +56,7 @@ func (a Agent) CheckTree(ctx context.Context, c fleet.Check) (fleet.CheckResult,
 	return a.runCheck(ctx, fleet.Run{TaskID: treeChecks}, c)
 }
 
-// CheckTreeEnded reports whether the last check of CheckTree has ended, and when. It is the zero time if there was none.
+// CheckTreeEnded reports whether the last check of CheckTree has ended, and when. at is zero if there was no check.
 func (h Home) CheckTreeEnded() (ended bool, at time.Time, err error) {
 	runs, err := h.checkRuns(fleet.Run{TaskID: treeChecks})
 	for _, run := range runs {

@@ -25,8 +25,7 @@ func (b *bench) runToEnd(ctx context.Context, id string) fleet.Run {
 	return r
 }
 
-// TestCheckAfterCrash leaves the files of a check's start that was interrupted. The next call must run the command
-// once.
+// TestCheckAfterCrash leaves the files of an interrupted start of a check. The next call must run the command once.
 func TestCheckAfterCrash(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)

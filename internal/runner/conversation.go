@@ -39,8 +39,8 @@ func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, since 
 	return session, since, ""
 }
 
-// conversationFiles returns the names of the files of the agent's conversation with the name; an empty name stands for the one that all runs
-// without a name continue.
+// conversationFiles returns the names of the files for the agent's conversation with the name. All runs without a name
+// continue the conversation with the empty name.
 func conversationFiles(name string) (session, record string) {
 	if name == "" {
 		return "session", "record"
@@ -100,7 +100,7 @@ func (h Home) storeConversation(f driver.Format, r driver.Result) error {
 			return err
 		}
 	}
-	// An unchanged value is written too, because the file's time tells when the conversation was last used.
+	// An unchanged value is written too, because the file's time shows when the conversation was last used.
 	if err := shim.WriteFile(h.path(file), []byte(r.Session)); err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func parseRule(rule string) (name, pattern string, hasPattern bool) {
 	return name, pattern, hasPattern
 }
 
-// withTitleCommand returns the call as rules that deny calls see it: they also check a command that is only in the title.
+// withTitleCommand returns the call for rules that deny calls. These rules also check a command that is only in the title.
 func (c call) withTitleCommand() call {
 	if c.Kind == "execute" && len(c.subjects()) == 0 {
 		c.RawInput, _ = json.Marshal(map[string]string{"command": c.Title}) // strings can always be encoded

@@ -83,7 +83,7 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *ToolCall, result s
 	}
 	delete(c.open, updated.ID)
 	delete(c.calls, updated.ID)
-	if json.Unmarshal(u.Output, &result) != nil || result == "" { // a text is what the model reads; contents may be formatted for people
+	if json.Unmarshal(u.Output, &result) != nil || result == "" { // a text is the result that the model reads; contents may be formatted for people
 		result = cmp.Or(contentText(u.Content), c.commandOutput[updated.ID])
 	}
 	delete(c.commandOutput, updated.ID)
@@ -122,8 +122,8 @@ func (c *Calls) OpenCount() int { return len(c.open) }
 // EndAll ends all calls, because the turn has ended.
 func (c *Calls) EndAll() { clear(c.open) }
 
-// toolName returns the name of the tool, or an empty text if the program does not say it. The protocol has no field for it. Gemini
-// CLI, which reports no arguments, begins the ids of calls with it.
+// toolName returns the name of the tool, or an empty text if the program does not report it. The protocol has no field for the
+// name. Gemini CLI reports no arguments, but its ids of calls start with the name.
 func (c call) toolName() string {
 	if name, _, ok := strings.Cut(c.ID, "__"); ok && len(c.RawInput) == 0 && c.Meta.Claude.Tool == "" {
 		return name

@@ -8,7 +8,7 @@ import (
 // claudeEventMethod is the notification with which claude-agent-acp passes on an event of Claude Code.
 const claudeEventMethod = "_claude/sdkMessage"
 
-// claudeEvents are the events of Claude Code that say what the protocol has no update for.
+// claudeEvents are the events of Claude Code for which the protocol has no update.
 var claudeEvents = []map[string]string{
 	{"type": "result"},
 	{"type": "rate_limit_event"},

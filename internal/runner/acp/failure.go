@@ -22,8 +22,8 @@ func codeOf(err error) fleet.ReasonCode {
 	return f.code
 }
 
-// codeOfRequest returns the code of an error with which the program answers a request. Gemini CLI uses the HTTP status of the
-// model's API as the code of its error. The others describe the error in its data.
+// codeOfRequest returns the code of an error that is the program's answer to a request. Gemini CLI uses the HTTP status of the
+// model's API as the code of its error. The other programs describe the error in its data.
 func codeOfRequest(r *acp.RequestError) fleet.ReasonCode {
 	if r.Code == authRequired {
 		return fleet.CodeAuth
@@ -47,8 +47,8 @@ func codeOfRequest(r *acp.RequestError) fleet.ReasonCode {
 	return code
 }
 
-// codeOfTokens returns the code for a turn of the program that ended at a limit of tokens. Gemini CLI reports a full context in
-// this way, and the others an answer that is too long.
+// codeOfTokens returns the code for a turn of the program that ended at a limit of tokens. For Gemini CLI the limit means a
+// full context, and for other programs an answer that is too long.
 func codeOfTokens(program string) fleet.ReasonCode {
 	if program == "gemini-cli" {
 		return fleet.CodeContextFull
@@ -68,7 +68,8 @@ var ErrorsOfClaude = map[string]fleet.ReasonCode{
 	"model_not_found":       fleet.CodeInvalidRequest,
 }
 
-// errorsOfOpenCode are the codes of the errors that OpenCode names. It names most errors of the model's API APIError.
+// errorsOfOpenCode are the codes of the errors that OpenCode names. Most errors of the model's API have the name APIError
+// instead.
 var errorsOfOpenCode = map[string]fleet.ReasonCode{"ContextOverflowError": fleet.CodeContextFull}
 
 // errorsOfCodex are the codes of the errors that Codex names.

@@ -18,7 +18,7 @@ const (
 	LineText              = "text"       // a piece of the message ID: Text, and Parent if a subagent wrote it
 	LineThought           = "thought"    // a piece of the agent's thoughts in the message ID: Text, and Parent
 	LineUpdate            = "update"     // an update of the program: Update, in the protocol's format
-	LinePermissionRequest = "asked"      // a request for permission has arrived: Update has its call, as an update has it
+	LinePermissionRequest = "asked"      // a request for permission has arrived: Update has its call, in the format of an update
 	LinePermissionAnswer  = "permission" // a request for permission was answered: ID, Title, Allowed, Text with the reason
 	LineClaude            = "claude"     // an event of Claude Code, which its adapter passes on: Update, in the format of Claude Code
 	LineTurn              = "turn"       // a turn has ended: StopReason, Usage, Models
@@ -48,7 +48,7 @@ type Line struct {
 	Allowed    bool            `json:"allowed,omitempty"`
 	StopReason string          `json:"stop_reason,omitempty"`
 	Usage      *Usage          `json:"usage,omitempty"`
-	Models     []Usage         `json:"models,omitempty"` // the usage by model; it may have more than Usage, for example that of subagents
+	Models     []Usage         `json:"models,omitempty"` // the usage by model; it may include more than Usage, for example the usage of subagents
 	Model      string          `json:"model,omitempty"`  // the model of the session
 	Text       string          `json:"text,omitempty"`
 	// Code says for programs why the run has failed; empty if no code is known.

@@ -24,10 +24,10 @@ const (
 
 var wordPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,200}$`)
 
-// Suggest returns the rules with which r would allow the call without asking, or nil if there are none: r may want to ask or to
-// deny in any case. It takes those that the program suggests if they allow no more than calls of the same command; it does not
-// trust them, because the agent may have written them. Otherwise it returns a rule for the same command or, for a tool that runs
-// no commands, for the tool. The arguments are those of Decide.
+// Suggest returns rules that would allow the call without asking if they were added to r. It returns nil if there are none,
+// because r asks about the call or denies it in any case. It returns the rules that the program suggests only if they allow
+// nothing but calls of the same command, because the agent may have written them. Otherwise it returns a rule for the same
+// command or, for a tool that runs no commands, for the tool. The other arguments are those of Decide.
 func (r Rules) Suggest(suggested []string, tool, title, kind string, input []byte) []string {
 	allows := func(rules []string) bool {
 		offered := Rules{Allow: rules, Deny: r.Deny, Ask: r.Ask}

@@ -36,7 +36,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestOffer checks what can be remembered: the suggestions of the program if they are about the same command, else the same
+// TestSuggest checks what can be remembered: the suggestions of the program if they are about the same command, else the same
 // command, and nothing that the rules ask about or deny in any case.
 func TestSuggest(t *testing.T) {
 	r := Rules{Deny: []string{"Bash(rm *)"}, Ask: []string{"Write(*secret*)", "Bash(git push*)"}}

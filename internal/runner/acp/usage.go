@@ -30,8 +30,8 @@ type promptUsage struct {
 	} `json:"_meta"`
 }
 
-// quotaTokens are token counts as Gemini CLI, which does not count the cache, and the programs with the adapters
-// claude-agent-acp and codex-acp name them.
+// quotaTokens are token counts with the names that Gemini CLI and the adapters claude-agent-acp and codex-acp use. Gemini CLI
+// does not count the tokens of the cache.
 type quotaTokens struct {
 	Gemini      int64 `json:"input_tokens"`
 	GeminiOut   int64 `json:"output_tokens"`

@@ -114,8 +114,8 @@ func (t *transcript) findMessage(later []message, id, text string) bool {
 	return false
 }
 
-// findMessages finds the messages given, which other processes may have delivered to the run, among the run's later messages.
-// Both lists are in the order of delivery.
+// findMessages looks for the given messages among the run's later messages. Other processes may have delivered them. Both
+// lists are in the order of delivery.
 func (t *transcript) findMessages(later []message, given []fleet.Message) {
 	for _, g := range given {
 		if !t.hasMessage(g.ID) {

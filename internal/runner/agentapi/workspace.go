@@ -21,7 +21,7 @@ type Workspace interface {
 	// Spec returns the specification that the agent must get with its first message. It returns an empty string if the
 	// workspace already has the specification.
 	Spec(ctx context.Context) (string, error)
-	// Translate converts an error of a request to AgentAPI to one of Fleet. what names the operation.
+	// Translate converts an error of a request to AgentAPI to one of Fleet. The parameter what names the operation.
 	Translate(what string, err error) error
 }
 

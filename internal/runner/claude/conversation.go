@@ -44,7 +44,7 @@ type conversation struct {
 
 	sentRequests int                           // number of requests to Claude Code
 	interruptID  string                        // id of the request that interrupts the turn
-	unconfirmed  map[string]string             // ids of messages that Claude Code has not taken, by their UUID; empty for messages of Fleet's own
+	unconfirmed  map[string]string             // mailbox ids of the messages that Claude Code has not taken, by UUID; empty for Fleet's own messages
 	idle         bool                          // no turn is in progress, and the first one has ended
 	began        bool                          // a turn has begun
 	closed       bool                          // no more messages will come
@@ -243,8 +243,8 @@ func (c *conversation) interruptTurn() {
 	c.interruptID = c.sendRequest(map[string]any{"subtype": "interrupt", "cancel_queued": true})
 }
 
-// giveUpWaiting ends work in the background that takes too long after the last turn, and the wait for receipts of a
-// version that sends none.
+// giveUpWaiting ends background work that takes too long after the last turn. It also ends the wait for receipts if this
+// version sends none.
 func (c *conversation) giveUpWaiting() {
 	if !c.idle {
 		return
@@ -311,7 +311,7 @@ func (c *conversation) handleLine(asking context.Context, raw []byte) {
 	case "system":
 		c.handleSystem(l)
 	case "rate_limit_event":
-		if l.Limit.usedUp() { // whatever still works would be refused too
+		if l.Limit.usedUp() { // other work would be refused too
 			c.failed = true
 			c.interruptTurn()
 		}
@@ -387,7 +387,7 @@ func (c *conversation) handleSystem(l line) {
 func (c *conversation) handleTurnEnd(l line) {
 	c.idle = true
 	for u, mailboxID := range c.unconfirmed {
-		if mailboxID == "" { // a version without receipts has taken the message all the same
+		if mailboxID == "" { // even a version without receipts has taken the message
 			delete(c.unconfirmed, u)
 		}
 	}

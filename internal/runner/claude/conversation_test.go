@@ -113,14 +113,15 @@ func TestMessages(t *testing.T) {
 	require.Contains(t, p.out.all.String(), "the second message")
 }
 
-// A message that Claude Code has not taken when it ends is not delivered.
+// TestMessageThatIsNotTaken checks that a message does not count as delivered if Claude Code ends before it takes the message.
 func TestMessageThatIsNotTaken(t *testing.T) {
 	p := start(t, "turn\nread\nexit 3", nil)
 	require.ErrorIs(t, p.send("m1", "hello"), mailbox.ErrClosed)
 	require.Equal(t, 3, p.wait(t))
 }
 
-// Claude Code drops a message that it has begun before, and reports it as completed.
+// TestRepeatedMessage checks what happens if Claude Code drops a message that it has begun before, and reports it as
+// completed.
 func TestRepeatedMessage(t *testing.T) {
 	t.Run("a message", func(t *testing.T) {
 		p := start(t, `turn
@@ -206,7 +207,7 @@ result`, nil)
 	require.Zero(t, p.wait(t))
 }
 
-// Every request gets an answer, because Claude Code waits for it without a limit.
+// TestRequestsAreAnswered checks that every request gets an answer, because Claude Code waits for it without a limit.
 func TestRequestsAreAnswered(t *testing.T) {
 	ask := func(j *Job) { j.RunDir = t.TempDir() } // without a supervisor, nobody can be asked
 	for _, tc := range []struct{ name, request, want string }{

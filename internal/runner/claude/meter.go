@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// meter measures what the other events of Claude Code do not tell: how long tool calls take, and what each request to the
+// meter measures what the other events of Claude Code do not report: how long tool calls take, and what each request to the
 // model uses. The usage in Claude Code's events of messages is not final.
 type meter struct {
 	calls    map[string]time.Time // when tool calls began, by id
-	messages map[string]*reply    // the current answer of the model, by the tool call whose subagent gets it
+	messages map[string]*reply    // the model's current answer, by the tool call of the subagent that gets it
 	note     func(fields map[string]any)
 }
 

@@ -30,10 +30,10 @@ type acpParser struct {
 	lineOpen      bool             // the output does not end with a newline
 	failure       string
 	failureCode   fleet.ReasonCode // of failure
-	apiCode       fleet.ReasonCode // of the newest error of the model's API after which Codex continued
+	apiCode       fleet.ReasonCode // code of the newest error of the model's API after which Codex continued
 	turnFailed    bool             // Codex reported that an error ended the turn; the error is the agent's last text
 	turns         int
-	model         string // of the session, or the one that answered last
+	model         string // model of the session, or the model that answered last
 	usage         tokens
 	contextTokens int64 // tokens in the conversation
 	contextWindow int64 // tokens that fit into the conversation

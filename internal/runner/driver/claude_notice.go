@@ -120,7 +120,7 @@ func (n *claudeNotice) hookStep() Piece {
 	return stepPiece(text, s)
 }
 
-// trackForeground handles the list of what runs in the background: a command that takes long can get there.
+// trackForeground handles the list of background work. A foreground command that takes long can move to the background.
 func (p *claudeParser) trackForeground(line []byte) {
 	var list struct {
 		Tasks []struct {

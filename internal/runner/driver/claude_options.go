@@ -54,8 +54,8 @@ func claudeOptions(j Job, servers map[string]any, out *Command) ([]string, error
 	return argv, nil
 }
 
-// denyRules returns the rules for calls that the program must deny by itself. It does not ask about calls that the settings of its directory
-// allow, and the agent can write these.
+// denyRules returns the rules for calls that the program must deny by itself. The program does not ask about calls that the
+// settings of its directory allow, and the agent can write these settings.
 func denyRules(r Role) []string {
 	if r.Permissions == nil {
 		return r.DisallowedTools

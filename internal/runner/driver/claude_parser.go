@@ -22,11 +22,11 @@ type claudeParser struct {
 	lastText        string // the model's last text
 	version         string // version of the program
 	result          *claudeEvent
-	output          json.RawMessage // of the newest result that has one: background work can end in further results
+	output          json.RawMessage // output of the newest result that has one; background work can lead to further results
 	cost            float64
 	turns           int
 	openCalls       map[string]bool          // tool calls without a result so far
-	durations       map[string]time.Duration // how long tool calls took whose result follows
+	durations       map[string]time.Duration // how long tool calls took, until their results arrive
 	foreground      map[string]bool          // ids of commands that run in the foreground
 	reportedDenials map[string]bool          // tool calls whose denial was reported
 	hasBegun        bool                     // the first turn has begun
@@ -34,7 +34,7 @@ type claudeParser struct {
 	usage           claudeUsage
 
 	limit       *claudeLimit                // the newest state of the limits of the subscription
-	windows     map[string]fleet.UsageLimit // what steps have said of its windows, by name
+	windows     map[string]fleet.UsageLimit // the last state that a step has reported of each window, by name
 	apiError    string                      // the newest error of the model's API, as Claude Code names it
 	unreachable bool                        // the newest request to the model got no answer
 }
