@@ -13,10 +13,10 @@ import (
 type account struct {
 	throttle  *throttle
 	token     func(context.Context) (string, error)
-	onRefused func(token string) // is called with a token that Coder does not accept; may be nil
+	onRefused func(token string) // called with a token that Coder does not accept; may be nil
 	http      *http.Client
 	sdk       *codersdk.Client
-	// renewHint says for people what to do if Coder does not accept the token.
+	// renewHint tells people what to do if Coder does not accept the token.
 	renewHint string
 }
 
@@ -37,7 +37,7 @@ func (a *account) newTokenError() error {
 }
 
 // RoundTrip implements http.RoundTripper. It adds the token. If Coder does not accept the token, it returns the error of
-// newTokenError. Responses of apps in workspaces are left to the caller.
+// newTokenError. It returns responses of apps in workspaces unchanged.
 func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	token, err := a.token(r.Context())
 	if err != nil {

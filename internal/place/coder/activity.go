@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// activity tracks which workspaces have a run that is being followed. List refreshes idle workspaces rarely, so that
-// hundreds of idle agents cost few requests.
+// activity tracks which workspaces have a run that is being followed. Idle workspaces are refreshed rarely, so that hundreds
+// of idle agents cost few requests.
 type activity struct {
 	mu          sync.Mutex
 	runs        map[uuid.UUID]int

@@ -35,7 +35,7 @@ func (p *Place) agentAPIFacts(w *workspace) agentapi.Facts {
 	if app == nil {
 		return f
 	}
-	if w.hasRunner() { // the template was updated to have fleet-runner
+	if w.hasRunner() { // the template was updated to include fleet-runner
 		f.EndReason = "its workspace was restarted, now with " + runnerSlug
 		return f
 	}
@@ -61,8 +61,8 @@ func (a agentAPIWorkspace) Spec(ctx context.Context) (string, error) {
 // Translate implements agentapi.Workspace.
 func (agentAPIWorkspace) Translate(what string, err error) error { return translate(what, err) }
 
-// agentProxy sends requests to AgentAPI through Coder's app proxy. It translates only the proxy's answer for a token
-// that Coder does not accept. The client recognises the proxy's other answers itself.
+// agentProxy sends requests to AgentAPI through Coder's app proxy. Of the proxy's own answers, it translates only the one for
+// a token that Coder does not accept. The client recognises the others itself.
 type agentProxy struct{ account *account }
 
 // RoundTrip implements http.RoundTripper.

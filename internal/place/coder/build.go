@@ -148,8 +148,8 @@ func (p *Place) createBuild(ctx context.Context, w *workspace, r codersdk.Create
 	return build.ID, err
 }
 
-// cancel cancels the active build. It returns nil also if Coder refuses that or the build has ended, so the caller must
-// read the state again.
+// cancel cancels the active build. It also returns nil if Coder refuses that or the build has ended, so the caller must read
+// the state again.
 func (p *Place) cancel(ctx context.Context, w *workspace) error {
 	_, err := callCoder(ctx, "canceling a build of "+w.ws.Name, func(ctx context.Context) (struct{}, error) {
 		err := w.account.sdk.CancelWorkspaceBuild(ctx, w.ws.LatestBuild.ID, codersdk.CancelWorkspaceBuildParams{})

@@ -139,7 +139,7 @@ func runnerChanges(x *recordedPlace) {
 	x.Equal(fleet.CheckPassed, res.Status)
 }
 
-// runnerLands brings the work of an agent into the branch of the repository from which its clone comes.
+// runnerLands lands the work of an agent in the branch of the repository from which its clone comes.
 func runnerLands(x *recordedPlace) {
 	a := x.shell("lands")
 	r := script("lands", "echo one line >made")
@@ -147,7 +147,7 @@ func runnerLands(x *recordedPlace) {
 	x.Equal(fleet.TaskCompleted, o.Status)
 	c, err := x.place.Connect(a).Changes(x.ctx, r)
 	x.NoError(err)
-	_, err = x.place.Projects(x.ctx) // the clock of a replay may have jumped since the place has listed them
+	_, err = x.place.Projects(x.ctx) // the clock of a replay may have jumped since the place listed the projects
 	x.NoError(err)
 	repo, err := x.place.Repository("Runner")
 	x.NoError(err)

@@ -538,7 +538,7 @@ func stateUnhealthy(x *recordedPlace) {
 	x.Contains(w.Reason, "lost its connection")
 }
 
-// signal sends a signal to a process of a workspace of the test bed. The file has the id of the process.
+// signal sends a signal to the process whose id is in the file. The process runs in a workspace of the test bed.
 func (x *recordedPlace) signal(workspace, file string, s syscall.Signal) {
 	b, err := os.ReadFile(filepath.Join(os.Getenv("TESTBED_DIR"), "ws", "by-name", "bob", workspace, file))
 	x.NoError(err)
@@ -648,8 +648,7 @@ func taskWithSpec(x *recordedPlace) {
 	x.Equal("two", o.Summary)
 }
 
-// taskOfItsOwn creates an agent whose template passes the prompt to the agent, so that the agent starts to work at
-// once.
+// taskOfItsOwn creates an agent that starts to work at once, because its template passes the prompt to it.
 func taskOfItsOwn(x *recordedPlace) {
 	all, err := x.place.Roles(x.ctx, "Prompt first")
 	x.NoError(err)
@@ -675,7 +674,7 @@ func taskOfItsOwn(x *recordedPlace) {
 	x.Equal("what next", o.Summary)
 }
 
-// taskNotBegun creates an agent that should start by itself according to the configuration, but does not.
+// taskNotBegun creates an agent that should start its work by itself according to the configuration, but does not.
 func taskNotBegun(x *recordedPlace) {
 	a := x.ready("rests")
 	r := run(a.Spec)
@@ -814,8 +813,8 @@ func othersAgent(x *recordedPlace) {
 	x.prepare(func() { x.awaitLive(x.agent("not-mine"), fleet.StateRunning) })
 }
 
-// ownerPrincipal creates an agent whose workspace belongs to the agent's owner. Fleet creates a token of the owner for
-// that, and revokes it afterwards.
+// ownerPrincipal creates an agent whose workspace belongs to the agent's owner. For that, Fleet creates a token of the owner,
+// and revokes it afterwards.
 func ownerPrincipal(x *recordedPlace) {
 	a := fleet.Agent{UID: "uid-of-hers", Name: "hers", Owner: "alice", Project: "Setup", Role: "coder", Spec: "A spec."}
 	w, err := x.place.Provision(x.ctx, a)

@@ -26,7 +26,7 @@ type catalog struct {
 	listedAt time.Time
 	projects []*project
 	versions map[uuid.UUID]*version    // versions never change
-	failures map[uuid.UUID]readFailure // versions that could not be read, or only in part
+	failures map[uuid.UUID]readFailure // errors of versions that could not be read, or only in part
 }
 
 // project is a template that can host agents.
@@ -52,8 +52,8 @@ func (p *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
 	return out, nil
 }
 
-// findProject returns the project with the name. It uses a list of templates that is at most recentCatalogAge old: the calls that
-// create an agent share one. It returns PROJECT_NOT_FOUND if no template matches.
+// findProject returns the project with the name. It uses a list of templates that is at most recentCatalogAge old, so that all
+// calls that create one agent share one list. It returns PROJECT_NOT_FOUND if no template matches.
 func (p *Place) findProject(ctx context.Context, name string) (*project, error) {
 	started := p.config.Now()
 	proj, err := p.findCachedProject(ctx, name, recentCatalogAge)
@@ -91,8 +91,8 @@ func (p *Place) findCachedProject(ctx context.Context, name string, age time.Dur
 	return nil, fleet.Errorf(fleet.ReasonProjectNotFound, "Coder has no template for the project %q: %s", name, list)
 }
 
-// projects returns all projects, sorted by name, with those that are unreadable. If the cached list is younger than age, projects
-// returns it.
+// projects returns all projects, sorted by name, including those that are unreadable. It uses the cached list if that is
+// younger than age.
 func (p *Place) projects(ctx context.Context, age time.Duration) ([]*project, error) {
 	c := &p.catalog
 	c.mu.Lock()
@@ -119,7 +119,7 @@ func (p *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if v == nil { // the version was deleted meanwhile, is not visible for this user, or is broken: go on with the other templates
+		if v == nil { // the version was deleted meanwhile, is not visible for this user, or is broken: continue with the other templates
 			v, proj.unreadable = &version{}, !isListed
 		}
 		inUse[t.ActiveVersionID] = true
@@ -136,7 +136,7 @@ func (p *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 		}
 		projects = append(projects, proj)
 	}
-	if len(templates) == 0 { // Coder hides what a token may not see
+	if len(templates) == 0 { // an empty list may mean that the token may not see the templates
 		if _, err := p.whoami(ctx); err != nil {
 			return nil, err
 		}
@@ -148,8 +148,8 @@ func (p *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 	return projects, nil
 }
 
-// groups returns the groups to which the project of the template is restricted. It uses the access of the project's own
-// entry, else the access of the template's organization, else the access for all projects.
+// groups returns the groups to which the project of the template is restricted. The access of the project's own entry counts
+// first, then that of the template's organization, and then that for all projects.
 func (p *Place) groups(t codersdk.Template, name string, isListed bool) []string {
 	access := p.config.Access
 	for organization, o := range p.config.Organizations {

@@ -29,8 +29,8 @@ type Config struct {
 	// name. principal requires a token with Coder's owner role. The default is principal if Users is set, else self.
 	Owner string `yaml:"owner"`
 
-	// User is the id of the Coder user whose token Fleet must have. If it is empty, it is the user of the first token that
-	// this Fleet ever used, as Remember says. With another user's token, the place refuses every request.
+	// User is the id of the Coder user to whom Fleet's token must belong. If it is empty, it is the user of the first token that
+	// this Fleet ever used (see Remember). With another user's token, the place refuses every request.
 	User string `yaml:"user"`
 
 	// TokenFile is the path of a file with the session token, for FindToken. If it is empty, the token comes from the
@@ -55,22 +55,21 @@ type Config struct {
 
 	PollInterval time.Duration `yaml:"poll_interval"` // how often workspaces are listed; 0: 3 s
 
-	// Token returns the session token. Place calls it before every request, so that the token can change. Users see its
-	// errors.
+	// Token returns the session token. Place calls it before every request, because the token can change. Users see its errors.
 	Token func(context.Context) (string, error) `yaml:"-"`
-	// Remember stores the id of the Coder user if none is stored yet, and returns the stored id. It makes the place refuse
-	// another user's token after a restart too. If it is nil, the first token of this process counts.
+	// Remember stores the id of the Coder user if none is stored yet, and returns the stored id. With it, the place refuses
+	// another user's token even after a restart. If it is nil, the user of this process's first token counts.
 	Remember func(ctx context.Context, user string) (stored string, err error) `yaml:"-"`
-	// RenewHint says for people what to do if Coder does not accept the token, see RenewTokenHint; empty: to use a valid one.
+	// RenewHint tells people what to do if Coder does not accept the token, see RenewTokenHint. The default is to use a valid
+	// token.
 	RenewHint string `yaml:"-"`
-	// Users maps principals to the Coder users with which they have signed in; nil if principals cannot sign in with
-	// Coder.
+	// Users maps principals to the Coder users as whom they have signed in; nil if principals cannot sign in with Coder.
 	Users Users `yaml:"-"`
 	// RunnerKey signs requests to fleet-runner. If it is nil, workspaces with a fleet-runner cannot be used.
 	RunnerKey ed25519.PrivateKey `yaml:"-"`
 	// Transport sends the requests; nil: the Place creates a transport.
 	Transport http.RoundTripper `yaml:"-"`
-	// Wrap decorates the transport that sends the requests; nil: the transport is not decorated.
+	// Wrap returns a transport that wraps the given one; nil: the transport is used as it is.
 	Wrap   func(http.RoundTripper) http.RoundTripper `yaml:"-"`
 	Logger *slog.Logger                              `yaml:"-"` // nil: no logging
 	Now    func() time.Time                          `yaml:"-"` // nil: time.Now
@@ -118,8 +117,8 @@ var (
 	appSlugs       = []string{runnerSlug, "agentapi", "ccw", "claude-code"}
 )
 
-// ownerParameter is the parameter for the name of the agent's owner. If one Coder user owns all workspaces, it lets
-// Fleet read from Coder whose agent a workspace hosts.
+// ownerParameter is the parameter for the name of the agent's owner. If one Coder user owns all workspaces, Fleet can read
+// from it who owns the agent in a workspace.
 const ownerParameter = "fleet_owner"
 
 // DefaultMetadata returns the default mapping of metadata.

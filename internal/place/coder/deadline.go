@@ -17,12 +17,12 @@ func warning(text string) fleet.Output {
 const (
 	deadlineCheckInterval = 5 * time.Minute  // how often the deadline of a workspace is checked during a task
 	minDeadlineLeft       = 45 * time.Minute // the deadline is extended if less time than this is left
-	deadlineAhead         = 90 * time.Minute // the time from now to which it is extended
+	deadlineAhead         = 90 * time.Minute // the extended deadline is this far ahead
 )
 
-// extendDeadline extends the deadline of a workspace again and again, until ctx is done or the workspace does not exist
-// any more. Without it, Coder would stop the workspace during a task, because requests to an app do not count as
-// activity. extendDeadline calls warn for the first failure only.
+// extendDeadline keeps extending the deadline of a workspace, until ctx is done or the workspace does not exist any more.
+// Otherwise Coder would stop the workspace during a task, because requests to an app do not count as activity. extendDeadline
+// calls warn for the first failure only.
 func (p *Place) extendDeadline(ctx context.Context, a fleet.Agent, w workspace, warn func(string)) {
 	for warned := false; ; {
 		if problem := p.extendOnce(ctx, &w); problem != "" && !warned && ctx.Err() == nil {
@@ -40,7 +40,7 @@ func (p *Place) extendDeadline(ctx context.Context, a fleet.Agent, w workspace, 
 }
 
 // extendOnce extends the deadline of a workspace if less than minDeadlineLeft is left. If it cannot extend the deadline, it
-// returns the reason for users, else "".
+// returns the reason, as a text for users; otherwise it returns "".
 func (p *Place) extendOnce(ctx context.Context, w *workspace) string {
 	build, now := w.ws.LatestBuild, p.config.Now().Add(p.throttle.clockSkew())
 	if !build.Deadline.Valid || build.Deadline.Time.Sub(now) > minDeadlineLeft || !build.Deadline.Time.After(now) {

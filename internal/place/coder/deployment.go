@@ -12,7 +12,7 @@ import (
 
 const (
 	deploymentAge   = 10 * time.Minute // how long the addresses of the deployment are cached
-	deploymentRetry = time.Minute      // when they are requested again after a failure
+	deploymentRetry = time.Minute      // how long after a failure they are requested again
 )
 
 // deployment caches the addresses at which people reach the deployment. Fleet itself may use another one, Config.URL.
@@ -23,8 +23,8 @@ type deployment struct {
 	appHost     string   // the host name of apps and ports, such as *.apps.example.com; empty if Coder has none
 }
 
-// readDeployment requests the addresses of the deployment if they are not cached. Without them, links begin with
-// Config.URL, and ports have no links, so a failure is not an error.
+// readDeployment requests the addresses of the deployment if they are not cached. A failure is not an error: without the
+// addresses, links begin with Config.URL, and ports have no links.
 func (p *Place) readDeployment(ctx context.Context) {
 	d := &p.deployment
 	d.mu.Lock()

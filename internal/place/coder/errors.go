@@ -14,7 +14,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// translate converts an error of Coder, or of the connection to Coder, to an error of Fleet. what names the operation
+// translate converts an error of Coder, or of the connection to Coder, to an error of Fleet. The text what names the operation
 // that failed.
 func translate(what string, err error) error {
 	var fleetErr *fleet.Error
@@ -74,7 +74,7 @@ func isResponse(err error) bool {
 	return !none
 }
 
-// isThrottled reports whether err means that Coder's rate limit is reached. The limit concerns all requests.
+// isThrottled reports whether err means that Coder's rate limit is reached. The limit applies to all requests together.
 func isThrottled(err error) bool {
 	e, ok := errors.AsType[*fleet.Error](err)
 	_, throttled := errors.AsType[*throttledError](err)
@@ -107,7 +107,7 @@ func messageSuffix(e *codersdk.Error) string {
 	return ": " + m
 }
 
-// logCause returns an error for the log: the request, and the status and the message of the response.
+// logCause returns an error for the log. It has the request, and the status and the message of the response.
 func logCause(e *codersdk.Error) error {
 	path := e.URL()
 	if u, err := url.Parse(path); err == nil {
@@ -129,7 +129,7 @@ func connectionError(err error) error {
 	return err
 }
 
-// maxMessage limits a text of Coder in a message, in bytes.
+// maxMessage is the maximum size of a text of Coder in a message, in bytes.
 const maxMessage = 500
 
 // shortLine returns the text in one line, shortened to maxMessage.

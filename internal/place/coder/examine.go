@@ -40,8 +40,7 @@ func (p *Place) Examine(ctx context.Context) (x Examination, err error) {
 		return x, translate("reading the token", tokenError{err})
 	}
 	id, _, _ := strings.Cut(token, "-")
-	// A user without the right to read its keys can still work.
-	// Coder extends the key of a login with every use.
+	// Even if the user may not read its keys, Fleet can work. Coder extends the key of a login with every use.
 	if key, err := p.self.sdk.APIKeyByID(ctx, codersdk.Me, id); err == nil && key.LoginType == codersdk.LoginTypeToken {
 		x.Expires = key.ExpiresAt
 	}

@@ -12,7 +12,7 @@ import (
 // SetWait replaces the function that waits between polls.
 func (p *Place) SetWait(wait func(context.Context, time.Duration) error) { p.sleep = wait }
 
-// SetBound makes runners of workspaces use JSON and streams of limited length.
+// SetBound makes the clients of runners use JSON, and limits the time of a stream.
 func (p *Place) SetBound(d time.Duration) { p.streamLimit = d }
 
 // ForgetTemplates makes the cached list of templates count as outdated.

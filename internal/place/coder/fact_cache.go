@@ -21,7 +21,7 @@ type factCache struct {
 // workspaceFacts holds the facts about the latest build of one workspace.
 type workspaceFacts struct {
 	build uuid.UUID
-	ready bool // the agent was ready before, so a busy AgentAPI means that the agent is working
+	ready bool // whether the agent was ready before; if so, a busy AgentAPI means that the agent is working
 
 	probedAt time.Time // when the app was last probed
 	state    fleet.State
@@ -60,7 +60,7 @@ func (c *factCache) forget(id uuid.UUID) {
 	delete(c.byID, id)
 }
 
-// retain removes the facts about workspaces and builds that are not in the sets.
+// retain keeps only the facts about the given workspaces and builds.
 func (c *factCache) retain(workspaces, builds map[uuid.UUID]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -146,8 +146,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestWhoSaysDeleted lets different answers say that a workspace does not exist. Only Coder's own answer about the workspace
-// means that it was deleted.
+// TestWhoSaysDeleted returns different answers that say that a workspace does not exist. Only Coder's own answer about the
+// workspace means that it was deleted.
 func TestWhoSaysDeleted(t *testing.T) {
 	t.Parallel()
 	x, p := newFakePlace(t)
@@ -184,8 +184,8 @@ func TestWhoSaysDeleted(t *testing.T) {
 	x.Equal(fleet.StateDeleted, w.State)
 }
 
-// TestTokenExpires checks that a token that Coder no longer accepts is an outage: nothing was delivered, so the caller must retry
-// with the next token, and must not conclude anything about a run.
+// TestTokenExpires checks that a token that Coder no longer accepts counts as an outage. Nothing was delivered, so the caller
+// must retry with the next token, and must not conclude anything about a run.
 func TestTokenExpires(t *testing.T) {
 	t.Parallel()
 	x := newFakeCoder(t)
@@ -228,7 +228,7 @@ func TestUnreachable(t *testing.T) {
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(p.Connect(x.agent()).Dispatch(t.Context(), x.run("hello"))))
 }
 
-// TestMessageWithLostAnswer loses the answer to a message. The message must not be sent again.
+// TestMessageWithLostAnswer drops the answer to a message. The message must not be sent again.
 func TestMessageWithLostAnswer(t *testing.T) {
 	for name, lose := range map[string]func(http.ResponseWriter){
 		"502": func(w http.ResponseWriter) { writePage(w, 502) },
@@ -262,7 +262,7 @@ func (discardWriter) Header() http.Header         { return http.Header{} }
 func (discardWriter) Write(b []byte) (int, error) { return len(b), nil }
 func (discardWriter) WriteHeader(int)             {}
 
-// TestLostMessage loses a message before it reaches the agent, as it happens after the restart of an agent.
+// TestLostMessage drops a message before it reaches the agent, as can happen after an agent was restarted.
 func TestLostMessage(t *testing.T) {
 	t.Parallel()
 	x := newFakeCoder(t)
@@ -503,8 +503,8 @@ func (x *fakeCoder) setFault(f func(http.ResponseWriter, *http.Request) bool) {
 	x.fault = f
 }
 
-// TestManyInspections inspects a workspace many times in a short time. Coder must get few requests for lists instead of
-// many requests for the workspace.
+// TestManyInspections inspects a workspace many times in a short time. Coder must get a few requests for lists instead of many
+// requests for the workspace.
 func TestManyInspections(t *testing.T) {
 	t.Parallel()
 	x, p := newFakePlace(t)

@@ -28,8 +28,8 @@ func lostOutcome(reason string) fleet.Outcome {
 	return fleet.Outcome{Status: fleet.TaskFailed, Reason: reason, ReasonCode: fleet.CodePlaceLost}
 }
 
-// follow passes on the outputs of the run after the cursor until the run ends, and returns the outcome. It retries
-// as long as the runner is unreachable: the run goes on in its workspace, and the runner ends it at its time limit.
+// follow passes on the outputs of the run after the cursor until the run ends, and returns the outcome. It retries as long as
+// the runner is unreachable, because the run continues in its workspace until the runner ends it at its time limit.
 func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -11,19 +11,19 @@ import (
 	"fleet/internal/fleet"
 )
 
-// identity is the Coder user of Fleet's own token. Coder shows each user only some workspaces, and responds with 404 for the
-// others. So the user of the token must be known before a response means anything: a token of another user would make every
-// workspace look deleted.
+// identity is the Coder user of Fleet's own token. Coder shows each user only some workspaces, and answers 404 for the others.
+// With another user's token, every workspace would look deleted, so Fleet must know the token's user before it interprets a
+// response.
 type identity struct {
 	mu          sync.Mutex
-	token       string        // the last token whose user was asked for
+	token       string        // the last token whose user was requested
 	user        codersdk.User // the user of that token
 	firstUserID string        // the id of the user whose token was accepted first; used without Config.Remember
 	refusal     error         // why the token is refused; nil if it is accepted
 }
 
-// verifiedToken returns the token for requests as Fleet's own user. It fails if the token belongs to another user than the
-// one to whom the workspaces of this Fleet belong, so that no request is ever made as that other user.
+// verifiedToken returns the token for requests as Fleet's own user. It fails if the token belongs to a user other than the
+// owner of this Fleet's workspaces, so that no request is ever sent as that user.
 func (p *Place) verifiedToken(ctx context.Context) (string, error) {
 	token, err := p.config.Token(ctx)
 	if err != nil || p.config.User == "" && p.config.Remember == nil {
@@ -42,7 +42,8 @@ func (p *Place) whoami(ctx context.Context) (codersdk.User, error) {
 	return p.userOfToken(ctx, token)
 }
 
-// userOfToken returns the user of the token. A token never changes its user, so Coder is asked once for each token.
+// userOfToken returns the user of the token. It asks Coder only once for each token, because the user of a token never
+// changes.
 func (p *Place) userOfToken(ctx context.Context, token string) (codersdk.User, error) {
 	id := &p.identity
 	id.mu.Lock()
@@ -54,7 +55,7 @@ func (p *Place) userOfToken(ctx context.Context, token string) (codersdk.User, e
 	u, err := callCoder(ctx, "asking Coder whose token Fleet has", func(ctx context.Context) (codersdk.User, error) {
 		return as.sdk.User(ctx, codersdk.Me)
 	})
-	if fleet.ReasonOf(err) == fleet.ReasonProvisioningFailed { // 404: every user may read itself, unless the token has limited scopes
+	if fleet.ReasonOf(err) == fleet.ReasonProvisioningFailed { // 404: every user may read their own user, unless the token has limited scopes
 		err = fleet.Errorf(fleet.ReasonBackendUnavailable,
 			"the Coder token may not even read its own user, so its scopes are limited: use a token with all scopes, as `coder tokens create` makes without --scope").WithCause(errors.Join(ErrToken, err))
 	}

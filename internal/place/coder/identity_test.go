@@ -30,8 +30,8 @@ func (u *userIDStore) remember(_ context.Context, user string) (string, error) {
 	return u.id, nil
 }
 
-// TestOtherUsersToken replaces the token by a token of another user, to whom Coder shows no workspace. Nothing may be
-// requested as that user, also after a restart of the server, until an operator names the user.
+// TestOtherUsersToken replaces the token by a token of another user, to whom Coder shows no workspace. Fleet must not send
+// requests as that user, even after a restart of the server, until an operator names the user.
 func TestOtherUsersToken(t *testing.T) {
 	t.Parallel()
 	x := newFakeCoder(t)
@@ -80,7 +80,7 @@ func TestOtherUsersToken(t *testing.T) {
 	require.Len(t, all, 1)
 
 	use("token-of-bob")
-	for _, p := range []*coder.Place{p, open("")} { // the second is the server after a restart
+	for _, p := range []*coder.Place{p, open("")} { // the second place is that of the server after a restart
 		_, err = p.List(t.Context())
 		require.ErrorIs(t, err, fleet.ErrOtherIdentity)
 		require.ErrorContains(t, err, "coder.user")

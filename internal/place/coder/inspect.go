@@ -35,7 +35,7 @@ func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 	return p.inspect(ctx, a, w)
 }
 
-// inspect returns the state of the agent's workspace. If the workspace runs, inspect also probes its app and reads its
+// inspect returns the state of the agent's workspace. If the workspace is running, inspect also probes its app and reads its
 // metadata.
 func (p *Place) inspect(ctx context.Context, a fleet.Agent, w *workspace) (fleet.Workspace, error) {
 	p.readDeployment(ctx)
@@ -89,7 +89,7 @@ func (p *Place) probe(ctx context.Context, w *workspace) (fleet.State, string, e
 	return state, reason, nil
 }
 
-// probeAgentAPI asks AgentAPI whether the agent is ready, and returns the state that follows and its reason.
+// probeAgentAPI asks AgentAPI whether the agent is ready. It returns the resulting state and its reason.
 func (p *Place) probeAgentAPI(ctx context.Context, w *workspace, facts agentapi.Facts) (fleet.State, string, error) {
 	wasReady := p.workspaceFacts.get(w.ws).ready
 	ready, err := p.agentAPIRunners.Ready(ctx, facts, wasReady, func() agentapi.Prompt {
@@ -115,8 +115,8 @@ func (p *Place) probeAgentAPI(ctx context.Context, w *workspace, facts agentapi.
 	return "", "", translate("asking AgentAPI of "+w.ws.Name, err)
 }
 
-// isFirstTask reports whether the agent's first task is the work that it starts by itself. After later starts of the
-// workspace, such work is not a task: the agent only prepares itself.
+// isFirstTask reports whether the work that the agent starts by itself is its first task. After later starts of the workspace,
+// such work is not a task: the agent only prepares itself.
 func (p *Place) isFirstTask(ctx context.Context, w *workspace) bool {
 	if w.ws.LatestBuild.BuildNumber != 1 {
 		return false

@@ -14,10 +14,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxPorts limits the links to ports of a workspace, because an agent can listen on any number of them.
+// maxPorts limits the links to ports of a workspace, because an agent can listen on any number of ports.
 const maxPorts = 20
 
-// hostFacts returns what is known of the project's workspace in addition to its state.
+// hostFacts returns what is known about the project's workspace in addition to its state.
 func (p *Place) hostFacts(w *workspace, project string) fleet.HostFacts {
 	ws := w.ws
 	h := fleet.HostFacts{Credential: p.Credential(project), Outdated: ws.Outdated, Links: p.links(w)}
@@ -103,7 +103,7 @@ func agentPage(page *url.URL, ws codersdk.Workspace, agent *codersdk.WorkspaceAg
 	return page.JoinPath(append([]string{"@" + ws.OwnerName, ws.Name + "." + agent.Name}, parts...)...)
 }
 
-// sessionToken is what Coder's page replaces by a token of the user in links to external apps.
+// sessionToken is the placeholder for the user's token in links to external apps. Coder's page replaces it.
 const sessionToken = "$SESSION_TOKEN"
 
 // appLink returns the address at which people open the app; "" if there is none, or if it is Fleet's own.
@@ -127,8 +127,8 @@ func appLink(page *url.URL, apps string, ws codersdk.Workspace, agent *codersdk.
 	return agentPage(page, ws, agent, "apps", app.Slug).String() + "/"
 }
 
-// readPorts reads the ports on which programs in the workspace listen into the cache. Without a host name for ports, nobody
-// could open them, so it does not ask.
+// readPorts reads into the cache on which ports programs in the workspace listen. If Coder has no host name for ports, it
+// sends no request, because nobody could open them.
 func (p *Place) readPorts(ctx context.Context, w *workspace) {
 	agent, _ := w.appAgent()
 	if _, apps := p.addresses(); apps == "" || agent == nil || !slices.Contains(agent.DisplayApps, codersdk.DisplayAppPortForward) {

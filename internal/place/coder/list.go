@@ -14,8 +14,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Limits for one List, in addition to the list request, so that many agents do not overload Coder. Each List refreshes
-// the oldest facts and leaves the rest to later Lists.
+// These are limits for one List, in addition to the list request, so that many agents do not overload Coder. Each List
+// refreshes the oldest facts and leaves the rest to later Lists.
 const (
 	listProbes   = 16               // requests to AgentAPIs; these do not count against Coder's rate limit
 	listMetadata = 4                // requests for metadata
@@ -126,7 +126,7 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) error {
 	now := p.config.Now()
 	var running, stale, quiet, missing []*hostedWorkspace
-	failedAt := map[*hostedWorkspace]time.Time{} // when reading the values of the missing ones has failed; others may read them meanwhile
+	failedAt := map[*hostedWorkspace]time.Time{} // when reading the values of each workspace in missing failed; other goroutines may read them meanwhile
 	for _, l := range hosted {
 		if l.state == fleet.StateRunning {
 			running = append(running, l)
@@ -209,8 +209,8 @@ func sortByAge(list []*hostedWorkspace, at func(*hostedWorkspace) time.Time) {
 	slices.SortStableFunc(list, func(a, b *hostedWorkspace) int { return at(a).Compare(at(b)) })
 }
 
-// valuesFailure returns the record of failed attempts to read the parameters of the build. It returns nil if the
-// parameters are cached. The err of the record is nil if no attempt has failed for good yet.
+// valuesFailure returns the record of failed attempts to read the parameters of the build. It returns nil if the parameters
+// are cached. The record has no error until the failure counts.
 func (p *Place) valuesFailure(build uuid.UUID) *readFailure {
 	p.workspaceFacts.mu.Lock()
 	defer p.workspaceFacts.mu.Unlock()

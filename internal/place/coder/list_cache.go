@@ -21,7 +21,7 @@ const (
 type listCache struct {
 	mu      sync.Mutex
 	lookups []time.Time             // times of the latest lookups of single workspaces
-	changed map[uuid.UUID]time.Time // when a build of each workspace was last requested; an older list has an outdated state of that workspace
+	changed map[uuid.UUID]time.Time // when a build of each workspace was last requested; an older list does not have its current state
 
 	listMu   sync.Mutex // held while listing
 	listedAt time.Time  // when the list was requested
@@ -67,9 +67,9 @@ func (l *listCache) exceedsLookups(now time.Time) bool {
 	return false
 }
 
-// fromList returns the workspace from the list of all workspaces. It returns nil if Config.Owner is not self, if there
-// are few lookups, if the list does not have the workspace, or if the list is older than the last requested build of
-// the workspace.
+// fromList returns the workspace from the list of all workspaces. It returns nil if Config.Owner is not self, if there were
+// few lookups, if the list does not have the workspace, or if the list is older than the last requested build of the
+// workspace.
 func (p *Place) fromList(ctx context.Context, id uuid.UUID) (*codersdk.Workspace, error) {
 	b := &p.listCache
 	if p.config.Owner != OwnerSelf || !b.exceedsLookups(p.config.Now()) {

@@ -12,8 +12,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestListIsolatesProblems makes Coder hide a part of one of two workspaces. Both workspaces must be listed, and the
-// other workspace must be complete. The missing part must be reported, and read later.
+// TestListIsolatesProblems makes Coder hide a part of one of two workspaces. List must return both workspaces, and the other
+// workspace must be complete. The missing part must be reported, and read later.
 func TestListIsolatesProblems(t *testing.T) {
 	t.Parallel()
 	badTemplate, badVersion := uuid.New(), uuid.New()

@@ -88,7 +88,7 @@ func logLines(source, text string) []string {
 	return lines
 }
 
-// readLog reads the entries that a log has now.
+// readLog reads the current entries of a log.
 func readLog[T any](ctx context.Context, w *workspace, path string) ([]T, error) {
 	return callCoder(ctx, "reading the log of "+w.ws.Name, func(ctx context.Context) ([]T, error) {
 		res, err := w.account.sdk.Request(ctx, http.MethodGet, path, nil)

@@ -86,7 +86,7 @@ func (p *Place) metadata(ctx context.Context, w *workspace) map[string]string {
 	if failure := p.valuesFailure(w.ws.LatestBuild.ID); failure == nil || failure.err == nil {
 		_, spec, _ = p.roleAndSpec(ctx, w)
 	}
-	// Coder truncates metadata, and the parameter has the complete text.
+	// Coder truncates metadata, but the parameter has the complete text.
 	if spec != "" && strings.HasPrefix(strings.TrimSpace(spec), out[keySpec]) {
 		out[keySpec] = spec
 	}

@@ -2,8 +2,8 @@ package coder
 
 import "fleet/internal/fleet"
 
-// CheckOptions implements fleet.Optioner. It makes no request: it knows only what Coder and the agent's fleet-runner have said
-// before. What it cannot know, the runner refuses when the task is dispatched.
+// CheckOptions implements fleet.Optioner. It sends no request, so it knows only what Coder and the agent's fleet-runner have
+// reported before. If it lets an unsupported option pass, the runner refuses the option when the task is dispatched.
 func (p *Place) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	id, isKnown := p.index.workspace(a.UID)
 	if !isKnown {

@@ -25,7 +25,7 @@ const (
 // owners holds the tokens of the Coder users on whose behalf Fleet acts.
 type owners struct {
 	mu     sync.Mutex
-	tokens map[string]*ownerToken // by the user's id, or by name if a principal's name is a user's name
+	tokens map[string]*ownerToken // by the user's id; by the user's name if the principal's name is that name
 }
 
 // ownerToken is a token that Fleet created for an owner. It is kept in memory only.
@@ -37,7 +37,7 @@ type ownerToken struct {
 	expires time.Time
 }
 
-// Users maps principals to Coder users, and the other way round.
+// Users maps principals to Coder users and vice versa.
 type Users interface {
 	// UserOf returns the id of the principal's Coder user, or "" if the principal has not signed in with Coder.
 	UserOf(ctx context.Context, principal string) (id string, err error)
@@ -65,7 +65,7 @@ func (p *Place) userOf(ctx context.Context, a fleet.Agent) (string, error) {
 	return id, nil
 }
 
-// principalOf returns the owner of the agent in the workspace, which follows from the workspace's Coder user.
+// principalOf returns the owner of the agent in the workspace: the principal of the workspace's Coder user.
 func (p *Place) principalOf(ctx context.Context, ws codersdk.Workspace) (string, error) {
 	if p.config.Users == nil || p.config.Owner == OwnerSelf {
 		return ws.OwnerName, nil
@@ -73,8 +73,8 @@ func (p *Place) principalOf(ctx context.Context, ws codersdk.Workspace) (string,
 	return p.config.Users.PrincipalOf(ctx, ws.OwnerID.String(), ws.OwnerName)
 }
 
-// owner returns the Coder user who owns the agent's workspace, for paths of requests, and the account for requests as
-// that user.
+// owner returns the Coder user who owns the agent's workspace, in the form for paths of requests, and the account that sends
+// requests as that user.
 func (p *Place) owner(ctx context.Context, a fleet.Agent) (string, *account, error) {
 	me, err := p.whoami(ctx)
 	if err != nil || p.config.Owner == OwnerSelf {
@@ -91,7 +91,7 @@ func (p *Place) owner(ctx context.Context, a fleet.Agent) (string, *account, err
 	return user, account, err
 }
 
-// accountOf returns the account for requests as the Coder user with the id. me is the user of Fleet's own token.
+// accountOf returns the account that sends requests as the Coder user with the id. me is the user of Fleet's own token.
 func (p *Place) accountOf(user string, me codersdk.User) (*account, error) {
 	o := &p.owners
 	o.mu.Lock()
@@ -112,7 +112,8 @@ func (p *Place) accountOf(user string, me codersdk.User) (*account, error) {
 	return t.account, nil
 }
 
-// recordUserID records that the user with the name has the id, as Coder has just reported, so that they share a token.
+// recordUserID records the id of the user with the name, which Coder has just reported, so that the id and the name share a
+// token.
 func (p *Place) recordUserID(name string, id uuid.UUID) {
 	o := &p.owners
 	o.mu.Lock()
@@ -150,7 +151,8 @@ func (p *Place) tokenFor(ctx context.Context, user string, t *ownerToken) (strin
 	return t.key, nil
 }
 
-// forget drops a token that Coder does not accept, for example because somebody has revoked it. The next request makes another.
+// forget drops a token that Coder does not accept, for example because somebody has revoked it. The next request creates
+// another token.
 func (t *ownerToken) forget(token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// parameterTypes are Fleet's names of the types of parameters. Other types are texts.
+// parameterTypes maps Coder's types of parameters to Fleet's. Parameters of other types are texts.
 var parameterTypes = map[string]fleet.ParameterType{
 	"number": fleet.ParameterNumber, "bool": fleet.ParameterBool, "list(string)": fleet.ParameterList,
 }
 
-// parameters returns the template's parameters that a caller can choose. Fleet sets the others itself. A parameter that
-// counts for one build only is not for an agent, which outlives its builds.
+// parameters returns the template's parameters that a caller can choose. Fleet sets the others itself. Parameters that apply
+// to only one build are left out, because an agent outlives its builds.
 func (s Settings) parameters(v *version) []fleet.Parameter {
 	var list []fleet.Parameter
 	for i := range v.parameters {

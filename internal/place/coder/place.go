@@ -32,12 +32,12 @@ type Place struct {
 	recent          recentWorkspaces
 	activity        activity
 	listCache       listCache
-	lastHosts       sync.Map          // the names of the agents in whose workspaces work came together last, by project
+	lastHosts       sync.Map          // the name of the agent in whose workspace work was last brought together, by project
 	runnerClients   remote.Clients    // clients of the fleet-runners in workspaces
-	agentAPIRunners *agentapi.Runners // runners for workspaces that have AgentAPI only
+	agentAPIRunners *agentapi.Runners // runners for workspaces that have only AgentAPI
 
-	// streamLimit limits the time of a stream from a runner. If it is not 0, the streams use JSON. It is 0 except in tests
-	// that record or replay.
+	// streamLimit limits the time of a stream from a runner. It is 0 except in tests that record or replay. If it is not 0, the
+	// streams use JSON.
 	streamLimit time.Duration
 
 	// sleep waits for a duration, or until the context is done. Tests that replay do not wait.
@@ -107,7 +107,7 @@ func (p *Place) Close() error {
 	return nil
 }
 
-// mcpURL returns the address of the MCP endpoints of the Fleet at the address; empty for an empty one.
+// mcpURL returns the address of the MCP endpoints of the Fleet at the address base; "" if base is "".
 func mcpURL(base string) string {
 	if base == "" {
 		return ""

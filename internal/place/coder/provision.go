@@ -55,8 +55,8 @@ func (p *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	return fleet.Workspace{}, p.withAgentField(ctx, proj, err)
 }
 
-// withAgentField replaces the name of the parameter in an error of Coder by the field of the agent from which the parameter
-// was set.
+// withAgentField changes an error of Coder about a parameter: instead of the parameter, the error names the field of the agent
+// from which the parameter was set.
 func (p *Place) withAgentField(ctx context.Context, proj *project, err error) error {
 	var e *fleet.Error
 	if !errors.As(err, &e) || e.Field == "" {

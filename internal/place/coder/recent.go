@@ -11,11 +11,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// recentPolls is how many poll intervals a workspace counts as recently seen. In this time, its runner is called without
-// another request for the workspace.
+// recentPolls is for how many poll intervals a workspace counts as recently seen. In this time, Fleet calls its runner without
+// requesting the workspace again.
 const recentPolls = 2
 
-// recentWorkspaces remembers how Coder showed the workspaces, so that a task costs no requests for its workspace.
+// recentWorkspaces remembers the workspaces as Coder last showed them, so that a task needs no request for its workspace.
 type recentWorkspaces struct {
 	mu   sync.Mutex
 	byID map[uuid.UUID]recentWorkspace
@@ -33,7 +33,7 @@ func (r *recentWorkspaces) record(ws codersdk.Workspace, at time.Time) {
 	r.byID[ws.ID] = recentWorkspace{ws, at}
 }
 
-// get returns how Coder showed the workspace last, and whether it did.
+// get returns the workspace as Coder last showed it, and whether Coder has shown it.
 func (r *recentWorkspaces) get(id uuid.UUID) (recentWorkspace, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +47,7 @@ func (r *recentWorkspaces) forget(id uuid.UUID) {
 	delete(r.byID, id)
 }
 
-// retain forgets workspaces that are not in the set.
+// retain keeps only the workspaces in the set.
 func (r *recentWorkspaces) retain(ids map[uuid.UUID]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,8 +58,8 @@ func (r *recentWorkspaces) retain(ids map[uuid.UUID]bool) {
 	}
 }
 
-// findRecent returns the agent's workspace if Coder has shown a moment ago that it runs with a fleet-runner, and Fleet has not
-// requested a build since then. Otherwise it returns nil. The caller may only conclude that it can try the runner:
+// findRecent returns the agent's workspace if Coder has recently shown that it runs with a fleet-runner, and Fleet has not
+// requested a build since then. Otherwise it returns nil. The caller may only conclude that it can try the runner, because
 // somebody may have stopped the workspace since then.
 func (p *Place) findRecent(ctx context.Context, a fleet.Agent) *workspace {
 	id, isKnown := p.index.workspace(a.UID)
@@ -70,7 +70,7 @@ func (p *Place) findRecent(ctx context.Context, a fleet.Agent) *workspace {
 	if !isRecent || p.config.Now().Sub(last.seenAt) > recentPolls*p.config.PollInterval || !last.seenAt.After(p.listCache.changedAt(id)) {
 		return nil
 	}
-	me, err := p.whoami(ctx) // the user of a token is asked for only once
+	me, err := p.whoami(ctx) // Coder is asked only once for the user of a token
 	if err != nil || p.config.Owner == OwnerSelf && last.ws.OwnerID != me.ID {
 		return nil
 	}

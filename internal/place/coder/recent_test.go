@@ -11,8 +11,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestRequestsOfTask counts what a task costs: Coder passes on one request for its beginning, one for its output and one for
-// its changes. A workspace that was stopped after the last listing is still found out.
+// TestRequestsOfTask counts the requests for a task: Coder passes on one for its beginning, one for its output and one for its
+// changes. Fleet must still notice that a workspace was stopped after the last listing.
 func TestRequestsOfTask(t *testing.T) {
 	t.Parallel()
 	x := newFakeCoder(t)
@@ -33,7 +33,7 @@ func TestRequestsOfTask(t *testing.T) {
 	first := x.run("first")
 	s.end(first.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted}
 	runner := p.Connect(x.agent())
-	x.NoError(runner.Dispatch(t.Context(), first)) // the first call of a runner asks for its version
+	x.NoError(runner.Dispatch(t.Context(), first)) // the first call to a runner requests its version
 	requests.Store(0)
 	r := x.run("work")
 	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted}

@@ -262,7 +262,7 @@ func sameMessage(got, recorded []byte) bool {
 	return hasAll(a, b)
 }
 
-// envelopeSize is the size of what precedes a message in a stream, in bytes.
+// envelopeSize is the size of the envelope before each message in a stream, in bytes.
 const envelopeSize = 5
 
 func hasAll(got, recorded map[string]any) bool {
@@ -368,7 +368,7 @@ func (n noStream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return n.RoundTripper.RoundTrip(r)
 }
 
-// replayClock is the clock of a replay. It shows the latest time in the answers that were replayed so far.
+// replayClock is the clock of a replay. It shows the latest time in the answers that have been replayed so far.
 type replayClock struct {
 	mu sync.Mutex
 	at time.Time
@@ -416,7 +416,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Words that must not be in a recording, in upper or lower case, and the pattern of Coder's tokens.
+// secretWords must not occur in a recording, in upper or lower case. tokenPattern matches Coder's tokens.
 var (
 	secretWords  = []string{"coder-session-token", "set-cookie", "authorization", "bearer ", "-----begin", "sk-ant-", "ghp_", "\n                date:", "/root/", "/home/"}
 	tokenPattern = regexp.MustCompile(`\b[A-Za-z0-9]{10}-[A-Za-z0-9]{22}\b`)

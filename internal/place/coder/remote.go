@@ -40,7 +40,7 @@ func (w *workspace) hasNoApp() bool {
 	return app == nil
 }
 
-// remoteRunner returns the agent's runner in its fleet-runner, as client does.
+// remoteRunner returns the runner of the agent in its fleet-runner. It returns the same errors as client.
 func (p *Place) remoteRunner(a fleet.Agent, w *workspace) (fleet.Runner, error) {
 	client, err := p.client(a, w)
 	if err != nil {
@@ -111,8 +111,9 @@ func (p appProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// readFleet sets to which Fleet the workspace belongs, according to its parameters, if its template has the parameter for Fleet's key. A runner
-// accepts only requests of the Fleet with that key. A running workspace that is not this Fleet's is unhealthy.
+// readFleet sets in out which Fleet the workspace belongs to. It reads this from the workspace's parameters, if the template
+// has the parameter for Fleet's key. A runner accepts only requests of the Fleet with that key, so a running workspace of
+// another Fleet is unhealthy.
 func (p *Place) readFleet(ctx context.Context, w *workspace, out *fleet.Workspace) error {
 	if len(p.config.RunnerKey) == 0 {
 		return nil

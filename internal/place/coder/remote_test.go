@@ -100,7 +100,7 @@ func (s *scriptedRunner) Bundle(_ context.Context, w io.Writer) error {
 	return err
 }
 
-// wideText is a text that would be changed by a terminal with 80 columns.
+// wideText is a text that a terminal with 80 columns would change.
 var wideText = "| a |\n|---|\n```go\nfmt.Println(\"hi\")\n```\n" + strings.Repeat("long ", 40) + "\n"
 
 const runnerPath = "/@fleet/agent-papi.main/apps/fleet-runner"
@@ -283,7 +283,7 @@ func TestRunnerOff(t *testing.T) {
 	}
 }
 
-// TestRunnerWhileStarting checks that runs continue while the startup script runs again, as after a crash of Coder's
+// TestRunnerWhileStarting checks that runs continue while the startup script runs again, as it does after a crash of Coder's
 // agent.
 func TestRunnerWhileStarting(t *testing.T) {
 	x := newFakeCoder(t)
@@ -307,7 +307,7 @@ func TestRunnerWhileStarting(t *testing.T) {
 	x.Len(s.runs, 2)
 }
 
-// TestIdle lists a hundred idle agents for a minute, and checks that this costs few requests and refreshes each agent.
+// TestIdle lists a hundred idle agents for a minute. This must refresh each agent and cost only a few requests.
 func TestIdle(t *testing.T) {
 	x := newFakeCoder(t)
 	x.withRunner()
@@ -350,7 +350,7 @@ func TestIdle(t *testing.T) {
 		return requests
 	}
 	least := minute()
-	for range 9 { // until the metadata of each agent were read once, which happens beside the lists
+	for range 9 { // until the metadata of each agent have been read once, which is not part of listing
 		least = min(least, minute())
 	}
 	x.LessOrEqual(least, 25)

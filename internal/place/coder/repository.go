@@ -19,20 +19,20 @@ func (p *Place) Repository(project string) (fleet.Repository, error) {
 	return &repository{place: p, project: project, pushers: map[string]fleet.Agent{}}, nil
 }
 
-// repository implements fleet.Repository for a project. The repository is where the agents' clones come from, such as a forge. One of
-// the workspaces, the host, has a copy in which work comes together; the commits of other agents are brought there. All calls of one
-// repository have the same host, so that each call finds what the others have made. If the host cannot be reached any more, the caller
-// begins again with another repository.
+// repository implements fleet.Repository for a project. The repository is the one from which the agents' clones come, for
+// example on a forge. One of the workspaces, the host, has a copy of the repository, in which work is brought together. The
+// commits of other agents are transferred there. All calls of one repository use the same host, so that each call finds the
+// results of earlier calls. If the host can no longer be reached, the caller begins again with another repository value.
 type repository struct {
 	place   *Place
 	project string
 
 	mu      sync.Mutex
 	host    remote.Repository
-	pushers map[string]fleet.Agent // from a commit to the agent that has made it
+	pushers map[string]fleet.Agent // the agent that made each commit
 }
 
-// connect returns the copy in the host. The first call chooses the host.
+// connect returns the repository's copy in the host. The first call chooses the host.
 func (r *repository) connect(ctx context.Context) (remote.Repository, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +48,7 @@ func (r *repository) connect(ctx context.Context) (remote.Repository, error) {
 		client, cerr := r.place.client(a, w.workspace)
 		if cerr == nil {
 			r.host = client.Repository(a, remote.Source{URL: proj.Repository, Branch: proj.Branch})
-			_, cerr = r.host.Contains(ctx, "", "") // a runner that cannot do it, or that is another Fleet's, must not be the host
+			_, cerr = r.host.Contains(ctx, "", "") // refuse runners that do not support this, or that belong to another Fleet
 		}
 		if cerr != nil {
 			r.host = nil
@@ -60,7 +60,7 @@ func (r *repository) connect(ctx context.Context) (remote.Repository, error) {
 			}
 			continue
 		}
-		r.place.lastHosts.Store(r.project, w.name) // the next call finds what this one makes
+		r.place.lastHosts.Store(r.project, w.name) // prefer this host later, because it has the results of this call
 		return r.host, nil
 	}
 	return nil, err
@@ -111,7 +111,7 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// Collect implements fleet.Repository. If the host lacks the commit, Collect brings it there from the agent's workspace.
+// Collect implements fleet.Repository. If the host lacks the commit, Collect transfers it from the agent's workspace.
 func (r *repository) Collect(ctx context.Context, a fleet.Agent, c fleet.Changes) error {
 	host, err := r.connect(ctx)
 	if err != nil {
@@ -144,7 +144,8 @@ func (r *repository) Collect(ctx context.Context, a fleet.Agent, c fleet.Changes
 	return nil
 }
 
-// transferCommit brings the commit to the host, unless the host already has it. It returns the result of the host's last Collect.
+// transferCommit transfers the commit to the host, unless the host already has it. It returns the result of the host's last
+// Collect.
 func transferCommit(ctx context.Context, from, host remote.Repository, commit string, collected remote.CollectResult) (remote.CollectResult, error) {
 	for _, whole := range []bool{false, true} {
 		if collected.Found {
@@ -168,7 +169,7 @@ func errLostWork(commit string) error {
 	return fleet.Errorf(fleet.ReasonChangesNotFound, "the commit %s cannot be read completely from its agent's workspace", fleet.ShortCommit(commit))
 }
 
-// workspaceOf returns the repository beside the clone of the agent.
+// workspaceOf returns the repository next to the agent's clone, in the agent's workspace.
 func (r *repository) workspaceOf(ctx context.Context, a fleet.Agent) (remote.Repository, error) {
 	w, err := r.place.find(ctx, a)
 	switch {
@@ -184,7 +185,7 @@ func (r *repository) workspaceOf(ctx context.Context, a fleet.Agent) (remote.Rep
 	return client.Repository(a, remote.Source{}), nil
 }
 
-// transfer brings what read writes in one workspace to another one. Fleet does not look at it.
+// transfer passes the data that read writes in one workspace to add in another workspace. It does not interpret the data.
 func transfer(ctx context.Context, read func(context.Context, io.Writer) error, add func(context.Context, io.Reader) (bool, error)) (ok bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -199,9 +200,9 @@ func transfer(ctx context.Context, read func(context.Context, io.Writer) error, 
 	_ = in.CloseWithError(io.ErrClosedPipe)
 	cause := <-packed
 	switch {
-	case cause == nil || errors.Is(cause, io.ErrClosedPipe): // the other side has failed, or needs nothing more
+	case cause == nil || errors.Is(cause, io.ErrClosedPipe): // the receiver has failed, or needs no more data
 		return ok, err
-	case fleet.ReasonOf(cause) == fleet.ReasonBackendUnavailable: // which would mean that the host cannot be reached
+	case fleet.ReasonOf(cause) == fleet.ReasonBackendUnavailable: // this reason would mean that the host cannot be reached
 		return false, fleet.Errorf(fleet.ReasonAgentOffline, "the work is in a workspace that cannot be reached: %s", fleet.PublicMessage(cause)).WithCause(cause)
 	}
 	return false, cause
@@ -230,7 +231,7 @@ func (r *repository) Import(ctx context.Context, c fleet.Changes, bundle []byte)
 	return nil
 }
 
-// callHost calls call with the copy in the host.
+// callHost runs call with the repository's copy in the host.
 func callHost[T any](ctx context.Context, r *repository, call func(remote.Repository) (T, error)) (result T, err error) {
 	host, err := r.connect(ctx)
 	if err != nil {
@@ -273,8 +274,8 @@ func (r *repository) Move(ctx context.Context, b fleet.Branch, to string) error 
 	return host.Move(ctx, b, to)
 }
 
-// Push implements fleet.Repository. The workspace of the agent that has made the commit pushes it, with its own credentials: those of
-// another workspace can belong to somebody else.
+// Push implements fleet.Repository. The workspace of the agent that made the commit pushes it, with its own credentials,
+// because the credentials in another workspace can belong to somebody else.
 func (r *repository) Push(ctx context.Context, push fleet.Push) (fleet.PushResult, error) {
 	r.mu.Lock()
 	a, known := r.pushers[push.Commit]

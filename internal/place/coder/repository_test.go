@@ -19,10 +19,10 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// unusedMethods has the methods that the tests do not call.
+// unusedMethods are the methods that the tests do not call.
 type unusedMethods interface{ remote.Repository }
 
-// landingWorkspace is a workspace in which work can come together. It has commits, and records calls.
+// landingWorkspace is a workspace in which work can be brought together. It has commits, and records calls.
 type landingWorkspace struct {
 	unusedMethods
 	ws      codersdk.Workspace
@@ -32,7 +32,7 @@ type landingWorkspace struct {
 	mu         sync.Mutex
 	down       bool
 	clone      []string // commits of the agent
-	copy       []string // commits of the copy of the project's repository
+	copy       []string // commits in the copy of the project's repository
 	calls      []string
 	source     remote.Source
 	needsWhole bool // whether a pack is complete only if it is whole
@@ -123,10 +123,10 @@ func (w *landingWorkspace) Push(context.Context, fleet.Push) (fleet.PushResult, 
 	return fleet.PushResult{Remote: "origin", URL: "https://example.com/x"}, nil
 }
 
-// oldRunners are runners that do not bring work together.
+// oldRunners are runners that cannot bring work together.
 type oldRunners struct{ remote.Runners }
 
-// newLandingCoder returns a deployment with several workspaces, whose names are those of their agents.
+// newLandingCoder returns a deployment with several workspaces. Each workspace has the name of its agent.
 func newLandingCoder(t *testing.T, names ...string) (*fakeCoder, map[string]*landingWorkspace) {
 	x := newFakeCoder(t)
 	public, key, err := ed25519.GenerateKey(nil)
@@ -183,7 +183,7 @@ func newLandingCoder(t *testing.T, names ...string) (*fakeCoder, map[string]*lan
 	return x, all
 }
 
-// TestLandingHost checks in which workspace work comes together, and how the commits of other agents get there.
+// TestLandingHost checks which workspace brings work together, and how the commits of other agents get there.
 func TestLandingHost(t *testing.T) {
 	x, all := newLandingCoder(t, "old", "foreign", "ann", "bob", "carl")
 	p, ctx := x.newPlace(), t.Context()
@@ -261,8 +261,8 @@ func TestLandingHost(t *testing.T) {
 	requireReason(x.T, err, fleet.ReasonProjectNotFound)
 }
 
-// TestLander checks that only the configured agent's workspace lands work, and that nobody's credentials are used if workspaces belong to
-// several people and none is configured.
+// TestLander checks that only the workspace of the configured agent lands work. If none is configured and the workspaces
+// belong to several people, nobody's credentials may be used.
 func TestLander(t *testing.T) {
 	x, all := newLandingCoder(t, "ann", "bob")
 	open := func(c coder.Config) fleet.Repository {

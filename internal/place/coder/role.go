@@ -83,8 +83,8 @@ func (proj *project) roleValues(v *version, name string) (values []codersdk.Work
 }
 
 // presetRole returns the build parameters and the preset that give a workspace the role of the preset. Coder prefers the
-// values of a preset to the values in a request. So if the preset sets the specification, presetRole returns no preset,
-// but the other values of the preset as parameters.
+// values of a preset to the values in a request. So if the preset sets the specification, presetRole returns no preset, and
+// returns the preset's other values as parameters.
 func (proj *project) presetRole(v *version, preset codersdk.Preset) ([]codersdk.WorkspaceBuildParameter, uuid.UUID, error) {
 	spec := proj.findSpecParameter(v)
 	if spec == nil || !slices.ContainsFunc(preset.Parameters, func(q codersdk.PresetParameter) bool { return q.Name == spec.Name }) {

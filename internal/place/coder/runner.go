@@ -28,8 +28,8 @@ func (r runner) connectNow(ctx context.Context) (fleet.Runner, error) {
 	return r.connect(w)
 }
 
-// call calls do with the agent's runner. If Coder has shown the workspace a moment ago, it is not requested again. If the
-// runner then cannot be reached, call requests the workspace, which may have been stopped, and calls do once more. All
+// call runs do with the agent's runner. If Coder has recently shown the workspace, call does not request the workspace again.
+// If the runner then cannot be reached, call requests the workspace, which may have been stopped, and runs do once more. All
 // methods of runners can be repeated.
 func (r runner) call(ctx context.Context, do func(fleet.Runner) error) error {
 	if w := r.place.findRecent(ctx, r.agent); w != nil {
@@ -58,7 +58,7 @@ func callRunner[T any](ctx context.Context, r runner, do func(fleet.Runner) (T, 
 	return result, err
 }
 
-// connect returns the runner of the workspace; w is nil if the agent has none.
+// connect returns the runner of the workspace. w is nil if the agent has no workspace.
 func (r runner) connect(w *workspace) (fleet.Runner, error) {
 	if w == nil || w.hasRunner() || w.hasNoApp() {
 		return r.place.remoteRunner(r.agent, w)
@@ -86,7 +86,7 @@ func (r runner) Dispatch(ctx context.Context, run fleet.Run) error {
 }
 
 // Follow implements fleet.Runner. A run that was started through AgentAPI is followed through AgentAPI, because only
-// these runners have its output so far.
+// AgentAPI's runners have its output so far.
 func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Outcome{}, err
@@ -95,7 +95,7 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 	if !isRunnerCursor && r.place.agentAPIRunners.Knows(run.TaskID) {
 		return r.agentAPIRunner(nil).Follow(ctx, run, cursor, sink)
 	}
-	w, err := r.place.findRecent(ctx, r.agent), error(nil) // the follower requests the workspace when its runner does not answer
+	w, err := r.place.findRecent(ctx, r.agent), error(nil) // if the runner does not answer, the follower requests the workspace
 	if w == nil {
 		w, err = r.place.find(ctx, r.agent)
 	}
@@ -117,8 +117,8 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 	return r.agentAPIRunner(w).Follow(ctx, run, cursor, sink)
 }
 
-// Interrupt implements fleet.Runner. Only a workspace that does not run has certainly no runs: an agent that cannot be
-// reached was not interrupted.
+// Interrupt implements fleet.Runner. It returns an error if the agent cannot be reached, because the run may continue. Only a
+// stopped workspace certainly has no runs.
 func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
 	w, err := r.place.find(ctx, r.agent)
 	if err != nil || w == nil {

@@ -11,8 +11,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// sendInBackground sends a message to the run in the background. It returns when the message waits for the agent. sent receives the
-// result.
+// sendInBackground sends a message to the run in the background, and returns when the message is waiting for the agent. The
+// channel sent receives the result.
 func (x *fakeCoder) sendInBackground(p *coder.Place, r fleet.Run, id, text string) (sent chan error) {
 	sent = make(chan error, 1)
 	go func() { sent <- p.Connect(x.agent()).Send(x.Context(), r, id, text) }()
@@ -53,8 +53,8 @@ func TestMessagesWait(t *testing.T) {
 	x.NoError(p.Connect(x.agent()).Send(t.Context(), r, "m2", "use tabs"), "a message that was delivered must not be sent again after the end of the run")
 }
 
-// TestMessagesOfAnotherProcess stops a process that has delivered messages. The next process recognises them by their
-// order although their texts are equal, and does not end the run before the remaining messages are delivered.
+// TestMessagesOfAnotherProcess stops a process that has delivered messages with equal texts. The next process must recognise
+// them by their order, and must not end the run before the remaining messages are delivered.
 func TestMessagesOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	x := newFakeCoder(t)
@@ -90,8 +90,8 @@ func TestMessagesOfAnotherProcess(t *testing.T) {
 	x.Equal("answer i\nanswer ii\nanswer iii\nanswer iv\nthe end", string(o.Payload))
 }
 
-// TestMessageAfterLongIdleTime sends a message to an agent that was idle for a long time, in a run that was not
-// followed to its end. The answer must belong to the run, also for a later process.
+// TestMessageAfterLongIdleTime sends a message to an agent that was idle for a long time, in a run that was not followed to
+// its end. The answer must belong to the run, even for a later process.
 func TestMessageAfterLongIdleTime(t *testing.T) {
 	t.Parallel()
 	x := newFakeCoder(t)

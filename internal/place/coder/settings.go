@@ -13,24 +13,25 @@ import (
 type Settings struct {
 	RoleParameter string `yaml:"role_parameter"` // empty: the first of role, agent_role and fleet_role that the template has
 	SpecParameter string `yaml:"spec_parameter"` // empty: the first of spec, fleet_spec, AI Prompt and ai_prompt that the template has
-	App           string `yaml:"app"`            // slug of the app to connect to; empty: the first of fleet-runner and, for AgentAPI, agentapi, ccw and claude-code that the workspace has
-	// SpecIsTask says that the agent starts to work on its specification at once, as on a prompt. If it is nil, that is
-	// so if the parameter is AI Prompt or ai_prompt.
+	App           string `yaml:"app"`            // slug of the app to connect to; empty: the first that the workspace has of fleet-runner, agentapi, ccw and claude-code (the last three are AgentAPI)
+	// SpecIsTask says whether the agent starts to work on its specification at once, as on a prompt. nil means that it does if
+	// the parameter is AI Prompt or ai_prompt.
 	SpecIsTask *bool `yaml:"spec_is_task"`
-	// Credential names the key or the subscription with which the agents use their model. Empty: it is not known.
+	// Credential names the key or the subscription with which the agents use their model. Empty means that it is not known.
 	Credential string `yaml:"credential"`
-	// MaxCostUSD is what a task may cost if its caller does not say; 0: no limit.
+	// MaxCostUSD limits the cost of a task whose caller sets no limit; 0: no limit.
 	MaxCostUSD float64 `yaml:"max_cost_usd"`
-	// Delegate says what agents may delegate, by role. Agents with other roles may not delegate.
+	// Delegate says what agents may delegate, by role. Agents whose role is not listed may not delegate.
 	Delegate map[string]*fleet.Grant `yaml:"delegate"`
-	// Repository is the URL of the repository into which the work of agents lands. Empty: the remote of the clone in the workspace that
-	// lands it.
+	// Repository is the URL of the repository in which the work of agents lands. Empty means the remote of the clone in the
+	// workspace that lands the work.
 	Repository string `yaml:"repository"`
-	Branch     string `yaml:"branch"` // into which work lands; empty: the repository's default branch
-	// Lander is the agent whose workspace brings work together, checks it, and pushes with its credentials. Empty: any of the project,
-	// which is only possible if one Coder user owns all workspaces.
+	Branch     string `yaml:"branch"` // the branch in which work lands; empty: the repository's default branch
+	// Lander is the agent whose workspace brings work together, checks it, and pushes with its credentials. Empty means any agent
+	// of the project, which is only possible if one Coder user owns all workspaces.
 	Lander string `yaml:"lander"`
-	// Checks are shell commands. Those of a project run in the agent's clone after each of its tasks, and in a clean tree of what lands.
+	// Checks are shell commands. They run in the agent's clone after each task of the project, and in a clean tree of the work
+	// that lands.
 	Checks       []string      `yaml:"checks"`
 	CheckTimeout time.Duration `yaml:"check_timeout"` // limit for each command; 0: 10 min
 	Retries      *int          `yaml:"retries"`       // how often the agent may try again after a failed check; nil: once

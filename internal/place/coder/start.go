@@ -33,9 +33,9 @@ func (p *Place) CheckStart(ctx context.Context, a fleet.Agent) (string, error) {
 	return role, err
 }
 
-// nextStart returns the role that the workspace has after its next start, and the request that starts it. Without
-// an update of the template's version, the request has only what Agent.Next changes, and Fleet's key if it has changed: Coder
-// keeps the other values of the last build. So a start does not take back what somebody has changed in Coder, and does not
+// nextStart returns the role that the workspace has after its next start, and the request that starts it. Without an update of
+// the template's version, the request has only the changes in Agent.Next, and Fleet's key if it has changed, because Coder
+// keeps the other values of the last build. So a start does not revert changes that somebody has made in Coder, and does not
 // depend on roles that the template no longer has. With an update, the role must exist in the new version.
 func (p *Place) nextStart(ctx context.Context, a fleet.Agent, w *workspace) (string, codersdk.CreateWorkspaceBuildRequest, error) {
 	request := codersdk.CreateWorkspaceBuildRequest{Transition: codersdk.WorkspaceTransitionStart}
@@ -66,9 +66,10 @@ func (p *Place) nextStart(ctx context.Context, a fleet.Agent, w *workspace) (str
 	return role, request, nil
 }
 
-// addChanges adds to the request what changes with the next start: the role, the agent's parameters and, if the workspace is
-// updated, what the version v needs. values and oldRole are the values and the role of the last build. It returns the exact
-// name of the role. It refuses what Coder would refuse, because Coder refuses it only when the workspace is stopped.
+// addChanges adds the changes of the next start to the request: the role, the agent's parameters and, if update is set, the
+// values that the version v needs. values and oldRole are the values and the role of the last build. It returns the exact name
+// of the role. It returns an error for changes that Coder would refuse, because Coder refuses them only after the workspace
+// was stopped.
 func (p *Place) addChanges(
 	proj *project, request *codersdk.CreateWorkspaceBuildRequest, a fleet.Agent, v *version, values []codersdk.WorkspaceBuildParameter, oldRole string, update bool,
 ) (string, error) {
@@ -88,7 +89,7 @@ func (p *Place) addChanges(
 	if param := proj.findRoleParameter(v); param != nil && !param.Mutable && role.Name != oldRole {
 		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "role", "the role of the agent %q cannot be changed: in its template, the parameter %q is set once, when the workspace is made", a.Name, param.Name)
 	}
-	effective := map[string]string{} // the caller's values, and those that stay
+	effective := map[string]string{} // the caller's values, and the old values that stay
 	for _, q := range proj.Parameters {
 		if _, set := role.Parameters[q.Name]; set {
 			continue

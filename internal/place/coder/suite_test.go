@@ -27,10 +27,10 @@ import (
 	"fleet/internal/waittest"
 )
 
-// hidingPlace is a place whose view of Coder a case of the suite can change.
+// hidingPlace is a place for which test cases can change what Coder shows.
 type hidingPlace struct {
 	*coder.Place
-	other  atomic.Bool // whether requests have the admin's token, who sees all workspaces
+	other  atomic.Bool // whether requests have the token of the admin, who sees all workspaces
 	mu     sync.Mutex
 	hidden map[string]bool // ids of workspaces that Coder does not show
 }
@@ -44,7 +44,7 @@ func (h *hidingPlace) token(own func(context.Context) (string, error)) func(cont
 	}
 }
 
-// hideTransport returns a transport that answers 404 for hidden workspaces, as Coder does to a user who may not see them.
+// hideTransport returns a transport that answers 404 for hidden workspaces, as Coder does for a user who may not see them.
 func (h *hidingPlace) hideTransport(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		h.mu.Lock()
@@ -94,7 +94,7 @@ func changeCaller(_ *testing.T, p fleet.Place) func() {
 	return func() { h.other.Store(false) }
 }
 
-// giveAway restarts the agent's workspace as another Fleet does, which has another key.
+// giveAway restarts the agent's workspace with the key of another Fleet.
 func giveAway(t *testing.T, p fleet.Place, a fleet.Agent) {
 	_, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
@@ -132,8 +132,8 @@ func (s screenPlace) Traits() fleet.Traits {
 	return t
 }
 
-// TestSuite runs the suite against the Coder deployment at CODER_URL, as the user of CODER_SESSION_TOKEN. It creates
-// and deletes workspaces with the prefix e2e-. They have the template setup-devcontainer, which has AgentAPI.
+// TestSuite runs the suite against the Coder deployment at CODER_URL, as the user of CODER_SESSION_TOKEN. It creates and
+// deletes workspaces with the prefix e2e-. Their template is setup-devcontainer, which has AgentAPI.
 func TestSuite(t *testing.T) {
 	real := realPlace(t, func(*testing.T, *coder.Config) {})
 	open := func(t *testing.T) fleet.Place { return screenPlace{real(t)} }
@@ -164,7 +164,7 @@ func TestSuiteRunner(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	open := realPlace(t, func(t *testing.T, c *coder.Config) {
 		c.Projects = map[string]coder.Project{"Runner": {Template: "runner", Settings: coder.Settings{Repository: origin}}}
-		if strings.HasSuffix(t.Name(), "work_comes_together") { // other cases delete their workspaces, in one of which work would come together
+		if strings.HasSuffix(t.Name(), "work_comes_together") { // other cases delete workspaces, and one of these workspaces could be the host for landing
 			own := "e2e-land-"
 			c.Prefix = &own
 		}

@@ -29,8 +29,8 @@ func (e *throttledError) Error() string {
 	return fmt.Sprintf("Coder's rate limit is reached: Coder accepts requests again in %s", e.after.Round(time.Second))
 }
 
-// ErrToken is the cause of errors about Fleet's token: there is none, or Coder does not accept it. Nothing was delivered, and
-// a valid token helps, so these errors are BACKEND_UNAVAILABLE.
+// ErrToken is the cause of errors about Fleet's token: there is none, or Coder does not accept it. These errors are
+// BACKEND_UNAVAILABLE, because nothing was delivered, and a retry with a valid token can succeed.
 var ErrToken = errors.New("no valid Coder token")
 
 // tokenError means that Fleet has no token, or a token that Coder does not accept.
@@ -52,8 +52,8 @@ func isFromCoder(res *http.Response) bool {
 	return kind == "application/json" || kind == "text/event-stream" || res.StatusCode == http.StatusNoContent
 }
 
-// throttle sends all requests to a deployment. It respects the deployment's rate limit, and measures the difference
-// between Coder's clock and Fleet's clock.
+// throttle sends all requests to a deployment. It respects the deployment's rate limit, and measures how far Coder's clock is
+// ahead of Fleet's clock.
 type throttle struct {
 	base  http.RoundTripper
 	now   func() time.Time
@@ -142,7 +142,7 @@ func (t *throttle) suspend(retryAfter string) error {
 // measureSkew computes the skew from the Date of a response.
 func (t *throttle) measureSkew(res *http.Response) {
 	if isAppRequest(res.Request) {
-		return // an app in a workspace has responded, and the Date is from its clock
+		return // an app in a workspace has responded, so the Date is from the workspace's clock
 	}
 	skew := agentapi.ClockSkew(res, t.now())
 	t.mu.Lock()
@@ -173,7 +173,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// callCoder makes one API call with the time limit requestTimeout, and translates its error. what names the operation.
+// callCoder makes one API call with the time limit requestTimeout, and translates its error. The text what names the
+// operation.
 func callCoder[T any](ctx context.Context, what string, call func(context.Context) (T, error)) (T, error) {
 	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -30,8 +30,8 @@ func (u userMap) UserOf(_ context.Context, principal string) (string, error) {
 
 func (u userMap) PrincipalOf(_ context.Context, id, _ string) (string, error) { return u[id], nil }
 
-// TestWorkspacesOfUsers checks that a workspace is created for the Coder user with whom the principal has signed in,
-// whatever name the user has now, and that List returns the principal as its owner.
+// TestWorkspacesOfUsers checks that a workspace is created for the Coder user as whom the principal has signed in, even if the
+// user has been renamed, and that List returns the principal as the workspace's owner.
 func TestWorkspacesOfUsers(t *testing.T) {
 	t.Parallel()
 	alice := uuid.New()
@@ -76,7 +76,8 @@ func TestWorkspacesOfUsers(t *testing.T) {
 	require.ErrorContains(t, err, `"oidc:bob" is not a Coder user`)
 }
 
-// TestRevokedTokenOfOwner revokes the token that Fleet has made for the owner of a workspace. The next call makes another.
+// TestRevokedTokenOfOwner revokes the token that Fleet created for the owner of a workspace. The next call must create another
+// token.
 func TestRevokedTokenOfOwner(t *testing.T) {
 	t.Parallel()
 	alice := uuid.New()

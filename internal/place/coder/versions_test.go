@@ -13,7 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// versionedCoder is a fake Coder whose template has an old version, which the workspace has, and a new one.
+// versionedCoder is a fake Coder whose template has two versions: an old one, which the workspace uses, and a new one.
 type versionedCoder struct {
 	*fakeCoder
 	parameters map[uuid.UUID][]codersdk.TemplateVersionParameter // by version
@@ -85,7 +85,7 @@ func (v *versionedCoder) stop() {
 	v.ws.LatestBuild.Status, v.ws.LatestBuild.Transition, v.ws.LatestBuild.Resources = codersdk.WorkspaceStatusStopped, codersdk.WorkspaceTransitionStop, nil
 }
 
-// TestStartChecks checks what CheckStart refuses, and that Start sends only what changes.
+// TestStartChecks checks what CheckStart refuses, and that Start sends only the changes.
 func TestStartChecks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -197,7 +197,7 @@ func TestCreateWithParameters(t *testing.T) {
 	x.Equal(1, x.count("GET templates"))
 }
 
-// TestHostFacts checks the links of a workspace, the times at which Coder acts, and the role that Coder has.
+// TestHostFacts checks the links of a workspace, the times at which Coder will act on it, and its role in Coder.
 func TestHostFacts(t *testing.T) {
 	t.Parallel()
 	x := newVersionedCoder(t)

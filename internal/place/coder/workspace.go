@@ -14,8 +14,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// createSkew is how much older than an agent a workspace may be, by Coder's clock, to count as created for the agent.
-// It allows for inexact clocks.
+// createSkew is how much older than an agent, by Coder's clock, a workspace may be to count as created for the agent. It
+// allows for inexact clocks.
 const createSkew = 30 * time.Second
 
 // workspace is the workspace of an agent, with the account that may access it.
@@ -31,7 +31,7 @@ func (p *Place) find(ctx context.Context, a fleet.Agent) (*workspace, error) {
 	return p.findIn(ctx, a, nil)
 }
 
-// findIn is find for a caller that may already have the project. proj is the agent's project, or nil if the caller does not have it.
+// findIn is like find, for a caller that may already have the agent's project. proj is nil if the caller does not have it.
 func (p *Place) findIn(ctx context.Context, a fleet.Agent, proj *project) (*workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -94,8 +94,8 @@ func (p *Place) findByName(ctx context.Context, a fleet.Agent, proj *project, us
 	return p.workspace(*ws, acc), nil
 }
 
-// wasCreatedFor reports whether a workspace with the agent's name and owner was created for the agent: it has the agent's
-// project, is not older than the agent, and does not belong to another agent.
+// wasCreatedFor reports whether a workspace with the agent's name and owner was created for the agent. Such a workspace has
+// the agent's project, is not older than the agent, and does not belong to another agent.
 func (p *Place) wasCreatedFor(a fleet.Agent, proj *project, ws codersdk.Workspace) bool {
 	if other := p.index.agent(ws.ID); other != "" {
 		return other == a.UID
@@ -114,8 +114,8 @@ func (p *Place) getByName(ctx context.Context, user string, acc *account, name s
 	return &ws, nil
 }
 
-// getWorkspace returns the workspace. It returns nil if Coder says that the workspace was deleted. The error is errNotShown
-// if Coder does not find the workspace: everybody who may not see it gets the same response.
+// getWorkspace returns the workspace. It returns nil if Coder says that the workspace was deleted. It returns errNotShown if
+// Coder does not find the workspace, because a user who may not see the workspace gets the same response.
 func getWorkspace(ctx context.Context, acc *account, id uuid.UUID) (*codersdk.Workspace, error) {
 	deleted := false
 	ws, err := callCoder(ctx, "reading a workspace", func(ctx context.Context) (codersdk.Workspace, error) {
@@ -139,7 +139,8 @@ func getWorkspace(ctx context.Context, acc *account, id uuid.UUID) (*codersdk.Wo
 	return &ws, nil
 }
 
-// isDeletedError reports whether Coder says of the workspace with the id that it was deleted. Coder's response names the workspace.
+// isDeletedError reports whether err is Coder's response that the workspace with the id was deleted. This response names the
+// workspace.
 func isDeletedError(err error, id uuid.UUID) bool {
 	var response *codersdk.Error
 	return errors.As(err, &response) && response.StatusCode() == http.StatusGone && strings.Contains(response.Message, id.String())
@@ -214,7 +215,7 @@ func (w *workspace) appAgent() (*codersdk.WorkspaceAgent, *codersdk.WorkspaceApp
 // counts as unhealthy. A template can allow the agent more time.
 const connectTimeout = 2 * time.Minute
 
-// state returns the state of the workspace, from its build, its agent and the app.
+// state returns the state of the workspace, derived from its build, its agent and the app.
 func (p *Place) state(w *workspace) (fleet.State, string) {
 	build := w.ws.LatestBuild
 	switch build.Status {
@@ -245,7 +246,7 @@ func (p *Place) state(w *workspace) (fleet.State, string) {
 	return fleet.StateUnhealthy, fmt.Sprintf("Coder reports the status %q, which this version of Fleet does not know", shortLine(string(build.Status)))
 }
 
-// hasStopped reports whether the workspace does not run any more, which ends all its runs, and why.
+// hasStopped reports whether the workspace does not run any more, so that all its runs have ended. why is the reason.
 func (p *Place) hasStopped(w *workspace) (why string, ended bool) {
 	switch state, reason := p.state(w); state {
 	case fleet.StateRunning, fleet.StateStarting, fleet.StateUnhealthy:

@@ -23,8 +23,8 @@ import (
 	"fleet/internal/place/coder"
 )
 
-// fakeCoder simulates the parts of Coder and AgentAPI that one agent needs. It can produce faults that a real server does
-// not produce on demand, and endless streams, which cannot be replayed.
+// fakeCoder simulates the parts of Coder and AgentAPI that one agent needs. It can produce faults that a real server does not
+// produce on demand, and endless streams, which a cassette cannot replay.
 type fakeCoder struct {
 	*testing.T
 	*require.Assertions
@@ -77,7 +77,7 @@ func newFakePlace(t *testing.T) (*fakeCoder, *coder.Place) {
 	return x, x.newPlace()
 }
 
-// open returns a place that uses the fake Coder. It sets what the configuration leaves empty.
+// open returns a place that uses the fake Coder. It fills in the missing parts of the configuration.
 func (x *fakeCoder) open(c coder.Config) *coder.Place {
 	c.URL, c.RunnerKey = x.server.URL, x.key
 	if c.Token == nil {
@@ -261,7 +261,7 @@ func (x *fakeCoder) acceptMessage(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"ok":true}`)
 }
 
-// streamConversation sends the whole conversation at first and after every change.
+// streamConversation sends the whole conversation at the start and after every change.
 func (x *fakeCoder) streamConversation(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for id := 0; ; id++ {
