@@ -204,7 +204,8 @@ func (f *testFleet) checkAccess(t *testing.T, face, name, needed string, x targe
 	}
 }
 
-// checkAllowed calls every method that changes something as each caller who may, on every face, with a new agent for each call.
+// checkAllowed calls every method that changes something, on every face, as each caller who may call it. Each call has a new
+// agent.
 func (f *testFleet) checkAllowed(t *testing.T) {
 	t.Helper()
 	n := 0

@@ -65,7 +65,7 @@ func newOIDCFleet(t *testing.T) (*testFleet, *oidctest.Issuer) {
 	return f, issuer
 }
 
-// TestOIDC checks on every face which principals callers with tokens of the issuer are, and what they may do.
+// TestOIDC checks on every face the principals and the rights of callers with tokens of the issuer.
 func TestOIDC(t *testing.T) {
 	t.Parallel()
 	f, _ := newOIDCFleet(t)

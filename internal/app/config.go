@@ -137,7 +137,7 @@ type Output struct {
 
 // Webhooks configures the webhooks.
 type Webhooks struct {
-	// Allow names hosts, each HOST or HOST:PORT, that webhooks may have besides public ones. Their URLs may begin with http.
+	// Allow names hosts, each HOST or HOST:PORT, that webhooks may reach besides public ones. Their URLs may begin with http.
 	Allow []string `yaml:"allow"`
 	// MaxPerOwner is how many webhooks an owner may have.
 	MaxPerOwner int `yaml:"max_per_owner"`

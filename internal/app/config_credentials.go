@@ -1,6 +1,7 @@
 package app
 
-// credentialsOf returns the credentials that settings name, by the name of the setting; empty for a setting that names none.
+// credentialsOf returns the credential of each setting that can name one, by the name of the setting. It is empty if the
+// setting names none.
 func (c Config) credentialsOf() map[string]string {
 	named := map[string]string{}
 	for _, p := range c.Local.Projects {

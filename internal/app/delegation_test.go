@@ -98,7 +98,7 @@ func (d *delegationFleet) startAgentTask(agent, role, description string) string
 	return d.taskID(d.mustCall("start_agent_task", "alice", map[string]any{"agent_name": agent, "task_description": description}))
 }
 
-// taskID returns the id of the task in the answer, whose agent has the run.
+// taskID returns the id of the task in the answer.
 func (d *delegationFleet) taskID(answer map[string]any) string {
 	task, _ := answer["task"].(map[string]any)
 	id, _ := task["id"].(string)
@@ -115,7 +115,7 @@ func (d *delegationFleet) awaitRun(id string) {
 	})
 }
 
-// delegate makes the agent delegate a task to a new agent.
+// delegate makes the agent by delegate a task to a new agent, and returns the task's id.
 func (d *delegationFleet) delegate(by, description string, more map[string]any) string {
 	d.t.Helper()
 	with := map[string]any{"project": "Setup", "role": "coder", "new_agent": true, "task_description": description}
@@ -125,8 +125,8 @@ func (d *delegationFleet) delegate(by, description string, more map[string]any) 
 
 func (d *delegationFleet) release(gate string) { d.world.Release(gate) }
 
-// TestDelegatedResults delegates two tasks, of which one ends while the parent works and one when its turn is over. The parent must get each result
-// once.
+// TestDelegatedResults delegates two tasks. One ends while the parent works, and the other after the parent's turn. The parent
+// must get each result once.
 func TestDelegatedResults(t *testing.T) {
 	t.Parallel()
 	d := newDelegationFleet(t, map[string]*fleet.Grant{"manager": {}})
@@ -161,7 +161,8 @@ func TestDelegatedResults(t *testing.T) {
 	require.Equal(t, json.Number("3"), d.mustCall("list_tasks", "alice", map[string]any{"root_task_id": parent})["total_count"])
 }
 
-// TestDelegatedStop stops the root of a tree, whose tasks must end. One that goes on without its parent does so.
+// TestDelegatedStop stops the root of a tree. All tasks of the tree must end, except a task that is detached when its parent
+// ends: it must continue.
 func TestDelegatedStop(t *testing.T) {
 	t.Parallel()
 	d := newDelegationFleet(t, map[string]*fleet.Grant{"manager": {}, "coder": {}})
@@ -221,8 +222,8 @@ func TestDelegatedPool(t *testing.T) {
 	}
 }
 
-// TestDelegatedBudget gives a task all that a budget has. What it delegates must come out of that, also if the budget has nothing left, and what
-// is not used must return.
+// TestDelegatedBudget gives a task the whole budget. Its delegated tasks must use the task's part of the budget, even if the
+// budget has nothing left. What they do not use must return.
 func TestDelegatedBudget(t *testing.T) {
 	t.Parallel()
 	d := newDelegationFleet(t, map[string]*fleet.Grant{"manager": {MaxChildren: 4}})
@@ -251,8 +252,9 @@ func TestDelegatedBudget(t *testing.T) {
 	d.checkBudget(0, 0.3)
 }
 
-// TestDelegatedBudgetIsKept ends the turn of a task before what it has delegated starts, as usual where each agent is a workspace. Its part must stay
-// reserved, so that it starts although the budget has nothing left, and is free again when it is stopped.
+// TestDelegatedBudgetIsKept ends the turn of a task before its delegated tasks start, as usual where each agent is a
+// workspace. The part of a delegated task must stay reserved, so that the task starts although the budget has nothing left.
+// The part must be free again when the task is stopped.
 func TestDelegatedBudgetIsKept(t *testing.T) {
 	t.Parallel()
 	d := newDelegationFleet(t, map[string]*fleet.Grant{"manager": {}})

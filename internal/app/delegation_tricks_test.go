@@ -24,8 +24,8 @@ type trick struct {
 	reasons []string
 }
 
-// TestDelegationTricks lets an agent try with its own token what it may not. Nothing may succeed, on any face, and each attempt is in the
-// audit log.
+// TestDelegationTricks lets an agent try, with its own token, calls that it may not make. No call may succeed, on any face,
+// and each attempt must be in the audit log.
 func TestDelegationTricks(t *testing.T) {
 	t.Parallel()
 	d := newDelegationFleet(t, map[string]*fleet.Grant{
@@ -59,7 +59,8 @@ func TestDelegationTricks(t *testing.T) {
 	add := func(method string, with map[string]any, reasons ...string) {
 		tricks = append(tricks, trick{method, with, reasons})
 	}
-	// Everything that is not for delegated tasks: other agents, budgets, questions, tokens, its own place in the tree, and more.
+	// All methods that are not for delegated tasks: other agents, budgets, questions, tokens, the agent's own place in the tree,
+	// and more.
 	x := target{agent: "other", task: other, contract: noID, session: noID, question: other + "-1"}
 	for _, method := range slices.Sorted(maps.Keys(methods)) {
 		m := methods[method]
@@ -81,7 +82,7 @@ func TestDelegationTricks(t *testing.T) {
 			add("wait_tasks", map[string]any{"task_ids": []any{child, id}, "timeout_seconds": json.Number("1")}, notFound...)
 		}
 	}
-	add("stop_task", map[string]any{"task_id": boss}, "PERMISSION_DENIED") // it sees its own task, and does not stop it
+	add("stop_task", map[string]any{"task_id": boss}, "PERMISSION_DENIED") // it can see its own task, but not stop it
 	for _, method := range []string{"show_task_output", "list_task_steps", "show_task_changes"} {
 		add(method, map[string]any{"task_id": child}, refused...) // its role may not
 	}
@@ -178,7 +179,7 @@ func (d *delegationFleet) checkTricks(by string, tricks []trick) {
 				continue
 			}
 			require.Contains(d.t, append(x.reasons, "INVALID_ARGUMENT"), refused.Reason, "%s on %s with %v: %s", x.method, face, x.with, refused.Message)
-			if refused.Reason != "INVALID_ARGUMENT" { // what nobody could call is not a call
+			if refused.Reason != "INVALID_ARGUMENT" { // an invalid request need not be in the audit log
 				tried++
 			}
 		}
@@ -193,7 +194,7 @@ func (d *delegationFleet) callRefused(face string, x trick, by string) (map[stri
 	known := map[string]any{}
 	fields := methods[x.method].Input().Fields()
 	for name, v := range x.with {
-		if fields.ByName(protoreflect.Name(name)) == nil && face == "grpc" { // a gRPC client cannot even say it
+		if fields.ByName(protoreflect.Name(name)) == nil && face == "grpc" { // a gRPC client cannot send an unknown field
 			return nil, nil
 		}
 		known[name] = v
@@ -209,7 +210,7 @@ func requiredAct(m protoreflect.MethodDescriptor) string {
 	return act
 }
 
-// visibleState returns what tricks could change, as alice and bob see it.
+// visibleState returns everything that tricks could change, as alice and bob see it.
 func (d *delegationFleet) visibleState() (all []any) {
 	d.t.Helper()
 	for _, by := range []string{"alice", "bob"} {

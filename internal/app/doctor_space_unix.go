@@ -18,7 +18,8 @@ func freeSpace(dir string) (uint64, error) {
 	return s.Bavail * uint64(s.Bsize), nil //nolint:gosec // a size
 }
 
-// spaceOf returns the disk space that a file uses, in bytes. Of a file with several names, each has a part.
+// spaceOf returns the disk space that a file uses, in bytes. If the file has several names, it returns an equal part for each
+// name.
 func spaceOf(info fs.FileInfo) uint64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(s.Blocks) * 512 / max(1, uint64(s.Nlink)) //nolint:gosec,unconvert // a size; the type depends on the system

@@ -70,7 +70,7 @@ func (d *doctor) data(ctx context.Context) {
 	}
 }
 
-// disk reports how much space is free on the disk of the data directory, in bytes, and what frees more.
+// disk reports how much space is free on the disk of the data directory, in bytes, and how to free more.
 func (d *doctor) disk(ctx context.Context, dir string, free uint64) {
 	switch {
 	case free < leastSpace:
@@ -82,7 +82,7 @@ func (d *doctor) disk(ctx context.Context, dir string, free uint64) {
 	}
 }
 
-// spaceAdvice returns what uses more space in the data directory than is free, and what frees it.
+// spaceAdvice says what uses more space in the data directory than is free, and how to free it.
 func spaceAdvice(ctx context.Context, dir string, free uint64) (text string) {
 	kinds := []struct {
 		what, next string
@@ -188,7 +188,7 @@ func (d *doctor) schema(kind string, schema record.Schema, where string, latency
 	}
 }
 
-// clock compares another clock, which showed the time at, with this machine's clock. whose names the other clock.
+// clock compares this machine's clock with another clock. at is the time that the other clock showed, and whose names it.
 func (d *doctor) clock(whose string, at time.Time) {
 	if at.IsZero() {
 		return

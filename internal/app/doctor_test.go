@@ -235,7 +235,8 @@ func TestDoctorAndServer(t *testing.T) {
 	require.Zero(t, p.run(t.Context(), []string{"doctor", "--config", config}))
 }
 
-// TestDoctorSaysWhatFreesSpace checks that the advice for a full disk names what uses it, and nothing that frees no space.
+// TestDoctorSaysWhatFreesSpace checks that the advice for a full disk names what uses the space, and nothing whose removal
+// would free none.
 func TestDoctorSaysWhatFreesSpace(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

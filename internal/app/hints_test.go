@@ -24,8 +24,7 @@ var (
 	toolInSentence = regexp.MustCompile(`\bsee ([a-z]+_[a-z_]+)`)
 )
 
-// TestHints checks that the commands, flags and tools exist that errors, help texts and log messages tell people and
-// models to use.
+// TestHints checks that errors, help texts and log messages name only commands, flags and tools that exist.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	commands, tools := map[string]bool{}, 0

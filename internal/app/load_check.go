@@ -14,15 +14,14 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// checkFile returns an error for content of a configuration file that the YAML library would take for something else: a
-// further document, which it ignores, and numbers and durations in another form, which it cuts off or whose errors do not
-// name the key.
+// checkFile returns an error for content of a configuration file that the YAML library misreads. The library ignores further
+// documents. It cuts off numbers and durations in an unexpected form, or returns an error that does not name the key.
 func checkFile(b []byte) error {
 	begun := false
 	for _, t := range lexer.Tokenize(string(b)) { // the parser leaves out empty documents
 		switch {
 		case t.Type == token.CommentType:
-		case t.Type == token.TagType: // one without a value makes the library panic
+		case t.Type == token.TagType: // a tag without a value makes the library panic
 			return fmt.Errorf("%d: the tag %s has no use here: remove it", t.Position.Line, t.Value)
 		case t.Type == token.DocumentHeaderType && begun:
 			return fmt.Errorf("%d: the file has a second document: remove the line with ---", t.Position.Line)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// lockFile is the file in the data directory that the process with the data holds locked. It has the holder.
+	// lockFile is a file in the data directory. The process that uses the data keeps it locked. It contains the holder.
 	lockFile = "lock"
 	// lockWait is how long a process waits for the lock. A server that was killed holds it until the kernel has removed
 	// its process.
@@ -94,8 +94,9 @@ func lockError(dir string, err error, h holder) error {
 	return fmt.Errorf("cannot lock the data directory %s: its file system has no locks (%w): set data (FLEET_DATA) to a directory on a disk of this machine", dir, err)
 }
 
-// describe tells other processes who holds the lock and at which address it serves gRPC; "" if it serves nobody. It
-// ignores errors, for example of a full disk: the lock holds without the description.
+// describe writes the holder of the lock into the lock file, for other processes. grpc is the address at which this process
+// serves gRPC, or "" if it serves nobody. describe ignores errors, for example of a full disk: the lock holds without the
+// description.
 func (l *dataLock) describe(grpc string) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -86,7 +86,8 @@ func TestLockWaitsForAnEndingProcess(t *testing.T) {
 	})
 }
 
-// TestLockErrors checks what is said of a directory that cannot be locked, and of a holder about which little is known.
+// TestLockErrors checks the errors for a directory that cannot be locked, and for a lock with a holder about which little is
+// known.
 func TestLockErrors(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, lockError("/data", syscall.ENOLCK, holder{}), "cannot lock the data directory /data: its file system has no locks (no locks available): set data (FLEET_DATA) to a directory on a disk of this machine")

@@ -21,7 +21,7 @@ func (s *server) queueTask(t *testing.T, r *fleetv1.QueueTaskRequest) string {
 	return queued.GetTask().GetId()
 }
 
-// waitForRows waits until the first words of the rows of the table are those of want, in their order.
+// waitForRows waits until the table has exactly one row for each text in want, in this order. Each row must begin with its text.
 func (t *tab) waitForRows(table string, want ...string) {
 	t.t.Helper()
 	err := t.until(`(table, want) => [...document.querySelectorAll('table[aria-label="' + table + '"] tbody tr:not(.lane)')]

@@ -41,7 +41,8 @@ agents:
   helper: {model: stub, description: Helps., instruction: You help., toolsets: [{type: todo}]}
 `
 
-// billingModel is a model that bills its responses. It bills a response when it has thought of it, if the client still waits.
+// billingModel is a model that bills its responses. It takes some time for a response, and bills it if the client still waits
+// then.
 type billingModel struct {
 	stub *modelstub.Server
 
@@ -174,7 +175,7 @@ func noonZone(now time.Time) string {
 	return fmt.Sprintf("Etc/GMT%+d", -ahead) // these names have the opposite sign
 }
 
-// billedWork returns a task with some requests to the model, of which a subagent makes a part.
+// billedWork returns a task that makes some requests to the model, a part of them through a subagent.
 func billedWork(r *rand.Rand) string {
 	steps := func(n int) []string {
 		return slices.Repeat([]string{`model: tool create_todo {"description":"work"}`}, n)
@@ -253,7 +254,8 @@ func (f *fleetUnderLoad) ledgerOf(t *testing.T, budget string) (spent, reserved 
 	}
 }
 
-// statesOf returns how many tasks are in each state, and how many wait for which budget until when. It fails the test if a task is lost.
+// statesOf returns how many tasks are in each state, and how many wait for a budget until a time, by budget and time. It fails
+// the test if a task is lost.
 func (f *fleetUnderLoad) statesOf(t *testing.T, ids []string) (states, holds map[string]int) {
 	t.Helper()
 	states, holds = map[string]int{}, map[string]int{}

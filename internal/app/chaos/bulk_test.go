@@ -25,10 +25,10 @@ type bulkFleet struct {
 	broken int          // calls that ended with a server
 }
 
-// TestChaosBulk queues a task for each of many agents, and then stops them all, while the server that does it is killed three times: one of
-// three servers on Postgres, and the only one on SQLite. Each agent must get one task and be stopped once, and the results must be what the
-// plan says, or name the difference: for agents that are deleted, or begin a task, between the plan and the run. With CHAOS, there are 5,000
-// agents.
+// TestChaosBulk queues a task for each of many agents, and then stops all agents. During each plan, the server that runs it is
+// killed three times: one of three servers on Postgres, and the only one on SQLite. Each agent must get one task and be
+// stopped once. The results must be what the plan says, or name the difference. Agents differ from the plan if they are
+// deleted, or begin a task, between the plan and the run. With CHAOS, there are 5,000 agents.
 func TestChaosBulk(t *testing.T) {
 	count := 60
 	if os.Getenv("CHAOS") != "" {
@@ -153,7 +153,7 @@ func (f *bulkFleet) run(t *testing.T, plan *fleetv1.PlanBulkResponse, effects in
 	return answer
 }
 
-// killMidway kills the server that runs the plan three times, and starts it again. It returns how often it did.
+// killMidway kills the server that runs the plan three times, and starts it again each time. It returns the number of kills.
 func (f *bulkFleet) killMidway(ctx context.Context, t *testing.T, effects int, is func(*fleet.Event) bool) (kills int) {
 	for kills < 3 {
 		if len(f.events(t, is)) < effects*(kills+1)/4 { // the signals of the store may come a second after the commits of other processes

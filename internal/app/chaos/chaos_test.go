@@ -29,11 +29,11 @@ type runLength struct {
 // call other servers.
 const callersOfAgent = 3
 
-// manyFaults is the number of faults in a run from which on each kind must have happened, and each check must have compared
-// something.
+// manyFaults is a number of faults. In a run with at least as many, each kind of fault must have happened, and each check must
+// have compared something.
 const manyFaults = 500
 
-// shortRun is the extent in an ordinary test run.
+// shortRun is the length of an ordinary test run.
 const shortRun = 20 * time.Second
 
 func parseRunLength(text string) (e runLength, err error) {

@@ -41,7 +41,7 @@ type verdict struct {
 type comparison struct {
 	what  string
 	count int
-	rare  bool // also a long run may have none
+	rare  bool // even a long run may have none
 }
 
 func (v *verdict) problem(format string, args ...any) {
@@ -239,8 +239,8 @@ func (v *verdict) checkRuns(e *evidence, tags map[string]string) {
 	v.compared("runs", n)
 }
 
-// checkOutput checks that a completed task has all of its output once, and that any other task has none of its output
-// or the beginning of it. Output may be missing because a disk was full, if a step of the task reports that.
+// checkOutput checks that a completed task has all of its output once, and that any other task has only the beginning of its
+// output, or none. Output may be missing because a disk was full, if a step of the task reports that.
 func (v *verdict) checkOutput(e *evidence, tags map[string]string) {
 	output, dropped := map[string]string{}, map[string]bool{}
 	for _, event := range e.log {

@@ -76,7 +76,7 @@ func (h *history) life(agent string) *agentRecord {
 	return h.lives[agent]
 }
 
-// tries is how often a call is tried at most while its outcome is unknown.
+// tries is how often a call with an unknown outcome is tried at most.
 const tries = 5
 
 // create tries to create the agent, and records the outcome in l.

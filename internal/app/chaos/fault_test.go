@@ -55,7 +55,7 @@ func (l *faultLog) expect(kinds ...string) {
 	}
 }
 
-// missing returns the expected kinds of which there was no fault.
+// missing returns the expected kinds of faults that have not happened.
 func (l *faultLog) missing() (kinds []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,7 +220,7 @@ func (l *faultLog) inject(ctx context.Context, s *server, faults map[string]faul
 }
 
 // injectIntoDatabase injects faults into the database until ctx is done. After each fault it waits until all servers answer,
-// and then pauses as afflict does.
+// and then pauses as inject does.
 func (l *faultLog) injectIntoDatabase(ctx context.Context, d *database, servers []*server, r *rand.Rand) error {
 	await := func() error {
 		for _, s := range servers {

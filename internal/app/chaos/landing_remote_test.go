@@ -25,7 +25,7 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// Repository implements fleet.Integrator, with the runner of the place, as the place coder does with that of a workspace.
+// Repository implements fleet.Integrator. It uses the runner of the place, as the place coder uses the runner of a workspace.
 func (s *sharedPlace) Repository(project string) (fleet.Repository, error) {
 	a := fleet.Agent{UID: "host", Name: "host", Project: project}
 	return sharedRepository{s.client.Repository(a, remote.Source{})}, nil
@@ -42,7 +42,7 @@ func (r sharedRepository) Collect(ctx context.Context, _ fleet.Agent, c fleet.Ch
 	return err
 }
 
-// landingRunners are the runners of the fake place, which bring work together.
+// landingRunners are the runners of the fake place, which combine work.
 type landingRunners struct{ *fake.Place }
 
 func (r landingRunners) Repository(_ context.Context, a fleet.Agent, _ remote.Source) (remote.Repository, error) {
@@ -102,8 +102,8 @@ func (s *restartingRunner) serve(t *testing.T) http.Handler {
 	})
 }
 
-// TestChaosLandingRemote lands the work of agents in workspaces while the server is killed, the runner in which the work comes together is
-// restarted, and requests and responses are lost. Work that can be combined must land once, and nothing else may.
+// TestChaosLandingRemote lands the work of agents in workspaces while the server is killed, the runner that combines the work
+// is restarted, and requests and responses are lost. Work that can be combined must land once, and nothing else may land.
 func TestChaosLandingRemote(t *testing.T) {
 	t.Setenv(sharedLandsEnv, "1")
 	agents, kills := 9, 5

@@ -19,7 +19,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// landingCheck fails if two files in the directory keys have the same line: the agents that wrote them do not know of each other.
+// landingCheck fails if two files in the directory keys have the same line. Agents can write such files because they do not
+// know of each other.
 const landingCheck = `sleep 0.$(($$ % 3)); test -z "$(cat keys/* | sort | uniq -d)"`
 
 // TestChaosLanding lands the work of agents in a branch while the server is killed. Some of them change the same lines, and some change
@@ -155,7 +156,7 @@ func (f *fleetUnderLoad) land(t *testing.T, r *rand.Rand, ids []string) {
 	}
 }
 
-// awaitLandings waits until nothing waits for its turn, and returns how far the work of the tasks is.
+// awaitLandings waits until the landing queue is empty, and returns the landing of each task.
 func (f *fleetUnderLoad) awaitLandings(t *testing.T, r *rand.Rand, ids []string) map[string]*fleetv1.Landing {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -190,7 +191,7 @@ func passes(t *testing.T, repo, tree string) bool {
 	return check.Run() == nil
 }
 
-// git runs git and returns what it writes.
+// git runs git and returns its output.
 func git(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", args...) //nolint:gosec // the test's own repository

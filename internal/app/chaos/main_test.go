@@ -1,8 +1,8 @@
 // Package chaos runs several real servers on one Postgres, and one on SQLite, under load from all faces. It injects faults into
-// servers, clocks, connections, the database and the disk. A model then checks what callers were told.
+// servers, clocks, connections, the database and the disk. A model then checks the answers that callers received.
 //
-// CHAOS sets how long it does so: for a number of faults (CHAOS=1000) or a time (CHAOS=10m). CHAOS_SEED repeats the
-// choice of faults.
+// CHAOS sets for how long faults are injected: a number of faults (CHAOS=1000) or a time (CHAOS=10m). CHAOS_SEED repeats
+// the choice of faults.
 //
 // SOAK sets how long servers work without faults, while all data with a retention time expires many times. The memory
 // and other resources that the servers use must level off.

@@ -14,25 +14,25 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxFreeTime is how long an agent may be free beside a task that could start.
+// maxFreeTime is how long an agent may be free while a task could start.
 const maxFreeTime = time.Second
 
-// queuedOutcome is what the event log says about a task.
+// queuedOutcome is what the event log contains about a task.
 type queuedOutcome struct {
 	*queuedTask
-	created, ready, begun time.Time // ready is when its dependencies had ended
-	first                 int       // place of the beginning in the log, from 1; 0 if it has not begun
+	created, ready, begun time.Time // ready is when it exists and its dependencies have ended
+	first                 int       // position of its beginning in the log, from 1; 0 if it has not begun
 	ended                 bool
 	open                  int // dependencies that have not ended
 	dependants            []*queuedOutcome
 }
 
-// score orders tasks: one with a lower score starts first, but for one step of age.
+// score orders tasks: a task with a lower score starts first, unless the scores differ by no more than one step of age.
 func (o *queuedOutcome) score() time.Duration {
 	return time.Duration(o.created.UnixNano()) - time.Duration(o.priority)*ageStep
 }
 
-// check compares the event log with what was queued.
+// check compares the event log with the queued tasks.
 func (run *queueRun) check(t *testing.T, f *fleetUnderLoad) {
 	events := run.events(t)
 	tasks := map[string]*queuedOutcome{}
@@ -113,7 +113,7 @@ func (run *queueRun) check(t *testing.T, f *fleetUnderLoad) {
 		require.NotEmpty(t, w.waits, "nothing was measured")
 	}
 	limit := maxFreeTime
-	if os.Getenv("CHAOS") == "" { // other tests may run beside it
+	if os.Getenv("CHAOS") == "" { // other tests may run at the same time
 		limit = calmTime - maxFreeTime/2
 	}
 	require.LessOrEqual(t, slices.Max(append(w.waits, 0)), limit, "an agent is free beside a task that could start: %s", w.worst)
@@ -150,8 +150,8 @@ func eventsOf(store fleet.Store, types ...fleet.EventType) (all []fleet.Event, e
 	return all, nil
 }
 
-// checkOrder checks that the tasks that began while nothing disturbed the servers were before all others that could start, in the order of
-// their scores. It returns how many pairs it has compared.
+// checkOrder checks each task that began while nothing disturbed the servers: no other task with a lower score could have
+// started instead. It returns how many pairs of tasks it has compared.
 func (run *queueRun) checkOrder(t *testing.T, tasks map[string]*queuedOutcome) (pairs int) {
 	t.Helper()
 	for _, begins := range tasks {
@@ -160,7 +160,7 @@ func (run *queueRun) checkOrder(t *testing.T, tasks map[string]*queuedOutcome) (
 		}
 		for _, waits := range tasks {
 			if waits.exclusive != "" || waits.ready.After(begins.begun.Add(-maxFreeTime)) || waits.begun.Before(begins.begun.Add(maxFreeTime)) {
-				continue // its key may be taken, or one decision may have started both, or have been made before it could start
+				continue // the key of waits may be taken, one decision may have started both, or the decision may be older than waits.ready
 			}
 			pairs++
 			require.LessOrEqual(t, begins.score(), waits.score()+ageStep, "the task %s (priority %d, queued %s, ready %s, begun %s) waits while %s (priority %d, queued %s) begins at %s",
@@ -170,7 +170,8 @@ func (run *queueRun) checkOrder(t *testing.T, tasks map[string]*queuedOutcome) (
 	return pairs
 }
 
-// countOvertaken returns how many tasks have waited for longer than the bound of the queue, after which they come before all new ones.
+// countOvertaken returns how many tasks have waited for longer than the bound of the queue. A task that has waited for that
+// long comes before all new tasks.
 func countOvertaken(tasks map[string]*queuedOutcome) (n int) {
 	for _, o := range tasks {
 		if o.exclusive == "" && o.begun.Sub(o.ready) > 2*fleet.MaxPriority*ageStep {
@@ -197,13 +198,13 @@ func percentile(all []time.Duration, p int) time.Duration {
 	return all[(len(all)-1)*p/100]
 }
 
-// idleTracker measures for how long agents are free beside tasks that could start.
+// idleTracker measures for how long agents are free while tasks could start.
 type idleTracker struct {
 	calm    []span               // only these times count
 	busy    map[string]bool      // agents with a task
-	idle    map[string]time.Time // since when agents are free beside a task that could start; zero if there is none
+	idle    map[string]time.Time // free agents, and since when a task could start; zero if none could
 	running map[string]string    // task by exclusive key
-	ready   map[string]int       // tasks that could start but for their key, by key
+	ready   map[string]int       // tasks that can start once their key is free, by key
 	waits   []time.Duration
 	worst   string // describes the longest one
 }
@@ -218,7 +219,7 @@ func (i *idleTracker) startable() bool {
 	return false
 }
 
-// change calls f, which changes what could start, at the time.
+// change calls f, which may change whether a task could start. at is the time of the change.
 func (i *idleTracker) change(at time.Time, f func()) {
 	before := i.startable()
 	f()
@@ -234,7 +235,7 @@ func (i *idleTracker) change(at time.Time, f func()) {
 	}
 }
 
-// addWait adds the part of the time that counts.
+// addWait records how long the agent was free in calm times between since and until.
 func (i *idleTracker) addWait(agent string, since, until time.Time) {
 	if since.IsZero() {
 		return
@@ -277,7 +278,7 @@ func (i *idleTracker) taskEnded(o *queuedOutcome, agent string, at time.Time) {
 	i.agentFree(agent, at)
 }
 
-// agentFree says that the agent can take a task, unless it has one.
+// agentFree records that the agent can take a task, unless it has one.
 func (i *idleTracker) agentFree(agent string, at time.Time) {
 	if _, is := i.idle[agent]; is || i.busy[agent] {
 		return
@@ -288,7 +289,7 @@ func (i *idleTracker) agentFree(agent string, at time.Time) {
 	}
 }
 
-// agentGone says that the agent has a task, or is not there any more.
+// agentGone records that the agent has a task, or is no longer available.
 func (i *idleTracker) agentGone(agent string, at time.Time) {
 	i.addWait(agent, i.idle[agent], at)
 	delete(i.idle, agent)

@@ -36,7 +36,7 @@ type queuedTask struct {
 	exclusive string
 }
 
-// queueRun is what TestChaosQueue has queued, and when nothing disturbed the servers.
+// queueRun records the tasks that TestChaosQueue has queued, and the times in which nothing disturbed the servers.
 type queueRun struct {
 	store fleet.Store // of the servers, opened again
 	calm  []span
@@ -49,10 +49,10 @@ type queueRun struct {
 // span is a span of time.
 type span struct{ begin, end time.Time }
 
-// TestChaosQueue queues tasks with random priorities, dependencies and exclusive keys for a pool, beside a steady flood of tasks with the
-// highest priority, while faults happen to three servers on Postgres, and to one on SQLite. Each task must run once, after its
-// dependencies, in the order of the queue, and never beside another one with its key. The pool must keep its limit, and none of its agents
-// may wait beside a task that could start. With CHAOS, it queues 10,000 tasks.
+// TestChaosQueue queues tasks with random priorities, dependencies and exclusive keys for a pool. Meanwhile, tasks with the
+// highest priority are queued all the time, and faults happen to three servers on Postgres, and to one on SQLite. Each task
+// must run once, after its dependencies, in the order of the queue, and never while another task with its key runs. The pool
+// must keep its limit, and none of its agents may be free while a task could start. With CHAOS, it queues 10,000 tasks.
 func TestChaosQueue(t *testing.T) {
 	pgtest.SkipUnlessEnabled(t)
 	count := 150
@@ -94,7 +94,7 @@ func testQueue(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int) {
 // Rounds of faults.
 const (
 	roundOfFaults = 5 * time.Second
-	afterFaults   = 4 * leaseTTL // until leases of before have expired, and connections that were forgotten have failed
+	afterFaults   = 4 * leaseTTL // until old leases have expired, and lost connections have failed
 	calmTime      = 3 * time.Second
 )
 
@@ -110,7 +110,7 @@ func (run *queueRun) injectFaults(ctx context.Context, t *testing.T, f *fleetUnd
 		for i, s := range f.servers {
 			kinds := serverFaults(s)
 			delete(kinds, "wrong clock") // times are compared
-			delete(kinds, "frozen")      // lasts until the store gives up a statement after 10 s, which would leave no calm times
+			delete(kinds, "frozen")      // lasts until the store gives up a statement after 10 s, which leaves no calm times
 			delete(kinds, "black hole")  // the same
 			servers.Go(func() {
 				if err := faults.inject(round, s, kinds, choices[i]); err != nil {
@@ -202,7 +202,7 @@ func (run *queueRun) queue(ctx context.Context, t *testing.T, f *fleetUnderLoad,
 	}
 }
 
-// awaitQueue waits until at most so many tasks are pending.
+// awaitQueue waits until the number of pending tasks is not larger than most.
 func (f *fleetUnderLoad) awaitQueue(t *testing.T, most int, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()

@@ -20,7 +20,7 @@ import (
 )
 
 // sharedPlace is a place that all servers use. The agents of the place are in the process of the test, so they outlive the
-// servers. Its runners are called as those of workspaces are, and its other methods by name.
+// servers. Servers call its runners like those of workspaces, and its other methods by name.
 type sharedPlace struct {
 	http   *http.Client
 	client *remote.Client

@@ -21,9 +21,9 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// TestChaosWebhooks lets servers be killed again and again while they send events to two receivers. One of them is down, slow, or loses
-// its answers, so that it gets events again. Each event of the log must reach both, with one id, and nothing else may reach them. Every
-// signature must be valid.
+// TestChaosWebhooks kills servers again and again while they send events to two receivers. One receiver refuses some requests,
+// answers some late, and loses some answers, so that it gets events again. Each event of the log must reach both receivers,
+// always with the same id, and nothing else may reach them. Every signature must be valid.
 func TestChaosWebhooks(t *testing.T) {
 	pgtest.SkipUnlessEnabled(t)
 	count := 300
@@ -75,7 +75,7 @@ func testWebhooks(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int)
 	}
 	calls.Wait()
 	bad.setTroubled(false)
-	pause(ctx, 2*time.Second) // kills go on while what has failed is sent again
+	pause(ctx, 2*time.Second) // kills continue while failed deliveries are repeated
 	require.Eventually(t, func() bool { return f.redeliver(ctx) }, patience, 100*time.Millisecond)
 	pause(ctx, 2*time.Second)
 	calm()
@@ -102,7 +102,7 @@ func testWebhooks(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int)
 		f.name, len(expected["bad"]), time.Since(began).Round(time.Second), killed, bad.repeated, bad.refused, good.repeated)
 }
 
-// redeliver asks for what the bad receiver has not accepted.
+// redeliver asks for the deliveries that the bad receiver has not accepted. It reports whether a server has answered.
 func (f *fleetUnderLoad) redeliver(ctx context.Context) bool {
 	call, done := context.WithTimeout(ctx, callLimit)
 	defer done()
@@ -187,8 +187,8 @@ func (r *receiver) has(ids map[string]bool) bool {
 	return true
 }
 
-// ServeHTTP accepts a delivery. While there is trouble, it refuses some, answers others late, and loses the answers of some that it has
-// accepted.
+// ServeHTTP accepts a delivery. While r is troubled, it refuses some deliveries, answers others late, and loses the answers to
+// some that it has accepted.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	body, err := io.ReadAll(q.Body)
 	if err != nil {

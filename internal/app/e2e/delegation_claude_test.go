@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDelegationClaude lets the real Claude Code delegate with its tools, from its workspace. It continues its conversation, and its cost limit
-// also covers its tasks.
+// TestDelegationClaude lets the real Claude Code delegate with its tools, from its workspace. Claude Code continues its
+// conversation, and the cost limit of its task also covers the delegated tasks.
 func TestDelegationClaude(t *testing.T) {
 	b := newBed(t, "bob")
 	b.needClaude(t)

@@ -23,7 +23,7 @@ type delegation struct {
 	dir   string // files by which the test and its agents synchronize
 }
 
-// newDelegation starts a server that asks for tokens, and that workspaces reach.
+// newDelegation starts a server that requires tokens and that workspaces can reach.
 func newDelegation(t *testing.T, b *bed, settings string) *delegation {
 	t.Helper()
 	d := &delegation{dir: t.TempDir()}
@@ -64,7 +64,7 @@ func (d *delegation) withToken(secret string) caller {
 // file returns the path of a file in dir.
 func (d *delegation) file(name string) string { return filepath.Join(d.dir, name) }
 
-// openGate lets the agents continue that wait for the gate.
+// openGate lets the agents that wait for the gate continue.
 func (d *delegation) openGate(t *testing.T, gate string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(d.file(gate), nil, 0o644)) //nolint:gosec // the workspaces can have other users
@@ -139,8 +139,8 @@ func asMap(v any) map[string]any {
 	return m
 }
 
-// TestDelegation lets an agent in a workspace delegate to agents in other workspaces, to a pool, and to an agent on this machine. While it waits, its
-// agent is free. It continues once, with all results.
+// TestDelegation lets an agent in a workspace delegate to agents in other workspaces, to a pool, and to an agent on this
+// machine. While its task waits, the agent is free. The task continues once, with all results.
 func TestDelegation(t *testing.T) {
 	b := newBed(t, "bob")
 	d := newDelegation(t, b, managers)
@@ -205,7 +205,8 @@ func TestDelegation(t *testing.T) {
 	d.call(t, "delete_pool", object{"name": "crew"})
 }
 
-// TestDelegationStop stops the first task of a tree whose processes ignore signals. All must end, in every workspace.
+// TestDelegationStop stops the first task of a tree whose processes ignore signals. All processes must end, in every
+// workspace.
 func TestDelegationStop(t *testing.T) {
 	const limit = 10 * time.Second
 	b := newBed(t, "bob")

@@ -48,7 +48,7 @@ func shell(t *testing.T, dir, script string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// git runs a git command, and what follows it in the shell, in the repository.
+// git runs a git command in the repository. Other shell commands may follow it.
 func (l *landingBed) git(t *testing.T, command string) string {
 	t.Helper()
 	return shell(t, "", "git -C "+l.origin+" "+command)
