@@ -13,7 +13,7 @@ import (
 // cancelled them.
 var ErrShutdown = errors.New("the server is shutting down")
 
-// Code is the class of an error. It tells a caller what it can do about the error. Each face has its own code for it.
+// Code is the class of an error. It says what a caller can do about the error. Each face has its own code for it.
 type Code int
 
 // The classes of errors.

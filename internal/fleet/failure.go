@@ -25,10 +25,10 @@ const (
 	CodeProgramChanged ReasonCode = "PROGRAM_CHANGED" // this version of the program writes no output that Fleet understands
 	CodeProgramMissing ReasonCode = "PROGRAM_MISSING" // the agent's program is not installed where the agent runs
 	CodePlaceLost      ReasonCode = "PLACE_LOST"      // the agent's workspace does not run any more, or is gone
-	CodeRunnerLost     ReasonCode = "RUNNER_LOST"     // the process that supervised the run was killed, and the run with it
+	CodeRunnerLost     ReasonCode = "RUNNER_LOST"     // the process that supervised the run was killed, and so was the run
 )
 
-// RetryClass says what becomes of a queued task that failed with a code.
+// RetryClass says what happens to a queued task that failed with a code.
 type RetryClass int
 
 // The kinds of retries.
@@ -37,10 +37,10 @@ const (
 	RetryWaits                     // another attempt helps later, and does not count
 	RetryCounts                    // another attempt may help
 	RetryForgets                   // another attempt may help, in a new conversation
-	RetryHeld                      // another attempt helps after somebody has mended the agent's credential, and does not count
+	RetryHeld                      // another attempt helps after somebody has repaired the agent's credential, and does not count
 )
 
-// Retry returns what becomes of a queued task that failed with the code.
+// Retry says what happens to a queued task that failed with the code.
 func (c ReasonCode) Retry() RetryClass {
 	switch c {
 	case CodeRateLimited, CodeUsageWindow, CodePlaceLost:

@@ -8,7 +8,7 @@ import (
 // DelegatedAct is what an agent may do with the tasks that it delegates.
 type DelegatedAct string
 
-// The acts. Whoever may delegate anything may look at its tasks, and wait for them.
+// These are the acts. An agent that may delegate anything may also look at its delegated tasks, and wait for them.
 const (
 	ActStart      DelegatedAct = "start"
 	ActMessage    DelegatedAct = "message"
@@ -30,7 +30,7 @@ type Grant struct {
 	MaxRunning  int            `yaml:"max_running" json:"max_running"`
 	MaxTotal    int            `yaml:"max_total" json:"max_total"`
 	PerMinute   int            `yaml:"per_minute" json:"per_minute"`
-	MaxCostUSD  float64        `yaml:"max_cost_usd" json:"max_cost_usd,omitempty"` // of all children of a task together; 0: no limit but that of the task
+	MaxCostUSD  float64        `yaml:"max_cost_usd" json:"max_cost_usd,omitempty"` // of all children of a task together; 0: only the task's own limit applies
 	May         []DelegatedAct `yaml:"may" json:"may,omitempty"`                   // empty: everything
 }
 
@@ -113,7 +113,8 @@ func (g *Grant) AllowsRole(role string) bool {
 	return len(g.Roles) == 0 || containsFold(g.Roles, role)
 }
 
-// Intersect returns what both the grant of a task and that of its parent allow. The depth of the task's tree counts from its root.
+// Intersect returns what both the grant of a task and that of its parent allow. depth is the depth of the task. In the result,
+// MaxDepth counts from the root of the tree.
 func (g *Grant) Intersect(parent *Grant, depth int) *Grant {
 	if g == nil {
 		return nil

@@ -18,7 +18,7 @@ const (
 	MaxLabelValue = 253
 )
 
-// A selector has no quotes, so keys and values have none of its characters.
+// A selector has no quotes, so keys and values must not contain characters that have a meaning in selectors.
 var (
 	labelKey   = regexp.MustCompile(`^[\pL\pN][\pL\pN\-_./]*$`)
 	labelValue = regexp.MustCompile(`^[\pL\pN\-_./:@+]*$`)
@@ -40,7 +40,7 @@ func (l Labels) Validate(field string) error {
 	return nil
 }
 
-// checkName returns an error if the name cannot be that of a budget or a credential. It has the form of the key of a label.
+// checkName returns an error if the name is not valid for a budget or a credential. Such a name has the form of a label's key.
 func checkName(name string) error {
 	if len([]rune(name)) > MaxLabelKey || !labelKey.MatchString(name) {
 		return fmt.Errorf("name is %q: begin it with a letter or a digit, go on with letters, digits and - _ . /, and use at most %d characters", Shorten(name, 80), MaxLabelKey)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// LandingState is how far the work of a task is on its way into a branch of its project.
+// LandingState says how far the work of a task has come on its way into a branch of its project.
 type LandingState string
 
 // The states of work. Landed and abandoned are final.
@@ -17,7 +17,7 @@ const (
 	LandingQueued    LandingState = "queued"    // it lands as soon as it is its turn
 	LandingConflict  LandingState = "conflict"  // it cannot be combined with the branch
 	LandingLanded    LandingState = "landed"    // the branch has it
-	LandingReplaced  LandingState = "replaced"  // a later task of the agent has it and goes on with it
+	LandingReplaced  LandingState = "replaced"  // a later task of the agent continues it
 	LandingAbandoned LandingState = "abandoned" // somebody has said that it is not needed
 )
 
@@ -33,7 +33,7 @@ func (s LandingState) Settled() bool {
 	return s == LandingLanded || s == LandingAbandoned || s == LandingReplaced
 }
 
-// Landing is the way of a task's work into a branch. A task has one if it has changed something in a repository.
+// Landing describes how a task's work gets into a branch. A task has a landing if it has changed something in a repository.
 type Landing struct {
 	TaskID  string       `json:"-"`
 	State   LandingState `json:"-"`
@@ -49,21 +49,21 @@ type Landing struct {
 	Insertions int `json:"insertions"`
 	Deletions  int `json:"deletions"`
 
-	// Request says how it lands; nil if nobody has asked for that.
+	// Request says how the work is to land; nil if nobody has asked for it to land.
 	Request *LandingRequest `json:"order,omitempty"`
-	// Candidate is the commit to which the branch is about to move, written before it moves. Only with it, the next server knows
-	// whether a killed server has moved the branch.
+	// Candidate is the commit to which the branch is about to move, written before it moves. If the server is killed then, the
+	// next server uses it to find out whether the branch was moved.
 	Candidate string `json:"candidate,omitempty"`
 	// Commit is the commit of Request.Into that has the work; empty unless it has landed.
 	Commit string `json:"commit,omitempty"`
-	// EvidenceAt is when Fleet has last seen in the repository what State says; zero if it has not.
+	// EvidenceAt is when Fleet last saw in the repository that State is true; zero if it never did.
 	EvidenceAt time.Time `json:"evidence_at,omitzero"`
 
 	Problem   string        `json:"problem,omitempty"` // why it has not landed, for people
 	Conflicts []Conflict    `json:"conflicts,omitempty"`
-	Checks    []CheckResult `json:"checks,omitempty"` // of the commit that would have landed, or has
+	Checks    []CheckResult `json:"checks,omitempty"` // of the commit that has landed, or was to land
 
-	// NextTask is the task that goes on with the work: it makes the requested changes, or ends a conflict.
+	// NextTask is the task that continues the work: it makes the requested changes, or resolves a conflict.
 	NextTask string `json:"next_task,omitempty"`
 	// Earlier are the tasks whose work this one continues, oldest first.
 	Earlier []string `json:"earlier,omitempty"`
@@ -100,7 +100,8 @@ type Publication struct {
 	At          time.Time `json:"at"`
 }
 
-// NewLanding returns the landing of what the task of the agent has changed; nil if that is nothing.
+// NewLanding returns the landing of the changes of the agent's task; nil if nothing was changed, or if the changes are not
+// known.
 func NewLanding(a *Agent, t *Task, c *Changes) *Landing {
 	if c == nil || c.Problem != "" || c.Commit == "" || c.Commits == 0 && c.FileCount == 0 {
 		return nil

@@ -49,12 +49,12 @@ type Ledger struct {
 
 // LedgerFilter selects parts of the ledger. The zero value selects nothing.
 type LedgerFilter struct {
-	Windows []LedgerKey // the totals of these windows, but for those without entries
+	Windows []LedgerKey // the totals of these windows; windows without entries are left out
 	TaskID  string      // the totals of the entries of this task
 
 	Budget string    // the entries of this budget, newest first
 	Begin  time.Time // only those of this window; zero for all
-	Before int64     // only those with a lower N; 0 for all
+	Before int64     // only those with a lower Seq; 0 for all
 	Limit  int       // at most this many
 }
 

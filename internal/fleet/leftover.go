@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Pruner is implemented by a place that keeps what agents have left: snapshots and branches in the repositories of its projects, and homes
-// of deleted agents.
+// Pruner is implemented by a place that keeps leftovers of agents: snapshots and branches in the repositories of its projects,
+// and homes of deleted agents.
 type Pruner interface {
-	// Prune removes what the query selects, or only lists it, the largest first. It removes nothing whose commits are not proved to be
-	// elsewhere, unless the query says so. It proves that again for everything that it removes. What it cannot remove has a Problem, and does
-	// not prevent the rest.
+	// Prune removes the leftovers that the query selects, or only lists them, the largest first. Unless the query allows it,
+	// Prune removes nothing whose commits are not proved to be elsewhere. It repeats the proof for everything that it removes. A
+	// leftover that it cannot remove has a Problem, and the others are removed anyway.
 	Prune(ctx context.Context, q PruneQuery) ([]Leftover, error)
 }
 
@@ -18,13 +18,14 @@ type Pruner interface {
 // the query knows.
 type PruneQuery struct {
 	Project string    // with exactly this Project.Name; empty: all
-	Before  time.Time // only homes that were kept before, and only refs and branches without later commits
-	// Deleted returns those of the agents that were deleted before that time.
+	Before  time.Time // only homes that were kept before this time, and only refs and branches without later commits
+	// Deleted returns those of the agents that were deleted before the time Before.
 	Deleted func(ctx context.Context, uids []string) ([]DeletedAgent, error)
 	Tasks   []string // ids of tasks that were over before that time, also of agents that exist
 	// Settled are commits of work that has landed or was abandoned. They, and what they are based on, need not be elsewhere.
 	Settled []string
-	// Unproved also removes what may exist nowhere else: of deleted agents, not of others.
+	// Unproved means that leftovers of deleted agents, but not of others, are removed even if their content may exist nowhere
+	// else.
 	Unproved bool
 	DryRun   bool // remove nothing
 }
@@ -42,7 +43,7 @@ const (
 	LeftoverHome      LeftoverKind = "home"      // the kept directory of a deleted agent
 )
 
-// LeftoverProof says why nothing is lost with a leftover.
+// LeftoverProof says why nothing is lost when a leftover is removed.
 type LeftoverProof string
 
 // The proofs.
@@ -64,9 +65,9 @@ type Leftover struct {
 	Size      int64    // bytes that only leftovers of the agent need, each counted once; git frees them with a later gc
 	Newest    time.Time
 	Proof     LeftoverProof
-	Reason    string // why it may go, or what may be lost, for people
+	Reason    string // why it may be removed, or what may be lost, for people
 	Removed   bool
-	Problem   string // why it was not removed, for people; empty if it was, or if nobody has asked for that
+	Problem   string // why it was not removed, for people; empty if it was removed, or if nobody has asked for that
 }
 
 // MaxLeftoverNames is the maximum length of Leftover.Names.

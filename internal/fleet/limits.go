@@ -243,16 +243,17 @@ func (h Holdings) AllAgents() (n int) {
 	return n
 }
 
-// LimitRetryAfter is the suggested wait after LIMIT_REACHED for what somebody must delete first. Nobody knows when that happens, but a
-// client that repeats refused calls should not do so more often.
+// LimitRetryAfter is the suggested wait after LIMIT_REACHED if somebody must delete something first. Nobody knows when that
+// happens, but a client should not repeat refused calls more often than this.
 const LimitRetryAfter = time.Minute
 
 // BusyRetryAfter is the suggested wait after LIMIT_REACHED if too many tasks or calls are under way. It is a guess: nobody knows when
 // one of them ends.
 const BusyRetryAfter = 5 * time.Second
 
-// LimitReached returns LIMIT_REACHED for somebody who has too little left of the limit that the setting key sets. who is "you
-// have" or says who has. what names the counted things; next says what the caller can do, see Error.Next.
+// LimitReached returns LIMIT_REACHED for somebody who has too little left of a limit. The message begins with the text who, such
+// as "you have". The text what names the counted things, key names the setting of the limit, and next says what the caller can do,
+// see Error.Next.
 func LimitReached(key, who string, used, most int64, what, next string) *Error {
 	return Errorf(ReasonLimitReached, "%s %d %s and the limit is %d: end or delete some, or ask the operator to raise %s", who, used, what, most, key).
 		AtLimit(key, used, most).After(LimitRetryAfter).Next(next)

@@ -13,14 +13,14 @@ type Message struct {
 	CreatedAt   time.Time
 	DeliveredAt time.Time // when it was delivered; zero if it has not been
 
-	// FromTask is the id of the delegated task whose result it is; empty for a message of a caller. Such a message that the agent cannot
-	// get while it works is a part of the prompt with which the task goes on.
+	// FromTask is the id of the delegated task whose result the message is; empty for a message of a caller. If the agent cannot
+	// get the result while it works, the result becomes a part of the prompt with which the task goes on.
 	FromTask string
-	// Turn is the try whose prompt has it; 0 if it is in no prompt, and NextTurn if it waits for one.
+	// Turn is the try whose prompt contains the message; 0 if no prompt contains it, and NextTurn if it waits for a prompt.
 	Turn int
 
-	// RefusalReason is the reason why it will never be delivered, and RefusalText says the same for people. Both are empty if it
-	// was delivered or still can be.
+	// RefusalReason is the reason why the message will never be delivered, and RefusalText says the same for people. Both are
+	// empty if it was delivered or still can be.
 	RefusalReason Reason
 	RefusalText   string
 }

@@ -14,9 +14,9 @@ import (
 //
 // Every method returns promptly with the context's error when its context is done. The same call can then be repeated to
 // finish the work. Errors are *Error: BACKEND_UNAVAILABLE if the host does not answer, so that the caller retries; others
-// if a retry does not help. If the host knows its callers, the place proves before each request that it still asks as the
-// same one: another one may see other workspaces, or none. If not, every method fails with ErrOtherIdentity. Methods are
-// safe for concurrent use. The methods for one agent are called one at a time, except that Interrupt and Send may be
+// if a retry does not help. If the host identifies its callers, the place checks before each request that the host still
+// takes it for the same caller, because another caller may see other workspaces, or none. If the host does not, every method
+// fails with ErrOtherIdentity. Methods are safe for concurrent use. The methods for one agent are called one at a time, except that Interrupt and Send may be
 // called during Follow, and List and Inspect at any time.
 type Place interface {
 	// Traits returns facts about the place. They never change.
@@ -224,7 +224,8 @@ func (t Traits) Driver(name string) (d Driver, ok bool) {
 // DriverNames returns the names of the drivers.
 func (t Traits) DriverNames() []string { return DriverNames(t.Drivers, nil) }
 
-// DriverNames returns the names of the drivers for which is returns true; nil means all.
+// DriverNames returns the names of the drivers for which the function is returns true. If the function is nil, it returns all
+// names.
 func DriverNames(drivers []Driver, is func(Driver) bool) (names []string) {
 	for _, d := range drivers {
 		if is == nil || is(d) {
@@ -262,7 +263,7 @@ type Keeper interface {
 	Kept(ctx context.Context, uid string) ([]KeptWork, error)
 }
 
-// Credentialer is implemented by a place that knows with which keys or subscriptions its agents use their models.
+// Credentialer is implemented by a place that knows which keys or subscriptions its agents use for their models.
 type Credentialer interface {
 	// Credential names the credential of the project's agents. It is empty if they have none, or if it is not known. It
 	// communicates with nobody.
@@ -301,7 +302,7 @@ type Workspace struct {
 	// Missing means that the host does not show the workspace to the place, and does not say that it was deleted. The State
 	// is then StateUnhealthy.
 	Missing bool
-	// MissingSince is since when the host does not show it; zero if nobody can ask the host. Only the core sets it.
+	// MissingSince is when the host stopped showing the workspace; zero if nobody can ask the host. Only the core sets it.
 	MissingSince time.Time
 
 	// AgentUID is the agent that the workspace was made for; empty if the place does not know.
@@ -309,14 +310,14 @@ type Workspace struct {
 	// These are needed to adopt a workspace that the store does not know.
 	Name, Owner, Project, Role, Spec string
 	CreatedAt                        time.Time
-	// FleetUnknown means that the place has not read yet whose the workspace is.
+	// FleetUnknown means that the place has not yet read who owns the workspace.
 	FleetUnknown bool
 	// RoleUnknown means that the host does not say the role, and that Role is the default for an adopted agent.
 	RoleUnknown bool
 }
 
-// ErrOtherIdentity is in the chain of the error of a place whose host takes it for another caller than before, for example
-// because its token was replaced. The place does nothing until an operator has decided who it is.
+// ErrOtherIdentity is in the chain of a place's error if the host takes the place for another caller than before, for example
+// because its token was replaced. The place does nothing until an operator has decided which caller it is.
 var ErrOtherIdentity = errors.New("the place asks as another caller than before")
 
 // CheckRunning returns AGENT_OFFLINE, with the reason, if the agent's workspace does not run.
@@ -331,7 +332,7 @@ func (w Workspace) CheckRunning(agent string) error {
 	return Errorf(ReasonAgentOffline, "the agent %q cannot work, its workspace is %s", agent, state).With("state", string(w.State))
 }
 
-// Allower is a Runner with programs that keep within Run.Allowance, also while nobody watches them.
+// Allower is a Runner whose programs keep within Run.Allowance, even while nobody watches them.
 type Allower interface {
 	// Allow replaces the allowance of a run. It does nothing if the run has ended or was never received.
 	Allow(ctx context.Context, r Run) error
@@ -381,8 +382,8 @@ type Run struct {
 	// Linger is how long an interrupted run may wait for the response to a request to its model; 0 means the host's default.
 	// A run that is killed does not wait. Only Interrupt gets it.
 	Linger time.Duration
-	// Allowance is what the run may use; zero: as much as it wants. A program that knows it begins no request to its model when it has
-	// used that, and waits for Allower.Allow. Only Dispatch and Allow get it.
+	// Allowance is what the run may use; zero: as much as it wants. A program that knows the allowance begins no request to its
+	// model when it has used the allowance up, and waits for Allower.Allow. Only Dispatch and Allow get it.
 	Allowance Amount
 	// FleetEndpoint is how an agent outside this process reaches Fleet, to report its result, to run subagents or to delegate tasks; nil if it does
 	// none of that. Only Dispatch gets it.
@@ -393,7 +394,7 @@ type Run struct {
 type Output struct {
 	Cursor string // position after it
 	Step   bool   // a step of the agent (a tool that it used), not its text
-	Text   string // valid UTF-8 without NUL: the runner repairs what an agent writes, and nothing after it does
+	Text   string // valid UTF-8 without NUL: the runner repairs what an agent writes, and no later code does
 	// Data is the same for programs: the JSON form of a Step; nil if the place has only the text.
 	Data []byte
 	// Open is the number of tool calls that are running after this output; 0 if it is not known. A run with running tool

@@ -23,12 +23,12 @@ type Pool struct {
 	MinIdle     int           `json:"min_idle,omitempty"` // idle agents that it keeps ready, as far as MaxAgents allows
 	MaxAgents   int           `json:"max_agents"`
 	MaxCreating int           `json:"max_creating"` // agents that it creates at the same time
-	MaxIdle     time.Duration `json:"max_idle"`     // an agent is deleted after so long without a task, unless MinIdle keeps it
+	MaxIdle     time.Duration `json:"max_idle"`     // an agent is deleted when it has had no task for this time, unless MinIdle keeps it
 	Reuse       ReusePolicy   `json:"reuse"`
 
-	Configured bool      `json:"configured,omitempty"` // it is in the configuration, so only that changes it
+	Configured bool      `json:"configured,omitempty"` // it is in the configuration, and can be changed only there
 	Draining   bool      `json:"draining,omitempty"`   // it takes no new tasks, and is deleted after the last one
-	Creating   []string  `json:"creating,omitempty"`   // uids of agents of which it is not known yet whether they became ready
+	Creating   []string  `json:"creating,omitempty"`   // uids of new agents that have neither become ready nor failed, as far as is known
 	Failures   int       `json:"failures,omitempty"`   // failed creations since the last agent that became ready
 	Failure    string    `json:"failure,omitempty"`    // why the last one failed
 	RetryAt    time.Time `json:"retry_at,omitzero"`    // when it creates agents again
@@ -36,13 +36,13 @@ type Pool struct {
 	UpdatedAt  time.Time `json:"updated_at"`
 }
 
-// Authorization is the kind and the scope with which a principal has requested something that Fleet does later.
+// Authorization is the kind and the scope of the principal that has requested something that Fleet does later.
 type Authorization struct {
 	Kind  PrincipalKind `json:"kind"`
 	Scope Scope         `json:"scope"`
 }
 
-// Principal returns the principal, which has the name.
+// Principal returns the principal with the name and this authorization.
 func (a Authorization) Principal(name string) Principal {
 	return Principal{Name: name, Kind: a.Kind, Scope: a.Scope}
 }
@@ -53,7 +53,7 @@ type ReusePolicy string
 // The kinds of reuse.
 const (
 	ReuseFresh ReusePolicy = "fresh" // a new agent, which is deleted after the task
-	ReuseSame  ReusePolicy = "same"  // a task that depends on another one gets the agent of that one, and its conversation
+	ReuseSame  ReusePolicy = "same"  // a task that depends on another one gets that task's agent and conversation
 	ReuseAny   ReusePolicy = "any"   // any agent, in a new conversation
 )
 
@@ -81,7 +81,7 @@ func (p *Pool) Paused() bool { return p.Failures >= PoolPauseAfter }
 // Key is the name of the pool with its owner. No two pools have the same.
 func (p *Pool) Key() string { return OwnedKey(p.Name, p.Owner) }
 
-// OwnedKey is the key of a pool, schedule or webhook: its name is only used once for each owner.
+// OwnedKey is the key of a pool, schedule or webhook. Each owner can use a name only once.
 func OwnedKey(name, owner string) string { return name + "@" + owner }
 
 // Principal returns the principal on whose behalf the pool creates agents, without its groups.

@@ -24,7 +24,7 @@ type PoolSetting struct {
 	Reuse       ReusePolicy       `yaml:"reuse"`
 }
 
-// Pool returns the pool, without what its project and role are called at their place.
+// Pool returns the pool without its project and its role, because only their place knows their exact names.
 func (s PoolSetting) Pool() Pool {
 	p := Pool{
 		Name: s.Name, Owner: cmp.Or(s.Owner, LocalPrincipal), Groups: s.Groups, Spec: s.Spec, Parameters: s.Parameters, Labels: s.Labels,

@@ -56,9 +56,10 @@ type Principal struct {
 	// AgentUID and AgentName identify the agent if the caller is an agent with its own token. Name is then the agent's
 	// owner, and the caller may only call methods for agents.
 	AgentUID, AgentName string
-	// TaskID is the task of the agent for which its token is valid. A task that is started in its name is delegated by that task.
+	// TaskID is the agent's task for which the agent's token is valid. A task that is started with the token is delegated by that
+	// task.
 	TaskID string
-	// Grant is what that agent may delegate; nil: nothing. With OnlyDelegates, its token is for nothing else.
+	// Grant is what that agent may delegate; nil: nothing. OnlyDelegates means that its token can be used only for this.
 	Grant         *Grant
 	OnlyDelegates bool
 	// UnconfinedIn is the place where the principal may run unconfined programs without being an admin; empty: nowhere.
@@ -102,8 +103,9 @@ func (p Principal) Owns(owner string) bool {
 // OwnsAll is like Owns, but returns false if p's credentials are restricted to projects.
 func (p Principal) OwnsAll(owner string) bool { return p.Owns(owner) && len(p.Projects) == 0 }
 
-// seesOwned reports whether p sees what the owner has made with credentials that are restricted to the projects; none: not restricted. If
-// p's own credentials are restricted, they reach only what was made with the same restriction or a narrower one.
+// seesOwned reports whether p sees what the owner has made with credentials that were restricted to the projects. If projects
+// is empty, they were not restricted. If p's own credentials are restricted, p sees only what was made with the same
+// restriction or a narrower one.
 func (p Principal) seesOwned(owner string, projects []string) bool {
 	return p.Owns(owner) && (len(p.Projects) == 0 || len(projects) > 0 && !slices.ContainsFunc(projects, func(name string) bool { return !slices.Contains(p.Projects, name) }))
 }

@@ -10,9 +10,9 @@ type QuestionKind string
 
 // The kinds of questions.
 const (
-	AskPermission QuestionKind = "permission" // may it use a tool; answered with AnswerAllow or AnswerDeny
+	AskPermission QuestionKind = "permission" // may the agent use a tool; answered with AnswerAllow or AnswerDeny
 	AskText       QuestionKind = "question"   // answered with any text
-	AskBudget     QuestionKind = "budget"     // does a task go on that has used up a budget; asked by Fleet, see BudgetAnswer
+	AskBudget     QuestionKind = "budget"     // may a task that has used up a budget go on; asked by Fleet, see BudgetAnswer
 )
 
 // These are the answers to a request for permission.

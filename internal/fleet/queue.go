@@ -22,11 +22,11 @@ type QueueEntry struct {
 	Attempts        []Attempt `json:"attempts,omitempty"`
 	RetryAt         time.Time `json:"retry_at,omitzero"`
 	StartedDirectly bool      `json:"direct,omitempty"` // it was started at once, so only a budget makes it wait
-	// FanOut are the ids of the tasks that were queued with the same prompt, including this one, each of which needs an agent that has worked on none
-	// of the others. Kept means that people have chosen the work of this one.
+	// FanOut has the ids of the tasks that were queued with the same prompt, including this one. Each of them needs an agent that
+	// has worked on none of the others. Kept means that people have chosen the work of this task.
 	FanOut []string `json:"fan_out,omitempty"`
 	Kept   bool     `json:"kept,omitempty"`
-	// By, Kind and Scope are those of the principal that queued the task, on whose behalf it starts.
+	// By, Kind and Scope describe the principal that queued the task. The task starts on behalf of this principal.
 	By    string        `json:"by"`
 	Kind  PrincipalKind `json:"kind"`
 	Scope Scope         `json:"scope"`
@@ -34,7 +34,7 @@ type QueueEntry struct {
 	UnconfinedIn string `json:"unconfined_in,omitempty"`
 }
 
-// DependeeIDs returns the ids of the tasks on which it depends when and where the task starts.
+// DependeeIDs returns the ids of the tasks that determine when and where the task starts.
 func (e *QueueEntry) DependeeIDs() []string {
 	ids := slices.Clone(e.FanOut)
 	for _, d := range e.After {
@@ -61,7 +61,7 @@ func (r ProjectRole) Matches(a *Agent) bool {
 	return a.Place == r.Place && a.Project == r.Project && a.Role == r.Role
 }
 
-// Takes reports whether the owner's agent is one of those where the task may run. An agent that was made for one task is not.
+// Takes reports whether the task may run on the owner's agent. It may not run on an agent that was made for one task.
 func (t Target) Takes(owner string, a *Agent) bool {
 	if a.Owner != owner || a.Toolset != ToolsetFleet || a.Pool != t.Pool {
 		return false
@@ -80,11 +80,11 @@ func (t Target) String() string {
 // Dependency is a task that must end before another one starts.
 type Dependency struct {
 	TaskID string `json:"task_id"`
-	AnyEnd bool   `json:"ended,omitempty"`  // however it ends; otherwise it must complete
+	AnyEnd bool   `json:"ended,omitempty"`  // the other task may end in any way; otherwise it must complete
 	Result bool   `json:"result,omitempty"` // its summary and branch are added to the prompt
 }
 
-// RequiredEnd says what the other task must have done, as in: when it has completed.
+// RequiredEnd returns the word for how the other task must have ended, for a sentence such as: when it has completed.
 func (d Dependency) RequiredEnd() string {
 	if d.AnyEnd {
 		return "ended"
@@ -92,7 +92,7 @@ func (d Dependency) RequiredEnd() string {
 	return "completed"
 }
 
-// Attempt is a failed attempt of a queued task, which waits for the next one.
+// Attempt is a failed attempt of a queued task that waits for the next attempt.
 type Attempt struct {
 	Try    int        `json:"try"` // Task.Try of the attempt
 	At     time.Time  `json:"at"`  // when it failed
@@ -115,7 +115,8 @@ const (
 // DefaultAgeStep is how long a pending task waits until it counts as one priority higher.
 const DefaultAgeStep = time.Minute
 
-// RecordFailure notes a failed attempt. It returns false if there is no further one; otherwise the next one may begin at RetryAt.
+// RecordFailure notes a failed attempt. It returns false if there are no further attempts; otherwise the next attempt may
+// begin at RetryAt.
 func (e *QueueEntry) RecordFailure(a Attempt, until time.Time, jitter float64) bool {
 	counted := 1
 	for _, old := range e.Attempts {
@@ -145,10 +146,10 @@ func (e *QueueEntry) RecordFailure(a Attempt, until time.Time, jitter float64) b
 	return true
 }
 
-// retryBackoff is how long the first retry waits. The wait doubles with each further one.
+// retryBackoff is how long the first retry waits. The wait doubles with each further retry.
 const retryBackoff = 10 * time.Second
 
-// Rank is the priority of a pending task with its age, which counts as one for each step.
+// Rank is the priority of a pending task, plus one for each step that it has waited.
 func (e *QueueEntry) Rank(created, now time.Time, step time.Duration) int {
 	return e.Priority + int(max(0, now.Sub(created))/step)
 }
@@ -213,9 +214,9 @@ type Wait struct {
 type BudgetClaim struct {
 	Budget string
 	Want   Amount
-	Text   string    // why the budget does not have it now, for people; empty if it does
+	Text   string    // why the budget does not have the amount now, for people; empty if it does
 	Next   string    // see Wait.Next
-	Until  time.Time // when the budget begins anew; zero if it does not
+	Until  time.Time // when the next window of the budget begins; zero if there is none
 }
 
 // Validate returns INVALID_ARGUMENT if a value of the entry is not valid.

@@ -7,9 +7,9 @@ type QueueStats struct {
 	Tasks  map[WaitReason]int
 	Oldest map[WaitReason]time.Time // when the oldest one was queued
 	Paused bool                     // the whole fleet
-	// Budgets are the budgets, whose tasks wait with the reason WaitBudget when they are used up.
+	// Budgets has the statistics of the budgets. When a budget is used up, its tasks wait with the reason WaitBudget.
 	Budgets []BudgetStats
-	// Credentials are the credentials of which something is known.
+	// Credentials has the statistics of the credentials about which something is known.
 	Credentials []CredentialStats
 }
 

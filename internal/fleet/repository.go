@@ -8,8 +8,8 @@ import (
 // Integrator is implemented by a place that can bring the work of its agents together in the repositories of its projects.
 type Integrator interface {
 	// Repository returns the repository of the project with exactly this Project.Name. It communicates with nobody. The error is
-	// PROJECT_NOT_FOUND if there is no such project, and UNIMPLEMENTED if its agents do not work in a repository. A place that must
-	// communicate to know that returns these errors from each method of the repository.
+	// PROJECT_NOT_FOUND if there is no such project, and UNIMPLEMENTED if its agents do not work in a repository. If a place must
+	// communicate to find that out, the methods of the repository return these errors.
 	Repository(project string) (Repository, error)
 }
 
@@ -20,9 +20,9 @@ type Repository interface {
 	// lost, and AGENT_OFFLINE if they are in a workspace that does not run.
 	Collect(ctx context.Context, a Agent, c Changes) error
 
-	// Branch returns the branch with the name and its newest commit. An empty name selects the branch at which the work of the project
-	// begins. If the branch is in another repository, Branch first asks that one. The error is BRANCH_NOT_FOUND if there is no such
-	// branch.
+	// Branch returns the branch with the name and its newest commit. An empty name selects the branch at which the work of the
+	// project begins. If the branch is in another repository, Branch first asks that repository. The error is BRANCH_NOT_FOUND if
+	// there is no such branch.
 	Branch(ctx context.Context, name string) (Branch, error)
 
 	// Contains reports whether the history of the commit has the older commit. It is false if the repository lacks one of them.
@@ -33,24 +33,26 @@ type Repository interface {
 	// and INVALID_ARGUMENT on the field strategy if the commits cannot be rebased because there is a merge among them.
 	Combine(ctx context.Context, c Combination) (CombineResult, error)
 
-	// Overlaps compares the contributions with each other, as if each of them alone came on top of the commit onto: which of them change
-	// the same lines, and which of them cannot be combined.
+	// Overlaps compares the contributions with each other, each as if it alone were applied on top of the commit onto. It returns
+	// which of them change the same lines, and which of them cannot be combined.
 	Overlaps(ctx context.Context, onto string, all []Contribution) ([]WorkOverlap, error)
 
-	// Check executes the check's command in a clean tree of the commit, confined as the agents of the project are, with nothing that
-	// is not in the commit. It waits for the command. Another call with the same commit and Check.ID, also from another process, waits
-	// for the execution that runs, or returns its result. A killed server leaves no tree and no process of a check behind for longer
-	// than the check's timeout. Interrupted by its context, Check ends the command.
+	// Check executes the check's command in a clean tree of the commit, confined as the agents of the project are, with nothing
+	// that is not in the commit. It waits for the command. If the command is already running for the same commit and Check.ID, or
+	// has ended, even in another process, Check waits for that execution or returns its result. After a server was killed, the
+	// tree and the processes of a check remain for at most the check's timeout. If its context is done, Check ends the command.
 	Check(ctx context.Context, commit string, c Check) (CheckResult, error)
 
-	// Move changes the branch from the commit Branch.Commit to the commit to, which has it in its history. The error is BRANCH_MOVED if
-	// the branch is no longer there, PUSH_REFUSED if it is in another repository that does not want it, and BRANCH_CHECKED_OUT if people have checked it out with changes that would be overwritten. If
-	// people have checked it out without such changes, their files follow.
+	// Move moves the branch from the commit Branch.Commit to the commit to, whose history contains Branch.Commit. The error is
+	// BRANCH_MOVED if the branch is no longer at Branch.Commit, PUSH_REFUSED if it is in another repository that refuses the
+	// change, and BRANCH_CHECKED_OUT if people have checked it out with changes that would be overwritten. If people have checked
+	// it out without such changes, their files follow.
 	Move(ctx context.Context, b Branch, to string) error
 
-	// Push writes the commit to a branch of another repository. The error is BRANCH_MOVED if that branch exists with commits that the
-	// pushed one does not have, PUSH_REFUSED if that repository does not want it, and REMOTE_NOT_FOUND if there is no such remote. The credentials are those of whoever has
-	// the repository: the user of the server, or the workspace.
+	// Push writes the commit to a branch of another repository. The error is BRANCH_MOVED if that branch exists with commits that
+	// are not in the history of the pushed commit, PUSH_REFUSED if that repository refuses the commit, and REMOTE_NOT_FOUND if
+	// there is no such remote. Push uses the credentials of the server's user or of the workspace, depending on where the
+	// repository is.
 	Push(ctx context.Context, p Push) (PushResult, error)
 }
 
@@ -71,17 +73,17 @@ type Branch struct {
 type Contribution struct {
 	Name string // for WorkOverlap
 	Head string
-	// Since is the commit at which the work begins. It counts only if Head has it in its history or, for Squash, if it is a snapshot
-	// of uncommitted files whose parent Head has in its history, and if the branch has no newer commit in common with Head. Otherwise
-	// the work begins where its history and that of the branch meet. For Merge, what is before Since must be in the branch: the history
-	// will say that it is.
+	// Since is the commit at which the work begins. It counts only if it is in the history of Head or, for Squash, if it is a
+	// snapshot of uncommitted files whose parent is in that history. Moreover, the branch must not have a newer commit in common
+	// with Head. If Since does not count, the work begins where its history and that of the branch meet. For Merge, the branch
+	// must contain what is before Since, because its history will say that it does.
 	Since string
 }
 
 // Combination is how work comes into a branch.
 type Combination struct {
 	Contribution
-	Onto     string // the newest commit of the branch, or of what lands before
+	Onto     string // the newest commit of the branch, or of the work that lands before this work
 	Strategy Strategy
 	Message  string // of the commit that squash or merge creates
 	Author   Person // of the commit that squash creates; without an address, Name is the agent's, and the project may have another author
@@ -98,13 +100,13 @@ type Strategy string
 // The strategies.
 const (
 	Squash Strategy = "squash" // one new commit with the whole work
-	Rebase Strategy = "rebase" // each commit of the work again, on top of the branch
+	Rebase Strategy = "rebase" // a copy of each commit of the work, on top of the branch
 	Merge  Strategy = "merge"  // one commit that joins the branch and the work
 )
 
 // CombineResult is the result of Repository.Combine.
 type CombineResult struct {
-	Commit    string     // Onto if the branch already has everything of the work; empty if there are conflicts
+	Commit    string     // Onto if the branch already has all of the work; empty if there are conflicts
 	Base      string     // the commit with which the work was compared
 	Conflicts []Conflict // at most MaxConflicts
 }
@@ -133,8 +135,8 @@ type WorkOverlap struct {
 // OverlapFile is a file that two contributions change.
 type OverlapFile struct {
 	Path string
-	// Lines are the lines that both change, as the commit onto has them; first and last. Both insert lines after line n: n, n. None if
-	// the file is not text, or if they change different lines.
+	// Lines are the first and the last line of each part that both change, counted in the commit onto. If both insert lines after
+	// line n, they are n, n. Lines is empty if the file is not text, or if the two change different lines.
 	Lines [][2]int
 }
 
@@ -160,6 +162,6 @@ type PullRequest struct {
 	Draft       bool
 }
 
-// PullRequester opens a pull request and returns its address. If there is one for the branch, it returns that one's. The error is
-// UNIMPLEMENTED if it does not know the forge.
+// PullRequester opens a pull request and returns its address. If the branch already has one, it returns the address of that
+// one. The error is UNIMPLEMENTED if it does not know the forge.
 type PullRequester func(ctx context.Context, r PullRequest) (address string, err error)

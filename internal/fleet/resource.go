@@ -13,7 +13,7 @@ type Resource struct {
 	Revision int64           // incremented by every write; set by the store
 }
 
-// ResourceKind is a kind of resources. It is a word in messages to people.
+// ResourceKind is a kind of resources. It is also the word for them in messages to people.
 type ResourceKind string
 
 // ReadResources returns the bodies of the resources that match.

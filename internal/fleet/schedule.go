@@ -31,12 +31,12 @@ type Schedule struct {
 	Scope    Scope         `json:"scope"`
 	Projects []string      `json:"projects,omitempty"`
 
-	Until     time.Time `json:"until"` // the ticks up to this time have been dealt with
+	Until     time.Time `json:"until"` // the ticks up to this time have been handled
 	LastTick  time.Time `json:"last_tick,omitzero"`
 	LastTask  string    `json:"last_task,omitempty"`  // id of the task that was queued last
-	LastError string    `json:"last_error,omitempty"` // why the last tick has queued no task; empty if it has
+	LastError string    `json:"last_error,omitempty"` // why the last tick has queued no task; empty if it has queued one
 	Queued    int64     `json:"queued,omitempty"`     // ticks that have queued a task
-	Skipped   int64     `json:"skipped,omitempty"`    // ticks without a task because that of an earlier tick had not ended
+	Skipped   int64     `json:"skipped,omitempty"`    // ticks without a task because the task of an earlier tick had not ended
 	Late      int64     `json:"late,omitempty"`       // ticks without a task because no server ran at the time
 	Failed    int64     `json:"failed,omitempty"`     // ticks whose task could not be queued
 	CreatedAt time.Time `json:"created_at"`
@@ -53,7 +53,7 @@ const (
 	MissedAll    MissedPolicy = "all"    // each of them queues a task
 )
 
-// OverlapPolicy says what happens at a tick while the task of the last one has not ended.
+// OverlapPolicy says what happens at a tick while the task of the previous tick has not ended.
 type OverlapPolicy string
 
 // The kinds of Overlap.
@@ -67,7 +67,7 @@ const (
 	MaxSchedules    = 1000
 	MaxResourceName = 63
 	MaxLateTicks    = 1000             // if more ticks were missed, the earlier ones queue no tasks
-	TickGrace       = 60 * time.Second // a tick that is dealt with by then was not missed
+	TickGrace       = 60 * time.Second // a tick that is handled within this time was not missed
 )
 
 // What became of a tick.
@@ -87,7 +87,7 @@ func (s *Schedule) Key() string { return OwnedKey(s.Name, s.Owner) }
 // VisibleTo reports whether the schedule exists for p.
 func (s *Schedule) VisibleTo(p Principal) bool { return p.seesOwned(s.Owner, s.Projects) }
 
-// Ticks returns the function that returns the first tick after a time, which is zero if there is none.
+// Ticks returns a function that returns the first tick after a time, or zero if there is none.
 func (s *Schedule) Ticks(parse CronParser) (next func(after time.Time) time.Time, err error) {
 	if s.Cron == "" {
 		return func(after time.Time) time.Time {
@@ -113,9 +113,9 @@ func (s *Schedule) SameTicks(o *Schedule) bool {
 	return s.Cron == o.Cron && s.At.Equal(o.At) && s.TimeZone == o.TimeZone && s.Paused == o.Paused && s.Until.Equal(o.Until)
 }
 
-// Advance deals with the ticks up to now, of which it counts those that queue no task because nobody was there at the time. It returns
-// the first that queues a task, or zero. Call it again until due is false: it deals with one tick that queues a task at a time, and
-// with at most MaxLateTicks others.
+// Advance handles the ticks up to now. It returns the first tick that queues a task, or zero, and counts the ticks that queue
+// no task because no server ran at the time. Call it again until due is false: each call handles at most one tick that queues
+// a task, and at most MaxLateTicks others.
 func (s *Schedule) Advance(next func(after time.Time) time.Time, now time.Time) (tick time.Time, due bool) {
 	if s.Paused {
 		return time.Time{}, false
@@ -156,7 +156,8 @@ func (s *Schedule) drop(ticks []time.Time) {
 	}
 }
 
-// Validate returns INVALID_ARGUMENT if a value of the schedule is not valid, and sets the defaults. It returns the ticks.
+// Validate returns INVALID_ARGUMENT if a value of the schedule is not valid, and sets the defaults. It returns the result of
+// Ticks.
 func (s *Schedule) Validate(parse CronParser) (next func(after time.Time) time.Time, err error) {
 	s.TimeZone, s.Missed, s.Overlap = cmp.Or(s.TimeZone, "UTC"), cmp.Or(s.Missed, MissedLatest), cmp.Or(s.Overlap, OverlapSkip)
 	switch {

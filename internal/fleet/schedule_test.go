@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAdvance lets time pass for a schedule whose ticks are drawn, with calls at random times, and compares what becomes of each tick
-// with a slow account of it. A call is lost if the server is killed before it is stored.
+// TestAdvance advances a schedule with random ticks at random times, and compares what happens to each tick with a slow and
+// simple computation. If the server is killed before the result of a call is stored, the call has no effect.
 func TestAdvance(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
@@ -69,7 +69,8 @@ func TestAdvance(t *testing.T) {
 	})
 }
 
-// TestAdvanceFar checks that a schedule of every minute that nobody has looked at for a year does not take long, and queues the last ticks.
+// TestAdvanceFar checks that Advance is fast for a schedule with a tick in every minute and no calls for a year, and that the
+// last ticks queue tasks.
 func TestAdvanceFar(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

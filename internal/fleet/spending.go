@@ -26,7 +26,8 @@ const (
 	CostUnknown  CostBasis = "unknown"  // the price of a model is unknown, so the cost is too low
 )
 
-// Spending says more about what a task has used than its cost and its usage, which are up to date while the task runs.
+// Spending describes what a task has used in more detail than its cost and its usage, which are up to date while the task
+// runs.
 type Spending struct {
 	Models  []ModelUsage `json:"models,omitempty"`
 	Basis   CostBasis    `json:"basis,omitempty"`    // empty if nothing is known about the cost
@@ -35,9 +36,9 @@ type Spending struct {
 	Denied  int          `json:"denied,omitempty"`   // number of denied tool calls
 	Holds   int          `json:"holds,omitempty"`    // how often it was interrupted to wait, because a budget was used up
 	HeldTry int          `json:"held_try,omitempty"` // the try in which it goes on after that
-	// Reserve is what budgets have reserved for the task; nil if it has ended or no budget is for it.
+	// Reserve is what budgets have reserved for the task; nil if the task has ended or no budget is for it.
 	Reserve *Reservation `json:"reserve,omitempty"`
-	// Run is the part of the current run. At the end of the run, what the program reports replaces it.
+	// Run is the current run's part of the cost and the usage. When the run ends, it is replaced by what the program reports.
 	Run RunSpending `json:"run,omitzero"`
 }
 
@@ -52,7 +53,7 @@ type Reservation struct {
 	Before Amount       `json:"before,omitzero"`  // what the task had used when it started
 	Fixed  bool         `json:"fixed,omitempty"`  // the money is a limit of the task, so it does not grow
 	Step   Amount       `json:"step,omitzero"`    // by how much it grows
-	Breach BreachAction `json:"breach,omitempty"` // set when the task is interrupted, because it has used it up
+	Breach BreachAction `json:"breach,omitempty"` // set when the task is interrupted because it has used up the reservation
 }
 
 // UsedUp reports whether the task has used all that is reserved for it.
@@ -89,7 +90,7 @@ type ModelUsage struct {
 	Requests int `json:"requests"`
 }
 
-// RunSpending is the part of a run in the cost and the usage of its task.
+// RunSpending is the part that a run has in the cost and the usage of its task.
 type RunSpending struct {
 	CostUSD       float64 `json:"cost_usd,omitempty"`
 	Input, Output int64   `json:",omitempty"` // tokens
@@ -99,7 +100,7 @@ type RunSpending struct {
 // maxModels limits how many models of a task are listed. The last one has the usage of all others.
 const maxModels = 20
 
-// AddStep adds what a step of the task's run says about usage, and sets the step's cost. price returns the price of a model.
+// AddStep adds the usage that a step of the task's run reports, and sets the step's cost. price returns the price of a model.
 func (t *Task) AddStep(s *Step, price func(model string) (Price, bool)) {
 	switch {
 	case s.Type == StepDenied:
@@ -152,8 +153,8 @@ func (t *Task) addRequest(u *RequestUsage, main bool, price func(string) (Price,
 	m.CostUSD += u.CostUSD
 }
 
-// AddUsage adds the cost, the turns and the usage of a run that has ended to those of the task, in place of what its steps
-// have said. What the run does not report remains as the steps have said it.
+// AddUsage adds the cost, the turns and the usage of a run that has ended to those of the task. They replace what the steps of
+// the run have reported. What the run does not report stays as its steps have reported it.
 func (t *Task) AddUsage(o Outcome) {
 	run := t.Spending.Run
 	t.Spending.Run = RunSpending{}

@@ -75,7 +75,7 @@ func TestSpending(t *testing.T) {
 	require.Equal(t, fleet.CostReported, task.Spending.Basis)
 }
 
-// TestContextOfTurns checks that the sum of a turn's requests is not taken for the length of the conversation.
+// TestContextOfTurns checks that the sum of a turn's requests does not count as the length of the conversation.
 func TestContextOfTurns(t *testing.T) {
 	t.Parallel()
 	task := &fleet.Task{}

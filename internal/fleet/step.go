@@ -8,7 +8,7 @@ import (
 // StepType says what a step shows.
 type StepType string
 
-// The types of steps. The comments name the fields that are set besides Agent and Parent.
+// The types of steps. The comments name the fields that are set in addition to Agent and Parent.
 const (
 	StepText       StepType = "text"        // an agent wrote a text: Message, if the step is not output
 	StepThinking   StepType = "thinking"    // the model thought: Message
@@ -51,7 +51,7 @@ type Step struct {
 
 	ID        string          `json:"id,omitempty"` // of a tool call, or of work in the background
 	Name      string          `json:"name,omitempty"`
-	Arguments json.RawMessage `json:"arguments,omitempty"` // JSON; a text if they were not JSON or were cut
+	Arguments json.RawMessage `json:"arguments,omitempty"` // JSON; a text if the arguments were not JSON or were cut
 	Result    string          `json:"result,omitempty"`
 	IsError   bool            `json:"is_error,omitempty"`
 	Duration  time.Duration   `json:"duration,omitempty"` // 0 if it is unknown
@@ -113,7 +113,8 @@ type RequestUsage struct {
 	CacheWrite int64   `json:"cache_write,omitempty"` // tokens
 	Output     int64   `json:"output"`                // tokens
 	CostUSD    float64 `json:"cost_usd,omitempty"`    // 0 if it is unknown
-	// Turn says that this is the sum of all requests of a turn. Otherwise it also says how long the conversation is.
+	// Turn means that this is the sum of all requests of a turn. Otherwise the tokens of this one request also show how long the
+	// conversation is.
 	Turn    bool  `json:"turn,omitempty"`
 	Context int64 `json:"context,omitempty"` // tokens in the conversation after the turn; 0 if they are unknown
 	Window  int64 `json:"window,omitempty"`  // tokens that fit into the conversation; 0 if they are unknown

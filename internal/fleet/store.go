@@ -90,10 +90,10 @@ type Store interface {
 	// Audit returns the matching lines of the audit log, at most limit, newest first.
 	Audit(ctx context.Context, f AuditFilter, limit int) ([]AuditEntry, error)
 
-	// Full reports whether the store is nearly full, as far as it knows, and since when. A nearly full store accepts only
-	// writes that end or remove something. Insert of all but
-	// tokens, identities, requests and entries of the ledger, Put of payloads, attachments and bundles, and Append of output or of a large event return ErrStoreFull; the
-	// transaction can continue. If there is no space at all, Update returns ErrStoreFull.
+	// Full reports whether the store is nearly full, as far as it knows, and since when. A nearly full store accepts only writes
+	// that end or remove something. ErrStoreFull is returned by Insert of anything but tokens, identities, requests and entries
+	// of the ledger, by Put of payloads, attachments and bundles, and by Append of output or of a large event; the transaction
+	// can continue. If there is no space at all, Update returns ErrStoreFull.
 	Full() (since time.Time, full bool)
 
 	// Schema returns the version of the database's schema (have), and the version that this program needs (want). have is
@@ -149,8 +149,8 @@ type Tx interface {
 	// transaction. Other rows cannot be deleted.
 	Delete(r Row) error
 
-	// Put stores a part of the task or agent with the id, which may have ended, and replaces an earlier one. Nil Changes
-	// remove the earlier ones, and so do empty Labels, which are those of a task.
+	// Put stores a part of the task or agent with the id, and replaces an earlier part of the same type. The task may have ended.
+	// Nil Changes remove the earlier ones, and so do empty Labels, which are those of a task.
 	Put(id string, p Part) error
 
 	// Append adds an event to the log. The log shows it when Update returns. Append does not set Seq; only events that were

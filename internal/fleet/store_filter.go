@@ -32,7 +32,7 @@ type EventWindow struct {
 type AgentFilter struct {
 	Name   string // only agents with this name, compared ignoring case, that are not deleted
 	Owner  string // only agents of this principal; only with Name
-	Newest bool   // only the newest agent with Name, even if it is deleted, that belongs to no toolset but ToolsetFleet
+	Newest bool   // only the newest agent with Name in ToolsetFleet, even if it is deleted
 
 	Place, WorkspaceID string // only the newest agent that has or had the workspace, even if it is deleted
 	Shared             bool   // only agents that are shared, including deleted ones, sorted by uid
@@ -47,7 +47,7 @@ type AgentViewFilter struct {
 // HoldingsScope says what AgentReader.Holdings counts. The zero value counts everything.
 type HoldingsScope struct {
 	Toolset   *Toolset // only the agents of this toolset
-	Exclusive bool     // until the transaction ends, no other one adds something of the owner, however far the limits are
+	Exclusive bool     // until this transaction ends, no other one adds something of the owner, even if the limits are far from reached
 	NewTask   bool     // only tasks and bytes, because counting thousands of agents takes long
 	Bytes     int      // how many stored bytes the transaction is about to add, besides a new task
 }
@@ -146,7 +146,8 @@ func First[T any](rows []*T, err error) (*T, error) {
 	return rows[0], nil
 }
 
-// CurrentToken returns the token, of the tokens with a name, that is not revoked; if there is none, the newest one.
+// CurrentToken returns, from tokens with the same name, the one that is not revoked. If all are revoked, it returns the newest
+// one.
 func CurrentToken(tokens []*Token, err error) (*Token, error) {
 	if err != nil || len(tokens) == 0 {
 		return nil, err

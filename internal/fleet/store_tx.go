@@ -122,8 +122,8 @@ type ResourceReader interface {
 
 // LedgerReader reads the ledger of budgets.
 type LedgerReader interface {
-	// Ledger returns the matching parts of the ledger. Until the transaction ends, no other one adds entries to the budgets
-	// whose totals it has read.
+	// Ledger returns the matching parts of the ledger. Until this transaction ends, no other transaction adds entries to the
+	// budgets whose totals this one has read.
 	Ledger(f LedgerFilter) (Ledger, error)
 }
 

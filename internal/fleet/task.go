@@ -24,7 +24,7 @@ func (s TaskStatus) Ended() bool {
 	return s == TaskCompleted || s == TaskFailed || s == TaskStopped
 }
 
-// EndText says how a task with the final status has ended, in a sentence.
+// EndText returns how a task with the final status has ended, for use in a sentence.
 func (s TaskStatus) EndText() string {
 	if s == TaskStopped {
 		return "was stopped"
@@ -60,7 +60,7 @@ type Task struct {
 
 	Timeout      time.Duration // time limit of the run, counted from StartedAt; always set
 	Options      TaskOptions
-	Labels       Labels // its own and, where it has none of its own, those that its agent had when it started
+	Labels       Labels // its own labels, and those with other keys that its agent had when it started
 	RetryOf      string // id of the task that this one has started again; empty if it is not a retry
 	ParentID     string // id of the task whose agent has delegated this one; empty if no agent has
 	RootID       string // id of the root of its tree; empty for a root
@@ -78,8 +78,8 @@ type Task struct {
 	// last known step at that time.
 	StalledAt time.Time
 	LastStep  string
-	// CollectingAt is when Fleet began to collect the work of the run, which has ended; zero if it does not, or if it takes
-	// little time.
+	// CollectingAt is when Fleet began to collect the work of the run, which has ended; zero if Fleet is not collecting it, or if
+	// that takes little time.
 	CollectingAt time.Time
 
 	// Terminal means that the run's output was read from the agent's terminal, as Output.Terminal says.
@@ -114,7 +114,7 @@ type Task struct {
 	// If one is false, a read would find nothing.
 	HasMessages, HasQuestions, HasChecks bool
 
-	Landing *Landing // of its work; only what lists and shows tasks sets it
+	Landing *Landing // of its work; set only when tasks are listed or shown
 
 	Revision int64 // incremented by every write; set by the store
 }
@@ -175,8 +175,8 @@ func (t *Task) Excerpt() string { return Shorten(t.Description, MaxRowDescriptio
 // ShortHeadline returns the beginning of the headline for lists.
 func (t *Task) ShortHeadline() string { return Shorten(t.Headline(), MaxRowSummary) }
 
-// Headline returns the summary of the task. Until a task has completed, that is its title if it has no summary. The agent of
-// a completed task may have had nothing to say.
+// Headline returns the summary of the task. If there is none and the task has not completed, it returns the title. A completed
+// task may have no summary, because its agent may have had nothing to say.
 func (t *Task) Headline() string {
 	if t.Summary != "" || t.Status == TaskCompleted {
 		return t.Summary

@@ -18,9 +18,10 @@ type TaskOptions struct {
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
 	// Attachments is how many attachments the task has.
 	Attachments int `json:"attachments,omitempty"`
-	// Attached is set if the task is that a person uses the agent's program on a terminal. No caller can set it.
+	// Attached is set if the task consists of a person using the agent's program on a terminal. No caller can set it.
 	Attached *AttachedTerminal `json:"attached,omitempty"`
-	// Continues is the id of the task whose work this one continues: it makes changes that a review demands, or ends a conflict.
+	// Continues is the id of the task whose work this one continues: it makes changes that a review demands, or resolves a
+	// conflict.
 	Continues string `json:"continues,omitempty"`
 }
 
@@ -95,8 +96,9 @@ func (o TaskOptions) Validate() error {
 	return nil
 }
 
-// Unsupported returns INVALID_ARGUMENT for the first option that is set and not in the list; nil if there is none. who names what
-// does not support the option, and can returns the names of the drivers that do; nil if they are not known.
+// Unsupported returns INVALID_ARGUMENT for the first option that is set and not in the list; nil if there is none. The text
+// who names the driver or place that does not support the option. The function can returns the names of the drivers that
+// support an option; it is nil if they are not known.
 func (o TaskOptions) Unsupported(supported []string, who string, can func(option string) []string) error {
 	for _, name := range o.Names() {
 		if slices.Contains(supported, name) {

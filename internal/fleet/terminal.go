@@ -5,8 +5,9 @@ import (
 	"regexp"
 )
 
-// AttachedTerminal describes the terminal of a person who uses an agent's program. Meanwhile the agent has a task, so that everything that
-// holds for a task holds for the program: limits, stops, deletion, restarts of servers, and that nothing else runs.
+// AttachedTerminal describes the terminal of a person who uses an agent's program. The agent has a task meanwhile, so what
+// applies to a task applies to the program: limits, stops, deletion and restarts of servers. It also keeps the agent from
+// running anything else.
 type AttachedTerminal struct {
 	By      string `json:"by"`      // name of the principal
 	Type    string `json:"type"`    // for the variable TERM
@@ -40,8 +41,9 @@ type Attacher interface {
 	CheckAttach(a Agent) error
 
 	// Attach connects a terminal with a run with TaskOptions.Attached. It waits until Dispatch has started the run, passes on
-	// input and output, and returns nil when the run's program has ended. When the input is closed, ctx is done or output returns
-	// an error, nobody uses the terminal any more: the run ends. The error is AGENT_BUSY if the terminal of the run was used before.
+	// input and output, and returns nil when the run's program has ended. The run ends when the input is closed, ctx is done or
+	// output returns an error, because nobody uses the terminal any more. The error is AGENT_BUSY if the terminal of the run was
+	// used before.
 	Attach(ctx context.Context, a Agent, r Run, input <-chan TerminalInput, output func([]byte) error) error
 }
 

@@ -25,7 +25,7 @@ type Token struct {
 	ExpiresAt time.Time // zero if it does not expire
 	RevokedAt time.Time // zero if not revoked; in the future if the token was rotated and still works until then
 	AgentUID  string    // uid of the agent that holds it; empty if it is not an agent's token
-	TaskID    string    // the task of the agent for which it is valid
+	TaskID    string    // the only task of the agent during which it is valid
 }
 
 // Principal returns the principal of the token's holder.
