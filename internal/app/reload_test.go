@@ -84,8 +84,9 @@ func (r *reloadServer) awaitEnd(id string) string {
 	}
 }
 
-// TestReload removes the project and the role of running agents. Their tasks, with checks and a further try, go on. The agents
-// say why they accept no more tasks, and accept them again when the configuration has the project and the role.
+// TestReload removes the project and the role of running agents. Their tasks continue, including checks and a retry. The
+// agents report why they accept no more tasks, and accept tasks again when the configuration has the project and the role
+// again.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	gate := filepath.Join(t.TempDir(), "gate")

@@ -162,7 +162,7 @@ func (s *Server) closeListeners() error {
 // handler returns the handler for everything on the HTTP address: the page, REST, MCP, metrics and support for admins,
 // and the runner program for workspaces.
 func (a *App) handler(version string) (http.Handler, error) {
-	conn := inProcess{a.channel, false} // for calls that are forwarded for callers
+	conn := inProcess{a.channel, false} // carries the calls that are forwarded for callers
 	signIn := a.protectedResource()
 	restConfig := rest.Config{Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identify, Heartbeat: a.heartbeat}
 	mcpConfig := mcp.Config{

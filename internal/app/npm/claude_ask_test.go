@@ -9,7 +9,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// waitForQuestion waits until the task has more questions than before, and returns the next one.
+// waitForQuestion waits until the task has more than the given number of questions, and returns the first question after
+// these.
 func (c *claudeFleet) waitForQuestion(t *testing.T, id string, before int) *fleetv1.Question {
 	t.Helper()
 	var all []*fleetv1.Question

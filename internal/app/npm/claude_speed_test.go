@@ -23,7 +23,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// These limit how much longer a task may take than `claude -p`, and what a run may need besides Claude Code.
+// These limit how much longer a task may take than `claude -p`, how much memory a run may need in addition to Claude Code, and
+// how long answers of the server may take.
 const (
 	maxDelay      = 400 * time.Millisecond
 	maxMemory     = 12 << 20

@@ -25,7 +25,7 @@ func newHome(t *testing.T) home {
 	t.Helper()
 	temp, err := filepath.EvalSymlinks(os.TempDir())
 	require.NoError(t, err)
-	// All homes have paths of the same length, because long texts with paths are truncated, also in golden files.
+	// All homes have paths of the same length, because long texts with paths are truncated, including those in golden files.
 	h := home(filepath.Join(temp, fmt.Sprintf("fleet-npm-%08x", rand.Uint32())))
 	require.NoError(t, os.Mkdir(string(h), 0o700))
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(string(h))) })

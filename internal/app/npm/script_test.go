@@ -28,7 +28,7 @@ type step struct {
 
 var stepLine = regexp.MustCompile(`(?m)^(?:# > )?model: (\w+) ?(.*)$`)
 
-// prompt returns the latest prompt that is a script, and how many answers the model has given to it.
+// prompt returns the latest prompt that is a script, and the number of answers that the model has given to it.
 func (r request) prompt() (text string, answers int) {
 	for _, m := range r.Messages {
 		if m.Role == "assistant" {

@@ -8,8 +8,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// usageTemplate is cobra's template with two changes: commands that only have subcommands are not shown as runnable,
-// and the column of topics is wider.
+// usageTemplate is cobra's template with three changes: commands that only have subcommands are not shown as runnable, the
+// column of topics is wider, and a reference to "fleet help flags" replaces the list of global flags.
 func usageTemplate(template string) string {
 	return strings.NewReplacer(
 		"{{if .Runnable}}\n  {{.UseLine}}{{end}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}\n  {{.UseLine}}{{end}}",

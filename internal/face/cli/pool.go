@@ -121,7 +121,7 @@ func (p *program) newPoolList() *cobra.Command {
 	return cmd
 }
 
-// poolState says what is special about a pool.
+// poolState describes the state of a pool.
 func poolState(p *fleetv1.Pool) string {
 	switch {
 	case p.GetPaused():

@@ -150,7 +150,7 @@ func choicesOf(q *fleetv1.Question) string {
 	return "allow? y (once), n, a (in this task), A (always for this agent)"
 }
 
-// permissionAnswer returns the answer to a request for permission that the text stands for, or nil.
+// permissionAnswer returns the answer to a request for permission that matches the text, or nil if none does.
 func permissionAnswer(q *fleetv1.Question, text string) *fleetv1.AnswerQuestionRequest {
 	req := &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: "allow"}
 	switch {

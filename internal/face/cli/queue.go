@@ -77,7 +77,7 @@ func reasonsText(waits []*fleetv1.Wait) string {
 	return strings.Join(names, ", ")
 }
 
-// queuedFor names where the task runs, as in "fleet task queue".
+// queuedFor returns the agent, pool or project that the task is queued for, in the notation of "fleet task queue".
 func queuedFor(t *fleetv1.QueuedTask) string {
 	switch q := t.GetQueue(); {
 	case t.GetAgentName() != "":

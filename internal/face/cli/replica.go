@@ -33,7 +33,7 @@ func (p *program) newReplicaList() *cobra.Command {
 	})
 }
 
-// replicaState returns the state of the server, and how long it has not answered.
+// replicaState returns the state of the server, and how long ago it last answered unless it is running.
 func (s *session) replicaState(r *fleetv1.Replica) cell {
 	switch {
 	case r.GetState() == fleetv1.Replica_running:

@@ -20,7 +20,7 @@ type screen struct {
 	errSanitizer *sanitizer // nil until it is needed
 
 	progress string // the bottom line; empty if there is none
-	question string // what the person is asked; it replaces the progress at the bottom
+	question string // the question to the person; it replaces the progress at the bottom
 	midline  bool   // the last line of output is not complete yet
 	outErr   error  // why writing to standard output failed
 }

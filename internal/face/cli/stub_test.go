@@ -505,8 +505,8 @@ func (s *stub) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out gr
 	return err
 }
 
-// ShowTaskChanges answers with one file and a patch in pages of 10 bytes. The second page is not UTF-8. The changes of the
-// task t-unknown are not known, and those of the task incomplete lack a file.
+// ShowTaskChanges answers with two files in pages of one file, and with a patch in pages of 10 bytes. The second page of the
+// patch is not UTF-8. The changes of the task t-unknown are not known, and those of the task incomplete lack a file.
 func (s *stub) ShowTaskChanges(_ context.Context, r *fleetv1.ShowTaskChangesRequest) (*fleetv1.ShowTaskChangesResponse, error) {
 	if r.GetTaskId() == "t-unknown" {
 		return &fleetv1.ShowTaskChangesResponse{Changes: &fleetv1.TaskChanges{Problem: proto.String("the disk is full")}}, nil
@@ -533,8 +533,8 @@ func (s *stub) ShowTaskChanges(_ context.Context, r *fleetv1.ShowTaskChangesRequ
 	return resp, nil
 }
 
-// ShowTaskOutput answers with an output of 20 bytes in pages of 10 bytes, of which 5 bytes are missing. The last page
-// is not UTF-8.
+// ShowTaskOutput answers with an output of 20 bytes in pages of 10 bytes. 5 bytes of the output are missing. The last page is
+// not UTF-8.
 func (s *stub) ShowTaskOutput(_ context.Context, r *fleetv1.ShowTaskOutputRequest) (*fleetv1.ShowTaskOutputResponse, error) {
 	resp := &fleetv1.ShowTaskOutputResponse{Offset: r.GetOffset(), Size: 20, GapOffset: proto.Float64(10), GapSize: proto.Float64(5)}
 	switch {

@@ -102,7 +102,7 @@ func dryRunError(resp *fleetv1.LandTasksResponse) error {
 
 // followLandings shows what happens to the work until all of it has landed or cannot land.
 func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksResponse, cursor string) error {
-	open := map[string]*fleetv1.LandedTask{} // by the id of the task that has the work now
+	open := map[string]*fleetv1.LandedTask{} // the keys are the ids of the tasks that have the work now
 	for _, t := range resp.GetTasks() {
 		open[t.GetTaskId()] = t
 	}

@@ -204,7 +204,7 @@ func objectText(o *structpb.Struct) string {
 	return string(b)
 }
 
-// repeats reports whether the summary of the task says what its reason or its description says.
+// repeats reports whether the summary of the task only repeats its reason or its description.
 func repeats(t *fleetv1.TaskDetail) bool {
 	summary := t.GetSummary()
 	return t.GetStatus() != fleetv1.Task_completed && (strings.Contains(t.GetReason(), summary) || strings.HasPrefix(t.GetDescription(), summary))

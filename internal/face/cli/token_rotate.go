@@ -86,7 +86,7 @@ func (s *session) hintOldSecret(at *timestamppb.Timestamp) {
 	s.hint("The old secret is refused from now on.")
 }
 
-// replacement is the future content of a file, in a temporary file beside it.
+// replacement holds the new content of a file in a temporary file in the same directory.
 type replacement struct {
 	path string
 	temp *os.File

@@ -69,8 +69,8 @@ const (
 // timeWait is the state of a socket that its program has closed.
 const timeWait = "06"
 
-// findSocket returns the user and the inode of the socket in the table. A socket that no program holds any more counts
-// as absent, because the kernel shows it as root's.
+// findSocket returns the user and the inode of the socket in the table. A socket that no program holds any more counts as
+// absent, because the kernel shows root as its user.
 func findSocket(table io.Reader, local, remote netip.AddrPort) (user int, inode string, err error) {
 	forms := [2][]string{tableForms(local), tableForms(remote)}
 	rows := bufio.NewScanner(table)

@@ -79,8 +79,8 @@ func TestUserOfARealConnection(t *testing.T) {
 	}
 }
 
-// TestUserOfAClosedConnection checks that a caller who has disconnected has no user, although the kernel shows sockets
-// that no program holds as root's.
+// TestUserOfAClosedConnection checks that a caller who has disconnected has no user, although the kernel shows root as the
+// user of sockets that no program holds.
 func TestUserOfAClosedConnection(t *testing.T) {
 	t.Parallel()
 	client, server := connect(t, Limits{})

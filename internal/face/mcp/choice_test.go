@@ -17,7 +17,8 @@ var contractTools = []string{
 	"show_agent", "show_agent_task_history", "start_agent_task", "stop_agent_task",
 }
 
-// TestToolsByDefault checks what a model pays for the list: 27,400 characters are about 6,600 tokens.
+// TestToolsByDefault limits the size of the default list of tools, because models pay for it: 27,400 characters are about
+// 6,600 tokens.
 func TestToolsByDefault(t *testing.T) {
 	t.Parallel()
 	tools, size := listTools(t, serve(t, newStub(), mcp.Config{}).URL+"/mcp"), 0

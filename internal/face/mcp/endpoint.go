@@ -28,7 +28,7 @@ type endpoint struct {
 }
 
 // maxUnknownBody is the largest message that is read from an unknown caller, in bytes. Such a caller may initialize and list
-// the tools. It also holds for a caller who has reached a limit.
+// the tools. The same limit applies to a caller who has sent too many messages.
 const maxUnknownBody = 64 << 10
 
 func newEndpoint(s *server.MCPServer, sessions sessions, t tasks, c Config) *endpoint {

@@ -39,8 +39,9 @@ func (e envelope) isResponse() bool {
 	return e.Method == "" && len(e.ID) > 0 && (len(e.Result) > 0 || len(e.Error) > 0)
 }
 
-// needsSlot reports whether the MCP server itself does the work for the message, for example lists the tools. A call of a
-// tool is not such work, because it becomes a call of the API, which waits for a slot there; nor are prompts and resources.
+// needsSlot reports whether the MCP server itself does the work for the message, for example lists the tools. Calls of tools
+// and requests for a prompt or for resources do not need a slot here, because they become calls of the API, which wait for a
+// slot there.
 func (e envelope) needsSlot() bool {
 	switch mcp.MCPMethod(e.Method) {
 	case mcp.MethodToolsCall, mcp.MethodPing, mcp.MethodPromptsGet, mcp.MethodResourcesList, mcp.MethodResourcesRead:

@@ -9,10 +9,11 @@ import (
 // above 2^53. A client never sees the response to a request with a rounded id.
 const exactPrefix = "number:"
 
-// exactNumbersByText are the numbers of a message that mcp-go would change, by the JSON text that stands for each.
+// exactNumbersByText contains the numbers of a message that mcp-go would change. The keys are the JSON texts that stand for
+// them.
 type exactNumbersByText map[string]json.RawMessage
 
-// replaceInexact replaces such numbers in the message.
+// replaceInexact replaces the numbers in the message that mcp-go would change by texts.
 func replaceInexact(message []byte, e envelope) ([]byte, exactNumbersByText) {
 	if !isInexact(e.ID) && !isInexact(e.Params.RequestID) && !isInexact(e.Params.Meta.token) {
 		return message, nil

@@ -31,7 +31,7 @@ func TestNoProgressIsLostOverHTTP(t *testing.T) {
 	for _, session := range []bool{false, true} {
 		ts := serve(t, newStub(), mcp.Config{})
 		var headers []string
-		if session { // one session for all calls, which mcp-go would let share one channel
+		if session { // one session for all calls; mcp-go would let them share one channel
 			headers = []string{"Mcp-Session-Id", post(t, ts.URL+"/mcp", initialize).header.Get("Mcp-Session-Id")}
 		}
 		answers := make([]rpcResponse, calls)

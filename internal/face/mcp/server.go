@@ -124,8 +124,8 @@ func newServer(conn grpc.ClientConnInterface, set tool.Set, t tasks, c Config) *
 		mayCall := c.Rights(ctx)
 		r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t mcp.Tool) bool { return !mayCall(methods[t.Name]) })
 	})
-	// Clients of older revisions cannot use the extension, so they are not told of it.
-	// Nor can they subscribe to resources, because no session is kept.
+	// Clients of older revisions cannot use the extension, so the server does not announce it to them. They cannot subscribe to
+	// resources either, because no session is kept.
 	hooks.AddAfterDiscover(func(_ context.Context, _ any, _ *mcp.DiscoverRequest, r *mcp.DiscoverResult) {
 		if r.Capabilities.Resources != nil {
 			r.Capabilities.Resources.Subscribe = true

@@ -101,7 +101,7 @@ func newTask(r taskRef, d *fleetv1.TaskDetail) *task {
 	return out
 }
 
-// activity says what the task waits for, or what its agent has done last.
+// activity describes what the task waits for, or the last action of its agent.
 func activity(d *fleetv1.TaskDetail) string {
 	if waits := d.GetQueue().GetWaits(); len(waits) > 0 {
 		return waits[0].GetText()

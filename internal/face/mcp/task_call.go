@@ -52,7 +52,7 @@ func (t tasks) callForTask(ctx context.Context, x tool.Tool, r mcp.CallToolReque
 		now := began.UTC().Format(time.RFC3339)
 		shown = &task{ID: of.String(), Status: taskWorking, CreatedAt: now, LastUpdatedAt: now, PollInterval: newTaskPoll.Milliseconds()}
 	}
-	if !x.Task.AtOnce { // otherwise the task is not only this client's
+	if !x.Task.AtOnce { // other clients may also use the task of an AtOnce tool
 		recordStartedTask(ctx, shown, began)
 	}
 	return taskCreatedResult(ctx, shown)

@@ -128,8 +128,8 @@ func (t tasks) nextForms(ctx context.Context, id string, left []string) mcp.Inpu
 	}
 }
 
-// withRequestID returns the call with a request id, if its arguments are an object without one. own reports whether the client has chosen
-// one.
+// withRequestID adds a request id to the call if its arguments are an object without one. own reports whether the client has
+// chosen the id.
 func withRequestID(r mcp.CallToolRequest, id string) (_ mcp.CallToolRequest, own bool) {
 	arguments := bytes.TrimSpace(r.Params.RawArguments)
 	var object map[string]json.RawMessage

@@ -22,7 +22,7 @@ func (r taskRef) isOpen(d *fleetv1.TaskDetail) bool {
 	return isActive(d) || r.waitsForLanding && d.GetLanding().GetState() == fleetv1.Landing_queued
 }
 
-// showAll returns the task of MCP that is about all of these tasks.
+// showAll returns the MCP task that stands for all of these tasks.
 func (t tasks) showAll(ctx context.Context, r taskRef, all []*fleetv1.TaskDetail) (*task, error) {
 	begin := slices.MinFunc(all, func(a, b *fleetv1.TaskDetail) int {
 		return a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime())
@@ -60,7 +60,7 @@ func (r taskRef) doneText() string {
 	return "have ended"
 }
 
-// activity says what an open task does.
+// activity describes the current work on an open task.
 func (r taskRef) activity(d *fleetv1.TaskDetail) string {
 	if isActive(d) {
 		return prefixed(d.GetAgentName(), ": ") + activity(d)

@@ -111,7 +111,7 @@ func taskError(e envelope, err error) (response []byte, httpStatus int) {
 	return (&rpcError{mcp.INTERNAL_ERROR, object.Message, object}).response(e.ID), wire.HTTPStatus(err)
 }
 
-// checkTaskHeaders returns an error if the headers of an HTTP request do not say the same as its message.
+// checkTaskHeaders returns an error if the headers of an HTTP request do not match its message.
 func checkTaskHeaders(h http.Header, e envelope, message []byte) *rpcError {
 	mismatch := func(format string, args ...any) *rpcError {
 		return &rpcError{Code: mcp.HEADER_MISMATCH, Message: fmt.Sprintf(format, args...)}
