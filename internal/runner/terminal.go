@@ -10,7 +10,8 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// Attach connects a person's terminal with the run, which Dispatch starts or has started for it, as fleet.Attacher describes.
+// Attach connects a person's terminal with the run, as fleet.Attacher describes. Dispatch may start the run before or after
+// Attach is called.
 func (a Agent) Attach(ctx context.Context, r fleet.Run, input <-chan fleet.TerminalInput, output func([]byte) error) error {
 	terminal, err := a.connectTerminal(ctx, a.home.run(r.TaskID))
 	if errors.Is(err, shim.ErrEnded) {

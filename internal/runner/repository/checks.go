@@ -21,21 +21,23 @@ import (
 // resultRetention is how long the result of a check of a commit is kept.
 const resultRetention = 24 * time.Hour
 
-// Checks executes checks of commits. Each has a home below Dir, which is like that of an agent: its tree is work, with the git directory
-// git, and its own files are in home and tmp.
+// Checks executes checks of commits. Each check has a home below Dir with the layout of an agent's home: the tree is in work,
+// its git directory in git, and the check's own files in home and tmp.
 type Checks struct {
 	Dir    string
 	Host   *runner.Host
 	Logger *slog.Logger
-	Linger time.Duration // how long a check goes on although nobody waits for it
+	Linger time.Duration // how long a check continues while nobody waits for it
 
 	executions executions
 }
 
-// Workspace returns the workspace of a check, whose method Work creates the tree in the home. Checks.Clear removes an old tree.
+// Workspace returns the workspace of a check. The method Work of the workspace creates the tree in the home. Checks.Clear
+// removes an old tree.
 type Workspace func(home string) runner.Workspace
 
-// Run executes the check, or waits for an execution of an earlier process, or returns its result. The key identifies what is checked.
+// Run executes the check and returns its result. If an earlier process has started the check, Run waits for that execution or
+// returns its result. The key identifies what is checked.
 func (s *Checks) Run(ctx context.Context, c fleet.Check, w Workspace, key ...string) (fleet.CheckResult, error) {
 	sum := sha256.Sum256([]byte(strings.Join(append(key, c.ID, c.Command), "\x00")))
 	home := filepath.Join(s.Dir, hex.EncodeToString(sum[:16]))

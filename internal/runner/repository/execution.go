@@ -19,7 +19,7 @@ type executions struct {
 type execution struct {
 	waiters int // number of waiting callers
 	ending  bool
-	// lingering ends the execution when nobody has waited for it for a while; nil while nobody has left it.
+	// lingering ends the execution when nobody has waited for it for a while; nil until all callers have left.
 	lingering *time.Timer
 	cancel    context.CancelFunc
 	done      chan struct{}
@@ -27,8 +27,8 @@ type execution struct {
 	err       error
 }
 
-// execute returns the result of check, or of a running execution for the same home. The context of check ends when nobody has waited for its
-// result for the time linger.
+// execute returns the result of check, or of a running execution for the same home. It cancels the context of check when
+// nobody has waited for the result for the duration linger.
 func (e *executions) execute(ctx context.Context, home string, linger time.Duration, check func(context.Context) (fleet.CheckResult, error)) (fleet.CheckResult, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -49,7 +49,8 @@ func (e *executions) execute(ctx context.Context, home string, linger time.Durat
 	}
 }
 
-// join returns the execution for the home, and whether it is ending because nobody waits for it.
+// join returns the execution for the home, which it starts if necessary, and whether the execution is ending because nobody
+// waits for it.
 func (e *executions) join(ctx context.Context, home string, check func(context.Context) (fleet.CheckResult, error)) (c *execution, ending bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -78,7 +79,8 @@ func (e *executions) join(ctx context.Context, home string, check func(context.C
 	return c, c.ending
 }
 
-// leave removes a waiting caller. It ends the execution after the time linger if nobody waits for it then.
+// leave removes a waiting caller. If no caller is left, leave ends the execution after the duration linger, unless somebody
+// waits for it then.
 func (e *executions) leave(c *execution, linger time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestLinger checks that an execution goes on for a while without callers, that a caller in this time gets its result, and that it ends
-// when nobody has come.
+// TestLinger checks that an execution continues for a while without callers, that a caller in that time gets its result, and
+// that the execution ends if no caller comes.
 func TestLinger(t *testing.T) {
 	for name, later := range map[string]time.Duration{"in time": 30 * time.Second, "too late": 2 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestLinger(t *testing.T) {
 	}
 }
 
-// TestLingerBeginsAnew checks that the time without callers begins anew with each caller who leaves.
+// TestLingerBeginsAnew checks that the time without callers starts again when a caller leaves.
 func TestLingerBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e executions
@@ -68,7 +68,7 @@ func TestLingerBeginsAnew(t *testing.T) {
 			_, err := e.execute(ctx, "home", time.Minute, check)
 			cancel()
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			time.Sleep(45 * time.Second) // less than a minute after this caller, and the second time more than a minute after the first
+			time.Sleep(45 * time.Second) // less than a minute after this caller left; in the second round, more than a minute after the first caller left
 		}
 		result, err := e.execute(t.Context(), "home", time.Minute, check)
 		require.NoError(t, err)

@@ -1,5 +1,5 @@
-// Package repository brings work together in a git repository of this machine. The place local and fleet-runner implement
-// fleet.Repository with it. The caller decides which repository that is, and how checks are confined.
+// Package repository combines work in a git repository on this machine. The place local and fleet-runner use it to implement
+// fleet.Repository. The caller selects the repository and decides how checks are confined.
 package repository
 
 import (
@@ -15,7 +15,7 @@ import (
 // Repository implements most of fleet.Repository.
 type Repository struct {
 	Git         *worktree.Git
-	Path        string // of the repository or, if it has a source, of its mirror
+	Path        string // path of the repository or, if Source is set, of its mirror
 	Source      string // the URL; empty: the repository is on this machine
 	StartBranch string // the branch at which work begins; empty: the default branch
 	Author      runner.Author
@@ -70,7 +70,7 @@ func (r Repository) Push(ctx context.Context, p fleet.Push) (fleet.PushResult, e
 	return pushed, WrapError(ctx, "cannot push", err)
 }
 
-// WrapError returns err as a place reports errors. what says what has failed, such as "cannot push".
+// WrapError returns err in the form in which places report errors. what names the failed action, such as "cannot push".
 func WrapError(ctx context.Context, what string, err error) error {
 	if _, ok := errors.AsType[*fleet.Error](err); err == nil || ok {
 		return err

@@ -68,7 +68,7 @@ func attack(name string, args []string) error {
 		return os.WriteFile(args[0], nil, 0o600)
 	case "remove":
 		return os.Remove(args[0])
-	case "replace": // replaces another user's file by its own
+	case "replace": // replaces another user's file by the attacker's own
 		if err := os.WriteFile("mine", []byte("attacked"), 0o600); err != nil {
 			return fmt.Errorf("prepare: %w", err)
 		}
@@ -103,7 +103,7 @@ func attack(name string, args []string) error {
 		return os.Chtimes(args[0], time.Unix(1, 0), time.Unix(1, 0))
 	case "attribute":
 		return unix.Setxattr(args[0], "user.attacked", []byte("x"), 0)
-	case "attribute at a descriptor": // which Landlock gives only for readable files
+	case "attribute at a descriptor": // Landlock allows such a descriptor only for readable files
 		fd, err := unix.Open(args[0], unix.O_RDONLY, 0)
 		if err != nil {
 			if fd, err = unix.Open(".", unix.O_RDONLY, 0); err != nil {
@@ -111,7 +111,7 @@ func attack(name string, args []string) error {
 			}
 		}
 		return unix.Fsetxattr(fd, "user.attacked", []byte("x"), 0)
-	case "flags": // not to be dumped, of a file that can be read
+	case "flags": // sets the no-dump flag of a readable file
 		fd, err := unix.Open(args[0], unix.O_RDONLY, 0)
 		if err != nil {
 			return err
@@ -174,7 +174,7 @@ func attack(name string, args []string) error {
 	case "family":
 		_, err := unix.Socket(int(number(0)), unix.SOCK_DGRAM, 0)
 		return err
-	case "pair": // a pair of sockets of the type, which can send nothing to the socket with the path args[1]
+	case "pair": // uses a pair of sockets of the type, which must not reach the socket with the path args[1]
 		pair, err := unix.Socketpair(unix.AF_UNIX, int(number(0)), 0)
 		if err != nil {
 			return err

@@ -53,7 +53,7 @@ func confine(p Policy) error {
 		{"capabilities", func() error { return dropCapabilities(p.Override) }},
 		{"no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{"landlock", func() error {
-			latest := landlock.V11 // newer kernels also apply what they add; older ones, what they have
+			latest := landlock.V11 // each kernel applies the restrictions that it supports
 			return landlock.MustConfig(latest.HandledAccessFS, latest.Scoped).BestEffort().Restrict(rules...)
 		}},
 		{"seccomp", func() error { return filterCalls(p) }},

@@ -14,14 +14,14 @@ import (
 	"fleet/internal/runner/gitfiles"
 )
 
-// resolveParent returns the directory with the links of its parent resolved, because a policy accepts none. The parent belongs to
-// Fleet, and the directory itself may be anything that an agent has put there.
+// resolveParent returns the directory with the links of its parent resolved, because a policy accepts no links. The parent
+// belongs to Fleet, but the agent may have replaced the directory itself by anything.
 func resolveParent(dir string) (string, error) {
 	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
 	return filepath.Join(parent, filepath.Base(dir)), err
 }
 
-// onDirectory lets the helper do an operation whose argument is a directory that it may change.
+// onDirectory runs an operation in the helper. The argument of the operation is a directory, which the operation may change.
 func onDirectory[R any](ctx context.Context, name, dir string) (result R, err error) {
 	if dir, err = resolveParent(dir); err != nil {
 		return result, err
@@ -51,8 +51,8 @@ func Remove(ctx context.Context, path string) error {
 	return os.Remove(path)
 }
 
-// RemoveBelow removes the path below the directory, with everything in it. Agents may have written it and what contains it, but
-// not the directory.
+// RemoveBelow removes the path below the directory, with everything in it. Agents may have written the path and the
+// directories between, but not the directory itself.
 func RemoveBelow(ctx context.Context, dir, path string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // alone does not restrict changes of modes, owners and times. Most users may not create mount namespaces. For them,
 // makeReadOnly does nothing.
 func makeReadOnly(p Policy) error {
-	var writable []string // if one has become a symbolic link, Landlock still protects what it leads to
+	var writable []string // if one has become a symbolic link, Landlock still protects its target
 	for _, path := range p.Write {
 		writable = append(writable, filepath.Clean(path))
 	}
@@ -99,7 +99,7 @@ func hideDir(dir string, visible []string) error {
 			paths = append(paths, real) // a link in dir is not visible, so what it leads to is mounted at both paths
 		}
 	}
-	slices.Sort(paths) // a directory precedes what is in it
+	slices.Sort(paths) // a directory precedes its entries
 	for _, path := range slices.Compact(paths) {
 		if path == dir || strings.HasPrefix(dir, strings.TrimSuffix(path, "/")+"/") {
 			return nil

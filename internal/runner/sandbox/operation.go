@@ -30,7 +30,7 @@ const (
 	maxLarge        = 64 << 20         // the same for a result with an entry for each file
 )
 
-// operations are what the helper can do with files that an agent wrote. Each gets its arguments as JSON.
+// operations are the helper's operations on files that an agent wrote, by name. Each gets its arguments as JSON.
 var operations = map[string]func(arguments []byte) (any, error){
 	"empty": operation(func(dir string) (noResult, error) { return noResult{}, filetree.RemoveContents(dir) }),
 	"hide":  operation(func(dir string) (noResult, error) { return noResult{}, filetree.HideRepositories(dir) }),
@@ -115,12 +115,13 @@ func runOperation(name string, in io.Reader, out io.Writer) error {
 type access struct {
 	write, read []string
 	override    bool   // see Policy.Override
-	limit       int    // size of the result, in bytes; 0: maxResult
-	fileSize    uint64 // size of a file that it writes, in bytes; 0: none
+	limit       int    // maximum size of the result, in bytes; 0: maxResult
+	fileSize    uint64 // maximum size of a file that the operation writes, in bytes; 0: it writes no file
 }
 
-// runConfined lets the helper do an operation on files that an agent wrote: the agent's links, and the depth and size of its
-// directories, cannot affect this process. Where the system cannot confine programs, this process does the operation itself.
+// runConfined runs an operation in the helper on files that an agent wrote. So the agent's links, and the depth and size of
+// its directories, cannot affect this process. Where the system cannot confine programs, this process does the operation
+// itself.
 func runConfined[R any](ctx context.Context, name string, arguments any, r access) (result R, err error) {
 	if err := ctx.Err(); err != nil {
 		return result, err

@@ -48,7 +48,7 @@ type Policy struct {
 	Limits Limits `json:"limits,omitzero"`
 }
 
-// Limits limits the resources of one process. 0 means no limit besides the one of the calling process.
+// Limits limits the resources of one process. 0 means the limit of the calling process.
 type Limits struct {
 	Memory      uint64        `json:"memory,omitempty"`      // writable private memory, in bytes; files that are only read do not count
 	CPU         time.Duration `json:"cpu,omitempty"`         // computing time, rounded up to seconds; SIGKILL ends a process that exceeds it

@@ -23,7 +23,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// user is the user as whom the attacker's program runs.
+// user is the user that runs the attacker's program.
 type user struct {
 	name       string
 	credential *syscall.Credential // nil means the user who runs the tests

@@ -20,7 +20,7 @@ type helperRequest struct {
 	Report  int    `json:"report"`  // file descriptor for the reason why the program did not start; noDescriptor means stderr
 	Proxy   int    `json:"proxy"`   // file descriptor over which the proxy gets its socket; noDescriptor means no proxy
 
-	// Operation is set if the helper is to do something with files itself, and not to execute a program: see operations.
+	// Operation names the operation that the helper does instead of executing a program: see operations.
 	Operation string `json:"operation,omitempty"`
 }
 

@@ -32,11 +32,11 @@ const replyTimeout = messageTimeout + 3*time.Second
 // pingTimeout is how long a shim may take to reply to Responds.
 const pingTimeout = 2 * time.Second
 
-// Interrupt asks the run to end. The shim sends SIGTERM to the child's process group. If kill is set, it also sends
-// SIGKILL to the child and all its descendants. If kill is not set and the child has an active request to its model,
-// the shim first waits for the model's answer: for linger at most or, if linger is 0, for most of the grace period.
-// Interrupt does not wait for the end of the run. If the child reports its turns and no request is active, it waits for a
-// second at most until the turn has ended, so that no request begins after it. It returns ErrEnded if the run has ended.
+// Interrupt asks the run to end. The shim sends SIGTERM to the child's process group. If kill is set, it also sends SIGKILL to
+// the child and all its descendants. If kill is not set and the child has an active request to its model, the shim first waits
+// for the model's answer: for linger at most or, if linger is 0, for most of the grace period. Interrupt does not wait for the
+// end of the run. But if the child reports its turns and no request is active, Interrupt waits up to a second for the end of
+// the turn, so that no request begins after the call. Interrupt returns ErrEnded if the run has ended.
 func (r Run) Interrupt(ctx context.Context, kill bool, linger time.Duration, reason string) error {
 	return r.sendRequest(ctx, controlRequest{Op: "interrupt", Kill: kill, Linger: linger, Reason: reason})
 }
@@ -81,7 +81,7 @@ func (r Run) Responds(ctx context.Context) bool {
 	return ok
 }
 
-// sendRequest sends the request and waits for its reply, and for a message also for the time when the child takes it.
+// sendRequest sends the request and waits for its reply. For a message, it also waits until the child takes the message.
 func (r Run) sendRequest(ctx context.Context, req controlRequest) error {
 	within, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()

@@ -20,11 +20,11 @@ type controlRequest struct {
 	Reason string `json:"reason,omitempty"`
 	// Linger is how long an active request of the child to its model may take to complete. 0 means most of Spec.Grace.
 	Linger time.Duration `json:"linger,omitempty"`
-	// confirmed is closed when the child begins no more work, or does not report it.
+	// confirmed is closed when the child begins no more work, or if the child does not report that.
 	confirmed chan struct{}
 	ID        string `json:"id,omitempty"` // id of the message, or of the answered question
 	Text      string `json:"text,omitempty"`
-	// Message and By are for an answer: its message, and the name of who answers.
+	// Message and By belong to an answer: its message, and the name of the person who gave it.
 	Message string `json:"message,omitempty"`
 	By      string `json:"by,omitempty"`
 	// Remember makes the rules of the answered question allow further calls of the run.

@@ -89,8 +89,9 @@ type lossRecord struct {
 	At time.Time `json:"at"`
 }
 
-// isFinishing reports whether the child of a killed shim still completes its active request to the model, which is paid for. The
-// first call asks the child to end, in case the system does not. The child may take Spec.Grace for that.
+// isFinishing reports whether the child of a killed shim still completes its active request to the model, which is paid for.
+// The first call asks the child to end, because not every system does that when the shim is killed. The child may take
+// Spec.Grace for that.
 func (r Run) isFinishing(c *Claim) (bool, error) {
 	spec, err := r.Spec()
 	if err != nil || !spec.EndsOnSIGTERM || c.PIDNamespace || machineRestarted(c.Shim) {

@@ -25,7 +25,7 @@ type Spec struct {
 	Terminal         *Terminal       `json:"terminal,omitempty"`     // a person uses the program on this terminal; nil if the program has none
 	// Sandbox limits what the program may access. If it is nil, the program may access everything that its user may.
 	Sandbox     *sandbox.Policy `json:"sandbox,omitempty"`
-	SecretFiles []string        `json:"secrets,omitempty"` // files to remove at the end of the run, or StdinFile already at the start
+	SecretFiles []string        `json:"secrets,omitempty"` // files to remove at the end of the run; StdinFile is removed at the start
 	Log         string          `json:"log,omitempty"`     // file that gets a line about the start, and a line about the end
 	Mark        string          `json:"mark"`              // variable in the child's environment that identifies its descendants
 	Name        string          `json:"name"`              // name of the run, for the log
@@ -40,7 +40,7 @@ const (
 	Deadline    End = "deadline"    // the run was ended at its time limit
 	Interrupted End = "interrupted" // the run was ended by a request
 	NotStarted  End = "not started" // the program did not start
-	Lost        End = "lost"        // the shim was killed or told to end, and the child with it: nobody has asked for the end of the run
+	Lost        End = "lost"        // the shim was killed or told to end, and the child ended with it, although nobody asked for that
 )
 
 // Exit records how a run ended.

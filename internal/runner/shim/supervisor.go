@@ -50,7 +50,7 @@ type supervisor struct {
 	killTimer    <-chan time.Time  // when the processes are killed
 	lingerUntil  time.Time         // until when the loop waits for an active request to the model
 	lingerTimer  <-chan time.Time  // at lingerUntil
-	requestEnded <-chan struct{}   // the event that ends this wait earlier
+	requestEnded <-chan struct{}   // the event that ends the wait before lingerUntil
 	unconfirmed  []chan<- struct{} // interrupts whose clients wait until the child begins no more work
 	confirmTimer <-chan time.Time  // when these clients have waited long enough
 }

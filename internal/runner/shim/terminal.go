@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is the pseudo-terminal of a run whose program a person uses. Nothing of what the program writes is stored.
+// Terminal is the pseudo-terminal of a run whose program a person uses. The program's output is not stored.
 type Terminal struct {
 	Columns uint16 `json:"columns"`
 	Rows    uint16 `json:"rows"`

@@ -72,7 +72,7 @@ func BenchmarkManyRefs(b *testing.B) {
 	})
 }
 
-// BenchmarkLanding measures what it takes to bring work onto a branch, and to compare the work of 30 agents.
+// BenchmarkLanding measures the cost of combining work with a branch, and of comparing the work of 30 agents.
 func BenchmarkLanding(b *testing.B) {
 	repo := b.TempDir()
 	sh(b, repo, `git init -q -b main; mkdir d; for i in $(seq 1000); do seq 50 >d/f$i; done; git add .; git commit -qm one

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// eachBlob calls the function for each of the names, in this order. text is nil if there is no such file. The function need not read it
-// to its end. The names must not contain line breaks.
+// eachBlob calls the function with the content of each named object, in the order of the names. text is nil if the object does
+// not exist. The function need not read all of text. The names must not contain line breaks.
 func (v *view) eachBlob(ctx context.Context, names []string, blob func(text io.Reader) error) error {
 	if len(names) == 0 {
 		return nil

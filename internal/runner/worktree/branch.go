@@ -7,9 +7,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Branch returns the branch with the name and its newest commit. If the name is empty, it is the branch that people have checked out in
-// the repository or, in a mirror, the default branch of its source. source is the URL of a mirror's source, from which the branch is
-// fetched first.
+// Branch returns the branch with the name and its newest commit. If the name is empty, it is the branch that people have
+// checked out in the repository or, in a mirror, the default branch of its source. source is the URL of a mirror's source.
+// Branch first fetches the branch from there.
 func (g *Git) Branch(ctx context.Context, repository, source, name string) (fleet.Branch, error) {
 	prefix := "refs/heads/"
 	if source == "" && commonDir(repository) == "" {
@@ -41,7 +41,7 @@ func (g *Git) Branch(ctx context.Context, repository, source, name string) (flee
 	return b, fleet.Errorf(fleet.ReasonBranchNotFound, "the repository has no branch %q", fleet.Shorten(name, 200))
 }
 
-// remoteBranches are the branches of a mirror's source.
+// remoteBranches is the prefix of the refs for the branches of a mirror's source.
 const remoteBranches = "refs/remotes/origin/"
 
 // defaultBranch returns the name of the branch that HEAD names.

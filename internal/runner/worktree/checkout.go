@@ -40,7 +40,8 @@ func (g *Git) checkouts(ctx context.Context, repository, branch string) ([]check
 	return all, nil
 }
 
-// unfinishedOperation returns what people have begun in the working tree and not finished. If branch is set, it returns only a rebase of that branch.
+// unfinishedOperation returns the operation that people have begun in the working tree and not finished. If branch is set, it
+// considers only a rebase of that branch.
 func (c checkout) unfinishedOperation(branch string) string {
 	for _, dir := range []string{"rebase-merge", "rebase-apply"} {
 		name, err := os.ReadFile(filepath.Join(c.gitDir, dir, "head-name"))
@@ -59,7 +60,7 @@ func (c checkout) unfinishedOperation(branch string) string {
 	return ""
 }
 
-// firstFilteredPath returns the first of the paths for which git would run one of the filters when it checks out the commit.
+// firstFilteredPath returns the first path for which git would run one of the filters when it checks out the commit.
 func (g *Git) firstFilteredPath(ctx context.Context, repository, commit string, filters, paths []string) (string, error) {
 	if len(filters) == 0 || len(paths) == 0 {
 		return "", nil
@@ -87,7 +88,7 @@ func (g *Git) firstFilteredPath(ctx context.Context, repository, commit string, 
 	return "", nil
 }
 
-// filters returns the names of the filters that the configuration of the repository, of the user and of the system has.
+// filters returns the names of the filters in the configuration of the repository, the user and the system.
 func (g *Git) filters(ctx context.Context, repository string) ([]string, error) {
 	out, err := g.run(ctx, repository, "config", "--includes", "--name-only", "-z", "--list")
 	if err != nil {

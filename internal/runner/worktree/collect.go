@@ -15,12 +15,12 @@ import (
 // maxRefs limits the number of refs of an agent in the repository, besides those of its tasks.
 const maxRefs = 1000
 
-// collect copies the agent's commits, and head, the commit of its HEAD, into the repository. It does not copy files of Git LFS;
-// see keepLFS. The agent's branches become branches of the repository. If the repository already has a branch of somebody else
-// with the same name, the agent's branch gets another name. Tags, notes, the stash, and branches for which no name is free
-// are stored as refs of the agent. collect returns the resulting refs of the repository, and describes what it has left out:
-// there may be more than maxRefs refs, or broken ones. The agent's current branch comes first, and then the others by their
-// names.
+// collect copies the agent's commits, and head, the commit of its HEAD, into the repository. It does not copy files of Git
+// LFS; see keepLFS. The agent's branches become branches of the repository. If the repository already has a branch of somebody
+// else with the same name, the agent's branch gets another name. Tags, notes, the stash, and branches for which no name is
+// free are stored as refs of the agent. collect returns the resulting refs of the repository. It leaves out broken refs, and
+// refs beyond maxRefs, and describes them in left. It starts with the agent's current branch, and continues with the other
+// refs by name.
 func (g *Git) collect(ctx context.Context, t Tree, v *view, head string) (have refSet, left string, err error) {
 	if have, err = g.refs(ctx, t); err != nil {
 		return nil, "", err
@@ -101,7 +101,7 @@ func (v *view) eachRef(ctx context.Context, patterns []string, each func(name st
 	}}, append([]string{"for-each-ref", refFormat}, patterns...)...)
 }
 
-// storedCount returns how many refs the repository has for the agent, besides those of its tasks.
+// storedCount returns the number of refs that the repository has for the agent, besides those of its tasks.
 func (r *refRecord) storedCount(t Tree, have refSet) (n int) {
 	for _, p := range r.Published {
 		if have["refs/heads/"+p.Name].oid != "" {
@@ -116,7 +116,7 @@ func (r *refRecord) storedCount(t Tree, have refSet) (n int) {
 	return n
 }
 
-// isStored reports whether the repository has a place for the agent's ref, and returns the object that was collected last.
+// isStored reports whether the repository already stores the agent's ref, and returns the object that was collected last.
 func (r *refRecord) isStored(t Tree, have refSet, name string) (stored bool, oid string) {
 	own, stored := have[AgentRefs(t.UID)+strings.TrimPrefix(name, "refs/")]
 	branch, ok := strings.CutPrefix(name, "refs/heads/")
@@ -126,7 +126,7 @@ func (r *refRecord) isStored(t Tree, have refSet, name string) (stored bool, oid
 	if p, ok := r.Published[branch]; ok {
 		return stored || have["refs/heads/"+p.Name].oid != "", p.OID
 	}
-	return stored, "" // perhaps it can become a branch now
+	return stored, "" // the agent's ref may be able to become a branch now
 }
 
 // ownRef returns the name under which the repository stores a ref of the agent that is not, or cannot be, one of its branches. An

@@ -62,15 +62,15 @@ func (d *draft) combine(ctx context.Context, c fleet.Combination) (r fleet.Combi
 	return r, err
 }
 
-// workBase is the commit with which a work is compared.
+// workBase is the commit that a contribution is compared with.
 type workBase struct {
 	commit   string
-	isChosen bool // it is not the one that git chooses
+	isChosen bool // it is not the commit that git would choose
 }
 
-// base returns the commit with which the work is compared that comes onto a commit. It returns INVALID_ARGUMENT if they have no common
-// history. If only files count, the work may also begin at a snapshot of uncommitted files, which no history has: its parent must be in
-// that of the work.
+// base returns the commit that c is compared with when it is put on top of onto. It returns INVALID_ARGUMENT if c and onto
+// have no common history. If files is set, c may also start at a snapshot of uncommitted files. The snapshot is in no history,
+// but its parent must be in the history of c.
 func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string, files bool) (workBase, error) {
 	common, err := d.run(ctx, "merge-base", onto, c.Head)
 	if exitCode(err) == 1 {
@@ -99,7 +99,7 @@ func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string, fil
 	return workBase{commit: c.Since, isChosen: true}, nil
 }
 
-// mergeSides returns the commits that git merges in place of onto and the work head, so that it uses the base.
+// mergeSides returns the commits to merge in place of onto and head, so that git uses the base.
 func (d *draft) mergeSides(ctx context.Context, base workBase, onto, head string) (ours, theirs string, err error) {
 	if ours, err = d.mergeSide(ctx, base, onto); err == nil {
 		theirs, err = d.mergeSide(ctx, base, head)
@@ -107,8 +107,8 @@ func (d *draft) mergeSides(ctx context.Context, base workBase, onto, head string
 	return ours, theirs, err
 }
 
-// mergeSide returns a commit with the files of the commit that git merges with the chosen base. git below version 2.40 cannot be told the
-// base, so it is the parent of this commit.
+// mergeSide returns a commit to merge in place of the given commit. It has the same files, and a chosen base as its parent,
+// because git has no option for the base before version 2.40.
 func (d *draft) mergeSide(ctx context.Context, base workBase, commit string) (string, error) {
 	if !base.isChosen {
 		return commit, nil
@@ -120,7 +120,7 @@ func (d *draft) mergeSide(ctx context.Context, base workBase, commit string) (st
 	return d.syntheticCommit(ctx, trees[0], base.commit)
 }
 
-// rebase makes each commit of the work again on top of c.Onto. It leaves out commits that change nothing there.
+// rebase repeats each commit of the work on top of c.Onto. It leaves out commits that change nothing there.
 func (d *draft) rebase(ctx context.Context, c fleet.Combination, base workBase, r *fleet.CombineResult) error {
 	args := []string{"rev-list", "--reverse", "--topo-order", "--right-only", "--cherry-pick", c.Onto + "..." + c.Head}
 	if base.isChosen {
@@ -166,7 +166,7 @@ func (d *draft) rebase(ctx context.Context, c fleet.Combination, base workBase, 
 	return nil
 }
 
-// pick merges what the commit changes into the tree.
+// pick merges the changes of the commit into the tree.
 func (d *draft) pick(ctx context.Context, tree string, w workCommit) (m mergeResult, err error) {
 	theirs := w.oid
 	if len(w.parents) == 0 { // the beginning of another history

@@ -113,7 +113,7 @@ func TestCombine(t *testing.T) {
 	})
 }
 
-// TestCombineSnapshot checks that work on top of uncommitted files of earlier work does not bring these.
+// TestCombineSnapshot checks that work on top of uncommitted files of earlier work does not include those files.
 func TestCombineSnapshot(t *testing.T) {
 	t.Parallel()
 	repo := repository(t)
@@ -131,7 +131,7 @@ func TestCombineSnapshot(t *testing.T) {
 	c.Strategy = fleet.Rebase
 	require.Equal(t, "a\nb\nfile\n", sh(t, repo, "git ls-tree --name-only "+combine(t, repo, c).Commit))
 
-	// After a rebase, the work has everything that the agent has done.
+	// After a rebase, the work includes everything that the agent has done.
 	sh(t, repo, `git stash -q; git checkout -q main; echo other >c; git add c; git commit -qm c; git checkout -q work; git reset -q --hard main; git stash pop -q`)
 	c = combination(t, repo, "main", fleet.Squash)
 	c.Head, c.Since = snapshot(), first
@@ -155,7 +155,7 @@ func TestCombineLater(t *testing.T) {
 		require.Equal(t, first.Head, r.Base)
 		require.Equal(t, "three\n", sh(t, repo, "git show "+r.Commit+":file"), s)
 		c.Since = revision(t, repo, "main")                                         // not in the history of the work
-		require.Equal(t, s == fleet.Squash, c.Since == combine(t, repo, c).Base, s) // its parent is, so it may be a snapshot
+		require.Equal(t, s == fleet.Squash, c.Since == combine(t, repo, c).Base, s) // its parent is in that history, so it may be a snapshot
 	}
 }
 
@@ -193,7 +193,7 @@ name'; echo m >both; git add .; git commit -qm main`)
 	})
 }
 
-// TestCombineHostile checks that no program runs that an agent, the repository or the user has configured for files that are merged.
+// TestCombineHostile checks that a merge runs no program that an agent, the repository or the user has configured.
 func TestCombineHostile(t *testing.T) {
 	t.Parallel()
 	repo, home := repository(t), t.TempDir()
@@ -300,7 +300,8 @@ func TestOverlaps(t *testing.T) {
 	}, found)
 }
 
-// TestCombineManyPaths checks that a few small trees that stand for millions of paths cost neither much time nor the server's memory.
+// TestCombineManyPaths checks that a few small trees with millions of paths cost neither much time nor much memory of the
+// server.
 func TestCombineManyPaths(t *testing.T) {
 	t.Parallel()
 	repo := repository(t)
@@ -312,7 +313,7 @@ func TestCombineManyPaths(t *testing.T) {
 	g := New(os.Environ(), t.TempDir())
 	g.memory = 256 << 20 // reached sooner than the default
 	r, err := g.Combine(t.Context(), repo, combination(t, repo, "work", fleet.Squash))
-	if err == nil { // git meets its limit of memory if it is confined
+	if err == nil { // otherwise, a confined git has reached its memory limit
 		sh(t, repo, "git cat-file -e "+r.Commit+":many/dir1/dir1/dir1/dir1/file1")
 	} else {
 		_, ours := errors.AsType[*Error](err)

@@ -15,7 +15,7 @@ func (v *view) countDifferent(ctx context.Context, t Tree, head string, files in
 	}
 	with := *v
 	with.env = append(slices.Clone(v.env), "GIT_INDEX_FILE="+filepath.Join(v.gitDir, "examined"),
-		"GIT_OBJECT_DIRECTORY="+filepath.Join(commonDir(t.Repository), "objects")) // so that the agent's objects count for nothing
+		"GIT_OBJECT_DIRECTORY="+filepath.Join(commonDir(t.Repository), "objects")) // so that git ignores the agent's objects
 	if _, err := with.run(ctx, "read-tree", head); err != nil {
 		return 0, err
 	}
@@ -32,7 +32,7 @@ func (v *view) countDifferent(ctx context.Context, t Tree, head string, files in
 	if err := with.pipe(ctx, nil, count, "ls-files", "--stage", "-z"); err != nil {
 		return 0, err
 	}
-	return changed + int(max(files-1-known, 0)), nil // with the files that git does not know, also ignored ones and those of other repositories
+	return changed + int(max(files-1-known, 0)), nil // includes files that git does not know, for example ignored ones and those of other repositories
 }
 
 // gitlink is the mode of a submodule.

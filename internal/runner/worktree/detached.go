@@ -30,8 +30,8 @@ func (v *view) detachedHeads(ctx context.Context) (map[string]string, error) {
 // maxLinked limits how many worktrees of the agent below its working tree are compared with their commits.
 const maxLinked = 20
 
-// leaveOutLinked returns the paths without those of the agent's own worktrees, whose commits were collected. It leaves out their
-// uncommitted files.
+// leaveOutLinked returns the paths without those of the agent's own worktrees, whose commits were collected. If such a
+// worktree has uncommitted files, leaveOutLinked records that they are left out.
 func (v *view) leaveOutLinked(ctx context.Context, s *staging, paths []string) []string {
 	heads := map[string]string{}
 	for _, w := range v.info.Worktrees {

@@ -21,9 +21,9 @@ import (
 // draft is a view of a repository in which commits are made. They stay in the view until store copies them into the repository, so a
 // prediction leaves nothing there.
 //
-// What a draft merges was written by agents, and .gitattributes name filters and merge drivers. git finds their programs only in a
-// configuration, and a draft has an empty one: neither that of the repository nor that of the user or the system. The attributes
-// themselves count as in "git merge": a file with the attribute binary or merge=union is merged like that.
+// Agents wrote the files that a draft merges, and .gitattributes can name filters and merge drivers. git finds the programs of these only
+// in its configuration. That of a draft has only plain settings of the repository, and none of the user or the system. So no program
+// runs. The attributes themselves have their usual effect: for example, merge=union merges a file as "git merge" would.
 type draft struct {
 	*view
 	repository        string
@@ -32,7 +32,7 @@ type draft struct {
 	changesAttributes bool            // a work changes attributes
 }
 
-// isolatedEnv are variables with which git reads no configuration of the user and of the system, and takes paths literally.
+// isolatedEnv are variables that make git ignore the configuration of the user and of the system, and take paths literally.
 var isolatedEnv = []string{"GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "GIT_LITERAL_PATHSPECS=1"}
 
 // openDraft returns a draft for the repository. The caller must close it. It returns CHANGES_NOT_FOUND if the repository lacks one of the
@@ -142,7 +142,7 @@ func (v *view) contains(ctx context.Context, commit, older string) (bool, error)
 	return err == nil, err
 }
 
-// exitCode returns the code with which git has exited; 0 if err says nothing about it.
+// exitCode returns git's exit code; 0 if err does not have it.
 func exitCode(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.code
@@ -191,13 +191,14 @@ func (d *draft) syntheticCommit(ctx context.Context, tree string, parents ...str
 // maxAttributes limits the directories whose attributes are read, and the size of the attributes of a directory, in bytes.
 const maxAttributes, maxAttributesFile = 5000, 1 << 20
 
-// useAttributes makes git merge the files that the commits change with the attributes that they have in the commit onto.
+// useAttributes copies the attributes of the commit onto for the files that the commits change, so that git merges the files
+// with them.
 func (d *draft) useAttributes(ctx context.Context, onto, base string, commits ...string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	dirs := map[string]bool{".": true}
 	for _, c := range append([]string{onto}, commits...) {
-		within, enough := context.WithCancel(ctx) // a few small trees of an agent can stand for millions of paths
+		within, enough := context.WithCancel(ctx) // a few small trees of an agent can have millions of paths
 		each := &lineWriter{zero: true, each: func(changed string) {
 			d.changesAttributes = d.changesAttributes || path.Base(changed) == ".gitattributes"
 			for dir := path.Dir(changed); !dirs[dir] && len(dirs) < maxAttributes; dir = path.Dir(dir) {
@@ -234,7 +235,7 @@ func (d *draft) useAttributes(ctx context.Context, onto, base string, commits ..
 	})
 }
 
-// renewAttributes works like useAttributes, for attributes that the last commit has perhaps changed.
+// renewAttributes works like useAttributes, for a work that changes attributes. The new top onto may have changed them.
 func (d *draft) renewAttributes(ctx context.Context, onto, base, head string) error {
 	if !d.changesAttributes {
 		return nil

@@ -13,15 +13,15 @@ import (
 
 // Work describes the work of an agent.
 type Work struct {
-	// Unsaved describes, for people, what may exist only in the tree or in its git directory. It is empty only if it is proved
-	// that the repository has everything.
+	// Unsaved describes, for people, what may exist only in the tree or in its git directory. It is empty only if the repository
+	// certainly has everything.
 	Unsaved []string
-	// Commits is the number of commits that only branches of the agent have in the repository, and Branches are these branches.
+	// Commits is the number of commits that are only on branches of the agent in the repository, and Branches are these branches.
 	Commits  int
 	Branches []string
 }
 
-// Examine collects the agent's commits into the repository, and compares the tree with the repository. survey is that of the
+// Examine collects the agent's commits into the repository, and compares the tree with the repository. survey describes the
 // directory that contains t.Dir and t.GitDir.
 //
 // It does not ask what git says about the agent's index, because the agent decides what its index says: files can be ignored, or

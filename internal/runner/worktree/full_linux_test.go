@@ -43,7 +43,7 @@ func fillDisk(t *testing.T, dir string, free int) (empty func()) {
 	return func() { require.NoError(t, os.Remove(path)) }
 }
 
-// TestFullDisk checks that a full disk costs only what it cannot take, and that the answer says so.
+// TestFullDisk checks that only what does not fit on a full disk is left out, and that the result says so.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T, temp, repository string) (*Git, Tree, string) {

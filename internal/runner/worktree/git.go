@@ -31,8 +31,8 @@ type Git struct {
 	program     string // absolute path of git; empty if git was not found
 	env         []string
 	temp        string        // directory for temporary files
-	limit       time.Duration // time limit for reading files that an agent wrote, which can block git
-	memory      uint64        // limit of memory for the same, in bytes
+	limit       time.Duration // time limit for reading files that an agent wrote, because they can block git
+	memory      uint64        // memory limit for reading such files, in bytes
 	configPaths func() []string
 	sources     sync.Map // from the path of a mirror to its URL
 	locks       sync.Map // from the path of a repository to a *sync.Mutex, because git's own locks fail instead of waiting
@@ -52,7 +52,7 @@ var errNoGit = &Error{Message: "git was not found when this process started: ins
 // New returns a Git that runs git with a safe version of the environment. Its temporary files are in the directory temp,
 // which must exist.
 func New(env []string, temp string) *Git {
-	program, _ := Program() // each call reports that it is missing
+	program, _ := Program() // each call of git reports that git is missing
 	g := &Git{program: program, limit: readTimeout, memory: 2 << 30, temp: temp}
 	g.configPaths = sync.OnceValue(g.findConfigPaths)
 	ssh := false
@@ -76,7 +76,7 @@ func New(env []string, temp string) *Git {
 // Error is an error message of git, without credentials.
 type Error struct {
 	Message string
-	code    int // with which git has exited; 0 if it has not
+	code    int // git's exit code; 0 if git has not exited
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -162,7 +162,7 @@ func (g *Git) pipeWarn(ctx context.Context, p *sandbox.Policy, env []string, dir
 	return nil
 }
 
-// limits are the limits of git when it reads what an agent wrote. A small index or a few small trees can stand for
+// limits returns the limits for git when it reads files that an agent wrote. A small index or a few small trees can have
 // gigabytes of paths.
 func (g *Git) limits() sandbox.Limits {
 	return sandbox.Limits{Memory: g.memory, CPU: packTimeFactor * g.limit, FileSize: 16 << 30, Descriptors: 1024}
@@ -189,6 +189,6 @@ func (g *Git) withPackTimeout() *Git {
 // stopTimeout is how long git may clean up after its context is done.
 const stopTimeout = 5 * time.Second
 
-// RemoveAll removes the path with everything in it. Agents may have written it, so a confined process removes what is in a
+// RemoveAll removes the path with everything in it. Agents may have written it, so a confined process removes the content of a
 // directory.
 func RemoveAll(path string) error { return sandbox.Remove(context.Background(), path) }

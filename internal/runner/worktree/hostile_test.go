@@ -66,8 +66,8 @@ func TestCommitsComeFirst(t *testing.T) {
 	}
 }
 
-// TestSmallObjectsWithManyPaths checks that a few small trees that stand for millions of paths cost neither the commits
-// nor the server's memory.
+// TestSmallObjectsWithManyPaths checks that a few small trees with millions of paths cost neither the commits nor much memory
+// of the server.
 func TestSmallObjectsWithManyPaths(t *testing.T) {
 	t.Parallel()
 	g, tree := beginTask(t)
@@ -85,7 +85,7 @@ func TestSmallObjectsWithManyPaths(t *testing.T) {
 	require.Contains(t, left, "uncommitted files (")
 	require.Contains(t, left, "the list of changed files (")
 	_, _, err := g.Patch(t.Context(), tree.Repository, c.Base, c.Commit, "", 0, 1<<10)
-	if err != nil { // git meets its limit of memory before it prints anything, if it is confined
+	if err != nil { // a confined git reaches its memory limit before it prints anything
 		_, ours := errors.AsType[*Error](err)
 		require.True(t, ours, "%v", err)
 		require.NotErrorIs(t, err, ErrNoCommit)
@@ -134,7 +134,7 @@ func TestNoWorkingDirectory(t *testing.T) {
 	require.Contains(t, c.LeftOut[0], "no longer exists")
 }
 
-// TestManyRefs checks that the server does not keep a list of refs in its memory that the agent has made very long.
+// TestManyRefs checks that the server does not keep a very long list of an agent's refs in memory.
 func TestManyRefs(t *testing.T) {
 	t.Parallel()
 	g, tree := beginTask(t)

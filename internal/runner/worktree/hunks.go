@@ -31,7 +31,7 @@ func (h *hunks) add(line string) {
 	line = strings.ToValidUTF8(strings.ReplaceAll(line, "\x00", ""), "\uFFFD")
 	if room := fleet.MaxHunks - 1 - h.text.Len(); len(line) > room {
 		h.full = true
-		line = strings.ToValidUTF8(line[:max(0, room)], "") // the cut may be in a character
+		line = strings.ToValidUTF8(line[:max(0, room)], "") // the cut may split a character
 	}
 	if h.text.Len() < fleet.MaxHunks {
 		h.text.WriteString(line + "\n")

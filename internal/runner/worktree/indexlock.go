@@ -21,12 +21,13 @@ const lockTimeout = 3 * time.Second
 
 const lockPollInterval = 20 * time.Millisecond
 
-// The files of a working tree that is being updated: git's own lock of the index, and the next index.
+// lockPath returns the path of git's own lock of the index, and nextPath the path of the index that replaces it after an
+// update.
 func (c checkout) lockPath() string { return filepath.Join(c.gitDir, "index.lock") }
 func (c checkout) nextPath() string { return filepath.Join(c.gitDir, "fleet-move.index") }
 
-// lock locks the index of the working tree like git does, so that people cannot commit meanwhile. The lock names this process, so that it
-// does not outlive the process for Fleet. The next index is a copy of the index.
+// lock locks the index of the working tree like git does, so that people cannot commit meanwhile. The lock names this process,
+// so that Fleet ignores the lock when the process has ended. The next index is a copy of the index.
 func (c checkout) lock(ctx context.Context, branch string) error {
 	self, err := process.Self()
 	if err != nil {
@@ -72,7 +73,7 @@ func (c checkout) lock(ctx context.Context, branch string) error {
 	}
 }
 
-// lockIsStale reports whether a process of Fleet has left the lock that no longer runs.
+// lockIsStale reports whether the lock was left by a process of Fleet that no longer runs.
 func (c checkout) lockIsStale() bool {
 	f, err := os.Open(c.lockPath())
 	if err != nil {
@@ -129,8 +130,8 @@ func (c checkout) unlock() error {
 // lockedRefPattern matches git's message about a lock that another git holds.
 var lockedRefPattern = regexp.MustCompile(`Unable to create '(.*/(?:refs/.*|HEAD)\.lock)': File exists`)
 
-// removeStaleLock reports whether git failed because of a lock that a killed git has left, and removes the lock. A git that is killed when
-// it has just created a lock leaves it empty. A running git writes the lock at once.
+// removeStaleLock reports whether git failed because of a lock that a killed git has left, and removes the lock. Such a lock
+// is empty if git was killed just after creating it. A running git writes the lock at once.
 func removeStaleLock(err error) bool {
 	m := lockedRefPattern.FindStringSubmatch(err.Error())
 	if m == nil {

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// LeftoverQuery selects what agents have left in a repository: see fleet.PruneQuery.
+// LeftoverQuery selects the refs that agents have left in a repository: see fleet.PruneQuery.
 type LeftoverQuery struct {
 	Before  time.Time
 	Deleted map[string]string // from the uid of a deleted agent to the label in the names of its branches
@@ -30,7 +30,7 @@ type leftoverRef struct {
 	proof fleet.LeftoverProof
 }
 
-// AgentsWithRefs returns the uids of the agents of which the repository has refs.
+// AgentsWithRefs returns the uids of the agents that have refs in the repository.
 func (g *Git) AgentsWithRefs(ctx context.Context, repository string) (uids []string, err error) {
 	// With this format, for-each-ref reads no objects.
 	err = g.pipe(ctx, nil, nil, repository, nil, &lineWriter{each: func(line string) {
@@ -42,7 +42,7 @@ func (g *Git) AgentsWithRefs(ctx context.Context, repository string) (uids []str
 	return uids, err
 }
 
-// Leftovers returns what may go, without its Project and AgentName.
+// Leftovers returns the leftovers that may be removed. It does not set Project and AgentName.
 func (g *Git) Leftovers(ctx context.Context, repository string, q LeftoverQuery) ([]fleet.Leftover, error) {
 	found, err := g.leftoverRefs(ctx, repository, q)
 	if err != nil {
@@ -65,8 +65,8 @@ func (g *Git) Leftovers(ctx context.Context, repository string, q LeftoverQuery)
 	return all, nil
 }
 
-// RemoveLeftovers removes the refs of one leftover, which Leftovers has returned. It does nothing unless they are still the same ones and
-// still have the proof, and no branch among them is checked out.
+// RemoveLeftovers removes the refs of a leftover that Leftovers has returned. It does nothing if the refs or their proof have
+// changed, or if a branch among them is checked out.
 func (g *Git) RemoveLeftovers(ctx context.Context, repository string, q LeftoverQuery, l fleet.Leftover) error {
 	defer g.lock("branches of " + repository)()
 	found, err := g.leftoverRefs(ctx, repository, q)
@@ -183,7 +183,8 @@ func (v *view) prove(ctx context.Context, all []leftoverRef, others, settled []s
 	return nil
 }
 
-// isOfTask reports whether the ref belongs to one of the tasks: TASK or TASK.base, and the same with the number of a try.
+// isOfTask reports whether the ref belongs to one of the tasks. Its name is TASK or TASK.base, or for a later try TASK-N or
+// TASK-N.base.
 func isOfTask(name string, tasks map[string]bool) bool {
 	name = strings.TrimSuffix(name, ".base")
 	i := strings.LastIndexByte(name, '-')

@@ -61,8 +61,8 @@ func (r refGroup) leftover(repository string) fleet.Leftover {
 	return l
 }
 
-// sizeOf returns the size of the objects that only the refs of the agent need, in bytes on the disk. Objects of its refs in counted are left
-// out. Its refs in later may also go.
+// sizeOf returns the size of the objects that only the refs of p need, in bytes on the disk. Refs of the same agent in later
+// do not count, because they may be removed too. Objects of the refs in counted are left out.
 func (v *view) sizeOf(ctx context.Context, p refGroup, counted, later []refGroup) (int64, error) {
 	may := map[string]bool{}
 	var tips, others []string

@@ -26,7 +26,7 @@ func Sweep(repository string) error {
 // it too.
 func tempDir(common string) string { return filepath.Join(common, "lfs", "tmp") }
 
-// keepLFS calls collectLFS and records a failure in c. The error is only that of the context.
+// keepLFS calls collectLFS and records a failure in c. It returns an error only if the context is done.
 func (t Tree) keepLFS(ctx context.Context, v *view, c *fleet.Changes) error {
 	if !v.info.HasLFS {
 		return nil
@@ -36,7 +36,7 @@ func (t Tree) keepLFS(ctx context.Context, v *view, c *fleet.Changes) error {
 		return ctx.Err()
 	}
 	why := "they cannot be copied into the repository"
-	if e, ok := errors.AsType[syscall.Errno](err); ok { // without the path, which is one of the server
+	if e, ok := errors.AsType[syscall.Errno](err); ok { // without the path, which belongs to the server
 		why += ": " + e.Error()
 	}
 	c.LeftOut = append(c.LeftOut, leftOut("files of Git LFS", why))
@@ -61,7 +61,7 @@ func (t Tree) collectLFS(ctx context.Context) error {
 		return err
 	}
 	failed := sandbox.CopyLFS(ctx, gitfiles.LFSCopy{From: t.GitDir, Have: to, To: into}, own != nil)
-	copies, err := os.ReadDir(into) // also those of an interrupted call, so that the next one has less to do
+	copies, err := os.ReadDir(into) // also after an interrupted call, so that the next one has less to do
 	if err != nil {
 		return errors.Join(failed, err)
 	}

@@ -25,7 +25,8 @@ var pointerPattern = regexp.MustCompile(`\Aversion https://git-lfs\.github\.com/
 // maxPointer is the size below which a file can be a pointer, in bytes.
 const maxPointer = 1024
 
-// lfsDigests returns the digests of the Git LFS files that the commit and its history have, without those that the other commits have.
+// lfsDigests returns the digests of the Git LFS files in the history of the commit, without those in the histories of the
+// others.
 func (v *view) lfsDigests(ctx context.Context, commit string, others []string) (digests []string, err error) {
 	var oids []string
 	list := &lineWriter{each: func(oid string) { oids = append(oids, oid) }}
@@ -66,7 +67,7 @@ func (g *Git) MissingLFS(ctx context.Context, repository, commit string) (missin
 	return slices.DeleteFunc(all, func(digest string) bool { return hasLFS(commonDir(repository), digest) }), err
 }
 
-// remoteCommits returns the commits of the refs with the prefix, as far as they exist.
+// remoteCommits returns the existing commits of the refs with the prefix.
 func (v *view) remoteCommits(ctx context.Context, prefix string) ([]string, error) {
 	have, err := v.git.refs(ctx, Tree{Repository: v.dir})
 	if err != nil {
@@ -151,8 +152,8 @@ func (g *Git) CopyLFS(repository, digest, from string) (ok bool, err error) {
 // maxLFSArguments is how many digests git lfs gets at once.
 const maxLFSArguments = 500
 
-// uploadLFS uploads the Git LFS files that the pushed commit adds to the branches of the remote, as the hook of Git LFS would: hooks do not
-// run. It refuses a commit whose files are not here.
+// uploadLFS uploads the Git LFS files that the pushed commit adds to the branches of the remote. The hook of Git LFS would do
+// that, but hooks do not run. uploadLFS refuses a commit whose files are missing here.
 func (v *view) uploadLFS(ctx context.Context, p pushRequest, to string) error {
 	confined, err := v.git.view(p.repository, false)
 	if err != nil {

@@ -17,8 +17,8 @@ type listing struct {
 // ownFilesKey is the end of the key of files that are directly in a directory.
 const ownFilesKey = "\x00"
 
-// pathCost is what a path costs besides its text, in bytes: each is kept in several lists, and short paths would otherwise make
-// them many times larger than the limit.
+// pathCost is the memory that a path takes besides its text, in bytes. A path is kept in several lists, so short paths would
+// otherwise take many times as much memory as the limit.
 const pathCost = 48
 
 func (l *listing) add(path string) {
@@ -43,7 +43,8 @@ func (l *listing) add(path string) {
 	}
 }
 
-// shrink closes directories until the paths have half of their limit.
+// shrink stops keeping the paths of directories, and only counts their files, until the paths take at most half of their
+// limit.
 func (l *listing) shrink() {
 	slices.Sort(l.paths)
 	if l.countedDirs == nil {

@@ -104,8 +104,8 @@ func TestLockedRef(t *testing.T) {
 	require.Empty(t, c.LeftOut)
 }
 
-// TestRefBelowFormerRef checks that a tag that git cannot have beside a tag of an earlier collection does not prevent
-// collecting that tag and the branches.
+// TestRefBelowFormerRef checks that a tag is collected, as well as the branches, although git cannot have the tag together
+// with a tag of an earlier collection.
 func TestRefBelowFormerRef(t *testing.T) {
 	t.Parallel()
 	g, tree := createTree(t)
@@ -148,7 +148,7 @@ func TestFirstBranchIsNamed(t *testing.T) {
 	require.Equal(t, "fleet/papi-1", w.Branches[0])
 }
 
-// TestManyRefsAndCommits checks that collecting and examining take a time in proportion to the number of refs and commits.
+// TestManyRefsAndCommits checks that the time for collecting and examining is proportional to the number of refs and commits.
 func TestManyRefsAndCommits(t *testing.T) {
 	t.Parallel()
 	g, tree := createTree(t)

@@ -24,7 +24,7 @@ const (
 
 // mergeResult is the result of a merge of two commits.
 type mergeResult struct {
-	tree      string // if there are conflicts, with conflict markers
+	tree      string // with conflict markers if there are conflicts
 	conflicts []fleet.Conflict
 }
 
@@ -113,7 +113,8 @@ func (d *draft) conflicts(ctx context.Context, tree, list string) ([]fleet.Confl
 	return all, d.addHunks(ctx, tree, all)
 }
 
-// realPath returns the first path that git has not invented, for a file beside a directory of the same name.
+// realPath returns the first path that git has not invented. git invents a path for a file if there is a directory of the same
+// name.
 func realPath(paths []string) string {
 	for _, path := range paths {
 		if !strings.Contains(path, "~"+oursLabel) && !strings.Contains(path, "~"+theirsLabel) {

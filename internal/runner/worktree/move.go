@@ -11,9 +11,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Move changes a branch of a repository on this machine from b.Commit to a later commit: see fleet.Repository. Where people have checked
-// out the branch, their files come first. So if this process is killed in between, the files look as if people had made the changes
-// themselves, and never as if they took them back.
+// Move changes a branch of a repository on this machine from b.Commit to a later commit: see fleet.Repository. Where people
+// have checked out the branch, Move updates their files before the branch. So if this process is killed in between, the files
+// look as if people had made the changes themselves, and never as if they had reverted them.
 func (g *Git) Move(ctx context.Context, repository string, b fleet.Branch, to string) (err error) {
 	defer g.lock("branches of " + repository)()
 	if err := g.checkMove(ctx, repository, b, to); err != nil {
@@ -47,7 +47,7 @@ func (g *Git) Move(ctx context.Context, repository string, b fleet.Branch, to st
 	return branchMovedError(b, now)
 }
 
-// unlockAll unlocks the working trees. It returns cause, and what has failed.
+// unlockAll unlocks the working trees. It returns cause, joined with its own errors.
 func unlockAll(all []checkout, cause error) error {
 	for _, c := range all {
 		if err := c.unlock(); err != nil {
@@ -68,7 +68,7 @@ func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to st
 			return err
 		}
 	}
-	ctx = context.WithoutCancel(ctx) // what follows takes a moment, and should not end in the middle
+	ctx = context.WithoutCancel(ctx) // the rest takes a moment, and should not stop in the middle
 	for i, c := range all {
 		err := c.mark(moveMark{b.Name, b.Commit, to})
 		if err == nil {
@@ -99,7 +99,7 @@ func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to st
 	return err
 }
 
-// landedWork is the message in the log of a branch.
+// landedWork is the message in the log of a branch that gets landed work.
 const landedWork = "fleet: landed work"
 
 // branchMovedError returns BRANCH_MOVED.
@@ -110,7 +110,7 @@ func branchMovedError(b fleet.Branch, now string) error {
 	return fleet.Errorf(fleet.ReasonBranchMoved, "the branch %q is no longer at %s: it is at %s", b.Name, b.Commit, now).With("commit", now)
 }
 
-// checkMove returns an error unless the commit to has the branch in its history.
+// checkMove returns an error unless the branch is in the history of the commit to.
 func (g *Git) checkMove(ctx context.Context, repository string, b fleet.Branch, to string) error {
 	if err := g.RequireCommit(ctx, repository, to); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (g *Git) branchCommit(ctx context.Context, repository, name string) (string
 	return have["refs/heads/"+name].oid, err
 }
 
-// inTheWay returns the first file of the working tree that git does not track and that one of the changed files would replace. git itself
+// inTheWay returns the first untracked file of the working tree that one of the changed files would replace. git itself
 // overwrites such a file if it is ignored.
 func (c checkout) inTheWay(changed []changedFile) string {
 	tracked := map[string]bool{}
@@ -141,7 +141,7 @@ func (c checkout) inTheWay(changed []changedFile) string {
 		}
 		info, err := os.Lstat(filepath.Join(c.dir, f.path))
 		if err != nil || hasTrackedParent(tracked, f.path) {
-			continue // there is none, or it is below a link that becomes a directory
+			continue // the path does not exist, or it is below a link that becomes a directory
 		}
 		if !info.IsDir() {
 			return f.path

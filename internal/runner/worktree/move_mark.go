@@ -17,7 +17,8 @@ import (
 	"fleet/internal/scratch"
 )
 
-// moveMark is in the git directory of a working tree while Fleet updates the tree. If it is found later, the update was interrupted.
+// moveMark is stored in the git directory of a working tree while Fleet updates the tree. If it is found later, the update was
+// interrupted.
 type moveMark struct {
 	Branch string `json:"branch"`
 	From   string `json:"from"`
@@ -45,9 +46,9 @@ func (c checkout) unmark() error {
 	return nil
 }
 
-// rollBackMove takes back what an interrupted update of the working tree has done, if the branch is still where it was. It changes only files
-// that have the content of the commit to which the branch was to move, or the beginning of it, or that are missing. The working tree is
-// locked.
+// rollBackMove undoes an interrupted update of the working tree, unless the branch has moved since. It changes only files that
+// are missing, or whose content is that of the commit to which the branch was to move, or the beginning of it. The working
+// tree must be locked.
 func (g *Git) rollBackMove(ctx context.Context, repository string, c checkout, now fleet.Branch) error {
 	var m moveMark
 	f, err := os.Open(c.markPath())
@@ -73,7 +74,7 @@ func (g *Git) rollBackMove(ctx context.Context, repository string, c checkout, n
 		return err
 	}
 	if slices.ContainsFunc(u.changed, func(f changedFile) bool { return staged[f.path] }) {
-		// The index was written, so git had written all files before. Changes that people have made since are a reason to refuse.
+		// git writes the index last, so it had written all files. If people have changed files since, the update fails.
 		if err := u.update(ctx, c, m.To, m.From); err != nil {
 			return c.busyError(m.Branch, "an interrupted update cannot be taken back: %s", firstLine(err.Error()))
 		}
@@ -85,7 +86,7 @@ func (g *Git) rollBackMove(ctx context.Context, repository string, c checkout, n
 	return c.unmark()
 }
 
-// list runs git in the working tree with the index, and returns the paths that it lists.
+// list runs git in the working tree with the index, and returns the paths that git prints.
 func (t *treeUpdater) list(ctx context.Context, c checkout, index string, args ...string) (map[string]bool, error) {
 	paths := map[string]bool{}
 	out := &lineWriter{zero: true, each: func(path string) { paths[path] = true }}
@@ -94,7 +95,7 @@ func (t *treeUpdater) list(ctx context.Context, c checkout, index string, args .
 	return paths, err
 }
 
-// differingFiles returns the changed files that the working tree has not as the commit has them.
+// differingFiles returns those of the changed files that differ between the working tree and the commit.
 func (t *treeUpdater) differingFiles(ctx context.Context, c checkout, commit string) (map[string]bool, error) {
 	index := filepath.Join(c.gitDir, "fleet-move.commit")
 	defer func() { _ = os.Remove(index) }()
@@ -116,7 +117,7 @@ func (t *treeUpdater) differingFiles(ctx context.Context, c checkout, commit str
 	return all, nil
 }
 
-// restore gives the files, of which the index has the old versions, their old content.
+// restore restores the old content of the files. The index still has their old versions.
 func (t *treeUpdater) restore(ctx context.Context, c checkout, m moveMark) error {
 	fromOld, err := t.differingFiles(ctx, c, m.From)
 	if err != nil {
@@ -154,7 +155,7 @@ func (t *treeUpdater) restore(ctx context.Context, c checkout, m moveMark) error
 	return errors.Join(err, c.copyIndex())
 }
 
-// maxArguments is how many paths a call of git gets as arguments.
+// maxArguments is the maximum number of paths in the arguments of git.
 const maxArguments = 500
 
 // beginsWithFile reports whether the object begins with the content of the file.

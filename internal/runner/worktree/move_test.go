@@ -25,7 +25,7 @@ func TestMoveCheckedOut(t *testing.T) {
 	const later = "echo 2 >a; echo new >c; git rm -rq d; echo file >d; chmod +x b; ln -s a link"
 	for _, tc := range []struct {
 		name, dirty string
-		file        string // what is in the way; empty: the files follow
+		file        string // the file that is in the way; empty if the files are updated
 		status      string // of git afterwards
 	}{
 		{"clean", "true", "", ""},

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestMoveKilled kills a process at many moments while it moves a branch that people have checked out. Their files never look as if they
-// took the landed work back, and the next call completes the move without touching what they have changed.
+// TestMoveKilled kills a process at many moments while it moves a branch that people have checked out. Their files must never
+// look as if they had reverted the landed work. The next call must complete the move without touching the changes of people.
 func TestMoveKilled(t *testing.T) {
 	t.Parallel()
 	repo, b, to := landed(t, "mkdir d e; for i in $(seq 80); do seq 500 >d/$i; echo $i >e/$i; done", "for i in $(seq 80); do seq 700 >d/$i; echo new >n$i; done; git rm -rq e; seq 99 >e")

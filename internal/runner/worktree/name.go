@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxSuffix is the highest number that is appended to the name of a branch to make it free.
+// maxSuffix is the highest number that is appended to a branch's name to find a free name.
 const maxSuffix = 9
 
 // PublishedBranch returns the branch of the repository that has the commits of the agent's branch. It differs from
@@ -97,7 +97,7 @@ func (g *Git) Commits(ctx context.Context, t Tree) (n int, branches []string, er
 		return 0, nil, err
 	}
 	defer v.close()
-	own := map[string][]string{} // from the commit of a branch of the agent to the names of the branches
+	own := map[string][]string{} // maps the commit of an agent's branch to the names of the branches at that commit
 	for _, name := range t.publishedNames() {
 		if oid := have["refs/heads/"+name].oid; oid != "" {
 			own[oid] = append(own[oid], name)
@@ -133,8 +133,8 @@ func (g *Git) Commits(ctx context.Context, t Tree) (n int, branches []string, er
 	return n, branches, err
 }
 
-// commitsWithout returns the commits of the branches, remote branches and tags in the set, without the branches for which the
-// function is true.
+// commitsWithout returns the commits of the branches, remote branches and tags in the set. It leaves out the agent's refs, and
+// the branches for which the function returns true.
 func (s refSet) commitsWithout(t Tree, branch func(name string) bool) []string {
 	rest := refSet{}
 	for full, r := range s {
@@ -146,7 +146,7 @@ func (s refSet) commitsWithout(t Tree, branch func(name string) bool) []string {
 	return rest.oids()
 }
 
-// eachExclusive calls the function for each commit that tips have and others do not.
+// eachExclusive calls the function for each commit in the history of tips that is not in the history of others.
 func (v *view) eachExclusive(ctx context.Context, tips, others []string, commit func(oid string)) error {
 	tips, err := v.existingObjects(ctx, tips)
 	if err != nil || len(tips) == 0 {
@@ -155,7 +155,7 @@ func (v *view) eachExclusive(ctx context.Context, tips, others []string, commit 
 	return v.pipe(ctx, revisions(tips, others), &lineWriter{each: commit}, "rev-list", "--ignore-missing", "--stdin")
 }
 
-// revisions returns the input with which git lists the commits that tips have and others do not.
+// revisions returns the input with which git lists the commits in the history of tips that are not in the history of others.
 func revisions(tips, others []string) *strings.Reader {
 	var b strings.Builder
 	for _, tip := range tips {

@@ -11,7 +11,7 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		theirs, mine string
-		branch       string   // what the changes of the task name
+		branch       string   // the branch in the changes of the task
 		first        string   // the name of the agent's first branch
 		branches     []string // what a deletion names
 	}{

@@ -13,7 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// mergePreview is a contribution as it would be on top of the branch.
+// mergePreview is a contribution as it would be after a merge into the branch.
 type mergePreview struct {
 	name        string
 	commit      string                // a synthetic commit on top of the branch, perhaps with conflict markers
@@ -41,7 +41,7 @@ func (g *Git) Overlaps(ctx context.Context, repository, onto string, all []fleet
 		group.Go(func() (err error) {
 			works[i], err = d.preview(within, onto, c)
 			if _, ours := errors.AsType[*Error](err); ours && within.Err() == nil {
-				works[i], err = mergePreview{}, nil // for example, it is larger than git's limits: Combine says so, and the others can be compared
+				works[i], err = mergePreview{}, nil // for example, it exceeds git's limits: Combine reports that, and the others can still be compared
 			}
 			return err
 		})
@@ -76,7 +76,7 @@ func (g *Git) Overlaps(ctx context.Context, repository, onto string, all []fleet
 func (d *draft) preview(ctx context.Context, onto string, c fleet.Contribution) (w mergePreview, err error) {
 	w = mergePreview{name: c.Name, files: map[string]*fileLines{}, renamedDirs: map[string]bool{}}
 	base, err := d.base(ctx, c, onto, true)
-	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Code == fleet.InvalidArgument { // another history, with which nothing can be combined
+	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Code == fleet.InvalidArgument { // a contribution without a common history cannot be combined
 		return w, nil
 	}
 	if err != nil || base.commit == c.Head {
@@ -137,7 +137,7 @@ func (d *draft) overlap(ctx context.Context, a, b *mergePreview) (*fleet.WorkOve
 		f := fleet.OverlapFile{Path: name}
 		merge = merge || !in.plain || !other.plain
 		for _, s := range in.spans {
-			// The spans are sorted: those before from end before s.
+			// The spans are sorted. Those with an index below from end before s.
 			from, _ := slices.BinarySearchFunc(other.spans, s.begin, func(o span, begin int) int { return o.end() - begin })
 			for _, t := range other.spans[from:] {
 				if t.begin > s.end() {
@@ -165,8 +165,8 @@ func (d *draft) overlap(ctx context.Context, a, b *mergePreview) (*fleet.WorkOve
 	return o, nil
 }
 
-// blocks reports whether a file of a is in the way of one that b adds: at the same place as one of its directories, or where a has
-// renamed files from.
+// blocks reports whether b adds a path that may be in conflict with m: one below a file of m, or one in a directory from which
+// m has renamed files.
 func (m *mergePreview) blocks(b *mergePreview) bool {
 	return slices.ContainsFunc(b.addedPaths, func(name string) bool {
 		if m.renamedDirs[path.Dir(name)] {

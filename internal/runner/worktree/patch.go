@@ -55,7 +55,7 @@ func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, 
 	return p.text, p.more, nil
 }
 
-// orNoCommit returns err, as ErrNoCommit if the repository lacks one of the two commits.
+// orNoCommit returns ErrNoCommit if the repository lacks one of the two commits, and otherwise err.
 func (v *view) orNoCommit(ctx context.Context, err error, base, commit string) error {
 	if found, lost := v.existingObjects(ctx, []string{base, commit}); lost == nil && len(found) < 2 {
 		return fmt.Errorf("%w: %w", ErrNoCommit, err)

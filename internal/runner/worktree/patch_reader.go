@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// maxCompared is how many files of a work are compared with others. A few small trees of an agent can stand for millions.
+// maxCompared is the maximum number of files of a contribution that are compared. A few small trees of an agent can have
+// millions of files.
 const maxCompared = 50_000
 
-// patchReader reads what diff-tree prints with --raw and -p.
+// patchReader reads the output of diff-tree with --raw and -p.
 type patchReader struct {
 	w       *mergePreview
 	onLimit func()       // is called when there are maxCompared files
@@ -65,7 +66,7 @@ func (p *patchReader) raw(text string) {
 	}
 }
 
-// unquotePath returns the path that git has perhaps quoted.
+// unquotePath returns the path without the quotes that git may have added.
 func unquotePath(name string) string {
 	if plain, err := strconv.Unquote(name); err == nil && strings.HasPrefix(name, `"`) {
 		return plain

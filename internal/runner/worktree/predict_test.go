@@ -114,7 +114,7 @@ func (g *generator) edit(tree map[string]file) {
 	}
 }
 
-// put adds a file to the tree, and removes what cannot be beside it.
+// put adds a file to the tree, and removes the files that a tree cannot have together with it.
 func put(tree map[string]file, p string, f file) {
 	for q := range tree {
 		if strings.HasPrefix(q, p+"/") || strings.HasPrefix(p, q+"/") {
@@ -165,7 +165,7 @@ func quotePath(p string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(p) + `"`
 }
 
-// pairs writes n pairs of branches ours-N and theirs-N, which have a common commit.
+// pairs writes n pairs of branches ours-N and theirs-N. The branches of a pair have a common commit.
 func (g *generator) pairs(n int) {
 	for i := range n {
 		base := map[string]file{}
@@ -188,7 +188,7 @@ func (g *generator) pairs(n int) {
 	}
 }
 
-// reality is what git does in a working tree.
+// reality is a working tree in which git itself merges and rebases.
 type reality struct {
 	dir string
 	t   testing.TB
@@ -270,10 +270,11 @@ func pathsOf(all []fleet.Conflict, theirs string) (paths []string) {
 	return paths
 }
 
-// prediction is how one pair is brought together.
+// prediction is a pair of commits to combine.
 type prediction struct{ onto, head string }
 
-// comparePredictions compares Combine with git for each pair, and returns how many of them git merges cleanly, and how many not.
+// comparePredictions compares Combine with git for each pair. It returns the number of pairs that git merges cleanly, and the
+// number of the others.
 func comparePredictions(t *testing.T, repository string, all []prediction, strategies func(i int) []fleet.Strategy) (clean, conflicts int) {
 	t.Helper()
 	g := New(append(os.Environ(), author...), t.TempDir())
@@ -401,8 +402,8 @@ func TestHistories(t *testing.T) {
 // quickPairs is the default number of pairs.
 const quickPairs = 100
 
-// TestPredictions checks that Combine does what "git merge" and "git rebase" do. FLEET_TEST_PAIRS is the number of generated pairs,
-// and FLEET_SEED begins the random numbers.
+// TestPredictions checks that Combine does what "git merge" and "git rebase" do. FLEET_TEST_PAIRS is the number of generated
+// pairs, and FLEET_SEED is the seed of the random numbers.
 func TestPredictions(t *testing.T) {
 	t.Parallel()
 	n, _ := strconv.Atoi(os.Getenv("FLEET_TEST_PAIRS"))
@@ -421,7 +422,7 @@ func TestPredictions(t *testing.T) {
 		lines := strings.Fields(sh(t, repo, fmt.Sprintf("git rev-parse ours-%d theirs-%d", i, i)))
 		all = append(all, prediction{lines[0], lines[1]})
 	}
-	sh(t, repo, "git config --unset merge.evil.driver") // git itself would run it, and merges as text without it
+	sh(t, repo, "git config --unset merge.evil.driver") // git itself would run the driver; without it, git merges the file as text
 	clean, conflicts := comparePredictions(t, repo, all, func(i int) []fleet.Strategy {
 		each := []fleet.Strategy{fleet.Merge, fleet.Squash, fleet.Rebase}
 		if n <= quickPairs { // each of them for a third of the pairs

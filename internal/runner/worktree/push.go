@@ -14,11 +14,11 @@ import (
 // pushRequest is one commit for a branch of another repository.
 type pushRequest struct {
 	repository string // that has the commit
-	remote     string // whose tracking branches say what the other repository has
+	remote     string // the remote whose tracking branches show what the other repository has
 	url        string
 	branch     string
 	commit     string
-	lease      string // the commit at which the branch must be; empty: any that the pushed one has in its history
+	lease      string // the commit that the branch must have; empty: any commit in the history of the pushed one
 }
 
 // Push writes the commit to a branch of another repository: see fleet.Repository. source is the URL of a mirror's source.
@@ -43,7 +43,7 @@ func (g *Git) Push(ctx context.Context, repository, source string, p fleet.Push)
 	}
 	tracking := refChange{name: "refs/remotes/" + name + "/" + p.Branch, oid: p.Commit}
 	if err := g.updateRefs(context.WithoutCancel(ctx), repository, tracking); err != nil && source != "" {
-		return fleet.PushResult{}, err // people's repository may have another place for it
+		return fleet.PushResult{}, err // people may have configured another tracking branch
 	}
 	plain, _ := withoutPassword(to)
 	return fleet.PushResult{Remote: name, URL: Scrub(plain)}, nil
@@ -79,7 +79,8 @@ func (g *Git) remote(ctx context.Context, repository, name string) (found, to st
 	return name, to, err
 }
 
-// push pushes with git's own transport. No program of the repository runs: neither the pre-push hook nor one that signs the push.
+// push pushes with git's own transport. No program of the repository runs: neither the pre-push hook nor a program that signs
+// the push.
 func (g *Git) push(ctx context.Context, p pushRequest) error {
 	v, err := g.view(p.repository, false)
 	if err != nil {
@@ -129,5 +130,5 @@ func scrubSecrets(err error, env []string) error {
 	return &Error{Message: text}
 }
 
-// minSecret is the length from which the value of a variable is removed from messages.
+// minSecret is the minimum length of a value that is removed from messages.
 const minSecret = 6
