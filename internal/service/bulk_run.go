@@ -22,11 +22,11 @@ const (
 	storeTimeout = 10 * time.Second
 )
 
-// RunBulk does the items of a plan that are not done yet, at most for the given time, or Config.CreateWait if that is 0. It returns
+// RunBulk executes the items of a plan that are not done yet, at most for the given time, or Config.CreateWait if that is 0. It returns
 // the plan with the results. Several calls, also of several servers, may run the same plan at the same time, and a call may be killed:
-// the request ids of the items come from the plan, so each item is done once. A call that is cancelled begins no more items.
+// the request ids of the items come from the plan, so each item is executed once. A call that is cancelled begins no more items.
 //
-// A run uses half of the slots for slow operations that a server has, so that other callers need not wait for it.
+// A run uses half of the server's slots for slow operations, so that other callers need not wait for it.
 func (s *Service) RunBulk(ctx context.Context, id string, limit time.Duration) (*fleet.BulkPlan, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestUnusedSessionsAndAgents checks that a session that got a message, and an agent that got a task, after they were found
-// unused are not removed.
+// TestUnusedSessionsAndAgents checks that unused sessions and agents are not removed if, after they were found, a session gets
+// a message or an agent gets a task.
 func TestUnusedSessionsAndAgents(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

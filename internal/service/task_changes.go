@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// These are sizes of a page of a patch, in bytes.
+// Sizes of a page of a patch, in bytes.
 const (
 	DefaultPatchSize = 64 << 10
 	MaxPatchSize     = 1 << 20
@@ -18,7 +18,7 @@ const (
 // ChangesSince says where changes begin.
 type ChangesSince string
 
-// These are where changes can begin. They end where the task has ended.
+// These are where changes can begin. All of them end where the task ended.
 const (
 	SinceTask   ChangesSince = "task"   // where the task began
 	SinceWork   ChangesSince = "work"   // where the work began, perhaps with an earlier task
@@ -42,7 +42,7 @@ func (s *Service) TaskChanges(ctx context.Context, id string, since ChangesSince
 	return c, nil
 }
 
-// ofTask adds the task to an error that its changes are lost.
+// ofTask adds the id of the task to an error about lost changes.
 func ofTask(err error, id string) error {
 	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Reason == fleet.ReasonChangesNotFound {
 		return e.With("task_id", fleet.Shorten(id, 60))
@@ -78,7 +78,7 @@ func (s *Service) TaskPatch(ctx context.Context, r PatchRequest) (c *fleet.Chang
 	return c, withoutBrokenEnd(text), true, nil
 }
 
-// taskChanges returns the changes of the task, its agent, and the commit at which the changes begin that the caller wants to see.
+// taskChanges returns the changes of the task, its agent, and the commit at which the requested changes begin.
 func (s *Service) taskChanges(ctx context.Context, id string, since ChangesSince) (c *fleet.Changes, a *fleet.Agent, begin string, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

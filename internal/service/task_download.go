@@ -89,7 +89,7 @@ func noPayload(t *fleet.Task) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonPayloadNotFound, "task %q %s", t.ID, why).With("task_id", t.ID)
 }
 
-// utf8Check detects whether what is written to it is UTF-8.
+// utf8Check detects whether the bytes that are written to it are UTF-8.
 type utf8Check struct {
 	rest   []byte // the beginning of a split character
 	broken bool

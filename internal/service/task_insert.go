@@ -18,7 +18,7 @@ func (s *Service) newTask(ctx context.Context, p fleet.Principal, a *fleet.Agent
 	}
 }
 
-// insertTask adds the task of the agent to the store. Everything that starts or queues a task comes here.
+// insertTask adds the task of the agent to the store. Everything that starts or queues a task calls it.
 func (s *Service) insertTask(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fleet.Task) error {
 	if p.TaskID != "" {
 		if err := s.joinTree(tx, p, a, t); err != nil {
@@ -35,7 +35,7 @@ func (s *Service) insertTask(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *
 	if err := tx.Insert(t); err != nil {
 		return err
 	}
-	if t.Spending.Reserve != nil && a.Toolset == fleet.ToolsetFleet && t.Options.Attached == nil { // it may have to wait for a budget later
+	if t.Spending.Reserve != nil && a.Toolset == fleet.ToolsetFleet && t.Options.Attached == nil { // the task may have to wait for a budget later
 		if err := tx.Put(t.ID, &fleet.QueueEntry{StartedDirectly: true, By: p.Name, Kind: p.Kind, Scope: p.Scope}); err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ const MaxSearch = 200
 // ListTasksRequest selects tasks; the zero value selects all tasks that the caller may see.
 type ListTasksRequest struct {
 	Agent    string // name of an existing or deleted agent; "papi@alice" for alice's
-	Last     bool   // with Agent: only tasks of the agent that has the name now or, if there is none, of the last that had it
+	Last     bool   // with Agent: only tasks of the agent that has the name now or, if there is none, that had it last
 	Root     string // id of a task: only it and the tasks below it
 	Status   fleet.TaskStatus
 	Source   fleet.Source

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// These are sizes of a page of raw output, in bytes.
+// Sizes of a page of raw output, in bytes.
 const (
 	DefaultOutputSize = 64 << 10
 	MaxOutputSize     = 1 << 20

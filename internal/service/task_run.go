@@ -12,8 +12,8 @@ import (
 // MaxRunWait is the longest wait that RunTask can be given.
 const MaxRunWait = 30 * 24 * time.Hour
 
-// RunTask queues a task as QueueTask does, and waits for its end, at most wait; nil means without a limit. It returns the
-// task as it is then. If the wait ends early, also because the caller has left, the task goes on. RunTask passes the
+// RunTask queues a task as QueueTask does, and waits for its end, at most wait; nil means without a limit. It returns the task
+// in its state after the wait. If the wait ends early, also because the caller has left, the task goes on. RunTask passes the
 // task to queued as soon as it is stored, and then its events to sink.
 func (s *Service) RunTask(ctx context.Context, r QueueTaskRequest, wait *time.Duration, queued func(*fleet.Task) error, sink func(fleet.Event) error) (*fleet.Task, error) {
 	if wait != nil && (*wait < 0 || *wait > MaxRunWait) {
@@ -42,7 +42,7 @@ func (s *Service) RunTask(ctx context.Context, r QueueTaskRequest, wait *time.Du
 	return ended, err
 }
 
-// RunMessage says for people what RunTask has waited for.
+// RunMessage describes for people the task that RunTask returned.
 func RunMessage(t *fleet.Task) string {
 	if t.Active() {
 		return fmt.Sprintf("The task is %s and goes on: wait_tasks waits for its end", t.Status)

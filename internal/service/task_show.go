@@ -20,7 +20,7 @@ type TaskDetails struct {
 	QueueItem   *QueueItem         // nil unless it is pending
 	Changes     *fleet.Changes     // nil if they are not known; always nil while it is running
 	Entry       fleet.QueueEntry   // zero if it was not queued
-	TreeCostUSD float64            // of the task and all tasks below it
+	TreeCostUSD float64            // cost of the task and all tasks below it
 }
 
 // ShowTask returns the task and the requested portion of its payload; nil requests none.

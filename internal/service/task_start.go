@@ -164,7 +164,7 @@ func (s *Service) insertRequested(tx fleet.Tx, p fleet.Principal, a *fleet.Agent
 	return nil
 }
 
-// callBody returns the Body of the call, which has digests instead of the attachments.
+// callBody returns the Body of the call: the request, with digests of the attachments instead of their contents.
 func (r StartTaskRequest) callBody() any {
 	digests := make([][3]string, len(r.Attachments))
 	for i, a := range r.Attachments {

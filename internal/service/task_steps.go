@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// These are numbers of steps in a page.
+// Numbers of steps in a page.
 const (
 	DefaultSteps = 200
 	MaxSteps     = 1000
@@ -157,7 +157,7 @@ func (r stepReader) steps(events []fleet.Event) []fleet.TaskStep {
 	return steps
 }
 
-// join joins the step to the last one, if it continues its text, which ends within a line.
+// join joins the step to the last one if it continues that step's text in the same line.
 func (s *Steps) join(next fleet.TaskStep) bool {
 	if len(s.List) == 0 {
 		return false

@@ -7,16 +7,16 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxTree is how many tasks of a tree are shown.
+// maxTree is the maximum number of tasks of a tree that are shown.
 const maxTree = 2000
 
 // TreeTask is a task of a tree of delegated tasks.
 type TreeTask struct {
 	*fleet.Task
-	TreeCostUSD float64 // of the task and all tasks below it
+	TreeCostUSD float64 // cost of the task and all tasks below it
 }
 
-// Limit returns what the task and all tasks below it may cost; 0 if nobody has said it.
+// Limit returns the maximum cost of the task and all tasks below it; 0 if there is no limit.
 func (t TreeTask) Limit() fleet.Micros {
 	if usd := t.Options.MaxCostUSD; usd != nil {
 		return fleet.MicrosOf(*usd)

@@ -21,8 +21,8 @@ type WaitCondition struct {
 	Question bool // also when any task waits for an answer
 }
 
-// WaitTasks waits as until says, at most d. It returns the tasks in the order of ids, and whether the condition was
-// met.
+// WaitTasks waits until the condition is met, at most d. It returns the tasks in the order of ids, and whether the condition
+// was met.
 func (s *Service) WaitTasks(ctx context.Context, ids []string, until WaitCondition, d time.Duration) ([]*fleet.Task, bool, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

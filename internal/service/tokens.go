@@ -10,8 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// agentPrincipal returns the principal of a call with the agent's own token, which is valid for the task; nil: for a task of an old version.
-// It has the name of the agent's owner.
+// agentPrincipal returns the principal of a call with the agent's own token, which is valid for the task t. t is nil for a
+// task of an old version. The principal has the name of the agent's owner.
 func agentPrincipal(a *fleet.Agent, t *fleet.Task) fleet.Principal {
 	p := fleet.Principal{Name: a.Owner, Kind: fleet.KindAgent, Scope: fleet.ScopeRun, AgentUID: a.UID, AgentName: a.Name}
 	if t != nil {
@@ -147,7 +147,7 @@ func (s *Service) ListTokens(ctx context.Context) (tokens []*fleet.Token, err er
 // MaxOverlap is the maximum time for which the old secret of a rotated token still works.
 const MaxOverlap = 7 * 24 * time.Hour
 
-// MaxRotations is how often a token gets a new secret within rotationTime, at most. The old secrets stay in the store.
+// MaxRotations is the maximum number of new secrets that a token gets within rotationTime. The old secrets stay in the store.
 const (
 	MaxRotations = 20
 	rotationTime = time.Hour
@@ -168,8 +168,8 @@ func (s *Service) RotateToken(ctx context.Context, name string, ttl, overlap tim
 	})
 }
 
-// RotateOwnToken is RotateToken for the caller's own token. The new secret expires after ttl, but not later than the old
-// secret; a ttl of 0 means at the same time as the old secret.
+// RotateOwnToken works like RotateToken, for the caller's own token. The new secret expires after ttl, but not later than the
+// old secret; a ttl of 0 means at the same time as the old secret.
 func (s *Service) RotateOwnToken(ctx context.Context, ttl, overlap time.Duration) (t *fleet.Token, secret string, oldEnds time.Time, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -281,7 +281,7 @@ func endOverlaps(tx fleet.Tx, secrets []*fleet.Token, now time.Time) error {
 	return nil
 }
 
-// RevokeToken revokes a token with all its secrets. It does not change a revoked one.
+// RevokeToken revokes a token with all its secrets. It does not change a token that is revoked already.
 func (s *Service) RevokeToken(ctx context.Context, name string) (t *fleet.Token, err error) {
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
 		if t, err = findToken(tx, name); err != nil {

@@ -21,8 +21,8 @@ func (s *Service) Tools(ctx context.Context) (tools []*fleet.RegisteredTool, err
 }
 
 // RegisterTool stores the tool for the agent, or for every agent if agent is empty. It replaces the caller's tool with the
-// same name for the same agent. before are the caller's tools before the call; nil for a repeated request. The error is
-// LIMIT_REACHED if the caller would have more than most tools.
+// same name for the same agent. before contains the caller's tools before the call; it is nil for a repeated request. The
+// error is LIMIT_REACHED if the caller would have more than most tools.
 func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, agent string, most int) (before []*fleet.RegisteredTool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, age
 	return before, err
 }
 
-// RemoveTools removes the caller's tools with the name: the tool for the agent, or all if agent is empty. before are the
+// RemoveTools removes the caller's tools with the name: the tool for the agent, or all if agent is empty. before contains the
 // caller's tools before the call.
 func (s *Service) RemoveTools(ctx context.Context, name, agent string) (removed, before []*fleet.RegisteredTool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Trains returns the trains with work that waits, of the projects whose repositories are here.
+// Trains returns the trains that have waiting work and whose repositories this server has.
 func (s *Service) Trains(ctx context.Context) (trains []fleet.Train, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		queued, err := tx.Landings(fleet.LandingFilter{States: []fleet.LandingState{fleet.LandingQueued}})
@@ -28,8 +28,9 @@ func (s *Service) Trains(ctx context.Context) (trains []fleet.Train, err error) 
 	return trains, err
 }
 
-// RunTrain lands the work that waits in the project, until nothing is left that can land now. It returns when it should be called again
-// although nothing happens; zero if it need not. Only one caller in the fleet may call it at a time for a train.
+// RunTrain lands the work that waits in the project, until nothing is left that can land now. It returns the time at which it
+// should be called again even if nothing happens; zero if that is not necessary. Only one caller in the fleet may call it at a
+// time for a train.
 func (s *Service) RunTrain(ctx context.Context, t fleet.Train) (again time.Time, err error) {
 	repo, err := s.repository(t.Place, t.Project)
 	if err != nil {
@@ -106,7 +107,7 @@ func (s *Service) prepareBatch(ctx context.Context, of fleet.Train, blocked map[
 				return err
 			case t == nil || t.Active():
 				continue
-			case t.Status != fleet.TaskCompleted && len(l.Earlier) > 0: // nobody has looked at what its agent made of the work
+			case t.Status != fleet.TaskCompleted && len(l.Earlier) > 0: // nobody has looked at what the agent changed in this task
 				failed = append(failed, &LandingView{Landing: l, Task: t})
 				continue
 			}
@@ -137,7 +138,7 @@ func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, work []*
 		return err
 	}
 	unnamed := slices.DeleteFunc(slices.Clone(work), func(w *LandingView) bool { return w.Request.Into != "" })
-	if err := s.changeEach(ctx, unnamed, func(l *fleet.Landing) string { // a server that does not know the repository has written the request
+	if err := s.changeEach(ctx, unnamed, func(l *fleet.Landing) string { // the request was written by a server that does not have the repository
 		l.Request.Into = b.Name
 		return "lands in " + b.Name
 	}); err != nil {
@@ -154,7 +155,7 @@ func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, work []*
 	switch {
 	case err != nil:
 		return err
-	case !passed && len(batch) > 1: // halves, until the one is found that does not pass
+	case !passed && len(batch) > 1: // divides the batch until the work that does not pass is found
 		half := work[:0:0]
 		for _, c := range batch[:len(batch)/2] {
 			half = append(half, c.LandingView)
@@ -166,7 +167,7 @@ func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, work []*
 	return s.moveBranch(ctx, repo, b, batch, results)
 }
 
-// recoverWork records what became of work that a killed server was about to land. done is true if there was any.
+// recoverWork records whether work that a killed server was landing has landed. done is true if there was such work.
 func (s *Service) recoverWork(ctx context.Context, repo fleet.Repository, b fleet.Branch, work []*LandingView) (done bool, err error) {
 	for _, w := range work {
 		if w.Candidate == "" {
@@ -209,7 +210,7 @@ func (s *Service) moveBranch(ctx context.Context, repo fleet.Repository, b fleet
 		}
 		ready = append(ready, c.LandingView)
 	}
-	if len(ready) < len(batch) { // what was checked has work that must not land
+	if len(ready) < len(batch) { // the checked commit contains work that must not land
 		return s.withdraw(ctx, ready, fleet.Errorf(fleet.ReasonBranchMoved, "other work was taken out of the queue"))
 	}
 	s.cfg.Fault(FaultLandingRecorded)
@@ -231,8 +232,8 @@ const (
 	FaultLandingMoved    = "landing.moved"    // the branch has moved
 )
 
-// withdraw takes the candidates back, because the branch has not moved. It returns why, unless that fails. If it is not certain that the
-// branch has not moved, the next try finds out.
+// withdraw removes the candidates, because the branch has not moved. It returns why, unless withdraw itself fails. If it is
+// not certain that the branch has not moved, the next try finds out.
 func (s *Service) withdraw(ctx context.Context, work []*LandingView, why error) error {
 	switch fleet.ReasonOf(why) {
 	case fleet.ReasonBranchMoved, fleet.ReasonBranchCheckedOut:

@@ -10,13 +10,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// combinedWork is work with the commit that contains it and the work before it.
+// combinedWork is work with a commit that contains this work and the work before it.
 type combinedWork struct {
 	*LandingView
 	commit string
 }
 
-// combineAll combines one work after the other, as far as they can be combined.
+// combineAll combines the work with the branch, one after the other, as far as this is possible.
 func (s *Service) combineAll(ctx context.Context, repo fleet.Repository, b fleet.Branch, work []*LandingView) (batch []combinedWork, err error) {
 	tip := b.Commit
 	for _, w := range work {
@@ -32,11 +32,11 @@ func (s *Service) combineAll(ctx context.Context, repo fleet.Repository, b fleet
 			err = s.refuse(ctx, err, w)
 		case combined.Commit == "" && tip == b.Commit:
 			err = s.sendBackConflict(ctx, b, w, combined.Conflicts)
-		case combined.Commit == "": // perhaps only with the work before it, which may not land
+		case combined.Commit == "": // perhaps it only conflicts with the work before it, which may not land
 			return batch, nil
 		case combined.Commit == b.Commit:
 			err = s.recordLanded(ctx, w, b.Commit, nil)
-		default: // the same commit as before if the work before it has all of it
+		default: // combined.Commit equals tip if the work before it contains all of its changes
 			tip = combined.Commit
 			batch = append(batch, combinedWork{w, tip})
 		}
@@ -59,7 +59,7 @@ func (s *Service) combine(ctx context.Context, repo fleet.Repository, w *Landing
 			return fleet.CombineResult{}, err
 		}
 		if !landed {
-			c.Since = "" // then all that the agent has done comes with it
+			c.Since = "" // the merge then includes everything that the agent has done
 		}
 	}
 	return repo.Combine(ctx, c)
@@ -68,7 +68,7 @@ func (s *Service) combine(ctx context.Context, repo fleet.Repository, w *Landing
 // maxBefore is how many of the agent's tasks landedBefore looks at.
 const maxBefore = 50
 
-// landedBefore reports whether the work with which this one begins has landed.
+// landedBefore reports whether the earlier work that this work is based on has landed.
 func (s *Service) landedBefore(ctx context.Context, w *LandingView) (landed bool, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		tasks, _, err := tx.Tasks(w.Task.AgentUID, maxBefore, 0)
@@ -84,8 +84,8 @@ func (s *Service) landedBefore(ctx context.Context, w *LandingView) (landed bool
 	return landed, err
 }
 
-// combination says how the work comes on top of a commit. The same work on the same commit always makes the same commit, so that a
-// check is not executed again after the server was killed.
+// combination describes how the work is combined with a commit. The same work on the same commit always makes the same commit,
+// so that a check is not executed again after the server was killed.
 func (s *Service) combination(ctx context.Context, t *fleet.Task, l *fleet.Landing, onto string) (fleet.Combination, error) {
 	message := l.Request.Message
 	if message == "" {

@@ -24,7 +24,7 @@ func (s *Service) changeQueued(ctx context.Context, w *LandingView, change func(
 	})
 }
 
-// changeEach changes the landings of the work, see changeQueued, each in a transaction of its own.
+// changeEach works like changeQueued, for several landings, each in its own transaction.
 func (s *Service) changeEach(ctx context.Context, work []*LandingView, change func(*fleet.Landing) (text string)) error {
 	for _, w := range work {
 		if err := s.changeQueued(ctx, w, func(_ fleet.Tx, l *fleet.Landing) (string, error) { return change(l), nil }); err != nil {
@@ -50,14 +50,14 @@ func (s *Service) refuse(ctx context.Context, why error, work ...*LandingView) e
 	})
 }
 
-// sendBackConflict takes work out of the queue that cannot be combined with the branch.
+// sendBackConflict takes work out of the queue because it cannot be combined with the branch.
 func (s *Service) sendBackConflict(ctx context.Context, b fleet.Branch, w *LandingView, conflicts []fleet.Conflict) error {
 	return s.sendBack(ctx, w, func(title string) string { return conflictTask(title, b, conflicts) }, func(l *fleet.Landing) {
 		l.State, l.Conflicts, l.Problem = fleet.LandingConflict, conflicts, conflictText(b.Name, conflicts)
 	})
 }
 
-// sendBackChecks takes work out of the queue that does not pass the checks on top of the branch.
+// sendBackChecks takes work out of the queue because it does not pass the checks on top of the branch.
 func (s *Service) sendBackChecks(ctx context.Context, b fleet.Branch, w *LandingView, results []fleet.CheckResult) error {
 	last := results[len(results)-1]
 	return s.sendBack(ctx, w, func(title string) string { return checksTask(title, b, last) }, func(l *fleet.Landing) {
@@ -65,7 +65,7 @@ func (s *Service) sendBackChecks(ctx context.Context, b fleet.Branch, w *Landing
 	})
 }
 
-// sendBack takes work out of the queue and gives its agent the task to mend it, if the request says so.
+// sendBack takes work out of the queue. If the request says so, it gives the agent the task to fix the work.
 func (s *Service) sendBack(ctx context.Context, w *LandingView, task func(title string) string, change func(*fleet.Landing)) error {
 	return s.changeQueued(ctx, w, func(tx fleet.Tx, l *fleet.Landing) (string, error) {
 		change(l)

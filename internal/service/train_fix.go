@@ -74,7 +74,7 @@ func checksTask(title string, b fleet.Branch, c fleet.CheckResult) string {
 	return t.String()
 }
 
-// quoteLines writes the lines of the text so that neither an agent nor a shell takes them for instructions.
+// quoteLines writes the lines of the text in a form that neither an agent nor a shell treats as instructions.
 func quoteLines(b *strings.Builder, text string) {
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		b.WriteString("# > " + strings.TrimRight(line, "\r") + "\n")

@@ -11,8 +11,9 @@ import (
 // mayHaveLanded are the states of work that people may have merged into the branch themselves.
 var mayHaveLanded = []fleet.LandingState{fleet.LandingBranch, fleet.LandingReview, fleet.LandingChanges, fleet.LandingApproved, fleet.LandingConflict}
 
-// ObserveLandings finds out which open work people have merged into the branches of the projects themselves, for the projects whose
-// repositories are here. It skips branches that have not changed since the last call, and workspaces, which it would keep awake.
+// ObserveLandings finds open work that people have merged into the branches themselves, in projects whose repositories this
+// server has. It skips branches that have not changed since the last call. It also skips workspaces, because it would keep
+// them awake.
 func (s *Service) ObserveLandings(ctx context.Context) error {
 	open := map[fleet.Train][]*fleet.Landing{}
 	if err := s.store.View(ctx, func(tx fleet.ReadTx) error {

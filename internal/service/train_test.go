@@ -20,7 +20,7 @@ func landingWorld(checks ...string) fake.Config {
 	}
 }
 
-// work lets a new agent do the work, and returns its task.
+// work lets a new agent change the files as the script says, and returns its task.
 func work(h *servicetest.Harness, n int, script string) *fleet.Task {
 	h.T.Helper()
 	name := fmt.Sprint("agent-", n)
@@ -46,7 +46,7 @@ func landings(h *servicetest.Harness, ids ...string) (all []*fleet.Landing) {
 	return all
 }
 
-// TestTrainDividesABatch checks that a batch that fails the checks is divided until the work is found that fails.
+// TestTrainDividesABatch checks that a batch that fails the checks is divided until the failing work is found.
 func TestTrainDividesABatch(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, landingWorld("hasnot bad.txt"), nil)
@@ -79,8 +79,8 @@ func TestTrainDividesABatch(t *testing.T) {
 	}
 }
 
-// TestFailedCheckBecomesATask checks that work that fails a check when it is combined with the branch becomes a task, and lands when
-// that has completed.
+// TestFailedCheckBecomesATask checks that work that fails a check on top of the branch becomes a task, and lands when that
+// task has completed.
 func TestFailedCheckBecomesATask(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, landingWorld("both a.txt b.txt fix: change c.txt x"), nil)
@@ -96,7 +96,7 @@ func TestFailedCheckBecomesATask(t *testing.T) {
 	require.Equal(t, fleet.LandingLanded, landings(h, next.ID)[0].State)
 }
 
-// TestTrainGivesUp checks that people decide about work that its agent could not mend.
+// TestTrainGivesUp checks that people decide about work that its agent could not fix.
 func TestTrainGivesUp(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, landingWorld("both a.txt b.txt fix: change b.txt y"), nil)
@@ -117,7 +117,7 @@ func TestTrainGivesUp(t *testing.T) {
 	require.Equal(t, fleet.MaxFixes, tries)
 }
 
-// TestObserveLandings checks that Fleet finds out what people have merged themselves, and nothing else.
+// TestObserveLandings checks that Fleet finds the work that people have merged themselves, and no other work.
 func TestObserveLandings(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, landingWorld(), nil)
@@ -137,7 +137,8 @@ func TestObserveLandings(t *testing.T) {
 	require.Equal(t, fleet.LandingBranch, l[1].State)
 }
 
-// TestTrainRefusedPush checks that work leaves the queue if the other repository refuses it, and can land when it no longer does.
+// TestTrainRefusedPush checks that work leaves the queue if the other repository refuses the push, and can land when it no
+// longer refuses it.
 func TestTrainRefusedPush(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, landingWorld("has a.txt"), nil)

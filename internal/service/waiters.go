@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// waitLease is the prefix of the lease keys under which processes say that a caller of theirs waits for a task; the task's
-// id, a slash and the name of the process follow.
+// waitLease is the prefix of the keys of leases that say that a caller of a process waits for a task. The task's id, a slash
+// and the name of the process follow.
 const waitLease = "wait/"
 
-// MarkWaiting tells other processes on the store that a caller of the process waits for the task, at most for ttl.
+// MarkWaiting makes it known to other processes on the store that a caller of the process waits for the task, at most for ttl.
 func (s *Service) MarkWaiting(ctx context.Context, taskID, process string, ttl time.Duration) error {
 	_, err := s.store.Lease(ctx, waitLease+taskID+"/"+process, process, ttl)
 	return err

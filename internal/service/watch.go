@@ -12,7 +12,7 @@ import (
 	"fleet/internal/state"
 )
 
-// These limit Watch, in events unless another unit is given.
+// Limits of Watch, in events unless another unit is given.
 const (
 	MaxWatchEvents     = 10000
 	defaultWatchEvents = 1000
@@ -25,7 +25,7 @@ const (
 type WatchRequest struct {
 	Cursor    string        // continue after it; "" begins with the oldest event, "now" with the next one, "newest" with the newest MaxEvents
 	AgentName string        // "papi", or "papi@alice" for alice's; "" means all agents
-	TaskID    string        // or a prefix of the id; "" means all tasks
+	TaskID    string        // id or a prefix of it; "" means all tasks
 	Selector  string        // only events of tasks, or else of agents, whose labels match; see fleet.ParseSelector
 	Details   bool          // with events of the type EventTaskDetail
 	Quiet     bool          // leave out output, steps and messages, except those of the tasks in OutputOf
@@ -191,8 +191,8 @@ func beforeNewest(tx fleet.ReadTx, f fleet.EventFilter, n int) (int64, error) {
 	return events[0].Seq - 1, nil
 }
 
-// next sends the next batch. It returns whether there may be more events, and how many events it sent. woken means that the
-// tail has notified the call.
+// next sends the next batch. It returns whether there may be more events, and the number of events that it sent. woken means
+// that the tail has notified the call.
 func (w *watch) next(ctx context.Context, woken bool, send func([]fleet.Event, string) error) (more bool, sent int, err error) {
 	limit := watchBatch
 	if w.left >= 0 {

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// WebhookSecretPrefix begins the secrets of webhooks, as the Standard Webhooks specification says.
+// WebhookSecretPrefix begins the secrets of webhooks, as the Standard Webhooks specification requires.
 const WebhookSecretPrefix = "whsec_"
 
 // CreateWebhookRequest describes a webhook.
@@ -24,12 +24,12 @@ type CreateWebhookRequest struct {
 	RequestID string `json:"-"`
 }
 
-// WebhookView is a webhook and what became of its deliveries.
+// WebhookView is a webhook with figures about its deliveries.
 type WebhookView struct {
 	fleet.Webhook
 	Waiting, Failed int       // numbers of deliveries
-	Oldest          time.Time // when the oldest one that waits was created; zero if none waits
-	OldKeyEnds      time.Time // when the old secret stops being valid; zero if none is
+	Oldest          time.Time // when the oldest waiting delivery was created; zero if none waits
+	OldKeyEnds      time.Time // when the old secret stops being valid; zero if there is none
 }
 
 // CreateWebhook adds a webhook of the caller and returns it with its secret. It sends the events after now. A repeated call returns the
@@ -83,7 +83,7 @@ func (s *Service) CreateWebhook(ctx context.Context, r CreateWebhookRequest) (v 
 	return result, secret, err
 }
 
-// UpdateWebhookRequest says what changes about a webhook. Nil leaves a value.
+// UpdateWebhookRequest says what changes about a webhook. A nil field changes nothing.
 type UpdateWebhookRequest struct {
 	Name      string
 	URL       *string
@@ -135,8 +135,8 @@ func (s *Service) DeleteWebhook(ctx context.Context, name, requestID string) err
 	return s.webhooks().delete(ctx, Call{Method: "DeleteWebhook", RequestID: requestID, Body: name}, name)
 }
 
-// RotateWebhook gives the webhook a new secret, which it returns. The old one is valid for the overlap: until then, each request has a
-// signature with both.
+// RotateWebhook gives the webhook a new secret, and returns it. The old secret is valid for the overlap: until then, each
+// request has signatures with both secrets.
 func (s *Service) RotateWebhook(ctx context.Context, name string, overlap time.Duration, requestID string) (v *WebhookView, secret string, err error) {
 	if overlap > fleet.MaxWebhookOverlap {
 		return nil, "", invalid("overlap_seconds", "overlap_seconds is %d: give at most %d", int(overlap.Seconds()), int(fleet.MaxWebhookOverlap.Seconds()))
@@ -186,7 +186,7 @@ func (s *Service) webhookView(ctx context.Context, p fleet.Principal, w *fleet.W
 	})
 }
 
-// withoutPath returns the URL as far as its host, with "/..." in the place of the rest.
+// withoutPath returns the URL up to its host, with "/..." instead of the rest.
 func withoutPath(url string) string {
 	scheme, rest, _ := strings.Cut(url, "://")
 	end := strings.IndexAny(rest, "/?")
@@ -247,8 +247,8 @@ func (s *Service) allWebhooks(ctx context.Context) (all []*fleet.Webhook, err er
 	return all, err
 }
 
-// webhookSecret returns the secret of the webhook with the uid. All secrets of webhooks are derived from one secret of the fleet, so that
-// the store has none of them, and a lost copy of the table with the webhooks reveals none.
+// webhookSecret returns the secret of the webhook with the uid. All secrets of webhooks are derived from one secret of the
+// fleet. So the store contains none of them, and a leaked copy of the table with the webhooks reveals none.
 func (s *Service) webhookSecret(ctx context.Context, uid, salt string) (string, error) {
 	root := s.webhookRoot.Load()
 	if root == nil {

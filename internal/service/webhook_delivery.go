@@ -45,18 +45,18 @@ func (s *Service) ListDeliveries(ctx context.Context, r ListDeliveriesRequest) (
 	return out, "", err
 }
 
-// RedeliverRequest selects deliveries that are sent again, with the ids that they have.
+// RedeliverRequest selects deliveries that are sent again, with the same ids.
 type RedeliverRequest struct {
 	Webhook string
-	ID      string    // of one delivery, whatever became of it
-	Since   time.Time // or those that were created then or later, and were not delivered
+	ID      string    // id of one delivery, whatever its status is
+	Since   time.Time // otherwise those that were created then or later, and were not delivered
 }
 
-// maxRedelivered is how many deliveries a call of Redeliver sends again.
+// maxRedelivered is the maximum number of deliveries that a call of Redeliver sends again.
 const maxRedelivered = 1000
 
-// Redeliver sends deliveries again and returns their number. more means that there are more, which another call sends. It does not wait
-// for the attempts.
+// Redeliver sends deliveries again and returns their number. more means that some are left for another call. Redeliver does
+// not wait for the attempts.
 func (s *Service) Redeliver(ctx context.Context, r RedeliverRequest) (n int, more bool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -130,8 +130,8 @@ func (s *Service) activeWebhook(tx fleet.ReadTx, p fleet.Principal, key, name st
 // testWait is how long TestWebhook waits for the attempt.
 const testWait = 25 * time.Second
 
-// TestWebhook sends a test to the webhook and returns the delivery after the first attempt. If there was none in time, for example
-// because the attempt takes long, it returns the delivery as it is.
+// TestWebhook sends a test to the webhook and returns the delivery after the first attempt. If the attempt has not ended in
+// time, it returns the delivery as it is.
 func (s *Service) TestWebhook(ctx context.Context, name string) (*fleet.Delivery, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -172,8 +172,8 @@ func (s *Service) TestWebhook(ctx context.Context, name string) (*fleet.Delivery
 	return d, err
 }
 
-// webhookBody is what a webhook sends, as the Standard Webhooks specification recommends it. It is thin: it has no prompts, no output, no
-// questions and no errors. The receiver reads what it may see, with its own credentials.
+// webhookBody is what a webhook sends, as the Standard Webhooks specification recommends. It is thin: it has no prompts, no
+// output, no questions and no errors. The receiver reads these with its own credentials, as far as it may see them.
 type webhookBody struct {
 	Type      string      `json:"type"`
 	Timestamp time.Time   `json:"timestamp"`

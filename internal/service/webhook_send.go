@@ -14,9 +14,9 @@ import (
 
 // These limit the loop of SendWebhooks.
 const (
-	sendPause     = 20 * time.Millisecond // after each round, so that many commits share one
+	sendPause     = 20 * time.Millisecond // pause after each round, so that many commits share one
 	sendIdle      = time.Second           // after a round without webhooks
-	webhookReread = time.Minute           // tokens of owners are revoked without an event
+	webhookReread = time.Minute           // webhooks are read again this often, because tokens of owners are revoked without an event
 	eventBatch    = 256                   // events of a webhook in one transaction
 	sendBatch     = 32                    // deliveries of a webhook that are read at a time
 	sendTimeout   = 5 * time.Second       // how long they are sent before more are read
@@ -24,10 +24,10 @@ const (
 	cursorInterval = 1000
 )
 
-// SendWebhooks sends the events of the log to the webhooks until ctx is done or the store fails. Only one caller in the fleet may call it
-// at a time. The log is the outbox: an event that was committed is found in it, and no other one is. The deliveries of an event and the
-// webhook's cursor are written in one transaction, so that a crash repeats no delivery and loses none. A crash during an attempt repeats
-// the attempt, with the same id.
+// SendWebhooks sends the events of the log to the webhooks until ctx is done or the store fails. Only one caller in the fleet
+// may call it at a time. The log is the outbox: it contains exactly the events that were committed. The deliveries of an event
+// and the webhook's cursor are written in one transaction, so that a crash repeats no delivery and loses none. A crash during
+// an attempt repeats the attempt, with the same id.
 func (s *Service) SendWebhooks(ctx context.Context) error {
 	if s.cfg.Webhooks.Sender == nil {
 		<-ctx.Done()
@@ -88,7 +88,7 @@ type sendLoop struct {
 	readAt   time.Time             // when the webhooks were read
 	attempts sync.WaitGroup
 	wake     chan struct{}         // an attempt has ended
-	failed   atomic.Pointer[error] // why the end of an attempt could not be recorded; nil if all could
+	failed   atomic.Pointer[error] // why the end of an attempt could not be recorded; nil if there was no such failure
 }
 
 // hookState is a webhook that sends. It sends one delivery at a time, so that receivers get events in their order as long as they
@@ -101,13 +101,14 @@ type hookState struct {
 	full   bool      // too many deliveries wait
 	next   time.Time // when the next delivery is due; zero if it must be read
 
-	current atomic.Pointer[fleet.Webhook] // what the webhook is now; nil if it sends no more
+	current atomic.Pointer[fleet.Webhook] // the current webhook; nil if it sends no more
 	sending atomic.Bool                   // a goroutine sends
 	settled atomic.Bool                   // it has sent something since the last round
 	failing bool                          // the last attempt failed; for the goroutine that sends
 }
 
-// runOnce does what is due, and returns when something is due next. Attempts that it begins end with the context sending.
+// runOnce does everything that is due, and returns the time at which something is due next. The context sending ends the
+// attempts that it begins.
 func (l *sendLoop) runOnce(ctx, sending context.Context) (next time.Time, err error) {
 	now := l.s.now()
 	next = now.Add(webhookReread)
@@ -229,7 +230,8 @@ func (l *sendLoop) writeCursors(ctx context.Context) error {
 	return nil
 }
 
-// authorize finds out what the owner of the webhook may see now. A webhook whose owner has no valid token any more is disabled.
+// authorize finds out what the owner of the webhook may see now. It disables a webhook whose owner no longer has a valid
+// token.
 func (l *sendLoop) authorize(ctx context.Context, h *hookState) (err error) {
 	if h.p, err = l.s.withLastGroups(ctx, h.Principal()); err != nil {
 		return err
@@ -309,7 +311,7 @@ func (l *sendLoop) newEvents(ctx context.Context, h *hookState) (events []fleet.
 	return slices.DeleteFunc(slices.Clone(events), func(e fleet.Event) bool { return e.Seq > l.seen || !h.Selects(e) }), min(upTo, l.seen), err
 }
 
-// addDeliveries adds the deliveries of the events, and returns up to which Seq it has added them.
+// addDeliveries adds the deliveries of the events, and returns the Seq up to which it has added them.
 func (l *sendLoop) addDeliveries(ctx context.Context, h *hookState, events []fleet.Event, upTo int64) (added int64, err error) {
 	err = l.s.store.Update(ctx, func(tx fleet.Tx) error {
 		added, h.full = h.cursor, false
@@ -360,7 +362,7 @@ func (l *sendLoop) addDeliveries(ctx context.Context, h *hookState, events []fle
 	return added, err
 }
 
-// sendDue begins to send the deliveries that are due, until the context sending is done.
+// sendDue begins to send the deliveries that are due. The sending stops when the context sending is done.
 func (l *sendLoop) sendDue(ctx, sending context.Context, h *hookState) error {
 	now := l.s.now()
 	if h.sending.Load() || h.next.After(now) {
@@ -397,7 +399,8 @@ func (l *sendLoop) sendDue(ctx, sending context.Context, h *hookState) error {
 	return nil
 }
 
-// send sends the deliveries, one after the other. It fails if it cannot record what became of one, which is then sent again.
+// send sends the deliveries, one after the other. It fails if it cannot record the outcome of a delivery; that one is then
+// sent again.
 func (s *Service) send(ctx context.Context, h *hookState, due []*fleet.Delivery) error {
 	begun := time.Now()
 	for _, d := range due {
@@ -412,7 +415,7 @@ func (s *Service) send(ctx context.Context, h *hookState, due []*fleet.Delivery)
 	return nil
 }
 
-// attempt sends the delivery and records what became of that.
+// attempt sends the delivery and records the outcome.
 func (s *Service) attempt(ctx context.Context, h *hookState, w *fleet.Webhook, d *fleet.Delivery) error {
 	now := s.now()
 	post := fleet.WebhookRequest{URL: w.URL, ID: d.ID, At: now, Body: d.Body}
@@ -452,7 +455,7 @@ func (s *Service) attempt(ctx context.Context, h *hookState, w *fleet.Webhook, d
 	return err
 }
 
-// recordAttempt notes at the webhook since when its attempts fail, and disables it if they do so for too long.
+// recordAttempt records in the webhook since when its attempts fail, and disables it if they fail for too long.
 func (s *Service) recordAttempt(tx fleet.Tx, sent *fleet.Webhook, a fleet.DeliveryAttempt) error {
 	w, err := s.webhooks().read(tx, sent.Key())
 	if err != nil || w == nil || w.UID != sent.UID || w.DisabledReason != "" {
@@ -470,7 +473,7 @@ func (s *Service) recordAttempt(tx fleet.Tx, sent *fleet.Webhook, a fleet.Delive
 	default:
 		return nil
 	}
-	// There is no event: a webhook that sends all events would send it, and could so fail and recover for ever.
+	// There is no event: a webhook that sends all events would send this one too, and could so fail and recover forever.
 	return fleet.PutResource(tx, fleet.WebhookKind, w.Key(), w)
 }
 

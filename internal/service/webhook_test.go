@@ -82,7 +82,7 @@ func (r *receiver) posts(url string) []fleet.WebhookRequest {
 	return slices.Clone(r.got[url])
 }
 
-// types returns the types of what was sent to the URL, each id once.
+// types returns the types of the events that were sent to the URL, each id once.
 func (r *receiver) types(t *testing.T, url string) (types []string) {
 	t.Helper()
 	seen := map[string]bool{}

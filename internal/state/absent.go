@@ -102,7 +102,7 @@ func (p absentPlace) Unsaved(ctx context.Context, a fleet.Agent) (string, error)
 	return "", p.err()
 }
 
-// CheckOptions implements fleet.Optioner. Like Unconfined, it answers as this server's place of the same kind would.
+// CheckOptions implements fleet.Optioner. Like Unconfined, it gives the answer of this server's place of the same kind.
 func (p absentPlace) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	if p.twin == nil {
 		return o.Unsupported(nil, "the place "+p.name, nil)
@@ -110,7 +110,7 @@ func (p absentPlace) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	return fleet.CheckOptions(p.twin(p.name).Place, a, o)
 }
 
-// MaxCost implements fleet.CostLimiter. It answers as this server's place of the same kind would.
+// MaxCost implements fleet.CostLimiter. It gives the answer of this server's place of the same kind.
 func (p absentPlace) MaxCost(project, role string) fleet.Micros {
 	if p.twin == nil {
 		return 0
@@ -126,7 +126,7 @@ func (p absentPlace) Attach(context.Context, fleet.Agent, fleet.Run, <-chan flee
 	return p.err()
 }
 
-// Unconfined implements fleet.Confiner. It answers as this server's place of the same kind would, because it is called in
+// Unconfined implements fleet.Confiner. It gives the answer of this server's place of the same kind, because it is called in
 // transactions, which must not wait for the other server. If this server does not have the agent's project, it cannot know
 // whether the programs are confined.
 func (p absentPlace) Unconfined(a fleet.Agent) string {

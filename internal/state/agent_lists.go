@@ -8,8 +8,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// agentLists are the lists of agents that callers have requested of one revision of the fleet. Callers who may see the same agents and
-// use the same filter share a list and everything that was derived from it. The next revision gets new ones.
+// agentLists has the lists of agents that callers have requested of one revision of the fleet. Callers who may see the same
+// agents and use the same filter share a list and everything that was derived from it. The next revision gets a new
+// agentLists.
 type agentLists struct {
 	views  []*fleet.AgentView // every agent, by name and owner; never changed
 	shares *Shares

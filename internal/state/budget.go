@@ -8,14 +8,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// MinReservation is the least that is reserved for a task without a limit of its own, but at most a quarter of a budget.
+// MinReservation is the minimum reservation for a task without its own limit, but at most a quarter of a budget.
 var MinReservation = fleet.Amount{Micros: 500_000, Tokens: 50_000}
 
-// BudgetBalance is a budget with what it has left in its current window.
+// BudgetBalance is a budget with the amount that it has left in its current window.
 type BudgetBalance struct {
 	*fleet.Budget
 	Key   fleet.LedgerKey
-	End   time.Time // of the window; zero if it never ends
+	End   time.Time // end of the window; zero if it never ends
 	Total fleet.LedgerTotal
 	Left  fleet.Amount
 }
@@ -55,11 +55,12 @@ func BudgetsOf(all []*fleet.Budget, a *fleet.Agent, t *fleet.Task) []*fleet.Budg
 type Estimate struct {
 	fleet.Amount
 	Unpriced string       // why Fleet cannot know what such tasks cost; empty if it can
-	Limit    fleet.Micros // what the task may cost if its caller does not say, by its project or role; 0 if they do not limit that
+	Limit    fleet.Micros // maximum cost by the task's project or role, if its caller sets none; 0 if there is none
 }
 
-// WantedReservation returns what the budgets must reserve for the task: its own limit, else that of its project or role, else the estimate
-// within what the budgets allow. If Fixed is set, the task has such a limit, which holds also without budgets.
+// WantedReservation returns what the budgets must reserve for the task: its own limit, else the limit of its project or role,
+// else the estimate as far as the budgets allow it. If Fixed is set, the task has such a limit, which also applies without
+// budgets.
 func WantedReservation(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet.Reservation {
 	r := fleet.Reservation{Amount: e.Amount, Before: t.Used()}
 	least := MinReservation
@@ -90,7 +91,7 @@ func WantedReservation(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet
 	return r
 }
 
-// BudgetObstacle is why a task cannot start for now because of a budget.
+// BudgetObstacle is a reason why a task cannot start for now because of a budget.
 type BudgetObstacle struct {
 	Budget *fleet.Budget // nil: the task has used its own limit
 	Text   string        // for people
@@ -99,7 +100,7 @@ type BudgetObstacle struct {
 	Left   fleet.Amount
 }
 
-// BudgetObstacles returns why the task cannot start: what the budgets do not have left for it.
+// BudgetObstacles returns the reasons why the task cannot start: its own limit, or the budgets without enough left for it.
 func BudgetObstacles(balances []BudgetBalance, t *fleet.Task, want fleet.Reservation, e Estimate) (all []BudgetObstacle) {
 	if want.Fixed && want.Micros <= 0 {
 		return []BudgetObstacle{{Never: true, Text: fmt.Sprintf("the task has used its own limit of %s", want.Before.Micros+want.Micros)}}
@@ -130,7 +131,7 @@ func atLeastZero(a fleet.Amount) fleet.Amount {
 	return fleet.Amount{Micros: max(a.Micros, 0), Tokens: max(a.Tokens, 0)}
 }
 
-// Reserve writes the reservation of a task that starts, into the windows of the balances.
+// Reserve writes the reservation of a task that starts into the windows of the balances.
 func Reserve(tx fleet.Tx, balances []BudgetBalance, t *fleet.Task, want fleet.Reservation, now time.Time) error {
 	if len(balances) == 0 && !want.Fixed {
 		t.Spending.Reserve = nil
@@ -144,7 +145,7 @@ func Reserve(tx fleet.Tx, balances []BudgetBalance, t *fleet.Task, want fleet.Re
 	return addReservations(tx, keys, t, fleet.LedgerReserve, want.Amount, now, "the task starts")
 }
 
-// addReservations adds to what the task has reserved in each of the windows. A negative amount is taken away.
+// addReservations adds the amount to the task's reservation in each of the windows. The amount may be negative.
 func addReservations(tx fleet.Tx, windows []fleet.LedgerKey, t *fleet.Task, kind fleet.LedgerKind, more fleet.Amount, now time.Time, text string) error {
 	for _, w := range windows {
 		if err := tx.Insert(&fleet.LedgerEntry{Budget: w.Budget, Begin: w.Begin, TaskID: t.ID, Kind: kind, Reserved: more, At: now, Text: text}); err != nil {
@@ -154,8 +155,8 @@ func addReservations(tx fleet.Tx, windows []fleet.LedgerKey, t *fleet.Task, kind
 	return nil
 }
 
-// ExtendOrStop looks at what the running task has used. If that is all that is reserved for it, ExtendOrStop reserves more, as long as the budgets
-// have it. Otherwise it asks the task to stop. The caller writes the task.
+// ExtendOrStop checks what the running task has used. If that is the whole reservation, ExtendOrStop reserves more if the
+// budgets have enough left. Otherwise it asks the task to stop. The caller writes the task.
 func ExtendOrStop(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if !t.UsedUp() || !t.StopRequestedAt.IsZero() {
 		return nil
@@ -167,7 +168,7 @@ func ExtendOrStop(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	r := *t.Spending.Reserve // the task may be shared
 	t.Spending.Reserve = &r
 	over := t.Used().Minus(r.Before).Minus(r.Amount)
-	more := atLeastZero(over)      // is used already, so it counts in any case
+	more := atLeastZero(over)      // already used, so it counts in any case
 	if r.Micros == 0 && !r.Fixed { // nothing limits money
 		more.Micros = 0
 	}
@@ -240,7 +241,7 @@ func openWindows(tx fleet.Tx, t *fleet.Task) (open []fleet.LedgerKey, balances [
 	return open, balances, err
 }
 
-// settleReservations replaces the reservations of a task whose run has ended by what it has used.
+// settleReservations replaces the reservations of a task whose run has ended with what the task has used.
 func settleReservations(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	r := t.Spending.Reserve
 	if r == nil {

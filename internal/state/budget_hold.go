@@ -6,8 +6,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// HoldForBudget puts a task back into the queue if its run has ended because a budget was used up. The task goes on later where it was, for
-// BreachAsk only if somebody says so. Otherwise, or if the task cannot wait, HoldForBudget does nothing and returns false.
+// HoldForBudget puts a task back into the queue if its run has ended because a budget was used up. The task later goes on
+// where it was. With BreachAsk, it goes on only if somebody agrees. If the budget says to stop, or the task cannot wait,
+// HoldForBudget does nothing and returns false.
 func HoldForBudget(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) (held bool, err error) {
 	r := t.Spending.Reserve
 	if r == nil || o.Status == fleet.TaskCompleted || !a.DeletedAt.IsZero() || a.Desired != fleet.DesiredRunning {
@@ -44,7 +45,7 @@ func HoldForBudget(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, 
 	return true, insertQuestion(tx, t, fleet.BudgetQuestion(t, why, r.Before.Micros+r.Step.Micros, step), now)
 }
 
-// breachOf returns what becomes of a task that has used up these budgets, or its own limit if there are none.
+// breachOf returns what happens to a task that has used up these budgets, or its own limit if there are none.
 func breachOf(rooms []BudgetBalance) fleet.BreachAction {
 	if len(rooms) == 0 {
 		return fleet.BreachStop

@@ -100,10 +100,11 @@ type Config struct {
 	// recorded. It may be nil.
 	OnEventSent func(lag time.Duration)
 
-	// OnTaskStarted is called when a task of the queue has started on an agent for which it had waited. delay is the time since the agent's
-	// last task has ended, or the agent has changed in another way. It may be nil.
+	// OnTaskStarted is called when a task of the queue has started on an agent that it has waited for. delay is the time since
+	// the agent's last task ended, or since the agent changed in another way. It may be nil.
 	OnTaskStarted func(delay time.Duration)
-	// OnTicks is called when schedules have dealt with ticks. The outcomes are the constants Tick... of package fleet. It may be nil.
+	// OnTicks is called when schedules have handled ticks. The outcomes are the constants Tick... of package fleet. It may be
+	// nil.
 	OnTicks func(outcome string, ticks int)
 
 	Now    func() time.Time // nil means the store's clock
@@ -122,10 +123,10 @@ type Webhooks struct {
 	Sender fleet.WebhookSender // nil: the server has no webhooks
 	// MaxPerOwner is how many webhooks an owner may have; 0 means 20.
 	MaxPerOwner int
-	// MaxWaiting is how many deliveries of a webhook may wait. Further events stay in the log until then, and no later than their
-	// retention; 0 means 10,000.
+	// MaxWaiting is how many deliveries of a webhook may wait; 0 means 10,000. Further events stay in the log until there is
+	// room, and no later than their retention.
 	MaxWaiting int
-	// Retention is how long deliveries are kept; 0 means 14 days. It is longer than they are retried.
+	// Retention is how long deliveries are kept; 0 means 14 days. It is longer than the time for which they are retried.
 	Retention time.Duration
 	// OnAttempt is called after each attempt. The outcomes are the statuses of deliveries; waiting means that the attempt failed and is
 	// repeated. It may be nil.

@@ -17,7 +17,8 @@ func RecordUsageLimit(tx fleet.Tx, a *fleet.Agent, l fleet.UsageLimit, now time.
 	})
 }
 
-// recordCredentialOutcome notes what the end of a run of the agent says about its credential. It is called before the task is changed.
+// recordCredentialOutcome records in the agent's credential what the outcome of a run says about it. It is called before the
+// task is changed.
 func recordCredentialOutcome(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) error {
 	switch code := o.ReasonCode; {
 	case o.Status == fleet.TaskCompleted:
@@ -47,7 +48,7 @@ func recordCredentialOutcome(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet
 	return nil
 }
 
-// changeCredential changes what is known of the agent's credential, if the agent has one, see ChangeCredential.
+// changeCredential works like ChangeCredential, for the agent's credential. It does nothing if the agent has none.
 func changeCredential(tx fleet.Tx, a *fleet.Agent, now time.Time, change func(*fleet.Credential) string) error {
 	if a.Host.Credential == "" {
 		return nil

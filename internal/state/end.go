@@ -64,7 +64,8 @@ func EndTask(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 	return finishTask(tx, t, text, now)
 }
 
-// finishTask does what the end of a task means for all that belongs to it, and writes the task and an EventTaskEnded with the text.
+// finishTask settles everything that belongs to the task when it ends, and writes the task and an EventTaskEnded with the
+// text.
 func finishTask(tx fleet.Tx, t *fleet.Task, text string, now time.Time) error {
 	if err := refuseMessages(tx, t, now); err != nil {
 		return err
@@ -84,7 +85,7 @@ func finishTask(tx fleet.Tx, t *fleet.Task, text string, now time.Time) error {
 	return leaveTree(tx, t, now)
 }
 
-// applyOutcome sets what the outcome says about the task.
+// applyOutcome copies the outcome into the task.
 func applyOutcome(t *fleet.Task, o fleet.Outcome, now time.Time) {
 	t.Status, t.Reason = o.Status, o.Reason
 	if !t.StopRequestedAt.IsZero() && o.Status != fleet.TaskCompleted {

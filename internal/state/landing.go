@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// RecordLanding records what the task has changed as work that can land. Work that goes on with that of an earlier task replaces it: it begins
-// where the earlier work begins, and lands by itself if somebody has asked for that.
+// RecordLanding records the task's changes as work that can land. If the task goes on with the work of an earlier task, the
+// new work replaces that work: it begins where the earlier work begins, and lands by itself if somebody has asked for that.
 func RecordLanding(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, c *fleet.Changes, now time.Time) error {
 	l := fleet.NewLanding(a, t, c)
 	if l == nil {
@@ -39,7 +39,7 @@ func RecordLanding(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, c *fleet.Changes,
 	return tx.Append(l.Event(t, now, "goes on with the work of task "+l.Earlier[len(l.Earlier)-1]))
 }
 
-// continueEarlier makes l go on with the work of the task with the id.
+// continueEarlier makes l continue the work of the task with the id.
 func continueEarlier(tx fleet.Tx, id string, l *fleet.Landing, now time.Time) error {
 	t, err := tx.Task(id)
 	if err != nil || t == nil {

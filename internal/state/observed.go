@@ -53,8 +53,8 @@ func (p *ManagedPlace) nameConflicts() string {
 	return fmt.Sprintf("%d of its workspaces are not shown, because agents of other places have the same names; the server's log names them", n)
 }
 
-// lastListing reads from the store when a process last listed all workspaces of the place, updates listedAt, and returns the
-// time by this process's clock; zero if no process has listed them.
+// lastListing reads from the store when a process last listed all workspaces of the place. It updates listedAt, and returns
+// the time by this process's clock; zero if no process has listed them.
 func (p *ManagedPlace) lastListing(ctx context.Context) (time.Time, error) {
 	ago, ok, err := p.store.LastDone(ctx, p.PollKey())
 	if err != nil || !ok {

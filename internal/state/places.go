@@ -50,7 +50,7 @@ func (p *ManagedPlace) Credential(project string) string {
 	return ""
 }
 
-// MaxCost returns what a task of the project's role may cost by the configuration; 0 if that is not limited, or not known here.
+// MaxCost returns the configured maximum cost of a task of the project's role; 0 if there is none, or if it is not known here.
 func (p *ManagedPlace) MaxCost(project, role string) fleet.Micros {
 	if c, ok := p.Place.(fleet.CostLimiter); ok && project != "" {
 		return c.MaxCost(project, role)
@@ -58,7 +58,8 @@ func (p *ManagedPlace) MaxCost(project, role string) fleet.Micros {
 	return 0
 }
 
-// Grant returns what agents with the project's role may delegate by the configuration; nil if they may not, or if it is not known here.
+// Grant returns the configured grant of agents with the project's role; nil if they may not delegate, or if it is not known
+// here.
 func (p *ManagedPlace) Grant(project, role string) *fleet.Grant {
 	if d, ok := p.Place.(fleet.Delegator); ok && project != "" {
 		return d.Grant(project, role)
@@ -202,7 +203,7 @@ func (p *ManagedPlace) HasName(a *fleet.Agent, name, owner string) bool {
 }
 
 // Subscribe returns a channel that receives a signal after this process has recorded a listing, a failure or an answer of a
-// place, or whether this process could renew its leases. A place becomes stale by time alone; that sends no signal.
+// place, or the result of a renewal of its leases. A place that becomes stale only because time passes sends no signal.
 func (ps *Places) Subscribe() (signal <-chan struct{}, cancel func()) { return ps.changed.Subscribe() }
 
 // States returns the states of the fleet's places, in the order of the configuration.

@@ -21,7 +21,7 @@ const (
 // probe checks that the store can be written, and that its schema has the version that this server knows.
 type probe struct {
 	mu      sync.Mutex
-	written time.Time // the last time that it was writable
+	written time.Time // when the store was last writable
 
 	store  atomic.Pointer[failure] // why it cannot be written, or that it is slow; nil if it works
 	schema atomic.Pointer[failure]

@@ -11,8 +11,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Queue has the tasks of the queue that have not ended, the tasks that these depend on, the pools, the schedules, the credentials,
-// and whether the fleet is paused. It is in memory, so that nobody reads thousands of rows to decide what starts next.
+// Queue has the tasks of the queue that have not ended, the tasks that these depend on, the pools, the schedules, the
+// credentials, and whether the fleet is paused. It is in memory, so that deciding what starts next does not read thousands of
+// rows.
 type Queue struct {
 	store fleet.Store
 
@@ -30,7 +31,7 @@ type Queue struct {
 	queueResources
 }
 
-// queueEvents are the events after which a task of the queue, or what it waits for, may be different.
+// queueEvents are the events that may change a task of the queue, or what the task waits for.
 var queueEvents = []fleet.EventType{
 	fleet.EventTaskCreated, fleet.EventTaskQueued, fleet.EventTaskAssigned, fleet.EventTaskEnded, fleet.EventTaskDeleted, fleet.EventTaskLabelled, fleet.EventTaskDelegated,
 	fleet.EventPoolChanged, fleet.EventFleetChanged, fleet.EventSchedule, fleet.EventAgentCreated, fleet.EventAgentChanged, fleet.EventAgentDeleted,
@@ -70,7 +71,7 @@ type queueChanges struct {
 	seq       int64
 	all       bool                // it is the first refresh, which reads everything
 	changed   map[string]bool     // the ids of tasks with events; "" stands for events about pools, agents and the fleet, which name no task
-	ended     map[string]bool     // the uids of agents of which tasks have ended
+	ended     map[string]bool     // the uids of the agents whose tasks have ended
 	tasks     []*fleet.QueuedTask // the changed ones that have not ended
 	resources *queueResources     // nil if they were not read
 	dependees map[string]fleet.Dependee
@@ -84,7 +85,8 @@ type queueResources struct {
 	credentials map[string]*fleet.Credential // by name
 }
 
-// readChanges reads what has changed since the last refresh. Only Refresh changes the fields that it uses, and it runs once at a time.
+// readChanges reads what has changed since the last refresh. Only Refresh changes the fields that readChanges uses, and only
+// one Refresh runs at a time.
 func (q *Queue) readChanges(tx fleet.ReadTx) (_ *queueChanges, err error) {
 	c := &queueChanges{seq: q.seq, all: !q.loaded, changed: map[string]bool{}, ended: map[string]bool{}, dependees: map[string]fleet.Dependee{}}
 	if c.all {
@@ -173,14 +175,14 @@ func (q *Queue) apply(c *queueChanges) {
 	q.loaded, q.seq = true, c.seq
 }
 
-// merge replaces the changed tasks by others, which are all changed ones that have not ended. The caller holds the lock.
+// merge removes the changed tasks and adds others, the changed tasks that have not ended. The caller holds the lock.
 func (q *Queue) merge(others []*fleet.QueuedTask, changed map[string]bool) {
 	slices.SortFunc(others, inOrder)
 	onlyNew := len(others) == 0 || len(q.tasks) == 0 || inOrder(q.tasks[len(q.tasks)-1], others[0]) < 0
 	for id := range changed {
 		onlyNew = onlyNew && !q.known[id]
 	}
-	if onlyNew && q.known != nil { // as when thousands are queued, one after the other
+	if onlyNew && q.known != nil { // for example, when thousands of tasks are queued one after the other
 		q.tasks = append(q.tasks, others...)
 		q.count(others)
 		return
@@ -197,7 +199,7 @@ func (q *Queue) merge(others []*fleet.QueuedTask, changed map[string]bool) {
 	q.count(all)
 }
 
-// count adds the tasks to what is known of all.
+// count adds the tasks to known and pendingBy.
 func (q *Queue) count(tasks []*fleet.QueuedTask) {
 	for _, t := range tasks {
 		q.known[t.ID] = true
@@ -212,7 +214,7 @@ func inOrder(a, b *fleet.QueuedTask) int {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
 }
 
-// maxDependees is how many tasks that others depended on may be kept in memory without a look at who still does.
+// maxDependees is the maximum number of dependees in memory before forgetDependees looks for those that are no longer needed.
 const maxDependees = 20_000
 
 // forgetDependees removes the tasks that no task of the queue depends on. The caller holds the lock.
@@ -280,8 +282,8 @@ func (q *Queue) Pending(by string) int {
 	return q.pendingBy[by]
 }
 
-// Revision returns a number that is greater after each refresh that has found something because of which a task could start. Output of
-// agents, for example, does not change it.
+// Revision returns a number that increases with each refresh that finds a change because of which a task may start. Output of
+// agents, for example, does not increase it.
 func (q *Queue) Revision() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()

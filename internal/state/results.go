@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// deliverResult gives the result of a task that has ended to the task that delegated it, as a message, and returns the money that is left. A
-// parent whose turn is over goes on with it, see AwaitResults.
+// deliverResult sends the result of an ended task to the task that delegated it, as a message, and returns the money that is
+// left. A parent that waits for results goes on with it, see AwaitResults.
 func deliverResult(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if t.ParentID == "" {
 		return nil
@@ -44,8 +44,8 @@ func deliverResult(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 // maxResultText limits the summary in a result, in characters. The parent can read the rest.
 const maxResultText = 4000
 
-// resultText returns what the parent of the task is told about its end. Each line begins with #, so that a shell, which runs some prompts,
-// takes it for a comment.
+// resultText returns the text that informs the parent of the task about its end. Each line begins with #, so that a shell,
+// which runs some prompts, treats it as a comment.
 func resultText(tx fleet.ReadTx, t *fleet.Task) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The task that you delegated, %s, %s.", t.Ref(), t.Status.EndText())
@@ -91,9 +91,9 @@ func resultText(tx fleet.ReadTx, t *fleet.Task) (string, error) {
 	return b.String(), nil
 }
 
-// AwaitResults makes a task pending whose turn is over, although tasks that it has delegated have not ended, or their results are unread.
-// It goes on when the results are there, and until then other tasks can have its agent. Otherwise AwaitResults does nothing and returns
-// false.
+// AwaitResults makes a task pending if its turn is over, but tasks that it has delegated have not ended or their results are
+// unread. The task goes on when the results are there. Until then, other tasks can use its agent. Otherwise AwaitResults does
+// nothing and returns false.
 func AwaitResults(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) (bool, error) {
 	d := &t.Delegation
 	if d.Children == 0 || o.Status != fleet.TaskCompleted || o.Reported || !t.StopRequestedAt.IsZero() || !a.DeletedAt.IsZero() || a.Desired != fleet.DesiredRunning {
@@ -134,7 +134,8 @@ func kindOfSource(s fleet.Source) fleet.PrincipalKind {
 	return fleet.KindHuman
 }
 
-// unreadResults counts the results that the task has awaited and has not got yet. ready reports whether it goes on with them although it awaits others.
+// unreadResults counts the results that were sent to the task and that it has not read. ready reports whether the task goes on
+// with them although it awaits others.
 func unreadResults(tx fleet.ReadTx, t *fleet.Task) (n int, ready bool, err error) {
 	if !t.HasMessages {
 		return 0, false, nil
@@ -158,7 +159,7 @@ func unreadResults(tx fleet.ReadTx, t *fleet.Task) (n int, ready bool, err error
 	return n, ready, nil
 }
 
-// PutResultsInPrompt puts the unread results of delegated tasks into the prompt of the try that begins.
+// PutResultsInPrompt puts the unread results of delegated tasks into the prompt of the next try.
 func PutResultsInPrompt(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if !t.HasMessages || t.Delegation.WokenTry == 0 || t.Try < t.Delegation.WokenTry {
 		return nil

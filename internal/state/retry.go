@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// QueueRetry makes a queued task pending again whose attempt failed for a reason that may pass. It returns false, and changes nothing, if
-// the task must end. The transaction must have read the agent and the task.
+// QueueRetry makes a queued task pending again if its attempt failed for a temporary reason. It returns false, and changes
+// nothing, if the task must end. The transaction must have read the agent and the task.
 func QueueRetry(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) (bool, error) {
 	if o.Status != fleet.TaskFailed || !t.StopRequestedAt.IsZero() || o.ReasonCode.Retry() == fleet.RetryNever || !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted {
 		return false, nil

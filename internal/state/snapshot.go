@@ -247,11 +247,11 @@ func (s *Snapshot) apply(seq int64, loaded []string, views []*fleet.AgentView, s
 	}
 }
 
-// resortThreshold is the number of new and deleted agents from which sorting the whole fleet is faster than inserting each one.
+// resortThreshold is the number of new and deleted agents at which sorting the whole fleet is faster than inserting each one.
 const resortThreshold = 64
 
-// replace replaces the view of an agent whose position in the order does not change. Otherwise it returns false, which is
-// rare.
+// replace replaces the view of an agent whose position in the order does not change, which is the usual case. If the position
+// changes, it returns false.
 func (s *Snapshot) replace(v *fleet.AgentView) bool {
 	old := s.byUID[v.UID]
 	if old == nil || !v.DeletedAt.IsZero() || ByName(old, v) != 0 {
