@@ -217,7 +217,7 @@ func (d *decider) sizePools() {
 			d.recheckAt(p.RetryAt)
 		}
 	}
-	var free []*fleet.AgentView // agents without work that do not stay for ever
+	var free []*fleet.AgentView // agents without work that may be retired
 	for _, a := range d.Agents {
 		if (a.Pool != "" || a.MaxIdle > 0) && a.Desired != fleet.DesiredDeleted && a.Task == nil && d.assigned[a.UID] == nil {
 			free = append(free, a)

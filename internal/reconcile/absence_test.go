@@ -15,8 +15,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestPlaceThatAsksAsAnother gives the place another user's token. No agent may count as deleted, all must say why nothing is
-// known of them, and a task must go on afterwards, also if the server was restarted meanwhile.
+// TestPlaceThatAsksAsAnother gives the place another user's token. No agent may count as deleted, and all must say why nothing
+// is known about them. A task must continue afterwards, also if the server was restarted meanwhile.
 func TestPlaceThatAsksAsAnother(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)

@@ -71,7 +71,7 @@ func waitingAgain(h *servicetest.Harness, id string, attempts int) (item service
 	return item
 }
 
-// TestLostAttempts checks that a queued task goes on after its workspace was stopped, and after its process was killed.
+// TestLostAttempts checks that a queued task continues after its workspace was stopped, and after its process was killed.
 func TestLostAttempts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -96,7 +96,7 @@ func TestBudget(t *testing.T) {
 	require.Equal(t, fleet.Micros(150_000), replayed(h, "day").Total.Spent.Micros)
 }
 
-// TestBudgetHold checks that a task that has used up its limit waits, and goes on when the limit is raised.
+// TestBudgetHold checks that a task that has used up its limit waits, and continues when the limit is raised.
 func TestBudgetHold(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -123,7 +123,7 @@ func TestBudgetHold(t *testing.T) {
 	require.Equal(t, fleet.ReasonTaskNotPending, fleet.ReasonOf(err))
 }
 
-// TestBudgetAsk checks that a task that has used up its limit goes on only after an answer, also after a restart.
+// TestBudgetAsk checks that a task that has used up its limit continues only after an answer, also after a restart.
 func TestBudgetAsk(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -161,7 +161,8 @@ func TestBudgetAsk(t *testing.T) {
 	require.Equal(t, fleet.Micros(300_000), replayed(h, "all").Total.Spent.Micros)
 }
 
-// TestBudgetAskWhole checks a question about a budget that is used up: the task goes on when the budget has room, or is stopped.
+// TestBudgetAskWhole checks a question about a budget that is used up: the task continues when the budget has room, or is
+// stopped.
 func TestBudgetAskWhole(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -219,7 +220,7 @@ func TestBudgetStop(t *testing.T) {
 	require.Equal(t, fleet.LedgerTotal{LedgerKey: replayed(h, "all").Key, Spent: fleet.Amount{Micros: 1_200_000, Tokens: 360}}, replayed(h, "all").Total)
 }
 
-// TestBudgetTokens checks a budget of tokens, and that a raised one lets the task go on.
+// TestBudgetTokens checks a budget of tokens, and that the task continues when the budget is raised.
 func TestBudgetTokens(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

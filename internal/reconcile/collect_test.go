@@ -31,8 +31,8 @@ func TestCollectingIsShown(t *testing.T) {
 	require.Equal(t, "first", changed(h, task.ID))
 }
 
-// TestStopWhileCollecting checks that a stop or a deletion says that it waits for the collection of the agent's work, and that it
-// does not wait for ever.
+// TestStopWhileCollecting checks that a stop or a deletion says that it waits for the collection of the agent's work, and that
+// this wait has a limit.
 func TestStopWhileCollecting(t *testing.T) {
 	t.Parallel()
 	setup := func(t *testing.T, wait time.Duration) (*servicetest.Harness, *fake.Gate, *fleet.Task) {

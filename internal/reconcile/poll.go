@@ -35,7 +35,7 @@ func (r *Reconciler) poll(ctx context.Context, p *state.ManagedPlace) {
 	}
 }
 
-// PollNow lists the workspaces of the place with the name now, and waits until what was found is recorded. It does nothing if this
+// PollNow lists the workspaces of the place with the name now, and waits until the result is recorded. It does nothing if this
 // process has no such place.
 func (r *Reconciler) PollNow(ctx context.Context, name string) {
 	p := r.places.Configured(name)

@@ -13,8 +13,8 @@ import (
 	"fleet/internal/state"
 )
 
-// remainsText describes for people what is kept of the agent and what may be lost. kept is what the place says that it has
-// kept.
+// remainsText describes for people what is kept of the agent and what may be lost. kept is the place's description of what it
+// has kept.
 func remainsText(r *fleet.Remains, agent, kept string) string {
 	texts := []string{kept}
 	if r != nil && r.Size > 0 {

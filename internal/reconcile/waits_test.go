@@ -171,7 +171,7 @@ func pendingTask(m *modelTask) bool { return m.status == fleet.TaskPending }
 func runningTask(m *modelTask) bool { return m.status == fleet.TaskRunning }
 func endedTask(m *modelTask) bool   { return m.status.Ended() }
 
-// act makes a random call, and notes in the model what it has changed.
+// act makes a random call, and records its effect in the model.
 func (w *waitsWorld) act() {
 	pending := 0
 	for _, m := range w.tasks {

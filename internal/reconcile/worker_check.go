@@ -190,7 +190,6 @@ func (w *worker) noteCheck(ctx context.Context, t *fleet.Task, known *fleet.Task
 	})
 }
 
-// handleChecksEnd handles the end of the task's checks.
 func (w *worker) handleChecksEnd(ctx context.Context, a *fleet.Agent, t *fleet.Task, f *follower) error {
 	w.progress.recordOutput(fleet.Output{}, w.now())
 	if f.err != nil {

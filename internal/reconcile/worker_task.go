@@ -250,7 +250,6 @@ func (w *worker) newRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, fail
 	return run, err
 }
 
-// handleFollowerEnd handles the end of the follower.
 func (w *worker) handleFollowerEnd(ctx context.Context, v *fleet.AgentView, f *follower) (err error) {
 	a, t := &v.Agent, v.Task
 	ctx, end := w.cfg.Span(ctx, "task.followed", a, t)

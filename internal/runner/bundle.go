@@ -24,7 +24,7 @@ func (a Agent) Bundle(ctx context.Context, out io.Writer) error {
 	if t.Dir != "" {
 		_, err = t.Git.Snapshot(ctx, t.Tree, bundleSnapshot) // may succeed although nobody can work in the tree any more
 		if err != nil && ctx.Err() == nil && t.Problem() != "" {
-			err = nil // the repository has what was collected before
+			err = nil // the repository has the work that was collected before
 		}
 	}
 	recorder := &errorWriter{out: out}

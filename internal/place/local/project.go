@@ -54,7 +54,7 @@ type Project struct {
 
 	Access *fleet.ProjectAccess `yaml:"access"` // who may use the project; nil: everybody
 
-	// MaxCostUSD is what a task of a role without its own max_cost_usd may cost; 0: no limit.
+	// MaxCostUSD limits the cost of a task of a role without its own max_cost_usd; 0: no limit.
 	MaxCostUSD float64 `yaml:"max_cost_usd"`
 
 	Roles []Role `yaml:"roles"` // empty: coder, operator and manager

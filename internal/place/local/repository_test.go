@@ -81,7 +81,7 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// TestDeleteKeepsWork checks that nothing of an agent's work is lost by a deletion, whatever its directory looks like, that the
+// TestDeleteKeepsWork checks that a deletion loses nothing of an agent's work, whatever its directory looks like, that the
 // answer says what is kept, that restoring the agent brings everything back, and that git runs no program of the agent while
 // its directory is kept.
 func TestDeleteKeepsWork(t *testing.T) {

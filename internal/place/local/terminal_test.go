@@ -88,7 +88,6 @@ func (p *person) typeLine(line string, texts ...string) {
 	}
 }
 
-// waitEnd waits until the run has ended.
 func (p *person) waitEnd() {
 	p.w.t.Helper()
 	for {

@@ -13,7 +13,7 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// treeCheck is a check of a commit. Its home is like that of an agent, with a tree of its own. It implements runner.Workspace.
+// treeCheck is a check of a commit. It has a home like that of an agent, and its own tree. It implements runner.Workspace.
 type treeCheck struct {
 	repository
 	home   home

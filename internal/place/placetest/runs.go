@@ -96,7 +96,7 @@ func dispatchBusy(x *fixture) {
 	refused := x.run(x.harness.Prompts.Says)
 	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, refused), fleet.ReasonAgentBusy)
 	x.interruptRun(a, r, f)
-	x.NoError(x.place.Connect(a).Dispatch(x.ctx, refused)) // the refused dispatch left no run behind
+	x.NoError(x.place.Connect(a).Dispatch(x.ctx, refused)) // the refused dispatch created no run
 	x.requireCompleted(a, refused, x.harness.Prompts.Says)
 }
 

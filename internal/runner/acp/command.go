@@ -57,7 +57,7 @@ func globPattern(pattern string) *regexp.Regexp {
 		pattern = before + "*"
 	}
 	end := "$"
-	if before, ok := strings.CutSuffix(pattern, " *"); ok { // as for Claude Code, also the command without arguments
+	if before, ok := strings.CutSuffix(pattern, " *"); ok { // as in Claude Code, the pattern also matches the command without arguments
 		pattern, end = before, "( .*)?$"
 	}
 	parts := strings.Split(pattern, "*")

@@ -69,7 +69,6 @@ const (
 	joinSize = 4 << 10
 )
 
-// text adds a piece of a text.
 func (o *output) text(l Line) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -270,7 +270,6 @@ func (c *conversation) writeNote(fields map[string]any) {
 // writeLine writes a line to the output. An error means that the supervisor has ended, and the run with it.
 func (c *conversation) writeLine(l []byte) { _, _ = c.out.Write(l) }
 
-// handleLine handles a line of Claude Code.
 func (c *conversation) handleLine(asking context.Context, raw []byte) {
 	var l line
 	if err := json.Unmarshal(raw, &l); err != nil && l.Type == "" {
@@ -382,7 +381,7 @@ func (c *conversation) handleSystem(l line) {
 	}
 }
 
-// handleTurnEnd handles the result of a turn. Subagents go on when a turn ends at its limit of cost, and an interrupt does
+// handleTurnEnd handles the result of a turn. If a turn ends at its cost limit, its subagents continue, and an interrupt does
 // not end them.
 func (c *conversation) handleTurnEnd(l line) {
 	c.idle = true

@@ -194,7 +194,8 @@ interrupted`, nil)
 	require.Contains(t, p.out.all.String(), `"subtype":"gave_up"`)
 }
 
-// TestUsedUpWindow checks that a run ends when the subscription refuses requests, and goes on if it pays for them.
+// TestUsedUpWindow checks that a run ends when the subscription refuses requests, and continues if the subscription pays for
+// them.
 func TestUsedUpWindow(t *testing.T) {
 	p := start(t, `turn
 print {"type":"rate_limit_event","rate_limit_info":{"status":"rejected","isUsingOverage":false}}

@@ -31,7 +31,6 @@ type streamEvent struct {
 	Usage map[string]json.RawMessage `json:"usage"` // of message_delta
 }
 
-// handleEvent handles an event of the model's API.
 func (m *meter) handleEvent(parent string, e streamEvent) {
 	switch e.Type {
 	case "message_start":

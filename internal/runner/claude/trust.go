@@ -40,7 +40,7 @@ func answerFirstQuestions() error {
 		key = key[max(0, len(key)-shown):]
 		answers := objectIn(state, "customApiKeyResponses")
 		var approved, rejected []string
-		_ = json.Unmarshal(answers["approved"], &approved) // what is not a list is replaced
+		_ = json.Unmarshal(answers["approved"], &approved) // a value that is not a list is replaced
 		_ = json.Unmarshal(answers["rejected"], &rejected)
 		if slices.Contains(approved, key) || slices.Contains(rejected, key) {
 			return nil

@@ -186,7 +186,6 @@ func (p *acpParser) usageSteps(l acp.Line) (pieces []Piece) {
 	return pieces
 }
 
-// handleText handles a piece of the agent's text.
 func (p *acpParser) handleText(l acp.Line) []Piece {
 	var pieces []Piece
 	if p.startsMessage || l.ID != p.message {

@@ -54,9 +54,9 @@ func (u *claudeUsage) setModel(model string) {
 	}
 }
 
-// addMessage handles an event of a message. All events of one message report the usage of the same request, so only the
-// last event counts. Claude Code's own events do not have the final usage, but there are no others for subagents. It
-// returns a step for a new message of a subagent.
+// addMessage handles an event of a message. All events of one message report the usage of the same request, so only the last
+// event counts. Claude Code's own events do not have the final usage, but subagents have no other events. It returns a step
+// for a new message of a subagent.
 func (u *claudeUsage) addMessage(e *claudeEvent) []Piece {
 	m := e.Message
 	if m.Model == "<synthetic>" { // Claude Code itself has written it
