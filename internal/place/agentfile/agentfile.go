@@ -18,7 +18,7 @@ import (
 // ErrReplaced means that the path exists but is not the expected kind of file, or that the file is too long.
 var ErrReplaced = errors.New("not a regular file")
 
-// flags prevent that opening a file blocks or follows a symbolic link.
+// flags prevent opening a file from blocking or from following a symbolic link.
 const flags = syscall.O_NONBLOCK | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
 
 // Open opens a regular file for reading. It returns fs.ErrNotExist if the path does not exist, and ErrReplaced if it is

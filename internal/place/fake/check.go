@@ -13,8 +13,8 @@ import (
 // fixPrefix is the prefix of lines of feedback with instructions, see instructionsOf.
 const fixPrefix = "fix: "
 
-// instructionsOf returns the script of the run. If the run has feedback with lines that begin with "fix: ", or a prompt that quotes such
-// lines, the script consists of these lines, without the prefix. Otherwise it is the prompt.
+// instructionsOf returns the script of the run. If the feedback of the run has lines that begin with "fix: ", or the prompt
+// quotes such lines, the script consists of these lines without the prefix. Otherwise the script is the prompt.
 func instructionsOf(r fleet.Run) string {
 	var lines []string
 	for line := range strings.Lines(r.Feedback + "\n" + r.Prompt) {
@@ -62,7 +62,7 @@ func (r runner) Check(ctx context.Context, run fleet.Run, c fleet.Check) (res fl
 	return res, err
 }
 
-// startCheck starts the check and returns it. If the check was started before, startCheck only returns it.
+// startCheck starts the check and returns it. If the check was already started, startCheck only returns it.
 func (p *Place) startCheck(a fleet.Agent, task fleet.Run, c fleet.Check) (*check, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

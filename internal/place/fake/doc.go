@@ -2,8 +2,8 @@
 // Service and the Reconciler that use it. So a test can simulate a crash and a restart of the server: it passes the
 // Place to a new Service and a new Reconciler. Runs continue while nobody follows them.
 //
-// Tests use it, and people who try clients use it with `fleet serve --places fake`. It must never start a process or
-// touch a file.
+// Tests use it. People who try out clients use it with `fleet serve --places fake`. It must never start a process or touch a
+// file.
 //
 // # Prompts
 //
@@ -12,7 +12,7 @@
 //	echo TEXT         prints TEXT
 //	step TEXT         outputs a step
 //	warn TEXT         outputs a step that warns
-//	data JSON         outputs a step with this JSON form
+//	data JSON         outputs a step with this JSON data
 //	repeat N TEXT     prints TEXT N times, numbered from 1: "TEXT 1", "TEXT 2"
 //	work DURATION     works for the duration, e.g. 150ms or 2h
 //	wait NAME         waits until the test calls Release(NAME)
@@ -36,7 +36,7 @@
 //	crash             ends the run as failed, like a crash of the agent's process
 //	ignore-interrupt  anywhere before the end: an interrupt without kill does not end the run; it prints "interrupt ignored"
 //	ignore-kill       anywhere before the end: a kill does not end the run either; only its workspace or its time limit does
-//	lost REASON       outputs a step saying that the conversation starts anew, and why
+//	lost REASON       outputs a step that says that the conversation was lost, and why
 //	session ID        says that the agent's next run continues the conversation with this id
 //	terminal          anywhere before the end: marks the output and the outcome as read from a terminal
 //

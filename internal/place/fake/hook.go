@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Method is a method of fleet.Place or fleet.Runner, which together are the port.
+// Method is a method of fleet.Place or fleet.Runner. Together, these interfaces are the port.
 type Method string
 
 // Methods for which hooks can be set.
@@ -41,7 +41,7 @@ const (
 type Call struct {
 	Method Method
 	Agent  fleet.Agent          // zero in calls of Projects, Roles and List
-	TaskID string               // set in calls of runs: Dispatch, Follow, Interrupt, Send and so on
+	TaskID string               // set in calls about runs: Dispatch, Follow, Interrupt, Send and so on
 	Kill   bool                 // set in calls of Interrupt
 	Report *fleet.FleetEndpoint // set in calls of Dispatch
 	Run    *fleet.Run           // set in calls of Dispatch
@@ -125,7 +125,7 @@ func (p *Place) hold(at hookPoint) *Gate {
 	return g
 }
 
-// Release opens the gate with the name, at which the instruction "wait NAME" waits. Later runs do not wait there.
+// Release opens the gate with the name, at which the instruction "wait NAME" waits. Runs that arrive later do not wait there.
 func (p *Place) Release(name string) { p.gate(name).Open() }
 
 // Reached returns a channel that is closed when a run waits at the gate with the name.
@@ -164,7 +164,7 @@ func (p *Place) Called(m Method, n int) <-chan struct{} {
 	return reached
 }
 
-// callWaiter is a number of calls that a test waits for.
+// callWaiter waits for a number of calls, on behalf of a test.
 type callWaiter struct {
 	method  Method
 	calls   int
@@ -191,7 +191,7 @@ func (p *Place) Overlaps() []string {
 	return slices.Clone(p.overlaps)
 }
 
-// callPort runs act as one call of the port, with the hooks, delays and faults that the test has set.
+// callPort executes act as one call of the port, with the hooks, delays and faults that the test has set.
 func (p *Place) callPort(ctx context.Context, c Call, act func() error) error {
 	defer p.recordCall(c)()
 	if err := p.applyHook(ctx, c, false, p.config.Before); err != nil {
@@ -206,7 +206,7 @@ func (p *Place) callPort(ctx context.Context, c Call, act func() error) error {
 	return p.applyHook(ctx, c, true, p.config.After)
 }
 
-// callLocked is callPort with the world's mutex held during act.
+// callLocked is like callPort, but holds the world's mutex during act.
 func (p *Place) callLocked(ctx context.Context, c Call, act func() error) error {
 	return p.callPort(ctx, c, func() error {
 		p.mu.Lock()
@@ -215,7 +215,7 @@ func (p *Place) callLocked(ctx context.Context, c Call, act func() error) error 
 	})
 }
 
-// refusal returns why the host does not carry out the call: it comes from another user, or the host does not show the
+// refusal returns an error if the host refuses the call: the call comes from another user, or the host does not show the
 // workspace.
 func (p *Place) refusal(c Call) error {
 	p.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// keptRetention is how long the world says that it keeps a workspace. It never removes one.
+// keptRetention is the time for which a kept workspace claims to be kept. The world never removes one.
 const keptRetention = 7 * 24 * time.Hour
 
 // Kept returns the workspaces that Delete has kept.
@@ -26,7 +26,7 @@ func (p *Place) Kept(ctx context.Context, uid string) (all []fleet.KeptWork, err
 	return all, ctx.Err()
 }
 
-// Unsaved returns the text of SetKept for the agent's workspace.
+// Unsaved returns the text that SetKept has set for the agent's workspace.
 func (p *Place) Unsaved(_ context.Context, a fleet.Agent) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -33,15 +33,15 @@ type Config struct {
 	// NoQuestions makes Answer return UNIMPLEMENTED. New sets the trait Asks to the opposite.
 	NoQuestions bool
 
-	// Credentials are those with which the agents of projects use their models, by project.
+	// Credentials name the credentials with which the agents of each project use their models.
 	Credentials map[string]string
-	// MaxCosts are what tasks may cost if their callers do not say, by role.
+	// MaxCosts limit the costs of tasks whose callers set no limit, by role.
 	MaxCosts map[string]fleet.Micros
 	// Grants are what agents may delegate, by role.
 	Grants map[string]*fleet.Grant
 
-	// Before and After are called in every call of the port: Before before the call does anything, and After after it
-	// has done everything except return. If they return an error, the call returns that error.
+	// Before and After are called in every call of the port. Before is called before the call does anything. After is called when
+	// the call has done everything except return. If they return an error, the call returns that error.
 	Before, After func(ctx context.Context, c Call) error
 
 	// Now returns the time; nil: time.Now.
@@ -105,7 +105,7 @@ type Place struct {
 	overlaps      []string
 	workOfDeleted map[string]string               // work of deleted agents, by uid
 	kept          []*workspace                    // workspaces that Delete has kept, oldest first
-	branches      map[string]string               // the newest commits of the branches main, by project
+	branches      map[string]string               // the newest commit of the branch main, by project
 	commitChecks  map[[3]string]fleet.CheckResult // by the commit, the id and the command
 	commits       map[string]*commit
 	protected     bool // see ProtectBranches
@@ -182,7 +182,7 @@ func (proj Project) roles() []fleet.Role {
 	return slices.Clone(proj.Roles)
 }
 
-// CheckStart checks whether the agent's workspace can be started as Agent.Next says.
+// CheckStart checks whether the agent's workspace can be started with the changes in Agent.Next.
 func (p *Place) CheckStart(ctx context.Context, a fleet.Agent) (role string, err error) {
 	err = p.callLocked(ctx, Call{Method: CheckStart, Agent: a}, func() error {
 		w := p.workspaceOf(a)
@@ -329,7 +329,7 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err err
 	return kept, err
 }
 
-// Inspect returns the agent's workspace. It counts for Config.BuildPolls.
+// Inspect returns the agent's workspace. The call counts as a poll for Config.BuildPolls.
 func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace, err error) {
 	err = p.callLocked(ctx, Call{Method: Inspect, Agent: a}, func() error {
 		w := p.workspaceOf(a)
@@ -349,7 +349,7 @@ func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (ws fleet.Workspace,
 	return ws, err
 }
 
-// List returns all workspaces, oldest first. It counts for Config.BuildPolls of each workspace.
+// List returns all workspaces, oldest first. The call counts as a poll of each workspace for Config.BuildPolls.
 func (p *Place) List(ctx context.Context) (all []fleet.Workspace, err error) {
 	err = p.callLocked(ctx, Call{Method: List}, func() error {
 		for _, w := range p.workspaces {
@@ -383,7 +383,7 @@ func (p *Place) Log(ctx context.Context, a fleet.Agent, n int) (lines []string, 
 	return lines, truncated, nil
 }
 
-// Close does nothing: runs continue, and a restarted server can use the Place again. Destroy ends the runs.
+// Close does nothing. Runs continue, and a restarted server can use the Place again. Destroy ends the runs.
 func (p *Place) Close() error { return nil }
 
 func errGone(a fleet.Agent) error {

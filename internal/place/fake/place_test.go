@@ -24,7 +24,8 @@ func run(prompt string) fleet.Run {
 	return fleet.Run{TaskID: "task-1", Prompt: prompt, Timeout: time.Hour}
 }
 
-// TestFaults checks the faults that tests cause, and that Overlaps finds calls that overlap: many tests expect none.
+// TestFaults checks the faults that tests can cause. It also checks that Overlaps finds calls that overlap, because many tests
+// expect none.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	p := world(t, fake.Config{})

@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Prune lists the kept workspaces, and removes them if the query says so.
+// Prune lists the kept workspaces, and removes them if the query asks for that.
 func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) (all []fleet.Leftover, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

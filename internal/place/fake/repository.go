@@ -11,7 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// repository is the repository of a project. It has one branch, main, and knows a commit by the content of its files.
+// repository is the repository of a project. It has one branch, main. It identifies a commit by the content of its files.
 type repository struct {
 	place   *Place
 	project string
@@ -87,8 +87,8 @@ func (r repository) filesOf(head string) map[string]string {
 	return files
 }
 
-// Combine adds the files of the work. A file is in conflict unless the version of the branch or that of the work begins with the
-// other one. The hunks of a conflict are instructions that resolve it.
+// Combine adds the files of the work to the branch. A file is in conflict unless one of the two versions begins with the
+// other. The hunks of a conflict are instructions that resolve it.
 func (r repository) Combine(_ context.Context, c fleet.Combination) (fleet.CombineResult, error) {
 	p := r.place
 	p.mu.Lock()
@@ -123,7 +123,7 @@ func (r repository) Combine(_ context.Context, c fleet.Combination) (fleet.Combi
 	return combined, nil
 }
 
-// Overlaps reports the files that both of two contributions write, as if all their lines overlapped.
+// Overlaps reports, for each pair of contributions, the files that both write, as if all their lines overlapped.
 func (r repository) Overlaps(_ context.Context, _ string, all []fleet.Contribution) (overlaps []fleet.WorkOverlap, err error) {
 	r.place.mu.Lock()
 	defer r.place.mu.Unlock()
@@ -145,8 +145,8 @@ func (r repository) Overlaps(_ context.Context, _ string, all []fleet.Contributi
 	return overlaps, nil
 }
 
-// Check executes "echo TEXT", "has PATH" and "exit CODE", as runner.Check does. "hasnot PATH" fails if the commit has the file, and
-// "both PATH OTHER" if it has both without the file c.txt.
+// Check executes "echo TEXT", "has PATH" and "exit CODE", as runner.Check does. "hasnot PATH" fails if the commit has the
+// file. "both PATH OTHER" fails if the commit has both files and does not have the file c.txt.
 func (r repository) Check(_ context.Context, id string, c fleet.Check) (fleet.CheckResult, error) {
 	p := r.place
 	p.mu.Lock()
@@ -213,7 +213,7 @@ func (r repository) Move(_ context.Context, b fleet.Branch, to string) error {
 	return nil
 }
 
-// Push knows the remote origin, which accepts everything.
+// Push accepts every push to the remote origin, which is the only remote.
 func (r repository) Push(_ context.Context, p fleet.Push) (fleet.PushResult, error) {
 	if p.Remote != "" && p.Remote != "origin" {
 		return fleet.PushResult{}, fleet.Errorf(fleet.ReasonRemoteNotFound, "the repository has no remote %q", p.Remote).With("remote", p.Remote).With("project", r.project)

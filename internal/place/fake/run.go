@@ -18,8 +18,8 @@ type run struct {
 	workspace *workspace
 	gate      *Gate // the run waits here before it reads its prompt; may be nil
 	first     *run  // the first attempt of the task; the run itself if there was no earlier attempt
-	failed    int   // attempts that fail-first has ended, or would have; of the first one
-	claimed   bool  // the agent started the run by itself, and a task was assigned to it later
+	failed    int   // attempts that fail-first has ended, or would have ended; only used in the first attempt
+	claimed   bool  // whether the agent started the run by itself, and a task was assigned to it later
 
 	outputs      []fleet.Output
 	questions    []fleet.Question  // all questions so far
@@ -27,7 +27,7 @@ type run struct {
 	messages     []string          // all messages so far
 	sent         map[string]bool   // ids of all messages
 	messagesRead int               // number of messages that the agent has read
-	lostReason   string            // why the conversation starts anew, for the next output
+	lostReason   string            // why a new conversation was started, for the next output
 	changes      *fleet.Changes    // nil without changes
 	patch        map[string]string // diffs by path
 	checks       map[string]*check // by the check's id
@@ -67,7 +67,7 @@ func (p *Place) startRun(w *workspace, task fleet.Run) *run {
 	return r
 }
 
-// setDeadline makes the run fail after the time d. The world's mutex must be held.
+// setDeadline makes the run fail after the duration d. The world's mutex must be held.
 func (p *Place) setDeadline(r *run, d time.Duration) {
 	if d <= 0 {
 		return
@@ -79,7 +79,7 @@ func (p *Place) setDeadline(r *run, d time.Duration) {
 	})
 }
 
-// claimRun assigns the run that the agent has started by itself to the task. The world's mutex must be held.
+// claimRun assigns to the task the run that the agent has started by itself. The world's mutex must be held.
 func (p *Place) claimRun(w *workspace, task fleet.Run) error {
 	r := w.selfStartedRun
 	if r == nil || r.claimed {

@@ -100,7 +100,7 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 	return o, err
 }
 
-// runFromCursor returns the run, and the number of its outputs up to and including the cursor.
+// runFromCursor returns the run, and the number of its outputs up to and including the output with the cursor.
 func (p *Place) runFromCursor(a fleet.Agent, task fleet.Run, cursor string) (*run, int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,8 +24,8 @@ type workspace struct {
 	files      map[string]bool // files that runs have changed
 	addedLines []string        // the lines that runs have added
 
-	roles          []fleet.Role // of the version that it was made or updated with; nil: the newest
-	startsItself   bool         // the agent starts to work on its spec by itself
+	roles          []fleet.Role // roles of the version with which the workspace was created or updated; nil: the newest version
+	startsItself   bool         // whether the agent starts to work on its spec by itself
 	selfStartedRun *run         // the run that the agent has started by itself
 
 	// These fields are used while State is starting: the conditions that the build waits for, and the reason why it
@@ -143,8 +143,8 @@ func (p *Place) add(w *workspace) {
 	}
 }
 
-// mustFind returns the workspace with the id, or whose agent has the name or uid. It panics if there is no such workspace,
-// because then the test is wrong. The world's mutex must be held.
+// mustFind returns the workspace that has the id ref, or whose agent has the name or uid ref. It panics if there is no such
+// workspace, because then the test is wrong. The world's mutex must be held.
 func (p *Place) mustFind(ref string) *workspace {
 	w := p.lookup(ref)
 	if w == nil {

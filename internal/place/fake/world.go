@@ -10,7 +10,7 @@ import (
 // The following methods read and change the world without Fleet. A ref is the name (in upper or lower case) or the uid
 // of an agent, or the id of a workspace. Methods that change a workspace panic if there is no such workspace.
 
-// Workspace returns the workspace and whether it exists. It does not count for Config.BuildPolls.
+// Workspace returns the workspace, and whether it exists. The call does not count as a poll for Config.BuildPolls.
 func (p *Place) Workspace(ref string) (fleet.Workspace, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -22,7 +22,7 @@ func (p *Place) Workspace(ref string) (fleet.Workspace, bool) {
 	return w.view(), true
 }
 
-// Workspaces returns all workspaces, oldest first. It does not count for Config.BuildPolls.
+// Workspaces returns all workspaces, oldest first. The call does not count as a poll for Config.BuildPolls.
 func (p *Place) Workspaces() []fleet.Workspace {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -34,8 +34,8 @@ func (p *Place) Workspaces() []fleet.Workspace {
 	return all
 }
 
-// AddWorkspace adds a workspace that Fleet did not provision. The default state is running, and the default id is a new
-// id.
+// AddWorkspace adds a workspace that Fleet did not provision. The default state is running. By default, the workspace gets a
+// new id.
 func (p *Place) AddWorkspace(w fleet.Workspace) fleet.Workspace {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,15 +79,15 @@ func (p *Place) setHidden(ref string, hidden bool) {
 	p.changeWorkspace(ref, func(w *workspace) { w.hidden = hidden })
 }
 
-// ChangeCaller makes the requests of the place come from another user of the host, or from the first user again. While they come
-// from another user, every call of the port fails.
+// ChangeCaller makes the requests of the place come from another user of the host if other is true, and from the first user if
+// it is false. While they come from another user, every call of the port fails.
 func (p *Place) ChangeCaller(other bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.otherCaller = other
 }
 
-// MakeUnhealthy makes the workspace unhealthy. The workspace then accepts no new runs, and an active run continues.
+// MakeUnhealthy makes the workspace unhealthy. It then accepts no new runs, but an active run continues.
 func (p *Place) MakeUnhealthy(ref, reason string) {
 	p.changeWorkspace(ref, func(w *workspace) {
 		w.State, w.Reason = fleet.StateUnhealthy, reason
@@ -108,8 +108,8 @@ func (p *Place) Describe(ref, owner, role, spec, reason string) {
 	p.changeWorkspace(ref, func(w *workspace) { w.Owner, w.Role, w.Spec, w.Reason = owner, role, spec, reason })
 }
 
-// NewVersion gives the project a new version, with these roles and parameters. The project's workspaces keep the version that
-// they have, and are outdated. It panics if there is no such project.
+// NewVersion gives the project a new version, with these roles and parameters. The project's workspaces keep their version,
+// and are outdated. NewVersion panics if there is no such project.
 func (p *Place) NewVersion(project string, roles []fleet.Role, parameters []fleet.Parameter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,14 +127,14 @@ func (p *Place) SetHost(ref string, h fleet.HostFacts) {
 	p.changeWorkspace(ref, func(w *workspace) { w.Host = h })
 }
 
-// GiveAway makes the workspace another Fleet's, until Start builds it again.
+// GiveAway makes the workspace belong to the other Fleet named by to, until Start builds it again.
 func (p *Place) GiveAway(ref, to string) {
 	p.changeWorkspace(ref, func(w *workspace) {
 		w.Host.OtherFleet, w.State, w.Reason = to, fleet.StateUnhealthy, "its workspace belongs to "+to
 	})
 }
 
-// FailBuild makes the next build for the agent with the name, by Provision or Start, fail with the reason. The
+// FailBuild makes the next build for the agent with the name fail with the reason. Provision and Start request builds. The
 // workspace need not exist yet. Each further call makes one more build fail.
 func (p *Place) FailBuild(name, reason string) {
 	p.mu.Lock()
@@ -143,8 +143,8 @@ func (p *Place) FailBuild(name, reason string) {
 	p.buildFailures[key] = append(p.buildFailures[key], reason)
 }
 
-// HoldBuilds keeps workspaces that are built from now on in the state starting until the returned gate is opened. No
-// call waits at this gate, so its Arrived is never closed.
+// HoldBuilds keeps workspaces that are built from now on in the state starting until the returned gate is opened. No call
+// waits at this gate, so its channel Arrived is never closed.
 func (p *Place) HoldBuilds() *Gate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,7 +173,7 @@ func (p *Place) SetMetadata(ref, key, value string) {
 	})
 }
 
-// SetKept makes Delete keep the workspace, and return the text.
+// SetKept makes Delete keep the workspace and return the text kept.
 func (p *Place) SetKept(ref, kept string) {
 	p.changeWorkspace(ref, func(w *workspace) { w.kept = kept })
 }

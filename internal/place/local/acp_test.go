@@ -18,8 +18,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// acpProjects returns a change of the configuration that adds projects for the scripted ACP program, one for each of
-// its variants.
+// acpProjects returns a function that adds projects for the scripted ACP program to a configuration, one for each variant of
+// the program.
 func acpProjects(t *testing.T, roles ...local.Role) func(*local.Config) {
 	t.Helper()
 	return func(c *local.Config) {
@@ -97,7 +97,7 @@ func TestACPAgentConfig(t *testing.T) {
 func TestACPMessages(t *testing.T) {
 	t.Parallel()
 	w := newTestPlace(t, acpProjects(t))
-	// A message that comes after the turn is refused, and nothing shows that it has come before that.
+	// A message that arrives after the turn is refused, and the test cannot observe whether the message has arrived before that.
 	waittest.WithGrowingLimit(t, 100*time.Millisecond, func(pause time.Duration) (tidy bool) {
 		a := w.provisionIn("plain")
 		r := w.startUntil(a, "say First.\npause\nuntil sent", "First.")
@@ -137,8 +137,7 @@ func TestACPStop(t *testing.T) {
 	}
 }
 
-// TestACPOpenToolCalls checks that every follower learns the number of open tool calls, even a follower that connects
-// later.
+// TestACPOpenToolCalls checks that every follower learns the number of open tool calls, even if it connects later.
 func TestACPOpenToolCalls(t *testing.T) {
 	t.Parallel()
 	w := newTestPlace(t, acpProjects(t))
@@ -201,8 +200,8 @@ func TestACPSecrets(t *testing.T) {
 	require.NoFileExists(t, w.runDir(a, r, "acp.json"))
 }
 
-// TestACPQuestions runs a program that asks for permissions, for itself and for a subagent that it has started. The
-// rules of the role answer, or people do.
+// TestACPQuestions runs a program that asks for permissions, for itself and for a subagent that it has started. The rules of
+// the role or people answer.
 func TestACPQuestions(t *testing.T) {
 	t.Parallel()
 	w := newTestPlace(t, acpProjects(t, local.Role{Name: "coder", Permissions: &driver.Permissions{
@@ -244,7 +243,7 @@ func TestACPQuestions(t *testing.T) {
 	require.JSONEq(t, `{"command":"make install"}`, string(asked["3"].Input))
 	require.Equal(t, []string{"execute", "make install"}, []string{asked["3"].Tool, asked["3"].Text})
 
-	// Stopping a run that waits for an answer cancels it and withdraws its question.
+	// Stopping a run that waits for an answer cancels the run and withdraws its question.
 	r = w.start(a, "say Working.\nask t1 execute make\nsay Never.")
 	var last fleet.Question
 	o, err = w.Connect(a).Follow(w.ctx, r, "", func(out fleet.Output) error {

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// driversByKind describes what drivers can do, by kind of driver.
+// driversByKind describes the capabilities of drivers, by kind of driver.
 var driversByKind = map[string]fleet.Driver{
 	"claude":  {EnforcesTools: true, LimitsTools: true, Asks: true, SupportsMCPServers: true, ReachesFleet: true, Remembers: true},
 	"codex":   {Remembers: true, AddsArguments: true},
@@ -42,11 +42,11 @@ func Drivers() []fleet.Driver {
 	return all
 }
 
-// hasConfig reports whether the agent's work is described by a configuration, not by a project.
+// hasConfig reports whether a configuration describes the agent's work, rather than a project.
 func hasConfig(a fleet.Agent) bool { return a.Config != nil && a.Config.Driver != "" }
 
-// agentProject returns the project that describes how the agent works. For an agent with a configuration, it makes a project of
-// the configuration. models are the models that a task of the agent names.
+// agentProject returns the project that describes how the agent works. For an agent with a configuration, it converts the
+// configuration to a project. models are the models that a task of the agent names.
 func (p *Place) agentProject(a fleet.Agent, models ...string) (project, error) {
 	proj, err := project{}, error(nil)
 	switch {
@@ -75,8 +75,8 @@ func (p *Place) agentProject(a fleet.Agent, models ...string) (project, error) {
 	return proj, nil
 }
 
-// configProject converts an agent's configuration to a project with one role. It returns PROVISIONING_FAILED if this
-// place cannot do what the configuration says.
+// configProject converts an agent's configuration to a project with one role. It returns PROVISIONING_FAILED if this place
+// cannot support the configuration.
 func configProject(a fleet.Agent) (project, error) {
 	c := a.Config
 	o, known := configOptions(c)
@@ -112,7 +112,7 @@ func configProject(a fleet.Agent) (project, error) {
 		if c.Allow == nil {
 			role.PermissionMode = acp.AcceptEdits
 		}
-		role.Tools = nil // the program chooses its own tools, and Fleet allows or denies each call
+		role.Tools = nil // the program chooses its own tools, so Fleet allows or denies each call
 		if rule := acp.FindReadRule(c.Deny); rule != "" {
 			return refuse("the driver %q cannot enforce deny: %s, because its program does not ask before it reads: leave out the rule, or use claude", c.Driver, rule)
 		}
@@ -122,13 +122,13 @@ func configProject(a fleet.Agent) (project, error) {
 	}, nil
 }
 
-// refuse returns the error for a configuration that this place cannot carry out.
+// refuse returns the error for a configuration that this place cannot support.
 func refuse(format string, args ...any) (project, error) {
 	return project{}, fleet.Errorf(fleet.ReasonProvisioningFailed, format, args...)
 }
 
-// configOptions returns the options of the configuration's driver, and whether Fleet has the driver. If no argument of
-// a command is a template, the command receives the standing instructions and the task on its standard input.
+// configOptions returns the options of the configuration's driver, and whether Fleet knows the driver. A command receives the
+// standing instructions and the task on its standard input, unless one of its arguments is a template.
 func configOptions(c *fleet.AgentConfig) (o driver.Options, known bool) {
 	for _, k := range driver.CLIs() {
 		if k.Name == c.Driver && k.Options.Kind != k.Name {
@@ -150,10 +150,10 @@ func configOptions(c *fleet.AgentConfig) (o driver.Options, known bool) {
 	return o, slices.Contains(driver.Kinds, c.Driver)
 }
 
-// toolLists returns two lists: tools are Claude Code's own tools that the agent has, and allowed are the tools that need
-// no permission. The agent has the tools that its configuration allows, or for which it may ask. It may also use all
-// tools of its MCP servers. If the configuration allows single tools of a server, it may use only these tools of the
-// server. An empty list in the configuration means no tools.
+// toolLists returns two lists. The list tools has Claude Code's own tools that the agent has: those that its configuration
+// allows, or for which the agent may ask. The list allowed has the tools that need no permission. The agent may also use the
+// tools of its MCP servers: all tools of a server, or only single tools if the configuration allows only these. An empty list
+// in the configuration means no tools.
 func toolLists(c *fleet.AgentConfig) (tools, allowed []string) {
 	allowed = slices.Clone(c.Allow)
 	if c.Allow == nil || len(c.Allow) > 0 {
@@ -194,8 +194,8 @@ func configServers(c *fleet.AgentConfig) (map[string]driver.MCPServer, error) {
 	return servers, nil
 }
 
-// servers returns the MCP servers of a run. If the agent has a configuration, servers expands the references in it to
-// environment variables of Fleet's process. The values are written only into a file of the run.
+// servers returns the MCP servers of a run. If the agent has a configuration, servers replaces the configuration's references
+// to environment variables of Fleet's process by their values. The values are written only into a file of the run.
 func (p *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, error) {
 	if !hasConfig(a) {
 		return role.MCPServers, nil
@@ -215,7 +215,7 @@ func (p *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, 
 	return expanded, nil
 }
 
-// expandAll returns the texts of an MCP server with references to variables expanded.
+// expandAll returns the texts of an MCP server with the references to variables replaced by their values.
 func (p *Place) expandAll(server string, texts map[string]string) (map[string]string, error) {
 	if texts == nil {
 		return nil, nil

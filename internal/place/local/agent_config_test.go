@@ -31,7 +31,7 @@ func (t *testPlace) provision(a fleet.Agent) fleet.Agent {
 	return a
 }
 
-// withoutDuration matches how long a tool call took, which is left out of a step if it is less than a millisecond.
+// withoutDuration matches the duration of a tool call. A step leaves it out if it is less than a millisecond.
 var withoutDuration = regexp.MustCompile(`,"duration":\d+`)
 
 func TestAgentConfig(t *testing.T) {
@@ -246,7 +246,7 @@ func TestReportingConfig(t *testing.T) {
 	require.Contains(t, w.file("mcp.json"), "t0ken")
 }
 
-// TestAgentConfigOfKnownCLI runs an agent CLI for which the configuration has only the name.
+// TestAgentConfigOfKnownCLI runs an agent CLI that Fleet knows. The configuration has only its name.
 func TestAgentConfigOfKnownCLI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -260,8 +260,8 @@ printf '{"type":"item.completed","item":{"type":"agent_message","text":"%s"}}\n{
 	require.Contains(t, w.Traits().DriverNames(), "codex")
 }
 
-// requestsScript is a script for the fake claude. It prints the events of a request to the model, of a tool call when the test
-// opens the gate, and of another request after the tool's result.
+// requestsScript is a script for the fake claude. It begins an answer of the model, and completes it when the test creates the
+// file open. Unless the stop reason STOP is end_turn, it then waits, as during a tool call.
 const requestsScript = `
 say() { printf '%s\n' "$@"; }
 trap 'say "{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"got TERM\"}]},\"session_id\":\"s\"}"; exit 143' TERM
@@ -292,7 +292,7 @@ say '{"type":"assistant","message":{"content":[{"type":"text","text":"working"}]
 sleep 3600 & wait $!
 `
 
-// TestSoftInterrupt checks that an interrupt waits until the agent is between two requests to its model.
+// TestSoftInterrupt checks that a soft interrupt waits until the agent is between two requests to its model.
 func TestSoftInterrupt(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T, grace time.Duration, stop string, report bool) (*claudePlace, fleet.Agent, fleet.Run) {
@@ -418,8 +418,8 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 }
 
-// TestAgentConfigQuestions checks that an agent whose configuration has Ask gets the tools that need a permission, and
-// the MCP server through which it asks.
+// TestAgentConfigQuestions checks an agent whose configuration has Ask. It must get the tools that need a permission, and the
+// MCP server through which it asks.
 func TestAgentConfigQuestions(t *testing.T) {
 	t.Parallel()
 	w := newClaudePlace(t, local.Role{})
@@ -440,8 +440,7 @@ func TestAgentConfigQuestions(t *testing.T) {
 	}
 }
 
-// TestDriverConversations checks that Remembers in the description of each driver says whether the driver continues a
-// conversation.
+// TestDriverConversations checks, for each driver, that Remembers in its description says whether it continues a conversation.
 func TestDriverConversations(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, t.TempDir(), nil)

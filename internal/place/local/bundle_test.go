@@ -11,8 +11,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestBundleHasAllWork checks that the bundle of a deleted agent has all of its work, in whatever form the agent has
-// left it.
+// TestBundleHasAllWork checks that the bundle of a deleted agent has all of its work, whatever state the agent has left its
+// repository in.
 func TestBundleHasAllWork(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -31,20 +31,20 @@ const (
 // DefaultCacheMax is the default of Config.CacheMax.
 const DefaultCacheMax = 20 << 30
 
-// A shared cache that no run has used for cacheRetention is removed. One that no run has used for cacheIdle cannot have grown, so it
-// is not measured.
+// A shared cache that no run has used for cacheRetention is removed. A cache that no run has used for cacheIdle cannot have
+// grown, so its size is not measured.
 const (
 	cacheRetention = 7 * 24 * time.Hour
 	cacheIdle      = 24 * time.Hour
 )
 
-// programCache is a cache of a program that agents share. It never contains programs that are found through PATH. So the whole GOPATH,
-// CARGO_HOME and npm's directory, whose _npx has programs, cannot be shared.
+// programCache is a cache of a program that agents share. A shared cache must never contain programs that are found through
+// PATH. So the whole GOPATH, the whole CARGO_HOME, and npm's directory, which has programs in _npx, cannot be shared.
 type programCache struct {
 	dir              string            // the name of its directory
-	variable         string            // tells the program where the cache is
-	overrideVariable string            // a variable with which the program puts its cache elsewhere
-	links            map[string]string // of a program without such a variable: paths in the agent's home, and where they lead in the cache
+	variable         string            // names the variable that tells the program where the cache is
+	overrideVariable string            // if this variable is set, the program puts its cache elsewhere
+	links            map[string]string // for a program without such a variable: links in the agent's home, with their targets in the cache
 }
 
 var programCaches = []programCache{
@@ -54,7 +54,7 @@ var programCaches = []programCache{
 	{dir: "uv", variable: "UV_CACHE_DIR", overrideVariable: "XDG_CACHE_HOME"},
 	{dir: "ccache", variable: "CCACHE_DIR", overrideVariable: "XDG_CACHE_HOME"},
 	{dir: "npm", links: map[string]string{".npm/_cacache": "."}},
-	// cargo unpacks crates into the registry under a lock that is beside it.
+	// cargo unpacks crates into the registry under a lock that is next to the registry.
 	{dir: "cargo", links: map[string]string{
 		".cargo/registry": ".", ".cargo/.package-cache": ".package-cache", ".cargo/.package-cache-mutate": ".package-cache-mutate",
 	}},
@@ -68,8 +68,8 @@ func cacheName(owner, project string) string {
 	return runner.FileName(project) + "-" + hex.EncodeToString(sum[:16])
 }
 
-// shareCaches lets the agent use the caches of its owner in the project, and returns the links for its home. If the agent has
-// caches of its own, there are no such links.
+// shareCaches lets the agent use the shared caches of its owner in the project, and returns the links for its home. If the
+// agent has its own caches, it returns no links.
 func (p *Place) shareCaches(proj project, r *record, c *confinement) (filetree.Caches, error) {
 	links := filetree.Caches{Dir: p.cachesDir(), Links: map[string]string{}}
 	shared := proj.Caches == CachesOfOwner && r != nil
@@ -100,7 +100,7 @@ func (p *Place) shareCaches(proj project, r *record, c *confinement) (filetree.C
 	return links, nil
 }
 
-// addCaches adds the variables of the shared caches, unless the configuration says where the program has its caches.
+// addCaches adds the variables of the shared caches, except where the configuration sets the location of a program's cache.
 func (c *confinement) addCaches(env map[string]string) {
 	if env["HOME"] != c.env["HOME"] {
 		return
@@ -115,8 +115,8 @@ func (c *confinement) addCaches(env map[string]string) {
 	}
 }
 
-// touchCache creates the directories of a shared cache and notes that it is used. Agents can write the directories of the programs, but
-// not replace them.
+// touchCache creates the directories of a shared cache and records that the cache is used. Agents can write in the directories
+// of the programs, but cannot replace these directories.
 func (p *Place) touchCache(dir string) error {
 	p.cachesMu.Lock()
 	defer p.cachesMu.Unlock()
@@ -159,7 +159,7 @@ func (p *Place) tidyCaches(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// retireCache returns for how long the cache was not used. After cacheRetention, it renames the cache, so that the next run
+// retireCache returns how long the cache was not used. After cacheRetention, it renames the cache, so that the next run
 // creates another one.
 func (p *Place) retireCache(dir string, now time.Time) (idle time.Duration, err error) {
 	p.cachesMu.Lock()
@@ -174,8 +174,8 @@ func (p *Place) retireCache(dir string, now time.Time) (idle time.Duration, err 
 	return idle, err
 }
 
-// shrinkCache removes what was not used for the longest time from a cache that is too large. If that is impossible, for example
-// because agents have put millions of files into one directory, it empties the cache.
+// shrinkCache shrinks a cache that is too large. It removes the files that were not used for the longest time. If that is
+// impossible, for example because agents have put millions of files into one directory, it empties the cache.
 func (p *Place) shrinkCache(ctx context.Context, dir string) error {
 	maxBytes := p.config.CacheMax
 	if maxBytes < 0 {
@@ -204,7 +204,7 @@ func (p *Place) shrinkCache(ctx context.Context, dir string) error {
 	return errors.Join(errs...)
 }
 
-// validate returns an error if there is no such value.
+// validate returns an error if c is not a known value.
 func (c CacheSharing) validate() error {
 	if c != CachesOfOwner && c != CachesOfAgent {
 		return fmt.Errorf("caches is %q: use %s, for one cache of each owner's agents, or %s, for one of each agent", c, CachesOfOwner, CachesOfAgent)

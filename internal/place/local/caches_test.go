@@ -28,7 +28,7 @@ func (t *testPlace) provisionFor(owner, project string) fleet.Agent {
 	return a
 }
 
-// TestCaches checks that the agents of one owner in one project share the caches, and no others.
+// TestCaches checks that agents share caches only with agents of the same owner in the same project.
 func TestCaches(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
@@ -57,9 +57,9 @@ func TestCaches(t *testing.T) {
 	require.NotContains(t, w.mustRun(w.provisionFor("alice", "home"), "echo $GOCACHE,"), "caches")
 	require.NotContains(t, w.mustRun(w.provisionFor("alice", "free"), "echo $GOCACHE,"), "caches")
 
-	// An agent cannot replace the directory of a tool, by which it would change what the others write.
+	// An agent cannot replace the directory of a tool. Otherwise it could redirect what other agents write.
 	w.mustRun(one, `! mv "$GOCACHE" "$GOCACHE.old"; ! rmdir "$CCACHE_DIR"; ! ln -s / "$(dirname "$GOCACHE")/link"; ! touch "$(dirname "$GOCACHE")/file"`)
-	// What an agent has itself put in the place of a link stays.
+	// If an agent has replaced a link with its own file or directory, Fleet keeps that.
 	w.mustRun(one, `rm "$HOME/.cargo/registry"; mkdir "$HOME/.cargo/registry"; rm -r "$HOME/.npm"; echo file >"$HOME/.npm"`)
 	w.mustRun(one, `[ ! -L "$HOME/.cargo/registry" ]; [ -f "$HOME/.npm" ]`)
 }
@@ -75,7 +75,7 @@ func TestCachesOfOrdinaryUser(t *testing.T) {
 	t.Run("limit", TestCacheLimit)
 }
 
-// TestCachesAfterReload checks that agents stop and begin to share caches when the configuration says so.
+// TestCachesAfterReload checks that agents start or stop sharing caches when the configuration changes.
 func TestCachesAfterReload(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
@@ -96,8 +96,8 @@ func TestCachesAfterReload(t *testing.T) {
 	require.ErrorContains(t, err, `caches is "all": use owner`)
 }
 
-// TestCacheLimit checks three caches. One is too large, and loses its oldest files while an agent has it open. The size of another
-// cannot be limited, so it is emptied. The last is not used any more, so it is removed.
+// TestCacheLimit checks three caches. The first is too large, and loses its oldest files while an agent has it open. The
+// second cannot be shrunk, so it is emptied. The third is no longer used, so it is removed.
 func TestCacheLimit(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
@@ -113,7 +113,7 @@ func TestCacheLimit(t *testing.T) {
 
 	for _, fill := range []string{
 		`for i in $(seq 1500); do mkdir -p "$CCACHE_DIR/$i/sub"; done`,                    // nothing but directories
-		`head -c 6000000 /dev/zero >"$HOME/.cargo/.package-cache"; touch "$GOCACHE/file"`, // a file that is not removed by itself
+		`head -c 6000000 /dev/zero >"$HOME/.cargo/.package-cache"; touch "$GOCACHE/file"`, // a file that shrinking does not remove
 	} {
 		w.mustRun(a, fill)
 		require.NoError(t, w.Tidy(w.ctx, time.Now()))

@@ -4,8 +4,8 @@ import (
 	"fleet/internal/runner"
 )
 
-// Tree implements runner.Workspace. It also finds the changes of a deleted agent's tasks, which are still in the
-// repository of the agent's project.
+// Tree implements runner.Workspace. The changes of a deleted agent's tasks are still in the repository of the agent's project,
+// so Tree finds them too.
 func (s workspace) Tree() (*runner.Tree, error) {
 	t := &runner.Tree{Git: s.place.git}
 	rec, err := s.home.record()

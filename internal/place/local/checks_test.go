@@ -62,7 +62,7 @@ func TestCheckIsConfined(t *testing.T) {
 	}
 }
 
-// TestFeedbackOfChecks checks that a script runs unchanged after failed checks, and can read their results from a file.
+// TestFeedbackOfChecks checks that, after failed checks, a script runs unchanged and can read the results from a file.
 func TestFeedbackOfChecks(t *testing.T) {
 	t.Parallel()
 	w, a := newShellPlace(t)

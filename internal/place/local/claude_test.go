@@ -15,8 +15,8 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// fakeClaude is a script that takes the place of Claude Code. It records how it was called, and runs the script file in
-// its home. An interrupt is a SIGTERM for the script.
+// fakeClaude is a script that replaces Claude Code. It records how it was called, and runs the script file in its home. An
+// interrupt is a SIGTERM for the script.
 const fakeClaude = `#!/usr/bin/env bash
 { printf '%s\0' "$@"; } >"$HOME/argv"
 env >"$HOME/environment"
@@ -51,7 +51,7 @@ func newClaudePlace(t *testing.T, role local.Role, environ ...string) *claudePla
 	return newClaudePlaceWith(t, role, func(c *local.Config) { c.Environ = append(c.Environ, environ...) })
 }
 
-// newClaudeAgent returns a place with the fake Claude Code, and an agent of it.
+// newClaudeAgent returns a place with the fake Claude Code, and an agent that uses it.
 func newClaudeAgent(t *testing.T) (*claudePlace, fleet.Agent) {
 	t.Helper()
 	w := newClaudePlace(t, local.Role{})
@@ -73,8 +73,8 @@ func newClaudePlaceWith(t *testing.T, role local.Role, change func(*local.Config
 	return &claudePlace{testPlace: w, homeDir: dir}
 }
 
-// script makes the fake print the lines, with the session id in place of SESSION, and then run the shell commands in
-// then.
+// script makes the fake print the lines and then run the shell commands in then. In the lines, session replaces the text
+// SESSION.
 func (c *claudePlace) script(session, then string, lines ...string) {
 	c.t.Helper()
 	s := "cat <<'END'\n" + strings.ReplaceAll(strings.Join(lines, "\n"), "SESSION", session) + "\nEND\n" + then + "\n"
@@ -131,7 +131,7 @@ func TestClaude(t *testing.T) {
 	require.NotContains(t, env, "OPENAI_API_KEY")
 	require.NotContains(t, env, "FLEET_TOKEN")
 
-	// Following from any cursor returns the remaining output, even from a cursor between two parts of one event.
+	// Following from any cursor returns only the remaining output, even if the cursor is between two parts of one event.
 	outputs, _ := w.outputs(a, r, "")
 	for i, out := range outputs {
 		rest, same := w.outputs(a, r, out.Cursor)
@@ -181,8 +181,8 @@ func TestClaudeResumes(t *testing.T) {
 	require.Empty(t, resumed())
 }
 
-// TestClaudeRoleChange checks that the prompt tells an agent its new role, because Claude Code keeps the system prompt
-// with which a conversation started.
+// TestClaudeRoleChange checks that the prompt tells an agent about its new role. Claude Code keeps the system prompt with
+// which a conversation started, so that cannot change.
 func TestClaudeRoleChange(t *testing.T) {
 	t.Parallel()
 	w, a := newClaudeAgent(t)
@@ -204,8 +204,8 @@ func TestClaudeRoleChange(t *testing.T) {
 	require.Equal(t, "five", w.prompt())
 }
 
-// TestClaudeCost checks that a task reports its own cost: not the cost of the whole conversation, and not only the cost
-// since the first of several results.
+// TestClaudeCost checks that a task reports its own cost. That is not the cost of the whole conversation. If a task has
+// several results, it is also not just the cost since the first of them.
 func TestClaudeCost(t *testing.T) {
 	t.Parallel()
 	w := newClaudePlace(t, local.Role{})

@@ -25,17 +25,17 @@ type Config struct {
 	Sandbox          sandbox.Mode // the default for projects; empty: sandbox.Auto
 	Read             []string     // paths that programs may read, besides the system and their own files
 	Write            []string     // paths that programs may write besides their own files; each must exist
-	MaxPayloadOutput int64        // limit of the output in the payload of a run, in bytes; 0: 16 MiB
-	MaxRawOutput     int64        // limit of the raw output that is kept of a run, in bytes; 0: 256 MiB; at least MaxPayloadOutput
+	MaxPayloadOutput int64        // maximum size of the output in the payload of a run, in bytes; 0: 16 MiB
+	MaxRawOutput     int64        // maximum size of the raw output that is kept for a run, in bytes; 0: 256 MiB; at least MaxPayloadOutput
 	// KeptRetention is how long the home of a deleted agent is kept if it may have work that exists nowhere else; 0: 7 days;
-	// negative: for ever. KeptMax limits the size of all kept homes, in bytes; 0: 20 GiB; negative: no limit. The oldest are
-	// removed first.
+	// negative: for ever. KeptMax limits the size of all kept homes together, in bytes; 0: 20 GiB; negative: no limit. If they
+	// exceed it, the oldest are removed first.
 	KeptRetention time.Duration
 	KeptMax       int64
 	// CacheMax limits the size of the caches that the agents of one owner share in one project, in bytes; 0: 20 GiB;
 	// negative: no limit.
 	CacheMax     int64
-	Private      map[string]string // files of the server that no agent may read, by the names of their settings
+	Private      map[string]string // files of the server that no agent may read, by the name of the setting that names the file
 	StopGrace    time.Duration     // how long a run may take to stop before it is killed; 0: 5 s
 	Environ      []string          // the server's environment; nil: os.Environ()
 	PollInterval time.Duration     // see fleet.Traits; 0: the reconciler's default

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// TestDefaultRoles checks in which projects without roles agents may change files.
+// TestDefaultRoles checks in which projects the agents may change files if the project has no configured roles.
 func TestDefaultRoles(t *testing.T) {
 	t.Parallel()
 	confined := ""

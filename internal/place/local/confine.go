@@ -27,7 +27,7 @@ var loginFiles = map[string][]string{
 // confinement describes how the programs of an agent are confined.
 type confinement struct {
 	policy sandbox.Policy
-	env    map[string]string // variables that make programs use directories to which they may write
+	env    map[string]string // variables that point programs to directories that they may write
 	caches map[string]string // variables of the shared caches; see addCaches
 }
 
@@ -36,7 +36,7 @@ func (p *Place) sandboxOf(proj project) (sandbox.Mode, error) {
 	return sandbox.Choose(cmp.Or(proj.Sandbox, p.config.Sandbox), proj.Network)
 }
 
-// requiredSandbox is sandboxOf with an error for the agent's owner.
+// requiredSandbox is like sandboxOf, but returns an error for the agent's owner.
 func (p *Place) requiredSandbox(proj project) (sandbox.Mode, error) {
 	mode, err := p.sandboxOf(proj)
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
 		}
 		c.env["NO_PROXY"], c.env["no_proxy"], c.env["NODE_USE_ENV_PROXY"] = "", "", "1"
 	}
-	if proj.dir != "" { // with a link that another agent has put into the path, the program does not start
+	if proj.dir != "" { // if another agent has put a link into the path, the program does not start
 		c.policy.Write = append(c.policy.Write, proj.dir)
 	}
 	if r != nil && r.Repository != "" {
@@ -115,7 +115,7 @@ func (h home) environ() map[string]string {
 	return map[string]string{"HOME": h.join("home"), "TMPDIR": tmp, "TMP": tmp, "TEMP": tmp}
 }
 
-// equip creates the agent's own directories and files, and adds what they need to the confinement.
+// equip creates the agent's own directories and files, and adds the access that the agent needs to them to the confinement.
 func (p *Place) equip(proj project, h home, r *record, c *confinement) (err error) {
 	homeDir, tmpDir := h.join("home"), h.join("tmp")
 	for _, dir := range []string{homeDir, tmpDir} {

@@ -27,8 +27,7 @@ func requireSandbox(t *testing.T) {
 	}
 }
 
-// TestAttacks runs an agent that attacks files and processes that are not its own. Each line of the script is one
-// attack, and must fail.
+// TestAttacks runs an agent that attacks files and processes of others. Each line of the script is one attack, and must fail.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
@@ -158,8 +157,8 @@ func TestNetworkNone(t *testing.T) {
 	require.Equal(t, "read me", w.mustRun(w.provisionIn("open"), "cat "+filepath.Join(docs, "manual")))
 }
 
-// TestNetworkAllow checks that programs reach only the addresses that the project lists, and that the proxy does not
-// delay the end of a run.
+// TestNetworkAllow checks that programs reach only the addresses that the project lists. The proxy must not delay the end of a
+// run.
 func TestNetworkAllow(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
@@ -218,7 +217,7 @@ func TestUnconfined(t *testing.T) {
 	require.ErrorContains(t, err, "network none needs a sandbox")
 }
 
-// BenchmarkStart measures runs of a program that does nothing, with and without a repository.
+// BenchmarkStart measures the time of runs whose program does nothing, with and without a repository.
 func BenchmarkStart(b *testing.B) {
 	repo := b.TempDir()
 	runGit(b, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
@@ -273,8 +272,8 @@ func TestHomeSettings(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(elsewhere, "settings.json"))
 }
 
-// TestHomeIsNotFollowed checks that Fleet writes nothing outside the home of an agent that has replaced a directory in its home
-// with a link, and that only this agent is affected.
+// TestHomeIsNotFollowed runs an agent that has replaced a directory in its home with a link. Fleet must write nothing outside
+// the home, and no other agent may be affected.
 func TestHomeIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)

@@ -12,9 +12,9 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// removeConversations removes the conversations that the agent's program stores outside the agent's directory. It does nothing if
-// the agent does not work in its own directory, because other programs may have conversations for the other directory.
-// It only logs errors, so that the deletion of the agent continues.
+// removeConversations removes the conversations that the agent's program stores outside the agent's directory. If the agent
+// works in another directory, removeConversations does nothing, because that directory may also have conversations of other
+// programs. It only logs errors, so that the deletion of the agent continues.
 func (p *Place) removeConversations(ctx context.Context, a fleet.Agent, h home) {
 	proj, err := p.agentProject(a)
 	if err != nil || proj.dir != "" {

@@ -96,7 +96,7 @@ func TestCrashInDelete(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// TestCrashInTidy checks that the remains of a kept home, whose removal was interrupted, are removed.
+// TestCrashInTidy checks that the remains of a kept home are removed after its removal was interrupted.
 func TestCrashInTidy(t *testing.T) {
 	t.Parallel()
 	p, _, ctx := newCrashPlace(t)
@@ -119,8 +119,8 @@ func TestReadOnlyWork(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestCrashInRestore checks that a kept home and its description are complete whenever restoring it is interrupted, and that the
-// next call completes the work.
+// TestCrashInRestore interrupts the restoring of a kept home. The kept home and its description must always be complete, and
+// the next call must complete the work.
 func TestCrashInRestore(t *testing.T) {
 	t.Parallel()
 	p, a, ctx := newCrashPlace(t)
@@ -146,7 +146,7 @@ func TestCrashInRestore(t *testing.T) {
 	}
 	remove()
 
-	require.NoError(t, os.WriteFile(string(h), nil, 0o600)) // so that the home cannot be moved
+	require.NoError(t, os.WriteFile(string(h), nil, 0o600)) // prevents the home from being moved
 	require.Error(t, p.Start(ctx, a))
 	all, err := p.Kept(ctx, a.UID)
 	require.NoError(t, err)

@@ -18,9 +18,9 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// Delete implements fleet.Place. If it is not proved that the repository has all work of the agent, it only moves the agent's
-// home; see Kept and Start. It keeps the agent's branch if the branch has commits of its own. It keeps the files of an agent
-// with fleet.AgentConfig.KeepFilesFor for that time.
+// Delete implements fleet.Place. Unless the repository certainly has all work of the agent, Delete does not remove the agent's
+// home, but moves it; see Kept and Start. It keeps the agent's branch if the branch has commits of its own. If the agent has
+// fleet.AgentConfig.KeepFilesFor, Delete keeps its files for that time.
 func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -73,7 +73,7 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	return p.deleteHome(ctx, trash)
 }
 
-// decideKept decides what is kept, and writes the decision to the record.
+// decideKept decides what Delete keeps, and writes the decision to the record.
 func (p *Place) decideKept(ctx context.Context, a fleet.Agent, h home, r *record) error {
 	e, err := p.examine(ctx, h, r)
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *Place) decideKept(ctx context.Context, a fleet.Agent, h home, r *record
 	return nil
 }
 
-// describeBranches returns the names of branches as a part of a sentence.
+// describeBranches returns the names of branches in the form of a part of a sentence.
 func describeBranches(names []string) string {
 	if len(names) == 1 {
 		return "branch " + names[0]

@@ -28,8 +28,8 @@ func Discover(lookPath func(program string) (string, error)) []Project {
 	return projects
 }
 
-// defaultRoles returns the roles of a project without configured roles. If edits is set, agents in these roles may change files
-// in their directory.
+// defaultRoles returns the roles of a project without configured roles. If edits is set, agents with these roles may change
+// files in their directory.
 func defaultRoles(driver string, edits bool) []Role {
 	roles := []Role{
 		{

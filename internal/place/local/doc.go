@@ -1,8 +1,8 @@
 // Package local runs agents on this machine. Each agent has a directory, with a git worktree in it if the project has a
 // repository. Each task is a process.
 //
-// Agents run as the user who runs the server. Without a sandbox, they are separated by convention only: each agent has
-// a clean environment, its own directory and its own branch. See package sandbox for confinement.
+// Agents run as the same user as the server. Without a sandbox, they are separated by convention only: each agent has a clean
+// environment, its own directory and its own branch. See package sandbox for confinement.
 //
 // An agent with a fleet.AgentConfig has no project: the configuration names the driver and its options. The agent can
 // use only the tools that the configuration allows, and settings files in its working directory are ignored. The values
@@ -19,7 +19,7 @@
 //	agents/UID/active       the run or check that was started last
 //	agents/UID/session      the conversation that the agent's next task continues
 //	agents/UID/stopped      exists while the agent is stopped
-//	kept/NAME-UID/          uncommitted work of a deleted agent
+//	kept/UID/               the directory of a deleted agent, if it may have work that exists only there
 //	results/UID/            files of an agent that are kept after its deletion for a limited time
 //	repositories/           copies of repositories that the configuration names by a URL
 //

@@ -13,7 +13,7 @@ func (p *Place) environ(proj project, c *confinement, taskVariables map[string]s
 	keys, all := proj.driver.Keys(), p.config.PassEnv
 	if proj.config != nil { // a definition names its variables
 		all = nil
-		if taskVariables["FLEET_CHECK"] != "" { // a check runs what the agent has written, which must not get the key of the model
+		if taskVariables["FLEET_CHECK"] != "" { // a check runs code that the agent has written, so it must not get the key of the model
 			keys = nil
 		}
 	}

@@ -14,17 +14,17 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// hasTemporaryFiles reports whether the files of the agent are temporary. The configurations of other toolsets say which files outlive
-// their agents: see fleet.AgentConfig.KeepFilesFor.
+// hasTemporaryFiles reports whether the agent's files need not be kept. For agents with a configuration,
+// fleet.AgentConfig.KeepFilesFor says whether their files outlive them.
 func hasTemporaryFiles(a fleet.Agent, r *record) bool {
 	return (hasConfig(a) || r.Config != nil) && r.Repository == ""
 }
 
-// examination says what may exist only in an agent's home.
+// examination describes the work that may exist only in an agent's home.
 type examination struct {
 	survey    filetree.Survey
 	work      worktree.Work
-	otherWork []string // what may exist only there, besides work.Unsaved
+	otherWork []string // descriptions of such work, in addition to work.Unsaved
 }
 
 func (e examination) unsaved() string {
@@ -48,7 +48,8 @@ func (p *Place) Unsaved(ctx context.Context, a fleet.Agent) (string, error) {
 	return e.unsaved(), err
 }
 
-// examine examines the home of an agent without runs. It fails only if ctx is done: what cannot be examined may be work.
+// examine examines the home of an agent without runs. It fails only if ctx is done, because files that cannot be examined may
+// be work.
 func (p *Place) examine(ctx context.Context, h home, r *record) (e examination, err error) {
 	if !r.Ready && r.Unsaved == "" { // the agent never worked
 		if r.Repository != "" {

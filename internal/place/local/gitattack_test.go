@@ -11,7 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// runAttacks makes the agent run each attack, which is a line of shell. The test fails for each attack that succeeds.
+// runAttacks makes the agent run each attack, which is a line of shell code. The test fails for each attack that succeeds.
 // prepare is shell code that sets variables for the attacks.
 func (t *testPlace) runAttacks(a fleet.Agent, prepare string, attacks []string) {
 	t.t.Helper()
@@ -90,7 +90,7 @@ func TestGitAttacks(t *testing.T) {
 	})
 	require.True(t, before == state(), "the attacks must not change the repository")
 
-	// The agent can change its own files. That must not affect other agents or Fleet, which checks everything that it
+	// The agent can change its own files. These changes must not affect other agents or Fleet, which checks everything that it
 	// reads there.
 	_, o := w.runTask(a, `printf '#!/bin/sh\ntouch `+w.home(a, "work", "ran")+`\n' >hook; chmod +x hook
 		for h in reference-transaction post-checkout post-index-change; do cp hook ../git/hooks/$h; done
@@ -142,7 +142,7 @@ func TestRedirectedWorktree(t *testing.T) {
 	require.FileExists(t, w.home(other, "git", "HEAD"))
 }
 
-// TestProcessesEndWithRun checks that a stop, a kill or a deletion also ends programs that try to outlive it.
+// TestProcessesEndWithRun checks that a stop, a kill or a deletion also ends programs that try to survive it.
 func TestProcessesEndWithRun(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)

@@ -40,7 +40,7 @@ func (h home) tree(r *record) worktree.Tree {
 	return worktree.Tree{Repository: r.Repository, Dir: h.work(), GitDir: h.join("git"), Branch: r.Branch, UID: r.UID}
 }
 
-// stopReason returns the reason why the agent is stopped, which may be empty, and whether it is stopped.
+// stopReason reports whether the agent is stopped, and returns the reason, which may be empty.
 func (h home) stopReason() (string, bool) {
 	b, err := agentfile.Read(h.join("stopped"), maxFile)
 	return strings.TrimSpace(string(b)), err == nil
@@ -50,7 +50,8 @@ func (h home) log(format string, args ...any) {
 	shim.AppendLog(h.join("log"), fmt.Sprintf(format, args...))
 }
 
-// workspace returns the state of the agent's workspace, and its record, which is nil if there is none or it cannot be read.
+// workspace returns the state of the agent's workspace, and its record. The record is nil if it does not exist or cannot be
+// read.
 func (h home) workspace() (fleet.Workspace, *record, error) {
 	w := fleet.Workspace{ID: filepath.Base(string(h)), AgentUID: filepath.Base(string(h)), Location: h.work()}
 	if !h.exists() {
@@ -105,8 +106,7 @@ func (h home) problem(r *record) string {
 	return ""
 }
 
-// uniqueLabel returns a name for the branch and the kept work of an agent. Unlike the agent's name, it is never reused for
-// another agent.
+// uniqueLabel returns a name for the branch of an agent. Unlike the agent's name, it is never reused for another agent.
 func uniqueLabel(name, uid string) string {
 	const tail = 8
 	short := runner.FileName(uid)

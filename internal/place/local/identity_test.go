@@ -15,8 +15,8 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// TestCommitsWithoutUser checks that agents can commit on a machine whose user has no git configuration, and whose
-// repository asks for signatures.
+// TestCommitsWithoutUser checks that agents can commit even if the machine's user has no git configuration and the repository
+// requires signatures.
 func TestCommitsWithoutUser(t *testing.T) {
 	t.Parallel()
 	repo, home := t.TempDir(), t.TempDir()
@@ -50,8 +50,8 @@ func TestCommitsWithoutUser(t *testing.T) {
 	}
 }
 
-// TestAgentChangesGitConfiguration checks that Fleet keeps the settings that an agent has made, and writes nothing
-// through links that it has made.
+// TestAgentChangesGitConfiguration checks that Fleet keeps the settings that an agent has made, and writes nothing through
+// links that the agent has made.
 func TestAgentChangesGitConfiguration(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)

@@ -9,14 +9,14 @@ import (
 	"fleet/internal/runner"
 )
 
-// workspace returns the workspace of the agent with the home.
+// workspace returns the workspace of the agent whose home is h.
 func (p *Place) workspace(h home) (fleet.Workspace, error) {
 	w, _, err := p.inspectHome(h)
 	return w, err
 }
 
-// inspectHome returns the workspace of the agent with the home, and whether the agent is an agent on a model. If the agent accepts no
-// tasks because of the configuration, the workspace says why.
+// inspectHome returns the workspace of the agent whose home is h. onModel reports whether the agent is an agent on a model. If
+// the configuration prevents the agent from accepting tasks, the workspace has the reason.
 func (p *Place) inspectHome(h home) (w fleet.Workspace, onModel bool, err error) {
 	w, r, err := h.workspace()
 	if onModel = r != nil && r.Config != nil; onModel || err != nil || w.State == fleet.StateDeleted || w.State == fleet.StateDeleting {
@@ -40,7 +40,7 @@ func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 // List implements fleet.Place. ModelPlace lists the agents on models.
 func (p *Place) List(ctx context.Context) ([]fleet.Workspace, error) { return p.list(ctx, false) }
 
-// list returns the workspaces of the agents on models, or of the others.
+// list returns the workspaces of the agents on models if models is true, else those of the other agents.
 func (p *Place) list(ctx context.Context, models bool) ([]fleet.Workspace, error) {
 	entries, err := os.ReadDir(filepath.Join(p.config.Dir, "agents"))
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"fleet/internal/place/local"
 )
 
-// installedFiles are the files of a home directory with programs as tools install them, by path. A value "-> PATH" is a link. U
-// stands for the home directory. Each program prints its name after it has used the rest of its installation.
+// installedFiles are files as common tools install them in a home directory, by path. A value "-> PATH" is a link. U stands
+// for the home directory. Each program prints its name after it has used the rest of its installation.
 var installedFiles = map[string]string{
-	// pyenv: scripts that start what they name with absolute paths
+	// pyenv: scripts that start other programs by their absolute paths
 	".pyenv/shims/python3":                      "#!/bin/sh\nexec U/.pyenv/libexec/pyenv exec python3",
 	".pyenv/libexec/pyenv":                      "#!/bin/sh\nexec \"$PYENV_ROOT/versions/$(cat \"$PYENV_ROOT/version\")/bin/$2\"",
 	".pyenv/version":                            "3.12",
@@ -38,7 +38,7 @@ var installedFiles = map[string]string{
 	".cargo/bin/cargo":                      "-> rustup",
 	".rustup/toolchains/stable/bin/cargo":   "#!/bin/sh\ncat U/.rustup/toolchains/stable/lib/rustlib",
 	".rustup/toolchains/stable/lib/rustlib": "cargo",
-	// Go: its sources and tools are beside bin
+	// Go: its sources and tools are next to bin
 	"sdk/go1.26/bin/go":           "#!/bin/sh\ncat U/sdk/go1.26/VERSION U/sdk/go1.26/src/fmt/print.go U/sdk/go1.26/pkg/tool/compile",
 	"sdk/go1.26/VERSION":          "g",
 	"sdk/go1.26/src/fmt/print.go": "o",
@@ -59,8 +59,8 @@ var installedFiles = map[string]string{
 	".ssh/id_ed25519":                "secret",
 }
 
-// TestInstalledPrograms starts programs that are installed below the home directory of the server's user, in the ways of
-// common tools. Programs on PATH must run, must not be writable, and what is beside them must stay hidden.
+// TestInstalledPrograms starts programs that common tools have installed below the home directory of the server's user.
+// Programs on PATH must run and must not be writable. Other files next to them must stay hidden.
 func TestInstalledPrograms(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)

@@ -25,13 +25,13 @@ const (
 	DefaultKeptMax       = 20 << 30
 )
 
-// keptHome returns where Delete moves the home of the agent, if it keeps it.
+// keptHome returns the path to which Delete moves the agent's home if it keeps it.
 func (p *Place) keptHome(uid string) home {
 	return home(filepath.Join(p.config.Dir, "kept", runner.FileName(uid)))
 }
 
-// moveToKept moves the agent's home to the directory of kept homes. A person may look at it there, so git must not recognise the
-// agent's repositories, whose configuration can name programs.
+// moveToKept moves the agent's home to the directory of kept homes. People may look at it there, so git must not recognise the
+// agent's repositories, because their configuration can name programs.
 func (p *Place) moveToKept(ctx context.Context, h home, r *record) (string, error) {
 	k := p.keptHome(r.UID)
 	err := sandbox.HideRepositories(ctx, string(h))
@@ -64,12 +64,13 @@ func (p *Place) describeKept(k home) (string, error) {
 	return text, nil
 }
 
-// Kept implements fleet.Keeper. ModelPlace has those of the agents on models.
+// Kept implements fleet.Keeper. It leaves out the homes of agents on models, which ModelPlace returns.
 func (p *Place) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
 	return p.listKept(ctx, uid, func(r *record) bool { return r.Config == nil })
 }
 
-// listKept returns the kept homes whose record accept accepts, and those whose record cannot be read if it accepts an empty one.
+// listKept returns the kept homes for whose record accept returns true. For a home whose record cannot be read, it calls
+// accept with an empty record.
 func (p *Place) listKept(ctx context.Context, uid string, accept func(*record) bool) (all []fleet.KeptWork, err error) {
 	entries, err := os.ReadDir(filepath.Join(p.config.Dir, "kept"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -106,8 +107,8 @@ func (p *Place) listKept(ctx context.Context, uid string, accept func(*record) b
 	return all, nil
 }
 
-// restore moves the kept home of a deleted agent back. It does nothing if the agent has a complete home. It completes the work of
-// an interrupted call: the record says that the home is deleted until everything else is restored.
+// restore moves the kept home of a deleted agent back. It does nothing if the agent has a complete home. It also completes an
+// interrupted call: until everything else is restored, the record says that the home is deleted.
 func (p *Place) restore(ctx context.Context, a fleet.Agent) error {
 	h := p.home(a.UID)
 	if err := p.moveBack(h, p.keptHome(a.UID)); err != nil {
@@ -130,7 +131,7 @@ func (p *Place) restore(ctx context.Context, a fleet.Agent) error {
 
 // moveBack moves the kept home k to h, if there is one.
 func (p *Place) moveBack(h, k home) error {
-	p.keptMu.Lock() // tidyKept must not remove a home that is restored
+	p.keptMu.Lock() // tidyKept must not remove a home that is being restored
 	defer p.keptMu.Unlock()
 	if h.exists() || !k.exists() {
 		return nil
@@ -147,15 +148,15 @@ func (p *Place) moveBack(h, k home) error {
 // removedPrefix begins the name of a kept home that is being removed.
 const removedPrefix = ".removed-"
 
-// tidyKept removes kept homes: those whose time is over, and the oldest ones if all of them exceed their size limit. The size
-// limit never removes the newest one.
+// tidyKept removes the kept homes whose retention time is over. If the others exceed their size limit together, it removes the
+// oldest of them, but never the newest one.
 func (p *Place) tidyKept(ctx context.Context, now time.Time) error {
 	p.keptMu.Lock()
 	defer p.keptMu.Unlock()
 	var errs []error
 	entries, _ := os.ReadDir(filepath.Join(p.config.Dir, "kept")) // Kept reports an error
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), removedPrefix) { // the server was killed while it removed it
+		if strings.HasPrefix(e.Name(), removedPrefix) { // the server was killed while it removed this home
 			errs = append(errs, worktree.RemoveAll(filepath.Join(p.config.Dir, "kept", e.Name())))
 		}
 	}

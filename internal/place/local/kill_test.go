@@ -16,7 +16,7 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// childState is what the server prints before it is killed: its agent and run, and the output that it has read so far.
+// childState is printed by the server before it is killed: its agent and run, and the output that it has read so far.
 type childState struct {
 	Agent  fleet.Agent
 	Run    fleet.Run

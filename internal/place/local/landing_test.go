@@ -20,7 +20,7 @@ func TestLanding(t *testing.T) {
 			t.Parallel()
 			w, repo := newRepositoryPlace(t, remote)
 			if remote {
-				runGit(t, repo, "git checkout -q --detach") // otherwise it refuses pushes to the branch
+				runGit(t, repo, "git checkout -q --detach") // otherwise the repository refuses pushes to the branch
 			}
 			r, err := w.Repository("repo")
 			require.NoError(t, err)

@@ -73,8 +73,7 @@ func newPlace(t testing.TB, dir string, change func(*local.Config)) *local.Place
 	return p
 }
 
-// testPlace is a place with its directory. Both are removed at the end of the test. The test fails if a process is left
-// then.
+// testPlace is a place and its directory. Both are removed at the end of the test. If a process is left then, the test fails.
 type testPlace struct {
 	*local.Place
 	t   *testing.T
@@ -108,7 +107,7 @@ func newShellPlace(t *testing.T) (*testPlace, fleet.Agent) {
 	return w, w.provisionIn("shell")
 }
 
-// processesIn returns the command lines of processes that work in dir, or have its path in their environment.
+// processesIn returns the command lines of processes that work in dir, or that have the path of dir in their environment.
 func processesIn(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -233,7 +232,7 @@ func (t *testPlace) changes(a fleet.Agent, r fleet.Run) *fleet.Changes {
 	return c
 }
 
-// remove deletes the agent, and returns what is kept.
+// remove deletes the agent, and returns the description of what is kept.
 func (t *testPlace) remove(a fleet.Agent) (kept string) {
 	t.t.Helper()
 	kept, err := t.Delete(t.ctx, a)

@@ -10,15 +10,16 @@ import (
 	"fleet/internal/runner"
 )
 
-// keyVariables names, for each program, the environment variables of which one gives it access to its model.
+// keyVariables lists, for each program, environment variables that give the program access to its model. One of them is
+// enough.
 var keyVariables = map[string][]string{
 	"claude": {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_*"},
 	"codex":  {"OPENAI_API_KEY", "CODEX_API_KEY", "AZURE_OPENAI_API_KEY", "OPENAI_BASE_URL"},
 	"gemini": {"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_GENAI_USE_*"},
 }
 
-// MissingKey returns the name of the variable that the project's program usually needs to reach its model if the program gets
-// none and the server's user has not logged in. It returns "" if nothing is missing, or if Fleet does not know the program.
+// MissingKey returns the name of the variable that the project's program usually needs to reach its model. It returns "" if
+// the program gets such a variable, if the server's user has logged in, or if Fleet does not know the program.
 func MissingKey(proj Project, environ, passEnv []string) string {
 	d, err := proj.newDriver()
 	if err != nil {

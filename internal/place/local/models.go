@@ -18,11 +18,11 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// Models configures agents on models, see Place.Models. Without a Command there are none.
+// Models configures agents on models, see Place.Models. Without a Command there are no such agents.
 type Models struct {
 	Name     string        // name of their place; empty: cagent
 	Command  []string      // runs package model/run
-	Catalog  fleet.Catalog // has the definitions that are projects; nil: there are no projects
+	Catalog  fleet.Catalog // contains the definitions that are projects; nil: there are no projects
 	Settings driver.ModelSettings
 	// Needs is definition.Needs. It is here so that this package does not need the library of definitions.
 	Needs func(c *fleet.AgentConfig, s driver.ModelSettings, lookup func(string) (string, bool), models ...string) (driver.ModelNeeds, error)
@@ -33,8 +33,8 @@ func ModelDrivers() []fleet.Driver {
 	return []fleet.Driver{{Name: driver.Cagent, EnforcesTools: true, SupportsMCPServers: true, Remembers: true, NeedsDocument: true}}
 }
 
-// ModelPlace is the place of the agents on models. Its projects are the definitions of a catalog, and their roles are the agents of the
-// definition. It stores and runs its agents as the Place of which it is a part.
+// ModelPlace is the place of the agents on models. Its projects are the definitions of a catalog, and their roles are the
+// agents of the definition. The Place inside it stores and runs its agents.
 type ModelPlace struct{ *Place }
 
 var (
@@ -98,8 +98,9 @@ func (m ModelPlace) definition(ctx context.Context, name string) (fleet.Definiti
 	return all[i], nil
 }
 
-// withConfig returns the agent with its configuration. The configuration of an agent of a project is in its record, since the definition
-// may have changed after the agent was created. Before, withConfig makes it from the project.
+// withConfig returns the agent with its configuration. If the agent belongs to a project, its record has the configuration,
+// because the definition may have changed since the agent was created. If there is no record yet, withConfig makes the
+// configuration from the project.
 func (m ModelPlace) withConfig(ctx context.Context, a fleet.Agent) (fleet.Agent, error) {
 	if hasConfig(a) && a.Config.Driver != driver.Cagent {
 		return a, fleet.Errorf(fleet.ReasonProvisioningFailed, "there is no driver %q here: use %s", fleet.Shorten(a.Config.Driver, 60), driver.Cagent)
@@ -158,7 +159,7 @@ func (m ModelPlace) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, err
 	return m.listKept(ctx, uid, func(r *record) bool { return r.Config != nil })
 }
 
-// Repository implements fleet.Integrator: agents on models do not work in a repository.
+// Repository implements fleet.Integrator. It always returns an error, because agents on models do not work in a repository.
 func (m ModelPlace) Repository(project string) (fleet.Repository, error) {
 	return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the agents of %q do not work in a repository", project)
 }
@@ -168,7 +169,7 @@ func (m ModelPlace) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Left
 	return m.pruneHomes(ctx, q, func(r *record) bool { return r.Config != nil })
 }
 
-// Tidy implements fleet.Tidier. The Place tidies what its agents have left.
+// Tidy implements fleet.Tidier. It does nothing, because the Place removes the remains of these agents too.
 func (m ModelPlace) Tidy(context.Context, time.Time) error { return nil }
 
 // Unconfined implements fleet.Confiner. It returns "" for an agent without programs, because its tools restrict it to
@@ -203,8 +204,8 @@ func (m ModelPlace) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	return nil
 }
 
-// modelProject converts the configuration of an agent on a model to a project with one role. The process of a run needs the whole
-// network, because it talks to the model. models are the models that its task names.
+// modelProject converts the configuration of an agent on a model to a project with one role. The process of a run needs the
+// whole network, because it sends requests to the model. models are the models that a task of the agent names.
 func (p *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 	c := a.Config
 	needs, err := p.modelNeeds(c, models...)
@@ -215,7 +216,7 @@ func (p *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 		return refuse("the agent's configuration is invalid: %s", err)
 	}
 	proj := project{Project: Project{Name: a.Project, Network: sandbox.Full}, dir: c.Dir, config: c}
-	if c.Place != "" { // it works in a working copy of a project
+	if c.Place != "" { // the agent works in a working copy of a project
 		in, err := p.project(a.Project)
 		if err != nil {
 			return refuse("%s", fleet.PublicMessage(err))
@@ -227,7 +228,7 @@ func (p *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 		proj.Project, proj.dir = in.Project, ""
 		proj.Network, proj.Env = sandbox.Full, nil
 	}
-	servers := map[string]driver.MCPServer{} // so that the programs can be read
+	servers := map[string]driver.MCPServer{} // makes the programs readable
 	for _, command := range needs.Programs {
 		servers[command] = driver.MCPServer{Command: command}
 	}

@@ -69,8 +69,8 @@ func watchOpens(t *testing.T, dir string) (opened func() []string) {
 	}
 }
 
-// TestServerOpensNoFilesOfAgents checks that this process opens nothing in the directories that an agent can write: the sandbox
-// helper and git, which are confined, do that.
+// TestServerOpensNoFilesOfAgents checks that this process opens nothing in the directories that an agent can write. The
+// sandbox helper and git, which are confined, must do that instead.
 func TestServerOpensNoFilesOfAgents(t *testing.T) {
 	requireSandbox(t)
 	repo := newRepository(t)

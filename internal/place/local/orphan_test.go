@@ -24,7 +24,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestNoProcessIsLeft checks that every process that a program leaves behind ends with the run. newTestPlace also looks for
+// TestNoProcessIsLeft checks that every process that a program leaves running ends with the run. newTestPlace also looks for
 // processes, but this test looks for the programs themselves.
 func TestNoProcessIsLeft(t *testing.T) {
 	t.Parallel()
@@ -50,8 +50,8 @@ func TestNoProcessIsLeft(t *testing.T) {
 	}
 }
 
-// markScript returns the script with a mark in the command line of each program that sleeps for an hour, and the mark.
-// Programs of a run can have pids of their own, so a test cannot find them by the pids that they print.
+// markScript returns the script with a mark in the command line of each program that sleeps for an hour, and the mark. Tests
+// cannot find programs of a run by the pids that the programs print, because the run may have its own pid namespace.
 func markScript(script string) (marked, mark string) {
 	mark = fmt.Sprintf("3600.%d%04d", os.Getpid(), marks.Add(1))
 	return strings.ReplaceAll(script, "3600", mark), mark
@@ -121,7 +121,8 @@ func TestShimKilledWithHiddenProcess(t *testing.T) {
 	}
 }
 
-// TestHiddenProcessOfOrdinaryUser does the same on a server that is not root. Its runs need a user namespace.
+// TestHiddenProcessOfOrdinaryUser is like TestShimKilledWithHiddenProcess, on a server that is not root. Its runs need a user
+// namespace.
 func TestHiddenProcessOfOrdinaryUser(t *testing.T) {
 	if unprivileged.Rerun(t) {
 		return
@@ -132,8 +133,8 @@ func TestHiddenProcessOfOrdinaryUser(t *testing.T) {
 	}
 }
 
-// TestHiddenProcessWithoutNamespace does the same for runs without a pid namespace: because the machine does not allow it, and
-// because they are not confined.
+// TestHiddenProcessWithoutNamespace is like TestShimKilledWithHiddenProcess, for runs without a pid namespace: either the
+// machine does not allow one, or the runs are not confined.
 func TestHiddenProcessWithoutNamespace(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux shows the limits of other processes")
@@ -196,7 +197,7 @@ func suspendProcess(pid int) bool {
 }
 
 // TestShimTerminated simulates a shutdown of the machine: supervisors get SIGTERM and end their runs cleanly. Nobody has asked
-// for the run's end, so it has failed.
+// for the run to end, so it counts as failed.
 func TestShimTerminated(t *testing.T) {
 	t.Parallel()
 	w := newTestPlace(t, func(c *local.Config) { c.StopGrace = waittest.Limit })
@@ -246,7 +247,7 @@ func TestServerKilled(t *testing.T) {
 	require.Equal(t, whole, again, "a repeated dispatch must not start the run again")
 }
 
-// followFrom lets the run continue by a message, follows it from the cursor, and returns its output and outcome.
+// followFrom sends a message that makes the run continue, follows the run from the cursor, and returns its output and outcome.
 func (t *testPlace) followFrom(a fleet.Agent, r fleet.Run, cursor string) (string, fleet.Outcome) {
 	t.t.Helper()
 	require.NoError(t.t, t.Connect(a).Send(t.ctx, r, "go", "go on"))

@@ -17,7 +17,7 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// TestHugeOutput runs a program whose output is far larger than the part of it that is kept.
+// TestHugeOutput runs a program whose output is far larger than the part that Fleet keeps.
 func TestHugeOutput(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
@@ -48,7 +48,7 @@ func TestHugeOutput(t *testing.T) {
 	require.LessOrEqual(t, len(again), limit+limit/4)
 }
 
-// TestLongOutput runs a program whose output is too large for the payload, but is kept completely. Follow must return
+// TestLongOutput runs a program whose output is too large for the payload, but not too large to be kept. Follow must return
 // all of it, and the payload must have its usual size.
 func TestLongOutput(t *testing.T) {
 	t.Parallel()
@@ -116,7 +116,7 @@ func TestInvalidUTF8(t *testing.T) {
 	}
 }
 
-// TestHangingReader checks that a follower that hangs does not slow down the program.
+// TestHangingReader checks that a hanging follower does not slow down the program.
 func TestHangingReader(t *testing.T) {
 	t.Parallel()
 	w, a := newShellPlace(t)

@@ -14,15 +14,15 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// pathUse is a path and why it matters, as a part of an error text.
+// pathUse is a path, and a text for errors that says why the path matters.
 type pathUse struct {
 	path, why string
-	variable  bool // a variable names the path, so agents may not read it if it contains their runs
+	variable  bool // whether a variable names the path; if so, agents may not read it if it contains their runs
 	contents  bool // callers may let agents change what is in the path, but not the path itself: see checkDir
 }
 
-// paths are the paths of a configuration that matter for confinement. If an agent could change what another agent or
-// the server runs, or where a path of another agent's sandbox leads, then the sandbox would be without effect.
+// paths are the paths of a configuration that matter for confinement. The sandbox would have no effect if an agent could
+// change programs that another agent or the server runs, or the target of a path in another agent's sandbox.
 type paths struct {
 	write   []pathUse // what agents may write
 	fixed   []pathUse // what no agent may change
@@ -30,9 +30,9 @@ type paths struct {
 	private []pathUse // what no agent may read
 }
 
-// checkPaths returns the paths of the configuration. It returns an error if the configuration lets agents write or read what
-// the confinement depends on. The directory of the place must exist. checkPaths replaces the paths that agents may read or write by
-// paths without symbolic links.
+// checkPaths returns the paths of the configuration. It returns an error if the configuration lets agents write or read
+// something on which the confinement depends. The directory of the place must exist. checkPaths replaces the paths that agents
+// may read or write by paths without symbolic links.
 func (c *Config) checkPaths(projects []project) (all paths, err error) {
 	for i := range projects {
 		p := &projects[i]
@@ -52,7 +52,8 @@ func (c *Config) checkPaths(projects []project) (all paths, err error) {
 	return all, all.firstConflict(filepath.Join(c.Dir, "agents"), filepath.Join(c.Dir, "caches"), filepath.Join(c.Dir, "memory"), filepath.Join(c.Dir, "checks"))
 }
 
-// checkDir returns an error if there is no such directory, or if the sandboxes of agents depend on it, so that no agent may work in it.
+// checkDir returns an error if there is no such directory, or if no agent may work in it because the sandboxes of agents
+// depend on it.
 func (p *Place) checkDir(dir string) error {
 	if info, err := os.Stat(dir); !filepath.IsAbs(dir) || err != nil || !info.IsDir() {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%q is not a directory on this machine: give the full path of the agent's working directory", dir)
@@ -129,7 +130,7 @@ func (s *paths) addProject(c *Config, p *project) error {
 	env := (&Place{config: *c}).environ(*p, nil, nil)
 	program := ""
 	if name := p.driver.Program(); name != "" {
-		if path, err := runner.FindProgram(name, env, "/"); err == nil { // a missing program is reported to those who need it
+		if path, err := runner.FindProgram(name, env, "/"); err == nil { // a missing program is reported later, to those who need it
 			program = path
 		}
 	}
@@ -162,8 +163,7 @@ func (s *paths) addWritable(list []string, why string) error {
 	return nil
 }
 
-// addReadable adds paths that agents may read, and that they may therefore not change. It replaces each by its path
-// without symbolic links.
+// addReadable adds paths that agents may read and must not change. It replaces each by its path without symbolic links.
 func (s *paths) addReadable(list []string, why string) {
 	for i, path := range list {
 		s.fixed = append(s.fixed, pathUse{path: path, why: why, contents: true})
@@ -184,8 +184,8 @@ func (s *paths) addFixed(path, why string) {
 	s.fixed = append(s.fixed, pathUse{path: path, why: why})
 }
 
-// firstConflict returns the first conflict between the paths. agentsDir is the directory with the agents' own directories, and sharedDirs are those
-// with the caches and memories that they share.
+// firstConflict returns the first conflict between the paths. agentsDir is the directory with the agents' own directories.
+// sharedDirs are the directories that agents share, such as those with caches and memories.
 func (s *paths) firstConflict(agentsDir string, sharedDirs ...string) error {
 	for _, f := range s.fixed {
 		for _, at := range linkTrail(f.path) {
@@ -221,7 +221,8 @@ func (s *paths) firstConflict(agentsDir string, sharedDirs ...string) error {
 	return nil
 }
 
-// conflictError returns the error for a path that agents may write, and another path that they could replace through it.
+// conflictError returns the error for the path w, which agents may write, and the path other, which they could replace through
+// w.
 func conflictError(w, other pathUse) error {
 	relation := "is in"
 	if isInside(w.path, other.path) {
@@ -246,8 +247,8 @@ func linkTarget(path string) string {
 // maxLinks is how many symbolic links linkTrail follows, as in the kernel.
 const maxLinks = 40
 
-// linkTrail returns the path of each symbolic link that the system follows when it opens the path, and at the end the path
-// to which they lead.
+// linkTrail returns the path of each symbolic link that the system follows when it opens the path, and then the path to which
+// the links lead.
 func linkTrail(path string) (all []string) {
 	path = filepath.Clean(path)
 	for range maxLinks {
