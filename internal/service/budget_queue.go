@@ -53,7 +53,7 @@ func groupOf(q *fleet.QueuedTask) taskGroup {
 
 // groupBudgets has the budgets of a group, and the costs of its tasks.
 type groupBudgets struct {
-	budgets  []*fleet.Budget // without those of labels
+	budgets  []*fleet.Budget // except label budgets
 	estimate kindEstimate
 	limit    fleet.Micros // of the project and the role
 }

@@ -50,8 +50,8 @@ func RunMessage(t *fleet.Task) string {
 	return "The task has ended: it is " + string(t.Status)
 }
 
-// Detach ends a detached call that has started the task. If the caller has left meanwhile, nobody knows of the task, so Detach stops
-// it.
+// Detach ends a detached call that has started the task. If the caller has left meanwhile, nobody knows the task's id, so
+// Detach stops the task.
 func (s *Service) Detach(ctx context.Context, taskID string) error {
 	if ctx.Err() == nil || fleet.Continues(ctx) {
 		return nil

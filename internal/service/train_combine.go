@@ -106,7 +106,7 @@ func (s *Service) combination(ctx context.Context, t *fleet.Task, l *fleet.Landi
 	}, nil
 }
 
-// checkCommit runs the checks of the project on the commit. The results of a batch are those of all its work.
+// checkCommit runs the checks of the project on the commit. The results apply to all work of a batch.
 func (s *Service) checkCommit(ctx context.Context, repo fleet.Repository, w *LandingView, commit string) (results []fleet.CheckResult, passed bool, err error) {
 	checks, err := s.projectChecks(ctx, w.Place, w.Project)
 	if err != nil {

@@ -282,8 +282,8 @@ func (q *Queue) Pending(by string) int {
 	return q.pendingBy[by]
 }
 
-// Revision returns a number that increases with each refresh that finds a change because of which a task may start. Output of
-// agents, for example, does not increase it.
+// Revision returns a number that increases with each refresh that finds a change that may let a task start. Output of agents,
+// for example, does not increase it.
 func (q *Queue) Revision() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
