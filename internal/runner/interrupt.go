@@ -15,10 +15,9 @@ import (
 // supervisor counts as unreachable. The agent may have removed its socket, for example.
 const listenTimeout = 3 * time.Second
 
-// Interrupt implements fleet.Runner. The supervisor of the run sends SIGTERM to the run's process group, after an
-// active request to the model if Run.Linger allows it. If kill is set, it sends SIGKILL to the run's program and all
-// its descendants. If it does not answer then, Interrupt kills it too. Interrupt does the same with the checks of the
-// run.
+// Interrupt implements fleet.Runner. The supervisor of the run sends SIGTERM to the run's process group, after an active
+// request to the model if Run.Linger allows it. If kill is set, the supervisor sends SIGKILL to the run's program and all its
+// descendants, and Interrupt also kills a supervisor that does not answer. Interrupt does the same with the checks of the run.
 func (a Agent) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/runner/acp"
 )
 
-// codexTested is the version of Codex with which the driver was tested.
+// codexTested is the version of Codex that the driver was tested with.
 const codexTested = "0.171.0"
 
 // codex runs Codex in headless mode, as `codex exec --json`. The tasks of an agent share one conversation, which each

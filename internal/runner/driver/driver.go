@@ -72,9 +72,9 @@ const (
 // the run may use as much as it wants.
 const AllowanceFile = "allowance.json"
 
-// UsageFile is the name of a file in FLEET_RUN_DIR. A program with Command.EndsOnSIGTERM writes to it what the run has used so far, as a
-// fleet.Outcome, before it writes the same to its output. So the last figures are known even if the supervisor is killed, and what
-// is in the pipe to it is lost.
+// UsageFile is the name of a file in FLEET_RUN_DIR. A program with Command.EndsOnSIGTERM writes to it what the run has used so
+// far, as a fleet.Outcome, before it writes the same to its output. So the last figures are known even if the supervisor is
+// killed and the data in the pipe to it is lost.
 const UsageFile = "spent"
 
 // Names of the files that every run has, for any program.

@@ -9,10 +9,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Fields are the paths of values in an output of JSON lines; see path for the syntax. An empty path is ignored.
+// Fields are the paths of values in JSON lines; see path for the syntax. An empty path is ignored.
 type Fields struct {
 	Text    string `json:"text,omitempty" yaml:"text"`       // the agent's text
-	Delta   bool   `json:"delta,omitempty" yaml:"delta"`     // texts are pieces of one text, not paragraphs
+	Delta   bool   `json:"delta,omitempty" yaml:"delta"`     // the texts are pieces of one text, and not paragraphs
 	Step    string `json:"step,omitempty" yaml:"step"`       // a tool call or a command
 	Detail  string `json:"detail,omitempty" yaml:"detail"`   // details of the step
 	Summary string `json:"summary,omitempty" yaml:"summary"` // the result; without it, the last text is the result

@@ -9,7 +9,8 @@ import (
 	"fleet/internal/price"
 )
 
-// Cagent is the name of the driver of agents on models, whose definitions have the format of docker/cagent. NewModel makes it.
+// Cagent is the name of the driver of agents on models. Their definitions have the format of docker/cagent. NewModel makes the
+// driver.
 const Cagent = "cagent"
 
 // ModelJob is the input of the program that runs one agent on its model, package model/run.

@@ -58,7 +58,7 @@ func (p *modelParser) Result(e Exit) Result {
 	spent := &p.spent
 	var last fleet.Outcome
 	if json.Unmarshal(e.Usage, &last) == nil && last.CostUSD >= spent.CostUSD && last.Turns >= spent.Turns {
-		spent = &last // nobody may have read the end of the output
+		spent = &last // the end of the output may not have been read
 	}
 	if reported := p.outcome; reported != nil {
 		spent = reported

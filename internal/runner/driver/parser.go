@@ -16,8 +16,7 @@ type Format struct {
 	Session string `json:"resumed,omitempty"`
 	// InstructionsHash is a fingerprint of the instructions that the run gives its program.
 	InstructionsHash string `json:"told,omitempty"`
-	// Program is the name of the program in error messages. Tested is the program's version with which Fleet was
-	// tested.
+	// Program is the name of the program in error messages. Tested is the version of the program that Fleet was tested with.
 	Program string `json:"program,omitempty"`
 	Tested  string `json:"tested,omitempty"`
 	// Model is the configured model of the run, for outputs that do not contain the model. It is empty if the program

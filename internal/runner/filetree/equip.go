@@ -16,7 +16,8 @@ import (
 	"syscall"
 )
 
-// HomeFiles are what Fleet puts into the home directory of an agent. The agent can write there, and may have replaced any part.
+// HomeFiles are the files that Fleet puts into the home directory of an agent. The agent can write there, and may have
+// replaced any of them.
 type HomeFiles struct {
 	Dir     string            `json:"dir"`
 	Dirs    []string          `json:"dirs,omitempty"`

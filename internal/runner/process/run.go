@@ -88,7 +88,7 @@ func Copy(to io.Writer, from *os.File) error {
 // maxPipe is the largest size of a pipe that a process may choose without privileges, in bytes.
 const maxPipe = 1 << 20
 
-// drainPipe copies what is in the pipe without waiting for more. It stops after about maxPipe bytes, because a process may
+// drainPipe copies the data in the pipe without waiting for more. It stops after about maxPipe bytes, because a process may
 // keep writing.
 func drainPipe(to io.Writer, fd int, buffer []byte) error {
 	for left := maxPipe; left > 0; {

@@ -73,8 +73,8 @@ func NewServer(runners Runners, c ServerConfig) (*Server, error) {
 	}, nil
 }
 
-// VersionHeader is the name of a header in every response of a runner; its value is the runner's version. A response without
-// this header was not made by a runner, but for example by a proxy.
+// VersionHeader is the name of a header in every response of a runner. Its value is the runner's version. A response without
+// this header comes from something else, for example a proxy.
 const VersionHeader = "Fleet-Runner"
 
 // Handler returns a handler for the protocol, and for /healthz.

@@ -123,7 +123,7 @@ func TestReplayed(t *testing.T) {
 	require.Equal(t, 2, b.runner.interrupts)
 }
 
-// TestExpired sends a request after it has expired, also when the verifier has already forgotten its nonce.
+// TestExpired sends a request that has expired, also after the verifier has forgotten its nonce.
 func TestExpired(t *testing.T) {
 	b := newBench(t)
 	require.NoError(t, b.interrupt())

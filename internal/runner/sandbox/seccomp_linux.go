@@ -108,7 +108,7 @@ func filterRules(n Network) []rule {
 	}
 	denyAll(unix.EPERM, unix.SYS_ADD_KEY, unix.SYS_KEYCTL, unix.SYS_REQUEST_KEY)
 
-	// io_uring would bypass this filter, which does not see its operations.
+	// io_uring would bypass this filter, because the filter does not see its operations.
 	denyAll(unix.ENOSYS, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER)
 
 	// In a new namespace, a process regains capabilities. The filter cannot read the arguments of clone3, so it reports

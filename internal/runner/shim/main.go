@@ -16,7 +16,7 @@ import (
 
 	"fleet/internal/runner/mailbox"
 	"fleet/internal/runner/process"
-	_ "fleet/internal/runner/proxy" // the sandbox starts it by its name
+	_ "fleet/internal/runner/proxy" // the sandbox starts the proxy by its name
 	"fleet/internal/runner/sandbox"
 )
 
@@ -27,7 +27,7 @@ const HandshakeFD = 3
 // Handshake is the first message of a shim.
 type Handshake struct {
 	Started        bool   `json:"started,omitempty"`
-	AlreadyClaimed bool   `json:"taken,omitempty"` // by another shim, so this shim does nothing
+	AlreadyClaimed bool   `json:"taken,omitempty"` // another shim has claimed the run, so this shim does nothing
 	Error          string `json:"error,omitempty"` // why the child did not start
 	// NamespaceFailed means that the shim could not prepare its own pid namespace. It has not claimed the run.
 	NamespaceFailed bool `json:"shared,omitempty"`

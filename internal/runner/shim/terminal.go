@@ -20,16 +20,16 @@ type Terminal struct {
 	Rows    uint16 `json:"rows"`
 }
 
-// attachTimeout is how long a program on a terminal waits for its person.
+// attachTimeout is how long a program on a terminal waits until a person attaches.
 const attachTimeout = 30 * time.Second
 
-// lastOutputTimeout is how long the last output of an ended program may take to reach its person.
+// lastOutputTimeout is how long the last output of an ended program may take to reach the person.
 const lastOutputTimeout = time.Second
 
-// ErrNoTerminal means that the run has no terminal, or that somebody has used it.
+// ErrNoTerminal means that the run has no terminal, or that somebody has already used it.
 var ErrNoTerminal = errors.New("the run has no terminal that is free")
 
-// terminalInput is what a person's terminal sends to the shim, one JSON object after the other. The shim sends bytes without a frame.
+// terminalInput is a message from a person's terminal to the shim, as a JSON object. The shim sends plain bytes.
 type terminalInput struct {
 	Input   []byte `json:"input,omitempty"`
 	Columns uint16 `json:"columns,omitempty"` // the new size; 0 if it has not changed

@@ -95,7 +95,7 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// usualEntries are the entries of a git directory without work of its own.
+// usualEntries maps the entries of an ordinary git directory to the kind of work that they may contain; empty if none.
 var usualEntries = map[string]string{
 	"HEAD": "", "config": "", "description": "", "index": "", "objects": "", "refs": "", "logs": "", "packed-refs": "", "info": "", "hooks": "", "branches": "",
 	"ORIG_HEAD": "", "FETCH_HEAD": "", "COMMIT_EDITMSG": "", "shallow": "", "gc.log": "", "index.lock": "", "AUTO_MERGE": "", "MERGE_RR": "", "rr-cache": "",

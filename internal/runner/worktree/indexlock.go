@@ -21,8 +21,7 @@ const lockTimeout = 3 * time.Second
 
 const lockPollInterval = 20 * time.Millisecond
 
-// lockPath returns the path of git's own lock of the index, and nextPath the path of the index that replaces it after an
-// update.
+// lockPath returns the path of git's own lock of the index, and nextPath the path of the next index, which replaces the index.
 func (c checkout) lockPath() string { return filepath.Join(c.gitDir, "index.lock") }
 func (c checkout) nextPath() string { return filepath.Join(c.gitDir, "fleet-move.index") }
 

@@ -89,7 +89,7 @@ func heaviest(files []*newFile) string {
 	}
 }
 
-// leaveOutCounted leaves out the files that the listing has only counted.
+// leaveOutCounted leaves out the files that the listing has only counted, without their paths.
 func (s *staging) leaveOutCounted(l *listing) {
 	for _, key := range slices.Sorted(maps.Keys(l.countedDirs)) {
 		what := key

@@ -48,7 +48,7 @@ func (d *draft) merge(ctx context.Context, ours, theirs string) (m mergeResult, 
 	return m, err
 }
 
-// mergeError returns the error of a merge without a result.
+// mergeError returns the error for a merge that has no result.
 func mergeError(err error) error {
 	const usage = 129
 	switch {

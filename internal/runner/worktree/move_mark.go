@@ -30,7 +30,7 @@ const maxMark = 64 << 10
 
 func (c checkout) markPath() string { return filepath.Join(c.gitDir, "fleet-move") }
 
-// mark notes that the working tree is being updated.
+// mark records that the working tree is being updated.
 func (c checkout) mark(m moveMark) error {
 	b, err := json.Marshal(m)
 	if err != nil {

@@ -82,7 +82,7 @@ func (t Tree) branchOf(have refSet, branch, head string) (string, error) {
 	return "", nil
 }
 
-// maxNamedBranches limits how many of the agent's branches Work names.
+// maxNamedBranches limits the number of branches in Work.Branches.
 const maxNamedBranches = 10
 
 // Commits returns the number of commits that are only on branches of the agent in the repository, and these branches.

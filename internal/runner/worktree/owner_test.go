@@ -11,8 +11,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestRepositoryOfAnotherUser checks that root can collect work into a repository of another user, who can change what
-// Fleet has created there.
+// TestRepositoryOfAnotherUser checks that root can collect work into a repository of another user, and that this user can
+// change what Fleet has created there.
 func TestRepositoryOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -59,7 +59,8 @@ func TestReadOnlyRepository(t *testing.T) {
 	require.NoError(t, g.Check(t.Context(), mirror))
 }
 
-// TestLandingOfAnotherUser checks that root can bring work together in a repository of another user, who can change all files then.
+// TestLandingOfAnotherUser checks that root can combine work in a repository of another user, and that this user can change
+// all files afterwards.
 func TestLandingOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

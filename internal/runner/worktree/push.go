@@ -11,7 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// pushRequest is one commit for a branch of another repository.
+// pushRequest describes the push of one commit to a branch of another repository.
 type pushRequest struct {
 	repository string // that has the commit
 	remote     string // the remote whose tracking branches show what the other repository has
