@@ -20,8 +20,8 @@ import (
 	"fleet/internal/identity/coder"
 )
 
-// With -record, TestRecorded records the cassettes from a test bed (testdata/coder-testbed). The variables that the
-// test bed prints must be set. TestRecorded creates tokens in the test bed and revokes them.
+// record makes TestRecorded record the cassettes from a test bed (testdata/coder-testbed). The variables that the test bed
+// prints must be set. TestRecorded creates tokens in the test bed and revokes them.
 var record = flag.Bool("record", false, "record the cassettes from a real Coder deployment")
 
 const (

@@ -261,7 +261,7 @@ func createByPreset(x *recordedPlace) {
 	w, err := x.place.Provision(x.ctx, a)
 	x.NoError(err)
 	x.NotEmpty(w.ID)
-	x.place.ForgetTemplates() // the clock of a replay differs from that of the recording
+	x.place.ForgetTemplates() // the clock of a replay differs from the clock of the recording
 	all, err := x.place.List(x.ctx)
 	x.NoError(err)
 	x.Equal("Operations Engineer", requireOnly(x, all, "cas-preset").Role)

@@ -80,7 +80,7 @@ func TestOtherUsersToken(t *testing.T) {
 	require.Len(t, all, 1)
 
 	use("token-of-bob")
-	for _, p := range []*coder.Place{p, open("")} { // the second place is that of the server after a restart
+	for _, p := range []*coder.Place{p, open("")} { // the second place is the one after a restart of the server
 		_, err = p.List(t.Context())
 		require.ErrorIs(t, err, fleet.ErrOtherIdentity)
 		require.ErrorContains(t, err, "coder.user")

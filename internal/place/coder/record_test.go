@@ -31,9 +31,9 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// With -record, TestCassettes records the cassettes from a test bed (testdata/coder-testbed) whose environment is set
-// (`eval "$(env.sh bob)"`). It creates and deletes the user's workspaces agent-cas-.... Otherwise it replays the
-// cassettes.
+// record makes TestCassettes record the cassettes from a test bed (testdata/coder-testbed) whose environment is set (`eval
+// "$(env.sh bob)"`). TestCassettes then creates and deletes the user's workspaces agent-cas-.... Without record, it replays
+// the cassettes.
 var record = flag.Bool("record", false, "record the cassettes from a real Coder deployment")
 
 const (

@@ -35,7 +35,7 @@ type landingWorkspace struct {
 	copy       []string // commits in the copy of the project's repository
 	calls      []string
 	source     remote.Source
-	needsWhole bool // whether a pack is complete only if it is whole
+	needsWhole bool // whether Unpack finds the commit only in a pack that was written with whole set
 }
 
 func (w *landingWorkspace) Connect(fleet.Agent) fleet.Runner { return &scriptedRunner{} }

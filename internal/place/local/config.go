@@ -23,8 +23,8 @@ type Config struct {
 	Program          string       // supervises runs: see runner.Config
 	PassEnv          []string     // variables of the server that all agents get; a * at the end matches any suffix
 	Sandbox          sandbox.Mode // the default for projects; empty: sandbox.Auto
-	Read             []string     // paths that programs may read, besides the system and their own files
-	Write            []string     // paths that programs may write besides their own files; each must exist
+	Read             []string     // paths that programs may read, in addition to the system and their own files
+	Write            []string     // paths that programs may write, in addition to their own files; each must exist
 	MaxPayloadOutput int64        // maximum size of the output in the payload of a run, in bytes; 0: 16 MiB
 	MaxRawOutput     int64        // maximum size of the raw output that is kept for a run, in bytes; 0: 256 MiB; at least MaxPayloadOutput
 	// KeptRetention is how long the home of a deleted agent is kept if it may have work that exists nowhere else; 0: 7 days;

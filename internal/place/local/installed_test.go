@@ -48,7 +48,7 @@ var installedFiles = map[string]string{
 	".local/share/pipx/venvs/black/bin/black":  "#!/bin/sh\ntest \"$(U/.local/share/pipx/venvs/black/bin/python)\" = python3 && cat U/.local/share/pipx/venvs/black/pyvenv.cfg",
 	".local/share/pipx/venvs/black/bin/python": "-> U/.pyenv/versions/3.12/bin/python3",
 	".local/share/pipx/venvs/black/pyvenv.cfg": "black",
-	// secrets beside them
+	// secrets next to the programs
 	".cargo/credentials.toml":        "secret",
 	".cargo/registry/private/src.rs": "secret",
 	".local/share/keyrings/login":    "secret",
