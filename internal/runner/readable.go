@@ -28,7 +28,7 @@ var systemBins = []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin"}
 type readableDirs struct {
 	run      string // the run's directory; its parents may also contain the runs of other agents
 	excluded []string
-	paths    []string // without what is in excluded
+	paths    []string // without the paths in excluded
 	visited  map[string]bool
 }
 

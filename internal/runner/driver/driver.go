@@ -36,7 +36,7 @@ type Options struct {
 	Env                map[string]string // acp: variables for the program
 	Home               map[string]string // acp: initial files of the agent's home
 	WaitsForNextMinute bool              // acp: a session cannot be resumed in the minute in which it was last used
-	Tested             string            // acp: the version of the program with which Fleet was tested
+	Tested             string            // acp: the version of the program that Fleet was tested with
 }
 
 // Kinds lists all kinds of drivers.

@@ -41,7 +41,7 @@ type ModelSettings struct {
 	NoPrograms bool
 	// ToolEnv names the environment variables that registered tools may use in their headers and environments.
 	ToolEnv []string
-	// Prices are the prices of models. A run keeps those with which it began.
+	// Prices are the prices of models. A run keeps the prices that it began with.
 	Prices *price.List
 
 	ToolTimeout   time.Duration // limits one tool call, and the start of a toolset; 0: 5 min

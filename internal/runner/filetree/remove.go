@@ -10,7 +10,7 @@ const removeBatch = 4096
 // RemoveContents removes everything in the directory, but not the directory itself.
 func RemoveContents(dir string) error { return walk(dir, remover) }
 
-// remover removes what is in a directory.
+// remover removes the entries of directories.
 var remover = visitor{
 	batch: removeBatch,
 	enter: func(d *directory, _ int, entries []entry) (subdirs []string, err error) {

@@ -15,7 +15,7 @@ func NewSeed() []byte {
 	return seed
 }
 
-// PrivateKey returns the key with which Fleet signs its requests.
+// PrivateKey returns the key that Fleet signs its requests with.
 func PrivateKey(seed []byte) (ed25519.PrivateKey, error) {
 	if len(seed) != ed25519.SeedSize {
 		return nil, fmt.Errorf("the seed of the key for runners must have %d bytes, not %d", ed25519.SeedSize, len(seed))

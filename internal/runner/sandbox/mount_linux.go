@@ -96,7 +96,7 @@ func hideDir(dir string, visible []string) error {
 	for _, path := range visible {
 		paths = append(paths, filepath.Clean(path))
 		if real, err := filepath.EvalSymlinks(path); err == nil {
-			paths = append(paths, real) // a link in dir is not visible, so what it leads to is mounted at both paths
+			paths = append(paths, real) // a link in dir is not visible, so its target is mounted at both paths
 		}
 	}
 	slices.Sort(paths) // a directory precedes its entries

@@ -32,7 +32,7 @@ func newModelRequests(to io.Writer) *modelRequests {
 // Prefixes of the lines that are removed.
 var requestLines = [][]byte{[]byte(`{"type":"stream_event"`), []byte(`{"type":"system","subtype":"status"`)}
 
-// resultLine is the prefix of the line with which a turn ends. The line stays in the output.
+// resultLine is the prefix of the line that ends a turn. The line stays in the output.
 var resultLine = []byte(`{"type":"result"`)
 
 // maxRequestLine limits the size of an event, in bytes.

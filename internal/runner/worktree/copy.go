@@ -23,8 +23,8 @@ func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, hav
 	return g.copyObjects(ctx, t.Repository, v, wants, tips)
 }
 
-// copyObjects copies the objects in wants, and all objects that they need, from the view to the repository, which has tips. It checks
-// the objects, because an agent may have made invalid ones.
+// copyObjects copies the objects in wants, and all objects that they need, from the view to the repository, which already has
+// tips. It checks the objects, because an agent may have made invalid ones.
 func (g *Git) copyObjects(ctx context.Context, repository string, v *view, wants, tips []string) error {
 	if len(wants) == 0 {
 		return nil

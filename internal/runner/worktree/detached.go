@@ -51,7 +51,7 @@ func (v *view) leaveOutLinked(ctx context.Context, s *staging, paths []string) [
 	})
 }
 
-// isClean reports whether a worktree below the working tree has the files of its HEAD, and no others.
+// isClean reports whether a worktree below the working tree has exactly the files of its HEAD.
 func (v *view) isClean(ctx context.Context, path, head string) bool {
 	if !usableHeadPattern.MatchString(head) {
 		return false

@@ -178,7 +178,7 @@ func (g *Git) lock(repository string) (unlock func()) {
 // readTimeout is the default of Git.limit.
 const readTimeout = 2 * time.Minute
 
-// packTimeFactor is the factor by which Git.limit is multiplied for copying objects.
+// packTimeFactor multiplies Git.limit for copying objects.
 const packTimeFactor = 10
 
 // withPackTimeout returns a Git with the longer limit.

@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// The lines with which git begins and ends a conflict. The attribute conflict-marker-size changes their length, and a renamed file adds
-// its path.
+// These patterns match the lines that begin and end a conflict. The attribute conflict-marker-size changes their length, and
+// git adds the path of a renamed file.
 var (
 	conflictBeginPattern = regexp.MustCompile(`^<{7,} ` + oursLabel + `(:.*)?\r?$`)
 	conflictEndPattern   = regexp.MustCompile(`^>{7,} ` + theirsLabel + `(:.*)?\r?$`)

@@ -32,7 +32,7 @@ func TestPushLFS(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "one\ntwo\n", sh(t, to, "cat $(find lfs -type f | xargs grep -l one) $(find lfs -type f | xargs grep -l two)"))
 
-	// A mirror, which has the pointers only.
+	// A mirror has only the pointers.
 	mirror := MirrorPath(t.TempDir(), "file://"+to)
 	b, err := g.Branch(t.Context(), mirror, "file://"+to, "main")
 	require.NoError(t, err)

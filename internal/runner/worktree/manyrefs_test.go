@@ -128,7 +128,8 @@ func TestEqualNames(t *testing.T) {
 	require.Equal(t, "fleet/papi-1 one\nfleet/papi-1-v2 a\nfleet/papi-1-v2-2 b\nmain one\nv2 one\n", collectBranches(t, g, tree))
 }
 
-// TestForgedRemote checks that an agent's own record of what it has pushed is not believed: the agent can write it.
+// TestForgedRemote checks that Fleet does not believe an agent's own record of what it has pushed, because the agent can write
+// it.
 func TestForgedRemote(t *testing.T) {
 	t.Parallel()
 	g, tree := createTree(t)

@@ -81,8 +81,8 @@ func TestMoveKilled(t *testing.T) {
 	t.Logf("killed %d times, %d of them with some of the files written", killed, half)
 }
 
-// TestMoveRepair checks what is repaired after an interrupted update: files with the new content, with the beginning of it, and missing
-// ones. Other files are a reason to refuse.
+// TestMoveRepair checks the repair after an interrupted update. It restores files with the new content or the beginning of it,
+// and missing files. Any other file is a reason to refuse.
 func TestMoveRepair(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ script, file string }{
