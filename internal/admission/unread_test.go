@@ -72,8 +72,8 @@ func TestUnreadOverHTTP(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestForgottenResponses checks that a response over gRPC counts until its buffer is released or forgotten.
-func TestForgottenResponses(t *testing.T) {
+// TestGarbageCollectedResponses checks that a response over gRPC counts until its buffer is released or forgotten.
+func TestGarbageCollectedResponses(t *testing.T) {
 	t.Parallel()
 	i := &Interceptor{unread: newUnreadCounter()}
 	ctx := context.WithValue(t.Context(), identityKey{}, &identity{principal: fleet.Principal{Name: "alice"}, call: &openCall{}, part: &callPart{}})

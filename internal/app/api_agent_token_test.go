@@ -24,8 +24,8 @@ func TestAgentToken(t *testing.T) {
 			f := newTestFleet(t, fleetConfig{Tokens: tokens, World: fake.Config{
 				Traits: fleet.Traits{ReachesFleet: true},
 				Before: func(_ context.Context, c fake.Call) error {
-					if c.Method == fake.Dispatch && c.Report != nil {
-						reports <- *c.Report
+					if c.Method == fake.Dispatch && c.FleetEndpoint != nil {
+						reports <- *c.FleetEndpoint
 					}
 					return nil
 				},

@@ -114,12 +114,12 @@ func TestConcurrentStops(t *testing.T) {
 // The output of the task flood has floodLines lines of floodLine bytes. This is more than all buffers between the task
 // and a reader can hold.
 const (
-	floodLines = 400
-	floodLine  = 20_000 // bytes
+	floodLines    = 400
+	floodLineSize = 20_000 // bytes
 )
 
 func floodScript() string {
-	return fmt.Sprintf("wait gate\nrepeat %d %s\ndone", floodLines, strings.Repeat("x", floodLine))
+	return fmt.Sprintf("wait gate\nrepeat %d %s\ndone", floodLines, strings.Repeat("x", floodLineSize))
 }
 
 // TestBlockedReadersDoNotSlowTasks checks that readers that stop reading do not slow down the task, and that a slow
@@ -156,7 +156,7 @@ func TestBlockedReadersDoNotSlowTasks(t *testing.T) {
 		}
 	}
 	require.ErrorIs(t, err, io.EOF)
-	require.Equal(t, floodLines*floodLine, strings.Count(text.String(), "x"), "a slow reader must get the whole output")
+	require.Equal(t, floodLines*floodLineSize, strings.Count(text.String(), "x"), "a slow reader must get the whole output")
 }
 
 // openUnread sends a request and reads only the start of the answer. The connection stays open until the test ends.

@@ -36,7 +36,7 @@ func TestCallerIsCheckedBeforeBody(t *testing.T) {
 			header = "Authorization: " + a + "\r\n"
 		}
 		for _, size := range []int{100, 40 << 20} {
-			code, body := f.withoutBody(t, "/v1/agents", header, size)
+			code, body := f.postWithoutBody(t, "/v1/agents", header, size)
 			require.Equal(t, http.StatusUnauthorized, code, by)
 			require.Contains(t, body, `"error":"UNAUTHENTICATED"`, by)
 		}
@@ -54,8 +54,8 @@ func TestCallerIsCheckedBeforeBody(t *testing.T) {
 	require.Contains(t, body, `"error":"UNAUTHENTICATED"`)
 }
 
-// withoutBody sends the header of a POST without its body, and returns the answer.
-func (f *testFleet) withoutBody(t *testing.T, path, header string, size int) (code int, body string) {
+// postWithoutBody sends the header of a POST without its body, and returns the answer.
+func (f *testFleet) postWithoutBody(t *testing.T, path, header string, size int) (code int, body string) {
 	t.Helper()
 	c, err := net.Dial("tcp", f.HTTPAddr())
 	require.NoError(t, err)

@@ -36,8 +36,8 @@ func newDelegationFleet(t *testing.T, grants map[string]*fleet.Grant) *delegatio
 			}
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			if c.Report != nil {
-				d.secrets[c.Agent.Name] = c.Report.Token
+			if c.FleetEndpoint != nil {
+				d.secrets[c.Agent.Name] = c.FleetEndpoint.Token
 			}
 			d.prompts[c.Run.TaskID] = append(d.prompts[c.Run.TaskID], c.Run.Feedback)
 			return nil

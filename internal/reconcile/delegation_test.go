@@ -49,8 +49,8 @@ func newCrashingServers(t *testing.T, kills int) *crashingServers {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			id := c.Run.TaskID[:min(36, len(c.Run.TaskID))]
-			if c.Report != nil {
-				m.tokens[id] = c.Report.Token
+			if c.FleetEndpoint != nil {
+				m.tokens[id] = c.FleetEndpoint.Token
 			}
 			if m.prompts[id] == nil {
 				m.prompts[id] = map[string]string{}

@@ -165,7 +165,7 @@ func TestAgentsToken(t *testing.T) {
 		Traits: fleet.Traits{ReachesFleet: true},
 		Before: func(_ context.Context, c fake.Call) error {
 			if c.Method == fake.Dispatch {
-				reports <- *c.Report
+				reports <- *c.FleetEndpoint
 			}
 			return nil
 		},

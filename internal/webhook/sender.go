@@ -45,7 +45,7 @@ type Sender struct {
 func New(version string, allow []string) *Sender {
 	return &Sender{
 		client: &http.Client{
-			Transport: dial.Public(allow...), // without the headers of the call's trace, which must not leave the fleet
+			Transport: dial.PublicTransport(allow...), // without the headers of the call's trace, which must not leave the fleet
 			// A redirect is an answer that does not accept the delivery. A receiver that has moved gives its new URL to its owner.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},

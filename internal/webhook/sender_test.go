@@ -22,7 +22,7 @@ const (
 	secretTwo = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 )
 
-func newPost(address string) fleet.WebhookRequest {
+func newRequest(address string) fleet.WebhookRequest {
 	return fleet.WebhookRequest{URL: address, ID: "msg_1", At: time.Now(), Secrets: []string{secretOne, secretTwo}, Body: []byte(`{"type":"test"}`)}
 }
 
@@ -50,7 +50,7 @@ func TestRequestsAreSignedWithBothSecrets(t *testing.T) {
 			}
 			fmt.Fprint(w, "thanks\x00\x1b[31m \xff")
 		})
-		require.Equal(t, fleet.WebhookResponse{Code: 200, Response: "thanks[31m"}, New("v1", []string{host}).Send(t.Context(), newPost(address)))
+		require.Equal(t, fleet.WebhookResponse{Code: 200, Response: "thanks[31m"}, New("v1", []string{host}).Send(t.Context(), newRequest(address)))
 		require.NoError(t, failed)
 	}
 }
@@ -72,7 +72,7 @@ func TestAnswersOfReceivers(t *testing.T) {
 			w.Header().Set("Retry-After", "120")
 			w.WriteHeader(http.StatusTooManyRequests)
 		}, fleet.WebhookResponse{Code: 429, RetryAfter: 2 * time.Minute}},
-		{"a pause that is not one", func(w http.ResponseWriter, _ *http.Request) {
+		{"a negative Retry-After", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "-5")
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}, fleet.WebhookResponse{Code: 503}},
@@ -86,13 +86,13 @@ func TestAnswersOfReceivers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			address, host := serve(t, c.answer)
-			require.Equal(t, c.want, New("v1", []string{host}).Send(t.Context(), newPost(address)))
+			require.Equal(t, c.want, New("v1", []string{host}).Send(t.Context(), newRequest(address)))
 		})
 	}
 	t.Cleanup(func() { require.False(t, reached, "a redirect was followed") })
 }
 
-func TestAReceiverThatDoesNotAnswerIsLeft(t *testing.T) {
+func TestSendTimesOut(t *testing.T) {
 	t.Parallel()
 	address, host := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // without this, the server does not notice that the client has left
@@ -100,7 +100,7 @@ func TestAReceiverThatDoesNotAnswerIsLeft(t *testing.T) {
 	})
 	s := New("v1", []string{host})
 	s.timeout = 50 * time.Millisecond
-	require.Equal(t, fleet.WebhookResponse{Error: "no answer within 50ms"}, s.Send(t.Context(), newPost(address+"/secret")))
+	require.Equal(t, fleet.WebhookResponse{Error: "no answer within 50ms"}, s.Send(t.Context(), newRequest(address+"/secret")))
 }
 
 // TestPrivateAddressesAreNotCalled checks that a private address is never called: not in any notation, not through a name, and
@@ -116,7 +116,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 		for _, scheme := range []string{"http", "https"} {
 			at := scheme + "://" + h + ":" + port + "/secret"
 			require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(s.Check(at)), at)
-			result := s.Send(t.Context(), newPost(at))
+			result := s.Send(t.Context(), newRequest(at))
 			require.Zero(t, result.Code, at)
 			require.NotContains(t, result.Error, "/secret")
 		}
@@ -131,7 +131,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 
 	allowed := New("v1", []string{"localhost"})
 	require.NoError(t, allowed.Check("http://localhost:"+port))
-	require.Equal(t, 200, allowed.Send(t.Context(), newPost("http://localhost:"+port)).Code)
+	require.Equal(t, 200, allowed.Send(t.Context(), newRequest("http://localhost:"+port)).Code)
 	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(allowed.Check(address)), "permission for a name is none for its address")
 	require.True(t, reached)
 }

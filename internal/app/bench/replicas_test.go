@@ -32,10 +32,10 @@ func BenchmarkReplicas(b *testing.B) {
 	pg := startPostgres(b, "fsync=on", "full_page_writes=on", "synchronous_commit=on", "shared_buffers=512MB")
 	agents, clients := size(10_000, 200), size(64, 4)
 	t := newFleet(b, newDatabase(b, pg, "fleet"), agents, fleet.LocalPrincipal)
-	newFleet(b, newDatabase(b, pg, directConnection), agents, fleet.LocalPrincipal)
+	newFleet(b, newDatabase(b, pg, pgbenchDatabase), agents, fleet.LocalPrincipal)
 	// The trigger adds up bytes in one row. In a fleet no transaction waits for that row, but the transactions of
 	// pgbench would wait for each other.
-	require.NoError(b, pg.Exec(b.Context(), directConnection, `CREATE SEQUENCE numbers; DROP TRIGGER stored_project_events ON events; ANALYZE`))
+	require.NoError(b, pg.Exec(b.Context(), pgbenchDatabase, `CREATE SEQUENCE numbers; DROP TRIGGER stored_project_events ON events; ANALYZE`))
 	require.NoError(b, pg.Exec(b.Context(), "fleet", `ANALYZE`)) // autovacuum would do it later
 	for _, n := range size([]int{1, 2, 4}, []int{2}) {
 		b.Run(fmt.Sprintf("replicas=%d", n), func(b *testing.B) {
@@ -94,8 +94,8 @@ var (
 	queueScript string
 )
 
-// directConnection is the database of pgbench. It has the content of a fleet, but no server uses it.
-const directConnection = "direct"
+// pgbenchDatabase is the database of pgbench. It has the content of a fleet, but no server uses it.
+const pgbenchDatabase = "direct"
 
 // pgbench returns a measurement that runs the script with pgbench on the given number of connections. Each runs it at least 50
 // times, if there are enough agents. The first 5 runs do not count, since statements are prepared in them.
@@ -105,7 +105,7 @@ func pgbench(pg *pgtest.Server, agents, connections int, script string) measurem
 		runs := min(max(50, int(rate*d.Seconds())/connections), max(6, agents/connections))          // an agent has one task at a time
 		require.NoError(b, os.WriteFile(filepath.Join(pg.Dir, "script.sql"), []byte(script), 0o644)) //nolint:gosec // for the user of Postgres
 		args := fmt.Sprintf("-h %s -U fleet -n -M prepared -l --log-prefix=pgbench -f script.sql -j 2 -D turn=0 -D connections=%d -D agents=%d -c %d -t %d %s",
-			pg.Dir, connections, agents, connections, runs, directConnection)
+			pg.Dir, connections, agents, connections, runs, pgbenchDatabase)
 		out, err := pg.Command("pgbench", strings.Fields(args)...).CombinedOutput()
 		require.NoError(b, err, "%s", out)
 		logs, err := filepath.Glob(filepath.Join(pg.Dir, "pgbench.*"))
@@ -124,7 +124,7 @@ func pgbench(pg *pgtest.Server, agents, connections int, script string) measurem
 			}
 			require.NoError(b, os.Remove(name))
 		}
-		require.NoError(b, pg.Exec(b.Context(), directConnection, `UPDATE tasks SET status = 'completed' WHERE status IN ('running', 'pending')`)) // those that the script has left
+		require.NoError(b, pg.Exec(b.Context(), pgbenchDatabase, `UPDATE tasks SET status = 'completed' WHERE status IN ('running', 'pending')`)) // those that the script has left
 		rate = float64(connections) * 1000 / mean(durations)
 		return durations, rate
 	}

@@ -32,9 +32,9 @@ func serveDelegation(t *testing.T) *delegationServer {
 		Traits: fleet.Traits{ReachesFleet: true, SupportsOutput: true},
 		Grants: map[string]*fleet.Grant{"manager": {}, "coder": {}},
 		Before: func(_ context.Context, c fake.Call) error {
-			if c.Method == fake.Dispatch && c.Report != nil {
+			if c.Method == fake.Dispatch && c.FleetEndpoint != nil {
 				d.mu.Lock()
-				d.tokens[c.Agent.Name] = c.Report.Token
+				d.tokens[c.Agent.Name] = c.FleetEndpoint.Token
 				d.mu.Unlock()
 			}
 			return nil

@@ -21,9 +21,9 @@ import (
 
 // FuzzToken checks that a text is accepted as a token only if the issuer has signed it.
 func FuzzToken(f *testing.F) {
-	real := oidctest.New(f, alice)
-	i := issuer(f, real, nil)
-	valid := real.Forge(f, nil)
+	testIssuer := oidctest.New(f, alice)
+	i := issuer(f, testIssuer, nil)
+	valid := testIssuer.Forge(f, nil)
 	f.Add(valid[:len(valid)-8])
 	f.Add("eyJhbGciOiJub25lIn0." + strings.Split(valid, ".")[1] + ".")
 	f.Add("..")
@@ -45,14 +45,14 @@ func FuzzClaims(f *testing.F) {
 	} {
 		f.Add([]byte(claims))
 	}
-	real := oidctest.New(f, alice)
-	i := issuer(f, real, nil)
+	testIssuer := oidctest.New(f, alice)
+	i := issuer(f, testIssuer, nil)
 	f.Fuzz(func(t *testing.T, claims []byte) {
 		var given map[string]any
 		if json.Unmarshal(claims, &given) != nil {
 			t.Skip()
 		}
-		p, err := i.Authenticate(t.Context(), real.Forge(t, func(all map[string]any) { maps.Copy(all, given) }))
+		p, err := i.Authenticate(t.Context(), testIssuer.Forge(t, func(all map[string]any) { maps.Copy(all, given) }))
 		if err != nil {
 			require.Contains(t, []fleet.Reason{fleet.ReasonUnauthenticated, fleet.ReasonPermissionDenied}, fleet.ReasonOf(err), "%v", err)
 			return
@@ -79,22 +79,22 @@ func (d documents) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // FuzzDocuments checks that a token is accepted only if a published key has signed it, whatever the issuer publishes.
 func FuzzDocuments(f *testing.F) {
-	real := oidctest.New(f, alice)
-	token := real.Forge(f, nil)
-	i := issuer(f, real, nil)
+	testIssuer := oidctest.New(f, alice)
+	token := testIssuer.Forge(f, nil)
+	i := issuer(f, testIssuer, nil)
 	_, err := i.Authenticate(f.Context(), token)
 	require.NoError(f, err)
 	own := i.metadata.keys.current
-	discovery := `{"issuer":"` + real.URL + `","jwks_uri":"` + real.URL + `/keys","scopes_supported":["openid"]}`
+	discovery := `{"issuer":"` + testIssuer.URL + `","jwks_uri":"` + testIssuer.URL + `/keys","scopes_supported":["openid"]}`
 	set, err := json.Marshal(map[string]any{"keys": own})
 	require.NoError(f, err)
 	f.Add([]byte(discovery), set)
 	f.Add([]byte(discovery), []byte(`{"keys":[null,1,{},{"kty":"oct","k":"AA"},{"kty":"RSA","n":"AQ","e":"AQAB"},{"kty":"EC","crv":"P-256","x":"","y":""},{"kty":"OKP","crv":"Ed25519","x":"AA"}]}`))
-	f.Add([]byte(`{"issuer":"`+real.URL+`","jwks_uri":":"}`), []byte(`{"keys":7}`))
-	f.Add([]byte(`{"issuer":"`+real.URL+`","jwks_uri":1,"id_token_signing_alg_values_supported":["none","HS256"]}`), []byte(`[]`))
+	f.Add([]byte(`{"issuer":"`+testIssuer.URL+`","jwks_uri":":"}`), []byte(`{"keys":7}`))
+	f.Add([]byte(`{"issuer":"`+testIssuer.URL+`","jwks_uri":1,"id_token_signing_alg_values_supported":["none","HS256"]}`), []byte(`[]`))
 	f.Add([]byte(`{"issuer":"http://other"}`), []byte(``))
 	f.Fuzz(func(t *testing.T, discovery, keys []byte) {
-		i := issuer(t, real, nil)
+		i := issuer(t, testIssuer, nil)
 		i.client = &http.Client{Transport: documents{discovery, keys}}
 		_, err := i.Authenticate(t.Context(), token)
 		if err != nil {

@@ -24,7 +24,7 @@ type registryTransport struct {
 }
 
 func newRegistryTransport(host string, allowedHosts ...string) *registryTransport {
-	return &registryTransport{base: dial.Public(allowedHosts...), local: loopback.Is((&url.URL{Host: host}).Hostname())}
+	return &registryTransport{base: dial.PublicTransport(allowedHosts...), local: loopback.Is((&url.URL{Host: host}).Hostname())}
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -23,10 +23,10 @@ import (
 // ErrNotPublic means that the address is not on the public internet and that the configuration does not allow it.
 var ErrNotPublic = errors.New("not a public address, and not allowed by the configuration")
 
-// publicRanges distinguishes public addresses from the ranges that the IANA registries list as not public.
-var publicRanges = ssrf.New(ssrf.WithAnyPort())
+// addressGuard distinguishes public addresses from the ranges that the IANA registries list as not public.
+var addressGuard = ssrf.New(ssrf.WithAnyPort())
 
-// publicOnly is a Control function for net.Dialer. It checks the resolved address of each connection, including
+// publicOnly is a ControlContext function for net.Dialer. It checks the resolved address of each connection, including
 // connections after a redirect.
 func publicOnly(_ context.Context, _, address string, _ syscall.RawConn) error {
 	a, err := netip.ParseAddrPort(address)
@@ -47,13 +47,13 @@ func IsPublic(ip netip.Addr) bool {
 		b := ip.As16()
 		ip = netip.AddrFrom4([4]byte(b[12:]))
 	}
-	return publicRanges.SafeAddr(ip) == nil
+	return addressGuard.SafeAddr(ip) == nil
 }
 
-// Public returns a transport that connects only to public addresses and to the hosts in allowedHosts, given as host or
+// PublicTransport returns a transport that connects only to public addresses and to the hosts in allowedHosts, given as host or
 // host:port. A proxy from the environment resolves names itself, so with a proxy only URLs with a literal address are checked
 // here.
-func Public(allowedHosts ...string) *http.Transport {
+func PublicTransport(allowedHosts ...string) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	allowed := func(host, port string) bool {
 		return slices.ContainsFunc(allowedHosts, func(h string) bool {

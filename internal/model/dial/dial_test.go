@@ -49,7 +49,7 @@ func TestPublic(t *testing.T) {
 	_, port, err = net.SplitHostPort(u.Host)
 	require.NoError(t, err)
 	get := func(address string, inside ...string) error {
-		base := Public(inside...)
+		base := PublicTransport(inside...)
 		defer base.CloseIdleConnections()
 		res, err := (&http.Client{Transport: base}).Get(address)
 		if err == nil {

@@ -79,6 +79,9 @@ func TestAttacks(t *testing.T) {
 	d.another("mallory", "")
 	home := filepath.Join(d.cfg.Dir, "agents", d.agent.UID)
 	d.shell("echo own > own") // creates a run that later runs can attack
+	exits, err := filepath.Glob(filepath.Join(home, "runs", "*", "exit.json"))
+	require.NoError(t, err)
+	require.NotEmpty(t, exits)
 	denied := []string{
 		"cat " + db,
 		"echo x >> " + db,
@@ -86,7 +89,7 @@ func TestAttacks(t *testing.T) {
 		"echo x > " + filepath.Join(victim.Location, "planted"),
 		"ls " + filepath.Join(d.cfg.Dir, "agents"),
 		"echo x >> " + filepath.Join(home, "agent.json"),
-		"rm -f " + filepath.Join(home, "runs", "*", "exit.json") + " && false || echo denied",
+		"rm " + filepath.Join(home, "runs", "*", "exit.json"),
 		"echo x >> $FLEET_RUN_DIR/../output",
 		"echo x >> $FLEET_RUN_DIR/../claim",
 		"cat $FLEET_RUN_DIR/../../../agent.json",
@@ -100,6 +103,9 @@ func TestAttacks(t *testing.T) {
 		require.Regexp(t, "(?i)denied|read-only|no such file|nonexistent", result, denied[i])
 	}
 	require.Equal(t, []string{"0"}, trimmed(d.shell("cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c _API_KEY; true")))
+	for _, exit := range exits {
+		require.FileExists(t, exit)
+	}
 	require.FileExists(t, filepath.Join(victim.Location, "secret"))
 	require.NoFileExists(t, filepath.Join(victim.Location, "planted"))
 	text, err := os.ReadFile(db)
@@ -133,20 +139,20 @@ func TestKillReportsUsage(t *testing.T) {
 	require.Equal(t, 1, o.Turns)
 }
 
-// run returns the directory of the run.
-func (f *fixture) run(r fleet.Run) string {
+// runDir returns the directory of the run.
+func (f *fixture) runDir(r fleet.Run) string {
 	return filepath.Join(f.cfg.Dir, "agents", f.agent.UID, "runs", r.TaskID)
 }
 
-// supervisor returns the pid of the run's supervisor.
-func (f *fixture) supervisor(r fleet.Run) int {
+// supervisorPID returns the pid of the run's supervisor.
+func (f *fixture) supervisorPID(r fleet.Run) int {
 	f.t.Helper()
 	var claim struct {
 		Shim struct {
 			PID int `json:"pid"`
 		} `json:"shim"`
 	}
-	text, err := os.ReadFile(filepath.Join(f.run(r), "claim"))
+	text, err := os.ReadFile(filepath.Join(f.runDir(r), "claim"))
 	require.NoError(f.t, err)
 	require.NoError(f.t, json.Unmarshal(text, &claim))
 	return claim.Shim.PID
@@ -165,14 +171,14 @@ func TestKilledSupervisor(t *testing.T) {
 	})
 	r := d.begin("model: hang here")
 	<-d.model.Gate("here").Arrived()
-	require.NoError(t, syscall.Kill(d.supervisor(r), syscall.SIGKILL))
+	require.NoError(t, syscall.Kill(d.supervisorPID(r), syscall.SIGKILL))
 	ended := make(chan fleet.Outcome)
 	go func() {
 		_, o := d.end(r)
 		ended <- o
 	}()
 	waittest.Until(t, "the program gives no sign of having been told", func() bool {
-		_, err := os.Stat(filepath.Join(d.run(r), "lost"))
+		_, err := os.Stat(filepath.Join(d.runDir(r), "lost"))
 		return err == nil
 	})
 	select {
@@ -212,7 +218,7 @@ func TestProcessSecrets(t *testing.T) {
 	})
 	r := d.begin("model: hang here")
 	<-d.model.Gate("here").Arrived()
-	run, supervisor := d.run(r), d.supervisor(r)
+	run, supervisor := d.runDir(r), d.supervisorPID(r)
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", supervisor))
 	require.NoError(t, err)
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", supervisor))

@@ -20,7 +20,7 @@ import (
 // returns the body of the answer. The host must be public, or listed in allowedHosts.
 func HTTP(t *fleet.HTTPTool, headers map[string]string, limit int, allowedHosts ...string) tools.ToolHandler {
 	method := cmp.Or(t.Method, http.MethodPost)
-	base := dial.Public(allowedHosts...)
+	base := dial.PublicTransport(allowedHosts...)
 	base.DisableKeepAlives = true
 	client := &http.Client{
 		Transport:     base,

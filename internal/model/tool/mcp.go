@@ -17,9 +17,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// mcpServer is a toolset of an MCP server. It replaces the library's toolset. That one cannot be cancelled while it starts,
+// mcpToolset is a toolset of an MCP server. It replaces the library's toolset. That one cannot be cancelled while it starts,
 // then leaves the program running, and calls tools by changed names.
-type mcpServer struct {
+type mcpToolset struct {
 	tools.BaseToolSet
 	name      string // prefix of the tools' names; may be empty
 	transport func(ctx context.Context) mcp.Transport
@@ -31,7 +31,7 @@ type mcpServer struct {
 
 // MCPCommand returns the toolset of an MCP server that is a program.
 func MCPCommand(name, command string, args, env []string, dir string) tools.ToolSet {
-	return &mcpServer{name: name, transport: func(ctx context.Context) mcp.Transport {
+	return &mcpToolset{name: name, transport: func(ctx context.Context) mcp.Transport {
 		cmd := exec.CommandContext(ctx, command, args...)
 		cmd.Env, cmd.Dir = env, dir
 		killGroupOnCancel(cmd)
@@ -41,12 +41,12 @@ func MCPCommand(name, command string, args, env []string, dir string) tools.Tool
 
 // MCPRemote returns the toolset of an MCP server at a URL. The host must be public, or listed in allowedHosts.
 func MCPRemote(name, url, kind string, headers map[string]string, allowedHosts ...string) tools.ToolSet {
-	base := dial.Public(allowedHosts...)
+	base := dial.PublicTransport(allowedHosts...)
 	client := &http.Client{
 		Transport:     &headerTransport{base, dial.Host(url), headers},
 		CheckRedirect: refuseRedirects,
 	}
-	return &mcpServer{name: name, closeIdle: base.CloseIdleConnections, transport: func(context.Context) mcp.Transport {
+	return &mcpToolset{name: name, closeIdle: base.CloseIdleConnections, transport: func(context.Context) mcp.Transport {
 		if kind == "sse" {
 			return &mcp.SSEClientTransport{Endpoint: url, HTTPClient: client}
 		}
@@ -74,7 +74,7 @@ func (h *headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Start implements tools.ToolSet. If ctx ends during the start, no program and no connection stays open.
-func (s *mcpServer) Start(ctx context.Context) error {
+func (s *mcpToolset) Start(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
 	client := mcp.NewClient(&mcp.Implementation{Name: "fleet", Version: "1"}, nil)
@@ -96,7 +96,7 @@ func (s *mcpServer) Start(ctx context.Context) error {
 }
 
 // Stop implements tools.ToolSet.
-func (s *mcpServer) Stop(context.Context) error {
+func (s *mcpToolset) Stop(context.Context) error {
 	if s.session == nil {
 		return nil
 	}
@@ -105,7 +105,7 @@ func (s *mcpServer) Stop(context.Context) error {
 }
 
 // Instructions implements tools.ToolSet.
-func (s *mcpServer) Instructions() string {
+func (s *mcpToolset) Instructions() string {
 	if s.session == nil {
 		return ""
 	}
@@ -113,9 +113,9 @@ func (s *mcpServer) Instructions() string {
 }
 
 // Tools implements tools.ToolSet.
-func (s *mcpServer) Tools(ctx context.Context) ([]tools.Tool, error) {
+func (s *mcpToolset) Tools(ctx context.Context) ([]tools.Tool, error) {
 	if s.session == nil {
-		return nil, errors.New("it has not started")
+		return nil, errors.New("the MCP server has not started")
 	}
 	var all []tools.Tool
 	for t, err := range s.session.Tools(ctx, nil) {
@@ -136,7 +136,7 @@ func (s *mcpServer) Tools(ctx context.Context) ([]tools.Tool, error) {
 }
 
 // toolHandler returns a handler that calls the tool with the given name, which is the server's own name for it.
-func (s *mcpServer) toolHandler(name string) tools.ToolHandler {
+func (s *mcpToolset) toolHandler(name string) tools.ToolHandler {
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		var args map[string]any
 		if err := json.Unmarshal([]byte(c.Function.Arguments), &args); err != nil {

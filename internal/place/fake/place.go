@@ -105,7 +105,7 @@ type Place struct {
 	overlaps      []string
 	workOfDeleted map[string]string               // work of deleted agents, by uid
 	kept          []*workspace                    // workspaces that Delete has kept, oldest first
-	branches      map[string]string               // the newest commit of the branch main, by project
+	mainCommits   map[string]string               // the newest commit of the branch main, by project
 	commitChecks  map[[3]string]fleet.CheckResult // by the commit, the id and the command
 	commits       map[string]*commit
 	protected     bool // see ProtectBranches
@@ -138,7 +138,7 @@ func New(c Config) *Place {
 		deliveries: map[string]int{}, dispatches: map[string]int{},
 		buildFailures: map[string][]string{}, gates: map[string]*Gate{}, holdGates: map[hookPoint]*Gate{}, faults: map[hookPoint]*fault{},
 		workOfDeleted: map[string]string{}, delays: map[Method]time.Duration{}, calls: map[Method]int{}, changing: map[string]Method{},
-		branches: map[string]string{}, commits: map[string]*commit{}, commitChecks: map[[3]string]fleet.CheckResult{},
+		mainCommits: map[string]string{}, commits: map[string]*commit{}, commitChecks: map[[3]string]fleet.CheckResult{},
 	}
 	for _, w := range c.Workspaces {
 		p.AddWorkspace(w)

@@ -33,8 +33,8 @@ func (p *Place) Repository(project string) (fleet.Repository, error) {
 	if !p.config.Traits.SupportsChanges {
 		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the agents of the project %q do not work in a repository", project)
 	}
-	if p.branches[project] == "" {
-		p.branches[project] = "main-0"
+	if p.mainCommits[project] == "" {
+		p.mainCommits[project] = "main-0"
 		p.commits["main-0"] = &commit{files: map[string]string{}}
 	}
 	return repository{p, project}, nil
@@ -57,7 +57,7 @@ func (r repository) Branch(_ context.Context, name string) (fleet.Branch, error)
 	if name != "" && name != "main" {
 		return fleet.Branch{}, fleet.Errorf(fleet.ReasonBranchNotFound, "the project %q has no branch %q", r.project, name).With("branch", name).With("project", r.project)
 	}
-	return fleet.Branch{Name: "main", Commit: r.place.branches[r.project]}, nil
+	return fleet.Branch{Name: "main", Commit: r.place.mainCommits[r.project]}, nil
 }
 
 // Contains follows the parents of the commit.
@@ -206,10 +206,10 @@ func (r repository) Move(_ context.Context, b fleet.Branch, to string) error {
 	if r.place.protected {
 		return fleet.Errorf(fleet.ReasonPushRefused, "the branch %s is protected", b.Name).With("branch", b.Name)
 	}
-	if r.place.branches[r.project] != b.Commit {
+	if r.place.mainCommits[r.project] != b.Commit {
 		return fleet.Errorf(fleet.ReasonBranchMoved, "the branch %s has moved", b.Name).With("branch", b.Name)
 	}
-	r.place.branches[r.project] = to
+	r.place.mainCommits[r.project] = to
 	return nil
 }
 

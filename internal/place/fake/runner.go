@@ -21,7 +21,7 @@ func (p *Place) Connect(a fleet.Agent) fleet.Runner { return runner{p, a} }
 // Dispatch starts the run.
 func (r runner) Dispatch(ctx context.Context, run fleet.Run) error {
 	p, a := r.place, r.agent
-	return p.callLocked(ctx, Call{Method: Dispatch, Agent: a, TaskID: run.TaskID, Report: run.FleetEndpoint, Run: &run}, func() error {
+	return p.callLocked(ctx, Call{Method: Dispatch, Agent: a, TaskID: run.TaskID, FleetEndpoint: run.FleetEndpoint, Run: &run}, func() error {
 		p.dispatches[run.TaskID]++
 		if p.runs[run.TaskID] != nil {
 			return nil
@@ -162,7 +162,7 @@ func (r runner) Send(ctx context.Context, run fleet.Run, id, message string) err
 	})
 }
 
-// Answer answers a question of the run.
+// Answer implements fleet.Runner. A repeated answer returns nil.
 func (r runner) Answer(ctx context.Context, run fleet.Run, q fleet.Question) error {
 	p, a := r.place, r.agent
 	return p.callLocked(ctx, Call{Method: Answer, Agent: a, TaskID: run.TaskID}, func() error {

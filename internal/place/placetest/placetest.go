@@ -59,7 +59,7 @@ type Harness struct {
 	Checks Checks
 
 	// Landing is a project whose agents' work lands in one repository.
-	Landing Landing
+	Landing LandingProject
 
 	// Hide makes the host stop showing the agent's workspace to b, as if the rights of b's user had changed. It returns a
 	// function that undoes this. If Hide is nil, nothing can hide a workspace.

@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Landing is a project whose agents' work lands in one repository. The agents start at the branch on which their work lands.
-type Landing struct {
+// LandingProject is a project whose agents' work lands in one repository. The agents start at the branch on which their work lands.
+type LandingProject struct {
 	Project     string // nobody else uses its repository; empty: the place does not implement fleet.Integrator
 	Prepare     string // a task that each agent does first; empty: none
 	Changes     Prompt // changes the file Summary

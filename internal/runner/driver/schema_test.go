@@ -9,8 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestObjectIn checks where an object is found in the text of a message.
-func TestObjectIn(t *testing.T) {
+// TestFindObject checks where an object is found in the text of a message.
+func TestFindObject(t *testing.T) {
 	t.Parallel()
 	nested := "{\n  \"items\": [\n    {\n      \"a\": 1\n    }\n  ]\n}"
 	for text, want := range map[string]string{
@@ -47,7 +47,7 @@ func TestOutputSchema(t *testing.T) {
 		"acp": {`matches this JSON Schema:`, `{"type":"session","session":"s"}
 {"type":"text","text":"Here it is:\n\n{\"n\":"}
 {"type":"text","text":"3}\n"}
-{"type":"turn","reason":"end_turn"}`},
+{"type":"turn","stop_reason":"end_turn"}`},
 	} {
 		d, err := New(Options{Kind: kind, Command: []string{"program"}})
 		require.NoError(t, err)

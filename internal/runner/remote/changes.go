@@ -58,7 +58,7 @@ func (s *Server) Compare(ctx context.Context, req *connect.Request[runnerv1.Comp
 
 // Changes implements fleet.Runner.
 func (w runner) Changes(ctx context.Context, r fleet.Run) (*fleet.Changes, error) {
-	m, err := call(ctx, w, w.client.rpc.Changes, &runnerv1.ChangesRequest{Agent: agentToProto(w.agent), Run: runWithID(r)})
+	m, err := call(ctx, w, w.client.rpc.Changes, &runnerv1.ChangesRequest{Agent: agentToProto(w.agent), Run: runReference(r)})
 	return changesFromProto(m.GetChanges()), err
 }
 

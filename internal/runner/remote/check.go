@@ -31,7 +31,7 @@ func (s *Server) Check(ctx context.Context, req *connect.Request[runnerv1.CheckR
 
 // Check implements fleet.Runner.
 func (w runner) Check(ctx context.Context, r fleet.Run, c fleet.Check) (res fleet.CheckResult, err error) {
-	req := &runnerv1.CheckRequest{Agent: agentToProto(w.agent), Run: runWithID(r), Check: checkToProto(c), MaxWait: w.client.maxWait()}
+	req := &runnerv1.CheckRequest{Agent: agentToProto(w.agent), Run: runReference(r), Check: checkToProto(c), MaxWait: w.client.maxWait()}
 	err = callStream(ctx, w.client, w.agent, w.client.rpc.Check, req, func(m *runnerv1.CheckResponse) bool {
 		p := m.GetResult()
 		if p != nil {

@@ -32,7 +32,7 @@ func (s *Server) Output(ctx context.Context, req *connect.Request[runnerv1.Outpu
 func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int) (p fleet.OutputPage, err error) {
 	limit = min(limit, maxPatch)
 	m, err := call(ctx, w, w.client.rpc.Output, &runnerv1.OutputRequest{
-		Agent: agentToProto(w.agent), Run: runWithID(r), Offset: offset, Limit: int32(limit), //nolint:gosec // at most maxPatch
+		Agent: agentToProto(w.agent), Run: runReference(r), Offset: offset, Limit: int32(limit), //nolint:gosec // at most maxPatch
 	})
 	if err != nil {
 		return p, err

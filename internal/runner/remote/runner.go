@@ -49,24 +49,24 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 
 // Interrupt implements fleet.Runner.
 func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
-	_, err := call(ctx, w, w.client.rpc.Interrupt, &runnerv1.InterruptRequest{Agent: agentToProto(w.agent), Run: runWithID(r), Kill: kill})
+	_, err := call(ctx, w, w.client.rpc.Interrupt, &runnerv1.InterruptRequest{Agent: agentToProto(w.agent), Run: runReference(r), Kill: kill})
 	return err
 }
 
 // Send implements fleet.Runner.
 func (w runner) Send(ctx context.Context, r fleet.Run, id, message string) error {
-	_, err := call(ctx, w, w.client.rpc.Send, &runnerv1.SendRequest{Agent: agentToProto(w.agent), Run: runWithID(r), MessageId: id, Text: message, Confirmed: r.Confirmed})
+	_, err := call(ctx, w, w.client.rpc.Send, &runnerv1.SendRequest{Agent: agentToProto(w.agent), Run: runReference(r), MessageId: id, Text: message, Confirmed: r.Confirmed})
 	return err
 }
 
 // Answer implements fleet.Runner.
 func (w runner) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error {
-	_, err := call(ctx, w, w.client.rpc.Answer, &runnerv1.AnswerRequest{Agent: agentToProto(w.agent), Run: runWithID(r), Question: questionToProto(q)})
+	_, err := call(ctx, w, w.client.rpc.Answer, &runnerv1.AnswerRequest{Agent: agentToProto(w.agent), Run: runReference(r), Question: questionToProto(q)})
 	return err
 }
 
-// runWithID returns a dispatched run with only the fields that calls after Dispatch need.
-func runWithID(r fleet.Run) *runnerv1.Run {
+// runReference returns a dispatched run with only the fields that calls after Dispatch need.
+func runReference(r fleet.Run) *runnerv1.Run {
 	return runToProto(fleet.Run{TaskID: r.TaskID, Timeout: r.Timeout, Started: r.Started, Linger: r.Linger})
 }
 
@@ -74,7 +74,7 @@ func runWithID(r fleet.Run) *runnerv1.Run {
 func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	var sinkErr error
 	var outcome *fleet.Outcome
-	req := &runnerv1.FollowRequest{Agent: agentToProto(w.agent), Run: runWithID(r), Cursor: cursor, MaxWait: w.client.maxWait()}
+	req := &runnerv1.FollowRequest{Agent: agentToProto(w.agent), Run: runReference(r), Cursor: cursor, MaxWait: w.client.maxWait()}
 	err := callStream(ctx, w.client, w.agent, w.client.rpc.Follow, req, func(m *runnerv1.FollowResponse) bool {
 		switch e := m.GetEvent().(type) {
 		case *runnerv1.FollowResponse_Output:

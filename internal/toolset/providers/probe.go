@@ -185,9 +185,9 @@ func (s *Service) probeServer(ctx context.Context, p *Provider) (Status, string)
 	case len(models) == 0:
 		return StatusUnavailable, fmt.Sprintf("%s answers, but has no models%s", p.BaseURL, hint)
 	case !slices.ContainsFunc(models, func(m string) bool { return m == p.Model || strings.TrimSuffix(m, ":latest") == p.Model }):
-		return StatusUnavailable, fmt.Sprintf("%s answers, but has no model %s%s; it has %s", p.BaseURL, p.Model, hint, firstOf(models))
+		return StatusUnavailable, fmt.Sprintf("%s answers, but has no model %s%s; it has %s", p.BaseURL, p.Model, hint, modelsText(models))
 	}
-	return status, fmt.Sprintf("%s answers, and has %s", p.BaseURL, firstOf(models))
+	return status, fmt.Sprintf("%s answers, and has %s", p.BaseURL, modelsText(models))
 }
 
 // modelsOf parses the models in the answer of Ollama or of a Chat Completions server.
@@ -215,8 +215,11 @@ func modelsOf(body []byte) (names []string, ok bool) {
 	return names, true
 }
 
-// firstOf returns the number of models and the names of the first maxModels.
-func firstOf(models []string) string {
+// modelsText returns the number of models and the names of the first maxModels.
+func modelsText(models []string) string {
+	if len(models) == 1 {
+		return "1 model: " + models[0]
+	}
 	if len(models) <= maxModels {
 		return fmt.Sprintf("%d models: %s", len(models), strings.Join(models, ", "))
 	}

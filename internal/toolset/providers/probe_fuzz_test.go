@@ -18,6 +18,6 @@ func FuzzModels(f *testing.F) {
 		for _, name := range names {
 			require.False(t, strings.ContainsAny(name, "\n\r\x1b"), "%q", name)
 		}
-		_ = firstOf(names)
+		_ = modelsText(names)
 	})
 }

@@ -137,8 +137,8 @@ func TestConversationWaits(t *testing.T) {
 	require.Len(t, w.agents(), 1)
 }
 
-// TestConversationWaitsForItsCaller checks that a call stops waiting for its turn when its context ends.
-func TestConversationWaitsForItsCaller(t *testing.T) {
+// TestWaitingCallEndsWithItsContext checks that a call stops waiting for its turn when its context ends.
+func TestWaitingCallEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, nil)
 	w.define("s", "session: true", "Do it.")

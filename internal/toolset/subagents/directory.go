@@ -62,7 +62,7 @@ func (d *directory) get(name string) (*Definition, error) {
 		return nil, d.readError(err)
 	}
 	defer func() { _ = root.Close() }()
-	// Try the usual paths first, to avoid checking every file.
+	// Try NAME/agent.md first, to avoid checking every file.
 	definition, err := d.load(root, directorySource(name))
 	if !errors.Is(err, errNoDefinition) {
 		return definition, err

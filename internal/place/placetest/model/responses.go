@@ -114,7 +114,7 @@ type responses struct {
 }
 
 func responsesWriter(w http.ResponseWriter, q Request) writer {
-	return &responses{eventStream: eventStream{w}, request: q, id: "resp_" + callID()}
+	return &responses{eventStream: eventStream{w}, request: q, id: "resp_" + newID()}
 }
 
 func (a *responses) fail(status int, message string) {

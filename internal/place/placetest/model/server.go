@@ -212,7 +212,7 @@ func (s *Server) sendAnswer(ctx context.Context, a writer, answer Answer) {
 		return
 	}
 	for i := range answer.Calls {
-		answer.Calls[i].ID = callID()
+		answer.Calls[i].ID = newID()
 	}
 	a.begin()
 	if answer.Thought != "" {

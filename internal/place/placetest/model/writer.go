@@ -17,10 +17,10 @@ type writer interface {
 	thought(s string)
 	text(s string)
 	call(c Call)
-	end(tools bool)
+	end(hasCalls bool)
 }
 
-func callID() string { return "call_" + rand.Text()[:16] }
+func newID() string { return "call_" + rand.Text()[:16] }
 
 // eventStream writes server-sent events.
 type eventStream struct{ w http.ResponseWriter }
@@ -81,7 +81,7 @@ func (a *anthropic) fail(status int, message string) {
 
 func (a *anthropic) message(content []any, stop any, output int) map[string]any {
 	return map[string]any{
-		"id": "msg_" + callID(), "type": "message", "role": "assistant", "model": a.request.Model, "content": content,
+		"id": "msg_" + newID(), "type": "message", "role": "assistant", "model": a.request.Model, "content": content,
 		"stop_reason": stop, "stop_sequence": nil, "usage": map[string]any{"input_tokens": InputTokens, "output_tokens": output},
 	}
 }
@@ -156,10 +156,10 @@ func (a *anthropic) call(c Call) {
 	a.stop()
 }
 
-func (a *anthropic) end(tools bool) {
+func (a *anthropic) end(hasCalls bool) {
 	a.closeText()
 	reason := "end_turn"
-	if tools {
+	if hasCalls {
 		reason = "tool_use"
 	}
 	if !a.request.Stream {
@@ -183,7 +183,7 @@ type openAI struct {
 }
 
 func openAIWriter(w http.ResponseWriter, q Request) writer {
-	return &openAI{eventStream: eventStream{w}, request: q, id: "chatcmpl-" + callID()}
+	return &openAI{eventStream: eventStream{w}, request: q, id: "chatcmpl-" + newID()}
 }
 
 func (a *openAI) fail(status int, message string) {
@@ -239,9 +239,9 @@ func (a *openAI) call(c Call) {
 	}
 }
 
-func (a *openAI) end(tools bool) {
+func (a *openAI) end(hasCalls bool) {
 	reason := "stop"
-	if tools {
+	if hasCalls {
 		reason = "tool_calls"
 	}
 	usage := map[string]any{"prompt_tokens": InputTokens, "completion_tokens": OutputTokens, "total_tokens": InputTokens + OutputTokens}
@@ -254,7 +254,7 @@ func (a *openAI) end(tools bool) {
 		return
 	}
 	message := map[string]any{"role": "assistant", "content": a.content.String()}
-	if tools {
+	if hasCalls {
 		message["tool_calls"] = a.calls
 	}
 	writeJSON(a.w, http.StatusOK, map[string]any{
