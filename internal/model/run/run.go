@@ -41,7 +41,6 @@ const (
 	endGrace   = 5 * time.Second        // how long the library may take to end after a run was cancelled
 	flushAfter = 250 * time.Millisecond // how long an incomplete line waits for its end before it is output
 	flushSize  = 4 << 10                // an incomplete line of this many bytes is output at once
-	maxStep    = 300                    // bytes of a step's text
 	maxData    = 32 << 10               // bytes of the arguments and results in a step's data
 	maxSummary = 4000                   // bytes
 	maxReason  = 1000                   // bytes
