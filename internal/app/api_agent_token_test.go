@@ -20,7 +20,7 @@ func TestAgentToken(t *testing.T) {
 	for name, tokens := range map[string]map[string]tokenConfig{"auth none": nil, "auth tokens": {"alice": {}}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			reports := make(chan fleet.FleetEndpoint, 10)
+			reports := make(chan fleet.ServerEndpoint, 10)
 			f := newTestFleet(t, fleetConfig{Tokens: tokens, World: fake.Config{
 				Traits: fleet.Traits{ReachesFleet: true},
 				Before: func(_ context.Context, c fake.Call) error {

@@ -45,7 +45,7 @@ func TestUnreadBytes(t *testing.T) {
 		t.Helper()
 		waittest.Until(t, "a client gives no signal that it does not read", func() bool {
 			runtime.GC() // gRPC forgets the buffers of a closed connection
-			n := f.Server.calls.Unread()
+			n := f.calls.Unread()
 			return answers*(answer-100) <= n && n <= answers*(answer+100)
 		})
 	}

@@ -214,9 +214,9 @@ func (a *Agent) AllowedRulesIn(taskID string) (rules []AllowedRule) {
 // AllowedRules returns the rules that hold now.
 func (v *AgentView) AllowedRules() []AllowedRule {
 	if v.Task == nil {
-		return v.Agent.AllowedRulesIn("")
+		return v.AllowedRulesIn("")
 	}
-	return v.Agent.AllowedRulesIn(v.Task.ID)
+	return v.AllowedRulesIn(v.Task.ID)
 }
 
 // Waiting reports whether the agent waits for an answer to a question.

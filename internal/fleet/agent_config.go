@@ -100,10 +100,10 @@ type MCPTool struct {
 	Tool   string    `json:"tool,omitempty"` // empty: the same name
 }
 
-// FleetEndpoint is how an agent outside this process reaches Fleet: the address of an MCP endpoint and a token that is valid
+// ServerEndpoint is how an agent outside this process reaches Fleet: the address of an MCP endpoint and a token that is valid
 // only for this agent, and only while its task runs. The token is a secret: it goes into a file that only the agent can
 // read.
-type FleetEndpoint struct {
+type ServerEndpoint struct {
 	URL   string
 	Token string
 }

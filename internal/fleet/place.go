@@ -387,7 +387,7 @@ type Run struct {
 	Allowance Amount
 	// FleetEndpoint is how an agent outside this process reaches Fleet, to report its result, to run subagents or to delegate tasks; nil if it does
 	// none of that. Only Dispatch gets it.
-	FleetEndpoint *FleetEndpoint
+	FleetEndpoint *ServerEndpoint
 }
 
 // Output is a piece of a run's output. An Output without Text and Data only shows that the run makes progress.

@@ -23,7 +23,7 @@ var errTaskEnded = errors.New("the task has ended meanwhile")
 // to delegate tasks. It returns nil if the agent does none of that, or cannot reach Fleet. It revokes the token of an earlier
 // dispatch of the task, which may have been interrupted. If the task has ended, the error is errTaskEnded, because nothing
 // would revoke the token. issueToken sets in t what the agent may delegate.
-func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fleet.FleetEndpoint, error) {
+func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fleet.ServerEndpoint, error) {
 	grant, traits := w.places.Of(a).Grant(a.Project, a.Role), w.places.Of(a).Traits()
 	reports, runs := a.Config != nil && a.Config.Reports, a.Config != nil && len(a.Config.Subagents) > 0
 	if grant == nil && !reports && !runs || !traits.ReachesFleet || t.Options.Attached != nil {
@@ -78,5 +78,5 @@ func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) 
 			ExpiresAt: t.StartedAt.Add(t.Timeout + tokenSlack),
 		})
 	})
-	return &fleet.FleetEndpoint{URL: url + "/" + toolset, Token: secret}, err
+	return &fleet.ServerEndpoint{URL: url + "/" + toolset, Token: secret}, err
 }

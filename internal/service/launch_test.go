@@ -160,7 +160,7 @@ var errEnough = fleet.Errorf(fleet.ReasonInternal, "enough")
 // its task ends.
 func TestAgentsToken(t *testing.T) {
 	t.Parallel()
-	reports := make(chan fleet.FleetEndpoint, 10)
+	reports := make(chan fleet.ServerEndpoint, 10)
 	b := servicetest.Second(t, fake.Config{
 		Traits: fleet.Traits{ReachesFleet: true},
 		Before: func(_ context.Context, c fake.Call) error {

@@ -143,7 +143,8 @@ func startWork(t *testing.T, s *server, agent, project, work string) string {
 // awaitWork waits until the tasks have ended.
 func awaitWork(t *testing.T, s *server, ids []string) {
 	t.Helper()
-	for !mustCall(t, s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: ids}).GetDone() {
+	for done := false; !done; {
+		done = mustCall(t, s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: ids}).GetDone()
 	}
 }
 

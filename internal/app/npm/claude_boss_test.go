@@ -58,7 +58,7 @@ func newBossOn(t *testing.T, repository string, allow ...string) *boss {
 		"projects": map[string]any{b.home.path("boss"): map[string]any{"hasTrustDialogAccepted": true}},
 	})
 	b.home.writeMCPConfig(t, "fleet", map[string]any{"type": "http", "url": "http://127.0.0.1:" + b.port + "/mcp"})
-	b.env = b.home.env(b.model.environ()...)
+	b.env = b.home.env(b.environ()...)
 	return b
 }
 

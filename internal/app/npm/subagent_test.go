@@ -36,7 +36,7 @@ func newSubagentFleet(t *testing.T, definitions map[string]string) *subagentFlee
 	path := claude(t)
 	s := &subagentFleet{model: newModel(t), home: newHome(t)}
 	s.env = append(s.home.env(), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"), "SERVICE_KEY="+keySecret)
-	s.env = append(s.env, s.model.environ()...)
+	s.env = append(s.env, s.environ()...)
 	for name, text := range definitions {
 		require.NoError(t, os.MkdirAll(s.home.path("agents", name), 0o700))
 		require.NoError(t, os.WriteFile(s.home.path("agents", name, "agent.md"), []byte("---\n"+strings.TrimSpace(text)), 0o600))

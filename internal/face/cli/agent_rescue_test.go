@@ -41,7 +41,7 @@ func TestAgentRescue(t *testing.T) {
 	s.bundle, err = os.ReadFile(bundle)
 	require.NoError(t, err)
 	for range 2 {
-		out, stderr = mustRun(t, server, "agent", "rescue", "papi@alice", "--into", clone)
+		out, _ = mustRun(t, server, "agent", "rescue", "papi@alice", "--into", clone)
 		require.Equal(t, "rescue/papi/fleet/papi\nrescue/papi/tree\n", out)
 		require.Equal(t, "two\nthree\nthree\n", runScript(t, clone, "git show rescue/papi/fleet/papi:file; git show rescue/papi/tree:file; git show refs/fleet/uid/task-1:file"))
 		require.Equal(t, "one\n", runScript(t, clone, "cat file"), "what is checked out stays")
@@ -57,8 +57,8 @@ func TestAgentRescue(t *testing.T) {
 	require.Contains(t, stderr, "not in a git repository")
 
 	file := filepath.Join(t.TempDir(), "x.bundle")
-	_, stderr = mustRun(t, server, "agent", "rescue", "papi", "-o", file)
+	mustRun(t, server, "agent", "rescue", "papi", "-o", file)
 	requireOnly(t, file, string(s.bundle))
-	out, stderr = mustRun(t, server, "agent", "rescue", "papi", "-o", "-")
+	out, _ = mustRun(t, server, "agent", "rescue", "papi", "-o", "-")
 	require.Equal(t, string(s.bundle), out)
 }

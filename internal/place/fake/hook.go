@@ -40,11 +40,11 @@ const (
 // Call is one call of the port.
 type Call struct {
 	Method        Method
-	Agent         fleet.Agent          // zero in calls of Projects, Roles and List
-	TaskID        string               // set in calls about runs: Dispatch, Follow, Interrupt, Send and so on
-	Kill          bool                 // set in calls of Interrupt
-	FleetEndpoint *fleet.FleetEndpoint // set in calls of Dispatch
-	Run           *fleet.Run           // set in calls of Dispatch
+	Agent         fleet.Agent           // zero in calls of Projects, Roles and List
+	TaskID        string                // set in calls about runs: Dispatch, Follow, Interrupt, Send and so on
+	Kill          bool                  // set in calls of Interrupt
+	FleetEndpoint *fleet.ServerEndpoint // set in calls of Dispatch
+	Run           *fleet.Run            // set in calls of Dispatch
 }
 
 // hookPoint is a point in a method: before the method does anything, or after it has done everything except return.

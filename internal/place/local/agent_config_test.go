@@ -111,7 +111,7 @@ func TestAgentConfigTools(t *testing.T) {
 			w.script("s-1", "", claudeDone)
 			r := newRun("go")
 			if tc.report {
-				r.FleetEndpoint = &fleet.FleetEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
+				r.FleetEndpoint = &fleet.ServerEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
 			}
 			_, o := w.execute(a, r)
 			require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
@@ -206,7 +206,7 @@ func TestAgentConfigOfCommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	w := newTestPlace(t, nil)
-	report := &fleet.FleetEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
+	report := &fleet.ServerEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
 	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "shell", Dir: dir}))
 	r := newRun(`pwd; echo "$FLEET_REPORT_URL"; stat -c %a "$FLEET_REPORT_TOKEN_FILE"; cat "$FLEET_REPORT_TOKEN_FILE"; env | grep -c t0ken || true`)
 	r.FleetEndpoint = report
@@ -238,7 +238,7 @@ func TestReportingConfig(t *testing.T) {
 	w.provision(a)
 	w.script("s-1", "", claudeDone)
 	r := newRun("go")
-	r.FleetEndpoint = &fleet.FleetEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
+	r.FleetEndpoint = &fleet.ServerEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t0ken"}
 	w.execute(a, r)
 	require.Contains(t, w.argv(), "project", "the settings of the project must be used")
 	require.Contains(t, w.file("initialize"), "You write code.")
@@ -301,7 +301,7 @@ func TestSoftInterrupt(t *testing.T) {
 		w.script("s", "STOP="+stop+"\n"+requestsScript)
 		r := newRun("go")
 		if report {
-			r.FleetEndpoint = &fleet.FleetEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t"}
+			r.FleetEndpoint = &fleet.ServerEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t"}
 		}
 		require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
 		w.followUntil(a, r, "asking")
@@ -345,7 +345,7 @@ func TestSoftInterrupt(t *testing.T) {
 		a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude"}))
 		w.script("s", interruptedScript)
 		r := newRun("go")
-		r.FleetEndpoint = &fleet.FleetEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t"}
+		r.FleetEndpoint = &fleet.ServerEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t"}
 		require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
 		w.followUntil(a, r, "working")
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))

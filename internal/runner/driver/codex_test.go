@@ -140,7 +140,7 @@ func TestCodexCommand(t *testing.T) {
 		"web":   {Type: "http", URL: "http://x", Headers: map[string]string{"X-Key": "s3cret"}},
 		"plain": {Command: "plain"},
 	}}
-	j.Report = &fleet.FleetEndpoint{URL: "http://fleet", Token: "s3cret"}
+	j.Report = &fleet.ServerEndpoint{URL: "http://fleet", Token: "s3cret"}
 	c, err = d.Command(j)
 	require.NoError(t, err)
 	all := strings.Join(c.Argv, "\n")

@@ -58,7 +58,7 @@ func runFromProto(p *runnerv1.Run) fleet.Run {
 		Feedback: p.GetFeedback(), Allowed: p.GetAllowed(), Conversation: p.GetConversation(), Brief: p.GetBrief(),
 	}
 	if report := p.GetReport(); report != nil {
-		r.FleetEndpoint = &fleet.FleetEndpoint{URL: report.GetUrl(), Token: report.GetToken()}
+		r.FleetEndpoint = &fleet.ServerEndpoint{URL: report.GetUrl(), Token: report.GetToken()}
 	}
 	if o := p.GetOptions(); o != nil {
 		r.Options = fleet.TaskOptions{Model: o.GetModel(), Effort: o.GetEffort(), AppendSystemPrompt: o.GetAppendSystemPrompt(), OutputSchema: o.GetOutputSchema()}
