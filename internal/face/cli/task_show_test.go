@@ -71,10 +71,10 @@ func TestTaskDiff(t *testing.T) {
 	out, stderr := mustRun(t, server, "task", "diff", "t-1", "--path", "main.go")
 	require.Equal(t, "diff main.go\n+\\\xff\n", out)
 
-	out, stderr = mustRun(t, server, "task", "diff", "t-1", "-o", "json")
+	out, _ = mustRun(t, server, "task", "diff", "t-1", "-o", "json")
 	require.Contains(t, out, `"patch_encoding": "base64"`)
 
-	out, stderr = mustRun(t, server, "task", "diff", "t-1", "--stat")
+	out, _ = mustRun(t, server, "task", "diff", "t-1", "--stat")
 	require.Regexp(t, `(?m)^added +3 +0 +main.go$`, out)
 	require.Regexp(t, `(?m)^renamed +binary +binary +a.png -> b.png$`, out)
 
@@ -112,10 +112,10 @@ func TestTaskOutput(t *testing.T) {
 	require.Equal(t, "beginning\n+\\\xff\n", out)
 	require.Contains(t, stderr, "5 bytes before byte 15 are missing")
 
-	out, stderr = mustRun(t, server, "task", "output", "t-1", "--tail", "2")
+	out, _ = mustRun(t, server, "task", "output", "t-1", "--tail", "2")
 	require.Equal(t, "x\n", out)
 
-	out, stderr = mustRun(t, server, "task", "output", "t-1", "-o", "json")
+	out, _ = mustRun(t, server, "task", "output", "t-1", "-o", "json")
 	require.JSONEq(t, `{"output":"YmVnaW5uaW5nCitc/wo=","output_encoding":"base64","offset":0,"size":20,"gap_offset":10,"gap_size":5}`, out)
 
 	require.Equal(t, ExitUsage, newCommand(server).run("task", "output", "t-1", "--tail", "2", "--offset", "1"))

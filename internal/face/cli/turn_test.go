@@ -281,7 +281,7 @@ func TestDownloads(t *testing.T) {
 
 	out, stderr := mustRun(t, server, "lifecycle", "download", "c-1")
 	require.Equal(t, payload, out)
-	_, stderr = mustRun(t, server, "lifecycle", "download", "c-1", "--output-file", file)
+	mustRun(t, server, "lifecycle", "download", "c-1", "--output-file", file)
 	requireOnly(t, file, payload)
 
 	for _, times := range []int{1, 3} { // after a broken connection, what has arrived is not requested again
