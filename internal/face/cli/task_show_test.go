@@ -68,7 +68,7 @@ func TestShowChecks(t *testing.T) {
 func TestTaskDiff(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")
-	out, stderr := mustRun(t, server, "task", "diff", "t-1", "--path", "main.go")
+	out, _ := mustRun(t, server, "task", "diff", "t-1", "--path", "main.go")
 	require.Equal(t, "diff main.go\n+\\\xff\n", out)
 
 	out, _ = mustRun(t, server, "task", "diff", "t-1", "-o", "json")
@@ -78,7 +78,7 @@ func TestTaskDiff(t *testing.T) {
 	require.Regexp(t, `(?m)^added +3 +0 +main.go$`, out)
 	require.Regexp(t, `(?m)^renamed +binary +binary +a.png -> b.png$`, out)
 
-	out, stderr = mustRun(t, server, "task", "diff", "t-unknown", "--stat")
+	out, stderr := mustRun(t, server, "task", "diff", "t-unknown", "--stat")
 	said := out + stderr
 	require.Contains(t, said, "It is not known which files the task changed.")
 	require.Contains(t, said, "not known: the disk is full")

@@ -279,7 +279,7 @@ func TestDownloads(t *testing.T) {
 	require.Equal(t, ExitNotFound, code, stderr)
 	require.NoFileExists(t, file)
 
-	out, stderr := mustRun(t, server, "lifecycle", "download", "c-1")
+	out, _ := mustRun(t, server, "lifecycle", "download", "c-1")
 	require.Equal(t, payload, out)
 	mustRun(t, server, "lifecycle", "download", "c-1", "--output-file", file)
 	requireOnly(t, file, payload)
