@@ -17,7 +17,7 @@ func checkEnums(req any) (err error) {
 	}
 	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if f.Kind() == protoreflect.EnumKind && !f.IsList() && f.Enum().Values().ByNumber(v.Enum()) == nil {
-			err = fleet.Invalid(fleet.ReasonInvalidArgument, string(f.Name()), "%s is %d: it must be one of %s", f.Name(), v.Enum(), valuesOf(f.Enum()))
+			err = fleet.InvalidField(string(f.Name()), "%s is %d: it must be one of %s", f.Name(), v.Enum(), valuesOf(f.Enum()))
 		}
 		return err == nil
 	})

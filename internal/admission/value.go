@@ -67,9 +67,9 @@ func checkValue(f protoreflect.FieldDescriptor, m protoreflect.Message) error {
 	}
 	switch {
 	case s.tooDeep:
-		return fleet.Invalid(fleet.ReasonInvalidArgument, string(f.Name()), "%s has more than %d levels of lists and objects: give it fewer, for example as a text", f.Name(), maxValueDepth)
+		return fleet.InvalidField(string(f.Name()), "%s has more than %d levels of lists and objects: give it fewer, for example as a text", f.Name(), maxValueDepth)
 	case s.bytes > maxValueSize:
-		return fleet.Invalid(fleet.ReasonInvalidArgument, string(f.Name()), "%s has more than %d bytes as JSON: leave something out", f.Name(), maxValueSize)
+		return fleet.InvalidField(string(f.Name()), "%s has more than %d bytes as JSON: leave something out", f.Name(), maxValueSize)
 	}
 	return nil
 }

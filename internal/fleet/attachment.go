@@ -30,7 +30,7 @@ var mediaType = regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+
 // CheckAttachments returns INVALID_ARGUMENT if the attachments cannot be files of one directory, or exceed a limit.
 func CheckAttachments(all []Attachment) error {
 	refuse := func(format string, args ...any) error {
-		return invalidArgument(OptionAttachments, format, args...)
+		return InvalidField(OptionAttachments, format, args...)
 	}
 	if len(all) > MaxAttachments {
 		return refuse("attachments has %d files: give at most %d", len(all), MaxAttachments)

@@ -92,27 +92,27 @@ func (b *Budget) Validate() error {
 	b.Scope, b.Window = cmp.Or(b.Scope, BudgetFleet), cmp.Or(b.Window, WindowNone)
 	b.OnBreach, b.Unpriced = cmp.Or(b.OnBreach, BreachHold), cmp.Or(b.Unpriced, UnpricedRefuse)
 	if err := checkName(b.Name); err != nil {
-		return invalidArgument("name", "%v", err)
+		return InvalidField("name", "%v", err)
 	}
 	if err := cmp.Or(checkOneOf("scope", b.Scope, BudgetScopes), checkOneOf("window", b.Window, BudgetWindows), checkOneOf("on_breach", b.OnBreach, breachActions)); err != nil {
 		return err
 	}
 	if b.Unpriced != UnpricedRefuse && b.Unpriced != UnpricedAllow {
-		return invalidArgument("unpriced", "unpriced is %q: give refuse or allow", Shorten(string(b.Unpriced), 40))
+		return InvalidField("unpriced", "unpriced is %q: give refuse or allow", Shorten(string(b.Unpriced), 40))
 	}
 	switch {
 	case b.Scope == BudgetFleet && b.Value != "":
-		return invalidArgument("value", "value is %q, but the scope fleet has no value: leave it out, or give another scope", Shorten(b.Value, 60))
+		return InvalidField("value", "value is %q, but the scope fleet has no value: leave it out, or give another scope", Shorten(b.Value, 60))
 	case b.Scope != BudgetFleet && IsBlank(b.Value):
-		return invalidArgument("value", "value is required: name the %s", b.Scope)
+		return InvalidField("value", "value is required: name the %s", b.Scope)
 	case len(b.Value) > MaxSelector:
-		return invalidArgument("value", "value has %d bytes: give at most %d", len(b.Value), MaxSelector)
+		return InvalidField("value", "value has %d bytes: give at most %d", len(b.Value), MaxSelector)
 	case b.Limit < 0 || b.Limit > MaxTaskCostUSD*1_000_000:
-		return invalidArgument("limit_usd", "limit_usd is %g: give more than 0 and at most %d", b.Limit.USD(), MaxTaskCostUSD)
+		return InvalidField("limit_usd", "limit_usd is %g: give more than 0 and at most %d", b.Limit.USD(), MaxTaskCostUSD)
 	case b.TokenLimit < 0:
-		return invalidArgument("limit_tokens", "limit_tokens is %d: give at least 1", b.TokenLimit)
+		return InvalidField("limit_tokens", "limit_tokens is %d: give at least 1", b.TokenLimit)
 	case b.Limit == 0 && b.TokenLimit == 0:
-		return invalidArgument("limit_usd", "limit_usd is required, unless you give limit_tokens")
+		return InvalidField("limit_usd", "limit_usd is required, unless you give limit_tokens")
 	}
 	if b.Scope == BudgetLabel {
 		if _, err := ParseSelector("value", b.Value); err != nil {
@@ -120,7 +120,7 @@ func (b *Budget) Validate() error {
 		}
 	}
 	if _, err := zone(b.TimeZone); err != nil {
-		return invalidArgument("time_zone", "time_zone is %q: give a name such as Europe/Berlin or UTC", Shorten(b.TimeZone, 60))
+		return InvalidField("time_zone", "time_zone is %q: give a name such as Europe/Berlin or UTC", Shorten(b.TimeZone, 60))
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func checkOneOf[T ~string](field string, value T, valid []T) error {
 	if slices.Contains(valid, value) {
 		return nil
 	}
-	return invalidArgument(field, "%s is %q: give %s", field, Shorten(string(value), 40), oneOf(valid))
+	return InvalidField(field, "%s is %q: give %s", field, Shorten(string(value), 40), oneOf(valid))
 }
 
 func oneOf[T ~string](values []T) string {

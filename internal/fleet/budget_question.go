@@ -56,7 +56,7 @@ func ParseBudgetAnswer(q *Question, answer string) (BudgetAnswer, error) {
 		err = TaskOptions{MaxCostUSD: &usd}.Validate()
 	}
 	if err != nil {
-		return BudgetAnswer{}, invalidArgument("answer", "answer is %q: give %s, or what the task may cost in all, in US dollars", Shorten(answer, 60), strings.Join(q.Options, ", "))
+		return BudgetAnswer{}, InvalidField("answer", "answer is %q: give %s, or what the task may cost in all, in US dollars", Shorten(answer, 60), strings.Join(q.Options, ", "))
 	}
 	return BudgetAnswer{Limit: MicrosOf(usd)}, nil
 }

@@ -39,23 +39,23 @@ const (
 // Validate returns an error that describes what is wrong with the checks.
 func (c Checks) Validate() error {
 	if len(c.Commands) > MaxChecks {
-		return invalidArgument("checks", "there are %d checks: give at most %d", len(c.Commands), MaxChecks)
+		return InvalidField("checks", "there are %d checks: give at most %d", len(c.Commands), MaxChecks)
 	}
 	for i, command := range c.Commands {
 		switch {
 		case IsBlank(command):
-			return invalidArgument("checks", "check %d is empty: a check is a command for a shell", i+1)
+			return InvalidField("checks", "check %d is empty: a check is a command for a shell", i+1)
 		case len(command) > MaxCheckCommand:
-			return invalidArgument("checks", "check %d has %d bytes: give at most %d, and put the rest into a script", i+1, len(command), MaxCheckCommand)
+			return InvalidField("checks", "check %d has %d bytes: give at most %d, and put the rest into a script", i+1, len(command), MaxCheckCommand)
 		case strings.ContainsRune(command, 0):
-			return invalidArgument("checks", "check %d contains a zero byte: remove the zero byte", i+1)
+			return InvalidField("checks", "check %d contains a zero byte: remove the zero byte", i+1)
 		}
 	}
 	if c.Timeout < 0 || c.Timeout > MaxCheckTimeout {
-		return invalidArgument("check_timeout_seconds", "check_timeout_seconds is %d: give 1 to %d", int64(c.Timeout.Seconds()), int64(MaxCheckTimeout.Seconds()))
+		return InvalidField("check_timeout_seconds", "check_timeout_seconds is %d: give 1 to %d", int64(c.Timeout.Seconds()), int64(MaxCheckTimeout.Seconds()))
 	}
 	if c.Retries != nil && (*c.Retries < 0 || *c.Retries > MaxCheckRetries) {
-		return invalidArgument("retries", "retries is %d: give 0 to %d", *c.Retries, MaxCheckRetries)
+		return InvalidField("retries", "retries is %d: give 0 to %d", *c.Retries, MaxCheckRetries)
 	}
 	return nil
 }

@@ -160,8 +160,8 @@ func Errorf(r Reason, format string, args ...any) *Error {
 	return &Error{Code: r.code(), Reason: r, Message: fmt.Sprintf(format, args...)}
 }
 
-// invalidArgument returns INVALID_ARGUMENT about the value of a request field.
-func invalidArgument(field, format string, args ...any) *Error {
+// InvalidField returns INVALID_ARGUMENT about the value of a request field.
+func InvalidField(field, format string, args ...any) *Error {
 	return Invalid(ReasonInvalidArgument, field, format, args...)
 }
 

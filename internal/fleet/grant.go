@@ -66,7 +66,7 @@ func (g *Grant) Validate() error {
 		return nil
 	}
 	refuse := func(field, format string, args ...any) error {
-		return invalidArgument(field, "delegate."+field+" "+format, args...)
+		return InvalidField(field, "delegate."+field+" "+format, args...)
 	}
 	for _, n := range []struct {
 		field       string

@@ -27,7 +27,7 @@ var (
 // Validate returns INVALID_ARGUMENT if a label is not valid, or if there are too many.
 func (l Labels) Validate(field string) error {
 	if len(l) > MaxLabels {
-		return invalidArgument(field, "%s has %d labels: give at most %d", field, len(l), MaxLabels)
+		return InvalidField(field, "%s has %d labels: give at most %d", field, len(l), MaxLabels)
 	}
 	for _, key := range slices.Sorted(maps.Keys(l)) {
 		if err := validateKey(field, key); err != nil {
@@ -50,7 +50,7 @@ func checkName(name string) error {
 
 func validateKey(field, key string) error {
 	if len([]rune(key)) > MaxLabelKey || !labelKey.MatchString(key) {
-		return invalidArgument(field, "%s has the key %q: begin a key with a letter or a digit, go on with letters, digits and - _ . /, and use at most %d characters",
+		return InvalidField(field, "%s has the key %q: begin a key with a letter or a digit, go on with letters, digits and - _ . /, and use at most %d characters",
 			field, Shorten(key, 80), MaxLabelKey)
 	}
 	return nil
@@ -58,7 +58,7 @@ func validateKey(field, key string) error {
 
 func validateValue(field, value string) error {
 	if len([]rune(value)) > MaxLabelValue || !labelValue.MatchString(value) {
-		return invalidArgument(field, "%s has the value %q: use letters, digits and - _ . / : @ +, at most %d characters",
+		return InvalidField(field, "%s has the value %q: use letters, digits and - _ . / : @ +, at most %d characters",
 			field, Shorten(value, 80), MaxLabelValue)
 	}
 	return nil

@@ -37,7 +37,7 @@ func (r PageRequest) Resolve(defaultSize int) (page, size int, err error) {
 // defaultSize, or all items if that is 0.
 func (r PageRequest) Window(defaultSize int) (offset, count int, err error) {
 	if r.Cursor != "" && r.Page != nil {
-		return 0, 0, invalidArgument("cursor", "cursor and page are both given, give one: a cursor continues where an answer ended, a page counts from the beginning")
+		return 0, 0, InvalidField("cursor", "cursor and page are both given, give one: a cursor continues where an answer ended, a page counts from the beginning")
 	}
 	page, count, err := r.Resolve(defaultSize)
 	if err != nil {
@@ -56,13 +56,13 @@ func (r PageRequest) Window(defaultSize int) (offset, count int, err error) {
 	if r.Cursor != "" {
 		n, err := strconv.ParseUint(r.Cursor, 10, 31)
 		if err != nil {
-			return 0, 0, invalidArgument("cursor", "cursor %q is not valid: give the next_cursor of an answer", Shorten(r.Cursor, 40))
+			return 0, 0, InvalidField("cursor", "cursor %q is not valid: give the next_cursor of an answer", Shorten(r.Cursor, 40))
 		}
 		offset = int(n) //nolint:gosec // of 31 bits
 	}
 	if r.Limit != nil {
 		if *r.Limit < 1 {
-			return 0, 0, invalidArgument("limit", "limit is %d: give at least 1", *r.Limit)
+			return 0, 0, InvalidField("limit", "limit is %d: give at least 1", *r.Limit)
 		}
 		count = min(count, *r.Limit)
 	}

@@ -44,7 +44,7 @@ const MaxParameters = 100
 // the parameter, and the values that it accepts.
 func (p Project) CheckParameters(role Role, values map[string]string) error {
 	if len(values) > MaxParameters {
-		return invalidArgument("parameters", "parameters has %d values: give at most %d", len(values), MaxParameters)
+		return InvalidField("parameters", "parameters has %d values: give at most %d", len(values), MaxParameters)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		i := slices.IndexFunc(p.Parameters, func(q Parameter) bool { return q.Name == name })
@@ -71,7 +71,7 @@ func (p Project) CheckParameters(role Role, values map[string]string) error {
 }
 
 func parameterError(name, format string, args ...any) *Error {
-	return invalidArgument("parameters", format, args...).With("parameter", Shorten(name, 60))
+	return InvalidField("parameters", format, args...).With("parameter", Shorten(name, 60))
 }
 
 func (p Project) parameterNames() string {

@@ -114,23 +114,23 @@ func (p *Pool) SetDefaults() {
 func (p *Pool) Validate() error {
 	switch {
 	case len(p.Name) > maxPoolName || !namePattern.MatchString(p.Name):
-		return invalidArgument("name", "the pool's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(p.Name, 40), maxPoolName)
+		return InvalidField("name", "the pool's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(p.Name, 40), maxPoolName)
 	case p.MaxAgents < 1 || p.MaxAgents > MaxPoolAgents:
-		return invalidArgument("max_agents", "max_agents is %d: give 1 to %d", p.MaxAgents, MaxPoolAgents)
+		return InvalidField("max_agents", "max_agents is %d: give 1 to %d", p.MaxAgents, MaxPoolAgents)
 	case p.MinIdle < 0 || p.MinIdle > MaxPoolAgents:
-		return invalidArgument("min_idle", "min_idle is %d: give 0 to %d", p.MinIdle, MaxPoolAgents)
+		return InvalidField("min_idle", "min_idle is %d: give 0 to %d", p.MinIdle, MaxPoolAgents)
 	case p.MaxCreating < 1 || p.MaxCreating > MaxPoolAgents:
-		return invalidArgument("max_creating", "max_creating is %d: give 1 to %d", p.MaxCreating, MaxPoolAgents)
+		return InvalidField("max_creating", "max_creating is %d: give 1 to %d", p.MaxCreating, MaxPoolAgents)
 	case p.MaxIdle < time.Second || p.MaxIdle > MaxPoolIdle:
-		return invalidArgument("max_idle_seconds", "max_idle_seconds is %d: give 1 to %d", int64(p.MaxIdle.Seconds()), int64(MaxPoolIdle.Seconds()))
+		return InvalidField("max_idle_seconds", "max_idle_seconds is %d: give 1 to %d", int64(p.MaxIdle.Seconds()), int64(MaxPoolIdle.Seconds()))
 	case p.Reuse != ReuseFresh && p.Reuse != ReuseSame && p.Reuse != ReuseAny:
-		return invalidArgument("reuse", "reuse is %q: give fresh, same or any", Shorten(string(p.Reuse), 60))
+		return InvalidField("reuse", "reuse is %q: give fresh, same or any", Shorten(string(p.Reuse), 60))
 	case len(p.Groups) > MaxShares:
-		return invalidArgument("groups", "groups has %d names: give at most %d", len(p.Groups), MaxShares)
+		return InvalidField("groups", "groups has %d names: give at most %d", len(p.Groups), MaxShares)
 	}
 	for _, g := range p.Groups {
 		if err := CheckGroup(g); err != nil {
-			return invalidArgument("groups", "groups: %s", err)
+			return InvalidField("groups", "groups: %s", err)
 		}
 	}
 	return p.Labels.Validate("labels")

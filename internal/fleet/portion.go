@@ -35,11 +35,11 @@ func (r *PortionRequest) Validate(prefix string) error {
 		least int
 	}{{"offset", r.Offset, 0}, {"limit", r.Limit, 1}, {"tail", r.Tail, 1}} {
 		if f.value != nil && *f.value < f.least {
-			return invalidArgument(prefix+f.name, "%s is %d: give at least %d", prefix+f.name, *f.value, f.least)
+			return InvalidField(prefix+f.name, "%s is %d: give at least %d", prefix+f.name, *f.value, f.least)
 		}
 	}
 	if r.Offset != nil && r.Tail != nil {
-		return invalidArgument(prefix+"tail", "%soffset and %stail are both given: a tail is counted from the end", prefix, prefix)
+		return InvalidField(prefix+"tail", "%soffset and %stail are both given: a tail is counted from the end", prefix, prefix)
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (r *PortionRequest) Of(b []byte, prefix string) (*Portion, error) {
 		from = *r.Offset
 	}
 	if from > len(b) {
-		return nil, invalidArgument(prefix+"offset", "%soffset is %d: there are %d bytes", prefix, from, len(b))
+		return nil, InvalidField(prefix+"offset", "%soffset is %d: there are %d bytes", prefix, from, len(b))
 	}
 	if r.Limit != nil {
 		n = min(n, *r.Limit)
@@ -95,7 +95,7 @@ func TextFrom(s string, offset *int, field string) (string, error) {
 		return s, nil
 	}
 	if *offset < 0 || *offset > len(s) {
-		return "", invalidArgument(field, "%s is %d: give 0 to %d", field, *offset, len(s))
+		return "", InvalidField(field, "%s is %d: give 0 to %d", field, *offset, len(s))
 	}
 	from, _ := characterAt([]byte(s), *offset)
 	return s[from:], nil

@@ -223,21 +223,21 @@ type BudgetClaim struct {
 func (e *QueueEntry) Validate(now time.Time) error {
 	switch {
 	case e.Priority < -MaxPriority || e.Priority > MaxPriority:
-		return invalidArgument("priority", "priority is %d: give -%d to %d", e.Priority, MaxPriority, MaxPriority)
+		return InvalidField("priority", "priority is %d: give -%d to %d", e.Priority, MaxPriority, MaxPriority)
 	case e.MaxAttempts < 0 || e.MaxAttempts > MaxAttempts:
-		return invalidArgument("max_attempts", "max_attempts is %d: give 1 to %d", e.MaxAttempts, MaxAttempts)
+		return InvalidField("max_attempts", "max_attempts is %d: give 1 to %d", e.MaxAttempts, MaxAttempts)
 	case !e.Expires.IsZero() && !e.Expires.After(now):
-		return invalidArgument("expires", "expires is in the past: give a later time")
+		return InvalidField("expires", "expires is in the past: give a later time")
 	case !e.Expires.IsZero() && e.Expires.Before(e.NotBefore):
-		return invalidArgument("expires", "expires is before not_before: give a later time")
+		return InvalidField("expires", "expires is before not_before: give a later time")
 	case len([]rune(e.Exclusive)) > MaxExclusive:
-		return invalidArgument("exclusive", "exclusive has %d characters: give at most %d", len([]rune(e.Exclusive)), MaxExclusive)
+		return InvalidField("exclusive", "exclusive has %d characters: give at most %d", len([]rune(e.Exclusive)), MaxExclusive)
 	case len(e.After) > MaxDependencies:
-		return invalidArgument("depends_on", "depends_on names %d tasks: give at most %d", len(e.After), MaxDependencies)
+		return InvalidField("depends_on", "depends_on names %d tasks: give at most %d", len(e.After), MaxDependencies)
 	}
 	for i, d := range e.After {
 		if slices.ContainsFunc(e.After[:i], func(o Dependency) bool { return o.TaskID == d.TaskID }) {
-			return invalidArgument("depends_on", "depends_on names task %q twice: name it once", d.TaskID)
+			return InvalidField("depends_on", "depends_on names task %q twice: name it once", d.TaskID)
 		}
 	}
 	return nil

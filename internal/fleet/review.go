@@ -62,32 +62,32 @@ const (
 func (r *Review) Validate() error {
 	switch {
 	case r.Verdict != VerdictComment && r.Verdict != VerdictApprove && r.Verdict != VerdictChanges:
-		return invalidArgument("verdict", "verdict is %q: use comment, approve or request_changes", Shorten(string(r.Verdict), 40))
+		return InvalidField("verdict", "verdict is %q: use comment, approve or request_changes", Shorten(string(r.Verdict), 40))
 	case len(r.Text) > MaxReviewText:
-		return invalidArgument("text", "text has %d bytes: use at most %d", len(r.Text), MaxReviewText)
+		return InvalidField("text", "text has %d bytes: use at most %d", len(r.Text), MaxReviewText)
 	case r.Verdict == VerdictChanges && IsBlank(r.Text) && len(r.Comments) == 0:
-		return invalidArgument("text", "nothing says what to change: give text, or comments on lines")
+		return InvalidField("text", "nothing says what to change: give text, or comments on lines")
 	case r.Verdict == VerdictComment && IsBlank(r.Text) && len(r.Comments) == 0:
-		return invalidArgument("text", "the review says nothing: give text or comments, or another verdict")
+		return InvalidField("text", "the review says nothing: give text or comments, or another verdict")
 	case len(r.Comments) > MaxReviewComments:
-		return invalidArgument("comments", "there are %d comments: give at most %d", len(r.Comments), MaxReviewComments)
+		return InvalidField("comments", "there are %d comments: give at most %d", len(r.Comments), MaxReviewComments)
 	}
 	size := len(r.Text)
 	for i, c := range r.Comments {
 		size += len(c.Path) + len(c.Text)
 		switch {
 		case c.Path == "" || len(c.Path) > maxReviewPath || !utf8.ValidString(c.Path) || strings.ContainsRune(c.Path, 0):
-			return invalidArgument("comments", "comment %d has no valid path of a file: use one as `show_task_changes` lists it", i+1)
+			return InvalidField("comments", "comment %d has no valid path of a file: use one as `show_task_changes` lists it", i+1)
 		case IsBlank(c.Text):
-			return invalidArgument("comments", "comment %d is empty: give text", i+1)
+			return InvalidField("comments", "comment %d is empty: give text", i+1)
 		case len(c.Text) > MaxReviewText:
-			return invalidArgument("comments", "comment %d has %d bytes: use at most %d", i+1, len(c.Text), MaxReviewText)
+			return InvalidField("comments", "comment %d has %d bytes: use at most %d", i+1, len(c.Text), MaxReviewText)
 		case c.Line < 0:
-			return invalidArgument("comments", "comment %d is on line %d: count lines from 1, or give 0 for the whole file", i+1, c.Line)
+			return InvalidField("comments", "comment %d is on line %d: count lines from 1, or give 0 for the whole file", i+1, c.Line)
 		}
 	}
 	if size > MaxReviewSize {
-		return invalidArgument("comments", "the review has %d bytes: use at most %d, and a second review for the rest", size, MaxReviewSize)
+		return InvalidField("comments", "the review has %d bytes: use at most %d, and a second review for the rest", size, MaxReviewSize)
 	}
 	return nil
 }

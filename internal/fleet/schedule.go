@@ -99,11 +99,11 @@ func (s *Schedule) Ticks(parse CronParser) (next func(after time.Time) time.Time
 	}
 	zone, err := time.LoadLocation(s.TimeZone)
 	if err != nil || s.TimeZone == "Local" {
-		return nil, invalidArgument("time_zone", "there is no time zone %q: give a name such as Europe/Berlin", Shorten(s.TimeZone, 60))
+		return nil, InvalidField("time_zone", "there is no time zone %q: give a name such as Europe/Berlin", Shorten(s.TimeZone, 60))
 	}
 	next, err = parse(s.Cron, zone)
 	if err != nil {
-		return nil, invalidArgument("cron", "cron %q: %s", Shorten(s.Cron, 60), err)
+		return nil, InvalidField("cron", "cron %q: %s", Shorten(s.Cron, 60), err)
 	}
 	return next, nil
 }
@@ -162,15 +162,15 @@ func (s *Schedule) Validate(parse CronParser) (next func(after time.Time) time.T
 	s.TimeZone, s.Missed, s.Overlap = cmp.Or(s.TimeZone, "UTC"), cmp.Or(s.Missed, MissedLatest), cmp.Or(s.Overlap, OverlapSkip)
 	switch {
 	case len(s.Name) > MaxResourceName || !namePattern.MatchString(s.Name):
-		return nil, invalidArgument("name", "the schedule's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(s.Name, 80), MaxResourceName)
+		return nil, InvalidField("name", "the schedule's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(s.Name, 80), MaxResourceName)
 	case s.Cron == "" && s.At.IsZero():
-		return nil, invalidArgument("cron", `cron or at is required: give a cron expression such as "0 3 * * *", or one time`)
+		return nil, InvalidField("cron", `cron or at is required: give a cron expression such as "0 3 * * *", or one time`)
 	case s.Cron != "" && !s.At.IsZero():
-		return nil, invalidArgument("at", "cron and at cannot be used together: give one of them")
+		return nil, InvalidField("at", "cron and at cannot be used together: give one of them")
 	case s.Missed != MissedSkip && s.Missed != MissedLatest && s.Missed != MissedAll:
-		return nil, invalidArgument("missed", "missed is %q: give skip, latest or all", Shorten(string(s.Missed), 60))
+		return nil, InvalidField("missed", "missed is %q: give skip, latest or all", Shorten(string(s.Missed), 60))
 	case s.Overlap != OverlapSkip && s.Overlap != OverlapQueue:
-		return nil, invalidArgument("overlap", "overlap is %q: give skip or queue", Shorten(string(s.Overlap), 60))
+		return nil, InvalidField("overlap", "overlap is %q: give skip or queue", Shorten(string(s.Overlap), 60))
 	}
 	if err := s.Labels.Validate("labels"); err != nil {
 		return nil, err

@@ -42,12 +42,12 @@ func (s Selector) RequiresLabel() bool {
 // INVALID_ARGUMENT for the field.
 func ParseSelector(field, text string) (s Selector, err error) {
 	if len(text) > MaxSelector {
-		return nil, invalidArgument(field, "%s has %d bytes: give at most %d", field, len(text), MaxSelector)
+		return nil, InvalidField(field, "%s has %d bytes: give at most %d", field, len(text), MaxSelector)
 	}
 	for _, part := range splitSelector(text) {
 		r, ok := parseRequirement(strings.TrimSpace(part))
 		if !ok {
-			return nil, invalidArgument(field, "%s has %q: give conditions such as env=prod, env!=test, team in (web,api), team notin (web), owned and !owned, with commas between them",
+			return nil, InvalidField(field, "%s has %q: give conditions such as env=prod, env!=test, team in (web,api), team notin (web), owned and !owned, with commas between them",
 				field, Shorten(strings.TrimSpace(part), 80))
 		}
 		if err := validateKey(field, r.Key); err != nil {

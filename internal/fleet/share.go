@@ -50,14 +50,14 @@ const maxGrantee = 200
 func (g Grantee) Validate() error {
 	for field, name := range map[string]string{"person": g.Person, "group": g.Group} {
 		if len(name) > maxGrantee || strings.ContainsFunc(name, unicode.IsControl) || name != strings.TrimSpace(name) {
-			return invalidArgument(field, "%s %q is not a name: give at most %d bytes, without control characters and without spaces at the ends", field, Shorten(name, 60), maxGrantee)
+			return InvalidField(field, "%s %q is not a name: give at most %d bytes, without control characters and without spaces at the ends", field, Shorten(name, 60), maxGrantee)
 		}
 	}
 	switch {
 	case g.Person == "" && g.Group == "":
-		return invalidArgument("person", "name a person or a group")
+		return InvalidField("person", "name a person or a group")
 	case g.Person != "" && g.Group != "":
-		return invalidArgument("group", "name a person or a group, not both: share twice")
+		return InvalidField("group", "name a person or a group, not both: share twice")
 	}
 	return nil
 }

@@ -81,17 +81,17 @@ func (o TaskOptions) IsSet() bool { return len(o.Names()) > 0 }
 func (o TaskOptions) Validate() error {
 	switch {
 	case o.Model != "" && (len(o.Model) > maxModelName || !modelName.MatchString(o.Model)):
-		return invalidArgument(OptionModel, "model is %q: give the name of a model without spaces, which begins with a letter or a digit and has at most %d bytes", Shorten(o.Model, 60), maxModelName)
+		return InvalidField(OptionModel, "model is %q: give the name of a model without spaces, which begins with a letter or a digit and has at most %d bytes", Shorten(o.Model, 60), maxModelName)
 	case o.Effort != "" && !effort.MatchString(o.Effort):
-		return invalidArgument(OptionEffort, "effort is %q: give a word such as low, medium or high", Shorten(o.Effort, 60))
+		return InvalidField(OptionEffort, "effort is %q: give a word such as low, medium or high", Shorten(o.Effort, 60))
 	case o.MaxTurns != nil && (*o.MaxTurns < 1 || *o.MaxTurns > MaxTaskTurns):
-		return invalidArgument(OptionMaxTurns, "max_turns is %d: give 1 to %d", *o.MaxTurns, MaxTaskTurns)
+		return InvalidField(OptionMaxTurns, "max_turns is %d: give 1 to %d", *o.MaxTurns, MaxTaskTurns)
 	case o.MaxCostUSD != nil && !(*o.MaxCostUSD > 0 && *o.MaxCostUSD <= MaxTaskCostUSD): // also refuses NaN
-		return invalidArgument(OptionMaxCost, "max_cost_usd is %g: give more than 0 and at most %d", *o.MaxCostUSD, MaxTaskCostUSD)
+		return InvalidField(OptionMaxCost, "max_cost_usd is %g: give more than 0 and at most %d", *o.MaxCostUSD, MaxTaskCostUSD)
 	case len(o.AppendSystemPrompt) > maxAppendSystemPrompt:
-		return invalidArgument(OptionAppendSystemPrompt, "append_system_prompt has %d bytes: give at most %d", len(o.AppendSystemPrompt), maxAppendSystemPrompt)
+		return InvalidField(OptionAppendSystemPrompt, "append_system_prompt has %d bytes: give at most %d", len(o.AppendSystemPrompt), maxAppendSystemPrompt)
 	case len(o.OutputSchema) > maxOutputSchema:
-		return invalidArgument(OptionOutputSchema, "output_schema has %d bytes: give at most %d", len(o.OutputSchema), maxOutputSchema)
+		return InvalidField(OptionOutputSchema, "output_schema has %d bytes: give at most %d", len(o.OutputSchema), maxOutputSchema)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (o TaskOptions) Unsupported(supported []string, who string, can func(option
 		if can != nil {
 			which = JoinNames(can(name))
 		}
-		return invalidArgument(name, "%s does not support %s: leave it out, or use a driver that does: %s", who, name, which)
+		return InvalidField(name, "%s does not support %s: leave it out, or use a driver that does: %s", who, name, which)
 	}
 	return nil
 }

@@ -21,9 +21,9 @@ var terminalType = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 func (a *AttachedTerminal) Validate() error {
 	switch {
 	case a.Columns == 0 || a.Rows == 0:
-		return invalidArgument("columns", "columns and rows are the size of the terminal, 1 to 65535 each")
+		return InvalidField("columns", "columns and rows are the size of the terminal, 1 to 65535 each")
 	case !terminalType.MatchString(a.Type):
-		return invalidArgument("term", "term is %q: give the type of the terminal, such as xterm-256color", Shorten(a.Type, 60))
+		return InvalidField("term", "term is %q: give the type of the terminal, such as xterm-256color", Shorten(a.Type, 60))
 	}
 	return nil
 }

@@ -61,13 +61,13 @@ func (w *Webhook) VisibleTo(p Principal) bool { return p.seesOwned(w.Owner, w.Pr
 func (w *Webhook) Validate() error {
 	switch {
 	case len(w.Name) > MaxResourceName || !namePattern.MatchString(w.Name):
-		return invalidArgument("name", "the webhook's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(w.Name, 80), MaxResourceName)
+		return InvalidField("name", "the webhook's name is %q: use 1 to %d letters, digits and single hyphens between them", Shorten(w.Name, 80), MaxResourceName)
 	case w.URL == "":
-		return invalidArgument("url", "url is required: give the URL of the receiver, such as https://example.com/fleet")
+		return InvalidField("url", "url is required: give the URL of the receiver, such as https://example.com/fleet")
 	case len(w.URL) > MaxWebhookURL:
-		return invalidArgument("url", "url has %d bytes: use at most %d", len(w.URL), MaxWebhookURL)
+		return InvalidField("url", "url has %d bytes: use at most %d", len(w.URL), MaxWebhookURL)
 	case len(w.Topics) == 0:
-		return invalidArgument("topics", "topics is required: give %s, %s, or types of events such as %s", TopicNeedsMe, TopicAll, EventTaskEnded)
+		return InvalidField("topics", "topics is required: give %s, %s, or types of events such as %s", TopicNeedsMe, TopicAll, EventTaskEnded)
 	}
 	if err := ValidateTopics(w.Topics); err != nil {
 		return err
@@ -80,10 +80,10 @@ func (w *Webhook) Validate() error {
 func ValidateTopics(topics []Topic) error {
 	for i, t := range topics {
 		if t != TopicAll && t != TopicNeedsMe && !slices.Contains(WebhookEvents, EventType(t)) {
-			return invalidArgument("topics", "topics has %q, which webhooks cannot send: give %s, %s, or types of events such as %s", Shorten(string(t), 60), TopicNeedsMe, TopicAll, EventTaskEnded)
+			return InvalidField("topics", "topics has %q, which webhooks cannot send: give %s, %s, or types of events such as %s", Shorten(string(t), 60), TopicNeedsMe, TopicAll, EventTaskEnded)
 		}
 		if slices.Contains(topics[:i], t) {
-			return invalidArgument("topics", "topics has %q twice: leave one out", t)
+			return InvalidField("topics", "topics has %q twice: leave one out", t)
 		}
 	}
 	return nil

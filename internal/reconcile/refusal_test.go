@@ -22,7 +22,7 @@ func TestRefusedAgent(t *testing.T) {
 		left    bool // the agent still exists after the refusal
 	}{
 		"its name is taken":      {fleet.Errorf(fleet.ReasonAgentExists, "it is taken").With("field", "name"), fleet.ReasonAgentExists, "", false},
-		"a value is not good":    {fleet.Invalid(fleet.ReasonInvalidArgument, "spec", "it is too long"), fleet.ReasonInvalidArgument, "spec", false},
+		"a value is not good":    {fleet.InvalidField("spec", "it is too long"), fleet.ReasonInvalidArgument, "spec", false},
 		"it cannot be made now":  {fleet.Errorf(fleet.ReasonProvisioningFailed, "no room"), fleet.ReasonProvisioningFailed, "", true},
 		"it must not be made so": {fleet.Errorf(fleet.ReasonPermissionDenied, "not you"), fleet.ReasonProvisioningFailed, "", true},
 	} {

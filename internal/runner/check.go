@@ -78,7 +78,7 @@ func (h Home) CheckTreeEnded() (ended bool, at time.Time, err error) {
 // runCheck executes the check, or returns the result of an earlier execution.
 func (a Agent) runCheck(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
 	if !checkID.MatchString(c.ID) || c.Timeout <= 0 {
-		return fleet.CheckResult{}, fleet.Invalid(fleet.ReasonInvalidArgument, "check", "a check needs a timeout and an id of 1 to 20 lower-case letters and digits")
+		return fleet.CheckResult{}, fleet.InvalidField("check", "a check needs a timeout and an id of 1 to 20 lower-case letters and digits")
 	}
 	for retry := false; ; retry = true {
 		run := a.home.checkRun(r, c.ID, retry)

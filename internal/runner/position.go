@@ -37,7 +37,7 @@ func parsePosition(cursor string) (position, error) {
 		p.piece, err = strconv.Atoi(piece)
 	}
 	if err != nil || p.offset < 0 || p.piece < 0 {
-		return position{}, fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "%q is not a cursor of this run: use a cursor from the run's output", cursor)
+		return position{}, fleet.InvalidField("cursor", "%q is not a cursor of this run: use a cursor from the run's output", cursor)
 	}
 	return p, nil
 }

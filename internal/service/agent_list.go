@@ -49,7 +49,7 @@ func (s *Service) resolveFilter(ctx context.Context, r *fleet.ListAgentsRequest)
 	switch r.Status {
 	case "", fleet.StatusBusy, fleet.StatusIdle, fleet.StatusOffline:
 	default:
-		return "", invalid("status", "status %q is not busy, idle or offline", r.Status)
+		return "", fleet.InvalidField("status", "status %q is not busy, idle or offline", r.Status)
 	}
 	var projects []fleet.Project
 	switch {

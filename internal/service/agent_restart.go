@@ -84,9 +84,9 @@ func (s *Service) restartable(ctx context.Context, v *fleet.AgentView, r Restart
 	}
 	switch {
 	case r.Update:
-		return "", invalid("update", "agents of the place %q have no versions: restart agent %q without update", place.Name, v.Name)
+		return "", fleet.InvalidField("update", "agents of the place %q have no versions: restart agent %q without update", place.Name, v.Name)
 	case len(r.Parameters) > 0:
-		return "", invalid("parameters", "agents of the place %q have no parameters: restart agent %q without them", place.Name, v.Name)
+		return "", fleet.InvalidField("parameters", "agents of the place %q have no parameters: restart agent %q without them", place.Name, v.Name)
 	case r.Role == "":
 		return "", nil
 	}

@@ -27,7 +27,7 @@ const (
 // ShowAgentLog returns the last lines of the log of the agent's workspace, and whether the log has more.
 func (s *Service) ShowAgentLog(ctx context.Context, ref string, lines int) ([]string, bool, error) {
 	if lines < 1 || lines > MaxLogLines {
-		return nil, false, invalid("lines", "lines is %d: ask for 1 to %d", lines, MaxLogLines)
+		return nil, false, fleet.InvalidField("lines", "lines is %d: ask for 1 to %d", lines, MaxLogLines)
 	}
 	v, _, err := s.agent(ctx, ref, fleet.AccessView)
 	if err != nil {

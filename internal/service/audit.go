@@ -131,14 +131,14 @@ func (s *Service) ListAudit(ctx context.Context, r ListAuditRequest) (lines []fl
 		return nil, "", err
 	}
 	if !outcomePattern.MatchString(r.Outcome) {
-		return nil, "", invalid("outcome", "outcome %q is not ok, failed, unknown or the reason of an error, such as PERMISSION_DENIED", fleet.Shorten(r.Outcome, 60))
+		return nil, "", fleet.InvalidField("outcome", "outcome %q is not ok, failed, unknown or the reason of an error, such as PERMISSION_DENIED", fleet.Shorten(r.Outcome, 60))
 	}
 	if !r.Until.IsZero() && !r.Until.After(r.Since) {
-		return nil, "", invalid("until", "until must be after since")
+		return nil, "", fleet.InvalidField("until", "until must be after since")
 	}
 	if r.Cursor != "" {
 		if r.Before, err = strconv.ParseInt(r.Cursor, 10, 64); err != nil || r.Before < 1 {
-			return nil, "", invalid("cursor", "cursor %q is not valid: give the next_cursor of an answer", fleet.Shorten(r.Cursor, 40))
+			return nil, "", fleet.InvalidField("cursor", "cursor %q is not valid: give the next_cursor of an answer", fleet.Shorten(r.Cursor, 40))
 		}
 	}
 	r.AgentName, r.Owner = fleet.ParseAgentRef(r.AgentName)

@@ -43,7 +43,7 @@ func (s *Service) raiseLimit(tx fleet.Tx, p fleet.Principal, t *fleet.Task, limi
 		return fleet.Errorf(fleet.ReasonTaskNotPending, "task %q is %s, so it costs nothing more", t.ID, t.Status).
 			With("task_id", t.ID).With("agent_name", t.AgentName).Next("{retry_task} starts it again")
 	case limit <= used:
-		return invalid(field, "%s is %s, and the task has already used %s: give more", field, limit, used)
+		return fleet.InvalidField(field, "%s is %s, and the task has already used %s: give more", field, limit, used)
 	}
 	if err := state.LimitReservation(tx, t, limit, s.now()); err != nil {
 		return err

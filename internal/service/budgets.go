@@ -66,7 +66,7 @@ func (s *Service) DeleteBudget(ctx context.Context, name, requestID string) erro
 }
 
 func errNoBudget() error {
-	return invalid("name", "name is required: name a budget").Next("{list_budgets} lists them")
+	return fleet.InvalidField("name", "name is required: name a budget").Next("{list_budgets} lists them")
 }
 
 // readBudget returns the budget with the name, or BUDGET_NOT_FOUND.
@@ -187,7 +187,7 @@ func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetL
 	case r.Name == "":
 		return nil, errNoBudget()
 	case r.Limit != nil && *r.Limit < 1:
-		return nil, invalid("limit", "limit is %d: give at least 1", *r.Limit)
+		return nil, fleet.InvalidField("limit", "limit is %d: give at least 1", *r.Limit)
 	}
 	limit := defaultLedgerEntries
 	if r.Limit != nil {

@@ -75,7 +75,7 @@ func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, o fleet.Bulk
 		return nil, err
 	}
 	if len(items) > fleet.MaxBulk {
-		return nil, invalid("selector", "%d agents or tasks are selected: select at most %d", len(items), fleet.MaxBulk)
+		return nil, fleet.InvalidField("selector", "%d agents or tasks are selected: select at most %d", len(items), fleet.MaxBulk)
 	}
 	return withoutRepeats(items), nil
 }
@@ -90,11 +90,11 @@ func checkBulkRequest(o fleet.BulkRequest) error {
 	}
 	switch {
 	case given != 1:
-		return invalid("names", "give names, selector or all, and only one of them")
+		return fleet.InvalidField("names", "give names, selector or all, and only one of them")
 	case len(o.Names) > fleet.MaxBulk:
-		return invalid("names", "names has %d names: give at most %d", len(o.Names), fleet.MaxBulk)
+		return fleet.InvalidField("names", "names has %d names: give at most %d", len(o.Names), fleet.MaxBulk)
 	case len(o.Remove) > fleet.MaxLabels:
-		return invalid("remove", "remove has %d keys: give at most %d", len(o.Remove), fleet.MaxLabels)
+		return fleet.InvalidField("remove", "remove has %d keys: give at most %d", len(o.Remove), fleet.MaxLabels)
 	}
 	for _, v := range []struct {
 		field string
@@ -113,7 +113,7 @@ func checkBulkRequest(o fleet.BulkRequest) error {
 		{"max_cost_usd", o.MaxCostUSD != nil, []fleet.BulkOperation{fleet.BulkQueue}},
 	} {
 		if v.given && o.Operation != "" && !slices.Contains(v.of, o.Operation) {
-			return invalid("operation", "the operation %s does not use %s: leave it out", o.Operation, v.field)
+			return fleet.InvalidField("operation", "the operation %s does not use %s: leave it out", o.Operation, v.field)
 		}
 	}
 	return nil

@@ -60,7 +60,7 @@ func (s *Service) bulkOperation(ctx context.Context, p fleet.Principal, o fleet.
 	case fleet.BulkStopTask:
 		return bulkOperation{needed: fleet.AccessRun, ends: true}, nil
 	}
-	return bulkOperation{}, invalid("operation", "operation is required: give start, stop, restart, delete, message, label, queue, move or stop_task")
+	return bulkOperation{}, fleet.InvalidField("operation", "operation is required: give start, stop, restart, delete, message, label, queue, move or stop_task")
 }
 
 // desiredOperation returns the operation that changes the desired state with the call. verb describes the operation for

@@ -34,9 +34,9 @@ func (s *Service) RunBulk(ctx context.Context, id string, limit time.Duration) (
 	}
 	switch {
 	case id == "":
-		return nil, invalid("plan_id", "plan_id is required").Next("{plan_bulk} makes a plan")
+		return nil, fleet.InvalidField("plan_id", "plan_id is required").Next("{plan_bulk} makes a plan")
 	case limit < 0 || limit > maxBulkWait:
-		return nil, invalid("wait_seconds", "wait_seconds is %d: give 0 to %d", int64(limit.Seconds()), int64(maxBulkWait.Seconds()))
+		return nil, fleet.InvalidField("wait_seconds", "wait_seconds is %d: give 0 to %d", int64(limit.Seconds()), int64(maxBulkWait.Seconds()))
 	}
 	plan, err := s.beginBulk(ctx, p, id)
 	if err != nil || plan.Count(fleet.BulkPending) == 0 {

@@ -128,7 +128,7 @@ func (s *Service) ReleaseCredential(ctx context.Context, name string) error {
 		return err
 	}
 	if name == "" {
-		return invalid("name", "name is required: name a credential").Next("{list_credentials} lists them")
+		return fleet.InvalidField("name", "name is required: name a credential").Next("{list_credentials} lists them")
 	}
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		_, known := (*s.keepFree.Load())[name]

@@ -79,21 +79,21 @@ func (r FanOutRequest) requests() ([]QueueTaskRequest, error) {
 	n := r.Count
 	switch {
 	case r.Pool == "" && r.Project == "":
-		return nil, invalid("pool", "nothing says where the tasks run: give pool or project")
+		return nil, fleet.InvalidField("pool", "nothing says where the tasks run: give pool or project")
 	case r.Count != 0 && len(r.Models) > 0:
-		return nil, invalid("count", "count is given besides models, each of which gets a task: give one of them")
+		return nil, fleet.InvalidField("count", "count is given besides models, each of which gets a task: give one of them")
 	case len(r.Models) > 0:
 		n = len(r.Models)
 	case r.Count == 0:
-		return nil, invalid("count", "nothing says how many tasks: give count or models")
+		return nil, fleet.InvalidField("count", "nothing says how many tasks: give count or models")
 	}
 	switch {
 	case n > fleet.MaxFanOut && r.Count == 0:
-		return nil, invalid("models", "models has %d models: give at most %d", n, fleet.MaxFanOut)
+		return nil, fleet.InvalidField("models", "models has %d models: give at most %d", n, fleet.MaxFanOut)
 	case n == 1 && r.Count == 0:
-		return nil, invalid("models", "models has only one model: give several, or call {queue_task}")
+		return nil, fleet.InvalidField("models", "models has only one model: give several, or call {queue_task}")
 	case n < 2 || n > fleet.MaxFanOut:
-		return nil, invalid("count", "count is %d: give 2 to %d", n, fleet.MaxFanOut)
+		return nil, fleet.InvalidField("count", "count is %d: give 2 to %d", n, fleet.MaxFanOut)
 	}
 	all := make([]QueueTaskRequest, n)
 	for i := range all {
@@ -114,7 +114,7 @@ func (s *Service) assignees(ctx context.Context, p fleet.Principal, all []QueueT
 			return nil, err
 		}
 		if pool.Reuse != fleet.ReuseFresh && len(all) > pool.MaxAgents {
-			return nil, invalid("pool", "the pool %q has at most %d agents, and each of the %d tasks needs one that has worked on none of the others", pool.Name, pool.MaxAgents, len(all)).
+			return nil, fleet.InvalidField("pool", "the pool %q has at most %d agents, and each of the %d tasks needs one that has worked on none of the others", pool.Name, pool.MaxAgents, len(all)).
 				Next("{update_pool} changes the limit")
 		}
 	}

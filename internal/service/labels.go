@@ -24,7 +24,7 @@ func (s *Service) SetLabels(ctx context.Context, r SetLabelsRequest) (agent stri
 	}
 	c := Call{Method: "SetLabels", RequestID: r.RequestID, Body: r}
 	if err = r.validate(); (r.Agent == "") == (r.TaskID == "") {
-		err = invalid("agent_name", "give either agent_name or task_id")
+		err = fleet.InvalidField("agent_name", "give either agent_name or task_id")
 	}
 	if err != nil {
 		return "", nil, err
@@ -55,9 +55,9 @@ func (s *Service) SetLabels(ctx context.Context, r SetLabelsRequest) (agent stri
 func (r SetLabelsRequest) validate() error {
 	switch {
 	case len(r.Labels)+len(r.Remove) == 0:
-		return invalid("labels", "labels is required: give the labels to set, or in remove the keys to remove")
+		return fleet.InvalidField("labels", "labels is required: give the labels to set, or in remove the keys to remove")
 	case len(r.Remove) > fleet.MaxLabels:
-		return invalid("remove", "remove has %d keys: give at most %d", len(r.Remove), fleet.MaxLabels)
+		return fleet.InvalidField("remove", "remove has %d keys: give at most %d", len(r.Remove), fleet.MaxLabels)
 	}
 	return r.Labels.Validate("labels")
 }

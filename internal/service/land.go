@@ -32,19 +32,19 @@ const MaxLandings = 100
 func (r *LandRequest) validate() error {
 	switch {
 	case len(r.TaskIDs) == 0 && r.Selector == "" && r.Project == "":
-		return invalid("task_ids", "nothing says what lands: give task_ids, selector or project").Next("{list_reviews} shows the work that has not landed")
+		return fleet.InvalidField("task_ids", "nothing says what lands: give task_ids, selector or project").Next("{list_reviews} shows the work that has not landed")
 	case len(r.TaskIDs) > 0 && (r.Selector != "" || r.Project != ""):
-		return invalid("selector", "task_ids is given besides selector or project: give the one or the others")
+		return fleet.InvalidField("selector", "task_ids is given besides selector or project: give the one or the others")
 	case len(r.TaskIDs) > MaxLandings:
-		return invalid("task_ids", "task_ids has %d ids: give at most %d", len(r.TaskIDs), MaxLandings)
+		return fleet.InvalidField("task_ids", "task_ids has %d ids: give at most %d", len(r.TaskIDs), MaxLandings)
 	case !slices.Contains([]fleet.Strategy{"", fleet.Squash, fleet.Rebase, fleet.Merge}, r.Strategy):
-		return invalid("strategy", "strategy is %q: use squash, rebase or merge", fleet.Shorten(string(r.Strategy), 40))
+		return fleet.InvalidField("strategy", "strategy is %q: use squash, rebase or merge", fleet.Shorten(string(r.Strategy), 40))
 	case r.Message != "" && len(r.TaskIDs) != 1:
-		return invalid("message", "message is for the commit of one task: leave it out, or land the tasks one by one")
+		return fleet.InvalidField("message", "message is for the commit of one task: leave it out, or land the tasks one by one")
 	case len(r.Message) > fleet.MaxReviewText:
-		return invalid("message", "message has %d bytes: use at most %d", len(r.Message), fleet.MaxReviewText)
+		return fleet.InvalidField("message", "message has %d bytes: use at most %d", len(r.Message), fleet.MaxReviewText)
 	case r.Batch < 0 || r.Batch > fleet.MaxBatch:
-		return invalid("batch", "batch is %d: give 1 to %d", r.Batch, fleet.MaxBatch)
+		return fleet.InvalidField("batch", "batch is %d: give 1 to %d", r.Batch, fleet.MaxBatch)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (s *Service) landable(ctx context.Context, p fleet.Principal, r LandRequest
 		return nil, err
 	}
 	if found.Total > MaxLandings {
-		return nil, invalid("selector", "more than %d tasks match: select fewer", MaxLandings)
+		return nil, fleet.InvalidField("selector", "more than %d tasks match: select fewer", MaxLandings)
 	}
 	ids := make([]string, len(found.Tasks))
 	for i, t := range found.Tasks {

@@ -155,7 +155,7 @@ func (s *Service) resolveLaunch(ctx context.Context, r *LaunchRequest) error {
 	if r.Place != "" {
 		p := s.places.Configured(r.Place)
 		if p == nil {
-			return invalid("place", "there is no place %q: there are %s", r.Place, fleet.JoinNames(s.PlaceNames()))
+			return fleet.InvalidField("place", "there is no place %q: there are %s", r.Place, fleet.JoinNames(s.PlaceNames()))
 		}
 		r.Place, places = p.Name, []*state.ManagedPlace{p}
 	}
@@ -182,13 +182,13 @@ func (s *Service) resolveDriver(ctx context.Context, r *LaunchRequest) error {
 	if r.Place == "" {
 		t, ok := s.PlaceWith(r.Config.Driver)
 		if !ok {
-			return invalid("driver", "no place of this server has the driver %q", r.Config.Driver)
+			return fleet.InvalidField("driver", "no place of this server has the driver %q", r.Config.Driver)
 		}
 		r.Place = t.Name
 	}
 	t := s.places.Configured(r.Place).Traits()
 	if _, ok := t.Driver(r.Config.Driver); !ok {
-		return invalid("driver", "the place %s has no driver %q: it has %s", t.Name, r.Config.Driver, fleet.JoinNames(t.DriverNames()))
+		return fleet.InvalidField("driver", "the place %s has no driver %q: it has %s", t.Name, r.Config.Driver, fleet.JoinNames(t.DriverNames()))
 	}
 	return s.resolveProject(ctx, r)
 }

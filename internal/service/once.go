@@ -16,7 +16,7 @@ const MaxRequestID = 128
 // CheckRequestID refuses a request id that is too long.
 func CheckRequestID(id string) error {
 	if n := utf8.RuneCountInString(id); n > MaxRequestID {
-		return invalid("request_id", "request_id has %d characters: use at most %d", n, MaxRequestID)
+		return fleet.InvalidField("request_id", "request_id has %d characters: use at most %d", n, MaxRequestID)
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func earlierResult(tx fleet.ReadTx, key fleet.Request) (*CallResult, error) {
 		return nil, err
 	}
 	if old.Method != key.Method || old.BodyHash != key.BodyHash {
-		return nil, invalid("request_id", "request_id %q was used before with another request: choose a new one", key.ID)
+		return nil, fleet.InvalidField("request_id", "request_id %q was used before with another request: choose a new one", key.ID)
 	}
 	return &CallResult{AgentUID: old.AgentUID, ObjectID: old.TaskID}, nil
 }

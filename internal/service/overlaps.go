@@ -26,7 +26,7 @@ func (s *Service) ShowOverlaps(ctx context.Context, project, into string) (*Over
 		return nil, err
 	}
 	if project == "" {
-		return nil, invalid("project", "project is required").Next("{list_agent_projects} shows the projects")
+		return nil, fleet.InvalidField("project", "project is required").Next("{list_agent_projects} shows the projects")
 	}
 	found, place, err := s.places.FindInFleet(ctx, project)
 	if err != nil {

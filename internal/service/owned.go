@@ -78,7 +78,7 @@ func (k ownedKind[T, V]) errNotFound(ref string) *fleet.Error {
 func (k ownedKind[T, V]) find(ctx context.Context, p fleet.Principal, ref string) (*T, error) {
 	word := string(k.kind)
 	if ref == "" {
-		return nil, invalid("name", "name is required: name a %s", word).Next(k.listHint)
+		return nil, fleet.InvalidField("name", "name is required: name a %s", word).Next(k.listHint)
 	}
 	all, err := k.list(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ func (s *Service) PauseFleet(ctx context.Context, reason string) (*fleet.Pause, 
 	}
 	pause := &fleet.Pause{By: p.Name, Reason: strings.TrimSpace(reason), At: s.now()}
 	if len(pause.Reason) > fleet.MaxPauseReason {
-		return nil, invalid("reason", "reason has %d bytes: use at most %d", len(pause.Reason), fleet.MaxPauseReason)
+		return nil, fleet.InvalidField("reason", "reason has %d bytes: use at most %d", len(pause.Reason), fleet.MaxPauseReason)
 	}
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
 		if err := fleet.PutResource(tx, fleet.PauseKind, fleet.PauseName, pause); err != nil {

@@ -66,7 +66,7 @@ func inPool(a *fleet.Agent, pool *fleet.Pool) bool {
 // checkMovable returns why the agent cannot be in the pool.
 func checkMovable(a *fleet.Agent, pool *fleet.Pool) error {
 	refuse := func(format string, args ...any) error {
-		return invalid("pool", format, args...).With("agent_name", a.Name)
+		return fleet.InvalidField("pool", format, args...).With("agent_name", a.Name)
 	}
 	switch {
 	case a.OneTask || a.MaxIdle > 0:

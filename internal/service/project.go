@@ -50,7 +50,7 @@ func (s *Service) ListRoles(ctx context.Context, project string) ([]fleet.Role, 
 		return nil, err
 	}
 	if project == "" {
-		return nil, invalid("project", "project is required").Next("{list_agent_projects} shows the projects")
+		return nil, fleet.InvalidField("project", "project is required").Next("{list_agent_projects} shows the projects")
 	}
 	p, place, err := s.places.FindInFleet(ctx, project)
 	if err != nil {

@@ -31,7 +31,7 @@ type PrunedLeftover struct {
 // call it.
 func (s *Service) PruneWork(ctx context.Context, r PruneWorkRequest) ([]PrunedLeftover, error) {
 	if r.Age < 0 {
-		return nil, invalid("older_than_seconds", "older_than_seconds is %d: give 0 or more", int64(r.Age.Seconds()))
+		return nil, fleet.InvalidField("older_than_seconds", "older_than_seconds is %d: give 0 or more", int64(r.Age.Seconds()))
 	}
 	places := s.places.All
 	q := fleet.PruneQuery{Before: s.now().Add(-r.Age), Unproved: r.Unproved, DryRun: r.DryRun}

@@ -58,7 +58,7 @@ func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingVi
 	}
 	branch := cmp.Or(r.Branch, strings.TrimPrefix(l.Branch, "refs/heads/"))
 	if branch == "" || strings.HasPrefix(branch, "refs/") {
-		return nil, invalid("branch", "the agent has worked on no branch: name the branch to push to")
+		return nil, fleet.InvalidField("branch", "the agent has worked on no branch: name the branch to push to")
 	}
 	pushed, err := repo.Push(ctx, fleet.Push{Commit: l.Head, Branch: branch, Remote: r.Remote})
 	if err != nil {

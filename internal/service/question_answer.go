@@ -31,7 +31,7 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 		return nil, "", fleet.Errorf(fleet.ReasonPermissionDenied, "an agent cannot answer questions: ask its owner to answer")
 	}
 	if r.ID == "" {
-		return nil, "", invalid("question_id", "question_id is required").Next("{list_questions} gives ids")
+		return nil, "", fleet.InvalidField("question_id", "question_id is required").Next("{list_questions} gives ids")
 	}
 	if err := checkText(fleet.ReasonInvalidArgument, "answer", "the answer", r.Answer); err != nil {
 		return nil, "", err
@@ -41,7 +41,7 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 	}
 	for field, text := range map[string]string{"answer": r.Answer, "message": r.Message} {
 		if len(text) > fleet.MaxAnswer {
-			return nil, "", invalid(field, "%s has %d bytes: give at most %d", field, len(text), fleet.MaxAnswer)
+			return nil, "", fleet.InvalidField(field, "%s has %d bytes: give at most %d", field, len(text), fleet.MaxAnswer)
 		}
 	}
 	var id string
@@ -119,7 +119,7 @@ func (s *Service) visibleQuestion(tx fleet.ReadTx, p fleet.Principal, id string)
 			case total == 1:
 				return found[0], nil
 			case total > 1:
-				return nil, invalid("question_id", "the ids of several questions begin with %q: give more of the id", id)
+				return nil, fleet.InvalidField("question_id", "the ids of several questions begin with %q: give more of the id", id)
 			}
 		}
 	}
@@ -131,11 +131,11 @@ func (s *Service) visibleQuestion(tx fleet.ReadTx, p fleet.Principal, id string)
 // about a budget, and for how long the answer is remembered.
 func checkAnswer(q *fleet.Question, r AnswerQuestionRequest) (budget fleet.BudgetAnswer, remember fleet.RememberScope, err error) {
 	if q.Kind == fleet.AskPermission && r.Answer != fleet.AnswerAllow && r.Answer != fleet.AnswerDeny {
-		return budget, "", invalid("answer", "the agent asks for a permission: answer %q or %q, and put further information into message", fleet.AnswerAllow, fleet.AnswerDeny)
+		return budget, "", fleet.InvalidField("answer", "the agent asks for a permission: answer %q or %q, and put further information into message", fleet.AnswerAllow, fleet.AnswerDeny)
 	}
 	if q.Kind == fleet.AskBudget {
 		if r.Message != "" {
-			return budget, "", invalid("message", "Fleet asks, so there is no agent that gets a message: leave it out")
+			return budget, "", fleet.InvalidField("message", "Fleet asks, so there is no agent that gets a message: leave it out")
 		}
 		if budget, err = fleet.ParseBudgetAnswer(q, r.Answer); err != nil {
 			return budget, "", err
@@ -144,9 +144,9 @@ func checkAnswer(q *fleet.Question, r AnswerQuestionRequest) (budget fleet.Budge
 	remembers := r.Remember == fleet.RememberTask || r.Remember == fleet.RememberAgent
 	switch {
 	case remembers && (q.Kind != fleet.AskPermission || r.Answer != fleet.AnswerAllow):
-		return budget, "", invalid("remember", "remember is %s, but only an allowed permission can be remembered: leave it out", r.Remember)
+		return budget, "", fleet.InvalidField("remember", "remember is %s, but only an allowed permission can be remembered: leave it out", r.Remember)
 	case remembers && len(q.Rules) == 0:
-		return budget, "", invalid("remember", "there is no rule that would allow only such calls, so this permission cannot be remembered: leave remember out, or add a rule to the role")
+		return budget, "", fleet.InvalidField("remember", "there is no rule that would allow only such calls, so this permission cannot be remembered: leave remember out, or add a rule to the role")
 	case q.Kind == fleet.AskPermission && r.Answer == fleet.AnswerAllow:
 		remember = cmp.Or(r.Remember, fleet.RememberOnce)
 	}

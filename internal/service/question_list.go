@@ -29,7 +29,7 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 		return nil, err
 	}
 	if r.Limit != nil && *r.Limit > fleet.MaxPageSize {
-		return nil, invalid("limit", "limit is %d: give 1 to %d", *r.Limit, fleet.MaxPageSize)
+		return nil, fleet.InvalidField("limit", "limit is %d: give 1 to %d", *r.Limit, fleet.MaxPageSize)
 	}
 	size := fleet.DefaultPageSize
 	if r.Limit != nil {

@@ -73,21 +73,21 @@ func (s *Service) checkQueued(r QueueTaskRequest) error {
 	}
 	switch {
 	case r.Agent == "" && r.Pool == "" && r.Project == "":
-		return invalid("agent_name", "nothing says where the task runs: give agent_name, pool, or project")
+		return fleet.InvalidField("agent_name", "nothing says where the task runs: give agent_name, pool, or project")
 	case r.Agent != "" && r.Pool != "":
-		return invalid("pool", "agent_name and pool are both given: give one of them")
+		return fleet.InvalidField("pool", "agent_name and pool are both given: give one of them")
 	case r.Project != "" && (r.Agent != "" || r.Pool != ""):
-		return invalid("project", "project is given besides agent_name or pool: give one of them")
+		return fleet.InvalidField("project", "project is given besides agent_name or pool: give one of them")
 	case r.Role != "" && r.Project == "":
-		return invalid("role", "role needs project: the agent or the pool has its own role")
+		return fleet.InvalidField("role", "role needs project: the agent or the pool has its own role")
 	case r.NewAgent && r.Project == "":
-		return invalid("new_agent", "new_agent needs project, in which the agent is created")
+		return fleet.InvalidField("new_agent", "new_agent needs project, in which the agent is created")
 	case !r.delegated && r.Wake != "":
-		return invalid("wake", "wake is given, but no agent delegates this task: leave it out")
+		return fleet.InvalidField("wake", "wake is given, but no agent delegates this task: leave it out")
 	case !r.delegated && r.OnParentEnd != "":
-		return invalid("on_parent_end", "on_parent_end is given, but no agent delegates this task: leave it out")
+		return fleet.InvalidField("on_parent_end", "on_parent_end is given, but no agent delegates this task: leave it out")
 	case r.MaxIdle < 0 || r.MaxIdle > fleet.MaxPoolIdle:
-		return invalid("max_idle_seconds", "max_idle_seconds is %d: give 1 to %d", int64(r.MaxIdle.Seconds()), int64(fleet.MaxPoolIdle.Seconds()))
+		return fleet.InvalidField("max_idle_seconds", "max_idle_seconds is %d: give 1 to %d", int64(r.MaxIdle.Seconds()), int64(fleet.MaxPoolIdle.Seconds()))
 	}
 	return r.Entry.Validate(s.now())
 }
@@ -157,7 +157,7 @@ func (s *Service) dependencies(tx fleet.ReadTx, p fleet.Principal, id string, af
 	for todo := slices.Clone(after); len(todo) > 0; todo = todo[1:] {
 		dep := todo[0].TaskID
 		if dep == id {
-			return nil, invalid("depends_on", "depends_on would make tasks wait for each other: task %q waits for %q", after[0].TaskID, id)
+			return nil, fleet.InvalidField("depends_on", "depends_on would make tasks wait for each other: task %q waits for %q", after[0].TaskID, id)
 		}
 		if seen[dep] {
 			continue
@@ -211,7 +211,7 @@ func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskReques
 			}
 			err = e.Validate(s.now())
 			if !e.Expires.IsZero() && e.Expires.Before(e.NotBefore) && r.Expires == nil {
-				err = invalid("not_before", "not_before is after the time at which the task expires: give an earlier time, or change expires too")
+				err = fleet.InvalidField("not_before", "not_before is after the time at which the task expires: give an earlier time, or change expires too")
 			}
 			return "changed by " + p.Name, err
 		})

@@ -24,7 +24,7 @@ func (s *Service) Remains(ctx context.Context, v *fleet.AgentView) (r fleet.Rema
 // or the kept work of a deleted agent. The error is BUNDLE_NOT_FOUND if there is no such work.
 func (s *Service) DownloadBundle(ctx context.Context, ref string) (*fleet.Agent, []byte, error) {
 	if ref == "" {
-		return nil, nil, invalid("agent_name", "agent_name is required").Next("{list_agents} shows the names")
+		return nil, nil, fleet.InvalidField("agent_name", "agent_name is required").Next("{list_agents} shows the names")
 	}
 	uid, err := s.lastAgentUID(ctx, ref, fleet.AccessView)
 	if err != nil {

@@ -87,7 +87,7 @@ type ForgetResult struct {
 // is REPLICA_RUNNING while the server runs. An interrupted call can be repeated. The interceptor lets only admins call it.
 func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetResult, err error) {
 	if name == "" {
-		return lost, invalid("name", "name is empty: name a server").Next("{list_replicas} describes them")
+		return lost, fleet.InvalidField("name", "name is empty: name a server").Next("{list_replicas} describes them")
 	}
 	if err := s.checkReplicaExists(ctx, name); err != nil {
 		return lost, err

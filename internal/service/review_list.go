@@ -36,7 +36,7 @@ func (s *Service) ListReviews(ctx context.Context, r ReviewsRequest) (*ReviewLis
 	}
 	for _, state := range r.States {
 		if !state.Valid() {
-			return nil, invalid("states", "states has %q, which is no state of work", fleet.Shorten(string(state), 40))
+			return nil, fleet.InvalidField("states", "states has %q, which is no state of work", fleet.Shorten(string(state), 40))
 		}
 	}
 	if r.TaskID != "" {

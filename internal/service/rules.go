@@ -39,10 +39,10 @@ type RemoveRuleRequest struct {
 // error if the agent does not have the rule.
 func (s *Service) RemoveRule(ctx context.Context, r RemoveRuleRequest) (*fleet.Agent, string, error) {
 	if r.Rule == "" {
-		return nil, "", invalid("rule", "rule is required").Next("{show_agent} lists the rules")
+		return nil, "", fleet.InvalidField("rule", "rule is required").Next("{show_agent} lists the rules")
 	}
 	if len(r.Rule) > fleet.MaxRule {
-		return nil, "", invalid("rule", "rule has %d bytes: give at most %d", len(r.Rule), fleet.MaxRule)
+		return nil, "", fleet.InvalidField("rule", "rule has %d bytes: give at most %d", len(r.Rule), fleet.MaxRule)
 	}
 	c := Call{Method: "RemoveAgentRule", RequestID: r.RequestID, Body: r}
 	v, p, err := s.agent(ctx, r.Agent, fleet.AccessRun)

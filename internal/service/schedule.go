@@ -45,7 +45,7 @@ func (s *Service) CreateSchedule(ctx context.Context, r CreateScheduleRequest) (
 	}
 	sched.Owner, sched.Until, sched.CreatedAt = p.Name, now, now
 	if !sched.At.IsZero() && !sched.At.After(now) {
-		c.Refusal = invalid("at", "at is in the past: give a later time")
+		c.Refusal = fleet.InvalidField("at", "at is in the past: give a later time")
 	} else {
 		c.Refusal = s.setTask(ctx, p, &sched, r.Task)
 	}
@@ -66,11 +66,11 @@ func (s *Service) CreateSchedule(ctx context.Context, r CreateScheduleRequest) (
 // setTask checks the task and sets it. The schedule queues the task with the rights of p.
 func (s *Service) setTask(ctx context.Context, p fleet.Principal, sched *fleet.Schedule, t ScheduledTask) error {
 	refuse := func(field, format string) error {
-		return invalid("task", format, "task."+field)
+		return fleet.InvalidField("task", format, "task."+field)
 	}
 	switch e := t.Entry; {
 	case len(t.JSON) == 0:
-		return invalid("task", "task is required: give the fields of queue_task")
+		return fleet.InvalidField("task", "task is required: give the fields of queue_task")
 	case t.RequestID != "":
 		return refuse("request_id", "%s is for one task, and the schedule queues one at each tick: leave it out")
 	case !e.NotBefore.IsZero():
@@ -123,7 +123,7 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 		return nil, err
 	}
 	if r.Cron != nil && r.At != nil {
-		return nil, invalid("at", "cron and at cannot be used together: give one of them")
+		return nil, fleet.InvalidField("at", "cron and at cannot be used together: give one of them")
 	}
 	given := fleet.Schedule{Name: "given", At: s.now()}
 	if r.Cron != nil {
@@ -140,7 +140,7 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 		return nil, err
 	}
 	if len(r.RemoveLabels) > fleet.MaxLabels {
-		return nil, invalid("remove_labels", "remove_labels has %d keys: give at most %d", len(r.RemoveLabels), fleet.MaxLabels)
+		return nil, fleet.InvalidField("remove_labels", "remove_labels has %d keys: give at most %d", len(r.RemoveLabels), fleet.MaxLabels)
 	}
 	c := Call{Method: "UpdateSchedule", RequestID: r.RequestID, Body: r}
 	old, err := s.schedules().find(ctx, p, r.Name)
@@ -182,7 +182,7 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 			return nil, "", err
 		}
 		if r.At != nil && !r.At.After(now) {
-			return nil, "", invalid("at", "at is in the past: give a later time")
+			return nil, "", fleet.InvalidField("at", "at is in the past: give a later time")
 		}
 		return sched, "was changed by " + p.Name, nil
 	})

@@ -36,10 +36,10 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*SearchR
 		return nil, err
 	}
 	if fleet.IsBlank(text) {
-		return nil, invalid("text", "text is required: give the text to search for")
+		return nil, fleet.InvalidField("text", "text is required: give the text to search for")
 	}
 	if n := utf8.RuneCountInString(text); n > MaxSearch {
-		return nil, invalid("text", "text has %d characters and the limit is %d", n, MaxSearch)
+		return nil, fleet.InvalidField("text", "text has %d characters and the limit is %d", n, MaxSearch)
 	}
 	if err := s.refreshAgents(ctx); err != nil {
 		return nil, err

@@ -102,7 +102,7 @@ func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 		return v, p, err
 	}
 	if ref == "" {
-		return nil, p, invalid("agent_name", "agent_name is required: name an agent").Next("{list_agents} lists them")
+		return nil, p, fleet.InvalidField("agent_name", "agent_name is required: name an agent").Next("{list_agents} lists them")
 	}
 	known := s.places.AllListed() // before the snapshot is read, so that the snapshot contains what was listed
 	name, owner := fleet.ParseAgentRef(ref)

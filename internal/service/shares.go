@@ -22,16 +22,16 @@ type ShareRequest struct {
 func (s *Service) ShareAgent(ctx context.Context, r ShareRequest) (*fleet.Agent, string, error) {
 	r.Access = cmp.Or(r.Access, fleet.AccessView)
 	if r.Access != fleet.AccessView && r.Access != fleet.AccessRun {
-		return nil, "", invalid("access", "access %q is not view or run", r.Access)
+		return nil, "", fleet.InvalidField("access", "access %q is not view or run", r.Access)
 	}
 	return s.changeShares(ctx, "ShareAgent", r, func(p fleet.Principal, a *fleet.Agent) (*fleet.Event, error) {
 		if r.Group != "" {
 			if err := fleet.CheckGroup(r.Group); err != nil {
-				return nil, invalid("group", "%v", err)
+				return nil, fleet.InvalidField("group", "%v", err)
 			}
 		}
 		if r.Person == a.Owner {
-			return nil, invalid("person", "agent %q belongs to %q: share it with somebody else", a.Name, a.Owner)
+			return nil, fleet.InvalidField("person", "agent %q belongs to %q: share it with somebody else", a.Name, a.Owner)
 		}
 		share := fleet.Share{Grantee: r.Grantee, Access: r.Access, By: p.Name, At: s.now()}
 		i := shareIndex(a, r.Grantee)

@@ -9,7 +9,7 @@ import (
 
 // errNoTaskID returns the error for a call that lacks the id of its task.
 func errNoTaskID() *fleet.Error {
-	return invalid("task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
+	return fleet.InvalidField("task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
 }
 
 // viewTask calls fn in a transaction with the task, which the caller must see. id may be a prefix, see Service.task.
@@ -77,7 +77,7 @@ func (s *Service) visibleTask(tx fleet.ReadTx, p fleet.Principal, id string) (*f
 				return t, err
 			}
 		case len(ids) > 1:
-			return nil, invalid("task_id", "the ids of several tasks begin with %q: give more of the id", id)
+			return nil, fleet.InvalidField("task_id", "the ids of several tasks begin with %q: give more of the id", id)
 		}
 	}
 	return nil, taskNotFound(id)

@@ -14,7 +14,7 @@ func (s *Service) DeleteTask(ctx context.Context, id, requestID string) (string,
 		return "", err
 	}
 	if id == "" {
-		return "", invalid("task_id", "task_id is required").Next("{list_tasks} gives ids")
+		return "", fleet.InvalidField("task_id", "task_id is required").Next("{list_tasks} gives ids")
 	}
 	result, _, err := s.Once(ctx, Call{Method: "DeleteTask", RequestID: requestID, Body: id}, func(tx fleet.Tx) (CallResult, error) {
 		task, err := s.task(tx, p, id, fleet.AccessOwn)

@@ -27,7 +27,7 @@ type Download struct {
 // payload, or its payload was removed.
 func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) (*Download, error) {
 	if offset < 0 {
-		return nil, invalid("offset", "offset is %d: give 0 or more", offset)
+		return nil, fleet.InvalidField("offset", "offset is %d: give 0 or more", offset)
 	}
 	d := &Download{}
 	var packed []byte
@@ -46,7 +46,7 @@ func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) 
 		return nil, err
 	}
 	if offset > d.Size {
-		return nil, invalid("offset", "offset is %d: give 0 to %d, the size of the payload in bytes", offset, d.Size)
+		return nil, fleet.InvalidField("offset", "offset is %d: give 0 to %d, the size of the payload in bytes", offset, d.Size)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err == nil {

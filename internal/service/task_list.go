@@ -80,7 +80,7 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 		return f, nil, err
 	}
 	if n := utf8.RuneCountInString(r.Text); n > MaxSearch {
-		return f, nil, invalid("text", "text has %d characters and the limit is %d", n, MaxSearch)
+		return f, nil, fleet.InvalidField("text", "text has %d characters and the limit is %d", n, MaxSearch)
 	}
 	if err := checkSize("text", "text", r.Text); err != nil {
 		return f, nil, err
@@ -101,7 +101,7 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 	}
 	if r.Last {
 		if r.Agent == "" {
-			return f, nil, invalid("last_agent", "last_agent needs agent_name: name the agent, or leave last_agent out")
+			return f, nil, fleet.InvalidField("last_agent", "last_agent needs agent_name: name the agent, or leave last_agent out")
 		}
 		f.AgentUID, err = s.lastAgentUID(ctx, r.Agent, fleet.AccessView)
 		return f, noProject, err
@@ -125,12 +125,12 @@ func (r ListTasksRequest) checkValues() error {
 	switch r.Status {
 	case "", fleet.TaskPending, fleet.TaskRunning, fleet.TaskCompleted, fleet.TaskFailed, fleet.TaskStopped:
 	default:
-		return invalid("status", "status %q is not pending, running, completed, failed or stopped", r.Status)
+		return fleet.InvalidField("status", "status %q is not pending, running, completed, failed or stopped", r.Status)
 	}
 	switch r.Source {
 	case "", fleet.SourceAgent, fleet.SourceHuman, fleet.SourceAIController:
 	default:
-		return invalid("source", "source %q is not agent, human or ai_controller", r.Source)
+		return fleet.InvalidField("source", "source %q is not agent, human or ai_controller", r.Source)
 	}
 	if r.Toolset == nil {
 		return nil
@@ -139,7 +139,7 @@ func (r ListTasksRequest) checkValues() error {
 	case fleet.ToolsetFleet, fleet.ToolsetLifecycle, fleet.ToolsetSessions, fleet.ToolsetProviders, fleet.ToolsetSubagents:
 		return nil
 	}
-	return invalid("toolset", "toolset %q is not fleet, lifecycle, providers, sessions, subagents or every", *r.Toolset)
+	return fleet.InvalidField("toolset", "toolset %q is not fleet, lifecycle, providers, sessions, subagents or every", *r.Toolset)
 }
 
 // checkProject returns noProject, the catalog's error about the filter's project, unless the caller may see tasks of the

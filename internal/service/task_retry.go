@@ -51,7 +51,7 @@ func (s *Service) RetryTask(ctx context.Context, id, requestID string) (*fleet.T
 				return nil, err
 			}
 			if len(r.Attachments) == 0 {
-				return nil, invalid("task_id", "the attachments of task %q were removed after their retention period", first.ID).
+				return nil, fleet.InvalidField("task_id", "the attachments of task %q were removed after their retention period", first.ID).
 					Next("{start_agent_task} starts the task again with new attachments")
 			}
 		}

@@ -17,7 +17,7 @@ const MaxRunWait = 30 * 24 * time.Hour
 // task to queued as soon as it is stored, and then its events to sink.
 func (s *Service) RunTask(ctx context.Context, r QueueTaskRequest, wait *time.Duration, queued func(*fleet.Task) error, sink func(fleet.Event) error) (*fleet.Task, error) {
 	if wait != nil && (*wait < 0 || *wait > MaxRunWait) {
-		return nil, invalid("wait_seconds", "wait_seconds is %d: give 0 to %d", int64(wait.Seconds()), int64(MaxRunWait.Seconds()))
+		return nil, fleet.InvalidField("wait_seconds", "wait_seconds is %d: give 0 to %d", int64(wait.Seconds()), int64(MaxRunWait.Seconds()))
 	}
 	t, err := s.QueueTask(ctx, r)
 	if err != nil {

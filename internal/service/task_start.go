@@ -50,7 +50,7 @@ func (s *Service) checkTask(r StartTaskRequest) error {
 		return err
 	}
 	if r.Timeout < 0 || r.Timeout > MaxTaskTimeout {
-		return invalid("timeout_seconds", "timeout_seconds is %d: give 1 to %d", int64(r.Timeout.Seconds()), int64(MaxTaskTimeout.Seconds()))
+		return fleet.InvalidField("timeout_seconds", "timeout_seconds is %d: give 1 to %d", int64(r.Timeout.Seconds()), int64(MaxTaskTimeout.Seconds()))
 	}
 	if err := r.Checks.Validate(); err != nil {
 		return err
@@ -81,10 +81,10 @@ func (s *Service) checkSchema(text json.RawMessage) error {
 		Type any `json:"type"`
 	}
 	if err := json.Unmarshal(text, &top); err != nil || top.Type != "object" {
-		return invalid(fleet.OptionOutputSchema, `output_schema is not a JSON Schema of an object: begin it with {"type": "object", "properties": ...}`)
+		return fleet.InvalidField(fleet.OptionOutputSchema, `output_schema is not a JSON Schema of an object: begin it with {"type": "object", "properties": ...}`)
 	}
 	if _, err := s.cfg.Schema(text); err != nil {
-		return invalid(fleet.OptionOutputSchema, "output_schema cannot be used: %s", fleet.Shorten(strings.Join(strings.Fields(err.Error()), " "), 500))
+		return fleet.InvalidField(fleet.OptionOutputSchema, "output_schema cannot be used: %s", fleet.Shorten(strings.Join(strings.Fields(err.Error()), " "), 500))
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func stepCursor(field, cursor string) (int64, error) {
 	}
 	seq, err := strconv.ParseInt(cursor, 10, 64)
 	if err != nil || seq < 0 {
-		return 0, invalid(field, "%s %q is not a cursor: give the cursor of a step or of an answer", field, fleet.Shorten(cursor, 40))
+		return 0, fleet.InvalidField(field, "%s %q is not a cursor: give the cursor of a step or of an answer", field, fleet.Shorten(cursor, 40))
 	}
 	return seq, nil
 }

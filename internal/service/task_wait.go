@@ -29,10 +29,10 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, until WaitConditi
 		return nil, false, err
 	}
 	if len(ids) == 0 || len(ids) > MaxWaitTasks {
-		return nil, false, invalid("task_ids", "task_ids has %d ids: give 1 to %d", len(ids), MaxWaitTasks)
+		return nil, false, fleet.InvalidField("task_ids", "task_ids has %d ids: give 1 to %d", len(ids), MaxWaitTasks)
 	}
 	if d < 0 || d > MaxWait {
-		return nil, false, invalid("timeout_seconds", "timeout_seconds is %d: give 0 to %d, and call again to wait on", int(d.Seconds()), int(MaxWait.Seconds()))
+		return nil, false, fleet.InvalidField("timeout_seconds", "timeout_seconds is %d: give 0 to %d, and call again to wait on", int(d.Seconds()), int(MaxWait.Seconds()))
 	}
 	signal, cancel := s.store.Subscribe()
 	defer cancel()

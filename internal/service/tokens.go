@@ -72,13 +72,13 @@ func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fle
 	case !tokenName.MatchString(r.Name):
 		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidName, "name", "the token's name %q is not valid: use 1 to 40 of A-Z a-z 0-9 . _ and -", fleet.Shorten(r.Name, 60))
 	case r.Kind != fleet.KindHuman && r.Kind != fleet.KindController && r.Kind != fleet.KindAgent:
-		return nil, "", 0, invalid("kind", "kind is %q: it must be human, controller or agent", r.Kind)
+		return nil, "", 0, fleet.InvalidField("kind", "kind is %q: it must be human, controller or agent", r.Kind)
 	case r.TTL < 0:
 		return nil, "", 0, negative("ttl_seconds")
 	case r.Scope == fleet.ScopeAdmin && len(r.Projects) > 0:
-		return nil, "", 0, invalid("projects", "a token with scope admin cannot be restricted to projects, because its holder could create an unrestricted one: leave out projects, or give scope read or run")
+		return nil, "", 0, fleet.InvalidField("projects", "a token with scope admin cannot be restricted to projects, because its holder could create an unrestricted one: leave out projects, or give scope read or run")
 	case len(r.Projects) > maxTokenProjects:
-		return nil, "", 0, invalid("projects", "projects has %d names and the limit is %d", len(r.Projects), maxTokenProjects)
+		return nil, "", 0, fleet.InvalidField("projects", "projects has %d names and the limit is %d", len(r.Projects), maxTokenProjects)
 	}
 	projects, err := s.tokenProjects(ctx, r.Projects)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Service) tokenProjects(ctx context.Context, refs []string) (projects []
 func newSecret() string { return fleet.TokenPrefix + rand.Text() + rand.Text() }
 
 func negative(field string) error {
-	return invalid(field, "%s is negative: give a number of seconds, or 0", field)
+	return fleet.InvalidField(field, "%s is negative: give a number of seconds, or 0", field)
 }
 
 // ListTokens returns the tokens, sorted by name and age. It leaves out tokens of agents.
@@ -187,7 +187,7 @@ func (s *Service) RotateOwnToken(ctx context.Context, ttl, overlap time.Duration
 			replacement.ExpiresAt = replacement.CreatedAt.Add(ttl)
 		}
 		if !old.ExpiresAt.IsZero() && replacement.ExpiresAt.After(old.ExpiresAt) {
-			return invalid("ttl_seconds", "the token expires at %s and its holder cannot extend that: give fewer ttl_seconds, or ask an admin", old.ExpiresAt.Format(time.RFC3339))
+			return fleet.InvalidField("ttl_seconds", "the token expires at %s and its holder cannot extend that: give fewer ttl_seconds, or ask an admin", old.ExpiresAt.Format(time.RFC3339))
 		}
 		return nil
 	})
@@ -204,7 +204,7 @@ func (s *Service) rotate(
 	case overlap < 0:
 		return nil, "", oldEnds, negative("overlap_seconds")
 	case overlap > MaxOverlap:
-		return nil, "", oldEnds, invalid("overlap_seconds", "overlap_seconds is %d: give at most %d, which is 7 days", overlap/time.Second, MaxOverlap/time.Second)
+		return nil, "", oldEnds, fleet.InvalidField("overlap_seconds", "overlap_seconds is %d: give at most %d, which is 7 days", overlap/time.Second, MaxOverlap/time.Second)
 	}
 	secret = newSecret()
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {

@@ -44,7 +44,7 @@ func (s *Service) Usage(ctx context.Context, r UsageRequest) (*Usage, error) {
 		r.Since = s.now().Add(-defaultUsagePeriod)
 	}
 	if !r.Until.IsZero() && !r.Until.After(r.Since) {
-		return nil, invalid("until", "until must be after since")
+		return nil, fleet.InvalidField("until", "until must be after since")
 	}
 	f, noProject, err := s.taskFilter(ctx, p, ListTasksRequest{Agent: r.Agent, Project: r.Project, Since: r.Since, Selector: r.Selector})
 	if err != nil {

@@ -7,18 +7,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// invalid returns INVALID_ARGUMENT about a field of the request.
-func invalid(field, format string, args ...any) *fleet.Error {
-	return fleet.Invalid(fleet.ReasonInvalidArgument, field, format, args...)
-}
-
 // limitOr returns the limit of a list in the request, or the standard one if it has none.
 func limitOr(limit *int, standard, most int) (int, error) {
 	switch {
 	case limit == nil:
 		return standard, nil
 	case *limit < 1 || *limit > most:
-		return 0, invalid("limit", "limit is %d: give 1 to %d", *limit, most)
+		return 0, fleet.InvalidField("limit", "limit is %d: give 1 to %d", *limit, most)
 	}
 	return *limit, nil
 }
@@ -33,13 +28,13 @@ func checkText(r fleet.Reason, field, what, text string) error {
 
 func checkSize(field, what, text string) error {
 	if len(text) > fleet.MaxText {
-		return invalid(field, "%s has %d bytes and the limit is %d: put the rest into a file that the agent can read", what, len(text), fleet.MaxText)
+		return fleet.InvalidField(field, "%s has %d bytes and the limit is %d: put the rest into a file that the agent can read", what, len(text), fleet.MaxText)
 	}
 	if strings.ContainsRune(text, 0) {
-		return invalid(field, "%s contains a NUL character, which cannot be passed to programs: remove it", what)
+		return fleet.InvalidField(field, "%s contains a NUL character, which cannot be passed to programs: remove it", what)
 	}
 	if !utf8.ValidString(text) {
-		return invalid(field, "%s is not valid UTF-8 text", what)
+		return fleet.InvalidField(field, "%s is not valid UTF-8 text", what)
 	}
 	return nil
 }

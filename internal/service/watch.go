@@ -126,9 +126,9 @@ func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) er
 	}
 	switch {
 	case r.MaxEvents < 0 || r.MaxEvents > MaxWatchEvents:
-		return invalid("max_events", "max_events is %d: give 1 to %d", r.MaxEvents, MaxWatchEvents)
+		return fleet.InvalidField("max_events", "max_events is %d: give 1 to %d", r.MaxEvents, MaxWatchEvents)
 	case len(r.OutputOf) > MaxOutputOf:
-		return invalid("output_of", "output_of names %d tasks: give at most %d", len(r.OutputOf), MaxOutputOf)
+		return fleet.InvalidField("output_of", "output_of names %d tasks: give at most %d", len(r.OutputOf), MaxOutputOf)
 	case r.MaxEvents > 0:
 		w.left = r.MaxEvents
 	case !r.Follow:
@@ -160,14 +160,14 @@ func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) er
 	}
 	seq, err := strconv.ParseInt(r.Cursor, 10, 64)
 	if err != nil || seq < 0 {
-		return invalid("cursor", "cursor %q is not a cursor: give the cursor of an event or an answer, \"now\" or \"newest\"", fleet.Shorten(r.Cursor, 40))
+		return fleet.InvalidField("cursor", "cursor %q is not a cursor: give the cursor of an event or an answer, \"now\" or \"newest\"", fleet.Shorten(r.Cursor, 40))
 	}
 	last, err := w.s.store.LastSeq(ctx)
 	if err != nil {
 		return err
 	}
 	if seq > last {
-		return invalid("cursor", "cursor %q is beyond the end of the log, so it belongs to another log: watch from the beginning, or from \"now\"", r.Cursor)
+		return fleet.InvalidField("cursor", "cursor %q is beyond the end of the log, so it belongs to another log: watch from the beginning, or from \"now\"", r.Cursor)
 	}
 	w.after = seq
 	if seq == 0 { // the oldest event, whatever its Seq

@@ -139,7 +139,7 @@ func (s *Service) DeleteWebhook(ctx context.Context, name, requestID string) err
 // request has signatures with both secrets.
 func (s *Service) RotateWebhook(ctx context.Context, name string, overlap time.Duration, requestID string) (v *WebhookView, secret string, err error) {
 	if overlap > fleet.MaxWebhookOverlap {
-		return nil, "", invalid("overlap_seconds", "overlap_seconds is %d: give at most %d", int(overlap.Seconds()), int(fleet.MaxWebhookOverlap.Seconds()))
+		return nil, "", fleet.InvalidField("overlap_seconds", "overlap_seconds is %d: give at most %d", int(overlap.Seconds()), int(fleet.MaxWebhookOverlap.Seconds()))
 	}
 	if overlap < 0 {
 		return nil, "", negative("overlap_seconds")

@@ -63,7 +63,7 @@ func (s *Service) Redeliver(ctx context.Context, r RedeliverRequest) (n int, mor
 		return 0, false, err
 	}
 	if (r.ID == "") == r.Since.IsZero() {
-		return 0, false, invalid("delivery_id", "give either delivery_id, for one delivery, or since, for those that were not delivered")
+		return 0, false, fleet.InvalidField("delivery_id", "give either delivery_id, for one delivery, or since, for those that were not delivered")
 	}
 	found, err := s.webhooks().find(ctx, p, r.Webhook)
 	if err != nil {

@@ -146,7 +146,7 @@ func (ps *Places) FindProject(ctx context.Context, ref string, places ...*Manage
 	for _, p := range match {
 		if p.Place != match[0].Place {
 			names := ProjectRefs(match)
-			return fleet.Project{}, nil, fleet.Invalid(fleet.ReasonInvalidArgument, "project", "several places have a project %q: say which, one of %s", fleet.Shorten(ref, 60), fleet.JoinNames(names)).
+			return fleet.Project{}, nil, fleet.InvalidField("project", "several places have a project %q: say which, one of %s", fleet.Shorten(ref, 60), fleet.JoinNames(names)).
 				With("available", strings.Join(names, ", "))
 		}
 	}

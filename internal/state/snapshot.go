@@ -335,7 +335,7 @@ func (s *Snapshot) Find(p fleet.Principal, name, owner string) (*fleet.AgentView
 		refs = append(refs, v.Name+"@"+v.Owner)
 	}
 	slices.Sort(refs)
-	return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "several agents are named %q: say which, one of %s", name, fleet.JoinNames(refs))
+	return nil, fleet.InvalidField("agent_name", "several agents are named %q: say which, one of %s", name, fleet.JoinNames(refs))
 }
 
 // Shares returns the current revision of the shares.

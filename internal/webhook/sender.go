@@ -56,7 +56,7 @@ func New(version string, allow []string) *Sender {
 // Check returns INVALID_ARGUMENT if the URL cannot be that of a webhook, see fleet.Sender.
 func (s *Sender) Check(address string) error {
 	refuse := func(format string, args ...any) error {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "url", format, args...)
+		return fleet.InvalidField("url", format, args...)
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {

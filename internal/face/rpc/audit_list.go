@@ -28,7 +28,7 @@ func (f *Fleet) ListAudit(ctx context.Context, r *fleetv1.ListAuditRequest) (*fl
 	}
 	// The log can have methods of other versions, and paths.
 	if m := r.GetMethod(); len(lines) == 0 && m != "" && !admission.HasMethod(m) {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "method", "there is no method %q: give the name of a method of the API, such as start_agent_task", fleet.Shorten(m, 60))
+		return nil, fleet.InvalidField("method", "there is no method %q: give the name of a method of the API, such as start_agent_task", fleet.Shorten(m, 60))
 	}
 	return &fleetv1.ListAuditResponse{Entries: listOf(lines, auditEntryOf), NextCursor: optional(next)}, nil
 }

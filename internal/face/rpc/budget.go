@@ -19,14 +19,14 @@ func (f *Fleet) SetBudget(ctx context.Context, r *fleetv1.SetBudgetRequest) (*fl
 	if r.LimitUsd != nil {
 		usd := r.GetLimitUsd()
 		if !(usd >= 1e-6 && usd <= fleet.MaxTaskCostUSD) { // also refuses NaN
-			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "limit_usd", "limit_usd is %g: give more than 0 and at most %d", usd, fleet.MaxTaskCostUSD)
+			return nil, fleet.InvalidField("limit_usd", "limit_usd is %g: give more than 0 and at most %d", usd, fleet.MaxTaskCostUSD)
 		}
 		b.Limit = fleet.MicrosOf(usd)
 	}
 	if r.LimitTokens != nil {
 		n := r.GetLimitTokens()
 		if !(n >= 1 && n <= 1e15) || n != math.Trunc(n) {
-			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "limit_tokens", "limit_tokens is %g: give a whole number from 1 to 1e15", n)
+			return nil, fleet.InvalidField("limit_tokens", "limit_tokens is %g: give a whole number from 1 to 1e15", n)
 		}
 		b.TokenLimit = int64(n)
 	}
@@ -64,7 +64,7 @@ func (f *Fleet) ShowBudget(ctx context.Context, r *fleetv1.ShowBudgetRequest) (*
 	if c := r.GetCursor(); c != "" {
 		n, err := strconv.ParseInt(c, 10, 64)
 		if err != nil || n < 0 {
-			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "cursor %q is not valid: give the next_cursor of an answer", fleet.Shorten(c, 40))
+			return nil, fleet.InvalidField("cursor", "cursor %q is not valid: give the next_cursor of an answer", fleet.Shorten(c, 40))
 		}
 		req.Before = n
 	}

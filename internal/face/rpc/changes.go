@@ -18,7 +18,7 @@ func (f *Fleet) ShowTaskChanges(ctx context.Context, r *fleetv1.ShowTaskChangesR
 		return f.showPatch(ctx, r)
 	}
 	partOfPatch := func(field string) error {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s selects a part of the patch: set patch too", field)
+		return fleet.InvalidField(field, "%s selects a part of the patch: set patch too", field)
 	}
 	switch {
 	case r.GetPath() != "":
@@ -80,7 +80,7 @@ func sinceIn(s fleetv1.ShowTaskChangesRequest_Since) (service.ChangesSince, erro
 	case fleetv1.ShowTaskChangesRequest_review:
 		return service.SinceReview, nil
 	}
-	return "", fleet.Invalid(fleet.ReasonInvalidArgument, "since", "since is %d: it must be task, work or review", s)
+	return "", fleet.InvalidField("since", "since is %d: it must be task, work or review", s)
 }
 
 func changesOf(c *fleet.Changes) *fleetv1.TaskChanges {

@@ -83,7 +83,7 @@ func timeIn(field string, at *timestamppb.Timestamp) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	if err := at.CheckValid(); err != nil {
-		return time.Time{}, fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is not a time from year 1 to 9999", field).WithCause(err)
+		return time.Time{}, fleet.InvalidField(field, "%s is not a time from year 1 to 9999", field).WithCause(err)
 	}
 	return at.AsTime(), nil
 }

@@ -71,7 +71,7 @@ func optionsIn(r *fleetv1.StartAgentTaskRequest) (fleet.TaskOptions, error) {
 	if r.OutputSchema != nil {
 		b, err := json.Marshal(r.OutputSchema.AsMap()) // the keys are sorted, so that a repeated request is recognised
 		if err != nil {                                // NaN and infinities, which only gRPC can send
-			return o, fleet.Invalid(fleet.ReasonInvalidArgument, fleet.OptionOutputSchema, "output_schema has a number that JSON does not have").WithCause(err)
+			return o, fleet.InvalidField(fleet.OptionOutputSchema, "output_schema has a number that JSON does not have").WithCause(err)
 		}
 		o.OutputSchema = b
 	}

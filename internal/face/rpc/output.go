@@ -19,10 +19,10 @@ func (f *Fleet) ShowTaskOutput(ctx context.Context, r *fleetv1.ShowTaskOutputReq
 	}
 	offset := r.GetOffset()
 	if !(offset >= 0 && offset <= maxOffset) || offset != math.Trunc(offset) {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "offset", "offset is %g: give the next_offset of an answer", offset)
+		return nil, fleet.InvalidField("offset", "offset is %g: give the next_offset of an answer", offset)
 	}
 	if r.Offset != nil && r.Tail != nil {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "tail", "offset and tail are both given: give only one of them")
+		return nil, fleet.InvalidField("tail", "offset and tail are both given: give only one of them")
 	}
 	p, more, err := f.svc.TaskOutput(ctx, service.OutputRequest{
 		TaskID: r.GetTaskId(), Offset: int64(offset), Limit: int(r.GetLimit()), Tail: int(r.GetTail()),

@@ -156,7 +156,7 @@ func toolSpecJSON(spec *structpb.Struct) ([]byte, error) {
 	}
 	b, err := spec.MarshalJSON()
 	if err != nil { // NaN and infinities, which only gRPC can send
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_spec", "tool_spec has a number that JSON does not have").WithCause(err)
+		return nil, fleet.InvalidField("tool_spec", "tool_spec has a number that JSON does not have").WithCause(err)
 	}
 	return b, nil
 }

@@ -34,7 +34,7 @@ func (f *Fleet) ListQuestions(ctx context.Context, r *fleetv1.ListQuestionsReque
 func (f *Fleet) AnswerQuestion(ctx context.Context, r *fleetv1.AnswerQuestionRequest) (*fleetv1.AnswerQuestionResponse, error) {
 	remember, ok := rememberValues[r.GetRemember()]
 	if !ok {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "remember", "remember must be once, task or agent")
+		return nil, fleet.InvalidField("remember", "remember must be once, task or agent")
 	}
 	q, message, err := f.svc.AnswerQuestion(ctx, service.AnswerQuestionRequest{
 		ID: r.GetQuestionId(), Answer: r.GetAnswer(), Message: r.GetMessage(), RequestID: r.GetRequestId(), Remember: remember,

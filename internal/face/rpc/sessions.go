@@ -91,7 +91,7 @@ var sessionSources = map[fleetv1.SessionAgentSource]fleet.DefinitionSource{
 func (s *Sessions) ListAgents(ctx context.Context, r *fleetv1.SessionServiceListAgentsRequest) (*fleetv1.SessionServiceListAgentsResponse, error) {
 	source, ok := sessionSources[r.GetSource()]
 	if !ok {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "source", "source is %d: it must be files, store, fleet or all", r.GetSource())
+		return nil, fleet.InvalidField("source", "source is %d: it must be files, store, fleet or all", r.GetSource())
 	}
 	all, err := s.svc.Agents(ctx, source)
 	if err != nil {

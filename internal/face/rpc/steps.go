@@ -18,7 +18,7 @@ func (f *Fleet) ListTaskSteps(ctx context.Context, r *fleetv1.ListTaskStepsReque
 	q := service.StepsRequest{TaskID: r.GetTaskId(), Cursor: r.GetCursor(), Before: r.GetBefore(), Limit: int(r.GetLimit())}
 	for _, k := range r.GetKinds() {
 		if k == fleetv1.StepKind_step_kind_unspecified || fleetv1.StepKind_name[int32(k)] == "" {
-			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "kinds", "kinds has %d: give names of step kinds, such as tool_call", k)
+			return nil, fleet.InvalidField("kinds", "kinds has %d: give names of step kinds, such as tool_call", k)
 		}
 		q.Types = append(q.Types, fleet.StepType(k.String()))
 	}

@@ -148,7 +148,7 @@ func (f *Fleet) WaitTasks(ctx context.Context, r *fleetv1.WaitTasksRequest) (*fl
 		d = time.Duration(r.GetTimeoutSeconds()) * time.Second
 	}
 	if _, known := fleetv1.WaitTasksRequest_Mode_name[int32(r.GetMode())]; !known {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "mode", "mode is %d: it must be any or all", r.GetMode())
+		return nil, fleet.InvalidField("mode", "mode is %d: it must be any or all", r.GetMode())
 	}
 	until := service.WaitCondition{Any: r.GetMode() == fleetv1.WaitTasksRequest_any, Question: r.GetOrQuestion()}
 	tasks, done, err := f.svc.WaitTasks(ctx, r.GetTaskIds(), until, d)

@@ -31,7 +31,7 @@ func (t *Terminals) AttachAgent(stream terminalStream) error {
 	}
 	for name, n := range map[string]int32{"columns": first.GetColumns(), "rows": first.GetRows()} {
 		if n < 0 || n > math.MaxUint16 {
-			return fleet.Invalid(fleet.ReasonInvalidArgument, name, "%s is %d: the size of a terminal is 1 to %d", name, n, math.MaxUint16)
+			return fleet.InvalidField(name, "%s is %d: the size of a terminal is 1 to %d", name, n, math.MaxUint16)
 		}
 	}
 	ctx, cancel := context.WithCancel(stream.Context())

@@ -43,7 +43,7 @@ func tokenScope(r *fleetv1.CreateTokenRequest) (fleet.Scope, error) {
 	scope, given := fleet.ParseScope(r.GetScope().String())
 	switch {
 	case r.GetAdmin() && given && scope != fleet.ScopeAdmin:
-		return scope, fleet.Invalid(fleet.ReasonInvalidArgument, "scope", "scope is %s and admin is true: give one of them", scope)
+		return scope, fleet.InvalidField("scope", "scope is %s and admin is true: give one of them", scope)
 	case r.GetAdmin():
 		return fleet.ScopeAdmin, nil
 	case !given:
@@ -83,7 +83,7 @@ func (s *Tokens) RotateOwnToken(ctx context.Context, r *fleetv1.RotateOwnTokenRe
 }
 
 func nameRequired() error {
-	return fleet.Invalid(fleet.ReasonInvalidArgument, "name", "name is required: name a token, see `fleet token list`")
+	return fleet.InvalidField("name", "name is required: name a token, see `fleet token list`")
 }
 
 // RevokeToken revokes a token.

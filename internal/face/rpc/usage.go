@@ -20,7 +20,7 @@ var usageKeys = map[fleetv1.ShowUsageRequest_By]fleet.UsageKey{
 func (f *Fleet) ShowUsage(ctx context.Context, r *fleetv1.ShowUsageRequest) (*fleetv1.ShowUsageResponse, error) {
 	by, ok := usageKeys[r.GetBy()]
 	if !ok {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "by", "by must be agents, projects, owners or days")
+		return nil, fleet.InvalidField("by", "by must be agents, projects, owners or days")
 	}
 	q := service.UsageRequest{By: by, Agent: r.GetAgentName(), Project: r.GetProject(), Selector: r.GetSelector()}
 	var err error

@@ -19,13 +19,13 @@ func (f *Fleet) WatchFleet(r *fleetv1.WatchFleetRequest, s grpc.ServerStreamingS
 	q := service.WatchRequest{Cursor: r.GetCursor(), AgentName: r.GetAgentName(), TaskID: r.GetTaskId(), Selector: r.GetSelector(), Follow: r.GetFollow(), Wait: -1, Details: r.GetDetails(), Quiet: r.GetQuiet(), OutputOf: r.GetOutputOf()}
 	if r.WaitSeconds != nil {
 		if r.GetWaitSeconds() < 0 {
-			return fleet.Invalid(fleet.ReasonInvalidArgument, "wait_seconds", "wait_seconds is %d: give 0 or more", r.GetWaitSeconds())
+			return fleet.InvalidField("wait_seconds", "wait_seconds is %d: give 0 or more", r.GetWaitSeconds())
 		}
 		q.Wait = time.Duration(r.GetWaitSeconds()) * time.Second
 	}
 	if r.MaxEvents != nil {
 		if r.GetMaxEvents() < 1 {
-			return fleet.Invalid(fleet.ReasonInvalidArgument, "max_events", "max_events is %d: give 1 to %d", r.GetMaxEvents(), service.MaxWatchEvents)
+			return fleet.InvalidField("max_events", "max_events is %d: give 1 to %d", r.GetMaxEvents(), service.MaxWatchEvents)
 		}
 		q.MaxEvents = int(r.GetMaxEvents())
 	}

@@ -62,7 +62,7 @@ func (c *Catalog) Pull(ctx context.Context, reference string) (fleet.PulledArtif
 func requestedReference(s string) (name.Reference, error) {
 	ref, err := parseReference(s)
 	if err != nil {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "registry_ref",
+		return nil, fleet.InvalidField("registry_ref",
 			"%q is not a reference to an artifact: write it like \"docker/echo-agent:latest\" or \"registry.example.com/team/agent:v1\"", fleet.Shorten(s, 200))
 	}
 	return ref, nil

@@ -193,7 +193,7 @@ func (c *Catalog) findArtifact(ctx context.Context, field, reference string) (*a
 			for _, a := range found {
 				names = append(names, a.Reference)
 			}
-			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, field, "%q may mean several agents: use one of %s",
+			return nil, fleet.InvalidField(field, "%q may mean several agents: use one of %s",
 				fleet.Shorten(reference, 200), strings.Join(slices.Compact(names), ", "))
 		}
 	}

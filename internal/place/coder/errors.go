@@ -52,7 +52,7 @@ func translateResponse(what string, e *codersdk.Error) error {
 		for _, v := range e.Validations {
 			details = append(details, v.Field+": "+shortLine(v.Detail))
 		}
-		return fleet.Invalid(fleet.ReasonInvalidArgument, v.Field, "%s failed: Coder does not accept %s", what, strings.Join(details, "; ")).WithCause(cause)
+		return fleet.InvalidField(v.Field, "%s failed: Coder does not accept %s", what, strings.Join(details, "; ")).WithCause(cause)
 	case code == http.StatusBadRequest:
 		return fleet.Errorf(fleet.ReasonInvalidArgument, "%s failed: Coder refused the request%s", what, suffix).WithCause(cause)
 	case code == http.StatusConflict:

@@ -87,7 +87,7 @@ func (p *Place) addChanges(
 		}
 	}
 	if param := proj.findRoleParameter(v); param != nil && !param.Mutable && role.Name != oldRole {
-		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "role", "the role of the agent %q cannot be changed: in its template, the parameter %q is set once, when the workspace is made", a.Name, param.Name)
+		return "", fleet.InvalidField("role", "the role of the agent %q cannot be changed: in its template, the parameter %q is set once, when the workspace is made", a.Name, param.Name)
 	}
 	effective := map[string]string{} // the caller's values, and the old values that stay
 	for _, q := range proj.Parameters {
@@ -99,7 +99,7 @@ func (p *Place) addChanges(
 		useNew = useNew && (a.Next.Parameters || !hadValue)
 		switch {
 		case useNew && hadValue && value != oldValue && !v.parameter(q.Name).Mutable:
-			return "", fleet.Invalid(fleet.ReasonInvalidArgument, "parameters", "the parameter %q of the agent %q cannot be changed: its template sets it once, when the workspace is made", q.Name, a.Name).
+			return "", fleet.InvalidField("parameters", "the parameter %q of the agent %q cannot be changed: its template sets it once, when the workspace is made", q.Name, a.Name).
 				With("parameter", q.Name)
 		case useNew:
 			effective[q.Name] = value

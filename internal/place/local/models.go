@@ -199,7 +199,7 @@ func (m ModelPlace) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 		return nil //nolint:nilerr // as above
 	}
 	if !slices.Contains(needs.Models, o.Model) && o.Model != "auto" && !strings.Contains(o.Model, "/") {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, fleet.OptionModel, "model is %q: give provider/model, or the name of a model in the agent's definition", o.Model)
+		return fleet.InvalidField(fleet.OptionModel, "model is %q: give provider/model, or the name of a model in the agent's definition", o.Model)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func parsePosition(cursor string) (position, error) {
 	if cursor == "" {
 		return p, nil
 	}
-	bad := fleet.Invalid(fleet.ReasonInvalidArgument, "cursor", "%q is not a cursor of this run: use a cursor from the run's output", oneLine(cursor))
+	bad := fleet.InvalidField("cursor", "%q is not a cursor of this run: use a cursor from the run's output", oneLine(cursor))
 	parts := strings.Split(cursor, ".")
 	if len(parts) != 6 {
 		return p, bad

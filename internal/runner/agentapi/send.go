@@ -25,7 +25,7 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	}
 	l := &pendingMessage{id: id, text: typeableText(text), dropped: make(chan struct{})}
 	if l.text == "" {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "message has no characters that can be typed into a terminal: write the message as text")
+		return fleet.InvalidField("message", "message has no characters that can be typed into a terminal: write the message as text")
 	}
 	registered := t.addPending(l)
 	defer t.removePending(l)

@@ -37,7 +37,7 @@ func (a acpDriver) HomeFiles() map[string]string { return a.options.Home }
 func (a acpDriver) Command(j Job) (Command, error) {
 	const file = "acp.json"
 	if j.Role.Tools != nil {
-		return Command{}, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
+		return Command{}, fleet.InvalidField("role",
 			"the driver \"acp\" cannot limit which tools are available: leave tools out of the role %q, and use allowed_tools and disallowed_tools", j.Role.Name)
 	}
 	j = withSchema(j)

@@ -90,19 +90,19 @@ func (c codex) Command(j Job) (Command, error) {
 func codexOptions(j Job, out *Command) ([]string, error) {
 	mode, ok := codexModes[j.Role.PermissionMode]
 	if !ok {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
+		return nil, fleet.InvalidField("role",
 			"the driver \"codex\" has no permission_mode %q: use read-only, workspace-write or danger-full-access", j.Role.PermissionMode)
 	}
 	if j.Confined {
 		if mode == codexReadOnly {
-			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
+			return nil, fleet.InvalidField("role",
 				"Codex cannot be restricted to reading where Fleet confines it, because its own sandbox does not work inside another: choose another "+
 					"permission_mode than %q for the role %q, or sandbox: none for the project", j.Role.PermissionMode, j.Role.Name)
 		}
 		mode = codexFullAccess
 	}
 	if j.Role.Tools != nil || len(j.Role.DisallowedTools) > 0 {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "role",
+		return nil, fleet.InvalidField("role",
 			"the driver \"codex\" cannot restrict the available tools: leave tools and disallowed_tools out of the role %q, and choose its permission_mode", j.Role.Name)
 	}
 	argv := []string{"--sandbox", mode}
@@ -125,7 +125,7 @@ var codexNamePattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 // server's variables from a file before it executes the server, and headers are passed in the environment.
 func codexServers(j Job, out *Command) (settings []string, err error) {
 	refuse := func(format string, args ...any) ([]string, error) {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "role", format, args...)
+		return nil, fleet.InvalidField("role", format, args...)
 	}
 	servers := mcpServersOf(j)
 	if p := j.Role.Permissions; p != nil && len(p.Allow)+len(p.Deny)+len(p.Ask) > 0 {

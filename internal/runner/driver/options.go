@@ -42,7 +42,7 @@ func CheckOptions(d Driver, o fleet.TaskOptions) error {
 		return err
 	}
 	if known := effortsOf[kind]; o.Effort != "" && !slices.Contains(known, o.Effort) {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, fleet.OptionEffort, "effort is %q: the driver %s has %s", o.Effort, kind, fleet.JoinNames(known))
+		return fleet.InvalidField(fleet.OptionEffort, "effort is %q: the driver %s has %s", o.Effort, kind, fleet.JoinNames(known))
 	}
 	return nil
 }

@@ -40,11 +40,11 @@ const MaxArgument = 128<<10 - 1
 func checkArguments(argv []string, hint string) error {
 	for i, a := range argv {
 		if len(a) > MaxArgument {
-			return fleet.Invalid(fleet.ReasonInvalidArgument, "task_description",
+			return fleet.InvalidField("task_description",
 				"argument %d of %s would be %d bytes long, and the limit is %d: %s", i, argv[0], len(a), MaxArgument, hint)
 		}
 		if strings.ContainsRune(a, 0) {
-			return fleet.Invalid(fleet.ReasonInvalidArgument, "task_description",
+			return fleet.InvalidField("task_description",
 				"the text for %s contains a zero byte, which an argument of a program cannot contain: remove it", argv[0])
 		}
 	}

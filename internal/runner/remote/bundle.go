@@ -122,7 +122,7 @@ func (s *Server) Bundle(ctx context.Context, req *connect.Request[runnerv1.Bundl
 		return err
 	}
 	if id == "" || offset < 0 {
-		return toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "bundle_id", "bundle_id must not be empty, and offset not negative"))
+		return toFault(fleet.InvalidField("bundle_id", "bundle_id must not be empty, and offset not negative"))
 	}
 	heartbeat := &runnerv1.BundleResponse{Event: &runnerv1.BundleResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
 	response := startResponse(ctx, s, stream, heartbeat, 0)

@@ -39,7 +39,7 @@ func (s *Server) Patch(ctx context.Context, req *connect.Request[runnerv1.PatchR
 		return nil, err
 	}
 	if m.GetOffset() < 0 || m.GetLimit() < 1 || m.GetLimit() > maxPatch {
-		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "offset must not be negative, and limit must be between 1 and %d", maxPatch))
+		return nil, toFault(fleet.InvalidField("limit", "offset must not be negative, and limit must be between 1 and %d", maxPatch))
 	}
 	c := fleet.Changes{Base: m.GetBase(), Commit: m.GetCommit()}
 	text, more, err := r.Patch(ctx, c, m.GetPath(), m.GetOffset(), int(m.GetLimit()))

@@ -17,7 +17,7 @@ func (s *Server) Output(ctx context.Context, req *connect.Request[runnerv1.Outpu
 		return nil, err
 	}
 	if m.GetLimit() < 1 || m.GetLimit() > maxPatch {
-		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit must be between 1 and %d", maxPatch))
+		return nil, toFault(fleet.InvalidField("limit", "limit must be between 1 and %d", maxPatch))
 	}
 	p, err := r.Output(ctx, run, m.GetOffset(), int(m.GetLimit()))
 	if err != nil {

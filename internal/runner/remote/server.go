@@ -118,7 +118,7 @@ func (s *Server) Dispatch(ctx context.Context, req *connect.Request[runnerv1.Dis
 		return nil, err
 	}
 	if run.Timeout <= 0 {
-		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "run.timeout", "run.timeout must be positive"))
+		return nil, toFault(fleet.InvalidField("run.timeout", "run.timeout must be positive"))
 	}
 	ctx, done, err := s.takeTurn(ctx, req.Msg.GetAgent().GetUid())
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Server) Send(ctx context.Context, req *connect.Request[runnerv1.SendReq
 		return nil, err
 	}
 	if req.Msg.GetMessageId() == "" {
-		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "message_id", "message_id must not be empty"))
+		return nil, toFault(fleet.InvalidField("message_id", "message_id must not be empty"))
 	}
 	run.Confirmed = req.Msg.GetConfirmed()
 	return reply(ctx, s, &runnerv1.SendResponse{}, r.Send(ctx, run, req.Msg.GetMessageId(), req.Msg.GetText()))
@@ -173,7 +173,7 @@ func (s *Server) Answer(ctx context.Context, req *connect.Request[runnerv1.Answe
 	}
 	q := questionFromProto(req.Msg.GetQuestion())
 	if q.TaskID = run.TaskID; len(q.ID) < len(q.TaskID)+2 || !strings.HasPrefix(q.ID, q.TaskID) {
-		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "question.id", "question.id must be the id of a question of the run"))
+		return nil, toFault(fleet.InvalidField("question.id", "question.id must be the id of a question of the run"))
 	}
 	return reply(ctx, s, &runnerv1.AnswerResponse{}, r.Answer(ctx, run, q))
 }
@@ -182,9 +182,9 @@ func (s *Server) Answer(ctx context.Context, req *connect.Request[runnerv1.Answe
 func (s *Server) agent(h http.Header, a *runnerv1.Agent) (fleet.Runner, error) {
 	switch {
 	case a.GetUid() == "":
-		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "agent.uid", "agent.uid must not be empty"))
+		return nil, toFault(fleet.InvalidField("agent.uid", "agent.uid must not be empty"))
 	case a.GetUid() != h.Get(headerAgent):
-		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "agent.uid", "agent.uid must be the uid for which the request was signed"))
+		return nil, toFault(fleet.InvalidField("agent.uid", "agent.uid must be the uid for which the request was signed"))
 	}
 	return s.runners.Connect(agentFromProto(a)), nil
 }
@@ -193,7 +193,7 @@ func (s *Server) agent(h http.Header, a *runnerv1.Agent) (fleet.Runner, error) {
 func (s *Server) runner(h http.Header, a *runnerv1.Agent, run *runnerv1.Run) (fleet.Runner, fleet.Run, error) {
 	r, err := s.agent(h, a)
 	if err == nil && run.GetTaskId() == "" {
-		err = toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "run.task_id", "run.task_id must not be empty"))
+		err = toFault(fleet.InvalidField("run.task_id", "run.task_id must not be empty"))
 	}
 	return r, runFromProto(run), err
 }

@@ -100,7 +100,7 @@ func (s *Server) Upload(ctx context.Context, req *connect.Request[runnerv1.Uploa
 		return nil, err
 	}
 	if m.GetUploadId() == "" {
-		return nil, toFault(fleet.Invalid(fleet.ReasonInvalidArgument, "upload_id", "upload_id must not be empty"))
+		return nil, toFault(fleet.InvalidField("upload_id", "upload_id must not be empty"))
 	}
 	up, err := s.uploads.open(m.GetAgent().GetUid()+"\x00"+m.GetUploadId(), m.GetOffset() == 0)
 	switch {

@@ -74,7 +74,7 @@ type workBase struct {
 func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string, files bool) (workBase, error) {
 	common, err := d.run(ctx, "merge-base", onto, c.Head)
 	if exitCode(err) == 1 {
-		return workBase{}, fleet.Invalid(fleet.ReasonInvalidArgument, "head", "the commit %s has no history in common with the branch: it must be based on a commit of the branch", c.Head)
+		return workBase{}, fleet.InvalidField("head", "the commit %s has no history in common with the branch: it must be based on a commit of the branch", c.Head)
 	}
 	if err != nil || c.Since == "" || c.Since == common || common == c.Head {
 		return workBase{commit: common}, err
@@ -140,7 +140,7 @@ func (d *draft) rebase(ctx context.Context, c fleet.Combination, base workBase, 
 	}
 	for _, w := range work {
 		if len(w.parents) > 1 {
-			return fleet.Invalid(fleet.ReasonInvalidArgument, "strategy", "the work has the merge commit %s, which cannot be rebased: use squash or merge", w.oid)
+			return fleet.InvalidField("strategy", "the work has the merge commit %s, which cannot be rebased: use squash or merge", w.oid)
 		}
 	}
 	top, tree := c.Onto, trees[0]

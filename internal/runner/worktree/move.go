@@ -117,7 +117,7 @@ func (g *Git) checkMove(ctx context.Context, repository string, b fleet.Branch, 
 	}
 	ok, err := g.Contains(ctx, repository, to, b.Commit)
 	if err == nil && !ok {
-		err = fleet.Invalid(fleet.ReasonInvalidArgument, "to", "the commit %s does not have the commit %s of the branch %q in its history", to, b.Commit, b.Name)
+		err = fleet.InvalidField("to", "the commit %s does not have the commit %s of the branch %q in its history", to, b.Commit, b.Name)
 	}
 	return err
 }

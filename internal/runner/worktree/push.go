@@ -36,7 +36,7 @@ func (g *Git) Push(ctx context.Context, repository, source string, p fleet.Push)
 		return fleet.PushResult{}, err
 	}
 	if !validBranchPattern.MatchString(p.Branch) || strings.Contains(p.Branch, "..") {
-		return fleet.PushResult{}, fleet.Invalid(fleet.ReasonInvalidArgument, "branch", "%q is not a name of a branch", fleet.Shorten(p.Branch, 100))
+		return fleet.PushResult{}, fleet.InvalidField("branch", "%q is not a name of a branch", fleet.Shorten(p.Branch, 100))
 	}
 	if err := g.push(ctx, pushRequest{repository: repository, remote: name, url: to, branch: p.Branch, commit: p.Commit}); err != nil {
 		return fleet.PushResult{}, err

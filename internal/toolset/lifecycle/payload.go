@@ -10,7 +10,7 @@ import (
 // Append appends piece to the payload of a running agent and returns the payload's new size in bytes.
 func (s *Service) Append(ctx context.Context, id, piece, requestID string) (int, error) {
 	if piece == "" {
-		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "chunk", "chunk is empty: there is nothing to add")
+		return 0, fleet.InvalidField("chunk", "chunk is empty: there is nothing to add")
 	}
 	if err := service.CheckRequestID(requestID); err != nil {
 		return 0, err

@@ -87,13 +87,13 @@ type StartRequest struct {
 func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 	contract := r.Contract
 	if strings.ContainsRune(contract, 0) {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "contract", "the contract contains a NUL character, which agents cannot receive: remove the character")
+		return nil, fleet.InvalidField("contract", "the contract contains a NUL character, which agents cannot receive: remove the character")
 	}
 	if strings.TrimSpace(contract) == "" {
 		return nil, fleet.Invalid(fleet.ReasonTaskRequired, "contract", "the contract is empty: say what the agent has to deliver")
 	}
 	if len(contract) > fleet.MaxText {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "contract", "the contract has %d bytes, and the limit is %d: put the rest into a file the agent can read", len(contract), fleet.MaxText)
+		return nil, fleet.InvalidField("contract", "the contract has %d bytes, and the limit is %d: put the rest into a file the agent can read", len(contract), fleet.MaxText)
 	}
 	cfg, err := s.cfg.withProject(r.Project, r.Role)
 	if err != nil {
@@ -137,7 +137,7 @@ func (c Config) withProject(project, role string) (Config, error) {
 	case project != "":
 		c.Backend, c.Driver, c.Project, c.Role = "", "", project, role
 	case role != "" && c.Project == "":
-		return c, fleet.Invalid(fleet.ReasonInvalidArgument, "role", "role is %q and there is no project: name the project that has the role", role).Next("{list_agent_projects} shows the projects")
+		return c, fleet.InvalidField("role", "role is %q and there is no project: name the project that has the role", role).Next("{list_agent_projects} shows the projects")
 	case role != "":
 		c.Role = role
 	}
@@ -175,10 +175,10 @@ const MaxIDs = 1000
 // with Known unset.
 func (s *Service) Status(ctx context.Context, ids []string) ([]*Agent, error) {
 	if len(ids) == 0 {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_ids", "agent_ids is empty").Next("{agent_start} gives ids")
+		return nil, fleet.InvalidField("agent_ids", "agent_ids is empty").Next("{agent_start} gives ids")
 	}
 	if len(ids) > MaxIDs {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_ids", "agent_ids has %d ids: give at most %d, and call again for the others", len(ids), MaxIDs)
+		return nil, fleet.InvalidField("agent_ids", "agent_ids has %d ids: give at most %d, and call again for the others", len(ids), MaxIDs)
 	}
 	views, previews, err := s.core.AgentsByUID(ctx, ids)
 	if err != nil {
@@ -279,9 +279,9 @@ func agentOf(id string, v *fleet.AgentView, preview string) *Agent {
 func (s *Service) Complete(ctx context.Context, id, summary, payload string) (*Agent, error) {
 	switch {
 	case strings.TrimSpace(summary) == "":
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "summary", "the summary is empty: say in a few sentences what was done")
+		return nil, fleet.InvalidField("summary", "the summary is empty: say in a few sentences what was done")
 	case len(summary) > fleet.MaxText:
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "summary", "the summary has %d bytes, and the limit is %d: put the rest into the payload", len(summary), fleet.MaxText)
+		return nil, fleet.InvalidField("summary", "the summary has %d bytes, and the limit is %d: put the rest into the payload", len(summary), fleet.MaxText)
 	}
 	if err := s.checkContract(ctx, id); err != nil {
 		return nil, err
@@ -321,7 +321,7 @@ func (s *Service) checkContract(ctx context.Context, id string) error {
 }
 
 func errNoID() *fleet.Error {
-	return fleet.Invalid(fleet.ReasonInvalidArgument, "agent_id", "agent_id is required").Next("{agent_start} gives ids")
+	return fleet.InvalidField("agent_id", "agent_id is required").Next("{agent_start} gives ids")
 }
 
 // NotFound returns the error for an agent that does not exist.

@@ -90,11 +90,11 @@ func checkConfig(p *Provider, config map[string]any) error {
 	for _, key := range slices.Sorted(maps.Keys(config)) {
 		field := "config." + shorten(key)
 		if !slices.Contains(known, key) {
-			return fleet.Invalid(fleet.ReasonInvalidArgument, field, "config has the key %q, which the agent %q does not accept: it accepts %s",
+			return fleet.InvalidField(field, "config has the key %q, which the agent %q does not accept: it accepts %s",
 				shorten(key), p.Name, strings.Join(known, ", "))
 		}
 		if o := options[key]; !o.accepts(config[key]) {
-			return fleet.Invalid(fleet.ReasonInvalidArgument, field, "config.%s is %s: it must be %s", key, describe(config[key]), o.accepted)
+			return fleet.InvalidField(field, "config.%s is %s: it must be %s", key, describe(config[key]), o.accepted)
 		}
 	}
 	return nil

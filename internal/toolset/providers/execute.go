@@ -99,16 +99,16 @@ const stopGrace = 5 * time.Second
 // checkRequest checks the request and returns its timeout.
 func (s *Service) checkRequest(r ExecuteRequest) (time.Duration, error) {
 	if r.Agent == "" {
-		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent").Next("{list_available_agents} lists them")
+		return 0, fleet.InvalidField("agent_name", "agent_name is required: name an agent").Next("{list_available_agents} lists them")
 	}
 	if len(r.Capabilities) > MaxCapabilities {
-		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "capabilities", "capabilities has %d entries, and the limit is %d", len(r.Capabilities), MaxCapabilities)
+		return 0, fleet.InvalidField("capabilities", "capabilities has %d entries, and the limit is %d", len(r.Capabilities), MaxCapabilities)
 	}
 	if r.Timeout == nil {
 		return s.cfg.Timeout, nil
 	}
 	if most := int(MaxTimeout.Seconds()); *r.Timeout < 1 || *r.Timeout > most {
-		return 0, fleet.Invalid(fleet.ReasonInvalidArgument, "timeout", "timeout is %d: give 1 to %d seconds", *r.Timeout, most)
+		return 0, fleet.InvalidField("timeout", "timeout is %d: give 1 to %d seconds", *r.Timeout, most)
 	}
 	return time.Duration(*r.Timeout) * time.Second, nil
 }

@@ -66,7 +66,7 @@ func (s *Service) Probe(ctx context.Context, name string) (ProbeResult, error) {
 		return ProbeResult{}, err
 	}
 	if name == "" {
-		return ProbeResult{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name an agent").Next("{list_available_agents} lists them")
+		return ProbeResult{}, fleet.InvalidField("agent_name", "agent_name is required: name an agent").Next("{list_available_agents} lists them")
 	}
 	p := s.find(name)
 	if p == nil {

@@ -20,7 +20,7 @@ func promptOf(prompt string, context map[string]any) (string, error) {
 		return "", err
 	}
 	if strings.Trim(prompt, " \t\r\n\v\f\u00a0\u200b\ufeff") == "" {
-		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "prompt", "prompt is empty: say in prompt what the agent is to do")
+		return "", fleet.InvalidField("prompt", "prompt is empty: say in prompt what the agent is to do")
 	}
 	if len(context) == 0 {
 		return prompt, checkSize("prompt", "the prompt", len(prompt))
@@ -51,7 +51,7 @@ const maxKey = 200
 
 func checkKey(key string) error {
 	if key == "" || len(key) > maxKey || !utf8.ValidString(key) || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "context", "context has the key %q: use 1 to %d characters on one line", shorten(key), maxKey)
+		return fleet.InvalidField("context", "context has the key %q: use 1 to %d characters on one line", shorten(key), maxKey)
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func valueText(key string, value any) (text, language string, err error) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(value); err != nil { // NaN and infinities, which only gRPC can send
-		return "", "", fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s contains a number that JSON cannot express", field)
+		return "", "", fleet.InvalidField(field, "%s contains a number that JSON cannot express", field)
 	}
 	if b.Len() > maxIndented || json.Indent(&indented, b.Bytes(), "", "  ") != nil {
 		return b.String(), "json", nil
@@ -102,7 +102,7 @@ func hasZero(value any) bool {
 // checkText refuses text that no model or program accepts.
 func checkText(field, text string) error {
 	if !utf8.ValidString(text) {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s is not valid UTF-8 text", field)
+		return fleet.InvalidField(field, "%s is not valid UTF-8 text", field)
 	}
 	if strings.ContainsRune(text, 0) {
 		return zeroByte(field)
@@ -111,12 +111,12 @@ func checkText(field, text string) error {
 }
 
 func zeroByte(field string) error {
-	return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s contains a zero byte, which models and programs do not accept: remove the zero byte", field)
+	return fleet.InvalidField(field, "%s contains a zero byte, which models and programs do not accept: remove the zero byte", field)
 }
 
 func checkSize(field, what string, n int) error {
 	if n > fleet.MaxText {
-		return fleet.Invalid(fleet.ReasonInvalidArgument, field, "%s has %d bytes, and the limit is %d: leave something out", what, n, fleet.MaxText)
+		return fleet.InvalidField(field, "%s has %d bytes, and the limit is %d: leave something out", what, n, fleet.MaxText)
 	}
 	return nil
 }

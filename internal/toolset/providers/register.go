@@ -78,11 +78,11 @@ func (s *Service) agentsFor(name string) (with []string, agent string, err error
 	p := s.find(name)
 	switch {
 	case p == nil:
-		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "there is no agent %q: tools can be registered with %s", shorten(name), strings.Join(able, ", "))
+		return nil, "", fleet.InvalidField("agent_name", "there is no agent %q: tools can be registered with %s", shorten(name), strings.Join(able, ", "))
 	case p.Kind == KindCLI:
-		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "the agent %q is a program with its own tools: tools can be registered with %s", p.Name, strings.Join(able, ", "))
+		return nil, "", fleet.InvalidField("agent_name", "the agent %q is a program with its own tools: tools can be registered with %s", p.Name, strings.Join(able, ", "))
 	case !p.TakesTools():
-		return nil, "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "the agent %q calls no tools: tools can be registered with %s", p.Name, strings.Join(able, ", "))
+		return nil, "", fleet.InvalidField("agent_name", "the agent %q calls no tools: tools can be registered with %s", p.Name, strings.Join(able, ", "))
 	}
 	return []string{p.Name}, p.Name, nil
 }

@@ -62,17 +62,17 @@ func invalidSpec(part, format string, args ...any) error {
 	if part != "" {
 		field += "." + part
 	}
-	return fleet.Invalid(fleet.ReasonInvalidArgument, field, field+" "+format, args...)
+	return fleet.InvalidField(field, field+" "+format, args...)
 }
 
 // parseTool parses and checks a tool's specification.
 func parseTool(name string, raw []byte) (fleet.Tool, error) {
 	t := fleet.Tool{Name: name}
 	if !toolNamePattern.MatchString(name) {
-		return t, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is %q: use a letter, then up to 63 letters, digits, _ and -", shorten(name))
+		return t, fleet.InvalidField("tool_name", "tool_name is %q: use a letter, then up to 63 letters, digits, _ and -", shorten(name))
 	}
 	if slices.Contains(reservedTools, name) {
-		return t, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is %q, which is the name of a tool that Fleet gives to agents: choose another name", name)
+		return t, fleet.InvalidField("tool_name", "tool_name is %q, which is the name of a tool that Fleet gives to agents: choose another name", name)
 	}
 	if len(raw) == 0 {
 		return t, invalidSpec("", "is required: give description, parameters, and one of http, mcp and command")

@@ -45,7 +45,7 @@ func (s *Service) RemoveTool(ctx context.Context, name, agent string) (from []st
 		return nil, err
 	}
 	if name == "" {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "tool_name", "tool_name is required").Next("{get_registered_tools} shows the tools")
+		return nil, fleet.InvalidField("tool_name", "tool_name is required").Next("{get_registered_tools} shows the tools")
 	}
 	agent, err = s.agentNamed(agent)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Service) agentNamed(name string) (string, error) {
 	}
 	p := s.find(name)
 	if p == nil {
-		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "there is no agent %q: there are %s", shorten(name), strings.Join(s.names(anyProvider), ", "))
+		return "", fleet.InvalidField("agent_name", "there is no agent %q: there are %s", shorten(name), strings.Join(s.names(anyProvider), ", "))
 	}
 	return p.Name, nil
 }

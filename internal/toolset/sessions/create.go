@@ -29,9 +29,9 @@ const (
 func (s *Service) find(ctx context.Context, name string) (foundAgent, error) {
 	switch {
 	case strings.TrimSpace(name) == "":
-		return foundAgent{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent is empty").Next("{list_agents} shows the agents")
+		return foundAgent{}, fleet.InvalidField("agent", "the agent is empty").Next("{list_agents} shows the agents")
 	case utf8.RuneCountInString(name) > maxReference || !utf8.ValidString(name) || strings.ContainsRune(name, 0):
-		return foundAgent{}, fleet.Invalid(fleet.ReasonInvalidArgument, "agent", "the agent %q is not a valid file name, reference or name", fleet.Shorten(strings.ToValidUTF8(name, "?"), 60))
+		return foundAgent{}, fleet.InvalidField("agent", "the agent %q is not a valid file name, reference or name", fleet.Shorten(strings.ToValidUTF8(name, "?"), 60))
 	}
 	d, err := s.catalog.File(ctx, name)
 	if err == nil {
@@ -109,7 +109,7 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string, pla
 		return nil, err
 	}
 	if utf8.RuneCountInString(name) > maxName || strings.ContainsRune(name, 0) {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "session_name", "the session's name has more than %d characters or contains a NUL character: choose another name", maxName)
+		return nil, fleet.InvalidField("session_name", "the session's name has more than %d characters or contains a NUL character: choose another name", maxName)
 	}
 	c := service.Call{Method: "CreateAgentSession", RequestID: requestID, Body: place.requestBody(agent, name)}
 	if x, err := s.core.EarlierSession(ctx, c); x != nil || err != nil {

@@ -33,7 +33,7 @@ func (s *Service) History(ctx context.Context, id string, limit *int) ([]Message
 		n = *limit
 	}
 	if n < 1 || n > MaxHistory {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "limit", "limit is %d: give 1 to %d", n, MaxHistory)
+		return nil, fleet.InvalidField("limit", "limit is %d: give 1 to %d", n, MaxHistory)
 	}
 	tasks, err := s.core.SessionTasks(ctx, id, n) // each task has two messages, but an active one has only the first
 	if err != nil {

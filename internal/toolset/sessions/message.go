@@ -61,9 +61,9 @@ func checkMessage(message string) error {
 	case strings.TrimSpace(message) == "":
 		return fleet.Invalid(fleet.ReasonTaskRequired, "message", "the message is empty: say something to the agent")
 	case len(message) > fleet.MaxText:
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "the message has %d bytes, and the limit is %d: shorten the message", len(message), fleet.MaxText)
+		return fleet.InvalidField("message", "the message has %d bytes, and the limit is %d: shorten the message", len(message), fleet.MaxText)
 	case strings.ContainsRune(message, 0):
-		return fleet.Invalid(fleet.ReasonInvalidArgument, "message", "the message contains a NUL character, which agents cannot receive: remove the character")
+		return fleet.InvalidField("message", "the message contains a NUL character, which agents cannot receive: remove the character")
 	}
 	return nil
 }

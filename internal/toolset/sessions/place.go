@@ -20,7 +20,7 @@ type Place struct {
 func (s *Service) applyPlace(c *fleet.AgentConfig, p Place) (project string, err error) {
 	switch {
 	case p.Project != "" && p.Directory != "":
-		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "directory", "both project and directory are given: leave one out")
+		return "", fleet.InvalidField("directory", "both project and directory are given: leave one out")
 	case p.Project != "":
 		c.Place = s.cfg.ProjectPlace
 	case p.Directory != "":
@@ -38,14 +38,14 @@ func (p Place) checkUnset() error {
 	if p.Project == "" {
 		field = "directory"
 	}
-	return fleet.Invalid(fleet.ReasonInvalidArgument, field, "the agent is an agent of the fleet, which works in its own workspace: leave %s out, or name an agent that is defined in a file", field)
+	return fleet.InvalidField(field, "the agent is an agent of the fleet, which works in its own workspace: leave %s out, or name an agent that is defined in a file", field)
 }
 
 // resolveDirectory returns the directory that the caller named, with symbolic links resolved. It returns an error if agents
 // may not work in it.
 func (s *Service) resolveDirectory(name string) (string, error) {
 	refuse := func(format string, args ...any) (string, error) {
-		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "directory", format, args...)
+		return "", fleet.InvalidField("directory", format, args...)
 	}
 	shown := fleet.Shorten(strings.ToValidUTF8(name, "?"), 200)
 	dir := name

@@ -34,7 +34,7 @@ func (s *Service) now() time.Time { return s.cfg.Now().UTC().Truncate(time.Micro
 // or if it belongs to another principal.
 func (s *Service) session(ctx context.Context, id string) (*service.SessionView, error) {
 	if id == "" {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_session_id", "agent_session_id is empty").Next("{create_agent_session} gives one")
+		return nil, fleet.InvalidField("agent_session_id", "agent_session_id is empty").Next("{create_agent_session} gives one")
 	}
 	return s.core.Session(ctx, fleet.ToolsetSessions, id)
 }

@@ -98,7 +98,7 @@ func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) 
 	if session.Source != hash {
 		prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + r.definition.instructions() + "\n\nYour task now:\n\n" + prompt
 		if len(prompt) > fleet.MaxText {
-			return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "prompt", "the prompt and the subagent's new instructions have %d bytes, and the limit is %d: shorten the prompt", len(prompt), fleet.MaxText)
+			return nil, fleet.InvalidField("prompt", "the prompt and the subagent's new instructions have %d bytes, and the limit is %d: shorten the prompt", len(prompt), fleet.MaxText)
 		}
 	}
 	return r.fleet.StartTurn(ctx, service.TurnRequest{

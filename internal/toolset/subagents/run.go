@@ -78,20 +78,20 @@ func (r Request) text() (string, error) {
 	for _, f := range []struct{ name, text string }{{"prompt", r.Prompt}, {"context", r.Context}} {
 		switch {
 		case !utf8.ValidString(f.text):
-			return "", fleet.Invalid(fleet.ReasonInvalidArgument, f.name, "%s is not valid UTF-8: send UTF-8", f.name)
+			return "", fleet.InvalidField(f.name, "%s is not valid UTF-8: send UTF-8", f.name)
 		case strings.ContainsRune(f.text, 0):
-			return "", fleet.Invalid(fleet.ReasonInvalidArgument, f.name, "%s contains a zero byte: remove the zero byte", f.name)
+			return "", fleet.InvalidField(f.name, "%s contains a zero byte: remove the zero byte", f.name)
 		}
 	}
 	if len(r.Context) > maxContext {
-		return "", fleet.Invalid(fleet.ReasonInvalidArgument, "context", "the context has %d bytes, and the limit is %d: put the rest where the subagent can find it", len(r.Context), maxContext)
+		return "", fleet.InvalidField("context", "the context has %d bytes, and the limit is %d: put the rest where the subagent can find it", len(r.Context), maxContext)
 	}
 	text, field := r.Prompt, "prompt"
 	if strings.TrimSpace(r.Context) != "" {
 		text, field = "Context:\n\n"+strings.TrimSpace(r.Context)+"\n\nTask:\n\n"+r.Prompt, "context"
 	}
 	if len(text) > fleet.MaxText {
-		return "", fleet.Invalid(fleet.ReasonInvalidArgument, field, "the prompt and its context have %d bytes, and the limit is %d: put the rest where the subagent can find it", len(text), fleet.MaxText)
+		return "", fleet.InvalidField(field, "the prompt and its context have %d bytes, and the limit is %d: put the rest where the subagent can find it", len(text), fleet.MaxText)
 	}
 	return text, nil
 }

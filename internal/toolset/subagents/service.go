@@ -84,7 +84,7 @@ func (s *Service) withTimeout(d *Definition) *Definition {
 // if it cannot be run.
 func (s *Service) definition(c caller, name string) (*Definition, error) {
 	if name == "" {
-		return nil, fleet.Invalid(fleet.ReasonInvalidArgument, "agent_name", "agent_name is required: name a subagent").Next("{list_subagents} lists them")
+		return nil, fleet.InvalidField("agent_name", "agent_name is required: name a subagent").Next("{list_subagents} lists them")
 	}
 	d, err := s.dir.get(name)
 	switch {
