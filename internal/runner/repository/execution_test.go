@@ -18,30 +18,20 @@ func TestLinger(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var s executions
-				started, ended := 0, 0
-				check := func(ctx context.Context) (fleet.CheckResult, error) {
-					started++
-					select {
-					case <-time.After(3 * time.Minute):
-						return fleet.CheckResult{Status: fleet.CheckPassed}, nil
-					case <-ctx.Done():
-						ended++
-						return fleet.CheckResult{}, ctx.Err()
-					}
-				}
+				var check slowCheck
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				_, err := s.execute(ctx, "home", time.Minute, check)
+				_, err := s.execute(ctx, "home", time.Minute, check.execute)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				time.Sleep(later)
 				synctest.Wait()
-				result, err := s.execute(t.Context(), "home", time.Minute, check)
+				result, err := s.execute(t.Context(), "home", time.Minute, check.execute)
 				require.NoError(t, err)
 				require.Equal(t, fleet.CheckPassed, result.Status)
 				if later < time.Minute {
-					require.Equal(t, []int{1, 0}, []int{started, ended})
+					require.Equal(t, []int{1, 0}, []int{check.started, check.ended})
 				} else {
-					require.Equal(t, []int{2, 1}, []int{started, ended})
+					require.Equal(t, []int{2, 1}, []int{check.started, check.ended})
 				}
 				s.running.Wait()
 			})
@@ -53,27 +43,35 @@ func TestLinger(t *testing.T) {
 func TestLingerBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e executions
-		started := 0
-		check := func(ctx context.Context) (fleet.CheckResult, error) {
-			started++
-			select {
-			case <-time.After(3 * time.Minute):
-				return fleet.CheckResult{Status: fleet.CheckPassed}, nil
-			case <-ctx.Done():
-				return fleet.CheckResult{}, ctx.Err()
-			}
-		}
+		var check slowCheck
 		for range 2 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, err := e.execute(ctx, "home", time.Minute, check)
+			_, err := e.execute(ctx, "home", time.Minute, check.execute)
 			cancel()
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			time.Sleep(45 * time.Second) // less than a minute after this caller left; in the second round, more than a minute after the first caller left
 		}
-		result, err := e.execute(t.Context(), "home", time.Minute, check)
+		result, err := e.execute(t.Context(), "home", time.Minute, check.execute)
 		require.NoError(t, err)
 		require.Equal(t, fleet.CheckPassed, result.Status)
-		require.Equal(t, 1, started)
+		require.Equal(t, 1, check.started)
 		e.running.Wait()
 	})
+}
+
+// slowCheck is a check that takes three minutes.
+type slowCheck struct {
+	started int
+	ended   int // how often its context has ended before
+}
+
+func (c *slowCheck) execute(ctx context.Context) (fleet.CheckResult, error) {
+	c.started++
+	select {
+	case <-time.After(3 * time.Minute):
+		return fleet.CheckResult{Status: fleet.CheckPassed}, nil
+	case <-ctx.Done():
+		c.ended++
+		return fleet.CheckResult{}, ctx.Err()
+	}
 }
