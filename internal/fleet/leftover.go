@@ -8,9 +8,9 @@ import (
 // Pruner is implemented by a place that keeps leftovers of agents: snapshots and branches in the repositories of its projects,
 // and homes of deleted agents.
 type Pruner interface {
-	// Prune removes the leftovers that the query selects, or only lists them, the largest first. Unless the query allows it,
-	// Prune removes nothing whose commits are not proved to be elsewhere. It repeats the proof for everything that it removes. A
-	// leftover that it cannot remove has a Problem, and the others are removed anyway.
+	// Prune removes the leftovers that the query selects, or only lists them, the largest first. Unless the query allows more,
+	// Prune removes only leftovers whose commits are proved to be elsewhere, and proves it again right before. A leftover that
+	// cannot be removed gets a Problem. The others are removed all the same.
 	Prune(ctx context.Context, q PruneQuery) ([]Leftover, error)
 }
 
@@ -18,14 +18,14 @@ type Pruner interface {
 // the query knows.
 type PruneQuery struct {
 	Project string    // with exactly this Project.Name; empty: all
-	Before  time.Time // only homes that were kept before this time, and only refs and branches without later commits
-	// Deleted returns those of the agents that were deleted before the time Before.
+	Before  time.Time // selects homes that were kept before this time, and refs and branches whose commits are all older
+	// Deleted returns the agents among them that were deleted before Before.
 	Deleted func(ctx context.Context, uids []string) ([]DeletedAgent, error)
 	Tasks   []string // ids of tasks that were over before that time, also of agents that exist
-	// Settled are commits of work that has landed or was abandoned. They, and what they are based on, need not be elsewhere.
+	// Settled are commits of work that has landed or was abandoned. These commits and their ancestors need not be elsewhere.
 	Settled []string
-	// Unproved means that leftovers of deleted agents, but not of others, are removed even if their content may exist nowhere
-	// else.
+	// Unproved means that leftovers of deleted agents are removed even if their content may exist nowhere else. Those of other
+	// agents are not.
 	Unproved bool
 	DryRun   bool // remove nothing
 }
@@ -67,7 +67,7 @@ type Leftover struct {
 	Proof     LeftoverProof
 	Reason    string // why it may be removed, or what may be lost, for people
 	Removed   bool
-	Problem   string // why it was not removed, for people; empty if it was removed, or if nobody has asked for that
+	Problem   string // why the removal failed, for people; empty if it succeeded or was not requested
 }
 
 // MaxLeftoverNames is the maximum length of Leftover.Names.

@@ -27,7 +27,7 @@ type Resource struct {
 	CLIClientID string
 	// PublicURL is the URL at which clients reach the server. If it is empty, the URL of the request is used.
 	PublicURL string
-	// Endpoints are the paths of the MCP endpoints, which are resources in addition to the whole server.
+	// Endpoints are the paths of the MCP endpoints. Each is a protected resource, like the whole server.
 	Endpoints []string
 }
 

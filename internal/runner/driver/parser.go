@@ -32,7 +32,7 @@ type Format struct {
 	ConversationPattern string `json:"record,omitempty"`
 	// Conversation is fleet.Run.Conversation.
 	Conversation string `json:"conversation,omitempty"`
-	// NewSessionID is the id of the conversation that a person on a terminal may begin.
+	// NewSessionID is the id of the conversation that a person at a terminal may begin.
 	NewSessionID string `json:"begun,omitempty"`
 }
 
