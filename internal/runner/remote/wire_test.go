@@ -13,33 +13,44 @@ import (
 	"fleet/internal/fleet"
 )
 
-// fill sets every field of v, except the fields named in without.
+// fill sets every field of v, except the fields named in without. It fails if v has no field of such a name.
 func fill(t *testing.T, v reflect.Value, without ...string) {
+	skipped := make(map[string]bool, len(without))
+	for _, name := range without {
+		skipped[name] = false
+	}
+	fillValue(t, v, skipped)
+	for name, met := range skipped {
+		require.True(t, met, "%s has no field %s", v.Type(), name)
+	}
+}
+
+// fillValue sets every field of v, except those that are named in skipped, and sets the entries of skipped that it met to true.
+func fillValue(t *testing.T, v reflect.Value, skipped map[string]bool) {
 	switch v.Kind() {
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[time.Time]() {
 			v.Set(reflect.ValueOf(time.Unix(1234567890, 5).UTC()))
 			return
 		}
-	fields:
 		for i := range v.NumField() {
-			if !v.Type().Field(i).IsExported() { // internal to the core
+			field := v.Type().Field(i)
+			if !field.IsExported() { // internal to the core
 				continue
 			}
-			for _, name := range without {
-				if v.Type().Field(i).Name == name {
-					continue fields
-				}
+			if _, ok := skipped[field.Name]; ok {
+				skipped[field.Name] = true
+				continue
 			}
-			fill(t, v.Field(i), without...)
+			fillValue(t, v.Field(i), skipped)
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		fill(t, v.Elem(), without...)
+		fillValue(t, v.Elem(), skipped)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		for i := range v.Len() {
-			fill(t, v.Index(i), without...)
+			fillValue(t, v.Index(i), skipped)
 		}
 	case reflect.String:
 		v.SetString("text of " + v.Type().Name())
@@ -55,14 +66,14 @@ func fill(t *testing.T, v reflect.Value, without ...string) {
 	case reflect.Float64:
 		v.SetFloat(1.5)
 	default:
-		t.Fatalf("fill cannot set a %s: add a case for it to fill", v.Type())
+		t.Fatalf("fillValue cannot set a %s: add a case for it", v.Type())
 	}
 }
 
 // TestWireHasEveryField fails if a message of the protocol lacks a field of the type that it carries.
 func TestWireHasEveryField(t *testing.T) {
 	var r fleet.Run
-	fill(t, reflect.ValueOf(&r).Elem(), "CreatedAt", "DeliveredAt", "Refused", "RefusedText", "FromTask", "Turn", "Attached", "Allowance", "Confirmed", "Continues") // messages to programs themselves say whether they must be confirmed; terminals and allowances exist only on this machine; and programs do not know what their tasks continue
+	fill(t, reflect.ValueOf(&r).Elem(), "CreatedAt", "DeliveredAt", "RefusalReason", "RefusalText", "FromTask", "Turn", "Attached", "Allowance", "Confirmed", "Continues") // messages to programs themselves say whether they must be confirmed; terminals and allowances exist only on this machine; and programs do not know what their tasks continue
 	for i := range r.Messages {
 		r.Messages[i].TaskID = r.TaskID
 	}
@@ -92,7 +103,7 @@ func TestWireHasEveryField(t *testing.T) {
 func TestWireHasEveryFieldOfChanges(t *testing.T) {
 	require.Nil(t, changesFromProto(changesToProto(nil)))
 	var c fleet.Changes
-	fill(t, reflect.ValueOf(&c).Elem(), "Later", "Tries") // used only in the core
+	fill(t, reflect.ValueOf(&c).Elem(), "Temporary", "Tries") // used only in the core
 	require.Equal(t, &c, changesFromProto(cross(t, changesToProto(&c), &runnerv1.Changes{})))
 	var check fleet.Check
 	fill(t, reflect.ValueOf(&check).Elem())
