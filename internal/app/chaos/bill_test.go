@@ -133,7 +133,11 @@ func TestChaosBill(t *testing.T) {
 			default:
 				kills["server"]++
 				s.Kill()
-				if err := s.Start(0); err != nil {
+				err := s.Start(0)
+				if err == nil {
+					_, err = s.awaitServing(patience) // it would never serve if it were killed before, on a slow machine
+				}
+				if err != nil {
 					t.Error(err)
 					return
 				}
