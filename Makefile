@@ -83,7 +83,7 @@ PACKAGES = $$($(GO) list ./internal/app/... ./internal/toolset/... ./... | grep 
 # each program sleep for a second before it ends, and returns the shadow memory of each allocation above 32 kB to the system, which
 # then has to provide it again. GOGC makes the linker and the servers of the tests collect garbage less often.
 TEST = $(MEM) GORACE='atexit_sleep_ms=0 clear_shadow_mmap_threshold=16777216' GOGC=400 \
-  $(GO) test $(RACE) -vet=off -ldflags="-s -w -X 'fleet/internal/runner/sandbox.programOverride=$(RUNNER)' -X 'fleet/internal/app/scripts.client=$(CLIENT)'" -p 4 -parallel 6 -timeout 30m
+  $(GO) test $(RACE) -vet=off -ldflags="-s -w -X 'fleet/internal/runner/sandbox.programOverride=$(RUNNER)' -X 'fleet/internal/app/scripts.client=$(CLIENT)'" -p 4 -parallel 6 -timeout 60m
 
 race: beside-tests ## the tests, with the race detector, recordings replayed
 	$(TEST) $(FLAGS) $(PACKAGES)

@@ -330,8 +330,9 @@ func TestTaskOfACallerThatLeaves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	noticed, h := make(chan struct{}), mcp.Handler(connTo(s), mcp.Config{})
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		context.AfterFunc(r.Context(), sync.OnceFunc(func() { close(noticed) }))
-		h.ServeHTTP(w, r)
+		call, end := context.WithCancel(context.WithoutCancel(r.Context())) // cancelled as a whole before noticed is closed
+		context.AfterFunc(r.Context(), sync.OnceFunc(func() { end(); close(noticed) }))
+		h.ServeHTTP(w, r.WithContext(call))
 	}))
 	t.Cleanup(ts.Close)
 	left := make(chan struct{})
