@@ -26,6 +26,8 @@ type watcher struct {
 	text  strings.Builder // all text since the last step
 	open  int             // number of open tool calls
 	err   error
+
+	midLine bool // the text that was output last lacks the end of its line
 }
 
 // watch handles the events until the channel is closed, and returns true. If ctx is done and the channel is not closed
@@ -173,10 +175,7 @@ func (w *watcher) addText(s string) {
 func (w *watcher) flush(end bool) {
 	s := w.line.String()
 	w.line.Reset()
-	if s == "" {
-		return
-	}
-	if end && !strings.HasSuffix(s, "\n") {
+	if end && (s != "" || w.midLine) && !strings.HasSuffix(s, "\n") {
 		s += "\n"
 	}
 	w.writeText(s)
@@ -184,6 +183,7 @@ func (w *watcher) flush(end bool) {
 
 func (w *watcher) writeText(s string) {
 	if s != "" {
+		w.midLine = !strings.HasSuffix(s, "\n")
 		w.run.out.writeLine(driver.OutputLine{Open: w.open, Text: w.run.secrets.hide(s), Data: w.stepData(fleet.Step{Type: fleet.StepText})})
 	}
 }
