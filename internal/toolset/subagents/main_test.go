@@ -93,9 +93,9 @@ func readRequest() (system, prompt string) {
 }
 
 // claude acts as the claude program. It records how it was called and then follows its prompt line by line: "say TEXT"
-// sets the result, "break" makes an MCP server fail, "big N" sets a result of N bytes, "fail TEXT" makes the run fail, "hang" waits for an hour, and
-// "wait" waits for the file $HOME/open. If the prompt says that the previous answer cannot be used, claude answers with
-// the next line of $HOME/better.
+// sets the result, "break" makes an MCP server fail, "big N" sets a result of N bytes, "fail TEXT" makes the run fail,
+// "tell TEXT" says something before the result, "hang" waits for an hour, and "wait" waits for the file $HOME/open. If the
+// prompt says that the previous answer cannot be used, claude answers with the next line of $HOME/better.
 func claude(argv []string) {
 	c := recordedCall{Argv: argv, Env: os.Environ(), PID: os.Getpid()}
 	c.System, c.Prompt = readRequest()
@@ -143,6 +143,8 @@ func claude(argv []string) {
 			text = strings.Repeat("word ", n/5)
 		case "fail":
 			text, code = rest, 1
+		case "tell":
+			event(map[string]any{"type": "assistant", "message": map[string]any{"content": []any{map[string]any{"type": "text", "text": rest}}}})
 		case "hang":
 			time.Sleep(time.Hour)
 		case "wait":
@@ -254,6 +256,17 @@ func (t *testService) waitUntil(ok func() bool) {
 	signal, cancel := t.store.Subscribe()
 	defer cancel()
 	waittest.UntilSignalled(t.t, signal, ok)
+}
+
+// hasOutput reports whether a task has output.
+func (t *testService) hasOutput() (ok bool) {
+	t.t.Helper()
+	require.NoError(t.t, t.store.View(context.Background(), func(tx fleet.ReadTx) error {
+		last, err := tx.Events(fleet.EventFilter{Types: []fleet.EventType{fleet.EventTaskOutput}}, fleet.EventWindow{Newest: true, Limit: 1})
+		ok = len(last) > 0
+		return err
+	}))
+	return ok
 }
 
 // agents returns the existing agents.

@@ -100,8 +100,8 @@ func TestRunIsCancelled(t *testing.T) {
 			w := newTestService(t, nil)
 			w.define("a", "session: "+session, "Do it.")
 			ctx, cancel := context.WithCancel(w.ctx())
-			done := w.runLater(ctx, subagents.Request{Agent: "a", Prompt: "hang"})
-			w.waitCalls(1)
+			done := w.runLater(ctx, subagents.Request{Agent: "a", Prompt: "tell Begun.\nhang"})
+			w.waitUntil(w.hasOutput) // a conversation that claude has not begun cannot continue
 			cancel()
 			require.ErrorIs(t, <-done, context.Canceled)
 			require.Empty(t, w.processes(), "the run must have ended when the call returns")
