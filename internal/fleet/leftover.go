@@ -8,24 +8,24 @@ import (
 // Pruner is implemented by a place that keeps leftovers of agents: snapshots and branches in the repositories of its projects,
 // and homes of deleted agents.
 type Pruner interface {
-	// Prune removes the leftovers that the query selects, or only lists them, the largest first. Unless the query allows more,
-	// Prune removes only leftovers whose commits are proved to be elsewhere, and proves it again right before. A leftover that
-	// cannot be removed gets a Problem. The others are removed all the same.
+	// Prune removes the leftovers that the query selects, or only lists them. The largest come first. Unless q.Unproved is set,
+	// Prune removes a leftover only if its work has landed, was abandoned, or is proved to be elsewhere. It checks this again right
+	// before it removes the leftover. If a leftover cannot be removed, its Problem is set, and Prune goes on with the next.
 	Prune(ctx context.Context, q PruneQuery) ([]Leftover, error)
 }
 
-// PruneQuery selects leftovers. A repository may have agents of other servers, so a place touches only what belongs to agents and tasks that
-// the query knows.
+// PruneQuery selects leftovers. Agents of other servers may work in the same repository, so a place removes only what belongs to
+// the agents and tasks that the query knows.
 type PruneQuery struct {
 	Project string    // with exactly this Project.Name; empty: all
 	Before  time.Time // selects homes that were kept before this time, and refs and branches whose commits are all older
-	// Deleted returns the agents among them that were deleted before Before.
+	// Deleted returns those of the agents that were deleted before the time Before.
 	Deleted func(ctx context.Context, uids []string) ([]DeletedAgent, error)
 	Tasks   []string // ids of tasks that were over before that time, also of agents that exist
 	// Settled are commits of work that has landed or was abandoned. These commits and their ancestors need not be elsewhere.
 	Settled []string
-	// Unproved means that leftovers of deleted agents are removed even if their content may exist nowhere else. Those of other
-	// agents are not.
+	// Unproved means that leftovers of deleted agents are removed even if their content may exist nowhere else. It does not
+	// apply to leftovers of agents that are not known to be deleted.
 	Unproved bool
 	DryRun   bool // remove nothing
 }

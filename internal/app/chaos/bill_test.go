@@ -132,12 +132,7 @@ func TestChaosBill(t *testing.T) {
 				_ = syscall.Kill(shims[r.IntN(len(shims))], syscall.SIGKILL)
 			default:
 				kills["server"]++
-				s.Kill()
-				err := s.Start(0)
-				if err == nil {
-					_, err = s.awaitServing(patience) // it would never serve if it were killed before, on a slow machine
-				}
-				if err != nil {
+				if err := s.killAndRestart(); err != nil {
 					t.Error(err)
 					return
 				}

@@ -76,12 +76,7 @@ func TestChaosLanding(t *testing.T) {
 	troubles.Go(func() {
 		for killed < kills && ctx.Err() == nil {
 			pause(ctx, between(r, 200*time.Millisecond, 900*time.Millisecond))
-			s.Kill()
-			err := s.Start(0)
-			if err == nil {
-				_, err = s.awaitServing(patience)
-			}
-			if err != nil {
+			if err := s.killAndRestart(); err != nil {
 				t.Error(err)
 				return
 			}

@@ -172,6 +172,17 @@ func (s *server) Kill() {
 	}
 }
 
+// killAndRestart kills the process, starts another one, and waits until that answers calls. Without the wait, a test that kills the
+// server again and again would never let it serve on a slow machine.
+func (s *server) killAndRestart() error {
+	s.Kill()
+	if err := s.Start(0); err != nil {
+		return err
+	}
+	_, err := s.awaitServing(patience)
+	return err
+}
+
 // Stop asks the process to end, as a service manager does, and waits for that.
 func (s *server) Stop() error {
 	cmd, ended := s.noRestart()

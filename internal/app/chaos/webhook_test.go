@@ -51,9 +51,8 @@ func testWebhooks(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int)
 		r := random(1, 1)
 		for killing.Err() == nil {
 			s := f.servers[r.IntN(len(f.servers))]
-			s.Kill()
 			killed++
-			if err := s.Start(0); err != nil {
+			if err := s.killAndRestart(); err != nil {
 				t.Error(err)
 				return
 			}

@@ -55,8 +55,8 @@ func (s *session) repeatUntilFinished(ctx context.Context, w waitFlag, call func
 	}
 }
 
-// notReady returns the error for an agent that has not reached a state within the time of --wait. what describes the state. a is the
-// agent in the last response, or nil if no call has ended. command is the command that continues the wait.
+// notReady returns the error for an agent that has not reached the state that what describes within the time of --wait. The
+// agent a is from the last response, or nil if no call has ended. The user can continue to wait with command.
 func (s *session) notReady(ctx context.Context, a *fleetv1.Agent, name, what, command string) error {
 	if a == nil {
 		resp, err := s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: name})

@@ -15,7 +15,7 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// TestSlowLine checks that a line ends before another agent speaks, also if its text was output before it was complete.
+// TestSlowLine checks that a line ends before another agent speaks, even if its text was output before the line was complete.
 func TestSlowLine(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "output"))
