@@ -104,6 +104,7 @@ func TestEmptyRooms(t *testing.T) {
 	b.waitForText("No connection to the server")
 	b.picture("lost", 400, 1280)
 	b.requireFits("lost")
+	b.checkRings("lost")
 }
 
 // TestNarrowSignIn shows the view that asks for a token, and then the error after a wrong token.

@@ -66,10 +66,10 @@ func TestPlace(t *testing.T) {
 			if tt.config.Traits.SupportsChanges {
 				h.Checks = placetest.Checks{Fails: "echo no compiler; exit 3", Hangs: "echo no compiler; hang", Output: "no compiler", Sees: "has dir/file.go"}
 				h.Landing = placetest.LandingProject{
-					Project: "DataOne", Sees: "has dir/file.go; has other.go",
-					Changes:     placetest.Prompt{Text: "change dir/file.go package one", Summary: "dir/file.go"},
-					Other:       placetest.Prompt{Text: "change other.go package two", Summary: "other.go"},
-					Conflicting: placetest.Prompt{Text: "change dir/file.go package three"},
+					Project: "DataOne", File: "dir/file.go", HasBoth: "has dir/file.go; has other.go",
+					Change:   "change dir/file.go package one",
+					Conflict: "change dir/file.go package three",
+					Other:    "change other.go package two",
 				}
 			}
 			placetest.Run(t, h)

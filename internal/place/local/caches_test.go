@@ -112,7 +112,7 @@ func TestCacheLimit(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 
 	for _, fill := range []string{
-		`for i in $(seq 1500); do mkdir -p "$CCACHE_DIR/$i/sub"; done`,                    // nothing but directories
+		`mkdir -p "$CCACHE_DIR"/{1..1500}/sub`,                                            // nothing but directories
 		`head -c 6000000 /dev/zero >"$HOME/.cargo/.package-cache"; touch "$GOCACHE/file"`, // a file that shrinking does not remove
 	} {
 		w.mustRun(a, fill)

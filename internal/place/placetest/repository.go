@@ -9,12 +9,13 @@ import (
 
 // LandingProject is a project whose agents' work lands in one repository. The agents start at the branch on which their work lands.
 type LandingProject struct {
-	Project     string // nobody else uses its repository; empty: the place does not implement fleet.Integrator
-	Prepare     string // a task that each agent does first; empty: none
-	Changes     Prompt // changes the file Summary
-	Other       Prompt // changes the other file Summary, and commits it if the place has commits
-	Conflicting Prompt // changes the file of Changes in another way
-	Sees        string // a check that succeeds if both files are there
+	Project  string // nobody else uses its repository; empty: the place does not implement fleet.Integrator
+	Prepare  string // a task that each agent does first; empty: none
+	Change   string // a task that creates File
+	File     string // path of a file in the repository
+	Conflict string // a task that creates File with another content
+	Other    string // a task that creates another file, and commits it if the place has commits
+	HasBoth  string // a check that succeeds if both files exist
 }
 
 // repository lands the work of several agents in one repository.
@@ -28,12 +29,12 @@ func repository(x *fixture) {
 	var all []fleet.Contribution
 	var agents []fleet.Agent
 	var changes []fleet.Changes
-	for _, p := range []Prompt{x.harness.Landing.Changes, x.harness.Landing.Other, x.harness.Landing.Conflicting} {
+	for _, prompt := range []string{x.harness.Landing.Change, x.harness.Landing.Other, x.harness.Landing.Conflict} {
 		a := x.readyAgentIn(x.harness.Landing.Project)
 		if x.harness.Landing.Prepare != "" {
 			x.requireCompleted(a, x.dispatch(a, Prompt{Text: x.harness.Landing.Prepare}), Prompt{})
 		}
-		run := x.dispatch(a, p)
+		run := x.dispatch(a, Prompt{Text: prompt})
 		x.requireCompleted(a, run, Prompt{})
 		c, err := x.place.Connect(a).Changes(x.ctx, run)
 		x.NoError(err)
@@ -68,7 +69,7 @@ func repository(x *fixture) {
 	conflict := combine(r, all[2], top)
 	x.Empty(conflict.Commit)
 	x.Len(conflict.Conflicts, 1)
-	x.Equal(x.harness.Landing.Changes.Summary, conflict.Conflicts[0].Path)
+	x.Equal(x.harness.Landing.File, conflict.Conflicts[0].Path)
 	for _, c := range []struct {
 		commit, older string
 		want          bool
@@ -83,7 +84,7 @@ func repository(x *fixture) {
 	x.ElementsMatch([]string{all[0].Name, all[2].Name}, []string{pairs[0].A, pairs[0].B})
 	x.True(pairs[0].Conflict)
 
-	for command, want := range map[string]fleet.CheckStatus{x.harness.Landing.Sees: fleet.CheckPassed, x.harness.Checks.Fails: fleet.CheckFailed} {
+	for command, want := range map[string]fleet.CheckStatus{x.harness.Landing.HasBoth: fleet.CheckPassed, x.harness.Checks.Fails: fleet.CheckFailed} {
 		var results []fleet.CheckResult
 		for range 2 {
 			res, err := r.Check(x.ctx, top, fleet.Check{ID: "land1", Command: command, Timeout: x.harness.Patience})
@@ -93,7 +94,7 @@ func repository(x *fixture) {
 		}
 		x.Equal(results[0], results[1], "a check of a commit is executed once")
 	}
-	res, err := r.Check(x.ctx, onto.Commit, fleet.Check{ID: "land1", Command: x.harness.Landing.Sees, Timeout: x.harness.Patience})
+	res, err := r.Check(x.ctx, onto.Commit, fleet.Check{ID: "land1", Command: x.harness.Landing.HasBoth, Timeout: x.harness.Patience})
 	x.NoError(err)
 	x.Equal(fleet.CheckFailed, res.Status, "the branch does not have the work yet: %+v", res)
 

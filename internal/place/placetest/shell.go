@@ -41,9 +41,9 @@ func ShellChecks() Checks {
 // ShellLanding returns a project whose agents run shell scripts in clones of a repository.
 func ShellLanding(project string) LandingProject {
 	return LandingProject{
-		Project: project, Sees: "test -f made && test -f other",
-		Changes:     Prompt{Text: "echo one line >made", Summary: "made"},
-		Other:       Prompt{Text: "echo another >other; git add other; git -c user.name=a -c user.email=a@example.com commit -qm other", Summary: "other"},
-		Conflicting: Prompt{Text: "echo different >made"},
+		Project: project, File: "made", HasBoth: "test -f made && test -f other",
+		Change:   "echo one line >made",
+		Conflict: "echo different >made",
+		Other:    "echo another >other; git add other; git -c user.name=a -c user.email=a@example.com commit -qm other",
 	}
 }

@@ -22,31 +22,40 @@ var migrations embed.FS
 // otherStore is what the user can use instead of a database that this program cannot work with.
 const otherStore = "another data directory"
 
-// migrate upgrades the schema and returns its version. Each migration runs in a transaction of its own. migrate accepts
-// a newer schema if its migrations say that this program can work with it, so that an upgrade of Fleet can be undone.
-func migrate(ctx context.Context, db *sql.DB) (version int64, err error) {
+// migrate upgrades the schema and returns its version. Each migration runs in a transaction of its own, and has the whole
+// busy timeout to wait for other processes. migrate accepts a newer schema if its migrations say that this program can
+// work with it, so that an upgrade of Fleet can be undone.
+func (s *Store) migrate(ctx context.Context, db *sql.DB) (version int64, err error) {
 	p, err := provider(db)
 	if err != nil {
 		return 0, err
 	}
+	for done := false; !done && err == nil; {
+		err = s.retry(ctx, func() (err error) { version, done, err = migrateOnce(ctx, db, p); return err })
+	}
+	return version, err
+}
+
+// migrateOnce applies the next migration. If there is none, done is true, and version is that of the schema.
+func migrateOnce(ctx context.Context, db *sql.DB, p *goose.Provider) (version int64, done bool, err error) {
 	schema, err := readSchema(ctx, db, p)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if err := checkMigrations(ctx, db, p); err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	if schema.Newer() {
-		return schema.Have, schema.Check(otherStore)
+	if schema.Have >= schema.Want {
+		return schema.Have, true, schema.Check(otherStore)
 	}
-	if _, err := p.Up(ctx); err != nil {
+	if _, err := p.UpByOne(ctx); err != nil {
 		// Another process may have applied the same migration first. Then continue from its version.
 		if current, _, verr := p.GetVersions(ctx); verr == nil && current > schema.Have {
-			return migrate(ctx, db)
+			return 0, false, nil
 		}
-		return 0, fmt.Errorf("upgrade the schema from version %d to %d: %w", schema.Have, schema.Want, err)
+		return 0, false, fmt.Errorf("upgrade the schema from version %d to %d: %w", schema.Have, schema.Want, err)
 	}
-	return schema.Want, nil
+	return 0, false, nil
 }
 
 // Schema returns the version of the schema in the file and the version that this program needs. It changes nothing.

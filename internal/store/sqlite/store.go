@@ -130,7 +130,7 @@ func (s *Store) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.retry(ctx, func() (err error) { s.schema, err = migrate(ctx, w); return err }); err != nil {
+	if s.schema, err = s.migrate(ctx, w); err != nil {
 		return err
 	}
 	r, err := s.openPool(path, reading, readerCount())

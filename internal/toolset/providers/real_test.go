@@ -265,16 +265,24 @@ func TestUsageOfStopped(t *testing.T) {
 	r := newReal(t)
 	ctx, cancel := context.WithCancel(r.ctx())
 	ended := executeLater(ctx, r.Service, providers.ExecuteRequest{Agent: "claude", Prompt: "model: forever and on"})
-	<-r.model.Gate("forever").Arrived()
+	r.taskWithEvent(fleet.EventTaskOutput) // the program has received the tokens, which come first
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	<-r.model.Gate("forever").Left()
-	var task *fleet.Task
+	task := r.taskWithEvent(fleet.EventTaskEnded)
+	require.Equal(t, fleet.TaskStopped, task.Status)
+	require.Equal(t, int64(model.InputTokens), task.Usage.InputTokens)
+	require.Positive(t, task.Usage.OutputTokens)
+}
+
+// taskWithEvent waits for an event of the type, and returns the task of the newest one.
+func (r *realPlaces) taskWithEvent(event fleet.EventType) (task *fleet.Task) {
+	r.t.Helper()
 	signal, stop := r.store.Subscribe()
 	defer stop()
-	waittest.UntilSignalled(t, signal, func() bool {
-		require.NoError(t, r.store.View(t.Context(), func(tx fleet.ReadTx) error {
-			last, err := tx.Events(fleet.EventFilter{Types: []fleet.EventType{fleet.EventTaskEnded}}, fleet.EventWindow{Newest: true, Limit: 1})
+	waittest.UntilSignalled(r.t, signal, func() bool {
+		require.NoError(r.t, r.store.View(r.t.Context(), func(tx fleet.ReadTx) error {
+			last, err := tx.Events(fleet.EventFilter{Types: []fleet.EventType{event}}, fleet.EventWindow{Newest: true, Limit: 1})
 			if err == nil && len(last) > 0 {
 				task, err = tx.Task(last[0].TaskID)
 			}
@@ -282,9 +290,7 @@ func TestUsageOfStopped(t *testing.T) {
 		}))
 		return task != nil
 	})
-	require.Equal(t, fleet.TaskStopped, task.Status)
-	require.Equal(t, int64(model.InputTokens), task.Usage.InputTokens)
-	require.Positive(t, task.Usage.OutputTokens)
+	return task
 }
 
 // TestLargeTexts uses a prompt of 1 MiB and an answer that is too long for a summary.
