@@ -91,14 +91,14 @@ func (r repository) Collect(ctx context.Context, commit string) (c remote.Collec
 	for _, digest := range missing {
 		taken, terr := r.Git.CopyLFS(r.Path, digest, r.clone)
 		if err = errors.Join(err, terr); !taken {
-			c.Large = append(c.Large, digest)
+			c.MissingLFS = append(c.MissingLFS, digest)
 		}
 	}
 	return c, repositories.WrapError(ctx, "cannot copy files of Git LFS", err)
 }
 
-// ReadLarge implements remote.Repository.
-func (r repository) ReadLarge(ctx context.Context, digest string, out io.Writer) error {
+// WriteLFS implements remote.Repository.
+func (r repository) WriteLFS(ctx context.Context, digest string, out io.Writer) error {
 	err := r.Git.ReadLFS(r.clone, digest, out)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fleet.Errorf(fleet.ReasonChangesNotFound, "the clone does not have the content of the Git LFS file %s", fleet.Shorten(digest, 64))
@@ -106,8 +106,8 @@ func (r repository) ReadLarge(ctx context.Context, digest string, out io.Writer)
 	return repositories.WrapError(ctx, "cannot read a file of Git LFS", err)
 }
 
-// AddLarge implements remote.Repository.
-func (r repository) AddLarge(ctx context.Context, digest string, in io.Reader) (ok bool, err error) {
+// AddLFS implements remote.Repository.
+func (r repository) AddLFS(ctx context.Context, digest string, in io.Reader) (ok bool, err error) {
 	if err := r.ensureCopy(ctx); err != nil {
 		return false, err
 	}

@@ -30,7 +30,7 @@ func (g generator) writeLimits(m *protogen.Method) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", portionOption, err)
 		}
-		if err := checkRest(m, limited, option.TextIn(v.Message(), "next"), option.TextIn(v.Message(), "from")); err != nil {
+		if err := checkContinuation(m, limited, option.TextIn(v.Message(), "next"), option.TextIn(v.Message(), "from")); err != nil {
 			return fmt.Errorf("%s: %w", portionOption, err)
 		}
 		if !hintsOf(m).readOnly {
@@ -51,8 +51,8 @@ func (g generator) writeLimits(m *protogen.Method) error {
 	return nil
 }
 
-// checkRest returns an error if the fields that say how to get the rest of an answer do not exist.
-func checkRest(m *protogen.Method, limited *protogen.Field, next, from string) error {
+// checkContinuation returns an error if the fields that say how to get the rest of an answer do not exist.
+func checkContinuation(m *protogen.Method, limited *protogen.Field, next, from string) error {
 	container := m.Output // the message that must contain the field next
 	if !limited.Desc.IsList() {
 		container = limited.Parent
@@ -61,9 +61,9 @@ func checkRest(m *protogen.Method, limited *protogen.Field, next, from string) e
 	case next == "" && from == "":
 		return nil
 	case fieldOf(container, protoreflect.Name(next)) == nil:
-		return fmt.Errorf("%s has no field %q, which next names", container.Desc.Name(), next)
+		return fmt.Errorf("next names the field %q, which %s does not have", next, container.Desc.Name())
 	case fieldOf(m.Input, protoreflect.Name(from)) == nil:
-		return fmt.Errorf("%s has no field %q, which from names", m.Input.Desc.Name(), from)
+		return fmt.Errorf("from names the field %q, which %s does not have", from, m.Input.Desc.Name())
 	}
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"fleet/internal/face/wire"
-	"fleet/internal/identity/oidc"
 	"fleet/internal/place/coder"
 	"fleet/internal/place/local"
 	"fleet/internal/place/probe"
@@ -75,23 +74,6 @@ func (d *doctor) coder(ctx context.Context) {
 		}
 		d.projects = append(d.projects, names...)
 		d.add(good, "templates", "", "%s", strings.Join(names, ", "))
-	}
-}
-
-// issuer checks that the OpenID Connect issuer of sign-ins answers, and has the scopes that the server requests.
-func (d *doctor) issuer(ctx context.Context) {
-	if !d.cfg.Auth.Has(AuthOIDC) {
-		return
-	}
-	x, next, err := oidc.Examine(ctx, d.cfg.OIDC)
-	d.clock("the issuer's", x.Clock)
-	switch {
-	case err != nil:
-		d.add(failing, "oidc", next, "%v", err)
-	case len(x.MissingScopes) > 0:
-		d.add(warning, "oidc", "correct oidc.scopes, or add the scopes at the issuer", "%s does not have the scopes %s", d.cfg.OIDC.Issuer, strings.Join(x.MissingScopes, ", "))
-	default:
-		d.add(good, "oidc", "", "%s answers, with %d keys", d.cfg.OIDC.Issuer, x.Keys)
 	}
 }
 

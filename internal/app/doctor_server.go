@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
 	"fleet/internal/face/inbound"
 	"fleet/internal/fleet"
+	"fleet/internal/identity/oidc"
 	"fleet/internal/loopback"
 )
 
@@ -130,4 +132,21 @@ func askReadiness(ctx context.Context, addr string) (status, degraded string, er
 		return "", "", errors.New("not a Fleet")
 	}
 	return answer.Status, degraded, nil
+}
+
+// issuer checks that the OpenID Connect issuer of sign-ins answers, and has the scopes that the server requests.
+func (d *doctor) issuer(ctx context.Context) {
+	if !d.cfg.Auth.Has(AuthOIDC) {
+		return
+	}
+	x, next, err := oidc.Examine(ctx, d.cfg.OIDC)
+	d.clock("the issuer's", x.Clock)
+	switch {
+	case err != nil:
+		d.add(failing, "oidc", next, "%v", err)
+	case len(x.MissingScopes) > 0:
+		d.add(warning, "oidc", "correct oidc.scopes, or add the scopes at the issuer", "%s does not have the scopes %s", d.cfg.OIDC.Issuer, strings.Join(x.MissingScopes, ", "))
+	default:
+		d.add(good, "oidc", "", "%s answers, with %d keys", d.cfg.OIDC.Issuer, x.Keys)
+	}
 }

@@ -277,7 +277,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		s.log.Info("server stopping; agents and their programs continue", slog.Int64("calls", s.guard.openCalls.Load()))
 	case err = <-ended:
 	}
-	s.service.StartShutdown()
+	s.service.SetShuttingDown()
 	return errors.Join(err, s.shutdown())
 }
 

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// FuzzPage checks that Cut either returns an error with a message, or a part of the list and a cursor that continues
+// FuzzPage checks that Paginate either returns an error with a message, or a part of the list and a cursor that continues
 // right after that part.
 func FuzzPage(f *testing.F) {
 	f.Add("", 1, 20, 5, uint8(30), true, true, true)

@@ -11,11 +11,11 @@ import (
 // Labels are names and values that people and programs give to agents and tasks, for example env=prod, to select them by.
 type Labels map[string]string
 
-// Limits of labels, in characters.
+// Limits of labels.
 const (
-	MaxLabels     = 32
-	MaxLabelKey   = 63
-	MaxLabelValue = 253
+	MaxLabels     = 32  // of one agent or task
+	MaxLabelKey   = 63  // in characters
+	MaxLabelValue = 253 // in characters
 )
 
 // A selector has no quotes, so keys and values must not contain characters that have a meaning in selectors.
@@ -42,14 +42,16 @@ func (l Labels) Validate(field string) error {
 
 // checkName returns an error if the name is not valid for a budget or a credential. Such a name has the form of a label's key.
 func checkName(name string) error {
-	if len([]rune(name)) > MaxLabelKey || !labelKey.MatchString(name) {
+	if !isLabelKey(name) {
 		return fmt.Errorf("name is %q: begin it with a letter or a digit, go on with letters, digits and - _ . /, and use at most %d characters", Shorten(name, 80), MaxLabelKey)
 	}
 	return nil
 }
 
+func isLabelKey(s string) bool { return len([]rune(s)) <= MaxLabelKey && labelKey.MatchString(s) }
+
 func validateKey(field, key string) error {
-	if len([]rune(key)) > MaxLabelKey || !labelKey.MatchString(key) {
+	if !isLabelKey(key) {
 		return InvalidField(field, "%s has the key %q: begin a key with a letter or a digit, go on with letters, digits and - _ . /, and use at most %d characters",
 			field, Shorten(key, 80), MaxLabelKey)
 	}

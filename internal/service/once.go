@@ -33,7 +33,7 @@ type Call struct {
 // CallResult names what a call made or changed.
 type CallResult struct {
 	AgentUID string
-	ObjectID string // or the id of a session
+	ObjectID string // id of the task or, for a call about a session, of the session
 }
 
 // key returns the row that remembers the call, without its result.

@@ -47,5 +47,5 @@ func (s *Service) PlaceOf(v *fleet.AgentView) fleet.PlaceState { return s.places
 // Health returns the health of the parts that Fleet needs. It calls the store but no place.
 func (s *Service) Health(ctx context.Context) fleet.Health { return s.places.Health(ctx) }
 
-// StartShutdown makes the server not ready, because it is about to stop.
-func (s *Service) StartShutdown() { s.places.StartShutdown() }
+// SetShuttingDown makes the server not ready, because it is about to stop.
+func (s *Service) SetShuttingDown() { s.places.SetShuttingDown() }

@@ -34,7 +34,7 @@ func (s *Service) TaskTree(ctx context.Context, id string) (tree []TreeTask, cut
 	return tree, cut, err
 }
 
-// readTree returns the tree below the task, which is the first. cut reports whether tasks are missing.
+// readTree returns the task, followed by the tasks below it. cut reports whether tasks are missing.
 func readTree(tx fleet.ReadTx, t *fleet.Task) (tree []TreeTask, cut bool, err error) {
 	if t.Delegation.Children == 0 {
 		return []TreeTask{{t, t.CostUSD}}, false, nil

@@ -42,7 +42,7 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, until WaitConditi
 	if err := s.snap.RefreshOwn(ctx); err != nil {
 		return nil, false, err
 	}
-	for over := d == 0; ; {
+	for timedOut := d == 0; ; {
 		shares := s.snap.Shares() // if they change, the caller may no longer see a task
 		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 			for i, id := range ids {
@@ -63,15 +63,15 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, until WaitConditi
 		}
 		ended := countEnded(tasks)
 		done := ended == len(ids) || until.Any && ended > 0 || until.Question && countWaiting(tasks) > 0
-		if done || over {
+		if done || timedOut {
 			return tasks, done, nil
 		}
 		fleet.ReleaseSlot(ctx)
-		for changed := false; !changed && !over; {
+		for changed := false; !changed && !timedOut; {
 			select {
 			case <-signal:
 			case <-timer.C:
-				over = true
+				timedOut = true
 			case <-ctx.Done():
 				return nil, false, ctx.Err()
 			}

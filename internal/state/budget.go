@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// MinReservation is the minimum reservation for a task without its own limit, but at most a quarter of a budget.
+// A task without a limit reserves at least MinReservation, or a quarter of the budget if that is less.
 var MinReservation = fleet.Amount{Micros: 500_000, Tokens: 50_000}
 
 // BudgetBalance is a budget with the amount that it has left in its current window.
@@ -58,9 +58,9 @@ type Estimate struct {
 	Limit    fleet.Micros // maximum cost by the task's project or role, if its caller sets none; 0 if there is none
 }
 
-// WantedReservation returns what the budgets must reserve for the task: its own limit, else the limit of its project or role,
-// else the estimate as far as the budgets allow it. If Fixed is set, the task has such a limit, which also applies without
-// budgets.
+// WantedReservation returns what the budgets must reserve for the task. If the task, its project or its role has a limit, Fixed is
+// set, and this is what the task has left of the limit after what it has used and given to its children. It also applies without
+// budgets. Otherwise it is the estimate, as far as the budgets allow it.
 func WantedReservation(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet.Reservation {
 	r := fleet.Reservation{Amount: e.Amount, Before: t.Used()}
 	least := MinReservation

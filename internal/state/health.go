@@ -19,8 +19,8 @@ const (
 	partServer = "server" // the server is about to stop
 )
 
-// StartShutdown makes the server not ready, because it is about to stop.
-func (ps *Places) StartShutdown() { ps.shutdownAt.Store(new(ps.cfg.Time())) }
+// SetShuttingDown makes the server not ready, because it is about to stop.
+func (ps *Places) SetShuttingDown() { ps.shutdownAt.Store(new(ps.cfg.Time())) }
 
 // Health returns the health of the parts that Fleet needs. It calls the store but no place.
 func (ps *Places) Health(ctx context.Context) fleet.Health {
@@ -78,4 +78,14 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// RecordLeaseRenewal records whether this server could renew its leases.
+func (ps *Places) RecordLeaseRenewal(err error) {
+	defer ps.changed.Notify()
+	if err == nil {
+		ps.leaseFailure.Store(nil)
+		return
+	}
+	recordFailure(&ps.leaseFailure, unavailable("leases cannot be renewed, so other servers may take over the agents of this one"), ps.cfg.Time())
 }

@@ -62,13 +62,3 @@ func (p *probe) check(ctx context.Context, store fleet.Store, cfg Config) bool {
 func unavailable(format string, args ...any) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonBackendUnavailable, format, args...)
 }
-
-// RecordLeaseRenewal records whether this server could renew its leases.
-func (ps *Places) RecordLeaseRenewal(err error) {
-	defer ps.changed.Notify()
-	if err == nil {
-		ps.leaseFailure.Store(nil)
-		return
-	}
-	recordFailure(&ps.leaseFailure, unavailable("leases cannot be renewed, so other servers may take over the agents of this one"), ps.cfg.Time())
-}

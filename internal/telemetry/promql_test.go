@@ -22,8 +22,8 @@ import (
 	"fleet/internal/telemetry"
 )
 
-// target are the labels that Prometheus adds to every scraped series.
-var target = []string{"instance", "job"}
+// targetLabels are the labels that Prometheus adds to every scraped series.
+var targetLabels = []string{"instance", "job"}
 
 // metricOf returns the metric that the series belongs to; nil if there is none. A series of a histogram is returned as
 // a counter.
@@ -93,10 +93,10 @@ func (q query) labelsOf(e parser.Expr) []string {
 // checkSelector checks the metric and the matchers, and returns the labels of the series.
 func (q query) checkSelector(s *parser.VectorSelector) []string {
 	q.t.Helper()
-	known := target
+	known := targetLabels
 	if m := metricOf(s.Name); m != nil {
 		require.NotEqual(q.t, telemetry.Histogram, m.Kind, "%s: name a series of the histogram", q.text)
-		known = append(slices.Clone(m.Labels), target...)
+		known = append(slices.Clone(m.Labels), targetLabels...)
 	} else if _, ok := q.library[s.Name]; !ok {
 		require.Equal(q.t, "up", s.Name, "%s: the metric must exist", q.text)
 	}
@@ -172,7 +172,7 @@ func TestDashboard(t *testing.T) {
 			values := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(of["query"].(string))
 			require.NotNil(t, values, v.Name)
 			require.NotNil(t, metricOf(values[1]), v.Name)
-			require.Contains(t, append(metricOf(values[1]).Labels, target...), values[2], v.Name)
+			require.Contains(t, append(metricOf(values[1]).Labels, targetLabels...), values[2], v.Name)
 		}
 	}
 	library := scrape(t, telemetry.New("v1"))
@@ -239,7 +239,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestQueriesAreChecked checks that metricOf and check find mistakes in a query.
+// TestQueriesAreChecked checks what the other tests rely on: which metrics metricOf finds, and which labels the result of a query has.
 func TestQueriesAreChecked(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, metricOf("fleet_call_total"))

@@ -79,7 +79,7 @@ func (t *Telemetry) ScheduleTicked(outcome string, n int) {
 	t.ticks.WithLabelValues(outcome).Add(float64(n))
 }
 
-// DeliveryAttempted records an attempt to send a delivery to a webhook, which may have failed.
+// DeliveryAttempted records one attempt to send a delivery to a webhook, successful or not.
 func (t *Telemetry) DeliveryAttempted(outcome fleet.DeliveryStatus, took time.Duration) {
 	t.attempts.WithLabelValues(string(outcome)).Inc()
 	t.attemptTime.Observe(took.Seconds())

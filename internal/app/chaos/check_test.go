@@ -82,7 +82,7 @@ func tagsOf(log []*fleetv1.Event) map[string]string {
 	tags := map[string]string{}
 	for _, e := range log {
 		if e.GetType() == fleetv1.Event_task_created {
-			tags[e.GetTaskId()] = tagLine.FindString(e.GetText())
+			tags[e.GetTaskId()] = taskTag.FindString(e.GetText())
 		}
 	}
 	return tags

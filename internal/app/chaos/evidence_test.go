@@ -15,8 +15,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// tagLine matches the tag of a task in its description.
-var tagLine = regexp.MustCompile(`t\d{6}`)
+// taskTag matches the tag of a task in its description.
+var taskTag = regexp.MustCompile(`t\d{6}`)
 
 // evidence collects the evidence for the checks, after callers and faults have ended.
 func (f *fleetUnderLoad) evidence(t *testing.T) *evidence {
@@ -71,8 +71,8 @@ func (f *fleetUnderLoad) evidence(t *testing.T) *evidence {
 }
 
 // addTraces reads the lines that runs of local agents have written into the directory.
-func (e *evidence) addTraces(t *testing.T, witness string) {
-	files, err := filepath.Glob(filepath.Join(witness, "*.runs"))
+func (e *evidence) addTraces(t *testing.T, dir string) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.runs"))
 	require.NoError(t, err)
 	for _, file := range files {
 		b, err := os.ReadFile(file)

@@ -62,8 +62,8 @@ func (fakeRepository) Unpack(context.Context, string, io.Reader) (bool, error) {
 func (fakeRepository) Pack(context.Context, string, []string, bool, io.Writer) error {
 	return fleet.Errorf(fleet.ReasonChangesNotFound, "there is one repository")
 }
-func (fakeRepository) ReadLarge(context.Context, string, io.Writer) error        { return nil }
-func (fakeRepository) AddLarge(context.Context, string, io.Reader) (bool, error) { return false, nil }
+func (fakeRepository) WriteLFS(context.Context, string, io.Writer) error       { return nil }
+func (fakeRepository) AddLFS(context.Context, string, io.Reader) (bool, error) { return false, nil }
 
 // restartingRunner serves the runners of the place. It loses requests and responses, and is restarted again and again.
 type restartingRunner struct {

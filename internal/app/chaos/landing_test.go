@@ -72,8 +72,8 @@ func TestChaosLanding(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	killed := 0
-	var troubles sync.WaitGroup
-	troubles.Go(func() {
+	var killer sync.WaitGroup
+	killer.Go(func() {
 		for killed < kills && ctx.Err() == nil {
 			pause(ctx, between(r, 200*time.Millisecond, 900*time.Millisecond))
 			if err := s.killAndRestart(); err != nil {
@@ -90,7 +90,7 @@ func TestChaosLanding(t *testing.T) {
 	f.land(t, order, shuffled)
 	landings := f.awaitLandings(t, order, ids)
 	lasted := time.Since(began)
-	troubles.Wait()
+	killer.Wait()
 	stop()
 
 	landed := map[string]string{} // the tasks by their commits

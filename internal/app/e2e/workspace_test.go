@@ -21,14 +21,14 @@ func (b *bed) home(t testing.TB, name string) string {
 	return dir
 }
 
-// process is a process in a workspace.
+// process is a process of this machine.
 type process struct {
 	pid  int
 	argv []string
 	env  []string
 }
 
-// allProcesses returns the processes of this machine whose environment can be read.
+// allProcesses returns the processes of this machine, except zombies. If the environment of a process cannot be read, env is empty.
 func allProcesses() (found []process) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {

@@ -79,7 +79,7 @@ func (s *session) attachTerminal(ctx context.Context, agent string) error {
 	return nil
 }
 
-// receiveOutput writes what the program writes to the terminal, and returns the ended task.
+// receiveOutput copies the output of the agent's program to the terminal until the task ends, and returns the task.
 func (s *session) receiveOutput(stream grpc.ServerStreamingClient[fleetv1.AttachAgentResponse], out *os.File) (task *fleetv1.Task, err error) {
 	for {
 		m, err := stream.Recv()

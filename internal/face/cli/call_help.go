@@ -63,7 +63,7 @@ func (c *call) example() string {
 		lines = append(lines, strings.TrimSuffix(line, last.exampleValue())+"@"+last.flag()+".md")
 	}
 	for _, in := range c.inputs {
-		if in.required || in.exampleValue() == "" || in.name != in.flag() { // every command has a flag with the field's name
+		if in.required || in.exampleValue() == "" || in.name != in.flag() { // the flag has another name, because every command has a flag with the name of the field
 			continue
 		}
 		flag := " --" + in.name

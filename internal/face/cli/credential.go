@@ -13,18 +13,18 @@ func (p *program) newCredential() *cobra.Command {
 	cmd := Group(&cobra.Command{
 		Use:   "credential",
 		Short: "See the keys and subscriptions of agents, and release them",
-		Long: `A credential is a key or a subscription with which agents use their models. What one task learns
-about it applies to all: tasks of the queue wait while a usage window of it is used up, or while
-the provider of the model refuses it.`,
+		Long: `A credential is a key or a subscription with which agents use their models. If one task finds
+that the provider refuses the credential, or that a usage window is used up, all tasks of the
+queue that need the credential wait.`,
 		Example: `  fleet credential list
   fleet credential release team-max`,
 	})
 	cmd.AddCommand(
 		methodCommand(p, &cobra.Command{
 			Use: "list", Short: "List credentials and how much of their usage windows is used", Example: `  fleet credential list`,
-			Long: `List the credentials of the agents that you can see, as far as they are configured or something
-is known of them. Admins see all. A window is a time for which the provider of a subscription
-limits its use.`,
+			Long: `List the credentials of the agents that you can see: those in the configuration, and those that
+tasks have used. Admins see all. A usage window is a period in which the provider limits the use
+of a subscription.`,
 		}, fleetv1.FleetServiceClient.ListCredentials, &fleetv1.ListCredentialsRequest{}, func(s *session, resp *fleetv1.ListCredentialsResponse) {
 			listCredentials(s, resp.GetCredentials(), "Nothing is known of any credential.")
 		}),

@@ -28,7 +28,7 @@ type subscription struct {
 	transcript  bool
 }
 
-// readSubscription returns false if no resource has the URI.
+// readSubscription parses the URI. ok is false if it is not the URI of an agent or a task.
 func readSubscription(uri string) (s subscription, ok bool) {
 	rest, ok := strings.CutPrefix(uri, "fleet://")
 	parts := strings.Split(rest, "/")
@@ -90,7 +90,8 @@ func (t tasks) listen(ctx context.Context, m envelope, notify func(mcp.JSONRPCNo
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// The client may read the resources as soon as it knows that it has subscribed, so events after that count, however late the stream begins.
+	// The client may read the resources as soon as it knows that it has subscribed. So the cursor is taken before that, and later events are
+	// sent even if the stream begins late.
 	events, err := t.api.WatchFleet(ctx, q)
 	if err == nil {
 		var now *fleetv1.WatchFleetResponse

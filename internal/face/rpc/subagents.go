@@ -64,6 +64,6 @@ func (s *Subagents) ListSubagents(ctx context.Context, r *fleetv1.ListSubagentsR
 func subagentOf(l subagents.ListEntry) *fleetv1.Subagent {
 	return &fleetv1.Subagent{
 		Name: l.Name, Description: textOf(l.Description), AllowedCallers: l.AllowedCallers, Allowed: l.Allowed, Session: l.Session,
-		Calls: l.Calls, TimeoutMs: int32Of(int(l.Timeout.Milliseconds())), OutputFormat: l.OutputFormat, RunsIn: l.RunsIn, Warnings: l.Warnings,
+		Calls: l.Subagents, TimeoutMs: int32Of(int(l.Timeout.Milliseconds())), OutputFormat: l.OutputFormat, RunsIn: l.RunsIn, Warnings: l.Warnings,
 	}
 }

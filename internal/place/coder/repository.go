@@ -121,7 +121,7 @@ func (r *repository) Collect(ctx context.Context, a fleet.Agent, c fleet.Changes
 	r.pushers[c.Commit] = a
 	r.mu.Unlock()
 	collected, err := host.Collect(ctx, c.Commit)
-	if err != nil || collected.Found && len(collected.Large) == 0 {
+	if err != nil || collected.Found && len(collected.MissingLFS) == 0 {
 		return err
 	}
 	from, err := r.workspaceOf(ctx, a)
@@ -131,9 +131,9 @@ func (r *repository) Collect(ctx context.Context, a fleet.Agent, c fleet.Changes
 	if collected, err = transferCommit(ctx, from, host, c.Commit, collected); err != nil {
 		return err
 	}
-	for _, digest := range collected.Large {
-		ok, err := transfer(ctx, func(ctx context.Context, out io.Writer) error { return from.ReadLarge(ctx, digest, out) },
-			func(ctx context.Context, in io.Reader) (bool, error) { return host.AddLarge(ctx, digest, in) })
+	for _, digest := range collected.MissingLFS {
+		ok, err := transfer(ctx, func(ctx context.Context, out io.Writer) error { return from.WriteLFS(ctx, digest, out) },
+			func(ctx context.Context, in io.Reader) (bool, error) { return host.AddLFS(ctx, digest, in) })
 		if err == nil && !ok {
 			err = fleet.Errorf(fleet.ReasonChangesNotFound, "the content of the Git LFS file %s cannot be read from the workspace of the agent %q", fleet.Shorten(digest, 12), a.Name)
 		}
@@ -223,8 +223,8 @@ func (r *repository) Import(ctx context.Context, c fleet.Changes, bundle []byte)
 	switch {
 	case err != nil:
 		return err
-	case len(collected.Large) > 0:
-		return fleet.Errorf(fleet.ReasonChangesNotFound, "the work has %d files of Git LFS whose content was only in the deleted workspace", len(collected.Large))
+	case len(collected.MissingLFS) > 0:
+		return fleet.Errorf(fleet.ReasonChangesNotFound, "the work has %d files of Git LFS whose content was only in the deleted workspace", len(collected.MissingLFS))
 	case !collected.Found:
 		return fleet.Errorf(fleet.ReasonChangesNotFound, "what Fleet has kept of the agent's work does not have the commit %s, or needs commits that the project's repository no longer has", fleet.ShortCommit(c.Commit))
 	}

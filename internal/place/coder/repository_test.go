@@ -67,12 +67,12 @@ func (w *landingWorkspace) Collect(_ context.Context, commit string) (c remote.C
 	if c.Found = slices.Contains(slices.Concat(w.clone, w.copy), commit); !c.Found {
 		c.Have = []string{"tip"}
 	} else if strings.HasPrefix(commit, "large") && !slices.Contains(w.copy, "file") {
-		c.Large = []string{"file"}
+		c.MissingLFS = []string{"file"}
 	}
 	return c, nil
 }
 
-func (w *landingWorkspace) ReadLarge(_ context.Context, digest string, out io.Writer) error {
+func (w *landingWorkspace) WriteLFS(_ context.Context, digest string, out io.Writer) error {
 	if !slices.Contains(w.clone, digest) {
 		return fleet.Errorf(fleet.ReasonChangesNotFound, "no %s", digest)
 	}
@@ -80,7 +80,7 @@ func (w *landingWorkspace) ReadLarge(_ context.Context, digest string, out io.Wr
 	return err
 }
 
-func (w *landingWorkspace) AddLarge(_ context.Context, digest string, in io.Reader) (bool, error) {
+func (w *landingWorkspace) AddLFS(_ context.Context, digest string, in io.Reader) (bool, error) {
 	b, err := io.ReadAll(in)
 	if string(b) == digest {
 		w.copy = append(w.copy, digest)

@@ -141,7 +141,7 @@ func (p *Place) executeScript(r *run) {
 			return
 		}
 	}
-	for _, in := range r.script.steps {
+	for _, in := range r.script.instructions {
 		switch in.verb {
 		case "work":
 			select {

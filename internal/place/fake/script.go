@@ -13,8 +13,8 @@ import (
 
 // script is a parsed prompt.
 type script struct {
-	steps           []instruction
-	defaultSummary  string // default summary of the run
+	instructions    []instruction
+	defaultSummary  string // the summary of a run that no instruction ends
 	ignoreInterrupt bool
 	ignoreKill      bool
 	terminal        bool
@@ -51,7 +51,7 @@ func parse(prompt string) script {
 			continue
 		}
 		in, ok := parseLine(line)
-		s.steps = append(s.steps, in)
+		s.instructions = append(s.instructions, in)
 		if !ok {
 			break
 		}

@@ -106,7 +106,7 @@ func (c *claudePlace) argv() []string {
 func TestClaude(t *testing.T) {
 	t.Parallel()
 	w := newClaudePlace(t, local.Role{
-		Prompt: "You write code.", Model: "opus", Limits: driver.Limits{Effort: "high", MaxTurns: 20, MaxCostUSD: 2.5}, AllowedTools: []string{"Bash(git *)", "Edit"}, DisallowedTools: []string{"WebFetch"},
+		Prompt: "You write code.", Model: "opus", RoleOptions: driver.RoleOptions{Effort: "high", MaxTurns: 20, MaxCostUSD: 2.5}, AllowedTools: []string{"Bash(git *)", "Edit"}, DisallowedTools: []string{"WebFetch"},
 		PermissionMode: "acceptEdits", MCPServers: map[string]driver.MCPServer{"tickets": {Type: "http", URL: "https://example.com", Headers: map[string]string{"Authorization": "Bearer s3cret"}}},
 	})
 	a := w.provisionIn("claude")

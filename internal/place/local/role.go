@@ -24,7 +24,7 @@ type Role struct {
 
 	Checks `yaml:",inline"` // for all tasks of agents in the role, after the checks of the project
 
-	driver.Limits `yaml:",inline"`
+	driver.RoleOptions `yaml:",inline"`
 
 	Model           string   `yaml:"model"`
 	Tools           []string `yaml:"tools"`
@@ -81,7 +81,7 @@ func checkRoles(roles []Role, d driver.Driver) error {
 			}
 			r.PromptFile = path
 		}
-		if err := driver.CheckOptions(d, r.Options()); err != nil {
+		if err := driver.CheckOptions(d, r.TaskOptions()); err != nil {
 			return fmt.Errorf("role %q: %s", r.Name, fleet.PublicMessage(err))
 		}
 		if err := checkPermissions(r); err != nil {

@@ -92,7 +92,7 @@ func (p *Place) job(proj project, a fleet.Agent) (driver.Job, error) {
 		Role: driver.Role{
 			Name: role.Name, Prompt: role.Prompt, Model: role.Model, Tools: role.Tools, AllowedTools: role.AllowedTools,
 			DisallowedTools: role.DisallowedTools, PermissionMode: role.PermissionMode, MCPServers: servers,
-			Permissions: role.Permissions, Limits: role.Limits,
+			Permissions: role.Permissions, RoleOptions: role.RoleOptions,
 			Sealed: hasConfig(a), ReplacesSystemPrompt: hasConfig(a) && a.Config.ReplacesSystemPrompt,
 		},
 	}, nil

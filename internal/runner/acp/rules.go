@@ -16,18 +16,18 @@ type Rules struct {
 	Ask   []string `json:"ask,omitempty"` // ask, even if Allow matches
 }
 
-// maxRule and maxRules limit the rules of Suggest: the size of one, in bytes, and their number.
+// These limit the rules of Suggest.
 const (
-	maxRule  = 500
-	maxRules = 5
+	maxRuleBytes = 500
+	maxRules     = 5
 )
 
 var wordPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,200}$`)
 
 // Suggest returns rules that would allow the call without asking if they were added to r. It returns nil if there are none,
-// because r asks about the call or denies it in any case. It returns the rules that the program suggests only if they allow
-// nothing but calls of the same command, because the agent may have written them. Otherwise it returns a rule for the same
-// command or, for a tool that runs no commands, for the tool. The other arguments are those of Decide.
+// because r asks about the call or denies it in any case. It returns the rules that the agent suggests only if they allow
+// nothing but calls of the same program, because the agent is not trusted. Otherwise it returns a rule for exactly this command line
+// or, for a tool that runs no commands, for the tool. The other arguments are those of Decide.
 func (r Rules) Suggest(suggested []string, tool, title, kind string, input []byte) []string {
 	allows := func(rules []string) bool {
 		offered := Rules{Allow: rules, Deny: r.Deny, Ask: r.Ask}
@@ -44,7 +44,7 @@ func (r Rules) Suggest(suggested []string, tool, title, kind string, input []byt
 	rules := suggested[:0:0]
 	for _, rule := range suggested[:min(len(suggested), maxRules)] {
 		name, pattern, hasPattern := parseRule(rule)
-		if len(rule) > maxRule || strings.ContainsFunc(rule, unicode.IsControl) || !utf8.ValidString(rule) || !wordPattern.MatchString(name) || !c.hasName(name) {
+		if len(rule) > maxRuleBytes || strings.ContainsFunc(rule, unicode.IsControl) || !utf8.ValidString(rule) || !wordPattern.MatchString(name) || !c.hasName(name) {
 			continue
 		}
 		if c.Kind != "execute" || hasPattern && startsAlike(pattern, commandLine) {
@@ -57,7 +57,7 @@ func (r Rules) Suggest(suggested []string, tool, title, kind string, input []byt
 	switch {
 	case !wordPattern.MatchString(tool):
 		return nil
-	case c.Kind == "execute" && (commandLine == "" || strings.Contains(commandLine, "*") || len(commandLine) > maxRule || strings.ContainsFunc(commandLine, unicode.IsControl)):
+	case c.Kind == "execute" && (commandLine == "" || strings.Contains(commandLine, "*") || len(commandLine) > maxRuleBytes || strings.ContainsFunc(commandLine, unicode.IsControl)):
 		return nil
 	case c.Kind == "execute":
 		rules = []string{tool + "(" + commandLine + ")"}

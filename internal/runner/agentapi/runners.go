@@ -83,7 +83,7 @@ func (w runner) Bundle(context.Context, io.Writer) error {
 
 const changesUnknown = "the changes of agent %q are unknown"
 
-// unsupported returns UNIMPLEMENTED. The format what has a verb for the agent's name.
-func (w runner) unsupported(what string) error {
-	return fleet.Errorf(fleet.ReasonUnimplemented, what+", because Fleet reaches it only through its terminal: use a template with fleet-runner", w.agent.Name)
+// unsupported returns UNIMPLEMENTED. failure says what is impossible, with a verb of fmt for the agent's name.
+func (w runner) unsupported(failure string) error {
+	return fleet.Errorf(fleet.ReasonUnimplemented, failure+", because Fleet reaches it only through its terminal: use a template with fleet-runner", w.agent.Name)
 }

@@ -37,7 +37,7 @@ func TestTaskOptions(t *testing.T) {
 	require.Contains(t, c.Files[0].Data, "Be brief.")
 	_, c = command("codex", fleet.TaskOptions{})
 	require.NotContains(t, c.Argv, `model_reasoning_effort="high"`)
-	c, err := d.Command(Job{RunDir: "/runs/1", Role: Role{Limits: Limits{Effort: "low"}}})
+	c, err := d.Command(Job{RunDir: "/runs/1", Role: Role{RoleOptions: RoleOptions{Effort: "low"}}})
 	require.NoError(t, err)
 	require.Contains(t, c.Argv, `model_reasoning_effort="low"`, "the effort of a role")
 	require.ErrorContains(t, CheckOptions(d, all), "does not support max_turns")

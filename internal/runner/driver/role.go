@@ -19,7 +19,7 @@ type Role struct {
 	PermissionMode  string
 	MCPServers      map[string]MCPServer
 	Permissions     *Permissions // if nil, the agent cannot ask, and tools that need a permission are denied
-	Limits
+	RoleOptions
 
 	// Trust says whether Claude Code follows permissions.allow in the settings of the agent's repository. If it is nil, Fleet
 	// leaves that to the program.

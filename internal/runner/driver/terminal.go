@@ -59,7 +59,7 @@ func (c claudeCode) CheckTerminal(bool) error { return nil }
 
 // Terminal implements TerminalDriver. The person decides about permissions, so nothing goes to Fleet.
 func (c claudeCode) Terminal(j Job) (Command, error) {
-	j.Ask, j.Role.Limits = nil, Limits{Effort: j.Role.Effort} // Claude Code has the other limits only for tasks
+	j.Ask, j.Role.RoleOptions = nil, RoleOptions{Effort: j.Role.Effort} // Claude Code has the other limits only for tasks
 	system := standingInstructions(j)
 	out := Command{
 		AgentProgram: c.Program(), Env: claudeVariables,

@@ -14,7 +14,7 @@ const hiddenSuffix = ".of-kept-agent"
 // HideRepositories makes git recognise no repository in the directory or below it, so that git runs no program that the configuration of
 // such a repository names. It renames the files HEAD, without which a directory is not a repository. ShowRepositories reverts that.
 func HideRepositories(dir string) error {
-	return renameFiles(dir, func(name string, taken map[string]bool) string {
+	return renameHeads(dir, func(name string, taken map[string]bool) string {
 		if strings.EqualFold(name, "HEAD") {
 			name += hiddenSuffix
 			for taken[name] {
@@ -27,7 +27,7 @@ func HideRepositories(dir string) error {
 
 // ShowRepositories reverts HideRepositories.
 func ShowRepositories(dir string) error {
-	return renameFiles(dir, func(name string, taken map[string]bool) string {
+	return renameHeads(dir, func(name string, taken map[string]bool) string {
 		head := name[:len("HEAD")]
 		if strings.ReplaceAll(name, hiddenSuffix, "") != head || taken[head] || taken[name+hiddenSuffix] {
 			return name
@@ -36,8 +36,9 @@ func ShowRepositories(dir string) error {
 	})
 }
 
-// renameFiles gives the files below the directory the names that the function returns.
-func renameFiles(dir string, newName func(name string, taken map[string]bool) string) error {
+// renameHeads renames the files below the directory whose names begin with HEAD, in any case. newName returns the new name of a file, or
+// the same name. taken has the names in its directory.
+func renameHeads(dir string, newName func(name string, taken map[string]bool) string) error {
 	return walk(dir, visitor{enter: func(d *directory, _ int, entries []entry) (subdirs []string, err error) {
 		var taken map[string]bool
 		for _, e := range entries {

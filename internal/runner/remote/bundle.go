@@ -134,7 +134,7 @@ func (s *Server) Bundle(ctx context.Context, req *connect.Request[runnerv1.Bundl
 			case err != nil:
 				return err
 			case m.GetLarge() != "":
-				return repo.ReadLarge(ctx, m.GetLarge(), out)
+				return repo.WriteLFS(ctx, m.GetLarge(), out)
 			}
 			return repo.Pack(ctx, m.GetCommit(), m.GetHave(), m.GetWhole(), out)
 		}

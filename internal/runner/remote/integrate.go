@@ -110,8 +110,8 @@ func (r repository) Pack(ctx context.Context, commit string, have []string, whol
 	return r.readBundle(ctx, &runnerv1.BundleRequest{Commit: commit, Have: have, Whole: whole}, out)
 }
 
-// ReadLarge implements Repository.
-func (r repository) ReadLarge(ctx context.Context, digest string, out io.Writer) error {
+// WriteLFS implements Repository.
+func (r repository) WriteLFS(ctx context.Context, digest string, out io.Writer) error {
 	if err := r.client.CheckLanding(ctx, r.agent); err != nil {
 		return err
 	}
@@ -129,8 +129,8 @@ func (r repository) Unpack(ctx context.Context, commit string, in io.Reader) (fo
 	return r.upload(ctx, &runnerv1.Unpack{Commit: commit}, in)
 }
 
-// AddLarge implements Repository.
-func (r repository) AddLarge(ctx context.Context, digest string, in io.Reader) (ok bool, err error) {
+// AddLFS implements Repository.
+func (r repository) AddLFS(ctx context.Context, digest string, in io.Reader) (ok bool, err error) {
 	return r.upload(ctx, &runnerv1.Unpack{Large: digest}, in)
 }
 

@@ -22,8 +22,8 @@ type Source struct {
 	Branch string // the branch at which work begins; empty: the default branch
 }
 
-// Repository is a copy of a project's repository, next to the clone of an agent. Methods that fleet.Repository has too have
-// the same contract.
+// Repository is a copy of a project's repository, next to the clone of an agent. Branch and the methods after it are like those of
+// fleet.Repository.
 type Repository interface {
 	// Collect copies the commit from the agent's clone, if the clone has it, and returns what the repository has afterwards.
 	Collect(ctx context.Context, commit string) (CollectResult, error)
@@ -34,11 +34,11 @@ type Repository interface {
 	// not have the commit.
 	Pack(ctx context.Context, commit string, have []string, whole bool, out io.Writer) error
 
-	// ReadLarge writes the Git LFS file with the digest from the agent's clone. The error is CHANGES_NOT_FOUND if the clone does
+	// WriteLFS writes the Git LFS file with the digest from the agent's clone. The error is CHANGES_NOT_FOUND if the clone does
 	// not have the file.
-	ReadLarge(ctx context.Context, digest string, out io.Writer) error
-	// AddLarge adds a Git LFS file, and reports whether its content has the digest.
-	AddLarge(ctx context.Context, digest string, in io.Reader) (ok bool, err error)
+	WriteLFS(ctx context.Context, digest string, out io.Writer) error
+	// AddLFS adds a Git LFS file, and reports whether its content has the digest.
+	AddLFS(ctx context.Context, digest string, in io.Reader) (ok bool, err error)
 
 	Branch(ctx context.Context, name string) (fleet.Branch, error)
 	Contains(ctx context.Context, commit, older string) (bool, error)
@@ -52,18 +52,18 @@ type Repository interface {
 
 // CollectResult says what a repository has of a commit.
 type CollectResult struct {
-	Found bool
-	Have  []string // commits that the repository has; only if the commit is not found
-	Large []string // digests of Git LFS files whose content is missing; only if the commit is found
+	Found      bool
+	Have       []string // commits that the repository has; only if the commit is not found
+	MissingLFS []string // digests of Git LFS files whose content is missing; only if the commit is found
 }
 
-// landing is the name of the feature of runners that have repositories.
-const landing = "landing"
+// landingFeature is the name of the feature of runners that have repositories.
+const landingFeature = "landing"
 
 // features returns the features of the runners, for the handshake.
 func (s *Server) features() []string {
 	if _, ok := s.runners.(Repositories); ok {
-		return []string{landing}
+		return []string{landingFeature}
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (s *Server) features() []string {
 func (s *Server) repository(ctx context.Context, a *runnerv1.Agent, source *runnerv1.Source) (Repository, error) {
 	repositories, ok := s.runners.(Repositories)
 	if !ok {
-		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "this runner does not bring work together")
+		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "this runner cannot combine work")
 	}
 	return repositories.Repository(ctx, agentFromProto(a), Source{source.GetUrl(), source.GetBranch()})
 }
@@ -93,12 +93,12 @@ func (s *Server) Integrate(ctx context.Context, req *connect.Request[runnerv1.In
 	})
 }
 
-// integrate makes the call.
+// integrate calls the method of r that the request selects.
 func (s *Server) integrate(ctx context.Context, r Repository, m *runnerv1.IntegrateRequest) (*runnerv1.IntegrateResponse, error) {
 	switch c := m.GetCall().(type) {
 	case *runnerv1.IntegrateRequest_Collect:
 		collected, err := r.Collect(ctx, c.Collect.GetCommit())
-		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Collected{Collected: &runnerv1.Collected{Found: collected.Found, Have: collected.Have, Large: collected.Large}}}, err
+		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Collected{Collected: &runnerv1.Collected{Found: collected.Found, Have: collected.Have, Large: collected.MissingLFS}}}, err
 	case *runnerv1.IntegrateRequest_Unpack:
 		found, err := s.unpack(ctx, r, m.GetAgent().GetUid()+"\x00"+c.Unpack.GetUploadId(), c.Unpack)
 		return &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Collected{Collected: &runnerv1.Collected{Found: found}}}, err
@@ -142,8 +142,8 @@ type repository struct {
 func (c *Client) CheckLanding(ctx context.Context, a fleet.Agent) error {
 	return c.callWithRetry(ctx, a, func(ctx context.Context) error {
 		at, err := c.handshake(ctx, a.UID)
-		if err == nil && !at.has(landing) {
-			err = fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent %q cannot bring work together: restart its workspace with a newer fleet-runner", a.Name)
+		if err == nil && !at.has(landingFeature) {
+			err = fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent %q cannot combine work: restart its workspace with a newer fleet-runner", a.Name)
 		}
 		return err
 	})

@@ -135,7 +135,7 @@ func (s *Server) unpack(ctx context.Context, r Repository, id string, request *r
 	defer up.mu.Unlock()
 	in := io.NewSectionReader(up.file, 0, up.size)
 	if digest := request.GetLarge(); digest != "" {
-		return r.AddLarge(ctx, digest, in)
+		return r.AddLFS(ctx, digest, in)
 	}
 	return r.Unpack(ctx, request.GetCommit(), in)
 }

@@ -124,8 +124,8 @@ func TestRunnerWithoutLanding(t *testing.T) {
 		func() error { _, err := r.Collect(ctx, "1"); return err },
 		func() error { _, err := r.Unpack(ctx, "1", strings.NewReader("PACK")); return err },
 		func() error { return r.Pack(ctx, "1", nil, false, io.Discard) }, // which would be the bundle of all work
-		func() error { return r.ReadLarge(ctx, "1", io.Discard) },
-		func() error { _, err := r.AddLarge(ctx, "1", strings.NewReader("x")); return err },
+		func() error { return r.WriteLFS(ctx, "1", io.Discard) },
+		func() error { _, err := r.AddLFS(ctx, "1", strings.NewReader("x")); return err },
 		func() error { _, err := r.Branch(ctx, ""); return err },
 		func() error { return r.Move(ctx, fleet.Branch{Name: "main", Commit: "1"}, "2") },
 		func() error { _, err := r.Check(ctx, "1", fleet.Check{ID: "1", Timeout: waittest.Limit}); return err },

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// Repository implements most of fleet.Repository.
+// Repository implements fleet.Repository except Check, because the caller decides how checks are confined.
 type Repository struct {
 	Git         *worktree.Git
 	Path        string // path of the repository or, if Source is set, of its mirror

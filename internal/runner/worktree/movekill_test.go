@@ -35,7 +35,7 @@ func TestMoveKilled(t *testing.T) {
 	const want = " M file\n?? mine\n"
 	killed, half := 0, 0
 	mark := filepath.Join(repo, ".git", "fleet-move")
-	for patience := time.Duration(0); ; patience += patience + 2*time.Millisecond {
+	for killAfter := time.Duration(0); ; killAfter += killAfter + 2*time.Millisecond {
 		cmd := exec.Command(os.Args[0], "move", repo, b.Name, b.Commit, to, t.TempDir())
 		cmd.Stderr = os.Stderr
 		require.NoError(t, cmd.Start())
@@ -46,7 +46,7 @@ func TestMoveKilled(t *testing.T) {
 			if _, missing := os.Lstat(mark); begun.IsZero() && missing == nil {
 				begun = time.Now()
 			}
-			if !begun.IsZero() && time.Since(begun) >= patience {
+			if !begun.IsZero() && time.Since(begun) >= killAfter {
 				_ = cmd.Process.Kill()
 				err = <-ended
 				break
@@ -56,20 +56,20 @@ func TestMoveKilled(t *testing.T) {
 				break
 			}
 		}
-		status := sh(t, repo, "while pgrep -f 'git -C $PWD ' >/dev/null; do :; done; git status --porcelain") // git ends after its parent
+		status := sh(t, repo, `while pgrep -f "git -C $PWD " >/dev/null; do :; done; git status --porcelain`) // git ends after its parent
 		if err == nil {
 			require.Equal(t, want, status)
 			break
 		}
 		killed++
 		if revision(t, repo, "main") == to {
-			require.Equal(t, want, status, "after %s", patience)
+			require.Equal(t, want, status, "after %s", killAfter)
 		} else {
 			if status != want {
 				half++
 			}
-			require.NoError(t, New(os.Environ(), t.TempDir()).Move(t.Context(), repo, b, to), "after %s", patience)
-			require.Equal(t, want, sh(t, repo, "git status --porcelain"), "after %s", patience)
+			require.NoError(t, New(os.Environ(), t.TempDir()).Move(t.Context(), repo, b, to), "after %s", killAfter)
+			require.Equal(t, want, sh(t, repo, "git status --porcelain"), "after %s", killAfter)
 		}
 		require.Equal(t, to, revision(t, repo, "main"))
 		require.NoError(t, New(os.Environ(), t.TempDir()).Move(t.Context(), repo, b, to))
@@ -89,7 +89,7 @@ func TestMoveRepair(t *testing.T) {
 		"some are written":    {"git show later:a >a; git show later:new >new; rm gone", ""},
 		"a part of a file":    {"git show later:a | head -c 20 >a; : >new", ""},
 		"a file is missing":   {"rm a; rm -r d; echo file >d", ""},
-		"all with the index":  {"git read-tree -m -u main later", ""},
+		"all and the index":   {"git read-tree -m -u main later", ""},
 		"people have changed": {"git show later:new >new; echo theirs >a", "a"},
 		"changed and indexed": {"git read-tree -m -u main later; echo theirs >a", "a"},
 		"locks":               {"git show later:a >a; touch .git/refs/heads/main.lock .git/HEAD.lock; touch -d '1 minute ago' .git/*.lock .git/refs/heads/*.lock", ""},

@@ -11,9 +11,9 @@ import (
 
 // Config configures the agents of contracts. The zero value uses the claude program of this machine.
 type Config struct {
-	// Backend is the place of the agents. If it is empty, Fleet uses the first place with the driver, or the place of the
+	// Place is the place of the agents. If it is empty, Fleet uses the first place with the driver, or the place of the
 	// project.
-	Backend string `yaml:"backend"`
+	Place string `yaml:"backend"`
 	// Driver runs the agents there: claude or command in the place local, cagent in the place cagent. It must be empty if
 	// Project is set.
 	Driver string `yaml:"driver"`
@@ -75,7 +75,7 @@ func (c Config) Validate(drivers []fleet.Driver) error {
 		return fmt.Errorf("lifecycle.project is %q and lifecycle.driver %q: give one of the two", c.Project, c.Driver)
 	case c.AskTimeout < 0:
 		return fmt.Errorf("lifecycle.ask_timeout is %s: it must be more than 0, or 0 for 1 h", c.AskTimeout)
-	case c.Ask != nil && (c.Project != "" || c.Backend != "" && c.Backend != "local" || !d.Asks):
+	case c.Ask != nil && (c.Project != "" || c.Place != "" && c.Place != "local" || !d.Asks):
 		return fmt.Errorf("lifecycle.ask is for a driver of this machine that can ask (%s): a project says in its roles what its agents may ask",
 			strings.Join(fleet.DriverNames(drivers, func(d fleet.Driver) bool { return d.Asks }), ", "))
 	case c.Driver != "" && d.NeedsCommand && len(c.Command) == 0:
@@ -84,8 +84,7 @@ func (c Config) Validate(drivers []fleet.Driver) error {
 	return nil
 }
 
-// withDefaults returns the configuration with defaults for what it does not set. t are the traits of the place of
-// Backend.
+// withDefaults returns the configuration with defaults for what it does not set. t are the traits of Place.
 func (c Config) withDefaults(t fleet.Traits) Config {
 	c.MaxPayload = cmp.Or(c.MaxPayload, DefaultMaxPayload)
 	c.Keep = cmp.Or(c.Keep, DefaultKeep)

@@ -39,7 +39,7 @@ const (
 type Agent struct {
 	ID         string
 	TaskID     string
-	Known      bool // false if the caller may change no agent with this id; then only ID is set
+	Known      bool // whether the agent exists and the caller may change it; otherwise only ID is set
 	Status     Status
 	Started    time.Time
 	Ended      time.Time // when the agent ended; zero while it runs
@@ -67,15 +67,15 @@ type Service struct {
 // "" if the server has no REST face. It is used for the addresses of payloads.
 func New(core *service.Service, cfg Config, base func() string) *Service {
 	var t fleet.Traits
-	if cfg.Backend != "" {
-		t, _ = core.TraitsOf(cfg.Backend)
+	if cfg.Place != "" {
+		t, _ = core.TraitsOf(cfg.Place)
 	}
 	cfg = cfg.withDefaults(t)
 	d, _ := t.Driver(cfg.Driver)
 	return &Service{core: core, cfg: cfg, needsDocument: d.NeedsDocument, restURL: base}
 }
 
-// StartRequest is a contract.
+// StartRequest asks for an agent that works on a contract.
 type StartRequest struct {
 	Contract string
 	// Project and Role select the fleet's project for the agent. If they are empty, Config says which project is used.
@@ -101,7 +101,7 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 	}
 	id := s.core.NewID()
 	v, err := s.core.Launch(ctx, service.LaunchRequest{
-		Method: "AgentStart", Toolset: fleet.ToolsetLifecycle, Place: cfg.Backend, Project: cfg.Project, Role: cfg.Role,
+		Method: "AgentStart", Toolset: fleet.ToolsetLifecycle, Place: cfg.Place, Project: cfg.Project, Role: cfg.Role,
 		UID: id, Spec: cfg.spec(id), Config: s.agentConfig(cfg, id), OneTask: true, Prompt: contract,
 		Timeout: cfg.Timeout, RequestID: r.RequestID, Body: []string{contract, r.Project, r.Role},
 		Admit: s.admit,
@@ -135,7 +135,7 @@ func (s *Service) admit(tx fleet.Tx, principal string) error {
 func (c Config) withProject(project, role string) (Config, error) {
 	switch {
 	case project != "":
-		c.Backend, c.Driver, c.Project, c.Role = "", "", project, role
+		c.Place, c.Driver, c.Project, c.Role = "", "", project, role
 	case role != "" && c.Project == "":
 		return c, fleet.InvalidField("role", "role is %q and there is no project: name the project that has the role", role).Next("{list_agent_projects} shows the projects")
 	case role != "":
@@ -191,7 +191,7 @@ func (s *Service) Status(ctx context.Context, ids []string) ([]*Agent, error) {
 	return agents, nil
 }
 
-// ListResult is a page of contracts.
+// ListResult is a page of agents, one for each contract.
 type ListResult struct {
 	Agents                       []*Agent
 	Total, Page, PageSize, Pages int

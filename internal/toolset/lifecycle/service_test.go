@@ -44,7 +44,7 @@ func newLifecycle(t *testing.T, cfg lifecycle.Config) (s *lifecycle.Service, h *
 func TestPromptOnce(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]lifecycle.Config{
-		"a model":   {Backend: "cagent", Driver: "cagent", Model: "openai/gpt-5"},
+		"a model":   {Place: "cagent", Driver: "cagent", Model: "openai/gpt-5"},
 		"a project": {Project: "Setup", Role: "coder"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestPromptOnce(t *testing.T) {
 // TestMaxRunning checks that a stopped contract does not count, even while its agent still exists.
 func TestMaxRunning(t *testing.T) {
 	t.Parallel()
-	s, h, models, _ := newLifecycle(t, lifecycle.Config{Backend: "cagent", Driver: "cagent", Model: "openai/gpt-5", MaxRunning: 1})
+	s, h, models, _ := newLifecycle(t, lifecycle.Config{Place: "cagent", Driver: "cagent", Model: "openai/gpt-5", MaxRunning: 1})
 	deletions := models.Hold(fake.Delete)
 	first, err := s.Start(h.Context(), lifecycle.StartRequest{Contract: "wait gate"})
 	require.NoError(t, err)

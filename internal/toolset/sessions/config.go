@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// Settings are the configuration. The zero value works.
+// Settings is the section sessions of the configuration file. The zero value works.
 type Settings struct {
-	// AgentsDir is the directory of agent definitions, YAML files of cagent. If empty, the server looks in default places.
+	// AgentsDir is the directory of agent definitions, YAML files of cagent. If it is empty, the server uses
+	// ./agents, or agents beside the user's own configuration file.
 	AgentsDir string `yaml:"agents_dir"`
 	// Directories are the directories that agents of sessions may work in, with everything below. If the list is empty, a
 	// server without tokens allows every directory, and a server with tokens allows no directory.
@@ -72,7 +73,7 @@ type Config struct {
 	Driver string
 	// ProjectPlace is the place whose projects sessions can name; empty means "local".
 	ProjectPlace string
-	// AnyDirectory allows agents to work in every directory except Private.
+	// AnyDirectory allows agents to work in every directory except PrivateDir.
 	AnyDirectory bool
 	// PrivateDir is the server's own directory, which no agent may use.
 	PrivateDir string

@@ -64,7 +64,7 @@ func TestParseClaude(t *testing.T) {
 			t.Parallel()
 			d, err := parse(flat, []byte("---\n"+tc.front+"\n---\nDo it."), nil, testDrivers)
 			require.NoError(t, err)
-			tc.want.AllowedCallers, tc.want.RunsIn, tc.want.Driver, tc.want.OutputFormat, tc.want.System = []string{"main"}, "local", "claude", "text", "Do it."
+			tc.want.AllowedCallers, tc.want.RunsIn, tc.want.Driver, tc.want.OutputFormat, tc.want.Body = []string{"main"}, "local", "claude", "text", "Do it."
 			tc.want.Remembers = true
 			require.Equal(t, &tc.want, d)
 		})

@@ -96,7 +96,7 @@ func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) 
 	r.result.SessionID = session.ID
 	hash := r.instructionsHash()
 	if session.Source != hash {
-		prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + r.definition.instructions() + "\n\nYour task now:\n\n" + prompt
+		prompt = "What you were told about yourself has changed. From now on this holds instead:\n\n" + r.definition.systemPrompt() + "\n\nYour task now:\n\n" + prompt
 		if len(prompt) > fleet.MaxText {
 			return nil, fleet.InvalidField("prompt", "the prompt and the subagent's new instructions have %d bytes, and the limit is %d: shorten the prompt", len(prompt), fleet.MaxText)
 		}
@@ -142,7 +142,7 @@ func sameConfig(a, b *fleet.AgentConfig) bool {
 // instructionsHash returns a text that identifies the subagent's instructions by their hash.
 func (r *run) instructionsHash() string {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(r.definition.instructions()))
+	_, _ = h.Write([]byte(r.definition.systemPrompt()))
 	return fmt.Sprintf("%s/%s %016x", r.definition.Name, agentFile, h.Sum64())
 }
 

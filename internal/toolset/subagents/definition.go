@@ -28,15 +28,15 @@ const (
 type Definition struct {
 	Name        string
 	Description string
-	// AllowedCallers are the names of the callers that may run the subagent. Calls are the names of the subagents that it
+	// AllowedCallers are the names of the callers that may run the subagent. Subagents are the names of the subagents that it
 	// may run itself.
 	AllowedCallers []string
-	Calls          []string
-	Session        bool          // the subagent remembers earlier calls of the same caller
+	Subagents      []string
+	Session        bool          // whether all calls of one caller share a conversation
 	Timeout        time.Duration // 0 means the server's limit
 
 	RunsIn        string // the place: local or coder
-	Remembers     bool   // the agent remembers its previous tasks
+	Remembers     bool   // whether its driver can continue a conversation
 	Project, Role string // the project and role of a workspace; only in coder
 
 	Driver      string
@@ -47,11 +47,11 @@ type Definition struct {
 	MCPServers  []fleet.MCPServer
 	PassEnv     []string
 
-	OutputFormat string
-	Schema       json.RawMessage // JSON Schema of the result; nil accepts any result
-	schema       *schema.Schema
+	OutputFormat   string
+	Schema         json.RawMessage // JSON Schema of the result; nil accepts any result
+	compiledSchema *schema.Schema  // nil if Schema is nil
 
-	System string // the body of the file, with the agent's memory
+	Body string // the body of the file, with the agent's memory
 
 	Warnings []string // tell the author which parts of the file have no effect
 }
@@ -64,28 +64,28 @@ func (d *Definition) agentConfig(depth, maxDepth int) *fleet.AgentConfig {
 		return nil
 	}
 	c := &fleet.AgentConfig{
-		Name: d.Name, Driver: d.Driver, Command: d.Command, Model: d.Model, SystemPrompt: d.instructions(), ReplacesSystemPrompt: true,
+		Name: d.Name, Driver: d.Driver, Command: d.Command, Model: d.Model, SystemPrompt: d.systemPrompt(), ReplacesSystemPrompt: true,
 		Allow: d.Allow, Deny: d.Deny, Ask: d.Ask, MCPServers: d.MCPServers, PassEnv: d.PassEnv, Depth: depth,
 	}
 	if depth+1 < maxDepth {
-		c.Subagents = d.Calls
+		c.Subagents = d.Subagents
 	}
 	return c
 }
 
-// instructions returns the agent's system prompt.
-func (d *Definition) instructions() string {
+// systemPrompt returns Body and what the agent must know about its output.
+func (d *Definition) systemPrompt() string {
 	if d.OutputFormat != outputJSON {
-		return d.System
+		return d.Body
 	}
 	text := "Your answer is read by a program: it is one JSON value, with no text before or after it."
 	if d.Schema != nil {
 		text += " It satisfies this JSON Schema:\n\n" + string(d.Schema)
 	}
-	if d.System == "" {
+	if d.Body == "" {
 		return text
 	}
-	return d.System + "\n\n" + text
+	return d.Body + "\n\n" + text
 }
 
 // checkVariables returns an error that names a variable that the definition needs and lookup does not find; nil if none is

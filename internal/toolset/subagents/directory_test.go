@@ -89,16 +89,16 @@ func TestDirectoryChanges(t *testing.T) {
 		write("agents/a/agent.md", fmt.Sprintf("---\nsession: true\n---\nVersion %02d", i))
 		got, err := d.get("a")
 		require.NoError(t, err)
-		require.Equal(t, fmt.Sprintf("Version %02d", i), got.System)
+		require.Equal(t, fmt.Sprintf("Version %02d", i), got.Body)
 	}
 	write("agents/a/memory.md", "one")
 	got, err := d.get("a")
 	require.NoError(t, err)
-	require.Equal(t, "Version 49\n\n# Memory\n\none", got.System)
+	require.Equal(t, "Version 49\n\n# Memory\n\none", got.Body)
 	require.NoError(t, os.Remove(filepath.Join(d.path, "a", "memory.md")))
 	got, err = d.get("a")
 	require.NoError(t, err)
-	require.Equal(t, "Version 49", got.System)
+	require.Equal(t, "Version 49", got.Body)
 
 	// An old unchanged file is not read again.
 	old := time.Now().Add(-time.Hour)

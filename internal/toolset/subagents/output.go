@@ -20,10 +20,10 @@ func (d *Definition) checkAnswer(answer string) (value string, problems []string
 		return value, []string{"it contains more than one JSON value"}
 	}
 	value = string(raw)
-	if d.schema == nil {
+	if d.compiledSchema == nil {
 		return value, nil
 	}
-	return value, d.schema.Check(raw)
+	return value, d.compiledSchema.Check(raw)
 }
 
 // unfence returns the content of the code block if the whole answer is one code block, otherwise the answer itself.

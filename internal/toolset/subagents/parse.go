@@ -43,9 +43,9 @@ func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition
 		return nil, errors.New("it contains a zero byte: remove the zero byte")
 	}
 	d := &Definition{
-		Name: src.name, Description: strings.TrimSpace(h.Description), AllowedCallers: []string{Main}, Calls: h.Calls, Session: h.Session,
+		Name: src.name, Description: strings.TrimSpace(h.Description), AllowedCallers: []string{Main}, Subagents: h.Calls, Session: h.Session,
 		Project: h.Project, Role: h.Role, Driver: h.Driver, Command: h.Command, Model: h.Model, PassEnv: h.PassEnv,
-		Allow: h.Permissions.Allow, Deny: h.Permissions.Deny, Ask: h.Permissions.Ask, System: body, Warnings: warnings,
+		Allow: h.Permissions.Allow, Deny: h.Permissions.Deny, Ask: h.Permissions.Ask, Body: body, Warnings: warnings,
 	}
 	if src.single && h.Name != "" {
 		d.Name = h.Name // Claude Code uses the name in the file
@@ -57,7 +57,7 @@ func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition
 		d.AllowedCallers = *h.AllowedCallers
 	}
 	if m := strings.TrimSpace(string(memory)); m != "" && d.Session {
-		d.System = strings.TrimSpace(body + "\n\n# Memory\n\n" + m)
+		d.Body = strings.TrimSpace(body + "\n\n# Memory\n\n" + m)
 	} else if m != "" {
 		d.Warnings = append(d.Warnings, memoryFile+" has no effect without session: true")
 	}
@@ -124,14 +124,14 @@ func (d *Definition) checkNames(h header) error {
 	for _, list := range []struct {
 		key   string
 		names []string
-	}{{"allowed_callers", d.AllowedCallers}, {"calls", d.Calls}} {
+	}{{"allowed_callers", d.AllowedCallers}, {"calls", d.Subagents}} {
 		for _, n := range list.names {
 			if n == "" || len(n) > 64 || strings.ContainsFunc(n, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 				return fmt.Errorf("%s: %q is not a valid name", list.key, fleet.Shorten(n, 64))
 			}
 		}
 	}
-	if slices.Contains(d.Calls, Main) {
+	if slices.Contains(d.Subagents, Main) {
 		return fmt.Errorf("calls: %q is not a subagent", Main)
 	}
 	for _, v := range d.PassEnv {
@@ -217,7 +217,7 @@ func (d *Definition) setOutput(h header) error {
 		return errors.New("output_schema contains a value that JSON does not have")
 	}
 	d.Schema = b
-	if d.schema, err = schema.Compile(b); err != nil {
+	if d.compiledSchema, err = schema.Compile(b); err != nil {
 		return fmt.Errorf("output_schema is not a valid JSON Schema: %w", err)
 	}
 	return nil
@@ -237,7 +237,7 @@ func (d *Definition) setPlace(h header, drivers []fleet.Driver) error {
 		if d.Project == "" {
 			return errors.New("container: coder needs a project, one of list_agent_projects")
 		}
-		if restricted || d.Driver != "" || len(d.Command) > 0 || d.Model != "" || len(d.PassEnv) > 0 || len(d.Calls) > 0 {
+		if restricted || d.Driver != "" || len(d.Command) > 0 || d.Model != "" || len(d.PassEnv) > 0 || len(d.Subagents) > 0 {
 			return errors.New("in a workspace the project's template says what the agent may do: permissions, mcp_servers, calls, " +
 				"model, driver, command and pass_env cannot be enforced there, so leave them out")
 		}
@@ -258,7 +258,7 @@ func (d *Definition) setPlace(h header, drivers []fleet.Driver) error {
 	switch {
 	case driver.NeedsCommand && len(d.Command) == 0:
 		return fmt.Errorf("the driver %s needs a command: the program and its arguments", d.Driver)
-	case !driver.EnforcesTools && (d.Allow != nil || len(d.Deny) > 0), !driver.Asks && d.Ask != nil, !driver.SupportsMCPServers && len(d.MCPServers) > 0, !driver.ReachesFleet && len(d.Calls) > 0:
+	case !driver.EnforcesTools && (d.Allow != nil || len(d.Deny) > 0), !driver.Asks && d.Ask != nil, !driver.SupportsMCPServers && len(d.MCPServers) > 0, !driver.ReachesFleet && len(d.Subagents) > 0:
 		return fmt.Errorf("the driver %s cannot enforce permissions or provide mcp_servers and calls: leave them out, or use claude", d.Driver)
 	}
 	return nil

@@ -44,22 +44,22 @@ pass_env: [AWS_*]
 output_schema: {type: object}
 `, "\n", "\r\n")+"--- \r\n\r\nYou search.\r\n\r\n---\r\nNot a frontmatter.\r\n"), []byte(" likes birds \n"), testDrivers)
 	require.NoError(t, err)
-	require.NotNil(t, d.schema)
-	d.schema = nil
+	require.NotNil(t, d.compiledSchema)
+	d.compiledSchema = nil
 	require.Equal(t, &Definition{
-		Name: "web-search", Description: "Searches.", Session: true, AllowedCallers: []string{"main", "lead"}, Calls: []string{"other"},
+		Name: "web-search", Description: "Searches.", Session: true, AllowedCallers: []string{"main", "lead"}, Subagents: []string{"other"},
 		Timeout: 30 * time.Second, RunsIn: "local", Remembers: true, Driver: "claude", Model: "haiku", Allow: []string{"Bash(curl:*)", "Read"},
 		Deny: []string{"Bash(rm:*)", "mcp__brave__*"}, PassEnv: []string{"AWS_*"}, OutputFormat: "json", Schema: []byte(`{"type":"object"}`),
 		MCPServers: []fleet.MCPServer{
 			{Name: "brave", Command: "npx", Args: []string{"-y", "x"}, Env: map[string]string{"KEY": "${KEY}"}},
 			{Name: "web", URL: "https://example.com/mcp", Headers: map[string]string{"Authorization": "Bearer ${T}"}},
 		},
-		System: "You search.\r\n\r\n---\r\nNot a frontmatter.\n\n# Memory\n\nlikes birds",
+		Body: "You search.\r\n\r\n---\r\nNot a frontmatter.\n\n# Memory\n\nlikes birds",
 	}, d)
 
 	d, err = parse(directorySource("a"), []byte("---\n---\nSearch."), []byte("likes birds"), testDrivers)
 	require.NoError(t, err)
-	require.Equal(t, "Search.", d.System, "the contract has memory.md only for subagents with sessions")
+	require.Equal(t, "Search.", d.Body, "the contract has memory.md only for subagents with sessions")
 	require.Equal(t, []string{"memory.md has no effect without session: true"}, d.Warnings)
 
 	d, err = parse(directorySource("a"), []byte("---\n---\n"), nil, testDrivers)
@@ -71,7 +71,7 @@ output_schema: {type: object}
 	require.Empty(t, d.AllowedCallers)
 	d, err = parse(directorySource("a"), []byte("---\ncontainer: coder\nproject: Setup\nrole: Coder\n---\nDo it."), nil, testDrivers)
 	require.NoError(t, err)
-	require.Equal(t, &Definition{Name: "a", AllowedCallers: []string{"main"}, RunsIn: "coder", Remembers: true, Project: "Setup", Role: "Coder", OutputFormat: "text", System: "Do it."}, d)
+	require.Equal(t, &Definition{Name: "a", AllowedCallers: []string{"main"}, RunsIn: "coder", Remembers: true, Project: "Setup", Role: "Coder", OutputFormat: "text", Body: "Do it."}, d)
 	require.Nil(t, d.agentConfig(0, 3))
 	for _, front := range []string{"driver: codex", "driver: opencode\npermissions: {allow: [Bash(ls *)], deny: [WebFetch]}", "container: local", "driver: command\ncommand: [cat]", "output_format: json"} {
 		_, err := parse(directorySource("a"), []byte("---\n"+front+"\n---\n"), nil, testDrivers)

@@ -130,7 +130,7 @@ func (r *run) launchRequest() service.LaunchRequest {
 		Config: r.definition.agentConfig(r.caller.depth, r.config.MaxDepth), Timeout: r.definition.Timeout,
 	}
 	if l.Config == nil {
-		l.Project, l.Role, l.Spec = r.definition.Project, r.definition.Role, r.definition.instructions()
+		l.Project, l.Role, l.Spec = r.definition.Project, r.definition.Role, r.definition.systemPrompt()
 		l.Timeout += r.config.StartWait
 	}
 	return l

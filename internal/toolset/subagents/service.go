@@ -154,7 +154,7 @@ func (s *Service) findCycle(d *Definition) string {
 	var walk func(at *Definition) bool
 	walk = func(at *Definition) bool {
 		path = append(path, at.Name)
-		for _, name := range at.Calls {
+		for _, name := range at.Subagents {
 			if name == d.Name {
 				return true
 			}

@@ -2,8 +2,8 @@ package driver
 
 import "fleet/internal/fleet"
 
-// Limits are options of a role that only some drivers have.
-type Limits struct {
+// RoleOptions are options of a role that only some drivers have.
+type RoleOptions struct {
 	Effort   string `yaml:"effort"`    // how much the model thinks; empty: the program's default
 	MaxTurns int    `yaml:"max_turns"` // the most requests to the model in one run; 0: the program's default
 
@@ -12,8 +12,8 @@ type Limits struct {
 	MaxCostUSD float64 `yaml:"max_cost_usd"`
 }
 
-// Options returns the limits as options of a task, so that CheckOptions can check them.
-func (l Limits) Options() fleet.TaskOptions {
+// TaskOptions returns the limits as options of a task, so that CheckOptions can check them.
+func (l RoleOptions) TaskOptions() fleet.TaskOptions {
 	o := fleet.TaskOptions{Effort: l.Effort}
 	if l.MaxTurns != 0 {
 		o.MaxTurns = &l.MaxTurns
