@@ -326,7 +326,6 @@ func TestTaskOfACallerThatLeaves(t *testing.T) {
 	t.Parallel()
 	s := newTaskStub()
 	s.detach = make(chan struct{})
-	s.task.CreatedAt = timestamppb.Now()
 	ctx, cancel := context.WithCancel(t.Context())
 	noticed, h := make(chan struct{}), mcp.Handler(connTo(s), mcp.Config{})
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -341,6 +340,7 @@ func TestTaskOfACallerThatLeaves(t *testing.T) {
 		_, _ = tryPost(ctx, ts.URL+"/mcp", runTask(modernMeta(tasksCapability)), modernHeaders("tools/call", "run_task")...)
 	}()
 	<-s.running
+	s.set(func(d *fleetv1.TaskDetail) { d.CreatedAt = timestamppb.Now() }) // an older task would not be stopped
 	cancel()
 	<-left
 	<-noticed // the server notices the disconnection later than the client
