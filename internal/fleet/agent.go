@@ -104,7 +104,7 @@ type Agent struct {
 	RefusalReason Reason
 	RefusalField  string
 
-	Trace string // W3C traceparent of the last call that changed Desired or Restart; empty if that call was not traced
+	Trace string // W3C traceparent of the last call that changed what the workspace should become; empty if that call was not traced
 
 	Revision  int64 // incremented by every write; set by the store
 	CreatedAt time.Time

@@ -39,7 +39,7 @@ func CheckAttachments(all []Attachment) error {
 	for _, a := range all {
 		key := strings.ToLower(a.Name) // some file systems ignore the case
 		switch {
-		case !plainFileName(a.Name):
+		case !isPlainFileName(a.Name):
 			return refuse("attachments has a file with the name %q: %s", Shorten(a.Name, 60), attachmentNameHints)
 		case names[key]:
 			return refuse("attachments has two files with the name %q: rename one", a.Name)
@@ -56,13 +56,13 @@ func CheckAttachments(all []Attachment) error {
 	return nil
 }
 
-// plainFileName reports whether the text is a name that is safe for a file.
-func plainFileName(name string) bool {
+// isPlainFileName reports whether the text is a name that is safe for a file.
+func isPlainFileName(name string) bool {
 	unsafe := func(r rune) bool { return r == '/' || r == '\\' || r == utf8.RuneError || unicode.IsControl(r) }
 	return name != "" && len(name) <= maxAttachmentName && name[0] != '.' && utf8.ValidString(name) && !strings.ContainsFunc(name, unsafe)
 }
 
-// Digest identifies the attachment in the body of a request.
+// Digest returns the name, the media type and the SHA-256 of the content, which identify the attachment in the body of a request.
 func (a Attachment) Digest() [3]string {
 	sum := sha256.Sum256(a.Content)
 	return [3]string{a.Name, a.MediaType, hex.EncodeToString(sum[:])}

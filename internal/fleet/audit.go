@@ -48,8 +48,8 @@ type AuditFilter struct {
 // MethodKey returns the form in which methods are compared: StartAgentTask and start_agent_task are the same.
 func MethodKey(method string) string { return strings.ReplaceAll(strings.ToLower(method), "_", "") }
 
-// AuditLine is the audit line of a call that has not ended. The call's first transaction that changes something writes it;
-// see WithAudit. It is safe for concurrent use.
+// AuditLine holds the AuditEntry of a call that has not ended. The call's first transaction that changes something writes the
+// entry; see WithAudit. It is safe for concurrent use.
 type AuditLine struct {
 	mu      sync.Mutex
 	entry   AuditEntry

@@ -10,7 +10,7 @@ import (
 // These are answers to questions of the kind AskBudget. An amount of US dollars, with or without answerRaise, is an answer
 // too: what the task may cost in all.
 const (
-	answerGoOn  = "go on"    // the task goes on when the budgets have room; not after it has used up its own limit
+	answerGoOn  = "go on"    // the task goes on when the budgets have room; not valid if the task has used up its own limit
 	answerStop  = "stop"     // the task is stopped
 	answerRaise = "raise to" // with an amount
 )
@@ -22,7 +22,7 @@ type BudgetAnswer struct {
 	Limit Micros // what the task may cost in all; 0 leaves its limit
 }
 
-// BudgetQuestion returns the question whether the pending task goes on. The reason why says for what the task was interrupted.
+// BudgetQuestion returns the question whether the pending task goes on. The text why says why the task was interrupted.
 // If the task has used up its own limit, step is the amount by which the limit may grow; otherwise step is 0.
 func BudgetQuestion(t *Task, why string, limit, step Micros) *Question {
 	q := &Question{

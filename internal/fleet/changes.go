@@ -35,8 +35,8 @@ type Changes struct {
 	// Temporary means that the problem is temporary, for example a workspace that does not run. Fleet examines the tree again
 	// before the agent's next task and before the agent's deletion.
 	Temporary bool `json:"later,omitempty"`
-	// Tries counts the attempts to collect the changes that did not end. In each of them the server was ended, perhaps because of
-	// what it collected.
+	// Tries counts the attempts to collect the changes during which the server was killed, perhaps because of what it
+	// collected.
 	Tries int `json:"tries,omitempty"`
 }
 

@@ -100,8 +100,8 @@ func (c *Credential) UsedUpWindow(now time.Time) *UsageWindow {
 	return c.lastEnding(now, func(w UsageWindow) bool { return w.UsedUp(now) })
 }
 
-// KeptFreeWindow returns a window of which only the share keepFree is left; nil if there is none. Of several windows, it returns the one that ends
-// last.
+// KeptFreeWindow returns the window of which at most the share keepFree is left; nil if there is none. Of several windows, it
+// returns the one that ends last.
 func (c *Credential) KeptFreeWindow(now time.Time, keepFree float64) *UsageWindow {
 	return c.lastEnding(now, func(w UsageWindow) bool { return keepFree > 0 && w.Utilization >= 1-keepFree })
 }
@@ -127,16 +127,16 @@ func (c *Credential) StateAt(now time.Time) CredentialState {
 	return CredentialOK
 }
 
-// Scarce reports whether the credential is held, or four fifths of a window are used.
+// Scarce reports whether the credential is held, or at least four fifths of a window are used.
 func (c *Credential) Scarce(now time.Time) bool {
 	return c.Hold != nil || c.lastEnding(now, func(w UsageWindow) bool { return w.Utilization >= 0.8 }) != nil
 }
 
-// lastEnding returns the window that ends last, among those that are open and for which the function is returns true; nil if
-// there is none.
-func (c *Credential) lastEnding(now time.Time, is func(UsageWindow) bool) (last *UsageWindow) {
+// lastEnding returns the window that ends last, among those that are open and for which matches returns true; nil if there is
+// none.
+func (c *Credential) lastEnding(now time.Time, matches func(UsageWindow) bool) (last *UsageWindow) {
 	for i, w := range c.Windows {
-		if w.open(now) && is(w) && (last == nil || w.ResetsAt.After(last.ResetsAt)) {
+		if w.open(now) && matches(w) && (last == nil || w.ResetsAt.After(last.ResetsAt)) {
 			last = &c.Windows[i]
 		}
 	}

@@ -13,15 +13,15 @@ type Delegation struct {
 	Detached bool   `json:"detached,omitempty"` // it goes on when its parent ends
 	Wake     Wake   `json:"wake,omitempty"`     // what its end means for its parent
 	Limit    Micros `json:"limit,omitempty"`    // what its parent lets it cost; 0: no limit
-	// ReservedTry is the try of the parent, from 1, whose reservations contain what this task may cost; 0 if there is none.
-	// TakenTry is the try whose reservations contained that until this task took it over.
+	// ReservedTry is the try of the parent, from 1, whose reservation includes Limit; 0 if there is none. When this task starts and
+	// makes its own reservations, that try becomes TakenTry.
 	ReservedTry int `json:"backed,omitempty"`
 	TakenTry    int `json:"taken,omitempty"`
 	MaxRunning  int `json:"max_running,omitempty"` // how many tasks below the root may run at once; 0: no limit
 
-	Grant           *Grant `json:"grant,omitempty"`    // what its agent may delegate, see the last dispatch; nil: nothing
+	Grant           *Grant `json:"grant,omitempty"`    // what its agent may delegate, as of the last dispatch; nil: nothing
 	Children        int    `json:"children,omitempty"` // number of tasks that it has delegated
-	Awaited         int    `json:"awaited,omitempty"`  // number of those that have not ended, and whose results it gets
+	Awaited         int    `json:"awaited,omitempty"`  // number of those that have not ended and for which it waits, see Wake.Awaited
 	GivenToChildren Micros `json:"given,omitempty"`    // what its children may cost, and what its ended children have cost
 	Waits           bool   `json:"waits,omitempty"`    // its turn is over, and it waits for results
 	Ready           bool   `json:"ready,omitempty"`    // the results that it waits for have arrived
@@ -35,7 +35,7 @@ type Delegation struct {
 	RecentStarts []time.Time `json:"made,omitempty"`  // when the tasks of the last minute were delegated
 }
 
-// IsZero reports whether the task is in no tree, and may delegate nothing.
+// IsZero reports whether the task belongs to no tree and may not delegate.
 func (d *Delegation) IsZero() bool {
 	return d.Depth == 0 && d.Grant == nil && d.Children == 0 && d.Total == 0 && !d.Waits && d.Turns == 0
 }

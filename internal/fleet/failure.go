@@ -31,7 +31,7 @@ const (
 // RetryClass says what happens to a queued task that failed with a code.
 type RetryClass int
 
-// The kinds of retries.
+// The classes of retries.
 const (
 	RetryNever   RetryClass = iota // another attempt would fail too, or somebody has to decide
 	RetryWaits                     // another attempt helps later, and does not count
@@ -58,22 +58,22 @@ func (c ReasonCode) Retry() RetryClass {
 // counts reports whether attempts that failed with the code count.
 func (c ReasonCode) counts() bool { return c.Retry() != RetryWaits && c.Retry() != RetryHeld }
 
-// codeKey is the key of a ReasonCode in the metadata of an error.
-const codeKey = "reason_code"
+// reasonCodeKey is the key of a ReasonCode in the metadata of an error.
+const reasonCodeKey = "reason_code"
 
-// WithCode adds the code to the error, for a task that fails because of it.
-func (e *Error) WithCode(c ReasonCode) *Error { return e.With(codeKey, string(c)) }
+// WithReasonCode adds the code to the error, for a task that fails because of it.
+func (e *Error) WithReasonCode(c ReasonCode) *Error { return e.With(reasonCodeKey, string(c)) }
 
-// CodeOf returns the code that was added to the error, or an empty code.
-func CodeOf(err error) ReasonCode {
+// ReasonCodeOf returns the code that was added to the error, or an empty code.
+func ReasonCodeOf(err error) ReasonCode {
 	if e, ok := errors.AsType[*Error](err); ok {
-		return ReasonCode(e.Metadata[codeKey])
+		return ReasonCode(e.Metadata[reasonCodeKey])
 	}
 	return ""
 }
 
-// CodeOfStatus returns the code for an HTTP status of the model's API, or an empty code.
-func CodeOfStatus(status int) ReasonCode {
+// ReasonCodeOfStatus returns the code for an HTTP status of the model's API, or an empty code.
+func ReasonCodeOfStatus(status int) ReasonCode {
 	switch {
 	case status == 401 || status == 403:
 		return CodeAuth

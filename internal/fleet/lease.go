@@ -12,8 +12,8 @@ type Lease struct {
 	Epoch int64 // increases whenever the lease gets another owner or is released
 }
 
-// AgentLease is the prefix of the lease keys of workers; the agent's uid follows.
-const AgentLease = "agent/"
+// AgentLeasePrefix is the prefix of the lease keys of workers; the agent's uid follows.
+const AgentLeasePrefix = "agent/"
 
 // ChangedAgent is an agent that may have changed.
 type ChangedAgent struct {

@@ -18,7 +18,8 @@ type PageRequest struct {
 	Limit          *int   // at most this many, even if the page is larger
 }
 
-// Resolve checks the page and clamps its size to 1 to MaxPageSize.
+// Resolve returns the number of the page, by default 1, and its size, by default defaultSize. It clamps a given size to 1 to
+// MaxPageSize, and returns INVALID_PAGE if the number is less than 1.
 func (r PageRequest) Resolve(defaultSize int) (page, size int, err error) {
 	page, size = 1, defaultSize
 	if r.Page != nil {

@@ -15,9 +15,9 @@ import (
 // Every method returns promptly with the context's error when its context is done. The same call can then be repeated to
 // finish the work. Errors are *Error: BACKEND_UNAVAILABLE if the host does not answer, so that the caller retries; others
 // if a retry does not help. If the host identifies its callers, the place checks before each request that the host still
-// takes it for the same caller, because another caller may see other workspaces, or none. If the host does not, every method
-// fails with ErrOtherIdentity. Methods are safe for concurrent use. The methods for one agent are called one at a time, except that Interrupt and Send may be
-// called during Follow, and List and Inspect at any time.
+// takes it for the same caller, because another caller may see other workspaces, or none. If the host takes it for another
+// caller, every method fails with ErrOtherIdentity. Methods are safe for concurrent use. The methods for one agent are called
+// one at a time, except that Interrupt and Send may be called during Follow, and List and Inspect at any time.
 type Place interface {
 	// Traits returns facts about the place. They never change.
 	Traits() Traits
@@ -224,11 +224,10 @@ func (t Traits) Driver(name string) (d Driver, ok bool) {
 // DriverNames returns the names of the drivers.
 func (t Traits) DriverNames() []string { return DriverNames(t.Drivers, nil) }
 
-// DriverNames returns the names of the drivers for which the function is returns true. If the function is nil, it returns all
-// names.
-func DriverNames(drivers []Driver, is func(Driver) bool) (names []string) {
+// DriverNames returns the names of the drivers for which matches returns true. If matches is nil, it returns all names.
+func DriverNames(drivers []Driver, matches func(Driver) bool) (names []string) {
 	for _, d := range drivers {
-		if is == nil || is(d) {
+		if matches == nil || matches(d) {
 			names = append(names, d.Name)
 		}
 	}
@@ -370,11 +369,11 @@ type Run struct {
 	Allowed []string
 	// Messages are the messages that the run has received so far, oldest first. Follow and Send get them.
 	Messages []Message
-	// Confirmed means that the message is only for a program that confirms what it reads. For another program, the error is UNIMPLEMENTED. Only
-	// Send gets it.
+	// Confirmed means that the message is only for a program that confirms what it reads. For another program, Send returns
+	// UNIMPLEMENTED. Only Send gets it.
 	Confirmed bool
-	// Conversation names the conversation that the run continues, or begins if the agent has none of that name. Empty: the one that all runs
-	// without a name continue. Only Dispatch gets it.
+	// Conversation names the conversation that the run continues, or begins if the agent has none of that name. If it is empty,
+	// the run continues the one conversation of all runs without a name. Only Dispatch gets it.
 	Conversation string
 	// Brief is what Fleet itself tells the agent about the run, such as how to delegate tasks. It belongs to the instructions. A program
 	// that takes no instructions does not get it. Only Dispatch gets it.

@@ -70,7 +70,7 @@ func TestRefusedTask(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
-	h.World.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonProvisioningFailed, "claude was not found").WithCode(fleet.CodeProgramMissing))
+	h.World.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonProvisioningFailed, "claude was not found").WithReasonCode(fleet.CodeProgramMissing))
 	task := h.WaitTask(h.Start("papi", "done").ID)
 	require.Equal(t, fleet.TaskFailed, task.Status)
 	require.Equal(t, "the agent did not accept the task: claude was not found", task.Reason)

@@ -56,7 +56,7 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 	if !needsWork(w.snap.Get(w.uid)) {
 		return true
 	}
-	held, release, ok, err := w.leases.hold(ctx, fleet.AgentLease+w.uid)
+	held, release, ok, err := w.leases.hold(ctx, fleet.AgentLeasePrefix+w.uid)
 	if err != nil || !ok {
 		if err != nil && ctx.Err() == nil {
 			w.log.ErrorContext(ctx, "lease failed", slog.String("agent", w.uid), slog.Any("error", err))

@@ -179,7 +179,7 @@ func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, ag
 		if fleet.ReasonOf(err) == fleet.ReasonAgentBusy {
 			reason += "; this Fleet does not know that work, for example since its database was restored: wait for its end, or restart the agent, which ends it"
 		}
-		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskFailed, Reason: reason, ReasonCode: fleet.CodeOf(err)})
+		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskFailed, Reason: reason, ReasonCode: fleet.ReasonCodeOf(err)})
 	}
 	w.followRun(ctx, a, t, !again)
 	return nil

@@ -22,7 +22,7 @@ func FindProgram(program string, env []string, dir string) (string, error) {
 			return path, nil
 		}
 		return "", fleet.Errorf(fleet.ReasonProvisioningFailed,
-			"the program %s does not exist, or is not executable: correct the command of the project", program).WithCode(fleet.CodeProgramMissing)
+			"the program %s does not exist, or is not executable: correct the command of the project", program).WithReasonCode(fleet.CodeProgramMissing)
 	}
 	var dirs string
 	if i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, "PATH=") }); i >= 0 {
@@ -41,5 +41,5 @@ func FindProgram(program string, env []string, dir string) (string, error) {
 		hint = "install it"
 	}
 	return "", fleet.Errorf(fleet.ReasonProvisioningFailed,
-		"the program %q was not found on the server's PATH: %s, or add its directory to PATH in the project's env", program, hint).WithCode(fleet.CodeProgramMissing)
+		"the program %q was not found on the server's PATH: %s, or add its directory to PATH in the project's env", program, hint).WithReasonCode(fleet.CodeProgramMissing)
 }

@@ -115,7 +115,7 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetRe
 	for _, v := range s.snap.All() {
 		if _, server := fleet.SplitPlace(v.Place); server == name {
 			uids = append(uids, v.UID)
-			if err := take(fleet.AgentLease + v.UID); err != nil {
+			if err := take(fleet.AgentLeasePrefix + v.UID); err != nil {
 				return lost, err
 			}
 		}
@@ -127,7 +127,7 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetRe
 		if _, err := s.store.RenewLeases(ctx, owner, forgetTTL, slices.Collect(maps.Keys(epochs))); err != nil {
 			return lost, err
 		}
-		held := fleet.WithLease(ctx, fleet.Lease{Key: fleet.AgentLease + uid, Epoch: epochs[fleet.AgentLease+uid]})
+		held := fleet.WithLease(ctx, fleet.Lease{Key: fleet.AgentLeasePrefix + uid, Epoch: epochs[fleet.AgentLeasePrefix+uid]})
 		if err := s.forgetAgent(held, uid, name, &lost); err != nil {
 			return lost, err
 		}

@@ -20,7 +20,8 @@ type monitor struct {
 	prompter *prompter
 }
 
-// follow shows the task's output until the task has ended, and returns nil if it completed.
+// follow shows the task's output until the task has ended, and returns nil if it completed. Ctrl-C stops the task if
+// stopOnInterrupt is set. Otherwise it only ends the command, unless it is pressed again.
 func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrupt bool) error {
 	m := &monitor{s: s, task: task}
 	watchCtx, cancel := context.WithCancelCause(ctx)

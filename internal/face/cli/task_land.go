@@ -135,7 +135,7 @@ func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksRes
 	errDone := errors.New("done")
 	feed := s.newFeed(&fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, Quiet: true})
 	feed.responded = true
-	all := func() error {
+	settleAll := func() error {
 		for _, t := range resp.GetTasks() {
 			if err := settle(t.GetTaskId()); err != nil {
 				return err
@@ -148,7 +148,7 @@ func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksRes
 	}
 	p := s.startProgress(fmt.Sprintf("landing the work of %d tasks", len(open)), s.deps.Now())
 	defer p.stop()
-	err := all()
+	err := settleAll()
 	if err == nil {
 		err = feed.run(ctx, func(e *fleetv1.Event) error {
 			t := open[e.GetTaskId()]
@@ -166,7 +166,7 @@ func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksRes
 			}
 			return nil
 		}, func() (bool, error) {
-			if err := all(); err != nil {
+			if err := settleAll(); err != nil {
 				return errors.Is(err, errDone), nil
 			}
 			return false, nil

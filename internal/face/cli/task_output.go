@@ -60,7 +60,7 @@ func (s *session) printTaskTail(ctx context.Context, req *fleetv1.ShowTaskOutput
 	return s.printTaskOutput(ctx, req)
 }
 
-// printTaskOutput prints the output page by page.
+// printTaskOutput requests the output page by page, and prints it.
 func (s *session) printTaskOutput(ctx context.Context, req *fleetv1.ShowTaskOutputRequest) error {
 	var first *float64
 	var pages []byte

@@ -11,7 +11,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// taskFlags are the flags of a task to start, with the flags that "task run" and "task start" share.
+// taskFlags are the flags that describe a task to start or to queue.
 type taskFlags struct {
 	req         fleetv1.StartAgentTaskRequest
 	schema      string

@@ -116,7 +116,7 @@ func (w *taskWait) wait(ctx context.Context, ids []string) error {
 	return w.verdict(all)
 }
 
-// waitForPart waits for at most maxWaitTasks tasks.
+// waitForPart waits for at most maxWaitTasks tasks, until they are done or the deadline has passed.
 func (w *taskWait) waitForPart(ctx context.Context, ids []string) (*fleetv1.WaitTasksResponse, error) {
 	req := &fleetv1.WaitTasksRequest{TaskIds: ids, Mode: fleetv1.WaitTasksRequest_all, OrQuestion: w.orQuestion}
 	if w.anyOf {
@@ -140,7 +140,7 @@ func (w *taskWait) waitForPart(ctx context.Context, ids []string) (*fleetv1.Wait
 	}
 }
 
-// reportEnds reports tasks that have ended while others still run.
+// reportEnds reports each task that has ended, once. It reports nothing if the command waits for a single task.
 func (w *taskWait) reportEnds(tasks []*fleetv1.Task, total int) {
 	for _, t := range tasks {
 		if hasEnded(t.GetStatus()) && !w.reported[t.GetId()] && total > 1 {
@@ -184,8 +184,9 @@ func newEndError(t interface {
 	return f
 }
 
-// verdict returns nil if all tasks have completed, or with --any if one has. Otherwise its error reports the first task
-// that failed, or else the first that was stopped, or else the tasks that wait for an answer or still run.
+// verdict returns an error that reports the first task that failed, or else the first that was stopped, or else how many
+// tasks wait for an answer or still run. It returns nil if all tasks have completed or, with --any, if one has completed and
+// none has failed or was stopped.
 func (w *taskWait) verdict(resp *fleetv1.WaitTasksResponse) error {
 	running, waiting := 0, 0
 	var failed, stopped error

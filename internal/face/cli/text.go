@@ -56,7 +56,8 @@ func (s *session) readContent(limit int, arg, what string) (string, error) {
 	return text, err
 }
 
-// readFile returns up to limit bytes of a file, or of standard input for "-".
+// readFile returns the content of a file, or of standard input for "-". The content must not be empty or longer than limit
+// bytes.
 func (s *session) readFile(limit int, file, what string) (string, error) {
 	if file == "-" {
 		if s.stdinArgument != "" {

@@ -52,7 +52,7 @@ Keep the secret in a file that only its holder can read, and give the file with
 			s.hint("The holder of the new token also owns the %d existing agents of an earlier token %q.",
 				n, resp.GetToken().GetName())
 		}
-		s.hintSecret(resp.GetToken())
+		s.hintTokenSecret(resp.GetToken())
 	})
 	addEnum(cmd, &req.Kind, fleetv1.Token_Kind_name, "kind", "the `KIND` of its holder: human, controller (an AI) or agent")
 	addEnum(cmd, &req.Scope, fleetv1.Scope_name, "scope", "the holder's rights are `SCOPE`: read, run (the default) or admin")
@@ -102,8 +102,8 @@ func (s *session) validityCell(t *fleetv1.Token) cell {
 	return cell{"valid for " + timeLeft(left), green}
 }
 
-// hintSecret prints a hint that the secret is not shown again.
-func (s *session) hintSecret(t *fleetv1.Token) {
+// hintTokenSecret prints a hint that the secret is not shown again.
+func (s *session) hintTokenSecret(t *fleetv1.Token) {
 	s.hint("The secret of %q is shown only this once. Keep it in a file, and give the file with --token-file.", t.GetName())
 }
 

@@ -38,7 +38,7 @@ is not from a file. It expires no later than the old secret.`,
 			return s.print(resp, err, func() {
 				s.screen.print(resp.GetSecret() + "\n")
 				s.hintOldSecret(resp.GetOldSecretEndsAt())
-				s.hintSecret(resp.GetToken())
+				s.hintTokenSecret(resp.GetToken())
 			})
 		}),
 	}
@@ -54,7 +54,7 @@ func (s *session) rotateOwnToken(ctx context.Context, req *fleetv1.RotateOwnToke
 		return s.print(resp, err, func() {
 			s.screen.print(resp.GetSecret() + "\n")
 			s.hintOldSecret(resp.GetOldSecretEndsAt())
-			s.hintSecret(resp.GetToken())
+			s.hintTokenSecret(resp.GetToken())
 		})
 	}
 	file, err := newReplacement(s.target.TokenFile)

@@ -31,7 +31,7 @@ type messageTypes interface {
 	FindMessageByName(name protoreflect.FullName) (protoreflect.MessageType, error)
 }
 
-// toolsets are the toolsets of the API, by name.
+// toolsets returns the toolsets of the API except fleetToolset, sorted by name.
 var toolsets = sync.OnceValue(func() (sets []*toolset) {
 	texts := readManual()
 	protoregistry.GlobalFiles.RangeFilesByPackage(fleetv1.File_fleet_v1_options_proto.Package(), func(f protoreflect.FileDescriptor) bool {

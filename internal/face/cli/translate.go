@@ -21,7 +21,7 @@ func (p *program) translateForPeople(set *toolset, message string, details map[s
 	if !strings.Contains(message, "_") {
 		return message
 	}
-	names := p.commandsFor(set)
+	commands := p.commandsFor(set)
 	return apiWord.ReplaceAllStringFunc(message, func(word string) string {
 		switch {
 		case !strings.Contains(word, "_"), word[0] == '"':
@@ -31,8 +31,8 @@ func (p *program) translateForPeople(set *toolset, message string, details map[s
 				return "--" + flag
 			}
 			return strings.ReplaceAll(word, "_", " ")
-		case names.hasCommand(word):
-			return names.quote(word, details)
+		case commands.hasCommand(word):
+			return commands.quote(word, details)
 		}
 		return word
 	})
@@ -44,8 +44,8 @@ func (c commandFinder) hasCommand(tool string) bool {
 	return ok
 }
 
-// flagFor returns the flag of the running command that sets the field, or "". The flag has the field's name, or its words without the
-// first or the last one: --max-cost sets max_cost_usd.
+// flagFor returns the flag of the running command that sets the field, or "". The flag has the field's name, its words
+// without the first or the last one (--max-cost sets max_cost_usd), or the name in otherFlags.
 func (p *program) flagFor(field string) string {
 	if p.running == nil {
 		return ""

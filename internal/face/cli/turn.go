@@ -15,8 +15,8 @@ import (
 
 // runTurn makes a call whose last response is its result, and prints the responses before it as they arrive.
 func (s *session) runTurn(ctx context.Context, m *method, req proto.Message) error {
-	l := &turnDisplay{s: s, progress: s.startProgress(m.set.name+" "+m.command, s.deps.Now())}
-	defer l.progress.stop()
+	display := &turnDisplay{s: s, progress: s.startProgress(m.set.name+" "+m.command, s.deps.Now())}
+	defer display.progress.stop()
 	next := s.conn.newAttempts(m.path(), req).receive(ctx, m.out, nil)
 	for {
 		resp, err := next()
@@ -24,16 +24,16 @@ func (s *session) runTurn(ctx context.Context, m *method, req proto.Message) err
 		case isEnd(err):
 			return Fail(ExitError, "", "the server ended the answer before it was complete")
 		case err != nil:
-			l.endLine()
+			display.endLine()
 			s.interruptTurn(ctx, m, req)
 			return err
 		case isLast(resp.ProtoReflect()):
-			l.progress.stop()
-			l.endLine()
-			s.printedText = l.answerText.String()
+			display.progress.stop()
+			display.endLine()
+			s.printedText = display.answerText.String()
 			return s.printResponse(resp, nil)
 		}
-		l.show(resp.ProtoReflect())
+		display.show(resp.ProtoReflect())
 	}
 }
 
@@ -66,7 +66,7 @@ type turnDisplay struct {
 	answerText strings.Builder // what was written to standard output, without colours
 	sanitizer  sanitizer
 	speaker    string // the agent of the last message; shown only if there are several
-	lineOpen   bool   // the last line is not ended yet
+	lineOpen   bool   // the last line on standard error has not ended
 }
 
 func (t *turnDisplay) show(m protoreflect.Message) {

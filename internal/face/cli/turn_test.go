@@ -233,7 +233,7 @@ func TestInterruptedTurn(t *testing.T) {
 	require.Equal(t, "s-1", <-interrupted, "the command must interrupt the turn, because the server would otherwise wait for a retry")
 }
 
-// breakingConn is a connection whose streams break after some messages.
+// breakingConn is a connection whose first streams, as many as times, break after the number of messages in after.
 type breakingConn struct {
 	grpc.ClientConnInterface
 	after, times int

@@ -51,7 +51,7 @@ func costText(usd float64) string {
 	return fmt.Sprintf("$%.2f", usd)
 }
 
-// costWithBasis formats a cost, and says how it is known unless the agent's program reported it.
+// costWithBasis formats a cost, and says how Fleet knows it unless the agent's program reported it.
 func costWithBasis(usd float64, basis string) string {
 	text := costText(usd)
 	switch basis {

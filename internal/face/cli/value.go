@@ -49,7 +49,7 @@ func timeOf(v protoreflect.Value) *timestamppb.Timestamp {
 	return t
 }
 
-// isScalar reports whether a value of the field is a single word or text. The text of a StringValue can be absent.
+// isScalar reports whether a value of the field is a single word or text. A StringValue is a text that can be absent.
 func isScalar(f protoreflect.FieldDescriptor) bool {
 	return !f.IsList() && !f.IsMap() && (f.Message() == nil || isTime(f) || f.Message().FullName() == "google.protobuf.StringValue")
 }

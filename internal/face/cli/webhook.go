@@ -50,7 +50,7 @@ tasks and agents that have failed.`,
 		Example: `  (umask 077; fleet webhook create ops https://hooks.example.com/fleet > ops.secret)
   fleet webhook create ci https://ci.example.com/fleet --on task_ended -l team=web`,
 	}, fleetv1.FleetServiceClient.CreateWebhook, req, func(s *session, resp *fleetv1.CreateWebhookResponse) {
-		s.printSecret(resp.GetSecret())
+		s.printWebhookSecret(resp.GetSecret())
 		s.hint("Send a test: fleet webhook test %s", resp.GetWebhook().GetName())
 	})
 	req.Topics = []fleetv1.Webhook_Topic{fleetv1.Webhook_needs_me}
@@ -59,8 +59,8 @@ tasks and agents that have failed.`,
 	return cmd
 }
 
-// printSecret prints the secret of a webhook, with a hint that it is not shown again.
-func (s *session) printSecret(secret string) {
+// printWebhookSecret prints the secret of a webhook, with a hint that it is not shown again.
+func (s *session) printWebhookSecret(secret string) {
 	if secret == "" {
 		s.hint("The secret was rotated meanwhile, and is not shown again.")
 		return
@@ -136,7 +136,7 @@ that the receiver has time to change over.`,
   fleet webhook rotate ops --overlap 7d
   fleet webhook rotate ops --now     # somebody else has learnt the old one`,
 	}, fleetv1.FleetServiceClient.RotateWebhook, req, func(s *session, resp *fleetv1.RotateWebhookResponse) {
-		s.printSecret(resp.GetSecret())
+		s.printWebhookSecret(resp.GetSecret())
 	})
 	addSeconds(cmd, "overlap", "the old secret is valid for `DURATION`, such as 1h or 7d (default 1d)", func(n int32) { req.OverlapSeconds = &n })
 	cmd.Flags().BoolFunc("now", "the old secret stops being valid at once", func(string) error { req.OverlapSeconds = new(int32); return nil })

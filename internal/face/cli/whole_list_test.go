@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// pager answers every list with pages of numbered items. Items have a text field, which gets the number.
+// pager answers every list with pages of empty items, which are total items together.
 type pager struct {
 	grpc.ClientConnInterface
 	total, calls int

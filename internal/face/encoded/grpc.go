@@ -13,27 +13,27 @@ import (
 func UnaryInterceptor(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	ctx, offer := NewOffer(ctx)
 	resp, err := next(ctx, req)
-	if a := offer.Response(); a != nil && err == nil {
-		return a, nil
+	if r := offer.Response(); r != nil && err == nil {
+		return r, nil
 	}
 	return resp, err
 }
 
-// Codec is the codec of a gRPC server that also sends a Response.
+// Codec is a codec for gRPC servers that can also encode a Response.
 type Codec struct{ encoding.CodecV2 }
 
 // Marshal returns the message in the wire format. In this format, the encodings of two messages in a row are the
 // encoding of the merged message. So a Response becomes the encoded part, which is not copied, followed by the encoded
 // live fields.
 func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
-	a, ok := v.(*Response)
+	r, ok := v.(*Response)
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	part, err := a.Part.protobuf()
+	part, err := r.Part.protobuf()
 	if err != nil {
 		return nil, err
 	}
-	live, err := proto.Marshal(a.Live)
+	live, err := proto.Marshal(r.Live)
 	return mem.BufferSlice{mem.SliceBuffer(part), mem.SliceBuffer(live)}, err
 }

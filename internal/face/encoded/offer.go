@@ -29,10 +29,10 @@ func (o *Offer) Response() *Response {
 }
 
 // Put responds to the call if its context has an offer. If it returns false, the service must respond with a message.
-func Put(ctx context.Context, a *Response) bool {
+func Put(ctx context.Context, r *Response) bool {
 	o := OfferOf(ctx)
 	if o != nil {
-		o.response = a
+		o.response = r
 	}
 	return o != nil
 }

@@ -25,7 +25,8 @@ func NewPart(m proto.Message) *Part {
 	}
 }
 
-// Response is the response to one call. Live is a message of the same type as the part's, with the fields that change more often.
+// Response is the response to one call. Live is a message of the same type as the message of the part, with the fields that
+// change more often.
 type Response struct {
 	Part *Part
 	Live proto.Message

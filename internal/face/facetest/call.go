@@ -28,8 +28,8 @@ func ToolName[Name ~string](method Name) string {
 	return strings.ToLower(camel.ReplaceAllString(string(method), "${1}_${2}"))
 }
 
-// Invoke calls a method. If the method responds with a stream, the response is the last message if that is the result, and
-// all messages merged otherwise.
+// Invoke calls a method. If the method responds with a stream, Invoke merges all messages into the response. With the option
+// last_is_result, the response is only the last message.
 func Invoke(ctx context.Context, conn grpc.ClientConnInterface, m protoreflect.MethodDescriptor, request, response proto.Message) error {
 	name := fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
 	if !m.IsStreamingServer() {
@@ -59,7 +59,8 @@ func Invoke(ctx context.Context, conn grpc.ClientConnInterface, m protoreflect.M
 	}
 }
 
-// Binding returns the HTTP method and the path of a method, with {field} in place of each field in the path.
+// Binding returns the HTTP method and the path of a method, with {field} in place of each field in the path. It returns empty
+// texts if the method has no HTTP binding.
 func Binding(m protoreflect.MethodDescriptor) (verb, path string) {
 	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
 	r := rule.ProtoReflect()

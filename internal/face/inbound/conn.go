@@ -12,8 +12,8 @@ import (
 // errTooManyBytes is returned when an unknown caller has sent more than it may.
 var errTooManyBytes = errors.New("the caller has sent too many bytes without identifying itself")
 
-// maxOpenCalls is how many calls that need no identity, such as health checks, a connection may have open before it is
-// admitted.
+// maxOpenCalls is how many open calls a connection may make in all before it is admitted. An open call is a call that needs
+// no identity, such as a health check.
 const maxOpenCalls = 32
 
 // Conn is a connection that is limited until Admit is called.

@@ -25,7 +25,7 @@ const CanFindUser = true
 var scanMu sync.Mutex
 
 // socketUser returns the user of the socket with these ends. A program that uses IPv6 has its sockets to IPv4 addresses
-// in the IPv6 table, so both tables are read.
+// in the IPv6 table, so both tables are read. It returns ErrConfined if a confined program holds the socket.
 func socketUser(local, remote netip.AddrPort) (int, error) {
 	scanMu.Lock()
 	defer scanMu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 const tableHeader = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
-// table has one socket per row, as a little-endian machine shows it.
+// table returns a table of sockets with the given rows.
 func table(rows ...string) *strings.Reader {
 	return strings.NewReader(tableHeader + strings.Join(rows, "\n") + "\n")
 }

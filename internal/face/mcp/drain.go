@@ -10,7 +10,8 @@ import (
 const (
 	// drainTimeout is how long a client may take to read what was written.
 	drainTimeout = time.Second
-	// drainPause is how long to wait if the system cannot tell how much the client has read.
+	// drainPause is the longest time between two checks, and the whole time to wait if the system cannot tell how much the
+	// client has read.
 	drainPause = 5 * time.Millisecond
 )
 

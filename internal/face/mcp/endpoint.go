@@ -43,7 +43,7 @@ func newEndpoint(s *server.MCPServer, sessions sessions, t tasks, c Config) *end
 	}
 }
 
-// ServeHTTP answers a POST with the answer to its message.
+// ServeHTTP answers the message of a POST, and refuses other HTTP methods.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodPost:
@@ -178,7 +178,7 @@ func (e *endpoint) forward(ctx context.Context, out *responseWriter, r *http.Req
 
 // answerSubscription notifies a client of changes, in a stream that ends with the answer.
 func (e *endpoint) answerSubscription(ctx context.Context, out *responseWriter, r *http.Request, m envelope, body []byte) {
-	mismatch := checkTaskHeaders(r.Header, m, body)
+	mismatch := checkHeaders(r.Header, m, body)
 	if mismatch == nil && !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		mismatch = &rpcError{Code: mcp.INVALID_REQUEST, Message: "accept text/event-stream, in which notifications are sent"}
 	}
@@ -192,7 +192,7 @@ func (e *endpoint) answerSubscription(ctx context.Context, out *responseWriter, 
 
 // answerTask answers a request of the extension for tasks.
 func (e *endpoint) answerTask(ctx context.Context, w http.ResponseWriter, r *http.Request, m envelope, body []byte) {
-	if mismatch := checkTaskHeaders(r.Header, m, body); mismatch != nil {
+	if mismatch := checkHeaders(r.Header, m, body); mismatch != nil {
 		writeResponse(w, http.StatusBadRequest, mismatch.response(m.ID))
 		return
 	}

@@ -12,8 +12,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// codeLimitReached is the JSON-RPC code for a message of a caller that has sent too many messages. Servers may choose codes from
-// -32000 to -32099.
+// codeLimitReached is the JSON-RPC code for a message that exceeds a limit of the server, for example because its caller has
+// sent too many messages. Servers may choose codes from -32000 to -32099.
 const codeLimitReached = -32029
 
 // codeSessionNotFound is the JSON-RPC code that servers return for an unknown session.

@@ -64,7 +64,7 @@ func ask[Q, A any](r *factReader, method func(context.Context, *Q, ...grpc.CallO
 	return a
 }
 
-// addPrompts adds the prompts of the fleet. Their texts are filled with what the caller may see.
+// addPrompts adds the prompts of the fleet. They contain only facts that the caller may see.
 func addPrompts(s *server.MCPServer, conn grpc.ClientConnInterface) {
 	limit := int32(maxListed)
 	add := func(p mcp.Prompt, read func(r *factReader, f *promptFacts)) {

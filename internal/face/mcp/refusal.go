@@ -18,7 +18,7 @@ type refusal struct{ err *rpcError }
 
 type refusalKey struct{}
 
-// withRefusal returns a context for one message.
+// withRefusal returns a context for one message, and the refusal that refuseCall sets in it.
 func withRefusal(ctx context.Context) (context.Context, *refusal) {
 	r := &refusal{}
 	return context.WithValue(ctx, refusalKey{}, r), r

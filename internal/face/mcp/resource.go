@@ -19,7 +19,7 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// maxPayload is the largest payload that a resource has, in bytes.
+// maxPayload is the largest payload that can be read as a resource, in bytes.
 const maxPayload = 4 << 20
 
 // resources reads the resources of the fleet through the API.
@@ -28,7 +28,7 @@ type resources struct {
 	rights func(ctx context.Context) (mayCall func(method string) bool)
 }
 
-// addFleet adds the prompts and the resources of the fleet. Lists of both do not change while the server runs, except for what the caller may see.
+// addFleet adds the prompts and the resources of the fleet.
 func addFleet(s *server.MCPServer, hooks *server.Hooks, conn grpc.ClientConnInterface, c Config) {
 	f := resources{fleetv1.NewFleetServiceClient(conn), c.Rights}
 	f.add(s)

@@ -48,7 +48,8 @@ func withAll(sets []tool.Set) []tool.Set {
 	return append(sets, all)
 }
 
-// filterTools leaves only those tools in the fleet toolset that c.Tools chooses.
+// filterTools leaves only those tools in the fleet toolset that c.Tools chooses. If c.Tools is empty, these tools get their
+// brief input schemas.
 func (c Config) filterTools(sets []tool.Set) []tool.Set {
 	for i, s := range sets {
 		if s.Name == defaultToolset {

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// stub is a FleetService with an event log. The arguments of a call say what the call does.
+// stub is a FleetService with an event log.
 type stub struct {
 	fleetv1.UnimplementedFleetServiceServer
 

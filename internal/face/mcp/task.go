@@ -47,7 +47,7 @@ const (
 	newTaskAge  = time.Minute
 )
 
-// tasks is the extension over the API. It has no rules: the API decides what the caller may see and do.
+// tasks implements the extension with calls of the API. It has no rules: the API decides what the caller may see and do.
 type tasks struct{ api fleetv1.FleetServiceClient }
 
 func newTasks(conn grpc.ClientConnInterface) tasks { return tasks{fleetv1.NewFleetServiceClient(conn)} }

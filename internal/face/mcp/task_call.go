@@ -43,14 +43,14 @@ func (t tasks) callForTask(ctx context.Context, x tool.Tool, r mcp.CallToolReque
 	began := time.Now()
 	calling, stop := withLeaveGrace(ctx)
 	defer stop()
-	result, of, err := t.startTasks(calling, x, r)
-	if err != nil || len(of.ids) == 0 || len(of.String()) > maxTaskID {
+	result, ref, err := t.startTasks(calling, x, r)
+	if err != nil || len(ref.ids) == 0 || len(ref.String()) > maxTaskID {
 		return result, err
 	}
-	shown, err := t.show(calling, of)
+	shown, err := t.show(calling, ref)
 	if err != nil { // the task is stored, so the client can ask for it later
 		now := began.UTC().Format(time.RFC3339)
-		shown = &task{ID: of.String(), Status: taskWorking, CreatedAt: now, LastUpdatedAt: now, PollInterval: newTaskPoll.Milliseconds()}
+		shown = &task{ID: ref.String(), Status: taskWorking, CreatedAt: now, LastUpdatedAt: now, PollInterval: newTaskPoll.Milliseconds()}
 	}
 	if !x.Task.AtOnce { // other clients may also use the task of an AtOnce tool
 		recordStartedTask(ctx, shown, began)
@@ -96,10 +96,10 @@ func taskCreatedResult(ctx context.Context, shown *task) (*mcp.CallToolResult, e
 	tool.DeferredResultOf(ctx).SetTask(members)
 	doing := cmp.Or(strings.TrimSuffix(shown.StatusMessage, "."), shown.Status)
 	words := fmt.Sprintf("Task %s of Fleet: %s. Its result comes by itself when it has ended: do not ask for it.", shown.ID, doing)
-	if of, _ := readRef(shown.ID); of.waitsForLanding {
-		words = fmt.Sprintf("The work of %d tasks lands: %s. The result comes by itself: do not ask for it.", len(of.ids), doing)
-	} else if len(of.ids) > 1 {
-		words = fmt.Sprintf("Tasks of Fleet: %s. The results come by themselves when all have ended: do not ask for them.", strings.Join(of.ids, ", "))
+	if ref, _ := readRef(shown.ID); ref.waitsForLanding {
+		words = fmt.Sprintf("The work of %d tasks lands: %s. The result comes by itself: do not ask for it.", len(ref.ids), doing)
+	} else if len(ref.ids) > 1 {
+		words = fmt.Sprintf("Tasks of Fleet: %s. The results come by themselves when all have ended: do not ask for them.", strings.Join(ref.ids, ", "))
 	}
 	return &mcp.CallToolResult{Result: mcp.Result{
 		ResultType: "task",

@@ -35,13 +35,13 @@ func (t tasks) callWithForms(ctx context.Context, x tool.Tool, r mcp.CallToolReq
 		return result, nil
 	}
 	r, own := withRequestID(r, state.RequestID)
-	calling, left := withLeaveGrace(ctx)
-	defer left()
-	result, of, err := t.startTasks(calling, x, r)
-	if err != nil || len(of.ids) == 0 {
+	calling, end := withLeaveGrace(ctx)
+	defer end()
+	result, ref, err := t.startTasks(calling, x, r)
+	if err != nil || len(ref.ids) == 0 {
 		return result, err
 	}
-	state.Task = of.ids[0]
+	state.Task = ref.ids[0]
 	waiting, stop := context.WithCancel(metadata.AppendToOutgoingContext(ctx, "fleet-resumes", "true"))
 	defer stop()
 	forms := make(chan mcp.InputRequests, 1)
@@ -96,9 +96,9 @@ func (t tasks) sendAnswers(ctx context.Context, state *formState, responses mcp.
 	return nil
 }
 
-// nextForms waits until the task has open questions that are not in left, and returns their forms. It returns nil if the task
-// or ctx ends, or if the caller may not answer.
-func (t tasks) nextForms(ctx context.Context, id string, left []string) mcp.InputRequests {
+// nextForms waits until the task has open questions that are not in skipped and that the caller may answer, and returns their
+// forms. It returns nil if the task or ctx ends, or if a call fails.
+func (t tasks) nextForms(ctx context.Context, id string, skipped []string) mcp.InputRequests {
 	events, err := t.api.WatchFleet(ctx, &fleetv1.WatchFleetRequest{TaskId: id, Follow: true, Quiet: true})
 	if err != nil {
 		return nil
@@ -119,8 +119,8 @@ func (t tasks) nextForms(ctx context.Context, id string, left []string) mcp.Inpu
 		if err != nil {
 			return nil
 		}
-		for _, known := range left {
-			delete(asked, known)
+		for _, question := range skipped {
+			delete(asked, question)
 		}
 		if len(asked) > 0 {
 			return asked

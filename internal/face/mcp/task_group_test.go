@@ -21,7 +21,7 @@ type groupStub struct {
 	mu        sync.Mutex
 	tasks     map[string]*fleetv1.TaskDetail
 	questions map[string]*fleetv1.Question // by the id of the task
-	changes   []string                     // what was changed
+	changes   []string                     // the answers and stops, in order
 }
 
 func (s *groupStub) LandTasks(_ context.Context, q *fleetv1.LandTasksRequest) (*fleetv1.LandTasksResponse, error) {

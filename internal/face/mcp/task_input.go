@@ -154,9 +154,9 @@ func (r response) answerTo(q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
 	return a
 }
 
-// update gives the answers to the open questions of the tasks. Other answers are ignored: their questions were answered before, or
-// their task has ended. So is an answer that the API refuses, because a client stops the task after an error; its question stays open for
-// others.
+// update gives the answers to the open questions of the tasks. Other answers are ignored: their questions were answered before,
+// or their task has ended. An answer that the API refuses is ignored too, because a client stops the task after an error. Its
+// question stays open for others.
 func (t tasks) update(ctx context.Context, r taskRef, responses map[string]json.RawMessage) error {
 	tasks, err := t.details(ctx, r)
 	if err != nil {

@@ -42,8 +42,8 @@ type taskResult struct {
 	*task
 }
 
-// answerMessage answers a request of the extension.
-func (t tasks) answerMessage(ctx context.Context, method string, message []byte) (any, error) {
+// callMethod calls the method of the extension that the message names, and returns its result.
+func (t tasks) callMethod(ctx context.Context, method string, message []byte) (any, error) {
 	var m struct {
 		Params taskParams `json:"params"`
 	}
@@ -88,7 +88,7 @@ func (t tasks) respond(ctx context.Context, e envelope, message []byte) (respons
 		unsupported := mcp.UnsupportedProtocolVersionError{Version: e.Params.Meta.ProtocolVersion(), Supported: mcp.ValidProtocolVersions}.JSONRPCError()
 		return (&rpcError{unsupported.Error.Code, unsupported.Error.Message, unsupported.Error.Data}).response(e.ID), http.StatusBadRequest
 	}
-	result, err := t.answerMessage(ctx, e.Method, message)
+	result, err := t.callMethod(ctx, e.Method, message)
 	if err != nil {
 		return taskError(e, err)
 	}
@@ -111,8 +111,8 @@ func taskError(e envelope, err error) (response []byte, httpStatus int) {
 	return (&rpcError{mcp.INTERNAL_ERROR, object.Message, object}).response(e.ID), wire.HTTPStatus(err)
 }
 
-// checkTaskHeaders returns an error if the headers of an HTTP request do not match its message.
-func checkTaskHeaders(h http.Header, e envelope, message []byte) *rpcError {
+// checkHeaders returns an error if the headers of an HTTP request do not match its message.
+func checkHeaders(h http.Header, e envelope, message []byte) *rpcError {
 	mismatch := func(format string, args ...any) *rpcError {
 		return &rpcError{Code: mcp.HEADER_MISMATCH, Message: fmt.Sprintf(format, args...)}
 	}

@@ -36,7 +36,7 @@ func (r taskRef) String() string {
 	return ids
 }
 
-// readRef returns the taskRef of the id. The id is not valid if it is too long.
+// readRef returns the taskRef of the id. The id is not valid if it is too long, or if the id of a task in it is empty.
 func readRef(id string) (r taskRef, valid bool) {
 	if list, ok := strings.CutPrefix(id, prefixLanding); ok {
 		r = taskRef{ids: strings.Split(list, "."), waitsForLanding: true}

@@ -44,8 +44,8 @@ func outcomeLines(d *fleetv1.TaskDetail) []string {
 	return lines
 }
 
-// answer returns the agent's report. If the summary is only its beginning, answer returns the payload, which is the whole report, and
-// whole is true.
+// answer returns the agent's report. If the payload is the report and can be read, answer returns the payload, and whole is
+// true. Otherwise it returns the summary, which may be only the beginning of the report.
 func (t tasks) answer(ctx context.Context, d *fleetv1.TaskDetail) (text string, whole bool) {
 	summary := d.GetSummary()
 	begin, cut := strings.CutSuffix(summary, "…")

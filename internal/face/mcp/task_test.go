@@ -41,8 +41,8 @@ type taskStub struct {
 	stopped   chan struct{} // closed when the task is stopped
 	ended     chan struct{} // if not nil: RunTask waits until it is closed
 	requests  []string      // the request ids of RunTask
-	started   func()
-	stop      func()
+	started   func()        // closes running
+	stop      func()        // closes stopped
 }
 
 func newTaskStub() *taskStub {
@@ -64,7 +64,7 @@ func (s *taskStub) set(change func(*fleetv1.TaskDetail)) {
 	change(s.task)
 }
 
-// RunTask answers at once: with the pending task if the call is detached, and else with the task when it has ended.
+// RunTask answers a detached call with the pending task, and any other call with the completed task.
 func (s *taskStub) RunTask(q *fleetv1.RunTaskRequest, out grpc.ServerStreamingServer[fleetv1.RunTaskResponse]) error {
 	md, _ := metadata.FromIncomingContext(out.Context())
 	task := &fleetv1.Task{Id: taskID, AgentName: "papi", Status: fleetv1.Task_completed, Summary: "Done", CreatedAt: eventTime, Source: fleetv1.Task_human}
@@ -181,7 +181,7 @@ func askTask(t *testing.T, url, method, more string) rpcResponse {
 	return post(t, url, taskRequest(method, taskID, more), modernHeaders(method, taskID)...)
 }
 
-// resultOf returns the result of a response without the members that mcp-go adds.
+// resultOf returns the result of a response.
 func resultOf(t *testing.T, a rpcResponse) map[string]any {
 	t.Helper()
 	var m map[string]any

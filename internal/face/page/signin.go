@@ -120,7 +120,7 @@ type arrival struct {
 // sending requests with it.
 func (s *Sessions) refreshSession(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Refresh string }
-	_ = json.NewDecoder(io.LimitReader(r.Body, 2*maxToken)).Decode(&body) // no token is in another body
+	_ = json.NewDecoder(io.LimitReader(r.Body, 2*maxToken)).Decode(&body) // an invalid body has no refresh token
 	refresh, key := unseal(r, cookieName, refreshBox, body.Refresh)
 	if refresh == "" || s.config.Issuer == nil {
 		wire.WriteErrorObject(w, http.StatusUnauthorized, wire.Error{Reason: "UNAUTHENTICATED", Message: "the session cannot be refreshed: sign in"})

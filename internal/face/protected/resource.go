@@ -14,7 +14,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// Path is the path of the metadata of the whole server. The metadata of an MCP endpoint is at Path + "/mcp/fleet".
+// Path is the path of the metadata of the whole server. The path of the endpoint is appended for the metadata of an MCP
+// endpoint, for example Path + "/mcp/fleet".
 const Path = "/.well-known/oauth-protected-resource"
 
 // Resource describes the server to OAuth clients, as a protected resource.

@@ -28,7 +28,7 @@ type body struct {
 // maxPreallocated is the largest memory, in bytes, that is reserved for a body before it arrives.
 const maxPreallocated = 64 << 10
 
-// read reads the body into the request message.
+// read reads the body into the request message. It refuses a body that contradicts the path.
 func (b *body) read(request proto.Message) error {
 	rt := b.route
 	buffer := bytes.NewBuffer(make([]byte, 0, min(max(b.size, 0), maxPreallocated)+bytes.MinRead))
@@ -59,7 +59,7 @@ func (b *body) read(request proto.Message) error {
 	return nil
 }
 
-// request returns the request message of a custom handler, with the fields of the path.
+// request reads the whole request message: the query or the body, and the fields of the path.
 func (b *body) request() (proto.Message, error) {
 	request := b.queryRequest
 	if request == nil {
@@ -78,7 +78,7 @@ func (b *body) request() (proto.Message, error) {
 	return request, nil
 }
 
-// requestOf returns the request message of a custom handler.
+// requestOf returns the request message of r for a custom handler. The gateway's handlers read it themselves.
 func requestOf(r *http.Request) (proto.Message, error) {
 	b, ok := r.Body.(*body)
 	if !ok {
@@ -93,7 +93,8 @@ func tooLarge(limit int64) error {
 		"the body is larger than the %d bytes that the server reads; send less", limit)}
 }
 
-// checkContent refuses a body whose content type is not JSON. A body without a content type counts as JSON.
+// checkContent refuses a body that is compressed, or whose content type is not JSON. A body without a content type counts as
+// JSON, and so does a JSON object with the content type of curl -d.
 func checkContent(r *http.Request) error {
 	if r.ContentLength == 0 {
 		return nil

@@ -19,12 +19,12 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// bodyName is the name of the message that carries raw content instead of JSON.
-var bodyName = (*httpbody.HttpBody)(nil).ProtoReflect().Descriptor().FullName()
+// httpBodyName is the name of the message that carries raw content instead of JSON.
+var httpBodyName = (*httpbody.HttpBody)(nil).ProtoReflect().Descriptor().FullName()
 
 // isDownload reports whether the method streams content.
 func (rt *route) isDownload() bool {
-	return rt.method.IsStreamingServer() && rt.method.Output().FullName() == bodyName
+	return rt.method.IsStreamingServer() && rt.method.Output().FullName() == httpBodyName
 }
 
 // offsetField returns the name of the request's field for the offset at which the content begins, or "" if there is no

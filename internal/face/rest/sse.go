@@ -99,7 +99,7 @@ func (messageEvents) open() []byte { return nil }
 // end writes nothing, since the result ended the stream.
 func (messageEvents) end(string) []byte { return nil }
 
-// lineBreakRemover removes line breaks, which would end the id field early.
+// lineBreakRemover removes what an id field cannot contain: line breaks, which would end it, and null characters.
 var lineBreakRemover = strings.NewReplacer("\r", "", "\n", "", "\x00", "")
 
 // writeEvent writes one event. The JSON contains no line break.

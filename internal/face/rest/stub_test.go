@@ -52,7 +52,7 @@ func newStub() *stub {
 	}}
 }
 
-// conn is the stub as the connection of a face.
+// conn returns an in-process connection to the stub, for a face.
 func (s *stub) conn() grpc.ClientConnInterface {
 	c := (&inprocgrpc.Channel{}).WithServerUnaryInterceptor(
 		func(ctx context.Context, request any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {

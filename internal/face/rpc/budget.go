@@ -89,7 +89,7 @@ func (f *Fleet) ShowBudget(ctx context.Context, r *fleetv1.ShowBudgetRequest) (*
 	return out, nil
 }
 
-// RaiseTaskBudget sets what a task may cost.
+// RaiseTaskBudget sets the cost limit of a task.
 func (f *Fleet) RaiseTaskBudget(ctx context.Context, r *fleetv1.RaiseTaskBudgetRequest) (*fleetv1.RaiseTaskBudgetResponse, error) {
 	t, err := f.svc.RaiseTaskBudget(ctx, r.GetTaskId(), r.GetMaxCostUsd(), r.GetRequestId())
 	if err != nil {

@@ -100,7 +100,7 @@ func landingOf(l *fleet.Landing) *fleetv1.Landing {
 	return out
 }
 
-// briefLandingOf leaves out what only one task shows.
+// briefLandingOf leaves out the conflicts and the results of checks, which only the detail of a task has.
 func briefLandingOf(l *fleet.Landing) *fleetv1.Landing {
 	out := landingOf(l)
 	if out != nil {

@@ -15,7 +15,7 @@ type Lifecycle struct {
 	svc *lifecycle.Service
 }
 
-// NewLifecycle returns a server of the toolset.
+// NewLifecycle returns the LifecycleService over the toolset.
 func NewLifecycle(svc *lifecycle.Service) *Lifecycle { return &Lifecycle{svc: svc} }
 
 // AgentStart starts an agent on a contract.

@@ -14,7 +14,7 @@ func cursorPageIn(cursor string, limit *int32) fleet.PageRequest {
 	return fleet.PageRequest{Cursor: cursor, Limit: intIn(limit)}
 }
 
-// portionIn returns the requested part of a payload.
+// portionIn returns the requested part of a text, such as a payload or a patch.
 func portionIn(offset, limit, tail *int32) *fleet.PortionRequest {
 	return &fleet.PortionRequest{Offset: intIn(offset), Limit: intIn(limit), Tail: intIn(tail)}
 }

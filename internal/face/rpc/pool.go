@@ -70,7 +70,7 @@ func (f *Fleet) ShowPool(ctx context.Context, r *fleetv1.ShowPoolRequest) (*flee
 	return &fleetv1.ShowPoolResponse{Pool: poolOf(v), AgentNames: listOf(v.Agents, func(a *fleet.AgentView) string { return a.Name })}, nil
 }
 
-// countIn returns the number, or 0 if none is given. It returns a negative number, which the core refuses, for 0.
+// countIn returns the number, or 0 if none is given. For a given 0, it returns a negative number, which the core refuses.
 func countIn(n *int32) int {
 	switch {
 	case n == nil:

@@ -74,7 +74,7 @@ func (p *Providers) ProbeAgentStatus(ctx context.Context, r *fleetv1.ProbeAgentS
 
 // RegisterToolWithAgent registers a tool for providers.
 func (p *Providers) RegisterToolWithAgent(ctx context.Context, r *fleetv1.RegisterToolWithAgentRequest) (*fleetv1.RegisterToolWithAgentResponse, error) {
-	spec, err := toolSpecJSON(r.GetToolSpec())
+	spec, err := toolSpecIn(r.GetToolSpec())
 	if err != nil {
 		return nil, err
 	}
@@ -149,8 +149,8 @@ func toolSpecOf(t fleet.Tool) (*structpb.Struct, error) {
 	return spec, nil
 }
 
-// toolSpecJSON returns the specification as JSON, or nil if spec is nil.
-func toolSpecJSON(spec *structpb.Struct) ([]byte, error) {
+// toolSpecIn returns the specification as JSON, or nil if spec is nil.
+func toolSpecIn(spec *structpb.Struct) ([]byte, error) {
 	if spec == nil {
 		return nil, nil
 	}

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/service"
 )
 
-// PruneWork removes what agents have left.
+// PruneWork removes the leftovers of agents.
 func (f *Fleet) PruneWork(ctx context.Context, r *fleetv1.PruneWorkRequest) (*fleetv1.PruneWorkResponse, error) {
 	q := service.PruneWorkRequest{Project: r.GetProject(), Age: service.DefaultPruneAge, Unproved: r.GetUnproved(), DryRun: r.GetDryRun()}
 	if r.OlderThanSeconds != nil {
@@ -21,7 +21,7 @@ func (f *Fleet) PruneWork(ctx context.Context, r *fleetv1.PruneWorkRequest) (*fl
 		return nil, err
 	}
 	out := &fleetv1.PruneWorkResponse{Leftovers: listOf(all, leftoverOf)}
-	may, unproved := 0, 0
+	removable, unproved := 0, 0
 	for _, l := range all {
 		switch {
 		case l.Removed:
@@ -29,14 +29,14 @@ func (f *Fleet) PruneWork(ctx context.Context, r *fleetv1.PruneWorkRequest) (*fl
 		case l.Proof == fleet.LeftoverUnproved:
 			unproved++
 		default:
-			may++
+			removable++
 		}
 	}
 	switch {
 	case q.DryRun && q.Unproved:
 		out.Message = fmt.Sprintf("%d of %d would be removed", len(all), len(all))
 	case q.DryRun:
-		out.Message = fmt.Sprintf("%d of %d would be removed, the others may exist nowhere else", may, len(all))
+		out.Message = fmt.Sprintf("%d of %d would be removed, the others may exist nowhere else", removable, len(all))
 	case unproved > 0 && !q.Unproved:
 		out.Message = fmt.Sprintf("%d of %d were removed, %d may exist nowhere else", out.GetRemovedCount(), len(all), unproved)
 	default:

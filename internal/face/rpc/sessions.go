@@ -17,7 +17,7 @@ type Sessions struct {
 	svc *sessions.Service
 }
 
-// NewSessions returns a server of the toolset.
+// NewSessions returns the SessionService over the toolset.
 func NewSessions(svc *sessions.Service) *Sessions { return &Sessions{svc: svc} }
 
 // CreateAgentSession opens a session.

@@ -15,7 +15,7 @@ type Subagents struct {
 	svc *subagents.Service
 }
 
-// NewSubagents returns a server of the toolset.
+// NewSubagents returns the SubagentService over the toolset.
 func NewSubagents(svc *subagents.Service) *Subagents { return &Subagents{svc: svc} }
 
 // RunSubagent runs a subagent and waits for its answer.

@@ -68,7 +68,7 @@ func (r *reader) readFields() {
 	}
 }
 
-// readValue reads one value of the field, which may be a list. It reports whether it succeeded.
+// readValue reads the value of the field or, if the field is a list, one item. It reports whether it succeeded.
 func (r *reader) readValue(f protoreflect.FieldDescriptor) (v protoreflect.Value, ok bool) {
 	switch f.Kind() {
 	case protoreflect.StringKind:
@@ -236,7 +236,7 @@ func (r *reader) readFloat() (float64, bool) {
 	return n, err == nil
 }
 
-// readTime reads a time.
+// readTime reads a time in the format of RFC 3339.
 func (r *reader) readTime() (*timestamppb.Timestamp, bool) {
 	s, ok := r.readString("a string")
 	if !ok {

@@ -158,7 +158,7 @@ func TestAgentConfigIsRefused(t *testing.T) {
 		_, err := w.Provision(w.ctx, configuredAgent(tc.agentConfig))
 		requireReason(t, err, fleet.ReasonProvisioningFailed)
 		require.Contains(t, fleet.PublicMessage(err), tc.want)
-		require.Equal(t, strings.Contains(tc.want, "PATH"), fleet.CodeOf(err) == fleet.CodeProgramMissing)
+		require.Equal(t, strings.Contains(tc.want, "PATH"), fleet.ReasonCodeOf(err) == fleet.CodeProgramMissing)
 	}
 	all, err := w.List(w.ctx)
 	require.NoError(t, err)

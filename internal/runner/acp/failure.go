@@ -28,7 +28,7 @@ func codeOfRequest(r *acp.RequestError) fleet.ReasonCode {
 	if r.Code == authRequired {
 		return fleet.CodeAuth
 	}
-	if code := fleet.CodeOfStatus(r.Code); code != "" {
+	if code := fleet.ReasonCodeOfStatus(r.Code); code != "" {
 		return code
 	}
 	var data struct {
@@ -100,7 +100,7 @@ func CodexError(info json.RawMessage) (code fleet.ReasonCode, status int) {
 		return "", 0
 	}
 	for _, o := range object {
-		if code = fleet.CodeOfStatus(o.Status); code == "" {
+		if code = fleet.ReasonCodeOfStatus(o.Status); code == "" {
 			code = fleet.CodeNetwork
 		}
 		return code, o.Status

@@ -116,7 +116,7 @@ func codexCode(message string) fleet.ReasonCode {
 		return code
 	}
 	message = strings.TrimSpace(message)
-	if code := fleet.CodeOfStatus(codexStatus(message)); code != "" {
+	if code := fleet.ReasonCodeOfStatus(codexStatus(message)); code != "" {
 		return code
 	}
 	for _, m := range codexMessages {

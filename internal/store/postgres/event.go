@@ -20,7 +20,7 @@ const (
 	selectLastSeq       = `SELECT seq FROM sequencer WHERE id = 1`
 	// selectChangedAgents repeats the condition of the index, so that the database uses the index and reads no output events.
 	selectChangedAgents = `SELECT agent_uid,
-			coalesce((SELECT owner <> $2 AND until > clock_timestamp() FROM leases WHERE key = '` + fleet.AgentLease + `' || agent_uid), false)
+			coalesce((SELECT owner <> $2 AND until > clock_timestamp() FROM leases WHERE key = '` + fleet.AgentLeasePrefix + `' || agent_uid), false)
 		FROM (SELECT agent_uid FROM events WHERE type <> 'task_output' AND seq > $1 UNION SELECT unnest($3::text[])) AS changed`
 	insertEvents = `INSERT INTO inbox (time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data)
 		SELECT time, type, agent_uid, agent_name, name_key, owner, task_id, status, text, data

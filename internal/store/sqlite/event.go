@@ -21,7 +21,7 @@ const (
 	selectLastSeq = `SELECT coalesce(max(seq), 0) FROM events`
 	// selectChangedAgents repeats the condition of the index literally, so that SQLite uses the index and never reads output
 	// events.
-	selectChangedAgents = `SELECT agent_uid, EXISTS (SELECT 1 FROM leases WHERE key = '` + fleet.AgentLease + `' || agent_uid AND owner <> ? AND until > ?)
+	selectChangedAgents = `SELECT agent_uid, EXISTS (SELECT 1 FROM leases WHERE key = '` + fleet.AgentLeasePrefix + `' || agent_uid AND owner <> ? AND until > ?)
 		FROM (SELECT DISTINCT agent_uid FROM
 			(SELECT agent_uid FROM events INDEXED BY events_changes WHERE type <> 'task_output' AND seq > ? UNION ALL SELECT value FROM json_each(?)))`
 )

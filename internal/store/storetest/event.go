@@ -161,7 +161,7 @@ var eventCases = []testCase{
 		}
 		last = read(t, s, fleet.ReadTx.LastSeq)
 		lease := func(uid, owner string, ttl time.Duration) {
-			epoch, err := s.Lease(t.Context(), fleet.AgentLease+uid, owner, ttl)
+			epoch, err := s.Lease(t.Context(), fleet.AgentLeasePrefix+uid, owner, ttl)
 			require.NoError(t, err)
 			require.NotZero(t, epoch)
 		}
@@ -170,7 +170,7 @@ var eventCases = []testCase{
 		lease("u3", "other", -time.Second)
 		all := []fleet.ChangedAgent{{UID: "u1"}, {UID: "u2", LeasedElsewhere: true}, {UID: "u3"}}
 		require.ElementsMatch(t, all, changedAgents(t, s, 0, nil, "me"))
-		require.NoError(t, s.Release(t.Context(), fleet.AgentLease+"u2", "other"))
+		require.NoError(t, s.Release(t.Context(), fleet.AgentLeasePrefix+"u2", "other"))
 		all[1].LeasedElsewhere = false
 		require.ElementsMatch(t, all, changedAgents(t, s, 0, nil, "me"))
 		require.Empty(t, changedAgents(t, s, last, nil, "me"))

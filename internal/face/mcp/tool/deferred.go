@@ -14,7 +14,7 @@ import (
 type DeferredResult struct {
 	result []byte
 	text   []byte // the result as a JSON string; nil if it must still be encoded
-	task   []byte // the members of a result that is a task, instead of a result; nil for other results
+	task   []byte // the members of the task that answers the call; nil if a result answers it
 }
 
 type deferredKey struct{}
@@ -42,8 +42,8 @@ func DeferredResultOf(ctx context.Context) *DeferredResult {
 // SetTask makes the response a task with these members, which are a JSON object. mcp-go gets a result without content.
 func (d *DeferredResult) SetTask(members []byte) { d.result, d.task = nil, bytes.TrimSpace(members) }
 
-// Append appends the response to b, with the result in place of two placeholders: as text, and then as structured
-// content. These are the last two placeholders in the response, because an id may equal the placeholder too.
+// Append appends the response to b. written is the response as mcp-go has written it. The result replaces the last two placeholders:
+// as text, and then as structured content. An earlier placeholder can be the id. A task replaces the empty content.
 func (d *DeferredResult) Append(b, written []byte) []byte {
 	if d != nil && d.task != nil {
 		return append(b, bytes.Replace(written, noContent, d.task[1:len(d.task)-1], 1)...)

@@ -120,7 +120,7 @@ func eachList(m protoreflect.Message, path string, each func(listField)) {
 	})
 }
 
-// truncateMap keeps n entries, ordered by key.
+// truncateMap keeps the n entries whose keys come first in order.
 func truncateMap(m protoreflect.Map, n int) {
 	var keys []protoreflect.MapKey
 	m.Range(func(k protoreflect.MapKey, _ protoreflect.Value) bool {

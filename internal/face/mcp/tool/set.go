@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Set is the tools of one service.
+// Set is a named set of tools, usually those of one service.
 type Set struct {
 	Name  string
 	Tools []Tool
@@ -17,7 +17,7 @@ type Set struct {
 // Defs are JSON Schemas that other schemas refer to as "#/$defs/NAME".
 type Defs map[string]string
 
-// NewSet returns a set. It adds to the schemas of the tools the definitions that they refer to.
+// NewSet returns a set. It extends each schema of a tool with the definitions that the schema refers to.
 func NewSet(name string, inputs, outputs Defs, tools ...Tool) Set {
 	for i := range tools {
 		t := &tools[i].Tool

@@ -217,18 +217,18 @@ func (s *shortener) shortenLists() ([]byte, error) {
 }
 
 // noteCut notes that the answer holds only a part of a field. If an earlier note says that the field was shortened to the
-// length of, noteCut changes that note.
-func (s *shortener) noteCut(path, which string, kept, of int, unit string) {
-	if kept == of {
+// length total, noteCut changes that note.
+func (s *shortener) noteCut(path, end string, kept, total int, unit string) {
+	if kept == total {
 		return
 	}
 	for i := range s.shortened {
-		if p := &s.shortened[i]; p.path == path && p.unit == unit && p.kept == of {
+		if p := &s.shortened[i]; p.path == path && p.unit == unit && p.kept == total {
 			p.kept = kept
 			return
 		}
 	}
-	s.shortened = append(s.shortened, keptPart{path, which, unit, kept, of})
+	s.shortened = append(s.shortened, keptPart{path, end, unit, kept, total})
 }
 
 // note returns the note about what was shortened.

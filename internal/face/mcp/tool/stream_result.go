@@ -11,8 +11,8 @@ import (
 // errUnfinished means that the server ended a stream before its last message.
 var errUnfinished = errors.New("the stream ended without a result")
 
-// StreamWithResult makes a tool from a method whose stream ends with the result. The function texts returns the texts of each
-// earlier message, which are sent as progress when the message arrives.
+// StreamWithResult makes a tool from a method whose stream ends with the result. The function last reports whether a message is
+// the result. The function texts returns the texts of each earlier message, which are sent as progress when the message arrives.
 func StreamWithResult[Q, R any, PQ message[Q], PR message[R]](
 	s Spec, call func(context.Context, PQ, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error), texts func(PR) []string,
 	last func(PR) bool, opts ...Option[PQ],
