@@ -65,7 +65,7 @@ func sources(s fleet.Store) telemetry.Sources {
 		Places: func() []fleet.PlaceState {
 			return []fleet.PlaceState{{Name: "fake", ObservedAt: noon.Add(-3 * time.Second)}, {Name: "coder", Problem: "it does not answer"}, {Name: "second", ObservedAt: noon, Problem: "a name is taken", OnlyNameConflicts: true}}
 		},
-		Work: func() fleet.WorkerStats {
+		Workers: func() fleet.WorkerStats {
 			return fleet.WorkerStats{Workers: 5, Waiting: 2, Leases: 4, Renewals: 7, RenewFailures: 1, LeasesLost: 3}
 		},
 		Watchers: func() int { return 6 }, CallsOpen: func() int { return 8 }, CallsWaiting: func() int { return 0 }, UnreadBytes: func() int64 { return 9 },

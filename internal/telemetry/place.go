@@ -34,8 +34,8 @@ type place struct {
 	name      string
 }
 
-// begin begins the span of an operation. It returns the context for the operation, and a function to call with the
-// operation's error when it has ended.
+// begin begins to measure an operation. It returns the context for the operation, and a function to call with the
+// operation's error when it has ended. The function records the duration, counts the error, and ends the span.
 func (p *place) begin(ctx context.Context, operation string) (context.Context, func(*error)) {
 	begun := time.Now()
 	ctx, span := p.span(ctx, operation)

@@ -18,7 +18,7 @@ type Sources struct {
 	Queue    func(ctx context.Context) (fleet.QueueStats, error)
 	Webhooks func(ctx context.Context) (fleet.WebhookStats, error)
 	Places   func() []fleet.PlaceState
-	Work     func() fleet.WorkerStats
+	Workers  func() fleet.WorkerStats
 	// Watchers returns the number of open streams that wait for events. CallsOpen returns the number of all open calls.
 	// CallsWaiting returns the number of calls that wait for their turn.
 	Watchers, CallsOpen, CallsWaiting func() int
@@ -68,7 +68,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	c.sendQueue(send)
 	c.sendWebhooks(send)
 	c.sendPlaces(send)
-	w := c.Work()
+	w := c.Workers()
 	send(workers, float64(w.Workers-w.Waiting), "running")
 	send(workers, float64(w.Waiting), "waiting")
 	send(leases, float64(w.Leases))

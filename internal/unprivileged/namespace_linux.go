@@ -11,7 +11,8 @@ import (
 // maxNamespaces is the file that limits how many user namespaces can exist below the namespace of the process that reads it.
 const maxNamespaces = "/proc/sys/user/max_user_namespaces"
 
-// RerunWithoutNamespaces does the same as Rerun, in a process that cannot create namespaces.
+// RerunWithoutNamespaces reports whether this process is root. If so, it first runs the calling test again in a process that
+// cannot create namespaces, as Rerun does. A process that is not root and can create namespaces skips the test.
 func RerunWithoutNamespaces(t *testing.T) bool {
 	t.Helper()
 	if text, err := os.ReadFile(maxNamespaces); err == nil && string(text) == "0\n" && os.Geteuid() != 0 {

@@ -1,4 +1,4 @@
-// Package webhook sends signed requests to webhooks, as the Standard Webhooks specification says. App gives its Sender to the service, which
+// Package webhook sends signed requests to webhooks, as the Standard Webhooks specification says. Package app gives its Sender to package service, which
 // decides what is sent and when. The package must never connect to an address that is not public, unless the configuration allows its host.
 package webhook
 
@@ -32,7 +32,7 @@ const (
 	maxError = 300
 )
 
-// Sender is a fleet.Sender.
+// Sender is a fleet.WebhookSender.
 type Sender struct {
 	client    *http.Client
 	allow     []string
@@ -53,7 +53,7 @@ func New(version string, allow []string) *Sender {
 	}
 }
 
-// Check returns INVALID_ARGUMENT if the URL cannot be that of a webhook, see fleet.Sender.
+// Check returns INVALID_ARGUMENT if the URL cannot be that of a webhook, see fleet.WebhookSender.
 func (s *Sender) Check(address string) error {
 	refuse := func(format string, args ...any) error {
 		return fleet.InvalidField("url", format, args...)
@@ -82,7 +82,7 @@ func (s *Sender) allows(u *url.URL) bool {
 	})
 }
 
-// Send sends the request, see fleet.Sender.
+// Send sends the request, see fleet.WebhookSender.
 func (s *Sender) Send(ctx context.Context, p fleet.WebhookRequest) fleet.WebhookResponse {
 	if err := s.Check(p.URL); err != nil { // the configuration may have changed
 		return fleet.WebhookResponse{Error: fleet.PublicMessage(err)}

@@ -89,7 +89,7 @@ func TestAnswersOfReceivers(t *testing.T) {
 			require.Equal(t, c.want, New("v1", []string{host}).Send(t.Context(), newRequest(address)))
 		})
 	}
-	t.Cleanup(func() { require.False(t, reached, "a redirect was followed") })
+	t.Cleanup(func() { require.False(t, reached, "a redirect must not be followed") })
 }
 
 func TestSendTimesOut(t *testing.T) {
@@ -123,7 +123,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	}
 	// The address that a name resolves to counts. Names like localtest.me resolve to 127.0.0.1, and only the dialler sees this
 	// address.
-	inner := s.client.Transport.(*http.Transport) //nolint:forcetypeassert // dial.Public returns one
+	inner := s.client.Transport.(*http.Transport) //nolint:forcetypeassert // dial.PublicTransport returns one
 	_, err = inner.DialContext(t.Context(), "tcp", net.JoinHostPort("localhost", port))
 	require.ErrorContains(t, err, "not a public address")
 	require.Equal(t, "the host is not on the public internet: ask the operator to add it to webhooks.allow", s.failureReason(t.Context(), &url.Error{Op: "Post", URL: address, Err: err}))
@@ -132,7 +132,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	allowed := New("v1", []string{"localhost"})
 	require.NoError(t, allowed.Check("http://localhost:"+port))
 	require.Equal(t, 200, allowed.Send(t.Context(), newRequest("http://localhost:"+port)).Code)
-	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(allowed.Check(address)), "permission for a name is none for its address")
+	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(allowed.Check(address)), "a name in allow must not allow its address")
 	require.True(t, reached)
 }
 

@@ -40,7 +40,7 @@ func (s *Sessions) SendMessage(r *fleetv1.SendMessageRequest, out grpc.ServerStr
 		return err
 	}
 	return out.Send(&fleetv1.SendMessageResponse{
-		Type: fleetv1.SendMessageResponse_complete, Response: new(textOf(a.Text)), Events: listOf(a.Events, contentOf), Metadata: turnMetadataOf(a), Warnings: listOf(a.Warnings, textOf),
+		Type: fleetv1.SendMessageResponse_complete, Response: new(textOf(a.Text)), Events: listOf(a.Contents, contentOf), Metadata: turnMetadataOf(a), Warnings: listOf(a.Warnings, textOf),
 	})
 }
 
@@ -54,7 +54,7 @@ func (s *Sessions) InvokeAgent(r *fleetv1.InvokeAgentRequest, out grpc.ServerStr
 		return err
 	}
 	return out.Send(&fleetv1.InvokeAgentResponse{
-		Type: fleetv1.InvokeAgentResponse_complete, Response: new(textOf(a.Text)), Events: listOf(a.Events, contentOf), Metadata: turnMetadataOf(a), Warnings: listOf(a.Warnings, textOf),
+		Type: fleetv1.InvokeAgentResponse_complete, Response: new(textOf(a.Text)), Events: listOf(a.Contents, contentOf), Metadata: turnMetadataOf(a), Warnings: listOf(a.Warnings, textOf),
 	})
 }
 

@@ -22,7 +22,7 @@ type locks struct {
 }
 
 // lock makes the transaction take exclusive locks on the keys before its next statement. A key consists of the kind and a
-// name. acquired is false if the transaction already holds all these locks.
+// name. acquired is false if the transaction already holds all these locks, and in a view.
 func (t *readTx) lock(kind string, names ...string) (acquired bool) {
 	if t.isView {
 		return false

@@ -44,10 +44,10 @@ type commitNotifier struct {
 }
 
 // newCommitNotifier returns a notifier that notices all commits from now on.
-func newCommitNotifier(pool *pgxpool.Pool, poll bool, log *slog.Logger) *commitNotifier {
+func newCommitNotifier(pool *pgxpool.Pool, pollOnly bool, log *slog.Logger) *commitNotifier {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &commitNotifier{
-		pool: pool, pollOnly: poll, log: log, origin: rand.Text(), pending: make(chan struct{}, 1), ready: make(chan struct{}), stop: stop,
+		pool: pool, pollOnly: pollOnly, log: log, origin: rand.Text(), pending: make(chan struct{}, 1), ready: make(chan struct{}), stop: stop,
 	}
 	p.background.Go(func() { p.sendNotifications(ctx) })
 	p.background.Go(func() { p.receiveNotifications(ctx) })
@@ -96,7 +96,7 @@ func (p *commitNotifier) notify(ctx context.Context) error {
 }
 
 // receiveNotifications notifies subscribers of commits of other replicas until ctx is done. It listens for notifications, and polls if
-// no notifications arrive or p.poll is set.
+// no notifications arrive or p.pollOnly is set.
 func (p *commitNotifier) receiveNotifications(ctx context.Context) {
 	for !p.pollOnly && ctx.Err() == nil {
 		conn, err := p.dial(ctx)

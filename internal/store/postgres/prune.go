@@ -36,7 +36,7 @@ const (
 			LIMIT $2 FOR UPDATE SKIP LOCKED)`
 )
 
-// pruneStatements has the statements that remove rows of each kind, but for PrunePayloads.
+// pruneStatements has the statements that remove rows of each kind, except PrunePayloads.
 var pruneStatements = map[fleet.PruneKind][]string{
 	fleet.PruneHistory:    {pruneEvents, pruneRequests, pruneTokens, pruneRefusals, pruneBulks, pruneLeases, pruneReplicas},
 	fleet.PruneAudit:      {pruneAudit},

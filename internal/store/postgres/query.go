@@ -125,9 +125,9 @@ func readRows(rows pgx.Rows, f func(scanner) error) error {
 }
 
 // exec executes a write at once; see execLater.
-func (t *tx) exec(query string, args ...any) error {
+func (t *tx) exec(text string, args ...any) error {
 	t.wrote = true
-	return t.forEachRow(func(scanner) error { return nil }, query, args...)
+	return t.forEachRow(func(scanner) error { return nil }, text, args...)
 }
 
 // queryAll returns every row of the query's result, converted by scan.
@@ -149,8 +149,8 @@ func appendTo[T any](list *[]T, scan func(scanner) (T, error)) func(scanner) err
 }
 
 // queryFirst returns the first row of the query's result, converted by scan. It returns the zero value if there are no rows.
-func queryFirst[T any](t *readTx, scan func(scanner) (T, error), query string, args ...any) (T, error) {
-	got, err := queryAll(t, scan, query, args...)
+func queryFirst[T any](t *readTx, scan func(scanner) (T, error), text string, args ...any) (T, error) {
+	got, err := queryAll(t, scan, text, args...)
 	if err != nil || len(got) == 0 {
 		var none T
 		return none, err
@@ -175,7 +175,7 @@ func placeholder(n int) string { return "$" + strconv.Itoa(n) }
 
 // runStatement runs a single statement as a transaction of its own, and calls f with every row of its result. f may be nil. The
 // statement must be repeatable, because it may run twice.
-func (s *Store) runStatement(ctx context.Context, pool *pgxpool.Pool, f func(scanner) error, query string, args ...any) error {
+func (s *Store) runStatement(ctx context.Context, pool *pgxpool.Pool, f func(scanner) error, text string, args ...any) error {
 	if err := s.calls.Begin(); err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (s *Store) runStatement(ctx context.Context, pool *pgxpool.Pool, f func(sca
 	}
 	err := s.retry(ctx, func() (again bool, err error) {
 		err = withAnswerTimeout(ctx, answerTimeout, func(ctx context.Context) error {
-			rows, err := pool.Query(ctx, query, encode(args)...)
+			rows, err := pool.Query(ctx, text, encode(args)...)
 			if err != nil {
 				return err
 			}

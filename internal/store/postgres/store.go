@@ -55,7 +55,7 @@ const (
 	// With this number, four replicas fit into the default max_connections of 100.
 	mainConns  = 8
 	sideConns  = 3 // for leases and notifications, which must not wait for transactions
-	moverConns = 1 // for moving events, which must not wait for leases either, because every write waits for it
+	moverConns = 1 // for moving events: every write waits for this, so it must not wait for leases either
 )
 
 // dialTimeout limits how long connecting may take, unless the URL has connect_timeout.

@@ -9,7 +9,7 @@ import (
 
 const (
 	selectTask = record.SelectTasks + `WHERE id = $1`
-	// currentCondition is the condition of the index tasks_current. It makes Postgres use this index. With record.ActiveCondition,
+	// currentCondition is the condition of the index tasks_current. It makes Postgres use this index. With record.RunningCondition,
 	// Postgres could choose another index if it plans the query while few tasks run. It would then read the active tasks
 	// of all agents.
 	currentCondition  = `CASE status WHEN 'running' THEN true ELSE false END`

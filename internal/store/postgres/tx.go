@@ -146,7 +146,7 @@ func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	}
 }
 
-// maxTries is how often a transaction is tried.
+// maxTries is how often a transaction is tried at most.
 const maxTries = 20
 
 // retry calls f until f returns again = false, at most maxTries times, with growing pauses. again is true after a conflict with

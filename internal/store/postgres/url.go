@@ -18,11 +18,11 @@ func HasPassword(text string) bool {
 		return strings.Contains(text, "@")
 	}
 	_, has := u.User.Password()
-	return has || len(passwords(u.Query())) > 0
+	return has || len(passwordKeys(u.Query())) > 0
 }
 
-// passwords returns the parameters that have a password: password and sslpassword.
-func passwords(parameters url.Values) (keys []string) {
+// passwordKeys returns the keys of the parameters that hold a password: password and sslpassword.
+func passwordKeys(parameters url.Values) (keys []string) {
 	for key := range parameters {
 		if strings.HasSuffix(strings.ToLower(key), "password") {
 			keys = append(keys, key)
@@ -39,7 +39,7 @@ func Redact(text string) string {
 		return "postgres://"
 	}
 	q := u.Query()
-	if secret := passwords(q); len(secret) > 0 {
+	if secret := passwordKeys(q); len(secret) > 0 {
 		for _, key := range secret {
 			q.Set(key, "xxxxx")
 		}

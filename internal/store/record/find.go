@@ -4,7 +4,7 @@ import "fleet/internal/fleet"
 
 // FindTasks returns the tasks of the window and their total. readRows returns the first tasks of the window, at most limit.
 // count returns how many tasks match, at most limit; more says that it did not examine all tasks. FindTasks calls count
-// only if the total does not follow from the tasks of the window.
+// only if w.Count is positive and the total does not follow from the tasks of the window.
 func FindTasks(w fleet.TaskWindow, readRows func(limit int) ([]*fleet.Task, error), count func(limit int) (n int, more bool, err error)) (found fleet.FoundTasks, err error) {
 	limit := max(0, w.Limit)
 	found.Tasks, err = readRows(limit + 1) // one more than needed, to see whether the window is the last one

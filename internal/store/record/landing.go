@@ -31,8 +31,8 @@ func (t ReadTx) Landings(f fleet.LandingFilter) ([]*fleet.Landing, error) {
 	})
 }
 
-// LandingCondition returns the condition that the work of a task, whose id is in the column, is in one of the states. in is Dialect.InList,
-// and arg adds an argument.
+// LandingCondition returns the condition that a landing is in one of the states. The column has the id of the landing's task. in is
+// Dialect.InList, and arg adds an argument of the query and returns its placeholder.
 func LandingCondition(column string, states []fleet.LandingState, in string, arg func(any) string) string {
 	return column + ` IN (SELECT task_id FROM task_landings WHERE state ` + strings.Replace(in, `?`, arg(TextList(toTexts(states))), 1) + `)`
 }

@@ -25,7 +25,7 @@ const ReadColumns = `id, ` + TaskColumns + `, payload_removed, has_messages, has
 const SelectTasks = `SELECT ` + ReadColumns + `, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
 
 // ActiveCondition is the SQL condition for tasks that have not ended. Queries contain it unchanged, so that the database uses
-// the index tasks_active, which has the same condition.
+// indexes with the same condition, such as tasks_owned.
 const ActiveCondition = `status IN ('pending', 'running')`
 
 // RunningCondition is the SQL condition for tasks that occupy their agents, as in the index tasks_active.

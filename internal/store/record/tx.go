@@ -13,7 +13,8 @@ type ReadDB interface {
 	Query(f func(Scanner) error, query string, args ...any) error
 
 	// Lock keeps other transactions from reading or writing the rows that the kind and a name stand for, until this one ends.
-	// It reports whether some of them were not yet locked. It does nothing if the database has only one writer.
+	// It reports whether some of them were not yet locked. It does nothing and returns false in a
+	// view, or if the database has only one writer.
 	Lock(kind string, names ...string) (acquired bool)
 
 	// Fail makes the transaction fail with err, unless it has failed before, and returns err.

@@ -70,7 +70,7 @@ func TestDamageBeforeAnUpgrade(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, s.closePools()) })
 	s.file, err = s.openFile(t.Context())
 	require.NoError(t, err)
-	db, err := s.openPool(path, map[string][]string{}, 1)
+	db, err := s.openDB(path, map[string][]string{}, 1)
 	require.NoError(t, err)
 	later, err := s.checkSmall(t.Context(), db)
 	require.NoError(t, err)

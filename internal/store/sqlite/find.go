@@ -129,8 +129,8 @@ type position struct{ createdAt, n int64 }
 
 func scanPosition(row scanner) (p position, err error) { return p, row.Scan(&p.createdAt, &p.n) }
 
-// FindTasks finds tasks, see fleet.ReadTx. Tasks with a text are in the order in which they were inserted, because the
-// full-text index has only that order. It differs from the order of their times only if clocks do.
+// FindTasks finds tasks, see fleet.ReadTx. Tasks that the full-text index finds are in the order in which they were
+// inserted, because the index has only that order. It differs from the order of their times only if clocks do.
 func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.FoundTasks, err error) {
 	indexed := isIndexed(f.Text)
 	q, from, order := taskConditions(f, indexed), `tasks`, newestFirst

@@ -15,13 +15,14 @@ import (
 	"fleet/internal/store/sqlite/sqlitetest"
 )
 
-// childPath names the environment variable with the file that a child process writes to until it is killed.
-const childPath = "FLEET_TEST_CHILD_PATH"
+// childPathEnv names the environment variable that makes the test program a child process. Its value is the path of the
+// store's file.
+const childPathEnv = "FLEET_TEST_CHILD_PATH"
 
 // TestKill kills a process during its commits. The file must have everything that the process has reported as committed,
 // and must not be damaged.
 func TestKill(t *testing.T) {
-	if path := os.Getenv(childPath); path != "" {
+	if path := os.Getenv(childPathEnv); path != "" {
 		writeForever(t, path)
 	}
 	t.Parallel()
@@ -29,7 +30,7 @@ func TestKill(t *testing.T) {
 	require.NoError(t, sqlitetest.Create(path))
 	for range 3 {
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKill$")
-		child.Env = append(os.Environ(), childPath+"="+path)
+		child.Env = append(os.Environ(), childPathEnv+"="+path)
 		child.Stderr = os.Stderr
 		out, err := child.StdoutPipe()
 		require.NoError(t, err)

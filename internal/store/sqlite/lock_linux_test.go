@@ -13,7 +13,7 @@ import (
 // TestLocksAreKept checks from another process that SQLite still holds its locks while a store uses a file. Without
 // these locks, the other process could remove the log when it ends.
 func TestLocksAreKept(t *testing.T) {
-	if path := os.Getenv(childPath); path != "" {
+	if path := os.Getenv(childPathEnv); path != "" {
 		shared := unix.Flock_t{Type: unix.F_WRLCK, Start: 1<<30 + 2, Len: 510} // see SQLite's os.h
 		inUse := unix.Flock_t{Type: unix.F_WRLCK, Start: 128, Len: 1}
 		for name, lock := range map[string]*unix.Flock_t{path: &shared, path + "-shm": &inUse} {
@@ -29,7 +29,7 @@ func TestLocksAreKept(t *testing.T) {
 	s := open(t)
 	appendEvent(t, s)
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLocksAreKept$")
-	child.Env = append(os.Environ(), fmt.Sprintf("%s=%s", childPath, s.path))
+	child.Env = append(os.Environ(), fmt.Sprintf("%s=%s", childPathEnv, s.path))
 	out, err := child.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }

@@ -11,7 +11,7 @@ import (
 // pool hands out connections and opens them when they are first needed.
 type pool struct {
 	db    *sql.DB
-	conns *turn.Queue[*conn] // nil until opened
+	conns *turn.Queue[*conn] // a connection is nil until it is first needed
 }
 
 func newPool(db *sql.DB, n int) *pool {

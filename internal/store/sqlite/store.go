@@ -122,7 +122,7 @@ func (s *Store) open(ctx context.Context) error {
 	reading := url.Values{"_busy_timeout": {"5000"}, "_query_only": {"1"}}
 	checking := maps.Clone(reading)                 // without mmap: an unreadable page must be an error of the check, and must not end the process
 	reading.Set("_pragma", "mmap_size(2147418112)") // SQLite's limit; a search reads many pages, and without mmap each read is a system call
-	w, err := s.openPool(path, writing, 1)
+	w, err := s.openDB(path, writing, 1)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (s *Store) open(ctx context.Context) error {
 	if s.schema, err = s.migrate(ctx, w); err != nil {
 		return err
 	}
-	r, err := s.openPool(path, reading, readerCount())
+	r, err := s.openDB(path, reading, readerCount())
 	if err != nil {
 		return err
 	}
@@ -145,12 +145,12 @@ func (s *Store) open(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	checkpointDB, err := s.openPool(path, url.Values{"_busy_timeout": {"250"}}, 1)
+	checkpointDB, err := s.openDB(path, url.Values{"_busy_timeout": {"250"}}, 1)
 	if err != nil {
 		return err
 	}
 	if checkLater {
-		c, err := s.openPool(path, checking, 1)
+		c, err := s.openDB(path, checking, 1)
 		if err != nil {
 			return err
 		}
@@ -164,8 +164,8 @@ func (s *Store) open(ctx context.Context) error {
 // readerCount returns the number of connections for views.
 func readerCount() int { return max(4, runtime.GOMAXPROCS(0)) }
 
-// openPool returns a pool of at most n connections to the file, none of them open yet.
-func (s *Store) openPool(path string, params url.Values, n int) (*sql.DB, error) {
+// openDB returns a database for the file with at most n connections, none of them open yet.
+func (s *Store) openDB(path string, params url.Values, n int) (*sql.DB, error) {
 	params.Set("_journal_mode", "WAL")
 	params.Set("_synchronous", "NORMAL") // in WAL mode, this is enough for a commit to survive the end of the process
 	params.Set("_foreign_keys", "1")

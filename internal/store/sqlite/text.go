@@ -28,7 +28,7 @@ const (
 	// trigramLength is the length of a trigram, in characters. The full-text index splits texts into trigrams, so it cannot
 	// find a shorter text.
 	trigramLength = 3
-	// The index searches for all trigrams of a text. For a text of at least minTrigrams trigrams, it is faster to search only
+	// The index searches for all trigrams of a text. For a text as long as minTrigrams trigrams or longer, it is faster to search only
 	// for its maxTrigrams rarest ones, and then to check which tasks have the whole text. The index reads the rows of
 	// every trigram, so a trigram that most tasks have costs more than it saves.
 	minTrigrams, maxTrigrams = 3, 3

@@ -90,9 +90,9 @@ var auditCases = []testCase{
 		require.Equal(t, "alice", got[0].Owner, "the entry must have the owner of the event's agent")
 		require.Empty(t, got[0].Outcome)
 
-		line := call.Change(func(e *fleet.AuditEntry) { e.Outcome, e.Target = fleet.OutcomeOK, "the agent" })
-		require.Equal(t, got[0].ID, line.ID)
-		putAudit(t, s, line)
+		entry := call.Change(func(e *fleet.AuditEntry) { e.Outcome, e.Target = fleet.OutcomeOK, "the agent" })
+		require.Equal(t, got[0].ID, entry.ID)
+		putAudit(t, s, entry)
 		got[0].Outcome, got[0].Target = fleet.OutcomeOK, "the agent"
 		require.Equal(t, got, listAudit(t, s, fleet.AuditFilter{}, 10))
 	}},

@@ -152,7 +152,7 @@ var eventCases = []testCase{
 		require.Empty(t, changedUIDs(t, s, seqs[5]))
 	}},
 
-	{"a changed agent is foreign while another owner has its lease", func(t *testing.T, s fleet.Store) {
+	{"a changed agent is leased elsewhere while another owner has its lease", func(t *testing.T, s fleet.Store) {
 		var last int64
 		for _, uid := range []string{"u1", "u2", "u3"} {
 			update(t, s, func(tx fleet.Tx) error {

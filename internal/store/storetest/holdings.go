@@ -48,7 +48,7 @@ var holdingCases = []testCase{
 		require.Equal(t, map[fleet.Toolset]int{fleet.ToolsetFleet: 1, fleet.ToolsetLifecycle: 1}, holdings(t, s, "alice").Agents)
 	}},
 
-	{"tasks that have not ended", func(t *testing.T, s fleet.Store) {
+	{"running tasks", func(t *testing.T, s fleet.Store) {
 		task := newTask("t1", addAgent(t, s))
 		insertRows(t, s, task)
 		require.Equal(t, 1, holdings(t, s, "alice").RunningTasks)

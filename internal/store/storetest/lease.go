@@ -180,68 +180,6 @@ var leaseCases = []testCase{
 	}},
 }
 
-var noteCases = []testCase{
-	{"the last value counts, per key", func(t *testing.T, s fleet.Store) {
-		hours := func(key string) (int, bool) {
-			ago, ok, err := s.LastDone(t.Context(), key)
-			require.NoError(t, err)
-			return int(ago / time.Hour), ok
-		}
-		is := func(key string, want int) {
-			n, ok := hours(key)
-			require.True(t, ok)
-			require.Equal(t, want, n)
-		}
-		_, ok := hours("poll")
-		require.False(t, ok)
-		require.NoError(t, s.NoteDone(t.Context(), "poll", 5*time.Hour))
-		require.NoError(t, s.NoteDone(t.Context(), "poll", 3*time.Hour))
-		require.NoError(t, s.NoteDone(t.Context(), "POLL", 24*400*time.Hour))
-		is("poll", 3)
-		is("POLL", 24*400)
-		require.NoError(t, s.NoteDone(t.Context(), "poll", 0))
-		is("poll", 0)
-		_, ok = hours("")
-		require.False(t, ok)
-	}},
-
-	{"subscribers are not notified", func(t *testing.T, s fleet.Store) {
-		signal, cancel := s.Subscribe()
-		defer cancel()
-		for len(signal) > 0 {
-			<-signal
-		}
-		require.NoError(t, s.NoteDone(t.Context(), "poll", 0))
-		require.Empty(t, signal)
-	}},
-}
-
-var secretCases = []testCase{
-	{"the first value counts, per name", func(t *testing.T, s fleet.Store) {
-		secret := func(name, value string) string {
-			kept, err := s.Secret(t.Context(), name, []byte(value))
-			require.NoError(t, err)
-			return string(kept)
-		}
-		require.Equal(t, "a\x00\xff", secret("one", "a\x00\xff"))
-		require.Equal(t, "a\x00\xff", secret("one", "b"))
-		require.Equal(t, "b", secret("ONE", "b"))
-		require.Equal(t, "a\x00\xff", secret("one", "c"))
-	}},
-
-	{"concurrent callers get the same value", func(t *testing.T, s fleet.Store) {
-		var kept [40][]byte
-		require.Empty(t, runConcurrently(len(kept), func(i int) (err error) {
-			kept[i], err = s.Secret(t.Context(), "one", []byte(id("value", i)))
-			return err
-		}))
-		for _, value := range kept {
-			require.NotEmpty(t, value)
-			require.Equal(t, kept[0], value)
-		}
-	}},
-}
-
 func takeLease(t tb, s fleet.Store, key, owner string, ttl time.Duration) (epoch int64) {
 	t.Helper()
 	epoch, err := s.Lease(t.Context(), key, owner, ttl)

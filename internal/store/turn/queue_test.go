@@ -83,7 +83,7 @@ func TestWorkersLeaveHalfToCallers(t *testing.T) {
 	require.NoError(t, err)
 	q.Release(t.Context(), caller)
 	_, back := q.Waiting()
-	require.Equal(t, 1, back, "a worker has got the item of a caller")
+	require.Equal(t, 1, back, "a worker must not get the item of a caller")
 	q.Release(worker, first)
 	require.NoError(t, <-third)
 }

@@ -55,8 +55,8 @@ func (t *Turns) Waiting(id string) int {
 
 // Take waits for the caller's turn in the conversation and returns a function that ends the turn. If wait is not 0, it
 // limits the wait. Take returns ErrFull if too many messages are waiting, and ErrLate if the turn does not come in
-// time. When the conversation is shut, Take returns without an error, and the caller finds out by reading the
-// conversation.
+// time. Before it waits, it gives up the slot of the call; see fleet.ReleaseSlot. When the conversation is shut, Take
+// returns without an error, and the caller finds out by reading the conversation.
 func (t *Turns) Take(ctx context.Context, id string, wait time.Duration) (leave func(), err error) {
 	t.mu.Lock()
 	q := t.queues[id]

@@ -52,7 +52,7 @@ type Config struct {
 // DefaultMaxPayload is the default of Config.MaxPayload, in bytes.
 const DefaultMaxPayload = 16 << 20
 
-// These are the defaults of Config.
+// These are other defaults of Config.
 const (
 	DefaultKeep       = 24 * time.Hour
 	DefaultMaxRunning = 100

@@ -17,7 +17,8 @@ import (
 
 const contract = "Count the ducks in the pond."
 
-// newLifecycle returns the toolset over a fleet with a place for models, the place, and what was created there.
+// newLifecycle returns the toolset over a fleet with a place for models, the harness of the fleet, the place, and a function
+// that returns the agent that was provisioned last.
 func newLifecycle(t *testing.T, cfg lifecycle.Config) (s *lifecycle.Service, h *servicetest.Harness, models *fake.Place, created func() fleet.Agent) {
 	t.Helper()
 	var mu sync.Mutex

@@ -76,7 +76,7 @@ func (p *Provider) acceptedKeys() []string {
 	switch {
 	case p.Kind != KindCLI:
 		return configKeys[p.Protocol]
-	case !p.driver.NeedsCommand:
+	case !p.resolvedDriver.NeedsCommand:
 		return []string{"model", "system"}
 	case slices.ContainsFunc(p.Command, func(a string) bool { return strings.Contains(a, "{{.Model}}") }):
 		return []string{"model", "system"}

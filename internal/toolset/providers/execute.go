@@ -48,8 +48,8 @@ type Result struct {
 
 // Execute gives the request to the agent and waits for the result. If the agent does not exist, has no key, takes too
 // long or fails, the result is a Result with an Error. Execute returns INVALID_ARGUMENT for a request that can never
-// succeed, and LIMIT_REACHED for a request beyond the caller's limits. If the caller disconnects, Execute stops the
-// run.
+// succeed, and LIMIT_REACHED for a request beyond the caller's limits. It does not wait if the call is detached
+// (fleet.Detached). If the caller disconnects, Execute stops the run unless it continues after the call (fleet.Continues).
 func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Result, error) {
 	who, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

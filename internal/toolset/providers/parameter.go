@@ -11,10 +11,10 @@ const unverified = "unverified"
 
 // parameterRow is a row of parameterTable. It says which keys of a request's config certain models accept.
 type parameterRow struct {
-	vendor   string     // matches Provider.Vendor; empty matches any vendor
-	protocol []Protocol // empty matches any protocol
-	models   []string   // prefixes of the models' names; empty matches all models
-	keys     []string   // accepted keys, in addition to model and system, which every model accepts
+	vendor    string     // matches Provider.Vendor; empty matches any vendor
+	protocols []Protocol // empty matches any protocol
+	models    []string   // prefixes of the models' names; empty matches all models
+	keys      []string   // accepted keys, in addition to model and system, which every model accepts
 	// noStreamOptions means that the vendor refuses requests with stream_options. It reports the usage even without them.
 	noStreamOptions bool
 	source          string // where the vendor documents it, or unverified
@@ -37,39 +37,39 @@ var parameterTable = []parameterRow{
 		source: "anthropic-sdk-go v1.19.0, message.go, MessageNewParams; docs.claude.com/en/docs/build-with-claude/extended-thinking",
 	},
 	{
-		vendor: "openai", protocol: chat, models: []string{"gpt-5-chat"}, keys: slices.Concat(sampling, penalties),
+		vendor: "openai", protocols: chat, models: []string{"gpt-5-chat"}, keys: slices.Concat(sampling, penalties),
 		source: unverified,
 	},
 	{
-		vendor: "openai", protocol: chat, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"},
+		vendor: "openai", protocols: chat, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"},
 		source: "openai-go v3.15.0, chatcompletion.go, ChatCompletionNewParams; platform.openai.com/docs/guides/reasoning",
 	},
 	{
-		vendor: "openai", protocol: chat, keys: slices.Concat(sampling, penalties),
+		vendor: "openai", protocols: chat, keys: slices.Concat(sampling, penalties),
 		source: "openai-go v3.15.0, chatcompletion.go, ChatCompletionNewParams",
 	},
 	{
-		vendor: "openai", protocol: responses, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"},
+		vendor: "openai", protocols: responses, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"},
 		source: "openai-go v3.15.0, responses/response.go, ResponseNewParams; platform.openai.com/docs/guides/reasoning",
 	},
 	{
-		vendor: "openai", protocol: responses, keys: sampling,
+		vendor: "openai", protocols: responses, keys: sampling,
 		source: "openai-go v3.15.0, responses/response.go, ResponseNewParams",
 	},
 	{
-		vendor: "google", protocol: []Protocol{ProtocolGoogle}, models: []string{"gemini-2.5", "gemini-3"},
+		vendor: "google", protocols: []Protocol{ProtocolGoogle}, models: []string{"gemini-2.5", "gemini-3"},
 		keys:   slices.Concat(sampling, penalties, []string{"thinking_budget"}),
 		source: "google.golang.org/genai v1.40.0, types.go, GenerateContentConfig and ThinkingConfig",
 	},
 	{
-		vendor: "google", protocol: []Protocol{ProtocolGoogle}, keys: slices.Concat(sampling, penalties),
+		vendor: "google", protocols: []Protocol{ProtocolGoogle}, keys: slices.Concat(sampling, penalties),
 		source: "google.golang.org/genai v1.40.0, types.go, GenerateContentConfig",
 	},
 	{
-		vendor: "google", protocol: chat, models: []string{"gemini-2.5", "gemini-3"}, keys: slices.Concat(sampling, penalties, []string{"reasoning_effort"}),
+		vendor: "google", protocols: chat, models: []string{"gemini-2.5", "gemini-3"}, keys: slices.Concat(sampling, penalties, []string{"reasoning_effort"}),
 		source: "ai.google.dev/gemini-api/docs/openai",
 	},
-	{vendor: "google", protocol: chat, keys: slices.Concat(sampling, penalties), source: unverified},
+	{vendor: "google", protocols: chat, keys: slices.Concat(sampling, penalties), source: unverified},
 	{
 		vendor: "mistral", keys: slices.Concat(sampling, penalties), noStreamOptions: true,
 		source: "docs.mistral.ai/api, ChatCompletionRequest, which forbids other fields",
@@ -94,8 +94,8 @@ var parameterTable = []parameterRow{
 		source: "docs.ollama.com/api/openai-compatibility",
 	},
 	// Other servers refuse keys that they do not accept. OpenAI's models accept the same keys on every server.
-	{protocol: chat, models: []string{"o1", "o3-", "o4-", "gpt-5"}, keys: []string{"max_tokens", "reasoning_effort"}, source: unverified},
-	{protocol: responses, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"}, source: unverified},
+	{protocols: chat, models: []string{"o1", "o3-", "o4-", "gpt-5"}, keys: []string{"max_tokens", "reasoning_effort"}, source: unverified},
+	{protocols: responses, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"}, source: unverified},
 	{keys: slices.Concat(sampling, penalties, []string{"reasoning_effort", "thinking_budget"}), source: unverified},
 }
 
@@ -113,7 +113,7 @@ func vendors() (names []string) {
 func parametersOf(p *Provider, model string) *parameterRow {
 	model = strings.ToLower(model)
 	i := slices.IndexFunc(parameterTable, func(r parameterRow) bool {
-		return (r.vendor == "" || r.vendor == p.Vendor) && (len(r.protocol) == 0 || slices.Contains(r.protocol, p.Protocol)) &&
+		return (r.vendor == "" || r.vendor == p.Vendor) && (len(r.protocols) == 0 || slices.Contains(r.protocols, p.Protocol)) &&
 			(len(r.models) == 0 || slices.ContainsFunc(r.models, func(m string) bool { return strings.HasPrefix(model, m) }))
 	})
 	return &parameterTable[i] // the last row matches everything

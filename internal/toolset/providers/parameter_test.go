@@ -23,7 +23,7 @@ func TestRows(t *testing.T) {
 		if len(r.models) > 0 {
 			model = r.models[len(r.models)-1]
 		}
-		for _, protocol := range r.protocol {
+		for _, protocol := range r.protocols {
 			p.Protocol = protocol
 		}
 		require.Same(t, &parameterTable[i], parametersOf(p, model), "row %d must be the first match for its model", i)

@@ -163,7 +163,7 @@ func (s *Service) unreachedText(ctx context.Context, err error) string {
 	return "cannot be reached: " + oneLine(err.Error())
 }
 
-// probeServer probes a model server without a key, and checks that it has the model.
+// probeServer probes a model server, with a key if there is one, and checks that it has the model.
 func (s *Service) probeServer(ctx context.Context, p *Provider) (Status, string) {
 	_, key := s.key(p)
 	code, body, err := s.probeEnvironment.Get(ctx, modelsURL(p), keyHeader(p, key))

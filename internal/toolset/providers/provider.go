@@ -17,7 +17,7 @@ type Kind string
 const (
 	KindAPI   Kind = "api"   // a model behind an API, with a key
 	KindCLI   Kind = "cli"   // a program on the server's machine
-	KindLocal Kind = "local" // a model server without a key, usually on the server's machine
+	KindLocal Kind = "local" // a model server for which a key is optional, usually on the server's machine
 )
 
 // Protocol is the API that a model speaks.
@@ -63,9 +63,9 @@ type Provider struct {
 	// These fields are for programs. Driver is the driver of the local place that starts the program. Command is the
 	// program and its arguments in the notation of that place. If the driver has a program of its own, Command is only the
 	// arguments to add.
-	Driver  string   `yaml:"driver"`
-	Command []string `yaml:"command"`
-	driver  fleet.Driver
+	Driver         string       `yaml:"driver"`
+	Command        []string     `yaml:"command"`
+	resolvedDriver fleet.Driver // the driver that Driver names; set by complete
 	// Allow lists the tools that a program may use, in Claude's notation, if its driver can limit tools. The program cannot ask
 	// people for other tools. nil means editTools.
 	Allow []string `yaml:"allow"`
@@ -84,7 +84,7 @@ func (p *Provider) Program() string {
 	switch {
 	case p.Kind != KindCLI:
 		return ""
-	case len(p.Command) > 0 && !p.driver.AddsArguments:
+	case len(p.Command) > 0 && !p.resolvedDriver.AddsArguments:
 		return p.Command[0]
 	}
 	return p.Driver
@@ -161,12 +161,12 @@ func (p *Provider) complete(drivers []fleet.Driver) error {
 			return err
 		}
 	}
-	if p.Allow == nil && p.driver.LimitsTools {
+	if p.Allow == nil && p.resolvedDriver.LimitsTools {
 		p.Allow = slices.Clone(editTools)
 	}
 	switch {
 	case len(p.Capabilities) > 0:
-	case p.driver.LimitsTools:
+	case p.resolvedDriver.LimitsTools:
 		p.Capabilities = capabilitiesOfTools(p.Allow)
 	default:
 		p.Capabilities = defaultCapabilitiesOf(p.Kind)
@@ -211,7 +211,7 @@ func (p *Provider) findDriver(drivers []fleet.Driver) error {
 	if !ok {
 		return fmt.Errorf("driver is %q: it must be one of %s", p.Driver, join(fleet.DriverNames(programs, nil)))
 	}
-	p.driver = d
+	p.resolvedDriver = d
 	return nil
 }
 
@@ -219,10 +219,10 @@ func (p *Provider) completeCLI(drivers []fleet.Driver) error {
 	if p.Protocol != "" || p.BaseURL != "" || p.Vendor != "" {
 		return fmt.Errorf("protocol, base_url and vendor are for kind api and local, not for a program")
 	}
-	if p.driver.NeedsCommand && len(p.Command) == 0 || len(p.Command) > 0 && strings.TrimSpace(p.Command[0]) == "" {
+	if p.resolvedDriver.NeedsCommand && len(p.Command) == 0 || len(p.Command) > 0 && strings.TrimSpace(p.Command[0]) == "" {
 		return fmt.Errorf("command is empty: give the program and its arguments, as a list")
 	}
-	if p.Allow != nil && !p.driver.LimitsTools {
+	if p.Allow != nil && !p.resolvedDriver.LimitsTools {
 		return fmt.Errorf("the driver %q cannot limit the tools of its program: leave allow out, or use %s", p.Driver,
 			join(fleet.DriverNames(drivers, func(d fleet.Driver) bool { return d.LimitsTools })))
 	}

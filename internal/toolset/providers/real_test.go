@@ -59,7 +59,7 @@ type realPlaces struct {
 	log   *lockedBuffer
 }
 
-// newReal allows a minute for each probe, so that on a slow machine only a hanging probe exceeds its time limit.
+// newReal is newRealWith with a minute for each probe, so that on a slow machine only a hanging probe exceeds its time limit.
 func newReal(t *testing.T, agents ...providers.Provider) *realPlaces {
 	t.Helper()
 	return newRealWith(t, time.Minute, agents...)

@@ -47,11 +47,11 @@ func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registratio
 	if err := s.checkAllowed(who, &tool); err != nil {
 		return nil, err
 	}
-	with, agent, err := s.agentsFor(r.Agent)
+	agents, agent, err := s.agentsFor(r.Agent)
 	if err != nil {
 		return nil, err
 	}
-	out := &Registration{Agents: with}
+	out := &Registration{Agents: agents}
 	for _, v := range variablesOf(&tool) {
 		if s.cfg.Getenv(v) == "" {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("The variable %s is not set in the server's environment: the tool fails until it is set", v))
@@ -70,7 +70,7 @@ func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registratio
 // agentsFor returns the agents that can call a tool registered for the named agent, and the agent's name as the table
 // writes it. If name is empty, these are all agents that take tools. agentsFor returns an error if the agent does not
 // exist or takes no tools.
-func (s *Service) agentsFor(name string) (with []string, agent string, err error) {
+func (s *Service) agentsFor(name string) (agents []string, agent string, err error) {
 	able := s.names((*Provider).TakesTools)
 	if name == "" {
 		return able, "", nil

@@ -31,7 +31,7 @@ var toolNamePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 // reservedTools are the names of tools that Fleet itself gives to agents. Callers cannot register them.
 var reservedTools = []string{"agent_complete", "append_payload", "run_subagent"}
 
-// httpMethods are the HTTP methods with a body.
+// httpMethods are the HTTP methods that a tool can use: those with a body. The empty method means POST.
 var httpMethods = []string{"", "POST", "PUT", "PATCH"}
 
 // toolSpec is a tool as callers write it. Exactly one of HTTP, MCP and Command must be set, and implements the tool.

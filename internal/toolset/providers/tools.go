@@ -30,7 +30,7 @@ func (s *Service) Tools(ctx context.Context, agent string) (list []Tool, err err
 	}
 	list = make([]Tool, 0, len(all))
 	for _, t := range all {
-		if with := s.callers(t, all); agent == "" || slices.Contains(with, agent) {
+		if with := s.agentsWithTool(t, all); agent == "" || slices.Contains(with, agent) {
 			list = append(list, Tool{t, with})
 		}
 	}
@@ -53,14 +53,14 @@ func (s *Service) RemoveTool(ctx context.Context, name, agent string) (from []st
 	}
 	removed, before, err := s.core.RemoveTools(ctx, name, agent)
 	for _, t := range removed {
-		from = append(from, s.callers(t, before)...)
+		from = append(from, s.agentsWithTool(t, before)...)
 	}
 	slices.Sort(from)
 	return slices.Compact(from), err
 }
 
-// callers returns the agents that can call the tool. all has all tools of the principal.
-func (s *Service) callers(t *fleet.RegisteredTool, all []*fleet.RegisteredTool) []string {
+// agentsWithTool returns the agents that can call the tool. all has all tools of the principal.
+func (s *Service) agentsWithTool(t *fleet.RegisteredTool, all []*fleet.RegisteredTool) []string {
 	return s.names(func(p *Provider) bool { return p.canCall(t, all) })
 }
 

@@ -15,7 +15,7 @@ import (
 // Answer is an agent's answer to a message.
 type Answer struct {
 	Text     string
-	Events   []Content             // what the agent did, at most the last maxEvents
+	Contents []Content             // what the agent did, at most the last maxContents
 	Warnings conversation.Warnings // what did not work during the turn, without repetitions
 	TaskID   string
 	Duration time.Duration
@@ -24,8 +24,8 @@ type Answer struct {
 }
 
 const (
-	maxEvents    = 1000
-	maxEventSize = 1 << 20 // size of all events of an answer, in bytes
+	maxContents     = 1000
+	maxContentsSize = 1 << 20 // size of all contents of an answer, in bytes
 )
 
 // answer waits for the end of the turn and returns the agent's answer. It passes what the agent does to sink, if sink
@@ -65,12 +65,12 @@ func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, b
 	if a.Text, err = s.answerText(ctx, ended); err != nil {
 		return nil, err
 	}
-	a.Events, a.Usage, a.CostUSD = kept.all, ended.Usage, ended.CostUSD
+	a.Contents, a.Usage, a.CostUSD = kept.all, ended.Usage, ended.CostUSD
 	a.Duration = max(s.cfg.Now().Sub(began), 0)
 	return a, nil
 }
 
-// recentContents keeps the last contents, at most maxEvents of them and about maxEventSize bytes.
+// recentContents keeps the last contents, at most maxContents of them and about maxContentsSize bytes.
 type recentContents struct {
 	all  []Content
 	size int
@@ -79,7 +79,7 @@ type recentContents struct {
 func (r *recentContents) add(c Content) {
 	r.all = append(r.all, c)
 	r.size += contentSize(c)
-	for len(r.all) > maxEvents || r.size > maxEventSize && len(r.all) > 1 {
+	for len(r.all) > maxContents || r.size > maxContentsSize && len(r.all) > 1 {
 		r.size -= contentSize(r.all[0])
 		r.all = r.all[1:]
 	}

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/runner"
 )
 
-// TestMain lets the test binary act as the supervisor of runs, and as the run of a model.
+// TestMain lets the test binary act as the shim of runs, and as the run of a model.
 func TestMain(m *testing.M) {
 	if code, ran := runner.Main(os.Args[1:]); ran {
 		os.Exit(code)
@@ -16,6 +16,6 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "model-run" {
 		os.Exit(run.Main())
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // processes of runs end at once under the race detector too
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims end at once under the race detector too
 	os.Exit(m.Run())
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // Send sends a message to the agent of a session and waits for the answer. If sink is not nil, it receives what the
-// agent does until then. If sink fails or ctx ends, the caller has given up, and the turn is interrupted; see callerLeft.
+// agent does until then. If sink fails or ctx ends, the caller has given up, and the turn is interrupted; see
+// callerLeft. Send does not wait if the call is detached (fleet.Detached).
 func (s *Service) Send(ctx context.Context, id, message, requestID string, sink func(Content) error) (*Answer, error) {
 	began := s.cfg.Now()
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {

@@ -31,7 +31,7 @@ func TestDirectory(t *testing.T) {
 		a := w.say("alice", x.ID, `model: tools [{"name":"read_file","input":{"path":"main.go"}},{"name":"write_file","input":{"path":"review.md","content":"Fine."}}]`+"\nmodel: say read")
 		require.Equal(t, "read", a.Text)
 		var results []string
-		for _, c := range a.Events {
+		for _, c := range a.Contents {
 			if c.Result != nil {
 				results = append(results, c.Result.Text)
 			}

@@ -56,7 +56,7 @@ func TestEvents(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
-	require.Equal(t, live, a.Events)
+	require.Equal(t, live, a.Contents)
 	require.Equal(t, "one\ntwo", a.Text)
 	require.Equal(t, 1, a.Usage.ToolCalls)
 	require.EqualValues(t, 2*(model.InputTokens+model.OutputTokens), a.Usage.InputTokens+a.Usage.OutputTokens)
@@ -91,7 +91,7 @@ func TestSpeakers(t *testing.T) {
 	a := w.say("alice", id, `model: tools [{"name":"transfer_task","input":{"agent":"helper","task":"model: say helped","expected_output":"help"}}]`+"\nmodel: say led")
 	require.Equal(t, "led", a.Text)
 	said := map[string]string{}
-	for _, c := range a.Events {
+	for _, c := range a.Contents {
 		if c.Message != "" {
 			said[c.Agent] += c.Message
 		}
@@ -100,7 +100,7 @@ func TestSpeakers(t *testing.T) {
 	require.Equal(t, map[string]string{"helper": "You said: Please proceed.\n", "root": "led\n"}, said)
 
 	papi := w.say("alice", w.openSession("alice", w.createAgent("alice", "papi")), "echo hello\ndone all said")
-	require.Equal(t, []string{"papi", "hello"}, []string{papi.Events[0].Agent, strings.TrimSpace(papi.Events[0].Message)})
+	require.Equal(t, []string{"papi", "hello"}, []string{papi.Contents[0].Agent, strings.TrimSpace(papi.Contents[0].Message)})
 }
 
 // TestRestart checks that a session and its turn continue after a restart of the server.
@@ -275,7 +275,7 @@ func TestOnce(t *testing.T) {
 		a, err := w.svc.Send(w.as("alice"), id, "only once", "m1", nil)
 		require.NoError(t, err)
 		require.Equal(t, "You said: only once", a.Text)
-		require.NotEmpty(t, a.Events)
+		require.NotEmpty(t, a.Contents)
 	}
 	for range 2 {
 		a, err := w.svc.Invoke(w.as("alice"), "echo", "once again", "i1", sessions.Place{}, nil)

@@ -11,11 +11,11 @@ import (
 type caller struct {
 	// name is the principal's name or, for an agent of this server, the name of its definition. It is empty for such an agent
 	// without a definition.
-	name  string
-	agent bool
-	uid   string   // the agent's UID; empty if the caller is not an agent of this server
-	calls []string // the subagents that the agent may run
-	depth int      // how many agents stand above a subagent that the caller runs
+	name      string
+	agent     bool
+	uid       string   // the agent's UID; empty if the caller is not an agent of this server
+	subagents []string // the subagents that the agent may run
+	depth     int      // how many agents stand above a subagent that the caller runs
 	// owner is the principal responsible for the caller. It owns all subagents that the caller runs, directly or through
 	// other subagents.
 	owner fleet.Principal
@@ -37,7 +37,7 @@ func (s *Service) callerFrom(ctx context.Context) (caller, error) {
 	c := caller{agent: true, uid: p.AgentUID, owner: s.fleet.PrincipalOfAgent(a)}
 	c.owner.TaskID = p.TaskID // its subagents are in the tree of its task
 	if a.Config != nil && a.Config.Name != "" {
-		c.name, c.calls, c.depth = a.Config.Name, a.Config.Subagents, a.Config.Depth+1
+		c.name, c.subagents, c.depth = a.Config.Name, a.Config.Subagents, a.Config.Depth+1
 	}
 	return c, nil
 }
@@ -53,7 +53,7 @@ func (s *Service) refusal(c caller, d *Definition) string {
 		return "its definition does not allow this caller"
 	case c.depth >= s.config.MaxDepth:
 		return "too many subagents stand above it already"
-	case c.uid != "" && !slices.Contains(c.calls, d.Name):
+	case c.uid != "" && !slices.Contains(c.subagents, d.Name):
 		return "a subagent may run only the subagents that its own definition names under calls"
 	}
 	return ""

@@ -15,7 +15,7 @@ import (
 
 // inConversation runs the call in the caller's conversation with the subagent, on the agent of that conversation.
 func (r *run) inConversation(ctx context.Context, prompt string) error {
-	leave, err := r.turns.Take(ctx, r.caller.owner.Name+"\x00"+r.conversation(), r.config.QueueWait)
+	leave, err := r.turns.Take(ctx, r.caller.owner.Name+"\x00"+r.conversationKey(), r.config.QueueWait)
 	switch {
 	case errors.Is(err, conversation.ErrFull):
 		return fleet.Errorf(fleet.ReasonLimitReached,
@@ -51,9 +51,9 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 	}
 }
 
-// conversation returns the key that identifies the caller's conversation with the subagent. The key is unique among the
+// conversationKey returns the key that identifies the caller's conversation with the subagent. The key is unique among the
 // owner's conversations.
-func (r *run) conversation() string {
+func (r *run) conversationKey() string {
 	if r.caller.agent {
 		return r.caller.name + "/" + r.definition.Name
 	}
@@ -79,7 +79,7 @@ func (r *run) waitOtherTurn(ctx context.Context, busy error) error {
 // nextTurn gives the agent of the conversation its next task. If the conversation cannot continue, nextTurn closes it
 // and opens a new one.
 func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) {
-	session, err := r.fleet.SessionByKey(ctx, fleet.ToolsetSubagents, r.conversation())
+	session, err := r.fleet.SessionByKey(ctx, fleet.ToolsetSubagents, r.conversationKey())
 	if err != nil {
 		return nil, err
 	}
@@ -146,14 +146,14 @@ func (r *run) instructionsHash() string {
 	return fmt.Sprintf("%s/%s %016x", r.definition.Name, agentFile, h.Sum64())
 }
 
-// openSession begins a conversation with its first task.
+// openSession begins a conversation with its first task, and waits until its agent is ready.
 func (r *run) openSession(ctx context.Context, prompt string) (*fleet.Task, error) {
 	l := r.launchRequest()
 	r.result.SessionID = r.config.NewID()
 	l.SessionID = r.result.SessionID
 	now := r.config.Now().UTC()
 	session := fleet.Session{
-		ID: r.result.SessionID, Toolset: fleet.ToolsetSubagents, Owner: r.caller.owner.Name, Name: r.definition.Name, Key: r.conversation(),
+		ID: r.result.SessionID, Toolset: fleet.ToolsetSubagents, Owner: r.caller.owner.Name, Name: r.definition.Name, Key: r.conversationKey(),
 		Agent: r.definition.Name, Source: r.instructionsHash(), CreatedAt: now, UsedAt: now, Turns: 1,
 	}
 	l.Prompt = prompt

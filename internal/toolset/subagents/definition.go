@@ -73,7 +73,7 @@ func (d *Definition) agentConfig(depth, maxDepth int) *fleet.AgentConfig {
 	return c
 }
 
-// systemPrompt returns Body and what the agent must know about its output.
+// systemPrompt returns Body, followed by the rules for the answer if it must be JSON.
 func (d *Definition) systemPrompt() string {
 	if d.OutputFormat != outputJSON {
 		return d.Body

@@ -113,8 +113,8 @@ func (d *directory) load(root *os.Root, src source) (*Definition, error) {
 	return e.definition, e.err
 }
 
-// read reads and parses the file and, if remembers is true, its memory.md.
-func (d *directory) read(root *os.Root, src source, remembers bool) (*Definition, error) {
+// read reads and parses the file and, if hasMemory is true, its memory.md.
+func (d *directory) read(root *os.Root, src source, hasMemory bool) (*Definition, error) {
 	data, err := readFile(root, src.file)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (d *directory) read(root *os.Root, src source, remembers bool) (*Definition
 		return nil, errNoDefinition // for example a README
 	}
 	var memory []byte
-	if remembers {
+	if hasMemory {
 		if memory, err = readFile(root, src.memory); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}

@@ -140,3 +140,12 @@ func BenchmarkThousandDefinitions(b *testing.B) {
 		}
 	})
 }
+
+func newDirectory(t testing.TB) (*directory, func(path, text string)) {
+	dir := t.TempDir()
+	return &directory{path: filepath.Join(dir, "agents"), drivers: testDrivers, now: time.Now}, func(path, text string) {
+		path = filepath.Join(dir, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+}

@@ -49,7 +49,7 @@ type recordedCall struct {
 	Argv    []string
 	Env     []string
 	Prompt  string
-	System  string          // what it is told to add to its system prompt
+	System  string          // the instructions for its system prompt
 	MCP     json.RawMessage // content of its --mcp-config
 	MCPMode os.FileMode
 	PID     int

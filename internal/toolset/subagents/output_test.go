@@ -65,18 +65,18 @@ func TestOutput(t *testing.T) {
 
 			// A repeated request does not run the subagent again.
 			w.setRetryAnswers()
-			id := subagents.Request{Agent: "j", Prompt: `say {"results": []}`, RequestID: "r"}
+			request := subagents.Request{Agent: "j", Prompt: `say {"results": []}`, RequestID: "r"}
 			for range 2 {
-				_, err = w.Run(w.ctx(), id)
+				_, err = w.Run(w.ctx(), request)
 				require.NoError(t, err)
 			}
 			require.Len(t, w.calls(), n+3)
 
 			// This also holds if the first answer was not valid.
 			w.setRetryAnswers(`{"results": ["b"]}`)
-			id = subagents.Request{Agent: "j", Prompt: "say Sorry", RequestID: "s"}
+			request = subagents.Request{Agent: "j", Prompt: "say Sorry", RequestID: "s"}
 			for range 2 {
-				r, err = w.Run(w.ctx(), id)
+				r, err = w.Run(w.ctx(), request)
 				require.NoError(t, err)
 				require.JSONEq(t, `{"results":["b"]}`, r.Text)
 				require.InDelta(t, 0.5, r.CostUSD, 1e-9)

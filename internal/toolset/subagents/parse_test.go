@@ -2,8 +2,6 @@ package subagents
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -59,7 +57,7 @@ output_schema: {type: object}
 
 	d, err = parse(directorySource("a"), []byte("---\n---\nSearch."), []byte("likes birds"), testDrivers)
 	require.NoError(t, err)
-	require.Equal(t, "Search.", d.Body, "the contract has memory.md only for subagents with sessions")
+	require.Equal(t, "Search.", d.Body, "memory.md must have no effect without sessions")
 	require.Equal(t, []string{"memory.md has no effect without session: true"}, d.Warnings)
 
 	d, err = parse(directorySource("a"), []byte("---\n---\n"), nil, testDrivers)
@@ -243,13 +241,4 @@ func TestCheckAnswer(t *testing.T) {
 	require.NoError(t, err)
 	_, problems := d.checkAnswer(`["a","b","c","d","e","f","g","h","i","j","k","l"]`)
 	require.Equal(t, "and 2 more", problems[len(problems)-1])
-}
-
-func newDirectory(t testing.TB) (*directory, func(path, text string)) {
-	dir := t.TempDir()
-	return &directory{path: filepath.Join(dir, "agents"), drivers: testDrivers, now: time.Now}, func(path, text string) {
-		path = filepath.Join(dir, path)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
 }

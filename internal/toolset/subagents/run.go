@@ -41,7 +41,7 @@ type Result struct {
 
 // Run lets a subagent answer the request, and waits for the answer. If ctx ends before the answer, Run stops the subagent and
 // returns after it has ended. It does not stop a subagent that continues after the call (fleet.Continues); the caller can then
-// repeat the request.
+// repeat the request. Run does not wait if the call is detached (fleet.Detached), except for an answer in JSON.
 func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	begun := s.config.Now()
 	c, err := s.callerFrom(ctx)

@@ -18,8 +18,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// contractExample is the example of contracts/subagents.md.
-const contractExample = `name: web-search
+// example is a definition that uses most keys of the frontmatter.
+const example = `name: web-search
 description: "Searches the web and returns summarized results"
 session: false              # false = stateless, true = persistent sessions
 allowed_callers: [main]     # access control (enforced server-side)
@@ -37,7 +37,7 @@ mcp_servers:
 func TestRun(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, nil)
-	w.define("web-search", contractExample, "\nYou are a web search agent. Given a query, search the web\nand return a concise summary of the findings.\n")
+	w.define("web-search", example, "\nYou are a web search agent. Given a query, search the web\nand return a concise summary of the findings.\n")
 	r, err := w.Run(w.ctx(), subagents.Request{Agent: "web-search", Prompt: "--say no\nsay Ducks", Context: "About birds."})
 	require.NoError(t, err)
 	require.Equal(t, "Ducks", r.Text)
@@ -117,11 +117,11 @@ func TestRunIsCancelled(t *testing.T) {
 // their result.
 func TestRunDuringShutdown(t *testing.T) {
 	t.Parallel()
-	for name, frontMatter := range map[string]string{"plain": "", "session": "session: true", "json": "output_format: json"} {
+	for name, frontmatter := range map[string]string{"plain": "", "session": "session: true", "json": "output_format: json"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newTestService(t, nil)
-			w.define("a", frontMatter, "Do it.")
+			w.define("a", frontmatter, "Do it.")
 			r := subagents.Request{Agent: "a", Prompt: "wait\nsay 1", RequestID: "one"}
 			ctx, cancel := context.WithCancelCause(w.ctx())
 			done := w.runLater(ctx, r)

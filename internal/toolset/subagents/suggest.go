@@ -26,7 +26,8 @@ func suggestKey(key string, known []string) string {
 	return ""
 }
 
-// nearest returns the known key that is most similar to key. It returns "" if all differ in more than limit letters.
+// nearest returns the known key that is most similar to key. It returns "" if all differ in more than limit letters, or
+// if key is very long.
 func nearest(key string, known []string, limit int) string {
 	best, distance := "", limit+1
 	if len(key) > 64 {

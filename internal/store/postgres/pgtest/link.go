@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Link is a TCP proxy before a server. It can make connections fail.
+// Link is a TCP proxy in front of a server. It can make connections fail.
 type Link struct {
 	listener net.Listener
 	target   func() string // the path of the server's socket
@@ -23,7 +23,7 @@ type Link struct {
 	end     chan struct{} // closed at the end of the test
 }
 
-// NewLink starts a proxy before a server. target returns the path of the server's socket.
+// NewLink starts a proxy in front of a server. target returns the path of the server's socket.
 func NewLink(t testing.TB, target func() string) *Link {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -51,16 +51,16 @@ func (l *Link) serve(client net.Conn) {
 	if !l.register(client) {
 		return
 	}
-	node, err := net.Dial("unix", l.target())
+	server, err := net.Dial("unix", l.target())
 	if err != nil {
 		return
 	}
-	defer l.closeConn(node)
-	if !l.register(node) {
+	defer l.closeConn(server)
+	if !l.register(server) {
 		return
 	}
 	l.mu.Lock()
-	gone := l.frozen
+	frozen := l.frozen
 	l.mu.Unlock()
 	var both sync.WaitGroup
 	pass := func(to, from net.Conn) {
@@ -70,7 +70,7 @@ func (l *Link) serve(client net.Conn) {
 			n, err := from.Read(b)
 			l.wait()
 			select {
-			case <-gone:
+			case <-frozen:
 				<-l.end
 			default:
 			}
@@ -84,8 +84,8 @@ func (l *Link) serve(client net.Conn) {
 			}
 		}
 	}
-	both.Go(func() { pass(node, client) })
-	both.Go(func() { pass(client, node) })
+	both.Go(func() { pass(server, client) })
+	both.Go(func() { pass(client, server) })
 	both.Wait()
 }
 
@@ -99,7 +99,7 @@ func (l *Link) register(c net.Conn) bool {
 	return !l.refuse
 }
 
-// closeConn closes a connection.
+// closeConn closes a connection and forgets it.
 func (l *Link) closeConn(c net.Conn) {
 	_ = c.Close()
 	l.mu.Lock()

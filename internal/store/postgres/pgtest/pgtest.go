@@ -60,7 +60,7 @@ const template = "fleet_template"
 // SkipUnlessEnabled.
 func URL(t testing.TB) string {
 	t.Helper()
-	s := start(t)
+	s := sharedServer(t)
 	name := s.takeReusable()
 	if name == "" {
 		name = s.create(t, template)
@@ -78,7 +78,7 @@ func URL(t testing.TB) string {
 // EmptyURL returns the URL of a new database without a schema. It calls SkipUnlessEnabled.
 func EmptyURL(t testing.TB) string {
 	t.Helper()
-	s := start(t)
+	s := sharedServer(t)
 	name := s.create(t, "template0")
 	t.Cleanup(func() {
 		if err := s.Exec(context.WithoutCancel(t.Context()), "postgres", `DROP DATABASE `+name+` WITH (FORCE)`); err != nil {
@@ -130,8 +130,8 @@ func (s *Server) giveReusable(name string) {
 	s.reusable = append(s.reusable, name)
 }
 
-// start returns the server of this program, and starts it if it does not run yet.
-func start(t testing.TB) *Server {
+// sharedServer returns the server of this program, and starts it if it does not run yet.
+func sharedServer(t testing.TB) *Server {
 	t.Helper()
 	SkipUnlessEnabled(t)
 	shared.Lock()

@@ -46,11 +46,11 @@ func (s *Server) Standby() (_ *Server, err error) {
 	defer cancel()
 	for _, statement := range []string{`ALTER SYSTEM SET synchronous_standby_names = '*'`, `SELECT pg_reload_conf()`} {
 		if err := s.Exec(ctx, "postgres", statement); err != nil {
-			return standby, errors.Join(err, standby.Stop())
+			return nil, errors.Join(err, standby.Kill())
 		}
 	}
 	if err := s.WaitForStandby(ctx); err != nil {
-		return nil, errors.Join(err, standby.Stop())
+		return nil, errors.Join(err, standby.Kill())
 	}
 	return standby, nil
 }

@@ -1,0 +1,35 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+)
+
+var secretCases = []testCase{
+	{"the first value counts, per name", func(t *testing.T, s fleet.Store) {
+		secret := func(name, value string) string {
+			kept, err := s.Secret(t.Context(), name, []byte(value))
+			require.NoError(t, err)
+			return string(kept)
+		}
+		require.Equal(t, "a\x00\xff", secret("one", "a\x00\xff"))
+		require.Equal(t, "a\x00\xff", secret("one", "b"))
+		require.Equal(t, "b", secret("ONE", "b"))
+		require.Equal(t, "a\x00\xff", secret("one", "c"))
+	}},
+
+	{"concurrent callers get the same value", func(t *testing.T, s fleet.Store) {
+		var kept [40][]byte
+		require.Empty(t, runConcurrently(len(kept), func(i int) (err error) {
+			kept[i], err = s.Secret(t.Context(), "one", []byte(id("value", i)))
+			return err
+		}))
+		for _, value := range kept {
+			require.NotEmpty(t, value)
+			require.Equal(t, kept[0], value)
+		}
+	}},
+}
