@@ -19,7 +19,7 @@ import (
 // maxCheckOutput limits how much of a check's output is stored, in bytes.
 const maxCheckOutput = 1 << 20
 
-var checkID = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
+var checkIDPattern = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
 
 // checkMark is part of the name of a check's run: the name of the task's run, checkMark, and the id of the check.
 const checkMark = ".check-"
@@ -45,20 +45,21 @@ func (a Agent) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.Che
 	return a.runCheck(ctx, r, c)
 }
 
-// treeChecks replaces the task's id in the run of a check that belongs to no task.
-const treeChecks = "tree"
+// treeTaskID replaces the task's id in the run of a check that belongs to no task.
+const treeTaskID = "tree"
 
 // CheckTree works like Check, for a check that belongs to no task. Workspace.Work is called each time before the command starts.
 func (a Agent) CheckTree(ctx context.Context, c fleet.Check) (fleet.CheckResult, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.CheckResult{}, err
 	}
-	return a.runCheck(ctx, fleet.Run{TaskID: treeChecks}, c)
+	return a.runCheck(ctx, fleet.Run{TaskID: treeTaskID}, c)
 }
 
-// CheckTreeEnded reports whether the last check of CheckTree has ended, and when. at is zero if there was no check.
+// CheckTreeEnded reports whether all checks of CheckTree have ended, and when the last one ended. at is zero if there was no
+// check.
 func (h Home) CheckTreeEnded() (ended bool, at time.Time, err error) {
-	runs, err := h.checkRuns(fleet.Run{TaskID: treeChecks})
+	runs, err := h.checkRuns(fleet.Run{TaskID: treeTaskID})
 	for _, run := range runs {
 		claimed, cerr := settleUnclaimed(run)
 		if err = errors.Join(err, cerr); err != nil || !claimed {
@@ -77,7 +78,7 @@ func (h Home) CheckTreeEnded() (ended bool, at time.Time, err error) {
 
 // runCheck executes the check, or returns the result of an earlier execution.
 func (a Agent) runCheck(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
-	if !checkID.MatchString(c.ID) || c.Timeout <= 0 {
+	if !checkIDPattern.MatchString(c.ID) || c.Timeout <= 0 {
 		return fleet.CheckResult{}, fleet.InvalidField("check", "a check needs a timeout and an id of 1 to 20 lower-case letters and digits")
 	}
 	for retry := false; ; retry = true {

@@ -37,9 +37,9 @@ func confinedPolicy(p sandbox.Policy, run shim.Run, program, starts string, serv
 	return &p
 }
 
-// installDirs returns the paths that a program needs. The first is its own path. The second is its path without
+// programPaths returns the paths that a program needs. The first is its own path. The second is its path without
 // symbolic links or, for an npm package, the node_modules directory that contains it.
-func installDirs(program string) []string {
+func programPaths(program string) []string {
 	paths := []string{program}
 	real, err := filepath.EvalSymlinks(program)
 	if err != nil {

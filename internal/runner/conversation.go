@@ -51,7 +51,7 @@ func conversationFiles(name string) (session, record string) {
 // maxConversations is how many conversations with names an agent keeps.
 const maxConversations = 50
 
-// forgetOldest removes the oldest conversation with a name if there are too many of them.
+// forgetOldest removes the oldest conversation with a name if there are maxConversations of them.
 func (h Home) forgetOldest() error {
 	all, err := filepath.Glob(h.path("session-*"))
 	if err != nil || len(all) < maxConversations {

@@ -128,7 +128,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		spec.Sandbox = confinedPolicy(*w.Sandbox, run, spec.Program, c.AgentProgram, job.Role.MCPServers, env)
 		if questions != nil {
 			spec.Sandbox.Write = append(spec.Sandbox.Write, run.Path(question.Dir))
-			spec.Sandbox.Read = append(spec.Sandbox.Read, installDirs(job.Ask[0])...)
+			spec.Sandbox.Read = append(spec.Sandbox.Read, programPaths(job.Ask[0])...)
 		}
 	}
 	for _, f := range files {

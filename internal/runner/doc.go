@@ -2,7 +2,7 @@
 // output of the run's program (package driver), and keeps everything that must survive this process in the agent's
 // directory (Home).
 //
-// The places local and cagent call it directly, and cmd/fleet-runner serves it in a workspace through package remote.
+// The place local calls it directly, and cmd/fleet-runner serves it in a workspace through package remote.
 // It implements fleet.Runner, whose comments state the contract. The package must never keep state only in memory,
 // because another process must be able to continue after a crash at any point. It handles the runs of one machine. It
 // does not depend on projects, owners or the store.

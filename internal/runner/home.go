@@ -64,12 +64,12 @@ func (h Home) log(format string, args ...any) {
 	shim.AppendLog(h.path("log"), fmt.Sprintf(format, args...))
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+var plainNamePattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 
 // FileName returns a file name for the id: the id itself if it has at most 128 letters, digits, ".", "_" and "-" and
 // does not begin with "." or "-", and otherwise its hash.
 func FileName(id string) string {
-	if plainName.MatchString(id) {
+	if plainNamePattern.MatchString(id) {
 		return id
 	}
 	sum := sha256.Sum256([]byte(id))

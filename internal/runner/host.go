@@ -57,7 +57,7 @@ func New(c Config) *Host {
 }
 
 // Close stops the host's background work and waits for it. Runs continue.
-func (h *Host) Close() { h.reaper.close() }
+func (host *Host) Close() { host.reaper.close() }
 
 // Workspace tells a Host how to run an agent's tasks. The package that owns the agent's directory implements it.
 type Workspace interface {
@@ -103,7 +103,9 @@ type Agent struct {
 var _ fleet.Runner = Agent{}
 
 // Agent returns the runner of the agent with the directory home. It accesses no files.
-func (h *Host) Agent(name string, home Home, ws Workspace) Agent { return Agent{h, home, name, ws} }
+func (host *Host) Agent(name string, home Home, ws Workspace) Agent {
+	return Agent{host, home, name, ws}
+}
 
 // The commands of Main.
 const (

@@ -65,7 +65,7 @@ func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run
 // in other ways.
 func (host *Host) shareProcesses(why error) {
 	if !host.processesShared.Swap(true) {
-		host.config.Logger.Info("runs have no pid namespaces of their own, continuing without", "err", why)
+		host.config.Logger.Info("runs have no pid namespaces of their own, continuing without", "error", why)
 	}
 }
 

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// maxReach limits how many paths are made readable because of PATH, so that a directory with very many links costs little.
-const maxReach = 512
+// maxReadablePaths limits the paths of readableDirs, so that a directory with very many links costs little.
+const maxReadablePaths = 512
 
-// The names of files next to a directory of programs that belong to the same installation. Other names are left out: a home directory, a
-// repository or a tool's own directory may also have a bin, with secrets next to it.
+// Names of the files that belong to the same installation as the directory of programs next to them. Other names are left out: a home
+// directory, a repository or a tool's own directory may also have a bin, with secrets next to it.
 var (
 	besideBin   = []string{"lib", "lib32", "lib64", "libexec"}
 	besideMore  = []string{"include", "share", "pyvenv.cfg", "release", "conf", "jmods"} // not in ~/.local, where share has logins
@@ -36,7 +36,7 @@ type readableDirs struct {
 func (r *readableDirs) add(path string) {
 	path = filepath.Clean(path)
 	inside := func(dir string) bool { return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
-	if !filepath.IsAbs(path) || strings.HasPrefix(r.run, strings.TrimSuffix(path, "/")+"/") || len(r.paths) >= maxReach ||
+	if !filepath.IsAbs(path) || strings.HasPrefix(r.run, strings.TrimSuffix(path, "/")+"/") || len(r.paths) >= maxReadablePaths ||
 		slices.ContainsFunc(r.excluded, inside) || slices.ContainsFunc(r.paths, inside) {
 		return
 	}
@@ -45,7 +45,7 @@ func (r *readableDirs) add(path string) {
 
 // addProgram makes a program and its installation readable.
 func (r *readableDirs) addProgram(path string) {
-	for _, p := range installDirs(path) {
+	for _, p := range programPaths(path) {
 		r.add(p)
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {

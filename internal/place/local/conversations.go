@@ -20,7 +20,7 @@ func (p *Place) removeConversations(ctx context.Context, a fleet.Agent, h home) 
 	if err != nil || proj.dir != "" {
 		return
 	}
-	store, ok := proj.driver.(driver.ConversationStore)
+	store, ok := proj.driver.(driver.ConversationStoreDriver)
 	if !ok {
 		return
 	}

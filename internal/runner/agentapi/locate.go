@@ -10,9 +10,9 @@ import (
 )
 
 // The message of a run is its prompt as typeableText returns it. The first message of a conversation may begin with the
-// specification. So a run is recognised in a conversation by its text and time. This is reliable: AgentAPI accepts a
-// message only after the agent's screen was unchanged for two seconds, so two equal prompts of two runs are further
-// apart than messageSkew.
+// specification. So a run is recognised in a conversation by its text and time. Only equal prompts of two runs within
+// messageSkew could be confused. They are rare, because AgentAPI accepts a message only after the agent's screen was
+// unchanged for two seconds.
 const (
 	// messageSkew is how much older than its run a message may be, because clocks differ.
 	messageSkew = 2500 * time.Millisecond

@@ -11,8 +11,8 @@ type pendingMessage struct {
 	dropped  chan struct{} // closed when the message must no longer be delivered
 }
 
-// addPending adds the message to the messages that wait for the run. It returns false if the run has ended or is
-// ending.
+// addPending adds the message to the messages that wait for the run. It returns false if the run has ended, is ending or
+// was interrupted.
 func (t *transcript) addPending(l *pendingMessage) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +40,7 @@ func (t *transcript) isPending(text string) bool {
 	return slices.ContainsFunc(t.pending, func(l *pendingMessage) bool { return l.text == text })
 }
 
-// dropPending removes all messages that wait for the run.
+// dropPending cancels the delivery of all messages that wait for the run.
 func (t *transcript) dropPending() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -48,7 +48,7 @@ func screenWidth(lines []string) int {
 	return width
 }
 
-// dropControl drops control characters.
+// dropControl is a mapping for strings.Map. It drops control characters except tabs.
 func dropControl(r rune) rune {
 	if unicode.IsControl(r) && r != '\t' {
 		return -1
@@ -70,8 +70,8 @@ func trimBlank(lines []string) []string {
 var (
 	// progressPattern matches a line that shows progress and changes all the time.
 	progressPattern = regexp.MustCompile(`^\s*[✻✽✶✳✢·∗*\x{2800}-\x{28FF}|/\\-]\s+\S.*(…|\.\.\.|\d+/\d+)`)
-	// restPattern matches the line with which Claude Code ends an answer.
-	restPattern = regexp.MustCompile(`^\s*[✻✽✶✳✢∗*]\s+\p{L}+ for \d+.*$`)
+	// answerEndPattern matches the line with which Claude Code ends an answer.
+	answerEndPattern = regexp.MustCompile(`^\s*[✻✽✶✳✢∗*]\s+\p{L}+ for \d+.*$`)
 	// stepPattern matches Claude Code's lines about tool calls.
 	stepPattern = regexp.MustCompile(`^\s*([●⏺]\s+[A-Z][\w .:-]*\(|⎿)`)
 	// bulletPattern matches the start of a paragraph of Claude Code.
@@ -84,12 +84,12 @@ func isProgress(line string) bool {
 	return strings.Contains(line, " to interrupt") || progressPattern.MatchString(line)
 }
 
-// maxLinesAfterProgress is the number of lines at the end of a screen that may follow a progress line.
-const maxLinesAfterProgress = 6
+// progressSearchLines is the number of lines at the end of a screen in which progressLine looks for a progress line.
+const progressSearchLines = 6
 
-// progressLine returns the index of the progress line, or -1 if the screen has none.
+// progressLine returns the index of the progress line, or -1 if the end of the screen has none.
 func progressLine(lines []string) int {
-	for i := max(0, len(lines)-maxLinesAfterProgress); i < len(lines); i++ {
+	for i := max(0, len(lines)-progressSearchLines); i < len(lines); i++ {
 		if isProgress(lines[i]) {
 			return i
 		}
@@ -114,13 +114,13 @@ func progressText(line string) (text, key string) {
 // finalLines returns the lines of a complete message, without the status lines at its end.
 func finalLines(lines []string) []string {
 	lines = slices.Clone(lines)
-	for len(lines) > 0 && (restPattern.MatchString(lines[len(lines)-1]) || strings.Contains(lines[len(lines)-1], " to interrupt")) {
+	for len(lines) > 0 && (answerEndPattern.MatchString(lines[len(lines)-1]) || strings.Contains(lines[len(lines)-1], " to interrupt")) {
 		lines = trimBlank(lines[:len(lines)-1])
 	}
 	return lines
 }
 
-// wasInterrupted reports whether the screen ends with a report of an interrupt.
+// wasInterrupted reports whether one of the last three lines that are not blank reports an interrupt.
 func wasInterrupted(lines []string) bool {
 	for n := 0; n < 3 && len(lines) > 0; {
 		line := lines[len(lines)-1]

@@ -74,7 +74,7 @@ func TestWasInterrupted(t *testing.T) {
 	require.False(t, wasInterrupted([]string{"Interrupted", "a", "b", "c"}))
 }
 
-// joinText returns the text of the outputs.
+// joinText returns the text of the outputs that are not steps.
 func joinText(outputs []fleet.Output) string {
 	var s strings.Builder
 	for _, out := range outputs {
@@ -144,7 +144,7 @@ func TestPosition(t *testing.T) {
 	}
 }
 
-func TestTyped(t *testing.T) {
+func TestTypeableText(t *testing.T) {
 	require.Equal(t, "a\nb\tc", typeableText("\n a\r\nb\tc\x1b\x00 \n"))
 	require.Equal(t, "[201~rm -rf", typeableText("\x1b[201~rm -rf"), "the text must not contain the sequence that ends a paste")
 	require.Empty(t, typeableText(" \x1b "))

@@ -10,8 +10,8 @@ import (
 
 // Limits of the memory for runs.
 const (
-	maxTranscripts = 256
-	maxTranscript  = 4 << 20 // bytes of output of one run
+	maxTranscripts     = 256
+	maxTranscriptBytes = 4 << 20 // of output of one run
 )
 
 // transcripts holds the transcripts of the newest runs, by task.
@@ -62,15 +62,15 @@ func (r *transcripts) taskOf(uid string, at time.Time, except string) string {
 	return ""
 }
 
-// transcript is the output of a run that this process has seen. It is kept because the screen loses text, and because
-// text that was passed on must not change.
+// transcript is the state of a run and the output of it that this process has seen. The output is kept because the screen
+// loses text, and because text that was passed on must not change.
 type transcript struct {
 	followerLock chan struct{} // held by the follower
 
 	// Used by the follower.
 	screenReader *screenReader
 	outputs      []fleet.Output
-	size         int
+	size         int  // bytes of text in outputs
 	truncated    bool // the beginning of outputs was dropped
 
 	cursorMessageID int // id of the run's message, from a cursor; 0 if unknown
@@ -114,10 +114,10 @@ func (t *transcript) add(outputs []fleet.Output) {
 	}
 }
 
-// trim drops the older half of the outputs if they are too large. n is the index of the next output; trim returns its
-// new index.
+// trim drops the older half of the first n outputs if the outputs are larger than maxTranscriptBytes. n is the index of the
+// next output; trim returns its new index.
 func (t *transcript) trim(n int) int {
-	if t.size <= maxTranscript {
+	if t.size <= maxTranscriptBytes {
 		return n
 	}
 	half := n / 2

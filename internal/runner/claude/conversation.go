@@ -33,7 +33,7 @@ const maxAuthRetries = 2
 // maxLine limits the length of a line that is read as a whole, in bytes. A longer line is only passed on.
 const maxLine = 32 << 20
 
-// conversation is the state of a run. Only the goroutine of run uses it.
+// conversation is the state of a run. Only the goroutine of run changes it.
 type conversation struct {
 	job            *Job
 	out            io.Writer
@@ -65,7 +65,7 @@ func newConversation(j *Job, out, to io.Writer, box *mailbox.Receiver) *conversa
 		questions: map[string]context.CancelFunc{}, answeredIDs: make(chan string), waitLimit: time.NewTimer(backgroundTimeout),
 	}
 	c.waitLimit.Stop()
-	c.meter = &meter{calls: map[string]time.Time{}, messages: map[string]*reply{}, note: c.writeNote}
+	c.meter = &meter{calls: map[string]time.Time{}, answers: map[string]*answer{}, note: c.writeNote}
 	if j.RunDir != "" {
 		c.questionServer = question.NewServer(j.RunDir)
 	}
@@ -97,12 +97,12 @@ func run(ctx context.Context, j *Job, out io.Writer) (status int, err error) {
 	_ = p.Stdin.Close()
 	if !c.stopping {
 		// A version that does not report its work in the background waits for that work itself.
-		patience := time.NewTimer(backgroundTimeout)
-		defer patience.Stop()
+		limit := time.NewTimer(backgroundTimeout)
+		defer limit.Stop()
 		select {
 		case <-p.Done:
 		case <-ctx.Done():
-		case <-patience.C:
+		case <-limit.C:
 		}
 	}
 	p.End(program.EndStep{Wait: closeTimeout, Signal: syscall.SIGINT}, program.EndStep{Wait: signalTimeout, Signal: syscall.SIGTERM},
@@ -181,7 +181,7 @@ func (c *conversation) sendRequest(request map[string]any) string {
 // handleEvents handles lines, messages and answers until the conversation has ended. asking is the context of questions.
 func (c *conversation) handleEvents(ctx, asking context.Context, lines <-chan []byte) {
 	messages, closed, stop := c.mailbox.Messages(), c.mailbox.Closed(), ctx.Done()
-	var patience <-chan time.Time
+	var interruptLimit <-chan time.Time
 	for !c.canEnd() {
 		select {
 		case l, ok := <-lines:
@@ -200,11 +200,11 @@ func (c *conversation) handleEvents(ctx, asking context.Context, lines <-chan []
 			c.giveUpWaiting()
 		case <-stop:
 			c.interruptTurn()
-		case <-patience:
+		case <-interruptLimit:
 			return
 		}
-		if c.stopping && patience == nil {
-			messages, stop, patience = nil, nil, time.After(interruptTimeout)
+		if c.stopping && interruptLimit == nil {
+			messages, stop, interruptLimit = nil, nil, time.After(interruptTimeout)
 		}
 		c.closeMailbox()
 	}
@@ -382,7 +382,7 @@ func (c *conversation) handleSystem(l line) {
 }
 
 // handleTurnEnd handles the result of a turn. If a turn ends at its cost limit, its subagents continue, and an interrupt does
-// not end them.
+// not end them. So handleTurnEnd stops them.
 func (c *conversation) handleTurnEnd(l line) {
 	c.idle = true
 	for u, mailboxID := range c.unconfirmed {

@@ -9,13 +9,13 @@ import (
 // meter measures what the other events of Claude Code do not report: how long tool calls take, and what each request to the
 // model uses. The usage in Claude Code's events of messages is not final.
 type meter struct {
-	calls    map[string]time.Time // when tool calls began, by id
-	messages map[string]*reply    // the model's current answer, by the tool call of the subagent that gets it
-	note     func(fields map[string]any)
+	calls   map[string]time.Time // when tool calls began, by id
+	answers map[string]*answer   // the model's current answer, by the tool call of the subagent that gets it
+	note    func(fields map[string]any)
 }
 
-// reply is an answer of the model that has begun.
-type reply struct {
+// answer is an answer of the model that has begun.
+type answer struct {
 	id, model string
 	usage     map[string]json.RawMessage
 }
@@ -34,15 +34,15 @@ type streamEvent struct {
 func (m *meter) handleEvent(parent string, e streamEvent) {
 	switch e.Type {
 	case "message_start":
-		a := &reply{e.Message.ID, e.Message.Model, e.Message.Usage}
-		m.messages[parent] = a
+		a := &answer{e.Message.ID, e.Message.Model, e.Message.Usage}
+		m.answers[parent] = a
 		m.writeUsage(parent, a, false)
 	case "message_delta":
-		a := m.messages[parent]
+		a := m.answers[parent]
 		if a == nil || e.Usage == nil {
 			return
 		}
-		delete(m.messages, parent)
+		delete(m.answers, parent)
 		if a.usage == nil {
 			a.usage = map[string]json.RawMessage{}
 		}
@@ -52,7 +52,7 @@ func (m *meter) handleEvent(parent string, e streamEvent) {
 }
 
 // writeUsage notes the usage of an answer so far. final means that the answer is complete.
-func (m *meter) writeUsage(parent string, a *reply, final bool) {
+func (m *meter) writeUsage(parent string, a *answer, final bool) {
 	fields := map[string]any{"subtype": "usage", "final": final, "message": map[string]any{"id": a.id, "model": a.model, "usage": a.usage}}
 	if parent != "" {
 		fields["parent_tool_use_id"] = parent

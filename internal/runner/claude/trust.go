@@ -28,7 +28,7 @@ func setTrust(dir string, trusted bool) error {
 }
 
 // answerFirstQuestions answers, in Claude Code's own file, the questions that Claude Code asks a new user on a terminal before anything else.
-// They are about the configuration of Fleet: the colours, the login, and whether to use the key in the environment.
+// They are about the colours, the login, and whether to use the key in the environment. Fleet's configuration decides about the login and the key.
 func answerFirstQuestions() error {
 	return changeState(func(state jsonObject) error {
 		state["hasCompletedOnboarding"] = json.RawMessage("true")

@@ -20,12 +20,12 @@ type acpParser struct {
 	claude            *claudeParser
 
 	session       string
-	answered      bool             // the model has answered, so it has received this run's instructions
+	modelAnswered bool             // the model has answered, so it has received this run's instructions
 	pendingLine   acp.Line         // a thought or a text of a subagent that was not reported so far
 	pendingText   []byte           // of pendingLine
 	callStarts    map[string]int64 // when tool calls began, in Unix milliseconds; 0 if unknown
 	lastText      []byte           // text of the agent's current or last message
-	message       string           // id of that message
+	messageID     string           // id of that message
 	startsMessage bool             // the next text starts a new message
 	lineOpen      bool             // the output does not end with a newline
 	failure       string
@@ -136,7 +136,7 @@ func (p *acpParser) handleLine(l acp.Line) []Piece {
 		return pieces
 	case acp.LineTurn:
 		p.turns++
-		p.answered, p.startsMessage = true, true
+		p.modelAnswered, p.startsMessage = true, true
 		p.calls.EndAll()
 		return append(p.endLine(), p.usageSteps(l)...)
 	case acp.LineError:
@@ -188,11 +188,11 @@ func (p *acpParser) usageSteps(l acp.Line) (pieces []Piece) {
 
 func (p *acpParser) handleText(l acp.Line) []Piece {
 	var pieces []Piece
-	if p.startsMessage || l.ID != p.message {
+	if p.startsMessage || l.ID != p.messageID {
 		pieces = p.endLine()
 		p.lastText = p.lastText[:0]
 	}
-	p.answered, p.startsMessage, p.message = true, false, l.ID
+	p.modelAnswered, p.startsMessage, p.messageID = true, false, l.ID
 	p.lastText = appendPiece(p.lastText, l.Text)
 	p.lineOpen = !strings.HasSuffix(l.Text, "\n")
 	return append(pieces, Piece{Text: toValidUTF8(l.Text)})
@@ -207,7 +207,7 @@ func (p *acpParser) endLine() []Piece {
 	return []Piece{{Text: "\n"}}
 }
 
-// addSteps adds steps, which end an incomplete line of text.
+// addSteps returns the steps, after a piece that ends an incomplete line of text. The next text starts a new message.
 func (p *acpParser) addSteps(steps ...Piece) []Piece {
 	p.startsMessage = true
 	return append(p.endLine(), steps...)
@@ -313,5 +313,5 @@ func (p *acpParser) Result(e Exit) Result {
 	if p.sessionCost > 0 {
 		cost = strconv.FormatFloat(p.sessionCost, 'f', -1, 64)
 	}
-	return Result{Outcome: o, Session: p.format.conversation(p.session, p.answered, cost)}
+	return Result{Outcome: o, Session: p.format.conversation(p.session, p.modelAnswered, cost)}
 }

@@ -23,9 +23,9 @@ type claudeEvent struct {
 	Errors []string        `json:"errors"`
 	Cost   float64         `json:"total_cost_usd"`
 	Turns  int             `json:"num_turns"`
-	// Since is the usage since the last result, by model. If a version of Claude Code reports Since, Cost is the cost
-	// of the whole conversation. In older versions, Cost is the cost of the run.
-	Since map[string]struct {
+	// UsageByModel is the usage since the last result. If a version of Claude Code reports it, Cost is the cost of the
+	// whole conversation. In older versions, Cost is the cost of the run.
+	UsageByModel map[string]struct {
 		Cost float64 `json:"costUSD"`
 		claudeTokens
 	} `json:"model_usage_since_last_result"`
@@ -34,7 +34,7 @@ type claudeEvent struct {
 	// The following fields are set in Fleet's event tool_time, which precedes the result of a tool call.
 	ToolUse      string `json:"tool_use_id"`
 	Milliseconds int64  `json:"ms"`
-	// The following fields are set in a result that reports a failure. APIError is set in a message that does.
+	// The following fields are set in a result that reports a failure. APIError is set in a message that reports one.
 	APIStatus      int    `json:"api_error_status"`
 	APIError       string `json:"error"`
 	StopReason     string `json:"stop_reason"`
@@ -120,7 +120,7 @@ func (e *claudeEvent) withSubagent(p Piece) Piece {
 func (e *claudeEvent) failed() bool { return e.IsError || strings.HasPrefix(e.Subtype, "error") }
 
 // claudeFailureReason returns the reason of a failure from a result that reports one, in Claude's own words if there are any.
-// The number of turns and the cost are not limits: Claude checks its limits after a turn.
+// The number of turns and the cost in the text may exceed the limits, because Claude checks its limits after a turn.
 func claudeFailureReason(e *claudeEvent) string {
 	text := cmp.Or(strings.Join(e.Errors, "; "), e.Result)
 	switch {

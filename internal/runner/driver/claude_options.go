@@ -9,7 +9,8 @@ import (
 	"fleet/internal/runner/question"
 )
 
-// claudeOptions returns the options of Claude Code that the role sets. The MCP servers are those of the job, and the given ones.
+// claudeOptions returns the options of Claude Code that the job sets. It adds the job's MCP servers to the given ones, and a
+// file with all of them to out.
 func claudeOptions(j Job, servers map[string]any, out *Command) ([]string, error) {
 	const mcpFile = "mcp.json"
 	argv := []string{"--setting-sources", settingSources(j.Role)}

@@ -17,7 +17,7 @@ type claudeParser struct {
 	unknownLines
 
 	format          Format
-	answered        bool // the model has answered, so it has received this run's instructions
+	modelAnswered   bool // the model has answered, so it has received this run's instructions
 	session         string
 	lastText        string // the model's last text
 	version         string // version of the program
@@ -42,7 +42,7 @@ type claudeParser struct {
 func newClaudeParser(f Format) *claudeParser {
 	return &claudeParser{
 		format: f, openCalls: map[string]bool{}, durations: map[string]time.Duration{}, foreground: map[string]bool{}, reportedDenials: map[string]bool{},
-		windows: map[string]fleet.UsageLimit{}, usage: claudeUsage{toolNames: map[string]string{}, messages: map[string]tokens{}, exact: map[string]bool{}},
+		windows: map[string]fleet.UsageLimit{}, usage: claudeUsage{toolNames: map[string]string{}, messages: map[string]tokens{}, measured: map[string]bool{}},
 	}
 }
 
@@ -89,7 +89,7 @@ func (p *claudeParser) Line(line []byte) []Piece {
 		p.hasKnownEvent = true
 		return p.handleResult(&e)
 	case "assistant":
-		p.hasKnownEvent, p.answered = true, true
+		p.hasKnownEvent, p.modelAnswered = true, true
 		p.apiError, p.unreachable = e.APIError, false
 		return append(p.handleAssistant(e), p.usage.addMessage(&e)...)
 	case "user":
@@ -109,10 +109,10 @@ func (p *claudeParser) handleResult(e *claudeEvent) (pieces []Piece) {
 	clear(p.openCalls)
 	p.turns += e.Turns
 	p.usage.addResult(e)
-	if e.Since == nil {
+	if e.UsageByModel == nil {
 		p.cost = e.Cost
 	}
-	for _, m := range e.Since {
+	for _, m := range e.UsageByModel {
 		p.cost += m.Cost
 	}
 	for _, d := range e.Denials {
@@ -182,7 +182,7 @@ func (p *claudeParser) Result(e Exit) Result {
 	o := exitOutcome(e, cmp.Or(lastLine(e.Stderr), p.lastNonEvent))
 	resumed, r := parseConversation(p.format.Session).id, Result{}
 	if p.session != "" {
-		r.Session = p.format.conversation(p.session, p.answered, "")
+		r.Session = p.format.conversation(p.session, p.modelAnswered, "")
 	}
 	switch res := p.result; {
 	case res == nil:

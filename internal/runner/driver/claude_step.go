@@ -63,7 +63,8 @@ func filePatch(result json.RawMessage) (path, patch string) {
 	return r.Path, b.String()
 }
 
-// contentText returns the text of a content, which is a string or a list of blocks.
+// contentText returns the text of a content, which is a string or a list of blocks. A block that is not text is shown as its
+// type in brackets.
 func contentText(content json.RawMessage) string {
 	var s string
 	if json.Unmarshal(content, &s) == nil {

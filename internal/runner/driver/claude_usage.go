@@ -15,7 +15,7 @@ type claudeUsage struct {
 	toolNames map[string]string // names of the tools, by the id of the call
 	results   tokens            // sum of the results so far
 	messages  map[string]tokens // usage of the messages since the last result, by their ids
-	exact     map[string]bool   // ids of messages whose usage Fleet's client has measured
+	measured  map[string]bool   // ids of messages whose usage Fleet's client has measured
 }
 
 type tokens struct{ in, out int64 }
@@ -65,7 +65,7 @@ func (u *claudeUsage) addMessage(e *claudeEvent) []Piece {
 	if e.Parent == nil && m.Model != "" {
 		u.model = m.Model
 	}
-	if m.Usage == nil || u.exact[m.ID] {
+	if m.Usage == nil || u.measured[m.ID] {
 		return nil
 	}
 	_, known := u.messages[m.ID]
@@ -82,7 +82,7 @@ func (u *claudeUsage) setMeasured(e *claudeEvent) []Piece {
 	if m.Usage == nil {
 		return nil
 	}
-	u.exact[m.ID] = true
+	u.measured[m.ID] = true
 	u.messages[m.ID] = m.Usage.sum()
 	if !e.Final {
 		return nil
@@ -100,8 +100,8 @@ func (u *claudeUsage) addCall(b claudeBlock) {
 func (u *claudeUsage) addResult(e *claudeEvent) {
 	var sum tokens
 	switch {
-	case e.Since != nil:
-		for _, m := range e.Since {
+	case e.UsageByModel != nil:
+		for _, m := range e.UsageByModel {
 			sum.add(m.sum())
 		}
 	case e.Usage != nil:
@@ -111,7 +111,7 @@ func (u *claudeUsage) addResult(e *claudeEvent) {
 	}
 	u.results.add(sum)
 	clear(u.messages)
-	clear(u.exact)
+	clear(u.measured)
 }
 
 func (u *claudeUsage) total() fleet.Usage {

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// codexRun parses output of Codex. lines is the output, or the name of a recording of Codex 0.171.0 in testdata. The
+// codexRun parses output of Codex. output is the output itself, or the name of a recording of Codex 0.171.0 in testdata. The
 // recording "stopped" ends where the run was stopped.
 func codexRun(t *testing.T, f Format, e Exit, output string) ([]Piece, Result) {
 	t.Helper()
@@ -25,21 +25,6 @@ func codexRun(t *testing.T, f Format, e Exit, output string) ([]Piece, Result) {
 }
 
 const metadataWarning = "<Model metadata for `gpt-5.2-codex` not found. Defaulting to fallback metadata; this can degrade performance and cause issues.>"
-
-func piecesText(pieces []Piece) string {
-	var b strings.Builder
-	for _, s := range pieces {
-		switch {
-		case s.Step && s.Data != nil && s.Data.Type.IsDetail():
-			b.WriteString("{" + s.Text + "}")
-		case s.Step:
-			b.WriteString("<" + s.Text + ">")
-		default:
-			b.WriteString(s.Text)
-		}
-	}
-	return b.String()
-}
 
 func TestCodex(t *testing.T) {
 	pieces, r := codexRun(t, Format{InstructionsHash: "t1", Model: "gpt-5.2-codex"}, Exit{}, "tools")

@@ -40,6 +40,9 @@ func (f Format) conversation(session string, answered bool, usage string) string
 	return c.String()
 }
 
+// ConversationID returns the id of the stored form of a conversation, as its program knows it.
+func ConversationID(session string) string { return parseConversation(session).id }
+
 // fingerprint returns a short hash of the text.
 func fingerprint(text string) string {
 	h := fnv.New64a()

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ConversationStore is a driver whose program stores its conversations outside its working directory.
-type ConversationStore interface {
+// ConversationStoreDriver is a driver whose program stores its conversations outside its working directory.
+type ConversationStoreDriver interface {
 	// Conversations returns where the program stores its conversations when it has this environment and working
 	// directory: a directory root, and a path below root. Both are empty if the location is unknown.
 	Conversations(environ []string, dir string) (root, path string)
@@ -23,18 +23,6 @@ type ConversationFileDriver interface {
 
 // ConversationIDPlaceholder is in a result of ConversationPattern in place of the id of a conversation.
 const ConversationIDPlaceholder = "{id}"
-
-// HomeFilesDriver is a driver whose program needs files in the agent's home.
-type HomeFilesDriver interface {
-	// HomeFiles returns the contents of the files by their path in the home. Existing files are not changed.
-	HomeFiles() map[string]string
-}
-
-// ModesDriver is a driver that knows the permission modes of its program.
-type ModesDriver interface {
-	// Modes returns the values of Role.PermissionMode that the program accepts.
-	Modes() []string
-}
 
 // ConversationDriver is a driver whose program continues the agent's conversation in the next task.
 type ConversationDriver interface{ ContinuesConversation() }
@@ -102,7 +90,7 @@ const maxProjectName = 200
 
 var unsafeProjectPattern = regexp.MustCompile(`[^A-Za-z0-9]`)
 
-// Conversations implements ConversationStore. Claude Code stores conversations in projects/NAME in its configuration
+// Conversations implements ConversationStoreDriver. Claude Code stores conversations in projects/NAME in its configuration
 // directory, where NAME is derived from the working directory.
 func (c claudeCode) Conversations(environ []string, dir string) (root, path string) {
 	root = lookUpVariable(environ, "CLAUDE_CONFIG_DIR")

@@ -9,7 +9,8 @@ import (
 // maxDiffed limits the total size of the two texts that unifiedDiff compares, in bytes.
 const maxDiffed = 256 << 10
 
-// unifiedDiff returns the change between two texts in the unified format, without file names.
+// unifiedDiff returns the change between two texts in the unified format, without file names. It returns an empty string if
+// the texts are larger than maxDiffed.
 func unifiedDiff(before, after string) string {
 	if len(before)+len(after) > maxDiffed {
 		return ""

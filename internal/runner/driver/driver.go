@@ -25,6 +25,18 @@ type Driver interface {
 	Command(j Job) (Command, error)
 }
 
+// HomeFilesDriver is a driver whose program needs files in the agent's home.
+type HomeFilesDriver interface {
+	// HomeFiles returns the contents of the files by their path in the home. Existing files are not changed.
+	HomeFiles() map[string]string
+}
+
+// ModesDriver is a driver that knows the permission modes of its program.
+type ModesDriver interface {
+	// Modes returns the values of Role.PermissionMode that the program accepts.
+	Modes() []string
+}
+
 // Options configure a driver. If a comment begins with the name of a driver, the option is only for that driver.
 type Options struct {
 	Kind               string            // shell, claude, codex, acp or command

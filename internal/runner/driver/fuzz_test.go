@@ -47,6 +47,6 @@ func FuzzLines(f *testing.F) {
 func requireParsed(t *testing.T, format Format, data []byte) {
 	t.Helper()
 	pieces, r := parseInParts(t, format, data, func() int { return 7 })
-	require.True(t, utf8.ValidString(joinText(pieces)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
+	require.True(t, utf8.ValidString(piecesText(pieces)+r.Outcome.Summary+r.Outcome.Reason+string(r.Outcome.Payload)))
 	require.NotEmpty(t, r.Outcome.Status)
 }

@@ -29,8 +29,8 @@ type Job struct {
 	Options     fleet.TaskOptions // see With
 	Attachments []Attachment      // files of the task, in the run's directory
 
-	Client   []string              // talks to the program; a protocol and a job file are appended
-	Ask      []string              // runs question.Main; a verb is appended; if empty, the run cannot ask questions
+	Client   []string              // command that talks to the program; a protocol and a job file are appended
+	Ask      []string              // command that runs question.Main; a verb is appended; if empty, the run cannot ask questions
 	Confined bool                  // Fleet confines the program
 	OneTask  bool                  // the agent gets only this task, so the conversation need not be stored
 	Report   *fleet.ServerEndpoint // how the agent reports to Fleet; nil if the agent cannot report

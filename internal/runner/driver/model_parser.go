@@ -20,7 +20,7 @@ type OutputLine struct {
 // modelParser parses lines of output in the form OutputLine.
 type modelParser struct {
 	open    int
-	spent   fleet.Outcome
+	usage   fleet.Outcome
 	outcome *fleet.Outcome
 }
 
@@ -35,7 +35,7 @@ func (p *modelParser) Line(line []byte) []Piece {
 	}
 	switch {
 	case s.Usage != nil:
-		p.spent = *s.Usage
+		p.usage = *s.Usage
 		return nil
 	case s.Outcome != nil:
 		p.outcome = s.Outcome
@@ -55,7 +55,7 @@ func (p *modelParser) Result(e Exit) Result {
 	if p.outcome == nil && e.Code == 0 {
 		setFailed(&o, "the run ended without a result")
 	}
-	spent := &p.spent
+	spent := &p.usage
 	var last fleet.Outcome
 	if json.Unmarshal(e.Usage, &last) == nil && last.CostUSD >= spent.CostUSD && last.Turns >= spent.Turns {
 		spent = &last // the end of the output may not have been read

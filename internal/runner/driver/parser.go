@@ -49,8 +49,8 @@ type Parser interface {
 
 // Flusher is a Parser that holds data back while more data may follow.
 type Flusher interface {
-	// Flush parses the data that Parse holds back, as far as that is possible without the data that follows. It returns
-	// the same values as Parse.
+	// Flush parses the data that Parse holds back, as far as that is possible without the data that follows. Like Parse, it
+	// returns the length of the parsed part and its pieces.
 	Flush(data []byte) (n int, pieces []Piece)
 }
 

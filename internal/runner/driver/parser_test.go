@@ -45,13 +45,17 @@ func parse(t require.TestingT, f Format, data []byte, nextSize func() int) ([]Pi
 	return pieces, p
 }
 
-func joinText(pieces []Piece) string {
+func piecesText(pieces []Piece) string {
 	var b strings.Builder
 	for _, s := range pieces {
-		if s.Step {
+		switch {
+		case s.Step && s.Data != nil && s.Data.Type.IsDetail():
+			b.WriteString("{" + s.Text + "}")
+		case s.Step:
 			b.WriteString("<" + s.Text + ">")
+		default:
+			b.WriteString(s.Text)
 		}
-		b.WriteString(s.Text)
 	}
 	return b.String()
 }
@@ -85,13 +89,13 @@ func TestPieces(t *testing.T) {
 		for _, f := range formats {
 			all, one := parseInParts(t, f, data, func() int { return len(data) })
 			cut, two := parseInParts(t, f, data, func() int { return size.Draw(t, "size") })
-			require.Equal(t, joinText(all), joinText(cut))
+			require.Equal(t, piecesText(all), piecesText(cut))
 			require.Equal(t, one, two)
-			require.True(t, utf8.ValidString(joinText(all)))
-			require.NotContains(t, joinText(all), "\x00")
+			require.True(t, utf8.ValidString(piecesText(all)))
+			require.NotContains(t, piecesText(all), "\x00")
 		}
 		text, _ := parseInParts(t, formats[0], data, func() int { return len(data) })
-		require.Equal(t, Clean(data), joinText(text))
+		require.Equal(t, Clean(data), piecesText(text))
 	})
 }
 
@@ -149,7 +153,7 @@ func TestLongLines(t *testing.T) {
 	for _, s := range pieces {
 		require.LessOrEqual(t, len(s.Text), maxChunk)
 	}
-	require.Equal(t, string(data), joinText(pieces))
+	require.Equal(t, string(data), piecesText(pieces))
 }
 
 // TestLongTexts checks that a text of many pieces keeps its beginning, up to a limit.

@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxStep limits a step's text, in characters.
-const maxStep = 160
+// maxOneLine limits the result of oneLine, in characters.
+const maxOneLine = 160
 
 // addFinalText adds the agent's final text to the outcome: shortened as the summary, and in full as the payload.
 func addFinalText(o *fleet.Outcome, full string) {
@@ -20,9 +20,9 @@ func addFinalText(o *fleet.Outcome, full string) {
 // toValidUTF8 returns s as valid UTF-8 without NUL, which every database accepts.
 func toValidUTF8(s string) string { return Clean([]byte(s)) }
 
-// oneLine returns s as valid UTF-8 on one line, shortened to maxStep characters.
+// oneLine returns s as valid UTF-8 on one line, shortened to maxOneLine characters.
 func oneLine(s string) string {
-	return shorten(strings.Join(strings.Fields(toValidUTF8(s)), " "), maxStep)
+	return shorten(strings.Join(strings.Fields(toValidUTF8(s)), " "), maxOneLine)
 }
 
 // reasonText returns s as valid UTF-8, shortened to maxReason characters.

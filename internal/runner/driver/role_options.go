@@ -12,7 +12,7 @@ type RoleOptions struct {
 	MaxCostUSD float64 `yaml:"max_cost_usd"`
 }
 
-// TaskOptions returns the limits as options of a task, so that CheckOptions can check them.
+// TaskOptions returns the role's options as options of a task, so that CheckOptions can check them.
 func (l RoleOptions) TaskOptions() fleet.TaskOptions {
 	o := fleet.TaskOptions{Effort: l.Effort}
 	if l.MaxTurns != 0 {

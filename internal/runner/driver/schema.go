@@ -24,8 +24,8 @@ func withSchema(j Job) Job {
 	return j
 }
 
-// maxObjects is the number of positions at which FindObject tries to parse an object.
-const maxObjects = 100
+// maxObjectTries is the number of positions at which FindObject tries to parse an object.
+const maxObjectTries = 100
 
 // FindObject returns the JSON object in the text of a message. That is the whole text, or else the last object that begins at
 // the start of a line and ends at the end of a line, because models like to explain an object and to put it in a code block.
@@ -37,7 +37,7 @@ func FindObject(text string) json.RawMessage {
 	}
 	text = text[:strings.LastIndex(text+"\n", "}\n")+1]
 	text = text[max(0, len(text)-fleet.MaxTaskOutput):]
-	for begin, tries := len(text), 0; tries < maxObjects; {
+	for begin, tries := len(text), 0; tries < maxObjectTries; {
 		if begin = strings.LastIndexByte(text[:begin], '{'); begin < 0 {
 			return nil
 		}

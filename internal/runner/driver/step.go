@@ -18,7 +18,7 @@ func stepPiece(text string, s *fleet.Step) Piece {
 	return Piece{Step: true, Text: oneLine(text), Data: s}
 }
 
-// truncate shortens a text of the step to maxStepData bytes. A shortened text ends with an ellipsis.
+// truncate returns a text of the step, shortened to maxStepData bytes and an ellipsis. It sets s.Whole if it shortens the text.
 func truncate(s *fleet.Step, text string) string {
 	text = toValidUTF8(text)
 	if len(text) <= maxStepData {

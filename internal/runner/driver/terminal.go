@@ -146,6 +146,3 @@ func (p terminalParser) Result(e Exit) Result {
 	o.Summary = "a person used the program on a terminal"
 	return Result{Outcome: o, Session: cmp.Or(p.format.Session, conversation{id: p.format.NewSessionID, instructionsHash: p.format.InstructionsHash}.String())}
 }
-
-// ConversationID returns the id of the stored form of a conversation, as its program knows it.
-func ConversationID(session string) string { return parseConversation(session).id }

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	maxChunk   = 32 << 10 // bytes of output in one piece
-	maxSummary = 4000     // characters
-	maxReason  = 500      // characters
-	maxLast    = 16 << 10 // size of the kept part of the last line, in bytes
+	maxChunk    = 32 << 10 // bytes of output in one piece
+	maxSummary  = 4000     // characters
+	maxReason   = 500      // characters
+	maxLastLine = 16 << 10 // size of the kept part of the last line, in bytes
 )
 
 // textParser parses output that is plain text. Its summary is the last line with any text.
@@ -60,10 +60,10 @@ func (p *textParser) parsePart(data []byte, n int) (int, []Piece) {
 func (p *textParser) recordLastLine(data []byte) {
 	first := bytes.IndexByte(data, '\n')
 	if first < 0 {
-		p.line = append(p.line, data[:min(len(data), maxLast-len(p.line))]...)
+		p.line = append(p.line, data[:min(len(data), maxLastLine-len(p.line))]...)
 		return
 	}
-	p.line = append(p.line, data[:min(first, maxLast-len(p.line))]...)
+	p.line = append(p.line, data[:min(first, maxLastLine-len(p.line))]...)
 	p.endLine()
 	whole, rest := data[first+1:], data[first+1:]
 	if last := bytes.LastIndexByte(whole, '\n'); last >= 0 {
@@ -76,7 +76,7 @@ func (p *textParser) recordLastLine(data []byte) {
 			whole = whole[:begin]
 		}
 	}
-	p.line = append(p.line, rest[:min(len(rest), maxLast)]...)
+	p.line = append(p.line, rest[:min(len(rest), maxLastLine)]...)
 }
 
 // endLine ends the incomplete line, and records it as the last line.
@@ -87,7 +87,7 @@ func (p *textParser) endLine() {
 
 // recordLine records the line as the last line if it has any text, and reports whether it has.
 func (p *textParser) recordLine(line []byte) bool {
-	line = line[:min(len(line), maxLast)]
+	line = line[:min(len(line), maxLastLine)]
 	if len(bytes.TrimSpace(line)) == 0 {
 		return false
 	}

@@ -11,12 +11,12 @@ import (
 // TestLastLine checks that the summary is the last line with any text, however the output is split.
 func TestLastLine(t *testing.T) {
 	t.Parallel()
-	line := rapid.SampledFrom([]string{"", " ", "one", "two ", "\x1b[0m", "10%\r100%", "\r", "\x1b[1mbold\x1b[0m\r", strings.Repeat("x", 2*maxLast)})
+	line := rapid.SampledFrom([]string{"", " ", "one", "two ", "\x1b[0m", "10%\r100%", "\r", "\x1b[1mbold\x1b[0m\r", strings.Repeat("x", 2*maxLastLine)})
 	rapid.Check(t, func(t *rapid.T) {
 		all := rapid.SliceOfN(line, 0, 12).Draw(t, "lines")
 		want := ""
 		for _, l := range all {
-			if s := displayedText(l[:min(len(l), maxLast)]); s != "" {
+			if s := displayedText(l[:min(len(l), maxLastLine)]); s != "" {
 				want = s
 			}
 		}

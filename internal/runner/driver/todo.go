@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// todoItems returns the list of things to do in the arguments of a call, or nil if there is none. Claude Code and OpenCode do not
-// report their lists in another way.
+// todoItems returns the list of things to do in the arguments of a call. It is empty if the arguments have none. Claude Code
+// and OpenCode do not report their lists in another way.
 func todoItems(arguments json.RawMessage) []fleet.TodoItem {
 	var list struct {
 		Todos todoEntries `json:"todos"`

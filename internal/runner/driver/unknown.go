@@ -24,7 +24,7 @@ func (u *unknownLines) handleNonEvent(line []byte) []Piece {
 	return []Piece{{Text: text + "\n"}}
 }
 
-// addUnknown handles an event of an unknown type.
+// addUnknown records the line as the first unknown line, unless a known event or another unknown line preceded it.
 func (u *unknownLines) addUnknown(line []byte) {
 	if !u.hasKnownEvent && u.first == "" {
 		u.first = Clean(line[:min(len(line), maxReason)])

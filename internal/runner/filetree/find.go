@@ -17,8 +17,8 @@ func Find(pattern string) (string, error) {
 	return found[0], nil
 }
 
-// Root returns the directory below which Find searches.
-func Root(pattern string) string {
+// PatternRoot returns the directory below which Find searches.
+func PatternRoot(pattern string) string {
 	dir := filepath.Dir(pattern)
 	for strings.ContainsAny(dir, `*?[`) {
 		dir = filepath.Dir(dir)

@@ -1,7 +1,7 @@
 //go:build unix
 
 // Package filetree examines, changes and removes directories that agents wrote. An agent can nest directories to any depth, put
-// any number of entries into one, and create symbolic links. The package follows no links, and has at most two open
+// any number of entries into one, and create symbolic links. The package follows no links, and has only a few open
 // descriptors, whatever the depth.
 //
 // Package sandbox calls it in a confined process. It must never interpret the content of a file.
@@ -152,7 +152,8 @@ func (d *directory) reopen(child *directory) error {
 	return err
 }
 
-// entries returns the entries of the directory; at most n if n is positive.
+// entries returns the entries of the directory. If n is positive, it starts at the beginning of the directory again, and
+// returns at most n entries.
 func (d *directory) entries(n int) ([]entry, error) {
 	if n > 0 {
 		if _, err := d.Seek(0, io.SeekStart); err != nil {

@@ -47,7 +47,7 @@ func TestRead(t *testing.T) {
 	require.Equal(t, "ref: refs/heads/main", i.Head)
 	require.Equal(t, oid, i.Commit)
 	require.Contains(t, i.Settings, gitfiles.Setting{Section: "core", Name: "autocrlf", Value: "true"})
-	require.Equal(t, []string{"aa"}, i.Objects)
+	require.Equal(t, []string{"aa"}, i.ObjectDirs)
 	require.Equal(t, []string{"sharedindex." + oid}, i.SharedIndexes)
 	require.False(t, i.HasLFS)
 	text, err := json.Marshal(i)

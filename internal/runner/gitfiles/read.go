@@ -25,9 +25,9 @@ type Info struct {
 	SharedIndexes []string          `json:"shared"`   // names of the parts of a split index
 	DetachedHeads map[string]string `json:"detached"` // the objects that other worktrees have checked out without a branch, by the names of the worktrees
 	// Worktrees are the agent's own worktrees.
-	Worktrees []Worktree `json:"worktrees"`
-	Objects   []string   `json:"objects"` // names of the directories with objects
-	HasLFS    bool       `json:"large"`   // there may be files of Git LFS
+	Worktrees  []Worktree `json:"worktrees"`
+	ObjectDirs []string   `json:"objects"` // names of the directories with objects
+	HasLFS     bool       `json:"large"`   // there may be files of Git LFS
 }
 
 // Worktree is a worktree of a git directory.
@@ -51,7 +51,7 @@ const (
 	maxWorktrees       = 1000
 	maxShared          = 100
 	maxListedWorktrees = 100     // number of Info.Worktrees
-	maxWorktree        = 4 << 10 // total length of the path and the HEAD of one of them, in bytes
+	maxWorktreeBytes   = 4 << 10 // total length of the path and the HEAD of one of them
 )
 
 // Read reads the git directory. It fails only if there is no such directory.
@@ -82,7 +82,7 @@ func Read(dir string) (Info, error) {
 	}
 	for _, name := range entryNames(root, "worktrees", maxWorktrees) {
 		oid := readSmall(root, path.Join("worktrees", name, "HEAD"))
-		if dir, ok := strings.CutSuffix(readSmall(root, path.Join("worktrees", name, "gitdir")), "/.git"); ok && len(dir)+len(oid) < maxWorktree && len(i.Worktrees) < maxListedWorktrees {
+		if dir, ok := strings.CutSuffix(readSmall(root, path.Join("worktrees", name, "gitdir")), "/.git"); ok && len(dir)+len(oid) < maxWorktreeBytes && len(i.Worktrees) < maxListedWorktrees {
 			i.Worktrees = append(i.Worktrees, Worktree{dir, oid})
 		}
 		if oidPattern.MatchString(oid) {
@@ -95,7 +95,7 @@ func Read(dir string) (Info, error) {
 	for _, name := range entryNames(root, "objects", 0) {
 		info, err := root.Lstat(path.Join("objects", name))
 		if objectDirPattern.MatchString(name) && err == nil && info.IsDir() {
-			i.Objects = append(i.Objects, name)
+			i.ObjectDirs = append(i.ObjectDirs, name)
 		}
 	}
 	info, err := root.Lstat("lfs/objects")

@@ -37,7 +37,7 @@ var (
 	ErrNotRead = errors.New("messages are not read")
 )
 
-// Pair returns two connected sockets: one for NewSender, and the file descriptor of one for the process that calls Open.
+// Pair returns two connected sockets: one for NewSender, and one, as a file descriptor, for the process that calls Open.
 func Pair() (sender *os.File, receiver int, err error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

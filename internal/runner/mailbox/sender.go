@@ -22,8 +22,8 @@ type Sender struct {
 	mu           sync.Mutex
 	writtenCount int                      // number of messages
 	pending      map[string]chan struct{} // closed when the message was taken, by its id
-	closed       bool
-	ended        chan struct{} // closed when the mailbox accepts no more messages
+	closed       bool                     // the mailbox accepts no more messages
+	ended        chan struct{}            // closed when the connection has ended
 }
 
 // NewSender returns a Sender that uses the socket. It calls onAck once for each message that the program has taken.
@@ -34,7 +34,7 @@ func NewSender(conn *os.File, onAck func(id string)) *Sender {
 }
 
 // Send writes the message, unless a message with the same id was written before, and waits until the program has taken
-// it. It returns ErrClosed if the mailbox was closed before that.
+// it. It returns ErrClosed if the mailbox was closed before that, and ErrNotRead if the client does not read its messages.
 func (s *Sender) Send(m Message) error {
 	s.mu.Lock()
 	taken, known := s.pending[m.ID]

@@ -7,9 +7,6 @@ import "syscall"
 // AddNamespace does nothing: this system has no pid namespaces.
 func AddNamespace(*syscall.SysProcAttr) {}
 
-// Tag does nothing on this system.
-func Tag(string) error { return nil }
-
 // IsNamespaceError returns false, because AddNamespace does nothing.
 func IsNamespaceError(error) bool { return false }
 

@@ -48,6 +48,9 @@ func list() ([]Entry, error) { return rows("-ax") }
 // markedProcesses finds nothing: the system does not show the environments of processes.
 func markedProcesses(string) []ID { return nil }
 
+// Tag does nothing on this system.
+func Tag(string) error { return nil }
+
 // AdoptOrphans does nothing on this system. A process that has left the process group and lost its parent is not found.
 func AdoptOrphans() error { return nil }
 

@@ -39,8 +39,8 @@ type ClientConfig struct {
 const (
 	defaultRetryTimeout = 30 * time.Second
 	defaultIdleTimeout  = 3 * defaultHeartbeat
-	firstPause          = 50 * time.Millisecond
-	lastPause           = 5 * time.Second
+	minRetryPause       = 50 * time.Millisecond
+	maxRetryPause       = 5 * time.Second
 )
 
 // Client calls one runner.
@@ -86,10 +86,10 @@ func (c *Client) maxWait() *durationpb.Duration {
 // maxResponse limits a runner's message, in bytes. The largest message is an outcome with its payload.
 const maxResponse = 64 << 20
 
-// caller is the agent for which a request is signed.
-type caller struct{ agent string }
+// requestAgent is the agent for which a request is signed. The context of the request holds it.
+type requestAgent struct{ agent string }
 
-type callerKey struct{}
+type requestAgentKey struct{}
 
 // signingClient signs the requests of a client.
 type signingClient struct {
@@ -99,7 +99,7 @@ type signingClient struct {
 
 // Do implements connect.HTTPClient.
 func (s signingClient) Do(req *http.Request) (*http.Response, error) {
-	if who, ok := req.Context().Value(callerKey{}).(caller); ok {
+	if who, ok := req.Context().Value(requestAgentKey{}).(requestAgent); ok {
 		current, err := s.client.handshake(req.Context(), who.agent)
 		if err != nil {
 			return nil, err
@@ -138,7 +138,7 @@ func (c *Client) classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if e := fromError(err); e != nil {
+	if e := fromFault(err); e != nil {
 		switch e.Metadata[refusalKey] {
 		case refusedInstance, refusedExpired:
 			c.forgetSession()
@@ -169,7 +169,7 @@ func permanentError(err error) error {
 
 // callWithRetry repeats a call until the runner answers or was unreachable for too long.
 func (c *Client) callWithRetry(ctx context.Context, a fleet.Agent, call func(context.Context) error) error {
-	ctx = context.WithValue(ctx, callerKey{}, caller{a.UID})
+	ctx = context.WithValue(ctx, requestAgentKey{}, requestAgent{a.UID})
 	t := c.attempts(a)
 	for {
 		err := call(ctx)
@@ -191,7 +191,7 @@ type attempts struct {
 }
 
 func (c *Client) attempts(a fleet.Agent) *attempts {
-	return &attempts{client: c, agent: a, started: c.config.Now(), pause: firstPause}
+	return &attempts{client: c, agent: a, started: c.config.Now(), pause: minRetryPause}
 }
 
 // waitForRetry waits until the next attempt. It returns an error if the call must not be repeated.
@@ -203,7 +203,7 @@ func (a *attempts) waitForRetry(ctx context.Context, err error) error {
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent %q does not answer", a.agent.Name).WithCause(err)
 	}
 	pause := a.pause
-	a.pause = min(2*a.pause, lastPause)
+	a.pause = min(2*a.pause, maxRetryPause)
 	select {
 	case <-time.After(pause):
 		return nil

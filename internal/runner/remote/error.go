@@ -40,8 +40,8 @@ func toFault(err error) *connect.Error {
 	return out
 }
 
-// fromError returns the runner's error in err. It returns nil if err is not from the runner, but for example from a proxy.
-func fromError(err error) *fleet.Error {
+// fromFault returns the runner's error in err. It returns nil if err is not from the runner, but for example from a proxy.
+func fromFault(err error) *fleet.Error {
 	var ce *connect.Error
 	if !errors.As(err, &ce) {
 		return nil

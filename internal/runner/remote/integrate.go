@@ -25,14 +25,14 @@ func (r repository) integrate(ctx context.Context, req *runnerv1.IntegrateReques
 	return response, err
 }
 
-// maxLarge limits how many digests of Git LFS files a runner may name.
-const maxLarge = 10_000
+// maxMissingLFS limits how many digests of Git LFS files a runner may name.
+const maxMissingLFS = 10_000
 
 // Collect implements Repository.
 func (r repository) Collect(ctx context.Context, commit string) (CollectResult, error) {
 	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Collect{Collect: &runnerv1.Collect{Commit: commit}}})
 	c := response.GetCollected()
-	return CollectResult{c.GetFound(), c.GetHave(), c.GetLarge()[:min(len(c.GetLarge()), maxLarge)]}, err
+	return CollectResult{c.GetFound(), c.GetHave(), c.GetLarge()[:min(len(c.GetLarge()), maxMissingLFS)]}, err
 }
 
 // Branch implements Repository.
@@ -118,10 +118,10 @@ func (r repository) WriteLFS(ctx context.Context, digest string, out io.Writer) 
 	return r.readBundle(ctx, &runnerv1.BundleRequest{Large: digest}, out)
 }
 
-// uploadPiece is the maximum size of one request of an upload, in bytes, and uploadTime is how long the request may take.
+// uploadPiece is the maximum size of one request of an upload, in bytes, and uploadTimeout is how long the request may take.
 const (
-	uploadPiece = 4 << 20
-	uploadTime  = 2 * time.Minute
+	uploadPiece   = 4 << 20
+	uploadTimeout = 2 * time.Minute
 )
 
 // Unpack implements Repository.
@@ -134,7 +134,7 @@ func (r repository) AddLFS(ctx context.Context, digest string, in io.Reader) (ok
 	return r.upload(ctx, &runnerv1.Unpack{Large: digest}, in)
 }
 
-// upload sends the data to the runner, which then executes the request on it.
+// upload sends the data to the runner, and then asks the runner to add it to the repository. found is the result of that request.
 func (r repository) upload(ctx context.Context, unpack *runnerv1.Unpack, in io.Reader) (found bool, err error) {
 	if err := r.client.CheckLanding(ctx, r.agent); err != nil {
 		return false, err
@@ -147,7 +147,7 @@ func (r repository) upload(ctx context.Context, unpack *runnerv1.Unpack, in io.R
 		if n > 0 || m.GetOffset() == 0 {
 			m.Data = buf[:n]
 			if err := r.client.callWithRetry(ctx, r.agent, func(ctx context.Context) error {
-				ctx, cancel := context.WithTimeoutCause(ctx, uploadTime, errConnectionBroken)
+				ctx, cancel := context.WithTimeoutCause(ctx, uploadTimeout, errConnectionBroken)
 				defer cancel()
 				_, err := r.client.rpc.Upload(ctx, connect.NewRequest(m))
 				return err

@@ -12,7 +12,8 @@ import (
 
 // Repositories is implemented by Runners that can combine the work of agents.
 type Repositories interface {
-	// Repository returns the repository of the agent's project. The error is UNIMPLEMENTED if the agent does not work in a clone of one.
+	// Repository returns the repository of the agent's project. The error is UNIMPLEMENTED if the agent does not work in a clone of a
+	// repository.
 	Repository(ctx context.Context, a fleet.Agent, s Source) (Repository, error)
 }
 

@@ -40,9 +40,9 @@ const defaultHeartbeat = 5 * time.Second
 
 // Server serves runners to Fleet.
 type Server struct {
-	config  ServerConfig
-	runners Runners
-	verify  *verifier
+	config   ServerConfig
+	runners  Runners
+	verifier *verifier
 
 	mu    sync.Mutex
 	turns map[string]*turn // by the agent's uid
@@ -69,7 +69,7 @@ func NewServer(runners Runners, c ServerConfig) (*Server, error) {
 	}
 	return &Server{
 		config: c, runners: runners, turns: map[string]*turn{}, bundles: bundles{byID: map[string]*bundle{}},
-		verify: &verifier{key: c.Key, instance: rand.Text(), now: c.Now, nonces: map[string]time.Time{}},
+		verifier: &verifier{key: c.Key, instance: rand.Text(), now: c.Now, nonces: map[string]time.Time{}},
 	}, nil
 }
 
@@ -89,8 +89,8 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("POST /"+runnerv1connect.RunnerServiceName+"/", func(w http.ResponseWriter, r *http.Request) {
 		if procedureOf(r.URL.Path) != runnerv1connect.RunnerServiceHandshakeProcedure {
-			if err := s.verify.check(w, r); err != nil {
-				s.config.Logger.WarnContext(r.Context(), "request refused", "procedure", procedureOf(r.URL.Path), "err", err)
+			if err := s.verifier.check(w, r); err != nil {
+				s.config.Logger.WarnContext(r.Context(), "request refused", "procedure", procedureOf(r.URL.Path), "error", err)
 				_ = errs.Write(w, r, toFault(err))
 				return
 			}
@@ -106,7 +106,7 @@ func (s *Server) Handler() http.Handler {
 // Handshake implements the service.
 func (s *Server) Handshake(context.Context, *connect.Request[runnerv1.HandshakeRequest]) (*connect.Response[runnerv1.HandshakeResponse], error) {
 	return connect.NewResponse(&runnerv1.HandshakeResponse{
-		Protocol: Protocol, OldestProtocol: OldestProtocol, Version: s.config.Version, Instance: s.verify.instance,
+		Protocol: Protocol, OldestProtocol: OldestProtocol, Version: s.config.Version, Instance: s.verifier.instance,
 		Now: timestamppb.New(s.config.Now()), TaskOptions: s.config.Options, Features: s.features(),
 	}), nil
 }
@@ -209,7 +209,7 @@ func reply[M any](ctx context.Context, s *Server, m *M, err error) (*connect.Res
 // wireError converts an error for the wire. It logs an internal error, because the caller does not learn the cause.
 func (s *Server) wireError(ctx context.Context, err error) error {
 	if fleet.ReasonOf(err) == fleet.ReasonInternal && ctx.Err() == nil {
-		s.config.Logger.ErrorContext(ctx, "call failed", "err", err)
+		s.config.Logger.ErrorContext(ctx, "call failed", "error", err)
 	}
 	return toFault(err)
 }

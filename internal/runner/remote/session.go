@@ -29,7 +29,7 @@ func (c *Client) handshake(ctx context.Context, agent string) (*session, error) 
 	if current != nil {
 		return current, nil
 	}
-	re, err := c.rpc.Handshake(context.WithValue(ctx, callerKey{}, nil), connect.NewRequest(&runnerv1.HandshakeRequest{Version: c.config.Version}))
+	re, err := c.rpc.Handshake(context.WithValue(ctx, requestAgentKey{}, nil), connect.NewRequest(&runnerv1.HandshakeRequest{Version: c.config.Version}))
 	if err != nil {
 		return nil, err
 	}

@@ -171,7 +171,7 @@ func TestTampered(t *testing.T) {
 // TestAgentMismatch sends a request that is signed for one agent and names another agent.
 func TestAgentMismatch(t *testing.T) {
 	b := newBench(t)
-	ctx := context.WithValue(context.Background(), callerKey{}, caller{"two"})
+	ctx := context.WithValue(context.Background(), requestAgentKey{}, requestAgent{"two"})
 	_, err := b.client.rpc.Interrupt(ctx, connect.NewRequest(&runnerv1.InterruptRequest{
 		Agent: &runnerv1.Agent{Uid: "one"}, Run: &runnerv1.Run{TaskId: "task"},
 	}))

@@ -106,7 +106,7 @@ type streamMethod[Req, M any] = func(context.Context, *connect.Request[Req]) (*c
 // callStream makes a streaming call. It makes the request on one connection after the other, until handle returns true, or until
 // the runner was unreachable for too long. handle may change the request.
 func callStream[Req, M any](ctx context.Context, c *Client, a fleet.Agent, method streamMethod[Req, M], req *Req, handle func(*M) (done bool)) error {
-	ctx = context.WithValue(ctx, callerKey{}, caller{a.UID})
+	ctx = context.WithValue(ctx, requestAgentKey{}, requestAgent{a.UID})
 	t := c.attempts(a)
 	for {
 		if err := ctx.Err(); err != nil {

@@ -114,7 +114,7 @@ func (s *Server) Upload(ctx context.Context, req *connect.Request[runnerv1.Uploa
 }
 
 // unpack adds the content of the upload with the id to the repository. If there is no such upload, perhaps because an earlier
-// attempt of the call has used it, unpack reports whether the repository has the commit.
+// attempt of the call has used it, unpack fails unless the repository has the commit.
 func (s *Server) unpack(ctx context.Context, r Repository, id string, request *runnerv1.Unpack) (found bool, err error) {
 	up, err := s.uploads.open(id, false)
 	if err != nil {

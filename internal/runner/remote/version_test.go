@@ -201,7 +201,7 @@ func TestNewRunner(t *testing.T) {
 // TestOldFleet sends requests without the newest fields.
 func TestOldFleet(t *testing.T) {
 	b := newBench(t)
-	ctx := context.WithValue(t.Context(), callerKey{}, caller{"one"})
+	ctx := context.WithValue(t.Context(), requestAgentKey{}, requestAgent{"one"})
 	_, err := b.client.rpc.Interrupt(ctx, connect.NewRequest(&runnerv1.InterruptRequest{
 		Agent: &runnerv1.Agent{Uid: "one"}, Run: &runnerv1.Run{TaskId: "task"},
 	}))

@@ -86,7 +86,8 @@ func (s *Checks) remove(ctx context.Context, home string, parts []string) error 
 // removedPrefix is the prefix of directories that are being removed.
 const removedPrefix = ".removed-"
 
-// discard moves the parts of the home, or all of it, to a directory that is removed later.
+// discard moves the parts of the home, or all of it, to a directory that the caller must remove. trash is empty if there was
+// nothing to move.
 func (s *Checks) discard(home string, parts []string) (trash string, err error) {
 	from := []string{home}
 	if parts != nil {

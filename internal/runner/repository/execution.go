@@ -106,7 +106,7 @@ func (c *execution) end() {
 	c.cancel()
 }
 
-// unlessRunning calls the function, and prevents an execution meanwhile. It does nothing if there is one.
+// unlessRunning calls the function, and prevents an execution for the home meanwhile. It does nothing if one is running.
 func (e *executions) unlessRunning(home string, do func() (string, error)) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

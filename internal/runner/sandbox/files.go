@@ -90,7 +90,7 @@ func WriteHomeFiles(ctx context.Context, e filetree.HomeFiles) (replaced string,
 	if e.Dir, err = resolveParent(e.Dir); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, quickTime)
+	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()
 	return runConfined[string](ctx, "equip", e, access{write: []string{e.Dir}})
 }
@@ -105,9 +105,9 @@ func Shrink(ctx context.Context, l filetree.CacheLimit) (s filetree.ShrinkResult
 
 // Find returns the first path that the pattern matches; see filetree.Find.
 func Find(ctx context.Context, pattern string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, quickTime)
+	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()
-	return runConfined[string](ctx, "find", pattern, access{read: []string{filetree.Root(pattern)}})
+	return runConfined[string](ctx, "find", pattern, access{read: []string{filetree.PatternRoot(pattern)}})
 }
 
 // ReadGit reads the files of a git directory that an agent wrote.
@@ -123,7 +123,7 @@ func CopyIndex(ctx context.Context, c gitfiles.IndexCopy) error {
 
 // SizesOf returns the sizes of files of a working tree that an agent wrote; see gitfiles.Sizes.
 func SizesOf(ctx context.Context, f gitfiles.Files) ([]int64, error) {
-	sizes, err := runConfined[[]int64](ctx, "sizes", f, access{read: []string{f.Dir}, limit: maxLarge})
+	sizes, err := runConfined[[]int64](ctx, "sizes", f, access{read: []string{f.Dir}, limit: maxLargeResult})
 	if err == nil && len(sizes) != len(f.Paths) {
 		err = errors.New("the sandbox helper has not examined all files")
 	}

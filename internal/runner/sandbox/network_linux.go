@@ -78,7 +78,8 @@ func startProxy(addresses []string, attr *os.ProcAttr) (*os.File, error) {
 	return mine, nil
 }
 
-// connectProxy sets up the network namespace of the process, and sends the proxy a listening socket in that namespace.
+// connectProxy sets up the network namespace of the process, and sends the proxy a listening socket in that namespace. It does
+// nothing for other networks than those of Allow. proxy is noDescriptor if there is no proxy.
 func connectProxy(p Policy, proxy int) error {
 	if p.Network.Kind() != allowPrefix {
 		return nil

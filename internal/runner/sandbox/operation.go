@@ -22,12 +22,12 @@ import (
 
 // Limits of the helper while it does an operation.
 const (
-	fileMemory      = 1 << 30
-	fileDescriptors = 64
-	fileTime        = 10 * time.Minute // computing time, for the digests of large files
-	quickTime       = time.Minute      // for an operation that usually takes milliseconds
-	maxResult       = 4 << 20          // size of the JSON form of a result, in bytes
-	maxLarge        = 64 << 20         // the same for a result with an entry for each file
+	operationMemory      = 1 << 30 // in bytes
+	operationDescriptors = 64
+	operationCPU         = 10 * time.Minute // computing time, for the digests of large files
+	quickTimeout         = time.Minute      // for an operation that usually takes milliseconds
+	maxResult            = 4 << 20          // size of the JSON form of a result, in bytes
+	maxLargeResult       = 64 << 20         // the same for a result with an entry for each file
 )
 
 // operations are the helper's operations on files that an agent wrote, by name. Each gets its arguments as JSON.
@@ -156,7 +156,7 @@ func runHelper(ctx context.Context, name string, in []byte, out *limitedBuffer, 
 	data, err := json.Marshal(helperRequest{
 		Policy: Policy{
 			Write: r.write, Read: r.read, Override: r.override, Network: Offline,
-			Limits: Limits{Memory: fileMemory, Descriptors: fileDescriptors, CPU: fileTime, FileSize: r.fileSize},
+			Limits: Limits{Memory: operationMemory, Descriptors: operationDescriptors, CPU: operationCPU, FileSize: r.fileSize},
 		},
 		Operation: name, Report: noDescriptor, Proxy: noDescriptor,
 	})
@@ -181,7 +181,7 @@ func runHelper(ctx context.Context, name string, in []byte, out *limitedBuffer, 
 	return err
 }
 
-// limitedBuffer keeps at most a number of bytes.
+// limitedBuffer is a buffer whose Write fails if the buffer would have more than limit bytes.
 type limitedBuffer struct {
 	bytes.Buffer
 	limit int

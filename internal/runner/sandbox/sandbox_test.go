@@ -53,7 +53,7 @@ type attackEnvironment struct {
 // systemPaths lists the directories that every program may read.
 var systemPaths = []string{"/usr", "/bin", "/lib", "/lib64", "/etc", "/proc", "/sys"}
 
-func newArena(t *testing.T, u user) *attackEnvironment {
+func newAttackEnvironment(t *testing.T, u user) *attackEnvironment {
 	t.Helper()
 	if err := sandbox.Available(); err != nil {
 		t.Skip(err)
@@ -186,7 +186,7 @@ func forEachUser(t *testing.T, test func(t *testing.T, a *attackEnvironment)) {
 	for _, u := range users() {
 		t.Run(u.name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newArena(t, u))
+			test(t, newAttackEnvironment(t, u))
 		})
 	}
 }

@@ -57,11 +57,11 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 const (
-	setID   = unix.S_ISUID | unix.S_ISGID
-	creates = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
+	setID       = unix.S_ISUID | unix.S_ISGID
+	createFlags = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 
-	// Numbers of calls on every architecture.
-	sysFchmod        = 452 // fchmodat2
+	// Numbers of calls, which are the same on every architecture.
+	sysFchmodat2     = 452
 	sysSetxattrat    = 463
 	sysRemovexattrat = 466
 	sysOpenTreeAttr  = 467
@@ -120,8 +120,8 @@ func filterRules(n Network) []rule {
 	// Set-uid programs. Any user could run a set-uid program of an agent with the rights of the agents' user.
 	deny(unix.EPERM, unix.SYS_FCHMOD, hasAny(1, setID))
 	deny(unix.EPERM, unix.SYS_FCHMODAT, hasAny(2, setID))
-	deny(unix.EPERM, sysFchmod, hasAny(2, setID))
-	deny(unix.EPERM, unix.SYS_OPENAT, hasAny(2, creates), hasAny(3, setID))
+	deny(unix.EPERM, sysFchmodat2, hasAny(2, setID))
+	deny(unix.EPERM, unix.SYS_OPENAT, hasAny(2, createFlags), hasAny(3, setID))
 	deny(unix.EPERM, unix.SYS_MKNODAT, hasAny(2, setID))
 	denyAll(unix.ENOSYS, unix.SYS_OPENAT2) // the filter cannot read the mode in its arguments
 	for _, c := range oldModes {

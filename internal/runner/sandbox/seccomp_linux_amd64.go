@@ -13,7 +13,7 @@ const (
 var oldModes = []rule{
 	{number: unix.SYS_CHMOD, when: []condition{hasAny(1, setID)}},
 	{number: unix.SYS_CREAT, when: []condition{hasAny(1, setID)}},
-	{number: unix.SYS_OPEN, when: []condition{hasAny(1, creates), hasAny(2, setID)}},
+	{number: unix.SYS_OPEN, when: []condition{hasAny(1, createFlags), hasAny(2, setID)}},
 	{number: unix.SYS_MKNOD, when: []condition{hasAny(1, setID)}},
 }
 

@@ -57,12 +57,12 @@ func (r Run) Answer(ctx context.Context, id, answer, message, by string, remembe
 	return r.sendRequest(ctx, controlRequest{Op: "answer", ID: id, Text: answer, Message: message, By: by, Remember: remember})
 }
 
-// maxMessages limits how much of the file of messages is read, in bytes.
-const maxMessages = 1 << 20
+// maxMessagesFile limits how much of the file of messages is read, in bytes.
+const maxMessagesFile = 1 << 20
 
 // hasMessage reports whether the run got the message before.
 func (r Run) hasMessage(id string) bool {
-	b, err := agentfile.Read(r.Path(messagesFile), maxMessages)
+	b, err := agentfile.Read(r.Path(messagesFile), maxMessagesFile)
 	return err == nil && slices.Contains(strings.Split(string(b), "\n"), id)
 }
 

@@ -58,7 +58,7 @@ const messageTimeout = 2 * time.Second
 type control struct {
 	listener   net.Listener
 	interrupts chan controlRequest // interrupts, for the supervisor
-	done       chan struct{}
+	done       chan struct{}       // closed when the supervisor takes no more interrupts
 
 	messageMu sync.Mutex      // one message at a time
 	questions *questions      // nil if the child cannot ask questions

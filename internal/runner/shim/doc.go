@@ -14,7 +14,7 @@
 //	           first of the two to create the file decides
 //	child      the process of the child
 //	lost       when it was noticed that the shim was killed, if the child may complete its request to the model
-//	control    a Unix socket of the shim: interrupt, message, answer, watch
+//	control    a Unix socket of the shim: interrupt, message, answer, watch, attach
 //	messages   the ids of the messages that the child got
 //	output     the beginning of the child's output; output.N continues it from byte N. Only the newest output.N files
 //	           are kept

@@ -23,7 +23,7 @@ const segments = 16
 type output struct {
 	path    string
 	maxTail int64 // maximum size of the kept end
-	minTail int64 // minimum size of the kept end, even if one segment exceeds maxTail
+	minTail int64 // minimum size of the kept end, even if the end then exceeds maxTail by a segment
 	onGrow  func()
 
 	file      *os.File // nil if the next byte starts a new segment
@@ -35,7 +35,7 @@ type output struct {
 }
 
 // newOutput creates the file. It fails if the file exists. An output of at most limit bytes is kept completely. Of a
-// longer output, at most limit bytes are kept, and at least the parts that Excerpt returns for the limit minKept.
+// longer output, about limit bytes are kept, and at least the parts that Excerpt returns for the limit minKept.
 func newOutput(path string, limit, minKept int64, onGrow func()) (*output, error) {
 	o := &output{path: path, free: limit / headShare, maxTail: limit - limit/headShare, minTail: minKept - minKept/headShare, onGrow: onGrow}
 	var err error

@@ -22,11 +22,11 @@ type modelRequests struct {
 	active      map[string]bool // active requests, by the call that started the subagent; "" is the agent itself
 	finalAnswer bool            // the agent's last answer has no tool call, so the child is about to end
 	quiet       chan struct{}   // gets a value when no request is active any more and the child continues
-	result      chan struct{}   // gets a value when a turn has ended
+	turnEnded   chan struct{}   // gets a value when a turn has ended
 }
 
 func newModelRequests(to io.Writer) *modelRequests {
-	return &modelRequests{to: to, active: map[string]bool{}, quiet: make(chan struct{}, 1), result: make(chan struct{}, 1)}
+	return &modelRequests{to: to, active: map[string]bool{}, quiet: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1)}
 }
 
 // Prefixes of the lines that are removed.
@@ -86,7 +86,7 @@ func (r *modelRequests) mayBeEvent() bool {
 func (r *modelRequests) flush() {
 	if len(r.line) > 0 {
 		if bytes.HasPrefix(r.line, resultLine) {
-			notify(r.result)
+			notify(r.turnEnded)
 		}
 		_, _ = r.to.Write(r.line)
 		r.line = r.line[:0]

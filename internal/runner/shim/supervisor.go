@@ -62,7 +62,7 @@ func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 	var deadline, killAgain, giveUp <-chan time.Time
 	var turnEnded, disconnected <-chan struct{}
 	if s.modelRequests != nil {
-		turnEnded = s.modelRequests.result
+		turnEnded = s.modelRequests.turnEnded
 	}
 	if s.control.terminal != nil {
 		disconnected = s.control.terminal.disconnected

@@ -6,8 +6,9 @@ import (
 	"regexp"
 )
 
-// refsPrefix is the prefix of the refs with agents' snapshots. Below refs/fleet/AGENT_UID, TASK is the tree at the end of a
-// task, TASK.base the commit at its start, last the newest tree, and last.head the commit of the agent's HEAD at that time.
+// refsPrefix is the prefix of the refs with agents' snapshots. Below refs/fleet/AGENT_UID, base is the commit at which the
+// agent's branch started, TASK the tree at the end of a task, TASK.base the commit at its start, last the newest tree, and
+// last.head the commit of the agent's HEAD at that time. The refs of the agent that are not branches are there too.
 const refsPrefix = "refs/fleet/"
 
 var plainRefPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)

@@ -2,6 +2,7 @@ package worktree
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,7 +11,7 @@ import (
 )
 
 // eachBlob calls the function with the content of each named object, in the order of the names. text is nil if the object does
-// not exist. The function need not read all of text. The names must not contain line breaks.
+// not exist or is not a blob. The function need not read all of text. The names must not contain line breaks.
 func (v *view) eachBlob(ctx context.Context, names []string, blob func(text io.Reader) error) error {
 	if len(names) == 0 {
 		return nil
@@ -31,6 +32,24 @@ func (v *view) eachBlob(ctx context.Context, names []string, blob func(text io.R
 		return cause
 	}
 	return err
+}
+
+// existingObjects returns those of the objects that exist, in the same order.
+func (v *view) existingObjects(ctx context.Context, oids []string) ([]string, error) {
+	if len(oids) == 0 {
+		return nil, nil
+	}
+	var out bytes.Buffer
+	if err := v.pipe(ctx, strings.NewReader(strings.Join(oids, "\n")+"\n"), &out, "cat-file", "--batch-check=%(objectname)"); err != nil {
+		return nil, err
+	}
+	var found []string
+	for line := range strings.Lines(out.String()) {
+		if oid := strings.TrimSuffix(line, "\n"); oidPattern.MatchString(oid) {
+			found = append(found, oid)
+		}
+	}
+	return found, nil
 }
 
 // readBlobs reads the output of cat-file for n objects.

@@ -8,8 +8,8 @@ import (
 )
 
 // Branch returns the branch with the name and its newest commit. If the name is empty, it is the branch that people have
-// checked out in the repository or, in a mirror, the default branch of its source. source is the URL of a mirror's source.
-// Branch first fetches the branch from there.
+// checked out in the repository or, in a mirror, the default branch of its source. source is the URL of a mirror's source, from
+// which Branch first fetches. It is empty for any other repository.
 func (g *Git) Branch(ctx context.Context, repository, source, name string) (fleet.Branch, error) {
 	prefix := "refs/heads/"
 	if source == "" && commonDir(repository) == "" {

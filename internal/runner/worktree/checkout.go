@@ -60,7 +60,8 @@ func (c checkout) unfinishedOperation(branch string) string {
 	return ""
 }
 
-// firstFilteredPath returns the first path for which git would run one of the filters when it checks out the commit.
+// firstFilteredPath returns the first path for which git would run one of the filters when it checks out the commit, or an
+// empty string if there is none.
 func (g *Git) firstFilteredPath(ctx context.Context, repository, commit string, filters, paths []string) (string, error) {
 	if len(filters) == 0 || len(paths) == 0 {
 		return "", nil

@@ -35,7 +35,8 @@ func (d *draft) combine(ctx context.Context, c fleet.Combination) (r fleet.Combi
 		return r, err
 	}
 	if c.Strategy == fleet.Rebase {
-		return r, d.rebase(ctx, c, begin, &r)
+		err = d.rebase(ctx, c, begin, &r)
+		return r, err
 	}
 	ours, theirs, err := d.mergeSides(ctx, begin, c.Onto, c.Head)
 	if err != nil {
@@ -69,9 +70,9 @@ type workBase struct {
 }
 
 // base returns the commit that c is compared with when it is put on top of onto. It returns INVALID_ARGUMENT if c and onto
-// have no common history. If files is set, c may also start at a snapshot of uncommitted files. The snapshot is in no history,
-// but its parent must be in the history of c.
-func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string, files bool) (workBase, error) {
+// have no common history. If fromSnapshot is set, c may also start at a snapshot of uncommitted files. The snapshot is in no
+// history, but its parent must be in the history of c.
+func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string, fromSnapshot bool) (workBase, error) {
 	common, err := d.run(ctx, "merge-base", onto, c.Head)
 	if exitCode(err) == 1 {
 		return workBase{}, fleet.InvalidField("head", "the commit %s has no history in common with the branch: it must be based on a commit of the branch", c.Head)
@@ -87,7 +88,7 @@ func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string, fil
 		return workBase{commit: common}, err
 	}
 	in, err := d.contains(ctx, c.Head, c.Since)
-	if err == nil && !in && files {
+	if err == nil && !in && fromSnapshot {
 		var parents string
 		if parents, err = d.run(ctx, "rev-parse", c.Since+"^@"); err == nil && oidPattern.MatchString(parents) {
 			in, err = d.contains(ctx, c.Head, parents)

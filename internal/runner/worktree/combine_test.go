@@ -28,7 +28,7 @@ func revision(t testing.TB, repo, name string) string {
 	return strings.TrimSpace(sh(t, repo, "git rev-parse "+name))
 }
 
-// reasonOf returns the reason of the error.
+// reasonOf returns the reason of the error, or an empty reason if the error is not a *fleet.Error.
 func reasonOf(err error) fleet.Reason {
 	e, _ := errors.AsType[*fleet.Error](err)
 	if e == nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// countDifferent returns how many files of the working tree differ from the commit head, or are missing there. files is the number of all
+// countDifferent returns how many files of the working tree differ from the commit head, or are not in it. files is the number of all
 // files in the tree, with the link to the git directory.
 func (v *view) countDifferent(ctx context.Context, t Tree, head string, files int64) (int, error) {
 	if head == "" {

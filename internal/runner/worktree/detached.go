@@ -1,7 +1,6 @@
 package worktree
 
 import (
-	"bytes"
 	"context"
 	"maps"
 	"path/filepath"
@@ -65,22 +64,4 @@ func (v *view) isClean(ctx context.Context, path, head string) bool {
 	var l listing
 	warnings, err := in.listFiles(ctx, &l, "--modified", "--deleted", "--others", "--exclude-standard")
 	return err == nil && warnings == "" && len(l.paths) == 0
-}
-
-// existingObjects returns those of the objects that exist, in the same order.
-func (v *view) existingObjects(ctx context.Context, oids []string) ([]string, error) {
-	if len(oids) == 0 {
-		return nil, nil
-	}
-	var out bytes.Buffer
-	if err := v.pipe(ctx, strings.NewReader(strings.Join(oids, "\n")+"\n"), &out, "cat-file", "--batch-check=%(objectname)"); err != nil {
-		return nil, err
-	}
-	var found []string
-	for line := range strings.Lines(out.String()) {
-		if oid := strings.TrimSuffix(line, "\n"); oidPattern.MatchString(oid) {
-			found = append(found, oid)
-		}
-	}
-	return found, nil
 }

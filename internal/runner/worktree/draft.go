@@ -29,7 +29,7 @@ type draft struct {
 	repository        string
 	mu                sync.Mutex
 	visited           map[string]bool // directories whose attributes the draft has
-	changesAttributes bool            // a work changes attributes
+	changesAttributes bool            // the work to combine changes attributes
 }
 
 // isolatedEnv are variables that make git ignore the configuration of the user and of the system, and take paths literally.
@@ -188,8 +188,9 @@ func (d *draft) syntheticCommit(ctx context.Context, tree string, parents ...str
 	return d.commit(ctx, newCommit{tree: tree, parents: parents, author: nobody, committer: nobody, message: "one side of a merge\n"})
 }
 
-// maxAttributes limits the directories whose attributes are read, and the size of the attributes of a directory, in bytes.
-const maxAttributes, maxAttributesFile = 5000, 1 << 20
+// maxAttributeDirs limits the number of directories whose attributes are read, and maxAttributesFile the size of the attributes of
+// one directory, in bytes.
+const maxAttributeDirs, maxAttributesFile = 5000, 1 << 20
 
 // useAttributes copies the attributes of the commit onto for the files that the commits change, so that git merges the files
 // with them.
@@ -201,16 +202,16 @@ func (d *draft) useAttributes(ctx context.Context, onto, base string, commits ..
 		within, enough := context.WithCancel(ctx) // a few small trees of an agent can have millions of paths
 		each := &lineWriter{zero: true, each: func(changed string) {
 			d.changesAttributes = d.changesAttributes || path.Base(changed) == ".gitattributes"
-			for dir := path.Dir(changed); !dirs[dir] && len(dirs) < maxAttributes; dir = path.Dir(dir) {
+			for dir := path.Dir(changed); !dirs[dir] && len(dirs) < maxAttributeDirs; dir = path.Dir(dir) {
 				dirs[dir] = true
 			}
-			if len(dirs) >= maxAttributes {
+			if len(dirs) >= maxAttributeDirs {
 				enough()
 			}
 		}}
 		err := d.pipe(within, nil, each, "diff-tree", "-r", "-z", "--name-only", "--no-renames", base, c)
 		enough()
-		if err != nil && (len(dirs) < maxAttributes || ctx.Err() != nil) {
+		if err != nil && (len(dirs) < maxAttributeDirs || ctx.Err() != nil) {
 			return err
 		}
 	}

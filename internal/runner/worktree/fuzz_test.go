@@ -6,9 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/runner/gitfiles"
-
 	"fleet/internal/fleet"
+	"fleet/internal/runner/gitfiles"
 )
 
 // FuzzFiles checks that the list of changed files can be read for any names of the files.

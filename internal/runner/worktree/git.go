@@ -35,7 +35,7 @@ type Git struct {
 	memory      uint64        // memory limit for reading such files, in bytes
 	configPaths func() []string
 	sources     sync.Map // from the path of a mirror to its URL
-	locks       sync.Map // from the path of a repository to a *sync.Mutex, because git's own locks fail instead of waiting
+	locks       sync.Map // from the name of a lock to a *sync.Mutex, because git's own locks fail instead of waiting
 }
 
 // Program returns the absolute path of git. It is looked up once, so that no program that appears on PATH later can replace it.
@@ -168,9 +168,10 @@ func (g *Git) limits() sandbox.Limits {
 	return sandbox.Limits{Memory: g.memory, CPU: packTimeFactor * g.limit, FileSize: 16 << 30, Descriptors: 1024}
 }
 
-// lock locks the repository for changes by this process.
-func (g *Git) lock(repository string) (unlock func()) {
-	m, _ := g.locks.LoadOrStore(repository, &sync.Mutex{})
+// lock takes the lock with the name, which only this process uses. The name is the path of a repository, for changes of its
+// refs, or begins with "branches of", for changes of branches that people may have checked out.
+func (g *Git) lock(name string) (unlock func()) {
+	m, _ := g.locks.LoadOrStore(name, &sync.Mutex{})
 	m.(*sync.Mutex).Lock()
 	return m.(*sync.Mutex).Unlock
 }

@@ -57,7 +57,7 @@ func (g *Git) newGitDir(ctx context.Context, t Tree, have refSet) (dir string, e
 	return dir, copyHooks(hooks, filepath.Join(dir, "hooks"))
 }
 
-// makeGitDir creates the git directory for newGitDir, with the configuration and without hooks.
+// makeGitDir works like newGitDir, with the given configuration and without hooks.
 func (t Tree) makeGitDir(common, config string, have refSet) (dir string, err error) {
 	worktree, err := filepath.Rel(t.GitDir, t.Dir)
 	if err != nil {

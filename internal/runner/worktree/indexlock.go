@@ -25,7 +25,7 @@ const lockPollInterval = 20 * time.Millisecond
 func (c checkout) lockPath() string { return filepath.Join(c.gitDir, "index.lock") }
 func (c checkout) nextPath() string { return filepath.Join(c.gitDir, "fleet-move.index") }
 
-// lock locks the index of the working tree like git does, so that people cannot commit meanwhile. The lock names this process,
+// lock locks the index of the working tree as git does, so that people cannot commit meanwhile. The lock names this process,
 // so that Fleet ignores the lock when the process has ended. The next index is a copy of the index.
 func (c checkout) lock(ctx context.Context, branch string) error {
 	self, err := process.Self()

@@ -25,8 +25,8 @@ type LeftoverQuery struct {
 type leftoverRef struct {
 	name  string
 	oid   string
-	uid   string
-	at    time.Time
+	uid   string    // of the agent
+	at    time.Time // when its commit was created
 	proof fleet.LeftoverProof
 }
 

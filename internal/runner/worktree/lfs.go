@@ -45,8 +45,8 @@ func (t Tree) keepLFS(ctx context.Context, v *view, c *fleet.Changes) error {
 
 // collectLFS copies the agent's Git LFS files into the repository. Commits contain only their digests.
 func (t Tree) collectLFS(ctx context.Context) error {
-	dir := tempDir(commonDir(t.Repository))
-	to := filepath.Join(filepath.Dir(dir), "objects")
+	common := commonDir(t.Repository)
+	dir, to := tempDir(common), lfsDir(common)
 	own := ownerOf(t.Repository)
 	if err := own.mkdirAll(dir); err != nil {
 		return err

@@ -137,7 +137,7 @@ func (g *Git) AddLFS(repository, digest string, in io.Reader) (ok bool, err erro
 	return true, os.Rename(f.Name(), at)
 }
 
-// CopyLFS copies a Git LFS file from another repository on this machine, and reports whether that one has it.
+// CopyLFS copies a Git LFS file from another repository on this machine, and reports whether the other repository has it.
 func (g *Git) CopyLFS(repository, digest, from string) (ok bool, err error) {
 	in, out := io.Pipe()
 	go func() { _ = out.CloseWithError(g.ReadLFS(from, digest, out)) }()

@@ -130,11 +130,11 @@ func (d *draft) addHunks(ctx context.Context, tree string, all []fleet.Conflict)
 	for _, c := range all {
 		args = append(args, c.Path)
 	}
-	at := map[string]string{}                                                 // from an object to a path
+	oids := map[string]string{}                                               // from a path to an object
 	err := d.pipe(ctx, nil, &lineWriter{zero: true, each: func(line string) { // MODE TYPE OID<tab>PATH
 		entry, path, _ := strings.Cut(line, "\t")
 		if f := strings.Fields(entry); len(f) == 3 && f[1] == "blob" && f[0] != "120000" {
-			at[path] = f[2]
+			oids[path] = f[2]
 		}
 	}}, args...)
 	if err != nil {
@@ -143,7 +143,7 @@ func (d *draft) addHunks(ctx context.Context, tree string, all []fleet.Conflict)
 	var names []string
 	var of []int
 	for i, c := range all {
-		if oid := at[c.Path]; oid != "" {
+		if oid := oids[c.Path]; oid != "" {
 			names, of = append(names, oid), append(of, i)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// landed makes a repository whose branch main people have checked out, and a later commit for it.
-func landed(t *testing.T, base, later string) (repo string, b fleet.Branch, to string) {
+// checkedOutRepo makes a repository whose branch main people have checked out, and a later commit for it.
+func checkedOutRepo(t *testing.T, base, later string) (repo string, b fleet.Branch, to string) {
 	t.Helper()
 	repo = repository(t)
 	sh(t, repo, base+"; git add -A; git commit -q --allow-empty -m base; git checkout -q --detach; "+later+"; git add -A; git commit -q --allow-empty -m later; git branch later; git checkout -q main")
@@ -44,7 +44,7 @@ func TestMoveCheckedOut(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			repo, b, to := landed(t, base, later)
+			repo, b, to := checkedOutRepo(t, base, later)
 			sh(t, repo, tc.dirty)
 			if tc.name == "a rebase" || tc.name == "a merge" {
 				require.Equal(t, b.Commit, revision(t, repo, "main"))
@@ -75,7 +75,7 @@ func TestMoveCheckedOut(t *testing.T) {
 
 func TestMoveElsewhere(t *testing.T) {
 	t.Parallel()
-	repo, b, to := landed(t, "echo 1 >a", "echo 2 >a")
+	repo, b, to := checkedOutRepo(t, "echo 1 >a", "echo 2 >a")
 	g := New(os.Environ(), t.TempDir())
 	linked := filepath.Join(t.TempDir(), "linked")
 	sh(t, repo, "git checkout -q -b other; git worktree add -q "+linked+" main")
@@ -114,7 +114,7 @@ func TestMoveElsewhere(t *testing.T) {
 // written without it.
 func TestMoveRunsNothing(t *testing.T) {
 	t.Parallel()
-	repo, b, to := landed(t, "echo 1 >a", "echo 2 >a; echo '*.big filter=evil' >.gitattributes; echo x >x.big")
+	repo, b, to := checkedOutRepo(t, "echo 1 >a", "echo 2 >a; echo '*.big filter=evil' >.gitattributes; echo x >x.big")
 	evil := filepath.Join(t.TempDir(), "evil")
 	g := New(os.Environ(), t.TempDir())
 	for _, hook := range []string{"post-merge", "post-checkout", "reference-transaction", "post-index-change"} {

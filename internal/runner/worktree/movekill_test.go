@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 // look as if they had reverted the landed work. The next call must complete the move without touching the changes of people.
 func TestMoveKilled(t *testing.T) {
 	t.Parallel()
-	repo, b, to := landed(t, "mkdir d e; for i in $(seq 80); do seq 500 >d/$i; echo $i >e/$i; done", "for i in $(seq 80); do seq 700 >d/$i; echo new >n$i; done; git rm -rq e; seq 99 >e")
+	repo, b, to := checkedOutRepo(t, "mkdir d e; for i in $(seq 80); do seq 500 >d/$i; echo $i >e/$i; done", "for i in $(seq 80); do seq 700 >d/$i; echo new >n$i; done; git rm -rq e; seq 99 >e")
 	sh(t, repo, "echo mine >mine; echo changed >file")
 	const want = " M file\n?? mine\n"
 	killed, half := 0, 0
@@ -97,7 +97,7 @@ func TestMoveRepair(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			repo, b, to := landed(t, "seq 100 >a; echo gone >gone; mkdir d; echo x >d/x", "seq 50 150 >a; echo new >new; git rm -q gone; git rm -rq d; echo file >d")
+			repo, b, to := checkedOutRepo(t, "seq 100 >a; echo gone >gone; mkdir d; echo x >d/x", "seq 50 150 >a; echo new >new; git rm -q gone; git rm -rq d; echo file >d")
 			require.NoError(t, checkout{repo, filepath.Join(repo, ".git")}.mark(moveMark{"main", b.Commit, to}))
 			sh(t, repo, tc.script)
 			err := New(os.Environ(), t.TempDir()).Move(t.Context(), repo, b, to)

@@ -66,7 +66,7 @@ func TestLandingOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can work in repositories of other users")
 	}
-	repo, b, _ := landed(t, "echo 1 >a; echo 1 >b", "echo 2 >a; mkdir d; echo new >d/new; git rm -q b")
+	repo, b, _ := checkedOutRepo(t, "echo 1 >a; echo 1 >b", "echo 2 >a; mkdir d; echo new >d/new; git rm -q b")
 	require.NoError(t, os.Chmod(filepath.Dir(repo), 0o755)) //nolint:gosec // the owner can reach the repository
 	sh(t, repo, "chown -R nobody .; chmod -R go= .git")
 	g := New(os.Environ(), t.TempDir())

@@ -53,7 +53,7 @@ func (v *view) ownCommits(ctx context.Context, t Tree) (all []string, err error)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	for _, name := range v.info.Objects {
+	for _, name := range v.info.ObjectDirs {
 		name = filepath.Base(name)
 		if err := os.Symlink(filepath.Join(t.GitDir, "objects", name), filepath.Join(dir, name)); err != nil {
 			return nil, err

@@ -53,8 +53,8 @@ func (c Caches) updateLinks(root *os.Root) {
 	}
 }
 
-// WriteHomeFiles creates and replaces the files. It follows no link out of the directory. If the agent has replaced a
-// directory that is needed, WriteHomeFiles returns its path in replaced.
+// WriteHomeFiles creates and replaces the files. It follows no link out of the directory. If something of the agent is in the
+// way of a file, a directory or a link, WriteHomeFiles returns its path in replaced.
 func WriteHomeFiles(e HomeFiles) (replaced string, err error) {
 	root, err := os.OpenRoot(e.Dir)
 	if err != nil {
