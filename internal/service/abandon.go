@@ -16,7 +16,7 @@ func (s *Service) AbandonTask(ctx context.Context, id, why, requestID string) (*
 	if id == "" {
 		return nil, errNoTaskID()
 	}
-	if err := checkSize("reason", "reason", why); err != nil {
+	if err := checkOptionalText("reason", "reason", why); err != nil {
 		return nil, err
 	}
 	task, err := s.onceTask(ctx, Call{Method: "AbandonTask", RequestID: requestID, Body: []string{id, why}}, func(tx fleet.Tx) (*fleet.Task, error) {

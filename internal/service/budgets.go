@@ -48,10 +48,11 @@ func (s *Service) SetBudget(ctx context.Context, b fleet.Budget, requestID strin
 	return s.budget(ctx, b.Name)
 }
 
-// DeleteBudget deletes the budget, if it exists. Its ledger remains. The interceptor lets only admins call it.
+// DeleteBudget deletes the budget. Its ledger remains. The error is BUDGET_NOT_FOUND if the budget does not exist. The interceptor
+// lets only admins call it.
 func (s *Service) DeleteBudget(ctx context.Context, name, requestID string) error {
 	if name == "" {
-		return errNoBudget()
+		return errNoBudgetName()
 	}
 	_, _, err := s.Once(ctx, Call{Method: "DeleteBudget", RequestID: requestID, Body: name}, func(tx fleet.Tx) (CallResult, error) {
 		if _, err := readBudget(tx, name); err != nil {
@@ -65,7 +66,7 @@ func (s *Service) DeleteBudget(ctx context.Context, name, requestID string) erro
 	return err
 }
 
-func errNoBudget() error {
+func errNoBudgetName() error {
 	return fleet.InvalidField("name", "name is required: name a budget").Next("{list_budgets} lists them")
 }
 
@@ -161,7 +162,7 @@ type ShowBudgetRequest struct {
 	Name   string
 	All    bool  // also entries of earlier windows
 	Before int64 // only entries before this one; 0 for the newest
-	Limit  *int  // at most this many; nil means 50
+	Limit  *int  // at most this many, and never more than 500; nil means 50
 }
 
 // BudgetLedger is a budget with entries of its ledger.
@@ -177,7 +178,7 @@ const (
 	maxLedgerEntries     = 500
 )
 
-// ShowBudget returns a budget that concerns the caller. The entries of tasks of others have no ids and texts, unless the caller is
+// ShowBudget returns a budget that concerns the caller, with a page of its ledger. The entries of tasks of others have no ids and texts, unless the caller is
 // an admin.
 func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetLedger, error) {
 	p, err := fleet.PrincipalFrom(ctx)
@@ -185,7 +186,7 @@ func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetL
 	case err != nil:
 		return nil, err
 	case r.Name == "":
-		return nil, errNoBudget()
+		return nil, errNoBudgetName()
 	case r.Limit != nil && *r.Limit < 1:
 		return nil, fleet.InvalidField("limit", "limit is %d: give at least 1", *r.Limit)
 	}

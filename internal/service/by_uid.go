@@ -68,7 +68,7 @@ func (s *Service) endAtOnce(ctx context.Context, uid string, limit int, outcome 
 	return task, nil
 }
 
-// interruptTimeout limits how long the end of a contract waits until the run's host has received the interrupt.
+// interruptTimeout limits how long endAtOnce waits until the run's host has received the interrupt.
 const interruptTimeout = 2 * time.Second
 
 // interruptEnded interrupts the run of an ended task. It only logs a failure, because the reconciler ends the run in any
@@ -140,7 +140,7 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 	for _, uid := range uids {
 		v := s.snap.Get(uid)
 		if v == nil || v.Task == nil {
-			if v = s.ended.get(uid); v != nil && s.payloadExpires(v.Task) {
+			if v = s.ended.get(uid); v != nil && s.payloadExpired(v.Task) {
 				v = nil
 			}
 		}

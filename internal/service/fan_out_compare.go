@@ -38,7 +38,7 @@ type FanOut struct {
 }
 
 // CompareFanOut returns the fan-out to which the task with the id belongs, with the pairs of its open work that change the
-// same lines.
+// same lines or are in conflict.
 func (s *Service) CompareFanOut(ctx context.Context, id string) (*FanOut, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Service) fanOutOf(tx fleet.ReadTx, p fleet.Principal, id string, needed
 	return q, all, err
 }
 
-// readVariant returns nil if p may not see the task.
+// readVariant returns the variant whose first task is q. It returns nil if p may not see the task.
 func (s *Service) readVariant(tx fleet.ReadTx, p fleet.Principal, q *fleet.QueuedTask) (*Variant, error) {
 	access, err := accessToTask(tx, p, &q.Task)
 	if err != nil || access == fleet.AccessNone {
@@ -118,7 +118,7 @@ func (s *Service) readVariant(tx fleet.ReadTx, p fleet.Principal, q *fleet.Queue
 			}
 		}
 	}
-	return v, v.readReview(tx)
+	return v, v.readChecksAndReviews(tx)
 }
 
 // addTask adds the next task of the variant.
@@ -133,8 +133,8 @@ func (v *Variant) addTask(t *fleet.Task, now time.Time) {
 	}
 }
 
-// readReview reads the checks and the newest review.
-func (v *Variant) readReview(tx fleet.ReadTx) (err error) {
+// readChecksAndReviews reads the checks of the newest task and the reviews of its work.
+func (v *Variant) readChecksAndReviews(tx fleet.ReadTx) (err error) {
 	if v.Checks, err = tx.Checks(v.Task().ID); err != nil || v.Work == nil {
 		return err
 	}

@@ -47,7 +47,8 @@ type RestoreAgentRequest struct {
 }
 
 // RestoreAgent brings a deleted agent back with its kept workspace, and waits until it is ready, at most Config.CreateWait.
-// The error is KEPT_WORK_NOT_FOUND if no workspace of the agent is kept, and AGENT_EXISTS if another agent has its name.
+// The error is KEPT_WORK_NOT_FOUND if no workspace of the agent is kept, and AGENT_EXISTS if the agent is not deleted or another
+// agent has its name.
 func (s *Service) RestoreAgent(ctx context.Context, r RestoreAgentRequest) (*fleet.AgentView, string, error) {
 	c := Call{Method: "RestoreAgent", RequestID: r.RequestID, Body: r}
 	old, err := s.EarlierResult(ctx, c)
@@ -167,7 +168,7 @@ func (s *Service) checkSaved(ctx context.Context, v *fleet.AgentView) error {
 		Next("save this work, or delete the agent without keep_unsaved").With("agent_name", v.Name)
 }
 
-// unsaved describes for people the work that may exist only in the agent's workspace.
+// unsaved describes for people the work that may exist only in the agent's workspace; empty if there is none.
 func (s *Service) unsaved(ctx context.Context, v *fleet.AgentView) (what string, err error) {
 	place := s.places.Of(&v.Agent)
 	switch {

@@ -73,8 +73,8 @@ func (s *Service) putLanding(tx fleet.Tx, t *fleet.Task, l *fleet.Landing, text 
 	return tx.Append(l.Event(t, l.UpdatedAt, text))
 }
 
-// repository returns the repository of the project at the place. The error is UNIMPLEMENTED if the place brings no work together, or
-// belongs to another server.
+// repository returns the repository of the project at the place. The error is UNIMPLEMENTED if the place cannot land work, or belongs
+// to another server.
 func (s *Service) repository(place, project string) (fleet.Repository, error) {
 	p := s.places.Configured(place)
 	if p == nil {

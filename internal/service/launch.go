@@ -149,7 +149,8 @@ func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Princ
 	return v, nil
 }
 
-// resolveLaunch checks that the requested agent can be created.
+// resolveLaunch checks that the requested agent can be created. It sets the exact names of the place, the project and the role, and
+// selfStarted.
 func (s *Service) resolveLaunch(ctx context.Context, r *LaunchRequest) error {
 	places := s.places.Fleet
 	if r.Place != "" {

@@ -14,9 +14,9 @@ import (
 	"fleet/internal/state"
 )
 
-// TestLaunchOnAnotherBackend checks that a launch without a place uses the place that has the driver, and that the
+// TestLaunchAtAnotherPlace checks that a launch without a place uses the place that has the driver, and that the
 // agent is deleted after its task.
-func TestLaunchOnAnotherBackend(t *testing.T) {
+func TestLaunchAtAnotherPlace(t *testing.T) {
 	t.Parallel()
 	b := servicetest.Second(t, fake.Config{})
 	h := servicetest.New(t, fake.Config{}, servicetest.Others(b))

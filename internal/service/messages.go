@@ -88,7 +88,7 @@ func (s *Service) insertMessage(ctx context.Context, p fleet.Principal, c Call, 
 	})
 }
 
-// checkMessage returns why p can send no message to the task of the agent.
+// checkMessage returns why p cannot send a message to the task of the agent; nil if p can.
 func (s *Service) checkMessage(p fleet.Principal, v *fleet.AgentView) error {
 	a := &v.Agent
 	if err := s.checkConfined(p, a); err != nil {

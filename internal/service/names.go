@@ -13,7 +13,7 @@ import (
 // different groups.
 const groupsInterval = time.Minute
 
-// cachedName is a cached subject.
+// cachedName is the name and the groups of a subject's principal, in Service.names.
 type cachedName struct {
 	principal string
 	groups    []string

@@ -65,9 +65,9 @@ func earlierResult(tx fleet.ReadTx, key fleet.Request) (*CallResult, error) {
 	return &CallResult{AgentUID: old.AgentUID, ObjectID: old.TaskID}, nil
 }
 
-// EarlierResult returns the result of the same call if it was executed before; nil otherwise. With it, a repeated call can skip
-// slow checks, for example of a place. The result of a fast check can be given to Once as Refusal instead. Once decides
-// whether the call is executed.
+// EarlierResult returns the result of the same call if it was executed before. It returns nil if it was not, and for a call without a
+// request id. With it, a repeated call can skip slow checks, for example of a place. The result of a fast check can be given to Once
+// as Refusal instead. Once decides whether the call is executed.
 func (s *Service) EarlierResult(ctx context.Context, c Call) (result *CallResult, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil || c.RequestID == "" {

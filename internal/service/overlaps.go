@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Overlaps is the open work of a project, with the pairs of work that change the same lines.
+// Overlaps is the open work of a project, with the pairs of work that change the same lines or are in conflict.
 type Overlaps struct {
 	Project string
 	Into    fleet.Branch
@@ -15,7 +15,7 @@ type Overlaps struct {
 	Missing []*LandingView // work that the repository does not have, or that is in a workspace that does not run
 }
 
-// MaxCompared is the number of tasks whose work ShowOverlaps compares.
+// MaxCompared is the maximum number of tasks whose work ShowOverlaps compares. It compares the newest ones.
 const MaxCompared = 100
 
 // ShowOverlaps compares the project's work that the caller may see, as if it were merged into the branch. It leaves out work

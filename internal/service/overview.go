@@ -23,7 +23,7 @@ type Overview struct {
 	Credentials                                   []CredentialView      // those that are held or nearly used up
 }
 
-// Overview returns the numbers of agents of ToolsetFleet and of waiting questions, and the usage of the last 24 hours.
+// Overview returns a summary of what the caller may see. It counts only agents of ToolsetFleet.
 func (s *Service) Overview(ctx context.Context) (*Overview, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

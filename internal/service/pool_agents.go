@@ -55,7 +55,7 @@ func (s *Service) settleCreationsOf(ctx context.Context, pool *fleet.Pool) error
 	if !slices.ContainsFunc(pool.Creating, func(uid string) bool { return settled(s.snap.Get(uid)) }) {
 		return nil
 	}
-	return s.updatePool(ctx, pool.Key(), func(tx fleet.Tx, pool *fleet.Pool) (string, error) {
+	return s.changePool(ctx, pool.Key(), func(tx fleet.Tx, pool *fleet.Pool) (string, error) {
 		var failed []*fleet.Agent
 		var ready []string
 		var err error
@@ -120,7 +120,7 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 	})
 	n.pool, n.oneTask, n.shares = pool.Name, pool.Reuse == fleet.ReuseFresh, s.poolShares(pool)
 	for ; err == nil && count > 0; count-- {
-		err = s.updatePool(ctx, pool.Key(), func(tx fleet.Tx, pool *fleet.Pool) (string, error) {
+		err = s.changePool(ctx, pool.Key(), func(tx fleet.Tx, pool *fleet.Pool) (string, error) {
 			n.Name = s.generatedName(pool.Name)
 			a, err := s.addAgent(ctx, tx, p, n)
 			if fleet.ReasonOf(err) == fleet.ReasonAgentExists { // another name next time
@@ -136,7 +136,7 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 	if reason := fleet.ReasonOf(err); err == nil || reason == fleet.ReasonInternal || ctx.Err() != nil {
 		return err
 	}
-	return s.updatePool(ctx, pool.Key(), func(_ fleet.Tx, pool *fleet.Pool) (string, error) {
+	return s.changePool(ctx, pool.Key(), func(_ fleet.Tx, pool *fleet.Pool) (string, error) {
 		s.recordPoolFailure(pool, fleet.PublicMessage(err))
 		return "could not create an agent: " + pool.Failure, nil
 	})
@@ -153,8 +153,8 @@ func (s *Service) poolShares(pool *fleet.Pool) (shares []fleet.Share) {
 	return shares
 }
 
-// updatePool changes a pool for the dispatcher. change returns the text of the event, or "" if nothing changes.
-func (s *Service) updatePool(ctx context.Context, key string, change func(fleet.Tx, *fleet.Pool) (string, error)) error {
+// changePool changes a pool for the dispatcher. change returns the text of the event, or "" if nothing changes.
+func (s *Service) changePool(ctx context.Context, key string, change func(fleet.Tx, *fleet.Pool) (string, error)) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		pool, err := s.pools().read(tx, key)
 		if err != nil || pool == nil {

@@ -47,7 +47,7 @@ func (s *Service) MoveAgent(ctx context.Context, ref, poolRef, requestID string)
 	return v, fmt.Sprintf("Agent '%s' is in the pool %s", v.Name, v.Pool), nil
 }
 
-// poolToMoveTo returns nil if the caller names no pool.
+// poolToMoveTo returns the pool that the caller names; nil if the caller names none.
 func (s *Service) poolToMoveTo(ctx context.Context, p fleet.Principal, ref string) (*fleet.Pool, error) {
 	if ref == "" {
 		return nil, nil //nolint:nilnil // out of a pool

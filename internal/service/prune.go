@@ -44,6 +44,7 @@ func (s *Service) PruneWork(ctx context.Context, r PruneWorkRequest) ([]PrunedLe
 	}
 	q.Deleted = func(ctx context.Context, uids []string) (deleted []fleet.DeletedAgent, err error) {
 		err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+			deleted = nil
 			agents, err := tx.AgentViews(fleet.AgentViewFilter{UIDs: uids})
 			for _, v := range agents {
 				if !v.DeletedAt.IsZero() && v.DeletedAt.Before(q.Before) {
@@ -55,6 +56,7 @@ func (s *Service) PruneWork(ctx context.Context, r PruneWorkRequest) ([]PrunedLe
 		return deleted, err
 	}
 	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
+		q.Tasks, q.Settled = nil, nil
 		all, err := tx.Landings(fleet.LandingFilter{States: []fleet.LandingState{fleet.LandingLanded, fleet.LandingAbandoned}})
 		for _, l := range all {
 			if l.UpdatedAt.Before(q.Before) {

@@ -36,7 +36,7 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 	if err := checkText(fleet.ReasonInvalidArgument, "answer", "the answer", r.Answer); err != nil {
 		return nil, "", err
 	}
-	if err := checkSize("message", "the message", r.Message); err != nil {
+	if err := checkOptionalText("message", "the message", r.Message); err != nil {
 		return nil, "", err
 	}
 	for field, text := range map[string]string{"answer": r.Answer, "message": r.Message} {

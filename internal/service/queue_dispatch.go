@@ -117,7 +117,7 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 		if err != nil || found == nil || found.Status != fleet.TaskPending || found.Entry.HeldBy != "" || found.OpenQuestions > 0 || found.Delegation.Waits && !found.Delegation.Ready {
 			return err
 		}
-		p, t := onBehalf(found), &found.Task
+		p, t := queuedBy(found), &found.Task
 		v, err := state.ReadAgentView(tx, agentUID)
 		if err == nil {
 			err = s.checkStart(ctx, tx, p, found, v)

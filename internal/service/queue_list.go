@@ -77,8 +77,8 @@ func (s *Service) queueItems(ctx context.Context, p fleet.Principal, detail queu
 	return items, nil
 }
 
-// waitsOf returns why the pending task waits.
-func (s *Service) waitsOf(ctx context.Context, t *fleet.Task) (*QueueItem, error) {
+// queueItem returns the item of the task; nil if the task is no longer pending.
+func (s *Service) queueItem(ctx context.Context, t *fleet.Task) (*QueueItem, error) {
 	d, err := s.queueDecision(ctx, queue.Texts)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (s *Service) waitsOf(ctx context.Context, t *fleet.Task) (*QueueItem, error
 	return nil, nil //nolint:nilnil // it has started meanwhile
 }
 
-// QueueSummary is what the queue as a whole waits for.
+// QueueSummary counts the pending tasks that a caller may see, by the reasons why they wait.
 type QueueSummary struct {
 	Pending  int
 	Reasons  map[fleet.WaitReason]int // pending tasks by their first reason

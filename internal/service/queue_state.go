@@ -66,8 +66,8 @@ func (s *Service) taskRoom(ctx context.Context, tasks []*fleet.QueuedTask) (map[
 	return room, nil
 }
 
-// onBehalf returns the principal that queued the task.
-func onBehalf(q *fleet.QueuedTask) fleet.Principal {
+// queuedBy returns the principal that queued the task.
+func queuedBy(q *fleet.QueuedTask) fleet.Principal {
 	return fleet.Principal{Name: q.Entry.By, Kind: q.Entry.Kind, Scope: q.Entry.Scope, UnconfinedIn: q.Entry.UnconfinedIn}
 }
 
@@ -76,5 +76,5 @@ func (s *Service) checkAgentUse(q *fleet.QueuedTask, a *fleet.Agent) error {
 	if q.Delegation.Waits {
 		return nil
 	}
-	return s.checkConfined(onBehalf(q), a)
+	return s.checkConfined(queuedBy(q), a)
 }

@@ -247,8 +247,8 @@ func TestWatchStopsInTime(t *testing.T) {
 	require.Less(t, got, 600)
 }
 
-// TestTokenOfNoKind checks that a token of an unknown kind is refused.
-func TestTokenOfNoKind(t *testing.T) {
+// TestTokenOfUnknownKind checks that a token of an unknown kind is refused.
+func TestTokenOfUnknownKind(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	for _, kind := range []fleet.PrincipalKind{"", "robot", "99"} {

@@ -16,7 +16,7 @@ type ReviewsRequest struct {
 	fleet.PageRequest
 }
 
-// openStates are the states of work that needs something.
+// openStates are the states of work that was neither landed, abandoned nor replaced.
 var openStates = []fleet.LandingState{
 	fleet.LandingBranch, fleet.LandingReview, fleet.LandingChanges, fleet.LandingApproved, fleet.LandingQueued, fleet.LandingConflict,
 }

@@ -12,7 +12,7 @@ import (
 // ScheduledTask is the task of a schedule.
 type ScheduledTask struct {
 	QueueTaskRequest
-	JSON json.RawMessage `json:"-"` // in the form that Service.SetTaskReader says
+	JSON json.RawMessage `json:"-"` // the request in the form that the function of SetTaskReader reads
 }
 
 // SetTaskReader sets the function that reads the tasks of schedules. Without it, schedules queue nothing.

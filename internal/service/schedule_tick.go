@@ -109,7 +109,7 @@ func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add 
 		return late, "", s.schedules().put(tx, sched, fmt.Sprintf("has missed %d ticks", late))
 	}
 	at := tick.UTC().Format("2006-01-02 15:04 MST")
-	last, err := lastTask(tx, sched)
+	last, err := unfinishedTask(tx, sched)
 	switch {
 	case err != nil:
 		return 0, "", err
@@ -130,8 +130,8 @@ func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add 
 	return late, fleet.TickQueued, s.schedules().put(tx, sched, fmt.Sprintf("has queued the task %s for %s", task.ID, at))
 }
 
-// lastTask returns the task that the schedule has queued last, or nil if it has ended or was deleted.
-func lastTask(tx fleet.ReadTx, sched *fleet.Schedule) (*fleet.Task, error) {
+// unfinishedTask returns the task that the schedule has queued last, or nil if it has ended or was deleted.
+func unfinishedTask(tx fleet.ReadTx, sched *fleet.Schedule) (*fleet.Task, error) {
 	if sched.LastTask == "" {
 		return nil, nil //nolint:nilnil // there is none
 	}

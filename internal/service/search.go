@@ -21,8 +21,8 @@ const (
 	defaultFound = 10
 )
 
-// waitingQuestions is the maximum number of waiting questions that Search examines. It examines the newest ones.
-const waitingQuestions = 1000
+// maxWaitingQuestions is the maximum number of waiting questions that Search examines. It examines the newest ones.
+const maxWaitingQuestions = 1000
 
 // Search returns the agents, tasks and waiting questions that contain the text and that the caller may see. Agents and
 // tasks of toolsets other than ToolsetFleet are left out. It returns at most limit of each kind; a nil limit means 10.
@@ -66,7 +66,7 @@ func (s *Service) Search(ctx context.Context, text string, limit *int) (*SearchR
 			return err
 		}
 		f.Tasks = found.Tasks
-		waiting, _, err := tx.Questions(questions, waitingQuestions, 0)
+		waiting, _, err := tx.Questions(questions, maxWaitingQuestions, 0)
 		f.Questions = nil
 		for _, q := range waiting {
 			if len(f.Questions) < most && containsAny(lower, q.Text, q.Tool) {

@@ -211,8 +211,8 @@ func (s *Service) changeAgent(
 	return s.earlierAgent(ctx, result)
 }
 
-// agentForUpdate loads the agent in tx for a change by p. The agent was resolved before tx began. The error is NotFound if
-// the agent was deleted meanwhile, and PERMISSION_DENIED or NotFound if a share that p needs has ended meanwhile.
+// agentForUpdate loads the agent in tx for a change by p. The agent was resolved before tx began. The error is AGENT_NOT_FOUND if
+// the agent was deleted meanwhile, and PERMISSION_DENIED or AGENT_NOT_FOUND if a share that p needs has ended meanwhile.
 func agentForUpdate(tx fleet.Tx, p fleet.Principal, v *fleet.AgentView, needed fleet.Access) (*fleet.AgentView, error) {
 	current, err := state.ReadAgentView(tx, v.UID)
 	if err != nil {

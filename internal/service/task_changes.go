@@ -35,15 +35,15 @@ func (s *Service) TaskChanges(ctx context.Context, id string, since ChangesSince
 	other := &fleet.Changes{}
 	if begin != c.Commit {
 		if other, err = s.places.Of(a).Connect(*a).Compare(ctx, begin, c.Commit); err != nil {
-			return nil, ofTask(err, id)
+			return nil, withTaskID(err, id)
 		}
 	}
 	c.Base, c.FileCount, c.Insertions, c.Deletions, c.FileChanges = begin, other.FileCount, other.Insertions, other.Deletions, other.FileChanges
 	return c, nil
 }
 
-// ofTask adds the id of the task to an error about lost changes.
-func ofTask(err error, id string) error {
+// withTaskID adds the id of the task to an error about lost changes.
+func withTaskID(err error, id string) error {
 	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Reason == fleet.ReasonChangesNotFound {
 		return e.With("task_id", fleet.Shorten(id, 60))
 	}
@@ -73,7 +73,7 @@ func (s *Service) TaskPatch(ctx context.Context, r PatchRequest) (c *fleet.Chang
 	c.Base = begin
 	text, more, err = s.places.Of(a).Connect(*a).Patch(ctx, *c, r.Path, int64(r.Offset), max(limit, utf8.UTFMax))
 	if err != nil || !more {
-		return c, text, more, ofTask(err, r.TaskID)
+		return c, text, more, withTaskID(err, r.TaskID)
 	}
 	return c, withoutBrokenEnd(text), true, nil
 }

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// followPatience is how long the store may fail while FollowTask waits. A task should not seem to have failed because
+	// followFailureLimit is how long the store may fail while FollowTask waits. A task should not seem to have failed because
 	// the store restarts.
-	followPatience = 30 * time.Second
-	followRetry    = 500 * time.Millisecond
+	followFailureLimit = 30 * time.Second
+	followRetry        = 500 * time.Millisecond
 )
 
 // FollowTask waits until the task has ended, or ctx is done, and returns the ended task. Meanwhile it passes the task's
 // events after the given seq to sink, which may be nil. It returns BACKEND_UNAVAILABLE if the store fails for longer than
-// followPatience.
+// followFailureLimit.
 func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink func(fleet.Event) error) (*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink f
 		switch {
 		case err == nil:
 			continue
-		case fleet.ReasonOf(err) != fleet.ReasonBackendUnavailable, !failing.IsZero() && time.Since(failing) > followPatience:
+		case fleet.ReasonOf(err) != fleet.ReasonBackendUnavailable, !failing.IsZero() && time.Since(failing) > followFailureLimit:
 			return nil, err
 		case failing.IsZero():
 			failing = time.Now()

@@ -25,11 +25,11 @@ func (s *Service) insertTask(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *
 			return err
 		}
 	}
-	admit := func() error { return s.reserveCost(tx, a, t) }
+	checkBudgets := s.reserveCost
 	if t.Status == fleet.TaskPending {
-		admit = func() error { return s.checkAffordable(tx, a, t) }
+		checkBudgets = func(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error { return s.checkAffordable(tx, a, t) }
 	}
-	if err := admit(); err != nil {
+	if err := checkBudgets(tx, a, t); err != nil {
 		return err
 	}
 	if err := tx.Insert(t); err != nil {

@@ -82,7 +82,7 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 	if n := utf8.RuneCountInString(r.Text); n > MaxSearch {
 		return f, nil, fleet.InvalidField("text", "text has %d characters and the limit is %d", n, MaxSearch)
 	}
-	if err := checkSize("text", "text", r.Text); err != nil {
+	if err := checkOptionalText("text", "text", r.Text); err != nil {
 		return f, nil, err
 	}
 	if r.Root != "" {

@@ -115,7 +115,7 @@ func payloadTooLarge(size, limit int) *fleet.Error {
 		AtLimit("payload bytes", int64(size), int64(limit)).With("field", "payload")
 }
 
-// payloadExpires reports whether the retention period of the task's payload is over. The payload may still be in the store.
-func (s *Service) payloadExpires(t *fleet.Task) bool {
+// payloadExpired reports whether the retention period of the task's payload is over. The payload may still be in the store.
+func (s *Service) payloadExpired(t *fleet.Task) bool {
 	return t.PayloadSize > 0 && s.cfg.PayloadRetention >= 0 && t.EndedAt.Add(s.cfg.PayloadRetention).Before(s.now())
 }

@@ -14,7 +14,7 @@ const MaxRunWait = 30 * 24 * time.Hour
 
 // RunTask queues a task as QueueTask does, and waits for its end, at most wait; nil means without a limit. It returns the task
 // in its state after the wait. If the wait ends early, also because the caller has left, the task goes on. RunTask passes the
-// task to queued as soon as it is stored, and then its events to sink.
+// task to queued as soon as it is stored, and then its events to sink. A detached call does not wait; see Detach.
 func (s *Service) RunTask(ctx context.Context, r QueueTaskRequest, wait *time.Duration, queued func(*fleet.Task) error, sink func(fleet.Event) error) (*fleet.Task, error) {
 	if wait != nil && (*wait < 0 || *wait > MaxRunWait) {
 		return nil, fleet.InvalidField("wait_seconds", "wait_seconds is %d: give 0 to %d", int64(wait.Seconds()), int64(MaxRunWait.Seconds()))

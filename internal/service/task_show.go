@@ -71,7 +71,7 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 		shown.Payload, err = payload.Of(body, "payload_")
 	}
 	if err == nil && shown.Status == fleet.TaskPending {
-		shown.QueueItem, err = s.waitsOf(ctx, shown.Task)
+		shown.QueueItem, err = s.queueItem(ctx, shown.Task)
 	}
 	if err != nil {
 		return nil, err

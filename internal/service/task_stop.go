@@ -99,7 +99,8 @@ func (s *Service) StopTaskByID(ctx context.Context, id, requestID string) (*flee
 	return task, "The task is being stopped and has not ended yet: show_task shows its status", nil
 }
 
-// RequestTaskStop requests the stop of a running task without waiting. If the task has ended, it does nothing.
+// RequestTaskStop requests the stop of a running task without waiting. If the task has ended or its stop was requested before, it does
+// nothing.
 func (s *Service) RequestTaskStop(ctx context.Context, id string) error {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -119,7 +120,7 @@ func (s *Service) requestTaskStopFor(ctx context.Context, p fleet.Principal, id,
 	})
 }
 
-// stopReason returns the text that a task gets as its StopReason when p stops it.
+// stopReason returns the text that a task gets as its reason when p stops it.
 func stopReason(p fleet.Principal) string {
 	switch {
 	case p.AgentUID != "":

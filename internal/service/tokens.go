@@ -23,7 +23,7 @@ func agentPrincipal(a *fleet.Agent, t *fleet.Task) fleet.Principal {
 	return p
 }
 
-var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,40}$`)
+var tokenNamePattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,40}$`)
 
 // Authenticate returns the principal of the token with the secret. The error is UNAUTHENTICATED if there is no valid token.
 func (s *Service) Authenticate(ctx context.Context, secret string) (fleet.Principal, error) {
@@ -69,12 +69,12 @@ type CreateTokenRequest struct {
 // that the token inherits from an earlier token of the same name.
 func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fleet.Token, secret string, owned int, err error) {
 	switch {
-	case !tokenName.MatchString(r.Name):
+	case !tokenNamePattern.MatchString(r.Name):
 		return nil, "", 0, fleet.Invalid(fleet.ReasonInvalidName, "name", "the token's name %q is not valid: use 1 to 40 of A-Z a-z 0-9 . _ and -", fleet.Shorten(r.Name, 60))
 	case r.Kind != fleet.KindHuman && r.Kind != fleet.KindController && r.Kind != fleet.KindAgent:
 		return nil, "", 0, fleet.InvalidField("kind", "kind is %q: it must be human, controller or agent", r.Kind)
 	case r.TTL < 0:
-		return nil, "", 0, negative("ttl_seconds")
+		return nil, "", 0, errNegative("ttl_seconds")
 	case r.Scope == fleet.ScopeAdmin && len(r.Projects) > 0:
 		return nil, "", 0, fleet.InvalidField("projects", "a token with scope admin cannot be restricted to projects, because its holder could create an unrestricted one: leave out projects, or give scope read or run")
 	case len(r.Projects) > maxTokenProjects:
@@ -131,7 +131,7 @@ func (s *Service) tokenProjects(ctx context.Context, refs []string) (projects []
 
 func newSecret() string { return fleet.TokenPrefix + rand.Text() + rand.Text() }
 
-func negative(field string) error {
+func errNegative(field string) error {
 	return fleet.InvalidField(field, "%s is negative: give a number of seconds, or 0", field)
 }
 
@@ -200,9 +200,9 @@ func (s *Service) rotate(
 ) (t *fleet.Token, secret string, oldEnds time.Time, err error) {
 	switch {
 	case ttl < 0:
-		return nil, "", oldEnds, negative("ttl_seconds")
+		return nil, "", oldEnds, errNegative("ttl_seconds")
 	case overlap < 0:
-		return nil, "", oldEnds, negative("overlap_seconds")
+		return nil, "", oldEnds, errNegative("overlap_seconds")
 	case overlap > MaxOverlap:
 		return nil, "", oldEnds, fleet.InvalidField("overlap_seconds", "overlap_seconds is %d: give at most %d, which is 7 days", overlap/time.Second, MaxOverlap/time.Second)
 	}

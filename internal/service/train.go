@@ -232,8 +232,9 @@ const (
 	FaultLandingMoved    = "landing.moved"    // the branch has moved
 )
 
-// withdraw removes the candidates, because the branch has not moved. It returns why, unless withdraw itself fails. If it is
-// not certain that the branch has not moved, the next try finds out.
+// withdraw handles the error why of a move of the branch. If the branch has certainly not moved, withdraw removes the candidates and
+// returns why. If the push was refused, it takes the work out of the queue and returns nil. Any other error may come after the move:
+// withdraw only returns it, and the next try finds out.
 func (s *Service) withdraw(ctx context.Context, work []*LandingView, why error) error {
 	switch fleet.ReasonOf(why) {
 	case fleet.ReasonBranchMoved, fleet.ReasonBranchCheckedOut:

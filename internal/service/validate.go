@@ -18,15 +18,16 @@ func limitOr(limit *int, standard, most int) (int, error) {
 	return *limit, nil
 }
 
-// checkText returns an error if the caller's text is blank, too large, or not valid UTF-8.
+// checkText returns an error if the caller's text is blank or too large, contains NUL, or is not valid UTF-8.
 func checkText(r fleet.Reason, field, what, text string) error {
 	if fleet.IsBlank(text) {
 		return fleet.Invalid(r, field, "%s is empty: write a text into %s", what, field)
 	}
-	return checkSize(field, what, text)
+	return checkOptionalText(field, what, text)
 }
 
-func checkSize(field, what, text string) error {
+// checkOptionalText works like checkText, and accepts a blank text.
+func checkOptionalText(field, what, text string) error {
 	if len(text) > fleet.MaxText {
 		return fleet.InvalidField(field, "%s has %d bytes and the limit is %d: put the rest into a file that the agent can read", what, len(text), fleet.MaxText)
 	}

@@ -14,11 +14,11 @@ import (
 
 // Limits of Watch, in events unless another unit is given.
 const (
-	MaxWatchEvents     = 10000
-	defaultWatchEvents = 1000
-	MaxOutputOf        = 100 // tasks
-	watchBatch         = 256
-	newestEvents       = 50
+	MaxWatchEvents      = 10000
+	defaultWatchEvents  = 1000
+	MaxOutputOf         = 100 // tasks
+	watchBatch          = 256
+	defaultNewestEvents = 50
 )
 
 // WatchRequest selects events.
@@ -147,7 +147,7 @@ func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) er
 			case "now":
 				w.after, err = tx.LastSeq()
 			case "newest":
-				w.after, err = beforeNewest(tx, w.filter, cmp.Or(r.MaxEvents, newestEvents))
+				w.after, err = beforeNewest(tx, w.filter, cmp.Or(r.MaxEvents, defaultNewestEvents))
 			}
 			return err
 		})

@@ -32,8 +32,8 @@ type WebhookView struct {
 	OldKeyEnds      time.Time // when the old secret stops being valid; zero if there is none
 }
 
-// CreateWebhook adds a webhook of the caller and returns it with its secret. It sends the events after now. A repeated call returns the
-// secret too, unless it was rotated meanwhile.
+// CreateWebhook adds a webhook of the caller and returns it with its secret. The webhook sends the events after now. A repeated call
+// returns the secret too, unless it was rotated meanwhile.
 func (s *Service) CreateWebhook(ctx context.Context, r CreateWebhookRequest) (v *WebhookView, secret string, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -93,8 +93,8 @@ type UpdateWebhookRequest struct {
 	RequestID string `json:"-"`
 }
 
-// UpdateWebhook changes a webhook. From then on, it sends what its owner sees with the credentials of the call. Events while it was
-// disabled are not sent later.
+// UpdateWebhook changes a webhook. If its owner makes the call, the webhook sends from then on what the owner sees with the credentials
+// of the call. Events while it was disabled are not sent later.
 func (s *Service) UpdateWebhook(ctx context.Context, r UpdateWebhookRequest) (*WebhookView, error) {
 	if err := fleet.ValidateTopics(r.Topics); err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (s *Service) RotateWebhook(ctx context.Context, name string, overlap time.D
 		return nil, "", fleet.InvalidField("overlap_seconds", "overlap_seconds is %d: give at most %d", int(overlap.Seconds()), int(fleet.MaxWebhookOverlap.Seconds()))
 	}
 	if overlap < 0 {
-		return nil, "", negative("overlap_seconds")
+		return nil, "", errNegative("overlap_seconds")
 	}
 	v, err = s.webhooks().changeNamed(ctx, Call{Method: "RotateWebhook", RequestID: requestID, Body: []any{name, overlap}}, name, func(_ fleet.Tx, p fleet.Principal, w *fleet.Webhook) (string, error) {
 		if p.Name != w.Owner {
@@ -228,7 +228,7 @@ func (s *Service) WebhookStats(ctx context.Context) (f fleet.WebhookStats, err e
 	return f, err
 }
 
-// checkWebhook returns INVALID_ARGUMENT if a value of the webhook is not valid.
+// checkWebhook returns INVALID_ARGUMENT if a value of the webhook is not valid, and UNIMPLEMENTED if this server sends no webhooks.
 func (s *Service) checkWebhook(w *fleet.Webhook) error {
 	if err := w.Validate(); err != nil {
 		return err

@@ -75,7 +75,7 @@ func (s *Service) Redeliver(ctx context.Context, r RedeliverRequest) (n int, mor
 			return err
 		}
 		var all []*fleet.Delivery
-		if all, more, err = s.undelivered(tx, w, r); err != nil {
+		if all, more, err = s.selectDeliveries(tx, w, r); err != nil {
 			return err
 		}
 		for _, d := range all {
@@ -92,7 +92,8 @@ func (s *Service) Redeliver(ctx context.Context, r RedeliverRequest) (n int, mor
 	return n, more, err
 }
 
-func (s *Service) undelivered(tx fleet.ReadTx, w *fleet.Webhook, r RedeliverRequest) (all []*fleet.Delivery, more bool, err error) {
+// selectDeliveries returns the deliveries of the webhook that the request selects. more means that there are others.
+func (s *Service) selectDeliveries(tx fleet.ReadTx, w *fleet.Webhook, r RedeliverRequest) (all []*fleet.Delivery, more bool, err error) {
 	if r.ID != "" {
 		d, err := fleet.First(tx.Deliveries(fleet.DeliveryFilter{ID: r.ID}))
 		if err == nil && (d == nil || d.Webhook != w.UID) {

@@ -103,7 +103,7 @@ type hookState struct {
 
 	current atomic.Pointer[fleet.Webhook] // the current webhook; nil if it sends no more
 	sending atomic.Bool                   // a goroutine sends
-	settled atomic.Bool                   // it has sent something since the last round
+	hasSent atomic.Bool                   // it has tried to send since the last round
 	failing bool                          // the last attempt failed; for the goroutine that sends
 }
 
@@ -116,7 +116,7 @@ func (l *sendLoop) runOnce(ctx, sending context.Context) (next time.Time, err er
 		return next, err
 	}
 	for _, h := range l.hooks {
-		if h.settled.Swap(false) {
+		if h.hasSent.Swap(false) {
 			h.next, h.full = time.Time{}, false
 		}
 		if err := l.queueEvents(ctx, h); err != nil {
@@ -389,7 +389,7 @@ func (l *sendLoop) sendDue(ctx, sending context.Context, h *hookState) error {
 		if err := l.s.send(sending, h, due); err != nil {
 			l.failed.Store(&err)
 		}
-		h.settled.Store(true)
+		h.hasSent.Store(true)
 		h.sending.Store(false)
 		select {
 		case l.wake <- struct{}{}:
@@ -446,7 +446,7 @@ func (s *Service) attempt(ctx context.Context, h *hookState, w *fleet.Webhook, d
 		if err := tx.Update(found); err != nil || a.Accepted() && !h.failing {
 			return err
 		}
-		return s.recordAttempt(tx, w, a)
+		return s.recordFailingSince(tx, w, a)
 	})
 	if err == nil {
 		h.failing = !a.Accepted()
@@ -455,8 +455,8 @@ func (s *Service) attempt(ctx context.Context, h *hookState, w *fleet.Webhook, d
 	return err
 }
 
-// recordAttempt records in the webhook since when its attempts fail, and disables it if they fail for too long.
-func (s *Service) recordAttempt(tx fleet.Tx, sent *fleet.Webhook, a fleet.DeliveryAttempt) error {
+// recordFailingSince records in the webhook since when its attempts fail, and disables it if they fail for too long.
+func (s *Service) recordFailingSince(tx fleet.Tx, sent *fleet.Webhook, a fleet.DeliveryAttempt) error {
 	w, err := s.webhooks().read(tx, sent.Key())
 	if err != nil || w == nil || w.UID != sent.UID || w.DisabledReason != "" {
 		return err

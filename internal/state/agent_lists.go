@@ -17,7 +17,7 @@ type agentLists struct {
 
 	mu     sync.Mutex
 	lists  map[listKey]*fleet.AgentPage
-	kept   int                  // number of agents in all lists, plus leastKept for each list
+	kept   int                  // number of agents in all lists, plus keptPerList for each list
 	last   listKey              // key of match, without a window
 	match  []*fleet.AgentView   // the agents that the last list was a page of, so that the next page does not select them again
 	places map[listKey][]string // names of the places of the agents that a caller may see
@@ -26,8 +26,8 @@ type agentLists struct {
 const (
 	// maxKept limits kept. A list in all its encodings takes about 1 KB an agent.
 	maxKept = 20000
-	// leastKept is added to kept for each list, to limit the number of empty lists too.
-	leastKept = 100
+	// keptPerList is added to kept for each list, to limit the number of empty lists too.
+	keptPerList = 100
 )
 
 // listKey identifies a list of a revision.
@@ -108,7 +108,7 @@ func (l *agentLists) key(p fleet.Principal) listKey {
 func (l *agentLists) keep(key listKey, rows *fleet.AgentPage) *fleet.AgentPage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := leastKept
+	n := keptPerList
 	same := false
 	for _, other := range l.lists {
 		if same = other.Total == rows.Total && other.Next == rows.Next && slices.Equal(other.Agents, rows.Agents); same {

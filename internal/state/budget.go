@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// A task without a limit reserves at least MinReservation, or a quarter of the budget if that is less.
+// MinReservation is what a task without a limit reserves at least, or a quarter of the budget if that is less.
 var MinReservation = fleet.Amount{Micros: 500_000, Tokens: 50_000}
 
 // BudgetBalance is a budget with the amount that it has left in its current window.
@@ -21,7 +21,7 @@ type BudgetBalance struct {
 }
 
 // BudgetBalances returns the budgets with what they have left. Inside Store.Update their windows are locked, so no other transaction can
-// reserve it.
+// reserve the same amounts.
 func BudgetBalances(tx fleet.ReadTx, budgets []*fleet.Budget, now time.Time) ([]BudgetBalance, error) {
 	if len(budgets) == 0 {
 		return nil, nil
@@ -131,7 +131,8 @@ func atLeastZero(a fleet.Amount) fleet.Amount {
 	return fleet.Amount{Micros: max(a.Micros, 0), Tokens: max(a.Tokens, 0)}
 }
 
-// Reserve writes the reservation of a task that starts into the windows of the balances.
+// Reserve writes the reservation of a task that starts into the windows of the balances, and sets it in the task. The caller writes the
+// task.
 func Reserve(tx fleet.Tx, balances []BudgetBalance, t *fleet.Task, want fleet.Reservation, now time.Time) error {
 	if len(balances) == 0 && !want.Fixed {
 		t.Spending.Reserve = nil
@@ -270,8 +271,8 @@ func settleReservations(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return nil
 }
 
-// LimitReservation changes the reservation of a task to one with a limit of its own. The caller writes the task. A task that does not run has no
-// reservation.
+// LimitReservation changes the reservation of a running task to one with a limit of its own. The caller writes the task. A task that
+// does not run has no reservation, so nothing changes. The error is BUDGET_EXCEEDED if a budget has too little left.
 func LimitReservation(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.Time) error {
 	if !t.Running() {
 		return nil

@@ -17,10 +17,10 @@ func HoldForBudget(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, 
 	why, breach, own := t.StopReason, r.Breach, r.Fixed && t.UsedUp()
 	if breach == "" && t.StopRequestedAt.IsZero() && o.ReasonCode == fleet.CodeBudget { // the program has noticed it first
 		why, own = o.Reason, r.Fixed
-		if _, rooms, err := openWindows(tx, t); err != nil {
+		if _, balances, err := openWindows(tx, t); err != nil {
 			return false, err
-		} else if len(rooms) > 0 {
-			breach = breachOf(rooms)
+		} else if len(balances) > 0 {
+			breach = breachOf(balances)
 		}
 	}
 	if breach != fleet.BreachHold && breach != fleet.BreachAsk {
@@ -46,12 +46,12 @@ func HoldForBudget(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, 
 }
 
 // breachOf returns what happens to a task that has used up these budgets, or its own limit if there are none.
-func breachOf(rooms []BudgetBalance) fleet.BreachAction {
-	if len(rooms) == 0 {
+func breachOf(balances []BudgetBalance) fleet.BreachAction {
+	if len(balances) == 0 {
 		return fleet.BreachStop
 	}
 	breach := fleet.BreachHold
-	for _, b := range rooms {
+	for _, b := range balances {
 		switch b.OnBreach {
 		case fleet.BreachStop:
 			return fleet.BreachStop

@@ -113,8 +113,8 @@ type Config struct {
 	// PullRequest opens pull requests; nil means that the server knows no forge.
 	PullRequest fleet.PullRequester
 
-	// Fault is called at named points of the reconciler, so that a test can end the process there. The points are the
-	// constants Fault... of package reconcile. It may be nil.
+	// Fault is called at named points, so that a test can end the process there. The points are the constants Fault... of packages
+	// reconcile and service. It may be nil.
 	Fault func(point string)
 }
 

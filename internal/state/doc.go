@@ -1,6 +1,6 @@
 // Package state is the state that the service and the reconciler of one process share: the snapshot of the store in memory,
 // the places with their health and their catalogs, and the configuration. It also has the changes of the store that both
-// packages make: the end of a task.
+// packages make, such as the end of a task.
 //
 // Package service reads the state. Package reconcile and the store's events change it. The state does not decide who may
 // do what.

@@ -29,8 +29,8 @@ func TimeoutReason(t *fleet.Task) string {
 	return fmt.Sprintf("it ran longer than its limit of %s", t.Timeout)
 }
 
-// safeSessionID matches the ids of conversations that people may use. The agent can choose the id, and people use it in commands.
-var safeSessionID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
+// safeSessionIDPattern matches the ids of conversations that people may use. The agent can choose the id, and people use it in commands.
+var safeSessionIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 
 // recordConversation records the conversation of a run that has ended.
 func recordConversation(a *fleet.Agent, o fleet.Outcome) {
@@ -38,7 +38,7 @@ func recordConversation(a *fleet.Agent, o fleet.Outcome) {
 		return
 	}
 	a.HasConversation, a.SessionID = true, ""
-	if safeSessionID.MatchString(o.SessionID) {
+	if safeSessionIDPattern.MatchString(o.SessionID) {
 		a.SessionID = o.SessionID
 	}
 }
@@ -140,7 +140,8 @@ func releaseAgent(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, n
 	return tx.Update(a)
 }
 
-// storePayload appends the payload to the part that was stored while the task ran, and stores both as one payload.
+// storePayload appends the payload to the part that was stored while the task ran, and stores both as one payload. If the disk is
+// full, only the earlier part stays, and an event says so.
 func storePayload(tx fleet.Tx, t *fleet.Task, payload []byte, gap fleet.Gap, now time.Time) error {
 	if len(payload) == 0 && t.PayloadSize == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 
 // OtherServers reads from the machines of other servers. If such a server does not answer, the error names it.
 type OtherServers interface {
-	// Runner returns the runner of an agent on the machine of the server. Only its Output, Patch and Bundle may be called.
+	// Runner returns the runner of an agent on the machine of the server. Only its Compare, Patch, Output and Bundle may be called.
 	Runner(server string, a fleet.Agent) fleet.Runner
 
 	// Place returns the reader of the server's place with the name.

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/notify"
 )
 
-// ManagedPlace is a place with the core's state about it.
+// ManagedPlace is a place with what this process knows about it.
 type ManagedPlace struct {
 	fleet.Place
 	Name string

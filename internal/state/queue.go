@@ -175,32 +175,32 @@ func (q *Queue) apply(c *queueChanges) {
 	q.loaded, q.seq = true, c.seq
 }
 
-// merge removes the changed tasks and adds others, the changed tasks that have not ended. The caller holds the lock.
-func (q *Queue) merge(others []*fleet.QueuedTask, changed map[string]bool) {
-	slices.SortFunc(others, inOrder)
-	onlyNew := len(others) == 0 || len(q.tasks) == 0 || inOrder(q.tasks[len(q.tasks)-1], others[0]) < 0
+// merge replaces the changed tasks. current are those of them that have not ended. The caller holds the lock.
+func (q *Queue) merge(current []*fleet.QueuedTask, changed map[string]bool) {
+	slices.SortFunc(current, inOrder)
+	onlyNew := len(current) == 0 || len(q.tasks) == 0 || inOrder(q.tasks[len(q.tasks)-1], current[0]) < 0
 	for id := range changed {
 		onlyNew = onlyNew && !q.known[id]
 	}
 	if onlyNew && q.known != nil { // for example, when thousands of tasks are queued one after the other
-		q.tasks = append(q.tasks, others...)
-		q.count(others)
+		q.tasks = append(q.tasks, current...)
+		q.addToIndexes(current)
 		return
 	}
-	all := make([]*fleet.QueuedTask, 0, len(q.tasks)+len(others))
+	all := make([]*fleet.QueuedTask, 0, len(q.tasks)+len(current))
 	for _, t := range q.tasks {
 		if !changed[t.ID] {
 			all = append(all, t)
 		}
 	}
-	all = append(all, others...)
+	all = append(all, current...)
 	slices.SortFunc(all, inOrder)
 	q.tasks, q.known, q.pendingBy = all, map[string]bool{}, map[string]int{}
-	q.count(all)
+	q.addToIndexes(all)
 }
 
-// count adds the tasks to known and pendingBy.
-func (q *Queue) count(tasks []*fleet.QueuedTask) {
+// addToIndexes adds the tasks to known and pendingBy.
+func (q *Queue) addToIndexes(tasks []*fleet.QueuedTask) {
 	for _, t := range tasks {
 		q.known[t.ID] = true
 		if t.Status == fleet.TaskPending {
@@ -297,7 +297,7 @@ func (q *Queue) Pools() []*fleet.Pool {
 	return q.pools
 }
 
-// Pause returns nil if the fleet is not paused.
+// Pause returns the pause of the fleet; nil if the fleet is not paused.
 func (q *Queue) Pause() *fleet.Pause {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// maxEndedAgents is how many agents whose tasks have ended are remembered for TakeEnded.
+// maxEndedAgents is the maximum number of agents that TakeAgentsWithEndedTasks names.
 const maxEndedAgents = 1000
 
 // noteEnded remembers the agents whose tasks have ended. The caller holds the lock.

@@ -14,7 +14,7 @@ import (
 // the agent's history. A new revision is made only if a share, or the owner, name or deletion of a shared agent, has changed.
 // So callers can compare revisions.
 type Shares struct {
-	agents map[string]*fleet.Agent // shared agents by uid, without their descriptions; never changed
+	agents map[string]*fleet.Agent // shared agents by uid, without their large fields; never changed
 
 	mu   sync.Mutex
 	uids map[string][]string // by principal

@@ -18,9 +18,9 @@ import (
 // An agent that a worker of another process is working on changes often, and most changes concern only that process. Such an
 // agent is loaded when it is needed: Refresh loads all agents, and the other refreshes only those that they name.
 type Snapshot struct {
-	store  fleet.Store
-	newest lastSeqReader
-	worker string // the owner of the leases of this process's workers
+	store   fleet.Store
+	lastSeq lastSeqReader
+	worker  string // the owner of the leases of this process's workers
 
 	mu      sync.RWMutex
 	loaded  bool
@@ -42,7 +42,7 @@ type Snapshot struct {
 // newSnapshot returns an empty snapshot. The first refresh loads it.
 func newSnapshot(store fleet.Store, n lastSeqReader, worker string) *Snapshot {
 	return &Snapshot{
-		store: store, newest: n, worker: worker, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{},
+		store: store, lastSeq: n, worker: worker, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{},
 		stale: map[string]struct{}{}, unseen: map[string]struct{}{}, untaken: map[string]struct{}{}, shares: &Shares{},
 		changed: func(string) {}, loading: make(chan struct{}, 1),
 	}
@@ -82,7 +82,7 @@ type refreshScope struct {
 }
 
 func (s *Snapshot) refresh(ctx context.Context, n refreshScope) error {
-	last, err := s.newest.last(ctx)
+	last, err := s.lastSeq.last(ctx)
 	if err != nil {
 		return err
 	}

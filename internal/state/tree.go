@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxBelow is the largest number of delegated tasks that are stopped at once. Grants allow no more.
+// maxBelow is the largest number of delegated tasks of a task that are read at once. Grants allow no more.
 const maxBelow = 10_000
 
 // RequestStop requests the stop of a running task, and of the tasks below it that do not go on without it. It writes the task, and an event
@@ -25,7 +25,7 @@ func RequestStop(tx fleet.Tx, t *fleet.Task, reason, text string, now time.Time)
 	return stopBelow(tx, t, now)
 }
 
-// StopPending ends a pending task.
+// StopPending ends a pending task as stopped, for the reason why.
 func StopPending(tx fleet.Tx, t *fleet.Task, why string, now time.Time) error {
 	t.Status, t.Reason, t.EndedAt = fleet.TaskStopped, why, now
 	return finishTask(tx, t, why, now)

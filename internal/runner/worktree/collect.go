@@ -147,7 +147,7 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 	if err != nil {
 		return err
 	}
-	now := have.agentRefs(t.UID)
+	now := have.refsForAgent(t.UID)
 	for _, p := range record.Published {
 		delete(now, "refs/heads/"+p.Name)
 	}

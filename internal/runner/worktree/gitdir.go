@@ -21,7 +21,7 @@ func (t Tree) hasOwnGitDir() bool { return t.GitDir != "" }
 // initGitDir creates the agent's git directory, with the agent's branch at the commit of p. The repository's refs in have
 // do not include p. initGitDir replaces a git directory that an interrupted call left.
 func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, p publishedBranch) error {
-	record := &refRecord{FromRepository: have.agentRefs(t.UID), Published: map[string]publishedBranch{t.Branch: p}}
+	record := &refRecord{FromRepository: have.refsForAgent(t.UID), Published: map[string]publishedBranch{t.Branch: p}}
 	delete(record.FromRepository, "refs/heads/"+t.Branch)
 	dir, err := g.newGitDir(ctx, t, have)
 	if err != nil {
@@ -112,7 +112,7 @@ func writeNew(path, text string) error {
 // packedRefs returns the content of the file packed-refs with the refs that the agent gets, except the agent's branch.
 func packedRefs(have refSet, t Tree) string {
 	var b bytes.Buffer
-	for name, oid := range have.agentRefs(t.UID) {
+	for name, oid := range have.refsForAgent(t.UID) {
 		if name != "refs/heads/"+t.Branch {
 			fmt.Fprintf(&b, "%s %s\n", oid, name)
 		}

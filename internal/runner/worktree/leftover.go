@@ -93,7 +93,7 @@ func (g *Git) RemoveLeftovers(ctx context.Context, repository string, q Leftover
 			}
 			all = append(all, refChange{name: r.name, old: r.oid})
 		}
-		return g.logRefs(ctx, repository, "fleet: pruned", all...)
+		return g.updateRefsWithMessage(ctx, repository, "fleet: pruned", all...)
 	}
 	return &Error{Message: "the refs have changed since they were listed: list them again"}
 }

@@ -76,7 +76,7 @@ func heaviest(files []*newFile) string {
 	m := measure{func(f *newFile) int64 { return f.size }, true}
 	for dir := ""; ; {
 		total := m.sum(files)
-		u := m.units(dir, files)[0]
+		u := m.parts(dir, files)[0]
 		switch {
 		case u.dir == "" && (dir == "" || 2*u.weight > total):
 			return dir + ownFilesKey

@@ -82,9 +82,9 @@ func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to st
 		}
 	}
 	land := refChange{name: "refs/heads/" + b.Name, oid: to, old: b.Commit}
-	err = g.logRefs(ctx, repository, landedWork, land)
+	err = g.updateRefsWithMessage(ctx, repository, landedWork, land)
 	for err != nil && removeStaleLock(err) {
-		err = g.logRefs(ctx, repository, landedWork, land)
+		err = g.updateRefsWithMessage(ctx, repository, landedWork, land)
 	}
 	if err != nil {
 		if now, nerr := g.branchCommit(ctx, repository, b.Name); nerr == nil && now != b.Commit {

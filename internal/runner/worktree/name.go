@@ -30,8 +30,8 @@ func (t Tree) publishedNames() []string {
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
 }
 
-// names returns the possible names in the repository for a branch of the agent, the best first.
-func (r *refRecord) names(t Tree, branch string) []string {
+// candidateNames returns the possible names in the repository for a branch of the agent, the best first.
+func (r *refRecord) candidateNames(t Tree, branch string) []string {
 	other := t.Branch + "-" + strings.ReplaceAll(branch, "/", "-")
 	all := []string{branch, other}
 	if branch == t.Branch {
@@ -50,7 +50,8 @@ func (r *refRecord) names(t Tree, branch string) []string {
 
 // branchOf returns where people find the commit head of the agent's branch: a branch of the repository or, if no
 // name was free, the full name of a ref of the agent. have are the refs of the repository after the branch was
-// collected. The result is empty if no branch has the commit.
+// collected. If no branch has the commit, the result is the published branch, which somebody has moved since, or empty if that
+// branch does not exist.
 func (t Tree) branchOf(have refSet, branch, head string) (string, error) {
 	record, err := t.readRecord()
 	if err != nil || branch == "" {

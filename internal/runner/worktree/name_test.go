@@ -13,7 +13,7 @@ func TestNames(t *testing.T) {
 		theirs, mine string
 		branch       string   // the branch in the changes of the task
 		first        string   // the name of the agent's first branch
-		branches     []string // what a deletion names
+		branches     []string // the branches that Examine names
 	}{
 		"the agent's branch":                 {"true", "true", "fleet/papi-1", "fleet/papi-1", []string{"fleet/papi-1"}},
 		"it is checked out":                  {"git checkout -q fleet/papi-1", "true", "fleet/papi-1-2", "fleet/papi-1-2", []string{"fleet/papi-1-2"}},

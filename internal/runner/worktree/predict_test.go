@@ -270,12 +270,12 @@ func pathsOf(all []fleet.Conflict, theirs string) (paths []string) {
 	return paths
 }
 
-// prediction is a pair of commits to combine.
-type prediction struct{ onto, head string }
+// commitPair is a pair of commits to combine.
+type commitPair struct{ onto, head string }
 
 // comparePredictions compares Combine with git for each pair. It returns the number of pairs that git merges cleanly, and the
 // number of the others.
-func comparePredictions(t *testing.T, repository string, all []prediction, strategies func(i int) []fleet.Strategy) (clean, conflicts int) {
+func comparePredictions(t *testing.T, repository string, all []commitPair, strategies func(i int) []fleet.Strategy) (clean, conflicts int) {
 	t.Helper()
 	g := New(append(os.Environ(), author...), t.TempDir())
 	jobs := make(chan int)
@@ -316,7 +316,7 @@ func comparePredictions(t *testing.T, repository string, all []prediction, strat
 }
 
 // compare compares Combine with git for a pair, and reports whether git merges it cleanly.
-func (r reality) compare(ctx context.Context, g *Git, repository string, p prediction, strategies []fleet.Strategy) (clean bool, err error) {
+func (r reality) compare(ctx context.Context, g *Git, repository string, p commitPair, strategies []fleet.Strategy) (clean bool, err error) {
 	c := fleet.Combination{
 		Contribution: fleet.Contribution{Head: p.head}, Onto: p.onto, Message: "land", Strategy: fleet.Merge,
 		Author: fleet.Person{Name: "A", Email: "a@b"}, Landed: fleet.Person{Name: "L", Email: "l@b"}, At: time.Unix(2e9, 0),
@@ -367,7 +367,7 @@ func (r reality) compare(ctx context.Context, g *Git, repository string, p predi
 }
 
 // compareTree compares the tree of a result with git's.
-func (r reality) compareTree(p prediction, got fleet.CombineResult, want string) error {
+func (r reality) compareTree(p commitPair, got fleet.CombineResult, want string) error {
 	have := ""
 	if got.Commit != "" {
 		have, _ = r.git("rev-parse", got.Commit+"^{tree}")
@@ -386,11 +386,11 @@ func TestHistories(t *testing.T) {
 		t.Skip("FLEET_TEST_HISTORIES names no repositories")
 	}
 	for _, repo := range filepath.SplitList(list) {
-		var all []prediction
+		var all []commitPair
 		for line := range strings.Lines(sh(t, repo, "git log --all --min-parents=2 --max-parents=2 --format=%P")) {
 			parents := strings.Fields(line)
 			if sh(t, repo, "git merge-base "+parents[0]+" "+parents[1]+" || echo none") != "none\n" { // other histories cannot be combined
-				all = append(all, prediction{parents[0], parents[1]})
+				all = append(all, commitPair{parents[0], parents[1]})
 			}
 		}
 		begun := time.Now()
@@ -417,10 +417,10 @@ func TestPredictions(t *testing.T) {
 	cmd.Dir, cmd.Stdin = repo, &g.out
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	var all []prediction
+	var all []commitPair
 	for i := range n {
 		lines := strings.Fields(sh(t, repo, fmt.Sprintf("git rev-parse ours-%d theirs-%d", i, i)))
-		all = append(all, prediction{lines[0], lines[1]})
+		all = append(all, commitPair{lines[0], lines[1]})
 	}
 	sh(t, repo, "git config --unset merge.evil.driver") // git itself would run the driver; without it, git merges the file as text
 	clean, conflicts := comparePredictions(t, repo, all, func(i int) []fleet.Strategy {

@@ -55,8 +55,8 @@ func (g *Git) refs(ctx context.Context, t Tree) (refSet, error) {
 	return parseRefs(out + "\n"), nil
 }
 
-// agentRefs returns the refs that the agent gets: all except symbolic refs and the refs that Fleet stores for the agent.
-func (s refSet) agentRefs(uid string) map[string]string {
+// refsForAgent returns the refs that the agent gets: all except symbolic refs and the refs that Fleet stores for the agent.
+func (s refSet) refsForAgent(uid string) map[string]string {
 	all := map[string]string{}
 	for name, r := range s {
 		if r.target == "" && !strings.HasPrefix(name, AgentRefs(uid)) {
@@ -82,11 +82,11 @@ type refChange struct{ name, oid, old string }
 // updateRefs makes all changes in the repository, or none of them. Once it has begun, it ignores cancellation, because
 // git could leave a lock behind.
 func (g *Git) updateRefs(ctx context.Context, repository string, all ...refChange) error {
-	return g.logRefs(ctx, repository, "fleet: work of an agent", all...)
+	return g.updateRefsWithMessage(ctx, repository, "fleet: work of an agent", all...)
 }
 
-// logRefs works like updateRefs, with a message for the logs of the refs.
-func (g *Git) logRefs(ctx context.Context, repository, message string, all ...refChange) error {
+// updateRefsWithMessage works like updateRefs, with a message for the logs of the refs.
+func (g *Git) updateRefsWithMessage(ctx context.Context, repository, message string, all ...refChange) error {
 	if len(all) == 0 {
 		return nil
 	}

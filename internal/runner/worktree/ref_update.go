@@ -100,7 +100,7 @@ func (r *refRecord) publish(t Tree, have refSet, names refNames, branch, oid str
 	if before && last.OID == oid {
 		return nil, true // the agent has not changed the branch; people may have changed it
 	}
-	for _, name := range r.names(t, branch) {
+	for _, name := range r.candidateNames(t, branch) {
 		now, there := have["refs/heads/"+name]
 		switch {
 		case there && now.oid == oid && before:

@@ -59,8 +59,8 @@ type dirPart struct {
 	weight int64
 }
 
-// units returns the parts of a directory, the heaviest first. files are all files in it and below it, sorted by path.
-func (m measure) units(dir string, files []*newFile) (all []dirPart) {
+// parts returns the parts of a directory, the heaviest first. files are all files in it and below it, sorted by path.
+func (m measure) parts(dir string, files []*newFile) (all []dirPart) {
 	var own []*newFile
 	for i := 0; i < len(files); {
 		name, _, below := strings.Cut(files[i].path[len(dir):], "/")
@@ -88,18 +88,18 @@ func (m measure) units(dir string, files []*newFile) (all []dirPart) {
 	return all
 }
 
-// fit leaves out files of the directory until the remaining files are within the limit, and returns their measure. Every part
-// of the directory gets the same share of the limit. What small parts do not use goes to the others, so a large part never
-// displaces a small one. fit divides a part that is too large in the same way, so only the smallest directory that is too
-// large is left out, and not its siblings.
+// fit leaves out files of the directory until the remaining files are within the limit, and returns the sum of their measures. Every
+// part of the directory gets the same share of the limit. Small parts leave the rest of their shares to the others, so a large part
+// never displaces a small one. fit divides a part that is too large in the same way, so only the smallest directory that is too large
+// is left out, and not its siblings.
 func (s *staging) fit(dir string, files []*newFile, limit int64, m measure) int64 {
 	total := m.sum(files)
 	if total <= limit {
 		return total
 	}
-	units := m.units(dir, files)
-	part := fairShare(units, limit)
-	over := units[:slices.IndexFunc(append(units, dirPart{weight: -1}), func(u dirPart) bool { return u.weight <= part })]
+	parts := m.parts(dir, files)
+	share := fairShare(parts, limit)
+	over := parts[:slices.IndexFunc(append(parts, dirPart{weight: -1}), func(u dirPart) bool { return u.weight <= share })]
 	dirs := 0
 	for _, u := range over {
 		if u.dir != "" {
@@ -110,19 +110,19 @@ func (s *staging) fit(dir string, files []*newFile, limit int64, m measure) int6
 	for _, u := range over {
 		switch {
 		case total <= limit:
-		case u.dir != "" && dirs <= maxPieces:
-			total -= u.weight - s.fit(u.dir, u.files, part, m)
+		case u.dir != "" && dirs <= maxListedParts:
+			total -= u.weight - s.fit(u.dir, u.files, share, m)
 		case u.dir != "":
 			total, whole = total-u.weight, append(whole, u)
 		default:
 			total, single = total-u.weight, append(single, u)
 		}
 	}
-	s.leaveOutUnits(dir, whole)
+	s.leaveOutDirs(dir, whole)
 	switch {
-	case m.together && len(single) == 1 && len(units) == 1 && dir != "":
+	case m.together && len(single) == 1 && len(parts) == 1 && dir != "":
 		s.leaveOutFiles(dir, single)
-	case m.together || len(single) > maxPieces:
+	case m.together || len(single) > maxListedParts:
 		s.leaveOutFiles("files in "+nameOf(dir), single)
 	default:
 		for _, u := range single {
@@ -132,8 +132,8 @@ func (s *staging) fit(dir string, files []*newFile, limit int64, m measure) int6
 	return total
 }
 
-// leaveOutUnits leaves out subdirectories that are too many to be named one by one.
-func (s *staging) leaveOutUnits(dir string, all []dirPart) {
+// leaveOutDirs leaves out subdirectories that are too many to be named one by one.
+func (s *staging) leaveOutDirs(dir string, all []dirPart) {
 	if len(all) == 1 {
 		s.leaveOutFiles(all[0].dir, all)
 		return
@@ -165,8 +165,8 @@ func nameOf(dir string) string {
 }
 
 // fairShare returns how much each part may have, so that all are within the limit. The parts are sorted, the heaviest first.
-func fairShare(units []dirPart, limit int64) int64 {
-	for i, u := range slices.Backward(units) {
+func fairShare(parts []dirPart, limit int64) int64 {
+	for i, u := range slices.Backward(parts) {
 		if n := int64(i + 1); u.weight > limit/n {
 			return limit / n
 		}

@@ -1,6 +1,6 @@
 package worktree
 
-// fileLines describes how a work changes a file.
+// fileLines describes how a contribution changes a file.
 type fileLines struct {
 	spans []span
 	plain bool // it only changes lines
@@ -11,7 +11,8 @@ type span struct{ begin, size int }
 
 func (s span) end() int { return s.begin + s.size }
 
-// shared returns the first and the last line that both spans change, or nil if there is none.
+// shared returns the first and the last line at which both spans change the file, or nil if there is none. An insertion counts as
+// a change of the lines beside it, unless it is at the edge of the other span.
 func (s span) shared(o span) *[2]int {
 	switch begin, end := max(s.begin, o.begin), min(s.end(), o.end()); {
 	case begin < end:

@@ -15,7 +15,7 @@ const (
 	maxSnapshot     = 200 << 20 // size of all files, in bytes
 	maxNewFiles     = 10_000    // number of files that are not in the index
 	maxRefused      = 200       // calls of git that refuse a file
-	maxPieces       = 10        // number of entries of a directory that are left out with a line for each
+	maxListedParts  = 10        // number of parts of a directory that are left out with a line for each
 )
 
 // staging collects the paths that a snapshot takes, and those that it leaves out.

@@ -183,7 +183,8 @@ func (v *view) countCommits(ctx context.Context, args ...string) (int, error) {
 }
 
 // Remove removes the tree after Examine has found that the repository has all of its work. It also removes the tree's branch,
-// unless keep names it. keep is Work.Branches. Remove succeeds if neither the tree nor the branch exists.
+// unless keep names it, it has commits of its own now, or it is checked out. keep is Work.Branches. Remove succeeds if neither the
+// tree nor the branch exists.
 func (g *Git) Remove(ctx context.Context, t Tree, keep []string) error {
 	branch := t.PublishedBranch()
 	for _, dir := range []string{t.Dir, t.GitDir} {

@@ -269,8 +269,8 @@ func TestCutOff(t *testing.T) {
 	sh(t, repo, "for i in $(seq 300); do echo $i >f$i; done; git add .; git commit -qm many")
 	g := New(os.Environ(), t.TempDir())
 	tree := newTree(t, repo, "b")
-	for patience := time.Millisecond; ; patience += time.Millisecond + patience/8 {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+	for timeout := time.Millisecond; ; timeout += time.Millisecond + timeout/8 {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		err := g.Add(ctx, tree, "", true)
 		cancel()
 		if err == nil {

@@ -36,7 +36,7 @@ type view struct {
 	head        string          // content of HEAD
 	info        gitfiles.Info   // describes the git directory that the view stands for
 	alwaysPacks bool            // new objects are always stored in packs
-	fallbackDir *scratch.Dir    // contains tmp if the disk of the directory for temporary files is full
+	fallbackDir *scratch.Dir    // contains gitDir if the disk of the directory for temporary files is full
 }
 
 // sharedParts are the parts of a repository that a view links to.
@@ -162,9 +162,9 @@ func (v *view) link(common string, names []string) error {
 // usableHeadPattern matches a HEAD that names a ref or a commit.
 var usableHeadPattern = regexp.MustCompile(`^(ref:\s*refs/\S+|[0-9a-f]{40,64})\s*$`)
 
-// fill completes the view with files of the common git directory and of own, the git directory that i describes. From the
-// directory info, it takes only the files that select files, because grafts would change the history. If own has no usable
-// HEAD, HEAD names branch, if that is set.
+// fill completes the view with files of the common git directory and of own, the git directory that i describes. The view gets
+// info/exclude and info/attributes, but not info/grafts, which would change the history. If own has no usable HEAD and branch is
+// set, the view's HEAD names branch.
 func (v *view) fill(common, own, config, branch string, i gitfiles.Info) error {
 	v.info = i
 	if err := os.Mkdir(filepath.Join(v.gitDir, "info"), 0o700); err != nil {

@@ -11,13 +11,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// workCommit is a commit of a work.
+// workCommit is a commit of a contribution.
 type workCommit struct {
 	oid string
 	newCommit
 }
 
-// commits returns the commits.
+// commits reads the commits with the object ids, in the same order.
 func (d *draft) commits(ctx context.Context, oids []string) (all []workCommit, err error) {
 	var out bytes.Buffer
 	if len(oids) == 0 {
@@ -62,8 +62,8 @@ func parseCommit(text string) (w workCommit) {
 // unsafeNamePattern matches characters that a person's name in a commit cannot have.
 var unsafeNamePattern = regexp.MustCompile(`[<>\x00-\x1f\x7f]+`)
 
-// signature returns the author or the committer of a commit.
-func signature(p fleet.Person, at time.Time) string {
+// personLine returns the value of the author line or the committer line of a commit.
+func personLine(p fleet.Person, at time.Time) string {
 	clean := func(s, empty string) string {
 		if s = strings.TrimSpace(unsafeNamePattern.ReplaceAllString(strings.ToValidUTF8(s, ""), "")); s == "" {
 			return empty
