@@ -64,7 +64,7 @@ func bring(ctx context.Context, from, to remote.Repository, commit string, have 
 func combination(c fleet.Changes, onto string) fleet.Combination {
 	return fleet.Combination{
 		Contribution: fleet.Contribution{Head: c.Commit, Since: c.Base}, Onto: onto, Strategy: fleet.Squash, Message: "Land it",
-		Author: fleet.Person{Name: "papi"}, Landed: fleet.Person{Name: "alice"}, At: time.Unix(1795852800, 0),
+		Author: fleet.Person{Name: "papi"}, Committer: fleet.Person{Name: "alice"}, At: time.Unix(1795852800, 0),
 	}
 }
 

@@ -310,7 +310,7 @@ func (f *testFleet) change(ctx context.Context, world *fake.Place, what string, 
 		world.GiveAway(args[0], args[1])
 	case "set_role":
 		w, _ := world.Workspace(args[0])
-		world.Describe(args[0], w.Owner, args[1], w.Spec, w.Reason)
+		world.SetDetails(args[0], w.Owner, args[1], w.Spec, w.Reason)
 	case "fail_build":
 		world.FailBuild(args[0], args[1])
 	case "hold_builds":

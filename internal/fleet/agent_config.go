@@ -87,6 +87,15 @@ type Tool struct {
 	Command     []string        `json:"command,omitempty"` // gets the arguments as JSON on its standard input
 }
 
+// RegisteredTool is a tool that its owner has registered for agents.
+type RegisteredTool struct {
+	Tool
+	Owner     string
+	Agent     string // the agent that gets it; empty means every agent
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
 // HTTPTool is an endpoint that takes the arguments as a JSON body and answers with the result.
 type HTTPTool struct {
 	URL     string            `json:"url"`

@@ -13,7 +13,7 @@ const PoolKind ResourceKind = "pool"
 type Pool struct {
 	Name  string        `json:"name"`
 	Owner string        `json:"owner"` // of its agents
-	By    Authorization `json:"by"`    // with what its agents are created
+	By    Authorization `json:"by"`    // used to create its agents
 	ProjectRole
 	Groups     []string          `json:"groups,omitempty"` // their members may queue tasks for it, besides its owner
 	Spec       string            `json:"spec"`             // of its agents

@@ -79,8 +79,8 @@ type Role struct {
 	MaxCost Micros
 }
 
-// FindRole returns the role with the name. If name is empty, it returns the default role, or else the first. ROLE_NOT_FOUND
-// if the project does not have the role.
+// FindRole returns the role with the name. If name is empty, it returns the default role, or else the first. The error is
+// ROLE_NOT_FOUND if the project does not have the role.
 func FindRole(roles []Role, project, name string) (Role, error) {
 	names := make([]string, 0, len(roles))
 	for _, r := range roles {

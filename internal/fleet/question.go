@@ -123,7 +123,7 @@ type QuestionFilter struct {
 	Undelivered bool   // only answered questions whose agents have not received the answer
 }
 
-// QuestionByID returns the question with the id.
+// QuestionByID returns the question with the id, or nil if it does not exist or the id is empty.
 func QuestionByID(tx ReadTx, id string) (*Question, error) {
 	if id == "" {
 		return nil, nil

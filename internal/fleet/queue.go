@@ -102,21 +102,21 @@ type Attempt struct {
 
 // Limits of the queue.
 const (
-	MaxAttempts     = 5
-	DefaultAttempts = 3
-	maxWaiting      = 100 // attempts that do not count
-	MaxPriority     = 100 // and at least -MaxPriority
-	MaxDependencies = 64
-	MaxExclusive    = 200    // characters
-	MaxPending      = 10_000 // pending tasks of a principal
-	MaxFanOut       = 16     // tasks that are queued with the same prompt
+	MaxAttempts         = 5
+	DefaultAttempts     = 3
+	maxRecordedAttempts = 100 // failed attempts after which even a failure that does not count is not retried
+	MaxPriority         = 100 // and at least -MaxPriority
+	MaxDependencies     = 64
+	MaxExclusive        = 200    // characters
+	MaxPending          = 10_000 // pending tasks of a principal
+	MaxFanOut           = 16     // tasks that are queued with the same prompt
 )
 
 // DefaultAgeStep is how long a pending task waits until it counts as one priority higher.
 const DefaultAgeStep = time.Minute
 
 // RecordFailure notes a failed attempt. It returns false if there are no further attempts; otherwise the next attempt may
-// begin at RetryAt.
+// begin at RetryAt. until is the earliest time for it if the failure names one. jitter, from 0 to 1, adds up to a quarter of the wait.
 func (e *QueueEntry) RecordFailure(a Attempt, until time.Time, jitter float64) bool {
 	counted := 1
 	for _, old := range e.Attempts {
@@ -129,7 +129,7 @@ func (e *QueueEntry) RecordFailure(a Attempt, until time.Time, jitter float64) b
 	case RetryNever:
 		return false
 	case RetryWaits, RetryHeld:
-		if len(e.Attempts) >= maxWaiting {
+		if len(e.Attempts) >= maxRecordedAttempts {
 			return false
 		}
 	default:

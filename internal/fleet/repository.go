@@ -83,12 +83,12 @@ type Contribution struct {
 // Combination is how work comes into a branch.
 type Combination struct {
 	Contribution
-	Onto     string // the newest commit of the branch, or of the work that lands before this work
-	Strategy Strategy
-	Message  string // of the commit that squash or merge creates
-	Author   Person // of the commit that squash creates; without an address, Name is the agent's, and the project may have another author
-	Landed   Person // committer of all commits that are created
-	At       time.Time
+	Onto      string // the newest commit of the branch, or of the work that lands before this work
+	Strategy  Strategy
+	Message   string // of the commit that squash or merge creates
+	Author    Person // of the commit that squash creates; without an address, Name is the agent's, and the project may have another author
+	Committer Person // committer of all commits that are created
+	At        time.Time
 }
 
 // Person is the author or the committer of a commit.

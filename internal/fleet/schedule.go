@@ -10,8 +10,8 @@ import (
 // ScheduleKind is the kind of the resources that are schedules.
 const ScheduleKind ResourceKind = "schedule"
 
-// CronParser returns the function that returns the first tick of a cron expression after a time: the first moment at which clocks in the
-// zone show a time of the expression. It is zero if there is no such tick.
+// CronParser parses a cron expression. The function next returns the first tick after a time: the first moment at which clocks in the zone
+// show a time of the expression. It returns zero if there is no such tick.
 type CronParser func(expr string, zone *time.Location) (next func(after time.Time) time.Time, err error)
 
 // Schedule queues a task at each of its ticks, on behalf of its owner.
@@ -148,7 +148,7 @@ func (s *Schedule) Advance(next func(after time.Time) time.Time, now time.Time) 
 	return tick, true
 }
 
-// drop counts the ticks as missed.
+// drop counts the ticks in Late and marks them as handled.
 func (s *Schedule) drop(ticks []time.Time) {
 	if len(ticks) > 0 {
 		s.Late += int64(len(ticks))

@@ -18,7 +18,7 @@ func TestAdvance(t *testing.T) {
 		next := func(after time.Time) time.Time { return begin.Add((after.Sub(begin)/every + 1) * every) }
 		s := Schedule{Missed: rapid.SampledFrom([]MissedPolicy{MissedSkip, MissedLatest, MissedAll}).Draw(rt, "missed"), Until: begin}
 		var queued []time.Time
-		fates := map[time.Time]int{} // how often a tick was dealt with
+		times := map[time.Time]int{} // how often each tick queued a task
 		now := begin
 		for range rapid.IntRange(1, 12).Draw(rt, "calls") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 5*60).Draw(rt, "passes")) * time.Minute / 2)
@@ -63,8 +63,8 @@ func TestAdvance(t *testing.T) {
 			queued = append(queued, got...)
 		}
 		for _, at := range queued {
-			fates[at]++
-			require.Equal(rt, 1, fates[at], at)
+			times[at]++
+			require.Equal(rt, 1, times[at], at)
 		}
 	})
 }

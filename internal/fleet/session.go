@@ -23,12 +23,3 @@ type Session struct {
 	CloseReason string
 	Revision    int64 // incremented by every write; set by the store
 }
-
-// RegisteredTool is a tool that its owner has registered for agents.
-type RegisteredTool struct {
-	Tool
-	Owner     string
-	Agent     string // the agent that gets it; empty means every agent
-	CreatedAt time.Time
-	UpdatedAt time.Time
-}

@@ -123,13 +123,13 @@ type RequestUsage struct {
 // All returns the tokens that the request read.
 func (u RequestUsage) All() int64 { return u.Input + u.CacheRead + u.CacheWrite }
 
-// JSON returns the JSON form of the step, and nil for no step.
+// JSON returns the JSON form of the step, or nil if s is nil or its Arguments are not JSON.
 func (s *Step) JSON() []byte {
 	if s == nil {
 		return nil
 	}
 	b, err := json.Marshal(s)
-	if err != nil { // Arguments are not JSON
+	if err != nil {
 		return nil
 	}
 	return b

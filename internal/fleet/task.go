@@ -207,7 +207,7 @@ func (t *Task) Failure() string {
 	return text + ": " + t.Reason
 }
 
-// Event returns an event about the task. The event has the task's status if its type means that the status changed.
+// Event returns an event about the task. The event has the task's status if it is about its creation or its end.
 func (t *Task) Event(typ EventType, now time.Time, text string) *Event {
 	e := &Event{
 		Time: now, Type: typ, AgentUID: t.AgentUID, AgentName: t.AgentName, Owner: t.Owner, TaskID: t.ID, Text: text,
@@ -228,7 +228,7 @@ func (t *Task) Run(again bool) Run {
 	return r
 }
 
-// FirstRun returns the run of the first try.
+// FirstRun returns the run of the first try, as a run that may have been dispatched before.
 func (t *Task) FirstRun() Run {
 	return Run{TaskID: t.ID, Prompt: t.Description, Timeout: t.Timeout, Started: t.StartedAt, Again: true, SelfStarted: t.SelfStarted, Options: t.Options}
 }

@@ -45,7 +45,7 @@ func TestAgentOfWhichLittleIsKnown(t *testing.T) {
 	_, err = h.ShowAgent(h.Context(), "agent-0")
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err), "the owner is unknown, so alice must not see the agent")
 
-	h.World.Describe("w-agent-0", "alice", "coder", "Be good.", "")
+	h.World.SetDetails("w-agent-0", "alice", "coder", "Be good.", "")
 	h.WaitStored(func() bool {
 		v, err = h.ShowAgent(h.Context(), "agent-0")
 		return err == nil

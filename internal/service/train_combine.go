@@ -102,7 +102,7 @@ func (s *Service) combination(ctx context.Context, t *fleet.Task, l *fleet.Landi
 	message = strings.TrimRight(message, "\n") + fmt.Sprintf("\n\nFleet-Task: %s\nFleet-Agent: %s\n", t.ID, t.AgentName)
 	return fleet.Combination{
 		Contribution: contribution(l), Onto: onto, Strategy: l.Request.Strategy, Message: message,
-		Author: fleet.Person{Name: t.AgentName}, Landed: fleet.Person{Name: l.Request.By}, At: l.Request.At.Truncate(time.Second),
+		Author: fleet.Person{Name: t.AgentName}, Committer: fleet.Person{Name: l.Request.By}, At: l.Request.At.Truncate(time.Second),
 	}, nil
 }
 

@@ -34,7 +34,7 @@ func (u *unknownTokenLimiter) allow(now time.Time, network netip.Prefix) bool {
 	return u.limiter(network).AllowN(now, 1) && u.total.AllowN(now, 1)
 }
 
-// limiter returns the limit of the network.
+// limiter returns the limiter of the network. It adds one if the network has none.
 func (u *unknownTokenLimiter) limiter(network netip.Prefix) *rate.Limiter {
 	u.mu.Lock()
 	defer u.mu.Unlock()

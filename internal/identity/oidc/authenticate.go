@@ -71,7 +71,7 @@ func (i *Issuer) verify(ctx context.Context, token string) (*claims, error) {
 	if err != nil {
 		return nil, err
 	}
-	checked := &keySet{keys: p.keys}
+	checked := &recordingKeySet{keys: p.keys}
 	t, err := oidc.NewVerifier(i.config.Issuer, checked, &oidc.Config{
 		SupportedSigningAlgs: algorithmNames, SkipClientIDCheck: true, SkipExpiryCheck: true, // checked below
 	}).Verify(ctx, token)

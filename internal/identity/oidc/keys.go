@@ -71,15 +71,15 @@ func (k *keys) verifySignature(ctx context.Context, token string) ([]byte, error
 	return payload, nil
 }
 
-// keySet checks the signature of one token. It keeps the error of the check, because the library returns only the
+// recordingKeySet checks the signature of one token. It keeps the error of the check, because the library returns only the
 // text of the error.
-type keySet struct {
+type recordingKeySet struct {
 	keys *keys
 	err  error
 }
 
 // VerifySignature implements oidc.KeySet.
-func (s *keySet) VerifySignature(ctx context.Context, token string) (payload []byte, err error) {
+func (s *recordingKeySet) VerifySignature(ctx context.Context, token string) (payload []byte, err error) {
 	payload, s.err = s.keys.verifySignature(ctx, token)
 	return payload, s.err
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lastPort counts the ports that Address has tried. These ports are below the range from which systems assign free ports.
-var lastPort atomic.Int32
+// triedPorts counts the ports that Address has tried. These ports are below the range from which systems assign free ports.
+var triedPorts atomic.Int32
 
 const firstPort, ports = 20000, 10000
 
@@ -31,7 +31,7 @@ func Address(t testing.TB) string {
 		host = fmt.Sprintf("127.%d.%d.%d", 64+pid>>16, pid>>8&255, pid&255)
 	}
 	for range ports {
-		address := net.JoinHostPort(host, strconv.Itoa(firstPort+int(lastPort.Add(1))%ports))
+		address := net.JoinHostPort(host, strconv.Itoa(firstPort+int(triedPorts.Add(1))%ports))
 		l, err := net.Listen("tcp", address)
 		if err == nil {
 			require.NoError(t, l.Close())

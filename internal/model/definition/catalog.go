@@ -154,32 +154,30 @@ func (c *Catalog) File(ctx context.Context, name string) (fleet.Definition, erro
 }
 
 // candidatePaths returns the paths in the agents directory that name may refer to. A relative path may be relative to the
-// agents directory, or to the server's working directory if the result is in the agents directory.
+// agents directory, or to the server's working directory if the result is in the agents directory. A path that begins with ~/ is in the home
+// directory of the server's user.
 func (c *Catalog) candidatePaths(name string) (all []string) {
 	dir, err := filepath.Abs(c.config.AgentsDir)
 	if err != nil {
 		return nil
 	}
-	candidates := []string{name}
 	if rest, ok := strings.CutPrefix(name, "~/"); ok {
-		h, err := os.UserHomeDir()
+		home, err := os.UserHomeDir()
 		if err != nil {
 			return nil
 		}
-		candidates = []string{filepath.Join(h, rest)}
+		name = filepath.Join(home, rest)
 	}
-	for _, n := range candidates {
-		if !filepath.IsAbs(n) {
-			if filepath.IsLocal(n) {
-				all = append(all, filepath.ToSlash(filepath.Clean(n)))
-			}
-			if n, err = filepath.Abs(n); err != nil {
-				continue
-			}
+	if !filepath.IsAbs(name) {
+		if filepath.IsLocal(name) {
+			all = append(all, filepath.ToSlash(filepath.Clean(name)))
 		}
-		if rel, err := filepath.Rel(dir, n); err == nil && filepath.IsLocal(rel) {
-			all = append(all, filepath.ToSlash(rel))
+		if name, err = filepath.Abs(name); err != nil {
+			return all
 		}
+	}
+	if rel, err := filepath.Rel(dir, name); err == nil && filepath.IsLocal(rel) {
+		all = append(all, filepath.ToSlash(rel))
 	}
 	return all
 }

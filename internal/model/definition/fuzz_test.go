@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzDefinition checks that parse returns a definition with agents or a readable error for any document.
+// FuzzDefinition checks that Parse returns a definition with agents or a readable error for any document.
 func FuzzDefinition(f *testing.F) {
 	f.Add([]byte("version: 2\nagents:\n  root: {model: openai/gpt, instruction: hi, handoffs: [other]}\n  other: {model: openai/gpt}\n"))
 	f.Add([]byte("agents: {root: {toolsets: [{type: mcp, ref: docker:x}]}}\nmodels: {m: {provider: openai, model: x, base_url: http://x}}\n"))

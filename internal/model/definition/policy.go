@@ -12,7 +12,8 @@ import (
 )
 
 // Policy limits definitions from registries, where anybody can publish. It does not apply to files in the agents
-// directory, which belong to the operator. The zero value is the strictest policy.
+// directory, which belong to the operator. The zero value allows only
+// DefaultToolsets, and no hosts.
 type Policy struct {
 	// Toolsets are the allowed types of toolsets; nil: DefaultToolsets.
 	Toolsets []string

@@ -229,7 +229,7 @@ func (c *Catalog) pullError(ctx context.Context, ref name.Reference, err error) 
 // gzipMagic is the start of a compressed layer.
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// unpack returns the content of a layer, uncompressed. It returns at most one byte more than a definition may have.
+// unpack returns the content of a layer, uncompressed. It unpacks at most one byte more than a definition may have.
 func unpack(raw []byte) ([]byte, error) {
 	if !bytes.HasPrefix(raw, gzipMagic) {
 		return raw, nil

@@ -32,8 +32,8 @@ func TestIsPublic(t *testing.T) {
 	}
 }
 
-// TestPublic checks to which hosts Public connects: by name, by address, and after a redirect.
-func TestPublic(t *testing.T) {
+// TestPublicTransport checks to which hosts a PublicTransport connects: by name, by address, and after a redirect.
+func TestPublicTransport(t *testing.T) {
 	t.Parallel()
 	var port string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,8 +48,8 @@ func TestPublic(t *testing.T) {
 	require.NoError(t, err)
 	_, port, err = net.SplitHostPort(u.Host)
 	require.NoError(t, err)
-	get := func(address string, inside ...string) error {
-		base := PublicTransport(inside...)
+	get := func(address string, allowedHosts ...string) error {
+		base := PublicTransport(allowedHosts...)
 		defer base.CloseIdleConnections()
 		res, err := (&http.Client{Transport: base}).Get(address)
 		if err == nil {

@@ -37,7 +37,7 @@ agents:
 // fixture is a place with one agent.
 type fixture struct {
 	t     *testing.T
-	b     local.ModelPlace
+	place local.ModelPlace
 	model *model.Server
 	cfg   local.Config
 	agent fleet.Agent
@@ -61,10 +61,10 @@ func newFixture(t *testing.T, agentConfig fleet.AgentConfig, with func(*local.Co
 	}
 	d.open()
 	d.agent = fleet.Agent{UID: uuid.NewString(), Name: "papi", Owner: "alice", Config: &agentConfig}
-	w, err := d.b.Provision(t.Context(), d.agent)
+	w, err := d.place.Provision(t.Context(), d.agent)
 	require.NoError(t, err)
 	d.agent.WorkspaceID, d.agent.Location = w.ID, w.Location
-	t.Cleanup(func() { require.NoError(t, d.b.Close()) })
+	t.Cleanup(func() { require.NoError(t, d.place.Close()) })
 	return d
 }
 
@@ -72,24 +72,24 @@ func (f *fixture) open() {
 	f.t.Helper()
 	p, err := local.New(f.cfg)
 	require.NoError(f.t, err)
-	f.b = p.Models()
+	f.place = p.Models()
 }
 
 // begin dispatches a task with the prompt to the agent.
 func (f *fixture) begin(prompt string) fleet.Run {
 	f.t.Helper()
 	r := fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: waittest.Limit, Started: time.Now()}
-	require.NoError(f.t, f.b.Connect(f.agent).Dispatch(f.t.Context(), r))
+	require.NoError(f.t, f.place.Connect(f.agent).Dispatch(f.t.Context(), r))
 	return r
 }
 
-// end waits for the end of the task, and returns its outputs and outcome.
-func (f *fixture) end(r fleet.Run) ([]fleet.Output, fleet.Outcome) {
+// waitForEnd waits for the end of the task, and returns its outputs and outcome.
+func (f *fixture) waitForEnd(r fleet.Run) ([]fleet.Output, fleet.Outcome) {
 	f.t.Helper()
 	var all []fleet.Output
 	ctx, cancel := context.WithTimeout(f.t.Context(), waittest.Limit)
 	defer cancel()
-	o, err := f.b.Connect(f.agent).Follow(ctx, r, "", func(out fleet.Output) error {
+	o, err := f.place.Connect(f.agent).Follow(ctx, r, "", func(out fleet.Output) error {
 		all = append(all, out)
 		return nil
 	})
@@ -97,10 +97,10 @@ func (f *fixture) end(r fleet.Run) ([]fleet.Output, fleet.Outcome) {
 	return all, o
 }
 
-// does runs a task with the prompt, and returns its outputs and outcome.
-func (f *fixture) does(prompt string) ([]fleet.Output, fleet.Outcome) {
+// runTask runs a task with the prompt, and returns its outputs and outcome.
+func (f *fixture) runTask(prompt string) ([]fleet.Output, fleet.Outcome) {
 	f.t.Helper()
-	return f.end(f.begin(prompt))
+	return f.waitForEnd(f.begin(prompt))
 }
 
 // results returns the tool results in the latest request to the model.
@@ -121,9 +121,9 @@ func TestOutcome(t *testing.T) {
 			})
 			d.agent.Config.Document = document(d.model, api)
 			d.agent.UID = uuid.NewString()
-			_, err := d.b.Provision(t.Context(), d.agent)
+			_, err := d.place.Provision(t.Context(), d.agent)
 			require.NoError(t, err)
-			all, o := d.does(`model: tools [{"name":"think","input":{"thought":"a"}},{"name":"think","input":{"thought":"b"}}]` + "\nmodel: say done it")
+			all, o := d.runTask(`model: tools [{"name":"think","input":{"thought":"a"}},{"name":"think","input":{"thought":"b"}}]` + "\nmodel: say done it")
 			require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 			require.Equal(t, "done it", o.Summary)
 			require.Equal(t, 2, o.Turns)
@@ -158,7 +158,7 @@ func TestOutcome(t *testing.T) {
 func TestReports(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{Reports: true}, nil)
-	_, o := d.does(`model: tools [{"name":"agent_complete","input":{"summary":" "}},{"name":"agent_complete","input":{"summary":"x","agent_id":"other"}}]` +
+	_, o := d.runTask(`model: tools [{"name":"agent_complete","input":{"summary":" "}},{"name":"agent_complete","input":{"summary":"x","agent_id":"other"}}]` +
 		"\n" + `model: tools [{"name":"agent_complete","input":{"summary":"All done.","payload":{"a":1}}},{"name":"agent_complete","input":{"summary":"Again."}},{"name":"think","input":{"thought":"more"}}]`)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, "All done.", o.Summary)
@@ -166,7 +166,7 @@ func TestReports(t *testing.T) {
 	require.Len(t, d.model.Requests(), 2)
 	require.Contains(t, d.results()[0], "summary is required")
 	require.Contains(t, d.results()[1], "not yours")
-	_, o = d.does("hello") // the conversation continues
+	_, o = d.runTask("hello") // the conversation continues
 	require.Equal(t, "You said: hello", o.Summary)
 	require.Contains(t, strings.Join(d.results(), "\n"), "The tool was not used: the agent has reported its result.")
 }
@@ -177,17 +177,17 @@ func TestInterrupt(t *testing.T) {
 	d := newFixture(t, fleet.AgentConfig{}, nil)
 	r := d.begin("model: hang on\nmodel: tool think {\"thought\":\"x\"}\nmodel: say never")
 	<-d.model.Gate("on").Arrived()
-	require.NoError(t, d.b.Connect(d.agent).Interrupt(t.Context(), r, false))
+	require.NoError(t, d.place.Connect(d.agent).Interrupt(t.Context(), r, false))
 	d.model.Gate("on").Open()
-	all, o := d.end(r)
+	all, o := d.waitForEnd(r)
 	require.Equal(t, fleet.TaskStopped, o.Status)
 	require.Contains(t, all[0].Text, "Went on", "the answer to the active request must be complete")
 	require.Len(t, d.model.Requests(), 1)
 
 	r = d.begin("model: forever hm")
 	<-d.model.Gate("forever").Arrived()
-	require.NoError(t, d.b.Connect(d.agent).Interrupt(t.Context(), r, true))
-	_, o = d.end(r)
+	require.NoError(t, d.place.Connect(d.agent).Interrupt(t.Context(), r, true))
+	_, o = d.waitForEnd(r)
 	require.Equal(t, fleet.TaskStopped, o.Status)
 	<-d.model.Gate("forever").Left()
 }
@@ -203,7 +203,7 @@ func TestLimits(t *testing.T) {
 		}}, func(c *local.Config) {
 			c.Models.Settings.ToolTimeout, c.Models.Settings.MaxToolOutput = 100*time.Millisecond, 1000
 		})
-		_, o := d.does("model: tools [{\"name\":\"wait\",\"input\":{}},{\"name\":\"sleep\",\"input\":{}},{\"name\":\"flood\",\"input\":{}}]\nmodel: say gave up")
+		_, o := d.runTask("model: tools [{\"name\":\"wait\",\"input\":{}},{\"name\":\"sleep\",\"input\":{}},{\"name\":\"flood\",\"input\":{}}]\nmodel: say gave up")
 		require.Equal(t, "gave up", o.Summary)
 		for _, result := range d.results() {
 			require.Contains(t, result, "did not answer within 100ms")
@@ -212,7 +212,7 @@ func TestLimits(t *testing.T) {
 	t.Run("a server of tools", func(t *testing.T) {
 		d := newFixture(t, fleet.AgentConfig{MCPServers: []fleet.MCPServer{{Name: "x", URL: model.HangingServer(t)}, {Name: "y", Command: "sleep", Args: []string{"1000"}}}},
 			func(c *local.Config) { c.Models.Settings.ToolTimeout = 100 * time.Millisecond })
-		all, o := d.does("hello")
+		all, o := d.runTask("hello")
 		require.Equal(t, "You said: hello", o.Summary, "%v", o.Reason)
 		require.Contains(t, all[0].Text, "did not answer in time")
 	})
@@ -221,14 +221,14 @@ func TestLimits(t *testing.T) {
 		d.model.SetAnswer(func(model.Request) model.Answer {
 			return model.Answer{Calls: []model.Call{{Name: "think", Input: []byte(`{"thought":"hm"}`)}}}
 		})
-		_, o := d.does("think")
+		_, o := d.runTask("think")
 		require.Equal(t, fleet.TaskFailed, o.Status)
 		require.Contains(t, o.Reason, "it has sent 5 requests")
 		require.Len(t, d.model.Requests(), 5)
 	})
 	t.Run("output", func(t *testing.T) {
 		d := newFixture(t, fleet.AgentConfig{}, func(c *local.Config) { c.Models.Settings.MaxOutput = 2000 })
-		_, o := d.does("model: forever \"more and more\\n\"")
+		_, o := d.runTask("model: forever \"more and more\\n\"")
 		require.Equal(t, fleet.TaskFailed, o.Status)
 		require.Contains(t, o.Reason, "exceeded the limit of 2000 bytes")
 	})
@@ -244,22 +244,22 @@ func TestBadModelAnswers(t *testing.T) {
 		"model: refuse 500 on fire":            "on fire",
 		"model: cut half":                      "stream ended early",
 	} {
-		all, o := d.does(prompt)
+		all, o := d.runTask(prompt)
 		require.Equal(t, fleet.TaskFailed, o.Status, prompt)
 		require.Contains(t, o.Reason, want)
 		require.True(t, strings.HasPrefix(o.Reason, "the model anthropic/stub-large: "), o.Reason)
 		require.NotContains(t, fmt.Sprint(all, o), stubKey)
 	}
-	_, o := d.does(`model: tool made_up {"a":1}` + "\nmodel: say went on")
+	_, o := d.runTask(`model: tool made_up {"a":1}` + "\nmodel: say went on")
 	require.Equal(t, "went on", o.Summary, o.Reason)
 	require.Contains(t, d.results()[0], "no such tool")
-	all, o := d.does("model: say the key is " + stubKey)
+	all, o := d.runTask("model: say the key is " + stubKey)
 	require.NotContains(t, fmt.Sprint(all, o), stubKey)
 
 	e := newFixture(t, fleet.AgentConfig{}, func(c *local.Config) {
 		c.Environ = []string{"PATH=" + os.Getenv("PATH")}
 	})
-	_, o = e.does("hello")
+	_, o = e.runTask("hello")
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Contains(t, o.Reason, "ANTHROPIC_API_KEY")
 	require.Empty(t, e.model.Requests())
@@ -270,20 +270,20 @@ func TestBadModelAnswers(t *testing.T) {
 func TestConversationSurvives(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{}, nil)
-	d.does(`model: tool think {"thought":"first"}` + "\nmodel: say noted")
+	d.runTask(`model: tool think {"thought":"first"}` + "\nmodel: say noted")
 	r := d.begin("model: tool think {\"thought\":\"second\"}\nmodel: hang here\nmodel: say Went on")
 	<-d.model.Gate("here").Arrived()
-	require.NoError(t, d.b.Close())
+	require.NoError(t, d.place.Close())
 	d.open()
 	d.model.Gate("here").Open()
-	_, o := d.end(r)
+	_, o := d.waitForEnd(r)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	f, err := os.OpenFile(filepath.Join(d.cfg.Dir, "agents", d.agent.UID, "state", "conversation.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = f.WriteString(`{"message":{"agentName":"ro`)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	_, o = d.does("model: say third")
+	_, o = d.runTask("model: say third")
 	require.Equal(t, "third", o.Summary, o.Reason)
 	asked := d.model.Requests()
 	said := asked[len(asked)-1].Transcript()
@@ -317,7 +317,7 @@ func TestPermissions(t *testing.T) {
 			t.Parallel()
 			tt.agentConfig.Document = doc + tt.permissions
 			d := newFixture(t, tt.agentConfig, func(c *local.Config) { c.Models.Settings.Approve = tt.approve })
-			_, o := d.does(run)
+			_, o := d.runTask(run)
 			require.Equal(t, "ok", o.Summary, o.Reason)
 			results := d.results()
 			require.Len(t, results, len(tt.want))
@@ -361,7 +361,7 @@ func TestRegisteredTools(t *testing.T) {
 	for i, tool := range tools {
 		calls[i] = fmt.Sprintf(`{"name":%q,"input":{"city":"Rome"}}`, tool.Name)
 	}
-	all, o := d.does("model: tools [" + strings.Join(calls, ",") + "]\nmodel: say ok")
+	all, o := d.runTask("model: tools [" + strings.Join(calls, ",") + "]\nmodel: say ok")
 	require.Equal(t, "ok", o.Summary, o.Reason)
 	results := d.results()
 	require.Equal(t, "sunny", results[0])
@@ -379,7 +379,7 @@ func TestRegisteredTools(t *testing.T) {
 
 	tools[0].HTTP.Headers["X-Key"] = "${ANTHROPIC_API_KEY}" // tools may not use this variable
 	e := newFixture(t, fleet.AgentConfig{Tools: tools, PrivateHosts: []string{"127.0.0.1"}}, env)
-	_, o = e.does("hello")
+	_, o = e.runTask("hello")
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Contains(t, o.Reason, "the variable ANTHROPIC_API_KEY is not set")
 }
@@ -404,13 +404,13 @@ agents:
 		}
 		return model.Answer{Text: "Here: " + r.Results()[0].Text}
 	})
-	all, o := d.does("a poem please")
+	all, o := d.runTask("a poem please")
 	require.Equal(t, "Here: a poem", o.Summary, o.Reason)
 	require.EqualValues(t, 3*model.InputTokens, o.Usage.InputTokens)
 	require.Contains(t, fmt.Sprint(all), "transfer_task: writer")
-	require.NoError(t, d.b.Close())
+	require.NoError(t, d.place.Close())
 	d.open()
-	_, o = d.does("again")
+	_, o = d.runTask("again")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 }
 
@@ -425,7 +425,7 @@ func TestAllowance(t *testing.T) {
 		TaskID: uuid.NewString(), Prompt: strings.Repeat(work, 4) + "model: say done", Timeout: waittest.Limit, Started: time.Now(),
 		Allowance: fleet.Amount{Micros: 100_000},
 	}
-	runner := d.b.Connect(d.agent)
+	runner := d.place.Connect(d.agent)
 	require.NoError(t, runner.Dispatch(t.Context(), r))
 	waits := make(chan struct{}, 100)
 	sink := func(out fleet.Output) error {

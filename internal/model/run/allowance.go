@@ -20,8 +20,9 @@ const (
 	allowanceNotice   = time.Second
 )
 
-// awaitAllowance waits until the run may use more than it has used. It returns false if the run must end. Even while no server
-// counts the usage, the run exceeds its allowance by at most one answer for each agent that is asking its model at the time.
+// awaitAllowance waits until the run may use more than it has used. It returns false if the run must end or ctx is done. Even
+// while no server counts the usage, the run exceeds its allowance by at most one answer for each agent that is asking its model
+// at the time.
 func (g *gate) awaitAllowance(ctx context.Context) bool {
 	for begun, noticed := time.Now(), false; g.usedUp(); {
 		select {
@@ -39,7 +40,7 @@ func (g *gate) awaitAllowance(ctx context.Context) bool {
 	return true
 }
 
-// usedUp reports whether the run has used its allowance.
+// usedUp reports whether the run has used its allowance. It returns true if the allowance cannot be read.
 func (g *gate) usedUp() bool {
 	if g.allowance == "" {
 		return false

@@ -84,8 +84,8 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig)
 }
 
 // model creates a client for a model. In a run, the client makes at most the given number of requests. The name is the name of
-// a model in the definition, or has the form provider/model. If the name is empty, Config.Model is used instead. If
-// Config.Model is empty too, or if either is "auto", the model is a model of the first provider that has a key.
+// a model in the definition, or has the form provider/model. If the name is empty, ModelSettings.Model is used
+// instead. If that is empty too, or if either is "auto", the model is a model of the first provider that has a key.
 func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig, requests int) (provider.Provider, error) {
 	env := b.run.secrets
 	m, ok := b.def.Config.Models[name]
@@ -112,7 +112,7 @@ func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig,
 	if m.MaxTokens != nil {
 		limit = *m.MaxTokens
 	}
-	change, err := bodyEditsOf(&m)
+	edits, err := bodyEditsOf(&m)
 	if err != nil {
 		return nil, fmt.Errorf("model %q: provider_opts.request: %w", name, err)
 	}
@@ -122,7 +122,7 @@ func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig,
 	if err != nil {
 		return nil, fmt.Errorf("model %q: %w", name, err)
 	}
-	return &gatedModel{Provider: p, gate: b.run.gate, maxRequests: requests, edits: change}, nil
+	return &gatedModel{Provider: p, gate: b.run.gate, maxRequests: requests, edits: edits}, nil
 }
 
 // routableModels returns the models to which the rules of a routing model can refer, by name: the models of the definition,

@@ -22,7 +22,7 @@ import (
 type conversation struct {
 	session.Store
 	path        string
-	id          string
+	id          string // of the session whose items are saved
 	savedCount  int
 	writeFailed bool        // a write has failed
 	onError     func(error) // called when a write fails

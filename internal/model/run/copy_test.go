@@ -41,7 +41,7 @@ func TestWorkingCopy(t *testing.T) {
 	agentConfig.Place = "local"
 	a.UID, a.Project, a.Config = uuid.NewString(), "shop", &agentConfig
 	for range 2 { // the second call repeats the first one, as after a crash
-		w, err := d.b.Provision(t.Context(), a)
+		w, err := d.place.Provision(t.Context(), a)
 		require.NoError(t, err)
 		a.WorkspaceID, a.Location = w.ID, w.Location
 	}
@@ -50,16 +50,16 @@ func TestWorkingCopy(t *testing.T) {
 	results := d.use("read_file", path("main.go"), "write_file", map[string]any{"path": "review.md", "content": "Fine."})
 	require.Equal(t, "package shop", results[0])
 	require.NoFileExists(t, filepath.Join(repository, "review.md"))
-	kept, err := d.b.Delete(t.Context(), a)
+	kept, err := d.place.Delete(t.Context(), a)
 	require.NoError(t, err)
 	require.Contains(t, kept, "is kept in")
 	require.NoDirExists(t, a.Location)
-	again, err := d.b.Delete(t.Context(), a)
+	again, err := d.place.Delete(t.Context(), a)
 	require.NoError(t, err)
 	require.Equal(t, kept, again)
 
 	a.UID, a.Project = uuid.NewString(), "none"
-	_, err = d.b.Provision(t.Context(), a)
+	_, err = d.place.Provision(t.Context(), a)
 	require.ErrorContains(t, err, "none")
 }
 
@@ -78,7 +78,7 @@ func TestProgramsInWorkingCopy(t *testing.T) {
 	a, agentConfig := d.agent, *d.agent.Config
 	agentConfig.Place = "local"
 	a.UID, a.Project, a.Config = uuid.NewString(), "shop", &agentConfig
-	w, err := d.b.Provision(t.Context(), a)
+	w, err := d.place.Provision(t.Context(), a)
 	require.NoError(t, err)
 	a.WorkspaceID, a.Location = w.ID, w.Location
 	d.agent = a
@@ -91,17 +91,17 @@ func TestProgramsInWorkingCopy(t *testing.T) {
 	require.Regexp(t, "(?i)denied|read-only|no such", results[2])
 	require.Regexp(t, "Ada\\nclean$", results[3], "the agent's home must not be in its working copy")
 	r := d.begin("model: say done")
-	d.end(r)
-	checked, err := d.b.Connect(d.agent).Check(t.Context(), r, fleet.Check{ID: "1", Command: "env | grep -c KEY; git log --oneline | wc -l", Timeout: waittest.Limit})
+	d.waitForEnd(r)
+	checked, err := d.place.Connect(d.agent).Check(t.Context(), r, fleet.Check{ID: "1", Command: "env | grep -c KEY; git log --oneline | wc -l", Timeout: waittest.Limit})
 	require.NoError(t, err)
 	require.Equal(t, fleet.CheckPassed, checked.Status)
 	require.Equal(t, "0\n2\n", checked.Output, "a check must not get the key of the model")
-	kept, err := d.b.Delete(t.Context(), d.agent)
+	kept, err := d.place.Delete(t.Context(), d.agent)
 	require.NoError(t, err)
 	require.Contains(t, kept, "are kept on the branch")
 
 	a.UID, a.Project = uuid.NewString(), "alone"
-	_, err = d.b.Provision(t.Context(), a)
+	_, err = d.place.Provision(t.Context(), a)
 	require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err))
 	require.ErrorContains(t, err, "network: none")
 }

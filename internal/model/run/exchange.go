@@ -52,7 +52,7 @@ func (e *exchange) isTruncated() bool {
 }
 
 // mergeUsage updates the usage of the exchange. The figures in an event are totals since the beginning of the answer, so
-// mergeUsage keeps the largest.
+// mergeUsage keeps the largest. If the event lists steps, their sum replaces the usage instead, see replaceUsage.
 func (e *exchange) mergeUsage(u messagesUsage) {
 	if len(u.Steps) > 0 {
 		var sum tokens
@@ -90,7 +90,7 @@ func (e *exchange) replaceUsage(u tokens) {
 	})
 }
 
-// updateUsage calls change with the usage of the exchange.
+// updateUsage calls change with the usage of the exchange, and then onUsage.
 func (e *exchange) updateUsage(change func(*tokens)) {
 	defer func() {
 		if e.onUsage != nil {

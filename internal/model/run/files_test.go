@@ -32,7 +32,7 @@ func (f *fixture) use(calls ...any) []string {
 	}
 	b, err := json.Marshal(list)
 	require.NoError(f.t, err)
-	_, o := f.does("model: tools " + string(b) + "\nmodel: say ok")
+	_, o := f.runTask("model: tools " + string(b) + "\nmodel: say ok")
 	require.Equal(f.t, "ok", o.Summary, o.Reason)
 	results := f.results()
 	return results[len(results)-len(list):]
@@ -48,7 +48,7 @@ func TestFileToolsCannotEscape(t *testing.T) {
 	require.NoError(t, os.WriteFile(secret, []byte("classified"), 0o600))
 	d := newFixture(t, fleet.AgentConfig{Document: filesDoc}, nil)
 	other := newFixture(t, fleet.AgentConfig{}, func(c *local.Config) { c.Dir = filepath.Join(outside, "other") })
-	other.does("hello")
+	other.runTask("hello")
 	work := d.agent.Location
 	for name, to := range map[string]string{"file.link": secret, "dir.link": outside, "up.md": secret} {
 		require.NoError(t, os.Symlink(to, filepath.Join(work, name)))
@@ -152,7 +152,7 @@ func TestPrograms(t *testing.T) {
 				require.Equal(t, no, strings.Contains(all[0].Problem, "cagent.programs"), all[0].Problem)
 			}
 			d := newFixture(t, fleet.AgentConfig{Document: doc}, func(c *local.Config) { c.Models.Settings.NoPrograms = true })
-			_, o := d.does("hello")
+			_, o := d.runTask("hello")
 			require.Equal(t, fleet.TaskFailed, o.Status)
 			require.Contains(t, o.Reason, "cagent.programs: true")
 			require.Empty(t, d.model.Requests())

@@ -5,7 +5,6 @@ package run_test
 import (
 	"context"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,8 +17,6 @@ import (
 	"fleet/internal/runner"
 	"fleet/internal/runner/sandbox"
 )
-
-var mu sync.Mutex // guards variables that tests share
 
 // TestMain lets the test binary also act as a supervisor of runs, as a run, and as an MCP server.
 func TestMain(m *testing.M) {

@@ -33,7 +33,7 @@ type terms struct {
 	B int `json:"b"`
 }
 
-// calculator returns an MCP server with the tools add and env, among others.
+// calculator returns an MCP server with the tools add and env.
 func calculator() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "calculator", Version: "1"}, &mcp.ServerOptions{Instructions: "Calculate with care."})
 	mcp.AddTool(s, &mcp.Tool{Name: "add", Description: "Adds."}, func(_ context.Context, _ *mcp.CallToolRequest, in terms) (*mcp.CallToolResult, any, error) {
@@ -77,7 +77,7 @@ agents:
 	}, func(c *local.Config) {
 		c.Environ = environment("TOOL_TOKEN=tool-token-1", "FLEET_SECRET=not for programs", "OTHER=not for programs")
 	})
-	_, o := d.does(`model: tools [{"name":"calc_add","input":{"a":1,"b":2}},{"name":"far_add","input":{"a":3,"b":4}},{"name":"own_add","input":{"a":5,"b":6}},` +
+	_, o := d.runTask(`model: tools [{"name":"calc_add","input":{"a":1,"b":2}},{"name":"far_add","input":{"a":3,"b":4}},{"name":"own_add","input":{"a":5,"b":6}},` +
 		`{"name":"sum","input":{"a":7,"b":8}},{"name":"calc_env","input":{}}]` + "\nmodel: say ok")
 	require.Equal(t, "ok", o.Summary, o.Reason)
 	results := d.results()
@@ -102,7 +102,7 @@ func TestHangingMCPServer(t *testing.T) {
 	waittest.WithGrowingLimit(t, 300*time.Millisecond, func(limit time.Duration) (begun bool) {
 		d := newFixture(t, fleet.AgentConfig{MCPServers: []fleet.MCPServer{{Name: "slow", Command: "sh", Args: []string{"-c", "echo $$ > pid; sleep 1000 & wait"}}}},
 			func(c *local.Config) { c.Models.Settings.ToolTimeout = limit })
-		all, o := d.does("hello")
+		all, o := d.runTask("hello")
 		require.Equal(t, "You said: hello", o.Summary, o.Reason)
 		require.Contains(t, all[0].Text, `the MCP server "slow" did not start, so its tools are missing: it did not answer in time`)
 		require.NotContains(t, all[0].Text, "guard")
@@ -127,7 +127,7 @@ func TestMissingToolsets(t *testing.T) {
 			t.Parallel()
 			d := newFixture(t, fleet.AgentConfig{Document: "models: {stub: {provider: anthropic, model: stub-large, base_url: MODEL}}\n" +
 				"agents: {root: {model: stub, toolsets: [{type: think}, " + toolset + "]}}"}, nil)
-			all, o := d.does("model: tool think {\"thought\":\"x\"}\nmodel: say done")
+			all, o := d.runTask("model: tool think {\"thought\":\"x\"}\nmodel: say done")
 			require.Equal(t, "done", o.Summary, o.Reason)
 			require.Equal(t, 1, strings.Count(fmt.Sprint(all), "warning: "))
 			require.Contains(t, all[0].Text, "warning: ")
@@ -175,7 +175,7 @@ func TestMCPServerInside(t *testing.T) {
 		"a tool that may":           {fleet.AgentConfig{Tools: []fleet.Tool{tool}, PrivateHosts: []string{"127.0.0.1"}}, []string{"sum"}},
 	} {
 		d := newFixture(t, c.agentConfig, nil)
-		all, o := d.does("hello")
+		all, o := d.runTask("hello")
 		require.Equal(t, "You said: hello", o.Summary, "%s: %s", name, o.Reason)
 		offered := slices.DeleteFunc(d.model.Requests()[0].ToolNames(), func(n string) bool { return n == "think" })
 		require.ElementsMatch(t, c.has, offered, name)

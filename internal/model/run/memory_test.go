@@ -15,13 +15,13 @@ import (
 const rememberDoc = worker + `    toolsets: [{type: todo, shared: SHARED}, {type: memory, path: memory.db}]
 `
 
-// another creates another agent, which the next tasks of the fixture use.
-func (f *fixture) another(owner, name string) {
+// switchAgent creates another agent, which the next tasks of the fixture use.
+func (f *fixture) switchAgent(owner, name string) {
 	f.t.Helper()
 	agentConfig := *f.agent.Config
 	agentConfig.Name = name
 	f.agent.UID, f.agent.Owner, f.agent.Config = uuid.NewString(), owner, &agentConfig
-	_, err := f.b.Provision(f.t.Context(), f.agent)
+	_, err := f.place.Provision(f.t.Context(), f.agent)
 	require.NoError(f.t, err)
 }
 
@@ -42,23 +42,23 @@ func TestTodosAndMemories(t *testing.T) {
 			require.Contains(t, results[3], "not found")
 			list := "Current todos:\n- [todo_1] look (Status: pending)\n- [todo_2] think (Status: completed)\n- [todo_3] write (Status: pending)"
 			require.Equal(t, list, strings.TrimSpace(see()[0]))
-			require.NoError(t, d.b.Close())
+			require.NoError(t, d.place.Close())
 			d.open() // as another process would
 			results = see()
 			require.Equal(t, list, strings.TrimSpace(results[0]))
 			require.Contains(t, results[1], "Ann likes tabs.")
 
 			first := d.agent
-			d.another("alice", "helper") // another session
+			d.switchAgent("alice", "helper") // another session
 			results = see()
 			require.Equal(t, "Current todos:", strings.TrimSpace(results[0]))
 			require.Contains(t, results[1], "Ann likes tabs.")
-			_, err := d.b.Delete(t.Context(), first)
+			_, err := d.place.Delete(t.Context(), first)
 			require.NoError(t, err)
 			require.Contains(t, see()[1], "Ann likes tabs.", "memories must outlive the session that stored them")
 
 			for _, who := range [][2]string{{"bob", "helper"}, {"alice", "other"}, {"alice", ""}} {
-				d.another(who[0], who[1])
+				d.switchAgent(who[0], who[1])
 				require.NotContains(t, see()[1], "Ann", who)
 			}
 		})

@@ -26,14 +26,14 @@ agents:
     toolsets:
       - type: think
 `}, nil)
-	does := func(prompt string, o fleet.TaskOptions) fleet.Outcome {
-		require.NoError(t, d.b.CheckOptions(d.agent, o))
+	runTask := func(prompt string, o fleet.TaskOptions) fleet.Outcome {
+		require.NoError(t, d.place.CheckOptions(d.agent, o))
 		r := fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: waittest.Limit, Options: o}
-		require.NoError(t, d.b.Connect(d.agent).Dispatch(t.Context(), r))
-		_, outcome := d.end(r)
+		require.NoError(t, d.place.Connect(d.agent).Dispatch(t.Context(), r))
+		_, outcome := d.waitForEnd(r)
 		return outcome
 	}
-	o := does(`model: say {"n":3}`, fleet.TaskOptions{AppendSystemPrompt: "Be brief.", OutputSchema: []byte(`{"type":"object"}`)})
+	o := runTask(`model: say {"n":3}`, fleet.TaskOptions{AppendSystemPrompt: "Be brief.", OutputSchema: []byte(`{"type":"object"}`)})
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.JSONEq(t, `{"n":3}`, string(o.Output))
 	q := d.model.Requests()[0]
@@ -42,16 +42,16 @@ agents:
 		require.Contains(t, q.System, text)
 	}
 
-	o = does("model: tool think {\"thought\":\"x\"}\nmodel: tool think {\"thought\":\"y\"}\nmodel: say never", fleet.TaskOptions{MaxTurns: new(2)})
+	o = runTask("model: tool think {\"thought\":\"x\"}\nmodel: tool think {\"thought\":\"y\"}\nmodel: say never", fleet.TaskOptions{MaxTurns: new(2)})
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Equal(t, fleet.CodeMaxTurns, o.ReasonCode, o.Reason)
 
-	o = does("model: say small", fleet.TaskOptions{Model: "small"})
+	o = runTask("model: say small", fleet.TaskOptions{Model: "small"})
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	all := d.model.Requests()
 	require.Equal(t, "stub-small", all[len(all)-1].Model)
 	require.NotContains(t, all[len(all)-1].System, "Be brief.", "options are those of one task")
 
-	require.ErrorContains(t, d.b.CheckOptions(d.agent, fleet.TaskOptions{Effort: "low"}), "the driver cagent does not support effort")
-	require.ErrorContains(t, d.b.CheckOptions(d.agent, fleet.TaskOptions{Model: "unheard-of"}), "give provider/model")
+	require.ErrorContains(t, d.place.CheckOptions(d.agent, fleet.TaskOptions{Effort: "low"}), "the driver cagent does not support effort")
+	require.ErrorContains(t, d.place.CheckOptions(d.agent, fleet.TaskOptions{Model: "unheard-of"}), "give provider/model")
 }

@@ -49,7 +49,7 @@ func (o *output) writeSpentFile(spent fleet.Outcome) error {
 	if err := os.WriteFile(tmp, data, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(tmp, o.spentPath) // a reader sees either figures
+	return os.Rename(tmp, o.spentPath) // a reader sees the old figures or the new ones
 }
 
 // writeLine writes a line. It does nothing if the output is full or a write has failed.

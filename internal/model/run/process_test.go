@@ -49,16 +49,16 @@ func TestSwappedDirectory(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "work")
 			require.NoError(t, os.Mkdir(dir, 0o700))
 			d := newFixture(t, fleet.AgentConfig{Document: document, Dir: dir}, nil)
-			_, o := d.does("model: say ok")
+			_, o := d.runTask("model: say ok")
 			require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 			require.NoError(t, os.Remove(dir))
 			require.NoError(t, os.Symlink(t.TempDir(), dir))
 			r := fleet.Run{TaskID: uuid.NewString(), Prompt: "model: say ok", Timeout: waittest.Limit, Started: time.Now()}
-			if err := d.b.Connect(d.agent).Dispatch(t.Context(), r); err != nil {
+			if err := d.place.Connect(d.agent).Dispatch(t.Context(), r); err != nil {
 				require.ErrorContains(t, err, "symbolic link")
 				return
 			}
-			_, o = d.end(r)
+			_, o = d.waitForEnd(r)
 			require.Equal(t, fleet.TaskFailed, o.Status)
 			require.Contains(t, o.Reason, "directory")
 		})
@@ -76,7 +76,7 @@ func TestAttacks(t *testing.T) {
 	d.shell("echo mine > secret")
 	db := filepath.Join(d.cfg.Dir, "..", "fleet.db")
 	require.NoError(t, os.WriteFile(db, []byte("rows"), 0o600))
-	d.another("mallory", "")
+	d.switchAgent("mallory", "")
 	home := filepath.Join(d.cfg.Dir, "agents", d.agent.UID)
 	d.shell("echo own > own") // creates a run that later runs can attack
 	exits, err := filepath.Glob(filepath.Join(home, "runs", "*", "exit.json"))
@@ -127,13 +127,13 @@ func TestKillReportsUsage(t *testing.T) {
 	r := d.begin("model: forever \"hm\\n\"")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err := d.b.Connect(d.agent).Follow(ctx, r, "", func(fleet.Output) error {
+	_, err := d.place.Connect(d.agent).Follow(ctx, r, "", func(fleet.Output) error {
 		cancel()
 		return nil
 	})
 	require.ErrorIs(t, err, context.Canceled)
-	require.NoError(t, d.b.Connect(d.agent).Interrupt(t.Context(), r, true))
-	_, o := d.end(r)
+	require.NoError(t, d.place.Connect(d.agent).Interrupt(t.Context(), r, true))
+	_, o := d.waitForEnd(r)
 	require.Equal(t, fleet.TaskStopped, o.Status)
 	require.Positive(t, o.Usage.InputTokens)
 	require.Equal(t, 1, o.Turns)
@@ -174,7 +174,7 @@ func TestKilledSupervisor(t *testing.T) {
 	require.NoError(t, syscall.Kill(d.supervisorPID(r), syscall.SIGKILL))
 	ended := make(chan fleet.Outcome)
 	go func() {
-		_, o := d.end(r)
+		_, o := d.waitForEnd(r)
 		ended <- o
 	}()
 	waittest.Until(t, "the program gives no sign of having been told", func() bool {
@@ -234,7 +234,7 @@ func TestProcessSecrets(t *testing.T) {
 		require.NotContains(t, string(lines), secret)
 	}
 	d.model.Gate("here").Open()
-	_, o := d.end(r)
+	_, o := d.waitForEnd(r)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.NoFileExists(t, filepath.Join(run, "model.json"), "the file may have headers of tools, so it must be removed")
 	require.Equal(t, []string{"x-[hidden]", "trusted"}, trimmed(d.shell("echo $GIVEN$ANTHROPIC_API_KEY", "cat "+certificates)))
@@ -250,17 +250,17 @@ func TestUnconfined(t *testing.T) {
 		c.Models.Catalog = definition.NewCatalog(definition.CatalogConfig{AgentsDir: agents})
 	}
 	d := newFixture(t, fleet.AgentConfig{Document: shellDoc}, open)
-	require.Contains(t, d.b.Unconfined(d.agent), "sandbox: none")
-	require.Contains(t, d.b.Unconfined(fleet.Agent{UID: "new", Config: d.agent.Config}), "sandbox: none", "Unconfined must also report an agent that does not exist yet")
-	require.Contains(t, d.b.Unconfined(fleet.Agent{UID: "new", Project: "shell"}), "sandbox: none", "Unconfined must also report an agent of a project")
-	require.Empty(t, d.b.Unconfined(fleet.Agent{UID: "new", Project: "none"}))
+	require.Contains(t, d.place.Unconfined(d.agent), "sandbox: none")
+	require.Contains(t, d.place.Unconfined(fleet.Agent{UID: "new", Config: d.agent.Config}), "sandbox: none", "Unconfined must also report an agent that does not exist yet")
+	require.Contains(t, d.place.Unconfined(fleet.Agent{UID: "new", Project: "shell"}), "sandbox: none", "Unconfined must also report an agent of a project")
+	require.Empty(t, d.place.Unconfined(fleet.Agent{UID: "new", Project: "none"}))
 	for _, document := range []string{filesDoc, ""} {
 		d = newFixture(t, fleet.AgentConfig{Document: document}, open)
-		require.Empty(t, d.b.Unconfined(d.agent), "an agent that runs no programs must not be reported")
+		require.Empty(t, d.place.Unconfined(d.agent), "an agent that runs no programs must not be reported")
 	}
 	if sandbox.Available() == nil {
 		d = newFixture(t, fleet.AgentConfig{Document: shellDoc}, nil)
-		require.Empty(t, d.b.Unconfined(d.agent))
+		require.Empty(t, d.place.Unconfined(d.agent))
 	}
 }
 

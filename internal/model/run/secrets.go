@@ -42,7 +42,7 @@ func (s *secrets) Get(_ context.Context, name string) (string, bool) {
 	return v, ok
 }
 
-// hide returns the text with "[hidden]" in place of each value that Get has returned.
+// hide returns the text with "[hidden]" in place of each value of at least minSecret bytes that Get has returned.
 func (s *secrets) hide(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -114,7 +114,7 @@ func TestModelStreams(t *testing.T) {
 			all, o := newFixtureWithModel(t, c.api, func(w http.ResponseWriter, _ *http.Request) {
 				asked.Add(1)
 				stream(w, c.stream)
-			}).does("hi")
+			}).runTask("hi")
 			require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 			require.Equal(t, c.text, o.Summary)
 			require.Equal(t, c.usage, [2]int64{o.Usage.InputTokens, o.Usage.OutputTokens})
@@ -160,7 +160,7 @@ func TestModelCalls(t *testing.T) {
 					return
 				}
 				stream(w, end[c.api])
-			}).does("hi")
+			}).runTask("hi")
 			require.Equal(t, "done", o.Summary, o.Reason)
 			require.Equal(t, c.calls, o.Usage.ToolCalls)
 			require.Equal(t, int32(2), asked.Load())
@@ -180,7 +180,7 @@ func TestModelErrorsInStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, o := newFixtureWithModel(t, c.api, func(w http.ResponseWriter, _ *http.Request) { stream(w, c.stream) }).does("hi")
+			_, o := newFixtureWithModel(t, c.api, func(w http.ResponseWriter, _ *http.Request) { stream(w, c.stream) }).runTask("hi")
 			require.Equal(t, fleet.TaskFailed, o.Status, o.Summary)
 			require.Contains(t, o.Reason, "reported an error in its answer: on fire")
 		})
@@ -194,6 +194,6 @@ func TestModelStreamStaysOpen(t *testing.T) {
 		stream(w, messageStart+hello+messageEnd(`{"output_tokens":3}`))
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
-	}).does("hi")
+	}).runTask("hi")
 	require.Equal(t, "hello", o.Summary, o.Reason)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -79,6 +80,7 @@ func TestPlace(t *testing.T) {
 				return c
 			}
 			agentConfig := &fleet.AgentConfig{Driver: driver.Cagent, Document: document(s, api), Tools: []fleet.Tool{waiting(t, "wait"), waiting(t, "linger")}, PrivateHosts: []string{"127.0.0.1"}, Reports: true}
+			var mu sync.Mutex // guards dirs
 			dirs := map[fleet.Place]string{}
 			open := func(t *testing.T, dir string) fleet.Place {
 				p, err := local.New(config(dir))

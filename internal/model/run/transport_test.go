@@ -67,7 +67,7 @@ func TestModelUsage(t *testing.T) {
 		`{"output_tokens":0}`:                                                        {24, 1},
 	} {
 		d := newFixtureWithModel(t, "anthropic", func(w http.ResponseWriter, _ *http.Request) { stream(w, messageStart+hello+messageEnd(usage)) })
-		_, o := d.does("hi")
+		_, o := d.runTask("hi")
 		require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 		require.Equal(t, want, [2]int64{o.Usage.InputTokens, o.Usage.OutputTokens}, usage)
 	}
@@ -117,7 +117,7 @@ func TestModelErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, o := newFixtureWithModel(t, c.api, c.answer).does("hi")
+			_, o := newFixtureWithModel(t, c.api, c.answer).runTask("hi")
 			require.Equal(t, fleet.TaskFailed, o.Status, o.Summary)
 			require.Contains(t, o.Reason, c.says)
 			require.NotContains(t, o.Reason, "fleet-http")
@@ -146,7 +146,7 @@ func TestModelRequest(t *testing.T) {
 		body.Store(string(b))
 		stream(w, data(chat(`{"content":"hello"}`, `null`, ``), chat(`{"content":""}`, `"stop"`, `,"usage":{"prompt_tokens":3,"completion_tokens":4}`), `[DONE]`))
 	})
-	_, o := d.does("hi")
+	_, o := d.runTask("hi")
 	require.Equal(t, "hello", o.Summary, o.Reason)
 	require.Equal(t, [2]int64{3, 4}, [2]int64{o.Usage.InputTokens, o.Usage.OutputTokens})
 	sent, _ := body.Load().(string)

@@ -35,8 +35,8 @@ type watcher struct {
 func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
 	flush := time.NewTimer(time.Hour)
 	defer flush.Stop()
-	cut := ctx.Done()
-	var patience <-chan time.Time
+	cancelled := ctx.Done()
+	var graceOver <-chan time.Time
 	defer w.end()
 	for {
 		select {
@@ -57,9 +57,9 @@ func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
 			}
 		case <-flush.C:
 			w.flush(false)
-		case <-cut:
-			cut, patience = nil, time.After(endGrace)
-		case <-patience:
+		case <-cancelled:
+			cancelled, graceOver = nil, time.After(endGrace)
+		case <-graceOver:
 			go func() {
 				for range events { // drains the events so that the sender can end
 				}
@@ -116,7 +116,7 @@ func (w *watcher) handle(ctx context.Context, e runtime.Event) {
 func (w *watcher) writeToolCall(c tools.ToolCall) {
 	w.flushMessage()
 	w.open++
-	w.writeStep(callStep(c), fleet.Step{Type: fleet.StepToolCall, ID: c.ID, Name: c.Function.Name, Arguments: arguments(c.Function.Arguments)})
+	w.writeStep(describeCall(c), fleet.Step{Type: fleet.StepToolCall, ID: c.ID, Name: c.Function.Name, Arguments: arguments(c.Function.Arguments)})
 }
 
 // writeToolResult outputs the result of a call.
@@ -208,7 +208,7 @@ func (w *watcher) stepData(s fleet.Step) json.RawMessage {
 	return json.RawMessage(w.run.secrets.hide(strings.ReplaceAll(string(s.JSON()), `\u0000`, `\ufffd`)))
 }
 
-// writeUsage outputs the usage of each request that was answered since the last call, and keeps the sum.
+// writeUsage outputs the usage of each request that was answered since the last call.
 func (w *watcher) writeUsage() {
 	used := w.run.gate.takeUsage()
 	if len(used) == 0 {
@@ -224,8 +224,8 @@ func (w *watcher) writeUsage() {
 	}
 }
 
-// callStep describes a tool call by the tool's name and its most informative argument.
-func callStep(c tools.ToolCall) string {
+// describeCall describes a tool call by the tool's name and its most informative argument.
+func describeCall(c tools.ToolCall) string {
 	var args map[string]any
 	_ = json.Unmarshal([]byte(c.Function.Arguments), &args) // without arguments there is nothing to add
 	for _, key := range []string{"cmd", "command", "path", "url", "query", "pattern", "agent", "task", "thought", "description", "summary"} {

@@ -17,8 +17,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// mcpToolset is a toolset of an MCP server. It replaces the library's toolset. That one cannot be cancelled while it starts,
-// then leaves the program running, and calls tools by changed names.
+// mcpToolset is a toolset of an MCP server. It replaces the library's toolset, whose start cannot be cancelled without leaving the
+// program running, and which calls tools by changed names.
 type mcpToolset struct {
 	tools.BaseToolSet
 	name      string // prefix of the tools' names; may be empty
@@ -39,7 +39,8 @@ func MCPCommand(name, command string, args, env []string, dir string) tools.Tool
 	}}
 }
 
-// MCPRemote returns the toolset of an MCP server at a URL. The host must be public, or listed in allowedHosts.
+// MCPRemote returns the toolset of an MCP server at a URL. kind is "sse" for a server that sends events over SSE; any other kind means
+// streamable HTTP. The host must be public, or listed in allowedHosts.
 func MCPRemote(name, url, kind string, headers map[string]string, allowedHosts ...string) tools.ToolSet {
 	base := dial.PublicTransport(allowedHosts...)
 	client := &http.Client{

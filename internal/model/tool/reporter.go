@@ -68,12 +68,12 @@ func (r *reporter) Tools(context.Context) ([]tools.Tool, error) {
 
 // payload returns the text of a JSON string, nil for null, and any other JSON value unchanged.
 func payload(raw json.RawMessage) []byte {
+	if string(raw) == "null" {
+		return nil
+	}
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
 		return []byte(s)
-	}
-	if string(raw) == "null" {
-		return nil
 	}
 	return raw
 }

@@ -59,7 +59,7 @@ const (
 	Other // for example, a symbolic link
 )
 
-// Kind returns what is at the path. It does not open it.
+// Kind returns what is at the path, without opening it.
 func Kind(path string) int {
 	info, err := os.Lstat(path)
 	switch {

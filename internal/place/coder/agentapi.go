@@ -27,7 +27,7 @@ func (p *Place) agentAPIFacts(w *workspace) agentapi.Facts {
 	build := w.ws.LatestBuild
 	f := agentapi.Facts{
 		Running: build.Transition == "start" && build.Status == "running", Started: build.CreatedAt, ClockSkew: p.throttle.clockSkew(),
-		HTTP: &http.Client{Transport: agentProxy{w.account}, CheckRedirect: w.account.http.CheckRedirect},
+		HTTP: &http.Client{Transport: agentAPITransport{w.account}, CheckRedirect: w.account.http.CheckRedirect},
 	}
 	f.EndReason, _ = p.hasStopped(w)
 	_, f.Problem = p.state(w)
@@ -61,12 +61,12 @@ func (a agentAPIWorkspace) Spec(ctx context.Context) (string, error) {
 // Translate implements agentapi.Workspace.
 func (agentAPIWorkspace) Translate(what string, err error) error { return translate(what, err) }
 
-// agentProxy sends requests to AgentAPI through Coder's app proxy. Of the proxy's own answers, it translates only the one for
+// agentAPITransport sends requests to AgentAPI through Coder's app proxy. Of the proxy's own answers, it translates only the one for
 // a token that Coder does not accept. The client recognises the others itself.
-type agentProxy struct{ account *account }
+type agentAPITransport struct{ account *account }
 
 // RoundTrip implements http.RoundTripper.
-func (p agentProxy) RoundTrip(r *http.Request) (*http.Response, error) {
+func (p agentAPITransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := p.account.RoundTrip(r)
 	if err != nil {
 		return nil, err

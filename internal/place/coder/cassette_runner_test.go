@@ -12,8 +12,8 @@ import (
 	"fleet/internal/place/coder"
 )
 
-// shell returns a running agent in a workspace with a fleet-runner. Its tasks are shell scripts.
-func (x *recordedPlace) shell(suffix string) fleet.Agent {
+// shellAgent returns a running agent in a workspace with a fleet-runner. Its tasks are shell scripts.
+func (x *recordedPlace) shellAgent(suffix string) fleet.Agent {
 	a := x.agentOf("Runner", suffix)
 	x.prepare(func() {
 		_, err := x.live.Provision(x.ctx, a)
@@ -49,7 +49,7 @@ func runnerCreate(x *recordedPlace) {
 }
 
 func runnerCompletes(x *recordedPlace) {
-	a := x.shell("shell")
+	a := x.shellAgent("shell")
 	r := script("exact", "cat <<'END'\n"+wideText+"END")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	r.Again = true
@@ -66,7 +66,7 @@ func runnerCompletes(x *recordedPlace) {
 }
 
 func runnerFails(x *recordedPlace) {
-	a := x.shell("bad")
+	a := x.shellAgent("bad")
 	_, o := x.runToEnd(a, script("fails", "echo no compiler >&2; exit 3"))
 	x.Equal(fleet.TaskFailed, o.Status)
 	x.Equal(3, *o.ExitCode)
@@ -75,14 +75,14 @@ func runnerFails(x *recordedPlace) {
 
 // runnerWorks follows a run that takes longer than a stream, so that Follow needs several streams.
 func runnerWorks(x *recordedPlace) {
-	a := x.shell("long")
+	a := x.shellAgent("long")
 	text, o := x.runToEnd(a, script("works", "for i in $(seq 6); do echo step $i; sleep 0.5; done"))
 	x.Equal("step 1\nstep 2\nstep 3\nstep 4\nstep 5\nstep 6\n", text)
 	x.Equal(fleet.TaskCompleted, o.Status)
 }
 
 func runnerMessage(x *recordedPlace) {
-	a := x.shell("hears")
+	a := x.shellAgent("hears")
 	r := script("listens", `for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`)
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "m1", "raw \x1b[A text > \"quoted\""))
@@ -94,7 +94,7 @@ func runnerMessage(x *recordedPlace) {
 }
 
 func runnerInterrupt(x *recordedPlace) {
-	a := x.shell("stopped")
+	a := x.shellAgent("stopped")
 	r := script("sleeps", "echo at work; sleep 3600")
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false), "an interrupt of a run that was never dispatched")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -107,7 +107,7 @@ func runnerInterrupt(x *recordedPlace) {
 }
 
 func runnerBusy(x *recordedPlace) {
-	a := x.shell("one")
+	a := x.shellAgent("one")
 	r := script("first", "sleep 3600")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	err := x.place.Connect(a).Dispatch(x.ctx, script("second", "echo me too"))
@@ -115,14 +115,14 @@ func runnerBusy(x *recordedPlace) {
 }
 
 func runnerNeverGiven(x *recordedPlace) {
-	a := x.shell("none")
+	a := x.shellAgent("none")
 	_, err := x.place.Connect(a).Follow(x.ctx, script("never", ""), "", func(fleet.Output) error { return nil })
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 }
 
 // runnerChanges reads the changes of a run, and runs a check.
 func runnerChanges(x *recordedPlace) {
-	a := x.shell("git")
+	a := x.shellAgent("git")
 	r := script("changes", "echo one line >made")
 	_, o := x.runToEnd(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status)
@@ -141,7 +141,7 @@ func runnerChanges(x *recordedPlace) {
 
 // runnerLands lands the work of an agent in the branch of the repository from which its clone comes.
 func runnerLands(x *recordedPlace) {
-	a := x.shell("lands")
+	a := x.shellAgent("lands")
 	r := script("lands", "echo one line >made")
 	_, o := x.runToEnd(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status)
@@ -156,7 +156,7 @@ func runnerLands(x *recordedPlace) {
 	x.NoError(repo.Collect(x.ctx, a, *c))
 	combined, err := repo.Combine(x.ctx, fleet.Combination{
 		Contribution: fleet.Contribution{Name: r.TaskID, Head: c.Commit, Since: c.Base}, Onto: onto.Commit, Strategy: fleet.Squash, Message: "Land it",
-		Author: fleet.Person{Name: a.Name}, Landed: fleet.Person{Name: "alice"}, At: time.Unix(1795852800, 0),
+		Author: fleet.Person{Name: a.Name}, Committer: fleet.Person{Name: "alice"}, At: time.Unix(1795852800, 0),
 	})
 	x.NoError(err)
 	x.Empty(combined.Conflicts)
@@ -171,7 +171,7 @@ func runnerLands(x *recordedPlace) {
 
 // runnerCrashed kills the runner during a run. The next runner continues the run, and requires a new handshake.
 func runnerCrashed(x *recordedPlace) {
-	a := x.shell("crash")
+	a := x.shellAgent("crash")
 	r := script("survives", "echo before; sleep 5; echo after")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.prepare(func() {
@@ -187,7 +187,7 @@ func runnerCrashed(x *recordedPlace) {
 }
 
 func runnerStopped(x *recordedPlace) {
-	a := x.shell("halt")
+	a := x.shellAgent("halt")
 	r := script("ends", "sleep 3600")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.prepare(func() {
@@ -204,12 +204,12 @@ func runnerStopped(x *recordedPlace) {
 
 // runnerOtherKey signs requests with another key. The runner must refuse them.
 func runnerOtherKey(x *recordedPlace) {
-	a := x.shell("safe")
+	a := x.shellAgent("safe")
 	config := x.config
 	config.RunnerKey = ed25519.NewKeyFromSeed([]byte(strings.Repeat("x", ed25519.SeedSize)))
 	other, err := coder.New(config)
 	x.NoError(err)
-	other.SetBound(bound)
+	other.SetStreamLimit(recordedStreamLimit)
 	defer func() { x.NoError(other.Close()) }()
 	x.requireReason(other.Connect(a).Dispatch(x.ctx, script("theirs", "echo mine now")), fleet.ReasonUnauthenticated)
 }

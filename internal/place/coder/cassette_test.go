@@ -90,7 +90,7 @@ func TestCassettes(t *testing.T) {
 			if !*record {
 				t.Parallel()
 			}
-			c.run(newRig(t, c.config))
+			c.run(newRecordedPlace(t, c.config))
 		})
 	}
 }
@@ -352,8 +352,8 @@ func listNone(x *recordedPlace) {
 func metadata(x *recordedPlace) {
 	a := x.ready("meta")
 	x.prepare(func() {
-		x.script("meta.sh", "bob/agent-cas-meta", "pull_request_url", "https://github.com/org/repo/pull/123")
-		x.script("meta.sh", "bob/agent-cas-meta", "check_status", "passing")
+		x.runScript("meta.sh", "bob/agent-cas-meta", "pull_request_url", "https://github.com/org/repo/pull/123")
+		x.runScript("meta.sh", "bob/agent-cas-meta", "check_status", "passing")
 		x.Eventually(func() bool { // Coder's agent updates the metadata every two seconds
 			w, err := x.live.Inspect(x.ctx, a)
 			return err == nil && len(w.Metadata) == 3

@@ -68,7 +68,7 @@ type noResponseError struct{ error }
 
 func (e noResponseError) Unwrap() error { return e.error }
 
-// isResponse reports whether err came from a response of Coder, not from a missing one.
+// isResponse reports whether Coder responded with err. It returns false if Coder did not respond at all.
 func isResponse(err error) bool {
 	_, none := errors.AsType[noResponseError](err)
 	return !none

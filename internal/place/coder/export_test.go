@@ -1,10 +1,10 @@
 package coder
 
-import "github.com/coder/coder/v2/codersdk"
-
 import (
 	"context"
 	"time"
+
+	"github.com/coder/coder/v2/codersdk"
 
 	"fleet/internal/runner/agentapi"
 )
@@ -12,8 +12,8 @@ import (
 // SetWait replaces the function that waits between polls.
 func (p *Place) SetWait(wait func(context.Context, time.Duration) error) { p.sleep = wait }
 
-// SetBound makes the clients of runners use JSON, and limits the time of a stream.
-func (p *Place) SetBound(d time.Duration) { p.streamLimit = d }
+// SetStreamLimit makes the clients of runners use JSON, and limits the time of a stream.
+func (p *Place) SetStreamLimit(d time.Duration) { p.streamLimit = d }
 
 // ForgetTemplates makes the cached list of templates count as outdated.
 func (p *Place) ForgetTemplates() {
@@ -22,8 +22,8 @@ func (p *Place) ForgetTemplates() {
 	p.catalog.listedAt = time.Time{}
 }
 
-// Waiting returns how many messages are waiting for the run.
-func (p *Place) Waiting(taskID string) int { return p.agentAPIRunners.PendingMessages(taskID) }
+// PendingMessages returns how many messages are waiting for the run.
+func (p *Place) PendingMessages(taskID string) int { return p.agentAPIRunners.PendingMessages(taskID) }
 
 // ForgetRuns clears the state of runs, as if another process took over.
 func (p *Place) ForgetRuns() {

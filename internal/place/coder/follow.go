@@ -20,7 +20,7 @@ type follower struct {
 	run   fleet.Run
 	sink  func(fleet.Output) error
 	w     *workspace
-	pause time.Duration // the next pause; it grows while the runner is unreachable
+	pause time.Duration // the last pause; it grows while the runner is unreachable
 }
 
 // lostOutcome returns the outcome of a run whose workspace is lost.

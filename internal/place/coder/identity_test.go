@@ -68,7 +68,7 @@ func TestOtherUsersToken(t *testing.T) {
 			return token, nil
 		}})
 	}
-	use := func(s string) {
+	setToken := func(s string) {
 		mu.Lock()
 		defer mu.Unlock()
 		token = s
@@ -79,7 +79,7 @@ func TestOtherUsersToken(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 
-	use("token-of-bob")
+	setToken("token-of-bob")
 	for _, p := range []*coder.Place{p, open("")} { // the second place is the one after a restart of the server
 		_, err = p.List(t.Context())
 		require.ErrorIs(t, err, fleet.ErrOtherIdentity)
@@ -93,12 +93,12 @@ func TestOtherUsersToken(t *testing.T) {
 	}
 	require.Equal(t, []string{"/api/v2/users/me", "/api/v2/users/me"}, asBob, "nothing else may be requested as bob")
 
-	use("token-of-fleet")
+	setToken("token-of-fleet")
 	all, err = p.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 
-	use("token-of-bob")
+	setToken("token-of-bob")
 	decided := open(ids["token-of-bob"].String())
 	all, err = decided.List(t.Context())
 	require.NoError(t, err)

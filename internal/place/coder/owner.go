@@ -91,7 +91,7 @@ func (p *Place) owner(ctx context.Context, a fleet.Agent) (string, *account, err
 	return user, account, err
 }
 
-// accountOf returns the account that sends requests as the Coder user with the id. me is the user of Fleet's own token.
+// accountOf returns the account that sends requests as the Coder user with the id or, if the id is not known, the name. me is the user of Fleet's own token.
 func (p *Place) accountOf(user string, me codersdk.User) (*account, error) {
 	o := &p.owners
 	o.mu.Lock()

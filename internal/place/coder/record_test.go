@@ -37,10 +37,10 @@ import (
 var record = flag.Bool("record", false, "record the cassettes from a real Coder deployment")
 
 const (
-	cassettes = "../../../testdata/cassettes"
-	testbed   = "../../../testdata/coder-testbed"
-	hostName  = "http://coder.test"
-	bound     = time.Second // limits a runner's streams, because a recorder reads bodies to their end
+	cassettes           = "../../../testdata/cassettes"
+	testbed             = "../../../testdata/coder-testbed"
+	hostName            = "http://coder.test"
+	recordedStreamLimit = time.Second // limits a runner's streams, because a recorder reads bodies to their end
 )
 
 // recordedPlace is a place whose requests are recorded or replayed.
@@ -56,8 +56,8 @@ type recordedPlace struct {
 	clock *replayClock
 }
 
-// newRig returns a place that uses the cassette with the test's name.
-func newRig(t *testing.T, change func(*coder.Config)) *recordedPlace {
+// newRecordedPlace returns a place that uses the cassette with the test's name.
+func newRecordedPlace(t *testing.T, change func(*coder.Config)) *recordedPlace {
 	x := &recordedPlace{T: t, Assertions: require.New(t), ctx: t.Context()}
 	name := t.Name()[strings.Index(t.Name(), "/")+1:]
 	o := &recorder.Options{
@@ -100,7 +100,7 @@ func newRig(t *testing.T, change func(*coder.Config)) *recordedPlace {
 	x.config = config
 	x.place, err = coder.New(config)
 	x.NoError(err)
-	x.place.SetBound(bound)
+	x.place.SetStreamLimit(recordedStreamLimit)
 	if !*record {
 		x.place.SetWait(func(ctx context.Context, d time.Duration) error {
 			if d >= time.Minute { // the deadline of the workspace is checked again only after minutes
@@ -194,8 +194,8 @@ func (x *recordedPlace) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 	return fleet.Workspace{}
 }
 
-// script runs a script of the test bed.
-func (x *recordedPlace) script(name string, args ...string) {
+// runScript runs a script of the test bed.
+func (x *recordedPlace) runScript(name string, args ...string) {
 	out, err := exec.CommandContext(x.ctx, filepath.Join(testbed, name), args...).CombinedOutput()
 	x.NoError(err, "%s", out)
 }
@@ -241,7 +241,7 @@ func matches(r *http.Request, i cassette.Request) bool {
 	if strings.Contains(r.URL.Path, runnerService) {
 		return sameMessage(b, []byte(i.Body))
 	}
-	return tokenName.ReplaceAllString(string(b), sameName) == i.Body
+	return tokenName.ReplaceAllString(string(b), fixedTokenName) == i.Body
 }
 
 // runnerService is the path prefix of calls to runners.
@@ -293,15 +293,15 @@ func (o recordedOnly) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// Tokens that Fleet creates have a random name and secret.
+// Tokens that Fleet creates have a random name and secret. Recordings have fixedTokenName and fixedToken instead.
 var (
 	tokenName = regexp.MustCompile(`"token_name":"fleet-[0-9a-f]{8}"`)
 	keyPath   = regexp.MustCompile(`/keys/[A-Za-z0-9]{10}$`)
 )
 
 const (
-	sameName = `"token_name":"fleet-0"`
-	sameKey  = "minted-token"
+	fixedTokenName = `"token_name":"fleet-0"`
+	fixedToken     = "minted-token"
 )
 
 // scrub removes secrets, and values that differ between recordings.
@@ -309,8 +309,8 @@ func scrub(i *cassette.Interaction) error {
 	i.Request.Headers, i.Request.Host, i.Request.RemoteAddr, i.Request.Form = nil, "", "", nil
 	i.Request.URL = strings.Replace(i.Request.URL, os.Getenv("CODER_URL"), hostName, 1)
 	i.Request.URL = keyPath.ReplaceAllString(i.Request.URL, "/keys/minted")
-	i.Request.Body = tokenName.ReplaceAllString(i.Request.Body, sameName)
-	i.Response.Body = tokenPattern.ReplaceAllString(i.Response.Body, sameKey)
+	i.Request.Body = tokenName.ReplaceAllString(i.Request.Body, fixedTokenName)
+	i.Response.Body = tokenPattern.ReplaceAllString(i.Response.Body, fixedToken)
 	headers := http.Header{}
 	for _, name := range []string{"Content-Type", "Retry-After", "Location", remote.VersionHeader} {
 		if v := i.Response.Headers.Get(name); v != "" {

@@ -22,8 +22,8 @@ const (
 	// keyParameter is the parameter with Fleet's public key. The runner accepts only requests that are signed with the
 	// key.
 	keyParameter = "fleet_public_key"
-	// runnerPatience is how long a runner may be unreachable before its workspace is inspected.
-	runnerPatience = 10 * time.Second
+	// runnerRetryTimeout is how long a runner may be unreachable before its workspace is inspected.
+	runnerRetryTimeout = 10 * time.Second
 	// runnerCursorPrefix is the prefix of cursors of runs in a fleet-runner. Cursors of AgentAPI do not have it.
 	runnerCursorPrefix = "r"
 )
@@ -64,8 +64,8 @@ func (p *Place) client(a fleet.Agent, w *workspace) (*remote.Client, error) {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has a fleet-runner, but this Fleet has no key to sign requests to it", a.Name)
 	}
 	return p.runnerClients.Get(remote.ClientConfig{
-		URL: p.runnerURL(w), Key: p.config.RunnerKey, RetryTimeout: runnerPatience, MaxWait: p.streamLimit, JSON: p.streamLimit > 0, Now: p.config.Now,
-		HTTP: &http.Client{Transport: appProxy{w.account, w.ws.Name}, CheckRedirect: w.account.http.CheckRedirect},
+		URL: p.runnerURL(w), Key: p.config.RunnerKey, RetryTimeout: runnerRetryTimeout, MaxWait: p.streamLimit, JSON: p.streamLimit > 0, Now: p.config.Now,
+		HTTP: &http.Client{Transport: runnerTransport{w.account, w.ws.Name}, CheckRedirect: w.account.http.CheckRedirect},
 	}), nil
 }
 
@@ -75,14 +75,14 @@ func (p *Place) runnerURL(w *workspace) string {
 	return p.url.JoinPath("@"+w.ws.OwnerName, w.ws.Name+"."+agent.Name, "apps", app.Slug).String()
 }
 
-// appProxy sends requests to a runner through Coder's app proxy, and translates the proxy's own errors.
-type appProxy struct {
+// runnerTransport sends requests to a runner through Coder's app proxy, and translates the proxy's own errors.
+type runnerTransport struct {
 	account   *account
 	workspace string
 }
 
 // RoundTrip implements http.RoundTripper.
-func (p appProxy) RoundTrip(r *http.Request) (*http.Response, error) {
+func (p runnerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := p.account.RoundTrip(r)
 	var throttled *throttledError
 	var token tokenError

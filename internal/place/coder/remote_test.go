@@ -21,7 +21,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// scriptedRunner is a runner whose runs print two lines, wait for a message, and end.
+// scriptedRunner is a runner whose runs print wideText, and end with the first outcome that is sent to their channel in ends.
 type scriptedRunner struct {
 	fleet.Runner
 	mu      sync.Mutex

@@ -177,7 +177,8 @@ func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset 
 	return next.Patch(ctx, c, path, offset, limit)
 }
 
-// connectKept returns the runner of the workspace that keeps the agent's changes.
+// connectKept returns the runner of the workspace that keeps the agent's changes. It returns CHANGES_NOT_FOUND if the workspace was
+// deleted.
 func (r runner) connectKept(ctx context.Context) (fleet.Runner, error) {
 	w, err := r.place.find(ctx, r.agent)
 	switch {

@@ -22,7 +22,7 @@ func (x *fakeCoder) sendInBackground(p *coder.Place, r fleet.Run, id, text strin
 
 // awaitWaitingMessage polls until a message waits for the agent.
 func (x *fakeCoder) awaitWaitingMessage(p *coder.Place, r fleet.Run) {
-	waittest.Until(x.T, "a waiting message gives no signal", func() bool { return p.Waiting(r.TaskID) == 1 })
+	waittest.Until(x.T, "a waiting message gives no signal", func() bool { return p.PendingMessages(r.TaskID) == 1 })
 }
 
 func TestMessagesWait(t *testing.T) {
@@ -127,7 +127,7 @@ func TestUnacceptedMessages(t *testing.T) {
 	x.awaitWaitingMessage(p, r)
 	cancel()
 	x.ErrorIs(<-gone, context.Canceled)
-	x.Zero(p.Waiting(r.TaskID))
+	x.Zero(p.PendingMessages(r.TaskID))
 
 	sent := x.sendInBackground(p, r, "m1", "use tabs")
 	x.NoError(p.Connect(x.agent()).Interrupt(t.Context(), r, false))

@@ -77,7 +77,7 @@ func (h *hidingPlace) hideTransport(next http.RoundTripper) http.RoundTripper {
 
 // hide hides the agent's workspace, and returns a function that shows it again.
 func hide(_ *testing.T, p fleet.Place, a fleet.Agent) func() {
-	h := hostOf(p)
+	h := hidingPlaceOf(p)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hidden[a.WorkspaceID] = true
@@ -89,7 +89,7 @@ func hide(_ *testing.T, p fleet.Place, a fleet.Agent) func() {
 }
 
 func changeCaller(_ *testing.T, p fleet.Place) func() {
-	h := hostOf(p)
+	h := hidingPlaceOf(p)
 	h.other.Store(true)
 	return func() { h.other.Store(false) }
 }
@@ -116,7 +116,7 @@ func giveAway(t *testing.T, p fleet.Place, a fleet.Agent) {
 	await(other, fleet.StateRunning)
 }
 
-func hostOf(p fleet.Place) *hidingPlace {
+func hidingPlaceOf(p fleet.Place) *hidingPlace {
 	if s, ok := p.(screenPlace); ok {
 		p = s.Place
 	}

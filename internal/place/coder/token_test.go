@@ -18,18 +18,18 @@ func TestRefusedToken(t *testing.T) {
 	for name, c := range map[string]struct {
 		file         string
 		env          string
-		world        func(w http.ResponseWriter, r *http.Request) bool
+		fault        func(w http.ResponseWriter, r *http.Request) bool
 		messageParts []string
 	}{
-		"revoked, in a file":          {file: "/etc/fleet/coder-token", world: answerRevoked, messageParts: []string{"expired or revoked", "/etc/fleet/coder-token", "coder.token_file"}},
-		"revoked, in the environment": {env: "t", world: answerRevoked, messageParts: []string{"expired or revoked", "CODER_SESSION_TOKEN"}},
-		"revoked, of a login":         {world: answerRevoked, messageParts: []string{"expired or revoked", "coder login"}},
-		"without the needed scopes":   {world: answerScoped, messageParts: []string{"scopes are limited", "without --scope"}},
+		"revoked, in a file":          {file: "/etc/fleet/coder-token", fault: answerRevoked, messageParts: []string{"expired or revoked", "/etc/fleet/coder-token", "coder.token_file"}},
+		"revoked, in the environment": {env: "t", fault: answerRevoked, messageParts: []string{"expired or revoked", "CODER_SESSION_TOKEN"}},
+		"revoked, of a login":         {fault: answerRevoked, messageParts: []string{"expired or revoked", "coder login"}},
+		"without the needed scopes":   {fault: answerScoped, messageParts: []string{"scopes are limited", "without --scope"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := newFakeCoder(t)
-			x.fault = c.world
+			x.fault = c.fault
 			getenv := func(key string) string { return map[string]string{"CODER_SESSION_TOKEN": c.env}[key] }
 			p := x.open(coder.Config{RenewHint: coder.RenewTokenHint(getenv, "/home/fleet", c.file)})
 			for what, call := range map[string]func() error{

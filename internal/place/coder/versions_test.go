@@ -90,15 +90,15 @@ func TestStartChecks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		agent   func(*fleet.Agent)
-		world   func(*versionedCoder)
+		change  func(*versionedCoder)
 		reason  fleet.Reason
 		says    string
 		version uuid.UUID
 		sends   []codersdk.WorkspaceBuildParameter
 	}{
 		"nothing changes":                       {},
-		"a role that was changed in Coder":      {world: func(x *versionedCoder) { x.values[0].Value = "manager" }},
-		"a role that the version no longer has": {world: func(x *versionedCoder) { x.values[0].Value = "removed" }, agent: func(a *fleet.Agent) { a.Role = "removed" }},
+		"a role that was changed in Coder":      {change: func(x *versionedCoder) { x.values[0].Value = "manager" }},
+		"a role that the version no longer has": {change: func(x *versionedCoder) { x.values[0].Value = "removed" }, agent: func(a *fleet.Agent) { a.Role = "removed" }},
 		"a role of the new version": {
 			agent:  func(a *fleet.Agent) { a.Role, a.Next.Role = "ops", true },
 			reason: fleet.ReasonRoleNotFound, says: "coder, manager",
@@ -109,7 +109,7 @@ func TestStartChecks(t *testing.T) {
 		},
 		"a role that is set once": {
 			agent:  func(a *fleet.Agent) { a.Role, a.Next.Role = "manager", true },
-			world:  func(x *versionedCoder) { x.parameters[versionID][0].Mutable = false },
+			change: func(x *versionedCoder) { x.parameters[versionID][0].Mutable = false },
 			reason: fleet.ReasonInvalidArgument, says: "set once",
 		},
 		"an update without a required value": {
@@ -129,7 +129,7 @@ func TestStartChecks(t *testing.T) {
 		},
 		"a template that requires its newest version": {
 			agent:   func(a *fleet.Agent) { a.Parameters = map[string]string{"region": "us"} },
-			world:   func(x *versionedCoder) { x.ws.TemplateRequireActiveVersion = true },
+			change:  func(x *versionedCoder) { x.ws.TemplateRequireActiveVersion = true },
 			version: newVersionID, sends: []codersdk.WorkspaceBuildParameter{{Name: "role", Value: "coder"}, {Name: "region", Value: "us"}},
 		},
 		"a value that is not an option": {
@@ -140,7 +140,7 @@ func TestStartChecks(t *testing.T) {
 		},
 		"a value that is set once": {
 			agent: func(a *fleet.Agent) { a.Parameters, a.Next.Parameters = map[string]string{"region": "us"}, true },
-			world: func(x *versionedCoder) {
+			change: func(x *versionedCoder) {
 				x.parameters[versionID] = x.parameters[newVersionID]
 				x.values = append(x.values, codersdk.WorkspaceBuildParameter{Name: "region", Value: "eu"})
 			},
@@ -154,8 +154,8 @@ func TestStartChecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := newVersionedCoder(t)
-			if c.world != nil {
-				c.world(x)
+			if c.change != nil {
+				c.change(x)
 			}
 			a := x.agent()
 			if c.agent != nil {

@@ -31,7 +31,7 @@ func instructionsOf(r fleet.Run) string {
 // check is a check that was started. The world's mutex guards it.
 type check struct {
 	result fleet.CheckResult
-	stop   chan struct{} // closed by Interrupt
+	stop   chan struct{} // closed to end the check
 	done   chan struct{} // closed at the end
 }
 

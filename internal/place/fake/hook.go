@@ -259,7 +259,7 @@ func (p *Place) recordCall(c Call) (leave func()) {
 	}
 }
 
-// applyHook does what the test has set for one moment of a call.
+// applyHook applies the delay, the gate, the hook and the fault that the test has set for one point of a call.
 func (p *Place) applyHook(ctx context.Context, c Call, after bool, hook func(context.Context, Call) error) error {
 	at := hookPoint{c.Method, after}
 	p.mu.Lock()

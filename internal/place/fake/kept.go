@@ -11,7 +11,7 @@ import (
 // keptRetention is the time for which a kept workspace claims to be kept. The world never removes one.
 const keptRetention = 7 * 24 * time.Hour
 
-// Kept returns the workspaces that Delete has kept.
+// Kept returns the workspaces that Delete has kept for the agent with the uid, or for all agents if the uid is empty.
 func (p *Place) Kept(ctx context.Context, uid string) (all []fleet.KeptWork, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -26,7 +26,7 @@ func (p *Place) Kept(ctx context.Context, uid string) (all []fleet.KeptWork, err
 	return all, ctx.Err()
 }
 
-// Unsaved returns the text that SetKept has set for the agent's workspace.
+// Unsaved returns the text that SetKept has set for the agent's workspace, or UNIMPLEMENTED if it has set none.
 func (p *Place) Unsaved(_ context.Context, a fleet.Agent) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

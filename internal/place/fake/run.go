@@ -253,8 +253,8 @@ func (p *Place) listen(r *run) {
 	}
 }
 
-// defaultPatience is the default time after which a question expires.
-const defaultPatience = time.Hour
+// defaultQuestionTimeout is the default time after which a question expires.
+const defaultQuestionTimeout = time.Hour
 
 // ask asks a question, waits until it is answered or expires, and prints the result.
 func (p *Place) ask(r *run, in instruction) {
@@ -278,18 +278,18 @@ func (p *Place) ask(r *run, in instruction) {
 			q.Options = strings.Split(options, " | ")
 		}
 	}
-	patience := defaultPatience
+	timeout := defaultQuestionTimeout
 	if in.wait > 0 {
-		patience = in.wait
+		timeout = in.wait
 	}
-	q.ExpiresAt = now.Add(patience)
+	q.ExpiresAt = now.Add(timeout)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := len(r.questions)
 	q.ID = strconv.Itoa(n + 1)
 	r.questions = append(r.questions, q)
 	r.wake()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	for over := false; ; {
 		answered := r.questions[n]

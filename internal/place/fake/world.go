@@ -103,8 +103,8 @@ func (p *Place) MakeHealthy(ref string) {
 	})
 }
 
-// Describe sets the workspace's owner, role, specification and reason.
-func (p *Place) Describe(ref, owner, role, spec, reason string) {
+// SetDetails sets the workspace's owner, role, specification and reason.
+func (p *Place) SetDetails(ref, owner, role, spec, reason string) {
 	p.changeWorkspace(ref, func(w *workspace) { w.Owner, w.Role, w.Spec, w.Reason = owner, role, spec, reason })
 }
 

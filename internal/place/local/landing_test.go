@@ -40,7 +40,7 @@ func TestLanding(t *testing.T) {
 				all = append(all, fleet.Contribution{Name: run.TaskID, Head: c.Commit})
 				result, err := r.Combine(w.ctx, fleet.Combination{
 					Contribution: all[len(all)-1], Onto: top, Strategy: fleet.Squash, Message: "Land " + script, At: time.Now(),
-					Author: fleet.Person{Name: "papi", Email: "papi@example.com"}, Landed: fleet.Person{Name: "alice", Email: "alice@example.com"},
+					Author: fleet.Person{Name: "papi", Email: "papi@example.com"}, Committer: fleet.Person{Name: "alice", Email: "alice@example.com"},
 				})
 				require.NoError(t, err)
 				require.Empty(t, result.Conflicts)

@@ -56,7 +56,7 @@ func repository(x *fixture) {
 	combine := func(r fleet.Repository, c fleet.Contribution, onto string) fleet.CombineResult {
 		x.Helper()
 		combined, err := r.Combine(x.ctx, fleet.Combination{
-			Contribution: c, Onto: onto, Strategy: fleet.Squash, Message: "Land it", Author: fleet.Person{Name: "papi"}, Landed: fleet.Person{Name: "alice"}, At: time.Unix(1795852800, 0),
+			Contribution: c, Onto: onto, Strategy: fleet.Squash, Message: "Land it", Author: fleet.Person{Name: "papi"}, Committer: fleet.Person{Name: "alice"}, At: time.Unix(1795852800, 0),
 		})
 		x.NoError(err)
 		return combined

@@ -45,14 +45,14 @@ func personFromProto(p *runnerv1.Person) fleet.Person {
 func combinationToProto(c fleet.Combination) *runnerv1.Combination {
 	return &runnerv1.Combination{
 		Work: contributionToProto(c.Contribution), Onto: c.Onto, Strategy: string(c.Strategy), Message: toValidUTF8(c.Message),
-		Author: personToProto(c.Author), Landed: personToProto(c.Landed), At: timeToProto(c.At),
+		Author: personToProto(c.Author), Landed: personToProto(c.Committer), At: timeToProto(c.At),
 	}
 }
 
 func combinationFromProto(p *runnerv1.Combination) fleet.Combination {
 	return fleet.Combination{
 		Contribution: contributionFromProto(p.GetWork()), Onto: p.GetOnto(), Strategy: fleet.Strategy(p.GetStrategy()), Message: p.GetMessage(),
-		Author: personFromProto(p.GetAuthor()), Landed: personFromProto(p.GetLanded()), At: timeFromProto(p.GetAt()),
+		Author: personFromProto(p.GetAuthor()), Committer: personFromProto(p.GetLanded()), At: timeFromProto(p.GetAt()),
 	}
 }
 

@@ -55,7 +55,7 @@ func (d *draft) combine(ctx context.Context, c fleet.Combination) (r fleet.Combi
 		r.Commit = c.Onto
 		return r, nil
 	}
-	n := newCommit{tree: m.tree, parents: []string{c.Onto}, author: personLine(c.Author, c.At), committer: personLine(c.Landed, c.At), message: cleanMessage(c.Message)}
+	n := newCommit{tree: m.tree, parents: []string{c.Onto}, author: personLine(c.Author, c.At), committer: personLine(c.Committer, c.At), message: cleanMessage(c.Message)}
 	if c.Strategy == fleet.Merge {
 		n.parents, n.author = append(n.parents, c.Head), n.committer
 	}
@@ -154,7 +154,7 @@ func (d *draft) rebase(ctx context.Context, c fleet.Combination, base workBase, 
 		if m.tree == tree {
 			continue
 		}
-		w.tree, w.parents, w.committer = m.tree, []string{top}, personLine(c.Landed, c.At)
+		w.tree, w.parents, w.committer = m.tree, []string{top}, personLine(c.Committer, c.At)
 		if top, err = d.commit(ctx, w.newCommit); err != nil {
 			return err
 		}

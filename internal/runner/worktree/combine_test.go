@@ -19,7 +19,7 @@ func combination(t *testing.T, repo, head string, s fleet.Strategy) fleet.Combin
 	t.Helper()
 	return fleet.Combination{
 		Contribution: fleet.Contribution{Head: revision(t, repo, head)}, Onto: revision(t, repo, "main"), Strategy: s, Message: "Land it\n\nbody",
-		Author: fleet.Person{Name: "papi <x>", Email: "papi@example.com"}, Landed: fleet.Person{Name: "alice", Email: "alice@example.com"}, At: time.Unix(1700000000, 0),
+		Author: fleet.Person{Name: "papi <x>", Email: "papi@example.com"}, Committer: fleet.Person{Name: "alice", Email: "alice@example.com"}, At: time.Unix(1700000000, 0),
 	}
 }
 

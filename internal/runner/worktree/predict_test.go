@@ -319,7 +319,7 @@ func comparePredictions(t *testing.T, repository string, all []commitPair, strat
 func (r reality) compare(ctx context.Context, g *Git, repository string, p commitPair, strategies []fleet.Strategy) (clean bool, err error) {
 	c := fleet.Combination{
 		Contribution: fleet.Contribution{Head: p.head}, Onto: p.onto, Message: "land", Strategy: fleet.Merge,
-		Author: fleet.Person{Name: "A", Email: "a@b"}, Landed: fleet.Person{Name: "L", Email: "l@b"}, At: time.Unix(2e9, 0),
+		Author: fleet.Person{Name: "A", Email: "a@b"}, Committer: fleet.Person{Name: "L", Email: "l@b"}, At: time.Unix(2e9, 0),
 	}
 	var tree, said string
 	var paths []string

@@ -44,17 +44,17 @@ type Issuer struct {
 	users []User
 	store *store
 
-	mu      sync.Mutex
-	address string
-	handler http.Handler
-	server  *httptest.Server
-	fetched map[string]int // requests by path
+	mu            sync.Mutex
+	address       string
+	handler       http.Handler
+	server        *httptest.Server
+	requestCounts map[string]int // requests by path
 }
 
 // New starts an issuer with the users. It stops at the end of the test.
 func New(t testing.TB, users ...User) *Issuer {
 	t.Helper()
-	i := &Issuer{users: users, fetched: map[string]int{}}
+	i := &Issuer{users: users, requestCounts: map[string]int{}}
 	i.store = newStore(i)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func New(t testing.TB, users ...User) *Issuer {
 	mux.Handle("/", provider)
 	i.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i.mu.Lock()
-		i.fetched[r.URL.Path]++
+		i.requestCounts[r.URL.Path]++
 		i.mu.Unlock()
 		mux.ServeHTTP(w, r)
 	})
@@ -131,7 +131,7 @@ func (i *Issuer) Stop() {
 func (i *Issuer) RequestCount(path string) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.fetched[path]
+	return i.requestCounts[path]
 }
 
 // Rotate replaces the signing key. The key set no longer contains the old key.

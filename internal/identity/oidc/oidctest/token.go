@@ -30,7 +30,7 @@ func Login(ctx context.Context, user, authorize string) (*url.URL, error) {
 		}
 		return nil
 	}}
-	page, err := get(ctx, browser, http.MethodGet, authorize, nil)
+	page, err := send(ctx, browser, http.MethodGet, authorize, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func Login(ctx context.Context, user, authorize string) (*url.URL, error) {
 	if id == nil {
 		return page.Location() // the issuer refused the request
 	}
-	r, err := get(ctx, browser, http.MethodPost, page.Request.URL.String(), url.Values{"id": {string(id[1])}, "username": {user}})
+	r, err := send(ctx, browser, http.MethodPost, page.Request.URL.String(), url.Values{"id": {string(id[1])}, "username": {user}})
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func Login(ctx context.Context, user, authorize string) (*url.URL, error) {
 	return r.Location()
 }
 
-func get(ctx context.Context, c *http.Client, method, address string, form url.Values) (*http.Response, error) {
+func send(ctx context.Context, c *http.Client, method, address string, form url.Values) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, err
