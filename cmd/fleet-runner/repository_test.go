@@ -54,8 +54,9 @@ func (c cloned) work(ctx context.Context, id, script string) fleet.Changes {
 	return *changes
 }
 
-// bring copies the commit from one agent's clone to the other's repository.
-func bring(ctx context.Context, from, to remote.Repository, commit string, have []string, whole bool) (bool, error) {
+// copyPack copies the commit from one agent's clone to the other's repository. It returns false if the pack lacks objects that the
+// repository does not have.
+func copyPack(ctx context.Context, from, to remote.Repository, commit string, have []string, whole bool) (bool, error) {
 	in, out := io.Pipe()
 	go func() { _ = out.CloseWithError(from.Pack(ctx, commit, have, whole, out)) }()
 	return to.Unpack(ctx, commit, in)
@@ -96,7 +97,7 @@ func TestLanding(t *testing.T) {
 	require.Contains(t, there.Have, onto.Commit)
 	restart(bob)
 	for range 2 {
-		found, err := bring(ctx, other, host, fromAnn.Commit, there.Have, false)
+		found, err := copyPack(ctx, other, host, fromAnn.Commit, there.Have, false)
 		require.NoError(t, err)
 		require.True(t, found)
 	}
@@ -157,10 +158,10 @@ func TestLanding(t *testing.T) {
 	there, err = host.Collect(ctx, more.Commit)
 	require.NoError(t, err)
 	require.False(t, there.Found)
-	found, err := bring(ctx, other, host, more.Commit, there.Have, false)
+	found, err := copyPack(ctx, other, host, more.Commit, there.Have, false)
 	require.NoError(t, err)
 	require.False(t, found)
-	found, err = bring(ctx, other, host, more.Commit, there.Have, true)
+	found, err = copyPack(ctx, other, host, more.Commit, there.Have, true)
 	require.NoError(t, err)
 	require.True(t, found)
 	pairs, err := host.Overlaps(ctx, top, []fleet.Contribution{{Name: "a", Head: more.Commit, Since: more.Base}, {Name: "b", Head: fromBob.Commit, Since: fromBob.Base}})
@@ -240,7 +241,7 @@ func TestLargeFiles(t *testing.T) {
 		require.NoError(t, err)
 		if c.agent.Name == "ann" {
 			require.False(t, there.Found)
-			found, err := bring(ctx, other, host, work.Commit, there.Have, false)
+			found, err := copyPack(ctx, other, host, work.Commit, there.Have, false)
 			require.NoError(t, err)
 			require.True(t, found)
 			there, err = host.Collect(ctx, work.Commit)

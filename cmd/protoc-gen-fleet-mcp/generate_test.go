@@ -103,14 +103,14 @@ func TestErrors(t *testing.T) {
 		{"progress without a stream", `// D.
 			rpc M(Q) returns (Q) { option (fleet.v1.progress_agent_field) = "name"; }`, "string name = 1;", "needs a streaming method in this package with fleet.v1.event_stream"},
 		{
-			"progress of no field", `// D.
+			"progress of an unknown field", `// D.
 			rpc M(Q) returns (Q) { option (fleet.v1.progress_agent_field) = "nam"; }
 			// W.
 			rpc Watch(W) returns (stream W) { option (fleet.v1.event_stream) = {cursor: "cursor" agent: "agent_name" follow: "follow"}; }`,
 			"string name = 1;", `fleet.v1.progress_agent_field names "nam", but Q has no string field`,
 		},
 		{
-			"stream of no field", `// D.
+			"event stream with an unknown field", `// D.
 			rpc M(Q) returns (Q) { option (fleet.v1.progress_agent_field) = "name"; }
 			// W.
 			rpc Watch(W) returns (stream W) { option (fleet.v1.event_stream) = {cursor: "at" agent: "agent_name" follow: "follow"}; }`,
@@ -118,12 +118,12 @@ func TestErrors(t *testing.T) {
 		},
 		{"result without a last message", `// D.
 			rpc M(Q) returns (stream Q) { option (fleet.v1.last_is_result) = true; }`, "", "with a value that is marked as last"},
-		{"rest of no field", `// D.
+		{"portion with an unknown field", `// D.
 			rpc M(Q) returns (Q) {
 				option idempotency_level = NO_SIDE_EFFECTS;
 				option (fleet.v1.portion) = {limit: "limit" of: "names" next: "next" from: "from"};
 			}`, "optional int32 limit = 1; repeated string names = 2;", `Q has no field "next"`},
-		{"default of a text", "// D.\n rpc M(Q) returns (Q);", `optional string s = 1 [(fleet.v1.tool_default) = 1];`, "fleet.v1.tool_default is for an optional int32, but s is not one"},
+		{"default of a string", "// D.\n rpc M(Q) returns (Q);", `optional string s = 1 [(fleet.v1.tool_default) = 1];`, "fleet.v1.tool_default is for an optional int32, but s is not one"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

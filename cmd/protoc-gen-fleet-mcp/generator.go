@@ -213,7 +213,7 @@ func (g generator) writeDefs(name string, defs *object) error {
 // rawString returns the text as a raw string literal of Go.
 func rawString(text string) string { return "`" + strings.ReplaceAll(text, "`", "` + \"`\" + `") + "`" }
 
-// schemaName returns the name of the constant with a schema of the method. kind is Input or Output.
+// schemaName returns the name of the constant with a schema of the method. kind is Input, BriefInput or Output.
 func schemaName(s *protogen.Service, m *protogen.Method, kind string) string {
 	return lowerFirst(s.GoName) + m.GoName + kind
 }

@@ -192,7 +192,7 @@ func (s schemas) wellKnown(m *protogen.Message) *object {
 	return nil
 }
 
-// leavesOut reports whether the schema does not describe the field.
+// leavesOut reports whether the schema omits the field.
 func (s schemas) leavesOut(d protoreflect.Descriptor) bool {
 	return s.brief && s.options.Bool(d, operatorFieldOption)
 }

@@ -15,7 +15,7 @@ func (g generator) writeTask(m *protogen.Method) error {
 	if path == "" {
 		return nil
 	}
-	if f := textAt(m.Output, path); f == nil || hintsOf(m).readOnly {
+	if f := stringFieldAt(m.Output, path); f == nil || hintsOf(m).readOnly {
 		return fmt.Errorf("%s needs a method with side effects, and names %q, which must be a text", taskOption, path)
 	}
 	if g.options.FieldWithRole(m.Input, "request_id") == nil {
@@ -41,8 +41,8 @@ func (g generator) writeTask(m *protogen.Method) error {
 	return nil
 }
 
-// textAt returns the text at the path, which may pass through lists; nil if it does not exist.
-func textAt(in *protogen.Message, path string) *protogen.Field {
+// stringFieldAt returns the string field at the path, which may pass through lists; nil if it does not exist.
+func stringFieldAt(in *protogen.Message, path string) *protogen.Field {
 	name, more, deeper := strings.Cut(path, ".")
 	f := fieldOf(in, protoreflect.Name(name))
 	switch {
@@ -53,5 +53,5 @@ func textAt(in *protogen.Message, path string) *protogen.Field {
 	case f.Message == nil || f.Desc.IsMap():
 		return nil
 	}
-	return textAt(f.Message, more)
+	return stringFieldAt(f.Message, more)
 }
