@@ -61,7 +61,7 @@ func (i *Interceptor) newAuditLine(ctx context.Context, method string, p fleet.P
 	return a
 }
 
-// newAuditEntry returns an audit line that does not name the caller yet.
+// newAuditEntry returns an entry that does not name the caller yet.
 func (i *Interceptor) newAuditEntry(ctx context.Context, method string) fleet.AuditEntry {
 	return fleet.AuditEntry{Time: i.auditLog.Now(), Method: shortMethod(method), Face: shorten(faceOf(ctx)), Remote: i.remote(ctx), Count: 1}
 }
@@ -72,7 +72,7 @@ func describe(e *fleet.AuditEntry, request any) {
 	e.AgentName, e.Owner = fleet.ParseAgentRef(auditAgentRef(request))
 }
 
-// writeAudit logs a call that may have changed something, and passes its line to the audit log.
+// writeAudit writes the line of a call to the log and to the audit log, or only counts the call if it changed nothing; see throttledLog.
 func (i *Interceptor) writeAudit(ctx context.Context, line *fleet.AuditLine, rec *callRecord, s *status.Status) {
 	e := line.Change(func(e *fleet.AuditEntry) {
 		if e.Outcome = fleet.OutcomeOK; s != nil {

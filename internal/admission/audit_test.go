@@ -33,7 +33,7 @@ func TestCallerGivesUp(t *testing.T) {
 	require.Contains(t, out.String(), "login failed")
 }
 
-// memoryAudit keeps the lines in memory.
+// memoryAudit keeps the entries in memory.
 type memoryAudit struct {
 	discardAudit
 	entries []fleet.AuditEntry

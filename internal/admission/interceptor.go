@@ -55,23 +55,23 @@ type Config struct {
 	Audit    AuditLog
 	// OpenCalls limits the open calls of a principal; 0 means no limit.
 	OpenCalls int
-	// Patience is how long a stream over gRPC waits for a client that does not read; 0 means 30 seconds. The REST face has a
+	// UnreadTimeout is how long a stream over gRPC waits for a client that does not read; 0 means 30 seconds. The REST face has a
 	// limit of its own.
-	Patience time.Duration
+	UnreadTimeout time.Duration
 }
 
 // NewInterceptor returns the interceptor.
 func NewInterceptor(c Config) *Interceptor {
-	if c.Patience == 0 {
-		c.Patience = 30 * time.Second
+	if c.UnreadTimeout == 0 {
+		c.UnreadTimeout = 30 * time.Second
 	}
 	return &Interceptor{
 		auth: c.Auth, log: c.Log, remote: c.Remote, observer: c.Observer, rates: c.Rates, slots: c.Slots, auditLog: c.Audit,
-		throttled: newThrottledLog(c.Log, c.Audit), openCalls: newOpenCalls(c.Auth, c.OpenCalls, c.Patience), unread: newUnreadCounter(),
+		throttled: newThrottledLog(c.Log, c.Audit), openCalls: newOpenCalls(c.Auth, c.OpenCalls, c.UnreadTimeout), unread: newUnreadCounter(),
 	}
 }
 
-// SetLimits replaces the limits of calls. It has no effect on limits that the server does not apply; see Config.
+// SetLimits replaces the limits of calls. It has no effect on Rates and Slots that are nil.
 func (i *Interceptor) SetLimits(limits fleet.Limits) {
 	i.rates.SetLimits(limits)
 	i.slots.SetLimits(limits)

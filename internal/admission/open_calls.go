@@ -33,10 +33,10 @@ const openCallsRetry = time.Second
 // openCalls counts the open calls of each principal, from the arrival of their headers on. It groups them by their
 // credentials and rights, so that credentials are checked once for all calls that share them.
 type openCalls struct {
-	auth     Authenticator
-	interval time.Duration
-	patience time.Duration // see Config.Patience
-	limit    atomic.Int64  // the most open calls of a principal; 0 means no limit
+	auth          Authenticator
+	interval      time.Duration
+	unreadTimeout time.Duration // see Config.UnreadTimeout
+	limit         atomic.Int64  // the most open calls of a principal; 0 means no limit
 
 	mu     sync.Mutex
 	counts map[string]int // open calls by principal
@@ -69,10 +69,10 @@ type callPart struct {
 
 // newNotReadError returns the error that ends a call whose client does not read. A client that follows events can go on from its last
 // cursor.
-func newNotReadError(patience time.Duration) error {
+func newNotReadError(timeout time.Duration) error {
 	return &fleet.Error{
 		Code: fleet.Unavailable, Reason: fleet.ReasonBackendUnavailable, RetryAfter: time.Second,
-		Message: fmt.Sprintf("the client has not read the answer for %s, so the call was ended: call again", patience),
+		Message: fmt.Sprintf("the client has not read the answer for %s, so the call was ended: call again", timeout),
 	}
 }
 
@@ -82,8 +82,8 @@ func (part *callPart) beginSend() { part.unreadChecks.Store(1) }
 // endSend records that the client has read.
 func (part *callPart) endSend() { part.unreadChecks.Store(0) }
 
-func newOpenCalls(auth Authenticator, limit int, patience time.Duration) *openCalls {
-	o := &openCalls{auth: auth, interval: recheckInterval, patience: patience, counts: map[string]int{}, groups: map[string]*group{}}
+func newOpenCalls(auth Authenticator, limit int, unreadTimeout time.Duration) *openCalls {
+	o := &openCalls{auth: auth, interval: recheckInterval, unreadTimeout: unreadTimeout, counts: map[string]int{}, groups: map[string]*group{}}
 	o.limit.Store(int64(limit))
 	return o
 }
@@ -181,8 +181,8 @@ func (o *openCalls) recheck(key string, g *group) {
 			c.end(why, revoked)
 		}
 		for part := range c.parts {
-			if n := part.unreadChecks.Load(); n > 0 && part.unreadChecks.CompareAndSwap(n, n+1) && time.Duration(n)*o.interval > o.patience {
-				part.cancel(endError{newNotReadError(o.patience)})
+			if n := part.unreadChecks.Load(); n > 0 && part.unreadChecks.CompareAndSwap(n, n+1) && time.Duration(n)*o.interval > o.unreadTimeout {
+				part.cancel(endError{newNotReadError(o.unreadTimeout)})
 			}
 		}
 	}

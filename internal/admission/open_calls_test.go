@@ -30,7 +30,7 @@ func TestUnreadResponse(t *testing.T) {
 	<-ignored.Done()                             // after more than 20 checks
 	why, ok := context.Cause(ignored).(endError) //nolint:errorlint // the cause is not wrapped
 	require.True(t, ok)
-	require.Equal(t, newNotReadError(o.patience), why.error)
+	require.Equal(t, newNotReadError(o.unreadTimeout), why.error)
 	require.NoError(t, read.Err())
 }
 

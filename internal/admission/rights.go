@@ -13,7 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// right says who may call a method, according to the options in the proto.
+// right has what the options in the proto say about a method: who may call it, and what a call does.
 type right struct {
 	needs      fleet.Scope
 	forAgents  bool               // agents with their own tokens may call it

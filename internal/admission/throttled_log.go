@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// failureWindow is the period in which the first failed logins, and the first calls of each principal that change nothing
+	// throttleWindow is the period in which the first failed logins, and the first calls of each principal that change nothing
 	// in the store, are logged one by one. Further ones are counted, and logged together at the end of the period.
-	failureWindow = 10 * time.Second
+	throttleWindow = 10 * time.Second
 	// maxLoginsLogged is how many failed logins are logged one by one in each window. maxCallsLogged is the number for the calls
 	// of each principal.
 	maxLoginsLogged = 10
@@ -33,8 +33,8 @@ type throttledLog struct {
 	timer       *time.Timer              // ends this window; nil if no window is open
 }
 
-func newThrottledLog(log *slog.Logger, lines AuditLog) *throttledLog {
-	return &throttledLog{logger: log, auditLog: lines, window: failureWindow, logged: map[string]int{}, counted: map[fleet.AuditEntry]int{}}
+func newThrottledLog(log *slog.Logger, auditLog AuditLog) *throttledLog {
+	return &throttledLog{logger: log, auditLog: auditLog, window: throttleWindow, logged: map[string]int{}, counted: map[fleet.AuditEntry]int{}}
 }
 
 // recordLogin writes a failed login to the log and to the audit log, or counts it.
@@ -57,8 +57,8 @@ func (t *throttledLog) recordCall(e fleet.AuditEntry) bool {
 	return t.logOrCount(e.Principal, maxCallsLogged, fleet.AuditEntry{Principal: e.Principal, Kind: e.Kind, Caller: e.Caller, Method: e.Method, Outcome: e.Outcome})
 }
 
-// logOrCount reports whether fewer than limit failures of the principal were logged in this window. Otherwise it counts the
-// failure as one of the kind. The caller holds the lock.
+// logOrCount reports whether a login or call is logged by itself, because fewer than limit of the principal were logged in this
+// window. Otherwise it counts one more of the kind. The caller holds the lock.
 func (t *throttledLog) logOrCount(principal string, limit int, kind fleet.AuditEntry) bool {
 	if t.timer == nil {
 		t.timer = time.AfterFunc(t.window, t.endWindow)
@@ -71,7 +71,7 @@ func (t *throttledLog) logOrCount(principal string, limit int, kind fleet.AuditE
 	return true
 }
 
-// endWindow ends a window and logs the failures that were only counted.
+// endWindow ends a window and logs how many logins and calls were only counted.
 func (t *throttledLog) endWindow() {
 	t.mu.Lock()
 	counted := t.counted
@@ -93,7 +93,7 @@ func (t *throttledLog) endWindow() {
 	}
 }
 
-// close logs the failures that were only counted so far.
+// close ends the window, if one is open.
 func (t *throttledLog) close() {
 	t.mu.Lock()
 	if t.timer != nil {

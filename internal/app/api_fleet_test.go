@@ -33,7 +33,7 @@ import (
 
 // fleetConfig configures a test fleet. The zero value is a fleet without tokens.
 type fleetConfig struct {
-	Unlisted   string        // error of the world's listings from the start; empty: no error
+	ListError  string        // error of the world's listings from the start; empty: no error
 	CreateWait time.Duration // 0: 1 min
 	MaxResult  int           // maximum size of a tool's result; 0: the default
 	StopGrace  time.Duration // 0: 50 ms
@@ -41,11 +41,11 @@ type fleetConfig struct {
 	MessageWait  time.Duration
 	StallTimeout time.Duration // 0: tasks never stall
 	World        fake.Config
-	// Second is a second place of the fleet; nil: there is only the world. SecondUnlisted is the error of its listings
+	// Second is a second place of the fleet; nil: there is only the world. SecondListError is the error of its listings
 	// from the start.
-	Second         *fake.Config
-	SecondUnlisted string
-	Limits         fleet.Limits
+	Second          *fake.Config
+	SecondListError string
+	Limits          fleet.Limits
 
 	MaxContracts int                    // limit of concurrent contracts of a principal; 0: the default
 	Tokens       map[string]tokenConfig // by name; if it is not empty, the fleet requires tokens
@@ -134,20 +134,20 @@ func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
 	}
 	f.file = filepath.Join(cfg.Data, ConfigFile)
 	f.world = fake.New(c.World)
-	if c.Unlisted != "" {
-		f.world.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.Unlisted))
+	if c.ListError != "" {
+		f.world.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.ListError))
 	}
 	// A loaded machine needs longer than the defaults for a test's calls without a token, and for answers that it reads late.
 	unknown := inbound.Limits{Lifetime: waittest.Limit}
-	o := Options{Version: "test", Places: []fleet.Place{f.world}, Limits: unknown, Patience: waittest.Limit, Core: func(core *state.Config) {
+	o := Options{Version: "test", Places: []fleet.Place{f.world}, Limits: unknown, UnreadTimeout: waittest.Limit, Core: func(core *state.Config) {
 		core.PollInterval, core.MessageWait = 100*time.Millisecond, cmp.Or(c.MessageWait, time.Minute)
 		core.Webhooks.Sender = newReceivers()
 	}}
 	if c.Second != nil {
 		c.Second.Before = f.signalLists(c.Second.Before)
 		f.second = fake.New(*c.Second)
-		if c.SecondUnlisted != "" {
-			f.second.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.SecondUnlisted))
+		if c.SecondListError != "" {
+			f.second.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.SecondListError))
 		}
 		o.Places = append(o.Places, f.second)
 	}

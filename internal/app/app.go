@@ -46,33 +46,33 @@ import (
 
 // App is a fleet in this process. It has no listeners: Listen adds them.
 type App struct {
-	cfg        Config
-	peers      *peer.Peers            // nil if no other server shares its store
-	ownPlaces  map[string]fleet.Place // places that are bound to this machine, by name
-	machine    string                 // distinguishes this server from another one with the same name; "" if no other server shares its store
-	log        *slog.Logger
-	lock       *dataLock
-	store      fleet.Store
-	places     *places
-	service    *service.Service
-	reconciler *reconcile.Reconciler
-	channel    *channel
-	guard      *guard
-	lifecycle  *lifecycle.Service
-	providers  *providers.Service
-	subagents  *subagents.Service
-	sessions   *sessions.Service
-	issuer     *oidc.Issuer // nil without auth oidc
-	calls      *admission.Interceptor
-	audit      *service.AuditLog
-	telemetry  *telemetry.Telemetry
-	coderUsers *coderusers.Users // nil if Coder session tokens are not accepted
-	limits     inbound.Limits
-	heartbeat  time.Duration    // Options.Heartbeat
-	recent     *recentLog       // the last lines of the log; nil without a log
-	rates      *admission.Rates // nil if requests are not limited
-	slots      *admission.Slots // nil if the number of concurrent calls is not limited
-	reloader   reloader
+	cfg         Config
+	peers       *peer.Peers            // nil if no other server shares its store
+	ownPlaces   map[string]fleet.Place // places that are bound to this machine, by name
+	machine     string                 // distinguishes this server from another one with the same name; "" if no other server shares its store
+	log         *slog.Logger
+	lock        *dataLock
+	store       fleet.Store
+	places      *places
+	service     *service.Service
+	reconciler  *reconcile.Reconciler
+	channel     *channel
+	guard       *guard
+	lifecycle   *lifecycle.Service
+	providers   *providers.Service
+	subagents   *subagents.Service
+	sessions    *sessions.Service
+	issuer      *oidc.Issuer // nil without auth oidc
+	interceptor *admission.Interceptor
+	audit       *service.AuditLog
+	telemetry   *telemetry.Telemetry
+	coderUsers  *coderusers.Users // nil if Coder session tokens are not accepted
+	limits      inbound.Limits
+	heartbeat   time.Duration    // Options.Heartbeat
+	recent      *recentLog       // the last lines of the log; nil without a log
+	rates       *admission.Rates // nil if requests are not limited
+	slots       *admission.Slots // nil if the number of concurrent calls is not limited
+	reloader    reloader
 	// forgetProjects makes the core ask the places for their projects again, and returns the names of the places.
 	forgetProjects func() []string
 	faceKey        []byte // signs MCP sessions and encrypts links to the page at all servers on the store; nil if the store does not answer
@@ -92,10 +92,10 @@ type Options struct {
 	Auth    func() admission.Authenticator // identifies callers; if nil, as Config.Auth says
 	// LocalUser returns the uid of the user whose calls need no token. If it is nil, that is the user who runs this
 	// process.
-	LocalUser func() int
-	Limits    inbound.Limits // for connections of unknown callers
-	Heartbeat time.Duration  // interval on event streams over HTTP, see rest.Config
-	Patience  time.Duration  // for clients that do not read, see admission.Config
+	LocalUser     func() int
+	Limits        inbound.Limits // for connections of unknown callers
+	Heartbeat     time.Duration  // interval on event streams over HTTP, see rest.Config
+	UnreadTimeout time.Duration  // for clients that do not read, see admission.Config
 	// CoderUsers replaces parts of the source of Coder users.
 	CoderUsers coderusers.Options
 	// Spans returns the exporter of traces, or nil to export none. If Spans itself is nil, none are exported either.
@@ -245,11 +245,11 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		a.slots = admission.NewSlots(cfg.Limits, runtime.GOMAXPROCS(0), log, a.telemetry.CallWaited)
 	}
 	a.limits = o.Limits
-	a.calls = admission.NewInterceptor(admission.Config{
+	a.interceptor = admission.NewInterceptor(admission.Config{
 		Auth: auth, Log: log, Remote: inbound.RemoteAddr, Observer: a.telemetry, Rates: a.rates, Slots: a.slots, Audit: a.audit,
-		OpenCalls: cfg.Limits.OpenCalls, Patience: o.Patience,
+		OpenCalls: cfg.Limits.OpenCalls, UnreadTimeout: o.UnreadTimeout,
 	})
-	a.guard.unary, a.guard.stream = a.calls.Unary, a.calls.Stream
+	a.guard.unary, a.guard.stream = a.interceptor.Unary, a.interceptor.Stream
 	a.channel = newChannel(a.guard)
 	a.register(a.channel)
 	return a, nil
@@ -289,7 +289,7 @@ func (a *App) Start() {
 func (a *App) Close() error {
 	a.guard.end()
 	a.guard.wait()
-	a.calls.Close()
+	a.interceptor.Close()
 	a.audit.Close()
 	if a.coderUsers != nil {
 		a.coderUsers.Close()

@@ -36,11 +36,11 @@ func (a *App) tap(ctx context.Context, info *tap.Info) (context.Context, error) 
 		}
 		return ctx, nil
 	}
-	return admitted(a.calls.Begin(ctx, info.Header, admission.SanitizeMethod(info.FullMethodName)))
+	return admitted(a.interceptor.Begin(ctx, info.Header, admission.SanitizeMethod(info.FullMethodName)))
 }
 
 func (a *App) identifyAs(ctx context.Context, method string, md metadata.MD) (context.Context, error) {
-	return admitted(a.calls.Identify(metadata.NewIncomingContext(ctx, md), md, method))
+	return admitted(a.interceptor.Identify(metadata.NewIncomingContext(ctx, md), md, method))
 }
 
 // admitted lifts the limits of the connection if its caller is known.

@@ -160,6 +160,6 @@ func (a *App) watched(st *state.Fleet) telemetry.Sources {
 	return telemetry.Sources{
 		Store: a.store, Agents: st.Snapshot.All, Queue: a.service.QueueStats, Webhooks: a.service.WebhookStats, Places: st.Places.States, Workers: a.reconciler.Work,
 		Watchers: st.Tail.Subscribers, CallsOpen: func() int { return int(a.guard.openCalls.Load()) }, CallsWaiting: func() int { return a.slots.Waiting() },
-		UnreadBytes: func() int64 { return a.calls.Unread() }, Now: st.Config.Now,
+		UnreadBytes: func() int64 { return a.interceptor.Unread() }, Now: st.Config.Now,
 	}
 }

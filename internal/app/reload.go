@@ -54,7 +54,7 @@ func (a *App) reload(ctx context.Context) (file string, changes []string, err er
 	a.service.SetPools(next.Pools)
 	a.service.SetCredentials(next.Credentials)
 	a.reconciler.SettingsChanged()
-	a.calls.SetLimits(next.Limits)
+	a.interceptor.SetLimits(next.Limits)
 	for _, name := range a.forgetProjects() {
 		a.reconciler.PollNow(ctx, name) // so that agents say at once whether they accept tasks
 	}

@@ -166,7 +166,7 @@ func (a *App) handler(version string) (http.Handler, error) {
 	signIn := a.protectedResource()
 	restConfig := rest.Config{Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identify, Heartbeat: a.heartbeat}
 	mcpConfig := mcp.Config{
-		Version: version, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, Rights: admission.Rights, CheckLimits: admission.CheckLimits, TakeSlot: a.calls.TakeSlot,
+		Version: version, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, Rights: admission.Rights, CheckLimits: admission.CheckLimits, TakeSlot: a.interceptor.TakeSlot,
 		MaxResult: a.cfg.MCP.MaxResult, Tools: a.cfg.MCP.Tools, SessionKey: a.faceKey,
 	}
 	if signIn != nil {

@@ -20,7 +20,7 @@ import (
 // TestShutdownWithBlockedReaders shuts a server down while its streams are full because their clients do not read.
 func TestShutdownWithBlockedReaders(t *testing.T) {
 	t.Parallel()
-	f := newTestFleet(t, fleetConfig{Options: func(o *Options) { o.Patience = 0 }}, step{Agent: "papi"}) // the default
+	f := newTestFleet(t, fleetConfig{Options: func(o *Options) { o.UnreadTimeout = 0 }}, step{Agent: "papi"}) // the default
 	client := fleetv1.NewFleetServiceClient(f.conn)
 	stream, err := client.WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{Follow: true})
 	require.NoError(t, err)
