@@ -120,7 +120,7 @@ func measureConcurrent(b *testing.B, n int, do func(i int) error) float64 {
 	return msSince(start) / 1000
 }
 
-// inClones runs the test in n new clones.
+// inClones runs the command in n new clones, and returns how long that took, in seconds.
 func (c *cacheBench) inClones(b *testing.B, n int) float64 {
 	dir := b.TempDir()
 	for i := range n {
@@ -133,7 +133,7 @@ func (c *cacheBench) inClones(b *testing.B, n int) float64 {
 	})
 }
 
-// inAgents runs the test as a task of n new agents.
+// inAgents runs the command as a task of each of n new agents, and returns how long that took, in seconds.
 func (c *cacheBench) inAgents(b *testing.B, n int, project string) float64 {
 	agents := make([]fleet.Agent, n)
 	for i := range agents {

@@ -80,7 +80,7 @@ func (l *load) startTask(b *testing.B, wait bool) func(client int) error {
 	}
 }
 
-// queueTask returns a call that queues a task, which is held.
+// queueTask returns a call that queues a held task.
 func (l *load) queueTask(b *testing.B) func(client int) error {
 	return func(client int) error {
 		_, err := l.server(client).QueueTask(b.Context(), &fleetv1.QueueTaskRequest{AgentName: agentName(int(l.next.Add(1)) % l.agents), TaskDescription: "Say hello.", Hold: true})

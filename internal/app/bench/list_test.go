@@ -26,12 +26,12 @@ const (
 	initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
 )
 
-// BenchmarkList compares list_agents on each face with peers that use only the face's library.
+// BenchmarkList compares list_agents on each face with bare servers that use only the face's library.
 func BenchmarkList(b *testing.B) {
 	agents := size(100, 3)
 	t := newFleet(b, "", agents, fleet.LocalPrincipal)
 	s := t.serve(b, nil)
-	p := newPeers(b, s.waitForAgents(b, agents))
+	p := newBareServers(b, s.waitForAgents(b, agents))
 	list, tool := request("/v1/agents", "", ""), request("/mcp", listTool, "")
 	packed := request("/v1/agents", "", "Accept-Encoding: gzip\r\n")
 	unchanged := request("/v1/agents", "", "If-None-Match: "+headerOf(b, s.HTTPAddr(), list, "ETag")+"\r\n")

@@ -22,14 +22,14 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// peers are servers that use only the libraries, and answer list_agents with the same values as the fleet. Each peer
+// bareServers are servers that use only the libraries, and answer list_agents with the same values as the fleet. Each of them
 // encodes the values again for every call.
-type peers struct {
+type bareServers struct {
 	grpcAddr, httpAddr string
 	typeScriptAddr     string // address of the TypeScript server; empty: its packages are not installed
 }
 
-// bareFleet is the service of the bare gRPC peer.
+// bareFleet is the service of the bare gRPC server.
 type bareFleet struct {
 	fleetv1.UnimplementedFleetServiceServer
 	answer *fleetv1.ListAgentsResponse
@@ -61,15 +61,15 @@ type answer struct {
 	} `json:"places"`
 }
 
-// newPeers starts the peers, which answer with the list.
-func newPeers(b *testing.B, list *fleetv1.ListAgentsResponse) *peers {
+// newBareServers starts the servers, which answer with the list.
+func newBareServers(b *testing.B, list *fleetv1.ListAgentsResponse) *bareServers {
 	text, err := wire.Marshal(list)
 	require.NoError(b, err)
 	var values answer
 	require.NoError(b, json.Unmarshal(text, &values))
 	same, err := json.Marshal(values)
 	require.NoError(b, err)
-	require.Equal(b, string(text), string(same), "the bare peers must answer what the fleet answers")
+	require.Equal(b, string(text), string(same), "the bare servers must answer what the fleet answers")
 
 	g := grpc.NewServer()
 	fleetv1.RegisterFleetServiceServer(g, bareFleet{answer: list})
@@ -90,10 +90,11 @@ func newPeers(b *testing.B, list *fleetv1.ListAgentsResponse) *peers {
 	mux.Handle("/mcp", mcpserver.NewStreamableHTTPServer(m, mcpserver.WithStateLess(true)))
 	h := httptest.NewServer(mux)
 	b.Cleanup(h.Close)
-	return &peers{grpcAddr: l.Addr().String(), httpAddr: h.Listener.Addr().String(), typeScriptAddr: serveTypeScript(b, text)}
+	return &bareServers{grpcAddr: l.Addr().String(), httpAddr: h.Listener.Addr().String(), typeScriptAddr: serveTypeScript(b, text)}
 }
 
-// serveTypeScript starts the TypeScript peer, whose packages `make bench` installs, and returns its address.
+// serveTypeScript starts the TypeScript server, whose packages `make bench` installs, and returns its address, or "" if the server
+// cannot start.
 func serveTypeScript(b *testing.B, answer []byte) (addr string) {
 	node := exec.CommandContext(b.Context(), "node", "server.mjs")
 	node.Dir, node.Stdin = "../../../.build/npm/bench", bytes.NewReader(answer)

@@ -28,7 +28,7 @@ func BenchmarkQueueShell(b *testing.B) {
 		{"agents=40/short", 40, "0.2", 0},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			next, output := startTimes(b, size(c.agents, 2), size(10, 2), "echo begun; sleep "+c.sleep)
+			next, output := measureStartDelays(b, size(c.agents, 2), size(10, 2), "echo begun; sleep "+c.sleep)
 			report(b, quantile(next, 0.5), "p50-ms", "", 0)
 			report(b, quantile(next, 0.99), "p99-ms", "at most", c.goal)
 			report(b, quantile(output, 0.5), "output-p50-ms", "", 0)
@@ -37,8 +37,8 @@ func BenchmarkQueueShell(b *testing.B) {
 	}
 }
 
-// startTimes runs the script as a number of tasks of each agent, and returns their delays, as starts does.
-func startTimes(b *testing.B, agents, tasks int, script string) (next, output []float64) {
+// measureStartDelays lets each agent run the script as a number of tasks, and returns the delays of all tasks; see startDelays.
+func measureStartDelays(b *testing.B, agents, tasks int, script string) (next, output []float64) {
 	t := &testbed{data: b.TempDir()}
 	s := t.serve(b, func(c *app.Config) { c.Local.Projects, c.StopGrace = []local.Project{{Name: "shell"}}, time.Second })
 	var err error
@@ -64,16 +64,16 @@ func startTimes(b *testing.B, agents, tasks int, script string) (next, output []
 			require.NoError(b, err)
 			require.True(b, done.GetDone())
 		}
-		n, o := t.starts(b, ids)
+		n, o := t.startDelays(b, ids)
 		require.Len(b, n, agents*(tasks-1))
 		next, output = append(next, n...), append(output, o...)
 	}
 	return next, output
 }
 
-// starts returns for each task, in ms, the time from the end of the agent's previous task to its start, and from its start to its first
+// startDelays returns for each task, in ms, the time from the end of the agent's previous task to its start, and from its start to its first
 // output.
-func (t *testbed) starts(b *testing.B, ids []string) (next, output []float64) {
+func (t *testbed) startDelays(b *testing.B, ids []string) (next, output []float64) {
 	ended := map[string]time.Time{} // by agent
 	ms := func(d time.Duration) float64 { return d.Seconds() * 1000 }
 	require.NoError(b, t.store.View(b.Context(), func(tx fleet.ReadTx) error {

@@ -25,11 +25,11 @@ import (
 	modelstub "fleet/internal/place/placetest/model"
 )
 
-// The bill of TestChaosBill.
+// Parameters of TestChaosBill.
 const (
 	billPool   = "billed"
 	billBudget = "day"
-	billCents  = 5 // of a response
+	billCents  = 5 // price of a response
 )
 
 // billDefinition is the agent of TestChaosBill, which has a subagent.
@@ -49,7 +49,7 @@ type billingModel struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	billed int // responses
-	broken int // requests whose client went away before
+	broken int // requests whose client went away before the response was ready
 	unread int // responses that were billed, and could not be written
 }
 
@@ -118,9 +118,9 @@ func TestChaosBill(t *testing.T) {
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var troubles sync.WaitGroup
+	var injector sync.WaitGroup
 	kills := map[string]int{}
-	troubles.Go(func() {
+	injector.Go(func() {
 		r := random(seed, 2)
 		for {
 			pause(ctx, between(r, 500*time.Millisecond, 1500*time.Millisecond))
@@ -149,12 +149,12 @@ func TestChaosBill(t *testing.T) {
 		}
 		ids = append(ids, answer.GetTask().GetId())
 	}
-	f.awaitHeld(t, time.Duration(count)*3*time.Second+patience)
+	f.awaitHeld(t, time.Duration(count)*3*time.Second+operationLimit)
 	lasted := time.Since(began)
 	stop()
-	troubles.Wait()
+	injector.Wait()
 	s.requireServing(t)
-	f.awaitHeld(t, patience)
+	f.awaitHeld(t, operationLimit)
 
 	billed, broken, unread := bill.figures()
 	ledger, reserved := f.ledgerOf(t, billBudget)

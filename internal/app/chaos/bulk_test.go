@@ -20,9 +20,9 @@ import (
 // bulkFleet is a fleet whose servers are killed while they run a bulk operation.
 type bulkFleet struct {
 	*fleetUnderLoad
-	store  fleet.Store
-	serves atomic.Int32 // index of the server that runs the plan
-	broken int          // calls that ended with a server
+	store   fleet.Store
+	serving atomic.Int32 // index of the server that runs the plan
+	broken  int          // calls that ended with a server
 }
 
 // TestChaosBulk queues a task for each of many agents, and then stops all agents. During each plan, the server that runs it is
@@ -55,7 +55,7 @@ func testBulk(t *testing.T, f *bulkFleet, count int) {
 		delete(tasks, e.AgentName)
 	}
 	require.Empty(t, tasks, "the results name tasks that do not exist")
-	f.awaitQueue(t, 0, time.Duration(count)*100*time.Millisecond+patience)
+	f.awaitQueue(t, 0, time.Duration(count)*100*time.Millisecond+operationLimit)
 	f.settle(t)
 
 	stop := f.plan(t, &fleetv1.PlanBulkRequest{Operation: fleetv1.PlanBulkRequest_stop, All: true})
@@ -124,18 +124,18 @@ func (f *bulkFleet) run(t *testing.T, plan *fleetv1.PlanBulkResponse, effects in
 	killed := make(chan int, 1)
 	go func() { killed <- f.killMidway(ctx, t, effects, is) }()
 	began := time.Now()
-	deadline := began.Add(time.Duration(effects)*100*time.Millisecond + patience)
+	deadline := began.Add(time.Duration(effects)*100*time.Millisecond + operationLimit)
 	request := &fleetv1.RunBulkRequest{PlanId: plan.GetPlanId(), WaitSeconds: new(int32(5))}
 	answer := &fleetv1.RunBulkResponse{}
 	for {
 		require.Less(t, time.Now(), deadline, answer.GetMessage())
-		s := f.servers[int(f.serves.Load())%len(f.servers)]
+		s := f.servers[int(f.serving.Load())%len(f.servers)]
 		answer.Reset()
 		if err := overGRPC(ctx, s, "RunBulk", request, answer); err != nil {
 			require.Empty(t, reasonOf(err), "%s", err)
 			f.broken++
-			f.serves.Add(1)
-			pause(ctx, unreachedFor)
+			f.serving.Add(1)
+			pause(ctx, retryPause)
 			continue
 		}
 		if !answer.GetUnfinished() {
@@ -162,7 +162,7 @@ func (f *bulkFleet) killMidway(ctx context.Context, t *testing.T, effects int, i
 			}
 			continue
 		}
-		s := f.servers[int(f.serves.Load())%len(f.servers)]
+		s := f.servers[int(f.serving.Load())%len(f.servers)]
 		s.Kill()
 		kills++
 		if err := s.Start(0); err != nil {

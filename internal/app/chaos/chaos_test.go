@@ -36,25 +36,25 @@ const manyFaults = 500
 // shortRun is the length of an ordinary test run.
 const shortRun = 20 * time.Second
 
-func parseRunLength(text string) (e runLength, err error) {
+func parseRunLength(text string) (l runLength, err error) {
 	if text == "" {
 		return runLength{time: shortRun}, nil
 	}
-	if e.faults, err = strconv.Atoi(text); err == nil && e.faults > 0 {
-		return e, nil
+	if l.faults, err = strconv.Atoi(text); err == nil && l.faults > 0 {
+		return l, nil
 	}
-	if e.time, err = time.ParseDuration(text); err != nil || e.time <= 0 {
-		return e, fmt.Errorf("CHAOS is %q: it must be a number of faults or a time, like 1000 or 10m", text)
+	if l.time, err = time.ParseDuration(text); err != nil || l.time <= 0 {
+		return l, fmt.Errorf("CHAOS is %q: it must be a number of faults or a time, like 1000 or 10m", text)
 	}
-	return e, nil
+	return l, nil
 }
 
-func TestExtent(t *testing.T) {
+func TestParseRunLength(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]runLength{"": {time: shortRun}, "1000": {faults: 1000}, "10m": {time: 10 * time.Minute}} {
-		e, err := parseRunLength(text)
+		l, err := parseRunLength(text)
 		require.NoError(t, err)
-		require.Equal(t, want, e)
+		require.Equal(t, want, l)
 	}
 	for _, text := range []string{"-1", "0", "soon", "-3s"} {
 		_, err := parseRunLength(text)
@@ -89,7 +89,7 @@ func TestChaos(t *testing.T) {
 	for i := range 3 {
 		shared.addTo(t, db, fmt.Sprintf("r%d", i+1), filepath.Join(dir, fmt.Sprintf("r%d", i+1)))
 	}
-	disk, full := smallDisk(t, dir)
+	disk, mounted := smallDisk(t, dir)
 	alone := newFleet(t, "SQLite", fleet.Limits{Agents: 10, RunningTasks: 3})
 	single := alone.add(t, "sqlite", filepath.Join(disk, "data"))
 	fleets := []*fleetUnderLoad{shared, alone}
@@ -133,11 +133,11 @@ func TestChaos(t *testing.T) {
 
 	faults := &faultLog{kinds: map[string]*faultStats{}}
 	faults.expect("disk full", "restart of pg", "failover", "pg disk full", "pg log full")
-	var troubles sync.WaitGroup
+	var injectors sync.WaitGroup
 	var mu sync.Mutex
 	var failed []error
-	trouble := func(f func() error) {
-		troubles.Go(func() {
+	inject := func(f func() error) {
+		injectors.Go(func() {
 			if err := f(); err != nil {
 				mu.Lock()
 				failed = append(failed, err)
@@ -147,14 +147,14 @@ func TestChaos(t *testing.T) {
 		})
 	}
 	for i, s := range shared.servers {
-		trouble(func() error { return faults.inject(ctx, s, serverFaults(s), random(seed, uint64(i))) })
+		inject(func() error { return faults.inject(ctx, s, serverFaults(s), random(seed, uint64(i))) })
 	}
 	ofSingle := serverFaults(single)
-	if full {
+	if mounted {
 		ofSingle["disk full"] = diskFault(disk)
 	}
-	trouble(func() error { return faults.inject(ctx, single, ofSingle, random(seed, 10)) })
-	trouble(func() error { return faults.injectIntoDatabase(ctx, db, shared.servers, random(seed, 11)) })
+	inject(func() error { return faults.inject(ctx, single, ofSingle, random(seed, 10)) })
+	inject(func() error { return faults.injectIntoDatabase(ctx, db, shared.servers, random(seed, 11)) })
 
 	began, reported := time.Now(), time.Now()
 	for ctx.Err() == nil && (length.faults == 0 || faults.count() < length.faults) && (length.time == 0 || time.Since(began) < length.time) {
@@ -166,7 +166,7 @@ func TestChaos(t *testing.T) {
 	}
 	lasted := time.Since(began)
 	stop()
-	troubles.Wait()
+	injectors.Wait()
 	callers.Wait()
 	require.Empty(t, failed)
 
@@ -187,7 +187,7 @@ func TestChaos(t *testing.T) {
 	}
 	if faults.count() >= manyFaults {
 		require.Empty(t, faults.missing(), "these faults did not happen; for a full disk, the test must be allowed to mount file systems")
-		for i, v := range r.found {
+		for i, v := range r.verdicts {
 			for _, c := range v.checks {
 				require.True(t, c.rare || c.count > 0, "%s: nothing was compared: %s", fleets[i].name, c.what)
 			}
@@ -200,7 +200,7 @@ func TestChaos(t *testing.T) {
 
 // smallDisk mounts a small file system that a test can fill, and returns its directory and true. If the file system
 // cannot be mounted, smallDisk returns an ordinary directory and false.
-func smallDisk(t *testing.T, dir string) (path string, full bool) {
+func smallDisk(t *testing.T, dir string) (path string, mounted bool) {
 	path = filepath.Join(dir, "disk")
 	require.NoError(t, os.Mkdir(path, 0o700))
 	if err := syscall.Mount("fleet-chaos", path, "tmpfs", 0, "size=256m,mode=0700"); err != nil {

@@ -70,7 +70,7 @@ func (h *history) check(e *evidence) *verdict {
 	v.checkRuns(e, tags)
 	v.checkOutput(e, tags)
 	h.checkStarts(v, e, tags)
-	h.checkLives(v, e)
+	h.checkAgents(v, e)
 	h.checkMessages(v, e)
 	h.checkContracts(v, e)
 	h.checkModel(v)
@@ -304,7 +304,7 @@ func (h *history) checkStarts(v *verdict, e *evidence, tags map[string]string) {
 		byTag[tag] = task.GetId()
 	}
 	end, accepted, unknown := h.now(), 0, 0
-	for tag, a := range h.tags {
+	for tag, a := range h.attempts {
 		id := byTag[tag]
 		switch {
 		case a.task != "":
@@ -336,9 +336,9 @@ func (h *history) checkStarts(v *verdict, e *evidence, tags map[string]string) {
 	v.comparedRare("starts without an answer to the caller", unknown)
 }
 
-// checkLives compares the answers that callers received about agents with the log, the agents that exist and their
+// checkAgents compares the answers that callers received about agents with the log, the agents that exist and their
 // workspaces.
-func (h *history) checkLives(v *verdict, e *evidence) {
+func (h *history) checkAgents(v *verdict, e *evidence) {
 	created, deleted := map[string]int{}, map[string]int{}
 	for _, event := range e.log {
 		switch event.GetType() {
@@ -349,7 +349,7 @@ func (h *history) checkLives(v *verdict, e *evidence) {
 		}
 	}
 	creations, deletions := 0, 0
-	for name, l := range h.lives {
+	for name, l := range h.agents {
 		if l.created {
 			creations++
 		}
@@ -425,7 +425,7 @@ func (h *history) checkMessages(v *verdict, e *evidence) {
 // checkModel checks that the answers that callers received are possible for agents with one task at a time.
 func (h *history) checkModel(v *verdict) {
 	for _, ops := range model.Partition(h.ops) {
-		if result, info := porcupine.CheckOperationsVerbose(model, ops, patience); result != porcupine.Ok {
+		if result, info := porcupine.CheckOperationsVerbose(model, ops, operationLimit); result != porcupine.Ok {
 			v.problem("callers received answers that are impossible for an agent with one task at a time (%s): %s", result, explainImpossible(ops, info))
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // Meanwhile new-shared-1 is created and deleted, and new-2 is created and stays.
 func goodHistory() (*history, *evidence) {
 	h := newHistory()
-	h.tags = map[string]*attempt{
+	h.attempts = map[string]*attempt{
 		"t000001": {agent: "papi", call: 10, ret: 20, task: "1"},
 		"t000002": {agent: "papi", call: 25, ret: 26, refused: true},
 		"t000003": {agent: "papi", call: 50}, // its caller received no answer
@@ -28,7 +28,7 @@ func goodHistory() (*history, *evidence) {
 	h.sawTask("1", "completed", 40)
 	h.sawTask("2", "running", 61)
 	h.sawTask("2", "stopped", 80)
-	h.lives = map[string]*agentRecord{
+	h.agents = map[string]*agentRecord{
 		"new-shared-1": {created: true, deleting: true, deleted: true},
 		"new-2":        {created: true},
 		"new-3":        {refused: true},
@@ -103,7 +103,7 @@ func TestChecks(t *testing.T) {
 			e.log[10].Text = "echo tag=t000001"
 		}, "t000001 was started twice, as 1 and 2"},
 		"a refused start is done": {func(h *history, _ *evidence) {
-			h.tags["t000003"].refused = true
+			h.attempts["t000003"].refused = true
 		}, "t000003 was refused, and is task 2"},
 		"a task runs twice": {func(_ *history, e *evidence) {
 			e.runs["t000003"] = 2
@@ -183,7 +183,7 @@ func TestChecks(t *testing.T) {
 			e.rewrite(slices.Insert(slices.Clone(e.log), 3, e.log[2]))
 		}, "new-2 was created 2 times"},
 		"a refused creation is done": {func(h *history, _ *evidence) {
-			*h.lives["new-2"] = agentRecord{refused: true}
+			*h.agents["new-2"] = agentRecord{refused: true}
 		}, "new-2 was refused, and was created"},
 		"an agent goes by itself": {func(_ *history, e *evidence) {
 			delete(e.agents, "new-2")
@@ -192,7 +192,7 @@ func TestChecks(t *testing.T) {
 			e.agents["new-shared-1"] = true
 		}, "new-shared-1 is there after its deletion was acknowledged"},
 		"an agent whose deletion is unknown comes back": {func(h *history, e *evidence) {
-			h.lives["new-shared-1"].deleted = false
+			h.agents["new-shared-1"].deleted = false
 			e.agents["new-shared-1"] = true
 		}, "new-shared-1: the log has 1 creations and 1 deletions, and it is listed: true"},
 		"a deletion is done twice": {func(_ *history, e *evidence) {
@@ -210,7 +210,7 @@ func TestChecks(t *testing.T) {
 		"a message is delivered twice": {func(_ *history, e *evidence) {
 			e.delivered["m000001"] = 2
 		}, `"m000001" was delivered 2 times`},
-		"a message of which nobody learned anything is delivered twice": {func(h *history, e *evidence) {
+		"a message with an unknown outcome is delivered twice": {func(h *history, e *evidence) {
 			h.messages["m000001"].accepted = false
 			e.delivered["m000001"] = 2
 		}, `"m000001" was delivered 2 times`},

@@ -21,7 +21,7 @@ type agentRecord struct {
 	deleting         bool // a deletion was requested, and perhaps not answered
 }
 
-// messageRecord is a message.
+// messageRecord is what a caller learned about a message that it sent.
 type messageRecord struct {
 	agent    string
 	task     string // the task that received the message, if the message was accepted
@@ -48,13 +48,13 @@ func (f *fleetUnderLoad) churnAgents(ctx context.Context, client int, r *rand.Ra
 		}
 		l := &agentRecord{}
 		h.mu.Lock()
-		h.lives[name] = l
+		h.agents[name] = l
 		h.mu.Unlock()
 		f.create(name, l, r)
 		if l.refused { // the disk is full, or there are too many agents
 			pause(ctx, time.Duration(r.IntN(500))*time.Millisecond)
 			if len(left) > 0 {
-				f.delete(left[0], h.life(left[0]), r)
+				f.delete(left[0], h.agent(left[0]), r)
 				left = left[1:]
 			}
 			continue
@@ -69,11 +69,11 @@ func (f *fleetUnderLoad) churnAgents(ctx context.Context, client int, r *rand.Ra
 	}
 }
 
-// life returns what callers learned about the agent.
-func (h *history) life(agent string) *agentRecord {
+// agent returns what callers learned about the agent.
+func (h *history) agent(agent string) *agentRecord {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.lives[agent]
+	return h.agents[agent]
 }
 
 // tries is how often a call with an unknown outcome is tried at most.

@@ -16,8 +16,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// patience is how long an operation that must succeed may take.
-const patience = waittest.Limit
+// operationLimit is how long an operation that must succeed may take.
+const operationLimit = waittest.Limit
 
 // database is a primary with a synchronous standby, at two addresses. A failover swaps their roles.
 type database struct {
@@ -93,7 +93,7 @@ func (d *database) Restart(down time.Duration) error {
 	if err := p.Restart(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
 	defer cancel()
 	return p.WaitForStandby(ctx)
 }
@@ -101,7 +101,7 @@ func (d *database) Restart(down time.Duration) error {
 // FillDisk fills the disk of the primary. If log is set, it also uses up the space that is left for the write-ahead
 // log, so that Postgres ends all connections, and perhaps exits.
 func (d *database) FillDisk(log bool, full time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
 	defer cancel()
 	p := d.primary()
 	err := p.Fill()
@@ -118,7 +118,7 @@ func (d *database) FillDisk(log bool, full time.Duration) error {
 // FailOver ends the primary for good and promotes the standby. It calls served when the standby has become the primary,
 // and then makes a new standby.
 func (d *database) FailOver(served func()) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
 	defer cancel()
 	d.mu.Lock()
 	old, next := d.nodes[d.first], d.nodes[1-d.first]

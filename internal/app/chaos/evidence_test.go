@@ -20,7 +20,7 @@ var taskTag = regexp.MustCompile(`t\d{6}`)
 
 // evidence collects the evidence for the checks, after callers and faults have ended.
 func (f *fleetUnderLoad) evidence(t *testing.T) *evidence {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), operationLimit)
 	defer cancel()
 	e := &evidence{limits: f.limits, agents: map[string]bool{}, watched: map[string][]*fleetv1.Event{}, runs: map[string]int{}, delivered: map[string]int{}, workspaces: map[string]int{}}
 	var err error
@@ -56,7 +56,7 @@ func (f *fleetUnderLoad) evidence(t *testing.T) *evidence {
 			}
 		}
 	}
-	for name := range f.history.lives {
+	for name := range f.history.agents {
 		if f.isShared(name) {
 			e.workspaces[name] = 0
 		}

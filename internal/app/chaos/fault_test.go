@@ -15,8 +15,8 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// recovery is how long a server may take to answer calls again after a fault has ended, also on a busy machine.
-const recovery = patience
+// recoveryLimit is how long a server may take to answer calls again after a fault has ended, also on a busy machine.
+const recoveryLimit = operationLimit
 
 // faultLog counts faults, and measures for how long callers got no service.
 type faultLog struct {
@@ -27,9 +27,9 @@ type faultLog struct {
 
 type faultStats struct {
 	count int
-	down  time.Duration // from the beginning of the fault until the server answered calls again
-	most  time.Duration
-	after time.Duration // the part after the end of the fault
+	down  time.Duration // from the beginnings of the faults until the server answered calls again
+	after time.Duration // the parts after the ends of the faults
+	most  time.Duration // the longest of these parts
 }
 
 // record records a fault: how long it lasted, and how long it took afterwards until the server answered calls.
@@ -210,7 +210,7 @@ func (l *faultLog) inject(ctx context.Context, s *server, faults map[string]faul
 		if err != nil {
 			return fmt.Errorf("%s of %s: %w", kind, s.name, err)
 		}
-		after, err := s.awaitServing(recovery)
+		after, err := s.awaitServing(recoveryLimit)
 		if err != nil {
 			return fmt.Errorf("after %s: %w", kind, err)
 		}
@@ -224,7 +224,7 @@ func (l *faultLog) inject(ctx context.Context, s *server, faults map[string]faul
 func (l *faultLog) injectIntoDatabase(ctx context.Context, d *database, servers []*server, r *rand.Rand) error {
 	await := func() error {
 		for _, s := range servers {
-			if _, err := s.awaitServing(recovery); err != nil {
+			if _, err := s.awaitServing(recoveryLimit); err != nil {
 				return err
 			}
 		}

@@ -36,13 +36,13 @@ type history struct {
 
 	mu        sync.Mutex
 	ops       []porcupine.Operation
-	calls     map[string]*outcomes // by method
-	tags      map[string]*attempt
-	lives     map[string]*agentRecord   // by the agent's name
+	calls     map[string]*outcomes      // by method
+	attempts  map[string]*attempt       // by the task's tag
+	agents    map[string]*agentRecord   // by name
 	messages  map[string]*messageRecord // by text
 	endSeen   map[string]int64          // when an answer first showed that a task had ended
 	firstSeen map[string]int64          // when an answer first showed a task
-	final     map[string]string         // the first final status that an answer showed of a task
+	final     map[string]string         // the first final status of a task that an answer showed
 	contracts []*contractRecord
 	problems  []string
 }
@@ -57,7 +57,7 @@ type attempt struct {
 }
 
 func newHistory() *history {
-	return &history{begin: time.Now(), calls: map[string]*outcomes{}, tags: map[string]*attempt{}, lives: map[string]*agentRecord{}, messages: map[string]*messageRecord{}, endSeen: map[string]int64{}, firstSeen: map[string]int64{}, final: map[string]string{}}
+	return &history{begin: time.Now(), calls: map[string]*outcomes{}, attempts: map[string]*attempt{}, agents: map[string]*agentRecord{}, messages: map[string]*messageRecord{}, endSeen: map[string]int64{}, firstSeen: map[string]int64{}, final: map[string]string{}}
 }
 
 func (h *history) now() int64 { return int64(time.Since(h.begin)) }

@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// watchLeases makes the database record each lease that another server takes before it has expired, and each output
+// watchLeasesSQL makes the database record each lease that another server takes before it has expired, and each output
 // that a server writes without the lease on the agent. Such faults rarely show in the event log, because other guards
 // hide their effects. Servers connect with their name as application_name.
-const watchLeases = `
+const watchLeasesSQL = `
 CREATE TABLE lease_servers (owner text PRIMARY KEY, server text NOT NULL);
 CREATE TABLE lease_problems (text text NOT NULL);
 CREATE FUNCTION watch_lease() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -37,7 +37,7 @@ func (d *database) watchLeases(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), d.primary().URL("postgres"))
 	require.NoError(t, err)
 	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
-	_, err = conn.Exec(t.Context(), watchLeases)
+	_, err = conn.Exec(t.Context(), watchLeasesSQL)
 	require.NoError(t, err)
 }
 

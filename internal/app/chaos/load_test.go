@@ -26,8 +26,8 @@ import (
 // callLimit is how long a caller waits for an answer.
 const callLimit = 2 * time.Second
 
-// unreachedFor is how long a caller waits after a call without an answer.
-const unreachedFor = 100 * time.Millisecond
+// retryPause is how long a caller waits after a call without an answer.
+const retryPause = 100 * time.Millisecond
 
 // fleetUnderLoad is a group of servers on one store, with the load on them and its history.
 type fleetUnderLoad struct {
@@ -41,8 +41,8 @@ type fleetUnderLoad struct {
 	history   *history
 	watchers  []*watcher
 
-	mu   sync.Mutex
-	tags int
+	mu       sync.Mutex
+	tagCount int
 }
 
 func newFleet(t *testing.T, name string, limits fleet.Limits) *fleetUnderLoad {
@@ -148,8 +148,8 @@ func (f *fleetUnderLoad) callAgent(ctx context.Context, client int, agent string
 func (f *fleetUnderLoad) newTag(kind string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.tags++
-	return fmt.Sprintf("%s%06d", kind, f.tags)
+	f.tagCount++
+	return fmt.Sprintf("%s%06d", kind, f.tagCount)
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -167,7 +167,7 @@ func (f *fleetUnderLoad) startTask(client int, agent string, r *rand.Rand) {
 	h, tag := f.history, f.newTag("t")
 	a := &attempt{agent: agent, call: h.now()}
 	h.mu.Lock()
-	h.tags[tag] = a
+	h.attempts[tag] = a
 	h.mu.Unlock()
 	request := &fleetv1.StartAgentTaskRequest{
 		AgentName: agent, RequestId: tag, TaskDescription: f.script(agent, tag, time.Duration(50+r.IntN(600))*time.Millisecond),
@@ -253,7 +253,7 @@ func (f *fleetUnderLoad) call(r *rand.Rand, method string, request, answer proto
 	err := over(ctx, s, method, request, answer)
 	f.history.called(method, err)
 	if _, ok := errors.AsType[*refusal](err); err != nil && !ok {
-		time.Sleep(unreachedFor) // connections to a stopped server fail at once, and callers would only repeat such calls
+		time.Sleep(retryPause) // connections to a stopped server fail at once, and callers would only repeat such calls
 	}
 	return err
 }
@@ -277,7 +277,7 @@ func (f *fleetUnderLoad) createAgents(t *testing.T) {
 
 // settleLimit is how long tasks and deletions may take to end after the last fault. It is shorter than the time limit
 // of a test run, so that the other checks can still report what went wrong.
-const settleLimit = patience / 3
+const settleLimit = operationLimit / 3
 
 // settle waits until no task runs any more, and no agent is about to change its state.
 func (f *fleetUnderLoad) settle(t *testing.T) {

@@ -70,21 +70,21 @@ func testQueue(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int) {
 	faults := &faultLog{kinds: map[string]*faultStats{}}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var troubles, flood sync.WaitGroup
-	troubles.Go(func() { run.injectFaults(ctx, t, f, faults) })
+	var injector, flood sync.WaitGroup
+	injector.Go(func() { run.injectFaults(ctx, t, f, faults) })
 	flooding, dry := context.WithCancel(ctx)
 	defer dry()
 	flood.Go(func() { run.flood(flooding, t, f) })
 	began := time.Now()
 	run.queueTasks(ctx, t, f, count)
 	all := time.Since(began)
-	limit := time.Duration(count)*100*time.Millisecond + patience
+	limit := time.Duration(count)*100*time.Millisecond + operationLimit
 	f.awaitQueue(t, count/100, limit)
 	dry()
 	flood.Wait()
 	f.awaitQueue(t, 0, limit)
 	stop()
-	troubles.Wait()
+	injector.Wait()
 	f.settle(t)
 	t.Logf("%s: %d tasks were queued in %s, and %d more as a flood; all had ended after %s, with %d faults",
 		f.name, count, all.Round(time.Second), len(run.tasks)-count, time.Since(began).Round(time.Second), faults.count())
@@ -135,7 +135,7 @@ func (run *queueRun) queueTasks(ctx context.Context, t *testing.T, f *fleetUnder
 		callers.Go(func() {
 			r := random(2, uint64(client))
 			for n := range count / clients {
-				q := run.anyTask(r)
+				q := run.randomTask(r)
 				run.queue(ctx, t, f, r, q, fmt.Sprintf("q-%d-%d", client, n))
 				run.mu.Lock()
 				run.ids = append(run.ids, q.id)
@@ -146,8 +146,8 @@ func (run *queueRun) queueTasks(ctx context.Context, t *testing.T, f *fleetUnder
 	callers.Wait()
 }
 
-// anyTask returns a task that depends on earlier ones.
-func (run *queueRun) anyTask(r *rand.Rand) *queuedTask {
+// randomTask returns a random task, which may depend on earlier ones.
+func (run *queueRun) randomTask(r *rand.Rand) *queuedTask {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	q := &queuedTask{priority: r.IntN(2*fleet.MaxPriority+1) - fleet.MaxPriority}
@@ -194,7 +194,7 @@ func (run *queueRun) queue(ctx context.Context, t *testing.T, f *fleetUnderLoad,
 		switch reasonOf(err) {
 		case "":
 		case string(fleet.ReasonLimitReached):
-			pause(ctx, unreachedFor)
+			pause(ctx, retryPause)
 		default:
 			t.Errorf("%s: a task is refused: %v", f.name, err)
 			return

@@ -10,13 +10,13 @@ import (
 
 // report is the table at the end of a run: how often each fault and each operation happened, and what the checks compared.
 type report struct {
-	faults *faultLog
-	fleets []*fleetUnderLoad
-	found  []*verdict // by fleet
+	faults   *faultLog
+	fleets   []*fleetUnderLoad
+	verdicts []*verdict // in the order of fleets
 }
 
 func (r *report) add(f *fleetUnderLoad, v *verdict) {
-	r.fleets, r.found = append(r.fleets, f), append(r.found, v)
+	r.fleets, r.verdicts = append(r.fleets, f), append(r.verdicts, v)
 }
 
 func (r *report) String() string {
@@ -42,13 +42,13 @@ func (r *report) String() string {
 	}
 	for i, f := range r.fleets {
 		line("check on "+f.name, "compared", "", "", "")
-		for _, c := range r.found[i].checks {
+		for _, c := range r.verdicts[i].checks {
 			line(c.what, c.count, "", "", "")
 		}
 		for _, watcher := range f.watchers {
 			line("resumptions of the "+watcher.name+" watcher after a failure", watcher.breaks, "", "", "")
 		}
-		line("problems", len(r.found[i].problems), "", "", "")
+		line("problems", len(r.verdicts[i].problems), "", "", "")
 	}
 	_ = w.Flush()
 	return b.String()

@@ -160,7 +160,7 @@ func (s *server) startServing(t *testing.T) {
 // requireServing waits until the server answers calls.
 func (s *server) requireServing(t *testing.T) {
 	t.Helper()
-	_, err := s.awaitServing(patience)
+	_, err := s.awaitServing(operationLimit)
 	require.NoError(t, err, tail(s.log.Name(), 4<<10))
 }
 
@@ -179,7 +179,7 @@ func (s *server) killAndRestart() error {
 	if err := s.Start(0); err != nil {
 		return err
 	}
-	_, err := s.awaitServing(patience)
+	_, err := s.awaitServing(operationLimit)
 	return err
 }
 
@@ -190,8 +190,8 @@ func (s *server) Stop() error {
 	select {
 	case <-ended:
 		return nil
-	case <-time.After(patience):
-		return fmt.Errorf("%s has not ended %s after SIGTERM", s.name, patience)
+	case <-time.After(operationLimit):
+		return fmt.Errorf("%s has not ended %s after SIGTERM", s.name, operationLimit)
 	}
 }
 

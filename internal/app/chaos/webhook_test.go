@@ -75,7 +75,7 @@ func testWebhooks(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int)
 	calls.Wait()
 	bad.setTroubled(false)
 	pause(ctx, 2*time.Second) // kills continue while failed deliveries are repeated
-	require.Eventually(t, func() bool { return f.redeliver(ctx) }, patience, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return f.redeliver(ctx) }, operationLimit, 100*time.Millisecond)
 	pause(ctx, 2*time.Second)
 	calm()
 	kills.Wait()
@@ -85,7 +85,7 @@ func testWebhooks(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int)
 		f.redeliver(ctx)
 		expected = expectedDeliveries(t, store)
 		return bad.has(expected["bad"]) && good.has(expected["good"])
-	}, patience, 500*time.Millisecond)
+	}, operationLimit, 500*time.Millisecond)
 	for name, r := range map[string]*receiver{"bad": bad, "good": good} {
 		r.mu.Lock()
 		require.Empty(t, r.problems, name)
@@ -161,11 +161,11 @@ func newReceiver(t *testing.T) *receiver {
 
 func (r *receiver) setSecret(t *testing.T, secret string) {
 	t.Helper()
-	judge, err := standardwebhooks.NewWebhook(secret)
+	verifier, err := standardwebhooks.NewWebhook(secret)
 	require.NoError(t, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.verifier = judge
+	r.verifier = verifier
 }
 
 func (r *receiver) setTroubled(on bool) {
@@ -194,14 +194,14 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		return // the server was killed
 	}
 	r.mu.Lock()
-	judge := r.verifier
+	verifier := r.verifier
 	kind := -1
 	if r.troubled {
 		r.requests++
 		kind = r.requests % 10
 	}
 	r.mu.Unlock()
-	if judge == nil {
+	if verifier == nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
@@ -220,7 +220,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 	id := q.Header.Get(standardwebhooks.HeaderWebhookID)
 	r.mu.Lock()
-	if err := judge.Verify(body, q.Header); err != nil {
+	if err := verifier.Verify(body, q.Header); err != nil {
 		r.problems = append(r.problems, id+": "+err.Error())
 	}
 	if r.accepted[id] {

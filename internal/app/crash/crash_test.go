@@ -197,10 +197,10 @@ func (s *supervisor) pid() int {
 }
 
 func (s *supervisor) client() fleetv1.FleetServiceClient {
-	return fleetv1.NewFleetServiceClient(s.channel())
+	return fleetv1.NewFleetServiceClient(s.connection())
 }
 
-func (s *supervisor) channel() *grpc.ClientConn {
+func (s *supervisor) connection() *grpc.ClientConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.conn

@@ -30,7 +30,7 @@ func TestOneServerForADirectory(t *testing.T) {
 	var stderr bytes.Buffer
 	second.Stderr = &stderr
 	require.Error(t, second.Run())
-	require.Contains(t, stderr.String(), "the data directory "+s.data+" is in use by process "+strconv.Itoa(s.pid())+", which serves gRPC at "+s.channel().Target())
+	require.Contains(t, stderr.String(), "the data directory "+s.data+" is in use by process "+strconv.Itoa(s.pid())+", which serves gRPC at "+s.connection().Target())
 
 	gateWriter, err := os.OpenFile(gate, os.O_WRONLY, 0) // waits until the program of the task reads
 	require.NoError(t, err)

@@ -48,13 +48,13 @@ func turnSurvivesServer(t *testing.T, toolset, tool string, signal syscall.Signa
 	s := supervise(t, "")
 	require.NoError(t, os.WriteFile(filepath.Join(definitionsDir(s.data), "worker.yaml"), fmt.Appendf(nil, workerAgent, stub.URL, toolset), 0o600))
 
-	created, err := fleetv1.NewSessionServiceClient(s.channel()).CreateAgentSession(t.Context(), &fleetv1.CreateAgentSessionRequest{Agent: "worker.yaml"})
+	created, err := fleetv1.NewSessionServiceClient(s.connection()).CreateAgentSession(t.Context(), &fleetv1.CreateAgentSessionRequest{Agent: "worker.yaml"})
 	require.NoError(t, err)
 	message := &fleetv1.SendMessageRequest{
 		AgentSessionId: created.GetAgentSessionId(), RequestId: "message",
 		Message: tool + "\nmodel: hang here",
 	}
-	sent, err := fleetv1.NewSessionServiceClient(s.channel()).SendMessage(t.Context(), message)
+	sent, err := fleetv1.NewSessionServiceClient(s.connection()).SendMessage(t.Context(), message)
 	require.NoError(t, err)
 	<-stub.Gate("here").Arrived()
 	s.end(signal)
@@ -65,7 +65,7 @@ func turnSurvivesServer(t *testing.T, toolset, tool string, signal syscall.Signa
 
 	var answer *fleetv1.SendMessageResponse
 	waittest.Until(t, "the next server is asked until it is there", func() bool {
-		again, err := fleetv1.NewSessionServiceClient(s.channel()).SendMessage(t.Context(), message)
+		again, err := fleetv1.NewSessionServiceClient(s.connection()).SendMessage(t.Context(), message)
 		for err == nil {
 			var r *fleetv1.SendMessageResponse
 			if r, err = again.Recv(); err == nil && r.GetType() == fleetv1.SendMessageResponse_complete {
@@ -78,7 +78,7 @@ func turnSurvivesServer(t *testing.T, toolset, tool string, signal syscall.Signa
 	require.Contains(t, fmt.Sprint(answer.GetEvents()), "done")
 	require.Len(t, stub.Requests(), 2, "no request is repeated")
 
-	client := fleetv1.NewSessionServiceClient(s.channel())
+	client := fleetv1.NewSessionServiceClient(s.connection())
 	history, err := client.GetAgentSessionHistory(t.Context(), &fleetv1.GetAgentSessionHistoryRequest{AgentSessionId: created.GetAgentSessionId()})
 	require.NoError(t, err)
 	require.Len(t, history.GetMessages(), 2)
