@@ -18,8 +18,9 @@ import (
 )
 
 // accessNeeded is the access that each method needs to the agent that its request names, directly or by a task or a
-// question. A method that is "alike" is not about objects that can be shared: people with whom an agent is shared get
-// the same answer as a stranger.
+// question. A method that "lists" leaves out the objects that the caller may not view. A method that is "alike" is not about
+// objects that can be shared: people with whom an agent is shared get the same answer as a stranger. A "caller" method is about
+// the caller alone.
 var accessNeeded = map[string]string{
 	"list_agents": "lists", "list_tasks": "lists", "list_questions": "lists", "show_usage": "lists", "show_fleet": "lists", "search_fleet": "lists", "list_queue": "lists", "list_reviews": "view", "show_overlaps": "lists", "show_queue": "lists",
 
@@ -51,7 +52,7 @@ var accessNeeded = map[string]string{
 
 	"check_health": "alike", "show_server": "alike",
 
-	"rotate_own_token": "caller", "fan_out_task": "caller", "create_pool": "caller", "create_webhook": "caller", // about the caller alone
+	"rotate_own_token": "caller", "fan_out_task": "caller", "create_pool": "caller", "create_webhook": "caller",
 }
 
 // These are the callers of TestAccess without alice, who owns the agent, and root, who is an admin. The agent is shared with
@@ -192,7 +193,7 @@ func (f *testFleet) checkAccess(t *testing.T, face, name, needed string, x targe
 		r := call("stranger")
 		require.NotNil(t, r.err, "%s by a stranger", what)
 		require.Contains(t, notFound, r.err.Reason, "%s by a stranger", what)
-		may := map[string][]string{"view": append([]string{"alice", "root"}, sharers...)}[needed] // for the others, see allowed
+		may := map[string][]string{"view": append([]string{"alice", "root"}, sharers...)}[needed] // for the others, see checkAllowed
 		mayNot := map[string][]string{"run": viewers, "own": sharers}[needed]
 		for _, by := range may {
 			r := call(by)
@@ -217,14 +218,14 @@ func (f *testFleet) checkAllowed(t *testing.T) {
 					continue
 				}
 				n++
-				f.checkAllows(t, face, name, by, fmt.Sprintf("a%d", n))
+				f.checkAllowedCall(t, face, name, by, fmt.Sprintf("a%d", n))
 			}
 		}
 	}
 }
 
-// checkAllows checks that the caller may call the method, which changes a new agent or an object of that agent.
-func (f *testFleet) checkAllows(t *testing.T, face, name, by, agent string) {
+// checkAllowedCall checks that the caller may call the method, which changes a new agent or an object of that agent.
+func (f *testFleet) checkAllowedCall(t *testing.T, face, name, by, agent string) {
 	t.Helper()
 	x := f.sharedAgent(t, agent)
 	switch name {

@@ -17,7 +17,7 @@ import (
 )
 
 // recordGolden makes TestClientsBeforeTasks write its golden file. The file was recorded by running this test in the commit 9ca3c55b, the last one
-// without tasks of MCP. It must not be recorded again with a newer one.
+// without tasks of MCP. It must not be recorded again with a newer commit.
 var recordGolden = flag.Bool("record-before-tasks", false, "record what clients without tasks of MCP get")
 
 // change is a part of an answer that is new since the recording.
@@ -101,7 +101,7 @@ const (
 // exchanges are requests of clients without the extension, with their answers.
 type exchanges struct {
 	*testFleet
-	keys    []string // names of the exchanges, in order
+	names   []string // names of the exchanges, in order
 	answers []string
 }
 
@@ -118,10 +118,10 @@ func (e *exchanges) record(t *testing.T, name, path string, header map[string]st
 }
 
 func (e *exchanges) add(name, answer string) {
-	for n := 2; slices.Contains(e.keys, name); n++ {
+	for n := 2; slices.Contains(e.names, name); n++ {
 		name = fmt.Sprintf("%s #%d", strings.Split(name, " #")[0], n)
 	}
-	e.keys, e.answers = append(e.keys, name), append(e.answers, strings.TrimSpace(answer))
+	e.names, e.answers = append(e.names, name), append(e.answers, strings.TrimSpace(answer))
 }
 
 func (e *exchanges) modern(t *testing.T, name, path, method, header string, params map[string]any, capabilities string) {
@@ -139,7 +139,7 @@ func (e *exchanges) modern(t *testing.T, name, path, method, header string, para
 func (e *exchanges) tools(t *testing.T, path string) {
 	t.Helper()
 	text := e.record(t, "unused", path, nil, "tools/list", map[string]any{})
-	e.keys, e.answers = e.keys[:len(e.keys)-1], e.answers[:len(e.answers)-1]
+	e.names, e.answers = e.names[:len(e.names)-1], e.answers[:len(e.answers)-1]
 	var r struct {
 		Result map[string]json.RawMessage
 	}
@@ -184,7 +184,7 @@ func (e *exchanges) check(t *testing.T) {
 	t.Helper()
 	file := filepath.Join("..", "..", "testdata", "mcp", "before_tasks.json")
 	got := map[string]string{}
-	for i, name := range e.keys {
+	for i, name := range e.names {
 		got[name] = withoutVariables(e.answers[i])
 	}
 	if *recordGolden {

@@ -111,8 +111,8 @@ func TestConcurrentStops(t *testing.T) {
 	require.NotZero(t, stopped)
 }
 
-// The output of the task flood has floodLines lines of floodLine bytes. This is more than all buffers between the task
-// and a reader can hold.
+// The output of floodScript has floodLines lines of floodLineSize bytes. This is more than all buffers between the task and a
+// reader can hold.
 const (
 	floodLines    = 400
 	floodLineSize = 20_000 // bytes

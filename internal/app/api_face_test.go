@@ -59,7 +59,8 @@ func (e *apiError) String() string {
 	return fmt.Sprintf("%s: %s %v", e.Reason, e.Message, e.Details)
 }
 
-// faces have functions that call a method. An error of such a function means that the face has violated the protocol.
+// faces has the function with which each face calls a method. An error of such a function means that the face has violated the
+// protocol.
 var faces = map[string]func(*testFleet, context.Context, call) (reply, error){
 	"grpc": (*testFleet).callGRPC,
 	"rest": (*testFleet).callREST,
@@ -130,7 +131,7 @@ func isDownload(m protoreflect.MethodDescriptor) bool {
 	return m.Output().FullName() == "google.api.HttpBody"
 }
 
-// decode parses exactly one JSON value, and keeps numbers as text.
+// decode parses exactly one JSON value. Its numbers are json.Number.
 func decode(data []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -199,7 +200,7 @@ func (f *testFleet) callOver(ctx context.Context, conn grpc.ClientConnInterface,
 }
 
 // grpcError reads the error object from a status. The status must have one ErrorInfo of Fleet's domain, and a
-// BadRequest for the field of an invalid value. It may have a RetryInfo, and a NextStep, with which the message ends.
+// BadRequest for the field of an invalid value. It may have a RetryInfo and a NextStep. The message must end with the NextStep.
 func grpcError(err error) (*apiError, error) {
 	s := status.Convert(err)
 	code := s.Code()

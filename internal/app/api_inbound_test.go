@@ -137,7 +137,7 @@ func TestRevocationEndsCalls(t *testing.T) {
 	}
 	ended := make(chan result, 20)
 	ctx, cancel := context.WithCancel(t.Context())
-	var under sync.WaitGroup
+	var running sync.WaitGroup
 	begin := func(name string) (n int) {
 		for method, args := range calls {
 			with := maps.Clone(args)
@@ -149,7 +149,7 @@ func TestRevocationEndsCalls(t *testing.T) {
 					continue
 				}
 				n++
-				under.Go(func() {
+				running.Go(func() {
 					r, err := faces[face](f, ctx, call{method: methods[method], args: with, by: name})
 					if name == "alice" || ctx.Err() == nil {
 						ended <- result{method + " on " + face, r, err}
@@ -177,5 +177,5 @@ func TestRevocationEndsCalls(t *testing.T) {
 	t.Logf("ended %s after the token was revoked", time.Since(revoked))
 	require.Empty(t, ended, "other callers' calls must continue")
 	cancel()
-	under.Wait()
+	running.Wait()
 }

@@ -219,7 +219,7 @@ func TestIsolation(t *testing.T) {
 // ofProviders are methods about providers, which have no owner. They refuse names of agents as invalid.
 var ofProviders = map[string]bool{"get_registered_tools": true, "register_tool_with_agent": true, "remove_registered_tool": true}
 
-// createsAgents reports whether the method creates an object that belongs to the attacker.
+// createsAgents reports whether the method creates agents, which belong to the caller.
 func createsAgents(name string) bool {
 	return name == "create_agent" || name == "agent_start" || name == "fan_out_task"
 }

@@ -195,7 +195,8 @@ func TestCompressedMessages(t *testing.T) {
 }
 
 // TestCompressedAnswers asks for compressed answers. The answers must be uncompressed, because gRPC reports when it has released a
-// buffer only for those. The request is empty, since gRPC does not compress empty messages.
+// buffer only for those. The requests are empty, because the
+// server refuses compressed requests and gRPC does not compress empty messages.
 func TestCompressedAnswers(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
@@ -213,7 +214,7 @@ func TestCompressedAnswers(t *testing.T) {
 	require.Equal(t, []string{encoding.Identity, encoding.Identity}, answers.list())
 }
 
-// encodings is a stats.Handler of a client that keeps how the answers are compressed.
+// encodings is a stats.Handler that records how the answers to a client are compressed.
 type encodings struct {
 	mu    sync.Mutex
 	names []string

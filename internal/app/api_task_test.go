@@ -73,7 +73,7 @@ func (f *testFleet) sendAs(ctx context.Context, capabilities, by, method, name s
 	return r, err
 }
 
-// TestTasksOfMCP calls each method that starts a task, follows the task, and checks that nobody else can reach it.
+// TestTasksOfMCP calls methods that start a task, follows the tasks, and checks that nobody else can reach them.
 func TestTasksOfMCP(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}, "reader": {Scope: "read"}}},
@@ -137,7 +137,7 @@ func TestTasksOfMCP(t *testing.T) {
 	require.Equal(t, "cancelled", f.sendAsTask(t, "alice", "tasks/get", id, map[string]any{"taskId": id}).Result.Status)
 }
 
-// TestFormsOfMCP calls each method that waits for a task, with a client that shows forms but does not accept tasks. The client
+// TestFormsOfMCP calls methods that wait for a task, with a client that shows forms but does not accept tasks. The client
 // answers the questions of the task while its call waits. Then a client leaves while its call waits.
 func TestFormsOfMCP(t *testing.T) {
 	t.Parallel()

@@ -157,7 +157,7 @@ func (c *apiCase) runsOn(face string) bool {
 }
 
 func (b *behaviour) run(t *testing.T, face string) {
-	c := fleetConfig{Tokens: b.Tokens, Limits: b.Server.Limits, MaxContracts: b.Server.MaxContracts, Unlisted: b.Server.Unlisted, World: fake.Config{
+	c := fleetConfig{Tokens: b.Tokens, Limits: b.Server.Limits, MaxContracts: b.Server.MaxContracts, ListError: b.Server.Unlisted, World: fake.Config{
 		NoMessages: b.Server.NoMessages, Credentials: map[string]string{"DataOne": "team-max"}, Traits: fleet.Traits{UniqueNames: b.Server.UniqueNames, Adopts: b.Server.Adopts},
 	}}
 	c.MaxResult = b.Server.MaxResult
@@ -166,7 +166,7 @@ func (b *behaviour) run(t *testing.T, face string) {
 		for _, name := range second.Projects {
 			c.Second.Projects = append(c.Second.Projects, fake.Project{Project: fleet.Project{Name: name}})
 		}
-		c.SecondUnlisted = second.Unlisted
+		c.SecondListError = second.Unlisted
 	}
 	for given, d := range map[string]*time.Duration{b.Server.CreateWait: &c.CreateWait, b.Server.StopGrace: &c.StopGrace, b.Server.MessageWait: &c.MessageWait, b.Server.StallTimeout: &c.StallTimeout} {
 		if given != "" {

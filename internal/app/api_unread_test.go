@@ -41,22 +41,22 @@ func TestUnreadBytes(t *testing.T) {
 		require.NoError(t, s.CloseSend())
 		return s, cancel
 	}
-	unread := func(answers int64) {
+	awaitUnread := func(answers int64) {
 		t.Helper()
 		waittest.Until(t, "a client gives no signal that it does not read", func() bool {
 			runtime.GC() // gRPC forgets the buffers of a closed connection
-			n := f.calls.Unread()
+			n := f.interceptor.Unread()
 			return answers*(answer-100) <= n && n <= answers*(answer+100)
 		})
 	}
 	first, _ := open()
 	_, cancel := open()
 	open()
-	unread(3)
+	awaitUnread(3)
 	require.NoError(t, first.RecvMsg(&fleetv1.ShowAgentResponse{}))
-	unread(2)
+	awaitUnread(2)
 	cancel()
-	unread(1)
+	awaitUnread(1)
 	require.NoError(t, conn.Close())
-	unread(0)
+	awaitUnread(0)
 }

@@ -108,8 +108,8 @@ func (a *App) sources(o Options) (chain identity.Chain, err error) {
 	return chain, nil
 }
 
-// validateCoderAuth returns an error if callers' tokens would cross the network unencrypted to the URL of Coder, and anyone
-// there could answer in Coder's place.
+// validateCoderAuth returns an error if callers' tokens would cross the network unencrypted to the URL of Coder. Anyone on that
+// network could read them, and answer in Coder's place.
 func (c Config) validateCoderAuth(address string) error {
 	u, err := url.Parse(address)
 	if !c.Auth.Has(AuthCoder) || c.InsecurePlaintext || err != nil || u.Scheme != "http" || loopback.Is(u.Hostname()) {

@@ -66,7 +66,7 @@ type Config struct {
 	// InsecurePlaintext is for a server behind a proxy, or in a network that nobody else can read.
 	InsecurePlaintext bool   `yaml:"insecure_plaintext" help:"serve addresses that others can reach without TLS, for example behind a proxy that speaks TLS. With auth coder, it also allows an http URL of Coder"`
 	AgentsHTTP        string `yaml:"agents_http" help:"with tls: the loopback address at which agents on this machine reach MCP and REST without it"`
-	// TLS encrypts what crosses the network.
+	// TLS encrypts the connections of the listeners.
 	TLS TLS `yaml:"tls"`
 	// Limits limits the resources of each principal.
 	Limits fleet.Limits `yaml:"limits"`
@@ -74,7 +74,7 @@ type Config struct {
 	Pools []fleet.PoolSetting `yaml:"pools"`
 	// Credentials are the keys and the subscriptions that projects share.
 	Credentials []fleet.CredentialSetting `yaml:"credentials"`
-	// Webhooks configures the webhooks.
+	// Webhooks limits webhooks, and the hosts that they may reach.
 	Webhooks Webhooks     `yaml:"webhooks"`
 	Local    Local        `yaml:"local"`
 	Coder    coder.Config `yaml:"coder"`
@@ -135,7 +135,7 @@ type Output struct {
 	Max int64 `yaml:"max"`
 }
 
-// Webhooks configures the webhooks.
+// Webhooks limits webhooks, and the hosts that they may reach.
 type Webhooks struct {
 	// Allow names hosts, each HOST or HOST:PORT, that webhooks may reach besides public ones. Their URLs may begin with http.
 	Allow []string `yaml:"allow"`
@@ -354,8 +354,8 @@ func (c Config) logLevel() (level slog.Level, err error) {
 	return level, nil
 }
 
-// validateAddress returns an error if other machines could call a server without tokens, or read its unencrypted
-// traffic.
+// validateAddress returns an error if the address of the key is invalid, or if with it other machines could call a server without
+// tokens or read its unencrypted traffic.
 func (c Config) validateAddress(key, addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -16,18 +16,19 @@ import (
 	"fleet/internal/waittest"
 )
 
-// delegationFleet is a fleet whose agents may delegate. It knows the token of each agent's last run, and what the run was told.
+// delegationFleet is a fleet whose agents may delegate. It keeps the token of each agent's last run, and the feedback that each run
+// received.
 type delegationFleet struct {
 	*testFleet
 
-	mu      sync.Mutex
-	prompts map[string][]string // Run.Feedback of the runs of a task, by its id
+	mu       sync.Mutex
+	feedback map[string][]string // Run.Feedback of the runs of a task, by its id
 }
 
 // newDelegationFleet returns a fleet of alice, with the grants by role.
 func newDelegationFleet(t *testing.T, grants map[string]*fleet.Grant) *delegationFleet {
 	t.Helper()
-	d := &delegationFleet{prompts: map[string][]string{}}
+	d := &delegationFleet{feedback: map[string][]string{}}
 	d.testFleet = newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}, "root": {Admin: true}}, World: fake.Config{
 		Traits: fleet.Traits{ReachesFleet: true}, Grants: grants,
 		Before: func(_ context.Context, c fake.Call) error {
@@ -39,7 +40,7 @@ func newDelegationFleet(t *testing.T, grants map[string]*fleet.Grant) *delegatio
 			if c.FleetEndpoint != nil {
 				d.secrets[c.Agent.Name] = c.FleetEndpoint.Token
 			}
-			d.prompts[c.Run.TaskID] = append(d.prompts[c.Run.TaskID], c.Run.Feedback)
+			d.feedback[c.Run.TaskID] = append(d.feedback[c.Run.TaskID], c.Run.Feedback)
 			return nil
 		},
 	}})
@@ -111,7 +112,7 @@ func (d *delegationFleet) awaitRun(id string) {
 	waittest.Until(d.t, "the run begins", func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return len(d.prompts[id]) > 0
+		return len(d.feedback[id]) > 0
 	})
 }
 
@@ -145,7 +146,7 @@ func TestDelegatedResults(t *testing.T) {
 	d.release("slow")
 	d.awaitRun(parent + "-2")
 	d.mu.Lock()
-	prompts := d.prompts[parent+"-2"]
+	prompts := d.feedback[parent+"-2"]
 	d.mu.Unlock()
 	require.Len(t, prompts, 1)
 	require.Contains(t, prompts[0], "the slow one")
@@ -217,8 +218,8 @@ func TestDelegatedPool(t *testing.T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range parents {
-		require.Equal(t, 3, strings.Count(d.prompts[id+"-2"][0], "# The task that you delegated"), "every parent goes on once, with all results")
-		require.Empty(t, d.prompts[id+"-3"])
+		require.Equal(t, 3, strings.Count(d.feedback[id+"-2"][0], "# The task that you delegated"), "every parent goes on once, with all results")
+		require.Empty(t, d.feedback[id+"-3"])
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -37,12 +36,12 @@ type finding struct {
 
 // doctor checks everything that a server with the configuration needs. It changes nothing.
 type doctor struct {
-	cfg      Config
-	environ  []string
-	found    []finding
-	projects []string // names of the projects of the places on this machine and in Coder
-	unlisted bool     // Coder's projects are not known
-	quick    bool     // start no programs
+	cfg             Config
+	environ         []string
+	found           []finding
+	projects        []string // names of the projects of the places on this machine and in Coder
+	projectsUnknown bool     // Coder's projects are not known
+	quick           bool     // start no programs
 }
 
 func (d *doctor) add(v verdict, check, next, format string, args ...any) {
@@ -121,15 +120,6 @@ The exit code is 1 if something failed, and 0 if there are only warnings.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as --output json does")
 	cmd.Flags().StringVar(&file, "config", "", "examine a server with the settings in `FILE` (FLEET_CONFIG)")
 	return cmd
-}
-
-// withData returns the environment with the directory of --data, which takes precedence over the configured one. It may be
-// empty.
-func withData(environ []string, data string) []string {
-	if data != "" {
-		return append(slices.Clone(environ), "FLEET_DATA="+data)
-	}
-	return environ
 }
 
 // wantsJSON reports whether the user has given --output json.

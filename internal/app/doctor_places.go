@@ -26,7 +26,7 @@ func (d *doctor) coder(ctx context.Context) {
 	if c.URL == "" && !slices.Contains(d.cfg.Places, "coder") {
 		return
 	}
-	d.unlisted = true
+	d.projectsUnknown = true
 	if c.URL == "" {
 		c.URL = coder.FindURL(d.getenv, d.getenv("HOME"))
 	}
@@ -61,7 +61,7 @@ func (d *doctor) coder(ctx context.Context) {
 		d.add(warning, "coder token", c.RenewHint, "it expires at %s", x.Expires.UTC().Format(time.RFC3339))
 	}
 	projects, err := place.Projects(ctx)
-	d.unlisted = err != nil
+	d.projectsUnknown = err != nil
 	switch {
 	case err != nil:
 		d.add(failing, "templates", "give the token's user the right to see templates", "%v", err)
@@ -109,7 +109,7 @@ func (d *doctor) programs(ctx context.Context) {
 			d.add(warning, "program "+filepath.Base(name), "run `"+name+" --version` as the server's user", "cannot find out the version of %s: %v", path, err)
 		default:
 			d.add(good, "program "+filepath.Base(name), "", "%s, %s", path, version)
-			d.try(ctx, p)
+			d.tryInSandbox(ctx, p)
 		}
 	}
 	if _, err := exec.LookPath("git"); err != nil {
@@ -117,8 +117,8 @@ func (d *doctor) programs(ctx context.Context) {
 	}
 }
 
-// try checks that the program of the project, which works outside of the sandbox, works in it too.
-func (d *doctor) try(ctx context.Context, p local.Project) {
+// tryInSandbox checks that the program of the project, which works outside of the sandbox, works in it too.
+func (d *doctor) tryInSandbox(ctx context.Context, p local.Project) {
 	c, err := d.cfg.localPlace()
 	if err == nil {
 		c.Environ = d.environ
@@ -137,10 +137,11 @@ func (d *doctor) try(ctx context.Context, p local.Project) {
 	}
 }
 
-// limits checks that the limits of projects are for projects that exist.
+// limits checks that the limits of projects are for projects that exist. It must be called after coder and programs, which find the
+// projects.
 func (d *doctor) limits(context.Context) {
 	for _, name := range slices.Sorted(maps.Keys(d.cfg.Limits.Projects)) {
-		if d.unlisted || slices.Contains(d.projects, name) {
+		if d.projectsUnknown || slices.Contains(d.projects, name) {
 			continue
 		}
 		next := "remove the limit, or ignore this if another replica has the project"

@@ -96,7 +96,7 @@ func spaceAdvice(ctx context.Context, dir string, free uint64) (text string) {
 	}
 	for i := range kinds {
 		for _, f := range kinds[i].files {
-			kinds[i].size += usage(ctx, filepath.Join(dir, f))
+			kinds[i].size += diskUsage(ctx, filepath.Join(dir, f))
 		}
 	}
 	for _, k := range kinds {
@@ -107,8 +107,8 @@ func spaceAdvice(ctx context.Context, dir string, free uint64) (text string) {
 	return text
 }
 
-// usage returns how much space the file or directory uses, in bytes, as far as this user can see it and until ctx ends.
-func usage(ctx context.Context, path string) (n uint64) {
+// diskUsage returns how much space the file or directory uses, in bytes, as far as this user can see it and until ctx ends.
+func diskUsage(ctx context.Context, path string) (n uint64) {
 	_ = filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return filepath.SkipAll

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -80,6 +81,15 @@ func (p *program) embed(ctx context.Context, t cli.Target) (*App, error) {
 	}
 	p.logWith(a)
 	return a, nil
+}
+
+// withData returns the environment with the directory of --data, which takes precedence over the configured one. It may be
+// empty.
+func withData(environ []string, data string) []string {
+	if data != "" {
+		return append(slices.Clone(environ), "FLEET_DATA="+data)
+	}
+	return environ
 }
 
 // logWith makes libraries log to the app's log. It affects the whole process, so tests leave setLog nil.

@@ -72,7 +72,7 @@ func open(t *testing.T, home string) *tab {
 	return newTab(t, home, browser, chromedp.WithNewBrowserContext())
 }
 
-// newTab opens a tab that shares the login of b.
+// newTab opens another tab that shares the login of t.
 func (t *tab) newTab() *tab {
 	t.t.Helper()
 	return newTab(t.t, t.home, t.ctx)

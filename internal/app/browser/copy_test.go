@@ -38,12 +38,12 @@ func TestCopy(t *testing.T) {
 	b.waitForText("completed")
 }
 
-// copiedText presses the button named way, and returns the text that the page writes to the clipboard.
-func (t *tab) copiedText(way string) string {
+// copiedText presses the button, and returns the text that the page writes to the clipboard.
+func (t *tab) copiedText(button string) string {
 	t.t.Helper()
 	eval[bool](t, `Object.defineProperty(navigator, 'clipboard', {configurable: true, value: {writeText: async text => { window.copied = text }}}), true`)
 	eval[bool](t, `document.querySelectorAll('details').forEach(d => d.open = true), true`)
-	t.press(way)
+	t.press(button)
 	require.NoError(t.t, t.until(`() => !!window.copied`))
 	text := eval[string](t, `window.copied`)
 	eval[bool](t, `delete window.copied`)

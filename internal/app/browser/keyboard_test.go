@@ -39,7 +39,7 @@ const focusRings = `(() => {
 	return checked < 5 ? ['only ' + checked + ' can have the focus'] : wrong
 })()`
 
-// checkRings checks the rings in light and dark.
+// checkRings checks the focus rings in the light and the dark color scheme.
 func (t *tab) checkRings(name string) {
 	t.t.Helper()
 	for _, scheme := range []string{"light", "dark"} {

@@ -76,7 +76,7 @@ func serveTranscript(t *testing.T, k *transcript) *server {
 }
 
 // TestTranscript follows a conversation: Markdown, tool calls with their results, an edit, a list of things to do, a
-// subagent, a thought.
+// subagent, and a thought.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	var k transcript

@@ -81,7 +81,7 @@ func TestChaos(t *testing.T) {
 
 func agentName(i int) string { return fmt.Sprintf("Chaos-%d", i) }
 
-// chaos is the load, with what the test knows about the load's tasks and messages.
+// chaos is the load, with records of its tasks and messages.
 type chaos struct {
 	*bed
 	prefix     string
