@@ -10,9 +10,9 @@ import (
 	"fleet/internal/price"
 )
 
-func TestTable(t *testing.T) {
+func TestList(t *testing.T) {
 	t.Parallel()
-	table := price.NewList(map[string]fleet.Price{"mine/bird-1": {Input: 7}, "openai/gpt-5": {Input: 9}})
+	list := price.NewList(map[string]fleet.Price{"mine/bird-1": {Input: 7}, "openai/gpt-5": {Input: 9}})
 	for model, want := range map[string]float64{
 		"anthropic/claude-sonnet-4-5":          3,
 		"claude-sonnet-4-5":                    3,
@@ -24,7 +24,7 @@ func TestTable(t *testing.T) {
 		"":                                     0,
 		"sonnet-4-5":                           0,
 	} {
-		p, ok := table.Of(model)
+		p, ok := list.Of(model)
 		require.Equal(t, want > 0, ok, model)
 		require.InDelta(t, want, p.Input, 1e-9, model)
 	}

@@ -90,29 +90,29 @@ func Decide(s State) Decision {
 
 // order returns the pending tasks in the order in which they start: by rank, then the principals take turns, then by age.
 func order(tasks []*fleet.QueuedTask, now time.Time, step time.Duration) []*fleet.QueuedTask {
-	type place struct {
+	type position struct {
 		q          *fleet.QueuedTask
 		rank, turn int
 	}
-	type group struct {
+	type turnKey struct {
 		rank int
 		by   string
 	}
-	turns := map[group]int{}
-	var places []place
+	turns := map[turnKey]int{}
+	var positions []position
 	for _, q := range tasks { // oldest first
 		if q.Status == fleet.TaskPending {
-			g := group{q.Entry.Rank(q.CreatedAt, now, step), q.Entry.By}
+			g := turnKey{q.Entry.Rank(q.CreatedAt, now, step), q.Entry.By}
 			if q.Delegation.Waits {
 				g.rank = math.MaxInt // it gave up its agent only for the time that it waits
 			}
-			places = append(places, place{q, g.rank, turns[g]})
+			positions = append(positions, position{q, g.rank, turns[g]})
 			turns[g]++
 		}
 	}
-	slices.SortStableFunc(places, func(a, b place) int { return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(a.turn, b.turn)) })
-	out := make([]*fleet.QueuedTask, len(places))
-	for i, p := range places {
+	slices.SortStableFunc(positions, func(a, b position) int { return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(a.turn, b.turn)) })
+	out := make([]*fleet.QueuedTask, len(positions))
+	for i, p := range positions {
 		out[i] = p.q
 	}
 	return out
@@ -187,7 +187,7 @@ func (d *decider) occupy(q *fleet.QueuedTask) {
 	}
 }
 
-// withSince returns the waits of the task. None of them begins before the task was pending.
+// withSince returns the waits of the task. A wait that began before the task was pending begins when the task became pending.
 func withSince(q *fleet.QueuedTask, waits []fleet.Wait) []fleet.Wait {
 	pending := q.CreatedAt
 	if n := len(q.Entry.Attempts); n > 0 {
@@ -220,7 +220,7 @@ func (d *decider) requiredAgent(q *fleet.QueuedTask) (a *fleet.AgentView, requir
 // pool returns the owner's pool with the name; nil if there is none.
 func (d *decider) pool(name, owner string) *fleet.Pool { return d.pools[fleet.OwnedKey(name, owner)] }
 
-// ownWaits returns the reasons that do not depend on the agent.
+// ownWaits returns the reasons that are in the task itself, in other tasks, or in a pause of the fleet.
 func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 	e := &q.Entry
 	if d.Pause != nil {
@@ -341,7 +341,7 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 	return waits
 }
 
-// starting reports whether the agent will be able to work by itself.
+// starting reports whether the agent will become ready without a further request.
 func starting(a *fleet.AgentView) bool {
 	return a.Desired == fleet.DesiredRunning && (a.State.Moving() || a.RestartsRequested != a.RestartsDone)
 }

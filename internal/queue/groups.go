@@ -127,8 +127,8 @@ func (d *decider) workedOnFanOut(a *fleet.AgentView, q *fleet.QueuedTask) bool {
 	return slices.ContainsFunc(q.Entry.FanOut, func(id string) bool { return id != q.ID && d.Dependee(id).AgentUID == a.UID })
 }
 
-// hasNoAgent reports whether no agent is free for the task, and none would be created for it. required is the agent that it must run on;
-// nil if several agents would do. This is so for most tasks of a long queue, whatever else they wait for.
+// hasNoAgent reports whether no agent is free for the task, and none would be created for it. required is the agent that it must
+// run on; nil if several agents would do. Most tasks of a long queue have no agent, whatever else they wait for.
 func (d *decider) hasNoAgent(q *fleet.QueuedTask, required *fleet.AgentView) bool {
 	if required != nil {
 		return required.Status() != fleet.StatusIdle || d.assigned[required.UID] != nil

@@ -110,19 +110,19 @@ func TestWorkspaceThatIsNotShownForDays(t *testing.T) {
 	v := h.Create("papi")
 	day := int64(24 * time.Hour)
 	passed.Store(10 * day) // the agent has not changed in these days
-	hidden := func() {
+	hide := func() {
 		t.Helper()
 		h.World.HideWorkspace("papi")
 		h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
 	}
-	hidden()
+	hide()
 	passed.Add(6 * day)
 	<-h.World.Called(fake.Inspect, h.World.Calls(fake.Inspect)+3)
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
 	h.World.ShowWorkspace("papi")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateRunning })
 	passed.Add(2 * day)
-	hidden() // the days begin again
+	hide() // the days begin again
 	h.World.ChangeCaller(true)
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "another user") })
 	passed.Add(8 * day) // nobody has looked for it in these days
@@ -158,8 +158,8 @@ func TestAgentThatWasDeletedByMistake(t *testing.T) {
 	require.Contains(t, h.Events(fleet.EventAgentCreated)[1], "is back")
 }
 
-// TestStopThatIsNotDelivered stops a task while its agent cannot be reached. Until the run has been asked to end, neither may
-// it be killed nor its workspace stopped.
+// TestStopThatIsNotDelivered stops a task while its agent cannot be reached. Until the run has been asked to end, Fleet must
+// neither kill it nor stop its workspace.
 func TestStopThatIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{StopEndsRuns: true}}, nil)
@@ -200,7 +200,7 @@ func TestStopThatIsNeverDelivered(t *testing.T) {
 	require.Zero(t, h.World.Calls(fake.Stop))
 }
 
-// shiftClock returns a change of the configuration. It sets the fleet's clock forward by this number of nanoseconds.
+// shiftClock returns a change of the configuration that sets the fleet's clock forward by the number of nanoseconds.
 func shiftClock(by *atomic.Int64) func(*state.Config) {
 	return func(c *state.Config) { c.Now = func() time.Time { return time.Now().Add(time.Duration(by.Load())) } }
 }

@@ -59,7 +59,7 @@ func TestFailedAttempts(t *testing.T) {
 // waitingAgain waits until the task is pending and has this number of failed attempts.
 func waitingAgain(h *servicetest.Harness, id string, attempts int) (item service.QueueItem) {
 	h.T.Helper()
-	waittest.Until(h.T, "the task does not wait again", func() bool {
+	waittest.Until(h.T, "nothing signals that the queue has changed", func() bool {
 		l, err := h.ListQueue(h.Context(), service.QueueRequest{})
 		require.NoError(h.T, err)
 		if len(l.Items) == 1 && l.Items[0].ID == id && len(l.Items[0].Entry.Attempts) == attempts {

@@ -16,15 +16,14 @@ import (
 // bill is a line of a script that costs 5 cents.
 const bill = `data {"type":"usage","usage":{"model":"m","input":10,"output":5,"cost_usd":0.05}}` + "\n"
 
-// budget sets a budget.
-func budget(h *servicetest.Harness, b fleet.Budget) {
+func setBudget(h *servicetest.Harness, b fleet.Budget) {
 	h.T.Helper()
 	_, err := h.SetBudget(servicetest.AsAdmin(h.T.Context()), b, "")
 	require.NoError(h.T, err)
 }
 
-// replayed returns the budget. It fails the test if the ledger does not have the same sums.
-func replayed(h *servicetest.Harness, name string) *service.BudgetLedger {
+// checkedLedger returns the budget with its ledger. It fails the test if the entries do not add up to the budget's totals.
+func checkedLedger(h *servicetest.Harness, name string) *service.BudgetLedger {
 	h.T.Helper()
 	l, err := h.ShowBudget(servicetest.AsAdmin(h.T.Context()), service.ShowBudgetRequest{Name: name, Limit: new(500)})
 	require.NoError(h.T, err)
@@ -40,8 +39,8 @@ func replayed(h *servicetest.Harness, name string) *service.BudgetLedger {
 
 func limited(usd float64) fleet.TaskOptions { return fleet.TaskOptions{MaxCostUSD: &usd} }
 
-// waits returns the reasons of the pending task.
-func waits(h *servicetest.Harness, id string) (reasons []fleet.Wait) {
+// waits returns the waits of the pending task.
+func waits(h *servicetest.Harness, id string) []fleet.Wait {
 	h.T.Helper()
 	l, err := h.ListQueue(h.Context(), service.QueueRequest{})
 	require.NoError(h.T, err)
@@ -60,20 +59,20 @@ func TestBudget(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		h.Create(name)
 	}
-	budget(h, fleet.Budget{Name: "day", Window: fleet.WindowDay, Limit: 2_000_000})
-	budget(h, fleet.Budget{Name: "others", Scope: fleet.BudgetOwner, Value: "bob", Limit: 1})
+	setBudget(h, fleet.Budget{Name: "day", Window: fleet.WindowDay, Limit: 2_000_000})
+	setBudget(h, fleet.Budget{Name: "others", Scope: fleet.BudgetOwner, Value: "bob", Limit: 1})
 	start := func(agent string) *fleet.Task {
 		task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: agent, Description: bill + "wait gate", Options: limited(1)})
 		require.NoError(t, err)
 		return task
 	}
 	first, second := start("a"), start("b")
-	require.Equal(t, fleet.Micros(2_000_000), replayed(h, "day").Total.Reserved.Micros)
+	require.Equal(t, fleet.Micros(2_000_000), checkedLedger(h, "day").Total.Reserved.Micros)
 
 	_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "c", Description: "done"})
 	require.Equal(t, fleet.ReasonBudgetExceeded, fleet.ReasonOf(err), err)
 	require.ErrorContains(t, err, `the budget "day" ($2.00 a day for fleet) has $0.00 left, and the task reserves $0.50; it begins anew at `)
-	require.Equal(t, fleet.LedgerRefuse, replayed(h, "day").Entries[0].Kind)
+	require.Equal(t, fleet.LedgerRefuse, checkedLedger(h, "day").Entries[0].Kind)
 	_, err = h.QueueTask(h.Context(), service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Agent: "c", Description: "done", Options: limited(2.5)}})
 	require.ErrorContains(t, err, `the task may cost $2.50, and the budget "day" ($2.00 a day for fleet) never has that much`)
 
@@ -88,12 +87,12 @@ func TestBudget(t *testing.T) {
 	for _, id := range []string{first.ID, second.ID, third.ID} {
 		require.Equal(t, fleet.TaskCompleted, h.WaitTask(id).Status)
 	}
-	day := replayed(h, "day")
+	day := checkedLedger(h, "day")
 	require.Equal(t, fleet.LedgerTotal{LedgerKey: day.Key, Spent: fleet.Amount{Micros: 150_000, Tokens: 45}}, day.Total)
-	require.Empty(t, replayed(h, "others").Entries)
+	require.Empty(t, checkedLedger(h, "others").Entries)
 	fourth := h.Start("a", "done") // for free
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(fourth.ID).Status)
-	require.Equal(t, fleet.Micros(150_000), replayed(h, "day").Total.Spent.Micros)
+	require.Equal(t, fleet.Micros(150_000), checkedLedger(h, "day").Total.Spent.Micros)
 }
 
 // TestBudgetHold checks that a task that has used up its limit waits, and continues when the limit is raised.
@@ -101,13 +100,13 @@ func TestBudgetHold(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
-	budget(h, fleet.Budget{Name: "all", Limit: 1_000_000})
+	setBudget(h, fleet.Budget{Name: "all", Limit: 1_000_000})
 	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: bill + bill + "wait gate", Options: limited(0.1)})
 	require.NoError(t, err)
 	h.WaitStored(func() bool { return len(waits(h, task.ID)) > 0 })
 	why := waits(h, task.ID)
 	require.Equal(t, "the task has used its own limit of $0.10", why[0].Text)
-	require.Equal(t, fleet.LedgerTotal{LedgerKey: replayed(h, "all").Key, Spent: fleet.Amount{Micros: 100_000, Tokens: 30}}, replayed(h, "all").Total)
+	require.Equal(t, fleet.LedgerTotal{LedgerKey: checkedLedger(h, "all").Key, Spent: fleet.Amount{Micros: 100_000, Tokens: 30}}, checkedLedger(h, "all").Total)
 	_, err = h.RaiseTaskBudget(h.Context(), task.ID, 0.1, "")
 	require.ErrorContains(t, err, "max_cost_usd is $0.10, and the task has already used $0.10: give more")
 	raised, err := h.RaiseTaskBudget(h.Context(), task.ID, 0.5, "")
@@ -117,7 +116,7 @@ func TestBudgetHold(t *testing.T) {
 	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskCompleted, ended.Status, ended.Reason)
 	require.Equal(t, fleet.Micros(200_000), ended.Used().Micros)
-	require.Equal(t, fleet.Amount{Micros: 200_000, Tokens: 60}, replayed(h, "all").Total.Spent)
+	require.Equal(t, fleet.Amount{Micros: 200_000, Tokens: 60}, checkedLedger(h, "all").Total.Spent)
 	require.Equal(t, []string{"the task is handed to the agent", "the agent goes on"}, h.TaskEvents(task.ID, fleet.EventTaskStarted))
 	_, err = h.RaiseTaskBudget(h.Context(), task.ID, 1, "")
 	require.Equal(t, fleet.ReasonTaskNotPending, fleet.ReasonOf(err))
@@ -128,7 +127,7 @@ func TestBudgetAsk(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
-	budget(h, fleet.Budget{Name: "all", Limit: 1_000_000, OnBreach: fleet.BreachAsk})
+	setBudget(h, fleet.Budget{Name: "all", Limit: 1_000_000, OnBreach: fleet.BreachAsk})
 	answer := func(q *fleet.Question, text string) error {
 		_, _, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: q.ID, Answer: text})
 		return err
@@ -139,7 +138,7 @@ func TestBudgetAsk(t *testing.T) {
 	require.Equal(t, fleet.AskBudget, q.Kind)
 	require.Equal(t, "its own limit of $0.10 is used up. The task has cost $0.10 so far. What may it cost in all?", q.Text)
 	require.Equal(t, []string{"raise to $0.20", "stop"}, q.Options)
-	budget(h, fleet.Budget{Name: "all", Limit: 2_000_000, OnBreach: fleet.BreachAsk})
+	setBudget(h, fleet.Budget{Name: "all", Limit: 2_000_000, OnBreach: fleet.BreachAsk})
 	h.Restart()
 	why := waits(h, task.ID)
 	require.Len(t, why, 1)
@@ -158,7 +157,7 @@ func TestBudgetAsk(t *testing.T) {
 	require.Equal(t, fleet.ReasonQuestionClosed, fleet.ReasonOf(answer(next, "stop")))
 	h.World.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
-	require.Equal(t, fleet.Micros(300_000), replayed(h, "all").Total.Spent.Micros)
+	require.Equal(t, fleet.Micros(300_000), checkedLedger(h, "all").Total.Spent.Micros)
 }
 
 // TestBudgetAskWhole checks a question about a budget that is used up: the task continues when the budget has room, or is
@@ -167,7 +166,7 @@ func TestBudgetAskWhole(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	b := fleet.Budget{Name: "all", Limit: 100_000, OnBreach: fleet.BreachAsk}
-	budget(h, b)
+	setBudget(h, b)
 	var tasks []*fleet.Task
 	for _, name := range []string{"a", "b", "c"} {
 		h.Create(name)
@@ -176,14 +175,14 @@ func TestBudgetAskWhole(t *testing.T) {
 		require.Contains(t, q.Text, `the budget "all" (`)
 		require.Equal(t, []string{"go on", "stop"}, q.Options)
 		b.Limit += 150_000
-		budget(h, b)
+		setBudget(h, b)
 	}
 	stop := h.WaitQuestion(tasks[0].ID)
 	_, _, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: stop.ID, Answer: "stop"})
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskStopped, h.WaitTask(tasks[0].ID).Status)
 	b.Limit = 2_000_000
-	budget(h, b)
+	setBudget(h, b)
 	_, _, err = h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: h.WaitQuestion(tasks[1].ID).ID, Answer: "go on"})
 	require.NoError(t, err)
 	h.World.Release("gate")
@@ -202,22 +201,22 @@ func TestBudgetStop(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
-	budget(h, fleet.Budget{Name: "all", Limit: 600_000, OnBreach: fleet.BreachStop})
+	setBudget(h, fleet.Budget{Name: "all", Limit: 600_000, OnBreach: fleet.BreachStop})
 	long := h.Start("papi", strings.Repeat(bill, 11)+"wait gate\ndone")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool {
 		return v.Task != nil && v.Task.Used().Micros == 550_000 && v.Task.Spending.Reserve.Micros == 600_000
 	})
 	h.World.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(long.ID).Status)
-	require.Equal(t, fleet.Micros(550_000), replayed(h, "all").Total.Spent.Micros)
-	budget(h, fleet.Budget{Name: "all", Limit: 1_200_000, OnBreach: fleet.BreachStop})
+	require.Equal(t, fleet.Micros(550_000), checkedLedger(h, "all").Total.Spent.Micros)
+	setBudget(h, fleet.Budget{Name: "all", Limit: 1_200_000, OnBreach: fleet.BreachStop})
 	over := h.Start("papi", strings.Repeat(bill, 13)+"wait never")
 	ended := h.WaitTask(over.ID)
 	require.Equal(t, fleet.TaskFailed, ended.Status)
 	require.Equal(t, fleet.CodeBudget, ended.ReasonCode)
 	require.Equal(t, `the budget "all" ($1.20 for fleet) is used up`, ended.Reason)
 	require.Nil(t, ended.Spending.Reserve)
-	require.Equal(t, fleet.LedgerTotal{LedgerKey: replayed(h, "all").Key, Spent: fleet.Amount{Micros: 1_200_000, Tokens: 360}}, replayed(h, "all").Total)
+	require.Equal(t, fleet.LedgerTotal{LedgerKey: checkedLedger(h, "all").Key, Spent: fleet.Amount{Micros: 1_200_000, Tokens: 360}}, checkedLedger(h, "all").Total)
 }
 
 // TestBudgetTokens checks a budget of tokens, and that the task continues when the budget is raised.
@@ -225,15 +224,15 @@ func TestBudgetTokens(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
-	budget(h, fleet.Budget{Name: "tokens", Scope: fleet.BudgetAgent, Value: "papi", Window: fleet.WindowMonth, TokenLimit: 20})
+	setBudget(h, fleet.Budget{Name: "tokens", Scope: fleet.BudgetAgent, Value: "papi", Window: fleet.WindowMonth, TokenLimit: 20})
 	task := h.Start("papi", bill+bill+"wait gate")
 	h.WaitStored(func() bool { return len(waits(h, task.ID)) > 0 })
 	require.Contains(t, waits(h, task.ID)[0].Text, `the budget "tokens" (20 tokens a month for agent papi) has 0 tokens left, and the task reserves 5 tokens`)
-	require.Equal(t, int64(30), replayed(h, "tokens").Total.Spent.Tokens)
-	budget(h, fleet.Budget{Name: "tokens", Scope: fleet.BudgetAgent, Value: "papi", Window: fleet.WindowMonth, TokenLimit: 2000})
+	require.Equal(t, int64(30), checkedLedger(h, "tokens").Total.Spent.Tokens)
+	setBudget(h, fleet.Budget{Name: "tokens", Scope: fleet.BudgetAgent, Value: "papi", Window: fleet.WindowMonth, TokenLimit: 2000})
 	h.World.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
-	require.Equal(t, int64(60), replayed(h, "tokens").Total.Spent.Tokens)
+	require.Equal(t, int64(60), checkedLedger(h, "tokens").Total.Spent.Tokens)
 }
 
 // TestBudgetUnpriced checks that a program without costs starts only if the budget allows it.
@@ -244,11 +243,11 @@ func TestBudgetUnpriced(t *testing.T) {
 	unknown := `data {"type":"usage","usage":{"model":"m-9","input":10,"output":5}}` + "\ndone"
 	require.Equal(t, fleet.CostUnknown, h.WaitTask(h.Start("papi", unknown).ID).Spending.Basis)
 	b := fleet.Budget{Name: "all", Limit: 1_000_000}
-	budget(h, b)
+	setBudget(h, b)
 	_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done"})
 	require.ErrorContains(t, err, `the budget "all" ($1.00 for fleet) limits money, and the price of the model "m-9" is not known: give the model a price`)
 	b.Unpriced = fleet.UnpricedAllow
-	budget(h, b)
+	setBudget(h, b)
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
 }
 
@@ -257,11 +256,11 @@ func TestBudgetLongOutput(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.MaxOutput = 10 })
 	h.Create("papi")
-	budget(h, fleet.Budget{Name: "all", Limit: 400_000, OnBreach: fleet.BreachStop})
+	setBudget(h, fleet.Budget{Name: "all", Limit: 400_000, OnBreach: fleet.BreachStop})
 	ended := h.WaitTask(h.Start("papi", "echo more than ten bytes\n"+strings.Repeat(bill, 8)+"wait never").ID)
 	require.Equal(t, fleet.CodeBudget, ended.ReasonCode, ended.Reason)
 	require.Equal(t, fleet.Amount{Micros: 400_000, Tokens: 120}, ended.Used())
-	require.Equal(t, fleet.Amount{Micros: 400_000, Tokens: 120}, replayed(h, "all").Total.Spent)
+	require.Equal(t, fleet.Amount{Micros: 400_000, Tokens: 120}, checkedLedger(h, "all").Total.Spent)
 }
 
 // TestBudgetBill checks that the ledger has what the tasks have cost, to the millionth of a dollar, although the server is
@@ -273,7 +272,7 @@ func TestBudgetBill(t *testing.T) {
 	for _, name := range agents {
 		h.Create(name)
 	}
-	budget(h, fleet.Budget{Name: "all", Limit: 1_500_000})
+	setBudget(h, fleet.Budget{Name: "all", Limit: 1_500_000})
 	var tasks []*fleet.Task
 	var sum fleet.Micros
 	for i := range 30 {
@@ -296,17 +295,17 @@ func TestBudgetBill(t *testing.T) {
 				return false
 			}
 		}
-		return len(l.Items) > 0 && replayed(h, "all").Total.Reserved == fleet.Amount{}
+		return len(l.Items) > 0 && checkedLedger(h, "all").Total.Reserved == fleet.Amount{}
 	})
-	require.LessOrEqual(t, replayed(h, "all").Total.Spent.Micros, fleet.Micros(1_500_000))
-	budget(h, fleet.Budget{Name: "all", Limit: 10_000_000})
+	require.LessOrEqual(t, checkedLedger(h, "all").Total.Spent.Micros, fleet.Micros(1_500_000))
+	setBudget(h, fleet.Budget{Name: "all", Limit: 10_000_000})
 	for i, task := range tasks {
 		if i%5 == 0 {
 			h.Restart()
 		}
 		require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	}
-	all := replayed(h, "all")
+	all := checkedLedger(h, "all")
 	require.Equal(t, fleet.LedgerTotal{LedgerKey: all.Key, Spent: fleet.Amount{Micros: sum, Tokens: int64(sum) / 50_000 * 15}}, all.Total)
 }
 
@@ -323,9 +322,9 @@ func TestBudgetOfRole(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(given.ID).Status)
 
-	budget(h, fleet.Budget{Name: "all", Limit: 1_000_000})
+	setBudget(h, fleet.Budget{Name: "all", Limit: 1_000_000})
 	task := h.Start("papi", "wait gate\n"+bill+bill+"wait end")
-	require.Equal(t, fleet.Micros(100_000), replayed(h, "all").Total.Reserved.Micros)
+	require.Equal(t, fleet.Micros(100_000), checkedLedger(h, "all").Total.Reserved.Micros)
 	h.World.Release("gate")
 	h.WaitStored(func() bool { return len(waits(h, task.ID)) > 0 })
 	require.Equal(t, fleet.Wait{Reason: fleet.WaitBudget, Text: "the task has used its own limit of $0.10", Next: "`raise_task_budget` raises it"}, waits(h, task.ID)[0])

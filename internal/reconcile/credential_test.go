@@ -41,10 +41,10 @@ data {"type":"limit","limit":{"window":"five_hour","utilization":1,"reached":tru
 fail`, resets.Format(time.RFC3339))
 	_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: h.Create("direct").Name, Description: rejected})
 	require.NoError(t, err)
-	waittest.Until(t, "the first tasks do not begin", func() bool { return h.World.Calls(fake.Dispatch) == len(agents)+1 })
+	<-h.World.Called(fake.Dispatch, len(agents)+1)
 	h.World.Release("gate")
 	var waiting []service.QueueItem
-	waittest.Until(t, "the tasks do not wait for the window", func() bool {
+	waittest.Until(t, "nothing signals that the queue and the credentials have changed", func() bool {
 		l, err := h.ListQueue(h.Context(), service.QueueRequest{})
 		require.NoError(t, err)
 		waiting = l.Items

@@ -29,17 +29,17 @@ var wakePoints = []string{
 // crashingServers is a fleet whose servers die at wakePoints, one after the other. Each has a successor.
 type crashingServers struct {
 	*servicetest.Harness
-	mu      sync.Mutex
-	left    int // how often one dies
-	died    int
-	random  *rand.Rand
-	tokens  map[string]string            // of the last run, by task
-	prompts map[string]map[string]string // Run.Feedback by run, by task
+	mu        sync.Mutex
+	left      int // how many more servers die
+	died      int
+	random    *rand.Rand
+	tokens    map[string]string            // of the last run, by task
+	feedbacks map[string]map[string]string // Run.Feedback by run, by task
 }
 
-func newCrashingServers(t *testing.T, kills int) *crashingServers {
+func newCrashingServers(t *testing.T) *crashingServers {
 	t.Helper()
-	m := &crashingServers{left: kills, random: rand.New(rand.NewPCG(1, 2)), tokens: map[string]string{}, prompts: map[string]map[string]string{}} //nolint:gosec // repeatable
+	m := &crashingServers{left: 500, random: rand.New(rand.NewPCG(1, 2)), tokens: map[string]string{}, feedbacks: map[string]map[string]string{}} //nolint:gosec // repeatable
 	world := fake.Config{
 		Traits: fleet.Traits{ReachesFleet: true}, Grants: map[string]*fleet.Grant{"coder": {MaxTotal: 100, PerMinute: 100}},
 		Before: func(_ context.Context, c fake.Call) error {
@@ -52,13 +52,13 @@ func newCrashingServers(t *testing.T, kills int) *crashingServers {
 			if c.FleetEndpoint != nil {
 				m.tokens[id] = c.FleetEndpoint.Token
 			}
-			if m.prompts[id] == nil {
-				m.prompts[id] = map[string]string{}
+			if m.feedbacks[id] == nil {
+				m.feedbacks[id] = map[string]string{}
 			}
-			if before, again := m.prompts[id][c.Run.TaskID]; again && before != c.Run.Feedback {
+			if before, again := m.feedbacks[id][c.Run.TaskID]; again && before != c.Run.Feedback {
 				t.Errorf("the run %s is told something else when it is handed over again:\n%s\n%s", c.Run.TaskID, before, c.Run.Feedback)
 			}
-			m.prompts[id][c.Run.TaskID] = c.Run.Feedback
+			m.feedbacks[id][c.Run.TaskID] = c.Run.Feedback
 			return nil
 		},
 	}
@@ -68,13 +68,13 @@ func newCrashingServers(t *testing.T, kills int) *crashingServers {
 	return m
 }
 
-// succeed starts another server, which may die.
-func (m *crashingServers) succeed() {
+// startSuccessor starts another server, which may die.
+func (m *crashingServers) startSuccessor() {
 	r := &servicetest.Harness{T: m.T, World: m.World, Store: m.Store, Path: m.Path, Config: m.Config}
 	die := sync.OnceFunc(func() {
 		go r.Reconciler.Stop()
 		<-r.Reconciler.Stopping()
-		go m.succeed()
+		go m.startSuccessor()
 	})
 	r.Config.Fault = func(point string) {
 		m.mu.Lock()
@@ -96,12 +96,12 @@ func (m *crashingServers) succeed() {
 // result once, and each of its runs must be handed over once.
 func TestWokenOnceAcrossKills(t *testing.T) {
 	t.Parallel()
-	m := newCrashingServers(t, 500)
+	m := newCrashingServers(t)
 	for i := range 4 {
 		m.Create(fmt.Sprintf("boss-%d", i))
 	}
 	m.Reconciler.Stop() // the others do the work
-	m.succeed()
+	m.startSuccessor()
 	for round := 0; ; round++ {
 		m.mu.Lock()
 		done := m.left == 0
@@ -126,7 +126,7 @@ func (m *crashingServers) family(t *testing.T, boss, gate string) {
 	t.Helper()
 	parent := m.Start(boss, "wait turn-"+gate+"\ndone")
 	var ctx context.Context
-	waittest.Until(t, "the parent runs", func() bool {
+	waittest.Until(t, "nothing signals that the parent has a new token", func() bool {
 		m.mu.Lock()
 		token := m.tokens[parent.ID]
 		m.mu.Unlock()
@@ -139,7 +139,7 @@ func (m *crashingServers) family(t *testing.T, boss, gate string) {
 		r := service.QueueTaskRequest{Project: "Setup", Role: "coder", NewAgent: true, MaxIdle: time.Hour}
 		r.Description = fmt.Sprintf("wait child-%s-%d\ndone result %d", gate, n, n)
 		var c *fleet.Task
-		waittest.Until(t, "the task is delegated", func() (ok bool) { // the token changes if the parent is dispatched again
+		waittest.Until(t, "nothing signals that the parent has a new token", func() (ok bool) { // the token changes if the parent is dispatched again
 			var err error
 			if c, err = m.QueueTask(ctx, r); err != nil {
 				m.mu.Lock()
@@ -171,7 +171,7 @@ func (m *crashingServers) family(t *testing.T, boss, gate string) {
 		}
 	}
 	m.mu.Lock()
-	runs := m.prompts[parent.ID]
+	runs := m.feedbacks[parent.ID]
 	m.mu.Unlock()
 	for run, prompt := range runs {
 		count(prompt)

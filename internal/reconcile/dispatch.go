@@ -59,11 +59,11 @@ func (r *Reconciler) SettingsChanged() {
 	}
 }
 
-// After each look, the dispatcher rests for dispatchRest times as long as the look took, but at most maxRest. So calls that
+// After each look, the dispatcher rests for dispatchRestFactor times as long as the look took, but at most maxRest. So calls that
 // queue many tasks get most of the processor. The first look after a time without events is not delayed.
 const (
-	dispatchRest = 3
-	maxRest      = 100 * time.Millisecond
+	dispatchRestFactor = 3
+	maxRest            = 100 * time.Millisecond
 )
 
 // dispatchWith starts pending tasks until the lease is lost or the store fails.
@@ -92,7 +92,7 @@ func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) 
 		case <-due:
 		case <-held.Done():
 		}
-		if sleep(held, min(dispatchRest*took, maxRest)-time.Since(begun.Add(took))) != nil {
+		if sleep(held, min(dispatchRestFactor*took, maxRest)-time.Since(begun.Add(took))) != nil {
 			return
 		}
 	}

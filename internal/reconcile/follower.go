@@ -311,7 +311,7 @@ func (w *worker) recordOutput(tx fleet.Tx, t *fleet.Task, o fleet.Output) error 
 	return tx.Append(t.Event(fleet.EventTaskStep, w.now(), fmt.Sprintf("the output exceeds %d bytes: the end of the rest is shown when the task has ended", w.cfg.MaxOutput)))
 }
 
-// appendOutput adds the piece of output, which has the step, to the event log. step is nil if the place has only the text.
+// appendOutput adds the piece of output to the event log. step is its parsed data; nil if it has only text.
 func (w *worker) appendOutput(tx fleet.Tx, t *fleet.Task, o fleet.Output, step *fleet.Step) error {
 	if outputSize(o) == 0 {
 		return nil

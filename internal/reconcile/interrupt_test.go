@@ -44,7 +44,7 @@ func TestEndedTaskWhoseRunWasNotInterrupted(t *testing.T) {
 }
 
 // TestRunOnThisMachine ends a task as another server does. The run is on the machine of this server, so only this server
-// can interrupt the run, and does not wait for the other. The clock stands still, so that no wait would end.
+// can interrupt the run, and it must not wait for the other. The clock stands still, so that no wait would end.
 func TestRunOnThisMachine(t *testing.T) {
 	t.Parallel()
 	second := servicetest.Second(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("second", "here")}})

@@ -11,8 +11,8 @@ import (
 // trainLease is the prefix of the leases of servers that run trains.
 const trainLease = "train/"
 
-// observeLandings is how often Fleet looks for work that people have landed themselves.
-const observeLandings = 2 * time.Minute
+// observeInterval is how often Fleet looks for work that people have landed themselves.
+const observeInterval = 2 * time.Minute
 
 // landRest is the shortest time between two looks for trains.
 const landRest = 200 * time.Millisecond
@@ -21,7 +21,7 @@ const landRest = 200 * time.Millisecond
 func (r *Reconciler) runTrains(ctx context.Context) {
 	signal, cancel := r.store.Subscribe()
 	defer cancel()
-	observe := time.NewTicker(observeLandings)
+	observe := time.NewTicker(observeInterval)
 	defer observe.Stop()
 	running, ended := map[fleet.Train]bool{}, make(chan fleet.Train)
 	defer func() {

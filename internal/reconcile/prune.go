@@ -15,7 +15,7 @@ const (
 	prunePause = 50 * time.Millisecond
 )
 
-// prune periodically removes rows whose retention period is over, and lets its places remove expired files. Only one
+// prune periodically removes rows whose retention period is over, and lets the places remove expired files. Only one
 // reconciler of the store removes rows.
 func (r *Reconciler) prune(ctx context.Context) {
 	next := time.NewTimer(r.cfg.PruneEvery / 60) // not at once, to keep the start fast

@@ -32,7 +32,7 @@ const rescueTime = 10 * time.Minute
 // reachTime limits how long a deletion waits for a workspace that runs and cannot be reached.
 const reachTime = time.Minute
 
-// rescueReason is the reason of the state deleting while that workspace is started.
+// rescueReason is the reason of the state deleting while a workspace is started to fetch the work in it.
 const rescueReason = "its workspace is started first, to fetch the work in it"
 
 // saveWork stores a bundle of the agent's work that exists nowhere else, before the workspace is deleted. It starts a stopped

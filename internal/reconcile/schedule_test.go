@@ -20,6 +20,7 @@ import (
 // clock is a clock that a test sets.
 type clock struct{ at atomic.Pointer[time.Time] }
 
+// newClock sets the clock of the fleet. It also makes every cron expression mean each minute.
 func newClock(c *state.Config) *clock {
 	k := &clock{}
 	k.at.Store(new(time.Date(2026, 11, 28, 12, 0, 30, 0, time.UTC)))

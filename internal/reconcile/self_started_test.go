@@ -13,13 +13,13 @@ import (
 	"fleet/internal/state"
 )
 
-// promptFirst returns a world whose agents start to work on their spec by themselves.
-func promptFirst() fake.Config {
+// selfStartingWorld returns a world whose agents start to work on their spec by themselves.
+func selfStartingWorld() fake.Config {
 	return fake.Config{Projects: []fake.Project{{Project: fleet.Project{Name: "Setup", SpecIsTask: true}}}}
 }
 
-// begin creates an agent in that world.
-func begin(h *servicetest.Harness, spec string) (*fleet.AgentView, error) {
+// createSelfStarting creates the agent papi in the world of selfStartingWorld.
+func createSelfStarting(h *servicetest.Harness, spec string) (*fleet.AgentView, error) {
 	h.T.Helper()
 	v, _, err := h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: spec})
 	return v, err
@@ -29,8 +29,8 @@ func begin(h *servicetest.Harness, spec string) (*fleet.AgentView, error) {
 // does not dispatch this task.
 func TestSelfStarted(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, promptFirst(), nil)
-	v, err := begin(h, "echo a\nwait gate\necho b\ndone built")
+	h := servicetest.New(t, selfStartingWorld(), nil)
+	v, err := createSelfStarting(h, "echo a\nwait gate\necho b\ndone built")
 	require.NoError(t, err)
 	require.Equal(t, fleet.StatusBusy, v.Status())
 	require.Equal(t, fleet.SourceHuman, v.Task.Source)
@@ -52,7 +52,7 @@ func TestSelfStarted(t *testing.T) {
 // prompt become one task.
 func TestSelfStartedLaunch(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, promptFirst(), nil)
+	h := servicetest.New(t, selfStartingWorld(), nil)
 	for _, r := range []service.LaunchRequest{
 		{Spec: "echo a", Prompt: "done built"}, {Spec: "echo a\n\ndone built"}, {Prompt: "echo a\n\ndone built"},
 	} {
@@ -72,40 +72,40 @@ func TestSelfStartedNowhere(t *testing.T) {
 	t.Parallel()
 	t.Run("it does not begin", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, promptFirst(), nil)
+		h := servicetest.New(t, selfStartingWorld(), nil)
 		h.World.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonTaskNotFound, "it has not begun"))
-		v, err := begin(h, "wait gate")
+		v, err := createSelfStarting(h, "wait gate")
 		require.NoError(t, err)
-		task := h.WaitTask(first(h, v.UID).ID)
+		task := h.WaitTask(firstTask(h, v.UID).ID)
 		require.Equal(t, fleet.TaskFailed, task.Status)
 		require.Contains(t, task.Reason, "it has not begun")
 	})
 	t.Run("its build fails", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, promptFirst(), nil)
+		h := servicetest.New(t, selfStartingWorld(), nil)
 		h.World.FailBuild("papi", "no room")
-		_, err := begin(h, "wait gate")
+		_, err := createSelfStarting(h, "wait gate")
 		require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err))
 		v, err := h.ShowAgent(h.Context(), "papi")
 		require.NoError(t, err)
-		task := h.WaitTask(first(h, v.UID).ID)
+		task := h.WaitTask(firstTask(h, v.UID).ID)
 		require.Equal(t, fleet.TaskFailed, task.Status)
 		require.Contains(t, task.Reason, "no room")
 	})
 	t.Run("its name is taken", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, promptFirst(), nil)
+		h := servicetest.New(t, selfStartingWorld(), nil)
 		h.World.Fail(fake.Provision, 1, fleet.Errorf(fleet.ReasonAgentExists, "it is taken"))
-		_, err := begin(h, "wait gate")
+		_, err := createSelfStarting(h, "wait gate")
 		require.Equal(t, fleet.ReasonAgentExists, fleet.ReasonOf(err))
 		require.Equal(t, []string{"its agent was not created: it is taken"}, h.Events(fleet.EventTaskEnded))
 	})
 	t.Run("it is deleted first", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, promptFirst(), func(c *state.Config) { c.CreateWait = 50 * time.Millisecond })
+		h := servicetest.New(t, selfStartingWorld(), func(c *state.Config) { c.CreateWait = 50 * time.Millisecond })
 		gate := h.World.HoldBuilds()
 		defer gate.Open()
-		v, err := begin(h, "wait gate")
+		v, err := createSelfStarting(h, "wait gate")
 		require.NoError(t, err)
 		require.Equal(t, fleet.StatusOffline, v.Status())
 		require.NoError(t, h.RemoveAgent(h.Context(), v.UID))
@@ -133,10 +133,10 @@ func TestSelfStartedStopped(t *testing.T) {
 	for name, stop := range stops {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := servicetest.New(t, promptFirst(), func(c *state.Config) { c.CreateWait = 50 * time.Millisecond })
+			h := servicetest.New(t, selfStartingWorld(), func(c *state.Config) { c.CreateWait = 50 * time.Millisecond })
 			gate := h.World.HoldBuilds()
 			defer gate.Open()
-			v, err := begin(h, "echo a\nwait gate\ndone built")
+			v, err := createSelfStarting(h, "echo a\nwait gate\ndone built")
 			require.NoError(t, err)
 			stop(h, v.Task)
 			gate.Open()
@@ -148,8 +148,8 @@ func TestSelfStartedStopped(t *testing.T) {
 	}
 }
 
-// first returns the agent's first task, and fails the test if the agent has more than one.
-func first(h *servicetest.Harness, uid string) (task *fleet.Task) {
+// firstTask returns the agent's first task, and fails the test if the agent has more than one.
+func firstTask(h *servicetest.Harness, uid string) (task *fleet.Task) {
 	h.T.Helper()
 	require.NoError(h.T, h.Store.View(h.T.Context(), func(tx fleet.ReadTx) error {
 		tasks, total, err := tx.Tasks(uid, 1, 0)

@@ -176,7 +176,9 @@ func (w *worker) stopWorkspace(ctx context.Context, a *fleet.Agent) (_ time.Dura
 		return w.recordFailure(ctx, a, err, "")
 	}
 	w.cfg.Fault(FaultAgentStopAfter)
-	return w.inspectWorkspace(ctx, w.withState(a, fleet.StateStopping))
+	stopping := *a
+	stopping.State, stopping.StateReason = fleet.StateStopping, ""
+	return w.inspectWorkspace(ctx, &stopping)
 }
 
 // startWorkspace starts the agent's workspace, which is stopped.
@@ -198,18 +200,11 @@ func (w *worker) startWorkspace(ctx context.Context, a *fleet.Agent) (_ time.Dur
 	})
 }
 
-// withState returns a copy of the agent with the state s, which the caller has just written to the store.
-func (w *worker) withState(a *fleet.Agent, s fleet.State) *fleet.Agent {
-	c := *a
-	c.State, c.StateReason = s, ""
-	return &c
-}
-
 // maxLinger is how long a run may continue after its task has ended, to finish work that it has begun, such as a
 // request to its model.
 const maxLinger = 2 * time.Minute
 
-// lingerTime returns how long to wait before the agent's workspace is deleted, so that its run can finish what it has
+// stepLinger returns how long to wait before the agent's workspace is deleted, so that its run can finish what it has
 // begun. The wait is at most maxLinger. It is 0 unless the agent ends its only task with agent_complete
 // (AgentConfig.Reports), the task has ended, and this worker still follows the run.
 //
@@ -217,7 +212,7 @@ const maxLinger = 2 * time.Minute
 // server's machine, other servers cannot reach it, so the worker interrupts the run at once. Otherwise the worker first
 // waits for interruptTimeout. It does not know whether another server has interrupted the run, so it then interrupts
 // the run itself, unless this server has already done so.
-func (w *worker) lingerTime(ctx context.Context, v *fleet.AgentView) time.Duration {
+func (w *worker) stepLinger(ctx context.Context, v *fleet.AgentView) time.Duration {
 	a := &v.Agent
 	if w.follow == nil || v.Task != nil || !a.OneTask || a.Config == nil || !a.Config.Reports {
 		return 0
@@ -246,7 +241,7 @@ func (w *worker) lingerTime(ctx context.Context, v *fleet.AgentView) time.Durati
 // delete destroys the agent's workspace, and ends its task with it.
 func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duration, err error) {
 	a := &v.Agent
-	if d := w.lingerTime(ctx, v); d > 0 {
+	if d := w.stepLinger(ctx, v); d > 0 {
 		return d, nil
 	}
 	if d, err := w.checkContract(ctx, a); d > 0 || err != nil {

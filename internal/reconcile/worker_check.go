@@ -190,6 +190,7 @@ func (w *worker) noteCheck(ctx context.Context, t *fleet.Task, known *fleet.Task
 	})
 }
 
+// handleChecksEnd handles the end of the checks that f runs. The task ends, the agent tries again, or the checks are retried.
 func (w *worker) handleChecksEnd(ctx context.Context, a *fleet.Agent, t *fleet.Task, f *follower) error {
 	w.progress.recordOutput(fleet.Output{}, w.now())
 	if f.err != nil {
@@ -221,8 +222,8 @@ func (w *worker) handleChecksEnd(ctx context.Context, a *fleet.Agent, t *fleet.T
 
 // tryAgain records the next try of the task. Its run is dispatched afterwards.
 func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome) error {
-	err := w.changeTask(ctx, t.ID, func(tx fleet.Tx, now *fleet.Task) error {
-		if now.Try != t.Try {
+	err := w.changeTask(ctx, t.ID, func(tx fleet.Tx, current *fleet.Task) error {
+		if current.Try != t.Try {
 			return nil
 		}
 		a, err := tx.Agent(t.AgentUID)
@@ -235,8 +236,8 @@ func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome) e
 				return err
 			}
 		}
-		now.Try, now.DispatchedAt, now.Cursor = t.Try+1, time.Time{}, ""
-		now.AddUsage(o)
+		current.Try, current.DispatchedAt, current.Cursor = t.Try+1, time.Time{}, ""
+		current.AddUsage(o)
 		return nil
 	})
 	if err == nil {

@@ -133,29 +133,29 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 		w.log.WarnContext(ctx, "message refused", slog.String("task", m.TaskID), slog.Any("error", err))
 	}
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
-		now, messageErr := fleet.First(tx.Messages(fleet.MessageFilter{ID: m.ID}))
+		current, messageErr := fleet.First(tx.Messages(fleet.MessageFilter{ID: m.ID}))
 		t, taskErr := tx.Task(m.TaskID)
 		switch {
 		case messageErr != nil:
 			return messageErr
 		case taskErr != nil:
 			return taskErr
-		case now == nil || !now.Open() || t == nil:
+		case current == nil || !current.Open() || t == nil:
 			return nil
-		case err != nil && now.FromTask != "" && fleet.ReasonOf(err) == fleet.ReasonUnimplemented:
-			now.Turn = fleet.NextTurn
-			return tx.Update(now)
+		case err != nil && current.FromTask != "" && fleet.ReasonOf(err) == fleet.ReasonUnimplemented:
+			current.Turn = fleet.NextTurn
+			return tx.Update(current)
 		case err != nil:
-			return state.RefuseMessage(tx, t, now, w.now(), fleet.ReasonOf(err), fleet.PublicMessage(err))
+			return state.RefuseMessage(tx, t, current, w.now(), fleet.ReasonOf(err), fleet.PublicMessage(err))
 		}
-		now.DeliveredAt = w.now()
-		if err := tx.Update(now); err != nil {
+		current.DeliveredAt = w.now()
+		if err := tx.Update(current); err != nil {
 			return err
 		}
-		if now.DeliveredAt.Sub(now.CreatedAt) < w.cfg.MessageWait {
+		if current.DeliveredAt.Sub(current.CreatedAt) < w.cfg.MessageWait {
 			return nil // its sender is still waiting, and gets the result
 		}
-		return tx.Append(t.Event(fleet.EventTaskStep, now.DeliveredAt, "the agent has received the waiting message"))
+		return tx.Append(t.Event(fleet.EventTaskStep, current.DeliveredAt, "the agent has received the waiting message"))
 	})
 }
 

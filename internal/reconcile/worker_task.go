@@ -17,20 +17,20 @@ const deadlineGrace = 5 * time.Second
 
 // These are the steps of a stop. Each is taken if the previous step has not ended the run within the grace period. A step that
 // the run's host refuses is retried during that period. A step that did not reach the host is retried until it does, because
-// the run does not know before that it must end.
+// the run does not know until then that it must end.
 const (
-	stopInterrupt = iota
-	stopKill
-	stopWorkspace // if Traits.StopEndsRuns is set; otherwise another kill
+	stopStepInterrupt = iota
+	stopStepKill
+	stopStepWorkspace // if Traits.StopEndsRuns is set; otherwise another kill
 )
 
 // stopProgress is the progress of the stop of a task.
 type stopProgress struct {
-	taskID  string
-	step    int
-	started time.Time // when the step was first tried; zero if it was not
-	away    bool      // the log says that the host cannot be reached
-	next    time.Time // when the next step or retry is due
+	taskID              string
+	step                int
+	started             time.Time // when the step was first tried; zero if it was not
+	undeliveredRecorded bool      // the log says that the host cannot be reached
+	next                time.Time // when the next step or retry is due
 }
 
 // failures counts consecutive failures of dispatching and following a task.
@@ -71,7 +71,7 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 			Status: fleet.TaskFailed, Reason: "the agent's workspace is " + string(a.State) + reasonSuffix(a.StateReason), ReasonCode: fleet.CodePlaceLost,
 		})
 	case t.DispatchedAt.IsZero() && a.State == fleet.StateRunning:
-		return 0, false, w.dispatch(ctx, a, t, false)
+		return 0, false, w.dispatchTask(ctx, a, t, false)
 	case t.DispatchedAt.IsZero() && !t.StopRequestedAt.IsZero():
 		return inspectMost, a.State.Moving(), nil
 	case t.DispatchedAt.IsZero():
@@ -108,7 +108,7 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		next = min(next, wait)
 	}
 	// If the agent must not run, the worker need not wait for the last step: stopping its workspace ends the run.
-	return next, a.State.Moving() || !wanted && w.stop.step == stopWorkspace && !w.stop.started.IsZero(), err
+	return next, a.State.Moving() || !wanted && w.stop.step == stopStepWorkspace && !w.stop.started.IsZero(), err
 }
 
 // startsUnasked reports whether the agent will work on the task even if Fleet never dispatches it. Such a task can be
@@ -128,9 +128,9 @@ func reasonSuffix(reason string) string {
 // errDispatched means that another process has recorded a dispatch of the task, which the snapshot has not shown yet.
 var errDispatched = errors.New("the task was dispatched meanwhile")
 
-// dispatch records the dispatch of the task, and then dispatches the task to the agent. After a crash, Fleet therefore
+// dispatchTask records the dispatch of the task, and then dispatches the task to the agent. After a crash, Fleet therefore
 // asks the agent whether it has the task before it dispatches the task again.
-func (w *worker) dispatch(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) (err error) {
+func (w *worker) dispatchTask(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) (err error) {
 	ctx, end := w.cfg.Span(ctx, "task.dispatch", a, t)
 	defer func() { end(err) }()
 	failed, err := w.failedAttempt(ctx, t)
@@ -250,6 +250,8 @@ func (w *worker) newRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, fail
 	return run, err
 }
 
+// handleFollowerEnd handles the end of the follower f of the agent's task. It dispatches the task again if the agent never received
+// it.
 func (w *worker) handleFollowerEnd(ctx context.Context, v *fleet.AgentView, f *follower) (err error) {
 	a, t := &v.Agent, v.Task
 	ctx, end := w.cfg.Span(ctx, "task.followed", a, t)
@@ -278,7 +280,7 @@ func (w *worker) handleFollowerEnd(ctx context.Context, v *fleet.AgentView, f *f
 			}
 		}
 		o := reportedOutcome(a, f.outcome)
-		if waits, err := w.awaitsResults(ctx, a, t, o); waits || err != nil {
+		if waits, err := w.awaitResults(ctx, a, t, o); waits || err != nil {
 			return err
 		}
 		return w.handleRunEnd(ctx, a, t, known, w.withOutput(t, o))
@@ -286,7 +288,7 @@ func (w *worker) handleFollowerEnd(ctx context.Context, v *fleet.AgentView, f *f
 		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && a.State == fleet.StateRunning:
 		if !w.confirmed(t) {
-			return w.dispatch(ctx, a, t, true) // the agent certainly never received it
+			return w.dispatchTask(ctx, a, t, true) // the agent certainly never received it
 		}
 		w.failures.given = false
 	}
@@ -371,7 +373,7 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 	if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable && wanted {
 		return s.next.Sub(w.now()), w.stopUndelivered(ctx, a, t, err)
 	}
-	if (err == nil || !s.started.Add(w.places.Of(a).Grace).After(s.next)) && s.step < stopWorkspace {
+	if (err == nil || !s.started.Add(w.places.Of(a).Grace).After(s.next)) && s.step < stopStepWorkspace {
 		s.step, s.started = s.step+1, time.Time{}
 	}
 	return s.next.Sub(w.now()), nil
@@ -388,10 +390,10 @@ func (w *worker) stopUndelivered(ctx context.Context, a *fleet.Agent, t *fleet.T
 			Status: fleet.TaskFailed, Reason: "its agent could not be reached until its time limit: " + fleet.PublicMessage(why),
 		})
 	}
-	if w.stop.away {
+	if w.stop.undeliveredRecorded {
 		return nil
 	}
-	w.stop.away = true
+	w.stop.undeliveredRecorded = true
 	return w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
 		return tx.Append(t.Event(fleet.EventTaskStopping, w.now(), "the stop is not delivered yet, trying until it is: "+fleet.PublicMessage(why)))
 	})
@@ -405,7 +407,7 @@ func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(c
 		}
 	}
 	switch {
-	case w.stop.step == stopInterrupt:
+	case w.stop.step == stopStepInterrupt:
 		return "interrupting", func(ctx context.Context) error {
 			w.cfg.Fault(FaultInterruptBefore)
 			err := interrupt(false)(ctx)
@@ -414,7 +416,7 @@ func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(c
 			}
 			return err
 		}
-	case w.stop.step == stopWorkspace && w.places.Of(a).Traits().StopEndsRuns:
+	case w.stop.step == stopStepWorkspace && w.places.Of(a).Traits().StopEndsRuns:
 		return "it survived being killed: stopping its workspace", func(ctx context.Context) error {
 			// Without this change, the agent would count as idle as soon as stopping its workspace ends its task.
 			if a.State == fleet.StateRunning {
@@ -424,7 +426,7 @@ func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(c
 			}
 			return w.slowCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Stop(ctx, *a) })
 		}
-	case w.stop.step == stopWorkspace:
+	case w.stop.step == stopStepWorkspace:
 		return "it survived being killed: killing it again", interrupt(true)
 	}
 	return fmt.Sprintf("it did not end within %s: killing", w.places.Of(a).Grace), interrupt(true)
@@ -461,8 +463,8 @@ func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) err
 	})
 }
 
-// awaitsResults makes the task wait for results of delegated tasks if its turn has ended without them.
-func (w *worker) awaitsResults(ctx context.Context, a *fleet.Agent, t *fleet.Task, o fleet.Outcome) (waits bool, err error) {
+// awaitResults makes the task wait for results of delegated tasks if its turn has ended without them. waits reports whether it waits.
+func (w *worker) awaitResults(ctx context.Context, a *fleet.Agent, t *fleet.Task, o fleet.Outcome) (waits bool, err error) {
 	if t.Delegation.Children == 0 && t.Delegation.Grant == nil && w.places.Of(a).Grant(a.Project, a.Role) == nil {
 		return false, nil
 	}

@@ -16,23 +16,20 @@ import (
 // its workspace.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		prompt string
-		want   fleet.TaskStatus
-	}{
-		"polite":   {"echo on\nwait gate", fleet.TaskStopped},
-		"stubborn": {"ignore-interrupt\nwait gate", fleet.TaskStopped},
-		"immune":   {"ignore-kill\nwait gate", fleet.TaskStopped},
+	for name, prompt := range map[string]string{
+		"it obeys an interrupt":      "echo on\nwait gate",
+		"it must be killed":          "ignore-interrupt\nwait gate",
+		"it ends with its workspace": "ignore-kill\nwait gate",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Name: "fake", StopEndsRuns: true}}, nil)
 			h.Create("papi")
-			task := h.Start("papi", c.prompt)
+			task := h.Start("papi", prompt)
 			<-h.World.Reached("gate")
 			stopped, _, message, err := h.StopTask(h.Context(), "papi", "")
 			require.NoError(t, err)
-			require.Equal(t, c.want, stopped.Status)
+			require.Equal(t, fleet.TaskStopped, stopped.Status)
 			require.Equal(t, "stopped by alice", stopped.Reason)
 			require.Equal(t, "Task stopped successfully", message)
 			require.Equal(t, task.ID, stopped.ID)

@@ -102,11 +102,11 @@ func TestPlace(t *testing.T) {
 					mu.Unlock()
 					return open(t, dir)
 				},
-				Project:     "stub",
-				Role:        "helper",
-				Config:      agentConfig,
-				AgentConfig: agentConfig,
-				Prompts:     prompts(),
+				Project:      "stub",
+				Role:         "helper",
+				SampleConfig: agentConfig,
+				AgentConfig:  agentConfig,
+				Prompts:      prompts(),
 			})
 		})
 	}

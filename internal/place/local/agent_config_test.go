@@ -339,7 +339,7 @@ func TestSoftInterrupt(t *testing.T) {
 		output, _ := w.follow(a, r)
 		require.Equal(t, "asking\nanswered\ngot TERM\n", output)
 	})
-	t.Run("and returns when the turn has ended", func(t *testing.T) {
+	t.Run("an interrupt returns when the turn has ended", func(t *testing.T) {
 		t.Parallel()
 		w := newClaudePlaceWith(t, local.Role{}, func(c *local.Config) { c.StopGrace = waittest.Limit })
 		a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude"}))
@@ -367,7 +367,7 @@ func TestSoftInterrupt(t *testing.T) {
 			return output == "asking\ngot TERM\n" // false if the program was killed before it printed this
 		})
 	})
-	t.Run("unless the run may linger", func(t *testing.T) {
+	t.Run("with Linger, the answer is waited for longer than the grace", func(t *testing.T) {
 		t.Parallel()
 		const grace = 200 * time.Millisecond
 		w, a, r := begin(t, grace, "tool_use", true)
@@ -390,7 +390,7 @@ func TestSoftInterrupt(t *testing.T) {
 		require.Equal(t, "asking\nanswered\ngot TERM\n", output)
 		require.Equal(t, fleet.TaskStopped, o.Status)
 	})
-	t.Run("an interrupt without patience ends the wait", func(t *testing.T) {
+	t.Run("an interrupt without Linger ends the wait", func(t *testing.T) {
 		t.Parallel()
 		waittest.WithGrowingLimit(t, 200*time.Millisecond, func(grace time.Duration) (tidy bool) {
 			w, a, r := begin(t, grace, "tool_use", true)
@@ -403,7 +403,7 @@ func TestSoftInterrupt(t *testing.T) {
 			return output == "asking\ngot TERM\n" // false if the program was killed before it printed this
 		})
 	})
-	t.Run("a kill waits for nothing", func(t *testing.T) {
+	t.Run("a kill does not wait", func(t *testing.T) {
 		t.Parallel()
 		w, a, r := begin(t, waittest.Limit, "tool_use", true)
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
@@ -411,7 +411,7 @@ func TestSoftInterrupt(t *testing.T) {
 		_, o := w.follow(a, r)
 		require.Equal(t, fleet.TaskStopped, o.Status)
 	})
-	t.Run("others end at once", func(t *testing.T) {
+	t.Run("a run without an endpoint of Fleet ends at once", func(t *testing.T) {
 		t.Parallel()
 		w, a, r := begin(t, waittest.Limit, "tool_use", false)
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))

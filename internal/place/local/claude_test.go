@@ -181,8 +181,8 @@ func TestClaudeResumes(t *testing.T) {
 	require.Empty(t, resumed())
 }
 
-// TestClaudeRoleChange checks that the prompt tells an agent about its new role. Claude Code keeps the system prompt with
-// which a conversation started, so that cannot change.
+// TestClaudeRoleChange checks that the prompt tells an agent about its new role. A conversation of Claude Code keeps the system
+// prompt with which it started.
 func TestClaudeRoleChange(t *testing.T) {
 	t.Parallel()
 	w, a := newClaudeAgent(t)

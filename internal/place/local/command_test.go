@@ -32,11 +32,11 @@ func TestCommand(t *testing.T) {
 		}),
 	}
 	w := newTestPlace(t, func(c *local.Config) { c.Projects = projects })
-	for _, tc := range []struct{ project, prompt, output, summary, reason string }{
-		{"words", "do $(it); `now`\n\"and\" 'well' {{.Spec}}", "papi words coder small\ndo $(it); `now`\n\"and\" 'well' {{.Spec}}\nKeep the tests green.\nYou write code.\n", "You write code.", ""},
-		{"files", "do it\n", "do it\nKeep the tests green.You write code.", "Keep the tests green.You write code.", ""},
-		{"brief", "do it", "You write code.\n\nYou are the agent \"papi\". What you are there for:\n\nKeep the tests green.\n\nYour task now:\n\ndo it", "do it", ""},
-		{"stdin", "one\ntwo", "one\ntwo", "two", ""},
+	for _, tc := range []struct{ project, prompt, output, summary string }{
+		{"words", "do $(it); `now`\n\"and\" 'well' {{.Spec}}", "papi words coder small\ndo $(it); `now`\n\"and\" 'well' {{.Spec}}\nKeep the tests green.\nYou write code.\n", "You write code."},
+		{"files", "do it\n", "do it\nKeep the tests green.You write code.", "Keep the tests green.You write code."},
+		{"brief", "do it", "You write code.\n\nYou are the agent \"papi\". What you are there for:\n\nKeep the tests green.\n\nYour task now:\n\ndo it", "do it"},
+		{"stdin", "one\ntwo", "one\ntwo", "two"},
 		{
 			"pieces", `{"type":"init","session_id":"1"}
 {"type":"message","role":"user","content":"hi"}
@@ -45,7 +45,7 @@ func TestCommand(t *testing.T) {
 {"type":"tool_use","tool_name":"read_file","tool_id":"1","parameters":{"path":"x"}}
 {"type":"message","role":"assistant","content":"It ","delta":true}
 {"type":"message","role":"assistant","content":"works.","delta":true}
-{"type":"result","status":"success"}`, "Let me see.<read_file: {\"path\":\"x\"}>\nIt works.", "It works.", "",
+{"type":"result","status":"success"}`, "Let me see.<read_file: {\"path\":\"x\"}>\nIt works.", "It works.",
 		},
 		{
 			"costs", `{"type":"step_start","part":{}}
@@ -53,7 +53,7 @@ func TestCommand(t *testing.T) {
 {"type":"step_finish","part":{"cost":0.01}}
 {"type":"text","part":{"text":"Done."}}
 {"type":"step_finish","part":{"cost":0.02}}
-plain words`, "<bash: go vet>\nDone.\nplain words\n", "Done.", "",
+plain words`, "<bash: go vet>\nDone.\nplain words\n", "Done.",
 		},
 	} {
 		t.Run(tc.project, func(t *testing.T) {
@@ -61,8 +61,8 @@ plain words`, "<bash: go vet>\nDone.\nplain words\n", "Done.", "",
 			output, o := w.runTask(w.provisionIn(tc.project), tc.prompt)
 			require.Equal(t, tc.output, output)
 			require.Equal(t, tc.summary, o.Summary)
-			require.Equal(t, tc.reason, o.Reason)
-			require.Equal(t, tc.reason == "", o.Status == fleet.TaskCompleted)
+			require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+			require.Empty(t, o.Reason)
 			if tc.project == "costs" {
 				require.InDelta(t, 0.03, o.CostUSD, 1e-9)
 			}

@@ -192,13 +192,13 @@ func TestNetworkAllow(t *testing.T) {
 		}
 		status, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
 		return err == nil && strings.Contains(string(status), "NoNewPrivs:\t1") && strings.Contains(string(status), "Seccomp:\t2")
-	}), "the proxy is confined, so that Fleet's own API does not take it for the server's user")
+	}), "the proxy must be confined, so that Fleet's own API does not take it for the server's user")
 	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 	_, o = w.follow(a, r)
 	require.Equal(t, fleet.TaskStopped, o.Status)
 	require.False(t, slices.ContainsFunc(processesIn(t, ""), func(line string) bool {
 		return strings.Contains(line, "fleet-proxy") && strings.Contains(line, strings.TrimPrefix(allowed, "http://"))
-	}), "the proxy runs after its program")
+	}), "the proxy must end with its program")
 }
 
 // TestUnconfined checks that Unconfined reports agents that are not confined.

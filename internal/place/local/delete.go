@@ -18,8 +18,8 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// Delete implements fleet.Place. Unless the repository certainly has all work of the agent, Delete does not remove the agent's
-// home, but moves it; see Kept and Start. It keeps the agent's branch if the branch has commits of its own. If the agent has
+// Delete implements fleet.Place. If the agent's home may have work that exists nowhere else, Delete moves the home instead of
+// removing it; see Kept and Start. It keeps the agent's branch if the branch has commits of its own. If the agent has
 // fleet.AgentConfig.KeepFilesFor, Delete keeps its files for that time.
 func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	if err := ctx.Err(); err != nil {

@@ -4,9 +4,9 @@
 // Agents run as the same user as the server. Without a sandbox, they are separated by convention only: each agent has a clean
 // environment, its own directory and its own branch. See package sandbox for confinement.
 //
-// An agent with a fleet.AgentConfig has no project: the configuration names the driver and its options. The agent can
-// use only the tools that the configuration allows, and settings files in its working directory are ignored. The values
-// of variables for its MCP servers are written only into a file of the run, which is removed with the run.
+// If an agent's fleet.AgentConfig names a driver, the configuration has the settings of the agent instead of its project. The
+// agent can use only the tools that the configuration allows, and settings files in its working directory are ignored. The
+// values of variables for its MCP servers are written only into a file of the run, which is removed with the run.
 //
 // The place keeps all its state under Config.Dir, so that a restarted server finds it:
 //
@@ -19,9 +19,13 @@
 //	agents/UID/active       the run or check that was started last
 //	agents/UID/session      the conversation that the agent's next task continues
 //	agents/UID/stopped      exists while the agent is stopped
+//	agents/UID/state/       the conversation and the todos of an agent on a model
 //	kept/UID/               the directory of a deleted agent, if it may have work that exists only there
 //	results/UID/            files of an agent that are kept after its deletion for a limited time
 //	repositories/           copies of repositories that the configuration names by a URL
+//	caches/                 the caches that agents of one owner in one project share
+//	memory/                 the memories that agents on models share
+//	checks/                 the checks of commits, each with its own tree
 //
 // Package app creates the place, and the core calls it through fleet.Place. The place runs tasks with package runner.
 // It must never pass the server's environment to an agent. In a repository it may change only the commits, branches and

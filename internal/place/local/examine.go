@@ -48,8 +48,8 @@ func (p *Place) Unsaved(ctx context.Context, a fleet.Agent) (string, error) {
 	return e.unsaved(), err
 }
 
-// examine examines the home of an agent without runs. It fails only if ctx is done, because files that cannot be examined may
-// be work.
+// examine examines the home of an agent that has no active run. It fails only if ctx is done, because files that cannot be
+// examined may be work.
 func (p *Place) examine(ctx context.Context, h home, r *record) (e examination, err error) {
 	if !r.Ready && r.Unsaved == "" { // the agent never worked
 		if r.Repository != "" {

@@ -69,8 +69,8 @@ func (p *Place) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) 
 	return p.listKept(ctx, uid, func(r *record) bool { return r.Config == nil })
 }
 
-// listKept returns the kept homes for whose record accept returns true. For a home whose record cannot be read, it calls
-// accept with an empty record.
+// listKept returns the kept homes for whose record accept returns true, the oldest first. If uid is not empty, it returns only
+// the home of that agent. For a home whose record cannot be read, it calls accept with an empty record.
 func (p *Place) listKept(ctx context.Context, uid string, accept func(*record) bool) (all []fleet.KeptWork, err error) {
 	entries, err := os.ReadDir(filepath.Join(p.config.Dir, "kept"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -108,7 +108,7 @@ func (p *Place) listKept(ctx context.Context, uid string, accept func(*record) b
 }
 
 // restore moves the kept home of a deleted agent back. It does nothing if the agent has a complete home. It also completes an
-// interrupted call: until everything else is restored, the record says that the home is deleted.
+// interrupted call: until everything else is restored, the record says that the home is being deleted.
 func (p *Place) restore(ctx context.Context, a fleet.Agent) error {
 	h := p.home(a.UID)
 	if err := p.moveBack(h, p.keptHome(a.UID)); err != nil {
@@ -129,7 +129,7 @@ func (p *Place) restore(ctx context.Context, a fleet.Agent) error {
 	return nil
 }
 
-// moveBack moves the kept home k to h, if there is one.
+// moveBack moves the kept home k to h. It does nothing if h exists or k does not.
 func (p *Place) moveBack(h, k home) error {
 	p.keptMu.Lock() // tidyKept must not remove a home that is being restored
 	defer p.keptMu.Unlock()
@@ -145,7 +145,7 @@ func (p *Place) moveBack(h, k home) error {
 	return nil
 }
 
-// removedPrefix begins the name of a kept home that is being removed.
+// removedPrefix begins the name of a kept home, or of a shared cache, that is being removed.
 const removedPrefix = ".removed-"
 
 // tidyKept removes the kept homes whose retention time is over. If the others exceed their size limit together, it removes the

@@ -22,7 +22,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestMain lets the test binary also act as the shim, and as a server that can be killed.
+// TestMain lets the test binary also act as the shim, as a server that can be killed, and as other programs of the tests.
 func TestMain(m *testing.M) {
 	if code, ran := runner.Main(os.Args[1:]); ran {
 		os.Exit(code)
@@ -284,7 +284,7 @@ func readFile(t *testing.T, path string) string {
 // awaitFile waits until the file exists.
 func awaitFile(t *testing.T, path string) {
 	t.Helper()
-	waittest.Until(t, "a script creates a file without a signal", func() bool {
+	waittest.Until(t, "nothing signals that a script has created a file", func() bool {
 		_, err := os.Stat(path)
 		return err == nil
 	})

@@ -17,7 +17,7 @@ import (
 )
 
 // TestMountsOfOrdinaryUser checks that an agent of a server that is not root cannot change modes of files outside of its sandbox, and
-// cannot watch the data of the server.
+// cannot see the data of the server.
 func TestMountsOfOrdinaryUser(t *testing.T) {
 	if closed := t.TempDir(); os.Geteuid() == 0 && unix.Mount("tmpfs", closed, "tmpfs", 0, "") == nil { // a mount that the user cannot reach
 		defer func() { require.NoError(t, unix.Unmount(closed, 0)) }()

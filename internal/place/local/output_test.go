@@ -120,7 +120,7 @@ func TestInvalidUTF8(t *testing.T) {
 func TestHangingReader(t *testing.T) {
 	t.Parallel()
 	w, a := newShellPlace(t)
-	r := w.start(a, "seq 200000; touch done; read -r x <$FLEET_MESSAGES")
+	r := w.start(a, "seq 200000; read -r x <$FLEET_MESSAGES")
 	taken := make(chan struct{})
 	ctx, cancel := context.WithCancel(w.ctx)
 	ended := make(chan error)

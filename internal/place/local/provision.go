@@ -67,7 +67,7 @@ func (p *Place) createHome(ctx context.Context, a fleet.Agent, h home) error {
 	if err := p.createWorkDir(ctx, proj, h, r); err != nil {
 		if ctx.Err() == nil {
 			h.log("the workspace could not be created: %s", fleet.PublicMessage(err))
-			// Without Failed, a listing would show the workspace as still being created.
+			// Without Failure, a listing would show the workspace as still being created.
 			r.Failure = fleet.PublicMessage(err)
 			err = errors.Join(err, h.writeRecord(r))
 		}

@@ -71,14 +71,14 @@ func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []str
 	}
 	// Branches come first, because an agent without refs is not found again.
 	slices.SortStableFunc(all, func(a, b fleet.Leftover) int { return cmp.Compare(a.Kind, b.Kind) })
-	inUse := map[string]string{}
+	problems := map[string]string{} // of the agents' earlier leftovers, by uid
 	for i := range all {
 		l := &all[i]
 		l.Project, l.AgentName = r.project.Name, names[l.AgentUID]
 		if q.DryRun || l.Proof == fleet.LeftoverUnproved && (!q.Unproved || names[l.AgentUID] == "") {
 			continue
 		}
-		if l.Problem = inUse[l.AgentUID]; l.Problem != "" {
+		if l.Problem = problems[l.AgentUID]; l.Problem != "" {
 			continue
 		}
 		err := r.place.git.RemoveLeftovers(ctx, r.Path, selected, *l)
@@ -86,7 +86,7 @@ func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []str
 			return nil, ctx.Err()
 		}
 		r.place.recordPruned(ctx, l, repositories.WrapError(ctx, "cannot remove the refs", err))
-		inUse[l.AgentUID] = l.Problem
+		problems[l.AgentUID] = l.Problem
 	}
 	return all, nil
 }

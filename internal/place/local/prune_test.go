@@ -13,8 +13,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// pruned returns the rows as lines: kind, agent, count, proof, whether removed.
-func pruned(all []fleet.Leftover, names map[string]string) (lines []string) {
+// leftoverLines describes each leftover in a line: its kind, agent, count and proof, and whether it was removed or has a problem.
+func leftoverLines(all []fleet.Leftover, names map[string]string) (lines []string) {
 	for _, l := range all {
 		line := fmt.Sprintf("%s of %s: %d %s", l.Kind, names[l.AgentUID], l.Count, l.Proof)
 		if l.Removed {
@@ -74,7 +74,7 @@ func TestPrune(t *testing.T) {
 		"snapshots of merged: 5 elsewhere", "branches of merged: 1 elsewhere", "snapshots of squashed: 2 elsewhere", "snapshots of squashed: 3 settled", "branches of squashed: 1 settled",
 		"snapshots of lost: 2 elsewhere", "snapshots of lost: 3 unproved", "branches of lost: 1 unproved", "snapshots of used: 2 elsewhere", "snapshots of used: 3 unproved", "branches of used: 1 unproved",
 		"snapshots of alive: 2 elsewhere", "home of kept: 1 unproved",
-	}, pruned(all, names))
+	}, leftoverLines(all, names))
 	none, err := w.Models().Prune(w.ctx, q)
 	require.NoError(t, err)
 	require.Empty(t, none, "the place of the agents on models has the same directory, but none of these")
@@ -121,13 +121,13 @@ func TestPrune(t *testing.T) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{
 		"snapshots of lost: 3 unproved, removed", "branches of lost: 1 unproved, removed", "snapshots of used: 3 unproved, problem", "branches of used: 1 unproved, problem", "home of kept: 1 unproved, removed",
-	}, pruned(all, names))
+	}, leftoverLines(all, names))
 	require.NoDirExists(t, w.dir+"/kept/"+kept.UID)
 	all, err = w.Prune(w.ctx, q)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{
 		"snapshots of used: 3 unproved, problem", "branches of used: 1 unproved, problem", "snapshots of kept: 2 elsewhere, removed", "snapshots of kept: 3 unproved, removed", "branches of kept: 1 unproved, removed",
-	}, pruned(all, names))
+	}, leftoverLines(all, names))
 	require.Contains(t, refs(), running.TaskID)
 	require.Contains(t, refs(), "refs/fleet/"+alive.UID+"/last")
 	_, err = w.Prune(w.ctx, fleet.PruneQuery{Project: "no"})

@@ -22,16 +22,12 @@ func TestResults(t *testing.T) {
 	ws, err := w.Inspect(w.ctx, a)
 	require.NoError(t, err)
 	dir := ws.Location
-	text := func(path string) string {
-		b := readFile(t, path)
-		return b
-	}
 	w.mustRun(a, "pwd; mkdir sub; echo made >sub/file; chmod 500 sub")
-	require.Equal(t, "made\n", text(filepath.Join(dir, "sub", "file")))
+	require.Equal(t, "made\n", readFile(t, filepath.Join(dir, "sub", "file")))
 	// The agent could have changed its record, so Delete must not trust the record.
 	other := t.TempDir()
 	record := w.home(a, "agent.json")
-	require.NoError(t, os.WriteFile(record, []byte(strings.ReplaceAll(text(record), dir, other)), 0o600))
+	require.NoError(t, os.WriteFile(record, []byte(strings.ReplaceAll(readFile(t, record), dir, other)), 0o600))
 	for range 2 { // the second call is like a call after a crash
 		kept := w.remove(a)
 		if kept != "" {
@@ -40,7 +36,7 @@ func TestResults(t *testing.T) {
 	}
 	require.DirExists(t, other)
 	require.NoError(t, w.Tidy(w.ctx, time.Now().Add(59*time.Minute)))
-	require.Equal(t, "made\n", text(filepath.Join(dir, "sub", "file")))
+	require.Equal(t, "made\n", readFile(t, filepath.Join(dir, "sub", "file")))
 	require.NoError(t, w.Tidy(w.ctx, time.Now().Add(61*time.Minute)))
 	left, err := os.ReadDir(filepath.Dir(dir))
 	require.NoError(t, err)
@@ -55,7 +51,7 @@ func TestResults(t *testing.T) {
 	require.Empty(t, left, "an agent without files must leave no results")
 }
 
-// TestEditPermissions checks that Edits does not override the permissions of the agent's role or the tools in its
+// TestEditPermissions checks that MayEdit does not override the permissions of the agent's role or the tools in its
 // configuration.
 func TestEditPermissions(t *testing.T) {
 	t.Parallel()

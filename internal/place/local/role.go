@@ -32,7 +32,7 @@ type Role struct {
 	DisallowedTools []string `yaml:"disallowed_tools"`
 	PermissionMode  string   `yaml:"permission_mode"`
 	// RepositoryPermissions says whether Claude Code follows permissions.allow in the .claude/settings.json of the agent's
-	// repository: follow or ignore. If it is empty, it follows them if it is confined.
+	// repository: follow or ignore. If it is empty, a confined Claude Code follows them.
 	RepositoryPermissions RepositoryPermissions       `yaml:"repository_permissions"`
 	MCPServers            map[string]driver.MCPServer `yaml:"mcp_servers"`
 
@@ -53,6 +53,7 @@ const (
 	IgnorePermissions RepositoryPermissions = "ignore"
 )
 
+// checkRoles validates the roles. It resolves the paths of their prompt files, and makes the first role the default if none is.
 func checkRoles(roles []Role, d driver.Driver) error {
 	defaults := 0
 	for i := range roles {
@@ -104,7 +105,8 @@ func checkRoles(roles []Role, d driver.Driver) error {
 	return nil
 }
 
-// checkDriver returns an error if the driver's program has no such permission_mode, or cannot follow repository_permissions.
+// checkDriver returns an error if permission_mode or repository_permissions has a value that the driver's program cannot use in a
+// sandbox with the mode.
 func (r Role) checkDriver(d driver.Driver, mode sandbox.Mode) error {
 	if m, ok := d.(driver.ModesDriver); ok && r.PermissionMode != "" && !slices.Contains(m.Modes(), r.PermissionMode) {
 		return fmt.Errorf("permission_mode is %q: use one of %s", r.PermissionMode, strings.Join(m.Modes(), ", "))
@@ -121,7 +123,7 @@ func (r Role) checkDriver(d driver.Driver, mode sandbox.Mode) error {
 	return nil
 }
 
-// checkPermissions validates the permissions of a role.
+// checkPermissions validates the permissions of a role. No MCP server of the role may have the name of Fleet's own server.
 func checkPermissions(r *Role) error {
 	if _, taken := r.MCPServers[driver.AskServer]; taken {
 		return fmt.Errorf("an MCP server cannot have the name %q: Fleet uses it for its own server", driver.AskServer)

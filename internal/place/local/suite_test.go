@@ -38,13 +38,13 @@ func TestSuite(t *testing.T) {
 			dir, _ := dirs.Load(p)
 			return open(t, dir.(string))
 		},
-		Project:    "shell",
-		Repository: "repository",
-		Role:       "operator",
-		Config:     &fleet.AgentConfig{Driver: "shell"},
-		Forget:     talker.Forget,
-		Checks:     placetest.ShellChecks(),
-		Landing:    placetest.ShellLanding("landing"),
-		Prompts:    placetest.AskingShellPrompts(),
+		Project:      "shell",
+		Repository:   "repository",
+		Role:         "operator",
+		SampleConfig: &fleet.AgentConfig{Driver: "shell"},
+		Forget:       talker.Forget,
+		Checks:       placetest.ShellChecks(),
+		Landing:      placetest.ShellLanding("landing"),
+		Prompts:      placetest.AskingShellPrompts(),
 	})
 }

@@ -118,7 +118,7 @@ func TestTreeCheckUnconfined(t *testing.T) {
 	require.Equal(t, []string{commit, w.dir, ""}, lines[2:])
 }
 
-// TestTreeCheckTogether checks that callers of the same check wait for one execution, which ends only when no caller waits.
+// TestTreeCheckTogether checks that callers of the same check wait for one execution, and that it continues if one of them gives up.
 func TestTreeCheckTogether(t *testing.T) {
 	t.Parallel()
 	w, r, commit, shared := newCheckPlace(t, unchanged)
@@ -221,7 +221,7 @@ func TestTreeCheckOfKilledServer(t *testing.T) {
 			}
 			if ended {
 				goOn()
-				waittest.Until(t, "the check has ended", exits)
+				waittest.Until(t, "nothing signals the end of a check without a server", exits)
 			}
 			p := newPlace(t, dir, func(c *local.Config) {
 				c.Projects = []local.Project{{Name: "repo", Repository: repo, Write: []string{shared}, Env: map[string]string{"SHARED": shared}}}
@@ -241,7 +241,7 @@ func TestTreeCheckOfKilledServer(t *testing.T) {
 			require.Equal(t, "run\n", readFile(t, filepath.Join(shared, "runs")))
 			require.Zero(t, trees())
 			require.NoError(t, p.Close())
-			waittest.Until(t, "no process is left", func() bool { return len(processesIn(t, dir)) == 0 })
+			waittest.Until(t, "nothing signals the end of the processes", func() bool { return len(processesIn(t, dir)) == 0 })
 		})
 	}
 }

@@ -26,10 +26,10 @@ type activeFollow struct {
 // follow follows the run in the background.
 func (x *fixture) follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor string) *activeFollow {
 	f := &activeFollow{x: x, done: make(chan struct{}), grown: make(chan struct{})}
-	b := x.place
+	place := x.place
 	go func() {
 		defer close(f.done)
-		f.outcome, f.err = b.Connect(a).Follow(ctx, r, cursor, func(out fleet.Output) error {
+		f.outcome, f.err = place.Connect(a).Follow(ctx, r, cursor, func(out fleet.Output) error {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if out.Question != nil {
@@ -113,7 +113,7 @@ func (f *activeFollow) end() ([]fleet.Output, fleet.Outcome, error) {
 	return f.outputs, f.outcome, f.err
 }
 
-// finish is end for a Follow that must not fail.
+// finish is like end, and requires that Follow has not failed.
 func (f *activeFollow) finish() ([]fleet.Output, fleet.Outcome) {
 	f.x.Helper()
 	outputs, o, err := f.end()

@@ -9,12 +9,12 @@ import (
 // agentConfig tests an agent that has a configuration instead of a project, from its creation to its deletion.
 func agentConfig(x *fixture) {
 	drivers := x.place.Traits().DriverNames()
-	if x.harness.Config == nil {
-		x.Empty(drivers, "the place has drivers, so set Harness.Config")
+	if x.harness.SampleConfig == nil {
+		x.Empty(drivers, "the place has drivers, so set Harness.SampleConfig")
 		x.Skip("the place does not support agent configurations")
 	}
-	x.Contains(drivers, x.harness.Config.Driver)
-	a := x.newConfigAgent(x.harness.Config)
+	x.Contains(drivers, x.harness.SampleConfig.Driver)
+	a := x.newConfigAgent(x.harness.SampleConfig)
 	x.provision(a)
 	w := x.await(a, fleet.StateRunning)
 	again := x.provision(a)

@@ -13,7 +13,7 @@ func (x *fixture) selfStartingAgent(p Prompt) (fleet.Agent, fleet.Run) {
 	all, err := x.place.Projects(x.ctx)
 	x.NoError(err)
 	for _, project := range all {
-		x.Equal(project.Name == x.harness.SelfStarting, project.SpecIsTask, "SpecIsTask of the project %s must be true exactly if the project is Harness.Begins", project.Name)
+		x.Equal(project.Name == x.harness.SelfStarting, project.SpecIsTask, "SpecIsTask of the project %s must be true exactly if the project is Harness.SelfStarting", project.Name)
 	}
 	roles, err := x.place.Roles(x.ctx, x.harness.SelfStarting)
 	x.NoError(err)

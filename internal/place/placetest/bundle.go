@@ -9,7 +9,7 @@ import (
 
 func bundle(x *fixture) {
 	a := x.readyAgentIn(x.harness.Repository)
-	made := func() []byte {
+	readBundle := func() []byte {
 		x.Helper()
 		var b bytes.Buffer
 		x.NoError(x.place.Connect(a).Bundle(x.ctx, &b))
@@ -19,13 +19,13 @@ func bundle(x *fixture) {
 		x.allowUnimplemented(x.place.Connect(a).Bundle(x.ctx, &bytes.Buffer{}))
 		return
 	}
-	x.Empty(made(), "the bundle of an agent that has changed nothing")
+	x.Empty(readBundle(), "the bundle of an agent that has changed nothing")
 	r := x.dispatch(a, x.harness.Prompts.Changes)
 	x.requireCompleted(a, r, Prompt{})
-	x.NotEmpty(made(), "the bundle must contain uncommitted changes")
+	x.NotEmpty(readBundle(), "the bundle must contain uncommitted changes")
 	_, err := x.place.Connect(a).Changes(x.ctx, r)
 	x.NoError(err)
-	before := made()
+	before := readBundle()
 	x.NotEmpty(before)
 	full := errors.New("full")
 	x.ErrorIs(x.place.Connect(a).Bundle(x.ctx, failingWriter{full}), full)
@@ -35,11 +35,11 @@ func bundle(x *fixture) {
 		x.requireReason(err, fleet.ReasonAgentOffline) // the error says that the workspace has to run for it
 	}
 	x.start(a)
-	x.NotEmpty(made(), "the work must survive a stop")
+	x.NotEmpty(readBundle(), "the work must survive a stop")
 
 	x.delete(a)
 	if x.place.Traits().KeepsWork {
-		x.NotEmpty(made(), "the bundle of a deleted agent, which the trait KeepsWork promises")
+		x.NotEmpty(readBundle(), "the bundle of a deleted agent, which the trait KeepsWork promises")
 	}
 }
 

@@ -127,7 +127,7 @@ func (x *fixture) inspect(a fleet.Agent) fleet.Workspace {
 func (x *fixture) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 	x.Helper()
 	deadline := time.After(x.harness.Patience)
-	tick := time.NewTicker(10 * time.Millisecond) // the port has no signal for a change of state
+	tick := time.NewTicker(10 * time.Millisecond) // fleet.Place has no signal for a change of state
 	defer tick.Stop()
 	for {
 		w := x.inspect(a)

@@ -66,8 +66,8 @@ func interruptedCalls(x *fixture) {
 	a := x.agent()
 	callUntilDone := func(name string, call func(ctx context.Context) error) {
 		x.Helper()
-		for patience := 50 * time.Microsecond; patience < x.harness.Patience; patience *= 3 {
-			ctx, cancel := context.WithTimeout(x.ctx, patience)
+		for timeout := 50 * time.Microsecond; timeout < x.harness.Patience; timeout *= 3 {
+			ctx, cancel := context.WithTimeout(x.ctx, timeout)
 			err := call(ctx)
 			cancel()
 			if err == nil {

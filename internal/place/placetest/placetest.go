@@ -1,9 +1,9 @@
-// Package placetest is the test suite for implementations of fleet.Place. It checks the contract in the comments of the
-// port, with a new world for each case. The Harness says which features a place does not have. A bug fix in a place
-// starts with a new case here.
+// Package placetest is the test suite for implementations of fleet.Place. It checks the contract in the comments of that
+// interface, with a new world for each case: a host without workspaces of other cases. The Harness says which features a
+// place does not have. A bug fix in a place starts with a new case here.
 //
-// The suite waits for outputs and for the ends of runs, which the port reports. It polls only for the state of a
-// workspace, because the port does not report changes of the state.
+// The suite waits for outputs and for the ends of runs, which a place reports. It polls only for the state of a
+// workspace, because a place does not report changes of the state.
 //
 // The tests of places call Run. The package may import the core, but never a particular place. The differences between
 // places are in the Harness.
@@ -27,9 +27,9 @@ type Harness struct {
 	// other cleanup with t.
 	New func(t *testing.T) fleet.Place
 
-	// Reopen returns another place with the world of b, like a server that starts after a crash. b may be closed, and
+	// Reopen returns another place with the world of p, like a server that starts after a crash. p may be closed, and
 	// is not used afterwards. The suite closes the new place. Reopen is nil if a place cannot be opened twice.
-	Reopen func(t *testing.T, b fleet.Place) fleet.Place
+	Reopen func(t *testing.T, p fleet.Place) fleet.Place
 
 	Project string // an existing project
 	Role    string // a role of the project
@@ -41,9 +41,9 @@ type Harness struct {
 
 	Prompts Prompts
 
-	// Config is the configuration of an agent without a project. The agent does what Prompts.Says requests. Config is
+	// SampleConfig is the configuration of an agent without a project. The agent does what Prompts.Says requests. SampleConfig is
 	// nil if the place does not support configurations.
-	Config *fleet.AgentConfig
+	SampleConfig *fleet.AgentConfig
 
 	// NoResume says that Follow always starts at the beginning of the run.
 	NoResume bool
@@ -61,16 +61,16 @@ type Harness struct {
 	// Landing is a project whose agents' work lands in one repository.
 	Landing LandingProject
 
-	// Hide makes the host stop showing the agent's workspace to b, as if the rights of b's user had changed. It returns a
+	// Hide makes the host stop showing the agent's workspace to p, as if the rights of p's user had changed. It returns a
 	// function that undoes this. If Hide is nil, nothing can hide a workspace.
-	Hide func(t *testing.T, b fleet.Place, a fleet.Agent) (show func())
-	// ChangeCaller makes b's requests come from another user of the host, as if its token had been replaced. It returns a
+	Hide func(t *testing.T, p fleet.Place, a fleet.Agent) (show func())
+	// ChangeCaller makes p's requests come from another user of the host, as if its token had been replaced. It returns a
 	// function that undoes this. If ChangeCaller is nil, the host does not know its callers.
-	ChangeCaller func(t *testing.T, b fleet.Place) (back func())
+	ChangeCaller func(t *testing.T, p fleet.Place) (back func())
 
 	// GiveAway gives the agent's workspace to another Fleet, which uses the same host and the same user. If GiveAway is nil, only
 	// one Fleet can use the host.
-	GiveAway func(t *testing.T, b fleet.Place, a fleet.Agent)
+	GiveAway func(t *testing.T, p fleet.Place, a fleet.Agent)
 
 	// NoLog says that workspaces have no log.
 	NoLog bool

@@ -41,15 +41,15 @@ func repository(x *fixture) {
 		agents, changes = append(agents, a), append(changes, *c)
 		all = append(all, fleet.Contribution{Name: run.TaskID, Head: c.Commit, Since: c.Base})
 	}
-	collected := func(r fleet.Repository) {
+	collectAll := func(r fleet.Repository) {
 		for n, c := range changes {
 			x.NoError(r.Collect(x.ctx, agents[n], c))
 		}
 	}
 	onto, err := r.Branch(x.ctx, "")
 	x.NoError(err)
-	collected(r)
-	collected(r) // repeating it changes nothing
+	collectAll(r)
+	collectAll(r) // repeating it changes nothing
 	_, err = r.Branch(x.ctx, "no-such-branch")
 	x.requireReason(err, fleet.ReasonBranchNotFound)
 
@@ -105,7 +105,7 @@ func repository(x *fixture) {
 	now, err := again.Branch(x.ctx, onto.Name)
 	x.NoError(err)
 	x.Equal(fleet.Branch{Name: onto.Name, Commit: top}, now)
-	collected(again)
+	collectAll(again)
 	x.Equal(top, combine(again, all[1], top).Commit, "the branch has everything of the work")
 
 	x.requireReason(again.Collect(x.ctx, agents[0], fleet.Changes{Commit: strings.Repeat("1", 40)}), fleet.ReasonChangesNotFound)

@@ -32,7 +32,7 @@ func harmlessEnviron(environ []string) (env []string) {
 
 // Version runs the program with --version. It returns the path of the program and the beginning of its output. The
 // program runs in its own process group, which Version kills afterwards. Version returns exec.ErrNotFound and an empty
-// path if the program is not found.
+// path if the program is not found, and an error with the output if the program fails.
 func (p *Prober) Version(ctx context.Context, program string) (path, output string, err error) {
 	if path = p.find(program); path == "" {
 		return "", "", exec.ErrNotFound

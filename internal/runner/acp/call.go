@@ -108,8 +108,8 @@ func (c call) changedFiles() (paths []string) {
 }
 
 // match returns the first rule that matches the call, or an empty string if no rule matches. If whole is set, a pattern
-// must match the call's whole command, and each part of a compound command must match the pattern of a rule. Otherwise it is
-// enough that the pattern matches one part of a compound command.
+// must match the call's whole command, or each part of a compound command must match the pattern of a rule; match then returns
+// the rules of all parts. Otherwise it is enough that the pattern matches one part of a compound command.
 func (c call) match(rules []string, whole bool) string {
 	if whole && c.Kind == "execute" {
 		if matched := c.matchParts(rules); matched != "" {
@@ -125,7 +125,8 @@ func (c call) match(rules []string, whole bool) string {
 	return ""
 }
 
-// matchParts returns the rules that match the parts of a compound command, if all parts have one.
+// matchParts returns the rules that match the parts of a compound command, as one text. It returns an empty string if a part has
+// no rule.
 func (c call) matchParts(rules []string) string {
 	subjects := c.subjects()
 	if len(subjects) != 1 || !compoundPattern.MatchString(subjects[0]) {

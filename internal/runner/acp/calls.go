@@ -98,22 +98,22 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *ToolCall, result s
 // Deny returns the call, which was denied and no longer counts as open, or nil if it is unknown.
 func (c *Calls) Deny(id string) *ToolCall {
 	delete(c.open, id)
-	updated, ok := c.calls[id]
+	known, ok := c.calls[id]
 	if !ok {
 		return nil
 	}
-	return updated.tool()
+	return known.tool()
 }
 
 // Begin returns the call and counts it as open, or returns nil if the call is unknown or was reported before. A call
 // that needs a permission is reported before it starts.
 func (c *Calls) Begin(id string) *ToolCall {
-	updated, ok := c.calls[id]
+	known, ok := c.calls[id]
 	if !ok || c.reported[id] {
 		return nil
 	}
 	c.reported[id], c.open[id] = true, true
-	return updated.tool()
+	return known.tool()
 }
 
 // OpenCount returns the number of calls that have started and have not ended.

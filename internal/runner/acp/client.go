@@ -70,12 +70,12 @@ func run(ctx context.Context, j *Job, out *output) error {
 	in := mailbox.Open(j.MessagesFD)
 	err = c.runSession(ctx, in)
 	in.Close()
-	patience := closeTimeout
+	wait := closeTimeout
 	if ctx.Err() != nil {
-		patience = 0 // the program had time to end while its turn was cancelled
+		wait = 0 // the program had time to end while its turn was cancelled
 		err = nil
 	}
-	p.End(program.EndStep{Wait: patience, Signal: syscall.SIGTERM}, program.EndStep{Wait: termTimeout, Signal: syscall.SIGKILL})
+	p.End(program.EndStep{Wait: wait, Signal: syscall.SIGTERM}, program.EndStep{Wait: termTimeout, Signal: syscall.SIGKILL})
 	return err
 }
 
@@ -265,13 +265,13 @@ func (c *client) runTurn(ctx context.Context, prompt string) error {
 	// To cancel a prompt, the client sends a notification. The program then still answers the prompt.
 	turn, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	patience := cancelTimeout
+	timeout := cancelTimeout
 	defer context.AfterFunc(ctx, func() {
 		c.mu.Lock()
 		c.cancelling = true
 		c.mu.Unlock()
 		_ = c.conn.SendNotification(turn, acp.AgentMethodSessionCancel, acp.CancelNotification{SessionId: acp.SessionId(c.session)})
-		time.AfterFunc(patience, end)
+		time.AfterFunc(timeout, end)
 	})()
 	r, err := acp.SendRequest[reply](c.conn, turn, acp.AgentMethodSessionPrompt, acp.PromptRequest{
 		SessionId: acp.SessionId(c.session), Prompt: []acp.ContentBlock{acp.TextBlock(prompt)},

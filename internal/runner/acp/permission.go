@@ -67,7 +67,7 @@ func (c *client) reportCall(call map[string]json.RawMessage) {
 }
 
 // askPeople asks people about a call that no rule of the job decides. If nobody can be asked, it denies the call.
-func (c *client) askPeople(ctx context.Context, p call, why string) (allowed bool, because string) {
+func (c *client) askPeople(ctx context.Context, p call, why string) (allowed bool, reason string) {
 	if c.job.RunDir == "" {
 		return false, why
 	}

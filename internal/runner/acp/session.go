@@ -185,7 +185,7 @@ func (c *client) resume(ctx context.Context, info initializeResult, servers []ac
 // the history after their answer.
 var historyPause = 300 * time.Millisecond
 
-// waitForHistory waits until the program has repeated the history of the session.
+// waitForHistory waits until the program has repeated the history of the session, for at most requestTimeout.
 func (c *client) waitForHistory(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -207,10 +207,10 @@ func (c *client) waitForHistory(ctx context.Context) {
 	}
 }
 
-func (c *client) setReplaying(quiet bool) {
+func (c *client) setReplaying(replaying bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.replaying = quiet
+	c.replaying = replaying
 }
 
 // authRequired is the error code of a program that requires a login.

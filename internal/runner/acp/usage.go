@@ -33,18 +33,18 @@ type promptUsage struct {
 // quotaTokens are token counts with the names that Gemini CLI and the adapters claude-agent-acp and codex-acp use. Gemini CLI
 // does not count the tokens of the cache.
 type quotaTokens struct {
-	Gemini      int64 `json:"input_tokens"`
-	GeminiOut   int64 `json:"output_tokens"`
-	Input       int64 `json:"inputTokens"`
-	Read        int64 `json:"cachedInputTokens"`
-	ClaudeWrite int64 `json:"cachedWriteTokens"`
-	CodexWrite  int64 `json:"cacheWriteInputTokens"`
-	Output      int64 `json:"outputTokens"`
+	GeminiInput  int64 `json:"input_tokens"`
+	GeminiOutput int64 `json:"output_tokens"`
+	Input        int64 `json:"inputTokens"`
+	Read         int64 `json:"cachedInputTokens"`
+	ClaudeWrite  int64 `json:"cachedWriteTokens"`
+	CodexWrite   int64 `json:"cacheWriteInputTokens"`
+	Output       int64 `json:"outputTokens"`
 }
 
 func (q quotaTokens) usage(model string) Usage {
 	write := q.ClaudeWrite + q.CodexWrite
-	return Usage{Model: model, Input: q.Gemini + q.Input + q.Read + write, CacheRead: q.Read, CacheWrite: write, Output: q.GeminiOut + q.Output}
+	return Usage{Model: model, Input: q.GeminiInput + q.Input + q.Read + write, CacheRead: q.Read, CacheWrite: write, Output: q.GeminiOutput + q.Output}
 }
 
 // total returns the usage of the turn, or nil if the program does not report it.

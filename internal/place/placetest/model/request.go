@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Supported APIs.
+// These are values of Request.API. Gemini and Responses are the others.
 const (
 	Anthropic = "anthropic"
 	OpenAI    = "openai"

@@ -28,7 +28,7 @@ var (
 )
 
 // Prompt returns the current prompt, and the number of answers that it has so far. The current prompt is the latest
-// prompt, unless the script of an earlier prompt is not finished.
+// prompt. But a prompt without a script does not replace an earlier one whose script has begun and is not finished.
 func (r Request) Prompt() (text string, answers int) {
 	left := 0 // answers that the script still has
 	for _, m := range r.Messages {
@@ -128,7 +128,7 @@ func (r Request) fill(input string) json.RawMessage {
 	}))
 }
 
-// lookup returns the value at the path. It uses the latest tool result that is JSON and has the path.
+// lookup returns the text at the path, or "" if there is none. It uses the latest tool result that is JSON and has a text there.
 func (r Request) lookup(path []string) (found string) {
 	for _, result := range r.Results() {
 		var v any

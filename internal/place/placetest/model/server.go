@@ -184,7 +184,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte
 	}
 }
 
-// isFirst reports whether this is the first request with its prompt and its number of answers.
+// isFirst reports whether this is the first request with its prompt and its number of answers, and records the request.
 func (s *Server) isFirst(q Request) bool {
 	prompt, answers := q.Prompt()
 	key := fmt.Sprint(answers, prompt)
