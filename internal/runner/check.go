@@ -21,12 +21,12 @@ const maxCheckOutput = 1 << 20
 
 var checkIDPattern = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
 
-// checkMark is part of the name of a check's run: the name of the task's run, checkMark, and the id of the check.
-const checkMark = ".check-"
+// checkSeparator is part of the name of a check's run: the name of the task's run, checkSeparator, and the id of the check.
+const checkSeparator = ".check-"
 
 // checkRun returns the run of a check. retry selects the second attempt, which follows a failure of the machine.
 func (h Home) checkRun(r fleet.Run, id string, retry bool) shim.Run {
-	name := FileName(r.TaskID) + checkMark + id
+	name := FileName(r.TaskID) + checkSeparator + id
 	if retry {
 		name += ".again"
 	}
@@ -211,6 +211,6 @@ func (h Home) checkRuns(r fleet.Run) ([]shim.Run, error) {
 		return nil, HostError("cannot read the directory of runs", err)
 	}
 	return slices.DeleteFunc(all, func(run shim.Run) bool {
-		return !strings.HasPrefix(filepath.Base(string(run)), FileName(r.TaskID)+checkMark)
+		return !strings.HasPrefix(filepath.Base(string(run)), FileName(r.TaskID)+checkSeparator)
 	}), nil
 }

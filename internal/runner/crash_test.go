@@ -113,9 +113,9 @@ func TestCrashBeforeTheShim(t *testing.T) {
 
 		// The run must never start, so a late shim must do nothing.
 		if _, err := os.Stat(string(x.home.run(r.TaskID))); err == nil {
-			hands, err := x.host.spawn(x.home.run(r.TaskID), env)
+			pipe, err := x.host.spawn(x.home.run(r.TaskID), env)
 			require.NoError(t, err)
-			require.False(t, handshake(t, hands).Started)
+			require.False(t, handshake(t, pipe).Started)
 		}
 	}
 	require.NoError(t, x.agent.Dispatch(ctx, r))
@@ -125,10 +125,10 @@ func TestCrashBeforeTheShim(t *testing.T) {
 	require.Equal(t, "once\n", x.times())
 }
 
-func handshake(t *testing.T, hands *os.File) (h shim.Handshake) {
+func handshake(t *testing.T, pipe *os.File) (h shim.Handshake) {
 	t.Helper()
-	_ = json.NewDecoder(hands).Decode(&h)
-	require.NoError(t, hands.Close())
+	_ = json.NewDecoder(pipe).Decode(&h)
+	require.NoError(t, pipe.Close())
 	return h
 }
 
@@ -164,13 +164,13 @@ func TestTwoShims(t *testing.T) {
 	require.NoError(t, err)
 	var all []*os.File
 	for range 5 {
-		hands, err := x.host.spawn(x.home.run(r.TaskID), env)
+		pipe, err := x.host.spawn(x.home.run(r.TaskID), env)
 		require.NoError(t, err)
-		all = append(all, hands)
+		all = append(all, pipe)
 	}
 	started, taken := 0, 0
-	for _, hands := range all {
-		switch s := handshake(t, hands); {
+	for _, pipe := range all {
+		switch s := handshake(t, pipe); {
 		case s.Started:
 			started++
 		case s.AlreadyClaimed:

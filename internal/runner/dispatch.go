@@ -25,8 +25,8 @@ const (
 // the files safely.
 const attachmentsDir = "attachments"
 
-// reportFile holds the token that authenticates a run's reports to Fleet.
-const reportFile = "report-token"
+// reportTokenFile holds the token that authenticates a run's reports to Fleet.
+const reportTokenFile = "report-token"
 
 // Files that a program writes its result to.
 const (
@@ -81,7 +81,7 @@ func (a Agent) checkFree(name string) error {
 		return HostError("cannot read the agent's last run", err)
 	}
 	if busy {
-		task, _, _ := strings.Cut(id, checkMark)
+		task, _, _ := strings.Cut(id, checkSeparator)
 		return fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy with the task %s", a.name, task).With("task_id", task)
 	}
 	return nil
@@ -181,7 +181,7 @@ func taskVariables(r fleet.Run, j driver.Job, c driver.Command) map[string]strin
 	}
 	if r.FleetEndpoint != nil {
 		// Programs that do not support MCP use these variables. The token itself is never in the environment.
-		variables["FLEET_REPORT_URL"], variables["FLEET_REPORT_TOKEN_FILE"] = r.FleetEndpoint.URL, run.Path(reportFile)
+		variables["FLEET_REPORT_URL"], variables["FLEET_REPORT_TOKEN_FILE"] = r.FleetEndpoint.URL, run.Path(reportTokenFile)
 	}
 	return variables
 }
@@ -199,7 +199,7 @@ func runFiles(r fleet.Run, j driver.Job, c driver.Command) (files []driver.File,
 		files = append(files, driver.File{Name: driver.FeedbackFile, Data: j.Feedback})
 	}
 	if r.FleetEndpoint != nil {
-		files = append(files, driver.File{Name: reportFile, Data: r.FleetEndpoint.Token, Secret: true})
+		files = append(files, driver.File{Name: reportTokenFile, Data: r.FleetEndpoint.Token, Secret: true})
 	}
 	if r.Allowance == (fleet.Amount{}) {
 		return files, nil

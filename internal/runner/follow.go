@@ -53,12 +53,12 @@ func (a Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func
 func (a Agent) requireRun(taskID string) error {
 	claimed, err := settleUnclaimed(a.home.run(taskID))
 	if err == nil && !claimed {
-		err = a.noTask(taskID)
+		err = a.noTaskError(taskID)
 	}
 	return err
 }
 
-func (a Agent) noTask(id string) error {
+func (a Agent) noTaskError(id string) error {
 	return fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", a.name, id)
 }
 
@@ -93,7 +93,7 @@ func (a Agent) newFollower(r fleet.Run, cursor string, sink func(fleet.Output) e
 	}
 	if f.spec, err = run.Spec(); err != nil && !errors.Is(err, agentfile.ErrReplaced) { // the outcome can be determined without the spec
 		if _, statErr := os.Stat(string(run)); isMissing(statErr) { // the agent was deleted meanwhile
-			return nil, a.noTask(r.TaskID)
+			return nil, a.noTaskError(r.TaskID)
 		}
 		return nil, HostError("cannot read the run", err)
 	}

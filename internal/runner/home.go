@@ -1,18 +1,14 @@
 package runner
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 
-	"fleet/internal/fleet"
 	"fleet/internal/place/agentfile"
 	"fleet/internal/runner/shim"
 )
@@ -74,20 +70,4 @@ func FileName(id string) string {
 	}
 	sum := sha256.Sum256([]byte(id))
 	return "_" + hex.EncodeToString(sum[:16])
-}
-
-// HostError returns an error for a failure of this machine, for example a full disk or missing permissions. The failure
-// may be temporary. If the cause is a context's error, HostError returns that error.
-func HostError(what string, cause error) error {
-	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
-		if errors.Is(cause, ended) {
-			return ended
-		}
-	}
-	reason := "see the log of the program that runs the agent"
-	var pe *fs.PathError
-	if errors.As(cause, &pe) {
-		reason = pe.Path + ": " + pe.Err.Error()
-	}
-	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s: %s", what, reason).WithCause(cause)
 }

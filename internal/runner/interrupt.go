@@ -3,9 +3,11 @@ package runner
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/process"
 	"fleet/internal/runner/shim"
 )
 
@@ -70,4 +72,28 @@ func interrupt(ctx context.Context, run shim.Run, linger time.Duration, kill boo
 		case <-time.After(pause):
 		}
 	}
+}
+
+// End ends every run of the agent, and makes sure that no run starts later. When it returns nil, no process of these
+// runs is left.
+func (host *Host) End(ctx context.Context, h Home, reason string) error {
+	runs, err := h.runs()
+	if err != nil {
+		return HostError("cannot read the agent's runs", err)
+	}
+	for _, run := range runs {
+		if claimed, err := settleUnclaimed(run); err != nil {
+			return err
+		} else if !claimed {
+			continue
+		}
+		if _, err := run.End(ctx, host.config.StopGrace, reason); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return HostError("cannot end the run "+filepath.Base(string(run)), err)
+		}
+	}
+	process.KillMarked(shim.Mark(shim.Run(h.path("runs")))) // the agent may have removed the directory of a run
+	return nil
 }

@@ -23,7 +23,7 @@ func (a Agent) Output(ctx context.Context, r fleet.Run, offset int64, limit int)
 	case err != nil && !isMissing(err):
 		return fleet.OutputPage{}, HostError("cannot read the run", err)
 	case claim == nil || claim.Void:
-		return fleet.OutputPage{}, a.noTask(r.TaskID)
+		return fleet.OutputPage{}, a.noTaskError(r.TaskID)
 	}
 	ended, _ := run.Exit() // read before the output: a run that has started but not ended may not have its output file yet
 	p, ok, err := run.Page("output", offset, int64(min(limit, maxPage)))

@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"fleet/internal/place/agentfile"
 	"fleet/internal/runner/driver"
@@ -43,12 +41,6 @@ func settleUnclaimed(run shim.Run) (claimed bool, err error) {
 		}
 	}
 	return false, archiveUnstarted(run)
-}
-
-// isMissing reports whether err means that a path does not exist. That is also the case if the agent has replaced a
-// directory of the path by a file.
-func isMissing(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // archiveUnstarted moves away the directory of a run that was never started. It removes all files but the claim, which

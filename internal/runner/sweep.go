@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"fleet/internal/place/agentfile"
-	"fleet/internal/runner/process"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/shim"
 )
@@ -81,7 +80,7 @@ func (h Home) sweep() error {
 	}
 	kept, old := 1, len(runs) // the run that is being created counts too
 	for ; old > 0 && kept < maxKeptRuns; old-- {
-		if !strings.Contains(filepath.Base(string(runs[old-1])), checkMark) { // a task's checks must not displace its run
+		if !strings.Contains(filepath.Base(string(runs[old-1])), checkSeparator) { // a task's checks must not displace its run
 			kept++
 		}
 	}
@@ -96,29 +95,5 @@ func (h Home) sweep() error {
 			return err
 		}
 	}
-	return nil
-}
-
-// End ends every run of the agent, and makes sure that no run starts later. When it returns nil, no process of these
-// runs is left.
-func (host *Host) End(ctx context.Context, h Home, reason string) error {
-	runs, err := h.runs()
-	if err != nil {
-		return HostError("cannot read the agent's runs", err)
-	}
-	for _, run := range runs {
-		if claimed, err := settleUnclaimed(run); err != nil {
-			return err
-		} else if !claimed {
-			continue
-		}
-		if _, err := run.End(ctx, host.config.StopGrace, reason); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return HostError("cannot end the run "+filepath.Base(string(run)), err)
-		}
-	}
-	process.KillMarked(shim.Mark(shim.Run(h.path("runs")))) // the agent may have removed the directory of a run
 	return nil
 }

@@ -231,7 +231,7 @@ func (c *conversation) closeMailbox() {
 	}
 }
 
-// interruptTurn interrupts the turn. Claude Code then reports what the turn has cost.
+// interruptTurn interrupts the turn. Claude Code then reports the cost of the turn.
 func (c *conversation) interruptTurn() {
 	if c.stopping {
 		return

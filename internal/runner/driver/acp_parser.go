@@ -97,7 +97,7 @@ func (p *acpParser) handleLine(l acp.Line) []Piece {
 	case acp.LineUpdate:
 		return p.handleUpdate(l)
 	case acp.LineClaude:
-		return p.claudeEvent(l)
+		return p.handleClaudeEvent(l)
 	case acp.LinePermissionRequest:
 		pieces := p.handleUpdate(l)
 		var call struct {
@@ -113,7 +113,7 @@ func (p *acpParser) handleLine(l acp.Line) []Piece {
 			p.costBefore, p.sessionCost = 0, 0
 		}
 		if l.Text != "" {
-			return []Piece{lostConversation(l.Text)}
+			return []Piece{lostConversationStep(l.Text)}
 		}
 	case acp.LineState:
 		p.permissionPending = l.State == acp.StateRequiresAction
@@ -153,8 +153,8 @@ func (p *acpParser) reportCall(id string, at int64) []Piece {
 	return nil
 }
 
-// claudeEvent handles an event of Claude Code that its adapter passes on.
-func (p *acpParser) claudeEvent(l acp.Line) []Piece {
+// handleClaudeEvent handles an event of Claude Code that its adapter passes on.
+func (p *acpParser) handleClaudeEvent(l acp.Line) []Piece {
 	var e claudeEvent
 	if err := json.Unmarshal(l.Update, &e); err != nil && !isTypeError(err) {
 		return nil
@@ -313,5 +313,5 @@ func (p *acpParser) Result(e Exit) Result {
 	if p.sessionCost > 0 {
 		cost = strconv.FormatFloat(p.sessionCost, 'f', -1, 64)
 	}
-	return Result{Outcome: o, Session: p.format.conversation(p.session, p.modelAnswered, cost)}
+	return Result{Outcome: o, Session: p.format.nextConversation(p.session, p.modelAnswered, cost)}
 }

@@ -141,7 +141,7 @@ func (p *claudeParser) handleAssistant(e claudeEvent) []Piece {
 		case b.Type == "tool_use" && b.Name != "":
 			p.usage.addCall(b)
 			p.openCalls[b.ID] = true
-			pieces = append(pieces, e.withSubagent(toolCallStep(toolStep(b.Name, b.Input), b.ID, toolName(b.Name), b.Input)))
+			pieces = append(pieces, e.withSubagent(toolCallStep(toolCallText(b.Name, b.Input), b.ID, toolName(b.Name), b.Input)))
 			if items := todoItems(b.Input); b.Name == "TodoWrite" && len(items) > 0 {
 				pieces = append(pieces, e.withSubagent(todoListStep(items)))
 			}
@@ -158,8 +158,8 @@ func (p *claudeParser) handleAssistant(e claudeEvent) []Piece {
 	return pieces
 }
 
-// toolStep describes a tool call in one line: its name and its most informative argument.
-func toolStep(name string, arguments json.RawMessage) string {
+// toolCallText describes a tool call in one line: its name and its most informative argument.
+func toolCallText(name string, arguments json.RawMessage) string {
 	var input map[string]any
 	_ = json.Unmarshal(arguments, &input) // without arguments there is nothing to add
 	name = toolName(name)
@@ -182,7 +182,7 @@ func (p *claudeParser) Result(e Exit) Result {
 	o := exitOutcome(e, cmp.Or(lastLine(e.Stderr), p.lastNonEvent))
 	resumed, r := parseConversation(p.format.Session).id, Result{}
 	if p.session != "" {
-		r.Session = p.format.conversation(p.session, p.modelAnswered, "")
+		r.Session = p.format.nextConversation(p.session, p.modelAnswered, "")
 	}
 	switch res := p.result; {
 	case res == nil:

@@ -88,7 +88,7 @@ func (i *codexItem) tool() (name, step string, input json.RawMessage) {
 		return "edit", "edit: " + strings.Join(names, ", "), mustJSON(map[string][]string{"paths": paths})
 	case "mcp_tool_call":
 		name = i.Server + "." + i.Tool
-		return name, toolStep(name, i.Arguments), i.Arguments
+		return name, toolCallText(name, i.Arguments), i.Arguments
 	case "web_search":
 		return "web_search", "web_search: " + i.Query, mustJSON(map[string]string{"query": i.Query})
 	}

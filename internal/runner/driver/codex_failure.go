@@ -23,11 +23,11 @@ type codexError struct {
 func (e *codexError) retryStep() Piece {
 	_, status := acp.CodexError(e.Info)
 	attempt, limit, why := parseReconnecting(e.Message)
-	return codexRetry(attempt, limit, status, cmp.Or(codexFailureReason(e.Details), why))
+	return codexRetryStep(attempt, limit, status, cmp.Or(codexFailureReason(e.Details), why))
 }
 
-// codexRetry returns a step for a failed request to the model that Codex repeats.
-func codexRetry(attempt, limit, status int, why string) Piece {
+// codexRetryStep returns a step for a failed request to the model that Codex repeats.
+func codexRetryStep(attempt, limit, status int, why string) Piece {
 	r := &fleet.RequestRetry{Attempt: attempt, Limit: limit, Status: cmp.Or(status, codexStatus(why)), Error: oneLine(why)}
 	text := "a request to the model failed (" + cmp.Or(r.Error, "unknown error") + ") and is repeated"
 	if limit > 0 {

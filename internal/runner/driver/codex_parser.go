@@ -104,7 +104,7 @@ var digitsPattern = regexp.MustCompile(`\d+`)
 func (p *codexParser) handleError(message string) []Piece {
 	if attempt, limit, why := parseReconnecting(message); attempt > 0 {
 		p.lastError = why
-		return []Piece{codexRetry(attempt, limit, 0, why)}
+		return []Piece{codexRetryStep(attempt, limit, 0, why)}
 	}
 	message = codexFailureReason(message)
 	same := digitsPattern.ReplaceAllString(message, "") == digitsPattern.ReplaceAllString(p.lastError, "")
@@ -179,7 +179,7 @@ func (p *codexParser) Result(e Exit) Result {
 	if p.usage != (tokens{}) {
 		usage = fmt.Sprintf("%d %d", p.usage.in, p.usage.out)
 	}
-	r := Result{Outcome: o, Session: p.format.conversation(p.session, p.modelAnswered, usage)}
+	r := Result{Outcome: o, Session: p.format.nextConversation(p.session, p.modelAnswered, usage)}
 	if id := parseConversation(p.format.Session).id; id != "" && p.session == "" && strings.Contains(e.Stderr, "no rollout found") {
 		r.Session, r.Forget, r.Outcome.ReasonCode = "", true, ""
 		r.Outcome.Reason = "codex no longer has the conversation " + id + "; the agent's next task begins a new conversation"

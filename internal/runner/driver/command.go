@@ -7,8 +7,8 @@ import (
 	"text/template"
 )
 
-// command runs any program with arguments from a template.
-type command struct {
+// commandDriver runs any program with arguments from a template.
+type commandDriver struct {
 	argv    []*template.Template
 	stdin   *template.Template // nil means an empty input
 	options Options
@@ -31,8 +31,8 @@ type TemplateData struct {
 	BriefFile  string // path of a file that contains Brief
 }
 
-func newCommand(o Options) (*command, error) {
-	c := &command{options: o}
+func newCommand(o Options) (*commandDriver, error) {
+	c := &commandDriver{options: o}
 	if len(o.Command) == 0 || strings.TrimSpace(o.Command[0]) == "" {
 		return nil, errors.New("the driver \"command\" needs the option command: the program and its arguments")
 	}
@@ -78,11 +78,11 @@ func parseTemplate(name, text string) (*template.Template, error) {
 	return t, nil
 }
 
-func (c *command) Program() string { return c.options.Command[0] }
+func (c *commandDriver) Program() string { return c.options.Command[0] }
 
-func (c *command) Keys() []string { return c.options.Keys }
+func (c *commandDriver) Keys() []string { return c.options.Keys }
 
-func (c *command) Command(j Job) (Command, error) {
+func (c *commandDriver) Command(j Job) (Command, error) {
 	w := TemplateData{
 		Prompt: j.Prompt, Role: j.Role.Name, RolePrompt: j.Role.Prompt, Spec: j.Spec, Brief: fullInstructions(j), Agent: j.Agent,
 		Project: j.Project, TaskID: j.TaskID, Model: j.Role.Model, PromptFile: j.path(PromptFile),

@@ -26,9 +26,9 @@ func (c conversation) String() string {
 	return strings.TrimSpace(c.id + " " + c.instructionsHash + " " + c.usage)
 }
 
-// conversation returns the conversation that the agent's next run continues. session is the id of the program's session; empty if it has
+// nextConversation returns the conversation that the agent's next run continues. session is the id of the program's session; empty if it has
 // reported none. answered means that the model has answered, so it has received this run's instructions.
-func (f Format) conversation(session string, answered bool, usage string) string {
+func (f Format) nextConversation(session string, answered bool, usage string) string {
 	previous := parseConversation(f.Session)
 	if session == "" {
 		return f.Session

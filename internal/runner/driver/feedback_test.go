@@ -13,9 +13,9 @@ func TestWithFeedback(t *testing.T) {
 		job    Job
 		want   string
 	}{
-		"without feedback":           {&command{}, Job{Prompt: "do"}, "do"},
-		"with a conversation":        {&command{}, Job{Prompt: "do", Session: "s", Feedback: "no"}, "no"},
-		"without a conversation":     {&command{}, Job{Prompt: "do", Feedback: "no"}, "do\n\nno"},
+		"without feedback":           {&commandDriver{}, Job{Prompt: "do"}, "do"},
+		"with a conversation":        {&commandDriver{}, Job{Prompt: "do", Session: "s", Feedback: "no"}, "no"},
+		"without a conversation":     {&commandDriver{}, Job{Prompt: "do", Feedback: "no"}, "do\n\nno"},
 		"a script can read the file": {shell{}, Job{Prompt: "do", Feedback: "no"}, "do"},
 		"a script with conversation": {shell{}, Job{Prompt: "do", Session: "s", Feedback: "no"}, "do"},
 	} {

@@ -67,8 +67,8 @@ const AllowanceVariable = "FLEET_ALLOWANCE_FILE"
 // modelFile is the name of the file in a run's directory that the program reads as its standard input.
 const modelFile = "model.json"
 
-// model is the driver of agents on models.
-type model struct {
+// modelDriver is the driver of agents on models.
+type modelDriver struct {
 	command   []string
 	job       ModelJob
 	variables []string
@@ -77,14 +77,14 @@ type model struct {
 // NewModel returns a driver that runs the command for the agent of job. The job has no task yet. variables are the names of
 // the environment variables that the agent's definition may use, including the keys of models.
 func NewModel(command []string, job ModelJob, variables []string) Driver {
-	return model{command, job, variables}
+	return modelDriver{command, job, variables}
 }
 
-func (m model) Program() string { return m.command[0] }
+func (m modelDriver) Program() string { return m.command[0] }
 
-func (m model) Keys() []string { return m.variables }
+func (m modelDriver) Keys() []string { return m.variables }
 
-func (m model) Command(j Job) (Command, error) {
+func (m modelDriver) Command(j Job) (Command, error) {
 	job := m.job
 	job.TaskID, job.Brief, job.Options = j.TaskID, j.Brief, j.Options
 	data, err := json.Marshal(job)

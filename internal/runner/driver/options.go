@@ -60,7 +60,7 @@ func kindOf(d Driver) string {
 		return "acp"
 	case shell:
 		return "shell"
-	case model:
+	case modelDriver:
 		return Cagent
 	}
 	return "command"

@@ -154,13 +154,13 @@ func (l *lineSplitter) Parse(data []byte, final bool) (int, []Piece) {
 	}
 	pieces := l.parser.Line(line)
 	if l.lostReason != "" {
-		pieces = append([]Piece{lostConversation(l.lostReason)}, pieces...)
+		pieces = append([]Piece{lostConversationStep(l.lostReason)}, pieces...)
 		l.lostReason = ""
 	}
 	return n, pieces
 }
 
-func lostConversation(why string) Piece {
+func lostConversationStep(why string) Piece {
 	why = reasonText(why)
 	return Piece{Step: true, Text: oneLine("a new conversation starts: " + why), LostReason: why}
 }
@@ -185,28 +185,4 @@ func (l *lineSplitter) Result(e Exit) Result {
 		r.Outcome.Output = FindObject(string(r.Outcome.Payload))
 	}
 	return r
-}
-
-// describeEnd describes an abnormal end of the program. detail is the program's last text, which is shortened.
-func describeEnd(e Exit, detail string) string {
-	text := fmt.Sprintf("exit code %d", e.Code)
-	if e.Signal != "" {
-		text = "ended by signal " + e.Signal
-	}
-	if detail = reasonText(detail); detail != "" {
-		text += ": " + detail
-	}
-	return text
-}
-
-// exitOutcome returns an outcome with the status completed if the program ended with exit code 0, and otherwise failed.
-func exitOutcome(e Exit, detail string) fleet.Outcome {
-	o := fleet.Outcome{Status: fleet.TaskCompleted}
-	if e.Code >= 0 {
-		o.ExitCode = &e.Code
-	}
-	if e.Code != 0 {
-		o.Status, o.Reason = fleet.TaskFailed, describeEnd(e, detail)
-	}
-	return o
 }

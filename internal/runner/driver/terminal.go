@@ -28,7 +28,7 @@ func CheckTerminal(d Driver, hasConversation bool) error {
 	if t, ok := d.(TerminalDriver); ok {
 		return t.CheckTerminal(hasConversation)
 	}
-	return noTerminal("the driver " + kindOf(d))
+	return noTerminalError("the driver " + kindOf(d))
 }
 
 // Terminal returns how to start the driver's program for a person.
@@ -42,12 +42,12 @@ func Terminal(d Driver, j Job) (Command, error) {
 	return d.(TerminalDriver).Terminal(j) //nolint:forcetypeassert // CheckTerminal has checked it
 }
 
-func noTerminal(who string) error {
+func noTerminalError(who string) error {
 	return fleet.Errorf(fleet.ReasonUnimplemented, "%s has no program that a person can use in the agent's conversation: give the agent a task instead", who)
 }
 
-// needsConversation returns UNIMPLEMENTED if the agent has no conversation, because the program would choose the id of a new one.
-func needsConversation(program string, hasConversation bool) error {
+// requireConversation returns UNIMPLEMENTED if the agent has no conversation, because the program would choose the id of a new one.
+func requireConversation(program string, hasConversation bool) error {
 	if hasConversation {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (c claudeCode) Terminal(j Job) (Command, error) {
 
 // CheckTerminal implements TerminalDriver.
 func (c codex) CheckTerminal(hasConversation bool) error {
-	return needsConversation("Codex", hasConversation)
+	return requireConversation("Codex", hasConversation)
 }
 
 // Terminal implements TerminalDriver.
@@ -112,9 +112,9 @@ var resumeOptions = map[string]string{"gemini": "--resume", "opencode": "--sessi
 func (a acpDriver) CheckTerminal(hasConversation bool) error {
 	name := filepath.Base(a.Program())
 	if resumeOptions[name] == "" {
-		return noTerminal(name)
+		return noTerminalError(name)
 	}
-	return needsConversation(name, hasConversation)
+	return requireConversation(name, hasConversation)
 }
 
 // Terminal implements TerminalDriver.

@@ -1,18 +1,9 @@
 package driver
 
-import (
-	"bytes"
-	"regexp"
-	"strings"
-	"unicode/utf8"
-
-	"fleet/internal/fleet"
-)
+import "bytes"
 
 const (
 	maxChunk    = 32 << 10 // bytes of output in one piece
-	maxSummary  = 4000     // characters
-	maxReason   = 500      // characters
 	maxLastLine = 16 << 10 // size of the kept part of the last line, in bytes
 )
 
@@ -103,53 +94,4 @@ func (p *textParser) Result(e Exit) Result {
 	o := exitOutcome(e, p.last)
 	o.Summary = shorten(p.last, maxSummary)
 	return Result{Outcome: o}
-}
-
-// completeRunes returns the length of data up to the last complete character.
-func completeRunes(data []byte) int {
-	for i := len(data) - 1; i >= 0 && i >= len(data)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(data[i]) {
-			if utf8.FullRune(data[i:]) {
-				break
-			}
-			return i
-		}
-	}
-	return len(data)
-}
-
-// Clean returns data as valid UTF-8. It replaces invalid bytes, and NUL bytes, which databases refuse.
-func Clean(data []byte) string {
-	if utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 {
-		return string(data)
-	}
-	var b strings.Builder
-	b.Grow(len(data) + len(data)/8)
-	for len(data) > 0 {
-		r, n := utf8.DecodeRune(data)
-		if r == 0 {
-			r = utf8.RuneError
-		}
-		b.WriteRune(r)
-		data = data[n:]
-	}
-	return b.String()
-}
-
-// escapePattern matches the control sequences of terminals: colors, cursor movements, titles.
-var escapePattern = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[@-Z\\\\^_])")
-
-// displayedText returns the line as a terminal finally shows it: without colors, and only with the text after the last carriage
-// return.
-func displayedText(line string) string {
-	line = strings.TrimRight(escapePattern.ReplaceAllString(line, ""), "\r\n\t ")
-	if i := strings.LastIndexByte(line, '\r'); i >= 0 {
-		line = line[i+1:]
-	}
-	return strings.TrimSpace(line)
-}
-
-// shorten returns at most n characters of s, without surrounding space.
-func shorten(s string, n int) string {
-	return fleet.Shorten(strings.TrimSpace(s), n)
 }

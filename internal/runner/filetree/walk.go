@@ -107,12 +107,12 @@ func (d *directory) walk(root string, v visitor) error {
 	}
 }
 
-const openDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+const openDirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
 // open opens a directory. It makes the directory accessible for its owner first, if necessary: agents leave read-only
 // directories, such as caches of modules.
 func open(at int, name string) (*directory, error) {
-	fd, err := unix.Openat(at, name, openDir, 0)
+	fd, err := unix.Openat(at, name, openDirFlags, 0)
 	if errors.Is(err, unix.EACCES) {
 		var s unix.Stat_t
 		if err := unix.Fstatat(at, name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil || s.Mode&unix.S_IFMT != unix.S_IFDIR {
@@ -121,7 +121,7 @@ func open(at int, name string) (*directory, error) {
 		if err := unix.Fchmodat(at, name, uint32(s.Mode)&0o777|0o700, 0); err != nil { //nolint:unconvert // the type depends on the system
 			return nil, err
 		}
-		fd, err = unix.Openat(at, name, openDir, 0)
+		fd, err = unix.Openat(at, name, openDirFlags, 0)
 	}
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (d *directory) id() (dev, ino uint64, err error) {
 
 // reopen opens the directory again, as the parent of the open directory child.
 func (d *directory) reopen(child *directory) error {
-	fd, err := unix.Openat(int(child.Fd()), "..", openDir, 0)
+	fd, err := unix.Openat(int(child.Fd()), "..", openDirFlags, 0)
 	if err != nil {
 		return err
 	}

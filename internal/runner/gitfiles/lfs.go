@@ -92,8 +92,8 @@ func copyLFSFile(from *os.Root, name, to, digest string) error {
 	return os.Rename(part, to)
 }
 
-// isSparse reports whether the file is larger than what it uses on the disk. Git LFS writes no such files, and reading
-// one can take days.
+// isSparse reports whether a file of more than 1 MiB uses less than half of its size on the disk. Git LFS writes no such files,
+// and reading one can take days.
 func isSparse(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && info.Size() > 1<<20 && st.Blocks*512 < info.Size()/2

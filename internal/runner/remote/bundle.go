@@ -117,7 +117,7 @@ func unlinkedFile() (*os.File, error) {
 // offset.
 func (s *Server) Bundle(ctx context.Context, req *connect.Request[runnerv1.BundleRequest], stream *connect.ServerStream[runnerv1.BundleResponse]) error {
 	id, offset := req.Msg.GetBundleId(), req.Msg.GetOffset()
-	r, err := s.agent(req.Header(), req.Msg.GetAgent())
+	r, err := s.runnerOf(req.Header(), req.Msg.GetAgent())
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ const (
 
 // Changes implements the service.
 func (s *Server) Changes(ctx context.Context, req *connect.Request[runnerv1.ChangesRequest]) (*connect.Response[runnerv1.ChangesResponse], error) {
-	r, run, err := s.runner(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
+	r, run, err := s.runnerAndRun(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (s *Server) Changes(ctx context.Context, req *connect.Request[runnerv1.Chan
 // Patch implements the service.
 func (s *Server) Patch(ctx context.Context, req *connect.Request[runnerv1.PatchRequest]) (*connect.Response[runnerv1.PatchResponse], error) {
 	m := req.Msg
-	r, err := s.agent(req.Header(), m.GetAgent())
+	r, err := s.runnerOf(req.Header(), m.GetAgent())
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (s *Server) Patch(ctx context.Context, req *connect.Request[runnerv1.PatchR
 
 // Compare implements the service.
 func (s *Server) Compare(ctx context.Context, req *connect.Request[runnerv1.CompareRequest]) (*connect.Response[runnerv1.CompareResponse], error) {
-	r, err := s.agent(req.Header(), req.Msg.GetAgent())
+	r, err := s.runnerOf(req.Header(), req.Msg.GetAgent())
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 
 // Check implements the service.
 func (s *Server) Check(ctx context.Context, req *connect.Request[runnerv1.CheckRequest], stream *connect.ServerStream[runnerv1.CheckResponse]) error {
-	r, run, err := s.runner(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
+	r, run, err := s.runnerAndRun(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
 	if err != nil {
 		return err
 	}

@@ -170,7 +170,7 @@ func permanentError(err error) error {
 // callWithRetry repeats a call until the runner answers or was unreachable for too long.
 func (c *Client) callWithRetry(ctx context.Context, a fleet.Agent, call func(context.Context) error) error {
 	ctx = context.WithValue(ctx, requestAgentKey{}, requestAgent{a.UID})
-	t := c.attempts(a)
+	t := c.newRetrier(a)
 	for {
 		err := call(ctx)
 		if err == nil {
@@ -182,20 +182,20 @@ func (c *Client) callWithRetry(ctx context.Context, a fleet.Agent, call func(con
 	}
 }
 
-// attempts counts the attempts of a call.
-type attempts struct {
+// retrier decides when and how long a call is repeated.
+type retrier struct {
 	client  *Client
 	agent   fleet.Agent
 	started time.Time
 	pause   time.Duration
 }
 
-func (c *Client) attempts(a fleet.Agent) *attempts {
-	return &attempts{client: c, agent: a, started: c.config.Now(), pause: minRetryPause}
+func (c *Client) newRetrier(a fleet.Agent) *retrier {
+	return &retrier{client: c, agent: a, started: c.config.Now(), pause: minRetryPause}
 }
 
 // waitForRetry waits until the next attempt. It returns an error if the call must not be repeated.
-func (a *attempts) waitForRetry(ctx context.Context, err error) error {
+func (a *retrier) waitForRetry(ctx context.Context, err error) error {
 	if err = a.client.classify(ctx, err); !errors.Is(err, errConnectionBroken) {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 // Output implements the service.
 func (s *Server) Output(ctx context.Context, req *connect.Request[runnerv1.OutputRequest]) (*connect.Response[runnerv1.OutputResponse], error) {
 	m := req.Msg
-	r, run, err := s.runner(req.Header(), m.GetAgent(), m.GetRun())
+	r, run, err := s.runnerAndRun(req.Header(), m.GetAgent(), m.GetRun())
 	if err != nil {
 		return nil, err
 	}

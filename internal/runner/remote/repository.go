@@ -81,7 +81,7 @@ func (s *Server) repository(ctx context.Context, a *runnerv1.Agent, source *runn
 // Integrate implements the service.
 func (s *Server) Integrate(ctx context.Context, req *connect.Request[runnerv1.IntegrateRequest], stream *connect.ServerStream[runnerv1.IntegrateResponse]) error {
 	m := req.Msg
-	if _, err := s.agent(req.Header(), m.GetAgent()); err != nil {
+	if _, err := s.runnerOf(req.Header(), m.GetAgent()); err != nil {
 		return err
 	}
 	heartbeat := &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}

@@ -113,7 +113,7 @@ func (s *Server) Handshake(context.Context, *connect.Request[runnerv1.HandshakeR
 
 // Dispatch implements the service.
 func (s *Server) Dispatch(ctx context.Context, req *connect.Request[runnerv1.DispatchRequest]) (*connect.Response[runnerv1.DispatchResponse], error) {
-	r, run, err := s.runner(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
+	r, run, err := s.runnerAndRun(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (s *Server) Dispatch(ctx context.Context, req *connect.Request[runnerv1.Dis
 
 // Follow implements the service.
 func (s *Server) Follow(ctx context.Context, req *connect.Request[runnerv1.FollowRequest], stream *connect.ServerStream[runnerv1.FollowResponse]) error {
-	r, run, err := s.runner(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
+	r, run, err := s.runnerAndRun(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (s *Server) Follow(ctx context.Context, req *connect.Request[runnerv1.Follo
 
 // Interrupt implements the service.
 func (s *Server) Interrupt(ctx context.Context, req *connect.Request[runnerv1.InterruptRequest]) (*connect.Response[runnerv1.InterruptResponse], error) {
-	r, run, err := s.runner(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
+	r, run, err := s.runnerAndRun(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (s *Server) Interrupt(ctx context.Context, req *connect.Request[runnerv1.In
 
 // Send implements the service.
 func (s *Server) Send(ctx context.Context, req *connect.Request[runnerv1.SendRequest]) (*connect.Response[runnerv1.SendResponse], error) {
-	r, run, err := s.runner(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
+	r, run, err := s.runnerAndRun(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (s *Server) Send(ctx context.Context, req *connect.Request[runnerv1.SendReq
 
 // Answer implements the service.
 func (s *Server) Answer(ctx context.Context, req *connect.Request[runnerv1.AnswerRequest]) (*connect.Response[runnerv1.AnswerResponse], error) {
-	r, run, err := s.runner(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
+	r, run, err := s.runnerAndRun(req.Header(), req.Msg.GetAgent(), req.Msg.GetRun())
 	if err != nil {
 		return nil, err
 	}
@@ -178,8 +178,8 @@ func (s *Server) Answer(ctx context.Context, req *connect.Request[runnerv1.Answe
 	return reply(ctx, s, &runnerv1.AnswerResponse{}, r.Answer(ctx, run, q))
 }
 
-// agent returns the runner of the agent for which the request was signed.
-func (s *Server) agent(h http.Header, a *runnerv1.Agent) (fleet.Runner, error) {
+// runnerOf returns the runner of the agent for which the request was signed.
+func (s *Server) runnerOf(h http.Header, a *runnerv1.Agent) (fleet.Runner, error) {
 	switch {
 	case a.GetUid() == "":
 		return nil, toFault(fleet.InvalidField("agent.uid", "agent.uid must not be empty"))
@@ -189,9 +189,9 @@ func (s *Server) agent(h http.Header, a *runnerv1.Agent) (fleet.Runner, error) {
 	return s.runners.Connect(agentFromProto(a)), nil
 }
 
-// runner returns the runner of the agent for which the request was signed, and the run.
-func (s *Server) runner(h http.Header, a *runnerv1.Agent, run *runnerv1.Run) (fleet.Runner, fleet.Run, error) {
-	r, err := s.agent(h, a)
+// runnerAndRun returns the runner of the agent for which the request was signed, and the run.
+func (s *Server) runnerAndRun(h http.Header, a *runnerv1.Agent, run *runnerv1.Run) (fleet.Runner, fleet.Run, error) {
+	r, err := s.runnerOf(h, a)
 	if err == nil && run.GetTaskId() == "" {
 		err = toFault(fleet.InvalidField("run.task_id", "run.task_id must not be empty"))
 	}

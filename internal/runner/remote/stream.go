@@ -107,7 +107,7 @@ type streamMethod[Req, M any] = func(context.Context, *connect.Request[Req]) (*c
 // the runner was unreachable for too long. handle may change the request.
 func callStream[Req, M any](ctx context.Context, c *Client, a fleet.Agent, method streamMethod[Req, M], req *Req, handle func(*M) (done bool)) error {
 	ctx = context.WithValue(ctx, requestAgentKey{}, requestAgent{a.UID})
-	t := c.attempts(a)
+	t := c.newRetrier(a)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -117,7 +117,7 @@ func callStream[Req, M any](ctx context.Context, c *Client, a fleet.Agent, metho
 			return nil
 		}
 		if answered {
-			t = c.attempts(a)
+			t = c.newRetrier(a)
 		}
 		if err == nil {
 			continue // max_wait is over

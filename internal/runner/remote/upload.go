@@ -96,7 +96,7 @@ func errRestarted() error {
 // Upload implements the service.
 func (s *Server) Upload(ctx context.Context, req *connect.Request[runnerv1.UploadRequest]) (*connect.Response[runnerv1.UploadResponse], error) {
 	m := req.Msg
-	if _, err := s.agent(req.Header(), m.GetAgent()); err != nil {
+	if _, err := s.runnerOf(req.Header(), m.GetAgent()); err != nil {
 		return nil, err
 	}
 	if m.GetUploadId() == "" {

@@ -51,6 +51,7 @@ var operations = map[string]func(arguments []byte) (any, error){
 // noResult is the result of an operation without a result.
 type noResult struct{}
 
+// operation returns do in the form of operations.
 func operation[A, R any](do func(A) (R, error)) func([]byte) (any, error) {
 	return func(arguments []byte) (any, error) {
 		var a A
@@ -111,7 +112,7 @@ func runOperation(name string, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(a)
 }
 
-// access is what an operation may access.
+// access lists the paths that an operation may access, and its limits.
 type access struct {
 	write, read []string
 	override    bool   // see Policy.Override

@@ -43,7 +43,7 @@ const (
 	errEnded   = "ended"   // the child has ended
 	errFull    = "full"    // the child does not read its messages
 	errStore   = "store"   // an answer cannot be stored, probably because the disk is full
-	errNone    = "none"    // the child accepts no messages
+	errNone    = "none"    // the child accepts no messages, or has no terminal that is free
 	errUnknown = "unknown" // there is no such question
 	errClosed  = "closed"  // the child no longer waits for the answer
 )

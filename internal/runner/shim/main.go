@@ -94,11 +94,11 @@ func supervise(run Run, pipe io.WriteCloser) error {
 		return err
 	}
 	if err := process.AdoptOrphans(); err != nil {
-		return notStarted(run, spec, fmt.Errorf("this process cannot adopt orphans: %w", err), report)
+		return recordNotStarted(run, spec, fmt.Errorf("this process cannot adopt orphans: %w", err), report)
 	}
 	s, err := start(run, spec, pidNamespace)
 	if err != nil {
-		return notStarted(run, spec, err, report)
+		return recordNotStarted(run, spec, err, report)
 	}
 	spec.log("started") // before the handshake, so that this line precedes the line about the end
 	report(Handshake{Started: true})
@@ -117,7 +117,7 @@ func supervise(run Run, pipe io.WriteCloser) error {
 	return err
 }
 
-func notStarted(run Run, spec Spec, cause error, report func(Handshake)) error {
+func recordNotStarted(run Run, spec Spec, cause error, report func(Handshake)) error {
 	now := time.Now().UTC()
 	run.removeSecrets(spec.SecretFiles)
 	err := writeOnce(run.Path("exit.json"), Exit{End: NotStarted, Code: -1, Reason: cause.Error(), Started: now, Ended: now})

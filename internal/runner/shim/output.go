@@ -12,8 +12,8 @@ import (
 // programs report their result there.
 const headShare = 4
 
-// segments is the number of files for the end of an output. When another file is needed, the oldest one is removed.
-const segments = 16
+// segmentCount is the number of files for the end of an output. When another file is needed, the oldest one is removed.
+const segmentCount = 16
 
 // output writes the child's output unchanged to files of limited size. The beginning goes to the file itself. The rest
 // goes to segments, which are named after the file and their offset. Only the last segments are kept. Data is written
@@ -70,7 +70,7 @@ func (o *output) nextSegment() bool {
 	if o.maxTail == 0 || o.err != nil {
 		return false
 	}
-	segment := max(1, o.maxTail/segments)
+	segment := max(1, o.maxTail/segmentCount)
 	for len(o.offsets) > 1 && o.size-o.offsets[0] >= o.maxTail && o.size-o.offsets[1] >= o.minTail {
 		if err := os.Remove(segmentPath(o.path, o.offsets[0])); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			o.err = err // otherwise the child could fill the disk

@@ -130,7 +130,7 @@ func TestOutputShares(t *testing.T) {
 		require.NoError(t, err)
 		used += info.Size()
 	}
-	require.LessOrEqual(t, used, int64(limit+limit/segments))
+	require.LessOrEqual(t, used, int64(limit+limit/segmentCount))
 	kept, err := run.Excerpt("output", limit)
 	require.NoError(t, err)
 	require.InDelta(t, limit/4, kept.GapOffset, 200)

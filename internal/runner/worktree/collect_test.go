@@ -223,7 +223,7 @@ func TestNamedPipes(t *testing.T) {
 	}
 	for name, make := range map[string]string{"a ref": "mkfifo ../git/refs/heads/x", "objects": "rm -f ../git/objects/info/alternates; mkfifo ../git/objects/info/alternates"} {
 		g, tree := createTree(t)
-		g.limit = 300 * time.Millisecond
+		g.timeout = 300 * time.Millisecond
 		sh(t, tree.Dir, make)
 		w, err := examine(t, g, tree)
 		if err == nil {

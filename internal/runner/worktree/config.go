@@ -14,7 +14,7 @@ func (g *Git) findConfigPaths() []string {
 	if real, err := filepath.EvalSymlinks(g.program); err == nil {
 		paths = append(paths, g.program, real)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), g.limit)
+	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
 	defer cancel()
 	if dir, err := g.run(ctx, "/", "--exec-path"); err == nil {
 		paths = append(paths, dir)

@@ -31,7 +31,7 @@ type Git struct {
 	program     string // absolute path of git; empty if git was not found
 	env         []string
 	temp        string        // directory for temporary files
-	limit       time.Duration // time limit for reading files that an agent wrote, because they can block git
+	timeout     time.Duration // time limit for reading files that an agent wrote, because they can block git
 	memory      uint64        // memory limit for reading such files, in bytes
 	configPaths func() []string
 	sources     sync.Map // from the path of a mirror to its URL
@@ -53,7 +53,7 @@ var errNoGit = &Error{Message: "git was not found when this process started: ins
 // which must exist.
 func New(env []string, temp string) *Git {
 	program, _ := Program() // each call of git reports that git is missing
-	g := &Git{program: program, limit: readTimeout, memory: 2 << 30, temp: temp}
+	g := &Git{program: program, timeout: readTimeout, memory: 2 << 30, temp: temp}
 	g.configPaths = sync.OnceValue(g.findConfigPaths)
 	ssh := false
 	for _, v := range env {
@@ -104,7 +104,7 @@ func (g *Git) runWith(ctx context.Context, env []string, dir string, args ...str
 }
 
 // pipe works like runWith, with a sandbox policy, an input and an output. The policy p and the input may be nil. If p
-// is not nil, g.limit applies.
+// is not nil, g.timeout applies.
 func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir string, in io.Reader, out io.Writer, args ...string) error {
 	var errs tailBuffer
 	return g.pipeWarn(ctx, p, env, dir, in, out, &errs, args...)
@@ -117,7 +117,7 @@ func (g *Git) pipeWarn(ctx context.Context, p *sandbox.Policy, env []string, dir
 	}
 	within := ctx
 	if p != nil {
-		limited, cancel := context.WithTimeout(ctx, g.limit)
+		limited, cancel := context.WithTimeout(ctx, g.timeout)
 		defer cancel()
 		within = limited
 	}
@@ -147,7 +147,7 @@ func (g *Git) pipeWarn(ctx context.Context, p *sandbox.Policy, env []string, dir
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case within.Err() != nil:
-		return &Error{Message: fmt.Sprintf("git did not end within %s: one of its files may be a named pipe", g.limit)}
+		return &Error{Message: fmt.Sprintf("git did not end within %s: one of its files may be a named pipe", g.timeout)}
 	case err != nil:
 		message := strings.TrimSpace(Scrub(errs.String()))
 		if message == "" {
@@ -165,7 +165,7 @@ func (g *Git) pipeWarn(ctx context.Context, p *sandbox.Policy, env []string, dir
 // limits returns the limits for git when it reads files that an agent wrote. A small index or a few small trees can have
 // gigabytes of paths.
 func (g *Git) limits() sandbox.Limits {
-	return sandbox.Limits{Memory: g.memory, CPU: packTimeFactor * g.limit, FileSize: 16 << 30, Descriptors: 1024}
+	return sandbox.Limits{Memory: g.memory, CPU: packTimeFactor * g.timeout, FileSize: 16 << 30, Descriptors: 1024}
 }
 
 // lock takes the lock with the name, which only this process uses. The name is the path of a repository, for changes of its
@@ -176,15 +176,15 @@ func (g *Git) lock(name string) (unlock func()) {
 	return m.(*sync.Mutex).Unlock
 }
 
-// readTimeout is the default of Git.limit.
+// readTimeout is the default of Git.timeout.
 const readTimeout = 2 * time.Minute
 
-// packTimeFactor multiplies Git.limit for copying objects.
+// packTimeFactor multiplies Git.timeout for copying objects.
 const packTimeFactor = 10
 
 // withPackTimeout returns a Git with the longer limit.
 func (g *Git) withPackTimeout() *Git {
-	return &Git{program: g.program, env: g.env, temp: g.temp, limit: packTimeFactor * g.limit, memory: g.memory, configPaths: g.configPaths}
+	return &Git{program: g.program, env: g.env, temp: g.temp, timeout: packTimeFactor * g.timeout, memory: g.memory, configPaths: g.configPaths}
 }
 
 // stopTimeout is how long git may clean up after its context is done.

@@ -60,7 +60,7 @@ func TestUnreadableRefs(t *testing.T) {
 	for pipe, left := range map[string]string{"heads/x": "other branches and tags (git did not end", "remotes/x": ""} {
 		g, tree := beginTask(t)
 		head := strings.TrimSpace(sh(t, tree.Dir, "git commit -q --allow-empty -m work; git rev-parse HEAD; mkdir -p ../git/refs/remotes; mkfifo ../git/refs/"+pipe))
-		g.limit = 2 * time.Second
+		g.timeout = 2 * time.Second
 		c := mustSnapshot(t, g, tree, "task")
 		require.Contains(t, strings.Join(c.LeftOut, "\n"), left)
 		require.False(t, c.Pushed)

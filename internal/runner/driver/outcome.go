@@ -1,0 +1,44 @@
+package driver
+
+import (
+	"fmt"
+
+	"fleet/internal/fleet"
+)
+
+// exitOutcome returns an outcome with the status completed if the program ended with exit code 0, and otherwise failed.
+func exitOutcome(e Exit, detail string) fleet.Outcome {
+	o := fleet.Outcome{Status: fleet.TaskCompleted}
+	if e.Code >= 0 {
+		o.ExitCode = &e.Code
+	}
+	if e.Code != 0 {
+		o.Status, o.Reason = fleet.TaskFailed, describeEnd(e, detail)
+	}
+	return o
+}
+
+// describeEnd describes an abnormal end of the program. detail is the program's last text, which is shortened.
+func describeEnd(e Exit, detail string) string {
+	text := fmt.Sprintf("exit code %d", e.Code)
+	if e.Signal != "" {
+		text = "ended by signal " + e.Signal
+	}
+	if detail = reasonText(detail); detail != "" {
+		text += ": " + detail
+	}
+	return text
+}
+
+// addFinalText adds the agent's final text to the outcome: shortened as the summary, and in full as the payload.
+func addFinalText(o *fleet.Outcome, full string) {
+	o.Summary = shorten(toValidUTF8(full), maxSummary)
+	if full != "" {
+		o.Payload = []byte(full)
+	}
+}
+
+// setFailed turns the outcome into a failure with the reason.
+func setFailed(o *fleet.Outcome, reason string) {
+	o.Status, o.Reason = fleet.TaskFailed, reason
+}
