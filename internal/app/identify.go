@@ -31,7 +31,7 @@ func (a *App) identifyMCP(ctx context.Context, authorization []string) (_ contex
 // tap identifies the caller of a gRPC call when its header has arrived.
 func (a *App) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if admission.OpenToAll(info.FullMethodName) {
-		if c := inbound.From(ctx); c != nil && !c.AllowOpenCall() {
+		if c := inbound.From(ctx); c != nil && !c.AllowAnonymousCall() {
 			return nil, admission.Error(fleet.Errorf(fleet.ReasonLimitReached, "the connection has made too many calls without saying who calls: connect again, or send a token"))
 		}
 		return ctx, nil

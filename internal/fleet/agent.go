@@ -93,7 +93,7 @@ type Agent struct {
 	Desired     DesiredState
 	// RestartsRequested counts the requested restarts, RestartsDone the completed ones.
 	RestartsRequested, RestartsDone int
-	// Next is what the next start of the workspace changes.
+	// Next lists the changes that the next start makes to the workspace.
 	Next NextStart
 	// Attempts counts the consecutive failed attempts to reach Desired; RetryAt is when the next one is due.
 	Attempts int
@@ -104,7 +104,7 @@ type Agent struct {
 	RefusalReason Reason
 	RefusalField  string
 
-	Trace string // W3C traceparent of the last call that changed what the workspace should become; empty if that call was not traced
+	Trace string // W3C traceparent of the last call that changed Desired, RestartsRequested or Next; empty if that call was not traced
 
 	Revision  int64 // incremented by every write; set by the store
 	CreatedAt time.Time
@@ -112,7 +112,7 @@ type Agent struct {
 	DeletedAt time.Time // zero if it exists
 }
 
-// NextStart is what the next start of an agent's workspace changes. The zero value changes nothing.
+// NextStart lists the changes that the next start makes to an agent's workspace. The zero value changes nothing.
 type NextStart struct {
 	Role       bool `json:"role,omitempty"`       // the workspace gets Agent.Role
 	Parameters bool `json:"parameters,omitempty"` // the workspace gets Agent.Parameters
@@ -181,8 +181,8 @@ func (a *Agent) Settled() bool {
 // AgentView is an agent with its current task: a row of the fleet's snapshot.
 type AgentView struct {
 	Agent
-	// Task is its pending or running task; nil if it has none. Only AgentsByUID and a repeated Launch also return an ended
-	// one.
+	// Task is its pending or running task; nil if it has none. Only AgentsByUID and a repeated Launch of package service also
+	// return an ended one.
 	Task *Task
 	// Checks are the checks of an ended Task, with short outputs. Only AgentsByUID sets them.
 	Checks *TaskChecks

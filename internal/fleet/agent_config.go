@@ -13,7 +13,7 @@ type AgentConfig struct {
 	// Name is the agent's name in its definition.
 	Name string `json:"name,omitempty"`
 	// Driver runs the agent. It is one of the place's Traits.Drivers. If it is empty, the driver is that of the agent's
-	// project, and the configuration only adds Reports.
+	// project, and only Reports, MayEdit and KeepFilesFor have an effect.
 	Driver string `json:"driver,omitempty"`
 	// Command is the program and its arguments. For a driver with Driver.AddsArguments, it is only additional arguments. The
 	// place replaces actions such as "{{.Model}}" in it. If it is empty, the driver starts its own program.

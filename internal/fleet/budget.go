@@ -65,7 +65,7 @@ const (
 // BudgetWindows are all windows of budgets.
 var BudgetWindows = []BudgetWindow{WindowNone, WindowDay, WindowWeek, WindowMonth}
 
-// BreachAction says what happens to a task that has used up what it may cost.
+// BreachAction says what happens to a running task that has used up the budget.
 type BreachAction string
 
 // The values of BreachAction.
@@ -91,7 +91,7 @@ const (
 func (b *Budget) Validate() error {
 	b.Scope, b.Window = cmp.Or(b.Scope, BudgetFleet), cmp.Or(b.Window, WindowNone)
 	b.OnBreach, b.Unpriced = cmp.Or(b.OnBreach, BreachHold), cmp.Or(b.Unpriced, UnpricedRefuse)
-	if err := checkName(b.Name); err != nil {
+	if err := checkResourceName(b.Name); err != nil {
 		return InvalidField("name", "%v", err)
 	}
 	if err := cmp.Or(checkOneOf("scope", b.Scope, BudgetScopes), checkOneOf("window", b.Window, BudgetWindows), checkOneOf("on_breach", b.OnBreach, breachActions)); err != nil {
@@ -119,7 +119,7 @@ func (b *Budget) Validate() error {
 			return err
 		}
 	}
-	if _, err := zone(b.TimeZone); err != nil {
+	if _, err := loadZone(b.TimeZone); err != nil {
 		return InvalidField("time_zone", "time_zone is %q: give a name such as Europe/Berlin or UTC", Shorten(b.TimeZone, 60))
 	}
 	return nil
@@ -174,7 +174,7 @@ func (b *Budget) ScopeText() string {
 	return string(b.Scope) + " " + b.Value
 }
 
-// String names the budget for people, with its limits and what it is for.
+// String names the budget for people, with its limits and its scope.
 func (b *Budget) String() string {
 	return fmt.Sprintf("the budget %q (%s for %s)", b.Name, b.LimitText(), b.ScopeText())
 }

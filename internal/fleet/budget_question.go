@@ -8,7 +8,7 @@ import (
 )
 
 // These are answers to questions of the kind AskBudget. An amount of US dollars, with or without answerRaise, is an answer
-// too: what the task may cost in all.
+// too: the new cost limit of the task.
 const (
 	answerGoOn  = "go on"    // the task goes on when the budgets have room; not valid if the task has used up its own limit
 	answerStop  = "stop"     // the task is stopped
@@ -19,7 +19,7 @@ const (
 // have room.
 type BudgetAnswer struct {
 	Stop  bool
-	Limit Micros // what the task may cost in all; 0 leaves its limit
+	Limit Micros // the new cost limit of the task; 0 leaves its limit
 }
 
 // BudgetQuestion returns the question whether the pending task goes on. The text why says why the task was interrupted.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// zone returns the time zone with the name. The name Local means the server's own zone, which a budget must not depend on.
-func zone(name string) (*time.Location, error) {
+// loadZone returns the time zone with the name. It refuses Local, the server's own zone, because a budget must not depend on it.
+func loadZone(name string) (*time.Location, error) {
 	if name == "Local" {
 		return nil, fmt.Errorf("unknown time zone %s", name)
 	}
@@ -15,7 +15,7 @@ func zone(name string) (*time.Location, error) {
 
 // WindowAt returns the window that the time is in. A window without an end begins in 1970, and its end is the zero time.
 func (b *Budget) WindowAt(now time.Time) (begin, end time.Time) {
-	loc, err := zone(b.TimeZone)
+	loc, err := loadZone(b.TimeZone)
 	if err != nil { // the zone was known when the budget was set
 		loc = time.UTC
 	}

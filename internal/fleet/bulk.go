@@ -5,8 +5,8 @@ import "time"
 // BulkKind is the kind of the resources that are plans of bulk operations.
 const BulkKind ResourceKind = "bulk"
 
-// MaxBulk is the largest number of items of a bulk operation.
-const MaxBulk = 10_000
+// MaxBulkItems is the largest number of items of a bulk operation.
+const MaxBulkItems = 10_000
 
 // BulkOperation is what a bulk operation does with each of its agents or tasks.
 type BulkOperation string

@@ -30,7 +30,7 @@ type Changes struct {
 	LeftOut []string `json:"left_out,omitempty"`
 
 	At time.Time `json:"at"` // when the tree was examined
-	// Problem says why the changes are not known. The other fields are then zero, except At and Temporary.
+	// Problem says why the changes are not known. The other fields are then zero, except At, Temporary and Tries.
 	Problem string `json:"problem,omitempty"`
 	// Temporary means that the problem is temporary, for example a workspace that does not run. Fleet examines the tree again
 	// before the agent's next task and before the agent's deletion.

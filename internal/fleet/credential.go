@@ -35,10 +35,10 @@ type CredentialHold struct {
 }
 
 const (
-	// maxWindow is how long a window may last. Programs report windows of at most a week. A run could report anything.
-	maxWindow = 8 * 24 * time.Hour
-	// unknownWindow is how long a window counts as used up if its end is not known.
-	unknownWindow = 15 * time.Minute
+	// maxWindowLength is how long a window may last. Programs report windows of at most a week. A run could report anything.
+	maxWindowLength = 8 * 24 * time.Hour
+	// unknownWindowLength is how long a window counts as used up if its end is not known.
+	unknownWindowLength = 15 * time.Minute
 	// clockSkew is how long a window counts as used up although it has ended by this machine's clock.
 	clockSkew = time.Minute
 	// minUtilizationChange is the smallest change in the use of a window that is recorded.
@@ -54,12 +54,12 @@ func (c *Credential) RecordLimit(l UsageLimit, now time.Time) bool {
 	if l.Reached {
 		l.Utilization = 1
 	}
-	if limit := now.Add(maxWindow); l.ResetsAt.After(limit) {
+	if limit := now.Add(maxWindowLength); l.ResetsAt.After(limit) {
 		l.ResetsAt = limit
 	}
 	switch {
 	case l.Reached && l.ResetsAt.IsZero():
-		l.ResetsAt = now.Add(unknownWindow)
+		l.ResetsAt = now.Add(unknownWindowLength)
 	case l.Reached && !l.ResetsAt.After(now):
 		l.ResetsAt = now.Add(clockSkew)
 	}
@@ -92,7 +92,8 @@ func (c *Credential) RecordSuccess(began time.Time) (news bool) {
 	return news
 }
 
-// Release forgets what keeps tasks from using the credential. It returns false if nothing does.
+// Release removes the hold and the windows that are used up, so that tasks can use the credential. It returns false if there
+// are none.
 func (c *Credential) Release() bool { return c.RecordSuccess(time.Unix(1<<40, 0)) }
 
 // UsedUpWindow returns the window that is used up now; nil if there is none. Of several windows, it returns the one that ends last.

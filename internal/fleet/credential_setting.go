@@ -17,8 +17,8 @@ func ValidateCredentials(all []CredentialSetting, named map[string]string) error
 	known := map[string]bool{}
 	for i, c := range all {
 		switch {
-		case checkName(c.Name) != nil:
-			return fmt.Errorf("credentials[%d]: %w", i, checkName(c.Name))
+		case checkResourceName(c.Name) != nil:
+			return fmt.Errorf("credentials[%d]: %w", i, checkResourceName(c.Name))
 		case known[c.Name]:
 			return fmt.Errorf("credentials[%d]: the credential %s is there twice", i, c.Name)
 		case c.KeepFree < 0 || c.KeepFree > maxKeepFree:

@@ -12,7 +12,7 @@ type Delegation struct {
 	Depth    int    `json:"depth,omitempty"`    // number of tasks above it
 	Detached bool   `json:"detached,omitempty"` // it goes on when its parent ends
 	Wake     Wake   `json:"wake,omitempty"`     // what its end means for its parent
-	Limit    Micros `json:"limit,omitempty"`    // what its parent lets it cost; 0: no limit
+	Limit    Micros `json:"limit,omitempty"`    // the cost limit that its parent sets; 0: no limit
 	// ReservedTry is the try of the parent, from 1, whose reservation includes Limit; 0 if there is none. When this task starts and
 	// makes its own reservations, that try becomes TakenTry.
 	ReservedTry int `json:"backed,omitempty"`
@@ -22,7 +22,7 @@ type Delegation struct {
 	Grant           *Grant `json:"grant,omitempty"`    // what its agent may delegate, as of the last dispatch; nil: nothing
 	Children        int    `json:"children,omitempty"` // number of tasks that it has delegated
 	Awaited         int    `json:"awaited,omitempty"`  // number of those that have not ended and for which it waits, see Wake.Awaited
-	GivenToChildren Micros `json:"given,omitempty"`    // what its children may cost, and what its ended children have cost
+	GivenToChildren Micros `json:"given,omitempty"`    // the limits of its children that have not ended, and the cost of those that have
 	Waits           bool   `json:"waits,omitempty"`    // its turn is over, and it waits for results
 	Ready           bool   `json:"ready,omitempty"`    // the results that it waits for have arrived
 	// Conversation is the agent's conversation in which it waits, see Agent.Conversation.
@@ -40,7 +40,7 @@ func (d *Delegation) IsZero() bool {
 	return d.Depth == 0 && d.Grant == nil && d.Children == 0 && d.Total == 0 && !d.Waits && d.Turns == 0
 }
 
-// CapLimit returns what the task may cost: the lower of the limit and of what its parent lets it cost. 0 means no limit.
+// CapLimit returns the lower of the limit and of d.Limit, the limit that the parent sets. 0 means no limit.
 func (d *Delegation) CapLimit(limit Micros) Micros {
 	if d.Limit > 0 && (limit == 0 || d.Limit < limit) {
 		return d.Limit

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Delivery is one event for one webhook. It is sent until the receiver has accepted it, always with the same ID.
+// Delivery is one event for one webhook. It is sent until the receiver has accepted it or too many attempts have failed, always
+// with the same ID.
 type Delivery struct {
 	ID        string
 	Webhook   string // uid of the webhook
@@ -16,7 +17,7 @@ type Delivery struct {
 	Type      string // of the event, or DeliveryTest
 	AgentName string
 	TaskID    string
-	Body      []byte // what is sent
+	Body      []byte // of the requests
 	Status    DeliveryStatus
 	Tries     int               // failed attempts since the delivery was created or was requested again
 	NextAt    time.Time         // when it is sent next; zero if it does not wait
@@ -71,7 +72,7 @@ var deliveryPauses = []time.Duration{
 	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
-// maxPause limits what a receiver can ask for with Retry-After.
+// maxPause is the longest pause that a receiver can ask for with Retry-After.
 const maxPause = 24 * time.Hour
 
 // DeliveryID returns the id of the delivery of the event to the webhook. It is the same each time.
@@ -80,8 +81,8 @@ func DeliveryID(webhook string, seq int64) string {
 	return "msg_" + hex.EncodeToString(sum[:16])
 }
 
-// RecordAttempt notes an attempt. retryAfter is what the receiver asks for. jitter, from 0 to 1, shortens or lengthens the pause by up to a
-// tenth, so that deliveries that have failed together are not sent together again.
+// RecordAttempt notes an attempt. retryAfter is the pause that the receiver asks for; 0 if it asks for none. jitter, from 0 to
+// 1, shortens or lengthens the pause by up to a tenth, so that deliveries that have failed together are not sent together again.
 func (d *Delivery) RecordAttempt(a DeliveryAttempt, retryAfter time.Duration, jitter float64) {
 	if d.Attempts = append(d.Attempts, a); len(d.Attempts) > maxDeliveryAttempts {
 		d.Attempts = d.Attempts[len(d.Attempts)-maxDeliveryAttempts:]

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var variableNamePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Expand replaces each "${NAME}" in the text by the variable's value from lookup. An unknown variable is an error that
 // names it. A "$" without a following "{" stays. Errors never contain values.
@@ -18,7 +18,7 @@ func Expand(text string, lookup func(name string) (value string, ok bool)) (stri
 			return b.String(), nil
 		}
 		name, after, closed := strings.Cut(rest, "}")
-		if !closed || !variableName.MatchString(name) {
+		if !closed || !variableNamePattern.MatchString(name) {
 			return "", Errorf(ReasonInvalidArgument, "\"${\" is not followed by the name of a variable and \"}\": write it as in \"${API_KEY}\"")
 		}
 		value, ok := lookup(name)

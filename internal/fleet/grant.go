@@ -40,7 +40,7 @@ const (
 	maxGrantTasks = 1000
 )
 
-// WithDefaults returns the grant of a role of the project, with the defaults of what it leaves out; nil for nil.
+// WithDefaults returns the grant of a role of the project, with defaults for the values that are not set; nil for nil.
 func (g *Grant) WithDefaults(project string) *Grant {
 	if g == nil {
 		return nil
@@ -113,8 +113,8 @@ func (g *Grant) AllowsRole(role string) bool {
 	return len(g.Roles) == 0 || containsFold(g.Roles, role)
 }
 
-// Intersect returns what both the grant of a task and that of its parent allow. depth is the depth of the task. In the result,
-// MaxDepth counts from the root of the tree.
+// Intersect returns a grant that allows only what both g and parent allow: the grants of a task and of its parent. A nil parent
+// limits nothing. depth is the depth of the task. In the result, MaxDepth counts from the root of the tree.
 func (g *Grant) Intersect(parent *Grant, depth int) *Grant {
 	if g == nil {
 		return nil

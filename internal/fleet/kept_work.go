@@ -9,7 +9,7 @@ type KeptWork struct {
 	AgentUID, AgentName, Owner, Project string
 
 	Place    string // set by the core
-	Reason   string // describes, for people, what may exist only in the workspace
+	Reason   string // for people: the work that may exist only in the workspace
 	Location string // where it is, for people
 	Size     int64  // in bytes
 	KeptAt   time.Time

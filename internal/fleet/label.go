@@ -20,8 +20,8 @@ const (
 
 // A selector has no quotes, so keys and values must not contain characters that have a meaning in selectors.
 var (
-	labelKey   = regexp.MustCompile(`^[\pL\pN][\pL\pN\-_./]*$`)
-	labelValue = regexp.MustCompile(`^[\pL\pN\-_./:@+]*$`)
+	labelKeyPattern   = regexp.MustCompile(`^[\pL\pN][\pL\pN\-_./]*$`)
+	labelValuePattern = regexp.MustCompile(`^[\pL\pN\-_./:@+]*$`)
 )
 
 // Validate returns INVALID_ARGUMENT if a label is not valid, or if there are too many.
@@ -40,15 +40,17 @@ func (l Labels) Validate(field string) error {
 	return nil
 }
 
-// checkName returns an error if the name is not valid for a budget or a credential. Such a name has the form of a label's key.
-func checkName(name string) error {
+// checkResourceName returns an error if the name is not valid for a budget or a credential. Such a name has the form of a label's key.
+func checkResourceName(name string) error {
 	if !isLabelKey(name) {
 		return fmt.Errorf("name is %q: begin it with a letter or a digit, go on with letters, digits and - _ . /, and use at most %d characters", Shorten(name, 80), MaxLabelKey)
 	}
 	return nil
 }
 
-func isLabelKey(s string) bool { return len([]rune(s)) <= MaxLabelKey && labelKey.MatchString(s) }
+func isLabelKey(s string) bool {
+	return len([]rune(s)) <= MaxLabelKey && labelKeyPattern.MatchString(s)
+}
 
 func validateKey(field, key string) error {
 	if !isLabelKey(key) {
@@ -59,7 +61,7 @@ func validateKey(field, key string) error {
 }
 
 func validateValue(field, value string) error {
-	if len([]rune(value)) > MaxLabelValue || !labelValue.MatchString(value) {
+	if len([]rune(value)) > MaxLabelValue || !labelValuePattern.MatchString(value) {
 		return InvalidField(field, "%s has the value %q: use letters, digits and - _ . / : @ +, at most %d characters",
 			field, Shorten(value, 80), MaxLabelValue)
 	}

@@ -10,19 +10,19 @@ type LandingState string
 
 // The states of work. Landed and abandoned are final.
 const (
-	LandingBranch    LandingState = "branch"            // nobody has looked at it
-	LandingReview    LandingState = "review"            // people have commented on it
-	LandingChanges   LandingState = "changes_requested" // people or checks demand changes
-	LandingApproved  LandingState = "approved"
-	LandingQueued    LandingState = "queued"    // it lands as soon as it is its turn
-	LandingConflict  LandingState = "conflict"  // it cannot be combined with the branch
-	LandingLanded    LandingState = "landed"    // the branch has it
-	LandingReplaced  LandingState = "replaced"  // a later task of the agent continues it
-	LandingAbandoned LandingState = "abandoned" // somebody has said that it is not needed
+	LandingBranch           LandingState = "branch"            // nobody has looked at it
+	LandingReview           LandingState = "review"            // people have commented on it
+	LandingChangesRequested LandingState = "changes_requested" // people or checks demand changes
+	LandingApproved         LandingState = "approved"
+	LandingQueued           LandingState = "queued"    // it lands as soon as it is its turn
+	LandingConflict         LandingState = "conflict"  // it cannot be combined with the branch
+	LandingLanded           LandingState = "landed"    // the branch has it
+	LandingReplaced         LandingState = "replaced"  // a later task of the agent continues it
+	LandingAbandoned        LandingState = "abandoned" // somebody has said that it is not needed
 )
 
 var landingStates = []LandingState{
-	LandingBranch, LandingReview, LandingChanges, LandingApproved, LandingQueued, LandingConflict, LandingLanded, LandingReplaced, LandingAbandoned,
+	LandingBranch, LandingReview, LandingChangesRequested, LandingApproved, LandingQueued, LandingConflict, LandingLanded, LandingReplaced, LandingAbandoned,
 }
 
 // Valid reports whether s is one of the states.
@@ -72,7 +72,7 @@ type Landing struct {
 	UpdatedAt   time.Time    `json:"updated_at"`
 }
 
-// MaxFixes is how many tasks of an agent in a row may try to make the same work land.
+// MaxFixes is how many times in a row an agent may try to mend the same work, in a new task each time, so that the work lands.
 const MaxFixes = 3
 
 // LandingRequest says who has asked for a landing, and how.

@@ -12,7 +12,7 @@ type LedgerKind string
 // The kinds of entries.
 const (
 	LedgerReserve LedgerKind = "reserve" // a task starts, or needs more than it has reserved
-	LedgerSettle  LedgerKind = "settle"  // a task has ended: what it has used replaces its reservations; or a task gives back reservations
+	LedgerSettle  LedgerKind = "settle"  // a task has ended, and its usage replaces its reservations; or a task gives back reservations
 	LedgerRefuse  LedgerKind = "refuse"  // a task was not started
 )
 
@@ -77,8 +77,8 @@ func TokensText(n int64) string {
 	return fmt.Sprintf("%s tokens", text)
 }
 
-// Left returns what the budget has left in a window with the total. It may be negative. It has no meaning for a limit that the
-// budget does not have.
+// Left returns the amount that the budget has left in a window with the total. It may be negative. Its money or tokens have no
+// meaning if the budget has no such limit.
 func (b *Budget) Left(t LedgerTotal) Amount {
 	return Amount{b.Limit, b.TokenLimit}.Minus(t.Reserved).Minus(t.Spent)
 }

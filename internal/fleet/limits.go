@@ -243,8 +243,8 @@ func (h Holdings) AllAgents() (n int) {
 	return n
 }
 
-// LimitRetryAfter is the suggested wait after LIMIT_REACHED if somebody must delete something first. Nobody knows when that
-// happens, but a client should not repeat refused calls more often than this.
+// LimitRetryAfter is the suggested wait after an error that lasts until somebody acts, for example deletes something. Nobody
+// knows when that happens, but a client should not repeat refused calls more often than this.
 const LimitRetryAfter = time.Minute
 
 // BusyRetryAfter is the suggested wait after LIMIT_REACHED if too many tasks or calls are under way. It is a guess: nobody knows when

@@ -25,7 +25,7 @@ func (m Micros) String() string {
 	return sign + "$" + strconv.FormatUint(n/1e6, 10) + "." + digits[:2] + strings.TrimRight(digits[2:], "0")
 }
 
-// Amount is what a task uses, or may use: money and tokens.
+// Amount is an amount of money and of tokens that a task uses or may use.
 type Amount struct {
 	Micros Micros `json:"micros,omitempty"`
 	Tokens int64  `json:"tokens,omitempty"`

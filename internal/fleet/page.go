@@ -35,7 +35,7 @@ func (r PageRequest) Resolve(defaultSize int) (page, size int, err error) {
 }
 
 // Window returns which items are requested: count items after the first offset ones. A page size that is not given is
-// defaultSize, or all items if that is 0.
+// defaultSize. If that is 0, it is MaxPageSize for a request with a page number, and all items otherwise.
 func (r PageRequest) Window(defaultSize int) (offset, count int, err error) {
 	if r.Cursor != "" && r.Page != nil {
 		return 0, 0, InvalidField("cursor", "cursor and page are both given, give one: a cursor continues where an answer ended, a page counts from the beginning")

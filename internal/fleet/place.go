@@ -35,8 +35,8 @@ type Place interface {
 	// INVALID_ARGUMENT, INVALID_NAME or the like if the workspace can never be created; the caller then does not retry.
 	Provision(ctx context.Context, a Agent) (Workspace, error)
 
-	// Start starts a stopped or failed workspace, with the changes in Agent.Next. What Agent.Next does not name stays as
-	// it is at the host. It does nothing if the workspace runs or starts.
+	// Start starts a stopped or failed workspace, with the changes in Agent.Next. Everything else stays as it is at the
+	// host. Start does nothing if the workspace runs or starts.
 	Start(ctx context.Context, a Agent) error
 
 	// Stop stops a workspace and keeps its content; runs in it end. It does nothing if the workspace is stopped.
@@ -154,7 +154,7 @@ type Traits struct {
 	StopEndsRuns bool
 	// Adopts means that a listed workspace becomes an agent if the store has no agent for it.
 	Adopts bool
-	// Drivers are what AgentConfig.Driver can name; a place without drivers accepts no configurations.
+	// Drivers are the drivers that AgentConfig.Driver can name. A place without drivers accepts no configurations.
 	Drivers []Driver
 	// ReachesFleet means that its agents can reach Fleet at the address in Run.FleetEndpoint.
 	ReachesFleet bool
@@ -269,10 +269,10 @@ type Credentialer interface {
 	Credential(project string) string
 }
 
-// CostLimiter is implemented by a place whose projects and roles can limit what a task may cost.
+// CostLimiter is implemented by a place whose projects and roles can limit the cost of a task.
 type CostLimiter interface {
-	// MaxCost returns what a task of the project's role may cost if its caller does not say; 0 if that is not limited, or not
-	// known. It communicates with nobody.
+	// MaxCost returns the cost limit of a task of the project's role whose caller sets no limit; 0 if there is none, or if it is
+	// not known. It communicates with nobody.
 	MaxCost(project, role string) Micros
 }
 
@@ -375,17 +375,17 @@ type Run struct {
 	// Conversation names the conversation that the run continues, or begins if the agent has none of that name. If it is empty,
 	// the run continues the one conversation of all runs without a name. Only Dispatch gets it.
 	Conversation string
-	// Brief is what Fleet itself tells the agent about the run, such as how to delegate tasks. It belongs to the instructions. A program
-	// that takes no instructions does not get it. Only Dispatch gets it.
+	// Brief is a text of Fleet itself for the agent, for example about how to delegate tasks. It belongs to the instructions. A
+	// program that takes no instructions does not get it. Only Dispatch gets it.
 	Brief string
 	// Linger is how long an interrupted run may wait for the response to a request to its model; 0 means the host's default.
 	// A run that is killed does not wait. Only Interrupt gets it.
 	Linger time.Duration
-	// Allowance is what the run may use; zero: as much as it wants. A program that knows the allowance begins no request to its
-	// model when it has used the allowance up, and waits for Allower.Allow. Only Dispatch and Allow get it.
+	// Allowance limits the money and the tokens that the run uses; zero: no limit. When a program that knows the allowance has
+	// used it up, it begins no request to its model and waits for Allower.Allow. Only Dispatch and Allow get it.
 	Allowance Amount
-	// FleetEndpoint is how an agent outside this process reaches Fleet, to report its result, to run subagents or to delegate tasks; nil if it does
-	// none of that. Only Dispatch gets it.
+	// FleetEndpoint is how an agent outside this process reaches Fleet, to report its result, to run subagents or to delegate
+	// tasks; nil if it does none of that. Only Dispatch gets it.
 	FleetEndpoint *ServerEndpoint
 }
 
@@ -450,7 +450,7 @@ type Outcome struct {
 	Terminal     bool   // Summary and Payload were read from the agent's terminal, as Output.Terminal says
 }
 
-// Usage is what a run has used of its model.
+// Usage counts the tokens and the tool calls of a run.
 type Usage struct {
 	Model                     string // as the model's provider calls it
 	InputTokens, OutputTokens int64

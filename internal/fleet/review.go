@@ -23,7 +23,7 @@ func (v Verdict) State() LandingState {
 	case VerdictApprove:
 		return LandingApproved
 	case VerdictChanges:
-		return LandingChanges
+		return LandingChangesRequested
 	}
 	return LandingReview
 }

@@ -12,7 +12,7 @@ const (
 )
 
 // needsMeEvents are the types of events that can belong to the class TopicNeedsMe.
-var needsMeEvents = []EventType{EventTaskQuestion, EventTaskEnded, EventTaskStalled, EventAgentChanged, EventWebhook}
+var needsMeEvents = []EventType{EventTaskQuestion, EventTaskEnded, EventTaskStalled, EventAgentChanged, EventWebhookChanged}
 
 // WebhookEvents are the types of events that webhooks send. A run produces events of the other types while it works; they are
 // too many to send.
@@ -20,7 +20,7 @@ var WebhookEvents = []EventType{
 	EventAgentCreated, EventAgentChanged, EventAgentDeleted, EventAgentShared, EventAgentUnshared,
 	EventTaskCreated, EventTaskQueued, EventTaskAssigned, EventTaskStarted, EventTaskQuestion, EventTaskAnswer, EventTaskStalled,
 	EventTaskRecovered, EventTaskStopping, EventTaskEnded, EventTaskLanding, EventTaskDelegated, EventTaskLabelled, EventTaskDeleted,
-	EventPoolChanged, EventSchedule, EventFleetChanged, EventWebhook,
+	EventPoolChanged, EventScheduleChanged, EventFleetChanged, EventWebhookChanged,
 }
 
 // NeedsMe reports whether a person should look at the event: an agent asks a question or is stuck, a task or an agent has
@@ -34,7 +34,7 @@ func (e Event) NeedsMe() bool {
 		return e.Status == string(TaskFailed)
 	case EventAgentChanged:
 		return e.Status == string(StateFailed) || e.Status == string(StateUnhealthy)
-	case EventWebhook:
+	case EventWebhookChanged:
 		return e.Status == WebhookDisabled
 	}
 	return false

@@ -25,8 +25,8 @@ func TestTopics(t *testing.T) {
 		{fleet.Event{Type: fleet.EventAgentChanged, Status: "failed"}, true},
 		{fleet.Event{Type: fleet.EventAgentChanged, Status: "unhealthy"}, true},
 		{fleet.Event{Type: fleet.EventAgentChanged, Status: "running"}, false},
-		{fleet.Event{Type: fleet.EventWebhook, Status: "disabled"}, true},
-		{fleet.Event{Type: fleet.EventWebhook}, false},
+		{fleet.Event{Type: fleet.EventWebhookChanged, Status: "disabled"}, true},
+		{fleet.Event{Type: fleet.EventWebhookChanged}, false},
 		{fleet.Event{Type: fleet.EventTaskCreated}, false},
 	} {
 		require.Equal(t, c.needsMe, fleet.TopicNeedsMe.Selects(c.event), "%v", c.event)

@@ -146,7 +146,7 @@ func TestScheduleOnce(t *testing.T) {
 		require.EqualValues(t, []int64{int64(minutes), 0, 0, 0}, []int64{v.Queued, v.Skipped, v.Late, v.Failed}, name)
 	}
 	seen := map[string]bool{}
-	for _, text := range h.Events(fleet.EventSchedule) {
+	for _, text := range h.Events(fleet.EventScheduleChanged) {
 		var name, id, at string
 		if n, _ := fmt.Sscanf(text, "the schedule %s has queued the task %s for 2026-11-28 %s", &name, &id, &at); n == 3 {
 			require.False(t, seen[name+at], text)

@@ -74,8 +74,8 @@ func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, o fleet.Bulk
 	if err != nil {
 		return nil, err
 	}
-	if len(items) > fleet.MaxBulk {
-		return nil, fleet.InvalidField("selector", "%d agents or tasks are selected: select at most %d", len(items), fleet.MaxBulk)
+	if len(items) > fleet.MaxBulkItems {
+		return nil, fleet.InvalidField("selector", "%d agents or tasks are selected: select at most %d", len(items), fleet.MaxBulkItems)
 	}
 	return withoutRepeats(items), nil
 }
@@ -91,8 +91,8 @@ func checkBulkRequest(o fleet.BulkRequest) error {
 	switch {
 	case given != 1:
 		return fleet.InvalidField("names", "give names, selector or all, and only one of them")
-	case len(o.Names) > fleet.MaxBulk:
-		return fleet.InvalidField("names", "names has %d names: give at most %d", len(o.Names), fleet.MaxBulk)
+	case len(o.Names) > fleet.MaxBulkItems:
+		return fleet.InvalidField("names", "names has %d names: give at most %d", len(o.Names), fleet.MaxBulkItems)
 	case len(o.Remove) > fleet.MaxLabels:
 		return fleet.InvalidField("remove", "remove has %d keys: give at most %d", len(o.Remove), fleet.MaxLabels)
 	}

@@ -36,7 +36,7 @@ func (s *Service) pools() ownedKind[fleet.Pool, PoolView] {
 
 func (s *Service) schedules() ownedKind[fleet.Schedule, ScheduleView] {
 	return ownedKind[fleet.Schedule, ScheduleView]{
-		s: s, kind: fleet.ScheduleKind, event: fleet.EventSchedule, notFound: fleet.ReasonScheduleNotFound, listHint: "{list_schedules} lists them",
+		s: s, kind: fleet.ScheduleKind, event: fleet.EventScheduleChanged, notFound: fleet.ReasonScheduleNotFound, listHint: "{list_schedules} lists them",
 		nameOwner: func(d *fleet.Schedule) (string, string) { return d.Name, d.Owner }, updatedAt: func(d *fleet.Schedule) *time.Time { return &d.UpdatedAt },
 		visible: (*fleet.Schedule).VisibleTo, list: fromQueue(s, s.queue.Schedules),
 		view: func(_ context.Context, _ fleet.Principal, d *fleet.Schedule) (*ScheduleView, error) {
@@ -47,7 +47,7 @@ func (s *Service) schedules() ownedKind[fleet.Schedule, ScheduleView] {
 
 func (s *Service) webhooks() ownedKind[fleet.Webhook, WebhookView] {
 	return ownedKind[fleet.Webhook, WebhookView]{
-		s: s, kind: fleet.WebhookKind, event: fleet.EventWebhook, notFound: fleet.ReasonWebhookNotFound, listHint: "{list_webhooks} lists them",
+		s: s, kind: fleet.WebhookKind, event: fleet.EventWebhookChanged, notFound: fleet.ReasonWebhookNotFound, listHint: "{list_webhooks} lists them",
 		nameOwner: func(w *fleet.Webhook) (string, string) { return w.Name, w.Owner }, updatedAt: func(w *fleet.Webhook) *time.Time { return &w.UpdatedAt },
 		visible: (*fleet.Webhook).VisibleTo, list: s.allWebhooks, view: s.webhookView,
 	}

@@ -18,7 +18,7 @@ type ReviewsRequest struct {
 
 // openStates are the states of work that was neither landed, abandoned nor replaced.
 var openStates = []fleet.LandingState{
-	fleet.LandingBranch, fleet.LandingReview, fleet.LandingChanges, fleet.LandingApproved, fleet.LandingQueued, fleet.LandingConflict,
+	fleet.LandingBranch, fleet.LandingReview, fleet.LandingChangesRequested, fleet.LandingApproved, fleet.LandingQueued, fleet.LandingConflict,
 }
 
 // ReviewList is a page of work, newest first.

@@ -120,7 +120,7 @@ func (s *Service) prepareBatch(ctx context.Context, of fleet.Train, blocked map[
 	})
 	for _, w := range failed {
 		err = errors.Join(err, s.changeEach(ctx, []*LandingView{w}, func(l *fleet.Landing) string {
-			l.State, l.Request, l.Problem = fleet.LandingChanges, nil, "the task that went on with the work "+w.Task.Failure()
+			l.State, l.Request, l.Problem = fleet.LandingChangesRequested, nil, "the task that went on with the work "+w.Task.Failure()
 			return "does not land: " + l.Problem
 		}))
 	}

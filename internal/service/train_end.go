@@ -61,7 +61,7 @@ func (s *Service) sendBackConflict(ctx context.Context, b fleet.Branch, w *Landi
 func (s *Service) sendBackChecks(ctx context.Context, b fleet.Branch, w *LandingView, results []fleet.CheckResult) error {
 	last := results[len(results)-1]
 	return s.sendBack(ctx, w, func(title string) string { return checksTask(title, b, last) }, func(l *fleet.Landing) {
-		l.State, l.Checks, l.Problem = fleet.LandingChanges, results, fmt.Sprintf("on top of %s, the check %q %s", b.Name, fleet.Shorten(last.Command, 80), checkEnding(last))
+		l.State, l.Checks, l.Problem = fleet.LandingChangesRequested, results, fmt.Sprintf("on top of %s, the check %q %s", b.Name, fleet.Shorten(last.Command, 80), checkEnding(last))
 	})
 }
 

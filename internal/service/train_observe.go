@@ -9,7 +9,7 @@ import (
 )
 
 // mayHaveLanded are the states of work that people may have merged into the branch themselves.
-var mayHaveLanded = []fleet.LandingState{fleet.LandingBranch, fleet.LandingReview, fleet.LandingChanges, fleet.LandingApproved, fleet.LandingConflict}
+var mayHaveLanded = []fleet.LandingState{fleet.LandingBranch, fleet.LandingReview, fleet.LandingChangesRequested, fleet.LandingApproved, fleet.LandingConflict}
 
 // ObserveLandings finds open work that people have merged into the branches themselves, in projects whose repositories this
 // server has. It skips branches that have not changed since the last call. It also skips workspaces, because it would keep

@@ -66,7 +66,7 @@ func TestTrainDividesABatch(t *testing.T) {
 	require.NoError(t, err)
 	for n, l := range landings(h, ids...) {
 		if n == 3 {
-			require.Equal(t, fleet.LandingChanges, l.State)
+			require.Equal(t, fleet.LandingChangesRequested, l.State)
 			require.Equal(t, `on top of main, the check "hasnot bad.txt" failed with exit code 1`, l.Problem)
 			continue
 		}
@@ -107,7 +107,7 @@ func TestTrainGivesUp(t *testing.T) {
 	for ; ; tries++ {
 		l := landings(h, id)[0]
 		if l.NextTask == "" {
-			require.Equal(t, fleet.LandingChanges, l.State)
+			require.Equal(t, fleet.LandingChangesRequested, l.State)
 			require.Contains(t, l.Problem, "although its agent has tried 3 times to mend it")
 			break
 		}

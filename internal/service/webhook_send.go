@@ -179,7 +179,7 @@ func (l *sendLoop) changed(ctx context.Context, last int64) (changed bool, err e
 	if last == l.seen {
 		return false, nil
 	}
-	events, upTo, err := l.read(ctx, fleet.EventFilter{Types: []fleet.EventType{fleet.EventWebhook}}, l.seen, 1)
+	events, upTo, err := l.read(ctx, fleet.EventFilter{Types: []fleet.EventType{fleet.EventWebhookChanged}}, l.seen, 1)
 	if err == nil && len(events) == 0 {
 		l.seen = upTo
 	}

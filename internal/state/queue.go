@@ -34,7 +34,7 @@ type Queue struct {
 // queueEvents are the events that may change a task of the queue, or what the task waits for.
 var queueEvents = []fleet.EventType{
 	fleet.EventTaskCreated, fleet.EventTaskQueued, fleet.EventTaskAssigned, fleet.EventTaskEnded, fleet.EventTaskDeleted, fleet.EventTaskLabelled, fleet.EventTaskDelegated,
-	fleet.EventPoolChanged, fleet.EventFleetChanged, fleet.EventSchedule, fleet.EventAgentCreated, fleet.EventAgentChanged, fleet.EventAgentDeleted,
+	fleet.EventPoolChanged, fleet.EventFleetChanged, fleet.EventScheduleChanged, fleet.EventAgentCreated, fleet.EventAgentChanged, fleet.EventAgentDeleted,
 }
 
 // queueBatch is how many events a refresh reads at a time.

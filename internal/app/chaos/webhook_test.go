@@ -122,11 +122,11 @@ func expectedDeliveries(t *testing.T, store fleet.Store) map[string]map[string]b
 		if err != nil {
 			return err
 		}
-		events, err := tx.Events(fleet.EventFilter{Types: []fleet.EventType{fleet.EventPoolChanged, fleet.EventWebhook}}, fleet.EventWindow{Limit: 1_000_000})
+		events, err := tx.Events(fleet.EventFilter{Types: []fleet.EventType{fleet.EventPoolChanged, fleet.EventWebhookChanged}}, fleet.EventWindow{Limit: 1_000_000})
 		for _, w := range webhooks {
 			ids, since := map[string]bool{}, false
 			for _, e := range events {
-				since = since || e.Type == fleet.EventWebhook && e.Text == "the webhook "+w.Name+" was created by "+w.Owner
+				since = since || e.Type == fleet.EventWebhookChanged && e.Text == "the webhook "+w.Name+" was created by "+w.Owner
 				if since && e.Type == fleet.EventPoolChanged {
 					ids[fleet.DeliveryID(w.UID, e.Seq)] = true
 				}

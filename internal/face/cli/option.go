@@ -82,14 +82,14 @@ func isLast(m protoreflect.Message) bool {
 
 // colorOf returns the colour of an enum's value.
 func colorOf(e protoreflect.Enum) color {
-	return tones[valueOption(e.Descriptor().Values().ByNumber(e.Number())).GetTone()]
+	return toneColors[valueOption(e.Descriptor().Values().ByNumber(e.Number())).GetTone()]
 }
 
 // fieldColor returns the colour of a field whose value is word. The colour belongs to the value of that name, in the
 // field's enum or in one of the enums that the proto lists for a text field.
 func fieldColor(f protoreflect.FieldDescriptor, word string) color {
 	if f.Enum() != nil {
-		return tones[valueOption(f.Enum().Values().ByName(protoreflect.Name(word))).GetTone()]
+		return toneColors[valueOption(f.Enum().Values().ByName(protoreflect.Name(word))).GetTone()]
 	}
 	for _, name := range shownOption(f).GetValuesOf() {
 		t, err := protoregistry.GlobalTypes.FindEnumByName(protoreflect.FullName(name))
@@ -97,7 +97,7 @@ func fieldColor(f protoreflect.FieldDescriptor, word string) color {
 			continue
 		}
 		if v := t.Descriptor().Values().ByName(protoreflect.Name(word)); v != nil {
-			return tones[valueOption(v).GetTone()]
+			return toneColors[valueOption(v).GetTone()]
 		}
 	}
 	return noColor

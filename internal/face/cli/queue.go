@@ -201,7 +201,7 @@ func (p *program) newTaskQueue() *cobra.Command {
 way, and goes on waiting while agents are busy or offline. TARGET is the name of an
 agent, pool:NAME for an agent of a pool, or project:NAME for any of your agents in the
 project with the role of --role.
-` + describeHelp + `
+` + descriptionHelp + `
 
 "fleet queue why ID" says why it waits, and "fleet task wait ID" waits for its end.`,
 		Example: `  fleet task queue papi "make release" --priority 10
@@ -289,7 +289,7 @@ func (p *program) newUp() *cobra.Command {
 		Short: "Create an agent for one task",
 		Long: `Create an agent in a project and give it a task. It is named after the task, and deleted
 when it has had no task for some time. Its work is kept.
-` + describeHelp + `
+` + descriptionHelp + `
 
 Next, follow with "fleet watch --task ID --follow", or wait with "fleet task wait ID".`,
 		Example: `  fleet up webshop "Fix the login"

@@ -83,7 +83,7 @@ func (p *program) newScheduleCreate() *cobra.Command {
 then waits like any other until an agent is idle; "fleet queue" shows it. TARGET is the
 name of an agent, pool:NAME or project:NAME, as for "fleet task queue". The tasks have the
 label schedule=NAME.
-` + describeHelp,
+` + descriptionHelp,
 		Example: `  fleet schedule create nightly papi "Update the dependencies" --cron "0 3 * * *" --time-zone Europe/Berlin
   fleet schedule create report sony @report.md --cron "0 9 * * mon-fri" --missed skip
   fleet schedule create triage pool:web "Look at new issues" --cron "*/30 * * * *"

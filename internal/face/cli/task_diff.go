@@ -102,7 +102,7 @@ func (s *session) hintLeftOut(c *fleetv1.TaskChanges) {
 
 // printTaskPatch prints the patch page by page.
 func (s *session) printTaskPatch(ctx context.Context, req *fleetv1.ShowTaskChangesRequest) error {
-	req.Patch, req.PatchLimit = true, proto.Int32(maxPageSize)
+	req.Patch, req.PatchLimit = true, proto.Int32(maxPageBytes)
 	var patch []byte
 	for {
 		resp, err := s.fleet.ShowTaskChanges(ctx, req)

@@ -22,7 +22,7 @@ func (p *program) newTaskFanOut() *cobra.Command {
 		Long: `Queue several tasks with the same description, each on an agent that works on none of the
 others. TARGET is pool:NAME for agents of a pool, or project:NAME for new agents in the
 project, which are deleted when they have had no task for some time.
-` + describeHelp + `
+` + descriptionHelp + `
 
 "fleet task compare ID" compares the work of the tasks, and "fleet task keep ID" chooses
 one.`,

@@ -70,7 +70,7 @@ func (m *monitor) stopWhenPressed(ctx context.Context, presses <-chan struct{}, 
 	}
 }
 
-// stop stops the task, unless it has ended, and waits for its end.
+// stop stops the task, unless it has ended. It waits for the end as long as the server does.
 func (m *monitor) stop(ctx context.Context) error {
 	_, err := m.s.fleet.StopTask(ctx, &fleetv1.StopTaskRequest{TaskId: m.task.GetId()})
 	return err

@@ -26,7 +26,7 @@ than output.max (256 MiB by default), it keeps only the beginning and the end.`,
 		Example: `  fleet task output 3f2a... >output.log
   fleet task output 3f2a... --tail 4096`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req := &fleetv1.ShowTaskOutputRequest{TaskId: args[0], Limit: proto.Int32(maxPageSize)}
+			req := &fleetv1.ShowTaskOutputRequest{TaskId: args[0], Limit: proto.Int32(maxPageBytes)}
 			switch flags := s.cmd.Flags(); {
 			case flags.Changed("offset") && flags.Changed("tail"):
 				return usagef("--tail counts from the end: leave --offset out")
@@ -86,8 +86,8 @@ func (s *session) printTaskOutput(ctx context.Context, req *fleetv1.ShowTaskOutp
 	}
 }
 
-// maxPageSize is the largest page of output or of a patch, in bytes.
-const maxPageSize = 1 << 20
+// maxPageBytes is the largest page of output or of a patch, in bytes.
+const maxPageBytes = 1 << 20
 
 // appendPage prints a page for people at once. For programs, it appends the page to the pages before it.
 func (s *session) appendPage(pages []byte, what, text, encoding string) ([]byte, error) {

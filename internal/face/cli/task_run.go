@@ -132,7 +132,7 @@ func (s *session) printStarted(resp interface {
 	})
 }
 
-const describeHelp = `DESCRIPTION says what is to be done; "-" reads it from standard input, and "@FILE"
+const descriptionHelp = `DESCRIPTION says what is to be done; "-" reads it from standard input, and "@FILE"
 from a file.`
 
 func (p *program) newTaskStart() *cobra.Command {
@@ -141,7 +141,7 @@ func (p *program) newTaskStart() *cobra.Command {
 		Use:   "start AGENT DESCRIPTION|-|@FILE",
 		Short: "Start a task and print its id",
 		Long: `Start a task on an idle agent, print the id of the task, and return at once.
-` + describeHelp + `
+` + descriptionHelp + `
 
 With --check, the task completes only if the command succeeds. If it fails, the
 agent gets its output and tries again.
@@ -170,7 +170,7 @@ func (p *program) newTaskRun() *cobra.Command {
 		Use:   "run AGENT DESCRIPTION|-|@FILE",
 		Short: "Start a task and, with --follow, stay until it has ended",
 		Long: `Start a task on an idle agent.
-` + describeHelp + `
+` + descriptionHelp + `
 
 If a person uses the agent's program ("fleet agent attach"), the command says so, and
 waits until they have left it.

@@ -107,7 +107,7 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 	lines = append(lines,
 		cardLine{"Goes on with", t.GetContinues(), ""},
 		cardLine{"Output", objectText(t.GetOutput()), ""},
-		cardLine{"Summary", valueIf(!repeats(t), t.GetSummary()), ""},
+		cardLine{"Summary", valueIf(!isSummaryRedundant(t), t.GetSummary()), ""},
 		cardLine{"Description", t.GetDescription(), ""},
 		cardLine{"Last output", t.GetPreview(), ""},
 	)
@@ -204,8 +204,8 @@ func objectText(o *structpb.Struct) string {
 	return string(b)
 }
 
-// repeats reports whether the summary of the task only repeats its reason or its description.
-func repeats(t *fleetv1.TaskDetail) bool {
+// isSummaryRedundant reports whether the summary of the task only repeats its reason or its description.
+func isSummaryRedundant(t *fleetv1.TaskDetail) bool {
 	summary := t.GetSummary()
 	return t.GetStatus() != fleetv1.Task_completed && (strings.Contains(t.GetReason(), summary) || strings.HasPrefix(t.GetDescription(), summary))
 }

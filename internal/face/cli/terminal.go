@@ -71,8 +71,8 @@ const (
 	cyan    color = "36"
 )
 
-// tones are the colours of values.
-var tones = map[fleetv1.Value_Tone]color{
+// toneColors has the colour of each tone of a value.
+var toneColors = map[fleetv1.Value_Tone]color{
 	fleetv1.Value_good: green, fleetv1.Value_active: yellow, fleetv1.Value_bad: red, fleetv1.Value_over: dim, fleetv1.Value_aside: cyan,
 }
 

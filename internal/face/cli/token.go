@@ -75,8 +75,8 @@ func (p *program) newTokenList() *cobra.Command {
 	})
 }
 
-// expiringSoon is the remaining validity below which the list marks a token as expiring.
-const expiringSoon = 7 * 24 * time.Hour
+// expiryWarning is the remaining validity below which the list marks a token as expiring.
+const expiryWarning = 7 * 24 * time.Hour
 
 // validityCell returns whether a token is valid, and for how long.
 func (s *session) validityCell(t *fleetv1.Token) cell {
@@ -96,7 +96,7 @@ func (s *session) validityCell(t *fleetv1.Token) cell {
 		return cell{"expired", red}
 	case replaced:
 		return cell{"replaced, valid for " + timeLeft(left), yellow}
-	case left < expiringSoon:
+	case left < expiryWarning:
 		return cell{"expires in " + timeLeft(left), yellow}
 	}
 	return cell{"valid for " + timeLeft(left), green}

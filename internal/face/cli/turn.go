@@ -63,7 +63,7 @@ func (s *session) interruptTurn(ctx context.Context, m *method, req proto.Messag
 type turnDisplay struct {
 	s          *session
 	progress   *progress
-	answerText strings.Builder // what was written to standard output, without colours
+	answerText strings.Builder // the text that was written to standard output, without colours
 	sanitizer  sanitizer
 	speaker    string // the agent of the last message; shown only if there are several
 	lineOpen   bool   // the last line on standard error has not ended

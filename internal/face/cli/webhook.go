@@ -35,7 +35,7 @@ about three days, with growing pauses.`,
 	return cmd
 }
 
-const onUsage = "send `EVENTS`: needs_me, all, or types such as task_ended, with commas between"
+const onFlagUsage = "send `EVENTS`: needs_me, all, or types such as task_ended, with commas between"
 
 func (p *program) newWebhookCreate() *cobra.Command {
 	req := &fleetv1.CreateWebhookRequest{}
@@ -54,7 +54,7 @@ tasks and agents that have failed.`,
 		s.hint("Send a test: fleet webhook test %s", resp.GetWebhook().GetName())
 	})
 	req.Topics = []fleetv1.Webhook_Topic{fleetv1.Webhook_needs_me}
-	cmd.Flags().Var(&topicsFlag{topics: &req.Topics}, "on", onUsage+" (default: needs_me)")
+	cmd.Flags().Var(&topicsFlag{topics: &req.Topics}, "on", onFlagUsage+" (default: needs_me)")
 	addSelector(cmd, &req.Selector, "events")
 	return cmd
 }
@@ -83,7 +83,7 @@ waits for an attempt is sent when it is enabled.`,
 	}, fleetv1.FleetServiceClient.UpdateWebhook, req, printMessage[*fleetv1.UpdateWebhookResponse])
 	f := cmd.Flags()
 	addOptional(f, &req.Url, "url", "send to `URL`")
-	f.Var(&topicsFlag{topics: &req.Topics}, "on", onUsage)
+	f.Var(&topicsFlag{topics: &req.Topics}, "on", onFlagUsage)
 	f.VarP(optionalFlag[string]{&req.Selector}, "selector", "l", "only events of tasks, or else of agents, whose labels match `SELECTOR`; \"\" for all")
 	f.BoolFunc("disabled", "send nothing; --disabled=false sends again", func(text string) error {
 		disabled, err := strconv.ParseBool(text)
@@ -150,7 +150,7 @@ func (p *program) newWebhookTest() *cobra.Command {
 		Long: `Send a test to a webhook, and show what the receiver answers. A test is sent only once.`,
 	}, fleetv1.FleetServiceClient.TestWebhook, &fleetv1.TestWebhookRequest{}, func(s *session, resp *fleetv1.TestWebhookResponse) {
 		d := resp.GetDelivery()
-		s.screen.output(s.card(cardLine{"Delivery", d.GetDeliveryId(), ""}, cardLine{"Status", d.GetStatus(), ""}, cardLine{"Answer", attemptText(d), ""}, cardLine{"Response", lastAttempt(d).GetResponse(), ""}))
+		s.screen.output(s.card(cardLine{"Delivery", d.GetDeliveryId(), ""}, cardLine{"Status", d.GetStatus(), ""}, cardLine{"Answer", lastAttemptText(d), ""}, cardLine{"Response", lastAttempt(d).GetResponse(), ""}))
 	})
 }
 
@@ -163,8 +163,8 @@ func lastAttempt(d *fleetv1.Delivery) *fleetv1.DeliveryAttempt {
 	return nil
 }
 
-// attemptText describes the result of the last attempt.
-func attemptText(d *fleetv1.Delivery) string {
+// lastAttemptText describes the result of the last attempt.
+func lastAttemptText(d *fleetv1.Delivery) string {
 	a := lastAttempt(d)
 	switch {
 	case a == nil:
@@ -187,7 +187,7 @@ func (p *program) newWebhookDeliveries() *cobra.Command {
 	}, fleetv1.FleetServiceClient.ListDeliveries, req, func(s *session, resp *fleetv1.ListDeliveriesResponse) {
 		printList(s, resp.GetDeliveries(), "No deliveries.",
 			column{"ID", "delivery_id"}, column{"EVENT", "type"}, column{"AGENT", "agent_name"}, column{"TASK", "task_id"}, column{"AGE", (*fleetv1.Delivery).GetCreatedAt}, column{"STATUS", "status"},
-			column{"ATTEMPTS", func(d *fleetv1.Delivery) string { return fmt.Sprint(len(d.GetAttempts())) }}, column{"NEXT", func(d *fleetv1.Delivery) string { return s.timeText(d.GetNextAttemptAt()) }}, column{"ANSWER", attemptText})
+			column{"ATTEMPTS", func(d *fleetv1.Delivery) string { return fmt.Sprint(len(d.GetAttempts())) }}, column{"NEXT", func(d *fleetv1.Delivery) string { return s.timeText(d.GetNextAttemptAt()) }}, column{"ANSWER", lastAttemptText})
 	})
 	addEnum(cmd, &req.Status, fleetv1.Delivery_Status_name, "status", "only deliveries with `STATUS`: waiting, delivered or failed")
 	p.addTime(cmd, &req.Since, "since", "only deliveries of the last `DURATION`, such as 24h or 7d, or since a time such as 2026-11-01")

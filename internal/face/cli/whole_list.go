@@ -10,8 +10,8 @@ import (
 // wholeListPageSize is the number of items of each response while a list is read to its end.
 const wholeListPageSize = 100
 
-// portionToRead returns the method's Portion option if the call should read the list from its beginning. It returns nil if
-// the method does not return parts of a list, or if the request already asks for a certain part.
+// portionToRead returns the Portion option of the method. It returns nil if the method does not return parts of a list, or if
+// the request asks for a certain part.
 func portionToRead(method string, args any) *fleetv1.Portion {
 	req, ok := args.(proto.Message)
 	d := descriptorOf(method)

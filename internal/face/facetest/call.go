@@ -21,11 +21,11 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-var camel = regexp.MustCompile(`([a-z])([A-Z])`)
+var wordBoundary = regexp.MustCompile(`([a-z])([A-Z])`)
 
 // ToolName returns the name of the tool that calls the method: the name in snake_case.
 func ToolName[Name ~string](method Name) string {
-	return strings.ToLower(camel.ReplaceAllString(string(method), "${1}_${2}"))
+	return strings.ToLower(wordBoundary.ReplaceAllString(string(method), "${1}_${2}"))
 }
 
 // Invoke calls a method. If the method responds with a stream, Invoke merges all messages into the response. With the option

@@ -12,21 +12,21 @@ import (
 // errTooManyBytes is returned when an unknown caller has sent more than it may.
 var errTooManyBytes = errors.New("the caller has sent too many bytes without identifying itself")
 
-// maxOpenCalls is how many open calls a connection may make in all before it is admitted. An open call is a call that needs
-// no identity, such as a health check.
-const maxOpenCalls = 32
+// maxAnonymousCalls is how many anonymous calls a connection may make before it is admitted. An anonymous call is a call that
+// needs no identity, such as a health check.
+const maxAnonymousCalls = 32
 
 // Conn is a connection that is limited until Admit is called.
 type Conn struct {
 	*net.TCPConn
-	listener  *Listener
-	network   netip.Prefix
-	element   *list.Element // in listener.unknown, guarded by its mutex; nil if admitted or closed
-	timer     *time.Timer   // closes the connection
-	admitted  atomic.Bool
-	bytesLeft atomic.Int64 // bytes that may still be read before it is admitted
-	openCalls atomic.Int64 // open calls made before it is admitted
-	user      func() (int, error)
+	listener       *Listener
+	network        netip.Prefix
+	element        *list.Element // in listener.unknown, guarded by its mutex; nil if admitted or closed
+	timer          *time.Timer   // closes the connection
+	admitted       atomic.Bool
+	bytesLeft      atomic.Int64 // bytes that may still be read before it is admitted
+	anonymousCalls atomic.Int64 // anonymous calls made before it is admitted
+	user           func() (int, error)
 }
 
 // Read reads bytes that have arrived. Until the connection is admitted, it reads only the bytes that are left, and then
@@ -66,8 +66,10 @@ func (c *Conn) Extend(d time.Duration) {
 	}
 }
 
-// AllowOpenCall counts a call that needs no identity, and reports whether the connection may make it.
-func (c *Conn) AllowOpenCall() bool { return c.admitted.Load() || c.openCalls.Add(1) <= maxOpenCalls }
+// AllowAnonymousCall counts an anonymous call, and reports whether the connection may make it.
+func (c *Conn) AllowAnonymousCall() bool {
+	return c.admitted.Load() || c.anonymousCalls.Add(1) <= maxAnonymousCalls
+}
 
 // Close closes the connection.
 func (c *Conn) Close() error {

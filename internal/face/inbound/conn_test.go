@@ -109,15 +109,15 @@ func TestUnknownConnectionHasSmallLimits(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestOpenCalls(t *testing.T) {
+func TestAnonymousCalls(t *testing.T) {
 	t.Parallel()
 	_, server := connect(t, Limits{})
-	for range maxOpenCalls {
-		require.True(t, server.AllowOpenCall())
+	for range maxAnonymousCalls {
+		require.True(t, server.AllowAnonymousCall())
 	}
-	require.False(t, server.AllowOpenCall())
+	require.False(t, server.AllowAnonymousCall())
 	server.Admit()
-	require.True(t, server.AllowOpenCall())
+	require.True(t, server.AllowAnonymousCall())
 }
 
 // TestBodiesHaveADeadline checks that a stalled body ends its request, and that the work after a complete body has no

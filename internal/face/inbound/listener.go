@@ -1,5 +1,5 @@
 // Package inbound limits what a connection can use before its caller is known, finds the user of this machine at its
-// other end, and refuses what foreign web pages send. It stands between the listeners and the faces.
+// other end, and refuses requests of foreign web pages. It stands between the listeners and the faces.
 //
 // Only package app uses it. It handles connections and HTTP headers, and does not know the fleet. The faces behind it
 // decide who the caller is and what the caller may do.

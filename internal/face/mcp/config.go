@@ -43,10 +43,10 @@ type Config struct {
 	// CheckLimits returns an error if the caller that Identify found has sent too many messages. Calls with its context fail with
 	// the same error. If CheckLimits is nil, messages are not counted.
 	CheckLimits func(ctx context.Context) error
-	// TakeSlot waits until the server may work on a request of the caller that Identify found. leave is called after the
+	// TakeSlot waits until the server may work on a request of the caller that Identify found. release is called after the
 	// work, once or more. Calls of tools do not use TakeSlot, because they wait as calls of the API. If TakeSlot is nil,
 	// requests do not wait.
-	TakeSlot func(ctx context.Context) (leave func(), err error)
+	TakeSlot func(ctx context.Context) (release func(), err error)
 	// MaxResult is the largest text of a tool's result in bytes; 0 means tool.DefaultMaxResult. The options of the
 	// method in the proto say how a longer answer is cut.
 	MaxResult int

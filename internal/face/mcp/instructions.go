@@ -5,7 +5,7 @@ package mcp
 func instructionsOf(toolset string) string {
 	text, ok := map[string]string{
 		"lifecycle": lifecycleInstructions, "sessions": sessionsInstructions, "providers": providersInstructions,
-		"subagents": subagentsInstructions, allTools: fleetInstructions + "\n\n" + othersInstructions,
+		"subagents": subagentsInstructions, allToolset: fleetInstructions + "\n\n" + othersInstructions,
 	}[toolset]
 	if !ok {
 		text = fleetInstructions

@@ -26,7 +26,7 @@ type envelope struct {
 	Params struct {
 		Meta      meta            `json:"_meta"`
 		RequestID json.RawMessage `json:"requestId"`
-		// Notifications is what a client subscribes to.
+		// Notifications selects the resources that a client subscribes to.
 		Notifications mcp.SubscriptionFilter `json:"notifications"`
 	} `json:"params"`
 	// Result and Error are set in a client's response to a request of the server.

@@ -28,8 +28,8 @@ type resources struct {
 	rights func(ctx context.Context) (mayCall func(method string) bool)
 }
 
-// addFleet adds the prompts and the resources of the fleet.
-func addFleet(s *server.MCPServer, hooks *server.Hooks, conn grpc.ClientConnInterface, c Config) {
+// addPromptsAndResources adds the prompts and the resources of the fleet.
+func addPromptsAndResources(s *server.MCPServer, hooks *server.Hooks, conn grpc.ClientConnInterface, c Config) {
 	f := resources{fleetv1.NewFleetServiceClient(conn), c.Rights}
 	f.add(s)
 	hooks.AddAfterListResources(f.addToList)
@@ -55,7 +55,7 @@ func (f resources) add(s *server.MCPServer) {
 func (f resources) addJSON(s *server.MCPServer, template, name, description string, read func(ctx context.Context, value string) (proto.Message, error)) {
 	s.AddResourceTemplate(mcp.NewResourceTemplate(template, name, mcp.WithTemplateDescription(description), mcp.WithTemplateMIMEType("application/json")),
 		func(ctx context.Context, q mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-			m, err := read(ctx, variable(q))
+			m, err := read(ctx, templateValue(q))
 			if err != nil {
 				return nil, refuseCall(ctx, resourceError(ctx, q.Params.URI, err))
 			}
@@ -64,8 +64,8 @@ func (f resources) addJSON(s *server.MCPServer, template, name, description stri
 		})
 }
 
-// variable returns the value of the only variable of the template.
-func variable(q mcp.ReadResourceRequest) string {
+// templateValue returns the value of the only variable of the template.
+func templateValue(q mcp.ReadResourceRequest) string {
 	for _, v := range q.Params.Arguments {
 		if values, _ := v.([]string); len(values) == 1 {
 			if text, err := url.PathUnescape(values[0]); err == nil {
@@ -80,7 +80,7 @@ func variable(q mcp.ReadResourceRequest) string {
 func (f resources) payload(ctx context.Context, q mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := f.api.DownloadTaskPayload(ctx, &fleetv1.DownloadTaskPayloadRequest{TaskId: variable(q)})
+	stream, err := f.api.DownloadTaskPayload(ctx, &fleetv1.DownloadTaskPayloadRequest{TaskId: templateValue(q)})
 	var all bytes.Buffer
 	kind := ""
 	for err == nil {

@@ -15,8 +15,8 @@ import (
 	"fleet/internal/face/mcp/tool"
 )
 
-// allTools is the name of the toolset that has every tool with a unique name.
-const allTools = "all"
+// allToolset is the name of the toolset that has every tool with a unique name.
+const allToolset = "all"
 
 // toolsets returns the tools of every service with a toolset, and the toolset of all of them.
 func toolsets(conn grpc.ClientConnInterface) []tool.Set {
@@ -37,7 +37,7 @@ func withAll(sets []tool.Set) []tool.Set {
 			count[t.Name]++
 		}
 	}
-	all := tool.Set{Name: allTools}
+	all := tool.Set{Name: allToolset}
 	for _, s := range sets {
 		for _, t := range s.Tools {
 			if count[t.Name] == 1 {
@@ -140,14 +140,14 @@ func newServer(conn grpc.ClientConnInterface, set tool.Set, t tasks, c Config) *
 		server.WithToolCapabilities(false),
 		server.WithHooks(hooks),
 	}
-	ofFleet := set.Name == defaultToolset || set.Name == allTools
+	ofFleet := set.Name == defaultToolset || set.Name == allToolset
 	if ofFleet {
 		options = append(options, server.WithPromptCapabilities(false), server.WithResourceCapabilities(false, false))
 	}
 	s := server.NewMCPServer("fleet", c.Version, options...)
 	s.AddTools(tools...)
 	if ofFleet {
-		addFleet(s, hooks, conn, c)
+		addPromptsAndResources(s, hooks, conn, c)
 	}
 	return s
 }

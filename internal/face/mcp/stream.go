@@ -25,16 +25,16 @@ type responseWriter struct {
 	w           http.ResponseWriter
 	timeout     time.Duration
 	newSession  func() string        // makes a session when the message is answered without an error; nil for most messages
-	result      *tool.DeferredResult // what is put into the JSON that mcp-go writes
+	result      *tool.DeferredResult // the result, which is put into the JSON that mcp-go writes
 	exact       exactNumbersByText   // numbers that are put back into what mcp-go writes
 	id          json.RawMessage      // of the message
-	refusal     *refusal             // what is sent instead of what mcp-go writes
+	refusal     *refusal             // the error that is sent instead of the response that mcp-go writes
 	releaseSlot func()               // called after the work and before the client reads the answer, once or more; see Config.TakeSlot
 
 	mu            sync.Mutex
 	isEventStream bool         // notifications were sent
 	status        int          // the status to send before the JSON; 0 if none was set, or it was sent
-	lastEvent     bytes.Buffer // what mcp-go wrote after the first notification
+	lastEvent     bytes.Buffer // the response that mcp-go wrote after the first notification
 }
 
 // notify sends a notification before it returns, so that progress is not lost: see tool.Notify.
@@ -72,7 +72,7 @@ func (r *responseWriter) writeEvent(data []byte) error {
 	return nil
 }
 
-// finish sends what mcp-go wrote after the first notification, as the last event.
+// finish sends the response that mcp-go wrote after the first notification, as the last event.
 func (r *responseWriter) finish() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +108,7 @@ func (r *responseWriter) sendStatus() {
 	r.status = 0
 }
 
-// Write sends what mcp-go writes. After the first notification, it keeps the bytes for the last event instead.
+// Write sends the response that mcp-go writes. After the first notification, it keeps the response for the last event instead.
 func (r *responseWriter) Write(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

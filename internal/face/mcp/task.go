@@ -55,8 +55,8 @@ func newTasks(conn grpc.ClientConnInterface) tasks { return tasks{fleetv1.NewFle
 // maxStatusMessage is the longest status message, in characters.
 const maxStatusMessage = 200
 
-// waitsForAnswer is the status message of a task with an open question.
-const waitsForAnswer = "waits for an answer"
+// waitingMessage is the status message of a task with an open question.
+const waitingMessage = "waits for an answer"
 
 // show returns the task as it is now. It does not wait.
 func (t tasks) show(ctx context.Context, r taskRef) (*task, error) {
@@ -82,7 +82,7 @@ func (t tasks) show(ctx context.Context, r taskRef) (*task, error) {
 				return nil, err
 			}
 			if len(out.InputRequests) > 0 {
-				out.Status, out.StatusMessage = taskInputRequired, waitsForAnswer
+				out.Status, out.StatusMessage = taskInputRequired, waitingMessage
 			}
 		}
 	}
@@ -136,8 +136,8 @@ func timestamp(times ...*timestamppb.Timestamp) string {
 	return last.UTC().Format(time.RFC3339)
 }
 
-// capabilities returns what the client can do with the answer to this request; nil for a client of an older revision.
-// Capabilities that the client has declared elsewhere do not count.
+// capabilities returns the capabilities that the client declares in this request; nil for a client of an older revision. Those
+// that the client has declared elsewhere do not count.
 func capabilities(m *mcp.Meta) *mcp.ClientCapabilities {
 	if !mcp.IsModernProtocol(m.ProtocolVersion()) {
 		return nil

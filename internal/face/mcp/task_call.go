@@ -17,8 +17,8 @@ import (
 	"fleet/internal/face/mcp/tool"
 )
 
-// immediateResponse is the key in the _meta of a task whose value Claude Code shows its model at once.
-const immediateResponse = "com.anthropic/agent-task"
+// immediateResponseKey is the key in the _meta of a task whose value Claude Code shows its model at once.
+const immediateResponseKey = "com.anthropic/agent-task"
 
 // handler returns the handler of a tool. If the tool starts tasks and the client accepts tasks, the result of a call is the
 // task, as soon as it is stored. If the client shows forms instead, the call asks the questions of the task with forms. All
@@ -103,7 +103,7 @@ func taskCreatedResult(ctx context.Context, shown *task) (*mcp.CallToolResult, e
 	}
 	return &mcp.CallToolResult{Result: mcp.Result{
 		ResultType: "task",
-		Meta: &mcp.Meta{AdditionalFields: map[string]any{immediateResponse: map[string]any{
+		Meta: &mcp.Meta{AdditionalFields: map[string]any{immediateResponseKey: map[string]any{
 			"modelImmediateResponse": words,
 		}}},
 	}}, nil

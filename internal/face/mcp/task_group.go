@@ -40,7 +40,7 @@ func (t tasks) showAll(ctx context.Context, r taskRef, all []*fleetv1.TaskDetail
 			return nil, err
 		}
 		if out.InputRequests = asked; len(asked) > 0 {
-			out.Status, out.StatusMessage = taskInputRequired, waitsForAnswer
+			out.Status, out.StatusMessage = taskInputRequired, waitingMessage
 			return out, nil
 		}
 		out.StatusMessage = oneLine(fmt.Sprintf("%d of %d %s; %s", len(all)-len(open), len(all), r.doneText(), r.activity(open[0])))

@@ -65,14 +65,14 @@ func (t tasks) questionForms(ctx context.Context, tasks ...*fleetv1.TaskDetail) 
 			return nil, err
 		}
 		for _, q := range all {
-			requests[q.GetId()] = mcp.NewElicitationInputRequest(form(d, q))
+			requests[q.GetId()] = mcp.NewElicitationInputRequest(questionForm(d, q))
 		}
 	}
 	return requests, nil
 }
 
-// form returns the form for a question of the task.
-func form(d *fleetv1.TaskDetail, q *fleetv1.Question) mcp.ElicitationParams {
+// questionForm returns the form for a question of the task.
+func questionForm(d *fleetv1.TaskDetail, q *fleetv1.Question) mcp.ElicitationParams {
 	properties, required := map[string]any{}, "answer"
 	text := func(title string) map[string]any { return map[string]any{"type": "string", "title": title} }
 	switch {
@@ -121,8 +121,8 @@ func questionText(d *fleetv1.TaskDetail, q *fleetv1.Question) string {
 	return b.String()
 }
 
-// response is a client's answer to a form.
-type response struct {
+// formAnswer is a client's answer to a form.
+type formAnswer struct {
 	Action  string `json:"action"`
 	Content struct {
 		Decision string `json:"decision"`
@@ -133,7 +133,7 @@ type response struct {
 }
 
 // answerTo returns the request that answers the question; nil if the person has not answered, and the question stays open.
-func (r response) answerTo(q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
+func (r formAnswer) answerTo(q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
 	a := &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId()}
 	permission := q.GetKind() == fleetv1.Question_permission
 	switch {
@@ -173,7 +173,7 @@ func (t tasks) update(ctx context.Context, r taskRef, responses map[string]json.
 	errs := make([]error, len(all))
 	var answering sync.WaitGroup // each answer waits until its agent has it
 	for i, q := range all {
-		var r response
+		var r formAnswer
 		raw, ok := responses[q.GetId()]
 		if !ok || json.Unmarshal(raw, &r) != nil {
 			continue

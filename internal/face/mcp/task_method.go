@@ -30,14 +30,14 @@ func (e envelope) isTaskMethod() bool {
 	return false
 }
 
-// taskParams are the parameters of the methods of the extension.
-type taskParams struct {
+// methodParams are the parameters of the methods of the extension.
+type methodParams struct {
 	TaskID         string                     `json:"taskId"`
 	InputResponses map[string]json.RawMessage `json:"inputResponses"`
 }
 
-// taskResult is the result of a method of the extension. It has the members of the task, if the method returns one.
-type taskResult struct {
+// methodResult is the result of a method of the extension. It has the members of the task, if the method returns one.
+type methodResult struct {
 	ResultType mcp.ResultType `json:"resultType"`
 	*task
 }
@@ -45,7 +45,7 @@ type taskResult struct {
 // callMethod calls the method of the extension that the message names, and returns its result.
 func (t tasks) callMethod(ctx context.Context, method string, message []byte) (any, error) {
 	var m struct {
-		Params taskParams `json:"params"`
+		Params methodParams `json:"params"`
 	}
 	if err := json.Unmarshal(message, &m); err != nil || m.Params.TaskID == "" {
 		return nil, wire.Invalid("INVALID_ARGUMENT", "taskId", "the parameters need taskId, the id of a task")
@@ -54,7 +54,7 @@ func (t tasks) callMethod(ctx context.Context, method string, message []byte) (a
 	if !valid {
 		return nil, status.Error(codes.NotFound, "there is no such task")
 	}
-	result := taskResult{ResultType: mcp.ResultTypeComplete}
+	result := methodResult{ResultType: mcp.ResultTypeComplete}
 	var err error
 	switch method {
 	case methodGetTask:
@@ -117,7 +117,7 @@ func checkHeaders(h http.Header, e envelope, message []byte) *rpcError {
 		return &rpcError{Code: mcp.HEADER_MISMATCH, Message: fmt.Sprintf(format, args...)}
 	}
 	var m struct {
-		Params taskParams `json:"params"`
+		Params methodParams `json:"params"`
 	}
 	_ = json.Unmarshal(message, &m) // without a task, there is no name to compare with
 	if got, want := h.Get(mcp.HeaderProtocolVersion), e.Params.Meta.ProtocolVersion(); got != want {

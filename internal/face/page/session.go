@@ -64,7 +64,7 @@ type SessionConfig struct {
 	// links of the others; nil if there is none.
 	Leases  Leases
 	LinkKey []byte
-	// Auth lists what callers can identify themselves with: "none", or some of "tokens", "coder" and "oidc".
+	// Auth lists the ways in which callers can identify themselves: "none", or some of "tokens", "coder" and "oidc".
 	Auth []string
 	// Issuer signs people in; it is nil if the server has no issuer. IssuerURL is the issuer's identifier.
 	Issuer    Issuer
@@ -144,7 +144,7 @@ func (s *Sessions) createSession(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, s.startSession(w, r, token, ""))
 }
 
-// sealedSession is what the page keeps of a session.
+// sealedSession is the part of a session that the page keeps.
 type sealedSession struct {
 	Session string `json:"session"`
 	Refresh string `json:"refresh,omitempty"` // the encrypted refresh token, if the issuer has given one

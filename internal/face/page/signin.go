@@ -109,7 +109,7 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// arrival is what the page gets when the browser comes back from the issuer.
+// arrival is the data that the page gets when the browser comes back from the issuer.
 type arrival struct {
 	sealedSession
 	To   string `json:"to"`

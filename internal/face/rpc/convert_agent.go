@@ -35,7 +35,7 @@ func linkOf(l fleet.Link) *fleetv1.AgentLink {
 	return &fleetv1.AgentLink{Name: textOf(l.Name), Url: textOf(l.URL)}
 }
 
-// metadataOf returns what the workspace reports. It adds the spec if the workspace does not report one.
+// metadataOf returns the metadata that the workspace reports. It adds the spec if the workspace does not report one.
 func metadataOf(a *fleet.Agent) map[string]string {
 	m := map[string]string{"fleet_mcp_agent_spec": textOf(a.Spec)}
 	for k, v := range a.Metadata {

@@ -51,7 +51,7 @@ func (t *Terminals) AttachAgent(stream terminalStream) error {
 	return sendTask(task)
 }
 
-// receiveInput passes on what comes from the terminal, until the caller ends the stream or ctx is done. Then it closes the channel.
+// receiveInput passes on the input from the terminal, until the caller ends the stream or ctx is done. Then it closes the channel.
 func receiveInput(ctx context.Context, stream terminalStream, input chan<- fleet.TerminalInput) {
 	defer close(input)
 	for {

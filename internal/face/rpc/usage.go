@@ -16,7 +16,7 @@ var usageKeys = map[fleetv1.ShowUsageRequest_By]fleet.UsageKey{
 	fleetv1.ShowUsageRequest_days:           fleet.UsageByDay,
 }
 
-// ShowUsage sums up what tasks used.
+// ShowUsage sums up the usage of tasks.
 func (f *Fleet) ShowUsage(ctx context.Context, r *fleetv1.ShowUsageRequest) (*fleetv1.ShowUsageResponse, error) {
 	by, ok := usageKeys[r.GetBy()]
 	if !ok {

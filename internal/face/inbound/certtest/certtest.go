@@ -65,7 +65,7 @@ func (a *Authority) Issue(t testing.TB, name string, notAfter time.Time) (cert, 
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
 }
 
-// Files writes what Issue returns into two files of the directory. The certificate is valid for an hour.
+// Files issues a certificate that is valid for an hour, and writes it and its key into two files of the directory.
 func (a *Authority) Files(t testing.TB, dir, name string) (certFile, keyFile string) {
 	t.Helper()
 	cert, key := a.Issue(t, name, time.Now().Add(time.Hour))

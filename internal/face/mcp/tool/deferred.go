@@ -19,7 +19,8 @@ type DeferredResult struct {
 
 type deferredKey struct{}
 
-// noContent is what mcp-go writes for a result without content. It cannot be a part of a string, which has no bare quotes.
+// noContent is the member that mcp-go writes for a result without content. It cannot be a part of a string, because a string
+// has no unescaped quotes.
 var noContent = []byte(`"content":[]`)
 
 // placeholder takes the place of a result.

@@ -35,7 +35,7 @@ func (p Portion) applies(q protoreflect.Message) bool {
 	return unless == nil || !q.Get(unless).Bool()
 }
 
-// capLimit lowers the request's limit for a text to what fits into a result, so that no service reads and sends
+// capLimit lowers the request's limit for a text to the size of a result, so that no service reads and sends
 // megabytes that would be thrown away.
 func (s Spec) capLimit(ctx context.Context, q, response protoreflect.Message) {
 	if !s.Portion.applies(q) {
