@@ -1,7 +1,7 @@
 // Package schema compiles JSON Schemas that callers and authors write, and checks values with them. Regular expressions
 // are those of ECMAScript, as JSON Schema says.
 //
-// Toolsets and places call this package. It must never read a file or call a host: a schema that refers to another
+// Toolsets and the tools of model agents call this package. It must never read a file or call a host: a schema that refers to another
 // document is refused.
 package schema
 

@@ -18,7 +18,7 @@ type CreateAgentRequest struct {
 	RequestID                 string            `json:"-"`
 }
 
-// CreateAgent creates an agent and waits until it is ready, at most Config.CreateWait. If the agent is not ready by then,
+// CreateAgent creates an agent and waits until it is ready, at most state.Config.CreateWait. If the agent is not ready by then,
 // CreateAgent returns it with its current state, and the message says that it is not ready. PROVISIONING_FAILED means that
 // its workspace could not be created. The agent then exists in state failed, so that its log can be read. AGENT_OFFLINE and
 // AGENT_NOT_FOUND mean that somebody has stopped or deleted the agent since its creation. If the place

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// DeleteAgent destroys the agent's workspace, even if it is busy, and waits for that, at most Config.CreateWait. With
+// DeleteAgent destroys the agent's workspace, even if it is busy, and waits for that, at most state.Config.CreateWait. With
 // keepUnsaved, the error is UNSAVED_WORK if the agent may have work that exists only in its workspace.
 func (s *Service) DeleteAgent(ctx context.Context, ref string, keepUnsaved bool, requestID string) (*fleet.AgentView, string, error) {
 	v, err := s.changeDesired(ctx, ref, requestID, s.deleteChange(keepUnsaved))

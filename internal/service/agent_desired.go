@@ -9,7 +9,7 @@ import (
 	"fleet/internal/state"
 )
 
-// StartAgent starts the agent's workspace and waits until it is ready, at most Config.CreateWait. If the workspace runs
+// StartAgent starts the agent's workspace and waits until it is ready, at most state.Config.CreateWait. If the workspace runs
 // according to the store, StartAgent asks its place whether it still does. The error is AGENT_BUSY if the workspace is unhealthy
 // and the agent has a task: the task may still run, and starting the workspace again would end it.
 func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
@@ -68,7 +68,7 @@ func errUnhealthyBusy(v *fleet.AgentView) *fleet.Error {
 		Next("wait for it with {wait_tasks}, or end it with {restart_agent}").With("agent_name", v.Name).With("task_id", v.Task.ID).With("state", string(v.State))
 }
 
-// StopAgent stops the agent's workspace, keeps its content, and waits for that, at most Config.CreateWait.
+// StopAgent stops the agent's workspace, keeps its content, and waits for that, at most state.Config.CreateWait.
 func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
 	v, err := s.changeDesired(ctx, ref, requestID, stopChange())
 	if err != nil {

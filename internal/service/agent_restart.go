@@ -21,7 +21,7 @@ type RestartAgentRequest struct {
 }
 
 // RestartAgent stops and starts the agent's workspace with the requested changes, and waits until it is ready, at most
-// Config.CreateWait. It first checks whether the workspace can be started with them.
+// state.Config.CreateWait. It first checks whether the workspace can be started with them.
 func (s *Service) RestartAgent(ctx context.Context, r RestartAgentRequest) (*fleet.AgentView, string, error) {
 	v, err := s.changeDesired(ctx, r.Agent, r.RequestID, s.restartChange(r))
 	if err != nil {

@@ -20,7 +20,8 @@ const stopTimeout = 5 * time.Second
 
 // Attach connects the caller's terminal with the program of an idle agent, in the agent's conversation. This is a task of the
 // agent, so the agent is busy meanwhile. onStart gets the task before the first output. The task ends when the caller leaves
-// the program, input is closed, ctx is done or output fails. Attach then returns the task.
+// the program, input is closed, ctx is done or output fails. Attach returns the ended task. If the connection fails, it requests the
+// stop of the task and returns the error.
 func (s *Service) Attach(
 	ctx context.Context, r AttachRequest, input <-chan fleet.TerminalInput, onStart func(*fleet.Task) error, output func([]byte) error,
 ) (*fleet.Task, error) {

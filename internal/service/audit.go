@@ -124,7 +124,7 @@ type ListAuditRequest struct {
 var outcomePattern = regexp.MustCompile(`^(|ok|failed|unknown|[A-Z][A-Z_]*)$`)
 
 // ListAudit returns lines of the audit log, newest first, and the cursor of the next page; "" on the last page. It includes
-// calls of this process that have just ended. The interceptor lets only admins call it.
+// calls of this process that have just ended. Package admission lets only admins call it.
 func (s *Service) ListAudit(ctx context.Context, r ListAuditRequest) (lines []fleet.AuditEntry, next string, err error) {
 	limit, err := limitOr(r.Limit, 100, MaxAuditLines)
 	if err != nil {

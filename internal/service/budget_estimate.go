@@ -11,7 +11,7 @@ import (
 
 // estimates caches what tasks of each kind of agent have used. An entry is removed when another task of its kind ends.
 type estimates struct {
-	mu    sync.Mutex // held while a transaction reads estimates, so that it does not read older data than it removes
+	mu    sync.Mutex // held during view, so that an older transaction does not store an entry again that a newer one has removed
 	known map[agentKind]kindEstimate
 }
 

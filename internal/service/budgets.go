@@ -12,7 +12,7 @@ import (
 // BudgetBalance is a budget with what it has left.
 type BudgetBalance = state.BudgetBalance
 
-// SetBudget adds the budget, or replaces the one with its name. What the budget has spent remains. The interceptor lets only admins
+// SetBudget adds the budget, or replaces the one with its name. What the budget has spent remains. Package admission lets only admins
 // call it.
 func (s *Service) SetBudget(ctx context.Context, b fleet.Budget, requestID string) (*state.BudgetBalance, error) {
 	p, err := fleet.PrincipalFrom(ctx)
@@ -48,7 +48,7 @@ func (s *Service) SetBudget(ctx context.Context, b fleet.Budget, requestID strin
 	return s.budget(ctx, b.Name)
 }
 
-// DeleteBudget deletes the budget. Its ledger remains. The error is BUDGET_NOT_FOUND if the budget does not exist. The interceptor
+// DeleteBudget deletes the budget. Its ledger remains. The error is BUDGET_NOT_FOUND if the budget does not exist. Package admission
 // lets only admins call it.
 func (s *Service) DeleteBudget(ctx context.Context, name, requestID string) error {
 	if name == "" {

@@ -175,7 +175,7 @@ func (op bulkOperation) item(v *fleet.AgentView) (item fleet.BulkItem, err error
 		item.Outcome, item.Message = fleet.BulkUnchanged, unchanged
 		return item, nil
 	}
-	if item.Effect = effect; op.ends && v.Task != nil {
+	if item.Effect = effect; op.affectsTask && v.Task != nil {
 		item.TaskID = v.Task.ID
 	}
 	return item, nil

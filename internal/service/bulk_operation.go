@@ -10,8 +10,8 @@ import (
 // bulkOperation is an operation with its values. It has no rules of its own: it calls what single calls of the API call.
 type bulkOperation struct {
 	needed fleet.Access // of the caller to each agent
-	// ends means that the operation ends or reaches the agent's task. Then the task must be the one in the plan.
-	ends bool
+	// affectsTask means that the operation ends the agent's task or sends it something. Then the task must be the one in the plan.
+	affectsTask bool
 	// predict returns the operation's effect on the agent. If there is none, effect is empty and unchanged says why. The error
 	// says why the operation is not possible.
 	predict func(v *fleet.AgentView) (effect, unchanged string, err error)
@@ -58,7 +58,7 @@ func (s *Service) bulkOperation(ctx context.Context, p fleet.Principal, o fleet.
 		}
 		return s.moveOperation(to, o), nil
 	case fleet.BulkStopTask:
-		return bulkOperation{needed: fleet.AccessRun, ends: true}, nil
+		return bulkOperation{needed: fleet.AccessRun, affectsTask: true}, nil
 	}
 	return bulkOperation{}, fleet.InvalidField("operation", "operation is required: give start, stop, restart, delete, message, label, queue, move or stop_task")
 }
@@ -86,7 +86,7 @@ func (s *Service) desiredOperation(d desiredChange, verb string, call func(ctx c
 		}
 		return bulkResult{message: message, unfinished: !v.Settled()}, nil
 	}
-	return bulkOperation{needed: fleet.AccessOwn, ends: true, predict: predict, do: do}
+	return bulkOperation{needed: fleet.AccessOwn, affectsTask: true, predict: predict, do: do}
 }
 
 func (s *Service) messageOperation(p fleet.Principal, o fleet.BulkRequest) bulkOperation {
@@ -97,7 +97,7 @@ func (s *Service) messageOperation(p fleet.Principal, o fleet.BulkRequest) bulkO
 		_, message, err := s.SendMessage(ctx, ref, o.Text, requestID)
 		return bulkResult{message: message}, err
 	}
-	return bulkOperation{needed: fleet.AccessRun, ends: true, predict: predict, do: do}
+	return bulkOperation{needed: fleet.AccessRun, affectsTask: true, predict: predict, do: do}
 }
 
 func (s *Service) labelOperation(r SetLabelsRequest) bulkOperation {

@@ -22,7 +22,7 @@ const (
 	storeTimeout = 10 * time.Second
 )
 
-// RunBulk executes the items of a plan that are not done yet, at most for the given time, or Config.CreateWait if that is 0. It returns
+// RunBulk executes the items of a plan that are not done yet, at most for the given time, or state.Config.CreateWait if that is 0. It returns
 // the plan with the results. Several calls, also of several servers, may run the same plan at the same time, and a call may be killed:
 // the request ids of the items come from the plan, so each item is executed once. A call that is cancelled begins no more items.
 //
@@ -157,7 +157,7 @@ func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
 	if r.plan.Request.Operation == fleet.BulkStopTask {
 		done, err = r.s.stopPlannedTask(ctx, item.TaskID, "bulk/"+r.plan.ID+"/"+item.TaskID)
 	} else {
-		about := &plannedAgent{uid: item.AgentUID, name: item.AgentName, taskID: item.TaskID, anyTask: !r.op.ends}
+		about := &plannedAgent{uid: item.AgentUID, name: item.AgentName, taskID: item.TaskID, anyTask: !r.op.affectsTask}
 		done, err = r.op.do(withPlanned(ctx, about), item.AgentUID, requestID)
 	}
 	r.writeAuditLine(line, err)

@@ -16,7 +16,7 @@ type ReloadResult struct {
 }
 
 // ReloadConfig reads the server's configuration again, as state.Config.Reload does. The error is CONFIG_INVALID or
-// RESTART_NEEDED if nothing was changed. The interceptor lets only admins call it.
+// RESTART_NEEDED if nothing was changed. Package admission lets only admins call it.
 func (s *Service) ReloadConfig(ctx context.Context) (ReloadResult, error) {
 	if s.cfg.Reload == nil {
 		return ReloadResult{}, fleet.Errorf(fleet.ReasonUnimplemented, "this server has no configuration file: start it with fleet serve")

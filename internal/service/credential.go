@@ -121,8 +121,8 @@ func (s *Service) hideForeignHolds(ctx context.Context, p fleet.Principal, all [
 }
 
 // ReleaseCredential lets tasks start with the credential again. It forgets the failure for which the credential is held, and
-// that usage windows are used up. The error is CREDENTIAL_NOT_FOUND if the credential is neither configured nor in the store. The
-// interceptor lets only admins call it.
+// that usage windows are used up. The error is CREDENTIAL_NOT_FOUND if the credential is neither configured nor in the store. Package
+// admission lets only admins call it.
 func (s *Service) ReleaseCredential(ctx context.Context, name string) error {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -4,9 +4,10 @@
 //
 // A call that changes something writes the desired state to the store in one transaction. Some calls, such as CreateAgent,
 // then wait until package reconcile has reached that state. Calls read from the snapshot and the store. They ask a place only
-// for data that the store does not have: projects and roles, the log of a workspace, the raw output and the patch of a task,
-// and the bundle of an agent that exists or whose place keeps its work.
+// for data that the store does not have, such as projects and roles, the log of a workspace, the raw output and the patch of a
+// task, and unsaved or kept work.
 //
-// The package must never start, stop or change anything at a place itself: a crash between the call and the change would lose
-// the change.
+// The package must never create, start, stop or delete a workspace or a run itself: a crash between the call and the change
+// would lose the change. It does change repositories and leftovers of agents, when it lands, publishes or prunes work, because
+// such a change can be repeated after a crash.
 package service

@@ -14,7 +14,7 @@ type SettleFanOutRequest struct {
 }
 
 // SettleFanOut chooses the work of one task of a fan-out. With AbandonOthers, it stops the other tasks and abandons their
-// work. It waits for their end, at most Config.CreateWait, and returns the ids of the tasks that remain. Another call
+// work. It waits for their end, at most state.Config.CreateWait, and returns the ids of the tasks that remain. Another call
 // continues with the remaining tasks, even with the same request id.
 func (s *Service) SettleFanOut(ctx context.Context, r SettleFanOutRequest) (*FanOut, []string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
@@ -134,7 +134,7 @@ func (s *Service) stopVariant(tx fleet.Tx, p fleet.Principal, first string) (*fl
 	return nil, nil //nolint:nilnil // none
 }
 
-// awaitEnds waits until the tasks have ended, at most Config.CreateWait.
+// awaitEnds waits until the tasks have ended, at most state.Config.CreateWait.
 func (s *Service) awaitEnds(ctx context.Context, tasks []*fleet.Task) error {
 	until := s.now().Add(s.cfg.CreateWait)
 	for _, t := range tasks {

@@ -46,7 +46,7 @@ type RestoreAgentRequest struct {
 	RequestID string `json:"-"`
 }
 
-// RestoreAgent brings a deleted agent back with its kept workspace, and waits until it is ready, at most Config.CreateWait.
+// RestoreAgent brings a deleted agent back with its kept workspace, and waits until it is ready, at most state.Config.CreateWait.
 // The error is KEPT_WORK_NOT_FOUND if no workspace of the agent is kept, and AGENT_EXISTS if the agent is not deleted or another
 // agent has its name.
 func (s *Service) RestoreAgent(ctx context.Context, r RestoreAgentRequest) (*fleet.AgentView, string, error) {

@@ -18,8 +18,8 @@ type LandRequest struct {
 	Into     string // empty: the branch at which the work of the project begins
 	Strategy fleet.Strategy
 	Message  string // message of the commit; only for one task
-	Batch    int
-	NoFix    bool // a conflict or failed checks do not become a task of the agent
+	Batch    int    // how many tasks may have their work checked together; 0 means 1
+	NoFix    bool   // a conflict or failed checks do not become a task of the agent
 	DryRun   bool
 
 	RequestID string `json:"-"`

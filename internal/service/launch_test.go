@@ -103,7 +103,7 @@ func TestTurns(t *testing.T) {
 }
 
 // TestEndByUIDEndsTheRun checks that CompleteByUID and StopByUID interrupt the run, without a kill, before they return,
-// and that the first call decides how the contract ends.
+// and that the first call decides how the task ends.
 func TestEndByUIDEndsTheRun(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

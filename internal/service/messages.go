@@ -7,7 +7,7 @@ import (
 )
 
 // SendMessage sends a follow-up to the agent's running task. It waits until the agent has received the message, at most
-// Config.MessageWait. The returned text says whether the agent has received it. An agent that cannot accept a message now gets
+// state.Config.MessageWait. The returned text says whether the agent has received it. An agent that cannot accept a message now gets
 // it later, and its task does not end before that. The error is NO_RUNNING_TASK if the agent has no task or its task is being
 // stopped, AGENT_OFFLINE if its workspace does not run, and UNIMPLEMENTED if it accepts no messages while it works.
 func (s *Service) SendMessage(ctx context.Context, ref, message, requestID string) (*fleet.Task, string, error) {
@@ -105,7 +105,7 @@ func (s *Service) checkMessage(p fleet.Principal, v *fleet.AgentView) error {
 	return s.places.Of(a).Available()
 }
 
-// awaitMessage waits until the message was delivered or refused, at most Config.MessageWait.
+// awaitMessage waits until the message was delivered or refused, at most state.Config.MessageWait.
 func (s *Service) awaitMessage(ctx context.Context, id string) (m *fleet.Message, err error) {
 	err = s.await(ctx, s.cfg.MessageWait, func() (bool, error) {
 		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {

@@ -8,7 +8,7 @@ import (
 )
 
 // PauseFleet lets no task start until ResumeFleet. Running tasks go on. If the fleet is paused already, the new reason
-// replaces the old one. The interceptor lets only admins call it.
+// replaces the old one. Package admission lets only admins call it.
 func (s *Service) PauseFleet(ctx context.Context, reason string) (*fleet.Pause, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -27,8 +27,8 @@ func (s *Service) PauseFleet(ctx context.Context, reason string) (*fleet.Pause, 
 	return pause, err
 }
 
-// ResumeFleet lets tasks start again after PauseFleet. It returns the pause that it ends; nil if the fleet was not paused. The
-// interceptor lets only admins call it.
+// ResumeFleet lets tasks start again after PauseFleet. It returns the pause that it ends; nil if the fleet was not paused. Package
+// admission lets only admins call it.
 func (s *Service) ResumeFleet(ctx context.Context) (pause *fleet.Pause, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 )
 
 // plannedAgent is the agent of an item of a bulk operation. A call whose context has a plannedAgent is about this agent, even
-// if another agent has the name meanwhile. Of the agent's tasks, the call ends or reaches only the planned one.
+// if another agent has the name meanwhile. Of the agent's tasks, the call affects only the planned one.
 type plannedAgent struct {
 	uid, name string
 	taskID    string // empty: none
-	anyTask   bool   // the operation neither ends nor reaches the task of the agent
+	anyTask   bool   // the operation does not affect the task of the agent
 }
 
 type plannedKey struct{}
@@ -20,7 +20,7 @@ func withPlanned(ctx context.Context, p *plannedAgent) context.Context {
 	return context.WithValue(ctx, plannedKey{}, p)
 }
 
-// plannedFrom returns nil if the call does not belong to a bulk operation.
+// plannedFrom returns the planned agent of the call; nil if the call does not belong to a bulk operation.
 func plannedFrom(ctx context.Context) *plannedAgent {
 	p, _ := ctx.Value(plannedKey{}).(*plannedAgent)
 	return p

@@ -20,7 +20,7 @@ const MaxPrincipals = 1000
 
 // ListPrincipals returns the caller, the owners of existing agents, the holders of valid tokens and the principals with their
 // own limits. It returns those whose names come after the cursor, sorted by name, and the cursor of the next page; "" on the
-// last page. A nil limit means 100. The interceptor lets only admins call it.
+// last page. A nil limit means 100. Package admission lets only admins call it.
 func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int) (page []PrincipalUse, next string, err error) {
 	most, err := limitOr(limit, 100, MaxPrincipals)
 	if err != nil {

@@ -27,7 +27,7 @@ type PrunedLeftover struct {
 	Place string
 }
 
-// PruneWork removes what agents have left in the places of this server, or lists it, the largest first. The interceptor lets only admins
+// PruneWork removes what agents have left in the places of this server, or lists it, the largest first. Package admission lets only admins
 // call it.
 func (s *Service) PruneWork(ctx context.Context, r PruneWorkRequest) ([]PrunedLeftover, error) {
 	if r.Age < 0 {

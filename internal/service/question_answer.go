@@ -18,7 +18,7 @@ type AnswerQuestionRequest struct {
 	RequestID string `json:"-"`
 }
 
-// AnswerQuestion answers a question. It waits until the agent has received the answer, at most Config.MessageWait; the
+// AnswerQuestion answers a question. It waits until the agent has received the answer, at most state.Config.MessageWait; the
 // returned text says whether the agent has received it. The first answer counts. Repeating it is not an error. The error is
 // QUESTION_CLOSED for a different answer and for a question that no longer waits, and QUESTION_NOT_FOUND if the caller may
 // not see the question.
@@ -207,7 +207,7 @@ func questionClosed(q *fleet.Question) *fleet.Error {
 		With("question_id", q.ID).With("status", string(q.Status))
 }
 
-// awaitAnswer waits until the answer is delivered or the question has ended, at most Config.MessageWait.
+// awaitAnswer waits until the answer is delivered or the question has ended, at most state.Config.MessageWait.
 func (s *Service) awaitAnswer(ctx context.Context, id string) (q *fleet.Question, err error) {
 	err = s.await(ctx, s.cfg.MessageWait, func() (bool, error) {
 		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {

@@ -24,7 +24,7 @@ type Replica struct {
 const goneAfter = time.Hour
 
 // ListReplicas returns the servers that share the store, sorted by name: all recorded servers, and servers that only have
-// agents. It leaves out servers without agents that ended more than goneAfter ago. The interceptor lets only admins call it.
+// agents. It leaves out servers without agents that ended more than goneAfter ago. Package admission lets only admins call it.
 func (s *Service) ListReplicas(ctx context.Context) ([]Replica, error) {
 	all, err := s.replicas(ctx)
 	return slices.DeleteFunc(all, func(r Replica) bool { return !r.Running && r.Agents == 0 && s.now().Sub(r.HeartbeatAt) > goneAfter }), err
@@ -84,7 +84,7 @@ type ForgetResult struct {
 }
 
 // ForgetReplica forgets a server that will never run again: it deletes the server's agents and fails their tasks. The error
-// is REPLICA_RUNNING while the server runs. An interrupted call can be repeated. The interceptor lets only admins call it.
+// is REPLICA_RUNNING while the server runs. An interrupted call can be repeated. Package admission lets only admins call it.
 func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetResult, err error) {
 	if name == "" {
 		return lost, fleet.InvalidField("name", "name is empty: name a server").Next("{list_replicas} describes them")

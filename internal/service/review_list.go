@@ -16,7 +16,7 @@ type ReviewsRequest struct {
 	fleet.PageRequest
 }
 
-// openStates are the states of work that was neither landed, abandoned nor replaced.
+// openStates are the states of work that has neither landed nor been abandoned or replaced.
 var openStates = []fleet.LandingState{
 	fleet.LandingBranch, fleet.LandingReview, fleet.LandingChangesRequested, fleet.LandingApproved, fleet.LandingQueued, fleet.LandingConflict,
 }

@@ -17,7 +17,7 @@ const MaxTaskTimeout = 30 * 24 * time.Hour
 // StartTaskRequest describes the task to start.
 type StartTaskRequest struct {
 	Agent, Description string
-	Timeout            time.Duration // 0 means Config.TaskTimeout
+	Timeout            time.Duration // 0 means state.Config.TaskTimeout
 	Checks             fleet.Checks  // in addition to the checks of the agent's project and role
 	Options            fleet.TaskOptions
 	Labels             fleet.Labels       `json:",omitempty"` // besides those of the agent

@@ -22,7 +22,7 @@ const maxJoined = 16 << 10
 type StepsRequest struct {
 	TaskID string
 	Cursor string // continue after this step; empty for the first
-	Before string // the last steps before this cursor; stepsEnd for the newest; empty for steps after Cursor
+	Before string // the last steps before this cursor; "end" for the newest; empty for steps after Cursor
 	Limit  int    // 0 means DefaultSteps
 	Types  []fleet.StepType
 }

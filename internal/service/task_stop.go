@@ -8,7 +8,7 @@ import (
 	"fleet/internal/state"
 )
 
-// StopTask stops the agent's running task and waits for its end, at most Config.CreateWait. If the task ended by itself
+// StopTask stops the agent's running task and waits for its end, at most state.Config.CreateWait. If the task ended by itself
 // before the stop took effect, it keeps its own status.
 func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.Task, *fleet.AgentView, string, error) {
 	task, err := s.requestAgentTaskStop(ctx, Call{Method: "StopAgentTask", RequestID: requestID, Body: ref}, ref)
@@ -67,7 +67,7 @@ func (s *Service) stopTask(tx fleet.Tx, p fleet.Principal, id string) (*fleet.Ta
 	return t, s.requestStop(tx, p, t)
 }
 
-// StopTaskByID stops a task, whether it waits or runs. It waits until the task has ended, at most Config.CreateWait.
+// StopTaskByID stops a task, whether it waits or runs. It waits until the task has ended, at most state.Config.CreateWait.
 func (s *Service) StopTaskByID(ctx context.Context, id, requestID string) (*fleet.Task, string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -12,7 +12,7 @@ type TurnRequest struct {
 	Method    string // API method, for the request id
 	AgentUID  string
 	Prompt    string
-	Timeout   time.Duration // 0 means Config.TaskTimeout
+	Timeout   time.Duration // 0 means state.Config.TaskTimeout
 	SessionID string
 	RequestID string `json:"-"`
 	Body      any    `json:"-"` // see LaunchRequest

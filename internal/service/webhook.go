@@ -196,7 +196,7 @@ func withoutPath(url string) string {
 	return scheme + "://" + rest[:end] + "/..."
 }
 
-// WebhookStats returns figures of all webhooks, whoever owns them.
+// WebhookStats returns figures of the webhooks of all owners.
 func (s *Service) WebhookStats(ctx context.Context) (f fleet.WebhookStats, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		f = fleet.WebhookStats{}

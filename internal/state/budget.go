@@ -59,8 +59,8 @@ type Estimate struct {
 }
 
 // WantedReservation returns what the budgets must reserve for the task. If the task, its project or its role has a limit, Fixed is
-// set, and this is what the task has left of the limit after what it has used and given to its children. It also applies without
-// budgets. Otherwise it is the estimate, as far as the budgets allow it.
+// set, and the cost is the limit without the amounts that the task has used and given to its children. Such a reservation is also
+// needed without budgets. Otherwise the reservation is the estimate, but at least MinReservation, and at most the limits of the budgets.
 func WantedReservation(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet.Reservation {
 	r := fleet.Reservation{Amount: e.Amount, Before: t.Used()}
 	least := MinReservation

@@ -34,7 +34,7 @@ type Snapshot struct {
 	untaken map[string]struct{}           // uids of the agents that TakeChanged returns next
 	shares  *Shares
 
-	changed func(uid string) // see OnChange
+	onChange func(uid string) // see OnChange
 
 	loading chan struct{} // holds a value during a refresh: one runs at a time, and others wait for it
 }
@@ -44,13 +44,13 @@ func newSnapshot(store fleet.Store, n lastSeqReader, worker string) *Snapshot {
 	return &Snapshot{
 		store: store, lastSeq: n, worker: worker, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{},
 		stale: map[string]struct{}{}, unseen: map[string]struct{}{}, untaken: map[string]struct{}{}, shares: &Shares{},
-		changed: func(string) {}, loading: make(chan struct{}, 1),
+		onChange: func(string) {}, loading: make(chan struct{}, 1),
 	}
 }
 
 // OnChange sets the function that refreshes call for each changed agent, also a deleted one, before they return. Call
 // OnChange before the first refresh.
-func (s *Snapshot) OnChange(f func(uid string)) { s.changed = f }
+func (s *Snapshot) OnChange(f func(uid string)) { s.onChange = f }
 
 // Refresh loads what was committed before it was called.
 func (s *Snapshot) Refresh(ctx context.Context) error { return s.refresh(ctx, refreshScope{all: true}) }
@@ -199,7 +199,7 @@ func (s *Snapshot) markChanged(changed []fleet.ChangedAgent) {
 		} else {
 			s.unseen[c.UID] = struct{}{}
 		}
-		s.changed(c.UID)
+		s.onChange(c.UID)
 	}
 }
 

@@ -86,7 +86,7 @@ func keepFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return nil
 }
 
-// TakeFunds is for a task that starts, and that then makes its own reservations. It removes what the task may cost from the
+// TakeFunds is called for a task that starts, before the task makes its own reservations. It removes the task's maximum cost from the
 // parent's reservations, or removes the reservations that keepFunds has made for the task.
 func TakeFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if r := t.Spending.Reserve; r != nil {

@@ -86,8 +86,8 @@ func (t Tree) branchOf(have refSet, branch, head string) (string, error) {
 // maxNamedBranches limits the number of branches in Work.Branches.
 const maxNamedBranches = 10
 
-// Commits returns the number of commits that are only on branches of the agent in the repository, and these branches.
-// It leaves out the agent's first branch if all its commits are also on other branches, because Remove removes it then.
+// Commits returns the number of commits that are only on branches of the agent in the repository, and at most maxNamedBranches of
+// these branches. It leaves out the agent's first branch if all its commits are also on other branches, because Remove removes it then.
 func (g *Git) Commits(ctx context.Context, t Tree) (n int, branches []string, err error) {
 	have, err := g.refs(ctx, t)
 	if err != nil {

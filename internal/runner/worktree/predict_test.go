@@ -188,21 +188,21 @@ func (g *generator) pairs(n int) {
 	}
 }
 
-// reality is a working tree in which git itself merges and rebases.
-type reality struct {
+// referenceTree is a working tree in which git itself merges and rebases.
+type referenceTree struct {
 	dir string
 	t   testing.TB
 }
 
-// newReality creates a working tree of the repository.
-func newReality(t testing.TB, repository, commit string) reality {
+// newReferenceTree creates a working tree of the repository.
+func newReferenceTree(t testing.TB, repository, commit string) referenceTree {
 	dir := filepath.Join(t.TempDir(), "tree")
 	sh(t, repository, "git worktree add -q --detach --no-checkout '"+dir+"' "+commit)
-	return reality{dir, t}
+	return referenceTree{dir, t}
 }
 
 // git runs git, and returns its output and its exit code.
-func (r reality) git(args ...string) (string, int) {
+func (r referenceTree) git(args ...string) (string, int) {
 	cmd := exec.Command("git", append([]string{"-c", "core.hooksPath=/dev/null", "-c", "merge.conflictStyle=merge", "-c", "core.protectNTFS=false"}, args...)...)
 	cmd.Dir, cmd.Env = r.dir, append(os.Environ(), author...)
 	out, err := cmd.Output()
@@ -213,7 +213,7 @@ func (r reality) git(args ...string) (string, int) {
 }
 
 // merge returns the tree of the merge, or the paths with conflicts and what git says about them.
-func (r reality) merge(ours, theirs string) (tree string, conflicts []string, said string) {
+func (r referenceTree) merge(ours, theirs string) (tree string, conflicts []string, said string) {
 	r.git("reset", "-q", "--hard")
 	r.git("clean", "-qffdx")
 	if out, code := r.git("checkout", "-q", "-f", "--detach", ours); code != 0 {
@@ -226,7 +226,7 @@ func (r reality) merge(ours, theirs string) (tree string, conflicts []string, sa
 }
 
 // rebase returns the tree of the rebased work and the authors of its commits, or the paths with conflicts.
-func (r reality) rebase(onto, work string) (tree, authors string, conflicts []string) {
+func (r referenceTree) rebase(onto, work string) (tree, authors string, conflicts []string) {
 	r.git("rebase", "--abort")
 	r.git("reset", "-q", "--hard")
 	r.git("clean", "-qffdx")
@@ -239,7 +239,7 @@ func (r reality) rebase(onto, work string) (tree, authors string, conflicts []st
 	return tree, authors, conflicts
 }
 
-func (r reality) result(code int) (tree string, conflicts []string) {
+func (r referenceTree) result(code int) (tree string, conflicts []string) {
 	if code == 0 {
 		tree, _ = r.git("rev-parse", "HEAD^{tree}")
 		return tree, nil
@@ -282,7 +282,7 @@ func comparePredictions(t *testing.T, repository string, all []commitPair, strat
 	group, ctx := errgroup.WithContext(t.Context())
 	var mu sync.Mutex
 	for range runtime.GOMAXPROCS(0) {
-		r := newReality(t, repository, all[0].onto)
+		r := newReferenceTree(t, repository, all[0].onto)
 		group.Go(func() error {
 			for i := range jobs {
 				ok, err := r.compare(ctx, g, repository, all[i], strategies(i))
@@ -316,7 +316,7 @@ func comparePredictions(t *testing.T, repository string, all []commitPair, strat
 }
 
 // compare compares Combine with git for a pair, and reports whether git merges it cleanly.
-func (r reality) compare(ctx context.Context, g *Git, repository string, p commitPair, strategies []fleet.Strategy) (clean bool, err error) {
+func (r referenceTree) compare(ctx context.Context, g *Git, repository string, p commitPair, strategies []fleet.Strategy) (clean bool, err error) {
 	c := fleet.Combination{
 		Contribution: fleet.Contribution{Head: p.head}, Onto: p.onto, Message: "land", Strategy: fleet.Merge,
 		Author: fleet.Person{Name: "A", Email: "a@b"}, Committer: fleet.Person{Name: "L", Email: "l@b"}, At: time.Unix(2e9, 0),
@@ -367,7 +367,7 @@ func (r reality) compare(ctx context.Context, g *Git, repository string, p commi
 }
 
 // compareTree compares the tree of a result with git's.
-func (r reality) compareTree(p commitPair, got fleet.CombineResult, want string) error {
+func (r referenceTree) compareTree(p commitPair, got fleet.CombineResult, want string) error {
 	have := ""
 	if got.Commit != "" {
 		have, _ = r.git("rev-parse", got.Commit+"^{tree}")

@@ -107,8 +107,8 @@ func (g *Git) Check(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Setting returns a setting that git uses in the repository, from the repository or from the user. A boolean is "true" or
-// "false". The result is empty if the setting does not exist or cannot be read.
+// Setting returns a setting that git uses in the repository, from the repository or from the user. A key that ends with gpgSign
+// is a boolean, and its value is "true" or "false". The result is empty if the setting does not exist or cannot be read.
 func (g *Git) Setting(ctx context.Context, repository, key string) string {
 	args := []string{"config", "--get", key}
 	if strings.HasSuffix(key, "gpgSign") {

@@ -62,8 +62,8 @@ var packObjects = []string{"pack-objects", "--revs", "--stdout", "--thin", "--de
 // ErrIncomplete means that a pack needs objects that neither it nor the repository has, or that it has objects that git refuses.
 var ErrIncomplete = errors.New("the pack is incomplete")
 
-// Unpack adds the objects of a pack or of a bundle, after checking them. The error wraps ErrIncomplete if the repository does
-// not have the commit afterwards.
+// Unpack adds the objects of a pack or of a bundle, after checking them. The error wraps ErrIncomplete if git refuses the pack, or if
+// the repository does not have the commit afterwards.
 func (g *Git) Unpack(ctx context.Context, repository, commit string, in io.Reader) error {
 	v, err := g.view(repository, false)
 	if err != nil {

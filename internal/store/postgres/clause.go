@@ -58,8 +58,8 @@ func (c *clause) addAfter(p position) {
 	c.where += `(created_at, n) < (` + c.arg(p.createdAt) + `, ` + c.arg(p.n) + `) AND `
 }
 
-// addFilter adds the conditions of the filter.
-func (c *clause) addFilter(f fleet.TaskFilter) {
+// addTaskFilter adds the conditions of the filter for tasks.
+func (c *clause) addTaskFilter(f fleet.TaskFilter) {
 	c.addVisible(f.Owner, f.Shared)
 	c.addProjects(f.Projects)
 	if f.AgentUID != "" {

@@ -66,7 +66,7 @@ func (t *readTx) findPosition(id string) (*position, error) {
 // taskConditions returns the filter as SQL.
 func taskConditions(f fleet.TaskFilter) *clause {
 	c := &clause{}
-	c.addFilter(f)
+	c.addTaskFilter(f)
 	return c
 }
 

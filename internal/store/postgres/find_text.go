@@ -93,7 +93,7 @@ func (s *textSearch) findNumbers(after *position, limit, offset int) ([]int64, e
 }
 
 // estimateRead estimates how many of the newest tasks must be read to find need matching tasks, if n of the first s.firstRead match.
-// It returns 0 if these are enough, or if more than s.maxRead would be needed.
+// It returns 0 if none or enough of them match, or if more than s.maxRead would be needed.
 func (s *textSearch) estimateRead(n, need int) int {
 	if n == 0 || n >= need {
 		return 0

@@ -61,7 +61,7 @@ func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]flee
 		}
 	}
 	for _, part := range tasks {
-		c.addFilter(part.Filter)
+		c.addTaskFilter(part.Filter)
 		if part.Status != "" {
 			c.where += part.Status + ` AND `
 		}
