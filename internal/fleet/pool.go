@@ -36,17 +36,6 @@ type Pool struct {
 	UpdatedAt  time.Time `json:"updated_at"`
 }
 
-// Authorization is the kind and the scope of the principal that has requested something that Fleet does later.
-type Authorization struct {
-	Kind  PrincipalKind `json:"kind"`
-	Scope Scope         `json:"scope"`
-}
-
-// Principal returns the principal with the name and this authorization.
-func (a Authorization) Principal(name string) Principal {
-	return Principal{Name: name, Kind: a.Kind, Scope: a.Scope}
-}
-
 // ReusePolicy says which agent of a pool a task may get.
 type ReusePolicy string
 
@@ -80,9 +69,6 @@ func (p *Pool) Paused() bool { return p.Failures >= PoolPauseAfter }
 
 // Key is the name of the pool with its owner. No two pools have the same.
 func (p *Pool) Key() string { return OwnedKey(p.Name, p.Owner) }
-
-// OwnedKey is the key of a pool, schedule or webhook. Each owner can use a name only once.
-func OwnedKey(name, owner string) string { return name + "@" + owner }
 
 // Principal returns the principal on whose behalf the pool creates agents, without its groups.
 func (p *Pool) Principal() Principal { return p.By.Principal(p.Owner) }

@@ -66,6 +66,17 @@ type Principal struct {
 	UnconfinedIn string
 }
 
+// Authorization is the kind and the scope of the principal that has requested something that Fleet does later.
+type Authorization struct {
+	Kind  PrincipalKind `json:"kind"`
+	Scope Scope         `json:"scope"`
+}
+
+// Principal returns the principal with the name and this authorization.
+func (a Authorization) Principal(name string) Principal {
+	return Principal{Name: name, Kind: a.Kind, Scope: a.Scope}
+}
+
 // Admin reports whether p sees and changes what others own.
 func (p Principal) Admin() bool { return p.Scope >= ScopeAdmin }
 

@@ -167,7 +167,7 @@ type Dependee struct {
 	AgentUID string
 }
 
-// QueueFilter selects tasks that have an entry in the queue and have not ended: those with the ids, or all.
+// QueueFilter selects tasks that have an entry in the queue and have not ended: those with the ids, or all. The zero value selects none.
 type QueueFilter struct {
 	TaskIDs []string
 	Ended   bool // with TaskIDs: also those that have ended
@@ -203,7 +203,7 @@ const (
 // Wait is one reason why a task is pending.
 type Wait struct {
 	Reason  WaitReason
-	Subject string    // what it waits for: the id of a task, the name of an agent, a key, or who holds it
+	Subject string    // what it waits for, for example the id of a task, the name of an agent, a key, or who holds it
 	Text    string    // for people
 	Since   time.Time // since when the reason has held; zero if that is not known
 	Until   time.Time // when the reason ends; zero if that is not known

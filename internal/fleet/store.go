@@ -91,9 +91,9 @@ type Store interface {
 	Audit(ctx context.Context, f AuditFilter, limit int) ([]AuditEntry, error)
 
 	// Full reports whether the store is nearly full, as far as it knows, and since when. A nearly full store accepts only writes
-	// that end or remove something. ErrStoreFull is returned by Insert of anything but tokens, identities, requests and entries
-	// of the ledger, by Put of payloads, attachments and bundles, and by Append of output or of a large event; the transaction
-	// can continue. If there is no space at all, Update returns ErrStoreFull.
+	// that end or remove something. ErrStoreFull is returned by Insert of agents, tasks, messages, questions, sessions, tools and
+	// deliveries, by Put of payloads, attachments and bundles, and by Append of output or of a large event; the transaction can
+	// continue. If there is no space at all, Update returns ErrStoreFull.
 	Full() (since time.Time, full bool)
 
 	// Schema returns the version of the database's schema (have), and the version that this program needs (want). have is
@@ -132,21 +132,21 @@ type Tx interface {
 	// Insert adds the row, and sets its Revision if it has one. A row with the same key makes it fail: with AGENT_EXISTS if
 	// the owner has an agent with that name, AGENT_BUSY if the task is active and its agent has an active task,
 	// SESSION_EXISTS if the owner has an open session with that key, and TOKEN_EXISTS if a token with that name is not
-	// revoked. A tool replaces a tool with the same owner, name and agent, and keeps that tool's CreatedAt. An entry of the
-	// ledger also changes the total of its window.
+	// revoked. A tool replaces a tool with the same owner, name and agent, and keeps that tool's CreatedAt. A resource replaces
+	// the resource of the same kind and name. An entry of the ledger also changes the total of its window.
 	Insert(r Row) error
 
 	// Update writes the fields of an existing row, and sets its Revision if it has one. It never changes the AgentConfig of
 	// an agent, a task that has ended, a question that is not open, or a message that was delivered or refused. Of a
-	// message it writes DeliveredAt, RefusalReason and RefusalText, of a question the status and the answer, of an identity the Groups, of a delivery
-	// Status, Tries, NextAt and Attempts.
-	// Requests, tools and entries of the ledger cannot be updated.
+	// message it writes DeliveredAt, RefusalReason and RefusalText, of a question the status and the answer, of an identity the
+	// Groups, and of a delivery Status, Tries, NextAt and Attempts. Requests, tools, resources, reviews and entries of the ledger
+	// cannot be updated.
 	Update(r Row) error
 
-	// Delete removes a tool, a resource, or a task with all that belongs to it: its parts, messages, questions and events. It returns an
-	// error if the task has not ended or does not exist; a tool need not exist. Of a resource that is a webhook, the deliveries stay until
-	// Prune removes them. The caller appends an event in the same
-	// transaction. Other rows cannot be deleted.
+	// Delete removes a tool, a resource, or a task with all that belongs to it: its parts, messages, questions and events. Other
+	// rows cannot be deleted. It returns an error if the task has not ended or does not exist; a tool or a resource need not
+	// exist. Of a resource that is a webhook, the deliveries stay until Prune removes them. The caller appends an event in the
+	// same transaction.
 	Delete(r Row) error
 
 	// Put stores a part of the task or agent with the id, and replaces an earlier part of the same type. The task may have ended.

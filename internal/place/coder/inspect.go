@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/coder/coder/v2/codersdk"
-	"github.com/google/uuid"
-
 	"fleet/internal/fleet"
 	"fleet/internal/runner/agentapi"
 )
@@ -123,25 +120,4 @@ func (p *Place) isFirstTask(ctx context.Context, w *workspace) bool {
 	}
 	v, err := p.version(ctx, w.ws.LatestBuild.TemplateVersionID)
 	return err == nil && w.startsItself(v)
-}
-
-// buildValues returns the parameters of the build, from the cache if possible.
-func (p *Place) buildValues(ctx context.Context, acc *account, build uuid.UUID) ([]codersdk.WorkspaceBuildParameter, error) {
-	p.workspaceFacts.mu.Lock()
-	values, cached := p.workspaceFacts.byBuild[build]
-	p.workspaceFacts.mu.Unlock()
-	if cached {
-		return values, ctx.Err()
-	}
-	values, err := callCoder(ctx, "reading a workspace's parameters", func(ctx context.Context) ([]codersdk.WorkspaceBuildParameter, error) {
-		return acc.sdk.WorkspaceBuildParameters(ctx, build)
-	})
-	if err != nil {
-		return nil, err
-	}
-	p.workspaceFacts.mu.Lock()
-	defer p.workspaceFacts.mu.Unlock()
-	p.workspaceFacts.byBuild[build] = values
-	delete(p.workspaceFacts.failures, build)
-	return values, nil
 }

@@ -92,24 +92,3 @@ func (p *Place) metadata(ctx context.Context, w *workspace) map[string]string {
 	}
 	return out
 }
-
-// roleAndSpec returns the role and specification from the workspace's parameters. With an error, it may still return
-// the specification.
-func (p *Place) roleAndSpec(ctx context.Context, w *workspace) (role, spec string, err error) {
-	values, err := p.buildValues(ctx, w.account, w.ws.LatestBuild.ID)
-	if err != nil {
-		return "", "", err
-	}
-	v, err := p.knownVersion(ctx, w.ws.LatestBuild.TemplateVersionID)
-	if v == nil {
-		return "", "", err
-	}
-	proj := &project{Settings: w.Settings}
-	if param := proj.findSpecParameter(v); param != nil {
-		spec = valueOf(values, param.Name)
-	}
-	if err != nil && proj.findRoleParameter(v) == nil {
-		return "", spec, err // the role is unknown without the presets
-	}
-	return proj.roleOf(v, values, w.ws.LatestBuild.TemplateVersionPresetID), spec, nil
-}

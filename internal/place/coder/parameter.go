@@ -2,11 +2,13 @@ package coder
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/coder/coder/v2/codersdk"
+	"github.com/google/uuid"
 
 	"fleet/internal/fleet"
 )
@@ -78,4 +80,25 @@ func lookUpValue(values []codersdk.WorkspaceBuildParameter, name string) (string
 func valueOf(values []codersdk.WorkspaceBuildParameter, name string) string {
 	value, _ := lookUpValue(values, name)
 	return value
+}
+
+// buildValues returns the parameters of the build, from the cache if possible.
+func (p *Place) buildValues(ctx context.Context, acc *account, build uuid.UUID) ([]codersdk.WorkspaceBuildParameter, error) {
+	p.workspaceFacts.mu.Lock()
+	values, cached := p.workspaceFacts.byBuild[build]
+	p.workspaceFacts.mu.Unlock()
+	if cached {
+		return values, ctx.Err()
+	}
+	values, err := callCoder(ctx, "reading a workspace's parameters", func(ctx context.Context) ([]codersdk.WorkspaceBuildParameter, error) {
+		return acc.sdk.WorkspaceBuildParameters(ctx, build)
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.workspaceFacts.mu.Lock()
+	defer p.workspaceFacts.mu.Unlock()
+	p.workspaceFacts.byBuild[build] = values
+	delete(p.workspaceFacts.failures, build)
+	return values, nil
 }

@@ -49,8 +49,8 @@ func (p *Place) remoteRunner(a fleet.Agent, w *workspace) (fleet.Runner, error) 
 	return client.Connect(a), nil
 }
 
-// client returns the client of the agent's fleet-runner. It returns AGENT_OFFLINE if the workspace is not started. The
-// workspace need not be ready: after a restart of Coder's agent, runs continue while the startup script runs.
+// client returns the client of the agent's fleet-runner. It returns AGENT_OFFLINE if the workspace does not exist or is not
+// started, or if Fleet has no key for runners. The workspace need not be ready: after a restart of Coder's agent, runs continue while the startup script runs.
 func (p *Place) client(a fleet.Agent, w *workspace) (*remote.Client, error) {
 	if w == nil {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace in Coder", a.Name)

@@ -14,7 +14,7 @@ import (
 // readFailure records a failed read.
 type readFailure struct {
 	err      error
-	failedAt time.Time // when the last attempt failed
+	failedAt time.Time // when the last attempt that counts failed; zero if none counts
 	tries    int
 	partial  *version // the part that could be read; nil if nothing could be read
 }

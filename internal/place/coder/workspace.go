@@ -215,7 +215,7 @@ func (w *workspace) appAgent() (*codersdk.WorkspaceAgent, *codersdk.WorkspaceApp
 // counts as unhealthy. A template can allow the agent more time.
 const connectTimeout = 2 * time.Minute
 
-// state returns the state of the workspace, derived from its build, its agent and the app.
+// state returns the state of the workspace, derived from its build, its agent and the app, and the reason for it. The reason may be empty.
 func (p *Place) state(w *workspace) (fleet.State, string) {
 	build := w.ws.LatestBuild
 	switch build.Status {

@@ -3,7 +3,6 @@ package fake
 import (
 	"context"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -168,31 +167,4 @@ func (r *run) stopChecks() {
 			close(k.stop)
 		}
 	}
-}
-
-// Bundle writes the lines that scripts have added in the workspace, as "PATH LINE", instead of a bundle.
-func (r runner) Bundle(ctx context.Context, out io.Writer) error {
-	p := r.place
-	return p.callPort(ctx, Call{Method: Bundle, Agent: r.agent}, func() error {
-		if !p.config.Traits.SupportsBundles {
-			return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q does not support bundles", r.agent.Name)
-		}
-		p.mu.Lock()
-		text := ""
-		ws := p.workspaceOf(r.agent)
-		if ws != nil {
-			text = strings.Join(ws.addedLines, "")
-		} else if p.config.Traits.KeepsWork {
-			text = p.workOfDeleted[r.agent.UID]
-		}
-		p.mu.Unlock()
-		switch {
-		case ws == nil && !p.config.Traits.KeepsWork:
-			return fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of agent %q was deleted", r.agent.Name)
-		case ws != nil && ws.State != fleet.StateRunning:
-			return fleet.Errorf(fleet.ReasonAgentOffline, "the workspace of agent %q is %s", r.agent.Name, ws.State)
-		}
-		_, err := io.WriteString(out, text)
-		return err
-	})
 }
