@@ -17,7 +17,7 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// checkLinger is how long the check of a commit continues although nobody waits for it, so that the next server can take it over.
+// checkLinger is how long the check of a commit continues without a waiting caller, so that the next server can take it over.
 const checkLinger = 2 * time.Minute
 
 // landingDir returns the directory of the copies of repositories and of the checks of commits.

@@ -24,7 +24,7 @@ type cloned struct {
 	agent fleet.Agent
 }
 
-// newCloned starts the agent.
+// newCloned starts an agent in a new clone of the repository at origin.
 func newCloned(t *testing.T, name, origin string) cloned {
 	t.Helper()
 	c := cloned{newTestRunner(t, "-driver", "shell"), fleet.Agent{UID: "uid-" + name, Name: name, Project: "shop"}}

@@ -42,7 +42,7 @@ func (r *callRecord) takeSlot(ctx context.Context) error {
 
 // AuditLog keeps the lines of calls in the store.
 type AuditLog interface {
-	// Add writes the line of a call that has ended, or of calls that were refused. If a transaction of the call
+	// Add writes the line of a call that has ended, or one line for calls that were only counted. If a transaction of the call
 	// changed something, the first such transaction has already written the line and given it an ID.
 	Add(e fleet.AuditEntry)
 	// Now returns the time of a new line.

@@ -87,7 +87,8 @@ func (i *Interceptor) TakeSlot(ctx context.Context) (leave func(), err error) {
 	return s.Release, nil
 }
 
-// identify identifies the caller, and counts the call as open until ctx ends. Calls without credentials are not counted.
+// identify identifies the caller, checks the caller's limits, and counts the call as open until ctx ends. Calls without credentials
+// are not counted.
 func (i *Interceptor) identify(ctx context.Context, md metadata.MD) *identity {
 	id := &identity{md: md}
 	if id.principal, id.err = i.auth.Authenticate(ctx, md); id.err != nil {

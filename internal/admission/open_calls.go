@@ -157,7 +157,8 @@ func (o *openCalls) setStream(c *openCall, part *callPart, stream bool) error {
 }
 
 // recheck ends the group's calls if their credentials are revoked or give no access any more. If the caller has lost rights, it
-// ends the streams, and the calls that have not begun. If the credentials cannot be checked, the calls continue.
+// ends the streams, and the calls that have not begun. If the credentials cannot be checked, the calls continue. It also ends the
+// parts whose clients have not read for longer than unreadTimeout.
 func (o *openCalls) recheck(key string, g *group) {
 	ctx, cancel := context.WithTimeout(g.ctx, o.interval)
 	defer cancel()

@@ -46,7 +46,7 @@ func (r *Rates) takeForProject(ctx context.Context, project string) error {
 	return nil
 }
 
-// bucketOf returns the bucket of the principal.
+// bucketOf returns the bucket of the principal. If there is none, it creates one and divides the limit again.
 func (p *projectRate) bucketOf(principal string, now time.Time) *bucket {
 	p.mu.Lock()
 	defer p.mu.Unlock()

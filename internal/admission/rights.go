@@ -13,8 +13,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// right has what the options in the proto say about a method: who may call it, and what a call does.
-type right struct {
+// methodRights has what the options in the proto say about a method: who may call it, and what a call does.
+type methodRights struct {
 	needs      fleet.Scope
 	forAgents  bool               // agents with their own tokens may call it
 	delegated  fleet.DelegatedAct // agents with their own tokens may call it if their grant allows the act; empty: they may not
@@ -27,8 +27,8 @@ type right struct {
 var httpBody = (&httpbody.HttpBody{}).ProtoReflect().Descriptor().FullName()
 
 // rights has the rights of all methods. The keys are "/package.Service/Method", as gRPC names methods.
-var rights = sync.OnceValue(func() map[string]right {
-	all := map[string]right{}
+var rights = sync.OnceValue(func() map[string]methodRights {
+	all := map[string]methodRights{}
 	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
 			methods := file.Services().Get(i).Methods()
@@ -40,7 +40,7 @@ var rights = sync.OnceValue(func() map[string]right {
 				options, _ := m.Options().(*descriptorpb.MethodOptions)
 				mutates := options.GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 				act, _ := proto.GetExtension(m.Options(), fleetv1.E_Delegated).(string)
-				all["/"+string(m.Parent().FullName())+"/"+string(m.Name())] = right{
+				all["/"+string(m.Parent().FullName())+"/"+string(m.Name())] = methodRights{
 					scopeOf(m, mutates), forAgents, fleet.DelegatedAct(act), inProjects || aboutCaller, m.Output().FullName() == httpBody, mutates,
 				}
 			}
@@ -66,11 +66,11 @@ func scopeOf(m protoreflect.MethodDescriptor, mutates bool) fleet.Scope {
 }
 
 // rightsOf returns the rights of the method. Only admins may call a method that is not in Fleet's protos.
-func rightsOf(method string) right {
+func rightsOf(method string) methodRights {
 	if r, ok := rights()[method]; ok {
 		return r
 	}
-	return right{needs: fleet.ScopeAdmin}
+	return methodRights{needs: fleet.ScopeAdmin}
 }
 
 // SanitizeMethod returns the full name of a method, or "/unknown" if there is no such method. gRPC passes on what the client has sent
@@ -94,7 +94,7 @@ func HasMethod(name string) bool {
 
 // mayCall returns PERMISSION_DENIED unless the principal may call a method with these rights. The core decides what the
 // principal may do with the agents, tasks and other objects that a request names.
-func (r right) mayCall(p fleet.Principal) error {
+func (r methodRights) mayCall(p fleet.Principal) error {
 	switch {
 	case p.AgentUID != "" && p.Grant != nil && r.delegated != "" && !p.Grant.Allows(r.delegated):
 		return fleet.DelegationRefused("may", 0, 0, "your role does not let you do this with the tasks that you delegate: it needs %s", r.delegated)

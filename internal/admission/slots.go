@@ -118,7 +118,7 @@ func (s *Slots) Leave() {
 	}
 }
 
-// tryTake takes a slot if one is free and no call waits.
+// tryTake takes a slot if one is free and no call waits, and reports whether it did.
 func (s *Slots) tryTake() bool {
 	slots := s.limits.Load().slots
 	for n := s.state.Load(); n < slots; n = s.state.Load() {
@@ -207,7 +207,7 @@ func (s *Slots) withdraw(c *waitingCall) bool {
 	return true
 }
 
-// grantFree gives the free slots to waiting calls. No other call takes a slot as long as calls wait.
+// grantFree gives the free slots to waiting calls. No other call takes a slot as long as calls wait. The caller holds s.mu.
 func (s *Slots) grantFree() {
 	for s.rotation.Len() > 0 && s.state.Load()%oneWaiting < s.limits.Load().slots {
 		q := s.rotation.Front().Value.(*callQueue) //nolint:forcetypeassert // see rotation
@@ -219,7 +219,7 @@ func (s *Slots) grantFree() {
 	}
 }
 
-// remove removes the call from its queue.
+// remove removes the call from its queue. The caller holds s.mu.
 func (s *Slots) remove(c *waitingCall) {
 	q := c.queue
 	q.calls.Remove(c.element)

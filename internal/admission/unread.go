@@ -41,7 +41,7 @@ type unreadBytes struct {
 	released  bool
 }
 
-// add counts n bytes of the principal.
+// add counts n bytes of the principal, until the result is released.
 func (u *unreadCounter) add(principal string, n int64) *unreadBytes {
 	b := &unreadBytes{counter: u, principal: principal}
 	b.resize(n)
@@ -121,7 +121,8 @@ func (i *Interceptor) checkUnread(ctx context.Context) error {
 	return nil
 }
 
-// countUnread counts a response to a call until the client has read it. It returns what the face must send.
+// countUnread counts a response to a call until the client has read it, unless the response is small. It returns what the face must
+// send.
 func (i *Interceptor) countUnread(ctx context.Context, resp any) any {
 	id := identityOf(ctx)
 	m, ok := resp.(proto.Message)

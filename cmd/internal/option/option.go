@@ -26,7 +26,7 @@ func NewReader(files []*protogen.File) Reader {
 	return r
 }
 
-// Get returns the value of the option with the name. The result is false if the option is not set.
+// Get returns the value of the option with the name. The result is false if the option is not set or not defined.
 func (r Reader) Get(of protoreflect.Descriptor, name protoreflect.FullName) (protoreflect.Value, bool) {
 	x, err := r.types.FindExtensionByName(name)
 	if err != nil {
