@@ -38,15 +38,15 @@ func TestAgentToken(t *testing.T) {
 				f.prepare(t, step{Call: "agent_start", With: map[string]any{"contract": "echo secret of " + name + "\nlisten"}, By: by, Save: map[string]string{name: "agent_id"}})
 				f.secrets[name] = (<-reports).Token
 			}
-			f.checkRefused(t, "self")
-			f.checkTools(t, "self")
+			f.checkRefused(t)
+			f.checkTools(t)
 			f.checkReports(t, by)
 		})
 	}
 }
 
-// checkRefused calls every method that agents may not call with the token, and checks that the call is refused.
-func (f *testFleet) checkRefused(t *testing.T, name string) {
+// checkRefused makes the agent "self" call every method that agents may not call, and checks that the calls are refused.
+func (f *testFleet) checkRefused(t *testing.T) {
 	t.Helper()
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		for _, method := range slices.Sorted(maps.Keys(methods)) {
@@ -54,15 +54,15 @@ func (f *testFleet) checkRefused(t *testing.T, name string) {
 			if boolOption(m, fleetv1.E_ForAgents) || !offers(face, m) || toolsetOf(m) == "" {
 				continue
 			}
-			r := f.call(t, face, method, name, nothing.arguments(t, m))
+			r := f.call(t, face, method, "self", nothing.arguments(t, m))
 			require.NotNil(t, r.err, "%s on %s", method, face)
 			require.Equal(t, "PERMISSION_DENIED", r.err.Reason, "%s on %s: %s", method, face, r.err)
 		}
 	}
 }
 
-// checkTools checks that the list of tools for an agent has exactly the tools that its token allows.
-func (f *testFleet) checkTools(t *testing.T, name string) {
+// checkTools checks that the list of tools for the agent "self" has exactly the tools that its token allows.
+func (f *testFleet) checkTools(t *testing.T) {
 	t.Helper()
 	for toolset, want := range map[string][]string{
 		"lifecycle": {"agent_complete", "agent_status", "append_payload"},
@@ -70,7 +70,7 @@ func (f *testFleet) checkTools(t *testing.T, name string) {
 		"fleet":     nil,
 		"all":       {"agent_complete", "agent_status", "append_payload", "list_subagents", "run_subagent"},
 	} {
-		require.Equal(t, want, f.tools(t, name, toolset), toolset)
+		require.Equal(t, want, f.tools(t, "self", toolset), toolset)
 	}
 }
 

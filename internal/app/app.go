@@ -46,33 +46,33 @@ import (
 
 // App is a fleet in this process. It has no listeners: Listen adds them.
 type App struct {
-	cfg         Config
-	peers       *peer.Peers            // nil if no other server shares its store
-	ownPlaces   map[string]fleet.Place // places that are bound to this machine, by name
-	machine     string                 // distinguishes this server from another one with the same name; "" if no other server shares its store
-	log         *slog.Logger
-	lock        *dataLock
-	store       fleet.Store
-	places      *places
-	service     *service.Service
-	reconciler  *reconcile.Reconciler
-	channel     *channel
-	guard       *guard
-	lifecycle   *lifecycle.Service
-	providers   *providers.Service
-	subagents   *subagents.Service
-	sessions    *sessions.Service
-	issuer      *oidc.Issuer // nil without auth oidc
-	interceptor *admission.Interceptor
-	audit       *service.AuditLog
-	telemetry   *telemetry.Telemetry
-	coderUsers  *coderusers.Users // nil if Coder session tokens are not accepted
-	limits      inbound.Limits
-	heartbeat   time.Duration    // Options.Heartbeat
-	recent      *recentLog       // the last lines of the log; nil without a log
-	rates       *admission.Rates // nil if requests are not limited
-	slots       *admission.Slots // nil if the number of concurrent calls is not limited
-	reloader    reloader
+	cfg           Config
+	peers         *peer.Peers            // nil if no other server shares its store
+	ownPlaces     map[string]fleet.Place // places that are bound to this machine, by name
+	machine       string                 // distinguishes this server from another one with the same name; "" if no other server shares its store
+	log           *slog.Logger
+	lock          *dataLock
+	store         fleet.Store
+	places        *places
+	service       *service.Service
+	reconciler    *reconcile.Reconciler
+	channel       *channel
+	guard         *guard
+	lifecycle     *lifecycle.Service
+	providers     *providers.Service
+	subagents     *subagents.Service
+	sessions      *sessions.Service
+	issuer        *oidc.Issuer // nil without auth oidc
+	interceptor   *admission.Interceptor
+	audit         *service.AuditLog
+	telemetry     *telemetry.Telemetry
+	coderUsers    *coderusers.Users // nil if Coder session tokens are not accepted
+	inboundLimits inbound.Limits
+	heartbeat     time.Duration    // Options.Heartbeat
+	recent        *recentLog       // the last lines of the log; nil without a log
+	rates         *admission.Rates // nil if requests are not limited
+	slots         *admission.Slots // nil if the number of concurrent calls is not limited
+	reloader      reloader
 	// forgetProjects makes the core ask the places for their projects again, and returns the names of the places.
 	forgetProjects func() []string
 	faceKey        []byte // signs MCP sessions and encrypts links to the page at all servers on the store; nil if the store does not answer
@@ -93,7 +93,7 @@ type Options struct {
 	// LocalUser returns the uid of the user whose calls need no token. If it is nil, that is the user who runs this
 	// process.
 	LocalUser     func() int
-	Limits        inbound.Limits // for connections of unknown callers
+	InboundLimits inbound.Limits // for connections of unknown callers
 	Heartbeat     time.Duration  // interval on event streams over HTTP, see rest.Config
 	UnreadTimeout time.Duration  // for clients that do not read, see admission.Config
 	// CoderUsers replaces parts of the source of Coder users.
@@ -115,10 +115,10 @@ type Options struct {
 // Open opens the fleet in cfg.Data, or in cfg.Store if that is set, and locks cfg.Data until Close. It does not touch
 // agents: Start does.
 func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
-	var kept *recentLog
+	var recent *recentLog
 	if o.Log != nil {
-		kept = &recentLog{next: o.Log}
-		o.Log = kept
+		recent = &recentLog{next: o.Log}
+		o.Log = recent
 	}
 	log, err := newLogger(cfg, o.Log)
 	if err != nil {
@@ -146,7 +146,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if cfg, err = cfg.withReplica(); err != nil {
 		return nil, err
 	}
-	a := &App{reloader: reloader{read: o.Reload, current: asRead}, recent: kept, cfg: cfg, log: log, lock: lock, guard: newGuard(), telemetry: telemetry.New(Version())}
+	a := &App{reloader: reloader{read: o.Reload, current: asRead}, recent: recent, cfg: cfg, log: log, lock: lock, guard: newGuard(), telemetry: telemetry.New(Version())}
 	if a.store, err = cfg.openStore(ctx, o.Clock, log); err != nil {
 		return nil, err
 	}
@@ -171,11 +171,11 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.places.close())
 		}
 	}()
-	ofFleet, err := a.places.fleetPlaces()
+	fleetPlaces, err := a.places.fleetPlaces()
 	if err != nil {
 		return nil, err
 	}
-	others, err := a.places.toolsetPlaces()
+	toolsetPlaces, err := a.places.toolsetPlaces()
 	if err != nil {
 		return nil, err
 	}
@@ -187,36 +187,16 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		log.WarnContext(ctx, "other servers will not accept the MCP sessions and links of this server", slog.Any("error", err))
 	}
 	a.ownPlaces = map[string]fleet.Place{}
-	for _, place := range append(slices.Clone(ofFleet), others...) {
+	for _, place := range append(slices.Clone(fleetPlaces), toolsetPlaces...) {
 		name := place.Traits().Name
 		if _, server := fleet.SplitPlace(name); server != "" && a.ownPlaces[name] == nil { // of two places with the same name, the first is used, as in state.Places
 			a.ownPlaces[name] = place
 		}
 	}
-	core := state.Config{
-		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Schema: schema.CompileChecker, Cron: cron.Parse, Price: a.places.prices.Of, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits, Pools: cfg.Pools, Credentials: cfg.Credentials,
-		Logger: log, Fault: o.Fault, OtherPlaces: a.observed(others), OnEventSent: a.telemetry.EventSent, OnTaskStarted: a.telemetry.TaskStarted, OnTicks: a.telemetry.ScheduleTicked, Span: a.telemetry.StartSpan, Replica: cfg.Replica, MCPURL: a.mcpURL, BaseURL: a.baseURL, PullRequest: forge.OpenPullRequest,
-		Webhooks: state.Webhooks{
-			Sender:      webhook.New(Version(), cfg.Webhooks.Allow),
-			MaxPerOwner: cfg.Webhooks.MaxPerOwner, MaxWaiting: cfg.Webhooks.MaxWaiting, Retention: cfg.Webhooks.Retention, OnAttempt: a.telemetry.DeliveryAttempted,
-		},
-	}
 	if err := a.openIssuer(o); err != nil {
 		return nil, err
 	}
-	if a.peers != nil {
-		core.OtherServers = a.peers
-	}
-	if a.issuer != nil {
-		core.DegradedParts = a.issuer.Degraded
-	}
-	if o.Reload != nil {
-		core.Reload = a.reload
-	}
-	if o.Core != nil {
-		o.Core(&core)
-	}
-	st := state.New(a.store, a.observed(ofFleet), core)
+	st := state.New(a.store, a.observed(fleetPlaces), a.coreConfig(o, toolsetPlaces))
 	a.service = service.New(st)
 	a.service.SetTaskReader(rpc.ParseScheduledTask)
 	a.reconciler = reconcile.New(st, a.service)
@@ -244,7 +224,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		a.rates = admission.NewRates(cfg.Limits, a.service.LastGroups, log, st.Config.Now)
 		a.slots = admission.NewSlots(cfg.Limits, runtime.GOMAXPROCS(0), log, a.telemetry.CallWaited)
 	}
-	a.limits = o.Limits
+	a.inboundLimits = o.InboundLimits
 	a.interceptor = admission.NewInterceptor(admission.Config{
 		Auth: auth, Log: log, Remote: inbound.RemoteAddr, Observer: a.telemetry, Rates: a.rates, Slots: a.slots, Audit: a.audit,
 		OpenCalls: cfg.Limits.OpenCalls, UnreadTimeout: o.UnreadTimeout,
@@ -253,6 +233,32 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	a.channel = newChannel(a.guard)
 	a.register(a.channel)
 	return a, nil
+}
+
+// coreConfig returns the configuration of the core. The places and the issuer must be open.
+func (a *App) coreConfig(o Options, toolsetPlaces []fleet.Place) state.Config {
+	cfg := a.cfg
+	core := state.Config{
+		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Schema: schema.CompileChecker, Cron: cron.Parse, Price: a.places.prices.Of, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits, Pools: cfg.Pools, Credentials: cfg.Credentials,
+		Logger: a.log, Fault: o.Fault, OtherPlaces: a.observed(toolsetPlaces), OnEventSent: a.telemetry.EventSent, OnTaskStarted: a.telemetry.TaskStarted, OnTicks: a.telemetry.ScheduleTicked, Span: a.telemetry.StartSpan, Replica: cfg.Replica, MCPURL: a.mcpURL, BaseURL: a.baseURL, PullRequest: forge.OpenPullRequest,
+		Webhooks: state.Webhooks{
+			Sender:      webhook.New(Version(), cfg.Webhooks.Allow),
+			MaxPerOwner: cfg.Webhooks.MaxPerOwner, MaxWaiting: cfg.Webhooks.MaxWaiting, Retention: cfg.Webhooks.Retention, OnAttempt: a.telemetry.DeliveryAttempted,
+		},
+	}
+	if a.peers != nil {
+		core.OtherServers = a.peers
+	}
+	if a.issuer != nil {
+		core.DegradedParts = a.issuer.Degraded
+	}
+	if o.Reload != nil {
+		core.Reload = a.reload
+	}
+	if o.Core != nil {
+		o.Core(&core)
+	}
+	return core
 }
 
 // register registers the services with the in-process channel or a network server.

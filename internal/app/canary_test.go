@@ -167,7 +167,7 @@ local:
 	for _, err := range refusals {
 		require.Empty(t, findCanaries([]byte(fmt.Sprint(err))))
 	}
-	f.signIntoPage(t, "alice")
+	f.signIntoPage(t)
 	f.callFromOutside(t, issuer, coder)
 
 	// Data for admins and operators must not have any of the secrets, not even texts that the owner may read.
@@ -229,10 +229,9 @@ local:
 	}
 }
 
-// signIntoPage begins one session of the page with a token and one with a link, and uses both. It also tries to begin
-// sessions with invalid credentials. It adds the code of the link and the parts of
-// the sessions to f.secrets.
-func (f *testFleet) signIntoPage(t *testing.T, name string) {
+// signIntoPage begins one session of the page with the token of alice and one with a link, and uses both. It also tries to begin
+// sessions with invalid credentials. It adds the code of the link and the parts of the sessions to f.secrets.
+func (f *testFleet) signIntoPage(t *testing.T) {
 	t.Helper()
 	send := func(method, path, body string, want int, header map[string]string) (answer []byte, cookies []*http.Cookie) {
 		header = maps.Clone(header)
@@ -246,12 +245,12 @@ func (f *testFleet) signIntoPage(t *testing.T, name string) {
 	send(http.MethodPost, "/session", `{"token":"fleet_`+canary+`-session"}`, http.StatusUnauthorized, none)
 	send(http.MethodPost, "/session", `{"code":"`+canary+`-code"}`, http.StatusUnauthorized, none)
 	send(http.MethodGet, "/v1/agents", "", http.StatusUnauthorized, map[string]string{"Cookie": "fleet_session=" + canary + "-cookie", "Fleet-Session": canary + "-session"})
-	b, _ := send(http.MethodPost, "/session/links", "", http.StatusOK, map[string]string{"Authorization": f.authorization(name)})
+	b, _ := send(http.MethodPost, "/session/links", "", http.StatusOK, map[string]string{"Authorization": f.authorization("alice")})
 	var link struct{ Code string }
 	require.NoError(t, json.Unmarshal(b, &link))
 	require.NotEmpty(t, link.Code)
 	f.secrets["the link"] = link.Code
-	for by, body := range map[string]string{"a token": `{"token":"` + f.secrets[name] + `"}`, "a link": `{"code":"` + link.Code + `"}`} {
+	for by, body := range map[string]string{"a token": `{"token":"` + f.secrets["alice"] + `"}`, "a link": `{"code":"` + link.Code + `"}`} {
 		b, cookies := send(http.MethodPost, "/session", body, http.StatusOK, none)
 		var opened struct{ Session string }
 		require.NoError(t, json.Unmarshal(b, &opened))

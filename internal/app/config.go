@@ -267,7 +267,7 @@ func (c Config) Validate() error {
 	if err := fleet.ValidatePools(c.Pools); err != nil {
 		return err
 	}
-	if err := fleet.ValidateCredentials(c.Credentials, c.credentialsOf()); err != nil {
+	if err := fleet.ValidateCredentials(c.Credentials, c.credentialsBySetting()); err != nil {
 		return err
 	}
 	if err := c.Webhooks.validate(); err != nil {

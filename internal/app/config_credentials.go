@@ -1,8 +1,8 @@
 package app
 
-// credentialsOf returns the credential of each setting that can name one, by the name of the setting. It is empty if the
+// credentialsBySetting returns the credential of each setting that can name one, by the name of the setting. It is empty if the
 // setting names none.
-func (c Config) credentialsOf() map[string]string {
+func (c Config) credentialsBySetting() map[string]string {
 	named := map[string]string{}
 	for _, p := range c.Local.Projects {
 		named["the project "+p.Name] = p.Credential

@@ -155,7 +155,7 @@ func TestDelegationRate(t *testing.T) {
 	require.Equal(t, map[string]any{"limit": "per_minute", "used": "3", "max": "3", "retry_after_seconds": json.Number("60")}, details)
 }
 
-// costLimit returns what the task may cost.
+// costLimit returns the limit of the task's costs, in US dollars.
 func (d *delegationFleet) costLimit(id string) float64 {
 	d.t.Helper()
 	tree, _ := d.mustCall("show_task_tree", "alice", map[string]any{"task_id": id})["tasks"].([]any)

@@ -110,7 +110,7 @@ The exit code is 1 if something failed, and 0 if there are only warnings.`,
 			} else if err := p.printFindings(found); err != nil {
 				return err
 			}
-			if n := failures(found); n > 0 {
+			if n := countFailed(found); n > 0 {
 				return cli.Fail(cli.ExitError, "", "%d of %d checks failed", n, len(found))
 			}
 			return nil
@@ -154,7 +154,7 @@ func oneLine(r rune) rune {
 	return r
 }
 
-func failures(found []finding) (n int) {
+func countFailed(found []finding) (n int) {
 	for _, f := range found {
 		if f.Verdict == failing {
 			n++

@@ -226,7 +226,7 @@ func TestDoctorAndServer(t *testing.T) {
 		Checks  []finding
 	}
 	require.NoError(t, json.Unmarshal(out.Bytes(), &report))
-	require.Equal(t, 2, failures(report.Checks))
+	require.Equal(t, 2, countFailed(report.Checks))
 	data := t.TempDir()
 	out.Reset()
 	require.Zero(t, p.run(t.Context(), []string{"doctor", "--config", config, "--data", data}))

@@ -86,14 +86,14 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 			err = errors.Join(err, s.closeListeners())
 		}
 	}()
-	if s.httpListener, err = listen("http", a.cfg.HTTP, a.limits); err != nil {
+	if s.httpListener, err = listen("http", a.cfg.HTTP, a.inboundLimits); err != nil {
 		return nil, err
 	}
-	if s.grpcListener, err = listen("grpc", a.cfg.GRPC, a.limits); err != nil {
+	if s.grpcListener, err = listen("grpc", a.cfg.GRPC, a.inboundLimits); err != nil {
 		return nil, err
 	}
 	if httpKeys != nil {
-		if s.agentsListener, err = listen("agents-http", a.cfg.AgentsHTTP, a.limits); err != nil {
+		if s.agentsListener, err = listen("agents-http", a.cfg.AgentsHTTP, a.inboundLimits); err != nil {
 			return nil, err
 		}
 	}
