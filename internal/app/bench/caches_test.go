@@ -61,7 +61,7 @@ const (
 	projectOwnCaches    = "own"
 )
 
-// command is what the agents and the clones run.
+// command returns the command that the agents and the clones run.
 func (c *cacheBench) command() string {
 	return size("go test ./...", "go mod download golang.org/x/time")
 }

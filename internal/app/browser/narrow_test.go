@@ -13,7 +13,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-// requireFits requires that neither the view nor a table in it scrolls sideways, on a small phone and in a usual window.
+// requireFits requires that neither the room nor a table in it scrolls sideways, on a small phone and in a usual window.
 func (t *tab) requireFits(room string) {
 	t.t.Helper()
 	for _, width := range []int64{400, 1280} {

@@ -11,7 +11,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestRooms opens every view, light and dark, and checks its accessibility: which element has the focus, and the rules
+// TestRooms opens every room, light and dark, and checks its accessibility: which element has the focus, and the rules
 // of axe.
 func TestRooms(t *testing.T) {
 	t.Parallel()

@@ -157,7 +157,7 @@ func TestChaosBill(t *testing.T) {
 	f.awaitHeld(t, operationLimit)
 
 	billed, broken, unread := bill.figures()
-	ledger, reserved := f.ledgerOf(t, billBudget)
+	ledger, reserved := f.ledgerSums(t)
 	states, holds := f.statesOf(t, ids)
 	t.Logf("%d tasks with %s a day for %s, %v kills: the bill is %s and the ledger says %s; %d requests were broken off, %d responses were not read; %v, held %v",
 		count, fleet.MicrosOf(usd), lasted.Round(time.Second), kills, centsOf(billed), ledger, broken, unread, states, holds)
@@ -237,11 +237,11 @@ func (f *fleetUnderLoad) awaitHeld(t *testing.T, limit time.Duration) {
 	}
 }
 
-// ledgerOf returns the sums of the entries in the ledger of the budget.
-func (f *fleetUnderLoad) ledgerOf(t *testing.T, budget string) (spent, reserved fleet.Micros) {
+// ledgerSums returns the sums of the entries in the ledger of the budget billBudget.
+func (f *fleetUnderLoad) ledgerSums(t *testing.T) (spent, reserved fleet.Micros) {
 	t.Helper()
 	for cursor := ""; ; {
-		answer := mustCall(t, f.servers[0], fleetv1.FleetServiceClient.ShowBudget, &fleetv1.ShowBudgetRequest{Name: budget, All: true, Cursor: cursor, Limit: new(int32(100))})
+		answer := mustCall(t, f.servers[0], fleetv1.FleetServiceClient.ShowBudget, &fleetv1.ShowBudgetRequest{Name: billBudget, All: true, Cursor: cursor, Limit: new(int32(100))})
 		for _, e := range answer.GetEntries() {
 			spent, reserved = spent+fleet.MicrosOf(e.GetSpentUsd()), reserved+fleet.MicrosOf(e.GetReservedUsd())
 		}

@@ -90,7 +90,6 @@ func testBulk(t *testing.T, f *bulkFleet, count int) {
 	require.Positive(t, f.broken, "no call was interrupted")
 }
 
-// create creates the agents.
 func (f *bulkFleet) create(t *testing.T, count int) {
 	t.Helper()
 	began := time.Now()
@@ -106,7 +105,6 @@ func (f *bulkFleet) create(t *testing.T, count int) {
 	t.Logf("%d agents were created in %s", count, time.Since(began).Round(time.Millisecond))
 }
 
-// plan makes the plan.
 func (f *bulkFleet) plan(t *testing.T, request *fleetv1.PlanBulkRequest) *fleetv1.PlanBulkResponse {
 	t.Helper()
 	began := time.Now()
@@ -179,7 +177,7 @@ func isStopRequest(e *fleet.Event) bool {
 	return e.Type == fleet.EventAgentChanged && e.Text == "stop requested"
 }
 
-// events returns the matching events.
+// events returns the events that match, in the order of the log.
 func (f *bulkFleet) events(t *testing.T, is func(*fleet.Event) bool) (found []fleet.Event) {
 	t.Helper()
 	all, err := eventsOf(f.store, fleet.EventTaskCreated, fleet.EventAgentChanged)

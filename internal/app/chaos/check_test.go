@@ -13,7 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// evidence is what the checks use at the end of a test: the content of the store, the events that watchers received,
+// evidence has the data that the checks use at the end of a test: the content of the store, the events that watchers received,
 // and the traces of runs.
 type evidence struct {
 	log         []*fleetv1.Event
@@ -270,7 +270,6 @@ func (v *verdict) checkOutput(e *evidence, tags map[string]string) {
 	v.comparedRare("tasks whose output met a full disk", len(dropped))
 }
 
-// describeEvent describes an event.
 func describeEvent(e *fleetv1.Event) string {
 	return fmt.Sprintf("event %s at %s: %s %s %s %s %.80q", e.GetCursor(), e.GetTime().AsTime().Format(time.TimeOnly), e.GetAgentName(), e.GetType(), e.GetTaskId(), e.GetStatus(), e.GetText())
 }

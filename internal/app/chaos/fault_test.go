@@ -88,7 +88,7 @@ func (l *faultLog) report(line func(cells ...any)) {
 // faultFunc injects a fault and ends it. It returns how long the fault lasted.
 type faultFunc func(r *rand.Rand) (time.Duration, error)
 
-// between returns a random duration.
+// between returns a random duration that is not shorter than least, and is shorter than most.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(most-least)))
 }

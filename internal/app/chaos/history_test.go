@@ -71,8 +71,8 @@ func (h *history) add(client int, a action, call, ret int64) {
 // outcomes counts the calls of a method.
 type outcomes struct{ answered, refused, unknown int }
 
-// called counts a call of the method by its outcome. err is the error of the call.
-func (h *history) called(method string, err error) {
+// countCall counts a call of the method by its outcome. err is the error of the call.
+func (h *history) countCall(method string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	o := h.calls[method]

@@ -251,7 +251,7 @@ func (f *fleetUnderLoad) call(r *rand.Rand, method string, request, answer proto
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()
 	err := over(ctx, s, method, request, answer)
-	f.history.called(method, err)
+	f.history.countCall(method, err)
 	if _, ok := errors.AsType[*refusal](err); err != nil && !ok {
 		time.Sleep(retryPause) // connections to a stopped server fail at once, and callers would only repeat such calls
 	}

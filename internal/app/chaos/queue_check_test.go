@@ -130,7 +130,7 @@ func (run *queueRun) events(t *testing.T) []fleet.Event {
 	return all
 }
 
-// eventsOf returns the events of the types.
+// eventsOf returns all events of the types, in the order of the log.
 func eventsOf(store fleet.Store, types ...fleet.EventType) (all []fleet.Event, err error) {
 	for seq, n := int64(0), -1; n != len(all); {
 		n = len(all)

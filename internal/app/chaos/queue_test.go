@@ -46,7 +46,6 @@ type queueRun struct {
 	ids   []string // in the order of the answers, without the flood
 }
 
-// span is a span of time.
 type span struct{ begin, end time.Time }
 
 // TestChaosQueue queues tasks with random priorities, dependencies and exclusive keys for a pool. Meanwhile, tasks with the

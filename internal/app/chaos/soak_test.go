@@ -121,7 +121,6 @@ func TestSoak(t *testing.T) {
 	t.Logf("\n%s", report.String())
 }
 
-// median returns the median.
 func median(values []float64) float64 {
 	values = slices.Sorted(slices.Values(values))
 	return values[len(values)/2]

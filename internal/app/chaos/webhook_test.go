@@ -138,7 +138,7 @@ func expectedDeliveries(t *testing.T, store fleet.Store) map[string]map[string]b
 	return expected
 }
 
-// receiver is a receiver of a webhook.
+// receiver records the deliveries of a webhook.
 type receiver struct {
 	*httptest.Server
 

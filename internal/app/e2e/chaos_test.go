@@ -99,7 +99,7 @@ type chaos struct {
 	longest          time.Duration
 }
 
-// loadTask is a task of the load.
+// loadTask is a task of the load, or a message to one.
 type loadTask struct {
 	id, agent, tag  string
 	message         bool // it is a message to a task, not a task
