@@ -38,7 +38,7 @@ type place struct {
 // operation's error when it has ended. The function records the duration, counts the error, and ends the span.
 func (p *place) begin(ctx context.Context, operation string) (context.Context, func(*error)) {
 	begun := time.Now()
-	ctx, span := p.span(ctx, operation)
+	ctx, span := p.startSpan(ctx, operation)
 	return ctx, func(err *error) {
 		p.telemetry.places.duration.WithLabelValues(p.name, operation).Observe(time.Since(begun).Seconds())
 		p.countError(operation, *err)
@@ -46,8 +46,8 @@ func (p *place) begin(ctx context.Context, operation string) (context.Context, f
 	}
 }
 
-// span begins the span of the operation. The span is nil if the operation belongs to work that is not traced.
-func (p *place) span(ctx context.Context, operation string) (context.Context, trace.Span) {
+// startSpan begins the span of the operation. The span is nil if the operation belongs to work that is not traced.
+func (p *place) startSpan(ctx context.Context, operation string) (context.Context, trace.Span) {
 	return p.telemetry.startChild(ctx, "place."+operation, trace.SpanKindClient, attribute.String("fleet.place", p.name))
 }
 

@@ -24,7 +24,7 @@ func (r runner) Dispatch(ctx context.Context, run fleet.Run) (err error) {
 // Follow implements fleet.Runner. It takes as long as the run, so its duration is not measured. The requests that the place
 // sends meanwhile have no spans.
 func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
-	ctx, span := r.place.span(ctx, "follow")
+	ctx, span := r.place.startSpan(ctx, "follow")
 	if span != nil {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, span.SpanContext())
 	}

@@ -46,7 +46,7 @@ func New(version string, allow []string) *Sender {
 	return &Sender{
 		client: &http.Client{
 			Transport: dial.PublicTransport(allow...), // without the headers of the call's trace, which must not leave the fleet
-			// A redirect is an answer that does not accept the delivery. A receiver that has moved gives its new URL to its owner.
+			// A redirect counts as a failed delivery. If a receiver moves, the owner of the webhook must change its URL.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		allow: allow, userAgent: "Fleet/" + version, timeout: timeout,

@@ -124,8 +124,8 @@ func (p *commitNotifier) receiveNotifications(ctx context.Context) {
 // setReady makes newCommitNotifier return.
 func (p *commitNotifier) setReady() { p.readyOnce.Do(func() { close(p.ready) }) }
 
-// dial opens the connection for notifications. The end of a context ends a wait for a notification at once, since no
-// statement has to be canceled.
+// dial opens the connection for notifications. When a context ends, a wait for a notification ends at once,
+// because there is no statement to cancel.
 func (p *commitNotifier) dial(ctx context.Context) (*pgx.Conn, error) {
 	c := p.pool.Config().ConnConfig
 	c.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {

@@ -28,7 +28,7 @@ type UsageTasks struct {
 
 // UsageParts returns the parts whose sum is the usage of the tasks of the filter. These are sums of whole days, tasks
 // to add because the days do not include them, and tasks to subtract because the days include too many. If sums by day
-// cannot give what the filter or the key needs, there are no days.
+// are not enough for the filter or the key, days is empty.
 func UsageParts(f fleet.TaskFilter, by fleet.UsageKey) (days []UsageDays, tasks []UsageTasks) {
 	shared, span := f.Shared, fleet.TaskFilter{Owner: f.Owner, Project: f.Project, Since: f.Since, Until: f.Until}
 	f.Shared = nil

@@ -67,7 +67,7 @@ func TestDamageBeforeAnUpgrade(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	s = &Store{path: path, cfg: Config{MaxSizeCheckedAtOpen: 1, BusyTimeout: time.Second}}
-	t.Cleanup(func() { require.NoError(t, s.closePools()) })
+	t.Cleanup(func() { require.NoError(t, s.closeAll()) })
 	s.file, err = s.openFile(t.Context())
 	require.NoError(t, err)
 	db, err := s.openDB(path, map[string][]string{}, 1)

@@ -89,7 +89,7 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	}
 	s := &Store{path: path, cfg: cfg}
 	if err := s.open(ctx); err != nil {
-		_ = s.closePools() // an error here would only be a consequence of the first error
+		_ = s.closeAll() // an error here would only be a consequence of the first error
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -191,10 +191,10 @@ func (s *Store) Close() error {
 	}
 	s.checker.close()
 	s.checkpointer.close()
-	return s.closePools()
+	return s.closeAll()
 }
 
-func (s *Store) closePools() error {
+func (s *Store) closeAll() error {
 	var errs []error
 	for _, p := range []*pool{s.reader, s.writer} {
 		if p != nil {

@@ -71,22 +71,22 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Result, error
 		return nil, err
 	}
 	config, dropped := dropUnsupported(p, r.Config)
-	a := &Result{Agent: p.Name, Kind: p.Kind, Model: modelOf(p, config), Warnings: append(p.missingCapabilities(r.Capabilities), dropped...)}
+	result := &Result{Agent: p.Name, Kind: p.Kind, Model: modelOf(p, config), Warnings: append(p.missingCapabilities(r.Capabilities), dropped...)}
 	key, _ := s.key(p)
 	if p.Kind == KindAPI && key == "" {
-		a.Error = missingKeyText(p)
-		return a, nil
+		result.Error = missingKeyText(p)
+		return result, nil
 	}
 	tools, warnings, err := s.toolsFor(ctx, who, p)
 	if err != nil {
 		return nil, err
 	}
-	a.Warnings = append(a.Warnings, warnings...)
+	result.Warnings = append(result.Warnings, warnings...)
 	agentConfig, err := s.agentConfig(who, p, key, config, tools)
 	if err != nil {
 		return nil, err
 	}
-	return s.execute(ctx, p, a, service.LaunchRequest{
+	return s.execute(ctx, p, result, service.LaunchRequest{
 		Method: "ExecuteAgentRequest", Toolset: fleet.ToolsetProviders, Config: agentConfig, Name: p.Name,
 		OneTask: true, Prompt: prompt, Timeout: timeout, RequestID: r.RequestID, Admit: s.admit,
 	}, timeout)
@@ -123,11 +123,11 @@ func (p *Provider) missingCapabilities(wanted []string) (warnings []string) {
 	return warnings
 }
 
-// execute launches the agent, waits for its task, and returns the answer.
-func (s *Service) execute(ctx context.Context, p *Provider, a *Result, r service.LaunchRequest, timeout time.Duration) (*Result, error) {
+// execute launches the agent, waits for its task, and returns the completed result.
+func (s *Service) execute(ctx context.Context, p *Provider, result *Result, r service.LaunchRequest, timeout time.Duration) (*Result, error) {
 	if _, ok := s.core.PlaceWith(r.Config.Driver); !ok {
-		a.Error = fmt.Sprintf("The agent %q cannot run on this server: no place has the driver %q", p.Name, r.Config.Driver)
-		return a, nil
+		result.Error = fmt.Sprintf("The agent %q cannot run on this server: no place has the driver %q", p.Name, r.Config.Driver)
+		return result, nil
 	}
 	started := time.Now()
 	waiting, cancel := context.WithTimeout(ctx, timeout+stopGrace)
@@ -136,17 +136,17 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Result, r service
 	if err != nil {
 		return nil, err
 	}
-	a.TaskID = v.Task.ID
+	result.TaskID = v.Task.ID
 	if fleet.Detached(ctx) {
-		return a, s.core.Detach(ctx, a.TaskID)
+		return result, s.core.Detach(ctx, result.TaskID)
 	}
 	var warnings conversation.Warnings
 	task, err := s.core.FollowTask(waiting, v.Task.ID, 0, warnings.AddEvent)
 	for _, w := range warnings {
-		a.Warnings = append(a.Warnings, s.redact(w))
+		result.Warnings = append(result.Warnings, s.redact(w))
 	}
 	if err == nil {
-		return s.answer(ctx, a, task, timeout)
+		return s.completeResult(ctx, result, task, timeout)
 	}
 	if fleet.Continues(ctx) { // the request can be repeated
 		return nil, err
@@ -161,12 +161,12 @@ func (s *Service) execute(ctx context.Context, p *Provider, a *Result, r service
 	if !late || stopErr != nil { // the store has failed
 		return nil, errors.Join(err, stopErr)
 	}
-	a.Duration = time.Since(started)
+	result.Duration = time.Since(started)
 	if task.Status != fleet.TaskStopped { // the task has ended before the stop
-		return s.answer(ctx, a, task, timeout)
+		return s.completeResult(ctx, result, task, timeout)
 	}
-	a.Error = timeoutText(timeout)
-	return a, nil
+	result.Error = timeoutText(timeout)
+	return result, nil
 }
 
 func timeoutText(timeout time.Duration) string {
@@ -175,12 +175,12 @@ func timeoutText(timeout time.Duration) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
-// answer returns the Result for a task that has ended.
-func (s *Service) answer(ctx context.Context, a *Result, t *fleet.Task, timeout time.Duration) (*Result, error) {
-	a.Duration = t.EndedAt.Sub(t.CreatedAt)
-	a.Usage, a.CostUSD, a.Turns = t.Usage, t.CostUSD, t.Turns
+// completeResult completes the Result of a request whose task has ended.
+func (s *Service) completeResult(ctx context.Context, result *Result, t *fleet.Task, timeout time.Duration) (*Result, error) {
+	result.Duration = t.EndedAt.Sub(t.CreatedAt)
+	result.Usage, result.CostUSD, result.Turns = t.Usage, t.CostUSD, t.Turns
 	if t.Usage.Model != "" {
-		a.Model = t.Usage.Model
+		result.Model = t.Usage.Model
 	}
 	full := t.Summary
 	if t.PayloadSize > 0 {
@@ -190,15 +190,15 @@ func (s *Service) answer(ctx context.Context, a *Result, t *fleet.Task, timeout 
 		}
 		full = string(payload)
 	}
-	a.Content = s.withoutKeys(strings.TrimRight(full, "\r\n")) // programs end their output with a newline
+	result.Content = s.withoutKeys(strings.TrimRight(full, "\r\n")) // programs end their output with a newline
 	switch {
 	case t.Status == fleet.TaskCompleted:
-	case a.Duration >= timeout:
-		a.Error = timeoutText(timeout)
+	case result.Duration >= timeout:
+		result.Error = timeoutText(timeout)
 	default:
-		a.Error = s.redact(fmt.Sprintf("The agent %q %s", a.Agent, t.Failure()))
+		result.Error = s.redact(fmt.Sprintf("The agent %q %s", result.Agent, t.Failure()))
 	}
-	return a, nil
+	return result, nil
 }
 
 // Tokens returns how many tokens the request has used, or 0 if that is unknown.

@@ -59,18 +59,18 @@ func (s *Service) probe(ctx context.Context, p *Provider) ProbeResult {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ProbeTimeout)
 	defer cancel()
 	started := time.Now()
-	f := ProbeResult{Name: p.Name}
+	result := ProbeResult{Name: p.Name}
 	switch p.Kind {
 	case KindCLI:
-		f.Status, f.Detail = s.probeProgram(ctx, p)
+		result.Status, result.Detail = s.probeProgram(ctx, p)
 	case KindLocal:
-		f.Status, f.Detail = s.probeServer(ctx, p)
+		result.Status, result.Detail = s.probeServer(ctx, p)
 	default:
-		f.Status, f.Detail = s.probeAPI(ctx, p)
+		result.Status, result.Detail = s.probeAPI(ctx, p)
 	}
-	f.Latency = time.Since(started)
-	f.Detail = s.redact(f.Detail)
-	return f
+	result.Latency = time.Since(started)
+	result.Detail = s.redact(result.Detail)
+	return result
 }
 
 // key returns the name and the value of the provider's first variable that is set. Both are empty if none is set.

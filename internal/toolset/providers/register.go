@@ -105,6 +105,14 @@ func sameNameWarnings(all []*fleet.RegisteredTool, name, agent string) (warnings
 	return warnings
 }
 
+// replacedWarning returns the warning that an existing tool was replaced.
+func replacedWarning(name, agent string) string {
+	if agent == "" {
+		return fmt.Sprintf("The tool %q existed already and was replaced", name)
+	}
+	return fmt.Sprintf("The tool %q of the agent %q existed already and was replaced", name, agent)
+}
+
 // toolsFor returns the principal's tools that the provider can call. If the principal may no longer use a tool, toolsFor
 // omits it and returns a warning.
 func (s *Service) toolsFor(ctx context.Context, who fleet.Principal, p *Provider) (tools []fleet.Tool, warnings []string, err error) {

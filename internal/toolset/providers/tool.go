@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/netip"
@@ -324,12 +323,4 @@ func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r > 0x7f }
 // decodeErrorText returns the JSON decoder's error without its package name.
 func decodeErrorText(err error) string {
 	return oneLine(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "json: "), "Go struct field toolSpec.", ""))
-}
-
-// replacedWarning returns the warning that an existing tool was replaced.
-func replacedWarning(name, agent string) string {
-	if agent == "" {
-		return fmt.Sprintf("The tool %q existed already and was replaced", name)
-	}
-	return fmt.Sprintf("The tool %q of the agent %q existed already and was replaced", name, agent)
 }

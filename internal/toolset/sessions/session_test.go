@@ -482,7 +482,9 @@ func TestInterrupt(t *testing.T) {
 	none, err := w.svc.Interrupt(w.as("alice"), papi)
 	require.NoError(t, err)
 	require.Nil(t, none)
-	require.True(t, busy.Active())
+	still, err := w.core.ShowTask(w.as("alice"), busy.ID, nil)
+	require.NoError(t, err)
+	require.True(t, still.Active(), "a task outside the session must not be stopped")
 }
 
 // TestTurnTimeout checks that the default timeout of a turn is ten minutes, not a task's default of a day.

@@ -29,18 +29,18 @@ func NewLink(t testing.TB, target func() string) *Link {
 	require.NoError(t, err)
 	open := make(chan struct{})
 	close(open)
-	p := &Link{listener: l, target: target, conns: map[net.Conn]bool{}, release: open, frozen: make(chan struct{}), end: make(chan struct{})}
+	link := &Link{listener: l, target: target, conns: map[net.Conn]bool{}, release: open, frozen: make(chan struct{}), end: make(chan struct{})}
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go p.serve(c)
+			go link.serve(c)
 		}
 	}()
-	t.Cleanup(func() { _ = l.Close(); close(p.end); p.Refuse(true); p.Resume() })
-	return p
+	t.Cleanup(func() { _ = l.Close(); close(link.end); link.Refuse(true); link.Resume() })
+	return link
 }
 
 // Port returns the port of the proxy on 127.0.0.1.
