@@ -36,18 +36,18 @@ func newStoreMetrics() storeMetrics {
 // Store returns a store that does what s does, measures its transactions, and counts the events that they append.
 func (t *Telemetry) Store(s fleet.Store) fleet.Store {
 	return &store{
-		Store: s, telemetry: t, metrics: &t.store,
-		update: transactionMetrics{t.store.duration.WithLabelValues("update"), t.store.retries.WithLabelValues("update"), t.store.errors.WithLabelValues("update")},
-		view:   transactionMetrics{t.store.duration.WithLabelValues("view"), t.store.retries.WithLabelValues("view"), t.store.errors.WithLabelValues("view")},
+		Store: s, telemetry: t, metrics: &t.storeMetrics,
+		updateMetrics: transactionMetrics{t.storeMetrics.duration.WithLabelValues("update"), t.storeMetrics.retries.WithLabelValues("update"), t.storeMetrics.errors.WithLabelValues("update")},
+		viewMetrics:   transactionMetrics{t.storeMetrics.duration.WithLabelValues("view"), t.storeMetrics.retries.WithLabelValues("view"), t.storeMetrics.errors.WithLabelValues("view")},
 	}
 }
 
 // store measures a store. It does not measure LastSeq, because every read calls it.
 type store struct {
 	fleet.Store
-	telemetry    *Telemetry
-	metrics      *storeMetrics
-	update, view transactionMetrics
+	telemetry                  *Telemetry
+	metrics                    *storeMetrics
+	updateMetrics, viewMetrics transactionMetrics
 }
 
 // transactionMetrics has the metrics of one kind of transaction.
@@ -87,7 +87,7 @@ func (s *store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 		t = tx{Tx: inner, appended: t.appended[:0]}
 		return fn(&t)
 	})
-	s.update.record(begun, runs, err)
+	s.updateMetrics.record(begun, runs, err)
 	endSpan(span, err)
 	if errors.Is(err, fleet.ErrLeaseLost) {
 		s.metrics.fenced.WithLabelValues().Inc()
@@ -111,7 +111,7 @@ func (s *store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 		runs++
 		return fn(tx)
 	})
-	s.view.record(begun, runs, err)
+	s.viewMetrics.record(begun, runs, err)
 	endSpan(span, err)
 	return err
 }

@@ -19,7 +19,7 @@ type Telemetry struct {
 	registry       *prometheus.Registry
 	calls          callMetrics
 	places         placeMetrics
-	store          storeMetrics
+	storeMetrics   storeMetrics
 	eventLag       prometheus.Histogram
 	callWait       prometheus.Histogram
 	startDelay     prometheus.Histogram
@@ -36,7 +36,7 @@ type Telemetry struct {
 func New(version string) *Telemetry {
 	t := &Telemetry{
 		version: version, registry: prometheus.NewRegistry(),
-		calls: newCallMetrics(), places: newPlaceMetrics(), store: newStoreMetrics(),
+		calls: newCallMetrics(), places: newPlaceMetrics(), storeMetrics: newStoreMetrics(),
 	}
 	t.eventLag, t.callWait, t.startDelay = eventLag.newHistogram(), callWait.newHistogram(), startDelay.newHistogram()
 	t.attempts, t.attemptTime = webhookAttempts.newCounterVec(), webhookAttemptTime.newHistogram()
@@ -51,7 +51,7 @@ func New(version string) *Telemetry {
 	info.WithLabelValues(version).Set(1)
 	t.registry.MustRegister(
 		t.calls.ended, t.calls.duration, t.places.duration, t.places.errors,
-		t.store.duration, t.store.retries, t.store.errors, t.store.fenced, t.store.events, t.store.tasksEnded,
+		t.storeMetrics.duration, t.storeMetrics.retries, t.storeMetrics.errors, t.storeMetrics.fenced, t.storeMetrics.events, t.storeMetrics.tasksEnded,
 		t.eventLag, t.callWait, t.startDelay, t.ticks, t.attempts, t.attemptTime, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	t.metricsHandler = promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: scrapeTimeout, EnableOpenMetrics: true})

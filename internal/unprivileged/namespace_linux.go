@@ -22,7 +22,7 @@ func RerunWithoutNamespaces(t *testing.T) bool {
 		t.Skip("only root can start a process for which the system has no namespaces")
 	}
 	onlyNobody := []syscall.SysProcIDMap{{ContainerID: nobody, HostID: nobody, Size: 1}}
-	rerun(t, &syscall.SysProcAttr{
+	rerunWith(t, &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWUSER, UidMappings: onlyNobody, GidMappings: onlyNobody, Credential: &syscall.Credential{Uid: nobody, Gid: nobody, NoSetGroups: true},
 		AmbientCaps: []uintptr{unix.CAP_SYS_RESOURCE},
 	}, "sh", "-c", `echo 0 >`+maxNamespaces+` && exec "$@"`, "sh")

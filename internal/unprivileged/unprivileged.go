@@ -25,11 +25,11 @@ func Rerun(t *testing.T) bool {
 	if os.Geteuid() != 0 {
 		return false
 	}
-	rerun(t, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}})
+	rerunWith(t, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}})
 	return true
 }
 
-func rerun(t *testing.T, attr *syscall.SysProcAttr, command ...string) {
+func rerunWith(t *testing.T, attr *syscall.SysProcAttr, command ...string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "unprivileged-*") // t.TempDir is in a directory that only root can use
 	require.NoError(t, err)

@@ -220,7 +220,7 @@ func (s *Store) awaitLog(ctx context.Context, ids []int64) error {
 		return err
 	})
 	if errorCode(err) == codeDiskFull { // not ErrStoreFull, because the transaction is committed
-		s.full.recordWrite(err, false)
+		s.disk.recordWrite(err, false)
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the disk of the server's data is full, but the request may have been executed: free space on the disk, and then check").WithCause(err)
 	}
 	return translate(err)

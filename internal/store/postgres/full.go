@@ -46,4 +46,4 @@ func (f *diskState) fullWithin(d time.Duration) (since time.Time, full bool) {
 }
 
 // Full reports whether the store accepts only writes that end or remove things, see fleet.Store.
-func (s *Store) Full() (since time.Time, full bool) { return s.full.fullWithin(fullReported) }
+func (s *Store) Full() (since time.Time, full bool) { return s.disk.fullWithin(fullReported) }

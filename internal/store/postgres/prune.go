@@ -81,7 +81,7 @@ func (s *Store) prunePayloads(ctx context.Context, before time.Time, limit int) 
 			if len(ids) == 0 {
 				break
 			}
-			if err := t.exec(query, ids); err != nil {
+			if err := t.execNow(query, ids); err != nil {
 				return t.fail(err)
 			}
 		}

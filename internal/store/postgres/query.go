@@ -124,8 +124,8 @@ func readRows(rows pgx.Rows, f func(scanner) error) error {
 	return rows.Err()
 }
 
-// exec executes a write at once; see execLater.
-func (t *tx) exec(text string, args ...any) error {
+// execNow executes a write at once; see execLater.
+func (t *tx) execNow(text string, args ...any) error {
 	t.wrote = true
 	return t.forEachRow(func(scanner) error { return nil }, text, args...)
 }
@@ -196,6 +196,6 @@ func (s *Store) runStatement(ctx context.Context, pool *pgxpool.Pool, f func(sca
 		})
 		return isConflict(err), translate(err)
 	})
-	s.full.recordWrite(err, false)
+	s.disk.recordWrite(err, false)
 	return err
 }

@@ -18,5 +18,5 @@ func (s *Store) Size(ctx context.Context) (size int64, err error) {
 // Schema returns the versions of the schema, see fleet.Store.
 func (s *Store) Schema(ctx context.Context) (have, want int64, err error) {
 	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&have) }, selectSchema)
-	return have, s.schema, err
+	return have, s.schemaAtOpen, err
 }

@@ -73,8 +73,8 @@ type Store struct {
 	notifier        *commitNotifier
 	mover           *eventMover
 	leaseBatcher    batcher[leaseCall]
-	full            diskState
-	schema          int64 // the version of the schema that this program needs
+	disk            diskState
+	schemaAtOpen    int64 // the version of the schema after Open; greater than this program needs if a newer program has upgraded it
 	maxTransactions int   // how many transactions the server can have at the same time
 
 	calls record.Calls
@@ -112,7 +112,7 @@ func Open(ctx context.Context, url string, cfg Config) (_ *Store, err error) {
 		return nil, err
 	}
 	s.maxTransactions = maxConns
-	if s.schema, err = migrate(ctx, s.sidePool, schema); err != nil {
+	if s.schemaAtOpen, err = migrate(ctx, s.sidePool, schema); err != nil {
 		return nil, err
 	}
 	if _, err := s.LastSeq(ctx); err != nil {

@@ -38,12 +38,9 @@ var (
 )
 
 func (t *readTx) Task(id string) (*fleet.Task, error) {
-	return t.task(selectTask, id)
-}
-
-// task returns the first task of the query's result.
-func (t *readTx) task(query string, args ...any) (*fleet.Task, error) {
-	return fleet.First(record.ReadLocked(t, record.LockAgent, record.TaskLockName, func() ([]*fleet.Task, error) { return queryAll(t, record.ScanTask, query, args...) }))
+	return fleet.First(record.ReadLocked(t, record.LockAgent, record.TaskLockName, func() ([]*fleet.Task, error) {
+		return queryAll(t, record.ScanTask, selectTask, id)
+	}))
 }
 
 func (t *readTx) ActiveTask(agentUID string) (*fleet.Task, error) {

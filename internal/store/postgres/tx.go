@@ -55,7 +55,7 @@ type tx struct {
 	record.Tx
 	wrote  bool
 	added  bool // the transaction has added something that needs space
-	full   *diskState
+	disk   *diskState
 	events []*fleet.Event // the appended events, which are written at the commit
 }
 
@@ -69,7 +69,7 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	var ids []int64
 	conflicted, nearLimit := false, false
 	err := s.retry(ctx, func() (again bool, err error) {
-		t = &tx{readTx: readTx{ctx: ctx, beginStatement: beginUpdate, nearLimit: nearLimit, maxTransactions: s.maxTransactions}, full: &s.full}
+		t = &tx{readTx: readTx{ctx: ctx, beginStatement: beginUpdate, nearLimit: nearLimit, maxTransactions: s.maxTransactions}, disk: &s.disk}
 		t.readTx.DB, t.DB = t, t
 		if conflicted {
 			t.locks.lockRetry()
@@ -89,7 +89,7 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 		nearLimit = t.nearLimit
 		return again || errors.Is(err, errNearLimit), err
 	})
-	s.full.recordWrite(err, t != nil && t.added)
+	s.disk.recordWrite(err, t != nil && t.added)
 	switch {
 	case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable || fleet.ReasonOf(err) == fleet.ReasonInternal:
 		return err
@@ -330,7 +330,7 @@ func (t *readTx) fail(err error) error {
 
 // checkSpace returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
 func (t *tx) checkSpace() error {
-	if _, full := t.full.fullWithin(fullRecheck); full {
+	if _, full := t.disk.fullWithin(fullRecheck); full {
 		return fleet.ErrStoreFull
 	}
 	t.added = true

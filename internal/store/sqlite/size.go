@@ -17,7 +17,7 @@ func (s *Store) Size(ctx context.Context) (size int64, err error) {
 // Schema returns the versions of the schema, see fleet.Store.
 func (s *Store) Schema(ctx context.Context) (have, want int64, err error) {
 	have, err = s.queryInt64(ctx, selectSchema)
-	return have, s.schema, err
+	return have, s.schemaAtOpen, err
 }
 
 // queryInt64 returns the number that the query selects.

@@ -66,7 +66,7 @@ type Store struct {
 	checkpointer *checkpointer
 	space        *space
 	checker      *checker // nil if the file was checked before the first use
-	schema       int64    // the version of the schema that this program needs
+	schemaAtOpen int64    // the version of the schema after Open; greater than this program needs if a newer program has upgraded it
 
 	calls record.Calls
 }
@@ -130,7 +130,7 @@ func (s *Store) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.schema, err = s.migrate(ctx, w); err != nil {
+	if s.schemaAtOpen, err = s.migrate(ctx, w); err != nil {
 		return err
 	}
 	r, err := s.openDB(path, reading, readerCount())
