@@ -47,6 +47,8 @@ func (t Table) Of(model string) (p fleet.Price, ok bool) {
 	return fleet.Price{}, false
 }
 
+// exact returns the price of the model with exactly this name. For a name without a provider, it takes the first provider that has
+// the model, in alphabetical order.
 func (t Table) exact(model string) (fleet.Price, bool) {
 	if p, ok := t[model]; ok || model == "" || strings.Contains(model, "/") {
 		return p, ok
@@ -76,7 +78,7 @@ func (l *List) Set(own map[string]fleet.Price) {
 	l.own.Store(&t)
 }
 
-// Of is like Table.Of.
+// Of is like Table.Of. The list's own prices come before the published ones.
 func (l *List) Of(model string) (p fleet.Price, ok bool) {
 	if l != nil {
 		if p, ok = l.table().Of(model); ok {

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// State is what a decision depends on.
+// State has everything on which a decision depends.
 type State struct {
 	Tasks  []*fleet.QueuedTask // the tasks of the queue that have not ended, in the order in which they were queued
 	Now    time.Time

@@ -16,7 +16,7 @@ import (
 )
 
 // TestPlaceThatAsksAsAnother gives the place another user's token. No agent may count as deleted, and all must say why nothing
-// is known about them. A task must continue afterwards, also if the server was restarted meanwhile.
+// is known about them. A task must continue afterwards, even if the server was restarted meanwhile.
 func TestPlaceThatAsksAsAnother(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)

@@ -122,7 +122,7 @@ func TestBudgetHold(t *testing.T) {
 	require.Equal(t, fleet.ReasonTaskNotPending, fleet.ReasonOf(err))
 }
 
-// TestBudgetAsk checks that a task that has used up its limit continues only after an answer, also after a restart.
+// TestBudgetAsk checks that a task that has used up its limit continues only after an answer, even after a restart.
 func TestBudgetAsk(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

@@ -143,7 +143,7 @@ func (w *worker) tryCollect(ctx context.Context, a *fleet.Agent, t *fleet.Task, 
 		if err == nil || try >= tries || fleet.ReasonOf(err) == fleet.ReasonAgentOffline {
 			return c, err
 		}
-		if sleep(ctx, backoff(try, maxRunRetry)) != nil {
+		if sleep(ctx, backoff(try, maxRunRetryDelay)) != nil {
 			return nil, err
 		}
 	}

@@ -24,7 +24,7 @@ func queued(h *servicetest.Harness, agent, script string, e fleet.QueueEntry) *f
 	return t
 }
 
-// TestQueue checks that pending tasks start in their order, one after the other, also after a restart.
+// TestQueue checks that pending tasks start in their order, one after the other, even after a restart.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

@@ -254,7 +254,7 @@ func TestABrokenAgentIsAlone(t *testing.T) {
 	h.World.Fail(fake.Delete, 0, nil)
 }
 
-// TestFollowFailsDuringAStop checks that Follow is retried with pauses if it fails, also while the run is being stopped.
+// TestFollowFailsDuringAStop checks that Follow is retried with pauses if it fails, even while the run is being stopped.
 func TestFollowFailsDuringAStop(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

@@ -300,7 +300,7 @@ func (w *worker) recordOutput(tx fleet.Tx, t *fleet.Task, o fleet.Output) error 
 			return err
 		}
 	}
-	if step == nil || step.Type != fleet.StepRetry { // a repeated request is no progress
+	if step == nil || step.Type != fleet.StepRetry { // a repeated request is not progress
 		if err := w.clearStall(tx, t); err != nil {
 			return err
 		}

@@ -14,8 +14,8 @@ const trainLease = "train/"
 // observeInterval is how often Fleet looks for work that people have landed themselves.
 const observeInterval = 2 * time.Minute
 
-// landRest is the shortest time between two looks for trains.
-const landRest = 200 * time.Millisecond
+// minTrainInterval is the shortest time between two looks for trains.
+const minTrainInterval = 200 * time.Millisecond
 
 // runTrains runs the trains that have work, each in a goroutine of its own.
 func (r *Reconciler) runTrains(ctx context.Context) {
@@ -59,7 +59,7 @@ func (r *Reconciler) runTrains(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if sleep(ctx, landRest) != nil {
+		if sleep(ctx, minTrainInterval) != nil {
 			return
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// TestWorkspaceOfAnotherFleet checks that nothing is done to the workspace of another Fleet before it is taken over, also if this
+// TestWorkspaceOfAnotherFleet checks that nothing is done to the workspace of another Fleet before it is taken over, even if this
 // Fleet wanted the workspace to be stopped.
 func TestWorkspaceOfAnotherFleet(t *testing.T) {
 	t.Parallel()

@@ -54,7 +54,7 @@ type Reconciler struct {
 	cfg    state.Config
 	log    *slog.Logger
 	snap   *state.Snapshot
-	leases *leases // the leases of the agents that it works on
+	leases *leases // all leases that it holds, except those of polling
 
 	interrupts   *state.Interrupts
 	jobs         Jobs                                         // may be nil

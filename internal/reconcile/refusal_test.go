@@ -11,8 +11,8 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// TestRefusedAgent creates an agent whose host refuses the workspace. It checks the error, also of a repeated request,
-// and that the agent is left only if a retry could succeed.
+// TestRefusedAgent creates an agent whose host refuses the workspace. It checks the error, which a repeated request gets
+// too, and that the agent is left only if a retry could succeed.
 func TestRefusedAgent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

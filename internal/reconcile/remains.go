@@ -26,11 +26,11 @@ func remainsText(r *fleet.Remains, agent, kept string) string {
 	return strings.Join(slices.DeleteFunc(texts, fleet.IsBlank), "; ")
 }
 
-// rescueTime limits how long a deletion waits for a workspace that is started to fetch the work in it.
-const rescueTime = 10 * time.Minute
+// rescueTimeout limits how long a deletion waits for a workspace that is started to fetch the work in it.
+const rescueTimeout = 10 * time.Minute
 
-// reachTime limits how long a deletion waits for a workspace that runs and cannot be reached.
-const reachTime = time.Minute
+// reachTimeout limits how long a deletion waits for a workspace that runs and cannot be reached.
+const reachTimeout = time.Minute
 
 // rescueReason is the reason of the state deleting while a workspace is started to fetch the work in it.
 const rescueReason = "its workspace is started first, to fetch the work in it"
@@ -90,7 +90,7 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 	return 0, err
 }
 
-// waitForWork waits for a workspace that cannot be reached, for at most reachTime. wait is how long to wait before the bundle is
+// waitForWork waits for a workspace that cannot be reached, for at most reachTimeout. wait is how long to wait before the bundle is
 // tried again; 0 means that the time is over, or that the host does not show the workspace, which is then not deleted.
 func (w *worker) waitForWork(ctx context.Context, a *fleet.Agent, why error) (wait time.Duration, err error) {
 	if w.rescueSince.IsZero() {
@@ -103,27 +103,27 @@ func (w *worker) waitForWork(ctx context.Context, a *fleet.Agent, why error) (wa
 			return 0, err
 		}
 	}
-	if w.now().Sub(w.rescueSince) > reachTime {
+	if w.now().Sub(w.rescueSince) > reachTimeout {
 		return 0, nil
 	}
-	return inspectMost, nil
+	return maxInspectDelay, nil
 }
 
 // startForWork starts the workspace of an agent that is to be deleted, so that its work can be fetched, for at most
-// rescueTime. worked says whether the agent ever had a task. wait is how long to wait before the bundle is tried again; 0
+// rescueTimeout. worked says whether the agent ever had a task. wait is how long to wait before the bundle is tried again; 0
 // means that nothing more can be done. done means that there is nothing to lose, because the workspace was deleted, or because
 // it never ran and worked is false.
 func (w *worker) startForWork(ctx context.Context, a *fleet.Agent, worked bool) (wait time.Duration, done bool, err error) {
 	if w.rescueSince.IsZero() {
 		w.rescueSince = w.now()
 	}
-	if w.now().Sub(w.rescueSince) > rescueTime {
+	if w.now().Sub(w.rescueSince) > rescueTimeout {
 		return 0, false, nil
 	}
 	ws, err := w.inspect(ctx, a)
 	if err != nil {
 		wait, err := w.recordFailure(ctx, a, err, "")
-		return max(wait, retryFirst), false, err
+		return max(wait, minRetryDelay), false, err
 	}
 	switch ws.State {
 	case fleet.StateDeleted:
@@ -150,7 +150,7 @@ func (w *worker) startForWork(ctx context.Context, a *fleet.Agent, worked bool) 
 	case fleet.StateUnhealthy:
 		return 0, false, nil
 	}
-	return inspectMost, false, nil
+	return maxInspectDelay, false, nil
 }
 
 // lossReason describes for people what may be lost with a workspace if its bundle failed with the error.

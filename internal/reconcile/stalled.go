@@ -82,7 +82,7 @@ func (p *progress) sinceProgress(now time.Time, limit time.Duration) (d time.Dur
 func (w *worker) stepStalled(ctx context.Context, t *fleet.Task) (time.Duration, error) {
 	limit := w.cfg.StallTimeout
 	if limit <= 0 || t.Options.Attached != nil {
-		return retryMost, nil
+		return maxRetryDelay, nil
 	}
 	asking := t.OpenQuestions > 0
 	if asking {
@@ -92,7 +92,7 @@ func (w *worker) stepStalled(ctx context.Context, t *fleet.Task) (time.Duration,
 	stalled := !asking && quiet >= limit // this process may have been suspended after the touch
 	switch {
 	case stalled && t.Stalled():
-		return retryMost, nil
+		return maxRetryDelay, nil
 	case !stalled && !t.Stalled():
 		return min(limit-quiet, maxRetrying), nil
 	}

@@ -69,7 +69,7 @@ func TestNotStalled(t *testing.T) {
 	h.WaitTask(task.ID)
 }
 
-// TestAskingIsNotStalled checks that a task does not stall while it waits for an answer, also after a restart of the
+// TestAskingIsNotStalled checks that a task does not stall while it waits for an answer, even after a restart of the
 // server.
 func TestAskingIsNotStalled(t *testing.T) {
 	t.Parallel()

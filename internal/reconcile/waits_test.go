@@ -107,7 +107,7 @@ type waitsWorld struct {
 	role   fleet.ProjectRole      // of all agents
 }
 
-// modelTask is what the calls and the log say about a task.
+// modelTask has what is known about a task from the calls and the event log.
 type modelTask struct {
 	id      string
 	owner   string
@@ -118,7 +118,7 @@ type modelTask struct {
 	gate    string // what its run waits for
 }
 
-// modelAgent is what the calls and the log say about an agent.
+// modelAgent has what is known about an agent from the calls and the event log.
 type modelAgent struct {
 	uid, name, owner, pool string
 	state                  fleet.State

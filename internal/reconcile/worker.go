@@ -14,10 +14,10 @@ import (
 
 // These are the times that a worker waits before it looks again or retries.
 const (
-	inspectFirst = 100 * time.Millisecond
-	inspectMost  = 2 * time.Second
-	retryFirst   = 500 * time.Millisecond
-	retryMost    = 30 * time.Second
+	minInspectDelay = 100 * time.Millisecond
+	maxInspectDelay = 2 * time.Second
+	minRetryDelay   = 500 * time.Millisecond
+	maxRetryDelay   = 30 * time.Second
 )
 
 // worker does the work for one agent, one thing at a time, while it holds the agent's lease.
@@ -74,7 +74,7 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 			return false
 		case err != nil:
 			w.log.ErrorContext(ctx, "agent not loaded, retrying", slog.String("agent", w.uid), slog.Any("error", err))
-			_ = sleep(held, retryFirst) // wait would return at once if a run has ended
+			_ = sleep(held, minRetryDelay) // wait would return at once if a run has ended
 			continue
 		case !needsWork(v):
 			return true
@@ -85,7 +85,7 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 		}
 		if err != nil && held.Err() == nil {
 			w.log.ErrorContext(ctx, "step failed, retrying", slog.String("agent", v.Name), slog.Any("error", err))
-			_ = sleep(held, retryFirst)
+			_ = sleep(held, minRetryDelay)
 			continue
 		}
 		if next > 0 {
@@ -154,7 +154,7 @@ func (w *worker) step(ctx context.Context, v *fleet.AgentView) (time.Duration, e
 			return next, err
 		}
 	}
-	if d := a.RetryAt.Sub(w.now()); d > 0 && d <= retryMost { // a later time was written while the store's clock was ahead
+	if d := a.RetryAt.Sub(w.now()); d > 0 && d <= maxRetryDelay { // a later time was written while the store's clock was ahead
 		return d, nil
 	}
 	switch {
@@ -173,7 +173,7 @@ func (w *worker) step(ctx context.Context, v *fleet.AgentView) (time.Duration, e
 	case a.State.Moving():
 		return w.inspectWorkspace(ctx, a)
 	}
-	return retryMost, nil // the workspace needs nothing; wait for the task
+	return maxRetryDelay, nil // the workspace needs nothing; wait for the task
 }
 
 // errSuperseded means that an operation was cancelled because the agent's desired state has changed.
@@ -279,8 +279,8 @@ func stateText(s fleet.State, reason string) string {
 }
 
 // backoff returns how long to wait after the given number of consecutive failures.
-func backoff(failures int, most time.Duration) time.Duration {
-	return min(retryFirst<<min(max(failures-1, 0), 10), most)
+func backoff(failures int, limit time.Duration) time.Duration {
+	return min(minRetryDelay<<min(max(failures-1, 0), 10), limit)
 }
 
 // recordFailure records that an operation on the agent failed; tried is the agent when the operation began. If a retry may help,
@@ -302,7 +302,7 @@ func (w *worker) recordFailure(ctx context.Context, tried *fleet.Agent, err erro
 		a.StateReason = fleet.PublicMessage(err)
 		if retry {
 			a.Attempts++
-			d := backoff(a.Attempts, retryMost)
+			d := backoff(a.Attempts, maxRetryDelay)
 			a.RetryAt = w.now().Add(d)
 			return fmt.Sprintf("attempt %d failed, the next one is in %s: %s", a.Attempts, d, a.StateReason), nil
 		}

@@ -151,11 +151,11 @@ func (w *worker) inspectWorkspace(ctx context.Context, a *fleet.Agent) (time.Dur
 	}
 	// The host may not show the last request yet.
 	if ws.State == a.State || a.State == fleet.StateStopping && ws.State == fleet.StateRunning {
-		w.inspectDelay = min(max(w.inspectDelay*3/2, inspectFirst), inspectMost)
+		w.inspectDelay = min(max(w.inspectDelay*3/2, minInspectDelay), maxInspectDelay)
 		if workspaceDiffers(a, ws) && ws.State == a.State {
 			return w.inspectDelay, w.recordWorkspace(ctx, ws, nil)
 		}
-		if a.State == fleet.StateStopping && ws.State == fleet.StateRunning && w.inspectDelay == inspectMost {
+		if a.State == fleet.StateStopping && ws.State == fleet.StateRunning && w.inspectDelay == maxInspectDelay {
 			return 0, w.recordWorkspace(ctx, ws, nil) // the stop had no effect: stop it again
 		}
 		return w.inspectDelay, nil
@@ -204,14 +204,15 @@ func (w *worker) startWorkspace(ctx context.Context, a *fleet.Agent) (_ time.Dur
 // request to its model.
 const maxLinger = 2 * time.Minute
 
-// stepLinger returns how long to wait before the agent's workspace is deleted, so that its run can finish what it has
-// begun. The wait is at most maxLinger. It is 0 unless the agent ends its only task with agent_complete
-// (AgentConfig.Reports), the task has ended, and this worker still follows the run.
+// stepLinger interrupts the run of an agent that is being deleted, if that was not done yet. It returns how long to wait
+// before the agent's workspace is deleted, so that the run can finish what it has begun. The wait is at most maxLinger. It
+// is 0 unless the agent ends its only task with agent_complete (AgentConfig.Reports), the task has ended, and this worker
+// still follows the run.
 //
-// The server that ended the task also interrupts the run, if it can reach the place. If the place is bound to this
-// server's machine, other servers cannot reach it, so the worker interrupts the run at once. Otherwise the worker first
-// waits for interruptTimeout. It does not know whether another server has interrupted the run, so it then interrupts
-// the run itself, unless this server has already done so.
+// The server that ended the task also interrupts the run, if it can reach the place. If the place is bound to this server's
+// machine, other servers cannot reach it, so the worker interrupts the run at once. Otherwise the worker first waits for
+// interruptTimeout. It does not know whether another server has interrupted the run, so it then interrupts the run itself,
+// unless this server has already done so.
 func (w *worker) stepLinger(ctx context.Context, v *fleet.AgentView) time.Duration {
 	a := &v.Agent
 	if w.follow == nil || v.Task != nil || !a.OneTask || a.Config == nil || !a.Config.Reports {
@@ -232,7 +233,7 @@ func (w *worker) stepLinger(ctx context.Context, v *fleet.AgentView) time.Durati
 	begun := time.Now()
 	if err := w.interruptRun(ctx, *a, w.follow.run); err != nil {
 		w.log.WarnContext(ctx, "run of ended task not interrupted, retrying", slog.String("task", w.follow.taskID), slog.Any("error", err))
-		return min(left, retryFirst)
+		return min(left, minRetryDelay)
 	}
 	w.interrupted.Store(&interruptedRun{w.follow.taskID, begun})
 	return left

@@ -24,7 +24,7 @@ func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Durati
 		select {
 		case <-f.done:
 		default:
-			return retryMost, nil // the worker wakes up when they have ended
+			return maxRetryDelay, nil // the worker wakes up when they have ended
 		}
 		if f.err != nil {
 			w.log.WarnContext(ctx, "contract checks not completed", slog.String("task", f.taskID), slog.Any("error", f.err))
@@ -52,7 +52,7 @@ func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Durati
 	if err != nil {
 		w.log.WarnContext(ctx, "contract checks not known", slog.String("task", t.ID), slog.Any("error", err))
 		if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable { // the deletion of the agent also has to wait for its place
-			return inspectMost, nil
+			return maxInspectDelay, nil
 		}
 	}
 	if w.contractChecked = len(checks.Commands) == 0; w.contractChecked {
@@ -64,5 +64,5 @@ func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Durati
 		return 0, err
 	}
 	w.checkRun(ctx, a, t, checks, fleet.Outcome{})
-	return retryMost, nil
+	return maxRetryDelay, nil
 }

@@ -113,7 +113,7 @@ func (w *worker) deliver(ctx context.Context, a *fleet.Agent, t *fleet.Task, r f
 		}
 		failures++
 		w.log.WarnContext(ctx, "message not delivered, retrying", slog.String("task", t.ID), slog.Any("error", err))
-		_ = sleep(ctx, backoff(failures, maxRunRetry))
+		_ = sleep(ctx, backoff(failures, maxRunRetryDelay))
 	}
 }
 

@@ -113,7 +113,7 @@ func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task)
 				w.answerFailures = answerFailures{taskID: t.ID}
 			}
 			w.answerFailures.count++
-			d := backoff(w.answerFailures.count, maxRunRetry)
+			d := backoff(w.answerFailures.count, maxRunRetryDelay)
 			w.answerFailures.next = w.now().Add(d)
 			w.log.WarnContext(ctx, "answer not delivered, retrying", slog.String("task", t.ID), slog.Any("error", err))
 			return d, nil

@@ -39,11 +39,11 @@ type failures struct {
 	count          int       // failures since there was output
 	next           time.Time // when to try again
 	stopping       bool      // these are failures since the stop was requested
-	given          bool      // the agent has confirmed that it has the task
+	confirmed      bool      // the agent has confirmed that it has the task
 }
 
-// maxRunRetry is the longest wait before a dispatch or Follow is retried.
-const maxRunRetry = 5 * time.Second
+// maxRunRetryDelay is the longest wait before a dispatch or Follow is retried.
+const maxRunRetryDelay = 5 * time.Second
 
 // stepTask takes the next step for the agent's task. done means that the worker may now work on the agent's workspace.
 func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Duration, done bool, err error) {
@@ -73,9 +73,9 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 	case t.DispatchedAt.IsZero() && a.State == fleet.StateRunning:
 		return 0, false, w.dispatchTask(ctx, a, t, false)
 	case t.DispatchedAt.IsZero() && !t.StopRequestedAt.IsZero():
-		return inspectMost, a.State.Moving(), nil
+		return maxInspectDelay, a.State.Moving(), nil
 	case t.DispatchedAt.IsZero():
-		return min(left, inspectMost), a.State.Moving(), nil
+		return min(left, maxInspectDelay), a.State.Moving(), nil
 	}
 	wait := time.Duration(0)
 	if w.follow == nil {
@@ -95,10 +95,10 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 	if t.StopRequestedAt.IsZero() {
 		again, err := w.stepAnswers(ctx, a, t)
 		if again == 0 {
-			again = retryMost
+			again = maxRetryDelay
 		}
 		if w.stepAllowance(ctx, a, t) {
-			again = min(again, retryFirst)
+			again = min(again, minRetryDelay)
 		}
 		look, serr := w.stepStalled(ctx, t)
 		return min(left, again, look), a.State.Moving(), errors.Join(err, serr)
@@ -166,7 +166,7 @@ func (w *worker) dispatchTask(ctx context.Context, a *fleet.Agent, t *fleet.Task
 		if w.failures.taskID != t.ID {
 			w.failures = failures{taskID: t.ID, cursor: t.Cursor}
 		}
-		w.failures.given = true
+		w.failures.confirmed = true
 		w.allowed = knownAllowance{run.TaskID, run.Allowance}
 	case errors.Is(err, errSuperseded): // Follow shows whether the agent has it
 	case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable:
@@ -290,7 +290,7 @@ func (w *worker) handleFollowerEnd(ctx context.Context, v *fleet.AgentView, f *f
 		if !w.confirmed(t) {
 			return w.dispatchTask(ctx, a, t, true) // the agent certainly never received it
 		}
-		w.failures.given = false
+		w.failures.confirmed = false
 	}
 	w.log.WarnContext(ctx, "run not followed, retrying", slog.String("task", t.ID), slog.Any("error", f.err))
 	w.retryLater(t)
@@ -307,15 +307,17 @@ func reportedOutcome(a *fleet.Agent, o fleet.Outcome) fleet.Outcome {
 }
 
 // confirmed reports whether the agent has confirmed to this worker that it has the task.
-func (w *worker) confirmed(t *fleet.Task) bool { return w.failures.taskID == t.ID && w.failures.given }
+func (w *worker) confirmed(t *fleet.Task) bool {
+	return w.failures.taskID == t.ID && w.failures.confirmed
+}
 
 // retryLater counts a failure with the task and sets the time of the next try. The waits increase until there is output.
 func (w *worker) retryLater(t *fleet.Task) {
 	if w.failures.taskID != t.ID || w.failures.cursor != t.Cursor {
-		w.failures = failures{taskID: t.ID, cursor: t.Cursor, given: w.confirmed(t), stopping: !t.StopRequestedAt.IsZero()}
+		w.failures = failures{taskID: t.ID, cursor: t.Cursor, confirmed: w.confirmed(t), stopping: !t.StopRequestedAt.IsZero()}
 	}
 	w.failures.count++
-	w.failures.next = w.now().Add(backoff(w.failures.count, maxRunRetry))
+	w.failures.next = w.now().Add(backoff(w.failures.count, maxRunRetryDelay))
 }
 
 // untilRetry returns how long to wait before the task's run is followed again. A stop resets the waits, so that the end of the
@@ -367,7 +369,7 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 		s.next = w.now().Add(w.places.Of(a).Grace)
 	default:
 		w.log.WarnContext(ctx, "run not stopped, retrying", slog.String("task", t.ID), slog.Any("error", err))
-		s.next = w.now().Add(retryFirst)
+		s.next = w.now().Add(minRetryDelay)
 	}
 	wanted := a.Desired == fleet.DesiredRunning && a.RestartsRequested == a.RestartsDone // if not, stopping its workspace must not wait for the step
 	if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable && wanted {

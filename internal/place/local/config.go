@@ -118,7 +118,7 @@ func resolve(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// resolveAll replaces each list by a copy with resolved paths.
+// resolveAll replaces each list with a copy whose paths are resolved.
 func resolveAll(lists ...*[]string) (err error) {
 	for _, list := range lists {
 		*list = slices.Clone(*list)

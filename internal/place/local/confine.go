@@ -106,7 +106,7 @@ func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
 	}
 	c.policy.Read = slices.Concat(c.policy.Read, p.config.Read, proj.Read)
 	c.policy.Write = slices.Concat(c.policy.Write, p.config.Write, proj.Write)
-	return c, p.equip(proj, h, r, c)
+	return c, p.prepareHome(proj, h, r, c)
 }
 
 // environ returns the variables with which programs use the home as their own.
@@ -115,8 +115,8 @@ func (h home) environ() map[string]string {
 	return map[string]string{"HOME": h.join("home"), "TMPDIR": tmp, "TMP": tmp, "TEMP": tmp}
 }
 
-// equip creates the agent's own directories and files, and adds the access that the agent needs to them to the confinement.
-func (p *Place) equip(proj project, h home, r *record, c *confinement) (err error) {
+// prepareHome creates the agent's own directories and files, and adds the access that the agent needs to them to the confinement.
+func (p *Place) prepareHome(proj project, h home, r *record, c *confinement) (err error) {
 	homeDir, tmpDir := h.join("home"), h.join("tmp")
 	for _, dir := range []string{homeDir, tmpDir} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -55,8 +55,8 @@ func TestLongOutput(t *testing.T) {
 	const limit = 1 << 20
 	script := "for i in $(seq 300000); do echo line $i; done; echo the end"
 	var payloads [][]byte
-	for _, most := range []int64{limit, 8 * limit} {
-		w := newTestPlace(t, func(c *local.Config) { c.MaxPayloadOutput, c.MaxRawOutput = limit, most })
+	for _, maxRawOutput := range []int64{limit, 8 * limit} {
+		w := newTestPlace(t, func(c *local.Config) { c.MaxPayloadOutput, c.MaxRawOutput = limit, maxRawOutput })
 		a := w.provisionIn("shell")
 		r := w.start(a, script)
 		output, o := w.follow(a, r)
@@ -64,7 +64,7 @@ func TestLongOutput(t *testing.T) {
 		require.Positive(t, o.Gap.Size)
 		require.LessOrEqual(t, len(o.Payload), limit)
 		payloads = append(payloads, o.Payload)
-		if most > limit {
+		if maxRawOutput > limit {
 			require.Len(t, output, int(o.Gap.Size)+len(o.Payload))
 			again, same := w.follow(a, r)
 			require.Equal(t, output, again)

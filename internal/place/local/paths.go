@@ -31,8 +31,8 @@ type paths struct {
 }
 
 // checkPaths returns the paths of the configuration. It returns an error if the configuration lets agents write or read
-// something on which the confinement depends. The directory of the place must exist. checkPaths replaces the paths that agents
-// may read or write by paths without symbolic links.
+// something on which the confinement depends. The directory of the place must exist. checkPaths resolves the symbolic links of the
+// paths that agents may read or write.
 func (c *Config) checkPaths(projects []project) (all paths, err error) {
 	for i := range projects {
 		p := &projects[i]
@@ -150,7 +150,7 @@ func (s *paths) addProject(c *Config, p *project) error {
 	return nil
 }
 
-// addWritable adds paths that agents may write, and replaces each by its path without symbolic links.
+// addWritable adds paths that agents may write, and resolves the symbolic links of each path in the list.
 func (s *paths) addWritable(list []string, why string) error {
 	for i, path := range list {
 		real, err := filepath.EvalSymlinks(path)
@@ -163,7 +163,7 @@ func (s *paths) addWritable(list []string, why string) error {
 	return nil
 }
 
-// addReadable adds paths that agents may read and must not change. It replaces each by its path without symbolic links.
+// addReadable adds paths that agents may read and must not change, and resolves the symbolic links of each path in the list.
 func (s *paths) addReadable(list []string, why string) {
 	for i, path := range list {
 		s.fixed = append(s.fixed, pathUse{path: path, why: why, contents: true})

@@ -75,6 +75,7 @@ type project struct {
 	config         *fleet.AgentConfig // the configuration of an agent on a model; nil: another driver does its work
 }
 
+// validate validates the project, fills in the defaults, and creates the driver.
 func (proj Project) validate() (project, error) {
 	if !namePattern.MatchString(proj.Name) {
 		return project{}, errors.New("a project needs a name of letters, digits, spaces, dots, underscores and hyphens")

@@ -134,7 +134,8 @@ func (p *Place) pruneHomes(ctx context.Context, q fleet.PruneQuery, accept func(
 	return all, nil
 }
 
-// presentUIDs returns the uids of the agents whose homes exist, also kept ones.
+// presentUIDs returns the uids of the agents whose homes exist, including kept homes and homes that are being removed. For each home,
+// it returns the uid in its record and the name of its directory.
 func (p *Place) presentUIDs() (uids []string, err error) {
 	for _, dir := range []string{"agents", "kept"} {
 		entries, err := os.ReadDir(filepath.Join(p.config.Dir, dir))

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-// shellPrompt is what the shell of a test shows before it reads a line. The shell computes it, so that it differs from what a person types.
+// shellPrompt is the prompt of the shell of a test. The shell computes it, so that it differs from the text that a person types.
 const shellPrompt = "<42> "
 
 // person is a person at a terminal that is connected with a run.

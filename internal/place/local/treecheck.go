@@ -60,7 +60,7 @@ func (t treeCheck) Work(fleet.Run) (runner.Work, error) {
 		w.Sandbox = &c.policy
 	} else {
 		c = &confinement{env: t.home.environ()}
-		if err := p.equip(proj, t.home, rec, c); err != nil {
+		if err := p.prepareHome(proj, t.home, rec, c); err != nil {
 			return runner.Work{}, err
 		}
 	}

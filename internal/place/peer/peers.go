@@ -32,7 +32,7 @@ type Config struct {
 	Replica   string                                    // the name of this server
 	Version   string                                    // of this program
 	Lease     time.Duration                             // how long the others may use the address of a server that does not answer
-	Store     fleet.Store                               // what the servers share
+	Store     fleet.Store                               // the store that the servers share
 	Place     func(name string) fleet.Place             // a place of this server; nil if there is none with the name
 	Transport func(http.RoundTripper) http.RoundTripper // wraps the transport of calls
 	Log       *slog.Logger

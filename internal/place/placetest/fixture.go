@@ -267,7 +267,7 @@ func (x *fixture) allowUnimplemented(err error) {
 	}
 }
 
-// reopen closes the place, and replaces it by another place with the same world. It skips the case if the harness has
+// reopen closes the place, and replaces it with another place with the same world. It skips the case if the harness has
 // no Reopen.
 func (x *fixture) reopen() {
 	x.Helper()

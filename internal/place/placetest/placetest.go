@@ -48,14 +48,14 @@ type Harness struct {
 	// NoResume says that Follow always starts at the beginning of the run.
 	NoResume bool
 
-	// AgentConfig is the configuration of all agents, which replaces Project and Role. If it is nil, the agents have no
-	// configuration.
+	// AgentConfig is the configuration of all agents, and replaces Project and Role. If it is nil, the agents work in Project
+	// and have no configuration.
 	AgentConfig *fleet.AgentConfig
 
 	// Forget deletes all conversations of Prompts.Converses, as if the home of the workspace had been recreated.
 	Forget func(t *testing.T)
 
-	// Checks are commands for Check. Without them, Check must return UNIMPLEMENTED.
+	// Checks are commands for Check. Leave them empty if the place does not have the trait SupportsChecks.
 	Checks Checks
 
 	// Landing is a project whose agents' work lands in one repository.
@@ -103,7 +103,7 @@ type Prompts struct {
 	Payload Prompt
 
 	// Changes changes one file in the agent's repository, and completes. The patch contains Lines, and Summary is the
-	// path of the file. If it is empty, Changes must return UNIMPLEMENTED.
+	// path of the file. Leave it empty if the place does not have the trait SupportsChanges.
 	Changes Prompt
 
 	// Listens prints Lines, which has at least one line. It waits for two messages, prints each message, and completes.
@@ -112,8 +112,8 @@ type Prompts struct {
 
 	// Asks prints Lines, which has at least one line. It asks for permission to use the tool "Bash" with an input that
 	// contains "touch asked", and prints the answer and the message with it. Then it asks the question "tabs or
-	// spaces?" with the options "tabs" and "spaces", prints the answer, and completes. If Asks is empty, Answer must
-	// return UNIMPLEMENTED.
+	// spaces?" with the options "tabs" and "spaces", prints the answer, and completes. Leave it empty if the place
+	// does not have the trait Asks.
 	Asks Prompt
 
 	// Converses makes a FakeClaude print the number of tasks in its conversation. Leave it empty if agents keep no

@@ -173,6 +173,7 @@ func (c call) hasName(name string) bool {
 	return kindOf(name) == c.Kind && c.Kind != "other"
 }
 
+// matchesPattern reports whether the pattern matches all subjects of the call or, unless whole is set, one of them or a part of one.
 func (c call) matchesPattern(pattern string, whole bool) bool {
 	re := globPattern(pattern)
 	subjects := c.subjects()

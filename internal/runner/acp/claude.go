@@ -41,9 +41,9 @@ func (c *client) passClaudeEvent(params json.RawMessage) {
 		Message json.RawMessage `json:"message"`
 	}
 	c.mu.Lock()
-	quiet := c.replaying
+	replaying := c.replaying
 	c.mu.Unlock()
-	if json.Unmarshal(params, &p) == nil && len(p.Message) > 0 && !quiet {
+	if json.Unmarshal(params, &p) == nil && len(p.Message) > 0 && !replaying {
 		c.out.write(Line{Type: LineClaude, Update: p.Message})
 	}
 }

@@ -32,16 +32,16 @@ var (
 
 // client is connected to the program.
 type client struct {
-	job        *Job
-	out        *output
-	program    *program.Program
-	lineReader *lineReader
-	conn       *acp.Connection
-	dir        string
-	quit       <-chan struct{} // closed when the run must end
-	agent      string          // the program's own name
-	version    string          // the program's version, as the program reports it
-	meta       map[string]any  // what a new session needs besides the protocol's fields
+	job          *Job
+	out          *output
+	program      *program.Program
+	lineReader   *lineReader
+	conn         *acp.Connection
+	dir          string
+	quit         <-chan struct{} // closed when the run must end
+	reportedName string          // the program's own name
+	version      string          // the program's version, as the program reports it
+	meta         map[string]any  // extra settings of a session, see claudeMeta
 
 	mu             sync.Mutex
 	session        string
@@ -232,8 +232,8 @@ func (c *client) handleUpdate(params json.RawMessage) {
 	}
 	_ = json.Unmarshal(p.Update, &u) // an error does not matter: the content of a tool call is a list
 	c.mu.Lock()
-	quiet := c.replaying
-	if quiet {
+	replaying := c.replaying
+	if replaying {
 		c.ignoredUpdates++
 	}
 	var updated call
@@ -245,7 +245,7 @@ func (c *client) handleUpdate(params json.RawMessage) {
 	}
 	c.mu.Unlock()
 	switch {
-	case quiet && u.Kind != "usage_update", u.Kind == "available_commands_update", u.Kind == "user_message_chunk":
+	case replaying && u.Kind != "usage_update", u.Kind == "available_commands_update", u.Kind == "user_message_chunk":
 	case u.Kind == "agent_message_chunk" && u.Content.Text != "":
 		c.out.text(Line{Type: LineText, ID: u.Message, Parent: u.Meta.Claude.Parent, Text: u.Content.Text})
 	case u.Kind == "agent_thought_chunk":
@@ -296,7 +296,7 @@ func (c *client) runTurn(ctx context.Context, prompt string) error {
 	case string(acp.StopReasonEndTurn), string(acp.StopReasonCancelled):
 		return nil
 	case string(acp.StopReasonMaxTokens):
-		return codedError{fmt.Errorf("%s reached the limit of tokens of its model", c.programName()), codeOfTokens(c.agent)}
+		return codedError{fmt.Errorf("%s reached the limit of tokens of its model", c.programName()), codeOfTokens(c.reportedName)}
 	case string(acp.StopReasonMaxTurnRequests):
 		return codedError{fmt.Errorf("%s reached its limit of requests to its model", c.programName()), fleet.CodeMaxTurns}
 	case string(acp.StopReasonRefusal):

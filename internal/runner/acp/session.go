@@ -56,7 +56,7 @@ func (c *client) initialize(ctx context.Context) (initializeResult, error) {
 		}
 		return info, err
 	}
-	c.agent, c.version, c.meta = info.Agent.Name, info.Agent.Version, c.job.claudeMeta(info.Agent.Name)
+	c.reportedName, c.version, c.meta = info.Agent.Name, info.Agent.Version, c.job.claudeMeta(info.Agent.Name)
 	if version := strings.TrimSpace(string(info.Version)); version != fmt.Sprint(acp.ProtocolVersionNumber) {
 		if version == "" {
 			version = "an unknown version"

@@ -22,5 +22,5 @@ func (g *Gate) Arrived() <-chan struct{} { return g.arrived }
 // Left returns a channel that is closed when a client disconnects while its answer waits at the gate.
 func (g *Gate) Left() <-chan struct{} { return g.left }
 
-// Open opens the gate for good.
+// Open opens the gate. It stays open.
 func (g *Gate) Open() { g.pass() }
