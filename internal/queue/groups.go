@@ -10,7 +10,7 @@ import (
 
 // agentGroup has the agents that can take the tasks of one target.
 type agentGroup struct {
-	idle     []*fleet.AgentView // agents that can take a task, the last used first; an agent that starts a task is removed
+	idle     []*fleet.AgentView // agents that can take a task, the last used first; choose removes agents that start a task
 	creating int                // agents that are not ready yet
 	offline  int                // agents that are not ready and will not become ready by themselves
 	all      int

@@ -40,17 +40,6 @@ func (r *Reconciler) withLease(ctx context.Context, key string, prepare func(con
 	}
 }
 
-// sleep waits for the duration, or until the context is done, and returns the error of the context.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	return ctx.Err()
-}
-
 // SettingsChanged makes the server that starts tasks look at the settings of the queue.
 func (r *Reconciler) SettingsChanged() {
 	select {

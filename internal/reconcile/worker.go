@@ -283,6 +283,17 @@ func backoff(failures int, limit time.Duration) time.Duration {
 	return min(minRetryDelay<<min(max(failures-1, 0), 10), limit)
 }
 
+// sleep waits for the duration, or until the context is done, and returns the error of the context.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
 // recordFailure records that an operation on the agent failed; tried is the agent when the operation began. If a retry may help,
 // the operation is retried with increasing waits. Otherwise the agent gets the state final, until its owner changes the
 // desired state. If the desired state has changed meanwhile, the failure is ignored.

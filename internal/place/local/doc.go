@@ -26,6 +26,7 @@
 //	caches/                 the caches that agents of one owner in one project share
 //	memory/                 the memories that agents on models share
 //	checks/                 the checks of commits, each with its own tree
+//	tmp/                    temporary files of the server
 //
 // Package app creates the place, and the core calls it through fleet.Place. The place runs tasks with package runner.
 // It must never pass the server's environment to an agent. In a repository it may change only the commits, branches and

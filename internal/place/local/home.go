@@ -115,6 +115,3 @@ func uniqueLabel(name, uid string) string {
 	}
 	return runner.FileName(name) + "-" + strings.ToLower(short)
 }
-
-// isRemote reports whether the repository is on another machine.
-func isRemote(source string) bool { return worktree.IsRemote(source) }

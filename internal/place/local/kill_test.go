@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,4 +72,41 @@ func TestTemporaryFilesOfKilledServer(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Join(dir, "tmp"))
 	require.NoError(t, err)
 	require.Empty(t, entries)
+}
+
+// TestServerKilled kills a server during a run. The next server takes over, and no output is lost or repeated.
+func TestServerKilled(t *testing.T) {
+	t.Parallel()
+	w := newTestPlace(t, nil)
+	cmd := exec.Command(testBinary(t), "server", w.dir)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	cmd.Stderr = os.Stderr
+	require.NoError(t, cmd.Start())
+	var said childState
+	require.NoError(t, json.NewDecoder(out).Decode(&said))
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+
+	rest, _ := w.followFrom(said.Agent, said.Run, said.Cursor)
+	var want strings.Builder
+	for i := range 3000 {
+		want.WriteString("line " + strconv.Itoa(i+1) + "\n")
+	}
+	require.Equal(t, want.String(), said.Text+rest)
+	whole, o := w.follow(said.Agent, said.Run)
+	require.Equal(t, want.String(), whole)
+	require.Equal(t, fleet.TaskCompleted, o.Status)
+	require.Equal(t, "line 3000", o.Summary)
+	require.NoError(t, w.Connect(said.Agent).Dispatch(w.ctx, said.Run), "a repeated dispatch must succeed")
+	again, _ := w.follow(said.Agent, said.Run)
+	require.Equal(t, whole, again, "a repeated dispatch must not start the run again")
+}
+
+// followFrom sends a message that makes the run continue, follows the run from the cursor, and returns its output and outcome.
+func (t *testPlace) followFrom(a fleet.Agent, r fleet.Run, cursor string) (string, fleet.Outcome) {
+	t.t.Helper()
+	require.NoError(t.t, t.Connect(a).Send(t.ctx, r, "go", "go on"))
+	outputs, o := t.outputs(a, r, cursor)
+	return outputText(outputs), o
 }

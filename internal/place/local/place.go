@@ -3,11 +3,13 @@ package local
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner"
@@ -129,4 +131,9 @@ func (p *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, 
 		return nil, false, err
 	}
 	return runner.Home(p.home(a.UID)).Log(n)
+}
+
+// Tidy implements fleet.Tidier. It removes kept homes, results, caches and checks that need not be kept any longer.
+func (p *Place) Tidy(ctx context.Context, now time.Time) error {
+	return errors.Join(p.tidyKept(ctx, now), p.tidyResults(ctx, now), p.tidyCaches(ctx, now), p.checks.Tidy(ctx, now))
 }

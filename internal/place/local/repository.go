@@ -46,3 +46,6 @@ func (c *Config) repositoryPath(source string) string {
 	}
 	return source
 }
+
+// isRemote reports whether the source of a repository is a URL or host:path, so that the place needs a mirror of it.
+func isRemote(source string) bool { return worktree.IsRemote(source) }

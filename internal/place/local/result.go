@@ -63,11 +63,7 @@ func hasFiles(ctx context.Context, dir string) (bool, error) {
 	return err != nil || s.Files > 0, ctx.Err()
 }
 
-// Tidy implements fleet.Tidier. It removes kept homes, results, caches and checks that need not be kept any longer.
-func (p *Place) Tidy(ctx context.Context, now time.Time) error {
-	return errors.Join(p.tidyKept(ctx, now), p.tidyResults(ctx, now), p.tidyCaches(ctx, now), p.checks.Tidy(ctx, now))
-}
-
+// tidyResults removes the results that need not be kept any longer.
 func (p *Place) tidyResults(ctx context.Context, now time.Time) error {
 	dir := filepath.Join(p.config.Dir, "results")
 	entries, err := os.ReadDir(dir)

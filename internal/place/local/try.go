@@ -33,8 +33,8 @@ func (d *DeniedError) Error() string {
 // maxVersionOutput limits how much of a tried program's output is kept, in bytes.
 const maxVersionOutput = 16 << 10
 
-// TryProgram runs the program of the project with --version, confined like a program of an agent. It returns a DeniedError if the program
-// fails, and nil if programs of the project are not confined.
+// TryProgram runs the program of the project with --version, confined like a program of an agent, and without network. It
+// returns a DeniedError if the program fails, and nil if programs of the project are not confined.
 func TryProgram(ctx context.Context, c Config, name string) error {
 	projects, err := c.validate()
 	if err != nil {
