@@ -208,7 +208,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 		return names
 	}
 	a.audit = a.service.AuditLog()
-	a.telemetry.RegisterSources(a.watched(st))
+	a.telemetry.RegisterSources(a.metricsSources(st))
 	a.lifecycle = lifecycle.New(a.service, cfg.Lifecycle, a.baseURL)
 	if a.providers, err = newProviders(cfg, o, a.service, log); err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ type guard struct {
 	closed    context.Context    //nolint:containedctx // ends when the fleet closes
 	end       context.CancelFunc // cancels open calls and refuses later calls, without waiting
 	mu        sync.RWMutex       // held for reading by each call
-	openCalls atomic.Int64       // number of open calls
+	openCalls atomic.Int64
 }
 
 func newGuard() *guard {

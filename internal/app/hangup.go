@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// reloadOnHangup reloads the configuration on SIGHUP, until the returned function is called, which waits.
+// reloadOnHangup reloads the configuration on SIGHUP, or calls stop if the terminal has been closed. The returned function ends this and waits.
 func (a *App) reloadOnHangup(ctx context.Context, stop context.CancelCauseFunc) (end func()) {
 	outlives := signal.Ignored(syscall.SIGHUP) || !hasTerminal()
 	c := make(chan os.Signal, 1)

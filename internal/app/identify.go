@@ -13,7 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// identify identifies the caller of a REST call. If the caller is known, it lifts the connection's limits.
+// identify identifies the caller of a REST call, unless the method is open to all. If the caller is known, it lifts the connection's limits.
 func (a *App) identify(ctx context.Context, method string, authorization []string) (context.Context, error) {
 	if admission.OpenToAll(method) {
 		return ctx, nil
@@ -28,7 +28,8 @@ func (a *App) identifyMCP(ctx context.Context, authorization []string) (_ contex
 	return ctx, admission.Caller(ctx), err
 }
 
-// tap identifies the caller of a gRPC call when its header has arrived.
+// tap identifies the caller of a gRPC call when its header has arrived. It does not identify callers of methods that are open to all, but limits how
+// many such calls a connection makes.
 func (a *App) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if admission.OpenToAll(info.FullMethodName) {
 		if c := inbound.From(ctx); c != nil && !c.AllowAnonymousCall() {

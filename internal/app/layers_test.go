@@ -13,7 +13,7 @@ import (
 )
 
 // layer lists the packages of this module that packages below path may import, and the packages that only they may
-// import.
+// import. A package belongs to the first layer that contains it.
 type layer struct {
 	path       string
 	may, alone []string

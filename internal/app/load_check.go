@@ -38,7 +38,7 @@ func checkFile(b []byte) error {
 
 var (
 	durationType = reflect.TypeFor[time.Duration]()
-	ownYAML      = []reflect.Type{reflect.TypeFor[yaml.InterfaceUnmarshaler](), reflect.TypeFor[yaml.BytesUnmarshaler](), reflect.TypeFor[yaml.NodeUnmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()}
+	unmarshalerTypes      = []reflect.Type{reflect.TypeFor[yaml.InterfaceUnmarshaler](), reflect.TypeFor[yaml.BytesUnmarshaler](), reflect.TypeFor[yaml.NodeUnmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()}
 )
 
 // checkNode checks the value of the key, which will be read into the type. The node is nil in an empty document.
@@ -46,7 +46,7 @@ func checkNode(node ast.Node, t reflect.Type, key string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	for _, own := range ownYAML {
+	for _, own := range unmarshalerTypes {
 		if reflect.PointerTo(t).Implements(own) {
 			return nil // it checks itself
 		}
@@ -76,7 +76,7 @@ func checkNode(node ast.Node, t reflect.Type, key string) error {
 	return nil
 }
 
-// checkEntry checks an entry of a mapping with the key.
+// checkEntry checks an entry of the mapping that is the value of the key. The mapping will be read into the type.
 func checkEntry(v *ast.MappingValueNode, t reflect.Type, key string) error {
 	name := v.Key.GetToken().Value
 	in := strings.TrimPrefix(key+"."+name, ".")

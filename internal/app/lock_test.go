@@ -15,7 +15,7 @@ import (
 )
 
 // TestDirectoryInUse runs every command that uses the data directory of a running server. Commands that would act on its
-// agents must refuse and name the server. Those that only read or copy the store must work.
+// agents must refuse and name the server. Those that only read, copy or upgrade the store must work.
 func TestDirectoryInUse(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t)

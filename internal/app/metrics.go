@@ -155,8 +155,8 @@ func (a *App) observed(places []fleet.Place) []fleet.Place {
 	return out
 }
 
-// watched returns the sources from which the metrics are read.
-func (a *App) watched(st *state.Fleet) telemetry.Sources {
+// metricsSources returns the functions from which telemetry reads the current values of metrics.
+func (a *App) metricsSources(st *state.Fleet) telemetry.Sources {
 	return telemetry.Sources{
 		Store: a.store, Agents: st.Snapshot.All, Queue: a.service.QueueStats, Webhooks: a.service.WebhookStats, Places: st.Places.States, Workers: a.reconciler.Work,
 		Watchers: st.Tail.Subscribers, CallsOpen: func() int { return int(a.guard.openCalls.Load()) }, CallsWaiting: func() int { return a.slots.Waiting() },

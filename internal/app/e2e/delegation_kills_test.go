@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDelegationSurvivesKills kills everything between the end of delegated tasks and the next turn of their parent. The parent must continue once, and
-// get each result once. FLEET_CHAOS sets for how long.
+// TestDelegationSurvivesKills kills one process after another between the end of delegated tasks and the next turn of their parent. The parent must get
+// each result once. The test lasts 12 rounds, or longer if FLEET_CHAOS is set to a longer duration.
 func TestDelegationSurvivesKills(t *testing.T) {
-	const least, most = 12, 1500 * time.Millisecond
+	const minRounds, maxDelay = 12, 1500 * time.Millisecond
 	length, _ := time.ParseDuration(os.Getenv("FLEET_CHAOS"))
 	b := newBed(t, "bob")
 	d := newDelegation(t, b, managers)
@@ -35,7 +35,7 @@ func TestDelegationSurvivesKills(t *testing.T) {
 		{"the Coder server", func() { b.restartCoder(t) }},
 	}
 	kills, longest, shared := map[string]int{}, time.Duration(0), d.dir
-	for start, round := time.Now(), 0; round < least || time.Since(start) < length; round++ {
+	for start, round := time.Now(), 0; round < minRounds || time.Since(start) < length; round++ {
 		d.dir = filepath.Join(shared, fmt.Sprint(round))
 		require.NoError(t, os.Mkdir(d.dir, 0o777)) //nolint:gosec // the workspaces can have other users
 		require.NoError(t, os.Chmod(d.dir, 0o777)) //nolint:gosec // as above
@@ -56,7 +56,7 @@ func TestDelegationSurvivesKills(t *testing.T) {
 			return running == 3
 		})
 		d.openGate(t, "parts")
-		opened, after := time.Now(), rand.N(most)
+		opened, after := time.Now(), rand.N(maxDelay)
 		<-time.After(after) // when the kill happens is random, not a signal
 		v.kill()
 		kills[v.name]++

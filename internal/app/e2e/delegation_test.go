@@ -56,7 +56,7 @@ func (b *bed) firstToken(t *testing.T, data string) string {
 // managers lets only agents with the role manager delegate.
 const managers = "  delegate:\n    manager: {projects: [Runner, local/shell], pools: [crew], roles: [coder], max_children: 20, per_minute: 1000}\n"
 
-// withToken returns the caller with the token.
+// withToken returns a caller that uses the token.
 func (d *delegation) withToken(secret string) caller {
 	return (&server{bed: d.bed, http: d.http, secret: secret}).through("rest")
 }
@@ -91,7 +91,7 @@ fleet() { # METHOD PATH [BODY]
 	return s.String()
 }
 
-// quoted returns the object as a word of a shell.
+// quoted returns the object's JSON as one quoted word of a shell script.
 func quoted(o object) string {
 	data, _ := json.Marshal(o) // texts can always be encoded
 	return "'" + strings.ReplaceAll(string(data), "'", `'\''`) + "'"
@@ -110,7 +110,7 @@ func (d *delegation) create(t *testing.T, name, project, role string) (home stri
 	return d.home(t, d.workspaceOf(name))
 }
 
-// tree returns the tasks of the tree below the task.
+// tree returns the task and all tasks below it.
 func (d *delegation) tree(t *testing.T, id string) []object {
 	t.Helper()
 	return d.call(t, "show_task_tree", object{"task_id": id}).list("tasks")

@@ -62,7 +62,7 @@ type problem struct {
 
 func (p *problem) Error() string { return fmt.Sprintf("%s: %s %v", p.Reason, p.Message, p.Details) }
 
-// faces contains, by the name of each face, a function that calls a method on it.
+// faces maps the name of each face to the function that calls a method on it.
 var faces = map[string]func(*server, context.Context, protoreflect.MethodDescriptor, string, object) (object, *problem, error){
 	"grpc": (*server).callGRPC,
 	"rest": (*server).callREST,
@@ -77,7 +77,7 @@ type caller struct {
 
 func (s *server) through(face string) caller { return caller{s, face} }
 
-// method returns the method of the tool.
+// method returns the method of the tool, or nil if there is no such tool.
 func method(tool string) protoreflect.MethodDescriptor {
 	methods := fleetv1.File_fleet_v1_fleet_service_proto.Services().ByName("FleetService").Methods()
 	for i := range methods.Len() {

@@ -63,8 +63,8 @@ func (l *landingBed) completeTask(t *testing.T, agent, script string) string {
 	return id
 }
 
-// waitUntilLanded waits until the landing queue is empty, and returns the landing of each task.
-func (l *landingBed) waitUntilLanded(t *testing.T, ids ...string) (landings []object) {
+// waitForLandings waits until the landing queue is empty, and returns the landing of each task.
+func (l *landingBed) waitForLandings(t *testing.T, ids ...string) (landings []object) {
 	t.Helper()
 	l.eventually(t, "the landing queue is empty", func() bool {
 		waiting, problem := l.try(t, "list_reviews", object{"states": []any{"queued"}})
@@ -101,7 +101,7 @@ func TestLanding(t *testing.T) {
 	require.Equal(t, base, x.git(t, "rev-parse main"))
 	start := time.Now()
 	x.call(t, "land_tasks", object{"task_ids": []any{ann, bo, carl, dave}, "no_fix": true})
-	l := x.waitUntilLanded(t, ann, bo, carl, dave)
+	l := x.waitForLandings(t, ann, bo, carl, dave)
 	t.Logf("landed in %s", time.Since(start).Round(10*time.Millisecond))
 	require.Equal(t, "landed", l[0]["state"], "%v", l[0])
 	require.Equal(t, "landed", l[1]["state"], "%v", l[1])
@@ -118,12 +118,12 @@ func TestLanding(t *testing.T) {
 	hook := filepath.Join(x.origin, "hooks", "pre-receive")
 	require.NoError(t, os.WriteFile(hook, []byte("#!/bin/sh\necho protected; exit 1\n"), 0o755)) //nolint:gosec // git executes it
 	x.call(t, "land_tasks", object{"task_ids": []any{late}, "no_fix": true})
-	l = x.waitUntilLanded(t, late)
+	l = x.waitForLandings(t, late)
 	require.Equal(t, "review", l[0]["state"], "%v", l[0])
 	require.Contains(t, l[0]["problem"], "pre-receive hook declined", "a protected branch must not block the queue")
 	require.NoError(t, os.Remove(hook))
 	x.call(t, "land_tasks", object{"task_ids": []any{late}, "no_fix": true})
-	l = x.waitUntilLanded(t, late)
+	l = x.waitForLandings(t, late)
 	require.Equal(t, "landed", l[0]["state"], "%v", l[0])
 	require.Equal(t, "late", x.git(t, "show main:keys/late"))
 
@@ -154,13 +154,13 @@ func TestLandingOverBadNetwork(t *testing.T) {
 		_, problem := x.try(t, "land_tasks", request)
 		return problem == nil
 	})
-	x.waitUntilLanded(t, ids...)
+	x.waitForLandings(t, ids...)
 	s := proxy.Stats()
 	proxy.Set(faultproxy.Faults{})
 	t.Logf("%d requests: %d slow, %d refused, %d refused after they had arrived, %d answers cut",
 		s.Requests-before.Requests, s.Slow-before.Slow, s.Refused-before.Refused, s.RefusedAfter-before.RefusedAfter, s.Cut-before.Cut)
 	require.Positive(t, s.Refused-before.Refused)
-	for n, l := range x.waitUntilLanded(t, ids...) {
+	for n, l := range x.waitForLandings(t, ids...) {
 		require.Equal(t, "landed", l["state"], "%s: %v", names[n], l)
 	}
 	require.Equal(t, "5", x.git(t, "rev-list --count main"), "the work of each task must land once")
@@ -202,7 +202,7 @@ func TestLandingSurvivesKills(t *testing.T) {
 	for i, id := range ids {
 		texts[i], _ = id.(string)
 	}
-	landings := x.waitUntilLanded(t, texts...)
+	landings := x.waitForLandings(t, texts...)
 	log := strings.Fields(x.git(t, "log --format=%H main"))
 	n := 0
 	for i, l := range landings {
@@ -218,5 +218,5 @@ func TestLandingSurvivesKills(t *testing.T) {
 		dir := t.TempDir()
 		require.Empty(t, shell(t, dir, "git -C "+x.origin+" archive "+c+" | tar -x; cat keys/* | sort | uniq -d"))
 	}
-	require.Contains(t, x.git(t, "fsck --strict 2>&1; echo ok"), "ok")
+	x.git(t, "fsck --strict")
 }

@@ -72,19 +72,19 @@ func BenchmarkList(b *testing.B) {
 	case <-time.After(idleTime):
 	case <-b.Context().Done():
 	}
-	b.Logf("requests to Coder in %s in which nothing happens: %v", idleTime, seen.takeCounts())
+	b.Logf("requests of the idle fleet to Coder in %s: %v", idleTime, seen.takeCounts())
 }
 
-// requests counts the requests of the fleet, by purpose.
+// requests counts the fleet's requests to Coder by method and path. It starts to count when takeCounts is first called.
 type requests struct {
 	mu     sync.Mutex
 	counts map[string]int
 }
 
-var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+var uuidPattern = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 func (r *requests) count(s faultproxy.Exchange) {
-	path := ids.ReplaceAllString(s.Path, "ID")
+	path := uuidPattern.ReplaceAllString(s.Path, "ID")
 	if strings.HasPrefix(path, "/@") { // a request to an agent, through Coder's app proxy
 		path = "an agent's " + path[strings.LastIndex(path, "/"):]
 	}

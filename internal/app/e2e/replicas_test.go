@@ -161,7 +161,7 @@ func (p pair) changeBesidePerson(t *testing.T, agent string) {
 			started++
 			end := p[0].wait(t, id)
 			endedByStatus[fmt.Sprint(end["status"])]++
-			require.LessOrEqual(t, p.promptsOf(t, ws.Name, prompt), 1)
+			require.LessOrEqual(t, p.timesPromptedNow(t, ws.Name, prompt), 1)
 		}
 		p.requireSameState(t, agent, ws)
 		t.Logf("round %d: %s while a person clicks %s: %v", round, tool, click, p[0].agent(t, agent)["state"])
@@ -173,9 +173,9 @@ func (p pair) changeBesidePerson(t *testing.T, agent string) {
 	require.Equal(t, "completed", p[1].wait(t, p[1].run(t, agent, "echo all is well"))["status"])
 }
 
-// promptsOf returns how many times the agent received the prompt. Unlike timesPrompted, it does not wait for the agent, which
+// timesPromptedNow returns how many times the agent received the prompt. Unlike timesPrompted, it does not wait for the agent, which
 // may be stopped.
-func (p pair) promptsOf(t *testing.T, ws, prompt string) (n int) {
+func (p pair) timesPromptedNow(t *testing.T, ws, prompt string) (n int) {
 	all, _ := p[0].prompts(t, ws)
 	for _, s := range all {
 		if s == prompt {
@@ -185,7 +185,7 @@ func (p pair) promptsOf(t *testing.T, ws, prompt string) (n int) {
 	return n
 }
 
-// requireSameState waits until Coder has no active build of the workspace, and checks that both servers soon show its state.
+// requireSameState waits until Coder has no active build of the workspace, and checks that both servers soon show the workspace's state.
 func (p pair) requireSameState(t *testing.T, agent string, ws workspace) {
 	t.Helper()
 	var now workspace

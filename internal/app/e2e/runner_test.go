@@ -131,7 +131,7 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// TestRunnerSurvivesKills kills everything between a task and Fleet while the task prints lines. Each line must arrive once,
+// TestRunnerSurvivesKills kills the runner, Coder's agent, and both servers, one after another, each while a task prints lines. Each line must arrive once,
 // and the task must run once.
 func TestRunnerSurvivesKills(t *testing.T) {
 	b := newBed(t, "bob")

@@ -187,7 +187,7 @@ func (b *bed) setMetadata(t testing.TB, name, key, value string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// request sends a request to Coder and returns the status of the answer.
+// request sends a request to Coder and returns the HTTP status of the answer. It decodes a successful answer into the value that into points to.
 func (b *bed) request(t testing.TB, method, path string, body, into any) int {
 	t.Helper()
 	status := b.tryRequest(t, method, path, body, into)
@@ -195,7 +195,7 @@ func (b *bed) request(t testing.TB, method, path string, body, into any) int {
 	return status
 }
 
-// tryRequest is like request, but returns 0 if Coder does not answer.
+// tryRequest is like request, but returns 0 instead of failing the test.
 func (b *bed) tryRequest(t testing.TB, method, path string, body, into any) int {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
 	defer cancel()

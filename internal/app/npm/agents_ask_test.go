@@ -49,7 +49,7 @@ func TestAgentsAsk(t *testing.T) {
 			require.NoFileExists(t, filepath.Join(c.workDir(t, "deny"), "made-by-deny"))
 
 			c.create(t, "papi", "coder")
-			// A stopped run withdraws its question.
+			// A run that waits for an answer can be stopped.
 			id := c.start(t, "papi", "Ask and be stopped.", c.runStep("sh -c 'echo x >never'"))
 			c.waitForQuestion(t, id, 0)
 			_, err := c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: "papi"})

@@ -15,7 +15,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestAgentsSteps lets each program use many kinds of tools, and compares the steps that Fleet reports. A person allows the
+// TestAgentsSteps lets each program use many kinds of tools, and compares the steps that Fleet reports with the golden files. A person allows the
 // command that the role asks about, and a rule denies another command.
 func TestAgentsSteps(t *testing.T) {
 	for _, a := range agents {

@@ -195,7 +195,7 @@ func (a *agentFleet) testQuestions(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(a.workDir(t, "nina"), "denied"))
 }
 
-// requireRemembered fails the test unless the request to the model contains both the prompt and the text of an earlier task.
+// requireRemembered fails the test if the task has lost its conversation, or if the latest request with its prompt lacks the text of an earlier task.
 func (a *agentFleet) requireRemembered(t *testing.T, task *fleetv1.TaskDetail, prompt, text string) {
 	t.Helper()
 	require.Empty(t, task.GetConversationLost())

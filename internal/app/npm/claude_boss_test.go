@@ -35,7 +35,7 @@ func newBoss(t *testing.T) *boss {
 	return newBossOn(t, "", "Write")
 }
 
-// newBossOn is newBoss with a repository for the project code, and with rules that allow tools to its agents. The pool web has agents of the project.
+// newBossOn is newBoss with a repository for the project code, and with rules for the tools that its agents may use. The pool web has agents of the project.
 func newBossOn(t *testing.T, repository string, allow ...string) *boss {
 	t.Helper()
 	b := &boss{path: claude(t), model: newModel(t), home: newHome(t)}
@@ -89,8 +89,8 @@ func (b *boss) taskCall(name string) map[string]any {
 	}}
 }
 
-// askingTask returns a call that runs a task whose agent asks for a permission.
-func askingTask() map[string]any {
+// askingCall returns a call that runs a task whose agent asks for a permission.
+func askingCall() map[string]any {
 	return map[string]any{"name": "mcp__fleet__run_task", "input": map[string]any{
 		"project": "code", "new_agent": true, "request_id": "asker", "wait_seconds": 5,
 		"task_description": "Touch a file.\nmodel: tool Bash {\"command\":\"touch touched\"}\nmodel: say Touched 42",
@@ -169,7 +169,7 @@ func (b *boss) allowTool(t *testing.T) {
 func TestClaudeBoss(t *testing.T) {
 	b := newBoss(t)
 	const words, session = "Run five tasks.", "7c9e6679-7425-40de-944b-e07fc1f90ae7"
-	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--session-id", session, "--", b.prompt(t, words, b.taskCall("a"), b.taskCall("b"), b.taskCall("c"), b.taskCall("d"), askingTask()))...)
+	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--session-id", session, "--", b.prompt(t, words, b.taskCall("a"), b.taskCall("b"), b.taskCall("c"), b.taskCall("d"), askingCall()))...)
 	require.Eventually(t, func() bool { return len(b.tasks(t)) == 5 }, patience, 50*time.Millisecond, "%s", lazyString(b.screen))
 
 	// The question of the agent shows in the terminal, and the answer reaches the agent once.
@@ -217,7 +217,7 @@ func TestClaudeBossDetached(t *testing.T) {
 			return len(left) == 0
 		}, patience, 50*time.Millisecond)
 	})
-	id := b.background(t, "--", b.prompt(t, words, b.taskCall("a"), b.taskCall("b"), b.taskCall("c"), b.taskCall("d"), askingTask()))
+	id := b.background(t, "--", b.prompt(t, words, b.taskCall("a"), b.taskCall("b"), b.taskCall("c"), b.taskCall("d"), askingCall()))
 	require.Eventually(t, func() bool { return len(b.tasks(t)) == 5 }, patience, 50*time.Millisecond)
 
 	// The question waits for somebody who attaches, and the server is killed while the form is open.
@@ -300,9 +300,9 @@ func (b *boss) requireFewTurns(t *testing.T, words string) {
 // TestClaudeBossPrints checks that Claude Code without a person neither answers a question nor denies it.
 func TestClaudeBossPrints(t *testing.T) {
 	b := newBoss(t)
-	// This call asks the question in advance. The call of Claude Code has the same request id, so it waits for the same task.
+	// This call starts the task, whose agent asks its question. The call of Claude Code has the same request id, so it waits for the same task.
 	var asking fleetv1.RunTaskRequest
-	require.NoError(t, protojson.Unmarshal([]byte(asJSON(askingTask()["input"])), &asking))
+	require.NoError(t, protojson.Unmarshal([]byte(asJSON(askingCall()["input"])), &asking))
 	asking.WaitSeconds = new(int32(0))
 	started, err := b.api.RunTask(t.Context(), &asking)
 	require.NoError(t, err)
@@ -314,7 +314,7 @@ func TestClaudeBossPrints(t *testing.T) {
 		r, err := b.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{})
 		return err == nil && len(r.GetQuestions()) == 1
 	}, patience, 50*time.Millisecond)
-	stdout, stderr, code := run(t, b.env, b.home.path("boss"), b.argv("-p", "--", b.prompt(t, "Run a task.", askingTask()))...)
+	stdout, stderr, code := run(t, b.env, b.home.path("boss"), b.argv("-p", "--", b.prompt(t, "Run a task.", askingCall()))...)
 	require.Zero(t, code, stdout+stderr)
 	turns := b.turns("Run a task.")
 	require.Contains(t, turns[len(turns)-1].conversationText(), "The task is running and goes on")
@@ -332,7 +332,7 @@ func TestClaudeBossOverStdio(t *testing.T) {
 	b := newBoss(t)
 	b.home.writeMCPConfig(t, "fleet", map[string]any{"command": program(t), "args": []string{"mcp", "--server", b.grpc}})
 	const words = "Run two tasks."
-	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--", b.prompt(t, words, b.taskCall("a"), askingTask()))...)
+	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--", b.prompt(t, words, b.taskCall("a"), askingCall()))...)
 	b.allowTool(t)
 	b.waitForResult(t, words, "Touched 42")
 	b.release(t, "a")

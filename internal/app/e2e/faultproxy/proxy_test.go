@@ -94,7 +94,7 @@ func TestCutsAll(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{}}
 	_, _, err := get(t, client, p.URL())
 	require.NoError(t, err)
-	require.Equal(t, 1, p.Stats().OpenConns, "the connection must still work")
+	require.Equal(t, 1, p.Stats().OpenConns, "the connection must still be open")
 	p.Cut()
 	require.Zero(t, p.Stats().OpenConns)
 	_, _, err = get(t, client, p.URL())
