@@ -119,7 +119,7 @@ func (d *doctor) programs(ctx context.Context) {
 
 // tryInSandbox checks that the program of the project, which works outside of the sandbox, works in it too.
 func (d *doctor) tryInSandbox(ctx context.Context, p local.Project) {
-	c, err := d.cfg.localPlace()
+	c, err := d.cfg.localConfig()
 	if err == nil {
 		c.Environ = d.environ
 		err = local.TryProgram(ctx, c, p.Name)

@@ -16,7 +16,7 @@ func (a *App) reloadOnHangup(ctx context.Context, stop context.CancelCauseFunc) 
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		a.hangups(ctx, c, func() bool { return !outlives && !hasTerminal() }, stop)
+		a.handleHangups(ctx, c, func() bool { return !outlives && !hasTerminal() }, stop)
 	}()
 	return func() {
 		signal.Stop(c)

@@ -37,8 +37,8 @@ func checkFile(b []byte) error {
 }
 
 var (
-	durationType = reflect.TypeFor[time.Duration]()
-	unmarshalerTypes      = []reflect.Type{reflect.TypeFor[yaml.InterfaceUnmarshaler](), reflect.TypeFor[yaml.BytesUnmarshaler](), reflect.TypeFor[yaml.NodeUnmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()}
+	durationType     = reflect.TypeFor[time.Duration]()
+	unmarshalerTypes = []reflect.Type{reflect.TypeFor[yaml.InterfaceUnmarshaler](), reflect.TypeFor[yaml.BytesUnmarshaler](), reflect.TypeFor[yaml.NodeUnmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler]()}
 )
 
 // checkNode checks the value of the key, which will be read into the type. The node is nil in an empty document.

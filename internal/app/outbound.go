@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// outboundTransport is the transport of requests to other servers. Such a server may answer slowly. So the API call that makes
+// outboundTransport is the transport of requests to other servers. Such a server may answer slowly, so the API call that makes
 // the request releases its slot first.
 type outboundTransport struct{ http.RoundTripper }
 

@@ -45,8 +45,8 @@ func fullPath(p string) (string, error) {
 	return filepath.Abs(p)
 }
 
-// private returns the files outside the data directory that no agent may read. The keys are the names of their settings.
-func (c Config) private() map[string]string {
+// privateFiles returns the files outside the data directory that no agent may read. The keys are the names of their settings.
+func (c Config) privateFiles() map[string]string {
 	files := map[string]string{
 		"tls.key": c.TLS.Key, "coder.token_file": c.Coder.TokenFile, "metrics_token_file": c.MetricsTokenFile, "oidc.client_secret_file": c.OIDC.ClientSecretFile,
 	}

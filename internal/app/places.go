@@ -118,11 +118,11 @@ func (p *places) close() error {
 
 // newLocal returns the place of agents on this machine.
 func (p *places) newLocal() (fleet.Place, error) {
-	c, err := p.cfg.localPlace()
+	c, err := p.cfg.localConfig()
 	if err != nil {
 		return nil, err
 	}
-	if c.Models, err = p.models(); err != nil {
+	if c.Models, err = p.modelsConfig(); err != nil {
 		return nil, err
 	}
 	c.Logger = p.log
@@ -132,15 +132,15 @@ func (p *places) newLocal() (fleet.Place, error) {
 	return local.New(c)
 }
 
-// localPlace returns the configuration of the place of agents on this machine.
-func (cfg Config) localPlace() (local.Config, error) {
+// localConfig returns the configuration of the place of agents on this machine.
+func (cfg Config) localConfig() (local.Config, error) {
 	supervisor, err := cfg.supervisor(context.Background())
 	if err != nil {
 		return local.Config{}, fmt.Errorf("cannot find the path of this program, which supervises runs: %w", err)
 	}
 	return local.Config{
 		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Projects: projectsOf(cfg), Program: supervisor, PassEnv: cfg.Local.PassEnv,
-		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write, Private: cfg.private(),
+		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write, Private: cfg.privateFiles(),
 		MaxPayloadOutput: cfg.MaxOutput, MaxRawOutput: cfg.Output.Max, StopGrace: cfg.StopGrace,
 		KeptRetention: cfg.KeptRetention, KeptMax: cfg.KeptMax, CacheMax: cfg.Local.CacheMax,
 	}, nil

@@ -53,7 +53,7 @@ func (c Config) runnerDir() string {
 	return filepath.Dir(self)
 }
 
-// runnerName returns the name of the fleet-runner for the platform, such as linux-amd64.
+// runnerName returns the name of the file with fleet-runner for the platform. A platform is, for example, linux-amd64.
 func runnerName(platform string) string { return "fleet-runner-" + platform }
 
 // downloadTime is how long a download may take. Downloads need no token, and other connections of unknown callers are

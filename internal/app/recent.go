@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// recentLines is how many lines of the log a server keeps, and recentLine how many bytes of each line.
+// A server keeps the last recentLines lines of its log, and at most maxLineBytes of each line.
 const (
-	recentLines = 1000
-	recentLine  = 2 << 10
+	recentLines  = 1000
+	maxLineBytes = 2 << 10
 )
 
 // recentLog is a writer that passes the log on and keeps its last lines, for `fleet support-bundle`.
@@ -23,8 +23,8 @@ type recentLog struct {
 
 // Write keeps a record of the log and passes it on. The handlers of slog write each record with a single call.
 func (r *recentLog) Write(record []byte) (int, error) {
-	line := bytes.Clone(record[:min(len(record), recentLine)])
-	if len(record) > recentLine {
+	line := bytes.Clone(record[:min(len(record), maxLineBytes)])
+	if len(record) > maxLineBytes {
 		line = append(line, "...\n"...)
 	}
 	r.mu.Lock()

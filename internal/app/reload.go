@@ -58,7 +58,7 @@ func (a *App) reload(ctx context.Context) (file string, changes []string, err er
 	for _, name := range a.forgetProjects() {
 		a.reconciler.PollNow(ctx, name) // so that agents say at once whether they accept tasks
 	}
-	changes = describe(changed, r.current, next)
+	changes = describeChanges(changed, r.current, next)
 	r.current = next
 	a.log.InfoContext(ctx, "configuration reloaded", slog.String("file", next.file), slog.Any("changes", changes))
 	return next.file, changes, nil
@@ -70,7 +70,7 @@ func (p *places) reload(next Config) (apply func(), err error) {
 	if !ok {
 		return func() {}, nil
 	}
-	set, err := here.Reload(projectsOf(next), next.private())
+	set, err := here.Reload(projectsOf(next), next.privateFiles())
 	if err != nil {
 		return nil, fmt.Errorf("local.projects: %w", err)
 	}
@@ -111,8 +111,8 @@ func equalValues(a, b reflect.Value) bool {
 	return reflect.DeepEqual(a.Interface(), b.Interface())
 }
 
-// describe describes the changes of the settings for people. It shows no values, which may be secret.
-func describe(changed []string, old, next Config) (texts []string) {
+// describeChanges describes the changes of the settings for people. It shows no values, which may be secret.
+func describeChanges(changed []string, old, next Config) (texts []string) {
 	for _, key := range changed {
 		if key != "local.projects" {
 			texts = append(texts, key)
@@ -142,9 +142,9 @@ func byName(projects []local.Project) map[string]local.Project {
 	return all
 }
 
-// hangups calls reload for each SIGHUP, until ctx is done. A terminal that is closed sends SIGHUP too: the server then stops,
+// handleHangups calls reload for each SIGHUP, until ctx is done. A terminal that is closed sends SIGHUP too: the server then stops,
 // unless it was started to outlive the terminal, as nohup does.
-func (a *App) hangups(ctx context.Context, signals <-chan os.Signal, terminalGone func() bool, stop context.CancelCauseFunc) {
+func (a *App) handleHangups(ctx context.Context, signals <-chan os.Signal, terminalGone func() bool, stop context.CancelCauseFunc) {
 	for {
 		select {
 		case <-signals:

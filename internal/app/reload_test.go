@@ -229,7 +229,7 @@ func TestHangup(t *testing.T) {
 	gone <- true
 	signals <- syscall.SIGHUP
 	signals <- syscall.SIGHUP
-	r.hangups(ctx, signals, func() bool { return <-gone }, stop)
+	r.handleHangups(ctx, signals, func() bool { return <-gone }, stop)
 	require.ErrorContains(t, context.Cause(ctx), "terminal")
 	list, err := r.client.ListAgentProjects(r.ctx, &fleetv1.ListAgentProjectsRequest{})
 	require.NoError(t, err)

@@ -111,7 +111,7 @@ func (c Config) checkImported() error {
 		c.sqlitePath(), strings.TrimSpace(string(at)), path)
 }
 
-// openPeers returns the peers of this server, or nil if no other server shares the store.
+// openPeers returns the peers of this server, or nil if the store cannot be shared.
 func (a *App) openPeers(ctx context.Context) (*peer.Peers, error) {
 	if a.cfg.Replica == "" {
 		return nil, nil

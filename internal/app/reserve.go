@@ -15,9 +15,10 @@ import (
 type reservedListener struct {
 	net.Listener
 
-	other *os.File // nil if the other address does not exist, or if another program has its port already
+	other *os.File // a bound socket at the other address
 }
 
+// reserve returns a reservedListener, or l itself if l has another address or the port at the other address cannot be reserved.
 func reserve(l net.Listener) net.Listener {
 	at, err := netip.ParseAddrPort(l.Addr().String())
 	if err != nil {

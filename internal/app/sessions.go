@@ -68,8 +68,8 @@ func (p *places) newModels() (fleet.Place, error) {
 	return here.Models(), nil
 }
 
-// models returns the configuration of agents on models.
-func (p *places) models() (local.Models, error) {
+// modelsConfig returns the configuration of agents on models.
+func (p *places) modelsConfig() (local.Models, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return local.Models{}, fmt.Errorf("cannot find the path of this program, which executes model runs: %w", err)

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// setting is a scalar field of Config that a flag or an environment variable sets. It is a pflag.Value.
+// setting is a field of Config that a flag or an environment variable sets: a scalar or a list of texts. It is a pflag.Value.
 type setting struct {
 	key, help string
 	field     reflect.Value
@@ -53,7 +53,7 @@ func (s *setting) String() string {
 	return fmt.Sprint(s.field.Interface())
 }
 
-// list returns the value if it is a list of texts; otherwise ok is false.
+// list returns the value if it is a list of texts. Otherwise it returns false.
 func (s *setting) list() ([]string, bool) {
 	if s.field.Kind() != reflect.Slice {
 		return nil, false

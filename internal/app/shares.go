@@ -49,8 +49,8 @@ func (a *App) claimName(ctx context.Context) (err error) {
 	return err
 }
 
-// recordHeartbeat records in the store that this server runs or, with stopped, that it ends. Other servers and the list of servers
-// show it. ok is false if the server was forgotten.
+// recordHeartbeat records in the store that this server runs or, with stopped, that it ends. fresh means that it has just started.
+// ok is false if the server was forgotten.
 func (a *App) recordHeartbeat(ctx context.Context, fresh, stopped bool) (ok bool, err error) {
 	r := fleet.Replica{Name: a.cfg.Replica, Machine: a.machine, Version: Version(), Stopped: stopped}
 	r.Address = a.peers.Address()
@@ -64,7 +64,7 @@ func (a *App) forgottenError() error {
 }
 
 // shareLimits starts a goroutine that calls shareOnce every shareEvery until end is called. It calls lost if this server
-// must end, see shareOnce.
+// must end, see shareOnce. end also records that this server has stopped, and releases its lease.
 func (a *App) shareLimits(lost func(error)) (end func()) {
 	if a.rates == nil && a.cfg.Replica == "" {
 		return func() {}
@@ -127,7 +127,7 @@ func (a *App) shareOnce(ctx context.Context) (ends, err error) {
 		} else if !ok {
 			return a.forgottenError(), nil
 		}
-		if servers, err = a.servers(ctx); err != nil {
+		if servers, err = a.countServers(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -137,8 +137,8 @@ func (a *App) shareOnce(ctx context.Context) (ends, err error) {
 	return nil, nil
 }
 
-// servers returns how many servers run, this one included.
-func (a *App) servers(ctx context.Context) (n int, err error) {
+// countServers returns how many servers run, this one included.
+func (a *App) countServers(ctx context.Context) (n int, err error) {
 	all, err := a.service.RecordedReplicas(ctx)
 	for _, r := range all {
 		if r.Running || r.Answers {

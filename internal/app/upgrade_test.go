@@ -39,12 +39,12 @@ func TestOldProgram(t *testing.T) {
 				driver, source = "pgx", pgtest.EmptyURL(t)
 				env = append(env, "FLEET_STORE="+source)
 			}
-			this := func(args ...string) string {
+			runNew := func(args ...string) string {
 				code, stdout, stderr := runCommand(t.Context(), env, args...)
 				require.Zero(t, code, stderr)
 				return stdout
 			}
-			before := func(args ...string) string {
+			runOld := func(args ...string) string {
 				cmd := exec.CommandContext(t.Context(), old, args...)
 				cmd.Env = env
 				var stderr bytes.Buffer
@@ -53,7 +53,7 @@ func TestOldProgram(t *testing.T) {
 				require.NoError(t, err, stderr.String())
 				return string(out)
 			}
-			this("migrate", "up")
+			runNew("migrate", "up")
 			db, err := sql.Open(driver, source)
 			require.NoError(t, err)
 			for _, s := range statements {
@@ -74,10 +74,10 @@ func TestOldProgram(t *testing.T) {
 				require.Contains(t, string(out), "use a newer Fleet")
 				return
 			}
-			before("agent", "create", "papi", "--project", "shell", "--spec", "x", "--embedded")
-			require.Contains(t, before("task", "run", "papi", "echo from the old one", "--follow", "--embedded"), "from the old one")
-			require.Contains(t, this("agent", "list", "--embedded"), "papi")
-			require.Contains(t, this("task", "list", "--embedded"), "from the old one")
+			runOld("agent", "create", "papi", "--project", "shell", "--spec", "x", "--embedded")
+			require.Contains(t, runOld("task", "run", "papi", "echo from the old one", "--follow", "--embedded"), "from the old one")
+			require.Contains(t, runNew("agent", "list", "--embedded"), "papi")
+			require.Contains(t, runNew("task", "list", "--embedded"), "from the old one")
 		})
 	}
 }

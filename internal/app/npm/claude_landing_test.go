@@ -36,7 +36,7 @@ func newRepository(t *testing.T, files map[string]string) (path string, git func
 // TestClaudeLanding takes the work of two Claude Code agents from a prompt until it has landed. One agent makes the changes
 // that a review requests. The other agent rebases its work, because it conflicts with the work of the first one.
 func TestClaudeLanding(t *testing.T) {
-	claude(t) // skips the test
+	claude(t) // may skip the test
 	repo, git := newRepository(t, map[string]string{"a.txt": "first\n"})
 	c := newClaudeFleetOn(t, newModel(t), repo, role{"name": "coder", "model": pricedModel, "default": true, "allowed_tools": []string{"Bash"}})
 	c.create(t, "papi", "coder")
@@ -63,7 +63,7 @@ func TestClaudeLanding(t *testing.T) {
 	land, err := c.api.LandTasks(t.Context(), &fleetv1.LandTasksRequest{TaskIds: []string{better.GetId(), sonys.GetId()}})
 	require.NoError(t, err)
 	require.Len(t, land.GetTasks(), 2)
-	landed := func(id string) *fleetv1.TaskDetail {
+	afterLanding := func(id string) *fleetv1.TaskDetail {
 		var task *fleetv1.TaskDetail
 		waittest.Until(t, "landing gives no signal", func() bool {
 			shown, err := c.api.ShowTask(t.Context(), &fleetv1.ShowTaskRequest{TaskId: id})
@@ -73,12 +73,12 @@ func TestClaudeLanding(t *testing.T) {
 		})
 		return task
 	}
-	require.Equal(t, fleetv1.Landing_landed, landed(better.GetId()).GetLanding().GetState())
-	conflict := landed(sonys.GetId()).GetLanding()
+	require.Equal(t, fleetv1.Landing_landed, afterLanding(better.GetId()).GetLanding().GetState())
+	conflict := afterLanding(sonys.GetId()).GetLanding()
 	require.Equal(t, "a.txt", conflict.GetConflicts()[0].GetPath())
 	rebased := c.wait(t, conflict.GetNextTaskId())
 	require.Equal(t, "Rebased", rebased.GetSummary(), rebased.GetReason())
-	require.Equal(t, fleetv1.Landing_landed, landed(rebased.GetId()).GetLanding().GetState())
+	require.Equal(t, fleetv1.Landing_landed, afterLanding(rebased.GetId()).GetLanding().GetState())
 	require.Equal(t, "2", git("rev-list", "--count", "main", "^main~2"))
 	require.Contains(t, git("show", "main:a.txt"), "Rebased")
 	require.Contains(t, git("show", "main~1:a.txt"), "better")

@@ -15,7 +15,7 @@ import (
 )
 
 // The model of the tests. Claude Code knows the price of pricedModel: 3 dollars per million input tokens, and 15 dollars per
-// million output tokens.
+// million output tokens. answerCost is the price in dollars of the token usage that each answer of the stub reports.
 const (
 	pricedModel = "claude-sonnet-4-5"
 	answerCost  = 1000*3e-6 + 500*15e-6
@@ -242,7 +242,7 @@ func TestClaudePrompts(t *testing.T) {
 // TestClaudeTools gives an agent the tools of an MCP server that needs a secret.
 func TestClaudeTools(t *testing.T) {
 	const secret = "s3cret-of-the-test"
-	claude(t) // skips the test before anything is built
+	claude(t) // may skip the test, before anything is built
 	c := newClaudeFleet(t, role{"name": "coder", "allowed_tools": []string{"mcp__inner"}, "mcp_servers": map[string]any{"inner": map[string]any{
 		"command": program(t), "args": []string{"mcp", "--embedded", "--data", "data-of-inner"}, "env": map[string]string{"SERVICE_TOKEN": secret},
 	}}})

@@ -15,8 +15,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// contracts returns a fleet in which Claude Code works on contracts, and a client for starting contracts.
-func contracts(t *testing.T) (*subagentFleet, fleetv1.LifecycleServiceClient) {
+// newContractFleet returns a fleet in which Claude Code works on contracts, and a client for starting contracts.
+func newContractFleet(t *testing.T) (*subagentFleet, fleetv1.LifecycleServiceClient) {
 	t.Helper()
 	s := newSubagentFleet(t, nil)
 	return s, fleetv1.NewLifecycleServiceClient(s.conn)
@@ -46,7 +46,7 @@ func (s *subagentFleet) requireNoProcesses(t *testing.T) {
 
 // TestClaudeContract lets Claude Code report on its contract over MCP, with the agent's own token.
 func TestClaudeContract(t *testing.T) {
-	s, c := contracts(t)
+	s, c := newContractFleet(t)
 	other, err := c.AgentStart(t.Context(), &fleetv1.AgentStartRequest{Contract: "Wait.\nmodel: hang other"})
 	require.NoError(t, err)
 	started, err := c.AgentStart(t.Context(), &fleetv1.AgentStartRequest{Contract: strings.Join([]string{
@@ -99,7 +99,7 @@ func TestClaudeContract(t *testing.T) {
 // TestClaudeContractAsText lets Claude Code write in its text that it has fulfilled its contract, or that it cannot
 // fulfill it.
 func TestClaudeContractAsText(t *testing.T) {
-	s, c := contracts(t)
+	s, c := newContractFleet(t)
 	for words, want := range map[string]fleetv1.LifecycleStatus{
 		`They are ducks.\n[CONTRACT COMPLETE]`:   fleetv1.LifecycleStatus_completed,
 		`There are no birds.\n[CONTRACT FAILED]`: fleetv1.LifecycleStatus_stopped,
@@ -118,7 +118,7 @@ func TestClaudeContractAsText(t *testing.T) {
 // TestClaudeContractFiles lets Claude Code create a file, with a server that has no configuration. The file must still
 // exist after the agent has been deleted.
 func TestClaudeContractFiles(t *testing.T) {
-	s, c := contracts(t)
+	s, c := newContractFleet(t)
 	r, err := c.AgentStart(t.Context(), &fleetv1.AgentStartRequest{Contract: strings.Join([]string{
 		"Write about the birds.",
 		`model: tool Write {"file_path":"birds.txt","content":"ducks"}`,

@@ -12,7 +12,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// fleetTools are the tools that a controller uses.
+// fleetTools are the tools that controllerScript calls, in its order.
 var fleetTools = []string{"create_agent", "start_agent_task", "wait_tasks", "show_agent_task_history", "watch_fleet", "show_agent", "delete_agent"}
 
 // controllerScript is the script for the model of a controller. It does the whole job of a controller, with some calls that

@@ -248,7 +248,7 @@ func (m *model) answer(w http.ResponseWriter, r *http.Request, q request) {
 	}
 }
 
-// usage is the token usage that each answer reports.
+// usage is the format of the token usage in an answer. Its argument is the number of output tokens.
 const usage = `{"input_tokens":1000,"output_tokens":%d}`
 
 // stream sends an answer with these blocks.

@@ -25,7 +25,7 @@ const root = "../../.."
 // patience limits every wait of a test.
 const patience = 5 * time.Minute
 
-// skipUnlessSet skips the test unless its environment variable is set.
+// skipUnlessSet skips the test unless the environment variable is set. It fails the test if npm is then missing.
 func skipUnlessSet(t *testing.T, variable, target, size string) {
 	t.Helper()
 	if os.Getenv(variable) == "" {

@@ -73,7 +73,7 @@ func serveIn(t *testing.T, h home, env []string, args ...string) *server {
 	case <-s.ended:
 		require.Fail(t, "the server did not start", "%s", s.logLines())
 	}
-	s.ready(t)
+	s.waitUntilReady(t)
 	s.conn, err = grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.conn.Close()) })
@@ -112,8 +112,8 @@ func (s *server) logLines() []string {
 	return append([]string(nil), s.log...)
 }
 
-// ready waits until the server reports that it is ready.
-func (s *server) ready(t *testing.T) {
+// waitUntilReady waits until the server reports that it is ready.
+func (s *server) waitUntilReady(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		r, err := http.Get("http://" + s.http + "/readyz")

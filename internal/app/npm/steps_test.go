@@ -94,7 +94,7 @@ func normalizeStep(fields map[string]any, ids map[string]string) {
 	}
 }
 
-// TestClaudeSteps lets Claude Code use many kinds of tools, and compares the steps that Fleet reports.
+// TestClaudeSteps lets Claude Code use many kinds of tools, and compares the steps that Fleet reports with the golden file.
 func TestClaudeSteps(t *testing.T) {
 	c := newClaudeFleet(t, role{
 		"name": "coder", "model": pricedModel, "allowed_tools": []string{"Write", "Edit", "Read", "Task", "Bash(echo *)", "Bash(sleep *)"}, "disallowed_tools": []string{"Bash(rm *)"},

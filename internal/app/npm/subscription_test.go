@@ -33,7 +33,8 @@ func newSubscriptionModel(t *testing.T) *model {
 	return m
 }
 
-// admit writes the headers of the windows. If a window is used up, it answers the request with that error and returns false.
+// admit writes the headers of the windows. If the token is wrong, or the window is used up and the subscription pays for no excess, it answers the
+// request with that error and returns false.
 func (s *subscription) admit(w http.ResponseWriter, q request, next step) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -68,7 +68,7 @@ func TestWebhooks(t *testing.T) {
 	ctx := t.Context()
 	created, err := s.api.CreateWebhook(ctx, &fleetv1.CreateWebhookRequest{Name: "ops", Url: url, Topics: []fleetv1.Webhook_Topic{fleetv1.Webhook_pool_changed}})
 	require.NoError(t, err)
-	set := func(trouble bool, secrets ...string) {
+	configureReceiver := func(trouble bool, secrets ...string) {
 		t.Helper()
 		body, err := json.Marshal(map[string]any{"trouble": trouble, "secrets": secrets})
 		require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestWebhooks(t *testing.T) {
 		Requests, Down, Refused, Slow, Lost, Repeated int
 		Invalid                                       []string
 	}
-	read := func() (r report) {
+	receiverReport := func() (r report) {
 		resp, err := http.Get(url)
 		require.NoError(t, err)
 		defer func() { _ = resp.Body.Close() }()
@@ -92,7 +92,7 @@ func TestWebhooks(t *testing.T) {
 	}
 	const events = 1000
 	n := 0
-	change := func(times int) {
+	updatePool := func(times int) {
 		t.Helper()
 		for range times {
 			n++
@@ -100,30 +100,30 @@ func TestWebhooks(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	all := func(want int) {
+	waitForAccepted := func(want int) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			_, err := s.api.Redeliver(ctx, &fleetv1.RedeliverRequest{Name: "ops", Since: timestamppb.New(time.Now().Add(-time.Hour))}) // instead of waiting for minutes
 			require.NoError(t, err)
-			return len(read().Accepted) == want
-		}, patience, 300*time.Millisecond, "%d of %d have arrived", len(read().Accepted), want)
+			return len(receiverReport().Accepted) == want
+		}, patience, 300*time.Millisecond, "%d of %d have arrived", len(receiverReport().Accepted), want)
 	}
-	set(true, created.GetSecret())
+	configureReceiver(true, created.GetSecret())
 	_, err = s.api.CreatePool(ctx, &fleetv1.CreatePoolRequest{Name: "web", Project: fakeProject(t, s)})
 	require.NoError(t, err)
-	change(events/2 - 1)
-	all(events / 2)
+	updatePool(events/2 - 1)
+	waitForAccepted(events / 2)
 
 	rotated, err := s.api.RotateWebhook(ctx, &fleetv1.RotateWebhookRequest{Name: "ops"})
 	require.NoError(t, err)
-	set(true, created.GetSecret(), rotated.GetSecret()) // from now on, both must verify each request
-	change(events / 4)
+	configureReceiver(true, created.GetSecret(), rotated.GetSecret()) // from now on, both must verify each request
+	updatePool(events / 4)
 	s.kill(t)
 	s = serveWebhooks(t, h)
-	change(events / 4)
-	all(events)
+	updatePool(events / 4)
+	waitForAccepted(events)
 
-	r := read()
+	r := receiverReport()
 	require.Empty(t, r.Invalid)
 	cursors := map[string]bool{}
 	for id, cursor := range r.Accepted {

@@ -17,8 +17,8 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// workspace starts fleet-runner as in a workspace, and returns the runner of the workspace's agent.
-func workspace(t *testing.T, h home, env []string, args ...string) core.Runner {
+// startWorkspace starts fleet-runner as in a workspace, and returns the runner of the workspace's agent.
+func startWorkspace(t *testing.T, h home, env []string, args ...string) core.Runner {
 	t.Helper()
 	program := h.path("fleet-runner")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/fleet-runner")
@@ -49,7 +49,7 @@ func workspace(t *testing.T, h home, env []string, args ...string) core.Runner {
 // text, its cost and its changes.
 func TestClaudeInWorkspace(t *testing.T) {
 	path, m, h := claude(t), newModel(t), newHome(t)
-	a := workspace(t, h, m.environ(), "-driver", "claude", "-command", path, "-model", pricedModel, "-permission-mode", "default", "-ask", "-deny", "Bash(rm *)")
+	a := startWorkspace(t, h, m.environ(), "-driver", "claude", "-command", path, "-model", pricedModel, "-permission-mode", "default", "-ask", "-deny", "Bash(rm *)")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var options core.TaskOptions

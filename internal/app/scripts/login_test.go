@@ -67,7 +67,7 @@ func actAsBrowser() {
 	exitOn(answer.Body.Close())
 }
 
-// actAsApprover signs in as the person WHO. It reads the code that `fleet login --device` prints from the pipe.
+// actAsApprover signs in as the person WHO. It reads the output of `fleet login --device`, which has the code, from the pipe in its argument.
 func actAsApprover() {
 	said := os.Args[1]
 	code := regexp.MustCompile(`enter the code (\S+)`)

@@ -80,7 +80,7 @@ func TestOutputNamesNoTools(t *testing.T) {
 // quotedText matches a text in double quotes.
 var quotedText = regexp.MustCompile(`"[^"]*"`)
 
-// leaves returns the commands that do something and come to an end.
+// leaves returns the commands without subcommands. It leaves out help topics, and commands that need a person or wait for a signal.
 func leaves(cmd *cobra.Command) (list []*cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		if slices.Contains([]string{"attach", "completion", "environment", "exit-codes", "flags", "help", "login", "logout", "open", "pause"}, sub.Name()) {
