@@ -65,7 +65,7 @@ func TestImport(t *testing.T) {
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "was imported into Postgres", "two servers would run the same agents")
 	require.Contains(t, examineFile(t, "", "FLEET_DATA="+dir)["store"].Message, "was imported into Postgres")
-	left, err := filepath.Glob(filepath.Join(dir, "tmp", "*"))
+	left, err := filepath.Glob(filepath.Join(dir, "tmp", "*", "fleet.db"))
 	require.NoError(t, err)
 	require.Empty(t, left, "the import must remove its copy of the database")
 

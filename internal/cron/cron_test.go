@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// field draws a field of an expression, and returns it with the values that it matches.
-func field(rt *rapid.T, name string, low, high int) (string, []int) {
+// drawField draws a field of an expression, and returns it with the values that it matches.
+func drawField(rt *rapid.T, name string, low, high int) (string, []int) {
 	var all []int
 	for i := low; i <= high; i++ {
 		all = append(all, i)
@@ -42,9 +42,9 @@ func field(rt *rapid.T, name string, low, high int) (string, []int) {
 	return "*", all
 }
 
-// slow finds the ticks after from, up to and including to, by looking at each minute. A minute is a tick if a due time is
+// searchTicks finds the ticks after from, up to and including to, by looking at each minute. A minute is a tick if a due time is
 // shown for the first time, or if clocks are put forward past a due time.
-func slow(due func(time.Time) bool, zone *time.Location, from, to time.Time) (ticks []time.Time) {
+func searchTicks(due func(time.Time) bool, zone *time.Location, from, to time.Time) (ticks []time.Time) {
 	wall := func(t time.Time) time.Time {
 		l := t.In(zone)
 		return time.Date(l.Year(), l.Month(), l.Day(), l.Hour(), l.Minute(), 0, 0, time.UTC)
@@ -77,11 +77,11 @@ func TestParse(t *testing.T) {
 		time.Date(2026, 11, 1, 6, 0, 0, 0, time.UTC), time.Date(2026, 4, 4, 15, 0, 0, 0, time.UTC), time.Date(2026, 10, 3, 15, 30, 0, 0, time.UTC), time.Date(2028, 2, 28, 22, 0, 0, 0, time.UTC),
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		minute, minutes := field(rt, "minute", 0, 59)
-		hour, hours := field(rt, "hour", 0, 23)
-		day, days := field(rt, "day", 1, 31)
-		month, months := field(rt, "month", 1, 12)
-		weekday, weekdays := field(rt, "weekday", 0, 6)
+		minute, minutes := drawField(rt, "minute", 0, 59)
+		hour, hours := drawField(rt, "hour", 0, 23)
+		day, days := drawField(rt, "day", 1, 31)
+		month, months := drawField(rt, "month", 1, 12)
+		weekday, weekdays := drawField(rt, "weekday", 0, 6)
 		expr := strings.Join([]string{minute, hour, day, month, weekday}, " ")
 		zone := rapid.SampledFrom(zones).Draw(rt, "zone")
 		from := rapid.SampledFrom(changes).Draw(rt, "change").Add(-time.Duration(rapid.IntRange(0, 40*60).Draw(rt, "before")) * time.Minute)
@@ -100,7 +100,7 @@ func TestParse(t *testing.T) {
 		for at := next(from); !at.IsZero() && !at.After(to); at = next(at) {
 			got = append(got, at)
 		}
-		require.Equal(rt, slow(due, zone, from, to), got, "%s in %s", expr, zone)
+		require.Equal(rt, searchTicks(due, zone, from, to), got, "%s in %s", expr, zone)
 	})
 }
 
@@ -120,7 +120,7 @@ func TestYear(t *testing.T) {
 		zone, err := time.LoadLocation(name)
 		require.NoError(t, err)
 		from, to := time.Date(2025, 12, 31, 23, 59, 0, 0, zone), time.Date(2027, 1, 1, 0, 0, 0, 0, zone)
-		count := func(expr string) (ticks []time.Time) {
+		ticksOf := func(expr string) (ticks []time.Time) {
 			next, err := Parse(expr, zone)
 			require.NoError(t, err)
 			for at := next(from); at.Before(to); at = next(at) {
@@ -128,7 +128,7 @@ func TestYear(t *testing.T) {
 			}
 			return ticks
 		}
-		require.Len(t, count("0 * * * *"), c.hours, name)
+		require.Len(t, ticksOf("0 * * * *"), c.hours, name)
 		hour, minute := "2", "30" // a time that is skipped where clocks are put forward from 2 to 3
 		repeated := map[string]string{"America/New_York": "30 1 * * *", "Australia/Lord_Howe": "45 1 * * *"}[name]
 		if repeated == "" {
@@ -138,7 +138,7 @@ func TestYear(t *testing.T) {
 			minute = "15"
 		}
 		for expr, want := range map[string]string{repeated: c.repeated, minute + " " + hour + " * * *": c.missing} {
-			ticks := count(expr)
+			ticks := ticksOf(expr)
 			require.Len(t, ticks, 365, "%s in %s", expr, name)
 			at, err := time.Parse(time.RFC3339, want)
 			require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestYear(t *testing.T) {
 	}
 }
 
-// TestRefused checks expressions that cannot be read.
+// TestRefused checks which expressions are refused, and that others are accepted.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for expr, why := range map[string]string{

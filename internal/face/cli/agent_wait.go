@@ -20,7 +20,7 @@ const defaultWait = 10 * time.Minute
 // server usually takes much longer to answer.
 const minCallTime = time.Second
 
-// waitFlag is how long a command waits for the end of what it has requested.
+// waitFlag is the value of --wait: how long a command waits until its request is finished.
 type waitFlag struct{ limit time.Duration }
 
 func (w *waitFlag) addTo(cmd *cobra.Command, what string) {
@@ -55,8 +55,8 @@ func (s *session) repeatUntilFinished(ctx context.Context, w waitFlag, call func
 	}
 }
 
-// notReady returns the error for an agent that has not reached the state that what describes within the time of --wait. The
-// agent a is from the last response, or nil if no call has ended. The user can continue to wait with command.
+// notReady returns the error for an agent that has not reached its state within the time of --wait. what names the state, for example
+// "ready". The agent a is from the last response, or nil if no call has ended. The user can continue to wait with command.
 func (s *session) notReady(ctx context.Context, a *fleetv1.Agent, name, what, command string) error {
 	if a == nil {
 		resp, err := s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: name})

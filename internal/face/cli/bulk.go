@@ -13,7 +13,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// bulkFlags say which agents a command is for, and whether it only shows its plan.
+// bulkFlags say which agents or tasks a command is for, and whether it only shows its plan or needs no confirmation.
 type bulkFlags struct {
 	selector         string
 	all, dryRun, yes bool
@@ -107,7 +107,7 @@ func (s *session) runBulk(ctx context.Context, req *fleetv1.PlanBulkRequest, b b
 		if b.operation == fleetv1.PlanBulkRequest_stop_task {
 			noun = "task"
 		}
-		s.screen.line(s.planText(plan.GetItems(), maxPlanRows))
+		s.screen.line(s.planText(plan.GetItems()))
 		if err := s.confirm(ctx, fmt.Sprintf("%s %s?", b.question, countText(todo, noun)), "add --yes to do it without confirmation, or --dry-run to see what it would do", "nothing was done"); err != nil {
 			return err
 		}
@@ -201,9 +201,9 @@ func (s *session) printPlan(plan *fleetv1.PlanBulkResponse) {
 	}
 }
 
-// planText returns a table of the first items.
-func (s *session) planText(items []*fleetv1.BulkItem, rows int) string {
-	shown := items[:min(len(items), rows)]
+// planText returns a table of the first maxPlanRows items, and says how many more there are.
+func (s *session) planText(items []*fleetv1.BulkItem) string {
+	shown := items[:min(len(items), maxPlanRows)]
 	all := make([]proto.Message, len(shown))
 	for i, item := range shown {
 		all[i] = item

@@ -9,16 +9,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// contentFlag is the flag of downloads that names the file to write.
-const contentFlag = "output-file"
+// outputFileFlag is the flag of downloads that names the file to write.
+const outputFileFlag = "output-file"
 
 // newToolset returns the commands of a toolset.
 func (p *program) newToolset(t *toolset) *cobra.Command {
-	names := p.commandsFor(t)
+	finder := p.commandsFor(t)
 	cmd := Group(&cobra.Command{
 		Use:   t.name,
-		Short: upperFirst(names.describe(firstSentence(t.about), 0)),
-		Long: upperFirst(names.describe(t.about, helpWidth)) + "\n\n" + wrapText(fmt.Sprintf(
+		Short: upperFirst(finder.formatDescription(firstSentence(t.about), 0)),
+		Long: upperFirst(finder.formatDescription(t.about, helpWidth)) + "\n\n" + wrapText(fmt.Sprintf(
 			"AI clients call the same methods as tools at /mcp/%s, and programs as the service %s over gRPC and REST.", t.name, t.service.Name()), helpWidth),
 	})
 	if t.alias != "" {
@@ -44,27 +44,27 @@ type call struct {
 
 // newCall returns the command of a method.
 func (p *program) newCall(m *method) *cobra.Command {
-	c, names := &call{method: m}, p.commandsFor(m.set)
+	c, finder := &call{method: m}, p.commandsFor(m.set)
 	cmd := &cobra.Command{
 		Use:   strings.Join(append([]string{m.command}, c.arguments()...), " "),
-		Short: names.describe(m.summary, 0),
+		Short: finder.formatDescription(m.summary, 0),
 	}
 	if m.longName() != m.command {
 		cmd.Aliases = []string{m.longName()}
 	}
 	for _, f := range m.fields {
-		in := &input{field: f, name: p.freeFlag(m, f)}
+		in := &input{field: f, name: p.flagNameFor(m, f)}
 		c.inputs = append(c.inputs, in)
-		flag := cmd.Flags().VarPF(in, in.name, "", names.describe(f.usage(), 90))
+		flag := cmd.Flags().VarPF(in, in.name, "", finder.formatDescription(f.usage(), 90))
 		if f.form == asBool {
 			flag.NoOptDefVal = "true"
 		}
-		setCompletion(cmd, in.name, c.completion(p, f))
+		setCompletion(cmd, in.name, c.completionFunc(p, f))
 	}
 	if m.isDownload() {
-		cmd.Flags().StringVar(&c.file, contentFlag, "", "write to `FILE` instead of standard output")
+		cmd.Flags().StringVar(&c.file, outputFileFlag, "", "write to `FILE` instead of standard output")
 	}
-	cmd.Long = c.longHelp(names)
+	cmd.Long = c.longHelp(finder)
 	cmd.Example = c.example()
 	cmd.Args = func(cmd *cobra.Command, args []string) error { return c.checkArguments(cmd, args) }
 	cmd.ValidArgsFunction = c.completeArgument(p)
@@ -77,10 +77,10 @@ func (p *program) newCall(m *method) *cobra.Command {
 	return cmd
 }
 
-// freeFlag returns the name of the field's flag. A field that has the name of a common flag gets the command's name as
+// flagNameFor returns the name of the field's flag. A field that has the name of a common flag gets the command's name as
 // a prefix, for example --execute-timeout.
-func (p *program) freeFlag(m *method, f *field) string {
-	if name := f.flag(); p.root.PersistentFlags().Lookup(name) != nil || slices.Contains([]string{"help", "version", contentFlag}, name) {
+func (p *program) flagNameFor(m *method, f *field) string {
+	if name := f.flag(); p.root.PersistentFlags().Lookup(name) != nil || slices.Contains([]string{"help", "version", outputFileFlag}, name) {
 		return m.command + "-" + name
 	}
 	return f.flag()

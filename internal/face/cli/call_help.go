@@ -7,8 +7,8 @@ import (
 )
 
 // longHelp returns the text of the command's help.
-func (c *call) longHelp(names commandFinder) string {
-	parts := []string{names.describe(c.summary+". "+c.about, helpWidth)}
+func (c *call) longHelp(finder commandFinder) string {
+	parts := []string{finder.formatDescription(c.summary+". "+c.about, helpWidth)}
 	if required := c.arguments(); len(required) > 0 {
 		format := "Give %s as an argument, or by its flag."
 		if len(required) > 1 {
@@ -75,7 +75,7 @@ func (c *call) example() string {
 	}
 	switch {
 	case c.isDownload():
-		lines = append(lines, line+" --"+contentFlag+" result.txt")
+		lines = append(lines, line+" --"+outputFileFlag+" result.txt")
 	case c.isReadOnly():
 		lines = append(lines, line+" -o json")
 	}

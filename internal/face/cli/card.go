@@ -17,12 +17,12 @@ type cardLine struct {
 	note  string
 }
 
-const labelWidth = 14
+const minLabelWidth = 14
 
 // card shows one thing in detail, with one label and its value per line. A text of several lines is indented below its label.
 // The texts of the card are safe on a terminal.
 func (s *session) card(lines ...cardLine) string {
-	width := labelWidth
+	width := minLabelWidth
 	var visible []cardLine
 	for _, l := range lines {
 		if l.value = s.cardText(l); l.value != "" {
@@ -80,7 +80,7 @@ func afterColon(text string) string {
 	return ": " + printable(text)
 }
 
-// cardOf returns a card with all set fields of a message.
+// cardOf returns a card with the set fields of a message. It leaves out hidden fields, maps and lists of messages.
 func (s *session) cardOf(m protoreflect.Message) string {
 	var lines []cardLine
 	for f := range each(m.Descriptor().Fields()) {

@@ -94,9 +94,9 @@ func (c commandFinder) quote(tool string, details map[string]any) string {
 	return `"` + text + `"`
 }
 
-// describe wraps a description from the API's documentation to the width. The description has tools in backticks;
-// describe replaces them by commands.
-func (c commandFinder) describe(text string, width int) string {
+// formatDescription wraps a description from the API's documentation to the width. The description has tools in backticks;
+// formatDescription replaces them by commands.
+func (c commandFinder) formatDescription(text string, width int) string {
 	return wrapText(replaceMarked(text, "`", "`", func(tool string) string { return strings.ReplaceAll(c.quote(tool, nil), " ", noBreakSpace) }), width)
 }
 

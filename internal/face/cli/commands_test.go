@@ -17,11 +17,11 @@ import (
 func TestDescriptionsNameCommands(t *testing.T) {
 	t.Parallel()
 	p := newProgram(Deps{})
-	require.Equal(t, `see "fleet agent list"`, p.commandsFor(nil).describe("see `list_agents`", 0))
+	require.Equal(t, `see "fleet agent list"`, p.commandsFor(nil).formatDescription("see `list_agents`", 0))
 	sessions := toolsets()[2]
 	require.Equal(t, "sessions", sessions.name)
 	require.Equal(t, `see "fleet sessions list-agents", then "fleet task show" and "fleet providers list"`,
-		p.commandsFor(sessions).describe("see `list_agents`, then `show_task` and `list_available_agents`", 0))
+		p.commandsFor(sessions).formatDescription("see `list_agents`, then `show_task` and `list_available_agents`", 0))
 }
 
 // TestEveryMethodHasACommand checks that the command line can call every method. The methods of HealthService have no

@@ -148,9 +148,9 @@ func replicaNames(ctx context.Context, s *session, _ []string) ([]completion, er
 	}), err
 }
 
-// completion returns the completion of a field's values: the values of its type, or the names that a list method of the
+// completionFunc returns the completion of a field's values: the values of its type, or the names that a list method of the
 // same toolset returns.
-func (c *call) completion(p *program, f *field) cobra.CompletionFunc {
+func (c *call) completionFunc(p *program, f *field) cobra.CompletionFunc {
 	switch f.form {
 	case asBool:
 		return cobra.FixedCompletions([]string{"true", "false"}, cobra.ShellCompDirectiveNoFileComp)
@@ -172,7 +172,7 @@ func (c *call) completeArgument(p *program) cobra.CompletionFunc {
 		if len(unset) == 0 || len(args) >= len(unset) && !unset[len(unset)-1].isRepeatable() {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return c.completion(p, unset[min(len(args), len(unset)-1)].field)(cmd, args, typed)
+		return c.completionFunc(p, unset[min(len(args), len(unset)-1)].field)(cmd, args, typed)
 	}
 }
 

@@ -44,8 +44,8 @@ func DialNetwork(ctx context.Context, t Target) (grpc.ClientConnInterface, func(
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
-		// Without these pings, a monitor would wait for a server that is paused or has lost its power until the system gives up
-		// the connection. The server accepts one every 10 s.
+		// Without these pings, a command that follows events would wait for a server that is paused or has lost its power until the
+		// system gives up the connection. The server accepts one every 10 s.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 15 * time.Second, Timeout: 10 * time.Second}),
 	}
 	token, err := t.token(ctx)

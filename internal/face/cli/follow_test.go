@@ -107,7 +107,7 @@ func TestFollowGivesUpWithAHint(t *testing.T) {
 	_, server, stop := stubWithAgent(t)
 	blocked, _ := newGate(t)
 	c := newCommand(server)
-	c.patience = 1 // nanosecond
+	c.reconnectTime = 1 // nanosecond
 	code := c.start("task", "run", "papi", "echo one; read x < "+blocked, "-f")
 	c.out.await(t, "one\n")
 	stop()

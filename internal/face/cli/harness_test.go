@@ -70,21 +70,21 @@ func (o *output) await(t *testing.T, text string) {
 
 // command is a fleet command in this process.
 type command struct {
-	stdin    string
-	env      map[string]string
-	signals  chan os.Signal
-	out, err *output
-	patience time.Duration
-	dial     Dialer
+	stdin         string
+	env           map[string]string
+	signals       chan os.Signal
+	out, err      *output
+	reconnectTime time.Duration
+	dial          Dialer
 }
 
 func newCommand(server string) *command {
-	return &command{env: map[string]string{"FLEET_SERVER": server}, signals: make(chan os.Signal, 4), out: newOutput(), err: newOutput(), patience: waittest.Limit}
+	return &command{env: map[string]string{"FLEET_SERVER": server}, signals: make(chan os.Signal, 4), out: newOutput(), err: newOutput(), reconnectTime: waittest.Limit}
 }
 
 func (c *command) run(args ...string) int {
 	return Run(context.Background(), args, Deps{
-		Version: "test", Stdin: bytes.NewBufferString(c.stdin), Stdout: c.out, Stderr: c.err, Signals: c.signals, reconnectTime: c.patience, completionTimeout: waittest.Limit,
+		Version: "test", Stdin: bytes.NewBufferString(c.stdin), Stdout: c.out, Stderr: c.err, Signals: c.signals, reconnectTime: c.reconnectTime, completionTimeout: waittest.Limit,
 		Getenv: func(key string) string { return c.env[key] }, Dial: c.dial,
 	})
 }

@@ -166,7 +166,7 @@ func isTool(m protoreflect.MethodDescriptor) bool {
 	return toolsetOf(m.Parent().(protoreflect.ServiceDescriptor)) != "" && (&method{desc: m}).isTool()
 }
 
-// flagFor returns the name of the flag for the field. The name of a flag lacks the plural "s" of a list, and the suffix
+// flagFor returns the name of the flag for the field, or "". The name of a flag may lack the plural "s" of a list, or the suffix
 // "-seconds" or "-name" of the field.
 func flagFor(cmd *cobra.Command, f protoreflect.FieldDescriptor) string {
 	name := flagOf(string(f.Name()))

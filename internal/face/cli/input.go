@@ -132,13 +132,13 @@ func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// fillInputs assigns the arguments to the open inputs. If the last input takes several values, it gets all remaining
+// fillInputs assigns the arguments to the unset inputs. If the last of them takes several values, it gets all remaining
 // arguments.
 func (c *call) fillInputs(args []string) error {
-	open := c.unsetInputs()
-	for i, in := range open {
+	unset := c.unsetInputs()
+	for i, in := range unset {
 		own := args[i : i+1]
-		if in.isRepeatable() && i == len(open)-1 {
+		if in.isRepeatable() && i == len(unset)-1 {
 			own = args[i:]
 		}
 		for _, arg := range own {

@@ -31,7 +31,7 @@ agent in lists, and its later tasks get them too.`,
 	})
 }
 
-// firstLabel returns the index of the first argument that sets or removes a label.
+// firstLabel returns the index of the first argument that sets or removes a label, or len(args) if there is none.
 func firstLabel(args []string) int {
 	for i, arg := range args {
 		if strings.Contains(arg, "=") || strings.HasSuffix(arg, "-") {

@@ -46,8 +46,8 @@ func TestExitCodes(t *testing.T) {
 		{status.Error(codes.Internal, "sql: secret"), 1, "an internal error occurred in Fleet; the server's log has the cause: try again, or ask the operator of the server"},
 		{errors.New("of this program"), 1, "of this program"},
 		{usagef("bad"), 2, "bad"},
-		{verdictOf("failed"), 8, `the task 1 of papi failed: no; "fleet task show 1" tells more`},
-		{verdictOf("stopped"), 9, `the task 1 of papi was stopped: no; "fleet task show 1" tells more`},
+		{endErrorOf("failed"), 8, `the task 1 of papi failed: no; "fleet task show 1" tells more`},
+		{endErrorOf("stopped"), 9, `the task 1 of papi was stopped: no; "fleet task show 1" tells more`},
 		{context.Canceled, 130, "interrupted; the server may still carry out the request"},
 	} {
 		t.Run(c.line, func(t *testing.T) {
@@ -204,6 +204,6 @@ func TestDialErrorsAreReported(t *testing.T) {
 	require.Equal(t, "fleet: the data directory is in use by a server; leave --embedded out\n", c.err.String())
 }
 
-func verdictOf(st string) error {
+func endErrorOf(st string) error {
 	return newEndError(&fleetv1.Task{Id: "1", AgentName: "papi", Reason: "no", Status: fleetv1.Task_Status(fleetv1.Task_Status_value[st])})
 }

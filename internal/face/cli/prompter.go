@@ -42,7 +42,8 @@ func (s *session) startPrompter(ctx context.Context, taskID string) (p *prompter
 	return p, func() { cancel(); <-done }
 }
 
-// handleEvent looks at an event of the task. It prints how to answer a question if there is no person at a terminal.
+// handleEvent wakes the prompter if the event may have changed a question. If p is nil and no person is at a terminal, it prints how to
+// answer a question.
 func (p *prompter) handleEvent(s *session, e *fleetv1.Event) {
 	switch typ := e.GetType(); {
 	case typ != fleetv1.Event_task_question && typ != fleetv1.Event_task_answer && typ != fleetv1.Event_task_ended:

@@ -66,7 +66,7 @@ func TestQuestionsInPlace(t *testing.T) {
 				mustRun(t, server, "task", "run", "papi", task)
 			}
 			screen, keys, end := runOnTerminal(t, server, "1m", command...)
-			answers := func() (answer string, remember fleetv1.Question_Remember) {
+			nextAnswer := func() (answer string, remember fleetv1.Question_Remember) {
 				select {
 				case r := <-s.answered:
 					return r.GetAnswer(), r.GetRemember()
@@ -84,7 +84,7 @@ func TestQuestionsInPlace(t *testing.T) {
 			screen.await(t, "? allow? y (once), n, a (in this task)")
 			typeKeys(t, keys, "x")
 			typeKeys(t, keys, "a")
-			answer, remember := answers()
+			answer, remember := nextAnswer()
 			require.Equal(t, "allow", answer)
 			require.Equal(t, fleetv1.Question_task, remember)
 
@@ -92,7 +92,7 @@ func TestQuestionsInPlace(t *testing.T) {
 			screen.await(t, "  2  Spaces")
 			screen.await(t, "? 1 to 2")
 			typeKeys(t, keys, "2")
-			answer, _ = answers()
+			answer, _ = nextAnswer()
 			require.Equal(t, "Spaces", answer)
 
 			// A question that somebody else answers disappears, and keys that were pressed for it have no effect.
@@ -100,7 +100,7 @@ func TestQuestionsInPlace(t *testing.T) {
 			screen.await(t, "? 1 to 3")
 			_, err = s.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: "q-3", Answer: "A"})
 			require.NoError(t, err)
-			answers()
+			nextAnswer()
 			screen.await(t, "> A")
 			waittest.Until(t, "the terminal shows what is typed again", func() bool {
 				state, err := unix.IoctlGetTermios(int(keys.Fd()), getTermios)
@@ -112,7 +112,7 @@ func TestQuestionsInPlace(t *testing.T) {
 			s.addQuestion(&fleetv1.Question{Id: "q-4", Kind: fleetv1.Question_permission, Tool: "Read"})
 			screen.await(t, "y (once), n\x1b[")
 			typeKeys(t, keys, "n")
-			answer, _ = answers()
+			answer, _ = nextAnswer()
 			require.Equal(t, "deny", answer)
 			open()
 			require.Equal(t, ExitOK, end(), screen.String())

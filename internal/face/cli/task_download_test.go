@@ -98,7 +98,7 @@ func TestInterruptedTaskDownload(t *testing.T) {
 		return cut, closeIt, err
 	}
 	c := newCommand(server)
-	c.dial, c.patience = dial, time.Millisecond
+	c.dial, c.reconnectTime = dial, time.Millisecond
 	require.NotEqual(t, ExitOK, c.run("task", "download", "t-1", "-o", file))
 	require.Contains(t, c.err.String(), "continues from there")
 	require.NoFileExists(t, file)

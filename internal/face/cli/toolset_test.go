@@ -117,7 +117,7 @@ func TestExamplesAreRight(t *testing.T) {
 			return
 		}
 		for line := range strings.Lines(cmd.Example) {
-			if strings.Contains(line, "@") || strings.Contains(line, "--"+contentFlag) {
+			if strings.Contains(line, "@") || strings.Contains(line, "--"+outputFileFlag) {
 				continue // the example names files that do not exist
 			}
 			count++

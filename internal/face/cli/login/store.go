@@ -224,7 +224,7 @@ type TokenSource struct {
 	Server string
 }
 
-// Token does the same as Store.Token for the session's server.
+// Token does the same as Store.Token for the source's server.
 func (s *TokenSource) Token(ctx context.Context) (string, error) {
 	return s.Store.Token(ctx, s.Server, time.Now)
 }
