@@ -94,8 +94,8 @@ func (c commandFinder) quote(tool string, details map[string]any) string {
 	return `"` + text + `"`
 }
 
-// formatDescription wraps a description from the API's documentation to the width. The description has tools in backticks;
-// formatDescription replaces them by commands.
+// formatDescription wraps a description from the API's documentation, as wrapText does. It replaces tools, which are in backticks,
+// by commands.
 func (c commandFinder) formatDescription(text string, width int) string {
 	return wrapText(replaceMarked(text, "`", "`", func(tool string) string { return strings.ReplaceAll(c.quote(tool, nil), " ", noBreakSpace) }), width)
 }

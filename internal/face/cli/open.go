@@ -33,7 +33,7 @@ minute, and does not contain the token.`,
 				return err
 			}
 			if server.GetUrl() == "" {
-				return Fail(ExitError, "Start a server that does with: fleet serve", "this server has no live page, because it serves no HTTP")
+				return Fail(ExitError, "start one that does: fleet serve", "this server has no live page, because it serves no HTTP")
 			}
 			address := server.GetUrl() + "/"
 			code, err := newLinkCode(ctx, server.GetUrl(), s.target)

@@ -246,7 +246,7 @@ project with the role of --role.
 	})
 }
 
-// parseTarget returns what a target names.
+// parseTarget returns the agent, the pool or the project that a target names. The other two results are empty.
 func parseTarget(target string) (agent, pool, project string) {
 	if name, ok := strings.CutPrefix(target, "pool:"); ok {
 		return "", name, ""
@@ -268,8 +268,8 @@ func (t *taskFlags) queueRequest(s *session, target, description string) (*fleet
 	return req, nil
 }
 
-// copyToQueueRequest returns the request for a task that may wait. QueueTaskRequest has all fields of StartAgentTaskRequest, under the
-// same names.
+// copyToQueueRequest returns a QueueTaskRequest with the fields of t.req. QueueTaskRequest has all fields of StartAgentTaskRequest, under
+// the same names.
 func (t *taskFlags) copyToQueueRequest() *fleetv1.QueueTaskRequest {
 	req := &fleetv1.QueueTaskRequest{}
 	to := req.ProtoReflect()

@@ -53,7 +53,7 @@ type attempts struct {
 	method     string
 	req        any
 	repeatable bool
-	patience   time.Duration // how long the server may be unreachable; negative means forever
+	maxOutage  time.Duration // how long the server may be unreachable; negative means forever
 	silent     bool          // does not report outages
 	isEndless  bool          // the stream has no end of its own, so it is continued even if the server ends it with an error
 	started    time.Time     // of the last attempt
@@ -64,10 +64,10 @@ type attempts struct {
 
 // newAttempts returns the attempts to make a call with the request, which gets a request_id if it is a mutation without one.
 func (c *conn) newAttempts(method string, req any) *attempts {
-	return &attempts{conn: c, method: method, req: req, repeatable: c.setRequestID(method, req), patience: c.reconnectTime}
+	return &attempts{conn: c, method: method, req: req, repeatable: c.setRequestID(method, req), maxOutage: c.reconnectTime}
 }
 
-func (a *attempts) onResponse() {
+func (a *attempts) recordResponse() {
 	a.reached.Store(true)
 	if a.outage {
 		a.onBack()
@@ -78,7 +78,7 @@ func (a *attempts) onResponse() {
 // errStreamEnds means that the server ends a stream that should continue.
 var errStreamEnds = status.Error(codes.Unavailable, "the server keeps ending the stream")
 
-// waitForRetry waits before a failed call is made again. It returns the error of the call if that would not help, or if the time for
+// waitForRetry waits before a failed call is made again. It returns an error if the call must not be repeated, or if the time for
 // retries is over. sent reports whether the server may have received the call.
 func (a *attempts) waitForRetry(ctx context.Context, sent bool, err error) error {
 	if sent {
@@ -94,7 +94,7 @@ func (a *attempts) waitForRetry(ctx context.Context, sent bool, err error) error
 	case sent && !a.repeatable:
 		return Fail(ExitUnavailable, "check its effect before you try again", "the connection broke, and the server may have carried out the request")
 	}
-	limit := a.patience
+	limit := a.maxOutage
 	if !a.reached.Load() {
 		limit = firstConnectTime
 	} else if !a.outage && !a.silent && !errors.Is(err, errStreamEnds) {
@@ -152,7 +152,7 @@ func (c *conn) invoke(ctx context.Context, method string, args, reply any, opts 
 		a.started = time.Now()
 		err := c.ClientConnInterface.Invoke(ctx, method, args, reply, append(opts[:len(opts):len(opts)], grpc.Peer(&p))...)
 		if err == nil {
-			a.onResponse()
+			a.recordResponse()
 			return nil
 		}
 		if err := a.waitForRetry(ctx, p.Addr != nil, err); err != nil {
@@ -184,7 +184,7 @@ func (a *attempts) receive(ctx context.Context, responseType protoreflect.Messag
 			m, err := next()
 			switch {
 			case err == nil:
-				a.onResponse()
+				a.recordResponse()
 				if onResponse != nil {
 					onResponse(m)
 					return m, nil

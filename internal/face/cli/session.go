@@ -82,7 +82,7 @@ func (s *session) hint(text string, args ...any) {
 // only with --verbose.
 func (s *session) printsEvents() bool { return !s.quiet && (s.output.forPeople() || s.verbose) }
 
-// note writes an event to standard error, for people.
+// note writes an event to standard error if printsEvents allows it.
 func (s *session) note(text string, args ...any) {
 	if s.printsEvents() {
 		s.screen.line(printable(fmt.Sprintf(text, args...)))

@@ -45,8 +45,8 @@ func (s *session) stepLine(e *fleetv1.Event) (line string, c color) {
 	return mark + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", len(mark))), c
 }
 
-// printEventLine prints the lines of an event on standard error if events are shown.
-func (s *session) printEventLine(lines string, c color) {
+// printEventLines prints the lines of an event on standard error if events are shown.
+func (s *session) printEventLines(lines string, c color) {
 	if !s.printsEvents() || lines == "" {
 		return
 	}
@@ -55,13 +55,13 @@ func (s *session) printEventLine(lines string, c color) {
 	}
 }
 
-// deniedCalls finds the rule that would allow a denied tool call.
-type deniedCalls struct {
+// allowRuleFinder finds the rule that would allow a denied tool call.
+type allowRuleFinder struct {
 	calls map[string]*fleetv1.StepToolCall // recent calls, by id
 }
 
 // rule returns the rule for allowed_tools that would allow the tool call that the event denies, or an empty text.
-func (d *deniedCalls) rule(e *fleetv1.Event) string {
+func (d *allowRuleFinder) rule(e *fleetv1.Event) string {
 	step := e.GetStep()
 	if call := step.GetToolCall(); call != nil {
 		if d.calls == nil || len(d.calls) > 1000 {

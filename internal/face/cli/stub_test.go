@@ -39,8 +39,8 @@ import (
 
 // stub is an in-memory fleet whose agents run their tasks with sh. It outlives its servers, as a database would.
 type stub struct {
-	bundle          []byte         // the bundle of every agent
-	unfinishedCalls map[string]int // how often a call that waits for an agent was made, by request id
+	bundle     []byte         // the bundle of every agent
+	callCounts map[string]int // how often a call that waits for an agent was made, by request id
 	fleetv1.UnimplementedFleetServiceServer
 	fleetv1.UnimplementedTokenServiceServer
 
@@ -129,7 +129,7 @@ func (s *stub) serveToolset(_ any, out grpc.ServerStream) error {
 	return out.SendMsg(typeOf(protoregistry.GlobalTypes, d.Output()).New().Interface())
 }
 
-// answerWith returns an answer for the field toolset: the message, or the error if there is no message.
+// answerWith returns a value for the field handlers. It answers with the message, or with the error if the message is nil.
 func answerWith(m proto.Message, err error) func(proto.Message, grpc.ServerStream) error {
 	return func(_ proto.Message, out grpc.ServerStream) error {
 		if m == nil {
@@ -256,16 +256,16 @@ func (s *stub) setState(name string, state fleetv1.Agent_State, st fleetv1.Agent
 	return clone(a), err
 }
 
-// unfinished reports whether the call is not finished yet: never for an agent whose name begins with stuck, and for the first
-// two calls with the same id if the name begins with slow.
+// unfinished returns true if the call is not finished yet, and nil otherwise. A call for an agent whose name begins with stuck is
+// never finished. If the name begins with slow, the third call with the same id is finished.
 func (s *stub) unfinished(name, requestID string) *bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.unfinishedCalls == nil {
-		s.unfinishedCalls = map[string]int{}
+	if s.callCounts == nil {
+		s.callCounts = map[string]int{}
 	}
-	s.unfinishedCalls[requestID]++
-	if !strings.HasPrefix(name, "stuck") && (!strings.HasPrefix(name, "slow") || s.unfinishedCalls[requestID] > 2) {
+	s.callCounts[requestID]++
+	if !strings.HasPrefix(name, "stuck") && (!strings.HasPrefix(name, "slow") || s.callCounts[requestID] > 2) {
 		return nil
 	}
 	return proto.Bool(true)
@@ -407,7 +407,7 @@ func (s *stub) StopTask(ctx context.Context, r *fleetv1.StopTaskRequest) (*fleet
 	return &fleetv1.StopTaskResponse{Task: stopped.GetTask(), Message: stopped.GetMessage()}, err
 }
 
-// waitForTasks waits for any or all of the tasks to end.
+// waitForTasks waits for any or all of the tasks to end, at most until the limit. done is false if they have not ended by then.
 func (s *stub) waitForTasks(ctx context.Context, ids []string, anyOf bool, limit time.Duration) (tasks []*fleetv1.Task, done bool, err error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

@@ -100,7 +100,7 @@ func (s *session) hintLeftOut(c *fleetv1.TaskChanges) {
 	}
 }
 
-// printTaskPatch prints the patch page by page.
+// printTaskPatch reads the patch page by page, and prints it when it is complete.
 func (s *session) printTaskPatch(ctx context.Context, req *fleetv1.ShowTaskChangesRequest) error {
 	req.Patch, req.PatchLimit = true, proto.Int32(maxPageBytes)
 	var patch []byte

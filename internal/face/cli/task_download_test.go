@@ -109,7 +109,7 @@ func TestInterruptedTaskDownload(t *testing.T) {
 	mustRun(t, server, "task", "download", "t-1", "-o", file)
 	requireOnly(t, file, longPayload)
 
-	c, cut.streams = newCommand(server), 0 // a command with patience requests the rest itself
+	c, cut.streams = newCommand(server), 0 // a command with enough time to reconnect requests the rest itself
 	c.dial = dial
 	require.Equal(t, ExitOK, c.run("task", "download", "t-1", "-o", file), c.err.String())
 	require.Equal(t, 3, cut.streams)

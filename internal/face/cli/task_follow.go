@@ -16,7 +16,7 @@ type monitor struct {
 	task     *fleetv1.Task
 	progress *progress
 	ended    bool
-	denials  deniedCalls
+	denials  allowRuleFinder
 	prompter *prompter
 }
 
@@ -121,7 +121,7 @@ func (m *monitor) show(e *fleetv1.Event) {
 		}
 	case fleetv1.Event_task_started:
 		if s.verbose {
-			s.printEventLine("started", cyan)
+			s.printEventLines("started", cyan)
 		}
 	case fleetv1.Event_task_ended:
 		m.ended = true
@@ -140,7 +140,7 @@ func (m *monitor) show(e *fleetv1.Event) {
 	if activity != "" && e.GetType() != fleetv1.Event_task_detail {
 		m.progress.setLabel(m.task.GetAgentName() + ": " + activity)
 	}
-	s.printEventLine(line, c)
+	s.printEventLines(line, c)
 	m.prompter.handleEvent(s, e)
 	if rule := m.denials.rule(e); rule != "" {
 		s.hint("To allow this, add %q to allowed_tools of the agent's role.", rule)

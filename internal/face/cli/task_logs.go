@@ -53,7 +53,7 @@ func (s *session) printTaskLogs(ctx context.Context, id string, lines int, follo
 		if e.GetType() == fleetv1.Event_task_output {
 			s.screen.output(e.GetText())
 		} else {
-			s.printEventLine(s.stepLine(e))
+			s.printEventLines(s.stepLine(e))
 			if follow && !hasEnded(task.GetStatus()) {
 				prompter.handleEvent(s, e)
 			}

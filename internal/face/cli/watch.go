@@ -50,7 +50,7 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 	}
 	f := s.newFeed(req)
 	if req.GetFollow() {
-		f.patience = -1 // a watcher waits until the server is back
+		f.maxOutage = -1 // a watcher waits until the server is back
 	}
 	ended := false
 	err := f.run(ctx, func(e *fleetv1.Event) error {
