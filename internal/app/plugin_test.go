@@ -108,7 +108,7 @@ func TestPluginStarts(t *testing.T) {
 	skill, err := os.ReadFile(filepath.Join(dir, "skills", "orchestrate", "SKILL.md"))
 	require.NoError(t, err)
 	for _, word := range quotedName.FindAllStringSubmatch(string(skill), -1) {
-		if methods[word[1]] != nil && !strings.HasPrefix(word[1], "list_agent_") { // these are of the contract
+		if methods[word[1]] != nil && !strings.HasPrefix(word[1], "list_agent_") { // the MCP server always serves these
 			require.Contains(t, tools, word[1])
 		}
 	}
