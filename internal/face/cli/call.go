@@ -14,11 +14,11 @@ const outputFileFlag = "output-file"
 
 // newToolset returns the commands of a toolset.
 func (p *program) newToolset(t *toolset) *cobra.Command {
-	finder := p.commandsFor(t)
+	commands := p.commandsFor(t)
 	cmd := Group(&cobra.Command{
 		Use:   t.name,
-		Short: upperFirst(finder.formatDescription(firstSentence(t.about), 0)),
-		Long: upperFirst(finder.formatDescription(t.about, helpWidth)) + "\n\n" + wrapText(fmt.Sprintf(
+		Short: upperFirst(commands.formatDescription(firstSentence(t.about), 0)),
+		Long: upperFirst(commands.formatDescription(t.about, helpWidth)) + "\n\n" + wrapText(fmt.Sprintf(
 			"AI clients call the same methods as tools at /mcp/%s, and programs as the service %s over gRPC and REST.", t.name, t.service.Name()), helpWidth),
 	})
 	if t.alias != "" {
@@ -44,10 +44,10 @@ type call struct {
 
 // newCall returns the command of a method.
 func (p *program) newCall(m *method) *cobra.Command {
-	c, finder := &call{method: m}, p.commandsFor(m.set)
+	c, commands := &call{method: m}, p.commandsFor(m.set)
 	cmd := &cobra.Command{
 		Use:   strings.Join(append([]string{m.command}, c.arguments()...), " "),
-		Short: finder.formatDescription(m.summary, 0),
+		Short: commands.formatDescription(m.summary, 0),
 	}
 	if m.longName() != m.command {
 		cmd.Aliases = []string{m.longName()}
@@ -55,7 +55,7 @@ func (p *program) newCall(m *method) *cobra.Command {
 	for _, f := range m.fields {
 		in := &input{field: f, name: p.flagNameFor(m, f)}
 		c.inputs = append(c.inputs, in)
-		flag := cmd.Flags().VarPF(in, in.name, "", finder.formatDescription(f.usage(), 90))
+		flag := cmd.Flags().VarPF(in, in.name, "", commands.formatDescription(f.usage(), 90))
 		if f.form == asBool {
 			flag.NoOptDefVal = "true"
 		}
@@ -64,7 +64,7 @@ func (p *program) newCall(m *method) *cobra.Command {
 	if m.isDownload() {
 		cmd.Flags().StringVar(&c.file, outputFileFlag, "", "write to `FILE` instead of standard output")
 	}
-	cmd.Long = c.longHelp(finder)
+	cmd.Long = c.longHelp(commands)
 	cmd.Example = c.example()
 	cmd.Args = func(cmd *cobra.Command, args []string) error { return c.checkArguments(cmd, args) }
 	cmd.ValidArgsFunction = c.completeArgument(p)

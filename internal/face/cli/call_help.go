@@ -7,8 +7,8 @@ import (
 )
 
 // longHelp returns the text of the command's help.
-func (c *call) longHelp(finder commandFinder) string {
-	parts := []string{finder.formatDescription(c.summary+". "+c.about, helpWidth)}
+func (c *call) longHelp(commands commandFinder) string {
+	parts := []string{commands.formatDescription(c.summary+". "+c.about, helpWidth)}
 	if required := c.arguments(); len(required) > 0 {
 		format := "Give %s as an argument, or by its flag."
 		if len(required) > 1 {
