@@ -31,9 +31,9 @@ func endElsewhere(t *testing.T, h *servicetest.Harness, uid string, now time.Tim
 // then deleted.
 func TestEndedTaskWhoseRunWasNotInterrupted(t *testing.T) {
 	t.Parallel()
-	second := servicetest.Second(t, fake.Config{})
-	h := servicetest.New(t, fake.Config{}, servicetest.Others(second))
-	v, err := h.Launch(h.Context(), servicetest.Launch("wait gate"))
+	second := servicetest.SecondPlace(t, fake.Config{})
+	h := servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(second))
+	v, err := h.Launch(h.Context(), servicetest.LaunchRequest("wait gate"))
 	require.NoError(t, err)
 	<-second.Reached("gate")
 	endElsewhere(t, h, v.UID, time.Now())
@@ -47,12 +47,12 @@ func TestEndedTaskWhoseRunWasNotInterrupted(t *testing.T) {
 // can interrupt the run, and it must not wait for the other. The clock stands still, so that no wait would end.
 func TestRunOnThisMachine(t *testing.T) {
 	t.Parallel()
-	second := servicetest.Second(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("second", "here")}})
+	second := servicetest.SecondPlace(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("second", "here")}})
 	now := time.Now()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
 		c.Replica, c.OtherPlaces, c.Now = "here", []fleet.Place{second}, func() time.Time { return now }
 	})
-	r := servicetest.Launch("wait gate")
+	r := servicetest.LaunchRequest("wait gate")
 	r.Place = fleet.PlaceOn("second", "here")
 	v, err := h.Launch(h.Context(), r)
 	require.NoError(t, err)
@@ -66,13 +66,13 @@ func TestRunOnThisMachine(t *testing.T) {
 // neither a run nor a token afterwards.
 func TestTaskThatEndsBeforeItsRun(t *testing.T) {
 	t.Parallel()
-	second := servicetest.Second(t, fake.Config{Traits: fleet.Traits{ReachesFleet: true}})
-	r := servicetest.Launch("wait gate")
+	second := servicetest.SecondPlace(t, fake.Config{Traits: fleet.Traits{ReachesFleet: true}})
+	r := servicetest.LaunchRequest("wait gate")
 	r.UID = "u1"
 	var h *servicetest.Harness
 	made := make(chan struct{})
 	h = servicetest.New(t, fake.Config{}, func(c *state.Config) {
-		servicetest.Others(second)(c)
+		servicetest.WithOtherPlace(second)(c)
 		c.MCPURL = func() string { return "http://127.0.0.1:1/mcp" }
 		c.Fault = func(point string) {
 			if point == reconcile.FaultDispatchRecorded {
@@ -121,17 +121,17 @@ func (r ignoringRunner) Interrupt(ctx context.Context, run fleet.Run, kill bool)
 // effect. It must be repeated.
 func TestInterruptBeforeTheRun(t *testing.T) {
 	t.Parallel()
-	r := servicetest.Launch("wait gate")
+	r := servicetest.LaunchRequest("wait gate")
 	r.UID = "u1"
 	var h *servicetest.Harness
-	second := servicetest.Second(t, fake.Config{After: func(_ context.Context, c fake.Call) error {
+	second := servicetest.SecondPlace(t, fake.Config{After: func(_ context.Context, c fake.Call) error {
 		if c.Method == fake.Dispatch { // until it returns, the fleet does not know that there is a run
 			_, err := h.CompleteByUID(h.Context(), r.UID, "done", nil, 10)
 			assert.NoError(t, err)
 		}
 		return nil
 	}})
-	h = servicetest.New(t, fake.Config{}, servicetest.Others(&ignoringPlace{Place: second}))
+	h = servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(&ignoringPlace{Place: second}))
 	_, err := h.Launch(h.Context(), r)
 	require.NoError(t, err)
 	begun := time.Now()

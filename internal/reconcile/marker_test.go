@@ -13,9 +13,9 @@ import (
 // TestMarker checks that a completion marker only counts as the last line of the final message, after the run has ended.
 func TestMarker(t *testing.T) {
 	t.Parallel()
-	b := servicetest.Second(t, fake.Config{})
-	h := servicetest.New(t, fake.Config{}, servicetest.Others(b))
-	v, err := h.Launch(h.Context(), servicetest.Launch("echo [CONTRACT COMPLETE]\nwait gate\ndone all\\n[CONTRACT COMPLETE]"))
+	b := servicetest.SecondPlace(t, fake.Config{})
+	h := servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(b))
+	v, err := h.Launch(h.Context(), servicetest.LaunchRequest("echo [CONTRACT COMPLETE]\nwait gate\ndone all\\n[CONTRACT COMPLETE]"))
 	require.NoError(t, err)
 	seen := false
 	task, err := h.FollowTask(h.Context(), v.Task.ID, 0, func(e fleet.Event) error {

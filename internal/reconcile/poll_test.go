@@ -57,7 +57,7 @@ func TestAgentOfWhichLittleIsKnown(t *testing.T) {
 // reports this, and that it is adopted after that agent was deleted.
 func TestNameInTwoPlaces(t *testing.T) {
 	t.Parallel()
-	b := servicetest.Second(t, fake.Config{Traits: fleet.Traits{Adopts: true}})
+	b := servicetest.SecondPlace(t, fake.Config{Traits: fleet.Traits{Adopts: true}})
 	h := servicetest.New(t, fake.Config{}, nil, b)
 	h.MustCreate("papi", "fake/Setup")
 	b.AddWorkspace(fleet.Workspace{Name: "papi", Owner: "alice", Project: "Web"})
@@ -126,7 +126,7 @@ func (a anonymousLister) List(ctx context.Context) ([]fleet.Workspace, error) {
 // workspace. The listing must not bring the agent back.
 func TestAdoptionOfWhatIsDeleted(t *testing.T) {
 	t.Parallel()
-	b := servicetest.Second(t, fake.Config{Traits: fleet.Traits{Adopts: true}})
+	b := servicetest.SecondPlace(t, fake.Config{Traits: fleet.Traits{Adopts: true}})
 	made := b.HoldAfter(fake.Provision)
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CreateWait = 50 * time.Millisecond }, anonymousLister{b})
 	v, err := h.CreateIn("papi", "second/Web")

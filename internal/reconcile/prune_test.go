@@ -59,7 +59,7 @@ func (f failingTidier) Tidy(context.Context, time.Time) error {
 // fails.
 func TestPayloadRetention(t *testing.T) {
 	t.Parallel()
-	place := failingTidier{servicetest.Second(t, fake.Config{}), make(chan struct{}, 1)}
+	place := failingTidier{servicetest.SecondPlace(t, fake.Config{}), make(chan struct{}, 1)}
 	h, pruned := newPruned(t, func(c *state.Config) {
 		c.Retention, c.PayloadRetention, c.PruneEvery = -1, 200*time.Millisecond, 60*time.Millisecond
 	}, place)

@@ -260,7 +260,7 @@ func TestChecksOfContract(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := servicetest.New(t, world, nil)
-			r := servicetest.Launch(tc.prompt)
+			r := servicetest.LaunchRequest(tc.prompt)
 			r.Place, r.Project, r.Config = "fake", "Setup", &fleet.AgentConfig{Reports: true}
 			v, err := h.Launch(h.Context(), r)
 			require.NoError(t, err)

@@ -63,7 +63,7 @@ type claimKey struct {
 	labelled [fleet.MaxBudgets/64 + 1]uint64 // bits of the budgets in queueBudgets.labelled that apply to the task
 	group    *groupBudgets
 	used     fleet.Amount
-	max      float64
+	maxUSD   float64
 	model    string
 	limit    fleet.Micros // see fleet.Delegation
 	funded   *groupBudgets
@@ -190,7 +190,7 @@ func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.BudgetClaim {
 		return []fleet.BudgetClaim{awaitingAnswer(budgets, &q.Task)}
 	}
 	if usd := q.Options.MaxCostUSD; usd != nil {
-		key.max = *usd
+		key.maxUSD = *usd
 	}
 	claims, known := b.cached[key]
 	if !known {

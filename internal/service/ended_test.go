@@ -17,9 +17,9 @@ import (
 // agent in its cache.
 func TestDeletedTaskOfAnEndedAgent(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, servicetest.Others(servicetest.Second(t, fake.Config{})))
+	h := servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(servicetest.SecondPlace(t, fake.Config{})))
 	other := h.Replica()
-	v, err := h.Launch(h.Context(), servicetest.Launch("done well"))
+	v, err := h.Launch(h.Context(), servicetest.LaunchRequest("done well"))
 	require.NoError(t, err)
 	h.WaitDeleted(v.UID)
 	for _, server := range []*servicetest.Harness{h, other} {
@@ -39,14 +39,14 @@ func TestDeletedTaskOfAnEndedAgent(t *testing.T) {
 // TestExpiredPayloadOfAnEndedAgent checks that an agent from the cache shows that its payload was removed meanwhile.
 func TestExpiredPayloadOfAnEndedAgent(t *testing.T) {
 	t.Parallel()
-	second := servicetest.Second(t, fake.Config{})
+	second := servicetest.SecondPlace(t, fake.Config{})
 	var late atomic.Int64 // nanoseconds by which the clock is ahead
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
-		servicetest.Others(second)(c)
+		servicetest.WithOtherPlace(second)(c)
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load())) }
 		c.PayloadRetention = 30 * 24 * time.Hour
 	})
-	v, err := h.Launch(h.Context(), servicetest.Launch("payload all\ndone well"))
+	v, err := h.Launch(h.Context(), servicetest.LaunchRequest("payload all\ndone well"))
 	require.NoError(t, err)
 	h.WaitDeleted(v.UID)
 	removed := func() bool {

@@ -18,9 +18,9 @@ import (
 // agent is deleted after its task.
 func TestLaunchAtAnotherPlace(t *testing.T) {
 	t.Parallel()
-	b := servicetest.Second(t, fake.Config{})
-	h := servicetest.New(t, fake.Config{}, servicetest.Others(b))
-	r := servicetest.Launch("echo one\nstep looks\necho two\npayload all\ndone well")
+	b := servicetest.SecondPlace(t, fake.Config{})
+	h := servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(b))
+	r := servicetest.LaunchRequest("echo one\nstep looks\necho two\npayload all\ndone well")
 	r.Place = "" // chooses the place that has the driver
 	v, err := h.Launch(h.Context(), r)
 	require.NoError(t, err)
@@ -49,7 +49,7 @@ func TestLaunchAtAnotherPlace(t *testing.T) {
 // TestLaunchRefuses checks that an invalid launch, or a launch without a principal, is refused.
 func TestLaunchRefuses(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, servicetest.Others(servicetest.Second(t, fake.Config{})))
+	h := servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(servicetest.SecondPlace(t, fake.Config{})))
 	for want, change := range map[string]func(*service.LaunchRequest){
 		`no place "third": there are fake, second`:   func(r *service.LaunchRequest) { r.Place = "third" },
 		`no driver "claude": it has script`:          func(r *service.LaunchRequest) { r.Config.Driver = "claude" },
@@ -57,13 +57,13 @@ func TestLaunchRefuses(t *testing.T) {
 		`no place of this server has the driver "x"`: func(r *service.LaunchRequest) { r.Place, r.Config.Driver = "", "x" },
 		`"Nope"`: func(r *service.LaunchRequest) { r.Config, r.Project = nil, "Nope" },
 	} {
-		r := servicetest.Launch("x")
+		r := servicetest.LaunchRequest("x")
 		change(&r)
 		_, err := h.Launch(h.Context(), r)
 		require.Equal(t, fleet.InvalidArgument, err.(*fleet.Error).Code) //nolint:errorlint // Launch returns a *fleet.Error
 		require.ErrorContains(t, err, want)
 	}
-	_, err := h.Launch(t.Context(), servicetest.Launch("x"))
+	_, err := h.Launch(t.Context(), servicetest.LaunchRequest("x"))
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 }
 
@@ -71,8 +71,8 @@ func TestLaunchRefuses(t *testing.T) {
 // repeated request id.
 func TestTurns(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, servicetest.Others(servicetest.Second(t, fake.Config{})))
-	r := servicetest.Launch("")
+	h := servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(servicetest.SecondPlace(t, fake.Config{})))
+	r := servicetest.LaunchRequest("")
 	r.OneTask = false
 	v, err := h.Launch(h.Context(), r)
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func TestEndByUIDEndsTheRun(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var interrupts []bool
-	b := servicetest.Second(t, fake.Config{Before: func(_ context.Context, c fake.Call) error {
+	b := servicetest.SecondPlace(t, fake.Config{Before: func(_ context.Context, c fake.Call) error {
 		if c.Method == fake.Interrupt {
 			mu.Lock()
 			defer mu.Unlock()
@@ -116,14 +116,14 @@ func TestEndByUIDEndsTheRun(t *testing.T) {
 		}
 		return nil
 	}})
-	h := servicetest.New(t, fake.Config{}, servicetest.Others(b))
+	h := servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(b))
 	for _, end := range []func(uid string) (*fleet.Task, error){
 		func(uid string) (*fleet.Task, error) {
 			return h.CompleteByUID(h.Context(), uid, "well", []byte("p"), 10)
 		},
 		func(uid string) (*fleet.Task, error) { return h.StopByUID(h.Context(), uid) },
 	} {
-		v, err := h.Launch(h.Context(), servicetest.Launch("echo begun\nlisten"))
+		v, err := h.Launch(h.Context(), servicetest.LaunchRequest("echo begun\nlisten"))
 		require.NoError(t, err)
 		_, err = h.FollowTask(h.Context(), v.Task.ID, 0, func(e fleet.Event) error {
 			if e.Type == fleet.EventTaskOutput {
@@ -161,7 +161,7 @@ var errEnough = fleet.Errorf(fleet.ReasonInternal, "enough")
 func TestAgentsToken(t *testing.T) {
 	t.Parallel()
 	reports := make(chan fleet.ServerEndpoint, 10)
-	b := servicetest.Second(t, fake.Config{
+	b := servicetest.SecondPlace(t, fake.Config{
 		Traits: fleet.Traits{ReachesFleet: true},
 		Before: func(_ context.Context, c fake.Call) error {
 			if c.Method == fake.Dispatch {
@@ -171,11 +171,11 @@ func TestAgentsToken(t *testing.T) {
 		},
 	})
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
-		servicetest.Others(b)(c)
+		servicetest.WithOtherPlace(b)(c)
 		c.MCPURL = func() string { return "http://127.0.0.1:1/mcp" }
 	})
 	b.Fail(fake.Dispatch, 1, nil) // the hook has received the token by then, and the retry replaces it
-	v, err := h.Launch(h.Context(), servicetest.Launch("listen"))
+	v, err := h.Launch(h.Context(), servicetest.LaunchRequest("listen"))
 	require.NoError(t, err)
 	lost, report := <-reports, <-reports
 	require.Equal(t, "http://127.0.0.1:1/mcp/lifecycle", report.URL)
@@ -189,7 +189,7 @@ func TestAgentsToken(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, tokens)
 
-	other, err := h.Launch(h.Context(), servicetest.Launch("listen"))
+	other, err := h.Launch(h.Context(), servicetest.LaunchRequest("listen"))
 	require.NoError(t, err)
 	<-reports
 	self := fleet.WithPrincipal(t.Context(), p)

@@ -34,13 +34,13 @@ type Service struct {
 	audit      *AuditLog
 	limits     atomic.Pointer[fleet.Limits]
 
-	lastDispatch atomic.Pointer[dispatchState]       // never nil
-	poolSettings atomic.Pointer[[]fleet.PoolSetting] // those that Dispatch has not applied yet; nil if there are none
-	keepFree     atomic.Pointer[map[string]float64]  // of the credentials of the configuration
-	estimates    estimates
-	observed     sync.Map               // what ObserveLandings has last seen, by fleet.Train
-	trainPauses  sync.Map               // the last pause of a train that could not move its branch, by fleet.Train
-	webhookRoot  atomic.Pointer[[]byte] // see webhookSecret; nil until it was read
+	lastDispatch  atomic.Pointer[dispatchState]       // never nil
+	poolSettings  atomic.Pointer[[]fleet.PoolSetting] // those that Dispatch has not applied yet; nil if there are none
+	keepFree      atomic.Pointer[map[string]float64]  // of the credentials of the configuration
+	estimates     estimates
+	observed      sync.Map               // what ObserveLandings has last seen, by fleet.Train
+	trainBackoffs sync.Map               // the last backoff of a train that could not move its branch, by fleet.Train
+	webhookRoot   atomic.Pointer[[]byte] // see webhookSecret; nil until it was read
 }
 
 // New returns a service over the state. It starts no background work: requested changes only happen if a Reconciler runs

@@ -57,15 +57,15 @@ func (s *Service) RunTrain(ctx context.Context, t fleet.Train) (again time.Time,
 		}
 	}
 	if len(blocked) == 0 {
-		s.trainPauses.Delete(t)
+		s.trainBackoffs.Delete(t)
 		return time.Time{}, ctx.Err()
 	}
-	pause := trainRetry
-	if last, ok := s.trainPauses.Load(t); ok {
-		pause = min(2*last.(time.Duration), maxTrainRetry) //nolint:forcetypeassert // only durations are stored
+	backoff := trainBackoff
+	if last, ok := s.trainBackoffs.Load(t); ok {
+		backoff = min(2*last.(time.Duration), maxTrainBackoff) //nolint:forcetypeassert // only durations are stored
 	}
-	s.trainPauses.Store(t, pause)
-	return s.now().Add(pause), ctx.Err()
+	s.trainBackoffs.Store(t, backoff)
+	return s.now().Add(backoff), ctx.Err()
 }
 
 // refuseAll takes all work of the train out of the queue, because its project is gone or has no repository.
@@ -81,8 +81,8 @@ func (s *Service) refuseAll(ctx context.Context, t fleet.Train, why error) error
 	}
 }
 
-// trainRetry is how long a train that could not move its branch waits. The wait doubles with each failure, up to maxTrainRetry.
-const trainRetry, maxTrainRetry = 10 * time.Second, time.Minute
+// trainBackoff is how long a train that could not move its branch waits. The wait doubles with each failure, up to maxTrainBackoff.
+const trainBackoff, maxTrainBackoff = 10 * time.Second, time.Minute
 
 // prepareBatch returns the work that lands together next, in the order of the requests. It leaves out blocked branches. It takes work out of
 // the queue if the task that went on with it has failed.

@@ -16,9 +16,9 @@ import (
 // until the place is configured again, and is deleted then.
 func TestPlaceOfToolsetIsNotConfigured(t *testing.T) {
 	t.Parallel()
-	b := servicetest.Second(t, fake.Config{})
-	h := servicetest.New(t, fake.Config{}, servicetest.Others(b))
-	r := servicetest.Launch("")
+	b := servicetest.SecondPlace(t, fake.Config{})
+	h := servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(b))
+	r := servicetest.LaunchRequest("")
 	r.OneTask = false
 	v, err := h.Launch(h.Context(), r)
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestPlaceOfToolsetIsNotConfigured(t *testing.T) {
 		views, _, err := service.AgentsByUID(h.Context(), []string{v.UID})
 		return err != nil || !views[0].DeletedAt.IsZero()
 	}, 300*time.Millisecond, 20*time.Millisecond)
-	servicetest.Others(b)(&h.Config)
+	servicetest.WithOtherPlace(b)(&h.Config)
 	h.Restart()
 	h.WaitDeleted(v.UID)
 }
@@ -41,7 +41,7 @@ func TestPlaceOfToolsetIsNotConfigured(t *testing.T) {
 // reason, refuse tasks, and work again once the place is back.
 func TestPlaceIsNotConfigured(t *testing.T) {
 	t.Parallel()
-	b := servicetest.Second(t, fake.Config{})
+	b := servicetest.SecondPlace(t, fake.Config{})
 	h := servicetest.New(t, fake.Config{}, nil, b)
 	h.MustCreate("web", "Web")
 	h.More = nil

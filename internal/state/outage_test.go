@@ -19,7 +19,7 @@ import (
 // agents of both places are listed.
 func TestOnePlaceIsDown(t *testing.T) {
 	t.Parallel()
-	b := servicetest.Second(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: []fleet.Workspace{
+	b := servicetest.SecondPlace(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: []fleet.Workspace{
 		{ID: "w-old", Name: "old", Owner: "alice", Project: "Web", Role: "coder", State: fleet.StateRunning},
 	}})
 	b.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "the token is not accepted"))
@@ -66,7 +66,7 @@ func TestOnePlaceHangs(t *testing.T) {
 	t.Parallel()
 	var hangs atomic.Bool
 	hangs.Store(true)
-	b := servicetest.Second(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Before: func(ctx context.Context, c fake.Call) error {
+	b := servicetest.SecondPlace(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Before: func(ctx context.Context, c fake.Call) error {
 		if hangs.Load() {
 			return servicetest.Hang(ctx)
 		}

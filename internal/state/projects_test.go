@@ -15,7 +15,7 @@ import (
 // TestProjectsOfAnotherServer checks that only places on the machine of a server that exists are looked for there.
 func TestProjectsOfAnotherServer(t *testing.T) {
 	t.Parallel()
-	own := servicetest.Second(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("second", "here")}})
+	own := servicetest.SecondPlace(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("second", "here")}})
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.Replica = "here" }, own)
 	for _, name := range []string{"here", "there"} {
 		_, err := h.Store.RecordHeartbeat(t.Context(), fleet.Replica{Name: name, Machine: name}, true)
@@ -37,7 +37,7 @@ func TestProjectsOfAnotherServer(t *testing.T) {
 // name.
 func TestProjectsOfSeveralPlaces(t *testing.T) {
 	t.Parallel()
-	b := servicetest.Second(t, fake.Config{})
+	b := servicetest.SecondPlace(t, fake.Config{})
 	h := servicetest.New(t, fake.Config{}, nil, b)
 	projects, _, err := h.ListProjects(h.Context())
 	require.NoError(t, err)

@@ -13,9 +13,9 @@ import (
 	"fleet/internal/state"
 )
 
-// Second returns a place named second, which a test passes to New or to Others. It has the driver script, the project
+// SecondPlace returns a place named second, which a test passes to New or to WithOtherPlace. It has the driver script, the project
 // Web, and a project Setup, as the first place does.
-func Second(t testing.TB, c fake.Config) *fake.Place {
+func SecondPlace(t testing.TB, c fake.Config) *fake.Place {
 	t.Helper()
 	c.Traits.Name, c.Traits.Drivers = cmp.Or(c.Traits.Name, "second"), []fleet.Driver{{Name: "script"}}
 	c.Projects = []fake.Project{{Project: fleet.Project{Name: "Setup"}}, {Project: fleet.Project{Name: "Web"}}}
@@ -24,13 +24,13 @@ func Second(t testing.TB, c fake.Config) *fake.Place {
 	return p
 }
 
-// Others returns a function that configures the place as a place of other toolsets only.
-func Others(p fleet.Place) func(*state.Config) {
+// WithOtherPlace returns a function that configures the place as a place of other toolsets only.
+func WithOtherPlace(p fleet.Place) func(*state.Config) {
 	return func(c *state.Config) { c.OtherPlaces = []fleet.Place{p} }
 }
 
-// Launch returns the request for an agent in the place second that has one task.
-func Launch(prompt string) service.LaunchRequest {
+// LaunchRequest returns the request for an agent in the place second that has one task.
+func LaunchRequest(prompt string) service.LaunchRequest {
 	return service.LaunchRequest{
 		Method: "Test", Toolset: fleet.ToolsetLifecycle, Place: "second", OneTask: true, Prompt: prompt,
 		Config: &fleet.AgentConfig{Name: "tester", Driver: "script", Reports: true},
