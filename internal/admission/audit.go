@@ -72,7 +72,8 @@ func describe(e *fleet.AuditEntry, request any) {
 	e.AgentName, e.Owner = fleet.ParseAgentRef(auditAgentRef(request))
 }
 
-// writeAudit writes the line of a call to the log and to the audit log, or only counts the call if it changed nothing; see throttledLog.
+// writeAudit writes the line of a call to the log and to the audit log. If the call changed nothing, it may only count the call; see
+// throttledLog.
 func (i *Interceptor) writeAudit(ctx context.Context, line *fleet.AuditLine, rec *callRecord, s *status.Status) {
 	e := line.Change(func(e *fleet.AuditEntry) {
 		if e.Outcome = fleet.OutcomeOK; s != nil {

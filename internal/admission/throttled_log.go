@@ -93,7 +93,7 @@ func (t *throttledLog) endWindow() {
 	}
 }
 
-// close ends the window, if one is open.
+// close ends the window early.
 func (t *throttledLog) close() {
 	t.mu.Lock()
 	if t.timer != nil {

@@ -51,7 +51,7 @@ func (u *unreadCounter) add(principal string, n int64) *unreadBytes {
 // resize changes how many bytes count, unless they have been released.
 func (b *unreadBytes) resize(n int64) { b.change(n, false) }
 
-// release ends the count of the bytes. It may be called more than once.
+// release stops counting the bytes. It may be called more than once.
 func (b *unreadBytes) release() { b.change(0, true) }
 
 func (b *unreadBytes) change(n int64, release bool) {
