@@ -68,20 +68,20 @@ func newTestRunner(t *testing.T, args ...string) *testRunner {
 	return w
 }
 
-func (t *testRunner) start() {
+func (w *testRunner) start() {
 	exe, err := os.Executable()
-	require.NoError(t.t, err)
-	t.process = exec.Command(exe, append([]string{
-		"serve", "-listen", t.address, "-key", t.publicKey,
-		"-state", filepath.Join(t.dir, "state"), "-dir", filepath.Join(t.dir, "work"),
-	}, t.args...)...)
-	t.process.Stderr = os.Stderr
-	require.NoError(t.t, t.process.Start())
+	require.NoError(w.t, err)
+	w.process = exec.Command(exe, append([]string{
+		"serve", "-listen", w.address, "-key", w.publicKey,
+		"-state", filepath.Join(w.dir, "state"), "-dir", filepath.Join(w.dir, "work"),
+	}, w.args...)...)
+	w.process.Stderr = os.Stderr
+	require.NoError(w.t, w.process.Start())
 }
 
-func (t *testRunner) kill() {
-	_ = t.process.Process.Kill()
-	_ = t.process.Wait()
+func (w *testRunner) kill() {
+	_ = w.process.Process.Kill()
+	_ = w.process.Wait()
 }
 
 // TestKilled kills the runner repeatedly during a run. No output may be lost or repeated, and nothing may run twice.

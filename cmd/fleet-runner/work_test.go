@@ -14,9 +14,9 @@ import (
 )
 
 // runTask runs a task, answers its questions, and returns its output and outcome.
-func (t *testRunner) runTask(ctx context.Context, a fleet.Runner, r fleet.Run, answer string) (string, fleet.Outcome) {
-	t.t.Helper()
-	require.NoError(t.t, a.Dispatch(ctx, r))
+func (w *testRunner) runTask(ctx context.Context, a fleet.Runner, r fleet.Run, answer string) (string, fleet.Outcome) {
+	w.t.Helper()
+	require.NoError(w.t, a.Dispatch(ctx, r))
 	output := ""
 	o, err := a.Follow(ctx, r, "", func(out fleet.Output) error {
 		if q := out.Question; q != nil && q.Status == fleet.QuestionWaiting {
@@ -27,7 +27,7 @@ func (t *testRunner) runTask(ctx context.Context, a fleet.Runner, r fleet.Run, a
 		output += out.Text
 		return nil
 	})
-	require.NoError(t.t, err)
+	require.NoError(w.t, err)
 	return output, o
 }
 

@@ -13,8 +13,8 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// TestAgentToken calls every method on every face with an agent's own token. The token must allow only the
-// methods for agents, even on a server without other tokens, and nothing after the task has ended.
+// TestAgentToken calls every method on every face with an agent's own token. The token must allow only the methods for
+// agents, even on a server without other tokens, and nothing after the task has ended.
 func TestAgentToken(t *testing.T) {
 	t.Parallel()
 	for name, tokens := range map[string]map[string]tokenConfig{"auth none": nil, "auth tokens": {"alice": {}}} {

@@ -195,8 +195,8 @@ func TestCompressedMessages(t *testing.T) {
 }
 
 // TestCompressedAnswers asks for compressed answers. The answers must be uncompressed, because gRPC reports when it has released a
-// buffer only for those. The requests are empty, because the
-// server refuses compressed requests and gRPC does not compress empty messages.
+// buffer only for those. The requests are empty, because the server refuses compressed requests, and gRPC does not compress empty
+// messages.
 func TestCompressedAnswers(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})

@@ -63,7 +63,7 @@ func TestDoctor(t *testing.T) {
 		want    verdict
 		says    string
 	}{
-		"nothing":             {check: "store", want: good, says: "does not exist yet"},
+		"no store yet":        {check: "store", want: good, says: "does not exist yet"},
 		"a program":           {check: "program bash", want: good, says: "/bash, GNU bash"},
 		"free addresses":      {check: "address http", want: good, says: "is free"},
 		"invalid":             {file: "htpp: x\n", check: "configuration", want: failing, says: `did you mean "http"`},
@@ -72,7 +72,7 @@ func TestDoctor(t *testing.T) {
 		"damaged":             {environ: []string{"FLEET_DATA=" + damaged}, check: "store", want: failing, says: "cannot be read"},
 		"no program":          {file: "local: {projects: [{name: a, driver: acp, command: [opencode-of-mine, acp]}]}\n", check: "program opencode-of-mine", want: failing, says: "not on PATH"},
 		"no repository":       {file: "local: {projects: [{name: a, repository: /none/here}]}\n", check: "project a", want: failing, says: "/none/here"},
-		"a limit of none":     {file: "local: {projects: [{name: web}]}\nlimits: {projects: {Web: {agents: 1}}}\n", check: "limits", want: warning, says: "limits.projects has Web"},
+		"an unknown project":  {file: "local: {projects: [{name: web}]}\nlimits: {projects: {Web: {agents: 1}}}\n", check: "limits", want: warning, says: "limits.projects has Web"},
 		"an address in use":   {environ: []string{"FLEET_GRPC=" + taken.Addr().String()}, check: "address grpc", want: failing, says: "another program"},
 		"a foreign address":   {file: "insecure_plaintext: true\nauth: tokens\n", environ: []string{"FLEET_HTTP=192.0.2.1:1"}, check: "address http", want: failing, says: "192.0.2.1"},
 		"no Postgres":         {environ: []string{"FLEET_STORE=postgres://me:s3cret@" + loopbacktest.Address(t) + "/x"}, check: "store", want: failing, says: "connection refused"},

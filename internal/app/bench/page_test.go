@@ -80,8 +80,8 @@ func heap(tab context.Context, b *testing.B) float64 {
 	return used.UsedSize / 1e6
 }
 
-// measurePage uses the page for a second in each iteration. step is a JavaScript function that is called
-// with the number of each frame.
+// measurePage uses the page for a second in each iteration. step is a JavaScript function that is called with the
+// number of each frame.
 func measurePage(tab context.Context, b *testing.B, step string) {
 	longest := 0.0
 	fps := each(b, func(int) float64 {

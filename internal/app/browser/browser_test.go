@@ -72,10 +72,10 @@ func open(t *testing.T, home string) *tab {
 	return newTab(t, home, browser, chromedp.WithNewBrowserContext())
 }
 
-// newTab opens another tab that shares the login of t.
-func (t *tab) newTab() *tab {
-	t.t.Helper()
-	return newTab(t.t, t.home, t.ctx)
+// newTab opens another tab that shares the login of b.
+func (b *tab) newTab() *tab {
+	b.t.Helper()
+	return newTab(b.t, b.home, b.ctx)
 }
 
 func newTab(t *testing.T, home string, parent context.Context, options ...chromedp.ContextOption) *tab { //nolint:revive // the context belongs to the tab, not to this call
@@ -106,23 +106,23 @@ func newTab(t *testing.T, home string, parent context.Context, options ...chrome
 }
 
 // expect allows errors of the page that contain the given part.
-func (t *tab) expect(part string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.expected = append(t.expected, part)
+func (b *tab) expect(part string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.expected = append(b.expected, part)
 }
 
-func (t *tab) report(text string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.errors = append(t.errors, text)
+func (b *tab) report(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.errors = append(b.errors, text)
 }
 
-func (t *tab) run(actions ...chromedp.Action[chromedp.Void]) {
-	t.t.Helper()
-	ctx, cancel := context.WithTimeout(t.ctx, waittest.Limit)
+func (b *tab) run(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, waittest.Limit)
 	defer cancel()
-	require.NoError(t.t, chromedp.Do(ctx, actions...))
+	require.NoError(b.t, chromedp.Do(ctx, actions...))
 }
 
 // result runs the action and returns its result.
@@ -144,8 +144,8 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 }
 
 // until waits until the function returns true in the page.
-func (t *tab) until(function string, args ...any) error {
-	ctx, cancel := context.WithTimeout(t.ctx, waittest.Limit)
+func (b *tab) until(function string, args ...any) error {
+	ctx, cancel := context.WithTimeout(b.ctx, waittest.Limit)
 	defer cancel()
 	for {
 		_, err := chromedp.Run(ctx, chromedp.PollFunction[bool](function, chromedp.WithPollingArgs(args...),
@@ -156,28 +156,28 @@ func (t *tab) until(function string, args ...any) error {
 	}
 }
 
-func (t *tab) goTo(path string) {
-	t.t.Helper()
-	t.run(chromedp.Navigate(t.home + path))
+func (b *tab) goTo(path string) {
+	b.t.Helper()
+	b.run(chromedp.Navigate(b.home + path))
 }
 
 // waitForText waits until the page shows the text.
-func (t *tab) waitForText(text string) {
-	t.t.Helper()
-	if err := t.until(`text => document.body?.innerText.includes(text)`, text); err != nil {
-		require.Fail(t.t, "the page does not show the text", "%q: %v, but\n%s", text, err, t.text())
+func (b *tab) waitForText(text string) {
+	b.t.Helper()
+	if err := b.until(`text => document.body?.innerText.includes(text)`, text); err != nil {
+		require.Fail(b.t, "the page does not show the text", "%q: %v, but\n%s", text, err, b.text())
 	}
 }
 
 // waitUntilGone waits until the page no longer shows the text.
-func (t *tab) waitUntilGone(text string) {
-	t.t.Helper()
-	err := t.until(`text => !document.body?.innerText.includes(text)`, text)
-	require.NoError(t.t, err, "the page still shows %q", text)
+func (b *tab) waitUntilGone(text string) {
+	b.t.Helper()
+	err := b.until(`text => !document.body?.innerText.includes(text)`, text)
+	require.NoError(b.t, err, "the page still shows %q", text)
 }
 
-func (t *tab) text() string {
-	return eval[string](t, `document.body?.innerText ?? ''`)
+func (b *tab) text() string {
+	return eval[string](b, `document.body?.innerText ?? ''`)
 }
 
 // eval evaluates the expression in the page.
@@ -187,9 +187,9 @@ func eval[T any](b *tab, expression string) T {
 }
 
 // press clicks the button or link with this name.
-func (t *tab) press(name string) {
-	t.t.Helper()
-	require.NoError(t.t, t.until(`name => {
+func (b *tab) press(name string) {
+	b.t.Helper()
+	require.NoError(b.t, b.until(`name => {
 		const found = [...document.querySelectorAll('dialog[open] button, dialog[open] a')].concat([...document.querySelectorAll('main button, main a, main summary, header button, header a')])
 			.find(e => (e.textContent.trim() === name || e.getAttribute('aria-label') === name) && !e.disabled && e.ariaDisabled !== 'true')
 		found?.click()
@@ -198,15 +198,15 @@ func (t *tab) press(name string) {
 }
 
 // pressKeys types the text, or presses a key of package kb, where the focus is.
-func (t *tab) pressKeys(keys string, modifiers ...chromedp.KeyOption) {
-	t.t.Helper()
-	t.run(chromedp.KeyEvent(keys, modifiers...))
+func (b *tab) pressKeys(keys string, modifiers ...chromedp.KeyOption) {
+	b.t.Helper()
+	b.run(chromedp.KeyEvent(keys, modifiers...))
 }
 
 // fill writes the text into the field with this label or placeholder.
-func (t *tab) fill(label, text string) {
-	t.t.Helper()
-	require.NoError(t.t, t.until(`(label, text = '') => {
+func (b *tab) fill(label, text string) {
+	b.t.Helper()
+	require.NoError(b.t, b.until(`(label, text = '') => {
 		const root = document.querySelector('dialog[open]') ?? document
 		const field = [...root.querySelectorAll('input, textarea, select')].find(e =>
 			e.getAttribute('aria-label') === label || e.placeholder === label || e.closest('label')?.innerText.trim().startsWith(label))
@@ -219,27 +219,27 @@ func (t *tab) fill(label, text string) {
 }
 
 // setColorScheme makes the browser report that the system prefers the color scheme: light or dark.
-func (t *tab) setColorScheme(name string) {
-	t.t.Helper()
-	call(t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
+func (b *tab) setColorScheme(name string) {
+	b.t.Helper()
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
 }
 
 // picture saves screenshots in .build/page, which git ignores: one light and one dark for each width.
-func (t *tab) picture(name string, widths ...int64) {
-	t.t.Helper()
+func (b *tab) picture(name string, widths ...int64) {
+	b.t.Helper()
 	if os.Getenv("FLEET_TEST_PICTURES") == "" { // `make page-pictures` sets it
 		return
 	}
 	dir := filepath.Join("..", "..", "..", ".build", "page")
-	require.NoError(t.t, os.MkdirAll(dir, 0o755))
+	require.NoError(b.t, os.MkdirAll(dir, 0o755))
 	for _, scheme := range []string{"light", "dark"} {
-		t.setColorScheme(scheme)
+		b.setColorScheme(scheme)
 		for _, width := range widths {
-			t.run(chromedp.EmulateViewport(width, 900))
-			data := result(t, chromedp.CaptureScreenshot())
+			b.run(chromedp.EmulateViewport(width, 900))
+			data := result(b, chromedp.CaptureScreenshot())
 			file := filepath.Join(dir, name+"-"+strconv.FormatInt(width, 10)+"-"+scheme+".png")
-			require.NoError(t.t, os.WriteFile(file, data, 0o644))
+			require.NoError(b.t, os.WriteFile(file, data, 0o644))
 		}
 	}
-	t.run(chromedp.EmulateViewport(1280, 900))
+	b.run(chromedp.EmulateViewport(1280, 900))
 }

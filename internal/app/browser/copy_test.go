@@ -39,24 +39,24 @@ func TestCopy(t *testing.T) {
 }
 
 // copiedText presses the button, and returns the text that the page writes to the clipboard.
-func (t *tab) copiedText(button string) string {
-	t.t.Helper()
-	eval[bool](t, `Object.defineProperty(navigator, 'clipboard', {configurable: true, value: {writeText: async text => { window.copied = text }}}), true`)
-	eval[bool](t, `document.querySelectorAll('details').forEach(d => d.open = true), true`)
-	t.press(button)
-	require.NoError(t.t, t.until(`() => !!window.copied`))
-	text := eval[string](t, `window.copied`)
-	eval[bool](t, `delete window.copied`)
+func (b *tab) copiedText(button string) string {
+	b.t.Helper()
+	eval[bool](b, `Object.defineProperty(navigator, 'clipboard', {configurable: true, value: {writeText: async text => { window.copied = text }}}), true`)
+	eval[bool](b, `document.querySelectorAll('details').forEach(d => d.open = true), true`)
+	b.press(button)
+	require.NoError(b.t, b.until(`() => !!window.copied`))
+	text := eval[string](b, `window.copied`)
+	eval[bool](b, `delete window.copied`)
 	return text
 }
 
 // sh runs the line in a shell that has the fleet command.
-func (t *tab) sh(s *server, line string) {
-	t.t.Helper()
-	dir := t.t.TempDir()
-	require.NoError(t.t, os.WriteFile(filepath.Join(dir, "fleet"), []byte("#!/bin/sh\nexec '"+os.Args[0]+"' \"$@\"\n"), 0o755)) //nolint:gosec // a program
-	cmd := exec.CommandContext(t.t.Context(), "sh", "-c", line)
+func (b *tab) sh(s *server, line string) {
+	b.t.Helper()
+	dir := b.t.TempDir()
+	require.NoError(b.t, os.WriteFile(filepath.Join(dir, "fleet"), []byte("#!/bin/sh\nexec '"+os.Args[0]+"' \"$@\"\n"), 0o755)) //nolint:gosec // a program
+	cmd := exec.CommandContext(b.t.Context(), "sh", "-c", line)
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "FLEET_SERVER="+s.cfg.GRPC, "HOME="+dir)
 	out, err := cmd.CombinedOutput()
-	require.NoError(t.t, err, "%s\n%s", line, out)
+	require.NoError(b.t, err, "%s\n%s", line, out)
 }

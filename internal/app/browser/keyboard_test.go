@@ -40,11 +40,11 @@ const focusRings = `(() => {
 })()`
 
 // checkRings checks the focus rings in the light and the dark color scheme.
-func (t *tab) checkRings(name string) {
-	t.t.Helper()
+func (b *tab) checkRings(name string) {
+	b.t.Helper()
 	for _, scheme := range []string{"light", "dark"} {
-		t.setColorScheme(scheme)
-		require.Empty(t.t, eval[[]string](t, focusRings), "%s, %s", name, scheme)
+		b.setColorScheme(scheme)
+		require.Empty(b.t, eval[[]string](b, focusRings), "%s, %s", name, scheme)
 	}
 }
 

@@ -14,13 +14,13 @@ import (
 )
 
 // requireFits requires that neither the room nor a table in it scrolls sideways, on a small phone and in a usual window.
-func (t *tab) requireFits(room string) {
-	t.t.Helper()
+func (b *tab) requireFits(room string) {
+	b.t.Helper()
 	for _, width := range []int64{400, 1280} {
-		t.run(chromedp.EmulateViewport(width, 900))
-		wide := eval[string](t, `[document.documentElement, ...document.querySelectorAll('main .scroll')]
+		b.run(chromedp.EmulateViewport(width, 900))
+		wide := eval[string](b, `[document.documentElement, ...document.querySelectorAll('main .scroll')]
 			.filter(e => e.scrollWidth > e.clientWidth).map(e => e.outerHTML.slice(0, 200) + ' needs ' + e.scrollWidth + ' of ' + e.clientWidth).join()`)
-		require.Empty(t.t, wide, "%s scrolls sideways at %d px", room, width)
+		require.Empty(b.t, wide, "%s scrolls sideways at %d px", room, width)
 	}
 }
 

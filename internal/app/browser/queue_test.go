@@ -22,13 +22,13 @@ func (s *server) queueTask(t *testing.T, r *fleetv1.QueueTaskRequest) string {
 }
 
 // waitForRows waits until the table has exactly one row for each text in want, in this order. Each row must begin with its text.
-func (t *tab) waitForRows(table string, want ...string) {
-	t.t.Helper()
-	err := t.until(`(table, want) => [...document.querySelectorAll('table[aria-label="' + table + '"] tbody tr:not(.lane)')]
+func (b *tab) waitForRows(table string, want ...string) {
+	b.t.Helper()
+	err := b.until(`(table, want) => [...document.querySelectorAll('table[aria-label="' + table + '"] tbody tr:not(.lane)')]
 		.map(row => row.innerText.replace(/\s+/g, ' ').trim()).map((row, i) => row.startsWith(want.split('|')[i]) ? '' : 'x').join('') === ''
 		&& document.querySelectorAll('table[aria-label="' + table + '"] tbody tr:not(.lane)').length === want.split('|').length`, table, strings.Join(want, "|"))
 	if err != nil {
-		require.Fail(t.t, "the table does not have the rows", "%q: %v, but\n%s", want, err, t.text())
+		require.Fail(b.t, "the table does not have the rows", "%q: %v, but\n%s", want, err, b.text())
 	}
 }
 

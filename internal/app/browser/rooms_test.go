@@ -58,19 +58,19 @@ func TestRooms(t *testing.T) {
 }
 
 // checkAxe checks the rules of axe, and the contrast also in the dark scheme.
-func (t *tab) checkAxe(name string) {
-	t.t.Helper()
+func (b *tab) checkAxe(name string) {
+	b.t.Helper()
 	axe, err := os.ReadFile("../../face/page/node_modules/axe-core/axe.min.js")
 	if err != nil {
 		return // axe is not installed: run npm ci in internal/face/page
 	}
-	eval[any](t, string(axe)+"; null")
+	eval[any](b, string(axe)+"; null")
 	for scheme, rules := range map[string]string{"light": `{resultTypes: ['violations']}`, "dark": `{resultTypes: ['violations'], runOnly: ['color-contrast']}`} {
-		t.setColorScheme(scheme)
-		found := eval[string](t, `axe.run(document, `+rules+`).then(r => JSON.stringify(r.violations.map(v => ({rule: v.id, help: v.help, where: v.nodes.map(n => n.html).slice(0, 3)}))))`)
+		b.setColorScheme(scheme)
+		found := eval[string](b, `axe.run(document, `+rules+`).then(r => JSON.stringify(r.violations.map(v => ({rule: v.id, help: v.help, where: v.nodes.map(n => n.html).slice(0, 3)}))))`)
 		var violations []any
-		require.NoError(t.t, json.Unmarshal([]byte(found), &violations))
-		require.Empty(t.t, violations, "%s, %s", name, scheme)
+		require.NoError(b.t, json.Unmarshal([]byte(found), &violations))
+		require.Empty(b.t, violations, "%s, %s", name, scheme)
 	}
 }
 

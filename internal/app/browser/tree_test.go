@@ -69,15 +69,15 @@ func (d *delegationServer) delegate(t *testing.T, by, script string) string {
 }
 
 // waitForNode waits until the tree has a node at the depth that begins with the text.
-func (t *tab) waitForNode(depth int, text string) {
-	t.t.Helper()
-	err := t.until(`(depth, text) => [...document.querySelectorAll('ul.tree li')].some(li => {
+func (b *tab) waitForNode(depth int, text string) {
+	b.t.Helper()
+	err := b.until(`(depth, text) => [...document.querySelectorAll('ul.tree li')].some(li => {
 		let up = 0
 		for (let e = li.parentElement; !e.classList.contains('tree'); e = e.parentElement) if (e.tagName === 'UL') up++
 		return up === depth && li.firstElementChild.innerText.replace(/\s+/g, ' ').trim().startsWith(text)
 	})`, depth, text)
 	if err != nil {
-		require.Fail(t.t, "the tree does not have the node", "%q at depth %d: %v, but\n%s", text, depth, err, t.text())
+		require.Fail(b.t, "the tree does not have the node", "%q at depth %d: %v, but\n%s", text, depth, err, b.text())
 	}
 }
 

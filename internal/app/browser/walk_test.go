@@ -9,28 +9,28 @@ import (
 )
 
 // focusTo moves the focus with the Tab key to the element with the name, as a person without a mouse does.
-func (t *tab) focusTo(name string) {
-	t.t.Helper()
+func (b *tab) focusTo(name string) {
+	b.t.Helper()
 	const is = `name => { const e = document.activeElement
 		return [e.getAttribute('aria-label'), e.placeholder, e.closest('label')?.innerText, e.textContent].some(t => t?.trim().startsWith(name)) && e !== document.body && e.id !== 'main' }`
 	var visited []string
 	for range 1000 { // the element may not have appeared yet
-		if eval[bool](t, `(`+is+`)(`+"`"+name+"`"+`)`) {
+		if eval[bool](b, `(`+is+`)(`+"`"+name+"`"+`)`) {
 			return
 		}
 		if len(visited) < 60 {
-			visited = append(visited, eval[string](t, `document.activeElement.outerHTML.slice(0, 60)`))
+			visited = append(visited, eval[string](b, `document.activeElement.outerHTML.slice(0, 60)`))
 		}
-		t.pressKeys(kb.Tab)
+		b.pressKeys(kb.Tab)
 	}
-	require.Fail(t.t, "the focus must come to "+name, "it was on:\n%s", strings.Join(visited, "\n"))
+	require.Fail(b.t, "the focus must come to "+name, "it was on:\n%s", strings.Join(visited, "\n"))
 }
 
 // pressFocused moves the focus to the element with the name, and presses Enter.
-func (t *tab) pressFocused(name string) {
-	t.t.Helper()
-	t.focusTo(name)
-	t.pressKeys(kb.Enter)
+func (b *tab) pressFocused(name string) {
+	b.t.Helper()
+	b.focusTo(name)
+	b.pressKeys(kb.Enter)
 }
 
 // TestKeyboardWalk does everything that a new user does, with the keyboard alone: it creates the first agent, gives it

@@ -22,7 +22,7 @@ type bulkFleet struct {
 	*fleetUnderLoad
 	store   fleet.Store
 	serving atomic.Int32 // index of the server that runs the plan
-	broken  int          // calls that ended with a server
+	broken  int          // calls that were interrupted by the end of a server
 }
 
 // TestChaosBulk queues a task for each of many agents, and then stops all agents. During each plan, the server that runs it is

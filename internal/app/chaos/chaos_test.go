@@ -173,7 +173,7 @@ func TestChaos(t *testing.T) {
 	r := &report{faults: faults}
 	for _, f := range fleets {
 		f.settle(t)
-		e := f.evidence(t)
+		e := f.collectEvidence(t)
 		if f == shared {
 			e.leaseProblems, e.leaseOwners = db.leaseProblems(t)
 		}

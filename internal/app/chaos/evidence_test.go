@@ -18,8 +18,8 @@ import (
 // taskTag matches the tag of a task in its description.
 var taskTag = regexp.MustCompile(`t\d{6}`)
 
-// evidence collects the evidence for the checks, after callers and faults have ended.
-func (f *fleetUnderLoad) evidence(t *testing.T) *evidence {
+// collectEvidence collects the evidence for the checks, after callers and faults have ended.
+func (f *fleetUnderLoad) collectEvidence(t *testing.T) *evidence {
 	ctx, cancel := context.WithTimeout(t.Context(), operationLimit)
 	defer cancel()
 	e := &evidence{limits: f.limits, agents: map[string]bool{}, watched: map[string][]*fleetv1.Event{}, runs: map[string]int{}, delivered: map[string]int{}, workspaces: map[string]int{}}

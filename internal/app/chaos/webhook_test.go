@@ -138,7 +138,7 @@ func expectedDeliveries(t *testing.T, store fleet.Store) map[string]map[string]b
 	return expected
 }
 
-// receiver records the deliveries of a webhook.
+// receiver is an HTTP server that receives and records the deliveries of a webhook.
 type receiver struct {
 	*httptest.Server
 
