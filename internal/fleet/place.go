@@ -60,7 +60,7 @@ type Place interface {
 	// Log returns the last lines of the workspace's log, at most n, oldest first, and whether there were more.
 	Log(ctx context.Context, a Agent, n int) (lines []string, truncated bool, err error)
 
-	// Connect returns the runner of the agent. It communicates with nobody; the runner's methods do.
+	// Connect returns the runner of the agent. It sends no request; the runner's methods do.
 	Connect(a Agent) Runner
 
 	// Close ends the place's background work and waits for it. Workspaces and runs continue.
@@ -265,14 +265,14 @@ type Keeper interface {
 // Credentialer is implemented by a place that knows which keys or subscriptions its agents use for their models.
 type Credentialer interface {
 	// Credential names the credential of the project's agents. It is empty if they have none, or if it is not known. It
-	// communicates with nobody.
+	// sends no request.
 	Credential(project string) string
 }
 
 // CostLimiter is implemented by a place whose projects and roles can limit the cost of a task.
 type CostLimiter interface {
 	// MaxCost returns the cost limit of a task of the project's role whose caller sets no limit; 0 if there is none, or if it is
-	// not known. It communicates with nobody.
+	// not known. It sends no request.
 	MaxCost(project, role string) Micros
 }
 

@@ -21,7 +21,7 @@ type Project struct {
 	Checks Checks
 	// Groups may use the project, and so may admins; empty: everybody may.
 	Groups []string
-	// Parameters are what else a caller can choose when an agent is created.
+	// Parameters are further values that a caller can choose when an agent is created.
 	Parameters []Parameter
 	// MaxCost is what a task of an agent with the default role may cost; 0: no limit. Only the core sets it.
 	MaxCost Micros

@@ -7,16 +7,16 @@ import (
 
 // Integrator is implemented by a place that can bring the work of its agents together in the repositories of its projects.
 type Integrator interface {
-	// Repository returns the repository of the project with exactly this Project.Name. It communicates with nobody. The error is
+	// Repository returns the repository of the project with exactly this Project.Name. It sends no request. The error is
 	// PROJECT_NOT_FOUND if there is no such project, and UNIMPLEMENTED if its agents do not work in a repository. If a place must
-	// communicate to find that out, the methods of the repository return these errors.
+	// send a request to find that out, the methods of the repository return these errors.
 	Repository(project string) (Repository, error)
 }
 
 // Repository is where the work on a project comes together. Its methods follow the rules of Place's methods. Only Move and Push change
 // branches. None of them runs a hook, a filter or a merge driver of the repository or of an agent.
 type Repository interface {
-	// Collect makes sure that the repository has the commits of what an agent has changed. The error is CHANGES_NOT_FOUND if they are
+	// Collect makes sure that the repository has the commits with the changes of an agent. The error is CHANGES_NOT_FOUND if they are
 	// lost, and AGENT_OFFLINE if they are in a workspace that does not run.
 	Collect(ctx context.Context, a Agent, c Changes) error
 
@@ -76,7 +76,7 @@ type Contribution struct {
 	// Since is the commit at which the work begins. It counts only if it is in the history of Head or, for Squash, if it is a
 	// snapshot of uncommitted files whose parent is in that history. Moreover, the branch must not have a newer commit in common
 	// with Head. If Since does not count, the work begins where its history and that of the branch meet. For Merge, the branch
-	// must contain what is before Since, because its history will say that it does.
+	// must contain the commits before Since, because the merge makes them part of its history.
 	Since string
 }
 

@@ -9,7 +9,7 @@ import (
 type Resource struct {
 	Kind     ResourceKind
 	Name     string
-	Body     json.RawMessage // what the kind has, see ReadResources
+	Body     json.RawMessage // the JSON form of the kind's Go type, see ReadResources
 	Revision int64           // incremented by every write; set by the store
 }
 

@@ -26,8 +26,8 @@ const (
 	CostUnknown  CostBasis = "unknown"  // the price of a model is unknown, so the cost is too low
 )
 
-// Spending describes what a task has used in more detail than its cost and its usage, which are up to date while the task
-// runs.
+// Spending has details of what a task has used, in addition to Task.CostUSD and Task.Usage. While the task runs, all of them are up to
+// date.
 type Spending struct {
 	Models  []ModelUsage `json:"models,omitempty"`
 	Basis   CostBasis    `json:"basis,omitempty"`    // empty if nothing is known about the cost
@@ -38,7 +38,7 @@ type Spending struct {
 	HeldTry int          `json:"held_try,omitempty"` // the try in which it goes on after that
 	// Reserve is what budgets have reserved for the task; nil if the task has ended or no budget is for it.
 	Reserve *Reservation `json:"reserve,omitempty"`
-	// Run is the current run's part of the cost and the usage. When the run ends, it is replaced by what the program reports.
+	// Run is the current run's part of the cost and the usage. When the run ends, the report of the program replaces it.
 	Run RunSpending `json:"run,omitzero"`
 }
 

@@ -137,16 +137,16 @@ type Tx interface {
 	Insert(r Row) error
 
 	// Update writes the fields of an existing row, and sets its Revision if it has one. It never changes the AgentConfig of
-	// an agent, a task that has ended, a question that is not open, or a message that was delivered or refused. Of a
-	// message it writes DeliveredAt, RefusalReason and RefusalText, of a question the status and the answer, of an identity the
-	// Groups, and of a delivery Status, Tries, NextAt and Attempts. Requests, tools, resources, reviews and entries of the ledger
-	// cannot be updated.
+	// an agent, a task that has ended, a question that is not open, or a message that was delivered or refused. It writes only
+	// DeliveredAt, RefusalReason and RefusalText of a message, the status and the answer of a question, the Groups of an identity,
+	// and Status, Tries, NextAt and Attempts of a delivery. Requests, tools, resources, reviews and entries of the ledger cannot
+	// be updated.
 	Update(r Row) error
 
 	// Delete removes a tool, a resource, or a task with all that belongs to it: its parts, messages, questions and events. Other
 	// rows cannot be deleted. It returns an error if the task has not ended or does not exist; a tool or a resource need not
-	// exist. Of a resource that is a webhook, the deliveries stay until Prune removes them. The caller appends an event in the
-	// same transaction.
+	// exist. The deliveries of a deleted webhook stay until Prune removes them. The caller appends an event in the same
+	// transaction.
 	Delete(r Row) error
 
 	// Put stores a part of the task or agent with the id, and replaces an earlier part of the same type. The task may have ended.

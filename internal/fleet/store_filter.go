@@ -44,7 +44,7 @@ type AgentViewFilter struct {
 	Live bool     // all agents that are not deleted
 }
 
-// HoldingsScope says what AgentReader.Holdings counts. The zero value counts everything.
+// HoldingsScope says what AgentReader.Holdings counts, and what the transaction is about to add. The zero value counts everything.
 type HoldingsScope struct {
 	Toolset   *Toolset // only the agents of this toolset
 	Exclusive bool     // until this transaction ends, no other one adds something of the owner, even if the limits are far from reached

@@ -107,7 +107,7 @@ type SessionReader interface {
 	// Session returns the session with the key.
 	Session(k SessionKey) (*Session, error)
 
-	// Sessions returns the open sessions of the owner, the last used first. An empty owner means all owners.
+	// Sessions returns the open sessions of the owner in the toolset, the last used first. An empty owner means all owners.
 	Sessions(toolset Toolset, owner string) ([]*Session, error)
 
 	// Tools returns the tools that the owner has registered, sorted by their first registration.

@@ -116,7 +116,7 @@ func (o TaskOptions) Unsupported(supported []string, who string, can func(option
 // Optioner is implemented by a place whose agents support options of single tasks.
 type Optioner interface {
 	// CheckOptions returns INVALID_ARGUMENT, with the name of the option, if the agent's program does not support an option. It
-	// communicates with nobody.
+	// sends no request.
 	CheckOptions(a Agent, o TaskOptions) error
 }
 

@@ -37,7 +37,7 @@ type TerminalInput struct {
 // Attacher is implemented by a place where a person can use the program of an agent on a terminal.
 type Attacher interface {
 	// CheckAttach returns UNIMPLEMENTED, with what to do instead, if nobody can use the agent's program on a terminal. It
-	// communicates with nobody.
+	// sends no request.
 	CheckAttach(a Agent) error
 
 	// Attach connects a terminal with a run with TaskOptions.Attached. It waits until Dispatch has started the run, passes on

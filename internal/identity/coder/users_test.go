@@ -158,8 +158,9 @@ func TestRemembered(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			_, err := u.Authenticate(t.Context(), alicesToken)
-			require.NoError(t, err)
+			if _, err := u.Authenticate(t.Context(), alicesToken); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 	all.Wait()

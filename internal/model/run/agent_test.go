@@ -330,7 +330,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestRegisteredTools checks the three kinds of registered tools.
+// TestRegisteredTools checks registered tools that are HTTP endpoints or programs.
 func TestRegisteredTools(t *testing.T) {
 	t.Parallel()
 	var got http.Header
@@ -384,8 +384,8 @@ func TestRegisteredTools(t *testing.T) {
 	require.Contains(t, o.Reason, "the variable ANTHROPIC_API_KEY is not set")
 }
 
-// TestTeam checks an agent that delegates a part of its task to a second agent, and hands its conversation over to a
-// third agent.
+// TestTeam checks that an agent can delegate a part of its task to a second agent, and that its conversation continues after a
+// restart of the server.
 func TestTeam(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{Document: `

@@ -19,7 +19,8 @@ import (
 const childGrace = time.Minute
 
 // Command returns a handler that runs a program with the arguments on its standard input. The result is the
-// standard output of the program and its child processes. Of a longer output, it is the first limit+1 bytes.
+// standard output of the program and its child processes. If the output is longer than limit bytes, the
+// result is its first limit+1 bytes.
 func Command(argv []string, dir string, env []string, limit int) tools.ToolHandler {
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)

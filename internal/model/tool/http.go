@@ -17,7 +17,7 @@ import (
 )
 
 // HTTP returns a handler that sends the arguments to the URL, by POST unless the tool names another method, and
-// returns the body of the answer: of a longer body, the first limit+1 bytes. The host must be public, or listed in allowedHosts.
+// returns the body of the answer. If the body is longer than limit bytes, the result is its first limit+1 bytes. The host must be public, or listed in allowedHosts.
 func HTTP(t *fleet.HTTPTool, headers map[string]string, limit int, allowedHosts ...string) tools.ToolHandler {
 	method := cmp.Or(t.Method, http.MethodPost)
 	base := dial.PublicTransport(allowedHosts...)

@@ -65,7 +65,8 @@ func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// isTokenRefused reports whether Coder responds that it does not accept the token. For an app, it redirects to its login page.
+// isTokenRefused reports whether Coder responds that it does not accept the token. It redirects a
+// refused request for an app to its login page.
 func isTokenRefused(res *http.Response) bool {
 	switch res.StatusCode {
 	case http.StatusUnauthorized:

@@ -61,8 +61,8 @@ func (a agentAPIWorkspace) Spec(ctx context.Context) (string, error) {
 // Translate implements agentapi.Workspace.
 func (agentAPIWorkspace) Translate(what string, err error) error { return translate(what, err) }
 
-// agentAPITransport sends requests to AgentAPI through Coder's app proxy. Of the proxy's own answers, it translates only the one for
-// a token that Coder does not accept. The client recognises the others itself.
+// agentAPITransport sends requests to AgentAPI through Coder's app proxy. It translates only one of the proxy's own
+// answers: that Coder does not accept the token. The client recognises the others itself.
 type agentAPITransport struct{ account *account }
 
 // RoundTrip implements http.RoundTripper.

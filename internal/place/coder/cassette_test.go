@@ -483,7 +483,7 @@ func stoppedInCoder(x *recordedPlace) {
 }
 
 // statesOfHanging starts more builds than Coder runs at the same time, so that the last build stays pending. Then it
-// cancels all builds.
+// cancels the first and the last build.
 func statesOfHanging(x *recordedPlace) {
 	project := x.projectOfTemplate("hang-echo")
 	var agents []fleet.Agent

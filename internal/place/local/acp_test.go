@@ -137,7 +137,7 @@ func TestACPStop(t *testing.T) {
 	}
 }
 
-// TestACPOpenToolCalls checks that every follower learns the number of open tool calls, even if it connects later.
+// TestACPOpenToolCalls checks that the outputs of a run have the number of open tool calls.
 func TestACPOpenToolCalls(t *testing.T) {
 	t.Parallel()
 	w := newTestPlace(t, acpProjects(t))
