@@ -53,8 +53,8 @@ type SchemaCompiler func(schema []byte) (check func(value []byte) []string, err 
 
 // These are arguments of programs, so they must not look like flags.
 var (
-	modelName = regexp.MustCompile(`^[A-Za-z0-9][^\s\x00-\x1f]*$`)
-	effort    = regexp.MustCompile(`^[a-z]{1,20}$`)
+	modelNamePattern = regexp.MustCompile(`^[A-Za-z0-9][^\s\x00-\x1f]*$`)
+	effortPattern    = regexp.MustCompile(`^[a-z]{1,20}$`)
 )
 
 // Names returns the names of the options that are set.
@@ -80,9 +80,9 @@ func (o TaskOptions) IsSet() bool { return len(o.Names()) > 0 }
 // Validate returns INVALID_ARGUMENT if a value is not valid for any program.
 func (o TaskOptions) Validate() error {
 	switch {
-	case o.Model != "" && (len(o.Model) > maxModelName || !modelName.MatchString(o.Model)):
+	case o.Model != "" && (len(o.Model) > maxModelName || !modelNamePattern.MatchString(o.Model)):
 		return InvalidField(OptionModel, "model is %q: give the name of a model without spaces, which begins with a letter or a digit and has at most %d bytes", Shorten(o.Model, 60), maxModelName)
-	case o.Effort != "" && !effort.MatchString(o.Effort):
+	case o.Effort != "" && !effortPattern.MatchString(o.Effort):
 		return InvalidField(OptionEffort, "effort is %q: give a word such as low, medium or high", Shorten(o.Effort, 60))
 	case o.MaxTurns != nil && (*o.MaxTurns < 1 || *o.MaxTurns > MaxTaskTurns):
 		return InvalidField(OptionMaxTurns, "max_turns is %d: give 1 to %d", *o.MaxTurns, MaxTaskTurns)

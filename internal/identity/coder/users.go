@@ -79,14 +79,14 @@ func New(config Config, nameOf identity.NameOf, o Options) (*Users, error) {
 	}, nil
 }
 
-// sessionToken is the form of Coder's API keys: ID-SECRET.
-var sessionToken = regexp.MustCompile(`^[A-Za-z0-9]{10}-[A-Za-z0-9]{22}$`)
+// sessionTokenPattern is the form of Coder's API keys: ID-SECRET.
+var sessionTokenPattern = regexp.MustCompile(`^[A-Za-z0-9]{10}-[A-Za-z0-9]{22}$`)
 
 // Credentials implements identity.Source.
 func (u *Users) Credentials() string { return "Coder session tokens of " + u.config.URL }
 
 // Recognizes implements identity.Source.
-func (u *Users) Recognizes(secret string) bool { return sessionToken.MatchString(secret) }
+func (u *Users) Recognizes(secret string) bool { return sessionTokenPattern.MatchString(secret) }
 
 // Authenticate implements identity.Source. Concurrent calls with the same token share one request to Coder.
 func (u *Users) Authenticate(ctx context.Context, secret string) (fleet.Principal, error) {

@@ -81,13 +81,13 @@ func FromConfig(c *fleet.AgentConfig) (*Definition, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = d.Agent(c.Agent)
+	_, err = d.AgentName(c.Agent)
 	return d, err
 }
 
-// Agent returns the name of the agent, or of the default agent if the name is empty. It returns an error if the
+// AgentName returns the name of the agent, or of the default agent if the name is empty. It returns an error if the
 // definition has no such agent.
-func (d *Definition) Agent(name string) (string, error) {
+func (d *Definition) AgentName(name string) (string, error) {
 	if name == "" {
 		return d.Agents[0], nil
 	}

@@ -19,7 +19,7 @@ func Needs(c *fleet.AgentConfig, s driver.ModelSettings, lookup func(string) (st
 		return driver.ModelNeeds{}, err
 	}
 	n := driver.ModelNeeds{
-		ProgramSource: d.startsPrograms(c), Programs: d.programs(c), UsesMachine: d.touchesMachine(c), Models: slices.Collect(maps.Keys(d.Config.Models)),
+		ProgramSource: d.programSource(c), Programs: d.programs(c), UsesMachine: d.touchesMachine(c), Models: slices.Collect(maps.Keys(d.Config.Models)),
 		Variables: d.variables(c, s.ToolEnv, lookup, append(models, c.Model, s.Model)...),
 	}
 	for i, name := range d.Agents {

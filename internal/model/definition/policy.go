@@ -30,8 +30,8 @@ var keyVariables = map[string]string{
 	"xai": "XAI_API_KEY", "nebius": "NEBIUS_API_KEY", "requesty": "REQUESTY_API_KEY", "ollama": "", "auto": "",
 }
 
-// runsPrograms describes the part of the definition that runs programs on this machine. It returns "" if there is none.
-func (d *Definition) runsPrograms() string {
+// documentProgramSource describes the part of the definition that runs programs on this machine. It returns "" if there is none.
+func (d *Definition) documentProgramSource() string {
 	for _, name := range d.Agents {
 		a := d.Config.Agents[name]
 		for _, t := range a.Toolsets {
@@ -53,7 +53,7 @@ func (d *Definition) runsPrograms() string {
 
 // CheckPrograms returns an error if the definition runs programs on this machine.
 func (d *Definition) CheckPrograms() error {
-	if what := d.runsPrograms(); what != "" {
+	if what := d.documentProgramSource(); what != "" {
 		return fmt.Errorf("%s: a server with tokens runs programs only with cagent.programs: true in fleet.yaml", what)
 	}
 	return nil
@@ -126,12 +126,12 @@ func machineAccess(a *latest.AgentConfig) string {
 }
 
 // apiToolsets are the types of toolsets that use no files of this machine except the files that Fleet keeps for them. An MCP
-// server may be a program, but startsPrograms checks that, so mcp is in the list.
+// server may be a program, but programSource finds it, so mcp is in the list.
 var apiToolsets = []string{"think", "todo", "memory", "fetch", "api", "a2a", "mcp"}
 
 // touchesMachine reports whether runs of the agent use files, programs or code on this machine.
 func (d *Definition) touchesMachine(c *fleet.AgentConfig) bool {
-	if d.startsPrograms(c) != "" {
+	if d.programSource(c) != "" {
 		return true
 	}
 	for _, name := range d.Agents {
@@ -143,10 +143,10 @@ func (d *Definition) touchesMachine(c *fleet.AgentConfig) bool {
 	return false
 }
 
-// startsPrograms describes the part of the definition or of the agent's configuration that runs programs on this machine. It
+// programSource describes the part of the definition or of the agent's configuration that runs programs on this machine. It
 // returns "" if there is none.
-func (d *Definition) startsPrograms(c *fleet.AgentConfig) string {
-	if what := d.runsPrograms(); what != "" {
+func (d *Definition) programSource(c *fleet.AgentConfig) string {
+	if what := d.documentProgramSource(); what != "" {
 		return what
 	}
 	for _, m := range c.MCPServers {

@@ -126,13 +126,13 @@ func (a *answerBody) preciseError(err error) error {
 	return a.exchange.setError(fmt.Errorf("the answer of %s is incomplete: %w", a.request.URL.Host, err))
 }
 
-// sse is an event of a stream.
-type sse struct {
+// sseEvent is an event of a stream.
+type sseEvent struct {
 	name string // may be empty
 	data []byte
 }
 
-func (s sse) write(w *bytes.Buffer) {
+func (s sseEvent) write(w *bytes.Buffer) {
 	if s.name != "" {
 		w.WriteString("event: " + s.name + "\n")
 	}

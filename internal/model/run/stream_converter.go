@@ -62,21 +62,21 @@ type chunk struct {
 }
 
 // convert returns the events for the client in place of the event. It records usage and errors in the exchange.
-func (s *streamConverter) convert(x *exchange, name string, data []byte) []sse {
+func (s *streamConverter) convert(x *exchange, name string, data []byte) []sseEvent {
 	if string(data) == "[DONE]" {
 		s.ended, s.closed = true, true
-		return []sse{{name, data}}
+		return []sseEvent{{name, data}}
 	}
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
 		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {
-			return []sse{{name, data}} // the client reports the error
+			return []sseEvent{{name, data}} // the client reports the error
 		} // else everything of the expected type has been read
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" || c.Type == "error" {
 		s.ended, s.closed = true, true
 		_ = x.setError(errors.New("it reported an error in its answer: " + fleet.Shorten(errorText(c), 1000)))
-		return []sse{{name, data}}
+		return []sseEvent{{name, data}}
 	}
 	switch {
 	case strings.HasPrefix(c.Type, "response."):
@@ -85,7 +85,7 @@ func (s *streamConverter) convert(x *exchange, name string, data []byte) []sse {
 		return s.messages(x, c, data)
 	case c.Candidates != nil || c.GeminiUsage != nil || c.PromptFeedback != nil:
 		s.gemini(x, c)
-		return []sse{{"", data}}
+		return []sseEvent{{"", data}}
 	}
 	return s.chat(x, c, data)
 }
@@ -116,7 +116,7 @@ func (s *streamConverter) gemini(x *exchange, c chunk) {
 }
 
 // responses converts an event of the Responses API.
-func (s *streamConverter) responses(x *exchange, c chunk, data []byte) []sse {
+func (s *streamConverter) responses(x *exchange, c chunk, data []byte) []sseEvent {
 	name := c.Type
 	switch c.Type {
 	case "response.failed":
@@ -137,7 +137,7 @@ func (s *streamConverter) responses(x *exchange, c chunk, data []byte) []sse {
 	if name != c.Type {
 		data = editJSON(data, func(e map[string]any) { e["type"] = name })
 	}
-	return []sse{{name, data}}
+	return []sseEvent{{name, data}}
 }
 
 // chatChoice is one of the answers in an event of chat completions. A request asks for one answer.
@@ -156,7 +156,7 @@ type chatChoice struct {
 }
 
 // chat converts an event of chat completions.
-func (s *streamConverter) chat(x *exchange, c chunk, data []byte) []sse {
+func (s *streamConverter) chat(x *exchange, c chunk, data []byte) []sseEvent {
 	for _, raw := range []json.RawMessage{c.Groq.Usage, c.Usage} {
 		var u *chatUsage
 		if json.Unmarshal(raw, &u) == nil && u != nil {
@@ -205,7 +205,7 @@ func (s *streamConverter) chat(x *exchange, c chunk, data []byte) []sse {
 			}
 		})
 	}
-	return []sse{{"", data}}
+	return []sseEvent{{"", data}}
 }
 
 // textOf returns the text in a list of parts of a message. Other parts are not shown.
@@ -225,8 +225,8 @@ func textOf(content []byte) string {
 }
 
 // messages converts an event of the Messages API.
-func (s *streamConverter) messages(x *exchange, c chunk, data []byte) []sse {
-	pass := []sse{{c.Type, data}}
+func (s *streamConverter) messages(x *exchange, c chunk, data []byte) []sseEvent {
+	pass := []sseEvent{{c.Type, data}}
 	switch c.Type {
 	case "message_start":
 		var m struct {
@@ -266,7 +266,7 @@ var knownBlocks = map[string]bool{"text": true, "thinking": true, "redacted_thin
 // knownDeltas are the types of parts of content blocks that the library reads. It fails on others.
 var knownDeltas = map[string]bool{"text_delta": true, "thinking_delta": true, "signature_delta": true, "input_json_delta": true}
 
-func (s *streamConverter) blockStart(c chunk, pass []sse) []sse {
+func (s *streamConverter) blockStart(c chunk, pass []sseEvent) []sseEvent {
 	b := &block{known: knownBlocks[c.Block.Type]}
 	if s.blocks == nil {
 		s.blocks = map[int]*block{}
@@ -284,7 +284,7 @@ func (s *streamConverter) blockStart(c chunk, pass []sse) []sse {
 	return pass
 }
 
-func (s *streamConverter) blockDelta(c chunk, pass []sse) []sse {
+func (s *streamConverter) blockDelta(c chunk, pass []sseEvent) []sseEvent {
 	var d struct {
 		Type string `json:"type"`
 	}
@@ -301,21 +301,21 @@ func (s *streamConverter) blockDelta(c chunk, pass []sse) []sse {
 	return pass
 }
 
-func (s *streamConverter) blockStop(c chunk, pass []sse) []sse {
+func (s *streamConverter) blockStop(c chunk, pass []sseEvent) []sseEvent {
 	b := s.blocks[c.Index]
 	switch {
 	case b != nil && !b.known:
 		return nil
 	case b != nil && b.input != nil:
-		return append([]sse{blockPart(c.Index, map[string]any{"type": "input_json_delta", "partial_json": string(b.input)})}, pass...)
+		return append([]sseEvent{blockPart(c.Index, map[string]any{"type": "input_json_delta", "partial_json": string(b.input)})}, pass...)
 	}
 	return pass
 }
 
 // blockPart returns a part of a content block.
-func blockPart(index int, delta map[string]any) sse {
+func blockPart(index int, delta map[string]any) sseEvent {
 	data, _ := json.Marshal(map[string]any{"type": "content_block_delta", "index": index, "delta": delta}) // texts can always be encoded
-	return sse{"content_block_delta", data}
+	return sseEvent{"content_block_delta", data}
 }
 
 // editJSON applies the change to the JSON object and returns it.

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// madeID matches the ids that are made for tool calls without one.
-var madeID = regexp.MustCompile(`call_[A-Z2-7]{26}`)
+// madeIDPattern matches the ids that are made for tool calls without one.
+var madeIDPattern = regexp.MustCompile(`call_[A-Z2-7]{26}`)
 
 // FuzzModelStream reads a stream of a model API, in one piece and in two. Both must give the same usage, which is not
 // negative, and the same text.
@@ -30,7 +30,7 @@ func FuzzModelStream(f *testing.F) {
 		read := func(parts ...io.Reader) (*answerBody, string, bool) {
 			a := &answerBody{ReadCloser: io.NopCloser(io.MultiReader(parts...)), request: &http.Request{URL: &url.URL{Host: "model"}}, exchange: &exchange{}, stream: true}
 			text, err := io.ReadAll(struct{ io.Reader }{a})
-			return a, madeID.ReplaceAllString(string(text), ""), err == nil
+			return a, madeIDPattern.ReplaceAllString(string(text), ""), err == nil
 		}
 		whole, text, fine := read(bytes.NewReader(stream))
 		split, same, alsoFine := read(bytes.NewReader(stream[:at]), bytes.NewReader(stream[at:]))

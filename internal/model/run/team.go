@@ -33,7 +33,7 @@ func (r *run) newTeam(ctx context.Context) (*agentTeam, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, err := d.Agent(agentConfig.Agent)
+	name, err := d.AgentName(agentConfig.Agent)
 	if err != nil {
 		return nil, err
 	}

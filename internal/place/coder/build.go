@@ -123,7 +123,7 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 		}
 		if w == nil {
 			p.index.forget(id)
-			p.workspaceFacts.forget(id)
+			p.factCache.forget(id)
 			p.recent.forget(id)
 		}
 	}

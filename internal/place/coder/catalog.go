@@ -24,13 +24,13 @@ const recentCatalogAge = 5 * time.Second
 type catalog struct {
 	mu       sync.Mutex
 	listedAt time.Time
-	projects []*project
+	projects []*templateProject
 	versions map[uuid.UUID]*version    // versions never change
 	failures map[uuid.UUID]readFailure // errors of versions that could not be read, or only in part
 }
 
-// project is a template that can host agents.
-type project struct {
+// templateProject is a template that can host agents.
+type templateProject struct {
 	fleet.Project
 	Settings
 	template   codersdk.Template
@@ -53,25 +53,28 @@ func (p *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
 }
 
 // findProject returns the project with the name. It uses a list of templates that is at most recentCatalogAge old, so that all
-// calls that create one agent share one list. It returns PROJECT_NOT_FOUND if no template matches.
-func (p *Place) findProject(ctx context.Context, name string) (*project, error) {
+// calls that create one agent share one list. If no template in a cached list matches, it requests a new list. It returns
+// PROJECT_NOT_FOUND if no template matches.
+func (p *Place) findProject(ctx context.Context, name string) (*templateProject, error) {
 	started := p.config.Now()
-	proj, err := p.findCachedProject(ctx, name, recentCatalogAge)
+	proj, err := p.findListedProject(ctx, name, recentCatalogAge)
 	p.catalog.mu.Lock()
 	cached := p.catalog.listedAt.Before(started)
 	p.catalog.mu.Unlock()
 	if cached && fleet.ReasonOf(err) == fleet.ReasonProjectNotFound { // the template may be new
-		return p.findCachedProject(ctx, name, 0)
+		return p.findListedProject(ctx, name, 0)
 	}
 	return proj, err
 }
 
-func (p *Place) findCachedProject(ctx context.Context, name string, age time.Duration) (*project, error) {
+// findListedProject returns the project with the name from a list of templates that is at most age old. It returns PROJECT_NOT_FOUND if
+// no template matches.
+func (p *Place) findListedProject(ctx context.Context, name string, age time.Duration) (*templateProject, error) {
 	all, err := p.projects(ctx, age)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(proj *project) bool { return proj.unreadable })
+	all = slices.DeleteFunc(slices.Clone(all), func(proj *templateProject) bool { return proj.unreadable })
 	var names []string
 	for _, proj := range all {
 		if proj.Name == name {
@@ -93,7 +96,7 @@ func (p *Place) findCachedProject(ctx context.Context, name string, age time.Dur
 
 // projects returns all projects, sorted by name, including those that are unreadable. It uses the cached list if that is
 // younger than age.
-func (p *Place) projects(ctx context.Context, age time.Duration) ([]*project, error) {
+func (p *Place) projects(ctx context.Context, age time.Duration) ([]*templateProject, error) {
 	c := &p.catalog
 	c.mu.Lock()
 	old, at := c.projects, c.listedAt
@@ -107,11 +110,11 @@ func (p *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 	if err != nil {
 		return nil, err
 	}
-	projects := make([]*project, 0, len(templates))
+	projects := make([]*templateProject, 0, len(templates))
 	inUse := map[uuid.UUID]bool{}
 	for _, t := range templates {
 		name, isListed := p.configuredName(t)
-		proj := &project{template: t, Settings: p.projectSettings(name)}
+		proj := &templateProject{template: t, Settings: p.projectSettings(name)}
 		v, err := p.version(ctx, t.ActiveVersionID)
 		if err != nil && isThrottled(err) {
 			return nil, err
@@ -141,7 +144,7 @@ func (p *Place) projects(ctx context.Context, age time.Duration) ([]*project, er
 			return nil, err
 		}
 	}
-	uniqueNames(projects)
+	makeNamesUnique(projects)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.projects, c.listedAt = projects, p.config.Now()
@@ -173,12 +176,12 @@ func (p *Place) configuredName(t codersdk.Template) (string, bool) {
 	return "", false
 }
 
-// uniqueNames makes the names of projects unique and sorts the projects. Several projects can have the same display
+// makeNamesUnique makes the names of projects unique and sorts the projects. Several projects can have the same display
 // name, which is free text. Names of templates are unique only within an organization.
-func uniqueNames(all []*project) {
-	for _, rename := range []func(*project) string{
-		func(proj *project) string { return proj.template.Name },
-		func(proj *project) string { return proj.template.OrganizationName + "/" + proj.template.Name },
+func makeNamesUnique(all []*templateProject) {
+	for _, rename := range []func(*templateProject) string{
+		func(proj *templateProject) string { return proj.template.Name },
+		func(proj *templateProject) string { return proj.template.OrganizationName + "/" + proj.template.Name },
 	} {
 		count := map[string]int{}
 		for _, proj := range all {
@@ -190,5 +193,5 @@ func uniqueNames(all []*project) {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b *project) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b *templateProject) int { return cmp.Compare(a.Name, b.Name) })
 }

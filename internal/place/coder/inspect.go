@@ -66,7 +66,7 @@ func (p *Place) inspect(ctx context.Context, a fleet.Agent, w *workspace) (fleet
 // it asks AgentAPI.
 func (p *Place) probe(ctx context.Context, w *workspace) (fleet.State, string, error) {
 	if w.hasRunner() { // Coder checks the health of fleet-runner itself
-		p.workspaceFacts.update(w.ws, func(v *workspaceFacts) {
+		p.factCache.update(w.ws, func(v *workspaceFacts) {
 			v.probedAt, v.state, v.reason, v.ready = p.config.Now(), fleet.StateRunning, "", true
 		})
 		return fleet.StateRunning, "", ctx.Err()
@@ -79,7 +79,7 @@ func (p *Place) probe(ctx context.Context, w *workspace) (fleet.State, string, e
 	if err != nil {
 		return "", "", err
 	}
-	p.workspaceFacts.update(w.ws, func(v *workspaceFacts) {
+	p.factCache.update(w.ws, func(v *workspaceFacts) {
 		v.probedAt, v.state, v.reason = p.config.Now(), state, reason
 		v.ready = v.ready || state == fleet.StateRunning
 	})
@@ -88,7 +88,7 @@ func (p *Place) probe(ctx context.Context, w *workspace) (fleet.State, string, e
 
 // probeAgentAPI asks AgentAPI whether the agent is ready. It returns the resulting state and its reason.
 func (p *Place) probeAgentAPI(ctx context.Context, w *workspace, facts agentapi.Facts) (fleet.State, string, error) {
-	wasReady := p.workspaceFacts.get(w.ws).ready
+	wasReady := p.factCache.get(w.ws).ready
 	ready, err := p.agentAPIRunners.Ready(ctx, facts, wasReady, func() agentapi.Prompt {
 		_, spec, _ := p.roleAndSpec(ctx, w)
 		return agentapi.Prompt{Text: spec, Task: p.isFirstTask(ctx, w)}

@@ -65,7 +65,7 @@ func (p *Place) links(w *workspace) []fleet.Link {
 		}
 	}
 	if agent, _ := w.appAgent(); agent != nil && apps != "" {
-		for _, port := range p.workspaceFacts.get(w.ws).ports {
+		for _, port := range p.factCache.get(w.ws).ports {
 			name := fmt.Sprintf("%d--%s--%s--%s", port, agent.Name, w.ws.Name, w.ws.OwnerName)
 			links = append(links, fleet.Link{Name: fmt.Sprintf("Port %d", port), URL: appURL(page, apps, name)})
 		}
@@ -103,15 +103,15 @@ func agentPage(page *url.URL, ws codersdk.Workspace, agent *codersdk.WorkspaceAg
 	return page.JoinPath(append([]string{"@" + ws.OwnerName, ws.Name + "." + agent.Name}, parts...)...)
 }
 
-// sessionToken is the placeholder for the user's token in links to external apps. Coder's page replaces it.
-const sessionToken = "$SESSION_TOKEN"
+// sessionTokenPlaceholder is the placeholder for the user's token in links to external apps. Coder's page replaces it.
+const sessionTokenPlaceholder = "$SESSION_TOKEN"
 
 // appLink returns the address at which people open the app; "" if there is none, or if it is Fleet's own.
 func appLink(page *url.URL, apps string, ws codersdk.Workspace, agent *codersdk.WorkspaceAgent, app codersdk.WorkspaceApp) string {
 	switch {
 	case app.Hidden || app.Slug == runnerSlug || app.Health == codersdk.WorkspaceAppHealthUnhealthy:
 		return ""
-	case app.External && strings.Contains(app.URL, sessionToken): // only Coder's page can open it
+	case app.External && strings.Contains(app.URL, sessionTokenPlaceholder): // only Coder's page can open it
 		return ""
 	case app.External:
 		return app.URL
@@ -149,5 +149,5 @@ func (p *Place) readPorts(ctx context.Context, w *workspace) {
 	}
 	slices.Sort(ports)
 	ports = slices.Compact(ports)
-	p.workspaceFacts.update(w.ws, func(v *workspaceFacts) { v.ports = ports[:min(len(ports), maxPorts)] })
+	p.factCache.update(w.ws, func(v *workspaceFacts) { v.ports = ports[:min(len(ports), maxPorts)] })
 }

@@ -50,11 +50,11 @@ func (p *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 // hostedWorkspace is a workspace that hosts an agent.
 type hostedWorkspace struct {
 	*workspace
-	project        *project
-	name, owner    string // the agent's name and owner
-	state          fleet.State
-	reason         string
-	workspaceFacts workspaceFacts
+	project     *templateProject
+	name, owner string // the agent's name and owner
+	state       fleet.State
+	reason      string
+	facts       workspaceFacts
 }
 
 // workspaces lists the workspaces that host agents.
@@ -78,7 +78,7 @@ func (p *Place) workspaces(ctx context.Context) ([]*hostedWorkspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	byTemplate := map[uuid.UUID]*project{}
+	byTemplate := map[uuid.UUID]*templateProject{}
 	for _, proj := range projects {
 		byTemplate[proj.template.ID] = proj
 	}
@@ -104,12 +104,12 @@ func (p *Place) workspaces(ctx context.Context) ([]*hostedWorkspace, error) {
 		}
 		l := &hostedWorkspace{workspace: &workspace{ws: ws, account: acc, Settings: proj.Settings}, project: proj, name: name, owner: owner}
 		l.state, l.reason = p.state(l.workspace)
-		l.workspaceFacts = p.workspaceFacts.get(ws)
+		l.facts = p.factCache.get(ws)
 		p.recent.record(ws, started)
 		hosted = append(hosted, l)
 		inUse[ws.ID], builds[ws.LatestBuild.ID] = true, true
 	}
-	p.workspaceFacts.retain(inUse, builds)
+	p.factCache.retain(inUse, builds)
 	p.recent.retain(inUse)
 	return hosted, nil
 }
@@ -131,8 +131,8 @@ func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) err
 		if l.state == fleet.StateRunning {
 			running = append(running, l)
 			switch {
-			case now.Sub(l.workspaceFacts.readAt) < metadataAge:
-			case l.hasRunner() && !l.workspaceFacts.readAt.IsZero() && p.activity.isQuiet(l.ws.ID, now):
+			case now.Sub(l.facts.readAt) < metadataAge:
+			case l.hasRunner() && !l.facts.readAt.IsZero() && p.activity.isQuiet(l.ws.ID, now):
 				quiet = append(quiet, l)
 			default:
 				stale = append(stale, l)
@@ -143,12 +143,12 @@ func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) err
 			failedAt[l] = failed.failedAt
 		}
 	}
-	sortByAge(running, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.probedAt })
-	sortByAge(quiet, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.readAt })
+	sortByAge(running, func(l *hostedWorkspace) time.Time { return l.facts.probedAt })
+	sortByAge(quiet, func(l *hostedWorkspace) time.Time { return l.facts.readAt })
 	if len(quiet) > 0 && p.activity.claimRefresh(now) {
 		stale = append(stale, quiet[0])
 	}
-	sortByAge(stale, func(l *hostedWorkspace) time.Time { return l.workspaceFacts.readAt })
+	sortByAge(stale, func(l *hostedWorkspace) time.Time { return l.facts.readAt })
 	sortByAge(missing, func(l *hostedWorkspace) time.Time { return failedAt[l] })
 
 	var mu sync.Mutex
@@ -179,7 +179,7 @@ func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) err
 				setFailure(err)
 				return
 			}
-			p.workspaceFacts.update(l.ws, func(v *workspaceFacts) {
+			p.factCache.update(l.ws, func(v *workspaceFacts) {
 				v.probedAt, v.state, v.reason = now, fleet.StateUnhealthy, fleet.PublicMessage(err)
 			})
 		}
@@ -195,7 +195,7 @@ func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) err
 		case isThrottled(err):
 			setFailure(err)
 		default:
-			p.workspaceFacts.addReadFailure(l.ws.LatestBuild.ID, err, now)
+			p.factCache.addReadFailure(l.ws.LatestBuild.ID, err, now)
 		}
 	})
 	group.Wait()
@@ -212,12 +212,12 @@ func sortByAge(list []*hostedWorkspace, at func(*hostedWorkspace) time.Time) {
 // valuesFailure returns the record of failed attempts to read the parameters of the build. It returns nil if the parameters
 // are cached. The record has no error until the failure counts.
 func (p *Place) valuesFailure(build uuid.UUID) *readFailure {
-	p.workspaceFacts.mu.Lock()
-	defer p.workspaceFacts.mu.Unlock()
-	if _, ok := p.workspaceFacts.byBuild[build]; ok {
+	p.factCache.mu.Lock()
+	defer p.factCache.mu.Unlock()
+	if _, ok := p.factCache.byBuild[build]; ok {
 		return nil
 	}
-	failure := p.workspaceFacts.failures[build]
+	failure := p.factCache.failures[build]
 	return &failure
 }
 
@@ -229,7 +229,7 @@ func (p *Place) listedWorkspace(ctx context.Context, l *hostedWorkspace) fleet.W
 		State: l.state, Reason: l.reason, Location: p.location(l.ws), CreatedAt: l.ws.CreatedAt,
 		Host: p.hostFacts(l.workspace, l.project.Name),
 	}
-	if v := p.workspaceFacts.get(l.ws); w.State == fleet.StateRunning && !v.probedAt.IsZero() {
+	if v := p.factCache.get(l.ws); w.State == fleet.StateRunning && !v.probedAt.IsZero() {
 		w.State, w.Reason = v.state, v.reason
 	}
 	failure := p.valuesFailure(l.ws.LatestBuild.ID)

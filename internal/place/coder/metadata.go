@@ -28,7 +28,7 @@ func (p *Place) readMetadata(ctx context.Context, w *workspace) {
 	for _, item := range items {
 		values[item.Description.Key] = strings.TrimSpace(item.Result.Value)
 	}
-	p.workspaceFacts.update(w.ws, func(v *workspaceFacts) {
+	p.factCache.update(w.ws, func(v *workspaceFacts) {
 		v.readAt = p.config.Now()
 		if err == nil {
 			v.metadata = values
@@ -68,7 +68,7 @@ func (p *Place) requestMetadata(ctx context.Context, w *workspace) ([]codersdk.W
 // metadata returns the cached metadata of the agent under Fleet's keys, or nil if none are cached. The result depends
 // only on Coder's responses, so that every caller sees the same metadata.
 func (p *Place) metadata(ctx context.Context, w *workspace) map[string]string {
-	values := p.workspaceFacts.get(w.ws).metadata
+	values := p.factCache.get(w.ws).metadata
 	if values == nil {
 		return nil
 	}

@@ -84,9 +84,9 @@ func valueOf(values []codersdk.WorkspaceBuildParameter, name string) string {
 
 // buildValues returns the parameters of the build, from the cache if possible.
 func (p *Place) buildValues(ctx context.Context, acc *account, build uuid.UUID) ([]codersdk.WorkspaceBuildParameter, error) {
-	p.workspaceFacts.mu.Lock()
-	values, cached := p.workspaceFacts.byBuild[build]
-	p.workspaceFacts.mu.Unlock()
+	p.factCache.mu.Lock()
+	values, cached := p.factCache.byBuild[build]
+	p.factCache.mu.Unlock()
 	if cached {
 		return values, ctx.Err()
 	}
@@ -96,9 +96,9 @@ func (p *Place) buildValues(ctx context.Context, acc *account, build uuid.UUID) 
 	if err != nil {
 		return nil, err
 	}
-	p.workspaceFacts.mu.Lock()
-	defer p.workspaceFacts.mu.Unlock()
-	p.workspaceFacts.byBuild[build] = values
-	delete(p.workspaceFacts.failures, build)
+	p.factCache.mu.Lock()
+	defer p.factCache.mu.Unlock()
+	p.factCache.byBuild[build] = values
+	delete(p.factCache.failures, build)
 	return values, nil
 }

@@ -27,7 +27,7 @@ type Place struct {
 	owners          owners
 	identity        identity
 	index           workspaceIndex
-	workspaceFacts  factCache
+	factCache       factCache
 	deployment      deployment
 	recent          recentWorkspaces
 	activity        activity
@@ -64,7 +64,7 @@ func New(c Config) (*Place, error) {
 		catalog: catalog{versions: map[uuid.UUID]*version{}, failures: map[uuid.UUID]readFailure{}},
 		owners:  owners{tokens: map[string]*ownerToken{}},
 		index:   workspaceIndex{byUID: map[string]uuid.UUID{}, agents: map[uuid.UUID]string{}},
-		workspaceFacts: factCache{
+		factCache: factCache{
 			byID: map[uuid.UUID]*workspaceFacts{}, byBuild: map[uuid.UUID][]codersdk.WorkspaceBuildParameter{}, failures: map[uuid.UUID]readFailure{},
 		},
 		recent:    recentWorkspaces{byID: map[uuid.UUID]recentWorkspace{}},

@@ -57,7 +57,7 @@ func (p *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 
 // withAgentField changes an error of Coder about a parameter: instead of the parameter, the error names the field of the agent
 // from which the parameter was set.
-func (p *Place) withAgentField(ctx context.Context, proj *project, err error) error {
+func (p *Place) withAgentField(ctx context.Context, proj *templateProject, err error) error {
 	var e *fleet.Error
 	if !errors.As(err, &e) || e.Field == "" {
 		return err
@@ -79,7 +79,7 @@ func (p *Place) withAgentField(ctx context.Context, proj *project, err error) er
 
 // createRequest returns the request that creates the agent's workspace. The request has only parameters that the
 // template declares, because Coder accepts and ignores other parameters.
-func (p *Place) createRequest(ctx context.Context, a fleet.Agent, proj *project) (codersdk.CreateWorkspaceRequest, error) {
+func (p *Place) createRequest(ctx context.Context, a fleet.Agent, proj *templateProject) (codersdk.CreateWorkspaceRequest, error) {
 	request := codersdk.CreateWorkspaceRequest{TemplateID: proj.template.ID, Name: proj.prefix() + a.Name}
 	if err := codersdk.NameValid(request.Name); err != nil {
 		return request, fleet.Invalid(fleet.ReasonInvalidName, "name", "Coder does not accept the workspace name %q: use a shorter name, or a shorter prefix", request.Name)
@@ -104,7 +104,7 @@ func (p *Place) createRequest(ctx context.Context, a fleet.Agent, proj *project)
 
 // handleNameConflict is called if Coder reports that a workspace with the agent's name exists. It returns that
 // workspace if it was created for the agent, else an error.
-func (p *Place) handleNameConflict(ctx context.Context, a fleet.Agent, proj *project, user string, acc *account, cause error) (fleet.Workspace, error) {
+func (p *Place) handleNameConflict(ctx context.Context, a fleet.Agent, proj *templateProject, user string, acc *account, cause error) (fleet.Workspace, error) {
 	name := proj.prefix() + a.Name
 	ws, err := p.getByName(ctx, user, acc, name)
 	switch {

@@ -241,7 +241,7 @@ func matches(r *http.Request, i cassette.Request) bool {
 	if strings.Contains(r.URL.Path, runnerService) {
 		return sameMessage(b, []byte(i.Body))
 	}
-	return tokenName.ReplaceAllString(string(b), fixedTokenName) == i.Body
+	return tokenNamePattern.ReplaceAllString(string(b), fixedTokenName) == i.Body
 }
 
 // runnerService is the path prefix of calls to runners.
@@ -295,8 +295,8 @@ func (o recordedOnly) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Tokens that Fleet creates have a random name and secret. Recordings have fixedTokenName and fixedToken instead.
 var (
-	tokenName = regexp.MustCompile(`"token_name":"fleet-[0-9a-f]{8}"`)
-	keyPath   = regexp.MustCompile(`/keys/[A-Za-z0-9]{10}$`)
+	tokenNamePattern = regexp.MustCompile(`"token_name":"fleet-[0-9a-f]{8}"`)
+	keyPathPattern   = regexp.MustCompile(`/keys/[A-Za-z0-9]{10}$`)
 )
 
 const (
@@ -308,8 +308,8 @@ const (
 func scrub(i *cassette.Interaction) error {
 	i.Request.Headers, i.Request.Host, i.Request.RemoteAddr, i.Request.Form = nil, "", "", nil
 	i.Request.URL = strings.Replace(i.Request.URL, os.Getenv("CODER_URL"), hostName, 1)
-	i.Request.URL = keyPath.ReplaceAllString(i.Request.URL, "/keys/minted")
-	i.Request.Body = tokenName.ReplaceAllString(i.Request.Body, fixedTokenName)
+	i.Request.URL = keyPathPattern.ReplaceAllString(i.Request.URL, "/keys/minted")
+	i.Request.Body = tokenNamePattern.ReplaceAllString(i.Request.Body, fixedTokenName)
 	i.Response.Body = tokenPattern.ReplaceAllString(i.Response.Body, fixedToken)
 	headers := http.Header{}
 	for _, name := range []string{"Content-Type", "Retry-After", "Location", remote.VersionHeader} {

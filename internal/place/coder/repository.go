@@ -67,8 +67,8 @@ func (r *repository) connect(ctx context.Context) (remote.Repository, error) {
 }
 
 // candidates returns the workspaces of the project that can be the host, the best one first. It returns an error if there is none.
-func (r *repository) candidates(ctx context.Context) ([]*hostedWorkspace, *project, error) {
-	proj, err := r.place.findCachedProject(ctx, r.project, catalogAge)
+func (r *repository) candidates(ctx context.Context) ([]*hostedWorkspace, *templateProject, error) {
+	proj, err := r.place.findListedProject(ctx, r.project, catalogAge)
 	if fleet.ReasonOf(err) == fleet.ReasonProjectNotFound { // the template may be new
 		proj, err = r.place.findProject(ctx, r.project)
 	}

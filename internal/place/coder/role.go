@@ -29,7 +29,7 @@ const defaultRole = "coder"
 
 // roles returns the roles of the project: the options of the role parameter, else the presets, else only defaultRole.
 // Exactly one role is the default.
-func (proj *project) roles(v *version) []fleet.Role {
+func (proj *templateProject) roles(v *version) []fleet.Role {
 	var roles []fleet.Role
 	preferred := ""
 	if param := proj.findRoleParameter(v); param != nil {
@@ -61,7 +61,7 @@ func (proj *project) roles(v *version) []fleet.Role {
 
 // roleValues returns the build parameters and the preset that give a workspace the role. It returns ROLE_NOT_FOUND if the
 // project does not have the role.
-func (proj *project) roleValues(v *version, name string) (values []codersdk.WorkspaceBuildParameter, preset uuid.UUID, err error) {
+func (proj *templateProject) roleValues(v *version, name string) (values []codersdk.WorkspaceBuildParameter, preset uuid.UUID, err error) {
 	if param := proj.findRoleParameter(v); param != nil {
 		for _, o := range param.Options {
 			if strings.EqualFold(o.Value, name) {
@@ -85,7 +85,7 @@ func (proj *project) roleValues(v *version, name string) (values []codersdk.Work
 // presetRole returns the build parameters and the preset that give a workspace the role of the preset. Coder prefers the
 // values of a preset to the values in a request. So if the preset sets the specification, presetRole returns no preset, and
 // returns the preset's other values as parameters.
-func (proj *project) presetRole(v *version, preset codersdk.Preset) ([]codersdk.WorkspaceBuildParameter, uuid.UUID, error) {
+func (proj *templateProject) presetRole(v *version, preset codersdk.Preset) ([]codersdk.WorkspaceBuildParameter, uuid.UUID, error) {
 	spec := proj.findSpecParameter(v)
 	if spec == nil || !slices.ContainsFunc(preset.Parameters, func(q codersdk.PresetParameter) bool { return q.Name == spec.Name }) {
 		return nil, preset.ID, nil
@@ -101,7 +101,7 @@ func (proj *project) presetRole(v *version, preset codersdk.Preset) ([]codersdk.
 
 // roleOf returns the role of a workspace that was built with the values and the preset. It returns "" if the role is
 // unknown.
-func (proj *project) roleOf(v *version, values []codersdk.WorkspaceBuildParameter, preset *uuid.UUID) string {
+func (proj *templateProject) roleOf(v *version, values []codersdk.WorkspaceBuildParameter, preset *uuid.UUID) string {
 	if param := proj.findRoleParameter(v); param != nil {
 		return valueOf(values, param.Name)
 	}
@@ -136,7 +136,7 @@ func (p *Place) roleAndSpec(ctx context.Context, w *workspace) (role, spec strin
 	if v == nil {
 		return "", "", err
 	}
-	proj := &project{Settings: w.Settings}
+	proj := &templateProject{Settings: w.Settings}
 	if param := proj.findSpecParameter(v); param != nil {
 		spec = valueOf(values, param.Name)
 	}

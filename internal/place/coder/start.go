@@ -57,7 +57,7 @@ func (p *Place) nextStart(ctx context.Context, a fleet.Agent, w *workspace) (str
 		request.TemplateVersionID = w.ws.TemplateActiveVersionID
 	}
 	if update || a.Next.Role || a.Next.Parameters {
-		proj := &project{Project: fleet.Project{Name: a.Project}, Settings: w.Settings}
+		proj := &templateProject{Project: fleet.Project{Name: a.Project}, Settings: w.Settings}
 		if role, err = p.addChanges(proj, &request, a, next, values, proj.roleOf(current, values, build.TemplateVersionPresetID), update); err != nil {
 			return "", request, err
 		}
@@ -71,7 +71,7 @@ func (p *Place) nextStart(ctx context.Context, a fleet.Agent, w *workspace) (str
 // of the role. It returns an error for changes that Coder would refuse, because Coder refuses them only after the workspace
 // was stopped.
 func (p *Place) addChanges(
-	proj *project, request *codersdk.CreateWorkspaceBuildRequest, a fleet.Agent, v *version, values []codersdk.WorkspaceBuildParameter, oldRole string, update bool,
+	proj *templateProject, request *codersdk.CreateWorkspaceBuildRequest, a fleet.Agent, v *version, values []codersdk.WorkspaceBuildParameter, oldRole string, update bool,
 ) (string, error) {
 	proj.Parameters = proj.parameters(v)
 	role := fleet.Role{Name: oldRole}

@@ -32,7 +32,7 @@ func (p *Place) find(ctx context.Context, a fleet.Agent) (*workspace, error) {
 }
 
 // findIn is like find, for a caller that may already have the agent's project. proj is nil if the caller does not have it.
-func (p *Place) findIn(ctx context.Context, a fleet.Agent, proj *project) (*workspace, error) {
+func (p *Place) findIn(ctx context.Context, a fleet.Agent, proj *templateProject) (*workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (p *Place) findIn(ctx context.Context, a fleet.Agent, proj *project) (*work
 
 // findByName looks for a workspace that was created for the agent but not recorded, because a call was interrupted. It
 // returns nil if there is none.
-func (p *Place) findByName(ctx context.Context, a fleet.Agent, proj *project, user string, acc *account) (*workspace, error) {
+func (p *Place) findByName(ctx context.Context, a fleet.Agent, proj *templateProject, user string, acc *account) (*workspace, error) {
 	if proj == nil {
 		var err error
 		proj, err = p.findProject(ctx, a.Project)
@@ -96,7 +96,7 @@ func (p *Place) findByName(ctx context.Context, a fleet.Agent, proj *project, us
 
 // wasCreatedFor reports whether a workspace with the agent's name and owner was created for the agent. Such a workspace has
 // the agent's project, is not older than the agent, and does not belong to another agent.
-func (p *Place) wasCreatedFor(a fleet.Agent, proj *project, ws codersdk.Workspace) bool {
+func (p *Place) wasCreatedFor(a fleet.Agent, proj *templateProject, ws codersdk.Workspace) bool {
 	if other := p.index.agent(ws.ID); other != "" {
 		return other == a.UID
 	}
