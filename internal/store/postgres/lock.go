@@ -15,7 +15,7 @@ const (
 
 // locks are the advisory locks of a write transaction. A view has no locks. A key names rows that must not change or
 // appear before the commit. Every transaction locks the key before it reads or writes these rows. If two keys have the
-// same hash, transactions only wait for each other without need.
+// same hash, transactions only wait for each other unnecessarily.
 type locks struct {
 	held                            map[int64]bool // true for an exclusive lock, false for a shared lock
 	pendingExclusive, pendingShared []int64        // exclusive and shared locks to take before the next statement

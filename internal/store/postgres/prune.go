@@ -8,8 +8,8 @@ import (
 	"fleet/internal/store/record"
 )
 
-// The log is ordered by time, so old events are at its beginning. The newest event is always kept. Rows that another
-// transaction has locked are skipped, and removed at a later call.
+// The log is ordered by time, so old events are at its beginning. The newest event is always kept. Most
+// statements skip rows that another transaction has locked; a later call removes these rows.
 const (
 	pruneEvents = `DELETE FROM events WHERE seq < (SELECT seq FROM sequencer WHERE id = 1) AND seq IN (
 			SELECT seq FROM (SELECT seq, time FROM events ORDER BY seq LIMIT $2) AS oldest WHERE time < $1)`

@@ -174,7 +174,7 @@ func numberPlaceholders(query string) string {
 func placeholder(n int) string { return "$" + strconv.Itoa(n) }
 
 // runStatement runs a single statement as a transaction of its own, and calls f with every row of its result. f may be nil. The
-// statement must be repeatable, because it may run twice.
+// statement must be repeatable, because it may run more than once.
 func (s *Store) runStatement(ctx context.Context, pool *pgxpool.Pool, f func(scanner) error, text string, args ...any) error {
 	if err := s.calls.Begin(); err != nil {
 		return err

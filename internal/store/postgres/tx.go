@@ -150,7 +150,7 @@ func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 const maxTries = 20
 
 // retry calls f until f returns again = false, at most maxTries times, with growing pauses. again is true after a conflict with
-// another transaction, or if the connection was lost before the commit.
+// another transaction, if the connection was lost before the commit, or after errNearLimit.
 func (s *Store) retry(ctx context.Context, f func() (again bool, err error)) error {
 	for tries := 1; ; tries++ {
 		again, err := f()

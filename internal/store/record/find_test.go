@@ -26,8 +26,8 @@ func TestCountThatIsNotComplete(t *testing.T) {
 		{0, 101, false, 100},
 		{0, 101, true, 100},
 	} {
-		found, err := record.FindTasks(fleet.TaskWindow{Limit: 10, Offset: c.offset, Count: 100}, rows, func(most int) (int, bool, error) {
-			require.Equal(t, 101, most)
+		found, err := record.FindTasks(fleet.TaskWindow{Limit: 10, Offset: c.offset, Count: 100}, rows, func(limit int) (int, bool, error) {
+			require.Equal(t, 101, limit)
 			return c.counted, c.more, nil
 		})
 		require.NoError(t, err)

@@ -164,8 +164,8 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.
 			return nil, t.fail(err)
 		}
 		return record.QueryAll(t, record.ScanTask, selectTasksByNumber+order, string(list))
-	}, func(most int) (n int, more bool, err error) {
-		n, err = record.QueryFirst(t, record.ScanInt, `SELECT count(*) FROM (SELECT 1 FROM `+from+` WHERE `+q.where+`true LIMIT ?)`, append(slices.Clip(q.args), most)...)
+	}, func(limit int) (n int, more bool, err error) {
+		n, err = record.QueryFirst(t, record.ScanInt, `SELECT count(*) FROM (SELECT 1 FROM `+from+` WHERE `+q.where+`true LIMIT ?)`, append(slices.Clip(q.args), limit)...)
 		return n, false, err
 	})
 }

@@ -12,7 +12,7 @@ const (
 	selectNote = `SELECT at FROM notes WHERE key = ?`
 )
 
-// NoteDone stores a time, see fleet.Store. It uses the machine's clock, as leases do.
+// NoteDone stores when something was done, see fleet.Store. It uses the machine's clock, as leases do.
 func (s *Store) NoteDone(ctx context.Context, key string, ago time.Duration) error {
 	return s.write(ctx, func(c *conn) error {
 		_, err := c.exec(ctx, putNote, key, micros(time.Now().Add(-ago)))
@@ -20,7 +20,7 @@ func (s *Store) NoteDone(ctx context.Context, key string, ago time.Duration) err
 	})
 }
 
-// LastDone returns the age of a time, see fleet.Store.
+// LastDone returns how long ago something was done, see fleet.Store.
 func (s *Store) LastDone(ctx context.Context, key string) (ago time.Duration, ok bool, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		n, err := c.queryInt64(ctx, selectNote, key)

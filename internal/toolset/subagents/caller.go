@@ -30,11 +30,11 @@ func (s *Service) callerFrom(ctx context.Context) (caller, error) {
 	if p.AgentUID == "" {
 		return caller{name: p.Name, agent: p.Kind == fleet.KindAgent, owner: p}, nil
 	}
-	a, err := s.fleet.AgentByUID(ctx, p.AgentUID)
+	a, err := s.core.AgentByUID(ctx, p.AgentUID)
 	if err != nil {
 		return caller{}, err
 	}
-	c := caller{agent: true, uid: p.AgentUID, owner: s.fleet.PrincipalOfAgent(a)}
+	c := caller{agent: true, uid: p.AgentUID, owner: s.core.PrincipalOfAgent(a)}
 	c.owner.TaskID = p.TaskID // its subagents are in the tree of its task
 	if a.Config != nil && a.Config.Name != "" {
 		c.name, c.subagents, c.depth = a.Config.Name, a.Config.Subagents, a.Config.Depth+1

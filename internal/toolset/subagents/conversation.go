@@ -28,7 +28,7 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 	}
 	defer leave()
 	for {
-		old, err := r.fleet.EarlierResult(ctx, r.call)
+		old, err := r.core.EarlierResult(ctx, r.call)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (r *run) waitOtherTurn(ctx context.Context, busy error) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, r.config.QueueWait)
 	defer cancel()
-	_, err := r.fleet.FollowTask(limited, e.Metadata["task_id"], 0, nil)
+	_, err := r.core.FollowTask(limited, e.Metadata["task_id"], 0, nil)
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
 		return busy
 	}
@@ -79,7 +79,7 @@ func (r *run) waitOtherTurn(ctx context.Context, busy error) error {
 // nextTurn gives the agent of the conversation its next task. If the conversation cannot continue, nextTurn closes it
 // and opens a new one.
 func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) {
-	session, err := r.fleet.SessionByKey(ctx, fleet.ToolsetSubagents, r.conversationKey())
+	session, err := r.core.SessionByKey(ctx, fleet.ToolsetSubagents, r.conversationKey())
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) 
 			return nil, fleet.InvalidField("prompt", "the prompt and the subagent's new instructions have %d bytes, and the limit is %d: shorten the prompt", len(prompt), fleet.MaxText)
 		}
 	}
-	return r.fleet.StartTurn(ctx, service.TurnRequest{
+	return r.core.StartTurn(ctx, service.TurnRequest{
 		Method: method, RequestID: r.call.RequestID, Body: r.call.Body, Caller: r.call.Caller,
 		AgentUID: session.AgentUID, Prompt: prompt, Timeout: r.definition.Timeout, SessionID: session.ID,
 		Message: &service.SessionMessage{Source: hash, At: r.config.Now().UTC()},
@@ -157,7 +157,7 @@ func (r *run) openSession(ctx context.Context, prompt string) (*fleet.Task, erro
 		Agent: r.definition.Name, Source: r.instructionsHash(), CreatedAt: now, UsedAt: now, Turns: 1,
 	}
 	l.Prompt = prompt
-	x, task, err := r.fleet.OpenSession(ctx, service.SessionRequest{Session: session, Launch: &l})
+	x, task, err := r.core.OpenSession(ctx, service.SessionRequest{Session: session, Launch: &l})
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (r *run) openSession(ctx context.Context, prompt string) (*fleet.Task, erro
 
 // closeSession closes a conversation and deletes its agent.
 func (r *run) closeSession(ctx context.Context, session *fleet.Session, reason string) error {
-	err := r.fleet.CloseSession(ctx, session, reason)
+	err := r.core.CloseSession(ctx, session, reason)
 	if fleet.ReasonOf(err) == fleet.ReasonAgentNotFound {
 		return nil
 	}

@@ -126,7 +126,7 @@ type run struct {
 func (r *run) launchRequest() service.LaunchRequest {
 	l := service.LaunchRequest{
 		Method: method, RequestID: r.call.RequestID, Body: r.call.Body, Caller: r.call.Caller,
-		Toolset: fleet.ToolsetSubagents, Place: r.placeOf(r.definition), Name: r.definition.Name, UID: r.fleet.NewID(),
+		Toolset: fleet.ToolsetSubagents, Place: r.placeOf(r.definition), Name: r.definition.Name, UID: r.core.NewID(),
 		Config: r.definition.agentConfig(r.caller.depth, r.config.MaxDepth), Timeout: r.definition.Timeout,
 	}
 	if l.Config == nil {
@@ -138,7 +138,7 @@ func (r *run) launchRequest() service.LaunchRequest {
 
 // runAlone runs the call on an agent made only for this call.
 func (r *run) runAlone(ctx context.Context, prompt string) error {
-	if old, err := r.fleet.EarlierResult(ctx, r.call); err != nil {
+	if old, err := r.core.EarlierResult(ctx, r.call); err != nil {
 		return err
 	} else if old != nil {
 		return r.awaitEarlierTask(ctx, old.ObjectID, prompt)
@@ -146,7 +146,7 @@ func (r *run) runAlone(ctx context.Context, prompt string) error {
 	l := r.launchRequest()
 	l.OneTask = r.definition.OutputFormat != outputJSON // an agent that answers in JSON may be asked again
 	l.Prompt = prompt
-	v, err := r.fleet.Launch(ctx, l)
+	v, err := r.core.Launch(ctx, l)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (r *run) waitReady(ctx context.Context, task *fleet.Task) error {
 		return nil
 	}
 	r.limit = r.definition.Timeout
-	v, ready, err := r.fleet.AwaitTaskReady(ctx, task, r.config.StartWait)
+	v, ready, err := r.core.AwaitTaskReady(ctx, task, r.config.StartWait)
 	if err == nil && !ready {
 		err = fleet.Errorf(fleet.ReasonProvisioningFailed, "the workspace of the subagent %q is not ready after %s: it is %s", r.definition.Name, r.config.StartWait, v.State).With("agent_name", r.definition.Name)
 	}
@@ -198,7 +198,7 @@ func (r *run) waitReady(ctx context.Context, task *fleet.Task) error {
 func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error {
 	if r.detached {
 		r.result.TaskID = task.ID
-		return r.fleet.Detach(ctx, task.ID)
+		return r.core.Detach(ctx, task.ID)
 	}
 	for attempt := 1; ; attempt++ {
 		text, err := r.awaitAnswer(ctx, task)
@@ -245,7 +245,7 @@ func (r *run) askAgain(ctx context.Context, task *fleet.Task, attempt int, promp
 	if len(feedback) > fleet.MaxText {
 		return nil, failed
 	}
-	next, err := r.fleet.StartTurn(ctx, service.TurnRequest{Method: method, AgentUID: task.AgentUID, Prompt: feedback, Timeout: r.definition.Timeout, SessionID: task.SessionID})
+	next, err := r.core.StartTurn(ctx, service.TurnRequest{Method: method, AgentUID: task.AgentUID, Prompt: feedback, Timeout: r.definition.Timeout, SessionID: task.SessionID})
 	switch fleet.ReasonOf(err) {
 	case fleet.ReasonAgentNotFound, fleet.ReasonAgentOffline, fleet.ReasonAgentBusy:
 		return nil, failed // the agent was deleted since the request was first made, or another caller had the next turn
@@ -257,7 +257,7 @@ func (r *run) askAgain(ctx context.Context, task *fleet.Task, attempt int, promp
 // It returns nil if there is none.
 func (r *run) earlierRetry(ctx context.Context, task *fleet.Task) (*fleet.Task, error) {
 	const recent = 100
-	tasks, err := r.fleet.TasksByUID(ctx, task.AgentUID, recent) // newest first
+	tasks, err := r.core.TasksByUID(ctx, task.AgentUID, recent) // newest first
 	if err != nil {
 		return nil, err
 	}
@@ -285,7 +285,7 @@ func (r *run) awaitAnswer(ctx context.Context, task *fleet.Task) (string, error)
 	if t.PayloadSize == 0 {
 		return t.Summary, nil
 	}
-	payload, err := r.fleet.Payload(ctx, t.ID)
+	payload, err := r.core.Payload(ctx, t.ID)
 	return string(payload), err
 }
 
@@ -307,7 +307,7 @@ func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 		limited, cancel = context.WithTimeout(ctx, r.limit)
 		defer cancel()
 	}
-	t, err := r.fleet.FollowTask(limited, taskID, 0, r.result.Warnings.AddEvent)
+	t, err := r.core.FollowTask(limited, taskID, 0, r.result.Warnings.AddEvent)
 	if limited.Err() == nil {
 		return t, err
 	}
@@ -327,9 +327,9 @@ func (r *run) stopAndWait(ctx context.Context, taskID string) {
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
-	err := r.fleet.RequestTaskStop(late, taskID)
+	err := r.core.RequestTaskStop(late, taskID)
 	if err == nil {
-		_, err = r.fleet.FollowTask(late, taskID, 0, nil)
+		_, err = r.core.FollowTask(late, taskID, 0, nil)
 	}
 	if err != nil {
 		r.config.Logger.WarnContext(late, "abandoned subagent has not ended yet", slog.String("task", taskID), slog.Any("error", err))
@@ -343,7 +343,7 @@ func (r *run) deleteAgent(ctx context.Context, uid string) {
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer cancel()
-	if err := r.fleet.RemoveAgent(late, uid); err != nil {
+	if err := r.core.RemoveAgent(late, uid); err != nil {
 		r.config.Logger.WarnContext(late, "subagent not removed, retrying later", slog.String("subagent", r.definition.Name), slog.Any("error", err))
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // Service runs subagents. Every method acts for the principal in its context. Methods are safe for concurrent use.
 type Service struct {
-	fleet   *service.Service
+	core    *service.Service
 	config  Config
 	dir     *directory
 	turns   *conversation.Turns
@@ -25,7 +25,7 @@ func New(core *service.Service, cfg Config) *Service {
 	cfg = cfg.withDefaults()
 	local, _ := core.TraitsOf(cfg.Local)
 	return &Service{
-		fleet: core, config: cfg, dir: &directory{path: cfg.Dir, drivers: local.Drivers, now: cfg.Now}, turns: conversation.NewTurns(cfg.MaxWaiting),
+		core: core, config: cfg, dir: &directory{path: cfg.Dir, drivers: local.Drivers, now: cfg.Now}, turns: conversation.NewTurns(cfg.MaxWaiting),
 	}
 }
 
@@ -127,7 +127,7 @@ func (s *Service) notFound(c caller, name string) error {
 
 // checkUsable returns an error if this server cannot run a subagent whose definition is valid. The error says why.
 func (s *Service) checkUsable(d *Definition) error {
-	if _, ok := s.fleet.TraitsOf(s.placeOf(d)); !ok {
+	if _, ok := s.core.TraitsOf(s.placeOf(d)); !ok {
 		return fleet.Errorf(fleet.ReasonDefinitionInvalid, "this server has no place %q to run it", d.RunsIn)
 	}
 	if err := d.checkVariables(s.config.Lookup); err != nil {

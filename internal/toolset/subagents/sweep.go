@@ -23,7 +23,7 @@ func (s *Service) Stop() { s.sweeper.Stop() }
 // sweep deletes agents that nobody will use any more, because the call that should delete them was interrupted, for
 // example by a crash.
 func (s *Service) sweep(ctx context.Context) error {
-	_, others, err := s.fleet.AllSessions(ctx, fleet.ToolsetSubagents)
+	_, others, err := s.core.AllSessions(ctx, fleet.ToolsetSubagents)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (s *Service) sweep(ctx context.Context) error {
 		if v.Task != nil || v.Desired != fleet.DesiredRunning || v.State.Moving() || recent {
 			continue
 		}
-		if err := s.fleet.RemoveUnusedAgent(fleet.WithPrincipal(ctx, fleet.Principal{Name: v.Owner}), v); err != nil {
+		if err := s.core.RemoveUnusedAgent(fleet.WithPrincipal(ctx, fleet.Principal{Name: v.Owner}), v); err != nil {
 			return err
 		}
 	}

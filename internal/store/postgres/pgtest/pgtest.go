@@ -39,7 +39,7 @@ var shared struct {
 	count  atomic.Int64
 }
 
-// Run runs the tests of a program and stops the server if a test has started it. Call it in TestMain.
+// Run runs the tests of a program, stops the server if a test has started it, and returns the exit code. Call it in TestMain.
 func Run(m interface{ Run() int }) int {
 	code := m.Run()
 	shared.Lock()
