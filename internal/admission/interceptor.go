@@ -274,7 +274,7 @@ func statusOf(ctx context.Context, err error) *status.Status {
 	if s.Code() != codes.Internal || s.Message() != fleet.PublicMessage(err) {
 		return s
 	}
-	return newStatus(codes.Internal, s.Message(), string(fleet.ReasonInternal), map[string]string{"call_id": fleet.CallFrom(ctx).String()})
+	return newStatus(codes.Internal, s.Message(), string(fleet.ReasonInternal), map[string]string{"call_id": fleet.CallIDFrom(ctx).String()})
 }
 
 func (i *Interceptor) logCall(ctx context.Context, method, caller string, took time.Duration, s *status.Status, err error) {

@@ -42,5 +42,5 @@ func TestCallID(t *testing.T) {
 	for _, line := range log.withMessage(t, "audit") {
 		require.Contains(t, ids, line["call_id"])
 	}
-	require.Zero(t, fleet.CallFrom(context.Background()))
+	require.Zero(t, fleet.CallIDFrom(context.Background()))
 }

@@ -32,7 +32,7 @@ func (a *App) identifyMCP(ctx context.Context, authorization []string) (_ contex
 // many such calls a connection makes.
 func (a *App) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if admission.OpenToAll(info.FullMethodName) {
-		if c := inbound.From(ctx); c != nil && !c.AllowAnonymousCall() {
+		if c := inbound.ConnFrom(ctx); c != nil && !c.AllowAnonymousCall() {
 			return nil, admission.Error(fleet.Errorf(fleet.ReasonLimitReached, "the connection has made too many calls without saying who calls: connect again, or send a token"))
 		}
 		return ctx, nil
@@ -46,7 +46,7 @@ func (a *App) identifyAs(ctx context.Context, method string, md metadata.MD) (co
 
 // admitted lifts the limits of the connection if its caller is known.
 func admitted(ctx context.Context, err error) (context.Context, error) {
-	if c := inbound.From(ctx); c != nil && err == nil {
+	if c := inbound.ConnFrom(ctx); c != nil && err == nil {
 		c.Admit()
 	}
 	return ctx, err
@@ -66,7 +66,7 @@ func localUserCheck(cfg Config, o Options) func(context.Context) error {
 		if isOwn(ctx) {
 			return nil
 		}
-		c := inbound.From(ctx)
+		c := inbound.ConnFrom(ctx)
 		if c == nil {
 			return errors.New("a call without a token came over no connection")
 		}

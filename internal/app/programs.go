@@ -92,7 +92,7 @@ func (p *programs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "%s  %s\n", hex.EncodeToString(sum), name)
 		return
 	}
-	if c := inbound.From(r.Context()); c != nil {
+	if c := inbound.ConnFrom(r.Context()); c != nil {
 		c.Extend(downloadTime)
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")

@@ -40,8 +40,8 @@ func WithCall(ctx context.Context, c *Call) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
 }
 
-// CallFrom returns the id of the context's call; zero if the context has no call.
-func CallFrom(ctx context.Context) CallID {
+// CallIDFrom returns the id of the context's call; zero if the context has no call.
+func CallIDFrom(ctx context.Context) CallID {
 	if c, ok := ctx.Value(callKey{}).(*Call); ok {
 		return c.ID
 	}

@@ -106,13 +106,13 @@ func (d *Delivery) Requeue(now time.Time) { d.Status, d.Tries, d.NextAt = Delive
 
 // DeliveryFilter selects deliveries. The zero value selects none.
 type DeliveryFilter struct {
-	ID      string         // only the one with the id
-	Webhook string         // only those of the webhook with the uid
+	ID      string         // the one with the id; the other fields then have no effect
+	Webhook string         // those of the webhook with the uid
 	Status  DeliveryStatus // only those with the status; empty: all
 	Since   time.Time      // only those that were created then or later
 	Waiting bool           // those that wait, in the order in which they are due; otherwise the newest come first
-	Offset  int
-	Limit   int
+	Offset  int            // leaves out this many
+	Limit   int            // at most this many; 0: none
 }
 
 // DeliveryCount counts deliveries.

@@ -56,6 +56,6 @@ type Event struct {
 	Owner     string
 	TaskID    string // empty if the event is about the agent alone
 	Text      string // a description, or the output itself
-	Status    string // state of the agent after the event; in an event about a task, status of the task if it changed
+	Status    string // after the event: the state of the agent, of the landing or of the webhook, or the status of the task if it changed
 	Data      []byte // the JSON form of a Step; nil if there is nothing to add to the text
 }

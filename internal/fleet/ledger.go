@@ -55,7 +55,7 @@ type LedgerFilter struct {
 	Budget string    // the entries of this budget, newest first
 	Begin  time.Time // only those of this window; zero for all
 	Before int64     // only those with a lower Seq; 0 for all
-	Limit  int       // at most this many
+	Limit  int       // at most this many; 0: none
 }
 
 // Total returns the total of the window, which is zero if the ledger does not have it.

@@ -16,7 +16,7 @@ func LogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
 type logHandler struct{ slog.Handler }
 
 func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
-	if id := fleet.CallFrom(ctx); id != 0 {
+	if id := fleet.CallIDFrom(ctx); id != 0 {
 		r.AddAttrs(slog.String("call_id", id.String()))
 	}
 	if s := trace.SpanContextFromContext(ctx); s.IsValid() {

@@ -233,7 +233,8 @@ func TestInterruptedTurn(t *testing.T) {
 	require.Equal(t, "s-1", <-interrupted, "the command must interrupt the turn, because the server would otherwise wait for a retry")
 }
 
-// breakingConn is a connection whose first streams, as many as times, break after the number of messages in after.
+// breakingConn is a connection whose first streams break. times is the number of these streams, and after the number of
+// messages that each delivers before it breaks.
 type breakingConn struct {
 	grpc.ClientConnInterface
 	after, times int

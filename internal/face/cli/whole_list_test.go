@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// pager answers every list with pages of empty items, which are total items together.
+// pager answers every list with pages of empty items. total is the number of items on all pages together.
 type pager struct {
 	grpc.ClientConnInterface
 	total, calls int

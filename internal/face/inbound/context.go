@@ -30,9 +30,9 @@ func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return withConn(ctx, own)
 }
 
-// From returns the connection of the HTTP request or gRPC call that the context belongs to, or nil if the call did not
+// ConnFrom returns the connection of the HTTP request or gRPC call that the context belongs to, or nil if the call did not
 // come over a connection.
-func From(ctx context.Context) *Conn {
+func ConnFrom(ctx context.Context) *Conn {
 	if c, ok := ctx.Value(connKey{}).(*Conn); ok {
 		return c
 	}
@@ -46,7 +46,7 @@ func From(ctx context.Context) *Conn {
 
 // RemoteAddr returns the remote address of the call's connection, or "" if the call did not come over a connection.
 func RemoteAddr(ctx context.Context) string {
-	if c := From(ctx); c != nil {
+	if c := ConnFrom(ctx); c != nil {
 		return c.RemoteAddr().String()
 	}
 	return ""
@@ -55,13 +55,13 @@ func RemoteAddr(ctx context.Context) string {
 // Network returns the network from which the call comes: its address, or for IPv6 the /64 of its address. It returns the zero
 // value if the call did not come over a connection.
 func Network(ctx context.Context) netip.Prefix {
-	if c := From(ctx); c != nil {
+	if c := ConnFrom(ctx); c != nil {
 		return c.network
 	}
 	return netip.Prefix{}
 }
 
-// Credentials returns the transport credentials of a gRPC server whose listener is a Listener. They let From find the
+// Credentials returns the transport credentials of a gRPC server whose listener is a Listener. They let ConnFrom find the
 // connection of a call. If keys is nil, connections are not encrypted.
 func Credentials(keys *Keys) credentials.TransportCredentials {
 	if keys == nil {
