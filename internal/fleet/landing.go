@@ -119,7 +119,7 @@ func (l *Landing) Event(t *Task, now time.Time, text string) *Event {
 	return e
 }
 
-// LandingFilter selects landings: those of the tasks, or those in the states. The zero value selects none.
+// LandingFilter selects landings: those in the states, or those of the tasks if there are no states. The zero value selects none.
 type LandingFilter struct {
 	TaskIDs []string
 	States  []LandingState

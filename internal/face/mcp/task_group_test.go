@@ -79,9 +79,9 @@ func (s *groupStub) StopTask(_ context.Context, q *fleetv1.StopTaskRequest) (*fl
 	return &fleetv1.StopTaskResponse{}, nil
 }
 
-// newTaskDetail returns a task whose work is in the state.
-func newTaskDetail(t fleetv1.Task_Status, state fleetv1.Landing_State) *fleetv1.TaskDetail {
-	return &fleetv1.TaskDetail{AgentName: "papi", Status: t, Summary: "Do it", Landing: &fleetv1.Landing{State: state}}
+// newTaskDetail returns a completed task whose work is in the state.
+func newTaskDetail(state fleetv1.Landing_State) *fleetv1.TaskDetail {
+	return &fleetv1.TaskDetail{AgentName: "papi", Status: fleetv1.Task_completed, Summary: "Do it", Landing: &fleetv1.Landing{State: state}}
 }
 
 // start serves the stub. It returns the address, and the answer to the call of a client that accepts tasks.
@@ -100,7 +100,7 @@ func askAbout(t *testing.T, url, method, id, more string) map[string]any {
 func TestTaskOfALanding(t *testing.T) {
 	t.Parallel()
 	s := &groupStub{tasks: map[string]*fleetv1.TaskDetail{
-		"a": newTaskDetail(fleetv1.Task_completed, fleetv1.Landing_queued), "b": newTaskDetail(fleetv1.Task_completed, fleetv1.Landing_queued),
+		"a": newTaskDetail(fleetv1.Landing_queued), "b": newTaskDetail(fleetv1.Landing_queued),
 	}}
 	_, result := s.start(t, "land_tasks", `{"task_ids":["a","b"],"dry_run":true}`)
 	require.Equal(t, "complete", result["resultType"], "nothing lands")
@@ -108,9 +108,9 @@ func TestTaskOfALanding(t *testing.T) {
 	require.Equal(t, []any{"task", "landing.a.b", "working", "0 of 2 are through; task a lands"}, []any{result["resultType"], result["taskId"], result["status"], result["statusMessage"]})
 	get := func() map[string]any { return askAbout(t, url, "tasks/get", "landing.a.b", "") }
 
-	landed := newTaskDetail(fleetv1.Task_completed, fleetv1.Landing_landed)
+	landed := newTaskDetail(fleetv1.Landing_landed)
 	landed.Landing.Into, landed.Landing.LandedSha = new("main"), new("abc")
-	conflict := newTaskDetail(fleetv1.Task_completed, fleetv1.Landing_conflict)
+	conflict := newTaskDetail(fleetv1.Landing_conflict)
 	conflict.Landing.NextTaskId, conflict.Landing.Problem = new("c"), new("it conflicts")
 	mending := &fleetv1.TaskDetail{AgentName: "papi", Status: fleetv1.Task_running, Summary: "Resolve the conflicts", Waiting: new(true)}
 	s.tasks = map[string]*fleetv1.TaskDetail{"a": landed, "b": conflict, "c": mending}

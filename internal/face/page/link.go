@@ -54,7 +54,7 @@ func (l *links) newCode(ctx context.Context, token string) (code string, err err
 		return "", err
 	}
 	code = l.box.seal(token)
-	_, err = l.leases.Lease(ctx, prefix+hashCode(code), "open", linkLifetime)
+	_, err = l.leases.Lease(ctx, prefix+codeHash(code), "open", linkLifetime)
 	return code, err
 }
 
@@ -64,11 +64,11 @@ func (l *links) redeem(ctx context.Context, code string) (token string, err erro
 	if token == "" {
 		return "", nil
 	}
-	key := l.prefix(token) + hashCode(code)
+	key := l.prefix(token) + codeHash(code)
 	if open, err := l.leases.Leases(ctx, key); err != nil || open[key] == "" {
 		return "", err
 	}
-	epoch, err := l.leases.Lease(ctx, usedPrefix+hashCode(code), rand.Text(), 2*linkLifetime)
+	epoch, err := l.leases.Lease(ctx, usedPrefix+codeHash(code), rand.Text(), 2*linkLifetime)
 	if err != nil || epoch == 0 {
 		return "", err
 	}
@@ -82,7 +82,7 @@ func (l *links) prefix(token string) string {
 	return linkPrefix + hex.EncodeToString(h.Sum(nil)) + "/"
 }
 
-func hashCode(code string) string {
+func codeHash(code string) string {
 	sum := sha256.Sum256([]byte(code))
 	return hex.EncodeToString(sum[:])
 }

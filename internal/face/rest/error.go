@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -30,15 +29,6 @@ func writeError(w http.ResponseWriter, err error) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="fleet"`)
 	}
 	wire.WriteErrorObject(w, status, wire.ErrorOf(err))
-}
-
-// writeJSON writes the JSON. It ignores a write error, which means that the client has disconnected.
-func writeJSON(w http.ResponseWriter, status int, data []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(data)))
-	w.WriteHeader(status)
-	_, _ = w.Write(data)
 }
 
 // handleCallError is the gateway's error handler for calls.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc/metadata"
@@ -17,7 +18,7 @@ const probeTimeout = 2 * time.Second
 
 // serveAlive answers 200: the process serves HTTP.
 func serveAlive(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, []byte(`{"status":"alive"}`+"\n"))
+	writeJSON(w, []byte(`{"status":"alive"}`+"\n"))
 }
 
 // serveReady answers 200 if the health service reports that the server is ready, and 503 otherwise. Both responses list the
@@ -32,7 +33,7 @@ func (f *face) serveReady(w http.ResponseWriter, r *http.Request) {
 		body, err = wire.Marshal(answer)
 	}
 	if err == nil && answer.GetStatus() == fleetv1.CheckHealthResponse_ready {
-		writeJSON(w, http.StatusOK, append(body, '\n'))
+		writeJSON(w, append(body, '\n'))
 		return
 	}
 	details := map[string]any{"retry_after_seconds": 1}
@@ -51,4 +52,12 @@ func (f *face) serveReady(w http.ResponseWriter, r *http.Request) {
 		Message: "the server is not ready: " + why,
 		Details: details,
 	})
+}
+
+// writeJSON answers 200 with the JSON. It ignores a write error, which means that the client has disconnected.
+func writeJSON(w http.ResponseWriter, data []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(data)))
+	_, _ = w.Write(data)
 }
