@@ -44,34 +44,34 @@ func (a *App) sessionConfig() page.SessionConfig {
 		Leases: a.store, LinkKey: a.faceKey, Auth: a.cfg.Auth, PublicURL: a.cfg.PublicURL,
 	}
 	if a.issuer != nil {
-		c.Issuer, c.IssuerURL = signIn{a.issuer}, a.issuer.Config().Issuer
+		c.Issuer, c.IssuerURL = pageIssuer{a.issuer}, a.issuer.Config().Issuer
 	}
 	return c
 }
 
-// signIn is the issuer for the page. It returns errors in the form in which callers receive them.
-type signIn struct{ issuer *oidc.Issuer }
+// pageIssuer is the issuer for the page. It returns errors in the form in which callers receive them.
+type pageIssuer struct{ issuer *oidc.Issuer }
 
 // AuthURL implements page.Issuer.
-func (s signIn) AuthURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error) {
+func (s pageIssuer) AuthURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error) {
 	address, err := s.issuer.AuthURL(ctx, redirect, state, nonce, verifier)
 	return address, callError(err)
 }
 
 // Exchange implements page.Issuer.
-func (s signIn) Exchange(ctx context.Context, redirect, code, nonce, verifier string) (token, refresh string, err error) {
+func (s pageIssuer) Exchange(ctx context.Context, redirect, code, nonce, verifier string) (token, refresh string, err error) {
 	token, refresh, err = s.issuer.Exchange(ctx, redirect, code, nonce, verifier)
 	return token, refresh, callError(err)
 }
 
 // Refresh implements page.Issuer.
-func (s signIn) Refresh(ctx context.Context, refresh string) (token, next string, err error) {
+func (s pageIssuer) Refresh(ctx context.Context, refresh string) (token, next string, err error) {
 	token, next, err = s.issuer.Refresh(ctx, refresh)
 	return token, next, callError(err)
 }
 
 // EndSessionURL implements page.Issuer.
-func (s signIn) EndSessionURL(ctx context.Context, token string) (string, error) {
+func (s pageIssuer) EndSessionURL(ctx context.Context, token string) (string, error) {
 	address, err := s.issuer.EndSessionURL(ctx, token)
 	return address, callError(err)
 }

@@ -17,9 +17,9 @@ const (
 	lockFile = "lock"
 	// lockWait is how long a process waits for the lock. A server that was killed holds it until the kernel has removed
 	// its process.
-	lockWait  = 2 * time.Second
-	lockAgain = 20 * time.Millisecond // interval between attempts
-	maxHolder = 4096                  // bytes read of a lock file
+	lockWait          = 2 * time.Second
+	lockRetryInterval = 20 * time.Millisecond // interval between attempts
+	maxHolder         = 4096                  // bytes read of a lock file
 )
 
 // dataLock is the lock of a data directory. Only one process may act on the agents in a data directory, whichever store
@@ -72,7 +72,7 @@ func lockData(dir string) (*dataLock, error) {
 	if err != nil {
 		return nil, err
 	}
-	for begun := time.Now(); ; time.Sleep(lockAgain) {
+	for begun := time.Now(); ; time.Sleep(lockRetryInterval) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if errors.Is(err, syscall.EWOULDBLOCK) && time.Since(begun) < lockWait {
 			continue

@@ -155,7 +155,7 @@ func (a *App) observed(places []fleet.Place) []fleet.Place {
 	return out
 }
 
-// metricsSources returns the functions from which telemetry reads the current values of metrics.
+// metricsSources returns the sources from which telemetry reads the current values of metrics.
 func (a *App) metricsSources(st *state.Fleet) telemetry.Sources {
 	return telemetry.Sources{
 		Store: a.store, Agents: st.Snapshot.All, Queue: a.service.QueueStats, Webhooks: a.service.WebhookStats, Places: st.Places.States, Workers: a.reconciler.Work,

@@ -163,25 +163,25 @@ func (s *Server) closeListeners() error {
 // and the runner program for workspaces.
 func (a *App) handler(version string) (http.Handler, error) {
 	conn := inProcess{a.channel, false} // carries the calls that are forwarded for callers
-	signIn := a.protectedResource()
+	resource := a.protectedResource()
 	restConfig := rest.Config{Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identify, Heartbeat: a.heartbeat}
 	mcpConfig := mcp.Config{
 		Version: version, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, Rights: admission.Rights, CheckLimits: admission.CheckLimits, TakeSlot: a.interceptor.TakeSlot,
 		MaxResult: a.cfg.MCP.MaxResult, Tools: a.cfg.MCP.Tools, SessionKey: a.faceKey,
 	}
-	if signIn != nil {
-		restConfig.Challenge, mcpConfig.Challenge = signIn.Challenge, signIn.Challenge
+	if resource != nil {
+		restConfig.Challenge, mcpConfig.Challenge = resource.Challenge, resource.Challenge
 	}
 	restFace, err := rest.Handler(conn, restConfig)
 	if err != nil {
 		return nil, err
 	}
 	mcpFace := mcp.Handler(conn, mcpConfig)
-	runners := newPrograms(a.cfg.runnerDir())
+	runners := newRunnerDownloads(a.cfg.runnerDir())
 	metrics := a.forAdmins(a.telemetry.ServeHTTP, "metrics are for admins: use an admin's token, or the address of the setting metrics")
 	support := a.forAdmins(a.serveSupport, "the server's log and goroutines are for admins: use an admin's token")
 	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, programsPath) {
+		if strings.HasPrefix(r.URL.Path, runnerDownloadsPath) {
 			runners.ServeHTTP(w, r)
 			return
 		}
@@ -193,8 +193,8 @@ func (a *App) handler(version string) (http.Handler, error) {
 			support(w, r)
 			return
 		}
-		if signIn != nil && (r.URL.Path == protected.Path || strings.HasPrefix(r.URL.Path, protected.Path+"/")) {
-			signIn.ServeHTTP(w, r)
+		if resource != nil && (r.URL.Path == protected.Path || strings.HasPrefix(r.URL.Path, protected.Path+"/")) {
+			resource.ServeHTTP(w, r)
 			return
 		}
 		if r.URL.Path == "/mcp" || strings.HasPrefix(r.URL.Path, "/mcp/") {

@@ -173,8 +173,8 @@ func (p pair) changeBesidePerson(t *testing.T, agent string) {
 	require.Equal(t, "completed", p[1].wait(t, p[1].run(t, agent, "echo all is well"))["status"])
 }
 
-// timesPromptedNow returns how many times the agent received the prompt. Unlike timesPrompted, it does not wait for the agent, which
-// may be stopped.
+// timesPromptedNow returns how many times the agent received exactly this prompt. Unlike timesPrompted, it does not wait for the agent,
+// which may be stopped.
 func (p pair) timesPromptedNow(t *testing.T, ws, prompt string) (n int) {
 	all, _ := p[0].prompts(t, ws)
 	for _, s := range all {

@@ -60,6 +60,7 @@ const (
 	inStringEscape                // in a string, after ESC
 )
 
+// maxSequence limits the parameters of a CSI sequence, in bytes. The rest of a longer sequence is shown as text.
 const maxSequence = 32
 
 // clean returns the part of the text that may be written to the terminal.

@@ -18,13 +18,12 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// programsPath is the path prefix at which workspaces download fleet-runner.
-const programsPath = "/runner/"
+// runnerDownloadsPath is the path prefix at which workspaces download fleet-runner.
+const runnerDownloadsPath = "/runner/"
 
-// programs serves the program fleet-runner, which is not secret, to workspaces that can reach this server. GET
+// runnerDownloads serves the program fleet-runner, which is not secret, to workspaces that can reach this server. GET
 // /runner/linux-amd64 returns the program, and GET /runner/linux-amd64.sha256 its checksum in the format of sha256sum.
-// Nothing else depends on programs.
-type programs struct {
+type runnerDownloads struct {
 	dir string // has files such as fleet-runner-linux-amd64
 
 	mu   sync.Mutex // held while a file is read, so that many requests cause one read
@@ -38,8 +37,10 @@ type checksum struct {
 	sum  []byte
 }
 
-// newPrograms returns a handler that serves the programs in the directory.
-func newPrograms(dir string) *programs { return &programs{dir: dir, sums: map[string]checksum{}} }
+// newRunnerDownloads returns a handler that serves the programs in the directory.
+func newRunnerDownloads(dir string) *runnerDownloads {
+	return &runnerDownloads{dir: dir, sums: map[string]checksum{}}
+}
 
 // runnerDir returns the directory with the programs fleet-runner: by default the directory of this program.
 func (c Config) runnerDir() string {
@@ -64,27 +65,27 @@ const downloadTime = 10 * time.Minute
 var platforms = map[string]bool{"linux-amd64": true, "linux-arm64": true}
 
 // ServeHTTP implements http.Handler.
-func (p *programs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	platform, sumOnly := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, programsPath), ".sha256")
+func (p *runnerDownloads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	platform, sumOnly := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, runnerDownloadsPath), ".sha256")
 	name := runnerName(platform)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		refuseProgram(w, http.StatusMethodNotAllowed, "fleet-runner can only be read: use GET")
+		refuseDownload(w, http.StatusMethodNotAllowed, "fleet-runner can only be read: use GET")
 		return
 	}
 	if !platforms[platform] {
-		refuseProgram(w, http.StatusNotFound, "there is no such fleet-runner: ask for linux-amd64 or linux-arm64")
+		refuseDownload(w, http.StatusNotFound, "there is no such fleet-runner: ask for linux-amd64 or linux-arm64")
 		return
 	}
 	f, err := os.Open(filepath.Join(p.dir, name))
 	if err != nil {
-		refuseProgram(w, http.StatusNotFound, fmt.Sprintf("this server does not have %s: put it beside the server's program, or set runner_dir", name))
+		refuseDownload(w, http.StatusNotFound, fmt.Sprintf("this server does not have %s: put it beside the server's program, or set runner_dir", name))
 		return
 	}
 	defer func() { _ = f.Close() }()
 	info, sum, err := p.sum(name, f)
 	if err != nil {
-		refuseProgram(w, http.StatusInternalServerError, fmt.Sprintf("%s cannot be read: install it again", name))
+		refuseDownload(w, http.StatusInternalServerError, fmt.Sprintf("%s cannot be read: install it again", name))
 		return
 	}
 	if sumOnly {
@@ -103,7 +104,7 @@ func (p *programs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // sum returns the SHA-256 of the file. It reads the file only if the file has changed, because anybody may ask for the
 // checksum.
-func (p *programs) sum(name string, f *os.File) (info fs.FileInfo, sum []byte, err error) {
+func (p *runnerDownloads) sum(name string, f *os.File) (info fs.FileInfo, sum []byte, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if info, err = f.Stat(); err != nil {
@@ -123,7 +124,7 @@ func (p *programs) sum(name string, f *os.File) (info fs.FileInfo, sum []byte, e
 	return info, p.sums[name].sum, nil
 }
 
-func refuseProgram(w http.ResponseWriter, status int, message string) {
+func refuseDownload(w http.ResponseWriter, status int, message string) {
 	reason := "UNIMPLEMENTED"
 	if status == http.StatusInternalServerError {
 		reason = "INTERNAL"

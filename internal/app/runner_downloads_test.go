@@ -12,16 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPrograms checks that fleet-runner and its checksum can be downloaded, but no other file of the directory.
-func TestPrograms(t *testing.T) {
+// TestRunnerDownloads checks that fleet-runner and its checksum can be downloaded, but no other file of the directory.
+func TestRunnerDownloads(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "fleet-runner-linux-arm64"), []byte("a program"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "secret"), []byte("a secret"), 0o600))
-	programs := newPrograms(dir)
+	downloads := newRunnerDownloads(dir)
 	ask := func(method, path string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		programs.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+		downloads.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
 		return w
 	}
 	sum := sha256.Sum256([]byte("a program"))
