@@ -15,9 +15,9 @@ import (
 	"fleet/internal/state"
 )
 
-// TestPlaceThatAsksAsAnother gives the place another user's token. No agent may count as deleted, and all must say why nothing
+// TestPlaceWithTokenOfAnotherUser gives the place another user's token. No agent may count as deleted, and all must say why nothing
 // is known about them. A task must continue afterwards, even if the server was restarted meanwhile.
-func TestPlaceThatAsksAsAnother(t *testing.T) {
+func TestPlaceWithTokenOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
 	names := make([]string, 6)

@@ -160,9 +160,9 @@ func TestBudgetAsk(t *testing.T) {
 	require.Equal(t, fleet.Micros(300_000), checkedLedger(h, "all").Total.Spent.Micros)
 }
 
-// TestBudgetAskWhole checks a question about a budget that is used up: the task continues when the budget has room, or is
+// TestBudgetAskWhenUsedUp checks a question about a budget that is used up: the task continues when the budget has room, or is
 // stopped.
-func TestBudgetAskWhole(t *testing.T) {
+func TestBudgetAskWhenUsedUp(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	b := fleet.Budget{Name: "all", Limit: 100_000, OnBreach: fleet.BreachAsk}

@@ -77,7 +77,7 @@ func TestChangesAreKept(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "third", changed(h, task.ID))
 	})
-	t.Run("not from a terminal", func(t *testing.T) {
+	t.Run("but not of a task whose output is from a terminal", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, world, nil)
 		h.Create("papi")

@@ -44,7 +44,7 @@ func TestStopWhileCollecting(t *testing.T) {
 		h.WaitAgent("papi", collecting)
 		return h, gate, task
 	}
-	t.Run("of the task", func(t *testing.T) {
+	t.Run("a stop of the task", func(t *testing.T) {
 		t.Parallel()
 		h, gate, task := setup(t, time.Hour)
 		stopped := make(chan error, 1)
@@ -61,7 +61,7 @@ func TestStopWhileCollecting(t *testing.T) {
 		h.WaitTask(task.ID)
 		require.Equal(t, "first", changed(h, task.ID))
 	})
-	t.Run("of the agent", func(t *testing.T) {
+	t.Run("a stop of the agent", func(t *testing.T) {
 		t.Parallel()
 		h, _, task := setup(t, 50*time.Millisecond)
 		_, _, err := h.StopAgent(h.Context(), "papi", "")
@@ -69,13 +69,13 @@ func TestStopWhileCollecting(t *testing.T) {
 		h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped })
 		require.Contains(t, changed(h, h.WaitTask(task.ID).ID), "took longer than a stop or a deletion waits")
 	})
-	t.Run("by its deletion", func(t *testing.T) {
+	t.Run("a deletion of the agent", func(t *testing.T) {
 		t.Parallel()
 		h, _, _ := setup(t, 50*time.Millisecond)
 		_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
 		require.NoError(t, err)
 	})
-	t.Run("by its deletion, which says so", func(t *testing.T) {
+	t.Run("a deletion of the agent says that it waits", func(t *testing.T) {
 		t.Parallel()
 		h, gate, task := setup(t, time.Hour)
 		deleted := make(chan error, 1)

@@ -141,9 +141,9 @@ func TestRunThatCannotBeInterrupted(t *testing.T) {
 	require.LessOrEqual(t, len(h.Events(fleet.EventTaskStopping)), 4)
 }
 
-// TestRestartWhileBeingMade restarts an agent in another role while its workspace is still being created in the first
+// TestRestartDuringProvision restarts an agent in another role while its workspace is still being created in the first
 // role. It checks that the workspace ends up with the new role.
-func TestRestartWhileBeingMade(t *testing.T) {
+func TestRestartDuringProvision(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	gate := h.World.HoldAfter(fake.Provision)
@@ -180,9 +180,9 @@ func TestStartedOutsideFleet(t *testing.T) {
 	require.Equal(t, stops, h.World.Calls(fake.Stop))
 }
 
-// TestStoppedBeforeItWasMade stops an agent while its workspace is being created. It checks that the workspace is
+// TestStopDuringProvision stops an agent while its workspace is being created. It checks that the workspace is
 // stopped once it exists.
-func TestStoppedBeforeItWasMade(t *testing.T) {
+func TestStopDuringProvision(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	gate := h.World.HoldAfter(fake.Provision)
@@ -234,9 +234,9 @@ func TestHostThatCancels(t *testing.T) {
 	require.Equal(t, 1, h.World.Calls(fake.Provision))
 }
 
-// TestABrokenAgentIsAlone checks that an error of one agent's workspace does not count against its place: others create agents,
+// TestBrokenAgentDoesNotAffectOthers checks that an error of one agent's workspace does not count against its place: others create agents,
 // and do not see the error.
-func TestABrokenAgentIsAlone(t *testing.T) {
+func TestBrokenAgentDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Before: func(_ context.Context, c fake.Call) error {
 		if c.Method == fake.Delete && c.Agent.Name == "bad" {

@@ -107,7 +107,7 @@ func TestLeasesEndWhenTheStoreDoesNotAnswer(t *testing.T) {
 	})
 }
 
-func TestALeaseOfAnotherIsNotHeld(t *testing.T) {
+func TestLeaseOfAnotherOwnerIsNotHeld(t *testing.T) {
 	t.Parallel()
 	l := newLeases(newLeaseStore(nil), "me", ttl, slog.New(slog.DiscardHandler), func(error) {})
 	_, _, ok, err := l.hold(t.Context(), "a")

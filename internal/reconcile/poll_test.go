@@ -30,9 +30,9 @@ func TestListingThatIsNotComplete(t *testing.T) {
 	require.True(t, h.Places(fleet.Principal{})[0].ObservedAt.IsZero())
 }
 
-// TestAgentOfWhichLittleIsKnown checks that a workspace whose host does not show its parameters has an agent with the
+// TestAgentWithUnknownParameters checks that a workspace whose host does not show its parameters has an agent with the
 // reason, and that the agent gets its role, spec and owner once the host shows them.
-func TestAgentOfWhichLittleIsKnown(t *testing.T) {
+func TestAgentWithUnknownParameters(t *testing.T) {
 	t.Parallel()
 	world := servicetest.Workspaces(1)
 	world[0].Role, world[0].Owner, world[0].Reason = "", "fleet", "its role or specification is not known: 403"
@@ -122,9 +122,9 @@ func (a anonymousLister) List(ctx context.Context) ([]fleet.Workspace, error) {
 	return all, err
 }
 
-// TestAdoptionOfWhatIsDeleted deletes an agent, whose workspace was not recorded yet, after a listing has found the
+// TestDeletedAgentIsNotAdopted deletes an agent, whose workspace was not recorded yet, after a listing has found the
 // workspace. The listing must not bring the agent back.
-func TestAdoptionOfWhatIsDeleted(t *testing.T) {
+func TestDeletedAgentIsNotAdopted(t *testing.T) {
 	t.Parallel()
 	b := servicetest.SecondPlace(t, fake.Config{Traits: fleet.Traits{Adopts: true}})
 	made := b.HoldAfter(fake.Provision)

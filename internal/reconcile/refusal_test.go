@@ -21,10 +21,10 @@ func TestRefusedAgent(t *testing.T) {
 		field   string
 		left    bool // the agent still exists after the refusal
 	}{
-		"its name is taken":      {fleet.Errorf(fleet.ReasonAgentExists, "it is taken").With("field", "name"), fleet.ReasonAgentExists, "", false},
-		"a value is not good":    {fleet.InvalidField("spec", "it is too long"), fleet.ReasonInvalidArgument, "spec", false},
-		"it cannot be made now":  {fleet.Errorf(fleet.ReasonProvisioningFailed, "no room"), fleet.ReasonProvisioningFailed, "", true},
-		"it must not be made so": {fleet.Errorf(fleet.ReasonPermissionDenied, "not you"), fleet.ReasonProvisioningFailed, "", true},
+		"its name is taken":     {fleet.Errorf(fleet.ReasonAgentExists, "it is taken").With("field", "name"), fleet.ReasonAgentExists, "", false},
+		"a value is not good":   {fleet.InvalidField("spec", "it is too long"), fleet.ReasonInvalidArgument, "spec", false},
+		"it cannot be made now": {fleet.Errorf(fleet.ReasonProvisioningFailed, "no room"), fleet.ReasonProvisioningFailed, "", true},
+		"it is not permitted":   {fleet.Errorf(fleet.ReasonPermissionDenied, "not you"), fleet.ReasonProvisioningFailed, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

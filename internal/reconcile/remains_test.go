@@ -47,7 +47,7 @@ func TestWorkIsKept(t *testing.T) {
 		_, _, err = h.DownloadBundle(servicetest.As(t.Context(), "bob"), "papi@alice")
 		require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
 	})
-	t.Run("also when its task runs, or has failed", func(t *testing.T) {
+	t.Run("of an agent whose task runs or has failed", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, world, nil)
 		h.Create("papi")
@@ -70,7 +70,7 @@ func TestWorkIsKept(t *testing.T) {
 		_, err = rescue(h, "papi")
 		require.Equal(t, fleet.ReasonBundleNotFound, fleet.ReasonOf(err))
 	})
-	t.Run("where the place keeps it by itself", func(t *testing.T) {
+	t.Run("if the place keeps it by itself", func(t *testing.T) {
 		t.Parallel()
 		keeps := world
 		keeps.Traits.KeepsWork = true
@@ -82,7 +82,7 @@ func TestWorkIsKept(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "made a line\n", kept)
 	})
-	late := func(c *state.Config) { // each look at the clock is 20 seconds later
+	late := func(c *state.Config) { // each call of Now returns a time that is 20 seconds later
 		var looks atomic.Int64
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(looks.Add(1)) * 20 * time.Second) }
 	}

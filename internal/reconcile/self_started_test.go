@@ -66,11 +66,11 @@ func TestSelfStartedLaunch(t *testing.T) {
 	}
 }
 
-// TestSelfStartedNowhere checks how the first task ends if the agent does not start to work, is never created, or is
+// TestSelfStartedThatDoesNotBegin checks how the first task ends if the agent does not start to work, is never created, or is
 // deleted first.
-func TestSelfStartedNowhere(t *testing.T) {
+func TestSelfStartedThatDoesNotBegin(t *testing.T) {
 	t.Parallel()
-	t.Run("it does not begin", func(t *testing.T) {
+	t.Run("the agent does not begin", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, selfStartingWorld(), nil)
 		h.World.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonTaskNotFound, "it has not begun"))
@@ -100,7 +100,7 @@ func TestSelfStartedNowhere(t *testing.T) {
 		require.Equal(t, fleet.ReasonAgentExists, fleet.ReasonOf(err))
 		require.Equal(t, []string{"its agent was not created: it is taken"}, h.Events(fleet.EventTaskEnded))
 	})
-	t.Run("it is deleted first", func(t *testing.T) {
+	t.Run("the agent is deleted first", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, selfStartingWorld(), func(c *state.Config) { c.CreateWait = 50 * time.Millisecond })
 		gate := h.World.HoldBuilds()

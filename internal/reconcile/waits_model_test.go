@@ -65,7 +65,7 @@ func (x *explanation) order() (all []*modelTask) {
 	return all
 }
 
-func waitReason(reason fleet.WaitReason, subject string) string {
+func reasonLine(reason fleet.WaitReason, subject string) string {
 	return fmt.Sprintf("%s %s", reason, subject)
 }
 
@@ -76,29 +76,29 @@ func (x *explanation) waits(m *modelTask) (all []string) {
 		return nil
 	}
 	if x.pause != "" {
-		all = append(all, waitReason(fleet.WaitHeld, x.pause))
+		all = append(all, reasonLine(fleet.WaitHeld, x.pause))
 	}
 	if e.HeldBy != "" {
-		all = append(all, waitReason(fleet.WaitHeld, e.HeldBy))
+		all = append(all, reasonLine(fleet.WaitHeld, e.HeldBy))
 	}
 	if e.NotBefore.After(x.now) {
-		all = append(all, waitReason(fleet.WaitNotBefore, ""))
+		all = append(all, reasonLine(fleet.WaitNotBefore, ""))
 	}
 	for _, dep := range e.After {
 		switch other := x.tasks[dep.TaskID]; {
 		case other == nil:
-			all = append(all, waitReason(fleet.WaitDependencyFailed, x.name(dep.TaskID)))
+			all = append(all, reasonLine(fleet.WaitDependencyFailed, x.name(dep.TaskID)))
 		case !other.status.Ended():
-			all = append(all, waitReason(fleet.WaitDependency, x.name(dep.TaskID)))
+			all = append(all, reasonLine(fleet.WaitDependency, x.name(dep.TaskID)))
 		case other.status != fleet.TaskCompleted && !dep.AnyEnd:
-			all = append(all, waitReason(fleet.WaitDependencyFailed, x.name(dep.TaskID)))
+			all = append(all, reasonLine(fleet.WaitDependencyFailed, x.name(dep.TaskID)))
 		}
 	}
 	if e.Exclusive != "" && x.keys[e.Exclusive] {
-		all = append(all, waitReason(fleet.WaitExclusive, e.Exclusive))
+		all = append(all, reasonLine(fleet.WaitExclusive, e.Exclusive))
 	}
 	if x.working[m.owner] >= maxRunningTasks {
-		all = append(all, waitReason(fleet.WaitPrincipalLimit, m.owner))
+		all = append(all, reasonLine(fleet.WaitPrincipalLimit, m.owner))
 	}
 	ready := len(all) == 0
 	agent, why := x.agentFor(m, ready)
@@ -144,15 +144,15 @@ func (x *explanation) agentFor(m *modelTask, ready bool) (*modelAgent, []string)
 			x.wanting[pool.Name]++
 		}
 		if before < creating+pool.MaxAgents-len(all) {
-			return nil, []string{waitReason(fleet.WaitProvisioning, pool.Name)}
+			return nil, []string{reasonLine(fleet.WaitProvisioning, pool.Name)}
 		}
-		return nil, []string{waitReason(fleet.WaitPoolFull, pool.Name)}
+		return nil, []string{reasonLine(fleet.WaitPoolFull, pool.Name)}
 	case len(all) == 0:
-		return nil, []string{waitReason(fleet.WaitNoAgent, target.String())}
+		return nil, []string{reasonLine(fleet.WaitNoAgent, target.String())}
 	case working > 0:
-		return nil, []string{waitReason(fleet.WaitAgentBusy, target.String())}
+		return nil, []string{reasonLine(fleet.WaitAgentBusy, target.String())}
 	}
-	return nil, []string{waitReason(fleet.WaitAgentOffline, target.String())}
+	return nil, []string{reasonLine(fleet.WaitAgentOffline, target.String())}
 }
 
 // free reports whether the agent can take a task now.
@@ -191,14 +191,14 @@ func (x *explanation) wantAgent(a *modelAgent, ready bool) (*modelAgent, []strin
 	case x.free(a):
 		return a, nil
 	case x.starting(a):
-		why = append(why, waitReason(fleet.WaitProvisioning, a.name))
+		why = append(why, reasonLine(fleet.WaitProvisioning, a.name))
 	case a.desired != fleet.DesiredRunning || a.state != fleet.StateRunning:
-		why = append(why, waitReason(fleet.WaitAgentOffline, a.name))
+		why = append(why, reasonLine(fleet.WaitAgentOffline, a.name))
 	default:
-		why = append(why, waitReason(fleet.WaitAgentBusy, x.name(cmp.Or(a.task, x.starts[a.uid]))))
+		why = append(why, reasonLine(fleet.WaitAgentBusy, x.name(cmp.Or(a.task, x.starts[a.uid]))))
 	}
 	if x.ahead[a.uid] > 0 {
-		why = append(why, waitReason(fleet.WaitBehind, a.name))
+		why = append(why, reasonLine(fleet.WaitBehind, a.name))
 	}
 	if ready {
 		x.ahead[a.uid]++

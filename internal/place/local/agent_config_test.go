@@ -330,7 +330,7 @@ func TestSoftInterrupt(t *testing.T) {
 		require.Equal(t, fleet.TaskStopped, o.Status)
 		require.Equal(t, "all done", o.Summary)
 	})
-	t.Run("while a tool runs it ends at once", func(t *testing.T) {
+	t.Run("while a tool runs, the run ends at once", func(t *testing.T) {
 		t.Parallel()
 		w, a, r := begin(t, waittest.Limit, "tool_use", true)
 		open(w)

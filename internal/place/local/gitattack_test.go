@@ -114,17 +114,17 @@ func TestRedirectedWorktree(t *testing.T) {
 	other := w.provisionIn("repo")
 	w.runTask(other, "echo secret >secret; git add secret; git commit -qm secret")
 	for name, script := range map[string]string{
-		"the link":        `echo "gitdir: $O" >.git`,
-		"the common one":  `echo "$O" >../git/commondir`,
-		"its objects":     `rm -rf ../git/objects; ln -s "$O/objects" ../git/objects`,
-		"its refs":        `rm -rf ../git/refs; ln -s "$O/refs" ../git/refs`,
-		"a ref":           `ln -sf "$O/refs/heads/$THEIRS" ../git/refs/heads/stolen`,
-		"its HEAD":        `ln -sf "$O/HEAD" ../git/HEAD`,
-		"its index":       `ln -sf "$O/index" ../git/index`,
-		"its files":       `ln -s "$O/../work" files; rm -f file; ln -s "$O/../work/secret" file`,
-		"its working dir": `git config core.worktree "$O/../work"`,
-		"a replaced one":  `git config extensions.worktreeConfig true; echo "[core]" >../git/config.worktree; echo "worktree = $O/../work" >>../git/config.worktree`,
-		"an environment":  `echo "[include] path = $O/config" >>../git/config`,
+		"the link":                 `echo "gitdir: $O" >.git`,
+		"the common git directory": `echo "$O" >../git/commondir`,
+		"its objects":              `rm -rf ../git/objects; ln -s "$O/objects" ../git/objects`,
+		"its refs":                 `rm -rf ../git/refs; ln -s "$O/refs" ../git/refs`,
+		"a ref":                    `ln -sf "$O/refs/heads/$THEIRS" ../git/refs/heads/stolen`,
+		"its HEAD":                 `ln -sf "$O/HEAD" ../git/HEAD`,
+		"its index":                `ln -sf "$O/index" ../git/index`,
+		"its files":                `ln -s "$O/../work" files; rm -f file; ln -s "$O/../work/secret" file`,
+		"its working dir":          `git config core.worktree "$O/../work"`,
+		"config.worktree":          `git config extensions.worktreeConfig true; echo "[core]" >../git/config.worktree; echo "worktree = $O/../work" >>../git/config.worktree`,
+		"an included file":         `echo "[include] path = $O/config" >>../git/config`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := w.provisionIn("repo")
