@@ -159,8 +159,8 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 	})
 }
 
-// deliverRest asks the host of an ended run whether the agent has received its open messages. Messages that it has not
-// received are delivered to its next try, or are refused when the task ends.
+// deliverRest sends the open messages of an ended run again, to find out which of them the agent has received: its host accepts
+// only those. The others are delivered to the next try, or are refused when the task ends.
 func (w *worker) deliverRest(ctx context.Context, a *fleet.Agent, t *fleet.Task, open, given []fleet.Message) error {
 	for _, m := range open {
 		r := t.Run(true)
