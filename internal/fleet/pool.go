@@ -51,10 +51,10 @@ const maxPoolName = MaxNameLength - 5
 
 // Limits of pools.
 const (
-	MaxPools       = 100
-	MaxPoolAgents  = 1000
-	MaxPoolIdle    = 30 * 24 * time.Hour
-	PoolPauseAfter = 10 // failed creations in a row after which the pool creates no more agents
+	MaxPools        = 100
+	MaxPoolAgents   = 1000
+	MaxPoolIdle     = 30 * 24 * time.Hour
+	MaxPoolFailures = 10 // failed creations in a row after which the pool creates no more agents
 )
 
 // Defaults of pools.
@@ -65,7 +65,7 @@ const (
 )
 
 // Paused reports whether the pool creates no agents because that has failed too often.
-func (p *Pool) Paused() bool { return p.Failures >= PoolPauseAfter }
+func (p *Pool) Paused() bool { return p.Failures >= MaxPoolFailures }
 
 // Key is the name of the pool with its owner. No two pools have the same.
 func (p *Pool) Key() string { return OwnedKey(p.Name, p.Owner) }

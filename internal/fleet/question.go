@@ -44,7 +44,7 @@ const (
 	MaxQuestionText    = 16 << 10 // of a question's text, in bytes
 	MaxQuestionInput   = 64 << 10 // of the tool's input, in bytes
 	MaxQuestionOptions = 20
-	MaxRule            = 600      // of a rule, in bytes
+	MaxRuleSize        = 600      // of a rule, in bytes
 	MaxAnswer          = 64 << 10 // of an answer and of its message, in bytes
 )
 

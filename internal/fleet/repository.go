@@ -114,14 +114,14 @@ type CombineResult struct {
 // MaxConflicts is the maximum length of CombineResult.Conflicts.
 const MaxConflicts = 100
 
-// MaxHunks is the maximum size of Conflict.Hunks, in bytes.
-const MaxHunks = 4 << 10
+// MaxHunksSize is the maximum size of Conflict.Hunks, in bytes.
+const MaxHunksSize = 4 << 10
 
 // Conflict is a file that git cannot combine.
 type Conflict struct {
 	Path string `json:"path"`
 	Kind string `json:"kind"` // as git calls it, such as content or modify/delete
-	// Hunks are the lines that differ, with git's conflict markers; empty if the file is not text. They are at most MaxHunks long.
+	// Hunks are the lines that differ, with git's conflict markers; empty if the file is not text. They are at most MaxHunksSize long.
 	Hunks string `json:"hunks,omitempty"`
 }
 

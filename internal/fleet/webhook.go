@@ -43,11 +43,11 @@ type WebhookKey struct {
 
 // Limits of webhooks.
 const (
-	MaxWebhooks         = 500 // in the fleet
-	MaxWebhookURL       = 2048
-	WebhookOverlap      = 24 * time.Hour // how long the old secret stays valid by default
-	MaxWebhookOverlap   = 7 * 24 * time.Hour
-	WebhookFailureLimit = 3 * 24 * time.Hour // a webhook is disabled after all its attempts have failed for this long
+	MaxWebhooks           = 500 // in the fleet
+	MaxWebhookURL         = 2048
+	DefaultWebhookOverlap = 24 * time.Hour // how long the old secret stays valid by default
+	MaxWebhookOverlap     = 7 * 24 * time.Hour
+	WebhookFailureLimit   = 3 * 24 * time.Hour // a webhook is disabled after all its attempts have failed for this long
 )
 
 // Key is the name of the webhook with its owner. It is unique.

@@ -30,7 +30,7 @@ func shortenQuestion(q *fleet.Question) {
 	}
 	q.Rules = q.Rules[:min(len(q.Rules), fleet.MaxQuestionOptions)]
 	for _, rule := range q.Rules {
-		if len(rule) > fleet.MaxRule { // a shortened rule would be another one
+		if len(rule) > fleet.MaxRuleSize { // a shortened rule would be another one
 			q.Rules = nil
 			break
 		}

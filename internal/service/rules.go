@@ -41,8 +41,8 @@ func (s *Service) RemoveRule(ctx context.Context, r RemoveRuleRequest) (*fleet.A
 	if r.Rule == "" {
 		return nil, "", fleet.InvalidField("rule", "rule is required").Next("{show_agent} lists the rules")
 	}
-	if len(r.Rule) > fleet.MaxRule {
-		return nil, "", fleet.InvalidField("rule", "rule has %d bytes: give at most %d", len(r.Rule), fleet.MaxRule)
+	if len(r.Rule) > fleet.MaxRuleSize {
+		return nil, "", fleet.InvalidField("rule", "rule has %d bytes: give at most %d", len(r.Rule), fleet.MaxRuleSize)
 	}
 	c := Call{Method: "RemoveAgentRule", RequestID: r.RequestID, Body: r}
 	v, p, err := s.agent(ctx, r.Agent, fleet.AccessRun)

@@ -51,7 +51,7 @@ func (f *Fleet) DeleteWebhook(ctx context.Context, r *fleetv1.DeleteWebhookReque
 
 // RotateWebhook gives a webhook a new secret.
 func (f *Fleet) RotateWebhook(ctx context.Context, r *fleetv1.RotateWebhookRequest) (*fleetv1.RotateWebhookResponse, error) {
-	overlap := fleet.WebhookOverlap
+	overlap := fleet.DefaultWebhookOverlap
 	if r.OverlapSeconds != nil {
 		overlap = time.Duration(r.GetOverlapSeconds()) * time.Second
 	}

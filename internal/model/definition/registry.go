@@ -10,11 +10,11 @@ import (
 	"fleet/internal/model/dial"
 )
 
-// maxTransfer limits an answer of a registry, in bytes.
-const maxTransfer = 4 << 20
+// maxAnswerSize limits an answer of a registry, in bytes.
+const maxAnswerSize = 4 << 20
 
-// errTooLarge is the error for an answer that exceeds maxTransfer.
-var errTooLarge = fmt.Errorf("the registry's answer is larger than %d bytes", maxTransfer)
+// errTooLarge is the error for an answer that exceeds maxAnswerSize.
+var errTooLarge = fmt.Errorf("the registry's answer is larger than %d bytes", maxAnswerSize)
 
 // registryTransport connects to registries. It uses plain HTTP only for a registry on this machine. It limits the size
 // of answers, and does not let a remote registry redirect to this machine.
@@ -37,7 +37,7 @@ func (t *registryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	res, err := t.base.RoundTrip(r)
 	if err == nil {
-		res.Body = &limitedBody{res.Body, maxTransfer}
+		res.Body = &limitedBody{res.Body, maxAnswerSize}
 	}
 	return res, err
 }

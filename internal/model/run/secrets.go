@@ -21,9 +21,9 @@ type secrets struct {
 	values []string // longest first
 }
 
-// minSecret is the minimum length of a hidden value, in bytes. Shorter values are not secrets, and occur in ordinary
+// minSecretLength is the minimum length of a hidden value, in bytes. Shorter values are not secrets, and occur in ordinary
 // words.
-const minSecret = 6
+const minSecretLength = 6
 
 // Get implements environment.Provider.
 func (s *secrets) Get(_ context.Context, name string) (string, bool) {
@@ -31,7 +31,7 @@ func (s *secrets) Get(_ context.Context, name string) (string, bool) {
 		return "", false
 	}
 	v, ok := os.LookupEnv(name)
-	if ok && len(v) >= minSecret {
+	if ok && len(v) >= minSecretLength {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !slices.Contains(s.values, v) {
@@ -42,7 +42,7 @@ func (s *secrets) Get(_ context.Context, name string) (string, bool) {
 	return v, ok
 }
 
-// hide returns the text with "[hidden]" in place of each value of at least minSecret bytes that Get has returned.
+// hide returns the text with "[hidden]" in place of each value of at least minSecretLength bytes that Get has returned.
 func (s *secrets) hide(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

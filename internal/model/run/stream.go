@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// maxEvent limits the size of an event in a stream, in bytes.
-const maxEvent = 16 << 20
+// maxEventSize limits the size of an event in a stream, in bytes.
+const maxEventSize = 16 << 20
 
 // answerBody is the body of a model's answer. In a stream, it passes on only events that the library's clients understand,
 // converted to the form that they expect (streamConverter). It also counts the usage, and checks that the stream is complete.
@@ -54,7 +54,7 @@ func (a *answerBody) readEvent() error {
 	var name string
 	var data []byte
 	for size := 0; ; {
-		line, err := a.readLine(maxEvent - size)
+		line, err := a.readLine(maxEventSize - size)
 		size += len(line)
 		line = bytes.TrimRight(line, "\r\n")
 		switch key, value, _ := bytes.Cut(line, []byte(":")); string(key) {
@@ -92,7 +92,7 @@ func (a *answerBody) readLine(limit int) (line []byte, err error) {
 	for {
 		part, err := a.lines.ReadSlice('\n')
 		if line = append(line, part...); len(line) > limit {
-			return nil, fmt.Errorf("an event of its answer is larger than %d bytes", maxEvent)
+			return nil, fmt.Errorf("an event of its answer is larger than %d bytes", maxEventSize)
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return line, err

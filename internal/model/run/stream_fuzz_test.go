@@ -24,7 +24,7 @@ func FuzzModelStream(f *testing.F) {
 	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"text\",\"text\":\"hi\"}],\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]}}],\"error\":null}\n\n"), 3)
 	f.Add([]byte("data: {\"candidates\":[{\"finishReason\":\"STOP\"}]}\n\ndata: {\"error\":1}\n"), 0)
 	f.Fuzz(func(t *testing.T, stream []byte, at int) {
-		if at < 0 || at > len(stream) || len(stream) > maxEvent/2 {
+		if at < 0 || at > len(stream) || len(stream) > maxEventSize/2 {
 			t.Skip()
 		}
 		read := func(parts ...io.Reader) (*answerBody, string, bool) {

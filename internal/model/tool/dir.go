@@ -16,8 +16,8 @@ import (
 // dir is a directory in which tools store data that outlives a run. Several runs can use it at the same time.
 type dir string
 
-// maxStored is the maximum size of a stored file, in bytes.
-const maxStored = 64 << 20
+// maxStoredSize is the maximum size of a stored file, in bytes.
+const maxStoredSize = 64 << 20
 
 func (d dir) path(name string) string { return filepath.Join(string(d), name) }
 
@@ -34,7 +34,7 @@ func (d dir) withLock(do func() error) error {
 
 // read reads a JSON file into v. It returns fs.ErrNotExist if the file does not exist.
 func (d dir) read(name string, v any) error {
-	b, err := agentfile.Read(d.path(name), maxStored)
+	b, err := agentfile.Read(d.path(name), maxStoredSize)
 	if err != nil {
 		return err
 	}

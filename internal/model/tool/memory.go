@@ -15,8 +15,8 @@ import (
 	"fleet/internal/runner"
 )
 
-// maxMemory limits the texts of one set of memories, in bytes.
-const maxMemory = 1 << 20
+// maxMemoriesSize limits the texts of one set of memories, in bytes.
+const maxMemoriesSize = 1 << 20
 
 // memories are the texts that an agent stores with its memory tools. All sessions of one owner with the same definition
 // share them, in a file that outlives the sessions, see NewMemories.
@@ -48,7 +48,7 @@ func (m *memories) change(do func([]database.UserMemory) (_ []database.UserMemor
 		for _, one := range all {
 			size += len(one.Memory)
 		}
-		if size > maxMemory {
+		if size > maxMemoriesSize {
 			return errors.New("the memory is full: delete memories that are no longer needed")
 		}
 		if err := m.dir.write(m.name, all); err != nil {

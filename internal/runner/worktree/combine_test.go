@@ -182,8 +182,8 @@ name'; echo m >both; git add .; git commit -qm main`)
 		require.Equal(t, "<<<<<<< branch\nm\n=======\nw\n>>>>>>> work\n", hunks["file"])
 		require.Equal(t, hunks["file"], hunks["odd \"é\nname"])
 		require.Empty(t, hunks["bin"])
-		require.LessOrEqual(t, len(hunks["long"]), fleet.MaxHunks)
-		require.Greater(t, len(hunks["long"]), fleet.MaxHunks-100)
+		require.LessOrEqual(t, len(hunks["long"]), fleet.MaxHunksSize)
+		require.Greater(t, len(hunks["long"]), fleet.MaxHunksSize-100)
 		require.True(t, strings.HasPrefix(hunks["long"], "<<<<<<< branch\nm line 1\n"))
 	}
 	t.Run("many", func(t *testing.T) {

@@ -14,7 +14,7 @@ var (
 	conflictEndPattern   = regexp.MustCompile(`^>{7,} ` + theirsLabel + `(:.*)?\r?$`)
 )
 
-// hunks collects the lines of a file that are in conflict, at most fleet.MaxHunks bytes.
+// hunks collects the lines of a file that are in conflict, at most fleet.MaxHunksSize bytes.
 type hunks struct {
 	text       strings.Builder
 	inConflict bool
@@ -29,11 +29,11 @@ func (h *hunks) add(line string) {
 	}
 	h.inConflict = !conflictEndPattern.MatchString(line)
 	line = strings.ToValidUTF8(strings.ReplaceAll(line, "\x00", ""), "\uFFFD")
-	if room := fleet.MaxHunks - 1 - h.text.Len(); len(line) > room {
+	if room := fleet.MaxHunksSize - 1 - h.text.Len(); len(line) > room {
 		h.full = true
 		line = strings.ToValidUTF8(line[:max(0, room)], "") // the cut may split a character
 	}
-	if h.text.Len() < fleet.MaxHunks {
+	if h.text.Len() < fleet.MaxHunksSize {
 		h.text.WriteString(line + "\n")
 	}
 }
