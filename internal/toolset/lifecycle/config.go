@@ -14,24 +14,24 @@ type Config struct {
 	// Place is the place of the agents. If it is empty, Fleet uses the first place with the driver, or the place of the
 	// project.
 	Place string `yaml:"backend"`
-	// Driver runs the agents there: claude or command in the place local, cagent in the place cagent. It must be empty if
-	// Project is set.
+	// Driver runs the agents there, for example claude or command in the place local, or cagent in the place cagent. It must
+	// be empty if Project is set.
 	Driver string `yaml:"driver"`
 	// Project and Role make each agent like an agent of the fleet, in a project of this machine or of Coder. A request can
 	// name another project of the fleet.
 	Project string `yaml:"project"`
 	Role    string `yaml:"role"`
-	// Model is the name of the model, as claude knows it, or "provider/model" with cagent.
+	// Model is the name of the model, as the driver's program knows it, or "provider/model" with cagent.
 	Model string `yaml:"model"`
 	// Command is the program and its arguments. It is for the driver command.
 	Command []string `yaml:"command"`
-	// Allow and Deny are the tools that claude may and may not use. Without Allow it may change files in its own
+	// Allow and Deny are the tools that the agents may and may not use. Without Allow, they may change files in their own
 	// directory and run no programs.
 	Allow []string `yaml:"allow"`
 	Deny  []string `yaml:"deny"`
-	// Ask lets claude ask people before it uses a tool that is neither in Allow nor in Deny. It names tools that claude
-	// has in addition to Allow. If Ask is nil, claude may not use such tools. AskTimeout is how long a question waits for
-	// its answer; 0 means 1 h.
+	// Ask lets the agents ask people before they use a tool that is neither in Allow nor in Deny. It names tools that they
+	// have in addition to Allow. If Ask is nil, they may not use such tools. AskTimeout is how long a question waits for its
+	// answer; 0 means 1 h.
 	Ask        []string      `yaml:"ask"`
 	AskTimeout time.Duration `yaml:"ask_timeout"`
 	// Document is a complete cagent document. If it is empty, the document is made from Model.
