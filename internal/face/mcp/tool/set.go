@@ -1,11 +1,10 @@
 package tool
 
 import (
-	"bytes"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Set is a named set of tools, usually those of one service.
@@ -27,37 +26,29 @@ func NewSet(name string, inputs, outputs Defs, tools ...Tool) Set {
 	return Set{Name: name, Tools: tools}
 }
 
-// reference matches the reference of a schema to a definition.
-var reference = regexp.MustCompile(`"#/\$defs/([^"]+)"`)
-
-// withDefs adds the definitions that the schema refers to, and removes spaces.
+// withDefs adds the definitions that the schema refers to, and removes the line breaks of the generated code.
 func (d Defs) withDefs(schema json.RawMessage) json.RawMessage {
-	var b bytes.Buffer
-	if json.Compact(&b, schema) != nil {
-		return schema
+	if schema == nil {
+		return nil
 	}
+	parts := []string{string(schema)} // the schema, and then each definition
 	var names []string
-	for at := 0; at <= len(names); at++ { // the schema, and then each definition
-		in := string(schema)
-		if at > 0 {
-			in = d[names[at-1]]
-		}
-		for _, m := range reference.FindAllStringSubmatch(in, -1) {
-			if !slices.Contains(names, m[1]) {
-				names = append(names, m[1])
+	for at := 0; at < len(parts); at++ {
+		for _, after := range strings.Split(parts[at], `"#/$defs/`)[1:] {
+			name, _, _ := strings.Cut(after, `"`)
+			if !slices.Contains(names, name) {
+				names, parts = append(names, name), append(parts, d[name])
 			}
 		}
 	}
-	if len(names) == 0 {
-		return b.Bytes()
-	}
-	b.Truncate(b.Len() - 1) // the schema is an object
-	for i, name := range names {
-		b.WriteString([]string{`,"$defs":{`, ","}[min(i, 1)] + strconv.Quote(name) + ":")
-		if json.Compact(&b, []byte(d[name])) != nil {
-			return schema
+	text := parts[0]
+	if len(names) > 0 {
+		var b strings.Builder
+		b.WriteString(strings.TrimSuffix(text, "}"))
+		for i, name := range names {
+			b.WriteString([]string{`,"$defs":{`, ","}[min(i, 1)] + strconv.Quote(name) + ":" + parts[i+1])
 		}
+		text = b.String() + "}}"
 	}
-	b.WriteString("}}")
-	return b.Bytes()
+	return json.RawMessage(strings.ReplaceAll(text, "\n", ""))
 }
