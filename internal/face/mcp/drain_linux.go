@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unread returns how many bytes written to the pipe or socket the other end has not read.
+// unread returns how many bytes written to the pipe or socket the other end has not read. known is false if the system cannot
+// tell.
 func unread(f *os.File) (n int, known bool) {
 	if f == nil {
 		return 0, false

@@ -4,5 +4,5 @@ package mcp
 
 import "os"
 
-// unread is not available on this system.
+// unread returns false, because this system cannot tell how much the other end has read.
 func unread(*os.File) (n int, known bool) { return 0, false }

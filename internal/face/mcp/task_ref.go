@@ -8,8 +8,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// taskRef names a task of MCP: the tasks of Fleet that it is about, and what the client waits for. All of it is in the id, so that nothing has
-// to be stored.
+// taskRef identifies a task of MCP: by the tasks of Fleet that belong to it, and by the state that the client waits for. The id
+// contains both, so nothing has to be stored.
 type taskRef struct {
 	ids             []string
 	waitsForLanding bool // the client waits until the work of the tasks has landed or cannot land, not until the tasks have ended

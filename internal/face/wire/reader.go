@@ -13,7 +13,7 @@ import (
 )
 
 // reader reads a request in one pass. It does not set a field whose value is null. After an error, the fields have no
-// meaning.
+// meaning. The read methods with a bool result report success, and set err if they fail.
 type reader struct {
 	data       []byte
 	at         int                  // next byte
