@@ -17,26 +17,26 @@ import (
 
 // conversation returns the conversation that the run continues, and when that conversation was last used. If the agent
 // has a conversation that the run cannot continue, lost says why.
-func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, since time.Time, lost string) {
+func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, usedAt time.Time, lost string) {
 	if _, ok := d.(driver.ConversationDriver); !ok {
 		return "", time.Time{}, ""
 	}
 	file, recordFile := conversationFiles(r.Conversation)
 	if info, err := os.Lstat(h.path(file)); err == nil {
-		since = info.ModTime()
+		usedAt = info.ModTime()
 	}
 	session = h.readText(file)
 	if session == "" && r.Continues {
-		return "", since, "the agent's machine no longer has the previous conversation"
+		return "", usedAt, "the agent's machine no longer has the previous conversation"
 	}
 	// The recorded file existed when the last run ended. Without a record, only the program can detect that the
 	// conversation is lost.
 	if record := h.readText(recordFile); session != "" && record != "" {
 		if found, err := sandbox.Find(context.Background(), driver.Pattern(record)); err == nil && found == "" {
-			return "", since, "the file of the previous conversation was removed from the agent's machine"
+			return "", usedAt, "the file of the previous conversation was removed from the agent's machine"
 		}
 	}
-	return session, since, ""
+	return session, usedAt, ""
 }
 
 // conversationFiles returns the names of the files for the agent's conversation with the name. All runs without a name

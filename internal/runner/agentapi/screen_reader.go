@@ -70,10 +70,10 @@ func newScreenReader(from position) *screenReader {
 	return &screenReader{position: from, resumed: from.seq > 0}
 }
 
-// newText returns the agent's new text since the last call. given is the message with the run, and messages are the
+// newText returns the agent's new text since the last call. runMessage is the message with the run, and messages are the
 // messages of the run after it. final means that the last message is complete.
-func (s *screenReader) newText(given message, messages []message, final bool, now time.Time) []fleet.Output {
-	s.position.runMessage = max(given.ID, 0)
+func (s *screenReader) newText(runMessage message, messages []message, final bool, now time.Time) []fleet.Output {
+	s.position.runMessage = max(runMessage.ID, 0)
 	var out []fleet.Output
 	for i, m := range messages {
 		if m.Role == roleUser || m.ID < s.position.message {

@@ -19,9 +19,9 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	if t.hasMessage(id) {
 		return nil
 	}
-	over := fleet.Errorf(fleet.ReasonNoRunningTask, "the agent %q no longer works on the task %s", a.Name, r.TaskID)
+	noTaskErr := fleet.Errorf(fleet.ReasonNoRunningTask, "the agent %q no longer works on the task %s", a.Name, r.TaskID)
 	if _, ended := t.endOutcome(); ended { // this process has seen the end of the run
-		return over
+		return noTaskErr
 	}
 	l := &pendingMessage{id: id, text: typeableText(text), dropped: make(chan struct{})}
 	if l.text == "" {
@@ -34,12 +34,12 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	go func() {
 		select {
 		case <-l.dropped:
-			cancel(over)
+			cancel(noTaskErr)
 		case <-ctx.Done():
 		}
 	}()
 	for {
-		retry, err := w.deliver(ctx, r, t, l, registered, over)
+		retry, err := w.deliver(ctx, r, t, l, registered, noTaskErr)
 		if retry && registered {
 			pause := pollPause
 			var e *fleet.Error
@@ -59,7 +59,7 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 
 // deliver delivers the message to the agent. retry reports whether a later attempt may succeed. registered is false if the
 // run has ended: then deliver only checks whether the run got the message before its end.
-func (w runner) deliver(ctx context.Context, r fleet.Run, t *transcript, l *pendingMessage, registered bool, over error) (retry bool, err error) {
+func (w runner) deliver(ctx context.Context, r fleet.Run, t *transcript, l *pendingMessage, registered bool, noTaskErr error) (retry bool, err error) {
 	runners, a := w.runners, w.agent
 	workspace, err := w.find(ctx)
 	if err != nil {
@@ -77,16 +77,16 @@ func (w runner) deliver(ctx context.Context, r fleet.Run, t *transcript, l *pend
 		text: func(v *view) (string, error) {
 			i := runners.locate(v, a, r, t)
 			if i < 0 || !registered {
-				return "", over
+				return "", noTaskErr
 			}
 			if _, last := runners.segment(v, a, t, i); !last {
-				return "", over
+				return "", noTaskErr
 			}
 			return l.text, nil
 		},
 		busy: func(*view) error {
 			if !registered {
-				return over
+				return noTaskErr
 			}
 			return nil
 		},

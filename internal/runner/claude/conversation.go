@@ -72,8 +72,8 @@ func newConversation(j *Job, out, to io.Writer, box *mailbox.Receiver) *conversa
 	return c
 }
 
-// run executes the job and returns the program's exit code. When the context ends, run interrupts the turn and ends the
-// program.
+// run executes the job and returns the program's exit code, or 1 instead of 0 if Fleet has ended the run because it could not
+// succeed. When the context ends, run interrupts the turn and ends the program.
 func run(ctx context.Context, j *Job, out io.Writer) (status int, err error) {
 	p, err := program.Start(j.Argv)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // CacheLimit limits the size of a directory with caches of programs.
 type CacheLimit struct {
 	Dir      string `json:"dir"`
-	MaxBytes int64  `json:"most"` // in bytes
+	MaxBytes int64  `json:"most"`
 	// WholeDirs are patterns of path.Match for directories that are used and removed as a whole, because programs expect them to be
 	// complete. The paths are relative to Dir. Directories with an @ in their names, such as Go modules, are whole too.
 	WholeDirs []string `json:"whole,omitempty"`

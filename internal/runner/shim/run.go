@@ -176,9 +176,9 @@ func machineRestarted(id process.ID) bool {
 	return err == nil && self.Boot != id.Boot
 }
 
-// recordLost records the end of a run whose shim has ended, and kills the remaining processes of the run. all means
+// recordLost records the end of a run whose shim has ended, and kills the remaining processes of the run. allKilled means
 // that all processes were already killed.
-func (r Run) recordLost(c *Claim, end End, all bool, why string) (*Exit, error) {
+func (r Run) recordLost(c *Claim, end End, allKilled bool, why string) (*Exit, error) {
 	spec, err := r.Spec()
 	if err != nil && !errors.Is(err, agentfile.ErrReplaced) {
 		return nil, err
@@ -196,7 +196,7 @@ func (r Run) recordLost(c *Claim, end End, all bool, why string) (*Exit, error) 
 		switch n := process.KillMarked(cmp.Or(spec.Mark, Mark(r))); {
 		case n > 0:
 			e.Problem = fmt.Sprintf("%d processes could not be killed", n)
-		case all:
+		case allKilled:
 			e.Reason += "; all processes of the run were killed too"
 		default:
 			e.Reason += "; the processes of the run that were found were killed too"
