@@ -196,7 +196,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if err := a.openIssuer(o); err != nil {
 		return nil, err
 	}
-	st := state.New(a.store, a.observed(fleetPlaces), a.coreConfig(o, toolsetPlaces))
+	st := state.New(a.store, a.measuredPlaces(fleetPlaces), a.coreConfig(o, toolsetPlaces))
 	a.service = service.New(st)
 	a.service.SetTaskReader(rpc.ParseScheduledTask)
 	a.reconciler = reconcile.New(st, a.service)
@@ -240,7 +240,7 @@ func (a *App) coreConfig(o Options, toolsetPlaces []fleet.Place) state.Config {
 	cfg := a.cfg
 	core := state.Config{
 		CreateWait: cfg.CreateWait, TaskTimeout: cfg.TaskTimeout, StopGrace: cfg.StopGrace, StallTimeout: cfg.StallTimeout, MaxOutput: cfg.MaxOutput, Schema: schema.CompileChecker, Cron: cron.Parse, Price: a.places.prices.Of, MaxBundle: cfg.MaxBundle, Retention: cfg.Retention, PayloadRetention: cfg.PayloadRetention, AuditRetention: cfg.AuditRetention, Limits: cfg.Limits, Pools: cfg.Pools, Credentials: cfg.Credentials,
-		Logger: a.log, Fault: o.Fault, OtherPlaces: a.observed(toolsetPlaces), OnEventSent: a.telemetry.EventSent, OnTaskStarted: a.telemetry.TaskStarted, OnTicks: a.telemetry.ScheduleTicked, Span: a.telemetry.StartSpan, Replica: cfg.Replica, MCPURL: a.mcpURL, BaseURL: a.baseURL, PullRequest: forge.OpenPullRequest,
+		Logger: a.log, Fault: o.Fault, OtherPlaces: a.measuredPlaces(toolsetPlaces), OnEventSent: a.telemetry.EventSent, OnTaskStarted: a.telemetry.TaskStarted, OnTicks: a.telemetry.ScheduleTicked, Span: a.telemetry.StartSpan, Replica: cfg.Replica, MCPURL: a.mcpURL, BaseURL: a.baseURL, PullRequest: forge.OpenPullRequest,
 		Webhooks: state.Webhooks{
 			Sender:      webhook.New(Version(), cfg.Webhooks.Allow),
 			MaxPerOwner: cfg.Webhooks.MaxPerOwner, MaxWaiting: cfg.Webhooks.MaxWaiting, Retention: cfg.Webhooks.Retention, OnAttempt: a.telemetry.DeliveryAttempted,

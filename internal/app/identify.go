@@ -37,15 +37,15 @@ func (a *App) tap(ctx context.Context, info *tap.Info) (context.Context, error) 
 		}
 		return ctx, nil
 	}
-	return admitted(a.interceptor.Begin(ctx, info.Header, admission.SanitizeMethod(info.FullMethodName)))
+	return admitIfKnown(a.interceptor.Begin(ctx, info.Header, admission.SanitizeMethod(info.FullMethodName)))
 }
 
 func (a *App) identifyAs(ctx context.Context, method string, md metadata.MD) (context.Context, error) {
-	return admitted(a.interceptor.Identify(metadata.NewIncomingContext(ctx, md), md, method))
+	return admitIfKnown(a.interceptor.Identify(metadata.NewIncomingContext(ctx, md), md, method))
 }
 
-// admitted lifts the limits of the connection if its caller is known.
-func admitted(ctx context.Context, err error) (context.Context, error) {
+// admitIfKnown lifts the limits of the connection if its caller is known.
+func admitIfKnown(ctx context.Context, err error) (context.Context, error) {
 	if c := inbound.ConnFrom(ctx); c != nil && err == nil {
 		c.Admit()
 	}

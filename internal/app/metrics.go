@@ -146,8 +146,8 @@ func (a *App) trace(ctx context.Context, o Options) error {
 	return a.telemetry.Trace(ctx, e, a.cfg.Replica)
 }
 
-// observed returns the places, wrapped so that telemetry measures their operations.
-func (a *App) observed(places []fleet.Place) []fleet.Place {
+// measuredPlaces returns the places, wrapped so that telemetry measures their operations.
+func (a *App) measuredPlaces(places []fleet.Place) []fleet.Place {
 	out := make([]fleet.Place, len(places))
 	for i, p := range places {
 		out[i] = a.telemetry.Place(p)

@@ -10,7 +10,7 @@ import (
 // TestBuilds uses builds that fail and builds that hang. Each agent must show its true state, and it must be possible
 // to delete it.
 func TestBuilds(t *testing.T) {
-	s := newBed(t, "bob").serve(t, setup{wait: 10 * time.Second})
+	s := newBed(t, "bob").serve(t, setup{createWait: 10 * time.Second})
 	t.Run("failing", func(t *testing.T) {
 		t.Parallel()
 		c := s.through("mcp")

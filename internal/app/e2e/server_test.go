@@ -51,7 +51,7 @@ type setup struct {
 	data       string        // the data directory; a new directory if empty
 	store      string        // the URL of a Postgres database, which servers can share; SQLite in data if empty
 	url        string        // the URL of Coder; the URL of the test bed if empty
-	wait       time.Duration // create_wait; 90 s if it is 0
+	createWait time.Duration // create_wait; 90 s if it is 0
 	coderLines string        // more lines of the section coder
 	sections   string        // more sections of the configuration
 	places     string        // the places of the agents; empty: [coder]
@@ -73,8 +73,8 @@ func (b *bed) serve(t testing.TB, c setup) *server {
 	if c.url == "" {
 		c.url = b.url
 	}
-	if c.wait == 0 {
-		c.wait = 90 * time.Second
+	if c.createWait == 0 {
+		c.createWait = 90 * time.Second
 	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "fleet.yaml")
@@ -117,7 +117,7 @@ func (s setup) yaml() string {
 	if s.secret != "" {
 		line("auth: tokens")
 	}
-	line("create_wait: %s\n%scoder:\n  url: %s\n  prefix: %s\n%s", s.wait, s.sections, s.url, s.prefix, s.coderLines)
+	line("create_wait: %s\n%scoder:\n  url: %s\n  prefix: %s\n%s", s.createWait, s.sections, s.url, s.prefix, s.coderLines)
 	return y.String()
 }
 

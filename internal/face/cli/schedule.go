@@ -211,7 +211,9 @@ func (p *program) newScheduleList() *cobra.Command {
 				return s.timeText(sched.GetNextTick())
 			}},
 			column{"QUEUED", "queued"}, column{"SKIPPED", "skipped"}, column{"LATE", "late"}, column{"FAILED", "failed"},
-			column{"TASK", func(sched *fleetv1.Schedule) string { return truncate(oneLine(scheduleText(sched)), descriptionWidth) }})
+			column{"TASK", func(sched *fleetv1.Schedule) string {
+				return truncate(oneLine(scheduledDescription(sched)), descriptionWidth)
+			}})
 	})
 	addOptional(cmd.Flags(), &req.Limit, "limit", "show at most `N` schedules (default 100)")
 	addSelector(cmd, &req.Selector, "schedules")
@@ -225,7 +227,7 @@ func scheduleWhen(sched *fleetv1.Schedule) string {
 	return "once"
 }
 
-func scheduleText(sched *fleetv1.Schedule) string {
+func scheduledDescription(sched *fleetv1.Schedule) string {
 	return sched.GetTask().GetFields()["task_description"].GetStringValue()
 }
 
