@@ -15,7 +15,7 @@ import (
 
 // Settings configure the subagents. The zero value works.
 type Settings struct {
-	// Dir is the directory of the definitions: DIR/NAME/agent.md. If it does not exist, there are no subagents.
+	// Dir is the directory of the definitions: DIR/NAME/agent.md or DIR/NAME.md. If it does not exist, there are no subagents.
 	Dir string `yaml:"dir"`
 	// Timeout limits the duration of a run if its definition sets no limit; 0 means 10 min.
 	Timeout time.Duration `yaml:"timeout"`

@@ -1,5 +1,5 @@
-// Package subagents runs specialized agents that are defined by files. Each agent has a directory with an agent.md. The
-// frontmatter of the file says what the agent may do, and its body is the agent's system prompt.
+// Package subagents runs specialized agents that are defined by files. Each agent has a directory with an agent.md, or a
+// single file as in Claude Code. The frontmatter of the file says what the agent may do, and its body is the agent's system prompt.
 // docs/use/subagents.md describes the format.
 //
 // A run is a task on an agent of the core. For a subagent without conversations, each call makes an agent and deletes

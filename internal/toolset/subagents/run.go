@@ -295,7 +295,7 @@ func (r *run) taskError(t *fleet.Task) error {
 	return fleet.Errorf(reason, "the subagent %q %s", r.definition.Name, text).With("agent_name", r.definition.Name).With("task_id", t.ID)
 }
 
-// stopWait is how long to wait for the end of a stopped run. The core kills a run that does not stop long before.
+// stopWait is how long to wait for the end of a stopped run. Long before that, the core kills a run that does not stop.
 const stopWait = time.Minute
 
 // follow waits until the task has ended. If ctx ends first, or the task takes longer than r.limit, follow stops the task and

@@ -39,7 +39,7 @@ type ListEntry struct {
 type InvalidDefinition struct{ Name, Reason string }
 
 // List returns the subagents and the unusable definitions, both sorted by name. An agent sees only the subagents that
-// it may run.
+// it may run, and no unusable definitions.
 func (s *Service) List(ctx context.Context) ([]ListEntry, []InvalidDefinition, error) {
 	c, err := s.callerFrom(ctx)
 	if err != nil {
