@@ -54,10 +54,10 @@ func (g *Git) Leftovers(ctx context.Context, repository string, q LeftoverQuery)
 	}
 	defer v.close()
 	all := []fleet.Leftover{}
-	parts := groupRefs(found)
-	for i, part := range parts {
-		l := part.leftover(repository)
-		if l.Size, err = v.sizeOf(ctx, part, parts[:i], parts[i+1:]); err != nil {
+	groups := groupRefs(found)
+	for i, group := range groups {
+		l := group.leftover(repository)
+		if l.Size, err = v.sizeOf(ctx, group, groups[:i], groups[i+1:]); err != nil {
 			return nil, err
 		}
 		all = append(all, l)
@@ -73,12 +73,12 @@ func (g *Git) RemoveLeftovers(ctx context.Context, repository string, q Leftover
 	if err != nil {
 		return err
 	}
-	for _, part := range groupRefs(found) {
-		if now := part.leftover(repository); now.Kind != l.Kind || now.AgentUID != l.AgentUID || now.Proof != l.Proof {
+	for _, group := range groupRefs(found) {
+		if now := group.leftover(repository); now.Kind != l.Kind || now.AgentUID != l.AgentUID || now.Proof != l.Proof {
 			continue
 		}
 		var all []refChange
-		for _, r := range part {
+		for _, r := range group {
 			branch, ok := strings.CutPrefix(r.name, "refs/heads/")
 			if !ok {
 				all = append(all, refChange{name: r.name, old: r.oid})

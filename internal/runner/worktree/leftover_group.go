@@ -19,20 +19,20 @@ func groupRefs(all []leftoverRef) []refGroup {
 		branch bool
 		proof  fleet.LeftoverProof
 	}
-	groups := map[key]refGroup{}
+	byKey := map[key]refGroup{}
 	var keys []key
 	for _, r := range all {
 		k := key{r.uid, strings.HasPrefix(r.name, "refs/heads/"), r.proof}
-		if groups[k] == nil {
+		if byKey[k] == nil {
 			keys = append(keys, k)
 		}
-		groups[k] = append(groups[k], r)
+		byKey[k] = append(byKey[k], r)
 	}
-	parts := make([]refGroup, 0, len(keys))
+	groups := make([]refGroup, 0, len(keys))
 	for _, k := range keys {
-		parts = append(parts, groups[k])
+		groups = append(groups, byKey[k])
 	}
-	return parts
+	return groups
 }
 
 // leftover describes the refs, without their size.
@@ -70,13 +70,13 @@ func (v *view) sizeOf(ctx context.Context, p refGroup, counted, later []refGroup
 		may[r.name] = true
 		tips = append(tips, r.oid)
 	}
-	for _, part := range later {
-		for _, r := range part {
+	for _, group := range later {
+		for _, r := range group {
 			may[r.name] = may[r.name] || r.uid == p[0].uid
 		}
 	}
-	for _, part := range counted {
-		for _, r := range part {
+	for _, group := range counted {
+		for _, r := range group {
 			others = append(others, r.oid)
 		}
 	}
