@@ -187,8 +187,12 @@ func (r placeReader) call(ctx context.Context, q placeRequest) (response placeRe
 		return response, unavailable.WithCause(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusNotFound:
 		return response, fleet.Errorf(fleet.ReasonUnimplemented, "the server %s, which %s is on, is older and does not answer other servers: call that server directly, or upgrade it", r.server, r.name).With("server", r.server)
+	default:
+		return response, unavailable.WithCause(errors.New(resp.Status))
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxPlaceResponse)).Decode(&response); err != nil {
 		return placeResponse{}, unavailable.WithCause(err)

@@ -119,6 +119,13 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 	failedSends, failedReads := 0, 0
 	var waited time.Duration
 	var last error
+	waitForIdle := func(v *view) error {
+		if waited >= idleTimeout {
+			return busyError(a, runners.lastTask(a, v))
+		}
+		waited += idlePollPause
+		return runners.config.Wait(ctx, idlePollPause)
+	}
 	for {
 		v, err := api.readView(ctx)
 		if err != nil {
@@ -137,11 +144,7 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 			if err := d.busy(v); err != nil {
 				return false, err
 			}
-			if waited >= idleTimeout {
-				return false, busyError(a, runners.lastTask(a, v))
-			}
-			waited += idlePollPause
-			if err := runners.config.Wait(ctx, idlePollPause); err != nil {
+			if err := waitForIdle(v); err != nil {
 				return false, err
 			}
 			continue
@@ -168,7 +171,10 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 			return false, nil
 		case ctx.Err() != nil:
 			return false, ctx.Err()
-		case errors.As(last, &refusal) && strings.Contains(refusal.text, "waiting for user input"):
+		case errors.As(last, &refusal) && strings.Contains(refusal.text, "waiting for user input"): // the agent has begun to work
+			if err := waitForIdle(v); err != nil {
+				return false, err
+			}
 		default:
 			failedSends++
 			if err := runners.waitAfterFailure(ctx, a, workspace, last); err != nil {
