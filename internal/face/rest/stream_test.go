@@ -84,6 +84,7 @@ func TestNDJSON(t *testing.T) {
 	s.events = sendThreeMessages
 	w := serve(newTestFace(t, s, Config{}), "GET", "/v1/events?follow=true", "", "Last-Event-ID", "5")
 	require.Equal(t, "application/x-ndjson", w.Header().Get("Content-Type"))
+	require.Empty(t, w.Header().Get(heartbeatHeader), "it sends nothing while there are no events")
 	require.Equal(t, `{"events":[{"cursor":"7","time":"2025-10-29T10:30:45Z","type":"task_started","agent_name":"papi","task_id":"t1","text":"","status":"","owner":""},{"cursor":"8","time":"2025-10-29T10:30:45Z","type":"task_output","agent_name":"papi","task_id":"t1","text":"a\r\nb\n","status":"","owner":""}],"cursor":"8"}
 {"events":[{"cursor":"9","time":"2025-10-29T10:30:45Z","type":"task_ended","agent_name":"papi","task_id":"t1","text":"done","status":"","owner":""}],"cursor":"11"}
 {"events":[],"cursor":"12"}
