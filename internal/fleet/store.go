@@ -96,8 +96,8 @@ type Store interface {
 	// continue. If there is no space at all, Update returns ErrStoreFull.
 	Full() (since time.Time, full bool)
 
-	// Schema returns the version of the database's schema (have), and the version that this program needs (want). have is
-	// greater if a newer program has upgraded the database.
+	// Schema returns the version of the database's schema (have), and the version that it had when the store was opened (want), which
+	// is not older than what this program needs. have is greater if a newer program has upgraded the database since then.
 	Schema(ctx context.Context) (have, want int64, err error)
 
 	// Size returns the size of the database, in bytes.

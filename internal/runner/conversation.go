@@ -51,10 +51,10 @@ func conversationFiles(name string) (session, record string) {
 // maxConversations is how many conversations with names an agent keeps.
 const maxConversations = 50
 
-// forgetOldest removes the oldest conversation with a name if there are maxConversations of them.
+// forgetOldest removes the oldest conversation with a name if there are more than maxConversations.
 func (h Home) forgetOldest() error {
 	all, err := filepath.Glob(h.path("session-*"))
-	if err != nil || len(all) < maxConversations {
+	if err != nil || len(all) <= maxConversations {
 		return err
 	}
 	oldest, at := "", time.Now()
@@ -95,14 +95,14 @@ func (h Home) storeConversation(f driver.Format, r driver.Result) error {
 	if r.Session == "" {
 		return nil
 	}
+	// An unchanged value is written too, because the file's time shows when the conversation was last used.
+	if err := shim.WriteFile(h.path(file), []byte(r.Session)); err != nil {
+		return err
+	}
 	if f.Conversation != "" {
 		if err := h.forgetOldest(); err != nil {
 			return err
 		}
-	}
-	// An unchanged value is written too, because the file's time shows when the conversation was last used.
-	if err := shim.WriteFile(h.path(file), []byte(r.Session)); err != nil {
-		return err
 	}
 	found := ""
 	if pattern := driver.SessionPattern(f.ConversationPattern, r.Session); pattern != "" {
