@@ -133,8 +133,8 @@ func (r repository) Pack(ctx context.Context, commit string, have []string, whol
 	return repositories.WrapError(ctx, "cannot pack the work", r.Git.Pack(ctx, r.clone, commit, have, !whole, out))
 }
 
-// Combine implements remote.Repository. It uses the author of the work's own commits, so that each workspace makes the same commit,
-// whatever author is configured for its git.
+// Combine implements remote.Repository. If c has no address of an author, Combine uses the author of the work's own
+// commits, so that each workspace makes the same commit, whatever author is configured for its git.
 func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.CombineResult, error) {
 	if c.Author.Email == "" {
 		author, err := r.Git.AuthorOf(ctx, r.Path, c.Contribution)
@@ -160,25 +160,25 @@ func (r repository) Check(ctx context.Context, commit string, c fleet.Check) (fl
 	if err := r.checks.Tidy(ctx, time.Now()); err != nil {
 		r.logger.WarnContext(ctx, "files of old checks remain", "err", err)
 	}
-	result, err := r.checks.Run(ctx, c, func(home string) runner.Workspace { return treeCheck{r, home, commit} }, r.Path, commit)
+	result, err := r.checks.Run(ctx, c, func(home string) runner.Workspace { return checkWorkspace{r, home, commit} }, r.Path, commit)
 	return result, repositories.WrapError(ctx, "cannot check the commit", err)
 }
 
-// treeCheck is a check of a commit. It implements runner.Workspace.
-type treeCheck struct {
+// checkWorkspace is the workspace in which a commit is checked. It implements runner.Workspace.
+type checkWorkspace struct {
 	repository
 	home, commit string
 }
 
 // Ready implements runner.Workspace.
-func (t treeCheck) Ready() error { return nil }
+func (t checkWorkspace) Ready() error { return nil }
 
 // Tree implements runner.Workspace.
-func (t treeCheck) Tree() (*runner.Tree, error) { return nil, nil } //nolint:nilnil // no work of an agent is in the tree
+func (t checkWorkspace) Tree() (*runner.Tree, error) { return nil, nil } //nolint:nilnil // no work of an agent is in the tree
 
 // Work implements runner.Workspace. It creates the tree. The check has the environment of the agent, and its own directory for
 // temporary files.
-func (t treeCheck) Work(fleet.Run) (runner.Work, error) {
+func (t checkWorkspace) Work(fleet.Run) (runner.Work, error) {
 	ctx := context.Background() // git's own limit applies
 	if err := t.checks.Clear(ctx, t.home); err != nil {
 		return runner.Work{}, runner.HostError("cannot remove the tree of the check", err)

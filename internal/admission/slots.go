@@ -59,7 +59,7 @@ type waitingCall struct {
 // noSlotRetry is how long a caller should wait before it repeats a call that got no slot.
 const noSlotRetry = time.Second
 
-// NewSlots returns the slots of a server that uses the number of CPUs. A nil *Slots has a slot for every call. waited is
+// NewSlots returns the slots of a server that uses cpus CPUs. A nil *Slots has a slot for every call. waited is
 // called with the time that a call has waited.
 func NewSlots(limits fleet.Limits, cpus int, log *slog.Logger, waited func(time.Duration)) *Slots {
 	s := &Slots{cpus: cpus, log: log, waited: waited, queues: map[string]*callQueue{}}
@@ -101,7 +101,7 @@ func (s *Slots) Working() int {
 
 // Take waits for a slot for a call of the principal. It fails with LIMIT_REACHED if too many calls of the principal
 // wait, or if the call has waited too long. It returns the context's error if the context ends first. Give the slot
-// back with Leave.
+// back with Release.
 func (s *Slots) Take(ctx context.Context, principal string) error {
 	if s == nil || s.tryTake() {
 		return nil
@@ -109,8 +109,8 @@ func (s *Slots) Take(ctx context.Context, principal string) error {
 	return s.wait(ctx, principal)
 }
 
-// Leave gives a slot back. The next waiting call gets it.
-func (s *Slots) Leave() {
+// Release gives a slot back. The next waiting call gets it.
+func (s *Slots) Release() {
 	if s != nil && s.state.Add(^uint64(0)) >= oneWaiting {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -151,7 +151,7 @@ func (s *Slots) wait(ctx context.Context, principal string) error {
 		return nil
 	case <-ctx.Done():
 		if !s.withdraw(c) { // the call has got a slot just now
-			s.Leave()
+			s.Release()
 		}
 		return ctx.Err()
 	case <-timeout:
@@ -256,6 +256,6 @@ func (s *slot) take(ctx context.Context, principal string) error {
 // Release implements fleet.Slot.
 func (s *slot) Release() {
 	if s.taken.CompareAndSwap(true, false) {
-		s.slots.Leave()
+		s.slots.Release()
 	}
 }

@@ -105,7 +105,7 @@ func TestSlotsAreFair(t *testing.T) {
 				}
 				next := min(1, s.Waiting())
 				working--
-				s.Leave()
+				s.Release()
 				settle(next)
 			},
 			"give up": func(t *rapid.T) {
@@ -138,7 +138,7 @@ func TestManyWaitingCallsDelayOthersByOne(t *testing.T) {
 			go func() {
 				if s.Take(t.Context(), name) == nil {
 					order = append(order, name) // needs no lock, because only one call has the slot
-					s.Leave()
+					s.Release()
 				}
 			}()
 			synctest.Wait()
@@ -149,7 +149,7 @@ func TestManyWaitingCallsDelayOthersByOne(t *testing.T) {
 		addCall("alice")
 		addCall("bob")
 		require.Equal(t, 1002, s.Waiting())
-		s.Leave()
+		s.Release()
 		synctest.Wait()
 		require.Equal(t, []string{"heavy", "alice", "bob", "heavy"}, order[:4])
 		require.Len(t, order, 1002)
@@ -208,12 +208,12 @@ func TestSlotOfACancelledCall(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
 				if s.Take(ctx, "alice") == nil {
-					s.Leave()
+					s.Release()
 				}
 			}()
 			synctest.Wait()
 			cancel()
-			s.Leave()
+			s.Release()
 			synctest.Wait()
 			require.Zero(t, s.Working())
 		}
@@ -255,7 +255,7 @@ func TestNoSlots(t *testing.T) {
 	t.Parallel()
 	var none *Slots
 	require.NoError(t, none.Take(t.Context(), "alice"))
-	none.Leave()
+	none.Release()
 	require.Zero(t, none.Waiting()+none.Working())
 	fleet.ReleaseSlot(t.Context())
 }
@@ -273,7 +273,7 @@ func TestSetLimits(t *testing.T) {
 	require.Equal(t, 2, s.Working())
 	s.SetLimits(fleet.Limits{CallsPerCPU: 1, WaitingTime: time.Millisecond})
 	require.Equal(t, 2, s.Working())
-	s.Leave()
+	s.Release()
 	require.ErrorContains(t, s.Take(t.Context(), "carol"), "your call has waited for 1ms")
 	s.SetLimits(fleet.Limits{})
 	for range 100 {

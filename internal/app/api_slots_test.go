@@ -64,7 +64,7 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 		require.Equal(t, "the server is busy, and you have 1 waiting calls, which is the limit: make fewer at the same time, or ask the operator to raise limits.waiting_calls", r.err.Message)
 		require.Equal(t, map[string]any{"limit": "limits.waiting_calls", "used": "1", "max": "1", "retry_after_seconds": json.Number("1")}, r.err.Details)
 
-		f.slots.Leave()
+		f.slots.Release()
 		answer := <-waiting
 		require.Nil(t, answer.err)
 		require.NotNil(t, answer.answer, face)
@@ -95,7 +95,7 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 	<-gone
 	f.awaitWaiting(t, 0)
 	for range slots {
-		f.slots.Leave()
+		f.slots.Release()
 	}
 	require.Contains(t, ask("/metrics", f.authorization("root")), "\nfleet_call_wait_seconds_count 4\n")
 	require.NotContains(t, ask("/v1/agents", f.authorization("alice")), "papi", "a refused call must have no effect")
@@ -131,7 +131,7 @@ func TestWaitingCallsHoldNoSlot(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		answer := f.callInBackground(ctx, "grpc", c)
 		f.awaitWaiting(t, 1)
-		f.slots.Leave()
+		f.slots.Release()
 		waittest.Until(t, "a call that gives up its slot gives no signal", func() bool { return f.slots.Working() < slots })
 		select {
 		case r := <-answer:

@@ -130,10 +130,10 @@ type coderPrincipals struct{ service func() *service.Service }
 
 // UserOf implements coder.Users.
 func (c coderPrincipals) UserOf(ctx context.Context, principal string) (string, error) {
-	return c.service().SubjectOf(ctx, coderusers.Source, principal)
+	return c.service().SubjectOf(ctx, coderusers.SourceName, principal)
 }
 
 // PrincipalOf implements coder.Users.
 func (c coderPrincipals) PrincipalOf(ctx context.Context, id, name string) (string, error) {
-	return c.service().PrincipalOf(ctx, fleet.Subject{Source: coderusers.Source, ID: id, Name: name})
+	return c.service().PrincipalOf(ctx, fleet.Subject{Source: coderusers.SourceName, ID: id, Name: name})
 }

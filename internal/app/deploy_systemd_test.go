@@ -25,9 +25,9 @@ restarted_once() { test "$(systemctl show --property=NRestarts --value fleet)" =
 stopped() { ! pgrep -u fleet; }
 `
 
-// underSystemd continues the commands of docs/operate/deploy.md. A task must survive a restart and a kill of the server, the
+// afterCommands continues the commands of docs/operate/deploy.md. A task must survive a restart and a kill of the server, the
 // client that follows it must notice only a reconnect, and nothing must run after the unit has stopped.
-const underSystemd = `
+const afterCommands = `
 touch /home/seen
 install -d -o fleet /srv/own
 export FLEET_TOKEN_FILE=~/.fleet-token
@@ -89,7 +89,7 @@ func TestUnitUnderSystemd(t *testing.T) {
 		run("cp", "-R", filepath.Join(repository, path), filepath.Join(memory, archive))
 	}
 	run("tar", "czf", filepath.Join(root, "root", archive+".tar.gz"), "-C", memory, archive)
-	script := beforeCommands + commands + underSystemd
+	script := beforeCommands + commands + afterCommands
 	unit := "[Service]\nType=oneshot\nTimeoutStartSec=300\nExecStart=/bin/bash /root/test.sh\nStandardOutput=file:/root/out\nStandardError=inherit\n" +
 		"ExecStopPost=/bin/sh -c 'echo $EXIT_STATUS >/root/status; journalctl --no-pager --unit=fleet >>/root/out; systemctl poweroff --no-block'\n"
 	for path, content := range map[string]string{"root/test.sh": script, "etc/systemd/system/fleet-test.service": unit} {

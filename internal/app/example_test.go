@@ -73,7 +73,7 @@ func Example_rest() {
 	// unknown field "task_descriptions": did you mean "task_description"?
 }
 
-// An MCP client calls the same methods as tools.
+// For an MCP client, each of these methods is a tool.
 func Example_mcp() {
 	server, stop := serve()
 	defer stop()

@@ -29,3 +29,9 @@ func Expand(text string, lookup func(name string) (value string, ok bool)) (stri
 		text = after
 	}
 }
+
+// IsReservedVariable reports whether the variable of the server's environment may hold a secret of the server. Such a variable must not be
+// passed on.
+func IsReservedVariable(name string) bool {
+	return strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_")
+}

@@ -19,7 +19,7 @@ type Pruner interface {
 type PruneQuery struct {
 	Project string    // with exactly this Project.Name; empty: all
 	Before  time.Time // selects homes that were kept before this time, and refs and branches whose commits are all older
-	// Deleted returns those of the agents that were deleted before the time Before.
+	// Deleted returns the agents with these uids that were deleted before the time Before.
 	Deleted func(ctx context.Context, uids []string) ([]DeletedAgent, error)
 	Tasks   []string // ids of tasks that were over before that time, also of agents that exist
 	// Settled are commits of work that has landed or was abandoned. These commits and their ancestors need not be elsewhere.
@@ -43,12 +43,12 @@ const (
 	LeftoverHome      LeftoverKind = "home"      // the kept directory of a deleted agent
 )
 
-// LeftoverProof says why nothing is lost when a leftover is removed.
+// LeftoverProof says why nothing is lost when a leftover is removed, or that this is not proved.
 type LeftoverProof string
 
 // The proofs.
 const (
-	LeftoverElsewhere LeftoverProof = "elsewhere" // its commits are in a branch of people, in a tag or in a branch of a remote
+	LeftoverElsewhere LeftoverProof = "elsewhere" // its commits are in a branch that is not an agent's, in a tag, or in a branch of a remote
 	LeftoverSettled   LeftoverProof = "settled"   // its work has landed or was abandoned, as PruneQuery.Settled says
 	LeftoverUnproved  LeftoverProof = "unproved"  // it may be lost
 )

@@ -33,8 +33,8 @@ type ProjectAccess struct {
 	Groups []string `yaml:"groups"`
 }
 
-// Validate returns an error if a names no groups, or has an invalid group. A nil a does not restrict the project and is
-// valid.
+// Validate returns an error if the access names no groups, or an invalid one. A nil *ProjectAccess is valid, and does not restrict the
+// project.
 func (a *ProjectAccess) Validate() error {
 	if a == nil {
 		return nil

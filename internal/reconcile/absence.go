@@ -26,7 +26,7 @@ const (
 // lookForMissing inspects the workspaces that a place did not list, and records what it finds. An agent counts as deleted only
 // if the host reports that its workspace was deleted. All agents are of one place.
 func (r *Reconciler) lookForMissing(ctx context.Context, agents []*fleet.AgentView) error {
-	rand.Shuffle(len(agents), func(i, j int) { agents[i], agents[j] = agents[j], agents[i] }) // so that each is inspected sometimes
+	rand.Shuffle(len(agents), func(i, j int) { agents[i], agents[j] = agents[j], agents[i] }) // so that each is inspected at some time
 	agents = agents[:min(len(agents), maxInspected)]
 	found, errs := r.inspectAll(ctx, agents)
 	deleted := 0

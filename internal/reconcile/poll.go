@@ -112,7 +112,9 @@ func (r *Reconciler) recordListing(ctx context.Context, p *state.ManagedPlace, b
 			v = byID[ws.ID]
 		}
 		if v == nil {
-			if slices.ContainsFunc(before, func(of *fleet.AgentView) bool { return of.WorkspaceID == "" && p.HasName(&of.Agent, ws.Name, ws.Owner) }) {
+			if slices.ContainsFunc(before, func(of *fleet.AgentView) bool {
+				return of.WorkspaceID == "" && p.NameTakenBy(&of.Agent, ws.Name, ws.Owner)
+			}) {
 				continue // probably made for this agent, which may have been deleted since the listing: the next listing will show it
 			}
 			taken, err := r.adopt(ctx, p, ws, at)
@@ -205,7 +207,7 @@ func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.
 		if err != nil || known != nil && (known.DeletedAt.IsZero() || !known.DeletedAt.Before(at)) {
 			return err // its workspace may have been deleted since the listing began
 		}
-		if same, err := p.SameName(tx, ws.Name, ws.Owner); err != nil || same != nil {
+		if same, err := p.AgentWithName(tx, ws.Name, ws.Owner); err != nil || same != nil {
 			if same != nil && same.Place != p.Name { // in the same place, the agent is just being created
 				taken = same.Place
 			}

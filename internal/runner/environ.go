@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"fleet/internal/fleet"
 	"fleet/internal/runner/sandbox"
 )
 
@@ -17,18 +18,13 @@ var BasicVariables = []string{
 	"all_proxy", "no_proxy",
 }
 
-// IsReserved reports whether a variable may hold a secret of the server. Such a variable must not be passed on.
-func IsReserved(name string) bool {
-	return strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_")
-}
-
 // PickVariables returns the variables of environ that match one of the patterns and are not reserved. A pattern is a name, or a
 // prefix followed by "*".
 func PickVariables(environ []string, patterns ...[]string) map[string]string {
 	picked := map[string]string{}
 	for _, v := range environ {
 		name, value, ok := strings.Cut(v, "=")
-		if !ok || name == "" || IsReserved(name) {
+		if !ok || name == "" || fleet.IsReservedVariable(name) {
 			continue
 		}
 		for _, pattern := range slices.Concat(patterns...) {

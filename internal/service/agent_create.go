@@ -46,7 +46,7 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 	var result CallResult
 	if old != nil {
 		result = *old
-	} else if result, err = s.insertAgent(ctx, p, c, r); err != nil {
+	} else if result, err = s.createAgentOnce(ctx, p, c, r); err != nil {
 		return nil, "", err
 	}
 	v, err := s.waitForAgent(ctx, result.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Settled() || !v.DeletedAt.IsZero() })
@@ -61,14 +61,14 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 	return s.readyResult(v, fmt.Sprintf("Agent '%s' created successfully", v.Name))
 }
 
-// insertAgent checks whether the agent may be created, and adds it to the store.
-func (s *Service) insertAgent(ctx context.Context, p fleet.Principal, c Call, r CreateAgentRequest) (CallResult, error) {
+// createAgentOnce creates the agent and its first task, or returns the result of an earlier call with the same request id.
+func (s *Service) createAgentOnce(ctx context.Context, p fleet.Principal, c Call, r CreateAgentRequest) (CallResult, error) {
 	n, err := s.draftAgent(ctx, r)
 	if err != nil {
 		return CallResult{}, err
 	}
 	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		a, err := s.addAgent(ctx, tx, p, n)
+		a, err := s.insertAgent(ctx, tx, p, n)
 		if err != nil {
 			return CallResult{}, err
 		}
@@ -104,7 +104,7 @@ func (s *Service) draftAgent(ctx context.Context, r CreateAgentRequest) (n agent
 	return n, err
 }
 
-// projectRole finds the role of the project.
+// projectRole finds the project by its name, its place, and its role. An empty roleName means the default role.
 func (s *Service) projectRole(ctx context.Context, name, roleName string) (project fleet.Project, role fleet.Role, place *state.ManagedPlace, err error) {
 	if project, place, err = s.places.FindInFleet(ctx, name); err != nil {
 		return project, role, place, asInvalid(err, "project")
@@ -116,12 +116,12 @@ func (s *Service) projectRole(ctx context.Context, name, roleName string) (proje
 	return project, role, place, asInvalid(err, "role")
 }
 
-// addAgent adds the agent to the store.
-func (s *Service) addAgent(ctx context.Context, tx fleet.Tx, p fleet.Principal, n agentDraft) (*fleet.Agent, error) {
+// insertAgent checks the name, the limits and the rights of the principal, and adds the agent to the store.
+func (s *Service) insertAgent(ctx context.Context, tx fleet.Tx, p fleet.Principal, n agentDraft) (*fleet.Agent, error) {
 	if err := n.place.Available(); err != nil {
 		return nil, err
 	}
-	if same, err := n.place.SameName(tx, n.Name, p.Name); err != nil || same != nil {
+	if same, err := n.place.AgentWithName(tx, n.Name, p.Name); err != nil || same != nil {
 		if same != nil {
 			err = agentExists(same.Name)
 		}

@@ -22,8 +22,9 @@ type RestartAgentRequest struct {
 
 // RestartAgent stops and starts the agent's workspace with the requested changes, and waits until it is ready, at most
 // state.Config.CreateWait. It first checks whether the workspace can be started with them.
-func (s *Service) RestartAgent(ctx context.Context, r RestartAgentRequest) (*fleet.AgentView, string, error) {
-	v, err := s.changeDesired(ctx, r.Agent, r.RequestID, s.restartChange(r))
+// It returns the agent and a message for the caller.
+func (s *Service) RestartAgent(ctx context.Context, r RestartAgentRequest) (v *fleet.AgentView, message string, err error) {
+	v, err = s.changeDesired(ctx, r.Agent, r.RequestID, s.restartChange(r))
 	if err != nil {
 		return nil, "", err
 	}
@@ -36,7 +37,7 @@ func (s *Service) RestartAgent(ctx context.Context, r RestartAgentRequest) (*fle
 func (s *Service) restartChange(r RestartAgentRequest) desiredChange {
 	args := r
 	check := func(ctx context.Context, v *fleet.AgentView) (err error) {
-		r.Role, err = s.restartable(ctx, v, r)
+		r.Role, err = s.checkRestart(ctx, v, r)
 		return err
 	}
 	return desiredChange{method: "RestartAgent", text: "restart requested", args: args, check: check, change: func(v *fleet.AgentView) error {
@@ -64,8 +65,8 @@ func (r RestartAgentRequest) applyTo(a *fleet.Agent) {
 	}
 }
 
-// restartable checks whether the agent can be restarted as requested, and returns the exact name of the requested role.
-func (s *Service) restartable(ctx context.Context, v *fleet.AgentView, r RestartAgentRequest) (role string, err error) {
+// checkRestart checks whether the agent can be restarted as requested, and returns the exact name of the requested role.
+func (s *Service) checkRestart(ctx context.Context, v *fleet.AgentView, r RestartAgentRequest) (role string, err error) {
 	place := s.places.Of(&v.Agent)
 	if checks, ok := place.Place.(fleet.Versioner); ok && place.Traits().KeepsVersions {
 		if err := place.Available(); err != nil {

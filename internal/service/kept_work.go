@@ -94,7 +94,7 @@ func (s *Service) restoreAgent(ctx context.Context, c Call, r RestoreAgentReques
 		if err != nil || current == nil || current.DeletedAt.IsZero() { // another call has restored it
 			return CallResult{AgentUID: a.UID}, err
 		}
-		if same, err := place.SameName(tx, current.Name, current.Owner); err != nil || same != nil {
+		if same, err := place.AgentWithName(tx, current.Name, current.Owner); err != nil || same != nil {
 			if same != nil {
 				err = fleet.Errorf(fleet.ReasonAgentExists, "another agent has the name %q", same.Name).
 					Next("delete it with {delete_agent} first: its own work is kept too").With("agent_name", same.Name)

@@ -122,7 +122,7 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 	for ; err == nil && count > 0; count-- {
 		err = s.changePool(ctx, pool.Key(), func(tx fleet.Tx, pool *fleet.Pool) (string, error) {
 			n.Name = s.generatedName(pool.Name)
-			a, err := s.addAgent(ctx, tx, p, n)
+			a, err := s.insertAgent(ctx, tx, p, n)
 			if fleet.ReasonOf(err) == fleet.ReasonAgentExists { // another name next time
 				return "", nil
 			}

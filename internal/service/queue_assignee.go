@@ -84,7 +84,7 @@ func (s *Service) assigneeForUpdate(ctx context.Context, tx fleet.Tx, p fleet.Pr
 		}
 		return &v.Agent, nil
 	case to.added != nil:
-		return s.addAgent(ctx, tx, p, *to.added)
+		return s.insertAgent(ctx, tx, p, *to.added)
 	}
 	return &fleet.Agent{
 		Owner: to.owner, Place: to.target.Place, Project: to.target.Project, Role: to.target.Role, Pool: to.target.Pool,

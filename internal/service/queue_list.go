@@ -93,11 +93,11 @@ func (s *Service) queueItem(ctx context.Context, t *fleet.Task) (*QueueItem, err
 
 // QueueSummary counts the pending tasks that a caller may see, by the reasons why they wait.
 type QueueSummary struct {
-	Pending  int
-	Reasons  map[fleet.WaitReason]int // pending tasks by their first reason
-	Oldest   time.Time                // when the oldest pending task was queued; zero if none is
-	Paused   *fleet.Pause             // nil if the fleet is not paused
-	Overtake time.Duration            // a task that has waited longer starts before new tasks of any priority
+	Pending     int
+	Reasons     map[fleet.WaitReason]int // pending tasks by their first reason
+	Oldest      time.Time                // when the oldest pending task was queued; zero if none is
+	Paused      *fleet.Pause             // nil if the fleet is not paused
+	MaxOvertake time.Duration            // a task that has waited longer starts before new tasks of any priority
 }
 
 // ShowQueue sums up the pending tasks that the caller may see.
@@ -110,7 +110,7 @@ func (s *Service) ShowQueue(ctx context.Context) (*QueueSummary, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := &QueueSummary{Pending: len(items), Reasons: map[fleet.WaitReason]int{}, Overtake: 2 * fleet.MaxPriority * s.cfg.AgeStep, Paused: s.queue.Pause()}
+	sum := &QueueSummary{Pending: len(items), Reasons: map[fleet.WaitReason]int{}, MaxOvertake: 2 * fleet.MaxPriority * s.cfg.AgeStep, Paused: s.queue.Pause()}
 	for _, i := range items {
 		if len(i.Waits) > 0 {
 			sum.Reasons[i.Waits[0].Reason]++

@@ -22,8 +22,8 @@ func (s *Service) Tools(ctx context.Context) (tools []*fleet.RegisteredTool, err
 
 // RegisterTool stores the tool for the agent, or for every agent if agent is empty. It replaces the caller's tool with the
 // same name for the same agent. before contains the caller's tools before the call; it is nil for a repeated request. The
-// error is LIMIT_REACHED if the caller would have more than most tools.
-func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, agent string, most int) (before []*fleet.RegisteredTool, err error) {
+// error is LIMIT_REACHED if the caller would have more than maxTools tools.
+func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, agent string, maxTools int) (before []*fleet.RegisteredTool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -33,9 +33,9 @@ func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, age
 			return CallResult{}, err
 		}
 		same := func(t *fleet.RegisteredTool) bool { return t.Name == tool.Name && t.Agent == agent }
-		if len(before) >= most && !slices.ContainsFunc(before, same) {
+		if len(before) >= maxTools && !slices.ContainsFunc(before, same) {
 			return CallResult{}, fleet.Errorf(fleet.ReasonLimitReached, "you have %d tools and the limit is %d: remove one, or replace one by registering a tool with its name",
-				len(before), most).AtLimit("registered tools", int64(len(before)), int64(most)).After(fleet.LimitRetryAfter)
+				len(before), maxTools).AtLimit("registered tools", int64(len(before)), int64(maxTools)).After(fleet.LimitRetryAfter)
 		}
 		now := s.now()
 		return CallResult{}, tx.Insert(&fleet.RegisteredTool{Tool: tool, Owner: p.Name, Agent: agent, CreatedAt: now, UpdatedAt: now})

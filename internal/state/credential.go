@@ -9,7 +9,7 @@ import (
 
 // RecordUsageLimit notes what a run of the agent has reported about a limit of its subscription.
 func RecordUsageLimit(tx fleet.Tx, a *fleet.Agent, l fleet.UsageLimit, now time.Time) error {
-	return changeCredential(tx, a, now, func(c *fleet.Credential) string {
+	return changeAgentCredential(tx, a, now, func(c *fleet.Credential) string {
 		if !c.RecordLimit(l, now) {
 			return ""
 		}
@@ -22,7 +22,7 @@ func RecordUsageLimit(tx fleet.Tx, a *fleet.Agent, l fleet.UsageLimit, now time.
 func recordCredentialOutcome(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) error {
 	switch code := o.ReasonCode; {
 	case o.Status == fleet.TaskCompleted:
-		return changeCredential(tx, a, now, func(c *fleet.Credential) string {
+		return changeAgentCredential(tx, a, now, func(c *fleet.Credential) string {
 			if !c.RecordSuccess(t.StartedAt) {
 				return ""
 			}
@@ -30,14 +30,14 @@ func recordCredentialOutcome(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet
 		})
 	case o.Status != fleet.TaskFailed:
 	case code == fleet.CodeUsageWindow:
-		return changeCredential(tx, a, now, func(c *fleet.Credential) string {
+		return changeAgentCredential(tx, a, now, func(c *fleet.Credential) string {
 			if w := c.UsedUpWindow(now); w != nil || !c.RecordLimit(fleet.UsageLimit{Reached: true, ResetsAt: o.RetryAt}, now) {
 				return ""
 			}
 			return fmt.Sprintf("a usage window of the credential %s is used up", c.Name)
 		})
 	case code.Retry() == fleet.RetryHeld:
-		return changeCredential(tx, a, now, func(c *fleet.Credential) string {
+		return changeAgentCredential(tx, a, now, func(c *fleet.Credential) string {
 			if c.Hold != nil {
 				return ""
 			}
@@ -48,8 +48,8 @@ func recordCredentialOutcome(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet
 	return nil
 }
 
-// changeCredential works like ChangeCredential, for the agent's credential. It does nothing if the agent has none.
-func changeCredential(tx fleet.Tx, a *fleet.Agent, now time.Time, change func(*fleet.Credential) string) error {
+// changeAgentCredential works like ChangeCredential, for the agent's credential. It does nothing if the agent has none.
+func changeAgentCredential(tx fleet.Tx, a *fleet.Agent, now time.Time, change func(*fleet.Credential) string) error {
 	if a.Host.Credential == "" {
 		return nil
 	}

@@ -39,14 +39,14 @@ func (ps *Places) onOtherServer(name string) *ManagedPlace {
 	}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	p := ps.otherServers[name]
+	p := ps.placesOnOtherServers[name]
 	if p == nil {
 		place := absentPlace{name: name, server: server, twin: ps.twin, traits: twin.Traits(), others: ps.cfg.OtherServers}
 		p = &ManagedPlace{
 			Place: place, Name: name, Catalog: newCatalog(place, ps.cfg.Now), Interval: twin.Interval, Grace: twin.Grace,
 			store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, changed: &ps.changed,
 		}
-		ps.otherServers[name] = p
+		ps.placesOnOtherServers[name] = p
 	}
 	return p
 }

@@ -84,12 +84,12 @@ type Places struct {
 	probe        probe
 	changed      notify.Subscribers
 
-	mu           sync.Mutex
-	otherServers map[string]*ManagedPlace // places of other servers that were requested so far, by name
+	mu                   sync.Mutex
+	placesOnOtherServers map[string]*ManagedPlace // places of other servers that were requested so far, by name
 }
 
 func newPlaces(store fleet.Store, ofFleet []fleet.Place, cfg Config) *Places {
-	ps := &Places{byName: map[string]*ManagedPlace{}, otherServers: map[string]*ManagedPlace{}, store: store, cfg: cfg, started: cfg.Now()}
+	ps := &Places{byName: map[string]*ManagedPlace{}, placesOnOtherServers: map[string]*ManagedPlace{}, store: store, cfg: cfg, started: cfg.Now()}
 	for _, p := range ofFleet {
 		ps.add(p, true)
 	}
@@ -117,8 +117,8 @@ func (ps *Places) add(p fleet.Place, ofFleet bool) {
 	}
 }
 
-// Of returns the place of the agent. If another server has the place, or it is no longer configured, Of returns a place that
-// does not answer, so that the agent is not lost.
+// Of returns the place of the agent. If another server has the place, Of returns one that only reads from that server. If the place is no
+// longer configured, Of returns one whose calls all fail, so that the agent is not lost.
 func (ps *Places) Of(a *fleet.Agent) *ManagedPlace {
 	if p := ps.Named(a.Place); p != nil {
 		return p
@@ -185,20 +185,20 @@ func (ps *Places) Absent(name string) *ManagedPlace {
 	return m
 }
 
-// SameName returns the existing agent that prevents a new agent of the place from having the name; nil if the name is free.
+// AgentWithName returns the existing agent that prevents a new agent of the place from having the name; nil if the name is free.
 // It is an agent of the same owner in any place or, if the place has a single namespace, an agent of any owner in it.
-func (p *ManagedPlace) SameName(tx fleet.ReadTx, name, owner string) (*fleet.Agent, error) {
+func (p *ManagedPlace) AgentWithName(tx fleet.ReadTx, name, owner string) (*fleet.Agent, error) {
 	agents, err := tx.Agents(fleet.AgentFilter{Name: name})
 	for _, a := range agents {
-		if p.HasName(a, name, owner) {
+		if p.NameTakenBy(a, name, owner) {
 			return a, err
 		}
 	}
 	return nil, err
 }
 
-// HasName reports whether the agent, as long as it exists, prevents a new agent of the place from having the name.
-func (p *ManagedPlace) HasName(a *fleet.Agent, name, owner string) bool {
+// NameTakenBy reports whether the agent, as long as it exists, prevents a new agent of the place from having the name.
+func (p *ManagedPlace) NameTakenBy(a *fleet.Agent, name, owner string) bool {
 	return strings.ToLower(a.Name) == strings.ToLower(name) && (a.Owner == owner || p.Traits().UniqueNames && a.Place == p.Name) //nolint:staticcheck // as stores compare names, which EqualFold does not
 }
 

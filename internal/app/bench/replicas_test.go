@@ -16,13 +16,13 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// BenchmarkReplicas compares tasks on replicas that share a Postgres server with pgbench on that server, with as many
-// connections. A measurement lasts until the work that its calls started has ended.
+// BenchmarkReplicas runs tasks on replicas that share a Postgres server. It compares them with pgbench on the same server, with the
+// same number of connections. A measurement lasts until the work that its calls started has ended.
 func BenchmarkReplicas(b *testing.B) {
 	// d is longer than elsewhere, because each measurement starts pgbench again. Fleet's measurements must last about as long as
 	// those of pgbench. If they were short, much of Fleet's work would run during checkpoints and vacuums that pgbench has caused.
 	const d = 4 * time.Second
-	const connections = 16 // with which a replica writes
+	const connections = 16 // of a replica, for writing
 	var fs unix.Statfs_t
 	require.NoError(b, unix.Statfs(os.TempDir(), &fs))
 	if !*small && (fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC) {

@@ -23,9 +23,9 @@ const operationLimit = waittest.Limit
 type database struct {
 	small bool // its disk can be filled
 
-	mu    sync.Mutex
-	nodes [2]*pgtest.Server // by address
-	first int               // the address of the primary
+	mu           sync.Mutex
+	nodes        [2]*pgtest.Server // by address
+	primaryIndex int               // the address of the primary
 }
 
 // startPostgres starts a server of Postgres without a standby, for a test that `make test-postgres` runs.
@@ -79,7 +79,7 @@ func (d *database) socket(address int) string {
 func (d *database) primary() *pgtest.Server {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.nodes[d.first]
+	return d.nodes[d.primaryIndex]
 }
 
 // Restart ends the primary as a crash does, and starts it again. It returns when the standby has caught up. Before that, a
@@ -115,14 +115,14 @@ func (d *database) FillDisk(log bool, full time.Duration) error {
 	return p.WaitForStandby(ctx)
 }
 
-// FailOver ends the primary for good and promotes the standby. It calls served when the standby has become the primary,
+// FailOver ends the primary for good and promotes the standby. It calls promoted when the standby has become the primary,
 // and then makes a new standby.
-func (d *database) FailOver(served func()) error {
+func (d *database) FailOver(promoted func()) error {
 	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
 	defer cancel()
 	d.mu.Lock()
-	old, next := d.nodes[d.first], d.nodes[1-d.first]
-	d.nodes[d.first] = nil
+	old, next := d.nodes[d.primaryIndex], d.nodes[1-d.primaryIndex]
+	d.nodes[d.primaryIndex] = nil
 	d.mu.Unlock()
 	if err := old.Stop(); err != nil {
 		return err
@@ -131,10 +131,10 @@ func (d *database) FailOver(served func()) error {
 		return err
 	}
 	d.mu.Lock()
-	d.first = 1 - d.first
-	free := 1 - d.first
+	d.primaryIndex = 1 - d.primaryIndex
+	free := 1 - d.primaryIndex
 	d.mu.Unlock()
-	served()
+	promoted()
 	standby, err := next.Standby()
 	if err != nil {
 		return err

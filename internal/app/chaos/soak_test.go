@@ -184,7 +184,7 @@ func newSoakServer(t *testing.T, name, url string) *soakServer {
 	return s
 }
 
-// call creates agents and tasks through all faces and deletes them, until ctx is done.
+// call repeats turns until ctx is done. A turn works with an agent over gRPC, and makes one request over REST and one over MCP.
 func (s *soakServer) call(ctx context.Context, t *testing.T, agent string, r *rand.Rand) {
 	for turn := 0; ctx.Err() == nil; turn++ {
 		name := fmt.Sprintf("%s-%d", agent, turn/10)

@@ -58,7 +58,7 @@ func (s *session) cardText(l cardLine) string {
 	default:
 		c = s.cellOf(v)
 	}
-	if c.text = sanitizeLines(strings.TrimRight(c.text, "\n")); c.text == "" || c.text == noText {
+	if c.text = sanitizeLines(strings.TrimRight(c.text, "\n")); c.text == "" || c.text == emptyCellText {
 		return ""
 	}
 	return paint(s.screen.outTerminal.hasColors(s.noColor), c.color, c.text) + parens(l.note)

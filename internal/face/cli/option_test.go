@@ -10,8 +10,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestEnumsThatTextsNameExist checks the option values_of of every field.
-func TestEnumsThatTextsNameExist(t *testing.T) {
+// TestValuesOfNamesEnums checks that the option values_of of each field names enums that exist.
+func TestValuesOfNamesEnums(t *testing.T) {
 	t.Parallel()
 	found := 0
 	protoregistry.GlobalTypes.RangeMessages(func(m protoreflect.MessageType) bool {
@@ -54,7 +54,7 @@ func TestExitCodesOfReasons(t *testing.T) {
 	require.Equal(t, int32(ExitNotFound), valueOption(values.ByName("ROLE_NOT_FOUND")).GetExitCode())
 }
 
-// TestRequestIDsAreMarked checks that calls of every method with a request id can be repeated.
+// TestRequestIDsAreMarked checks that each field for a request id has the role by which the CLI finds it.
 func TestRequestIDsAreMarked(t *testing.T) {
 	t.Parallel()
 	found := 0

@@ -14,7 +14,7 @@ import (
 )
 
 // column is a column of a table of messages: its heading and the source of its cells. The source may be the name of a field in
-// the proto. A field of a nested message has the name of that message and a dot before its own name. The source may also be a
+// the proto; task.agent_name is the field agent_name of the message in the field task. The source may also be a
 // function of the message. It returns a text, a number, a time, which is shown as its age, or another value that cellOf knows.
 // If the source is nil, the table leaves the column out.
 type column struct {
@@ -93,8 +93,8 @@ type cell struct {
 	color color
 }
 
-// noText is the text of a cell that has none.
-const noText = "-"
+// emptyCellText is shown in a cell that has no text.
+const emptyCellText = "-"
 
 // cellOf returns the cell with the value, whose text is safe on a terminal. A cell without a text shows "-".
 func (s *session) cellOf(value any) (c cell) {
@@ -116,7 +116,7 @@ func (s *session) cellOf(value any) (c cell) {
 		}
 	}
 	if c.text = printable(c.text); c.text == "" {
-		c.text = noText
+		c.text = emptyCellText
 	}
 	return c
 }
@@ -195,7 +195,7 @@ func (t *table) render(width int, color bool) string {
 }
 
 // fit moves a wide column to the end, where it can be shortened, and removes columns until the rest fits the width. It
-// returns the headings of the removed columns. The first column, and those to keep, are removed only if there are no others.
+// returns the headings of the removed columns. The first column is never removed. Those to keep are removed only if there are no others.
 func (t *table) fit(width int) (removed []string) {
 	if len(t.rows) == 0 || len(t.headings) < 2 {
 		return nil
@@ -284,7 +284,7 @@ func (t *table) removeColumn(i int) {
 // removeEmptyColumns removes the columns without any text.
 func (t *table) removeEmptyColumns() {
 	for i := len(t.headings) - 1; i >= 0 && len(t.headings) > 1; i-- {
-		if len(t.rows) > 0 && !slices.ContainsFunc(t.rows, func(row []cell) bool { return row[i].text != noText }) {
+		if len(t.rows) > 0 && !slices.ContainsFunc(t.rows, func(row []cell) bool { return row[i].text != emptyCellText }) {
 			t.removeColumn(i)
 		}
 	}

@@ -86,10 +86,10 @@ func (s *session) shownID(id string) string {
 // descriptionWidth is how much of a task's description a table shows, in columns, unless it is a wide table.
 const descriptionWidth = 40
 
-// On a terminal narrower than narrowWidth, the list has no summaries. otherColumns is about the width of the columns without texts.
+// On a terminal narrower than narrowWidth, the list has no summaries. otherColumnsWidth is about the width of the columns without texts.
 const (
-	narrowWidth  = 76
-	otherColumns = 44
+	narrowWidth       = 76
+	otherColumnsWidth = 44
 )
 
 // showTasks prints tasks as a table, with an agent column if tasks of several agents are listed.
@@ -98,7 +98,7 @@ func (s *session) showTasks(tasks []*fleetv1.Task, withAgents bool, emptyText st
 	width, most := s.screen.outTerminal.width(), descriptionWidth
 	summaries := isWide || width == 0 || width >= narrowWidth
 	if !isWide && width > 0 && summaries { // both texts get half of what the other columns leave
-		most = min(most, (width-otherColumns)/2)
+		most = min(most, (width-otherColumnsWidth)/2)
 	}
 	printList(s, tasks, emptyText,
 		column{"ID", func(t *fleetv1.Task) string { return s.shownID(t.GetId()) }},

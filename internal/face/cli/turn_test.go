@@ -308,7 +308,7 @@ func gzipped(text string) []byte {
 	return b.Bytes()
 }
 
-// TestBrokenDownloads checks that an incomplete download leaves no file.
+// TestBrokenDownloads checks that a broken download leaves the existing file as it was, and no other file.
 func TestBrokenDownloads(t *testing.T) {
 	t.Parallel()
 	full := gzipped(strings.Repeat("0123456789", 10000))

@@ -11,21 +11,23 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// client is the mcp-go session of Stdio's single client.
-type client struct {
+// clientSession is the mcp-go session of Stdio's single client.
+type clientSession struct {
 	initialized   atomic.Bool
 	notifications chan mcp.JSONRPCNotification
 }
 
-// newClient returns a client that can buffer the notifications that mcp-go sends during one request.
-func newClient() *client { return &client{notifications: make(chan mcp.JSONRPCNotification, 100)} }
+// newClientSession returns a session that can buffer the notifications that mcp-go sends during one request.
+func newClientSession() *clientSession {
+	return &clientSession{notifications: make(chan mcp.JSONRPCNotification, 100)}
+}
 
-func (c *client) Initialize()                                         { c.initialized.Store(true) }
-func (c *client) Initialized() bool                                   { return c.initialized.Load() }
-func (c *client) NotificationChannel() chan<- mcp.JSONRPCNotification { return c.notifications }
-func (c *client) SessionID() string                                   { return "stdio" }
+func (c *clientSession) Initialize()                                         { c.initialized.Store(true) }
+func (c *clientSession) Initialized() bool                                   { return c.initialized.Load() }
+func (c *clientSession) NotificationChannel() chan<- mcp.JSONRPCNotification { return c.notifications }
+func (c *clientSession) SessionID() string                                   { return "stdio" }
 
-// line is a line of input, or the error that ended the input.
+// line is a line of input, or the error that was read instead of one.
 type line struct {
 	message []byte
 	err     error

@@ -10,7 +10,7 @@ func instructionsOf(toolset string) string {
 	if !ok {
 		text = fleetInstructions
 	}
-	return text + "\n\n" + failureInstructions
+	return text + "\n\n" + commonInstructions
 }
 
 const fleetInstructions = `Fleet runs AI coding agents. Each agent has a workspace of its own and works on one task at a time.
@@ -52,6 +52,6 @@ list_subagents shows the subagents and their purposes. run_subagent gives a suba
 
 const othersInstructions = `Besides the fleet there are tools for contracts (agent_start, agent_status), conversations (create_agent_session, send_message), models of other providers (execute_agent_request) and subagents (run_subagent).`
 
-const failureInstructions = `Long answers come in portions. To continue a list, pass its next_cursor as cursor. NAME_next_offset of a text says at which byte the rest begins.
+const commonInstructions = `Long answers come in portions. To continue a list, pass its next_cursor as cursor. NAME_next_offset of a text says at which byte the rest begins.
 A failed call answers with JSON {"error", "message", "details"}. Act on "error": AGENT_BUSY means wait or use another agent, AGENT_OFFLINE means start_agent first, BACKEND_UNAVAILABLE means try again later, LIMIT_REACHED means do less at a time; the message says what else can be done.
 If a call that changes something accepts a request_id, choose one. Then you can safely repeat an interrupted call with the same request_id.`

@@ -35,7 +35,7 @@ func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.R
 	defer stop()
 	t := newTasks(conn)
 	s := &stdio{
-		server: newServer(conn, set, t, c), tasks: t, client: newClient(), pings: newPinger(), log: c.Log, out: out, cancel: stop,
+		server: newServer(conn, set, t, c), tasks: t, client: newClientSession(), pings: newPinger(), log: c.Log, out: out, cancel: stop,
 		failed: make(chan error, 1), calls: map[string]context.CancelCauseFunc{},
 	}
 	ctx = s.server.WithContext(ctx, s.client)
@@ -61,7 +61,7 @@ type stdio struct {
 	server *server.MCPServer
 	tasks  tasks
 	ended  context.Context //nolint:containedctx // ends when the input has ended
-	client *client
+	client *clientSession
 	pings  *pinger
 	log    *slog.Logger
 	cancel context.CancelFunc

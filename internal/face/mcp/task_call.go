@@ -17,7 +17,7 @@ import (
 	"fleet/internal/face/mcp/tool"
 )
 
-// immediateResponseKey is the key in the _meta of a task whose value Claude Code shows its model at once.
+// immediateResponseKey is a key in the _meta of a task. Claude Code passes its value to the model at once.
 const immediateResponseKey = "com.anthropic/agent-task"
 
 // handler returns the handler of a tool. If the tool starts tasks and the client accepts tasks, the result of a call is the
@@ -41,7 +41,7 @@ func (t tasks) handler(x tool.Tool) server.ToolHandlerFunc {
 // callForTask makes a call that is answered with the tasks that it starts.
 func (t tasks) callForTask(ctx context.Context, x tool.Tool, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	began := time.Now()
-	calling, stop := withLeaveGrace(ctx)
+	calling, stop := withDisconnectGrace(ctx)
 	defer stop()
 	result, ref, err := t.startTasks(calling, x, r)
 	if err != nil || len(ref.ids) == 0 || len(ref.String()) > maxTaskID {
@@ -73,14 +73,14 @@ func (t tasks) startTasks(ctx context.Context, x tool.Tool, r mcp.CallToolReques
 	return result, taskRef{ids: started.IDs, waitsForLanding: x.Task.Landed}, nil
 }
 
-// leaveGrace is how long a call that starts a task continues after its client has disconnected. In this time, the call usually
+// disconnectGrace is how long a call that starts a task continues after its client has disconnected. In this time, the call usually
 // returns the id of the task, so that the task can be stopped.
-const leaveGrace = 5 * time.Second
+const disconnectGrace = 5 * time.Second
 
-// withLeaveGrace returns a context that is cancelled leaveGrace after ctx is done, or by stop.
-func withLeaveGrace(ctx context.Context) (_ context.Context, stop func()) {
+// withDisconnectGrace returns a context that is cancelled disconnectGrace after ctx is done, or by stop.
+func withDisconnectGrace(ctx context.Context) (_ context.Context, stop func()) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ignore := context.AfterFunc(ctx, func() { time.AfterFunc(leaveGrace, cancel) })
+	ignore := context.AfterFunc(ctx, func() { time.AfterFunc(disconnectGrace, cancel) })
 	return longer, func() { ignore(); cancel() }
 }
 

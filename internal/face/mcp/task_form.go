@@ -35,7 +35,7 @@ func (t tasks) callWithForms(ctx context.Context, x tool.Tool, r mcp.CallToolReq
 		return result, nil
 	}
 	r, own := withRequestID(r, state.RequestID)
-	calling, end := withLeaveGrace(ctx)
+	calling, end := withDisconnectGrace(ctx)
 	defer end()
 	result, ref, err := t.startTasks(calling, x, r)
 	if err != nil || len(ref.ids) == 0 {

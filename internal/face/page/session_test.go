@@ -84,7 +84,7 @@ func sessionOf(t *testing.T, w *httptest.ResponseRecorder) []string {
 	return []string{"Cookie", cookies(w), headerName, o.Session}
 }
 
-// inBrowser returns the headers of the page in a browser with a session that has the token.
+// inBrowser returns the headers that a browser sends in a session with the token.
 func inBrowser(token string) []string {
 	return []string{"Cookie", cookieName + "=key", headerName, newBox(sessionBox, "key").seal(token)}
 }

@@ -34,7 +34,7 @@ func (h *Health) ShowServer(context.Context, *fleetv1.ShowServerRequest) (*fleet
 	return &fleetv1.ShowServerResponse{Version: h.version, Url: h.url(), Auth: h.auth}, nil
 }
 
-// CheckHealth reports on the server.
+// CheckHealth reports whether the server is ready, and which of its parts are degraded and since when.
 func (h *Health) CheckHealth(ctx context.Context, _ *fleetv1.CheckHealthRequest) (*fleetv1.CheckHealthResponse, error) {
 	state := h.svc.Health(ctx)
 	resp := &fleetv1.CheckHealthResponse{Status: fleetv1.CheckHealthResponse_not_ready}

@@ -164,7 +164,7 @@ func (f *Fleet) ShowQueue(ctx context.Context, _ *fleetv1.ShowQueueRequest) (*fl
 		return nil, err
 	}
 	return &fleetv1.ShowQueueResponse{
-		Pending: int32Of(summary.Pending), Reasons: reasonsOf(summary), Oldest: timeOf(summary.Oldest), OvertakeSeconds: int32Of(int(summary.Overtake.Seconds())), Paused: pauseOf(summary.Paused),
+		Pending: int32Of(summary.Pending), Reasons: reasonsOf(summary), Oldest: timeOf(summary.Oldest), OvertakeSeconds: int32Of(int(summary.MaxOvertake.Seconds())), Paused: pauseOf(summary.Paused),
 	}, nil
 }
 

@@ -49,7 +49,7 @@ type cacheEntry struct {
 	valid     bool // Coder's last answer accepted the token
 }
 
-// Options are the parts that tests replace. The zero value works.
+// Options are optional dependencies of Users. The zero value works.
 type Options struct {
 	Transport http.RoundTripper
 	Now       func() time.Time
@@ -192,14 +192,14 @@ func (u *Users) identify(ctx context.Context, secret string) (fleet.Principal, e
 	}
 	p := fleet.Principal{Scope: scope, ExpiresAt: who.expires}
 	for _, g := range who.groups {
-		p.Groups = append(p.Groups, Source+":"+g)
+		p.Groups = append(p.Groups, SourceName+":"+g)
 	}
-	p.Name, err = u.nameOf(ctx, fleet.Subject{Source: Source, ID: who.id, Name: who.name, Groups: p.Groups})
+	p.Name, err = u.nameOf(ctx, fleet.Subject{Source: SourceName, ID: who.id, Name: who.name, Groups: p.Groups})
 	return p, err
 }
 
-// Source is the name of this source. The names of its principals and groups contain it.
-const Source = "coder"
+// SourceName is the name of this source. The names of its principals and groups contain it.
+const SourceName = "coder"
 
 // Close ends idle connections.
 func (u *Users) Close() { u.client.http.CloseIdleConnections() }

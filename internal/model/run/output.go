@@ -33,7 +33,7 @@ func (o *output) writeSpent(setUsage func(*fleet.Outcome)) error {
 	var spent fleet.Outcome
 	setUsage(&spent)
 	err := o.writeSpentFile(spent)
-	o.writeLine(driver.OutputLine{Usage: &spent})
+	o.writeLine(driver.OutputLine{Spent: &spent})
 	return err
 }
 

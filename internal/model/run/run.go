@@ -23,7 +23,6 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/model/definition"
-	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/sandbox"
 )
@@ -100,7 +99,7 @@ func (r *run) startTimeout() time.Duration { return min(r.settings.ToolTimeout, 
 func (r *run) environ(pass []string) []string {
 	env := append([]string{"HOME=" + r.home}, r.processMarks...)
 	for _, name := range append([]string{"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"}, pass...) {
-		if v, ok := os.LookupEnv(name); ok && !runner.IsReserved(name) {
+		if v, ok := os.LookupEnv(name); ok && !fleet.IsReservedVariable(name) {
 			env = append(env, name+"="+v)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"fleet/internal/runner"
+	"fleet/internal/fleet"
 )
 
 // secrets provides variables of the environment, and records the values that were read so that hide can remove them
@@ -27,7 +27,7 @@ const minSecretLength = 6
 
 // Get implements environment.Provider.
 func (s *secrets) Get(_ context.Context, name string) (string, bool) {
-	if s.allowed != nil && !slices.Contains(s.allowed, name) || runner.IsReserved(name) {
+	if s.allowed != nil && !slices.Contains(s.allowed, name) || fleet.IsReservedVariable(name) {
 		return "", false
 	}
 	v, ok := os.LookupEnv(name)

@@ -14,14 +14,15 @@ const (
 	// lists all workspaces with one request.
 	lookupThreshold = 20
 	lookupWindow    = 2 * time.Second
+	maxListAge      = 2 * time.Second
 )
 
 // listCache caches a list of all workspaces. It saves requests when there are many lookups, for example after many agents
 // were created.
 type listCache struct {
-	mu      sync.Mutex
-	lookups []time.Time             // times of the latest lookups of single workspaces
-	changed map[uuid.UUID]time.Time // when a build of each workspace was last requested; an older list does not have its current state
+	mu               sync.Mutex
+	lookups          []time.Time             // times of the latest lookups of single workspaces
+	buildRequestedAt map[uuid.UUID]time.Time // when a build of each workspace was last requested; an older list does not have its current state
 
 	listMu   sync.Mutex // held while listing
 	listedAt time.Time  // when the list was requested
@@ -32,25 +33,26 @@ type listCache struct {
 func (l *listCache) recordBuild(id uuid.UUID, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.changed) > 1000 {
-		for id, changedAt := range l.changed {
-			if now.Sub(changedAt) > time.Minute {
-				delete(l.changed, id)
+	if len(l.buildRequestedAt) > 1000 {
+		for id, requestedAt := range l.buildRequestedAt {
+			if now.Sub(requestedAt) > time.Minute {
+				delete(l.buildRequestedAt, id)
 			}
 		}
 	}
-	l.changed[id] = now
+	l.buildRequestedAt[id] = now
 }
 
-// changedAt returns when a build of the workspace was last requested.
-func (l *listCache) changedAt(id uuid.UUID) time.Time {
+// lastBuild returns when a build of the workspace was last requested.
+func (l *listCache) lastBuild(id uuid.UUID) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.changed[id]
+	return l.buildRequestedAt[id]
 }
 
-// exceedsLookups reports whether there were lookupThreshold lookups within lookupWindow. If not, it records one more lookup.
-func (l *listCache) exceedsLookups(now time.Time) bool {
+// allowLookup reports whether one more workspace may be looked up, and if so, records the lookup. It returns false after lookupThreshold
+// lookups within lookupWindow.
+func (l *listCache) allowLookup(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	recent := l.lookups[:0]
@@ -61,10 +63,10 @@ func (l *listCache) exceedsLookups(now time.Time) bool {
 	}
 	l.lookups = recent
 	if len(l.lookups) >= lookupThreshold {
-		return true
+		return false
 	}
 	l.lookups = append(l.lookups, now)
-	return false
+	return true
 }
 
 // fromList returns the workspace from the list of all workspaces. It returns nil if Config.Owner is not self, if there were
@@ -72,13 +74,13 @@ func (l *listCache) exceedsLookups(now time.Time) bool {
 // workspace.
 func (p *Place) fromList(ctx context.Context, id uuid.UUID) (*codersdk.Workspace, error) {
 	b := &p.listCache
-	if p.config.Owner != OwnerSelf || !b.exceedsLookups(p.config.Now()) {
+	if p.config.Owner != OwnerSelf || b.allowLookup(p.config.Now()) {
 		return nil, nil
 	}
 	b.listMu.Lock()
 	defer b.listMu.Unlock()
 	now := p.config.Now()
-	if now.Sub(b.listedAt) >= lookupWindow {
+	if now.Sub(b.listedAt) >= maxListAge {
 		all, err := callCoder(ctx, "listing Coder's workspaces", func(ctx context.Context) (codersdk.WorkspacesResponse, error) {
 			return p.self.sdk.Workspaces(ctx, codersdk.WorkspaceFilter{Owner: codersdk.Me})
 		})
@@ -93,7 +95,7 @@ func (p *Place) fromList(ctx context.Context, id uuid.UUID) (*codersdk.Workspace
 	ws, found := b.byID[id]
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !found || !b.listedAt.After(b.changed[id]) {
+	if !found || !b.listedAt.After(b.buildRequestedAt[id]) {
 		return nil, nil
 	}
 	return &ws, nil

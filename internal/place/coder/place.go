@@ -69,7 +69,7 @@ func New(c Config) (*Place, error) {
 		},
 		recent:    recentWorkspaces{byID: map[uuid.UUID]recentWorkspace{}},
 		activity:  activity{runs: map[uuid.UUID]int{}, endedAt: map[uuid.UUID]time.Time{}},
-		listCache: listCache{changed: map[uuid.UUID]time.Time{}},
+		listCache: listCache{buildRequestedAt: map[uuid.UUID]time.Time{}},
 	}
 	wait := func(ctx context.Context, d time.Duration) error { return p.sleep(ctx, d) }
 	base := c.Transport

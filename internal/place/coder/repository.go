@@ -91,7 +91,7 @@ func (r *repository) candidates(ctx context.Context) ([]*hostedWorkspace, *templ
 	case proj.Lander != "":
 		return nil, nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q, whose workspace lands the work on the project %q, does not run with a fleet-runner: start it", proj.Lander, proj.Name)
 	default:
-		return nil, nil, fleet.Errorf(fleet.ReasonAgentOffline, "no workspace of the project %q runs with a fleet-runner, so there is nowhere to bring work together: start one of its agents", proj.Name)
+		return nil, nil, fleet.Errorf(fleet.ReasonAgentOffline, "no workspace of the project %q runs with a fleet-runner, so there is nowhere to combine work: start one of its agents", proj.Name)
 	}
 	last, _ := r.place.lastHosts.Load(r.project)
 	slices.SortFunc(all, func(a, b *hostedWorkspace) int {

@@ -123,10 +123,11 @@ func (w *landingWorkspace) Push(context.Context, fleet.Push) (fleet.PushResult, 
 	return fleet.PushResult{Remote: "origin", URL: "https://example.com/x"}, nil
 }
 
-// oldRunners are runners that cannot bring work together.
+// oldRunners are runners that cannot combine work.
 type oldRunners struct{ remote.Runners }
 
-// newLandingCoder returns a deployment with several workspaces. Each workspace has the name of its agent.
+// newLandingCoder returns a deployment with a workspace for each agent. An agent whose name begins with old has a runner that cannot
+// combine work, and the workspace of one whose name begins with foreign has the key of another server.
 func newLandingCoder(t *testing.T, names ...string) (*fakeCoder, map[string]*landingWorkspace) {
 	x := newFakeCoder(t)
 	public, key, err := ed25519.GenerateKey(nil)
@@ -213,7 +214,7 @@ func TestLandingHost(t *testing.T) {
 	pushed, err := r.Push(ctx, fleet.Push{Commit: "c1", Branch: "work"})
 	x.NoError(err)
 	x.Equal("origin", pushed.Remote)
-	x.Empty(ann.takeCalls(), "its own workspace pushes the work of an agent")
+	x.Empty(ann.takeCalls(), "the work of an agent is pushed from its own workspace")
 	x.Contains(bob.takeCalls(), "push")
 
 	carl.clone, carl.down = []string{"c4"}, true

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"fleet/internal/fleet"
-	"fleet/internal/runner"
 	"fleet/internal/runner/acp"
 	"fleet/internal/runner/driver"
 )
@@ -233,7 +232,7 @@ func (p *Place) expandAll(server string, texts map[string]string) (map[string]st
 
 // lookUpVariable returns a variable of the server's environment. It does not find variables that agents may not have.
 func (p *Place) lookUpVariable(name string) (string, bool) {
-	if runner.IsReserved(name) {
+	if fleet.IsReservedVariable(name) {
 		return "", false
 	}
 	for _, v := range slices.Backward(p.config.Environ) { // the last of several values counts

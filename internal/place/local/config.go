@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"fleet/internal/fleet"
 	"fleet/internal/runner"
 	"fleet/internal/runner/sandbox"
 )
@@ -95,7 +96,7 @@ func checkVariables(option string, names []string) error {
 		if !variablePattern.MatchString(n) || option == "env" && strings.HasSuffix(n, "*") {
 			return fmt.Errorf("%s: %q is not a valid name of an environment variable", option, n)
 		}
-		if runner.IsReserved(n) {
+		if fleet.IsReservedVariable(n) {
 			return fmt.Errorf("%s: %q is reserved for Fleet and never passed to agents: leave it out", option, n)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 // removeConversations removes the conversations that the agent's program stores outside the agent's directory. If the agent
 // works in another directory, removeConversations does nothing, because that directory may also have conversations of other
-// programs. It only logs errors, so that the deletion of the agent continues.
+// programs. It returns no error, so that the deletion of the agent continues.
 func (p *Place) removeConversations(ctx context.Context, a fleet.Agent, h home) {
 	proj, err := p.agentProject(a)
 	if err != nil || proj.dir != "" {

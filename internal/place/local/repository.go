@@ -35,7 +35,7 @@ func (p *Place) Repository(name string) (fleet.Repository, error) {
 
 // Check implements fleet.Repository.
 func (r repository) Check(ctx context.Context, commit string, c fleet.Check) (fleet.CheckResult, error) {
-	result, err := r.place.checks.Run(ctx, c, func(h string) runner.Workspace { return treeCheck{r, home(h), commit} }, r.project.Name, r.Path, commit)
+	result, err := r.place.checks.Run(ctx, c, func(h string) runner.Workspace { return checkWorkspace{r, home(h), commit} }, r.project.Name, r.Path, commit)
 	return result, repositories.WrapError(ctx, "cannot check the commit", err)
 }
 

@@ -13,21 +13,21 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// treeCheck is a check of a commit. It has a home like that of an agent, and its own tree. It implements runner.Workspace.
-type treeCheck struct {
+// checkWorkspace is the workspace in which a commit is checked. It has a home like that of an agent, and its own tree. It implements runner.Workspace.
+type checkWorkspace struct {
 	repository
 	home   home
 	commit string
 }
 
 // Ready implements runner.Workspace.
-func (t treeCheck) Ready() error { return nil }
+func (t checkWorkspace) Ready() error { return nil }
 
 // Tree implements runner.Workspace.
-func (t treeCheck) Tree() (*runner.Tree, error) { return nil, nil } //nolint:nilnil // no work of an agent is in the tree
+func (t checkWorkspace) Tree() (*runner.Tree, error) { return nil, nil } //nolint:nilnil // no work of an agent is in the tree
 
 // Work implements runner.Workspace. It creates the tree.
-func (t treeCheck) Work(fleet.Run) (runner.Work, error) {
+func (t checkWorkspace) Work(fleet.Run) (runner.Work, error) {
 	proj, p := t.project, t.place
 	mode, err := p.requiredSandbox(proj)
 	if err != nil {

@@ -69,7 +69,7 @@ func askSettings(rules []string) string {
 	if len(rules) == 0 {
 		return ""
 	}
-	return string(mustJSON(map[string]any{"permissions": map[string]any{"ask": rules}}))
+	return string(encodeJSON(map[string]any{"permissions": map[string]any{"ask": rules}}))
 }
 
 // claudeVariables are variables of Claude Code's environment.

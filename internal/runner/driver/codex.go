@@ -110,7 +110,7 @@ func codexOptions(j Job, out *Command) ([]string, error) {
 		argv = append(argv, "--model", j.Role.Model)
 	}
 	if j.Role.Effort != "" {
-		argv = append(argv, "-c", "model_reasoning_effort="+string(mustJSON(j.Role.Effort)))
+		argv = append(argv, "-c", "model_reasoning_effort="+string(encodeJSON(j.Role.Effort)))
 	}
 	servers, err := codexServers(j, out)
 	for _, s := range servers {
@@ -146,7 +146,7 @@ func codexServers(j Job, out *Command) (settings []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		s, key := servers[name], "mcp_servers."+name+"."
 		set := func(setting string, value any) {
-			settings = append(settings, key+setting+"="+string(mustJSON(value))) // such JSON is also valid TOML
+			settings = append(settings, key+setting+"="+string(encodeJSON(value))) // such JSON is also valid TOML
 		}
 		if !codexNamePattern.MatchString(name) {
 			return refuse("the driver \"codex\" cannot have an MCP server %q: use letters, digits, - and _ in its name", name)
@@ -160,7 +160,7 @@ func codexServers(j Job, out *Command) (settings []string, err error) {
 			for _, h := range slices.Sorted(maps.Keys(s.Headers)) {
 				variable := fmt.Sprintf("FLEET_MCP_HEADER_%d", len(out.Env)+1)
 				out.Env[variable] = s.Headers[h]
-				headers = append(headers, string(mustJSON(h))+"="+string(mustJSON(variable)))
+				headers = append(headers, string(encodeJSON(h))+"="+string(encodeJSON(variable)))
 			}
 			if len(headers) > 0 {
 				settings = append(settings, key+"env_http_headers={"+strings.Join(headers, ",")+"}")

@@ -68,8 +68,8 @@ func (i *codexItem) todoItems() []fleet.TodoItem {
 	return items
 }
 
-// mustJSON encodes v as JSON. v must be encodable.
-func mustJSON(v any) json.RawMessage {
+// encodeJSON encodes v as JSON. v must be encodable.
+func encodeJSON(v any) json.RawMessage {
 	b, _ := json.Marshal(v)
 	return b
 }
@@ -79,18 +79,18 @@ func (i *codexItem) tool() (name, step string, input json.RawMessage) {
 	switch i.Type {
 	case "command_execution":
 		command := shellScript(i.Command)
-		return "shell", "shell: " + command, mustJSON(map[string]string{"command": command})
+		return "shell", "shell: " + command, encodeJSON(map[string]string{"command": command})
 	case "file_change":
 		var paths, names []string
 		for _, c := range i.Changes {
 			paths, names = append(paths, c.Path), append(names, filepath.Base(c.Path))
 		}
-		return "edit", "edit: " + strings.Join(names, ", "), mustJSON(map[string][]string{"paths": paths})
+		return "edit", "edit: " + strings.Join(names, ", "), encodeJSON(map[string][]string{"paths": paths})
 	case "mcp_tool_call":
 		name = i.Server + "." + i.Tool
 		return name, toolCallText(name, i.Arguments), i.Arguments
 	case "web_search":
-		return "web_search", "web_search: " + i.Query, mustJSON(map[string]string{"query": i.Query})
+		return "web_search", "web_search: " + i.Query, encodeJSON(map[string]string{"query": i.Query})
 	}
 	name = cmp.Or(i.Tool, i.Type)
 	return name, name, i.Arguments

@@ -13,7 +13,7 @@ type OutputLine struct {
 	Text    string          `json:"text,omitempty"`
 	Data    json.RawMessage `json:"data,omitempty"`
 	Open    int             `json:"open,omitempty"`    // number of open tool calls after this line
-	Usage   *fleet.Outcome  `json:"spent,omitempty"`   // usage, cost and turns so far
+	Spent   *fleet.Outcome  `json:"spent,omitempty"`   // usage, cost and turns so far
 	Outcome *fleet.Outcome  `json:"outcome,omitempty"` // in the last line; its payload is in the run's payload file
 }
 
@@ -34,8 +34,8 @@ func (p *modelParser) Line(line []byte) []Piece {
 		return []Piece{{Text: Clean(line) + "\n"}}
 	}
 	switch {
-	case s.Usage != nil:
-		p.usage = *s.Usage
+	case s.Spent != nil:
+		p.usage = *s.Spent
 		return nil
 	case s.Outcome != nil:
 		p.outcome = s.Outcome

@@ -51,14 +51,14 @@ func checkArguments(argv []string, hint string) error {
 	return nil
 }
 
-// setClientJob makes the client for Claude Code execute the job.
-func (c *Command) setClientJob(j Job, job claude.Job) error {
+// setClientJob makes the client for Claude Code execute clientJob, which is part of j.
+func (c *Command) setClientJob(j Job, clientJob claude.Job) error {
 	const file = "claude.json"
-	b, err := json.Marshal(job)
+	b, err := json.Marshal(clientJob)
 	if err != nil {
 		return err
 	}
 	c.Files = append(c.Files, File{Name: file, Data: string(b)})
 	c.Argv = append(slices.Clone(j.Client), ProtocolClaude, j.path(file))
-	return checkArguments(job.Argv, "shorten the role's options")
+	return checkArguments(clientJob.Argv, "shorten the role's options")
 }

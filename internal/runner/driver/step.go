@@ -42,7 +42,7 @@ func toolCallStep(text, id, name string, arguments json.RawMessage) Piece {
 	if len(arguments) == 0 {
 		s.Arguments = nil
 	} else if !json.Valid(s.Arguments) || len(s.Arguments) > maxStepData {
-		s.Arguments = mustJSON(truncate(s, string(arguments)))
+		s.Arguments = encodeJSON(truncate(s, string(arguments)))
 	}
 	return stepPiece(text, s)
 }

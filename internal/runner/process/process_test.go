@@ -92,7 +92,7 @@ func requireAlive(t *testing.T, cmd *exec.Cmd) {
 	require.True(t, id.Alive())
 }
 
-// TestInvalidMark checks the check that precedes KillMarked. Without it, an empty variable would kill every process, also this test.
+// TestInvalidMark checks isValidMark. Without it, KillMarked with an empty variable would kill every process, also this test.
 func TestInvalidMark(t *testing.T) {
 	t.Parallel()
 	for _, variable := range []string{"FLEET_RUN_DIR=", "FLEET_RUN_DIR=/", "=value", "value"} {

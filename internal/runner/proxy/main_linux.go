@@ -20,12 +20,12 @@ var _ = func() bool {
 	return true
 }()
 
-// receiveListener returns the listening socket that the sandbox helper sends over from.
-func receiveListener(from *os.File) (net.Listener, error) {
-	defer func() { _ = from.Close() }()
-	const one = 4 // the size of a file descriptor
-	data, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(one))
-	_, n, _, _, err := unix.Recvmsg(int(from.Fd()), data, rights, unix.MSG_CMSG_CLOEXEC)
+// receiveListener receives a listening socket from the sandbox helper over conn, and closes conn.
+func receiveListener(conn *os.File) (net.Listener, error) {
+	defer func() { _ = conn.Close() }()
+	const fdSize = 4
+	data, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(fdSize))
+	_, n, _, _, err := unix.Recvmsg(int(conn.Fd()), data, rights, unix.MSG_CMSG_CLOEXEC)
 	if err != nil {
 		return nil, err
 	}

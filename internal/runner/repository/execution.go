@@ -100,13 +100,14 @@ func (e *executions) leave(c *execution, linger time.Duration) {
 	})
 }
 
-// end makes further callers wait for another execution. The lock of executions must be held.
+// end cancels the execution. Later callers wait until it has ended, and start another one. The lock of executions must be held.
 func (c *execution) end() {
 	c.ending = true
 	c.cancel()
 }
 
-// unlessRunning calls the function, and prevents an execution for the home meanwhile. It does nothing if one is running.
+// unlessRunning calls the function, and prevents an execution for the home meanwhile. It returns the result of the
+// function, or "" without a call if an execution is running.
 func (e *executions) unlessRunning(home string, do func() (string, error)) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

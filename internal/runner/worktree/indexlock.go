@@ -16,8 +16,12 @@ import (
 	"fleet/internal/scratch"
 )
 
-// lockTimeout is how long the index of a working tree may be locked by another process, such as the git of an editor.
-const lockTimeout = 3 * time.Second
+// lockTimeout is how long the index of a working tree may be locked by another process, such as the git of an editor. An empty lock of
+// a ref that is older than staleLockAge was left by a git that was killed.
+const (
+	lockTimeout  = 3 * time.Second
+	staleLockAge = 3 * time.Second
+)
 
 const lockPollInterval = 20 * time.Millisecond
 
@@ -26,7 +30,7 @@ func (c checkout) lockPath() string { return filepath.Join(c.gitDir, "index.lock
 func (c checkout) nextPath() string { return filepath.Join(c.gitDir, "fleet-move.index") }
 
 // lock locks the index of the working tree as git does, so that people cannot commit meanwhile. The lock names this process,
-// so that Fleet ignores the lock when the process has ended. The next index is a copy of the index.
+// so that Fleet ignores the lock when the process has ended. lock also creates the next index, as a copy of the index.
 func (c checkout) lock(ctx context.Context, branch string) error {
 	self, err := process.Self()
 	if err != nil {
@@ -115,7 +119,7 @@ func (c checkout) copyIndex() error {
 // publish makes the next index the index of the working tree.
 func (c checkout) publish() error { return os.Rename(c.nextPath(), filepath.Join(c.gitDir, "index")) }
 
-// unlock ends what lock began.
+// unlock removes the lock and the next index. It is no error if they do not exist.
 func (c checkout) unlock() error {
 	var errs []error
 	for _, path := range []string{c.nextPath(), c.nextPath() + ".lock", c.lockPath()} {
@@ -129,9 +133,9 @@ func (c checkout) unlock() error {
 // lockedRefPattern matches git's message about a lock that another git holds.
 var lockedRefPattern = regexp.MustCompile(`Unable to create '(.*/(?:refs/.*|HEAD)\.lock)': File exists`)
 
-// removeStaleLock reports whether git failed because of a lock that a killed git has left, and removes the lock. Such a lock
+// removeStaleRefLock reports whether git failed because of the lock of a ref that a killed git has left, and removes the lock. Such a lock
 // is empty if git was killed just after creating it. A running git writes the lock at once.
-func removeStaleLock(err error) bool {
+func removeStaleRefLock(err error) bool {
 	m := lockedRefPattern.FindStringSubmatch(err.Error())
 	if m == nil {
 		return false
@@ -144,7 +148,7 @@ func removeStaleLock(err error) bool {
 		case !info.Mode().IsRegular() || info.Size() > 0:
 			return false
 		}
-		if left := lockTimeout - time.Since(info.ModTime()); left > 0 {
+		if left := staleLockAge - time.Since(info.ModTime()); left > 0 {
 			time.Sleep(min(left, lockPollInterval))
 			continue
 		}

@@ -83,7 +83,7 @@ func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to st
 	}
 	land := refChange{name: "refs/heads/" + b.Name, oid: to, old: b.Commit}
 	err = g.updateRefsWithMessage(ctx, repository, landedWork, land)
-	for err != nil && removeStaleLock(err) {
+	for err != nil && removeStaleRefLock(err) {
 		err = g.updateRefsWithMessage(ctx, repository, landedWork, land)
 	}
 	if err != nil {

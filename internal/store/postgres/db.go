@@ -27,7 +27,7 @@ func memoize(cache *sync.Map, query string, f func(string) string) string {
 }
 
 // Query implements record.ReadDB.
-func (t *readTx) Query(f func(scanner) error, query string, args ...any) error {
+func (t *baseTx) Query(f func(scanner) error, query string, args ...any) error {
 	if err := t.forEachRow(f, memoize(&statements, query, numberPlaceholders), args...); err != nil {
 		return t.fail(err)
 	}
@@ -35,13 +35,13 @@ func (t *readTx) Query(f func(scanner) error, query string, args ...any) error {
 }
 
 // Lock implements record.ReadDB.
-func (t *readTx) Lock(kind string, names ...string) bool { return t.lock(kind, names...) }
+func (t *baseTx) Lock(kind string, names ...string) bool { return t.lock(kind, names...) }
 
 // Fail implements record.ReadDB.
-func (t *readTx) Fail(err error) error { return t.fail(err) }
+func (t *baseTx) Fail(err error) error { return t.fail(err) }
 
 // Dialect implements record.ReadDB.
-func (t *readTx) Dialect() *record.Dialect { return &dialect }
+func (t *baseTx) Dialect() *record.Dialect { return &dialect }
 
 // Exec implements record.DB.
 func (t *tx) Exec(explain func(error) error, query string, args ...any) error {

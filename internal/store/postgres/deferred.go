@@ -38,7 +38,7 @@ func (w *deferredWrite) read(r pgx.BatchResults) (err error) {
 	case err == nil:
 		return nil
 	case errorCode(err) == codeDivision:
-		err = errors.New("it is not in the store")
+		err = errors.New("the row to update does not exist")
 	}
 	return w.explain(err)
 }

@@ -58,16 +58,16 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	return seq, contextError(ctx, translate(err))
 }
 
-func (t *readTx) LastSeq() (int64, error) { return queryFirst(t, record.ScanInt64, selectLastSeq) }
+func (t *baseTx) LastSeq() (int64, error) { return queryFirst(t, record.ScanInt64, selectLastSeq) }
 
 // LastSeq returns the Seq of the newest event, including the events that this transaction has appended. Events that
 // other transactions commit meanwhile can make the real numbers higher.
 func (t *tx) LastSeq() (int64, error) {
-	seq, err := t.readTx.LastSeq()
+	seq, err := t.baseTx.LastSeq()
 	return seq + int64(len(t.events)), err
 }
 
-func (t *readTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event, error) {
+func (t *baseTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event, error) {
 	if w.Limit <= 0 {
 		return nil, t.err
 	}
@@ -85,7 +85,7 @@ func (t *readTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event
 
 // checkComplete returns errEventsPending, which makes View repeat the view, if the view shows changes of the filter's agent or task
 // whose events are not in the log yet.
-func (t *readTx) checkComplete(f fleet.EventFilter, c *clause) error {
+func (t *baseTx) checkComplete(f fleet.EventFilter, c *clause) error {
 	if !t.isView || t.lastTry || f.AgentUID == "" && f.TaskID == "" {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (t *readTx) checkComplete(f fleet.EventFilter, c *clause) error {
 	return err
 }
 
-func (t *readTx) ChangedAgents(after int64, others []string, worker string) (changed []fleet.ChangedAgent, last int64, err error) {
+func (t *baseTx) ChangedAgents(after int64, others []string, worker string) (changed []fleet.ChangedAgent, last int64, err error) {
 	scan := func(row scanner) (c fleet.ChangedAgent, err error) { return c, row.Scan(&c.UID, &c.LeasedElsewhere) }
 	err = t.queryTogether(query{text: setKeyedSettings, eachRow: func(scanner) error { return nil }},
 		query{text: selectLastSeq, eachRow: func(row scanner) error { return row.Scan(&last) }},

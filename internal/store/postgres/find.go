@@ -18,7 +18,7 @@ const (
 // lastChar is greater than every character of a stored id.
 const lastChar = "\U0010FFFF"
 
-func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTasks, error) {
+func (t *baseTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTasks, error) {
 	if f.Text != "" {
 		return t.findText(f, w)
 	}
@@ -41,7 +41,7 @@ func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundT
 }
 
 // countTasks returns how many tasks match the filter, at most limit.
-func (t *readTx) countTasks(f fleet.TaskFilter, limit int) (int, error) {
+func (t *baseTx) countTasks(f fleet.TaskFilter, limit int) (int, error) {
 	c := taskConditions(f)
 	return queryFirst(t, record.ScanInt, countTasksWhere+c.where+`true LIMIT `+c.arg(limit)+`) AS counted`, c.args...)
 }
@@ -53,7 +53,7 @@ type position struct {
 }
 
 // findPosition returns the position of the task; nil if id is "" or there is no such task.
-func (t *readTx) findPosition(id string) (*position, error) {
+func (t *baseTx) findPosition(id string) (*position, error) {
 	if id == "" {
 		return nil, nil //nolint:nilnil // nil means the beginning of the list
 	}
@@ -70,7 +70,7 @@ func taskConditions(f fleet.TaskFilter) *clause {
 	return c
 }
 
-func (t *readTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string, error) {
+func (t *baseTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string, error) {
 	if prefix == "" || limit <= 0 {
 		return nil, t.err
 	}

@@ -28,7 +28,7 @@ const minLongText = 9
 // the newest tasks first to decide: if only a few of them have the text, then usually only a few of all tasks have it,
 // and the index finds them quickly.
 type textSearch struct {
-	*readTx
+	*baseTx
 	filter     fleet.TaskFilter
 	firstRead  int // how many of the newest tasks are read first
 	maxRead    int // the largest number of newest tasks to read then; to read more would take longer than using the index
@@ -38,8 +38,8 @@ type textSearch struct {
 	total   int  // at least this many tasks match
 }
 
-func newTextSearch(t *readTx, f fleet.TaskFilter, limit int) *textSearch {
-	s := &textSearch{readTx: t, filter: f, firstRead: defaultFirstRead, maxRead: 4 * defaultFirstRead, countLimit: limit}
+func newTextSearch(t *baseTx, f fleet.TaskFilter, limit int) *textSearch {
+	s := &textSearch{baseTx: t, filter: f, firstRead: defaultFirstRead, maxRead: 4 * defaultFirstRead, countLimit: limit}
 	scattered := f.Owner != "" || f.Place != "" || f.Project != "" || len(f.Projects) > 0 || f.Status != "" // such tasks are spread over many disk pages
 	switch {
 	case utf8.RuneCountInString(f.Text) >= minLongText:
@@ -53,7 +53,7 @@ func newTextSearch(t *readTx, f fleet.TaskFilter, limit int) *textSearch {
 	return s
 }
 
-func (t *readTx) findText(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTasks, error) {
+func (t *baseTx) findText(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundTasks, error) {
 	if _, err := queryFirst(t, record.ScanString, setCustomPlans); err != nil {
 		return fleet.FoundTasks{}, err
 	}

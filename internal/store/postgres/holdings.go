@@ -21,7 +21,7 @@ const countInProject = `SELECT (SELECT count(*) FROM agents WHERE project = $1 A
 	((SELECT coalesce(sum(bytes), 0) FROM stored_projects WHERE project = $1)
 		+ (SELECT coalesce(sum(bytes), 0) FROM stored_changes WHERE project = $1 AND project <> ''))::bigint`
 
-func (t *readTx) ProjectHoldings(project string) (h fleet.ProjectHoldings, err error) {
+func (t *baseTx) ProjectHoldings(project string) (h fleet.ProjectHoldings, err error) {
 	t.lock(record.LockProject, project)
 	err = t.forEachRow(func(row scanner) error { return row.Scan(&h.Agents, &h.RunningTasks, &h.StoredBytes) }, countInProject, project)
 	return h, t.fail(err)
@@ -34,7 +34,7 @@ var errNearLimit = errors.New("the number is near its limit: count it alone")
 // no other transaction adds something meanwhile. Otherwise the lock is shared, so that transactions do not wait for each
 // other's commits. isFar reports whether the limits are out of reach, even if the server runs as many transactions at the same
 // time as it can. Until count is called, the numbers are 0.
-func (t *readTx) countLocked(owner string, isFar func() bool, count func() error) error {
+func (t *baseTx) countLocked(owner string, isFar func() bool, count func() error) error {
 	exclusive, shared := t.locks.held[lockKey(record.LockOwner, owner)]
 	if t.isView || t.nearLimit || exclusive || !shared && !isFar() {
 		t.lock(record.LockOwner, owner)
@@ -52,7 +52,7 @@ func (t *readTx) countLocked(owner string, isFar func() bool, count func() error
 // maxSharedBytes is how many stored bytes a transaction may add while it shares the lock: those of a new agent and of its task.
 const maxSharedBytes = 2 * fleet.MaxText
 
-func (t *readTx) Holdings(owner string, l fleet.Limits, c fleet.HoldingsScope) (h fleet.Holdings, err error) {
+func (t *baseTx) Holdings(owner string, l fleet.Limits, c fleet.HoldingsScope) (h fleet.Holdings, err error) {
 	query, args := countOwned, []any{owner}
 	switch {
 	case c.Toolset != nil:

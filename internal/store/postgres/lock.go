@@ -23,7 +23,7 @@ type locks struct {
 
 // lock makes the transaction take exclusive locks on the keys before its next statement. A key consists of the kind and a
 // name. acquired is false if the transaction already holds all these locks, and in a view.
-func (t *readTx) lock(kind string, names ...string) (acquired bool) {
+func (t *baseTx) lock(kind string, names ...string) (acquired bool) {
 	if t.isView {
 		return false
 	}
@@ -40,7 +40,7 @@ func (t *readTx) lock(kind string, names ...string) (acquired bool) {
 
 // lockShared makes the transaction take a shared lock on the key before its next statement. The lock keeps out transactions
 // that lock the key, but not transactions that share it.
-func (t *readTx) lockShared(kind, name string) {
+func (t *baseTx) lockShared(kind, name string) {
 	if k := lockKey(kind, name); !t.isView {
 		if _, ok := t.locks.held[k]; !ok {
 			t.locks.add(k, false)

@@ -73,7 +73,7 @@ const (
 func (s *Store) prunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.Update(ctx, func(ftx fleet.Tx) error {
 		t := ftx.(*tx) //nolint:forcetypeassert // Update passes a *tx
-		ids, err := queryAll(&t.readTx, record.ScanString, selectOldPayloads, before, limit)
+		ids, err := queryAll(&t.baseTx, record.ScanString, selectOldPayloads, before, limit)
 		if err != nil {
 			return err
 		}

@@ -70,12 +70,12 @@ type query struct {
 }
 
 // forEachRow calls f with every row of the query's result until f fails.
-func (t *readTx) forEachRow(f func(scanner) error, text string, args ...any) error {
+func (t *baseTx) forEachRow(f func(scanner) error, text string, args ...any) error {
 	return t.queryTogether(query{f, text, args})
 }
 
 // queryTogether sends the queries in one round trip, and reads their results in order.
-func (t *readTx) queryTogether(queries ...query) error {
+func (t *baseTx) queryTogether(queries ...query) error {
 	if t.err != nil {
 		return t.err
 	}
@@ -84,7 +84,7 @@ func (t *readTx) queryTogether(queries ...query) error {
 }
 
 // send sends the queries together with the statements of queueBefore, and reads the results.
-func (t *readTx) send(ctx context.Context, queries []query) (err error) {
+func (t *baseTx) send(ctx context.Context, queries []query) (err error) {
 	b := &pgx.Batch{}
 	before := t.queueBefore(b)
 	if b.Len() == 0 && len(queries) == 1 {
@@ -131,7 +131,7 @@ func (t *tx) execNow(text string, args ...any) error {
 }
 
 // queryAll returns every row of the query's result, converted by scan.
-func queryAll[T any](t *readTx, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {
+func queryAll[T any](t *baseTx, scan func(scanner) (T, error), text string, args ...any) ([]T, error) {
 	var out []T
 	if err := t.forEachRow(appendTo(&out, scan), text, args...); err != nil {
 		return nil, t.fail(err)
@@ -149,7 +149,7 @@ func appendTo[T any](list *[]T, scan func(scanner) (T, error)) func(scanner) err
 }
 
 // queryFirst returns the first row of the query's result, converted by scan. It returns the zero value if there are no rows.
-func queryFirst[T any](t *readTx, scan func(scanner) (T, error), text string, args ...any) (T, error) {
+func queryFirst[T any](t *baseTx, scan func(scanner) (T, error), text string, args ...any) (T, error) {
 	got, err := queryAll(t, scan, text, args...)
 	if err != nil || len(got) == 0 {
 		var none T

@@ -37,18 +37,18 @@ var (
 	updateShortTask = failIfNoRow(`dropped AS (DELETE FROM task_descriptions WHERE task_id = `+placeholder(strings.Count(record.TaskColumns, ",")+3)+`), `, updateTaskRow)
 )
 
-func (t *readTx) Task(id string) (*fleet.Task, error) {
+func (t *baseTx) Task(id string) (*fleet.Task, error) {
 	return fleet.First(record.ReadLocked(t, record.LockAgent, record.TaskLockName, func() ([]*fleet.Task, error) {
 		return queryAll(t, record.ScanTask, selectTask, id)
 	}))
 }
 
-func (t *readTx) ActiveTask(agentUID string) (*fleet.Task, error) {
+func (t *baseTx) ActiveTask(agentUID string) (*fleet.Task, error) {
 	t.lock(record.LockAgent, agentUID)
 	return queryFirst(t, record.ScanTask, selectActiveTask, agentUID)
 }
 
-func (t *readTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, error) {
+func (t *baseTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, error) {
 	t.lock(record.LockAgent, agentUID)
 	total, err := queryFirst(t, record.ScanInt, countAgentTasks, agentUID)
 	if err != nil || limit <= 0 || offset >= total {
@@ -58,7 +58,7 @@ func (t *readTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, 
 	return tasks, total, err
 }
 
-func (t *readTx) SessionTasks(sessionID string, limit int) ([]*fleet.Task, error) {
+func (t *baseTx) SessionTasks(sessionID string, limit int) ([]*fleet.Task, error) {
 	if limit <= 0 {
 		return nil, t.err
 	}
@@ -68,7 +68,7 @@ func (t *readTx) SessionTasks(sessionID string, limit int) ([]*fleet.Task, error
 	})
 }
 
-func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
+func (t *baseTx) LastTasks(uids []string) ([]*fleet.Task, error) {
 	if len(uids) == 0 {
 		return nil, t.err
 	}

@@ -31,9 +31,9 @@ const (
 // endTimeout limits how long a COMMIT or ROLLBACK may take. The caller's context does not interrupt them.
 const endTimeout = 30 * time.Second
 
-// readTx is a read transaction. It holds the context of its call, because the methods of fleet.ReadTx have no context.
+// baseTx executes statements, for transactions of both kinds. It holds the context of its call, because the methods of fleet.ReadTx have no context.
 // The transaction begins in the database with its first statement.
-type readTx struct {
+type baseTx struct {
 	record.ReadTx
 	ctx             context.Context //nolint:containedctx // see above
 	conn            *pgxpool.Conn
@@ -51,7 +51,7 @@ type readTx struct {
 
 // tx is a write transaction.
 type tx struct {
-	readTx
+	baseTx
 	record.Tx
 	wrote  bool
 	added  bool // the transaction has added something that needs space
@@ -69,8 +69,8 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	var ids []int64
 	conflicted, nearLimit := false, false
 	err := s.retry(ctx, func() (again bool, err error) {
-		t = &tx{readTx: readTx{ctx: ctx, beginStatement: beginUpdate, nearLimit: nearLimit, maxTransactions: s.maxTransactions}, disk: &s.disk}
-		t.readTx.DB, t.DB = t, t
+		t = &tx{baseTx: baseTx{ctx: ctx, beginStatement: beginUpdate, nearLimit: nearLimit, maxTransactions: s.maxTransactions}, disk: &s.disk}
+		t.baseTx.DB, t.DB = t, t
 		if conflicted {
 			t.locks.lockRetry()
 		}
@@ -82,7 +82,7 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 			}
 			return err
 		}
-		again, err = s.run(&t.readTx, do, func() (err error) {
+		again, err = s.run(&t.baseTx, do, func() (err error) {
 			ids, err = t.commit()
 			return err
 		})
@@ -126,9 +126,9 @@ func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	}
 	defer s.calls.End()
 	for tries := 1; ; tries++ {
-		var t *readTx
+		var t *baseTx
 		err := s.retry(ctx, func() (again bool, err error) {
-			t = &readTx{ctx: ctx, beginStatement: beginView, isView: true, lastTry: tries == maxTries}
+			t = &baseTx{ctx: ctx, beginStatement: beginView, isView: true, lastTry: tries == maxTries}
 			t.DB = t
 			return s.run(t, func() error { return fn(t) }, t.commit)
 		})
@@ -171,7 +171,7 @@ func (s *Store) retry(ctx context.Context, f func() (again bool, err error)) err
 
 // run gives t a connection and calls f and then commit. It rolls back if f fails, panics or ends its goroutine, or if
 // the context ends before the commit. again says that a repetition may succeed.
-func (s *Store) run(t *readTx, f, commit func() error) (again bool, err error) {
+func (s *Store) run(t *baseTx, f, commit func() error) (again bool, err error) {
 	if err := t.ctx.Err(); err != nil {
 		return false, err
 	}
@@ -217,7 +217,7 @@ func (s *Store) run(t *readTx, f, commit func() error) (again bool, err error) {
 }
 
 // commit ends the transaction of a view.
-func (t *readTx) commit() error {
+func (t *baseTx) commit() error {
 	if t.beginStatement != "" {
 		return nil // the view has read nothing
 	}
@@ -275,7 +275,7 @@ func (t *tx) commit() (ids []int64, err error) {
 
 // queueBefore queues the statements that must precede the next statement: the beginning of the transaction, locks, and
 // deferred writes. The returned function reads their results.
-func (t *readTx) queueBefore(b *pgx.Batch) func(pgx.BatchResults) error {
+func (t *baseTx) queueBefore(b *pgx.Batch) func(pgx.BatchResults) error {
 	var read []func(pgx.BatchResults) error
 	exec := func(r pgx.BatchResults) error { _, err := r.Exec(); return err }
 	if t.beginStatement != "" {
@@ -323,7 +323,7 @@ func (t *tx) queueLease(b *pgx.Batch) func(pgx.BatchResults) error {
 
 // fail records err as the error of the transaction unless there is an earlier one, and returns err. The transaction
 // cannot commit afterwards.
-func (t *readTx) fail(err error) error {
+func (t *baseTx) fail(err error) error {
 	t.err = cmp.Or(t.err, err)
 	return err
 }

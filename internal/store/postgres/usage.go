@@ -35,7 +35,7 @@ func sumColumns(factor string) string {
 	return `coalesce(sum(` + factor + strings.ReplaceAll(usageNumbers, `, `, `), 0)::float8, coalesce(sum(`+factor) + `), 0)::float8`
 }
 
-func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]fleet.UsageRow, fleet.UsageRow, error) {
+func (t *baseTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]fleet.UsageRow, fleet.UsageRow, error) {
 	columns, ok := usageKeys[by]
 	if !ok {
 		return nil, fleet.UsageRow{}, fmt.Errorf("sum usage by %q: the key is unknown", by)

@@ -11,7 +11,7 @@ const (
 	selectLiveAgents  = record.SelectAgents + `WHERE deleted_at IS NULL` + record.ByName
 )
 
-func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error) {
+func (t *baseTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error) {
 	switch {
 	case f.Live:
 		return t.views(query{text: selectLiveAgents}, query{text: record.SelectTasks + `WHERE ` + record.RunningCondition})
@@ -27,7 +27,7 @@ func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error)
 }
 
 // views runs both queries and returns the agents with their active tasks.
-func (t *readTx) views(agents, active query) ([]*fleet.AgentView, error) {
+func (t *baseTx) views(agents, active query) ([]*fleet.AgentView, error) {
 	var views []*fleet.AgentView
 	var tasks []*fleet.Task
 	agents.eachRow, active.eachRow = appendTo(&views, record.ScanView), appendTo(&tasks, record.ScanTask)

@@ -35,7 +35,7 @@ func (t *tx) addAudit() (settle func(error), err error) {
 
 // PutAudit writes entries of the audit log, see fleet.Store.
 func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error {
-	return s.writeTx(ctx, func(t *readTx) error {
+	return s.writeTx(ctx, func(t *baseTx) error {
 		for i := range entries {
 			query, args := insertAudit, record.AuditArgs(&entries[i])
 			if e := &entries[i]; e.ID != 0 {
@@ -58,7 +58,7 @@ func (s *Store) Audit(ctx context.Context, f fleet.AuditFilter, limit int) (entr
 		args = append(args, value)
 	})
 	err = s.read(ctx, func(c *conn) error {
-		entries, err = record.QueryAll(&readTx{ctx: ctx, conn: c}, record.ScanAudit, record.SelectAudit+where.String()+`true ORDER BY n DESC LIMIT ?`, append(args, limit)...)
+		entries, err = record.QueryAll(&baseTx{ctx: ctx, conn: c}, record.ScanAudit, record.SelectAudit+where.String()+`true ORDER BY n DESC LIMIT ?`, append(args, limit)...)
 		return err
 	})
 	return entries, err

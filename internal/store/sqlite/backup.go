@@ -64,7 +64,7 @@ var ErrInUse = errors.New("a server uses the store: stop it first; after a crash
 // store, and the schema is up to date. Export returns ErrInUse if a server holds a lease.
 func (s *Store) Export(ctx context.Context, fn func(rows func(table string) (*sql.Rows, error)) error) error {
 	return s.read(ctx, func(c *conn) error {
-		t := &readTx{ctx: ctx, conn: c}
+		t := &baseTx{ctx: ctx, conn: c}
 		return t.run("BEGIN", func() error {
 			held, err := record.QueryFirst(t, record.ScanInt, `SELECT count(*) FROM leases WHERE until > ?`, micros(time.Now()))
 			if err != nil {

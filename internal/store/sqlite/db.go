@@ -9,7 +9,7 @@ var dialect = record.Dialect{
 }
 
 // Query implements record.ReadDB.
-func (t *readTx) Query(f func(scanner) error, query string, args ...any) error {
+func (t *baseTx) Query(f func(scanner) error, query string, args ...any) error {
 	if err := t.forEachRow(f, query, encode(args)...); err != nil {
 		return t.fail(err)
 	}
@@ -17,13 +17,13 @@ func (t *readTx) Query(f func(scanner) error, query string, args ...any) error {
 }
 
 // Lock implements record.ReadDB. There is one writer.
-func (t *readTx) Lock(string, ...string) bool { return false }
+func (t *baseTx) Lock(string, ...string) bool { return false }
 
 // Fail implements record.ReadDB.
-func (t *readTx) Fail(err error) error { return t.fail(err) }
+func (t *baseTx) Fail(err error) error { return t.fail(err) }
 
 // Dialect implements record.ReadDB.
-func (t *readTx) Dialect() *record.Dialect { return &dialect }
+func (t *baseTx) Dialect() *record.Dialect { return &dialect }
 
 // Exec implements record.DB.
 func (t *tx) Exec(explain func(error) error, query string, args ...any) error {

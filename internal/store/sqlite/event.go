@@ -53,11 +53,11 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 // commit.
 func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) { return s.subs.Subscribe() }
 
-func (t *readTx) LastSeq() (int64, error) {
+func (t *baseTx) LastSeq() (int64, error) {
 	return record.QueryFirst(t, record.ScanInt64, selectLastSeq)
 }
 
-func (t *readTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event, error) {
+func (t *baseTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event, error) {
 	if w.Limit <= 0 {
 		return nil, t.err
 	}
@@ -73,7 +73,7 @@ func (t *readTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event
 	return events, err
 }
 
-func (t *readTx) ChangedAgents(after int64, others []string, worker string) (changed []fleet.ChangedAgent, last int64, err error) {
+func (t *baseTx) ChangedAgents(after int64, others []string, worker string) (changed []fleet.ChangedAgent, last int64, err error) {
 	if last, err = t.LastSeq(); err != nil || last <= after && len(others) == 0 {
 		return nil, last, err
 	}

@@ -131,7 +131,7 @@ func scanPosition(row scanner) (p position, err error) { return p, row.Scan(&p.c
 
 // FindTasks finds tasks, see fleet.ReadTx. Tasks that the full-text index finds are in the order in which they were
 // inserted, because the index has only that order. It differs from the order of their times only if clocks do.
-func (t *readTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.FoundTasks, err error) {
+func (t *baseTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.FoundTasks, err error) {
 	indexed := isIndexed(f.Text)
 	q, from, order := taskConditions(f, indexed), `tasks`, newestFirst
 	if indexed {
@@ -194,7 +194,7 @@ const (
 		ORDER BY id LIMIT ?5`
 )
 
-func (t *readTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string, error) {
+func (t *baseTx) TaskIDs(prefix string, f fleet.TaskFilter, limit int) ([]string, error) {
 	if prefix == "" || limit <= 0 {
 		return nil, t.err
 	}

@@ -15,7 +15,7 @@ const (
 	selectOwnedBytes     = `SELECT bytes FROM stored WHERE owner = ?`
 )
 
-func (t *readTx) ProjectHoldings(project string) (h fleet.ProjectHoldings, err error) {
+func (t *baseTx) ProjectHoldings(project string) (h fleet.ProjectHoldings, err error) {
 	if h.Agents, err = record.QueryFirst(t, record.ScanInt, countProjectAgents, project); err != nil {
 		return h, err
 	}
@@ -26,7 +26,7 @@ func (t *readTx) ProjectHoldings(project string) (h fleet.ProjectHoldings, err e
 	return h, err
 }
 
-func (t *readTx) Holdings(owner string, _ fleet.Limits, c fleet.HoldingsScope) (h fleet.Holdings, err error) {
+func (t *baseTx) Holdings(owner string, _ fleet.Limits, c fleet.HoldingsScope) (h fleet.Holdings, err error) {
 	h.Agents = map[fleet.Toolset]int{}
 	if c.Toolset != nil {
 		h.Agents[*c.Toolset], err = record.QueryFirst(t, record.ScanInt, selectOwnedInToolset, owner, string(*c.Toolset))

@@ -23,7 +23,7 @@ const (
 // Lease takes or renews a lease, see fleet.Store. It uses the machine's clock, which all processes that use the file
 // share.
 func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error) {
-	err = s.writeTx(asBackground(ctx, key), func(t *readTx) error {
+	err = s.writeTx(asBackground(ctx, key), func(t *baseTx) error {
 		now := time.Now()
 		until := micros(now.Add(ttl))
 		if epoch, err = record.QueryFirst(t, record.ScanInt64, renewLease, until, key, owner); err != nil || epoch > 0 {
@@ -45,7 +45,7 @@ func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration)
 func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration, keys []string) (epochs map[string]int64, err error) {
 	err = s.write(ctx, func(c *conn) error {
 		epochs = map[string]int64{}
-		t := &readTx{ctx: ctx, conn: c}
+		t := &baseTx{ctx: ctx, conn: c}
 		return t.forEachRow(record.ScanInto(epochs), renewLeases, micros(time.Now().Add(ttl)), owner, jsonList(keys))
 	})
 	return epochs, err
@@ -55,7 +55,7 @@ func (s *Store) RenewLeases(ctx context.Context, owner string, ttl time.Duration
 func (s *Store) Leases(ctx context.Context, prefix string) (owners map[string]string, err error) {
 	owners = map[string]string{}
 	err = s.read(ctx, func(c *conn) error {
-		t := &readTx{ctx: ctx, conn: c}
+		t := &baseTx{ctx: ctx, conn: c}
 		return t.forEachRow(record.ScanInto(owners), selectLeaseOwners, prefix, micros(time.Now()))
 	})
 	return owners, err
@@ -76,7 +76,7 @@ func asBackground(ctx context.Context, key string) context.Context {
 }
 
 // checkLease returns ErrLeaseLost if the context of the transaction has a lease that its holder has lost.
-func (t *readTx) checkLease() error {
+func (t *baseTx) checkLease() error {
 	l, ok := fleet.LeaseFrom(t.ctx)
 	if !ok {
 		return nil

@@ -47,7 +47,7 @@ func (s *Store) Prune(ctx context.Context, kind fleet.PruneKind, before time.Tim
 	if kind == fleet.PrunePayloads {
 		return s.prunePayloads(ctx, before, limit)
 	}
-	err = s.writeTx(ctx, func(t *readTx) error {
+	err = s.writeTx(ctx, func(t *baseTx) error {
 		removed = 0
 		for _, query := range pruneStatements[kind] {
 			r, err := t.conn.exec(ctx, query, micros(before), limit)
@@ -80,7 +80,7 @@ const (
 func (s *Store) prunePayloads(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.Update(ctx, func(ftx fleet.Tx) error {
 		t := ftx.(*tx) //nolint:forcetypeassert // Update passes a *tx
-		ids, err := record.QueryAll(&t.readTx, record.ScanString, selectOldPayloads, micros(before), limit)
+		ids, err := record.QueryAll(&t.baseTx, record.ScanString, selectOldPayloads, micros(before), limit)
 		if err != nil {
 			return err
 		}

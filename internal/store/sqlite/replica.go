@@ -24,7 +24,7 @@ const (
 // RecordHeartbeat records that a server is alive, see fleet.Store.
 func (s *Store) RecordHeartbeat(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
-		t := &readTx{ctx: ctx, conn: c}
+		t := &baseTx{ctx: ctx, conn: c}
 		n, err := record.QueryFirst(t, record.ScanInt, putHeartbeat, r.Name, r.Machine, r.Address, r.Version, micros(time.Now()), r.Stopped, fresh)
 		ok = n > 0
 		return err
@@ -35,7 +35,7 @@ func (s *Store) RecordHeartbeat(ctx context.Context, r fleet.Replica, fresh bool
 // Replicas returns the servers, see fleet.Store.
 func (s *Store) Replicas(ctx context.Context) (replicas []fleet.Replica, err error) {
 	err = s.read(ctx, func(c *conn) error {
-		replicas, err = record.QueryAll(&readTx{ctx: ctx, conn: c}, record.ScanReplica, record.SelectReplicas)
+		replicas, err = record.QueryAll(&baseTx{ctx: ctx, conn: c}, record.ScanReplica, record.SelectReplicas)
 		return err
 	})
 	return replicas, err

@@ -17,7 +17,7 @@ func (s *Store) Secret(ctx context.Context, name string, value []byte) (kept []b
 		if _, err := c.exec(ctx, putSecret, name, value); err != nil {
 			return contextError(ctx, err)
 		}
-		kept, err = record.QueryFirst(&readTx{ctx: ctx, conn: c}, record.ScanBytes, selectSecret, name)
+		kept, err = record.QueryFirst(&baseTx{ctx: ctx, conn: c}, record.ScanBytes, selectSecret, name)
 		return err
 	})
 	return kept, err

@@ -27,15 +27,15 @@ var (
 		WHERE id = ? RETURNING revision`
 )
 
-func (t *readTx) Task(id string) (*fleet.Task, error) {
+func (t *baseTx) Task(id string) (*fleet.Task, error) {
 	return record.QueryFirst(t, record.ScanTask, record.SelectTasks+`WHERE id = ?`, id)
 }
 
-func (t *readTx) ActiveTask(agentUID string) (*fleet.Task, error) {
+func (t *baseTx) ActiveTask(agentUID string) (*fleet.Task, error) {
 	return record.QueryFirst(t, record.ScanTask, record.SelectTasks+`WHERE agent_uid = ? AND `+record.RunningCondition, agentUID)
 }
 
-func (t *readTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, error) {
+func (t *baseTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, error) {
 	total, err := record.QueryFirst(t, record.ScanInt, `SELECT count(*) FROM tasks WHERE agent_uid = ?`, agentUID)
 	if err != nil || limit <= 0 || offset >= total {
 		return nil, total, err
@@ -44,14 +44,14 @@ func (t *readTx) Tasks(agentUID string, limit, offset int) ([]*fleet.Task, int, 
 	return tasks, total, err
 }
 
-func (t *readTx) SessionTasks(sessionID string, limit int) ([]*fleet.Task, error) {
+func (t *baseTx) SessionTasks(sessionID string, limit int) ([]*fleet.Task, error) {
 	if limit <= 0 {
 		return nil, t.err
 	}
 	return record.QueryAll(t, record.ScanTask, selectSessionTasks, sessionID, limit)
 }
 
-func (t *readTx) LastTasks(uids []string) ([]*fleet.Task, error) {
+func (t *baseTx) LastTasks(uids []string) ([]*fleet.Task, error) {
 	if len(uids) == 0 {
 		return nil, t.err
 	}

@@ -41,7 +41,7 @@ func isIndexed(text string) bool { return utf8.RuneCountInString(text) >= trigra
 
 // addText adds the condition that a task has the text to a query that reads tasks_text. The index must be able to find the
 // text.
-func (t *readTx) addText(q *taskQuery, text string) error {
+func (t *baseTx) addText(q *taskQuery, text string) error {
 	const condition = `tasks_text MATCH ?`
 	if len(text) < minTrigrams*trigramLength || !isASCII(text) {
 		q.add(condition, quotePhrase(text))
@@ -56,7 +56,7 @@ func (t *readTx) addText(q *taskQuery, text string) error {
 
 // rareTrigrams returns a query for the index that searches for the rarest trigrams of the text. It chooses trigrams that
 // do not overlap, because overlapping trigrams occur together.
-func (t *readTx) rareTrigrams(text string) (match string, err error) {
+func (t *baseTx) rareTrigrams(text string) (match string, err error) {
 	type trigram struct {
 		at   int
 		rows int64 // the result of selectSampleRow: the higher, the fewer tasks have the trigram

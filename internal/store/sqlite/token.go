@@ -16,7 +16,7 @@ func (s *Store) TokensByHash(ctx context.Context, hashes []string) (map[string]*
 	}
 	found := map[string]*fleet.Token{}
 	err = s.read(ctx, func(c *conn) error {
-		tokens, err := record.QueryAll(&readTx{ctx: ctx, conn: c}, record.ScanToken, record.SelectTokens+`WHERE hash IN (SELECT value FROM json_each(?))`, string(list))
+		tokens, err := record.QueryAll(&baseTx{ctx: ctx, conn: c}, record.ScanToken, record.SelectTokens+`WHERE hash IN (SELECT value FROM json_each(?))`, string(list))
 		for _, t := range tokens {
 			found[t.Hash] = t
 		}

@@ -13,8 +13,8 @@ import (
 
 var errEnded = errors.New("the transaction has ended: use it only inside its function")
 
-// readTx is a read transaction. It holds the context of its call, because the methods of fleet.ReadTx have no context.
-type readTx struct {
+// baseTx executes statements, for transactions of both kinds. It holds the context of its call, because the methods of fleet.ReadTx have no context.
+type baseTx struct {
 	record.ReadTx
 	ctx  context.Context //nolint:containedctx // see above
 	conn *conn
@@ -23,7 +23,7 @@ type readTx struct {
 
 // tx is a write transaction.
 type tx struct {
-	readTx
+	baseTx
 	record.Tx
 	wrote      bool
 	full       bool         // the disk is full: the transaction may only end or remove things
@@ -34,8 +34,8 @@ type tx struct {
 // Update runs fn in a transaction, see fleet.Store. An Update inside fn deadlocks.
 func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	return s.write(ctx, func(c *conn) error {
-		t := &tx{readTx: readTx{ctx: ctx, conn: c}}
-		t.readTx.DB, t.DB = t, t
+		t := &tx{baseTx: baseTx{ctx: ctx, conn: c}}
+		t.baseTx.DB, t.DB = t, t
 		_, t.full = s.space.full()
 		settle := func(error) {}
 		err := t.run("BEGIN IMMEDIATE", func() error {
@@ -72,7 +72,7 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 // View runs fn on one consistent state, see fleet.Store.
 func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	return s.read(ctx, func(c *conn) error {
-		t := &readTx{ctx: ctx, conn: c}
+		t := &baseTx{ctx: ctx, conn: c}
 		t.DB = t
 		return t.run("BEGIN", func() error { return fn(t) })
 	})
@@ -98,9 +98,9 @@ func (s *Store) write(ctx context.Context, f func(*conn) error) error {
 }
 
 // writeTx calls f in a write transaction.
-func (s *Store) writeTx(ctx context.Context, f func(*readTx) error) error {
+func (s *Store) writeTx(ctx context.Context, f func(*baseTx) error) error {
 	return s.write(ctx, func(c *conn) error {
-		t := &readTx{ctx: ctx, conn: c}
+		t := &baseTx{ctx: ctx, conn: c}
 		return t.run("BEGIN IMMEDIATE", func() error { return f(t) })
 	})
 }
@@ -124,7 +124,7 @@ func (s *Store) read(ctx context.Context, f func(*conn) error) error {
 
 // run calls f between begin and COMMIT. It rolls back if f fails, panics or ends its goroutine, or if the context is
 // done before the commit.
-func (t *readTx) run(begin string, f func() error) error {
+func (t *baseTx) run(begin string, f func() error) error {
 	uncancelled := context.WithoutCancel(t.ctx)
 	if _, err := t.conn.exec(t.ctx, begin); err != nil {
 		_, _ = t.conn.exec(uncancelled, "ROLLBACK") // an interrupted BEGIN may have taken effect; otherwise this fails
@@ -155,7 +155,7 @@ func (t *readTx) run(begin string, f func() error) error {
 
 // fail records err as the error of the transaction unless there is an earlier one, and returns err. The transaction
 // cannot commit afterwards.
-func (t *readTx) fail(err error) error {
+func (t *baseTx) fail(err error) error {
 	t.err = cmp.Or(t.err, err)
 	return err
 }
@@ -164,7 +164,7 @@ func (t *readTx) fail(err error) error {
 type scanner = record.Scanner
 
 // forEachRow calls f with every row of the query's result until f fails.
-func (t *readTx) forEachRow(f func(scanner) error, query string, args ...any) error {
+func (t *baseTx) forEachRow(f func(scanner) error, query string, args ...any) error {
 	if t.err != nil {
 		return t.err
 	}
@@ -200,7 +200,7 @@ func (t *tx) revise(query string, args ...any) (revision int64, err error) {
 	t.wrote = true
 	err = t.forEachRow(func(row scanner) error { return row.Scan(&revision) }, query, encode(args)...)
 	if err == nil && revision == 0 {
-		err = errors.New("it is not in the store")
+		err = errors.New("the row to update does not exist")
 	}
 	return revision, err
 }

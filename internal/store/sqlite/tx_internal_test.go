@@ -69,7 +69,7 @@ func TestCancelledStatement(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 
 	err = s.View(cancelled(), func(x fleet.ReadTx) error {
-		_, err := record.QueryFirst(x.(*readTx), record.ScanInt, forever+`SELECT max(i) FROM n WHERE running() = 1`)
+		_, err := record.QueryFirst(x.(*baseTx), record.ScanInt, forever+`SELECT max(i) FROM n WHERE running() = 1`)
 		return err
 	})
 	require.ErrorIs(t, err, context.Canceled)
@@ -91,7 +91,7 @@ func TestViewCannotWrite(t *testing.T) {
 		return nil
 	}))
 	err := s.View(t.Context(), func(x fleet.ReadTx) error {
-		_, err := record.QueryFirst(x.(*readTx), record.ScanInt, `DELETE FROM events RETURNING seq`)
+		_, err := record.QueryFirst(x.(*baseTx), record.ScanInt, `DELETE FROM events RETURNING seq`)
 		return err
 	})
 	require.ErrorContains(t, err, "attempt to write a readonly database")
@@ -287,7 +287,7 @@ func TestTextIsFound(t *testing.T) {
 	}))
 	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
 		for _, text := range []string{"login", "the Login", long, decoy, "login now but"} {
-			want, err := record.QueryAll(tx.(*readTx), record.ScanString, `SELECT id FROM tasks WHERE `+containsText+lastFirst, text, text)
+			want, err := record.QueryAll(tx.(*baseTx), record.ScanString, `SELECT id FROM tasks WHERE `+containsText+lastFirst, text, text)
 			require.NoError(t, err)
 			find := func(w fleet.TaskWindow) (got []string) {
 				w.Limit, w.Count = 10, 30

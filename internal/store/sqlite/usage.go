@@ -33,7 +33,7 @@ func sumColumns(factor string) string {
 	return `total(` + factor + strings.ReplaceAll(usageNumbers, `, `, `), total(`+factor) + `)`
 }
 
-func (t *readTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]fleet.UsageRow, fleet.UsageRow, error) {
+func (t *baseTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]fleet.UsageRow, fleet.UsageRow, error) {
 	columns, ok := usageKeys[by]
 	if !ok {
 		return nil, fleet.UsageRow{}, fmt.Errorf("sum usage by %q: the key is unknown", by)

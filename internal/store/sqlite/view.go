@@ -14,7 +14,7 @@ const inList = `IN (SELECT value FROM json_each(?))`
 const inProjects = `agent_uid IN (SELECT uid FROM agents WHERE project <> ''
 	AND (project IN (SELECT value FROM json_each(?)) OR place || '/' || project IN (SELECT value FROM json_each(?))))`
 
-func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error) {
+func (t *baseTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error) {
 	switch {
 	case f.Live:
 		return t.views(`deleted_at IS NULL`, `true`)
@@ -28,7 +28,7 @@ func (t *readTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error)
 }
 
 // views returns the agents and their active tasks. args are the arguments of each of the two conditions.
-func (t *readTx) views(agentCondition, taskCondition string, args ...any) ([]*fleet.AgentView, error) {
+func (t *baseTx) views(agentCondition, taskCondition string, args ...any) ([]*fleet.AgentView, error) {
 	views, err := record.QueryAll(t, record.ScanView, record.SelectAgents+`WHERE `+agentCondition+record.ByName, args...)
 	if err != nil {
 		return nil, err

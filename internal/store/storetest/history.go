@@ -36,7 +36,7 @@ var historyCases = []testCase{
 		add("u2", "Papi", "alice", "DataOne", toolset,
 			task("t2", 2*time.Second, fleet.TaskCompleted, fleet.SourceAIController, "write docs", "Done"),
 			task("t3", 3*time.Second, fleet.TaskRunning, fleet.SourceHuman, "äpfel \"quoted\" * und login", ""))
-		update(t, s, func(tx fleet.Tx) error { // the first task has ended
+		update(t, s, func(tx fleet.Tx) error { // also of t1, which has ended
 			return errors.Join(tx.Put("t1", fleet.Labels{"env": "prod", "old": ""}), tx.Put("t3", fleet.Labels{"env": "test"}), tx.Put("t2", fleet.Labels{"env": "x"}),
 				tx.Put("t2", fleet.Labels{}), tx.Put("t1", fleet.Labels{"env": "prod", "old": ""}))
 		})
@@ -407,7 +407,7 @@ func findTasks(t tb, s fleet.Store, f fleet.TaskFilter, limit, offset int) (task
 	return tasks, total
 }
 
-// BenchmarkFindTasks measures reading a page of one owner's tasks.
+// BenchmarkFindTasks measures reading a page of tasks with several filters. tasks is a multiple of 1000.
 func BenchmarkFindTasks(b *testing.B, s fleet.Store, tasks int) {
 	text := strings.Repeat("please fix the login page and run the tests ", 7)
 	for from := 0; from < tasks; from += 1000 {

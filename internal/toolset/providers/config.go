@@ -79,7 +79,7 @@ func (s Settings) Validate(drivers []fleet.Driver) error {
 		if !variablePattern.MatchString(v) {
 			return fmt.Errorf("providers.tool_env has %q, which is not a valid name of an environment variable", shorten(v))
 		}
-		if isReserved(v) {
+		if fleet.IsReservedVariable(v) {
 			return fmt.Errorf("providers.tool_env has %q, a variable of Fleet itself that tools never get: remove it", v)
 		}
 	}

@@ -142,12 +142,6 @@ const maxName = 40
 // defaultDriver is the driver of a program whose entry names none.
 const defaultDriver = "command"
 
-// isReserved reports whether a variable may hold a secret of the server itself. Such a variable is never passed to agents
-// or tools.
-func isReserved(variable string) bool {
-	return strings.HasPrefix(variable, "FLEET_") || strings.HasPrefix(variable, "CODER_")
-}
-
 // complete sets defaults and derived fields, and checks the provider. An error names the invalid key.
 func (p *Provider) complete(drivers []fleet.Driver) error {
 	if len(p.Name) > maxName || !namePattern.MatchString(p.Name) {
@@ -183,7 +177,7 @@ func (p *Provider) complete(drivers []fleet.Driver) error {
 		switch {
 		case !variablePattern.MatchString(k):
 			return fmt.Errorf("keys has %q, which is not a valid name of an environment variable: name a variable here, and put the key itself into the server's environment", shorten(k))
-		case isReserved(k):
+		case fleet.IsReservedVariable(k):
 			return fmt.Errorf("keys has %q, a variable of Fleet itself that agents never get: remove it", k)
 		}
 	}

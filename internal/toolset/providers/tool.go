@@ -158,7 +158,7 @@ func checkServer(m *fleet.MCPTool) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		if !variablePattern.MatchString(name) || isReserved(name) {
+		if !variablePattern.MatchString(name) || fleet.IsReservedVariable(name) {
 			return invalidSpec("mcp.server.env", "has %q, which is not a valid name of a variable for a tool", shorten(name))
 		}
 		if err := checkValue("mcp.server.env", name, s.Env[name]); err != nil {
@@ -227,7 +227,7 @@ func checkValue(part, name, value string) error {
 		return invalidSpec(part, "of %s: %s", name, fleet.PublicMessage(err))
 	}
 	for _, v := range named {
-		if isReserved(v) {
+		if fleet.IsReservedVariable(v) {
 			return invalidSpec(part, "of %s names %s, a variable of Fleet itself that tools never get: use another variable", name, v)
 		}
 	}

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"fleet/internal/fleet"
 	"fleet/internal/service"
 )
 
@@ -76,7 +76,7 @@ func (c Config) withDefaults() Config {
 		lookup = os.LookupEnv
 	}
 	c.Lookup = func(name string) (string, bool) {
-		if strings.HasPrefix(name, "FLEET_") || strings.HasPrefix(name, "CODER_") {
+		if fleet.IsReservedVariable(name) {
 			return "", false // the server's own secrets
 		}
 		return lookup(name)

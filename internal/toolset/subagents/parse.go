@@ -135,7 +135,7 @@ func (d *Definition) checkNames(h header) error {
 		return fmt.Errorf("calls: %q is not a subagent", Main)
 	}
 	for _, v := range d.PassEnv {
-		if !variablePattern.MatchString(v) || strings.HasPrefix(v, "FLEET_") || strings.HasPrefix(v, "CODER_") {
+		if !variablePattern.MatchString(v) || fleet.IsReservedVariable(v) {
 			return fmt.Errorf("pass_env: %q is not an environment variable that can be passed on", fleet.Shorten(v, 64))
 		}
 	}
