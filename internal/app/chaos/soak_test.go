@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -255,8 +256,11 @@ func (s *soakServer) overHTTP(ctx context.Context) error {
 		if closed := answer.Body.Close(); err == nil {
 			err = closed
 		}
-		if err != nil || answer.StatusCode >= http.StatusBadRequest {
-			return fmt.Errorf("%s %s: %s, %w", c.method, c.path, answer.Status, err)
+		if err == nil && answer.StatusCode >= http.StatusBadRequest {
+			err = errors.New(answer.Status)
+		}
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", c.method, c.path, err)
 		}
 	}
 	return nil

@@ -86,7 +86,7 @@ func TestRunWithDaemon(t *testing.T) {
 	}
 }
 
-// TestRunWaitsForChildren runs a program whose child prints after the program's end.
+// TestRunWaitsForChildren runs a program whose child prints after the program's end, and one whose child never ends.
 func TestRunWaitsForChildren(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -101,9 +101,11 @@ func TestRunWaitsForChildren(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdout = writer{said}
 	go func() { <-said.reached; close(said.gate); cancel() }()
+	begun := time.Now()
 	_ = Run(ctx, cmd, waittest.Limit) // returns an error if the context was done before the program's end
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	require.NotEmpty(t, said.String())
+	require.Less(t, time.Since(begun), waittest.Limit, "the end of the context must end the wait for the child")
 }
 
 // TestRunErrors checks what Run returns when the program, its input or the reader of its output fails.
