@@ -61,9 +61,9 @@ func checkContinuation(m *protogen.Method, limited *protogen.Field, next, from s
 	case next == "" && from == "":
 		return nil
 	case fieldOf(container, protoreflect.Name(next)) == nil:
-		return fmt.Errorf("next names the field %q, which %s does not have", next, container.Desc.Name())
+		return fmt.Errorf("%s has no field %q: correct next", container.Desc.Name(), next)
 	case fieldOf(m.Input, protoreflect.Name(from)) == nil:
-		return fmt.Errorf("from names the field %q, which %s does not have", from, m.Input.Desc.Name())
+		return fmt.Errorf("%s has no field %q: correct from", m.Input.Desc.Name(), from)
 	}
 	return nil
 }

@@ -217,12 +217,20 @@ func (f *fleetUnderLoad) awaitHeld(t *testing.T, limit time.Duration) {
 	for {
 		call, done := context.WithTimeout(ctx, callLimit)
 		queue, agents := &fleetv1.ShowQueueResponse{}, &fleetv1.ListAgentsResponse{}
-		err := overGRPC(call, f.servers[0], "ShowQueue", &fleetv1.ShowQueueRequest{}, queue)
+		working := false
+		list := func() error { // before and after the queue, because a task that ends lets others start
+			err := overGRPC(call, f.servers[0], "ListAgents", &fleetv1.ListAgentsRequest{}, agents)
+			working = working || slices.ContainsFunc(agents.GetAgents(), func(a *fleetv1.AgentSummary) bool { return a.GetStatus() == fleetv1.Agent_busy })
+			return err
+		}
+		err := list()
 		if err == nil {
-			err = overGRPC(call, f.servers[0], "ListAgents", &fleetv1.ListAgentsRequest{}, agents)
+			err = overGRPC(call, f.servers[0], "ShowQueue", &fleetv1.ShowQueueRequest{}, queue)
+		}
+		if err == nil {
+			err = list()
 		}
 		done()
-		working := slices.ContainsFunc(agents.GetAgents(), func(a *fleetv1.AgentSummary) bool { return a.GetStatus() == fleetv1.Agent_busy })
 		held := int32(0)
 		for _, r := range queue.GetReasons() {
 			if r.GetReason() == string(fleet.WaitBudget) {

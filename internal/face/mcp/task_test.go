@@ -394,7 +394,8 @@ func TestQuestionDuringACall(t *testing.T) {
 		again := post(t, url, runTask(`"inputResponses":{"`+taskID+`-1":`+c.action+`},"requestState":`+string(state)+`,`+modernMeta(formsCapability)), headers...)
 		require.Equal(t, plain, again.body, "the result is that of a client without forms")
 		require.Equal(t, c.want, s.answers)
-		require.Len(t, s.requests, 4, "each call begins the task, and then waits")
+		// Each call begins the task, and then waits. The first call can end before its wait has begun.
+		require.Contains(t, []int{3, 4}, len(s.requests))
 		require.NotEmpty(t, s.requests[0])
 		require.Len(t, slices.Compact(s.requests), 1, "the repeated call waits for the same task")
 		require.Zero(t, s.stops)

@@ -296,10 +296,10 @@ func TestNoteOfTextsThatAreShortenedTwice(t *testing.T) {
 func TestDefs(t *testing.T) {
 	t.Parallel()
 	defs := tool.Defs{
-		"a": `{"properties":{"b":{"$ref":"#/$defs/b"}, "a":{"$ref":"#/$defs/a"}}}`, "b": `{ "type": "string" }`, "other": `{}`,
+		"a": "{\"properties\":{\n\"b\":{\"$ref\":\"#/$defs/b\"},\n\"a\":{\"$ref\":\"#/$defs/a\"}\n}}", "b": `{"type":"string"}`, "other": `{}`,
 	}
 	set := tool.NewSet("x", nil, defs, tool.Tool{Tool: mcp.Tool{
-		RawInputSchema: json.RawMessage(`{ "type": "object" }`), RawOutputSchema: json.RawMessage(`{"properties":{"a":{"$ref":"#/$defs/a"}, "b":{"$ref":"#/$defs/b"}}}`),
+		RawInputSchema: json.RawMessage("{\n\"type\":\"object\"}"), RawOutputSchema: json.RawMessage(`{"properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/b"}}}`),
 	}})
 	require.Equal(t, `{"type":"object"}`, string(set.Tools[0].RawInputSchema))
 	require.Equal(t, `{"properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/b"}},"$defs":{"a":{"properties":{"b":{"$ref":"#/$defs/b"},"a":{"$ref":"#/$defs/a"}}},"b":{"type":"string"}}}`,
