@@ -394,10 +394,12 @@ func TestQuestionDuringACall(t *testing.T) {
 		again := post(t, url, runTask(`"inputResponses":{"`+taskID+`-1":`+c.action+`},"requestState":`+string(state)+`,`+modernMeta(formsCapability)), headers...)
 		require.Equal(t, plain, again.body, "the result is that of a client without forms")
 		require.Equal(t, c.want, s.answers)
-		// Each call begins the task, and then waits. The first call can end before its wait has begun.
-		require.Contains(t, []int{3, 4}, len(s.requests))
-		require.NotEmpty(t, s.requests[0])
-		require.Len(t, slices.Compact(s.requests), 1, "the repeated call waits for the same task")
+		s.mu.Lock()
+		requests := slices.Clone(s.requests)
+		s.mu.Unlock()
+		require.Contains(t, []int{3, 4}, len(requests), "each call begins the task, and then waits; the first one can end before its wait begins")
+		require.NotEmpty(t, requests[0])
+		require.Len(t, slices.Compact(requests), 1, "the repeated call waits for the same task")
 		require.Zero(t, s.stops)
 	}
 	// Clients of older revisions, and those that show no forms, wait as before.
