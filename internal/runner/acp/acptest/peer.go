@@ -74,22 +74,31 @@ type program struct {
 	requests   int
 }
 
-func (p *program) send(m map[string]any) {
-	m["jsonrpc"] = "2.0"
-	b, _ := json.Marshal(m)
-	fmt.Println(string(b))
+// send writes the messages at once.
+func (p *program) send(all ...map[string]any) {
+	var lines []byte
+	for _, m := range all {
+		m["jsonrpc"] = "2.0"
+		b, _ := json.Marshal(m)
+		lines = append(append(lines, b...), '\n')
+	}
+	_, _ = os.Stdout.Write(lines)
 }
 
-func (p *program) answer(m message, result any) {
-	p.send(map[string]any{"id": m.ID, "result": result})
+func (p *program) answer(m message, result any) { p.send(response(m, result)) }
+
+func response(m message, result any) map[string]any {
+	return map[string]any{"id": m.ID, "result": result}
 }
 
 func (p *program) refuse(m message, code int, text string) {
 	p.send(map[string]any{"id": m.ID, "error": map[string]any{"code": code, "message": text}})
 }
 
-func (p *program) update(u map[string]any) {
-	p.send(map[string]any{"method": "session/update", "params": map[string]any{"sessionId": "s1", "update": u}})
+func (p *program) update(u map[string]any) { p.send(notification(u)) }
+
+func notification(u map[string]any) map[string]any {
+	return map[string]any{"method": "session/update", "params": map[string]any{"sessionId": "s1", "update": u}}
 }
 
 func text(s string) map[string]any { return map[string]any{"type": "text", "text": s} }
@@ -135,13 +144,15 @@ func (p *program) serve(m message) {
 			p.refuse(m, -32002, "no such session")
 			return
 		}
-		if m.Method == "session/load" {
-			p.update(map[string]any{"sessionUpdate": "agent_message_chunk", "content": text("of the past")})
+		answer := response(m, map[string]any{"configOptions": options})
+		if m.Method == "session/resume" {
+			p.send(answer)
+			return
 		}
-		p.answer(m, map[string]any{"configOptions": options})
-		if m.Method == "session/load" { // as Gemini CLI does
-			p.update(map[string]any{"sessionUpdate": "agent_message_chunk", "content": text("more of the past")})
+		past := func(words string) map[string]any {
+			return notification(map[string]any{"sessionUpdate": "agent_message_chunk", "content": text(words)})
 		}
+		p.send(past("of the past"), answer, past("more of the past")) // a part comes after the answer, as with Gemini CLI
 	case "session/set_config_option":
 		p.say("set " + string(m.Params))
 		p.answer(m, map[string]any{})
