@@ -22,8 +22,10 @@ func newClientSession() *clientSession {
 	return &clientSession{notifications: make(chan mcp.JSONRPCNotification, 100)}
 }
 
-func (c *clientSession) Initialize()                                         { c.initialized.Store(true) }
-func (c *clientSession) Initialized() bool                                   { return c.initialized.Load() }
+func (c *clientSession) Initialize() { c.initialized.Store(true) }
+
+func (c *clientSession) Initialized() bool { return c.initialized.Load() }
+
 func (c *clientSession) NotificationChannel() chan<- mcp.JSONRPCNotification { return c.notifications }
 func (c *clientSession) SessionID() string                                   { return "stdio" }
 
