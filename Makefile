@@ -81,9 +81,9 @@ PACKAGES = $$($(GO) list ./internal/app/... ./internal/toolset/... ./... | grep 
 
 # Most tests wait for other processes, so more tests than processors run at a time, but not more packages: on two
 # processors, internal/app took 16 minutes of processor time alone and 25 beside three others, and tests with limits of time failed.
-# GORACE turns two things off: the detector lets
-# each program sleep for a second before it ends, and returns the shadow memory of each allocation above 32 kB to the system, which
-# then has to provide it again. GOGC makes the linker and the servers of the tests collect garbage less often.
+# GORACE turns two things off: the detector lets each program sleep for a second before it ends, and returns the shadow memory of
+# each allocation above 32 kB to the system, which then has to provide it again. GOGC makes the linker and the servers of the tests
+# collect garbage less often.
 TEST = $(MEM) GORACE='atexit_sleep_ms=0 clear_shadow_mmap_threshold=16777216' GOGC=400 \
   $(GO) test $(RACE) -vet=off -ldflags="-s -w -X 'fleet/internal/runner/sandbox.programOverride=$(RUNNER)' -X 'fleet/internal/app/scripts.client=$(CLIENT)'" -parallel 6 -timeout 60m
 

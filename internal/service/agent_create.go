@@ -61,7 +61,8 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 	return s.readyResult(v, fmt.Sprintf("Agent '%s' created successfully", v.Name))
 }
 
-// createAgentOnce creates the agent and its first task, or returns the result of an earlier call with the same request id.
+// createAgentOnce creates the agent or, for a repeated request, returns the result of the first one. If the specification of the
+// agent is a task, the agent begins with it.
 func (s *Service) createAgentOnce(ctx context.Context, p fleet.Principal, c Call, r CreateAgentRequest) (CallResult, error) {
 	n, err := s.draftAgent(ctx, r)
 	if err != nil {

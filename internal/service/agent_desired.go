@@ -68,7 +68,8 @@ func errUnhealthyBusy(v *fleet.AgentView) *fleet.Error {
 		Next("wait for it with {wait_tasks}, or end it with {restart_agent}").With("agent_name", v.Name).With("task_id", v.Task.ID).With("state", string(v.State))
 }
 
-// StopAgent stops the agent's workspace, keeps its content, and waits for that, at most state.Config.CreateWait.
+// StopAgent stops the agent's workspace and keeps its content. It waits until the workspace has stopped, but no longer than
+// state.Config.CreateWait.
 func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
 	v, err := s.changeDesired(ctx, ref, requestID, stopChange())
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // BudgetBalance is a budget with what it has left.
 type BudgetBalance = state.BudgetBalance
 
-// SetBudget adds the budget, or replaces the one with its name. What the budget has spent remains. Package admission lets only admins
-// call it.
+// SetBudget adds the budget, or replaces the one with its name. The amount that was spent stays. Package admission lets only
+// admins call it.
 func (s *Service) SetBudget(ctx context.Context, b fleet.Budget, requestID string) (*state.BudgetBalance, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -25,11 +25,13 @@ func (s *Service) insertTask(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *
 			return err
 		}
 	}
-	checkBudgets := s.reserveCost
+	var err error
 	if t.Status == fleet.TaskPending {
-		checkBudgets = func(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error { return s.checkAffordable(tx, a, t) }
+		err = s.checkAffordable(tx, a, t)
+	} else {
+		err = s.reserveCost(tx, a, t)
 	}
-	if err := checkBudgets(tx, a, t); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := tx.Insert(t); err != nil {

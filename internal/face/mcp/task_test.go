@@ -39,18 +39,20 @@ type taskStub struct {
 	running   chan struct{} // closed when RunTask has begun
 	detach    chan struct{} // if not nil: RunTask answers a detached call when it is closed
 	stopped   chan struct{} // closed when the task is stopped
-	ended     chan struct{} // if not nil: RunTask waits until it is closed
+	ended     chan struct{} // if not nil: RunTask waits until it is closed, and no question is asked before it waits
 	requests  []string      // the request ids of RunTask
+	waiting   chan struct{} // closed when RunTask waits for ended
 	started   func()        // closes running
+	wait      func()        // closes waiting
 	stop      func()        // closes stopped
 }
 
 func newTaskStub() *taskStub {
-	s := &taskStub{running: make(chan struct{}), stopped: make(chan struct{}), task: &fleetv1.TaskDetail{
+	s := &taskStub{running: make(chan struct{}), waiting: make(chan struct{}), stopped: make(chan struct{}), task: &fleetv1.TaskDetail{
 		Id: taskID, AgentName: "papi", Status: fleetv1.Task_pending, Description: "Do it", Summary: "Do it", CreatedAt: eventTime,
 		Queue: &fleetv1.Queued{Waits: []*fleetv1.Wait{{Reason: "agent_busy", Text: "papi works on another task"}}},
 	}}
-	s.started, s.stop = sync.OnceFunc(func() { close(s.running) }), sync.OnceFunc(func() { close(s.stopped) })
+	s.started, s.wait, s.stop = sync.OnceFunc(func() { close(s.running) }), sync.OnceFunc(func() { close(s.waiting) }), sync.OnceFunc(func() { close(s.stopped) })
 	return s
 }
 
@@ -78,6 +80,7 @@ func (s *taskStub) RunTask(q *fleetv1.RunTaskRequest, out grpc.ServerStreamingSe
 			<-s.detach
 		}
 	} else if s.ended != nil {
+		s.wait()
 		if err := out.Send(&fleetv1.RunTaskResponse{Type: fleetv1.RunTaskResponse_progress, Task: &fleetv1.Task{Id: taskID}}); err != nil {
 			return err
 		}
@@ -92,6 +95,13 @@ func (s *taskStub) RunTask(q *fleetv1.RunTaskRequest, out grpc.ServerStreamingSe
 
 // WatchFleet sends one event, for a question.
 func (s *taskStub) WatchFleet(_ *fleetv1.WatchFleetRequest, out grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
+	if s.ended != nil {
+		select {
+		case <-s.waiting:
+		case <-out.Context().Done():
+			return out.Context().Err()
+		}
+	}
 	if err := out.Send(&fleetv1.WatchFleetResponse{Events: []*fleetv1.Event{{Type: fleetv1.Event_task_question}}}); err != nil {
 		return err
 	}
@@ -394,12 +404,9 @@ func TestQuestionDuringACall(t *testing.T) {
 		again := post(t, url, runTask(`"inputResponses":{"`+taskID+`-1":`+c.action+`},"requestState":`+string(state)+`,`+modernMeta(formsCapability)), headers...)
 		require.Equal(t, plain, again.body, "the result is that of a client without forms")
 		require.Equal(t, c.want, s.answers)
-		s.mu.Lock()
-		requests := slices.Clone(s.requests)
-		s.mu.Unlock()
-		require.Contains(t, []int{3, 4}, len(requests), "each call begins the task, and then waits; the first one can end before its wait begins")
-		require.NotEmpty(t, requests[0])
-		require.Len(t, slices.Compact(requests), 1, "the repeated call waits for the same task")
+		require.Len(t, s.requests, 4, "each call begins the task, and then waits")
+		require.NotEmpty(t, s.requests[0])
+		require.Len(t, slices.Compact(s.requests), 1, "the repeated call waits for the same task")
 		require.Zero(t, s.stops)
 	}
 	// Clients of older revisions, and those that show no forms, wait as before.

@@ -73,7 +73,7 @@ func (f *face) handleStream(rt *route) runtime.HandlerFunc {
 			writeResult(w, items)
 			return
 		}
-		if _, ok := format.(sse); ok { // the other formats send nothing while they are silent
+		if _, ok := format.(sse); ok { // NDJSON has no heartbeats, and a stream that ends with a result promises none
 			w.Header().Set(heartbeatHeader, strconv.FormatFloat(f.config.Heartbeat.Seconds(), 'f', -1, 64))
 		}
 		p := &streamWriter{w: w, control: http.NewResponseController(w), format: format, timeout: f.writeTimeout}

@@ -135,10 +135,10 @@ func TestOutcome(t *testing.T) {
 				if out.Data != nil {
 					require.NoError(t, json.Unmarshal(out.Data, &data))
 				}
-				if data.Type == "text" && len(types) > 0 && types[len(types)-1] == "text" {
-					continue // a line that the model writes slowly comes in pieces
+				kind := strings.TrimSpace(data.Type + " " + data.Name)
+				if kind != "text" || len(types) == 0 || types[len(types)-1] != kind { // a line that the model writes slowly comes in pieces
+					types = append(types, kind)
 				}
-				types = append(types, strings.TrimSpace(data.Type+" "+data.Name))
 				require.Equal(t, out.Step, data.Type != "text")
 				require.Equal(t, "root", data.Agent)
 				require.Equal(t, data.Type == "tool_call", out.Open == 1, "a tool must be open after a tool_call, and only then")

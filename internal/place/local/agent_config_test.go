@@ -341,20 +341,24 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 	t.Run("an interrupt returns when the turn has ended", func(t *testing.T) {
 		t.Parallel()
-		w := newClaudePlaceWith(t, local.Role{}, func(c *local.Config) { c.StopGrace = waittest.Limit })
-		a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude"}))
-		w.script("s", interruptedScript)
-		r := newRun("go")
-		r.FleetEndpoint = &fleet.ServerEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t"}
-		require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
-		w.followUntil(a, r, "working")
-		begun := time.Now()
-		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
-		if time.Since(begun) < time.Second { // it waits no longer for the end of a turn
-			require.Contains(t, readFile(t, filepath.Join(w.runDir(a, r), "output")), "cancelled")
-		}
-		_, o := w.follow(a, r)
-		require.Equal(t, fleet.TaskStopped, o.Status)
+		waittest.WithGrowingLimit(t, time.Second, func(time.Duration) (inTime bool) {
+			w := newClaudePlaceWith(t, local.Role{}, func(c *local.Config) { c.StopGrace = waittest.Limit })
+			a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude"}))
+			w.script("s", interruptedScript)
+			r := newRun("go")
+			r.FleetEndpoint = &fleet.ServerEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t"}
+			require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
+			w.followUntil(a, r, "working")
+			begun := time.Now()
+			require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+			inTime = time.Since(begun) < time.Second // Interrupt waits no longer for the end of a turn
+			if inTime {
+				require.Contains(t, readFile(t, filepath.Join(w.runDir(a, r), "output")), "cancelled")
+			}
+			_, o := w.follow(a, r)
+			require.Equal(t, fleet.TaskStopped, o.Status)
+			return inTime
+		})
 	})
 	t.Run("an answer that never comes is not waited for longer than the grace", func(t *testing.T) {
 		t.Parallel()

@@ -26,8 +26,8 @@ var wordPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,200}$`)
 
 // Suggest returns rules that would allow the call without asking if they were added to r. It returns nil if there are none,
 // because r asks about the call or denies it in any case. It returns the rules that the agent suggests only if they allow
-// nothing but calls of the same program, because the agent is not trusted. Otherwise it returns a rule for exactly this command line
-// or, for a tool that runs no commands, for the tool. The other arguments are those of Decide.
+// nothing but calls of the same program, because the agent is not trusted. Otherwise it returns one rule of its own: for exactly this
+// command line or, if the tool runs no commands, for all calls of the tool. The other arguments are those of Decide.
 func (r Rules) Suggest(suggested []string, tool, title, kind string, input []byte) []string {
 	allows := func(rules []string) bool {
 		offered := Rules{Allow: rules, Deny: r.Deny, Ask: r.Ask}

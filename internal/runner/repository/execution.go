@@ -28,7 +28,7 @@ type execution struct {
 }
 
 // execute returns the result of check, or of a running execution for the same home. It cancels the context of check when
-// nobody has waited for the result for the duration linger.
+// no caller has waited for the result for the duration linger.
 func (e *executions) execute(ctx context.Context, home string, linger time.Duration, check func(context.Context) (fleet.CheckResult, error)) (fleet.CheckResult, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -106,8 +106,8 @@ func (c *execution) end() {
 	c.cancel()
 }
 
-// unlessRunning calls the function, and prevents an execution for the home meanwhile. It returns the result of the
-// function, or "" without a call if an execution is running.
+// unlessRunning calls do and returns its result, and no execution for the home can begin meanwhile. If one is running,
+// unlessRunning returns "" and does not call do.
 func (e *executions) unlessRunning(home string, do func() (string, error)) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -31,8 +31,8 @@ const (
 // endTimeout limits how long a COMMIT or ROLLBACK may take. The caller's context does not interrupt them.
 const endTimeout = 30 * time.Second
 
-// baseTx executes statements, for transactions of both kinds. It holds the context of its call, because the methods of fleet.ReadTx have no context.
-// The transaction begins in the database with its first statement.
+// baseTx is what transactions that read and transactions that write have in common. It holds the context of its call, because the
+// methods of fleet.ReadTx have no context.
 type baseTx struct {
 	record.ReadTx
 	ctx             context.Context //nolint:containedctx // see above

@@ -13,7 +13,8 @@ import (
 
 var errEnded = errors.New("the transaction has ended: use it only inside its function")
 
-// baseTx executes statements, for transactions of both kinds. It holds the context of its call, because the methods of fleet.ReadTx have no context.
+// baseTx is what transactions that read and transactions that write have in common. It holds the context of its call, because the
+// methods of fleet.ReadTx have no context.
 type baseTx struct {
 	record.ReadTx
 	ctx  context.Context //nolint:containedctx // see above

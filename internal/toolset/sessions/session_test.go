@@ -61,8 +61,8 @@ func TestEvents(t *testing.T) {
 	require.Equal(t, 1, a.Usage.ToolCalls)
 	require.EqualValues(t, 2*(model.InputTokens+model.OutputTokens), a.Usage.InputTokens+a.Usage.OutputTokens)
 	var seen []string
-	var said strings.Builder // a line that the model writes slowly comes in pieces
-	used := 0                // counted separately, because the position of usage among the contents depends on timing
+	said := false // whether the newest of seen is what the agent says, because a line that the model writes slowly comes in pieces
+	used := 0     // counted separately, because the position of usage among the contents depends on timing
 	for _, c := range live {
 		switch {
 		case c.Usage != nil:
@@ -73,12 +73,13 @@ func TestEvents(t *testing.T) {
 		case c.Tool != "":
 			seen = append(seen, c.Tool+" "+c.Status)
 			require.JSONEq(t, `{"thought":"hm"}`, string(c.Arguments))
+		case said:
+			seen[len(seen)-1] += c.Message
 		default:
-			said.WriteString(c.Message)
+			seen, said = append(seen, c.Message), true
 		}
 	}
-	require.Equal(t, []string{"think started", "think completed"}, seen)
-	require.Equal(t, "one\ntwo\n", said.String())
+	require.Equal(t, []string{"think started", "think completed", "one\ntwo\n"}, seen)
 	require.Equal(t, 2, used)
 }
 

@@ -74,7 +74,7 @@ type program struct {
 	requests   int
 }
 
-// send writes the messages at once.
+// send writes the messages together, so that the client reads them without a pause between them.
 func (p *program) send(all ...map[string]any) {
 	var lines []byte
 	for _, m := range all {
