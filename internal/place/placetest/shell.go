@@ -10,7 +10,8 @@ func ShellPrompts() Prompts {
 		Works: Prompt{Text: "echo at work; sleep 3600", Lines: []string{"at work"}},
 		Fails: Prompt{Text: "echo no compiler >&2; exit 3", Reason: "exit code 3: no compiler"},
 		IgnoresInterrupt: Prompt{
-			Text:  "trap 'echo I do not listen' TERM; echo deaf; while true; do read -t 3600 <$FLEET_MESSAGES || true; done",
+			// A signal that arrives just before read blocks is handled only when read returns, so read has a short timeout.
+			Text:  "trap 'echo I do not listen' TERM; echo deaf; while true; do read -t 1 <$FLEET_MESSAGES || true; done",
 			Lines: []string{"deaf"}, Reply: "I do not listen",
 		},
 		Payload: Prompt{Text: `printf 'x: 1\ny: 2' >"$FLEET_PAYLOAD"; echo done`, Payload: []byte("x: 1\ny: 2")},
