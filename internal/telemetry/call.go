@@ -16,16 +16,16 @@ import (
 // faces are the values of the label face. Any other value counts as grpc.
 var faces = [...]string{"grpc", "rest", "mcp"}
 
-// callMetrics measures calls. It looks up the counters of a method by their labels only once and keeps them, because
-// the lookup takes longer than counting.
+// callMetrics measures calls. It looks up the metrics of a method by their labels only once and keeps them, because the
+// lookup takes longer than counting.
 type callMetrics struct {
 	ended    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	methods  *sync.Map // *[len(faces)]faceCalls by full method
 }
 
-// faceCalls are the counters of a method on one face. A counter is created when it is first needed, so that there are
-// no series for calls that never happen.
+// faceCalls has the metrics of a method on one face. Each is created when it is first needed, so that there are no series
+// for calls that never happen.
 type faceCalls struct {
 	duration atomic.Pointer[prometheus.Observer]
 	ended    [codes.Unauthenticated + 1]atomic.Pointer[prometheus.Counter] // by code
@@ -36,12 +36,12 @@ func newCallMetrics() callMetrics {
 }
 
 // CallEnded counts a call that has ended, measures its duration, and ends its span. It does not measure the duration of
-// a stream, because the caller decides when a stream ends.
+// a stream, because the caller decides when a stream ends. A status that gRPC does not define counts as UNKNOWN.
 func (t *Telemetry) CallEnded(ctx context.Context, method, face string, stream bool, status codes.Code, took time.Duration) {
 	t.endCall(ctx, method, status)
-	counters, ok := t.calls.methods.Load(method)
+	counters, ok := t.callMetrics.methods.Load(method)
 	if !ok {
-		counters, _ = t.calls.methods.LoadOrStore(method, new([len(faces)]faceCalls))
+		counters, _ = t.callMetrics.methods.LoadOrStore(method, new([len(faces)]faceCalls))
 	}
 	i := faceIndex(face)
 	c := &counters.(*[len(faces)]faceCalls)[i] //nolint:forcetypeassert // nothing else is stored
@@ -50,7 +50,7 @@ func (t *Telemetry) CallEnded(ctx context.Context, method, face string, stream b
 	}
 	n := c.ended[status].Load()
 	if n == nil {
-		made := t.calls.ended.WithLabelValues(methodLabel(method), faces[i], code.Code(status).String())
+		made := t.callMetrics.ended.WithLabelValues(methodLabel(method), faces[i], code.Code(status).String())
 		n = &made
 		c.ended[status].Store(n)
 	}
@@ -60,14 +60,14 @@ func (t *Telemetry) CallEnded(ctx context.Context, method, face string, stream b
 	}
 	d := c.duration.Load()
 	if d == nil {
-		made := t.calls.duration.WithLabelValues(methodLabel(method), faces[i])
+		made := t.callMetrics.duration.WithLabelValues(methodLabel(method), faces[i])
 		d = &made
 		c.duration.Store(d)
 	}
 	(*d).Observe(took.Seconds())
 }
 
-// CallWaited records how long a call has waited for its turn, because the server was working on its maximum number of calls.
+// CallWaited records how long a call has waited while the server was working on its maximum number of calls.
 func (t *Telemetry) CallWaited(d time.Duration) { t.callWait.Observe(d.Seconds()) }
 
 // faceIndex returns the index of the face in faces; 0 if it is not in faces.

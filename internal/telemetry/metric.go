@@ -22,8 +22,7 @@ type Metric struct {
 	Labels []string
 }
 
-// These are the metrics. Every label has a small set of values, which does not depend on the names of callers or
-// agents.
+// These are the metrics. The values of a label come from a small set. They never contain names of callers or agents.
 var (
 	calls        = counter("fleet_calls_total", "Calls that have ended.", "method", "face", "code")
 	callDuration = histogram("fleet_call_duration_seconds", "Duration of calls, without streams.", "method", "face")

@@ -49,8 +49,8 @@ func scrape(t *testing.T, handler http.Handler) map[string]float64 {
 	return got
 }
 
-// sources returns sources over the store. They report two agents: the task of one has been queued for a minute, and the
-// task of the other waits for an answer.
+// sources returns sources over the store with fixed figures. Of the two agents, one has a task that has been queued for a
+// minute, and the task of the other waits for an answer.
 func sources(s fleet.Store) telemetry.Sources {
 	queued := &fleet.AgentView{Agent: fleet.Agent{State: fleet.StateStarting}, Task: &fleet.Task{CreatedAt: noon.Add(-time.Minute)}}
 	asking := &fleet.AgentView{Agent: fleet.Agent{State: fleet.StateRunning}, Task: &fleet.Task{DispatchedAt: noon, OpenQuestions: 1}}

@@ -26,8 +26,8 @@ func (t *Telemetry) Place(p fleet.Place) fleet.Place {
 	return &place{Place: p, telemetry: t, name: p.Traits().Name}
 }
 
-// place measures a place. It implements every optional interface of places. If the measured place does not implement one, its
-// methods return the result for "not supported", or UNIMPLEMENTED.
+// place measures a place. It implements every optional interface of places. The methods of an interface that the measured
+// place does not implement return the result for "not supported", or UNIMPLEMENTED.
 type place struct {
 	fleet.Place
 	telemetry *Telemetry
@@ -40,7 +40,7 @@ func (p *place) begin(ctx context.Context, operation string) (context.Context, f
 	begun := time.Now()
 	ctx, span := p.startSpan(ctx, operation)
 	return ctx, func(err *error) {
-		p.telemetry.places.duration.WithLabelValues(p.name, operation).Observe(time.Since(begun).Seconds())
+		p.telemetry.placeMetrics.duration.WithLabelValues(p.name, operation).Observe(time.Since(begun).Seconds())
 		p.countError(operation, *err)
 		endSpan(span, *err)
 	}
@@ -51,10 +51,10 @@ func (p *place) startSpan(ctx context.Context, operation string) (context.Contex
 	return p.telemetry.startChild(ctx, "place."+operation, trace.SpanKindClient, attribute.String("fleet.place", p.name))
 }
 
-// countError counts the error of an operation, if there is one. It does not count a cancelled operation.
+// countError counts err as an error of the operation. It does not count nil, or that the operation was cancelled.
 func (p *place) countError(operation string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
-		p.telemetry.places.errors.WithLabelValues(p.name, operation, errorCode(err)).Inc()
+		p.telemetry.placeMetrics.errors.WithLabelValues(p.name, operation, errorCode(err)).Inc()
 	}
 }
 
@@ -66,8 +66,8 @@ var errorCodes = [...]string{
 	fleet.Unimplemented: "UNIMPLEMENTED", fleet.DeadlineExceeded: "DEADLINE_EXCEEDED",
 }
 
-// errorCode returns the value of the label code for err. It returns only values of errorCodes, because the error may
-// come from a workspace, which is not trusted.
+// errorCode returns the value of the label code for err. It returns only values of errorCodes, because the error may come
+// from a workspace, and workspaces are not trusted.
 func errorCode(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errorCodes[fleet.DeadlineExceeded]

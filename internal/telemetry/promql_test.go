@@ -60,7 +60,7 @@ func (q query) check() []string {
 	return q.labelsOf(e)
 }
 
-// labelsOf returns the labels that the expression's result can have.
+// labelsOf checks the metrics and labels of the expression, and returns the labels that its result can have.
 func (q query) labelsOf(e parser.Expr) []string {
 	q.t.Helper()
 	switch e := e.(type) {
@@ -132,14 +132,14 @@ func methods() (all []string) {
 	return all
 }
 
-// These match the labels that a text of a dashboard or an alert shows.
+// These match the labels that a legend of the dashboard or a text of an alert shows.
 var (
 	legendLabel = regexp.MustCompile(`{{\s*(\w+)\s*}}`)
 	alertLabel  = regexp.MustCompile(`\$labels\.(\w+)`)
 )
 
-// requireShown requires that each label that the text shows is among the known labels.
-func requireShown(t *testing.T, pattern *regexp.Regexp, text string, known []string) {
+// requireKnownLabels requires that each label that the text shows is among the known labels.
+func requireKnownLabels(t *testing.T, pattern *regexp.Regexp, text string, known []string) {
 	t.Helper()
 	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
 		require.Contains(t, known, m[1], text)
@@ -162,7 +162,7 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(operate, "dashboard.json"))
+	text, err := os.ReadFile(filepath.Join(operateDir, "dashboard.json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &dashboard))
 	variables := []string{"__rate_interval"}
@@ -179,14 +179,14 @@ func TestDashboard(t *testing.T) {
 	shown := map[string]bool{}
 	ids := map[int]bool{}
 	for _, p := range dashboard.Panels {
-		require.False(t, ids[p.ID], "the panel %s must have an id of its own", p.Title)
+		require.False(t, ids[p.ID], "the id of the panel %s must be unique", p.Title)
 		ids[p.ID] = true
 		for _, to := range p.Targets {
 			for _, m := range regexp.MustCompile(`\$(\w+)`).FindAllStringSubmatch(to.Expr, -1) {
 				require.Contains(t, variables, m[1], to.Expr)
 			}
 			q := query{t, strings.ReplaceAll(to.Expr, "$__rate_interval", "5m"), library}
-			requireShown(t, legendLabel, to.LegendFormat, q.check())
+			requireKnownLabels(t, legendLabel, to.LegendFormat, q.check())
 			for _, m := range telemetry.Metrics() {
 				shown[m.Name] = shown[m.Name] || strings.Contains(to.Expr, m.Name)
 			}
@@ -209,7 +209,7 @@ func TestAlerts(t *testing.T) {
 			}
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(operate, "alerts.yaml"))
+	text, err := os.ReadFile(filepath.Join(operateDir, "alerts.yaml"))
 	require.NoError(t, err)
 	require.NoError(t, yaml.UnmarshalWithOptions(text, &rules, yaml.Strict()))
 	require.NotEmpty(t, rules.Groups)
@@ -231,7 +231,7 @@ func TestAlerts(t *testing.T) {
 			require.Contains(t, []string{"critical", "warning", "info"}, r.Labels["severity"], r.Alert)
 			for _, key := range []string{"summary", "description"} {
 				require.NotEmpty(t, r.Annotations[key], r.Alert)
-				requireShown(t, alertLabel, r.Annotations[key], known)
+				requireKnownLabels(t, alertLabel, r.Annotations[key], known)
 				_, err := template.New(r.Alert).Funcs(functions).Parse("{{$labels := .Labels}}{{$value := .Value}}" + r.Annotations[key])
 				require.NoError(t, err, r.Alert)
 			}
@@ -239,7 +239,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestQueriesAreChecked checks what the other tests rely on: which metrics metricOf finds, and which labels the result of a query has.
+// TestQueriesAreChecked checks helpers that the other tests rely on: metricOf finds the right metrics, and query.check
+// returns the labels of the result.
 func TestQueriesAreChecked(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, metricOf("fleet_call_total"))

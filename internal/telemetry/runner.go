@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// runner measures a runner.
+// runner measures a runner of the place.
 type runner struct {
 	fleet.Runner
 	place *place
@@ -21,8 +21,8 @@ func (r runner) Dispatch(ctx context.Context, run fleet.Run) (err error) {
 	return r.Runner.Dispatch(ctx, run)
 }
 
-// Follow implements fleet.Runner. It takes as long as the run, so its duration is not measured. The requests that the place
-// sends meanwhile have no spans.
+// Follow implements fleet.Runner. It takes as long as the run, so its duration is not measured. Requests that the place
+// sends during it have no spans.
 func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
 	ctx, span := r.place.startSpan(ctx, "follow")
 	if span != nil {

@@ -9,8 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Sources has the store and functions that return current figures of the server. Each function except Now is called once for
-// each scrape.
+// Sources has the store and functions that return current figures of the server. Each scrape calls each function once,
+// except Now.
 type Sources struct {
 	Store fleet.Store
 	// Agents returns the existing agents with their active tasks, from memory.
@@ -19,20 +19,21 @@ type Sources struct {
 	Webhooks func(ctx context.Context) (fleet.WebhookStats, error)
 	Places   func() []fleet.PlaceState
 	Workers  func() fleet.WorkerStats
-	// Watchers returns the number of open streams that wait for events. CallsOpen returns the number of all open calls.
-	// CallsWaiting returns the number of calls that wait for their turn.
-	Watchers, CallsOpen, CallsWaiting func() int
-	UnreadBytes                       func() int64 // bytes of answers that clients have not read
-	Now                               func() time.Time
+
+	Watchers     func() int   // number of open streams that wait for events
+	CallsOpen    func() int   // number of calls that have not ended, with streams
+	CallsWaiting func() int   // number of calls that wait for their turn
+	UnreadBytes  func() int64 // bytes of answers that clients have not read
+	Now          func() time.Time
 }
 
 // RegisterSources registers the metrics that are read from the sources at each scrape. It must be called only once.
 func (t *Telemetry) RegisterSources(s Sources) { t.registry.MustRegister(collector{s, s.Now()}) }
 
-// collector reads the sources.
+// collector is a prometheus.Collector that reads the sources at each scrape.
 type collector struct {
 	Sources
-	started time.Time
+	started time.Time // when the sources were registered
 }
 
 // storeTimeout limits how long a scrape waits for the store.
@@ -124,7 +125,7 @@ func (c collector) sendFleet(send sendFunc) {
 	send(queueAge, oldest.Seconds())
 }
 
-// sendWebhooks sends the figures of webhooks. It leaves them out if the store does not answer in time.
+// sendWebhooks sends the figures of webhooks. It leaves them out if they cannot be read in time.
 func (c collector) sendWebhooks(send sendFunc) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
@@ -142,7 +143,7 @@ func (c collector) sendWebhooks(send sendFunc) {
 	send(oldestDelivery, age)
 }
 
-// sendQueue sends the figures of the queue. It leaves them out if the store does not answer in time.
+// sendQueue sends the figures of the queue. It leaves them out if they cannot be read in time.
 func (c collector) sendQueue(send sendFunc) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
@@ -155,10 +156,10 @@ func (c collector) sendQueue(send sendFunc) {
 		send(queueOldest, max(0, c.Now().Sub(q.Oldest[reason]).Seconds()), string(reason))
 	}
 	send(fleetPaused, boolValue(q.Paused))
-	for _, c := range q.Credentials {
-		send(credentialHeld, boolValue(c.Held), c.Name)
-		for window, used := range c.Used {
-			send(credentialUsed, used, c.Name, window)
+	for _, cred := range q.Credentials {
+		send(credentialHeld, boolValue(cred.Held), cred.Name)
+		for window, used := range cred.Used {
+			send(credentialUsed, used, cred.Name, window)
 		}
 	}
 	for _, b := range q.Budgets {
@@ -185,7 +186,7 @@ func (c collector) sendPlaces(send sendFunc) {
 	}
 }
 
-// sendStore sends the figures of the store. It leaves out figures that the store does not return in time.
+// sendStore sends the figures of the store. It leaves out those that the store does not return in time.
 func (c collector) sendStore(send sendFunc) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()

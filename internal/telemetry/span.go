@@ -22,7 +22,7 @@ var w3c propagation.TraceContext
 // CallBegan begins the span of a call and returns the context for the call. If the metadata has trace headers, the span
 // belongs to the caller's trace.
 func (t *Telemetry) CallBegan(ctx context.Context, method, face string) context.Context {
-	if t.tracer == nil || isProbe(method) {
+	if t.tracer == nil || isUntraced(method) {
 		return ctx
 	}
 	carrier := propagation.MapCarrier{}
@@ -44,15 +44,15 @@ func (t *Telemetry) CallBegan(ctx context.Context, method, face string) context.
 	return fleet.WithTrace(ctx, out["traceparent"])
 }
 
-// isProbe reports whether the method is a health check or reflection. Such calls are not traced, because their traces
-// would only hide other traces.
-func isProbe(method string) bool {
+// isUntraced reports whether the method is a health check or reflection. Calls of such methods are not traced, because
+// their traces would only hide other traces.
+func isUntraced(method string) bool {
 	return strings.HasPrefix(method, "/grpc.") || strings.HasPrefix(method, "/fleet.v1.HealthService/")
 }
 
-// endCall ends the span of a call.
+// endCall ends the span that CallBegan has begun.
 func (t *Telemetry) endCall(ctx context.Context, method string, status grpccodes.Code) {
-	if t.tracer == nil || isProbe(method) {
+	if t.tracer == nil || isUntraced(method) {
 		return
 	}
 	span := trace.SpanFromContext(ctx)
@@ -64,8 +64,8 @@ func (t *Telemetry) endCall(ctx context.Context, method string, status grpccodes
 	span.End()
 }
 
-// StartSpan begins a span of work on the agent or its task; see state.Config. It returns the context for the work, and a
-// function that ends the span. If the call that requested the work was not traced, there is no span.
+// StartSpan begins a span of work on the agent or its task, as state.Config.Span requires. It returns the context for the
+// work, and a function that ends the span. If the call that requested the work was not traced, there is no span.
 func (t *Telemetry) StartSpan(ctx context.Context, name string, a *fleet.Agent, task *fleet.Task) (context.Context, func(error)) {
 	parent := a.Trace
 	attributes := []attribute.KeyValue{attribute.String("fleet.agent.id", a.UID), attribute.String("fleet.place", a.Place)}

@@ -33,7 +33,8 @@ func newStoreMetrics() storeMetrics {
 	return m
 }
 
-// Store returns a store that does what s does, measures its transactions, and counts the events that they append.
+// Store returns a store that does what s does, measures its transactions, and counts the events that they append and the
+// writes that the store refused because of a lost lease.
 func (t *Telemetry) Store(s fleet.Store) fleet.Store {
 	return &store{
 		Store: s, telemetry: t, metrics: &t.storeMetrics,
@@ -42,7 +43,7 @@ func (t *Telemetry) Store(s fleet.Store) fleet.Store {
 	}
 }
 
-// store measures a store. It does not measure LastSeq, because every read calls it.
+// store measures a store. It does not measure LastSeq, because each read of the snapshot calls it.
 type store struct {
 	fleet.Store
 	telemetry                  *Telemetry
@@ -57,7 +58,7 @@ type transactionMetrics struct {
 	errors   prometheus.Counter
 }
 
-// record records a transaction. runs is how many times its function ran, which is more than once after conflicts.
+// record records a transaction. runs is how many times its function ran. After a conflict, it runs again.
 func (m transactionMetrics) record(begun time.Time, runs int, err error) {
 	m.duration.Observe(time.Since(begun).Seconds())
 	if runs > 1 {
@@ -68,8 +69,8 @@ func (m transactionMetrics) record(begun time.Time, runs int, err error) {
 	}
 }
 
-// isStoreFailure reports whether the error means that the store does not work. An error of Fleet's rules, a lost lease and a
-// cancelled call do not mean that.
+// isStoreFailure reports whether the error means that the store does not work or is full. A violation of Fleet's rules, a
+// lost lease and a cancelled call do not mean that.
 func isStoreFailure(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, fleet.ErrLeaseLost) {
 		return false
@@ -116,7 +117,7 @@ func (s *store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	return err
 }
 
-// tx records which events a transaction appends to the log.
+// tx records the events that a transaction appends to the log.
 type tx struct {
 	fleet.Tx
 	appended []appendedEvent

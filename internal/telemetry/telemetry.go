@@ -15,18 +15,18 @@ import (
 
 // Telemetry counts and measures what one server does.
 type Telemetry struct {
-	version        string
-	registry       *prometheus.Registry
-	calls          callMetrics
-	places         placeMetrics
-	storeMetrics   storeMetrics
-	eventLag       prometheus.Histogram
-	callWait       prometheus.Histogram
-	startDelay     prometheus.Histogram
-	ticks          *prometheus.CounterVec
-	attempts       *prometheus.CounterVec
-	attemptTime    prometheus.Histogram
-	metricsHandler http.Handler
+	version            string
+	registry           *prometheus.Registry
+	callMetrics        callMetrics
+	placeMetrics       placeMetrics
+	storeMetrics       storeMetrics
+	eventLag           prometheus.Histogram
+	callWait           prometheus.Histogram
+	startDelay         prometheus.Histogram
+	scheduleTicks      *prometheus.CounterVec
+	webhookAttempts    *prometheus.CounterVec
+	webhookAttemptTime prometheus.Histogram
+	metricsHandler     http.Handler
 
 	provider *sdk.TracerProvider // nil if nothing is traced
 	tracer   trace.Tracer        // nil if nothing is traced
@@ -36,23 +36,23 @@ type Telemetry struct {
 func New(version string) *Telemetry {
 	t := &Telemetry{
 		version: version, registry: prometheus.NewRegistry(),
-		calls: newCallMetrics(), places: newPlaceMetrics(), storeMetrics: newStoreMetrics(),
+		callMetrics: newCallMetrics(), placeMetrics: newPlaceMetrics(), storeMetrics: newStoreMetrics(),
 	}
 	t.eventLag, t.callWait, t.startDelay = eventLag.newHistogram(), callWait.newHistogram(), startDelay.newHistogram()
-	t.attempts, t.attemptTime = webhookAttempts.newCounterVec(), webhookAttemptTime.newHistogram()
-	t.ticks = scheduleTicks.newCounterVec()
+	t.webhookAttempts, t.webhookAttemptTime = webhookAttempts.newCounterVec(), webhookAttemptTime.newHistogram()
+	t.scheduleTicks = scheduleTicks.newCounterVec()
 	for _, outcome := range []string{fleet.TickQueued, fleet.TickSkipped, fleet.TickLate, fleet.TickFailed} {
-		t.ticks.WithLabelValues(outcome) // without this, increase() of Prometheus does not see the first tick
+		t.scheduleTicks.WithLabelValues(outcome) // without this, increase() of Prometheus does not see the first tick
 	}
 	for _, outcome := range []fleet.DeliveryStatus{fleet.DeliveryDelivered, fleet.DeliveryWaiting, fleet.DeliveryFailed} {
-		t.attempts.WithLabelValues(string(outcome)) // likewise
+		t.webhookAttempts.WithLabelValues(string(outcome)) // likewise
 	}
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo.Name, Help: buildInfo.Help}, buildInfo.Labels)
 	info.WithLabelValues(version).Set(1)
 	t.registry.MustRegister(
-		t.calls.ended, t.calls.duration, t.places.duration, t.places.errors,
+		t.callMetrics.ended, t.callMetrics.duration, t.placeMetrics.duration, t.placeMetrics.errors,
 		t.storeMetrics.duration, t.storeMetrics.retries, t.storeMetrics.errors, t.storeMetrics.fenced, t.storeMetrics.events, t.storeMetrics.tasksEnded,
-		t.eventLag, t.callWait, t.startDelay, t.ticks, t.attempts, t.attemptTime, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		t.eventLag, t.callWait, t.startDelay, t.scheduleTicks, t.webhookAttempts, t.webhookAttemptTime, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	t.metricsHandler = promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: scrapeTimeout, EnableOpenMetrics: true})
 	return t
@@ -71,18 +71,19 @@ func (t *Telemetry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t.metricsHandler.ServeHTTP(w, r)
 }
 
-// TaskStarted records that a task of the queue has started. delay is the time since its agent was free.
+// TaskStarted records that a task of the queue has started on an agent that it has waited for. delay is the time since the
+// agent's last task ended, or since the agent changed in another way.
 func (t *Telemetry) TaskStarted(delay time.Duration) { t.startDelay.Observe(delay.Seconds()) }
 
-// ScheduleTicked records that schedules have handled n ticks with this outcome.
+// ScheduleTicked records n ticks of schedules that had this outcome.
 func (t *Telemetry) ScheduleTicked(outcome string, n int) {
-	t.ticks.WithLabelValues(outcome).Add(float64(n))
+	t.scheduleTicks.WithLabelValues(outcome).Add(float64(n))
 }
 
 // DeliveryAttempted records one attempt to send a delivery to a webhook, successful or not.
 func (t *Telemetry) DeliveryAttempted(outcome fleet.DeliveryStatus, took time.Duration) {
-	t.attempts.WithLabelValues(string(outcome)).Inc()
-	t.attemptTime.Observe(took.Seconds())
+	t.webhookAttempts.WithLabelValues(string(outcome)).Inc()
+	t.webhookAttemptTime.Observe(took.Seconds())
 }
 
 // EventSent records that an event was sent to a waiting watcher. lag is the time since the event was recorded.

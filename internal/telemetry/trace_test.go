@@ -31,7 +31,7 @@ func (k *keepingExporter) ExportSpans(_ context.Context, more []trace.ReadOnlySp
 
 func (k *keepingExporter) Shutdown(context.Context) error { return nil }
 
-// newTraced returns telemetry with tracing, and a function that closes it and returns its spans by name.
+// newTraced returns telemetry with tracing, and a function that closes the telemetry and returns its spans by name.
 func newTraced(t *testing.T) (*telemetry.Telemetry, func() map[string]tracetest.SpanStub) {
 	t.Helper()
 	tel, k := telemetry.New("v1"), &keepingExporter{}

@@ -61,8 +61,8 @@ func (l *Lifecycle) agentOf(a *lifecycle.Agent) *fleetv1.LifecycleAgent {
 	if a.Status == lifecycle.Completed {
 		out.Summary = optional(textOf(a.Summary))
 	}
-	if a.Payload > 0 {
-		out.PayloadSize, out.PayloadUrl = new(int32Of(a.Payload)), optional(l.svc.PayloadURL(a.ID))
+	if a.PayloadSize > 0 {
+		out.PayloadSize, out.PayloadUrl = new(int32Of(a.PayloadSize)), optional(l.svc.PayloadURL(a.ID))
 	}
 	if a.CostUSD > 0 {
 		out.CostUsd = &a.CostUSD
@@ -101,7 +101,7 @@ func (l *Lifecycle) AgentStop(ctx context.Context, r *fleetv1.AgentStopRequest) 
 
 // AppendPayload adds to a payload.
 func (l *Lifecycle) AppendPayload(ctx context.Context, r *fleetv1.AppendPayloadRequest) (*fleetv1.AppendPayloadResponse, error) {
-	size, err := l.svc.Append(ctx, r.GetAgentId(), r.GetChunk(), r.GetRequestId())
+	size, err := l.svc.AppendPayload(ctx, r.GetAgentId(), r.GetChunk(), r.GetRequestId())
 	if err != nil {
 		return nil, err
 	}

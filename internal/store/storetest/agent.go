@@ -212,6 +212,60 @@ var agentCases = []testCase{
 		requireInternal(t, write("asleep", fleet.DesiredRunning))
 		requireInternal(t, write(fleet.StateRunning, "asleep"))
 	}},
+
+	{"the newest agent with a name, also a deleted one", func(t *testing.T, s fleet.Store) {
+		add := func(uid, owner string, after time.Duration, toolset fleet.Toolset) {
+			a := newAgent(uid, "Papi", owner)
+			a.Toolset, a.State, a.DeletedAt, a.CreatedAt = toolset, fleet.StateDeleted, noon, noon.Add(after)
+			insertRows(t, s, a)
+		}
+		newest := func(name, owner string) string {
+			a := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) {
+				return fleet.First(tx.Agents(fleet.AgentFilter{Name: name, Owner: owner, Newest: true}))
+			})
+			if a == nil {
+				return ""
+			}
+			return a.UID
+		}
+		require.Empty(t, newest("papi", ""))
+		add("u1", "alice", 1*time.Second, fleet.ToolsetFleet)
+		add("u3", "alice", 3*time.Second, fleet.ToolsetFleet)
+		add("u2", "alice", 2*time.Second, fleet.ToolsetFleet)
+		add("u4", "bob", 4*time.Second, fleet.ToolsetFleet)
+		add("u5", "bob", 5*time.Second, fleet.ToolsetLifecycle)
+		require.Equal(t, "u3", newest("PAPI", "alice"))
+		require.Equal(t, "u4", newest("papi", ""))
+		require.Empty(t, newest("papi", "carol"))
+	}},
+
+	{"remains of agents", func(t *testing.T, s fleet.Store) {
+		getRemains := func(uid string) (r *fleet.Remains) {
+			view(t, s, func(tx fleet.ReadTx) error {
+				without, err := tx.Remains(uid, false)
+				require.NoError(t, err)
+				if r, err = tx.Remains(uid, true); r != nil {
+					short := *r
+					short.Bundle = nil
+					require.Equal(t, &short, without)
+				}
+				return err
+			})
+			return r
+		}
+		require.Nil(t, getRemains("u1"))
+		put := func(uid string, r *fleet.Remains) {
+			update(t, s, func(tx fleet.Tx) error { return tx.Put(uid, r) })
+		}
+		put("u1", &fleet.Remains{KeptAt: noon, LostWork: "it could not be reached"})
+		require.Equal(t, &fleet.Remains{KeptAt: noon, LostWork: "it could not be reached"}, getRemains("u1"))
+		put("u1", &fleet.Remains{KeptAt: noon.Add(time.Second), Bundle: []byte("a bundle")})
+		put("u2", &fleet.Remains{KeptAt: noon.Add(-time.Second), Bundle: []byte("old")})
+		require.Equal(t, &fleet.Remains{KeptAt: noon.Add(time.Second), Size: 8, Bundle: []byte("a bundle")}, getRemains("u1"))
+		requirePruned(t, s, fleet.PrunePayloads, noon, 10, 1, 0)
+		require.Nil(t, getRemains("u2"))
+		require.NotNil(t, getRemains("u1"))
+	}},
 }
 
 func uids(agents []*fleet.Agent) []string {

@@ -18,8 +18,8 @@ import (
 //		storetest.Run(t, func(t *testing.T) fleet.Store { return open(t) }) // open returns a new empty store
 //	}
 //
-// This example shows the three promises on which the core relies most. A transaction is all or nothing. It is a
-// function that may run twice. A reader of events can continue after a cursor.
+// This example shows promises on which the core relies. A transaction is all or nothing. A reader of events can continue
+// after a cursor. The schema enforces rules that must always hold.
 func Example() {
 	dir, err := os.MkdirTemp("", "store")
 	check(err)
@@ -61,7 +61,7 @@ func Example() {
 		return err
 	}))
 
-	// The schema enforces rules that must always hold, whatever the core does.
+	// The schema refuses a second agent with the name and the owner of the first.
 	fmt.Println("a second ada:", create("ada") != nil)
 	// Output:
 	// the error is the function's own: true

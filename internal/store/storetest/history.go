@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +35,7 @@ var historyCases = []testCase{
 		add("u2", "Papi", "alice", "DataOne", toolset,
 			task("t2", 2*time.Second, fleet.TaskCompleted, fleet.SourceAIController, "write docs", "Done"),
 			task("t3", 3*time.Second, fleet.TaskRunning, fleet.SourceHuman, "äpfel \"quoted\" * und login", ""))
-		update(t, s, func(tx fleet.Tx) error { // also of t1, which has ended
+		update(t, s, func(tx fleet.Tx) error { // an ended task such as t1 can get labels, too
 			return errors.Join(tx.Put("t1", fleet.Labels{"env": "prod", "old": ""}), tx.Put("t3", fleet.Labels{"env": "test"}), tx.Put("t2", fleet.Labels{"env": "x"}),
 				tx.Put("t2", fleet.Labels{}), tx.Put("t1", fleet.Labels{"env": "prod", "old": ""}))
 		})
@@ -149,32 +148,6 @@ var historyCases = []testCase{
 		require.Empty(t, ids("", "", 10))
 	}},
 
-	{"the newest agent with a name, also a deleted one", func(t *testing.T, s fleet.Store) {
-		add := func(uid, owner string, after time.Duration, toolset fleet.Toolset) {
-			a := newAgent(uid, "Papi", owner)
-			a.Toolset, a.State, a.DeletedAt, a.CreatedAt = toolset, fleet.StateDeleted, noon, noon.Add(after)
-			insertRows(t, s, a)
-		}
-		newest := func(name, owner string) string {
-			a := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) {
-				return fleet.First(tx.Agents(fleet.AgentFilter{Name: name, Owner: owner, Newest: true}))
-			})
-			if a == nil {
-				return ""
-			}
-			return a.UID
-		}
-		require.Empty(t, newest("papi", ""))
-		add("u1", "alice", 1*time.Second, fleet.ToolsetFleet)
-		add("u3", "alice", 3*time.Second, fleet.ToolsetFleet)
-		add("u2", "alice", 2*time.Second, fleet.ToolsetFleet)
-		add("u4", "bob", 4*time.Second, fleet.ToolsetFleet)
-		add("u5", "bob", 5*time.Second, fleet.ToolsetLifecycle)
-		require.Equal(t, "u3", newest("PAPI", "alice"))
-		require.Equal(t, "u4", newest("papi", ""))
-		require.Empty(t, newest("papi", "carol"))
-	}},
-
 	{"a deleted task leaves nothing behind", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		before := holdings(t, s, a.Owner)
@@ -261,35 +234,7 @@ var historyCases = []testCase{
 		})
 	}},
 
-	{"remains of agents", func(t *testing.T, s fleet.Store) {
-		getRemains := func(uid string) (r *fleet.Remains) {
-			view(t, s, func(tx fleet.ReadTx) error {
-				without, err := tx.Remains(uid, false)
-				require.NoError(t, err)
-				if r, err = tx.Remains(uid, true); r != nil {
-					short := *r
-					short.Bundle = nil
-					require.Equal(t, &short, without)
-				}
-				return err
-			})
-			return r
-		}
-		require.Nil(t, getRemains("u1"))
-		put := func(uid string, r *fleet.Remains) {
-			update(t, s, func(tx fleet.Tx) error { return tx.Put(uid, r) })
-		}
-		put("u1", &fleet.Remains{KeptAt: noon, LostWork: "it could not be reached"})
-		require.Equal(t, &fleet.Remains{KeptAt: noon, LostWork: "it could not be reached"}, getRemains("u1"))
-		put("u1", &fleet.Remains{KeptAt: noon.Add(time.Second), Bundle: []byte("a bundle")})
-		put("u2", &fleet.Remains{KeptAt: noon.Add(-time.Second), Bundle: []byte("old")})
-		require.Equal(t, &fleet.Remains{KeptAt: noon.Add(time.Second), Size: 8, Bundle: []byte("a bundle")}, getRemains("u1"))
-		requirePruned(t, s, fleet.PrunePayloads, noon, 10, 1, 0)
-		require.Nil(t, getRemains("u2"))
-		require.NotNil(t, getRemains("u1"))
-	}},
-
-	{"windows of the tasks that match", func(t *testing.T, s fleet.Store) {
+	{"windows of the matching tasks", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		update(t, s, func(tx fleet.Tx) error {
 			for i := range 5 {
@@ -339,62 +284,6 @@ var historyCases = []testCase{
 			}
 		}
 	}},
-
-	{"payloads are removed after their retention", func(t *testing.T, s fleet.Store) {
-		a := addAgent(t, s)
-		for i, ended := range []time.Duration{-3, -2, -1, 1} {
-			task := newTask(id("t", i), a)
-			task.Status, task.EndedAt, task.PayloadSize = fleet.TaskCompleted, noon.Add(ended*time.Hour), 7
-			update(t, s, func(tx fleet.Tx) error {
-				require.NoError(t, tx.Insert(task))
-				return tx.Put(task.ID, fleet.Payload("payload"))
-			})
-		}
-		running := newTask("running", a)
-		running.PayloadSize = 7
-		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.Insert(running))
-			return tx.Put(running.ID, fleet.Payload("payload"))
-		})
-		requirePruned(t, s, fleet.PrunePayloads, noon, 2, 2, 1, 0)
-		for i := range 4 {
-			task := getTask(t, s, id("t", i))
-			require.Equal(t, i < 3, task.PayloadRemoved)
-			require.Equal(t, 7, task.PayloadSize)
-			require.Equal(t, i < 3, getPayload(t, s, task.ID) == nil)
-		}
-		require.NotNil(t, getPayload(t, s, "running"))
-		require.False(t, getTask(t, s, "running").PayloadRemoved)
-	}},
-
-	{"attachments are removed after their retention, and with their task", func(t *testing.T, s fleet.Store) {
-		a := addAgent(t, s)
-		files := []fleet.Attachment{{Name: "b.png", MediaType: "image/png", Content: []byte("\x00\xff")}, {Name: "a ä.txt", MediaType: "text/plain", Content: []byte("text")}}
-		for i, ended := range []time.Duration{-3, 1} {
-			task := newTask(id("t", i), a)
-			task.Status, task.EndedAt = fleet.TaskCompleted, noon.Add(ended*time.Hour)
-			update(t, s, func(tx fleet.Tx) error {
-				return errors.Join(tx.Insert(task), tx.Put(task.ID, fleet.Attachments(files)))
-			})
-		}
-		update(t, s, func(tx fleet.Tx) error {
-			return errors.Join(tx.Insert(newTask("running", a)), tx.Put("running", fleet.Attachments(files[:1])))
-		})
-		attached := func(task string, content bool) []fleet.Attachment {
-			return read(t, s, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(task, content) })
-		}
-		want := slices.Clone(files)
-		want[0].Size, want[1].Size = 2, 4
-		require.Equal(t, want, attached(id("t", 0), true))
-		want[0].Content, want[1].Content = nil, nil
-		require.Equal(t, want, attached(id("t", 0), false))
-		requirePruned(t, s, fleet.PrunePayloads, noon, 2, 2, 0)
-		require.Empty(t, attached(id("t", 0), true))
-		require.Len(t, attached("running", true), 1)
-		require.Equal(t, want, attached(id("t", 1), false))
-		update(t, s, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: id("t", 1)}) })
-		require.Empty(t, attached(id("t", 1), false))
-	}},
 }
 
 func findTasks(t tb, s fleet.Store, f fleet.TaskFilter, limit, offset int) (tasks []*fleet.Task, total int) {
@@ -407,7 +296,7 @@ func findTasks(t tb, s fleet.Store, f fleet.TaskFilter, limit, offset int) (task
 	return tasks, total
 }
 
-// BenchmarkFindTasks measures reading a page of tasks with several filters. tasks is a multiple of 1000.
+// BenchmarkFindTasks measures reading a page of tasks with several filters. tasks must be a multiple of 1000.
 func BenchmarkFindTasks(b *testing.B, s fleet.Store, tasks int) {
 	text := strings.Repeat("please fix the login page and run the tests ", 7)
 	for from := 0; from < tasks; from += 1000 {
@@ -434,7 +323,7 @@ func BenchmarkFindTasks(b *testing.B, s fleet.Store, tasks int) {
 		{"owner, last page", fleet.TaskFilter{Toolset: &toolset, Owner: "alice"}, tasks - 20},
 		{"stranger", fleet.TaskFilter{Toolset: &toolset, Owner: "bob"}, 0},
 		{"agent", fleet.TaskFilter{Toolset: &toolset, Owner: "alice", AgentName: id("agent", 1000)}, 0},
-		{"status that none has", fleet.TaskFilter{Toolset: &toolset, Owner: "alice", Status: fleet.TaskFailed}, 0},
+		{"status without tasks", fleet.TaskFilter{Toolset: &toolset, Owner: "alice", Status: fleet.TaskFailed}, 0},
 		{"since", fleet.TaskFilter{Toolset: &toolset, Owner: "alice", Since: noon.Add(time.Duration(tasks-100) * time.Second)}, 0},
 		{"text of one", fleet.TaskFilter{Toolset: &toolset, Owner: "alice", Text: id("number", tasks/2)}, 0},
 		{"text of all", fleet.TaskFilter{Toolset: &toolset, Owner: "alice", Text: "login page"}, 0},

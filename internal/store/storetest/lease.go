@@ -14,7 +14,7 @@ import (
 )
 
 var leaseCases = []testCase{
-	{"renewed by its owner, taken by others after it expired", func(t *testing.T, s fleet.Store) {
+	{"a lease is renewed by its owner, and taken by others after it has expired", func(t *testing.T, s fleet.Store) {
 		first := takeLease(t, s, "k", "one", time.Hour)
 		require.Positive(t, first)
 		require.Zero(t, takeLease(t, s, "k", "two", time.Hour))
@@ -26,7 +26,7 @@ var leaseCases = []testCase{
 		require.Zero(t, takeLease(t, s, "k", "one", time.Hour), "the first owner must not get the lost lease back")
 	}},
 
-	{"listed by the beginning of their keys", func(t *testing.T, s fleet.Store) {
+	{"leases are listed by the beginning of their keys", func(t *testing.T, s fleet.Store) {
 		list := func() map[string]string {
 			owners, err := s.Leases(t.Context(), "server/")
 			require.NoError(t, err)
@@ -45,7 +45,7 @@ var leaseCases = []testCase{
 
 	{"a lease expires", func(t *testing.T, s fleet.Store) {
 		require.Positive(t, takeLease(t, s, "k", "one", 50*time.Millisecond))
-		waittest.Until(t, "the end of a lease gives no signal", func() bool { return takeLease(t, s, "k", "two", time.Hour) > 0 })
+		waittest.Until(t, "a lease that expires sends no signal", func() bool { return takeLease(t, s, "k", "two", time.Hour) > 0 })
 	}},
 
 	{"keys are independent", func(t *testing.T, s fleet.Store) {
@@ -54,7 +54,7 @@ var leaseCases = []testCase{
 		require.Positive(t, takeLease(t, s, "AGENT/1", "two", time.Hour))
 	}},
 
-	{"released only by its owner, and the epoch grows", func(t *testing.T, s fleet.Store) {
+	{"a lease is released only by its owner, and its epoch grows", func(t *testing.T, s fleet.Store) {
 		require.NoError(t, s.Release(t.Context(), "k", "one"), "releasing a free lease must not be an error")
 		first := takeLease(t, s, "k", "one", time.Hour)
 		require.NoError(t, s.Release(t.Context(), "k", "two"), "releasing the lease of another owner must have no effect")
@@ -80,7 +80,7 @@ var leaseCases = []testCase{
 		}
 	}},
 
-	{"many leases of an owner are renewed together, none becomes shorter", func(t *testing.T, s fleet.Store) {
+	{"many leases of an owner are renewed together, and none becomes shorter", func(t *testing.T, s fleet.Store) {
 		want := map[string]int64{}
 		for i := range 20 {
 			want[id("k", i)] = takeLease(t, s, id("k", i), "one", 0)

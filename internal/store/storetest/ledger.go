@@ -20,7 +20,7 @@ func settlement(budget, task string, begin time.Time, reserved, spent fleet.Micr
 	}
 }
 
-// dayTotal returns the total of the window of the budget day.
+// dayTotal returns the total of the budget "day" in the window that begins at begin.
 func dayTotal(tx fleet.ReadTx, begin time.Time) (fleet.LedgerTotal, error) {
 	key := fleet.LedgerKey{Budget: "day", Begin: begin}
 	l, err := tx.Ledger(fleet.LedgerFilter{Windows: []fleet.LedgerKey{key}})
@@ -28,7 +28,7 @@ func dayTotal(tx fleet.ReadTx, begin time.Time) (fleet.LedgerTotal, error) {
 }
 
 var ledgerCases = []testCase{
-	{"a ledger has entries, totals of windows, and totals of tasks", func(t *testing.T, s fleet.Store) {
+	{"a ledger has entries, totals of windows and totals of tasks", func(t *testing.T, s fleet.Store) {
 		ever, tomorrow := time.Unix(0, 0).UTC(), noon.Add(24*time.Hour)
 		refused := &fleet.LedgerEntry{Budget: "day", Begin: noon, Kind: fleet.LedgerRefuse, At: noon.Add(time.Second), Text: "too much"}
 		written := []*fleet.LedgerEntry{
@@ -88,7 +88,7 @@ var ledgerCases = []testCase{
 		require.Equal(t, fleet.Micros(limit/each*each), read(t, s, func(tx fleet.ReadTx) (fleet.LedgerTotal, error) { return dayTotal(tx, noon) }).Reserved.Micros)
 	}},
 
-	{"a window cannot have reserved less than nothing", func(t *testing.T, s fleet.Store) {
+	{"the reserved amount of a window cannot be negative", func(t *testing.T, s fleet.Store) {
 		insertRows(t, s, reservation("day", "t1", noon, 5))
 		require.Error(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(settlement("day", "t1", noon, 6, 1)) }))
 	}},

@@ -10,7 +10,7 @@ import (
 )
 
 var messageCases = []testCase{
-	{"every field comes back, in the order of insertion", func(t *testing.T, s fleet.Store) {
+	{"messages come back with every field, in the order of insertion", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		open := &fleet.Message{ID: "alice/r 1 ✓", TaskID: "t1", Text: "日本語 'quotes'\r\n end", CreatedAt: noon.Add(time.Hour), FromTask: "t9", Turn: fleet.NextTurn}
 		given := &fleet.Message{ID: "m0", TaskID: "t1", CreatedAt: noon, DeliveredAt: noon.Add(time.Second)}

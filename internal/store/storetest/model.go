@@ -37,7 +37,8 @@ var modelCases = []testCase{
 	}},
 }
 
-// taskModel is the expected state of two agents' tasks.
+// taskModel is the expected state of the tasks of two agents. It inserts and updates tasks, and compares them with the
+// store.
 type taskModel struct {
 	t      *testing.T
 	s      fleet.Store
@@ -115,7 +116,7 @@ func (m *taskModel) update(rt *rapid.T) {
 		if commit {
 			requireReason(rt, err, fleet.ReasonAgentBusy, after.AgentName)
 		} else {
-			require.Error(rt, err) // Postgres reports it only at the commit
+			require.Error(rt, err) // Postgres finds the second running task only at the commit
 		}
 	case !commit:
 		require.ErrorIs(rt, err, errTest)
@@ -152,27 +153,27 @@ func (m *taskModel) check(rt *rapid.T) {
 	})
 }
 
-// leaseModel is the expected holder of each lease.
+// leaseModel is the expected holder of each lease. It takes, renews and releases leases, and checks the results.
 type leaseModel struct {
 	t       *testing.T
 	s       fleet.Store
 	prefix  string
 	holders map[string]holder
-	newest  int64 // the newest epoch of any lease
+	newest  int64 // the highest epoch that a lease of this model has had
 }
 
 type holder struct {
 	owner   string
-	expired bool // the lease has expired
+	expired bool
 	epoch   int64
 }
 
-func (m *leaseModel) draw(rt *rapid.T) (key, owner string) {
+func (m *leaseModel) drawKeyAndOwner(rt *rapid.T) (key, owner string) {
 	return m.prefix + rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "key"), m.prefix + rapid.SampledFrom([]string{"one", "two", "three"}).Draw(rt, "owner")
 }
 
 func (m *leaseModel) lease(rt *rapid.T) {
-	key, owner := m.draw(rt)
+	key, owner := m.drawKeyAndOwner(rt)
 	ttl := rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(rt, "ttl")
 	before, ok := m.holders[key]
 	got, err := m.s.Lease(m.t.Context(), key, owner, ttl)
@@ -191,7 +192,7 @@ func (m *leaseModel) lease(rt *rapid.T) {
 }
 
 func (m *leaseModel) renew(rt *rapid.T) {
-	_, owner := m.draw(rt)
+	_, owner := m.drawKeyAndOwner(rt)
 	want := map[string]int64{}
 	var keys []string
 	for _, key := range slices.Sorted(maps.Keys(m.holders)) {
@@ -211,7 +212,7 @@ func (m *leaseModel) renew(rt *rapid.T) {
 }
 
 func (m *leaseModel) release(rt *rapid.T) {
-	key, owner := m.draw(rt)
+	key, owner := m.drawKeyAndOwner(rt)
 	require.NoError(rt, m.s.Release(m.t.Context(), key, owner))
 	if m.holders[key].owner == owner {
 		delete(m.holders, key)

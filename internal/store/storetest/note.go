@@ -10,7 +10,7 @@ import (
 )
 
 var noteCases = []testCase{
-	{"the last value counts, per key", func(t *testing.T, s fleet.Store) {
+	{"the last value of each key counts", func(t *testing.T, s fleet.Store) {
 		hours := func(key string) (int, bool) {
 			ago, ok, err := s.LastDone(t.Context(), key)
 			require.NoError(t, err)

@@ -3,9 +3,12 @@ package storetest
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -81,6 +84,62 @@ var payloadCases = []testCase{
 		require.NoError(t, err)
 		require.Equal(t, "some bytes", string(got))
 		require.Nil(t, packed("nothing"))
+	}},
+
+	{"payloads are removed after their retention", func(t *testing.T, s fleet.Store) {
+		a := addAgent(t, s)
+		for i, ended := range []time.Duration{-3, -2, -1, 1} {
+			task := newTask(id("t", i), a)
+			task.Status, task.EndedAt, task.PayloadSize = fleet.TaskCompleted, noon.Add(ended*time.Hour), 7
+			update(t, s, func(tx fleet.Tx) error {
+				require.NoError(t, tx.Insert(task))
+				return tx.Put(task.ID, fleet.Payload("payload"))
+			})
+		}
+		running := newTask("running", a)
+		running.PayloadSize = 7
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.Insert(running))
+			return tx.Put(running.ID, fleet.Payload("payload"))
+		})
+		requirePruned(t, s, fleet.PrunePayloads, noon, 2, 2, 1, 0)
+		for i := range 4 {
+			task := getTask(t, s, id("t", i))
+			require.Equal(t, i < 3, task.PayloadRemoved)
+			require.Equal(t, 7, task.PayloadSize)
+			require.Equal(t, i < 3, getPayload(t, s, task.ID) == nil)
+		}
+		require.NotNil(t, getPayload(t, s, "running"))
+		require.False(t, getTask(t, s, "running").PayloadRemoved)
+	}},
+
+	{"attachments are removed after their retention, and with their task", func(t *testing.T, s fleet.Store) {
+		a := addAgent(t, s)
+		files := []fleet.Attachment{{Name: "b.png", MediaType: "image/png", Content: []byte("\x00\xff")}, {Name: "a ä.txt", MediaType: "text/plain", Content: []byte("text")}}
+		for i, ended := range []time.Duration{-3, 1} {
+			task := newTask(id("t", i), a)
+			task.Status, task.EndedAt = fleet.TaskCompleted, noon.Add(ended*time.Hour)
+			update(t, s, func(tx fleet.Tx) error {
+				return errors.Join(tx.Insert(task), tx.Put(task.ID, fleet.Attachments(files)))
+			})
+		}
+		update(t, s, func(tx fleet.Tx) error {
+			return errors.Join(tx.Insert(newTask("running", a)), tx.Put("running", fleet.Attachments(files[:1])))
+		})
+		attached := func(task string, content bool) []fleet.Attachment {
+			return read(t, s, func(tx fleet.ReadTx) ([]fleet.Attachment, error) { return tx.Attachments(task, content) })
+		}
+		want := slices.Clone(files)
+		want[0].Size, want[1].Size = 2, 4
+		require.Equal(t, want, attached(id("t", 0), true))
+		want[0].Content, want[1].Content = nil, nil
+		require.Equal(t, want, attached(id("t", 0), false))
+		requirePruned(t, s, fleet.PrunePayloads, noon, 2, 2, 0)
+		require.Empty(t, attached(id("t", 0), true))
+		require.Len(t, attached("running", true), 1)
+		require.Equal(t, want, attached(id("t", 1), false))
+		update(t, s, func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: id("t", 1)}) })
+		require.Empty(t, attached(id("t", 1), false))
 	}},
 }
 

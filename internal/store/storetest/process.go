@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// processCases reopen a store, either while it is open (as other processes do) or afterwards.
+// processCases open the data of a store again: while the store is open, as another process would, or after it was closed.
 var processCases = []testCase{
 	{"committed data survives closing", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
@@ -92,7 +92,7 @@ var processCases = []testCase{
 	}},
 }
 
-// reopen opens the data of s once more, or skips the test.
+// reopen opens the data of s again. It skips the test if s cannot be reopened.
 func reopen(t *testing.T, s fleet.Store) fleet.Store {
 	t.Helper()
 	r, ok := s.(Reopener)

@@ -9,7 +9,7 @@ import (
 )
 
 var projectCases = []testCase{
-	{"filters select what belongs to agents of some projects", func(t *testing.T, s fleet.Store) {
+	{"filters select tasks, questions and events by the projects of their agents", func(t *testing.T, s fleet.Store) {
 		local, elsewhere, other, none := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice"), newAgent("u3", "c", "alice"), newAgent("u4", "d", "alice")
 		elsewhere.Place, other.Project, none.Project = "coder", "DataOne", ""
 		for _, a := range []*fleet.Agent{local, elsewhere, other, none} {

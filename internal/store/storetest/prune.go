@@ -23,10 +23,10 @@ var pruneCases = []testCase{
 				return tx.Insert(r)
 			})
 		}
-		agents, revoked, mine := newToken("agent/1", "h1"), newToken("agent/2", "h2"), newToken("alice", "h3")
-		agents.AgentUID, revoked.AgentUID = "u1", "u1"
+		ofAgent, revoked, mine := newToken("agent/1", "h1"), newToken("agent/2", "h2"), newToken("alice", "h3")
+		ofAgent.AgentUID, revoked.AgentUID = "u1", "u1"
 		revoked.RevokedAt, mine.RevokedAt = at(-time.Hour), at(-time.Hour)
-		insertRows(t, s, agents, revoked, mine)
+		insertRows(t, s, ofAgent, revoked, mine)
 		require.Equal(t, 5, prune(t, s, noon, 2), "at most two rows of each kind must be removed")
 		require.Equal(t, 2, prune(t, s, noon, 2))
 		require.Zero(t, prune(t, s, noon, 2))
@@ -36,7 +36,7 @@ var pruneCases = []testCase{
 		require.Nil(t, getRequest(t, s, "alice", id("r", 2)))
 		require.NotNil(t, getRequest(t, s, "alice", id("r", 3)))
 		require.Equal(t, []*fleet.Token{mine}, read(t, s, tokens))
-		require.Equal(t, agents, tokenByHash(t, s, agents.Hash))
+		require.Equal(t, ofAgent, tokenByHash(t, s, ofAgent.Hash))
 		require.Nil(t, tokenByHash(t, s, revoked.Hash))
 	}},
 
@@ -81,7 +81,7 @@ var pruneCases = []testCase{
 		takeLease(t, s, fleet.ReplicaLease+"old", "one", time.Minute)
 		require.NoError(t, s.ForgetReplica(t.Context(), "forgotten"))
 		require.Zero(t, prune(t, s, time.Now().Add(-time.Hour), 10))
-		require.Equal(t, 2, prune(t, s, time.Now().Add(time.Hour), 10), "a server and its lease")
+		require.Equal(t, 2, prune(t, s, time.Now().Add(time.Hour), 10), "the rows of a server and its lease must be removed")
 		left, err := s.Replicas(t.Context())
 		require.NoError(t, err)
 		require.Len(t, left, 2)
@@ -107,7 +107,7 @@ var pruneCases = []testCase{
 		}
 	}},
 
-	{"a cancelled context", func(t *testing.T, s fleet.Store) {
+	{"a cancelled context stops the call", func(t *testing.T, s fleet.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := s.Prune(ctx, fleet.PruneHistory, noon, 10)
@@ -115,7 +115,7 @@ var pruneCases = []testCase{
 	}},
 }
 
-// requirePruned prunes repeatedly and requires that the calls remove the wanted numbers of rows.
+// requirePruned calls Prune once for each number of want, and requires that the call removes this number of rows.
 func requirePruned(t tb, s fleet.Store, kind fleet.PruneKind, before time.Time, limit int, want ...int) {
 	t.Helper()
 	for _, removed := range want {

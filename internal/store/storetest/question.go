@@ -18,7 +18,7 @@ func newQuestion(id, taskID string, a *fleet.Agent) *fleet.Question {
 }
 
 var questionCases = []testCase{
-	{"every field comes back, newest first", func(t *testing.T, s fleet.Store) {
+	{"questions come back with every field, newest first", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		full := newQuestion("t1-1", "t1", a)
 		full.Kind, full.Tool, full.Input, full.Options = fleet.AskPermission, "Bash", []byte(`{"command":"日本"}`), []string{"once", "always", "\U0010FE41"}
@@ -86,7 +86,7 @@ var questionCases = []testCase{
 		require.Equal(t, q, getQuestion(t, s, q.ID))
 	}},
 
-	{"an answer says what it allows, and for how long", func(t *testing.T, s fleet.Store) {
+	{"an answer keeps its rules, and how long they are remembered", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		insertRows(t, s, newTask("t1", a))
 		for i, remember := range []fleet.RememberScope{"", fleet.RememberOnce, fleet.RememberTask, fleet.RememberAgent} {

@@ -17,8 +17,8 @@ var replicaCases = []testCase{
 		all, err := s.Replicas(t.Context())
 		require.NoError(t, err)
 		require.Len(t, all, 1)
-		const wrong = 100 * time.Millisecond // the clock may be wrong by the time that a call takes, and calls are slow on a busy machine
-		require.WithinRange(t, all[0].HeartbeatAt, before.Add(-wrong), s.Now().Add(wrong))
+		const tolerance = 100 * time.Millisecond // the clock may be off by the duration of a call, which is long on a busy machine
+		require.WithinRange(t, all[0].HeartbeatAt, before.Add(-tolerance), s.Now().Add(tolerance))
 	}},
 	{"servers are listed until they are forgotten", func(t *testing.T, s fleet.Store) {
 		record := func(r fleet.Replica, fresh bool) bool {

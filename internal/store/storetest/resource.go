@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// testBody is a body of a resource.
+// testBody is the JSON body of the resources in these cases.
 type testBody struct {
 	Text string `json:"text"`
 }

@@ -1,5 +1,5 @@
 // Package storetest is the test suite for implementations of fleet.Store. It checks the contract in the comments of
-// fleet.Store. It may import the core, but must not import a store.
+// fleet.Store and of its transactions. It may import the core, but must not import a store.
 package storetest
 
 import (
@@ -93,7 +93,7 @@ var (
 	noon = time.Date(2025, 10, 29, 12, 0, 0, 123456000, time.UTC)
 )
 
-// newAgent returns an agent with a value in every field that can have one.
+// newAgent returns an agent with a value in almost every field. It is not deleted.
 func newAgent(uid, name, owner string) *fleet.Agent {
 	return &fleet.Agent{
 		UID: uid, Name: name, Owner: owner, Project: "Setup", Role: "coder", Spec: "do good\nwork", WorkspaceID: "ws-" + uid,
@@ -182,7 +182,7 @@ func requireReason(t tb, err error, reason fleet.Reason, names string) {
 	require.Contains(t, fleet.PublicMessage(err), names)
 }
 
-// requireInternal requires that err is an internal error, which means a bug of the caller.
+// requireInternal requires that err is an internal error. A store returns it for a bug of its caller.
 func requireInternal(t tb, err error) {
 	t.Helper()
 	require.Error(t, err)

@@ -9,7 +9,7 @@ import (
 )
 
 var secretCases = []testCase{
-	{"the first value counts, per name", func(t *testing.T, s fleet.Store) {
+	{"the first value of each name counts", func(t *testing.T, s fleet.Store) {
 		secret := func(name, value string) string {
 			kept, err := s.Secret(t.Context(), name, []byte(value))
 			require.NoError(t, err)

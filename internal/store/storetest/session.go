@@ -10,7 +10,7 @@ import (
 )
 
 var sessionCases = []testCase{
-	{"every field comes back, and the last write", func(t *testing.T, s fleet.Store) {
+	{"every field comes back after an insert and after an update", func(t *testing.T, s fleet.Store) {
 		full := newSession("s1", "alice", "web-search")
 		insertRows(t, s, full)
 		require.EqualValues(t, 1, full.Revision)
@@ -21,7 +21,7 @@ var sessionCases = []testCase{
 		require.Equal(t, full, getSession(t, s, "s1"))
 	}},
 
-	{"a missing row is nil", func(t *testing.T, s fleet.Store) {
+	{"a missing session is nil, and cannot be updated", func(t *testing.T, s fleet.Store) {
 		require.Nil(t, getSession(t, s, "s1"))
 		require.Nil(t, sessionByKey(t, s, "alice", ""))
 		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(newSession("s1", "alice", "")) }))
@@ -42,12 +42,12 @@ var sessionCases = []testCase{
 		require.Nil(t, sessionByKey(t, s, "alice", "k"))
 		update(t, s, insert)
 		require.Equal(t, second, sessionByKey(t, s, "alice", "k"))
-		for _, id := range []string{"s5", "s6"} { // an empty key is not a key
+		for _, id := range []string{"s5", "s6"} { // many sessions can have no key
 			insertRows(t, s, newSession(id, "alice", ""))
 		}
 	}},
 
-	{"the open sessions of an owner, last used first", func(t *testing.T, s fleet.Store) {
+	{"the open sessions of an owner, the last used first", func(t *testing.T, s fleet.Store) {
 		a, b, c, bobs, other := newSession("a", "alice", ""), newSession("b", "alice", ""), newSession("c", "alice", ""),
 			newSession("d", "bob", ""), newSession("e", "alice", "")
 		a.UsedAt, c.ClosedAt, other.Toolset = noon.Add(time.Hour), noon, fleet.ToolsetSubagents
@@ -76,18 +76,6 @@ var sessionCases = []testCase{
 		require.Empty(t, turns("s1", 0))
 		require.Empty(t, turns("", 10))
 		require.Empty(t, turns("s2", 10))
-	}},
-
-	{"the last task of each agent", func(t *testing.T, s fleet.Store) {
-		a, b := addAgent(t, s), newAgent("u2", "b", "alice")
-		insertRows(t, s, b)
-		insertRows(t, s, fullTask("t1", a), fullTask("t2", a), fullTask("t3", b))
-		last := func(uids ...string) []string {
-			return taskIDs(read(t, s, func(tx fleet.ReadTx) ([]*fleet.Task, error) { return tx.LastTasks(uids) }))
-		}
-		require.ElementsMatch(t, []string{"t2", "t3"}, last(a.UID, "u2", "nobody"))
-		require.Equal(t, []string{"t3"}, last("u2", "u2"))
-		require.Empty(t, last())
 	}},
 }
 

@@ -24,7 +24,7 @@ var sizeCases = []testCase{
 		require.Greater(t, after, before)
 	}},
 
-	{"the schema is the one that the program needs", func(t *testing.T, s fleet.Store) {
+	{"a new store has the schema that the program needs", func(t *testing.T, s fleet.Store) {
 		have, want, err := s.Schema(t.Context())
 		require.NoError(t, err)
 		require.Positive(t, want)

@@ -23,7 +23,7 @@ var subscribeCases = []testCase{
 		}
 	}},
 
-	{"also after a commit without an event", func(t *testing.T, s fleet.Store) {
+	{"a subscriber receives after a commit without an event", func(t *testing.T, s fleet.Store) {
 		signal, cancel := s.Subscribe()
 		defer cancel()
 		a := addAgent(t, s)
@@ -32,7 +32,7 @@ var subscribeCases = []testCase{
 		receive(t, signal)
 	}},
 
-	{"signals are merged, and none is lost", func(t *testing.T, s fleet.Store) {
+	{"many commits leave a signal for a slow subscriber", func(t *testing.T, s fleet.Store) {
 		signal, cancel := s.Subscribe()
 		defer cancel()
 		for range 20 {
@@ -53,8 +53,8 @@ var subscribeCases = []testCase{
 		}
 	}},
 
-	{"leases send no signal", func(t *testing.T, s fleet.Store) {
-		// A subscriber that takes leases on every notification would otherwise loop forever.
+	{"leases and views send no signal", func(t *testing.T, s fleet.Store) {
+		// A subscriber that takes leases after every signal would otherwise loop forever.
 		signal, cancel := s.Subscribe()
 		defer cancel()
 		for i := range 10 {
@@ -65,7 +65,7 @@ var subscribeCases = []testCase{
 		view(t, s, func(fleet.ReadTx) error { return nil })
 		select {
 		case <-signal:
-			t.Fatal("there must be no signal without a commit")
+			t.Fatal("there must be no signal without an update")
 		default:
 		}
 	}},
@@ -90,7 +90,7 @@ var subscribeCases = []testCase{
 		receive(t, again)
 	}},
 
-	{"receives commits of other processes", func(t *testing.T, s fleet.Store) {
+	{"a subscriber receives commits of other processes", func(t *testing.T, s fleet.Store) {
 		other := reopen(t, s)
 		signal, cancel := s.Subscribe()
 		defer cancel()
@@ -100,7 +100,7 @@ var subscribeCases = []testCase{
 		}
 	}},
 
-	{"receives a commit of another process right after subscribing", func(t *testing.T, s fleet.Store) {
+	{"a subscriber receives a commit that another process makes right after Subscribe", func(t *testing.T, s fleet.Store) {
 		other := reopen(t, s)
 		appendOne(t, s)
 		for range 5 {
@@ -129,12 +129,12 @@ func appendOne(t tb, s fleet.Store) int64 {
 	return seq
 }
 
-// receive waits for a notification. It fails the test after waittest.Limit.
+// receive waits for a signal. It fails the test after waittest.Limit.
 func receive(t tb, signal <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-signal:
 	case <-time.After(waittest.Limit):
-		t.Fatal("no notification has arrived in time")
+		t.Fatal("no signal has arrived in time")
 	}
 }

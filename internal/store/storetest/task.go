@@ -38,7 +38,7 @@ var taskCases = []testCase{
 		require.Zero(t, total)
 	}},
 
-	{"the queue has pending and running tasks in their order", func(t *testing.T, s fleet.Store) {
+	{"the queue has its tasks that have not ended, in the order of insertion", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		entry := func(n int) *fleet.QueueEntry {
 			return &fleet.QueueEntry{
@@ -221,11 +221,11 @@ var taskCases = []testCase{
 		require.Equal(t, []bool{true, true, false}, has())
 		task.Status = fleet.TaskCompleted
 		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
-		update(t, s, func(tx fleet.Tx) error { return tx.Put("t1", &fleet.TaskChecks{Try: 1}) }) // as for a contract
+		update(t, s, func(tx fleet.Tx) error { return tx.Put("t1", &fleet.TaskChecks{Try: 1}) }) // checks can be stored after the end of the task
 		require.Equal(t, []bool{true, true, true}, has())
 	}},
 
-	{"newest first, in pages", func(t *testing.T, s fleet.Store) {
+	{"tasks are listed newest first, in pages", func(t *testing.T, s fleet.Store) {
 		a, other := addAgent(t, s), newAgent("u2", "sony", "alice")
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.Insert(other))
@@ -281,7 +281,7 @@ var taskCases = []testCase{
 		require.Equal(t, whole, getTask(t, s, "t2"))
 	}},
 
-	{"every known source can be stored, others not", func(t *testing.T, s fleet.Store) {
+	{"only known sources and statuses can be stored", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		insert := func(id string, source fleet.Source, status fleet.TaskStatus) error {
 			task := newTask(id, a)
@@ -294,9 +294,21 @@ var taskCases = []testCase{
 		requireInternal(t, insert("t1", "dog", fleet.TaskCompleted))
 		requireInternal(t, insert("t1", fleet.SourceHuman, "asleep"))
 	}},
+
+	{"the last task of each agent", func(t *testing.T, s fleet.Store) {
+		a, b := addAgent(t, s), newAgent("u2", "b", "alice")
+		insertRows(t, s, b)
+		insertRows(t, s, fullTask("t1", a), fullTask("t2", a), fullTask("t3", b))
+		last := func(uids ...string) []string {
+			return taskIDs(read(t, s, func(tx fleet.ReadTx) ([]*fleet.Task, error) { return tx.LastTasks(uids) }))
+		}
+		require.ElementsMatch(t, []string{"t2", "t3"}, last(a.UID, "u2", "nobody"))
+		require.Equal(t, []string{"t3"}, last("u2", "u2"))
+		require.Empty(t, last())
+	}},
 }
 
-// fullTask returns a completed task with a value in every field that can have one.
+// fullTask returns a completed task with a value in almost every field.
 func fullTask(id string, a *fleet.Agent) *fleet.Task {
 	return &fleet.Task{
 		ID: id, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Description: "bäue\n'es' \"", Source: fleet.SourceAIController,

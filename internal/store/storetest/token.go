@@ -22,11 +22,11 @@ var tokenCases = []testCase{
 			require.Equal(t, k, tokenByHash(t, s, k.Hash))
 		}
 		require.Equal(t, human, getToken(t, s, human.Name))
-		require.Nil(t, getToken(t, s, full.Name), "a token of an agent has no name that others can use")
+		require.Nil(t, getToken(t, s, full.Name), "a token of an agent must not be found by its name")
 		require.Equal(t, []*fleet.Token{human, agent}, read(t, s, tokens))
 	}},
 
-	{"the tokens of an agent that are not revoked", func(t *testing.T, s fleet.Store) {
+	{"a filter by agent leaves out revoked tokens", func(t *testing.T, s fleet.Store) {
 		first, second, revoked, other := newToken("agent/a", "h1"), newToken("agent/b", "h2"), newToken("agent/c", "h3"), newToken("d", "h4")
 		for _, k := range []*fleet.Token{first, second, revoked} {
 			k.AgentUID = "u1"
@@ -58,7 +58,7 @@ var tokenCases = []testCase{
 		})
 		require.Equal(t, first, getToken(t, s, "alice"))
 		update(t, s, insert)
-		require.Equal(t, second, getToken(t, s, "alice"), "Token must return the token that is not revoked")
+		require.Equal(t, second, getToken(t, s, "alice"), "the token that is not revoked must be returned")
 		require.Equal(t, first, tokenByHash(t, s, "h1"))
 		require.Equal(t, second, tokenByHash(t, s, "h2"))
 		ofAgent, other := newToken("alice", "h3"), newToken("alicia", "h4")

@@ -12,16 +12,13 @@ import (
 var toolCases = []testCase{
 	{"a tool comes back, and replaces a tool with the same name", func(t *testing.T, s fleet.Store) {
 		tool := newTool("calculate", "alice", "")
-		put := func(x *fleet.RegisteredTool) {
-			insertRows(t, s, x)
-		}
-		put(tool)
-		put(newTool("calculate", "bob", ""))
-		put(newTool("calculate", "alice", "claude"))
+		insertRows(t, s, tool)
+		insertRows(t, s, newTool("calculate", "bob", ""))
+		insertRows(t, s, newTool("calculate", "alice", "claude"))
 		require.Equal(t, []*fleet.RegisteredTool{tool, newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))
 		again := newTool("calculate", "alice", "")
 		again.Description, again.CreatedAt, again.UpdatedAt = "better", noon.Add(time.Hour), noon.Add(time.Hour)
-		put(again)
+		insertRows(t, s, again)
 		require.Equal(t, noon, again.CreatedAt, "a tool that replaces another must keep the other's creation time")
 		require.Equal(t, []*fleet.RegisteredTool{again, newTool("calculate", "alice", "claude")}, tools(t, s, "alice"))
 		require.Empty(t, tools(t, s, "carol"))

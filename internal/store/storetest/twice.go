@@ -8,7 +8,7 @@ import (
 )
 
 // Twice returns a store over s whose Update runs every function twice: it rolls back the first run and commits the
-// second. fleet.Store allows this. With Twice, tests find functions that do more than read and write tx.
+// second. fleet.Store allows this. With Twice, tests find functions that have effects outside of the transaction.
 func Twice(s fleet.Store) fleet.Store { return repeatingStore{s} }
 
 type repeatingStore struct{ fleet.Store }

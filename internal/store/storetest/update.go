@@ -11,7 +11,7 @@ import (
 )
 
 var updateCases = []testCase{
-	{"commits everything", func(t *testing.T, s fleet.Store) {
+	{"an update commits everything", func(t *testing.T, s fleet.Store) {
 		a := newAgent("u1", "papi", "alice")
 		e := newEvent(fleet.EventAgentCreated, a, "papi was created")
 		update(t, s, func(tx fleet.Tx) error {
@@ -80,7 +80,7 @@ var updateCases = []testCase{
 		require.Zero(t, read(t, s, fleet.ReadTx.LastSeq))
 	}},
 
-	{"fn may run again on fresh state", func(t *testing.T, s fleet.Store) {
+	{"fn can run again on fresh state", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		task, e := newTask("t1", a), newEvent(fleet.EventTaskCreated, a, "")
 		update(t, Twice(s), func(tx fleet.Tx) error {
@@ -106,7 +106,7 @@ var updateCases = []testCase{
 		})
 	}},
 
-	{"reads its own writes", func(t *testing.T, s fleet.Store) {
+	{"an update reads its own writes", func(t *testing.T, s fleet.Store) {
 		a := newAgent("u1", "papi", "alice")
 		update(t, s, func(tx fleet.Tx) error {
 			require.NoError(t, tx.Insert(a))

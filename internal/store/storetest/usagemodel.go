@@ -13,8 +13,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// usageModel computes the expected usage of tasks. It adds, changes and deletes tasks whose times are near the
-// beginning of a day.
+// usageModel computes the expected usage of tasks. It adds, changes and deletes tasks whose times are near
+// midnight or noon.
 type usageModel struct {
 	t        *testing.T
 	s        fleet.Store
@@ -39,14 +39,14 @@ func newUsageModel(t *testing.T, s fleet.Store, prefix string) *usageModel {
 	return m
 }
 
-// usageTimes are near the beginning, the middle and the end of days.
+// usageTimes draws times within two microseconds of midnight or noon.
 var usageTimes = rapid.Custom(func(t *rapid.T) time.Time {
 	day := noon.Truncate(24 * time.Hour)
 	at := day.Add(time.Duration(rapid.IntRange(0, 6).Draw(t, "half days")) * 12 * time.Hour)
 	return at.Add(time.Duration(rapid.IntRange(-2, 2).Draw(t, "microseconds")) * time.Microsecond)
 })
 
-// setRandomUsage sets a random usage and cost of the task.
+// setRandomUsage gives the task a random usage and cost. It also sets the start and, if the task has ended, a random end.
 func (*usageModel) setRandomUsage(rt *rapid.T, task *fleet.Task) {
 	task.CostUSD = rapid.SampledFrom([]float64{0, 0.1, 0.2, 0.3, 1e-9, 1.0 / 3, 12.5}).Draw(rt, "cost")
 	task.Usage = fleet.Usage{
@@ -119,7 +119,7 @@ func (m *usageModel) check(rt *rapid.T) {
 	})
 }
 
-// sum returns the expected usage of the tasks of the filter, and its total.
+// sum returns the expected rows and the expected total for the tasks that match the filter.
 func (m *usageModel) sum(f fleet.TaskFilter, by fleet.UsageKey) (rows []fleet.UsageRow, total fleet.UsageRow) {
 	rows = []fleet.UsageRow{}
 	sums := map[[2]string]*fleet.UsageRow{}

@@ -23,7 +23,7 @@ var viewCases = []testCase{
 		require.ElementsMatch(t, want[1:2], agentViews(t, s, "u2"))
 	}},
 
-	{"live views leave out deleted agents, views by uid do not", func(t *testing.T, s fleet.Store) {
+	{"live views leave out deleted agents, but views by uid have them", func(t *testing.T, s fleet.Store) {
 		gone, here := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice")
 		gone.DeletedAt = noon
 		insertRows(t, s, gone, here)
@@ -31,7 +31,7 @@ var viewCases = []testCase{
 		require.ElementsMatch(t, []*fleet.AgentView{{Agent: *gone}, {Agent: *here}}, agentViews(t, s, "u1", "u2"))
 	}},
 
-	{"unknown agents are left out, duplicates come once", func(t *testing.T, s fleet.Store) {
+	{"views leave out unknown agents, and have each agent once", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		require.Empty(t, agentViews(t, s))
 		require.Empty(t, agentViews(t, s, "nobody", "", `"]`, "%"))

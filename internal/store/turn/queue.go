@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxPasses is how many foreground calls may pass a waiting background call.
+// maxPasses is how many foreground calls may pass a waiting background call that is allowed to have an item.
 const maxPasses = 4
 
 // Queue hands out a fixed number of items, such as connections. It serves calls in order, but foreground calls pass
@@ -21,7 +21,7 @@ type Queue[T any] struct {
 	mu                     sync.Mutex
 	free                   []T
 	foreground, background []chan T
-	passed                 int // how many foreground calls have passed the first waiting background call
+	passed                 int // how many foreground calls have passed waiting background calls since a background call was last served
 	backgroundTaken        int // how many items background calls have
 	maxBackground          int // limit of backgroundTaken
 }
@@ -73,7 +73,7 @@ func (q *Queue[T]) withdraw(ctx context.Context, waiting chan T) {
 	}
 }
 
-// Release returns an item. ctx must be the context that Acquire got.
+// Release gives an item back to the queue. ctx must be the context that Acquire got.
 func (q *Queue[T]) Release(ctx context.Context, item T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -110,7 +110,7 @@ func (q *Queue[T]) Waiting() (foreground, background int) {
 	return len(q.foreground), len(q.background)
 }
 
-// Close returns the free items. Acquire must not be called afterwards.
+// Close takes the free items out of the queue and returns them. Acquire must not be called afterwards.
 func (q *Queue[T]) Close() []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestCallersPassWorkers checks that foreground calls pass background calls, but at most four of them pass the first
+// TestCallersPassWorkers checks that foreground calls pass background calls, but that at most four of them pass a
 // waiting background call.
 func TestCallersPassWorkers(t *testing.T) {
 	t.Parallel()

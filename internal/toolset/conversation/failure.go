@@ -2,7 +2,8 @@ package conversation
 
 import "fleet/internal/fleet"
 
-// Failure returns why a task did not complete: the reason, and a text that continues a sentence that begins with the agent.
+// Failure returns the reason why a task did not complete, and a text for people. The text continues a sentence whose
+// subject is the agent.
 func Failure(t *fleet.Task) (fleet.Reason, string) {
 	switch {
 	case t.Status == fleet.TaskStopped:

@@ -12,7 +12,7 @@ type Sweeper struct {
 	done   sync.WaitGroup
 }
 
-// StartSweeper calls sweep once immediately, and then at every interval until Stop is called.
+// StartSweeper starts a goroutine that calls sweep at once, and then at every interval until Stop is called.
 func StartSweeper(every time.Duration, sweep func(context.Context)) *Sweeper {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Sweeper{cancel: cancel}
@@ -31,7 +31,7 @@ func StartSweeper(every time.Duration, sweep func(context.Context)) *Sweeper {
 	return s
 }
 
-// Stop cancels the context of a running sweep, and waits until the background work has ended.
+// Stop cancels the context of a running sweep, and waits until the goroutine has ended.
 func (s *Sweeper) Stop() {
 	if s != nil {
 		s.cancel()

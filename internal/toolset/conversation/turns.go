@@ -16,7 +16,7 @@ var (
 	ErrLate = errors.New("the turn did not come in time")
 )
 
-// Turns lets one message at a time into each conversation, in the order of arrival.
+// Turns lets one message at a time into each conversation, in the order of arrival. It is safe for concurrent use.
 type Turns struct {
 	maxWaiting int // limit of waiting messages per conversation
 
@@ -55,8 +55,8 @@ func (t *Turns) Waiting(id string) int {
 
 // Take waits for the caller's turn in the conversation and returns a function that ends the turn. If wait is not 0, it
 // limits the wait. Take returns ErrFull if too many messages are waiting, and ErrLate if the turn does not come in
-// time. Before it waits, it gives up the slot of the call; see fleet.ReleaseSlot. When the conversation is shut, Take
-// returns without an error, and the caller finds out by reading the conversation.
+// time. Before it waits, it gives up the slot of the call; see fleet.ReleaseSlot. If the conversation is shut meanwhile,
+// Take returns without an error. So the caller must read the conversation afterwards.
 func (t *Turns) Take(ctx context.Context, id string, wait time.Duration) (leave func(), err error) {
 	t.mu.Lock()
 	q := t.queues[id]
@@ -109,7 +109,7 @@ func (t *Turns) next(id string) {
 	q.waiting = q.waiting[1:]
 }
 
-// Shut releases all messages that wait in the conversation, because the conversation was closed.
+// Shut makes Take return for all messages that wait in the conversation. Call it after the conversation was closed.
 func (t *Turns) Shut(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,10 +6,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Warnings are the warnings of a task, for example that an MCP server did not start, without repetitions.
+// Warnings are the warnings of a task without repetitions, for example that an MCP server did not start.
 type Warnings []string
 
-// AddEvent adds the warning that the event reports, if it reports one. It is a sink for FollowTask, and always returns nil.
+// AddEvent adds the warning that the event reports, if it reports one. It always returns nil. Its signature fits
+// service.Service.FollowTask.
 func (w *Warnings) AddEvent(e fleet.Event) error {
 	if e.Type != fleet.EventTaskStep {
 		return nil
@@ -24,7 +25,7 @@ func (w *Warnings) AddEvent(e fleet.Event) error {
 	return nil
 }
 
-// Add adds a warning.
+// Add adds a warning. It ignores an empty text and a text that was added before.
 func (w *Warnings) Add(text string) {
 	if text != "" && !slices.Contains(*w, text) {
 		*w = append(*w, text)

@@ -17,8 +17,8 @@ type Config struct {
 	// Driver runs the agents there, for example claude or command in the place local, or cagent in the place cagent. It must
 	// be empty if Project is set.
 	Driver string `yaml:"driver"`
-	// Project and Role make each agent like an agent of the fleet, in a project of this machine or of Coder. A request can
-	// name another project of the fleet.
+	// Project and Role select a project of this machine or of Coder, and a role in it. If Project is set, each agent is
+	// created there, like an agent of the fleet. A request can name another project and role.
 	Project string `yaml:"project"`
 	Role    string `yaml:"role"`
 	// Model is the name of the model, as the driver's program knows it, or "provider/model" with cagent.
@@ -29,9 +29,9 @@ type Config struct {
 	// directory and run no programs.
 	Allow []string `yaml:"allow"`
 	Deny  []string `yaml:"deny"`
-	// Ask lets the agents ask people before they use a tool that is neither in Allow nor in Deny. It names tools that they
-	// have in addition to Allow. If Ask is nil, they may not use such tools. AskTimeout is how long a question waits for its
-	// answer; 0 means 1 h.
+	// If Ask is not nil, the agents ask people before they use a tool that is neither in Allow nor in Deny. If it is nil,
+	// they may not use such tools. The names in it are tools that the agents have in addition to Allow. AskTimeout is how
+	// long a question waits for its answer; 0 means 1 h.
 	Ask        []string      `yaml:"ask"`
 	AskTimeout time.Duration `yaml:"ask_timeout"`
 	// Document is a complete cagent document. If it is empty, the document is made from Model.
@@ -49,11 +49,9 @@ type Config struct {
 	Timeout time.Duration `yaml:"timeout"`
 }
 
-// DefaultMaxPayload is the default of Config.MaxPayload, in bytes.
-const DefaultMaxPayload = 16 << 20
-
-// These are other defaults of Config.
+// These are the defaults of the fields of Config with the same names.
 const (
+	DefaultMaxPayload = 16 << 20 // bytes
 	DefaultKeep       = 24 * time.Hour
 	DefaultMaxRunning = 100
 )
@@ -84,7 +82,7 @@ func (c Config) Validate(drivers []fleet.Driver) error {
 	return nil
 }
 
-// withDefaults returns the configuration with defaults for what it does not set. t are the traits of Place.
+// withDefaults returns the configuration with defaults for its unset fields. t are the traits of Place.
 func (c Config) withDefaults(t fleet.Traits) Config {
 	c.MaxPayload = cmp.Or(c.MaxPayload, DefaultMaxPayload)
 	c.Keep = cmp.Or(c.Keep, DefaultKeep)
@@ -96,4 +94,27 @@ func (c Config) withDefaults(t fleet.Traits) Config {
 		}
 	}
 	return c
+}
+
+// withProject returns the configuration with the project and role that a request names. An empty project and role change
+// nothing.
+func (c Config) withProject(project, role string) (Config, error) {
+	switch {
+	case project != "":
+		c.Place, c.Driver, c.Project, c.Role = "", "", project, role
+	case role != "" && c.Project == "":
+		return c, fleet.InvalidField("role", "role is %q and there is no project: name the project that has the role", role).Next("{list_agent_projects} shows the projects")
+	case role != "":
+		c.Role = role
+	}
+	return c, nil
+}
+
+// spec returns the system prompt as the spec of an agent that a project defines. It returns "" for other agents, because
+// their configuration has the prompt.
+func (c Config) spec(id string) string {
+	if c.Driver != "" {
+		return ""
+	}
+	return systemPrompt(id)
 }

@@ -7,8 +7,8 @@ import (
 	"fleet/internal/service"
 )
 
-// Append appends piece to the payload of a running agent and returns the payload's new size in bytes.
-func (s *Service) Append(ctx context.Context, id, piece, requestID string) (int, error) {
+// AppendPayload appends piece to the payload of a running agent and returns the payload's new size in bytes.
+func (s *Service) AppendPayload(ctx context.Context, id, piece, requestID string) (int, error) {
 	if piece == "" {
 		return 0, fleet.InvalidField("chunk", "chunk is empty: there is nothing to add")
 	}

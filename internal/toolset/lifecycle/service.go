@@ -37,21 +37,21 @@ const (
 
 // Agent is the progress of an agent.
 type Agent struct {
-	ID         string
-	TaskID     string
-	Known      bool // whether the agent exists and the caller may change it; otherwise only ID is set
-	Status     Status
-	Started    time.Time
-	Ended      time.Time // when the agent ended; zero while it runs
-	Summary    string    // the agent's report about its work
-	Completion Completion
-	Reason     string // why the agent was stopped or failed
-	Preview    string // the end of the output; set only while the agent runs
-	Payload    int    // size of the payload before compression, in bytes
-	CostUSD    float64
-	Checks     *fleet.TaskChecks // nil if there are no checks
-	Title      string            // first line of the contract; set only by List
-	Work       string            // tells people where an ended agent has worked; empty if nothing is kept
+	ID          string
+	TaskID      string
+	Known       bool // whether the agent exists and the caller may change it; otherwise only ID is set
+	Status      Status
+	Started     time.Time
+	Ended       time.Time // when the agent ended; zero while it runs
+	Summary     string    // the agent's report about its work
+	Completion  Completion
+	Reason      string // why the agent was stopped or failed
+	Preview     string // the end of the output; set only while the agent runs
+	PayloadSize int    // size of the payload before compression, in bytes
+	CostUSD     float64
+	Checks      *fleet.TaskChecks // nil if there are no checks
+	Title       string            // first line of the contract; set only by List
+	Work        string            // tells people where the work of an ended agent is; empty if nothing is kept
 }
 
 // Service starts agents on contracts and reports their progress.
@@ -63,22 +63,22 @@ type Service struct {
 	restURL       func() string
 }
 
-// New returns the toolset over the core. base returns the address of this server's REST face without a trailing slash;
-// "" if the server has no REST face. It is used for the addresses of payloads.
-func New(core *service.Service, cfg Config, base func() string) *Service {
+// New returns the toolset over the core. restURL returns the address of this server's REST face without a trailing slash;
+// "" if the server has no REST face. PayloadURL uses it.
+func New(core *service.Service, cfg Config, restURL func() string) *Service {
 	var t fleet.Traits
 	if cfg.Place != "" {
 		t, _ = core.TraitsOf(cfg.Place)
 	}
 	cfg = cfg.withDefaults(t)
 	d, _ := t.Driver(cfg.Driver)
-	return &Service{core: core, cfg: cfg, needsDocument: d.NeedsDocument, restURL: base}
+	return &Service{core: core, cfg: cfg, needsDocument: d.NeedsDocument, restURL: restURL}
 }
 
 // StartRequest asks for an agent that works on a contract.
 type StartRequest struct {
 	Contract string
-	// Project and Role select the fleet's project for the agent. If they are empty, Config says which project is used.
+	// Project and Role select a project of the fleet, and a role in it. If they are empty, those of Config are used.
 	Project, Role string
 	RequestID     string
 }
@@ -114,7 +114,7 @@ func (s *Service) Start(ctx context.Context, r StartRequest) (*Agent, error) {
 	return a, nil
 }
 
-// admit returns LIMIT_REACHED if the principal has too many contracts that run.
+// admit returns LIMIT_REACHED if the principal has too many running contracts.
 func (s *Service) admit(tx fleet.Tx, principal string) error {
 	limit := s.cfg.MaxRunning
 	h, err := tx.Holdings(principal, fleet.Limits{Agents: limit}, fleet.HoldingsScope{Toolset: new(fleet.ToolsetLifecycle)})
@@ -128,28 +128,6 @@ func (s *Service) admit(tx fleet.Tx, principal string) error {
 		return err
 	}
 	return fleet.LimitReached("lifecycle.max_running", "you have", int64(found.Total), int64(limit), "running contracts", "{agent_stop} stops one")
-}
-
-// withProject returns the configuration with the project and role that a request names. An empty project and role change
-// nothing.
-func (c Config) withProject(project, role string) (Config, error) {
-	switch {
-	case project != "":
-		c.Place, c.Driver, c.Project, c.Role = "", "", project, role
-	case role != "" && c.Project == "":
-		return c, fleet.InvalidField("role", "role is %q and there is no project: name the project that has the role", role).Next("{list_agent_projects} shows the projects")
-	case role != "":
-		c.Role = role
-	}
-	return c, nil
-}
-
-// spec returns the system prompt if the project defines the agent. Otherwise the agent's configuration has it.
-func (c Config) spec(id string) string {
-	if c.Driver != "" {
-		return ""
-	}
-	return systemPrompt(id)
 }
 
 // agentConfig returns the configuration of the agent.
@@ -245,7 +223,8 @@ func (s *Service) withWork(a *Agent, v *fleet.AgentView) *Agent {
 	return a
 }
 
-// agentOf returns the progress of the agent in v. If v is nil or an agent of another toolset, the agent is unknown.
+// agentOf returns the progress of the agent in v. If v is nil, has no task, or is an agent of another toolset, the agent is
+// unknown.
 func agentOf(id string, v *fleet.AgentView, preview string) *Agent {
 	if v == nil || v.Toolset != fleet.ToolsetLifecycle || v.Task == nil {
 		return &Agent{ID: id}
@@ -256,7 +235,7 @@ func agentOf(id string, v *fleet.AgentView, preview string) *Agent {
 		CostUSD: t.CostUSD, Checks: v.Checks,
 	}
 	if !t.PayloadRemoved {
-		a.Payload = t.PayloadSize
+		a.PayloadSize = t.PayloadSize
 	}
 	switch t.Status {
 	case fleet.TaskCompleted:
@@ -300,7 +279,7 @@ func (s *Service) Stop(ctx context.Context, id string) (*Agent, error) {
 	return endedAgent(id, t, err)
 }
 
-// endedAgent returns the progress of the agent whose task is t.
+// endedAgent returns the progress of the agent whose task is t, or err if it is not nil.
 func endedAgent(id string, t *fleet.Task, err error) (*Agent, error) {
 	if err != nil {
 		return nil, err

@@ -17,8 +17,8 @@ import (
 
 const contract = "Count the ducks in the pond."
 
-// newLifecycle returns the toolset over a fleet with a place for models, the harness of the fleet, the place, and a function
-// that returns the agent that was provisioned last.
+// newLifecycle starts a fleet with a place for models. It returns the toolset over the fleet, the harness of the fleet, the
+// place for models, and a function that returns the agent that was provisioned last.
 func newLifecycle(t *testing.T, cfg lifecycle.Config) (s *lifecycle.Service, h *servicetest.Harness, models *fake.Place, created func() fleet.Agent) {
 	t.Helper()
 	var mu sync.Mutex
@@ -56,14 +56,15 @@ func TestPromptOnce(t *testing.T) {
 			h.WaitStored(func() bool { return created().UID != "" })
 			v := created()
 			texts := v.Spec + v.Config.SystemPrompt + v.Config.Document
-			require.NotContains(t, texts, contract, "the prompt has it")
+			require.NotContains(t, texts, contract, "only the prompt must have the contract")
 			require.Equal(t, 1, strings.Count(texts, "Your agent_id is "+a.ID))
 			require.NotContains(t, strings.ReplaceAll(texts, "If you have the tool append_payload", ""), "append_payload")
 		})
 	}
 }
 
-// TestMaxRunning checks that a stopped contract does not count, even while its agent still exists.
+// TestMaxRunning checks that a contract beyond the limit is refused, and that a stopped contract does not count, even while
+// its agent still exists.
 func TestMaxRunning(t *testing.T) {
 	t.Parallel()
 	s, h, models, _ := newLifecycle(t, lifecycle.Config{Place: "cagent", Driver: "cagent", Model: "openai/gpt-5", MaxRunning: 1})

@@ -15,8 +15,8 @@ import (
 
 // Settings configure the providers. The zero value uses the built-in table unchanged.
 type Settings struct {
-	// Agents are changes to the table. An entry with the name of a provider changes this provider; any other entry adds a
-	// provider.
+	// Agents are changes to the built-in table. An entry with the name of a provider changes this provider, or replaces it if
+	// the kind differs. Any other entry adds a provider.
 	Agents []Provider `yaml:"agents"`
 	// Timeout is the default time limit of a request; 0 means 10 min.
 	Timeout time.Duration `yaml:"timeout"`

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// option is a key of a request's config, with the values that it accepts.
+// option describes the values that a key of a request's config accepts.
 type option struct {
 	accepted string // describes the accepted values for people
 	accepts  func(v any) bool
@@ -36,7 +36,7 @@ var reasoningEfforts = []string{"minimal", "low", "medium", "high"}
 // options are the keys of a request's config for models. No key sets a model's address or credentials, because a caller
 // could then make the server send its own key to the caller's address.
 var options = map[string]option{
-	"model":             {"the name of a model, on one line of at most 200 characters", isModel},
+	"model":             {"the name of a model, on one line of at most 200 characters", isModelName},
 	"temperature":       number(0, 2),
 	"top_p":             number(0, 1),
 	"max_tokens":        wholeNumber(1, 1_000_000),
@@ -65,7 +65,8 @@ var configKeys = map[Protocol][]string{
 	ProtocolResponses: {"max_tokens", "model", "reasoning_effort", "system", "temperature", "top_p"},
 }
 
-func isModel(v any) bool {
+// isModelName reports whether the value can be the name of a model.
+func isModelName(v any) bool {
 	s, ok := v.(string)
 	return ok && s != "" && len(s) <= 200 && strings.TrimSpace(s) == s && !strings.HasPrefix(s, "-") &&
 		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })

@@ -49,7 +49,7 @@ type Result struct {
 // Execute gives the request to the agent and waits for the result. If the agent does not exist, has no key, takes too
 // long or fails, the result is a Result with an Error. Execute returns INVALID_ARGUMENT for a request that can never
 // succeed, and LIMIT_REACHED for a request beyond the caller's limits. It does not wait if the call is detached
-// (fleet.Detached). If the caller disconnects, Execute stops the run unless it continues after the call (fleet.Continues).
+// (fleet.Detached). If the caller disconnects, Execute stops the run, unless the run continues after the call (fleet.Continues).
 func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Result, error) {
 	who, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -72,8 +72,8 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Result, error
 	}
 	config, dropped := dropUnsupported(p, r.Config)
 	result := &Result{Agent: p.Name, Kind: p.Kind, Model: modelOf(p, config), Warnings: append(p.missingCapabilities(r.Capabilities), dropped...)}
-	key, _ := s.key(p)
-	if p.Kind == KindAPI && key == "" {
+	keyVariable, _ := s.key(p)
+	if p.Kind == KindAPI && keyVariable == "" {
 		result.Error = missingKeyText(p)
 		return result, nil
 	}
@@ -82,7 +82,7 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Result, error
 		return nil, err
 	}
 	result.Warnings = append(result.Warnings, warnings...)
-	agentConfig, err := s.agentConfig(who, p, key, config, tools)
+	agentConfig, err := s.agentConfig(who, p, keyVariable, config, tools)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Result, error
 }
 
 // stopGrace is how much longer than the timeout a request waits for its run. Within this time the host normally ends the
-// run and reports its usage. Fleet stops a run that has not ended by then.
+// run and reports its usage. Fleet stops a run that has not ended by then. The stop may take as long again.
 const stopGrace = 5 * time.Second
 
 // checkRequest checks the request and returns its timeout.
@@ -201,7 +201,7 @@ func (s *Service) completeResult(ctx context.Context, result *Result, t *fleet.T
 	return result, nil
 }
 
-// Tokens returns how many tokens the request has used, or 0 if that is unknown.
+// Tokens returns how many tokens the request has used, at most math.MaxInt32, or 0 if that is unknown.
 func (r *Result) Tokens() int {
 	return int(min(r.Usage.InputTokens+r.Usage.OutputTokens, math.MaxInt32))
 }

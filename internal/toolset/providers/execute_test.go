@@ -19,7 +19,7 @@ import (
 	"fleet/internal/toolset/providers"
 )
 
-// TestWarnings checks that an answer has the warnings of the run, without keys.
+// TestWarnings checks that an answer has each warning of the run once, without keys.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -28,48 +28,47 @@ func TestWarnings(t *testing.T) {
 	require.Equal(t, []string{"no server [redacted]"}, a.Warnings)
 }
 
-// TestExecuteFails produces every error of the contract. Each error is a Result whose Error names the reason.
+// TestExecuteFails checks that a request that fails returns a Result whose Error names the reason.
 func TestExecuteFails(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	for _, c := range []struct {
-		name    string
-		r       providers.ExecuteRequest
-		says    []string
-		content string
-		begun   bool
+		name  string
+		r     providers.ExecuteRequest
+		says  []string
+		begun bool
 	}{
-		{"unknown agent", providers.ExecuteRequest{Agent: "hal", Prompt: "p"}, []string{`no agent "hal"`, "claude, claude-code"}, "", false},
-		{"no key", providers.ExecuteRequest{Agent: "openai", Prompt: "p"}, []string{"no key", "OPENAI_API_KEY"}, "", false},
+		{"unknown agent", providers.ExecuteRequest{Agent: "hal", Prompt: "p"}, []string{`no agent "hal"`, "claude, claude-code"}, false},
+		{"no key", providers.ExecuteRequest{Agent: "openai", Prompt: "p"}, []string{"no key", "OPENAI_API_KEY"}, false},
 		{
 			"an API error with the key in it",
 			providers.ExecuteRequest{Agent: "claude", Prompt: "fail 401 Unauthorized: invalid x-api-key " + claudeKey + " (request req_123)"},
 			[]string{`agent "claude" failed`, "401 Unauthorized: invalid x-api-key", "[redacted]", "req_123"},
-			"", true,
+			true,
 		},
 		{
 			"an API error that shows a part of a key",
 			providers.ExecuteRequest{Agent: "claude", Prompt: "fail Incorrect API key provided: sk-ant-a***************Yw2. Find it at https://x"},
 			[]string{"Incorrect API key provided: [redacted]", "Find it at https://x"},
-			"", true,
+			true,
 		},
-		{"a header in an error", providers.ExecuteRequest{Agent: "custom", Prompt: "fail sent Authorization: Bearer abcdefghijk to it"}, []string{"Bearer [redacted] to it"}, "", true},
-		{"a crash", providers.ExecuteRequest{Agent: "mycli", Prompt: "crash"}, []string{"process died"}, "", true},
+		{"a header in an error", providers.ExecuteRequest{Agent: "custom", Prompt: "fail sent Authorization: Bearer abcdefghijk to it"}, []string{"Bearer [redacted] to it"}, true},
+		{"a crash", providers.ExecuteRequest{Agent: "mycli", Prompt: "crash"}, []string{"process died"}, true},
 	} {
 		a := h.execute(c.r)
 		require.NotEmpty(t, a.Error, c.name)
 		for _, s := range c.says {
 			require.Contains(t, a.Error, s, c.name)
 		}
-		require.Equal(t, c.content, a.Content, c.name)
+		require.Empty(t, a.Content, c.name)
 		require.Equal(t, c.begun, a.TaskID != "", c.name)
 	}
 	h.setenv("ANTHROPIC_API_KEY", " \n")
 	require.Contains(t, h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"}).Error, "no key")
 }
 
-// TestKeysInAnswers uses an agent that writes its own key. The key must not reach anyone; other text must stay
-// unchanged.
+// TestKeysInAnswers uses an agent that writes its own key. The key must be removed from the answer, and other text must
+// stay unchanged.
 func TestKeysInAnswers(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -127,8 +126,8 @@ func TestExecuteInvalid(t *testing.T) {
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 }
 
-// TestPrompt checks the prompt that the agent gets: the unchanged prompt, after a context in fences that its values
-// cannot close.
+// TestPrompt checks the prompt that the agent gets: first the context, whose values are in fences that they cannot close,
+// and then the unchanged prompt of the request.
 func TestPrompt(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -236,7 +235,7 @@ func TestCancelStopsTheRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	ctx, cancel := context.WithCancel(h.as("alice"))
-	ended := executeLater(ctx, h.Service, providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate", RequestID: "one"})
+	ended := executeInBackground(ctx, h.Service, providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate", RequestID: "one"})
 	<-h.models.Reached("gate")
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
@@ -253,7 +252,7 @@ func TestShutdownLeavesTheRun(t *testing.T) {
 	h := newHarness(t, nil)
 	ctx, cancel := context.WithCancelCause(h.as("alice"))
 	r := providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate\ndone at last", RequestID: "one"}
-	ended := executeLater(ctx, h.Service, r)
+	ended := executeInBackground(ctx, h.Service, r)
 	<-h.models.Reached("gate")
 	cancel(fleet.ErrShutdown)
 	require.ErrorIs(t, <-ended, context.Canceled)
@@ -301,8 +300,8 @@ func TestLimits(t *testing.T) {
 	h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 }
 
-// TestInternalFailure uses a failing core. A failure of the agent must be a Result, and a failure of the core an
-// internal error.
+// TestInternalFailure checks that a failure of the agent or its place is a Result with an Error, and that a failure of the
+// core is an internal error.
 func TestInternalFailure(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)

@@ -24,7 +24,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// These are the keys in the tests' environment. No answer, error or log may contain their characters in this order.
+// These are the keys in the tests' environment. No answer, error or log may contain one of them.
 const (
 	claudeKey = "sk-ant-api03-Kq8vZr1TtYw2"
 	customKey = "9f3c17d2aa64b0e5"
@@ -34,7 +34,7 @@ const (
 // drivers are the drivers of the places that every server has.
 var drivers = append(local.Drivers(), local.ModelDrivers()...)
 
-// harness is the toolset over a real core and store, with a fake place for models and another one for programs.
+// harness is the toolset over a real core and store, with a fake place for models and another fake place for programs.
 type harness struct {
 	*providers.Service
 	t           *testing.T
@@ -68,7 +68,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// newHarness starts a fleet with the providers of the built-in table, an API "custom" and a program "mycli".
+// newHarness starts a fleet with the providers of the built-in table, an API "custom" and a program "mycli". with, which
+// may be nil, changes the configuration.
 func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	t.Helper()
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
@@ -143,6 +144,7 @@ func (h *harness) agentConfig() *fleet.AgentConfig {
 	return h.agentConfigs[len(h.agentConfigs)-1]
 }
 
+// as returns a context for calls of the principal. Only root is an admin.
 func (h *harness) as(name string) context.Context {
 	p := fleet.Principal{Name: name, Kind: fleet.KindController, Scope: fleet.ScopeRun}
 	if name == "root" {
@@ -160,8 +162,8 @@ func (h *harness) execute(r providers.ExecuteRequest) *providers.Result {
 	return a
 }
 
-// executeLater makes a request in the background, and returns a channel for the error.
-func executeLater(ctx context.Context, s *providers.Service, r providers.ExecuteRequest) <-chan error {
+// executeInBackground starts a request, and returns a channel that receives its error.
+func executeInBackground(ctx context.Context, s *providers.Service, r providers.ExecuteRequest) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		_, err := s.Execute(ctx, r)

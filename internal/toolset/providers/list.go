@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ListEntry is a provider as listed.
+// ListEntry is a provider in a list.
 type ListEntry struct {
 	*Provider
 	ProbeResult *ProbeResult // nil unless requested
@@ -24,9 +24,9 @@ func (s *Service) Capabilities() (all []string) {
 	return slices.Compact(all)
 }
 
-// List returns the providers with the capability, or all providers if capability is empty, sorted by name. If status is
+// List returns the providers with the capability, or all providers if capability is empty, sorted by name. If probe is
 // true, it probes each of them. An unknown capability is not an error, because configurations can define their own.
-func (s *Service) List(ctx context.Context, capability string, status bool) ([]ListEntry, error) {
+func (s *Service) List(ctx context.Context, capability string, probe bool) ([]ListEntry, error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (s *Service) List(ctx context.Context, capability string, status bool) ([]L
 			list = append(list, ListEntry{Provider: p})
 		}
 	}
-	if !status {
+	if !probe {
 		return list, nil
 	}
 	var probing sync.WaitGroup
@@ -51,8 +51,8 @@ func (s *Service) List(ctx context.Context, capability string, status bool) ([]L
 		}
 		probing.Go(func() {
 			defer func() { <-slots }()
-			if f, err := s.sharedProbe(ctx, list[i].Provider); err == nil {
-				list[i].ProbeResult = &f
+			if result, err := s.sharedProbe(ctx, list[i].Provider); err == nil {
+				list[i].ProbeResult = &result
 			}
 		})
 	}

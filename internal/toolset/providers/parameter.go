@@ -15,16 +15,16 @@ type parameterRow struct {
 	protocols []Protocol // empty matches any protocol
 	models    []string   // prefixes of the models' names; empty matches all models
 	keys      []string   // accepted keys, in addition to model and system, which every model accepts
-	// noStreamOptions means that the vendor refuses requests with stream_options. It reports the usage even without them.
+	// noStreamOptions means that the vendor refuses requests with stream_options, and reports the usage without them.
 	noStreamOptions bool
-	source          string // where the vendor documents it, or unverified
+	source          string // where the vendor documents the keys, or unverified
 }
 
 var (
-	sampling  = []string{"max_tokens", "temperature", "top_p"}
-	penalties = []string{"frequency_penalty", "presence_penalty"}
-	chat      = []Protocol{ProtocolOpenAI}
-	responses = []Protocol{ProtocolResponses}
+	samplingKeys       = []string{"max_tokens", "temperature", "top_p"}
+	penaltyKeys        = []string{"frequency_penalty", "presence_penalty"}
+	chatProtocols      = []Protocol{ProtocolOpenAI}
+	responsesProtocols = []Protocol{ProtocolResponses}
 )
 
 // reasoningModels are prefixes of the names of OpenAI's reasoning models.
@@ -33,45 +33,45 @@ var reasoningModels = []string{"o1", "o3", "o4", "gpt-5", "codex"}
 // parameterTable is searched in order. The first row that matches a model is used.
 var parameterTable = []parameterRow{
 	{
-		vendor: "anthropic", keys: append([]string{"thinking_budget"}, sampling...),
+		vendor: "anthropic", keys: append([]string{"thinking_budget"}, samplingKeys...),
 		source: "anthropic-sdk-go v1.19.0, message.go, MessageNewParams; docs.claude.com/en/docs/build-with-claude/extended-thinking",
 	},
 	{
-		vendor: "openai", protocols: chat, models: []string{"gpt-5-chat"}, keys: slices.Concat(sampling, penalties),
+		vendor: "openai", protocols: chatProtocols, models: []string{"gpt-5-chat"}, keys: slices.Concat(samplingKeys, penaltyKeys),
 		source: unverified,
 	},
 	{
-		vendor: "openai", protocols: chat, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"},
+		vendor: "openai", protocols: chatProtocols, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"},
 		source: "openai-go v3.15.0, chatcompletion.go, ChatCompletionNewParams; platform.openai.com/docs/guides/reasoning",
 	},
 	{
-		vendor: "openai", protocols: chat, keys: slices.Concat(sampling, penalties),
+		vendor: "openai", protocols: chatProtocols, keys: slices.Concat(samplingKeys, penaltyKeys),
 		source: "openai-go v3.15.0, chatcompletion.go, ChatCompletionNewParams",
 	},
 	{
-		vendor: "openai", protocols: responses, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"},
+		vendor: "openai", protocols: responsesProtocols, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"},
 		source: "openai-go v3.15.0, responses/response.go, ResponseNewParams; platform.openai.com/docs/guides/reasoning",
 	},
 	{
-		vendor: "openai", protocols: responses, keys: sampling,
+		vendor: "openai", protocols: responsesProtocols, keys: samplingKeys,
 		source: "openai-go v3.15.0, responses/response.go, ResponseNewParams",
 	},
 	{
 		vendor: "google", protocols: []Protocol{ProtocolGoogle}, models: []string{"gemini-2.5", "gemini-3"},
-		keys:   slices.Concat(sampling, penalties, []string{"thinking_budget"}),
+		keys:   slices.Concat(samplingKeys, penaltyKeys, []string{"thinking_budget"}),
 		source: "google.golang.org/genai v1.40.0, types.go, GenerateContentConfig and ThinkingConfig",
 	},
 	{
-		vendor: "google", protocols: []Protocol{ProtocolGoogle}, keys: slices.Concat(sampling, penalties),
+		vendor: "google", protocols: []Protocol{ProtocolGoogle}, keys: slices.Concat(samplingKeys, penaltyKeys),
 		source: "google.golang.org/genai v1.40.0, types.go, GenerateContentConfig",
 	},
 	{
-		vendor: "google", protocols: chat, models: []string{"gemini-2.5", "gemini-3"}, keys: slices.Concat(sampling, penalties, []string{"reasoning_effort"}),
+		vendor: "google", protocols: chatProtocols, models: []string{"gemini-2.5", "gemini-3"}, keys: slices.Concat(samplingKeys, penaltyKeys, []string{"reasoning_effort"}),
 		source: "ai.google.dev/gemini-api/docs/openai",
 	},
-	{vendor: "google", protocols: chat, keys: slices.Concat(sampling, penalties), source: unverified},
+	{vendor: "google", protocols: chatProtocols, keys: slices.Concat(samplingKeys, penaltyKeys), source: unverified},
 	{
-		vendor: "mistral", keys: slices.Concat(sampling, penalties), noStreamOptions: true,
+		vendor: "mistral", keys: slices.Concat(samplingKeys, penaltyKeys), noStreamOptions: true,
 		source: "docs.mistral.ai/api, ChatCompletionRequest, which forbids other fields",
 	},
 	{
@@ -79,24 +79,25 @@ var parameterTable = []parameterRow{
 		source: "api-docs.deepseek.com/guides/reasoning_model",
 	},
 	{
-		vendor: "deepseek", keys: slices.Concat(sampling, penalties),
+		vendor: "deepseek", keys: slices.Concat(samplingKeys, penaltyKeys),
 		source: "api-docs.deepseek.com/api/create-chat-completion",
 	},
 	{
-		vendor: "xai", models: []string{"grok-4.3", "grok-4.5", "grok-3-mini"}, keys: append([]string{"reasoning_effort"}, sampling...),
+		vendor: "xai", models: []string{"grok-4.3", "grok-4.5", "grok-3-mini"}, keys: append([]string{"reasoning_effort"}, samplingKeys...),
 		source: "docs.x.ai/docs/guides/reasoning",
 	},
-	{vendor: "xai", models: []string{"grok-4", "grok-code"}, keys: sampling, source: "docs.x.ai/docs/guides/reasoning"},
-	{vendor: "xai", keys: slices.Concat(sampling, penalties), source: unverified},
-	{vendor: "qwen", keys: append([]string{"presence_penalty"}, sampling...), source: unverified},
+	{vendor: "xai", models: []string{"grok-4", "grok-code"}, keys: samplingKeys, source: "docs.x.ai/docs/guides/reasoning"},
+	{vendor: "xai", keys: slices.Concat(samplingKeys, penaltyKeys), source: unverified},
+	{vendor: "qwen", keys: append([]string{"presence_penalty"}, samplingKeys...), source: unverified},
 	{
-		vendor: "ollama", keys: slices.Concat(sampling, penalties, []string{"reasoning_effort"}),
+		vendor: "ollama", keys: slices.Concat(samplingKeys, penaltyKeys, []string{"reasoning_effort"}),
 		source: "docs.ollama.com/api/openai-compatibility",
 	},
-	// Other servers refuse keys that they do not accept. OpenAI's models accept the same keys on every server.
-	{protocols: chat, models: []string{"o1", "o3-", "o4-", "gpt-5"}, keys: []string{"max_tokens", "reasoning_effort"}, source: unverified},
-	{protocols: responses, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"}, source: unverified},
-	{keys: slices.Concat(sampling, penalties, []string{"reasoning_effort", "thinking_budget"}), source: unverified},
+	// These rows are for servers of other vendors. A server may refuse a key that its model does not accept, and OpenAI's
+	// models accept the same keys on every server.
+	{protocols: chatProtocols, models: []string{"o1", "o3-", "o4-", "gpt-5"}, keys: []string{"max_tokens", "reasoning_effort"}, source: unverified},
+	{protocols: responsesProtocols, models: reasoningModels, keys: []string{"max_tokens", "reasoning_effort"}, source: unverified},
+	{keys: slices.Concat(samplingKeys, penaltyKeys, []string{"reasoning_effort", "thinking_budget"}), source: unverified},
 }
 
 // vendors returns the vendors that have rows.
@@ -140,14 +141,14 @@ func dropUnsupported(p *Provider, config map[string]any) (fits map[string]any, w
 	if p.Protocol != ProtocolAnthropic {
 		return fits, warnings
 	}
-	leave := func(key, beside string) {
+	dropBeside := func(key, beside string) {
 		if fits[key] != nil && fits[beside] != nil {
 			delete(fits, key)
 			warnings = append(warnings, fmt.Sprintf("The model %q does not accept %s together with %s, so %s was left out", shorten(model), key, beside, key))
 		}
 	}
-	leave("temperature", "thinking_budget")
-	leave("top_p", "thinking_budget")
-	leave("top_p", "temperature")
+	dropBeside("temperature", "thinking_budget")
+	dropBeside("top_p", "thinking_budget")
+	dropBeside("top_p", "temperature")
 	return fits, warnings
 }

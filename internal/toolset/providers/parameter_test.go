@@ -9,8 +9,8 @@ import (
 	"fleet/internal/place/local"
 )
 
-// TestRows checks that each row names its source and accepts only known keys, and that it is the first match for some
-// model.
+// TestRows checks that each row of parameterTable names its source, accepts only known keys, and is the first match for
+// some model. It also checks that each vendor of the built-in table has a row.
 func TestRows(t *testing.T) {
 	t.Parallel()
 	for i, r := range parameterTable {

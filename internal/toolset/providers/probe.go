@@ -37,8 +37,8 @@ type ProbeResult struct {
 // probesAtOnce is how many providers are probed concurrently.
 const probesAtOnce = 16
 
-// maxModels is the largest number of models that a detail lists.
-const maxModels = 8
+// maxShownModels is the largest number of models that a detail lists.
+const maxShownModels = 8
 
 // ProbeEnvironment gives probes access to the network and to programs on the server's machine. When their context is done, both
 // methods return promptly with the context's error. They are safe for concurrent use.
@@ -135,8 +135,9 @@ func keyHeader(p *Provider, key string) map[string]string {
 	return map[string]string{"Authorization": "Bearer " + key}
 }
 
-// interpretResponse interprets the response of a server to a request for its models. A server can work without listing its models, so
-// "not found" counts as success. The text continues a sentence that begins with the server's address.
+// interpretResponse interprets the response of a server to a request for its models. A server can work without listing its
+// models, so it counts as operative if it answers that it does not have this method. The text continues a sentence that
+// begins with the server's address.
 func interpretResponse(code int, body []byte) (Status, string) {
 	switch {
 	case code == http.StatusOK && !json.Valid(body):
@@ -190,7 +191,8 @@ func (s *Service) probeServer(ctx context.Context, p *Provider) (Status, string)
 	return status, fmt.Sprintf("%s answers, and has %s", p.BaseURL, modelsText(models))
 }
 
-// modelsOf parses the models in the answer of Ollama or of a Chat Completions server.
+// modelsOf parses the models in the answer of Ollama or of a Chat Completions server. ok is false if the body is not such an
+// answer.
 func modelsOf(body []byte) (names []string, ok bool) {
 	var answer struct {
 		Models *[]struct {
@@ -215,15 +217,15 @@ func modelsOf(body []byte) (names []string, ok bool) {
 	return names, true
 }
 
-// modelsText returns the number of models and the names of the first maxModels.
+// modelsText returns the number of models and the names of the first maxShownModels.
 func modelsText(models []string) string {
 	if len(models) == 1 {
 		return "1 model: " + models[0]
 	}
-	if len(models) <= maxModels {
+	if len(models) <= maxShownModels {
 		return fmt.Sprintf("%d models: %s", len(models), strings.Join(models, ", "))
 	}
-	return fmt.Sprintf("%d models: %s and others", len(models), strings.Join(models[:maxModels], ", "))
+	return fmt.Sprintf("%d models: %s and others", len(models), strings.Join(models[:maxShownModels], ", "))
 }
 
 func (s *Service) probeProgram(ctx context.Context, p *Provider) (Status, string) {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzModels checks that no answer of a model API puts more than one line into the state of a provider.
+// FuzzModels checks that no answer of a model API puts a line break or an escape character into the result of a probe.
 func FuzzModels(f *testing.F) {
 	f.Add([]byte(`{"models":[{"name":"llama3:latest"}]}`))
 	f.Add([]byte(`{"data":[{"id":"gpt"},{"id":"a\nb\u001b[31m"}]}`))

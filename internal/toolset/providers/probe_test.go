@@ -17,7 +17,7 @@ import (
 	"fleet/internal/toolset/providers"
 )
 
-// TestProbe produces every result that a probe can have.
+// TestProbe checks the result of a probe for every kind of answer and error, and for names that no provider has.
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -75,7 +75,7 @@ func TestProbe(t *testing.T) {
 		require.NotContains(t, f.Detail, "\x1b", c.name)
 		h.requireNoKeys(f)
 		if c.status == "key_missing" {
-			require.Zero(t, asked, "no server must be asked without a key")
+			require.Zero(t, asked, "no server may be asked without a key")
 		}
 	}
 	_, err := h.Probe(h.as("alice"), "")
@@ -169,9 +169,9 @@ func TestProbesAreShared(t *testing.T) {
 		o := &fakeEnvironment{}
 		s, err := providers.New(nil, o, providers.Config{Drivers: drivers, Getenv: func(string) string { return claudeKey }})
 		require.NoError(t, err)
-		looks, open := 0, make(chan struct{})
+		requests, open := 0, make(chan struct{})
 		o.get = func(ctx context.Context, _ string, _ map[string]string) (int, []byte, error) {
-			looks++
+			requests++
 			select {
 			case <-open:
 				return 200, []byte(`{}`), nil
@@ -197,9 +197,9 @@ func TestProbesAreShared(t *testing.T) {
 		for _, f := range found {
 			require.Equal(t, providers.StatusOperative, f.Status)
 		}
-		require.Equal(t, 1, looks)
+		require.Equal(t, 1, requests)
 		_, err = s.Probe(alice, "claude")
 		require.NoError(t, err)
-		require.Equal(t, 2, looks, "a later probe must not reuse the earlier result")
+		require.Equal(t, 2, requests, "a later probe must not reuse the earlier result")
 	})
 }

@@ -252,7 +252,7 @@ func TestModelFailure(t *testing.T) {
 	require.Equal(t, int64(model.InputTokens), a.Usage.InputTokens, "the usage that the model reported must count")
 	require.Equal(t, 1, a.Turns)
 	ctx, cancel := context.WithCancel(r.ctx())
-	ended := executeLater(ctx, r.Service, providers.ExecuteRequest{Agent: "custom", Prompt: "model: hang cancelled"})
+	ended := executeInBackground(ctx, r.Service, providers.ExecuteRequest{Agent: "custom", Prompt: "model: hang cancelled"})
 	<-r.model.Gate("cancelled").Arrived()
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
@@ -264,7 +264,7 @@ func TestUsageOfStopped(t *testing.T) {
 	t.Parallel()
 	r := newReal(t)
 	ctx, cancel := context.WithCancel(r.ctx())
-	ended := executeLater(ctx, r.Service, providers.ExecuteRequest{Agent: "claude", Prompt: "model: forever and on"})
+	ended := executeInBackground(ctx, r.Service, providers.ExecuteRequest{Agent: "claude", Prompt: "model: forever and on"})
 	r.taskWithEvent(fleet.EventTaskOutput) // the program has received the tokens, which come first
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
