@@ -61,7 +61,7 @@ func newOIDCFleet(t *testing.T) (*testFleet, *oidctest.Issuer) {
 	for _, p := range oidcUsers[:5] {
 		f.secrets["oidc:"+p.Name] = issuer.IDToken(t, p.Name)
 	}
-	f.secrets["second alice"] = issuer.Forge(t, func(c map[string]any) { c["sub"], c["preferred_username"] = "6", "alice" })
+	f.secrets["second alice"] = issuer.SignedToken(t, func(c map[string]any) { c["sub"], c["preferred_username"] = "6", "alice" })
 	return f, issuer
 }
 

@@ -272,7 +272,7 @@ func (f *testFleet) callFromOutside(t *testing.T, issuer *oidctest.Issuer, coder
 	coder.Add("later", later)
 	token := issuer.IDToken(t, "alice")
 	secrets := map[string]string{
-		"an OIDC user": token, "an OIDC user without a role": issuer.IDToken(t, "carol"), "an expired OIDC user": issuer.Forge(t, func(c map[string]any) { c["exp"] = 1 }),
+		"an OIDC user": token, "an OIDC user without a role": issuer.IDToken(t, "carol"), "an expired OIDC user": issuer.SignedToken(t, func(c map[string]any) { c["exp"] = 1 }),
 		"a forger": token[:len(token)-8] + "AAAAAAAA", "a Coder user": user, "nobody at Coder": canary + "-unknownunknownunknownu", "a Coder user during an outage": later,
 	}
 	maps.Copy(f.secrets, secrets)

@@ -147,6 +147,6 @@ func (d *doctor) issuer(ctx context.Context) {
 	case len(x.MissingScopes) > 0:
 		d.add(warning, "oidc", "correct oidc.scopes, or add the scopes at the issuer", "%s does not have the scopes %s", d.cfg.OIDC.Issuer, strings.Join(x.MissingScopes, ", "))
 	default:
-		d.add(good, "oidc", "", "%s answers, with %d keys", d.cfg.OIDC.Issuer, x.Keys)
+		d.add(good, "oidc", "", "%s answers, with %d keys", d.cfg.OIDC.Issuer, x.KeyCount)
 	}
 }

@@ -38,7 +38,7 @@ func TestServerName(t *testing.T) {
 	require.NoError(t, err, "a server on the same data must get its name again")
 	defer func() { require.NoError(t, again.Close()) }()
 
-	require.NoError(t, again.store.Release(t.Context(), fleet.ReplicaLease+"twin", again.machine)) // as if the lease had expired
+	require.NoError(t, again.store.Release(t.Context(), fleet.ReplicaLeasePrefix+"twin", again.machine)) // as if the lease had expired
 	second, err := open(t.TempDir())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, second.Close()) }()
@@ -100,7 +100,7 @@ func TestForgottenServer(t *testing.T) {
 	_, err = lost.store.Lease(t.Context(), "agent/u1", "a worker", time.Hour)
 	require.NoError(t, err)
 
-	require.NoError(t, lost.store.Release(t.Context(), fleet.ReplicaLease+"lost", lost.machine)) // as if the lease had expired
+	require.NoError(t, lost.store.Release(t.Context(), fleet.ReplicaLeasePrefix+"lost", lost.machine)) // as if the lease had expired
 	_, err = other.service.ForgetReplica(ctx, "lost")
 	require.Equal(t, fleet.ReasonReplicaRunning, fleet.ReasonOf(err), "a server whose worker has an agent's lease counts as running")
 	require.NoError(t, lost.store.Release(t.Context(), "agent/u1", "a worker"))
@@ -122,7 +122,7 @@ func TestForgottenServer(t *testing.T) {
 	ends, err := lost.shareOnce(t.Context())
 	require.NoError(t, err)
 	require.ErrorContains(t, ends, "was forgotten", "a forgotten server that was only paused must end")
-	require.NoError(t, lost.store.Release(t.Context(), fleet.ReplicaLease+"lost", lost.machine))
+	require.NoError(t, lost.store.Release(t.Context(), fleet.ReplicaLeasePrefix+"lost", lost.machine))
 	closed = true
 	require.NoError(t, lost.Close()) // it holds the lock of its directory
 	_, err = openReplica(t, url, "lost", data)

@@ -21,9 +21,9 @@ type Pool struct {
 	Labels     Labels            `json:"labels,omitempty"` // of its agents
 
 	MinIdle     int           `json:"min_idle,omitempty"` // idle agents that it keeps ready, as far as MaxAgents allows
-	MaxAgents   int           `json:"max_agents"`
-	MaxCreating int           `json:"max_creating"` // agents that it creates at the same time
-	MaxIdle     time.Duration `json:"max_idle"`     // an agent is deleted when it has had no task for this time, unless MinIdle keeps it
+	MaxAgents   int           `json:"max_agents"`         // agents that it may have
+	MaxCreating int           `json:"max_creating"`       // agents that it may create at the same time
+	MaxIdle     time.Duration `json:"max_idle"`           // an agent is deleted when it has had no task for this time, unless MinIdle keeps it
 	Reuse       ReusePolicy   `json:"reuse"`
 
 	Configured bool      `json:"configured,omitempty"` // it is in the configuration, and can be changed only there
@@ -39,7 +39,7 @@ type Pool struct {
 // ReusePolicy says which agent of a pool a task may get.
 type ReusePolicy string
 
-// The kinds of reuse.
+// The reuse policies.
 const (
 	ReuseFresh ReusePolicy = "fresh" // a new agent, which is deleted after the task
 	ReuseSame  ReusePolicy = "same"  // a task that depends on another one gets that task's agent and conversation
@@ -53,8 +53,8 @@ const maxPoolName = MaxNameLength - 5
 const (
 	MaxPools        = 100
 	MaxPoolAgents   = 1000
-	MaxPoolIdle     = 30 * 24 * time.Hour
-	MaxPoolFailures = 10 // failed creations in a row after which the pool creates no more agents
+	MaxPoolIdle     = 30 * 24 * time.Hour // of Pool.MaxIdle
+	MaxPoolFailures = 10                  // failed creations in a row after which the pool creates no more agents
 )
 
 // Defaults of pools.
@@ -64,10 +64,10 @@ const (
 	DefaultMaxIdle     = 10 * time.Minute
 )
 
-// Paused reports whether the pool creates no agents because that has failed too often.
+// Paused reports whether the pool creates no more agents, because the creation has failed too often.
 func (p *Pool) Paused() bool { return p.Failures >= MaxPoolFailures }
 
-// Key is the name of the pool with its owner. No two pools have the same.
+// Key returns the name of the pool with its owner. No two pools have the same key.
 func (p *Pool) Key() string { return OwnedKey(p.Name, p.Owner) }
 
 // Principal returns the principal on whose behalf the pool creates agents, without its groups.
@@ -87,7 +87,7 @@ func (p *Pool) Admits(by Principal) bool {
 	return slices.ContainsFunc(p.Groups, func(g string) bool { return by.matches(Grantee{Group: g}) })
 }
 
-// SetDefaults sets the values that are not given.
+// SetDefaults sets the spec, the limits and the reuse policy if they are not set.
 func (p *Pool) SetDefaults() {
 	if p.Spec == "" {
 		p.Spec = "Work on the tasks of the pool " + p.Name + "."

@@ -24,7 +24,7 @@ type PoolSetting struct {
 	Reuse       ReusePolicy       `yaml:"reuse"`
 }
 
-// Pool returns the pool without its project and its role, because only their place knows their exact names.
+// Pool returns the pool without its project and its role, because only the place knows their exact names.
 func (s PoolSetting) Pool() Pool {
 	p := Pool{
 		Name: s.Name, Owner: cmp.Or(s.Owner, LocalPrincipal), Groups: s.Groups, Spec: s.Spec, Parameters: s.Parameters, Labels: s.Labels,
@@ -35,7 +35,7 @@ func (s PoolSetting) Pool() Pool {
 	return p
 }
 
-// ValidatePools returns an error that names the setting at fault.
+// ValidatePools returns an error that names the first invalid setting.
 func ValidatePools(all []PoolSetting) error {
 	if len(all) > MaxPools {
 		return fmt.Errorf("pools has %d entries: give at most %d", len(all), MaxPools)
@@ -57,8 +57,8 @@ func ValidatePools(all []PoolSetting) error {
 	return nil
 }
 
-// Same reports whether the pool has been made from the same setting as other.
-func (p *Pool) Same(other *Pool) bool {
+// SameSetting reports whether both pools have the same settings. It ignores what Fleet has recorded about their agents.
+func (p *Pool) SameSetting(other *Pool) bool {
 	a, b := *p, *other
 	for _, x := range []*Pool{&a, &b} {
 		x.Creating, x.Failures, x.Failure, x.RetryAt, x.CreatedAt, x.UpdatedAt = nil, 0, "", time.Time{}, time.Time{}, time.Time{}

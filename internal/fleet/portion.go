@@ -4,14 +4,14 @@ import (
 	"unicode/utf8"
 )
 
-// PortionRequest selects a part of a text or payload, in bytes; nil means not given.
+// PortionRequest selects a part of a text or payload. Its fields are in bytes; a nil field is not given.
 type PortionRequest struct {
 	Offset *int // where it begins
 	Limit  *int // at most this many bytes
 	Tail   *int // only this many bytes from the end; not together with Offset
 }
 
-// Portion is a part of a text or of a payload.
+// Portion is a part of a text or of a payload. Its fields count bytes.
 type Portion struct {
 	Bytes  []byte
 	Offset int // where it begins
@@ -24,7 +24,8 @@ func (p *Portion) End() int { return p.Offset + len(p.Bytes) }
 // Whole reports whether the portion is everything.
 func (p *Portion) Whole() bool { return len(p.Bytes) == p.Size }
 
-// Validate refuses invalid requests. The names of the fields in its errors begin with the prefix.
+// Validate returns INVALID_ARGUMENT if the request is not valid. prefix begins the names of the fields in its errors. A nil request is
+// valid.
 func (r *PortionRequest) Validate(prefix string) error {
 	if r == nil {
 		return nil
@@ -44,9 +45,10 @@ func (r *PortionRequest) Validate(prefix string) error {
 	return nil
 }
 
-// Of returns the requested part of b. It does not split UTF-8 characters. If the offset is within a character, the portion
-// includes the whole character. If the limit is within a character, the character is left for the next portion, unless it
-// would be the only one.
+// Of returns the requested part of b, and INVALID_ARGUMENT if the offset is behind the end of b. It keeps UTF-8 characters whole. If
+// the offset is within a character, the portion includes the whole character. If the limit is within a character, the character is
+// left for the next portion, unless it would be the only one. A tail leaves out a character that it would split, but a tail that is
+// shorter than the last character is the end of that character. prefix is as for Validate.
 func (r *PortionRequest) Of(b []byte, prefix string) (*Portion, error) {
 	from, n := 0, len(b)
 	if r.Offset != nil {
@@ -60,7 +62,7 @@ func (r *PortionRequest) Of(b []byte, prefix string) (*Portion, error) {
 	}
 	if r.Tail != nil {
 		from = len(b) - min(len(b), *r.Tail, n)
-		// A tail is exact at its end; a character that is split at its beginning is left out.
+		// A tail always reaches the end of b. It leaves out a character that is split at its beginning.
 		if _, after := characterAt(b, from); after < len(b) {
 			from = after
 		}
@@ -89,7 +91,8 @@ func characterAt(b []byte, offset int) (begin, end int) {
 	return offset, offset
 }
 
-// TextFrom returns a text from the offset; nil means all of it. field is the name of the offset's field.
+// TextFrom returns the text from the offset in bytes, or the whole text if the offset is nil. If the offset is within a character, the
+// result includes the whole character. It returns INVALID_ARGUMENT for the field if the text has no such offset.
 func TextFrom(s string, offset *int, field string) (string, error) {
 	if offset == nil {
 		return s, nil

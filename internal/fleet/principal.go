@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// PrincipalKind is the kind of a principal, which determines the source of the tasks it starts.
+// PrincipalKind is the kind of a principal. It determines the Source of the tasks that the principal starts.
 type PrincipalKind string
 
 // The kinds of principals.
@@ -26,7 +26,6 @@ const (
 	ScopeAdmin              // also see and change what others own, and manage the server
 )
 
-// scopeNames are the names of the scopes.
 var scopeNames = []string{ScopeRead: "read", ScopeRun: "run", ScopeAdmin: "admin"}
 
 // String returns the name of the scope.
@@ -59,7 +58,7 @@ type Principal struct {
 	// TaskID is the agent's task for which the agent's token is valid. A task that is started with the token is delegated by that
 	// task.
 	TaskID string
-	// Grant is what that agent may delegate; nil: nothing. OnlyDelegates means that its token can be used only for this.
+	// Grant is what the agent may delegate; nil: nothing. OnlyDelegates means that the agent's token can be used only to delegate.
 	Grant         *Grant
 	OnlyDelegates bool
 	// UnconfinedIn is the place where the principal may run unconfined programs without being an admin; empty: nowhere.
@@ -121,8 +120,8 @@ func (p Principal) seesOwned(owner string, projects []string) bool {
 	return p.Owns(owner) && (len(p.Projects) == 0 || len(projects) > 0 && !slices.ContainsFunc(projects, func(name string) bool { return !slices.Contains(p.Projects, name) }))
 }
 
-// Access returns what p may do with the agent and with its tasks, questions and events. This is the only rule for that:
-// the store's filters must give the same result (see state.Shares).
+// Access returns what p may do with the agent and with its tasks, questions and events. The store's filters must give the same
+// result (see state.Shares).
 func (p Principal) Access(a *Agent) Access {
 	if !p.Reaches(a.Place, a.Project) {
 		return AccessNone
@@ -164,7 +163,7 @@ func (p Principal) MayUseProject(project Project) bool {
 }
 
 // MayChange reports whether p may see and change the agent. Its owner, admins and the agent itself may. An agent with its own
-// token may touch no other agent.
+// token may not change other agents.
 func (p Principal) MayChange(a *Agent) bool {
 	if p.AgentUID != "" {
 		return p.AgentUID == a.UID
@@ -174,7 +173,7 @@ func (p Principal) MayChange(a *Agent) bool {
 
 type principalKey struct{}
 
-// WithPrincipal returns a context for calls of p.
+// WithPrincipal returns a context that carries p as the caller.
 func WithPrincipal(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }

@@ -21,9 +21,9 @@ type Project struct {
 	Checks Checks
 	// Groups may use the project, and so may admins; empty: everybody may.
 	Groups []string
-	// Parameters are further values that a caller can choose when an agent is created.
+	// Parameters are the values that a caller can choose, besides the role, when an agent is created.
 	Parameters []Parameter
-	// MaxCost is what a task of an agent with the default role may cost; 0: no limit. Only the core sets it.
+	// MaxCost is the most that a task of an agent with the default role may cost; 0: no limit. Only the core sets it.
 	MaxCost Micros
 }
 
@@ -75,12 +75,12 @@ type Role struct {
 	Checks      Checks
 	// Parameters are the values of Project.Parameters that the role sets. A caller cannot choose them.
 	Parameters map[string]string
-	// MaxCost is what a task of an agent in the role may cost; 0: no limit. Only the core sets it.
+	// MaxCost is the most that a task of an agent with the role may cost; 0: no limit. Only the core sets it.
 	MaxCost Micros
 }
 
-// FindRole returns the role with the name. If name is empty, it returns the default role, or else the first. The error is
-// ROLE_NOT_FOUND if the project does not have the role.
+// FindRole returns the role with the name. If name is empty, it returns the default role, or else the first role. The error is
+// ROLE_NOT_FOUND if the project does not have the role, or has no roles.
 func FindRole(roles []Role, project, name string) (Role, error) {
 	names := make([]string, 0, len(roles))
 	for _, r := range roles {

@@ -10,9 +10,9 @@ type QuestionKind string
 
 // The kinds of questions.
 const (
-	AskPermission QuestionKind = "permission" // may the agent use a tool; answered with AnswerAllow or AnswerDeny
+	AskPermission QuestionKind = "permission" // whether the agent may use a tool; answered with AnswerAllow or AnswerDeny
 	AskText       QuestionKind = "question"   // answered with any text
-	AskBudget     QuestionKind = "budget"     // may a task that has used up a budget go on; asked by Fleet, see BudgetAnswer
+	AskBudget     QuestionKind = "budget"     // whether a task that has used up a budget goes on; asked by Fleet, see BudgetAnswer
 )
 
 // These are the answers to a request for permission.
@@ -94,11 +94,11 @@ func (q *Question) Remembered() bool {
 type AllowedRule struct {
 	Rule   string    `json:"rule"`
 	TaskID string    `json:"task_id,omitempty"` // the only task in which it holds; empty: in all tasks of the agent
-	By     string    `json:"by"`
+	By     string    `json:"by"`                // name of the principal who has answered
 	At     time.Time `json:"at"`
 }
 
-// MaxAllowedRules limits the rules of an agent.
+// MaxAllowedRules is how many allowed rules an agent can have.
 const MaxAllowedRules = 100
 
 // Open reports whether the question still needs an answer, or the answer still has to be delivered.
@@ -132,7 +132,7 @@ func QuestionByID(tx ReadTx, id string) (*Question, error) {
 	return First(found, err)
 }
 
-// Outcome describes how the question has ended, for the event log.
+// Outcome describes how the question was answered or has ended, for the event log.
 func (q *Question) Outcome() string {
 	switch q.Status {
 	case QuestionExpired:
@@ -147,7 +147,7 @@ func (q *Question) Outcome() string {
 	return text
 }
 
-// Event returns an event of the task about the question.
+// Event returns an event of the task about the question. Its Data names the question.
 func (q *Question) Event(t *Task, typ EventType, at time.Time, text string) *Event {
 	e := t.Event(typ, at, text)
 	e.Data = (&Step{Type: StepQuestion, ID: q.ID}).JSON()

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// QueueEntry says where, when and how a pending task starts. It stays with the task after that.
+// QueueEntry says where, when and how a pending task starts. The task keeps it after the start.
 type QueueEntry struct {
 	Target    Target       `json:"target,omitzero"` // where it runs; zero if it was queued for one agent
 	Priority  int          `json:"priority,omitempty"`
 	NotBefore time.Time    `json:"not_before,omitzero"`
-	Expires   time.Time    `json:"expires,omitzero"` // when the task is stopped if it has not started; zero: never
-	HeldBy    string       `json:"held_by,omitempty"`
+	Expires   time.Time    `json:"expires,omitzero"`  // when the task is stopped if it has not started; zero: never
+	HeldBy    string       `json:"held_by,omitempty"` // name of the principal who has put it on hold; empty if it is not held
 	HeldAt    time.Time    `json:"held_at,omitzero"`
 	Exclusive string       `json:"exclusive,omitempty"` // at most one task with this key runs; empty: no such limit
 	After     []Dependency `json:"after,omitempty"`
-	// MaxAttempts is how often the task may fail for a reason that may pass; 0 stands for DefaultAttempts. Attempts are the attempts that have failed,
-	// and RetryAt is when the next one may begin.
+	// MaxAttempts is the number of attempts that may fail for a reason that may pass, including the last; 0 stands for DefaultAttempts.
+	// Attempts are the failed attempts that another one followed or will follow, and RetryAt is when the next attempt may begin.
 	MaxAttempts     int       `json:"max_attempts,omitempty"`
 	Attempts        []Attempt `json:"attempts,omitempty"`
 	RetryAt         time.Time `json:"retry_at,omitzero"`
@@ -34,7 +34,7 @@ type QueueEntry struct {
 	UnconfinedIn string `json:"unconfined_in,omitempty"`
 }
 
-// DependeeIDs returns the ids of the tasks that determine when and where the task starts.
+// DependeeIDs returns the ids of the tasks that determine when and where the task starts. A task of a fan-out is itself among them.
 func (e *QueueEntry) DependeeIDs() []string {
 	ids := slices.Clone(e.FanOut)
 	for _, d := range e.After {
@@ -45,7 +45,7 @@ func (e *QueueEntry) DependeeIDs() []string {
 
 // Target is where a queued task may run: on the agents of a pool, or on the owner's agents with a role in a project.
 type Target struct {
-	Pool string `json:"pool,omitempty"` // name of the pool, whose project and role the other fields have
+	Pool string `json:"pool,omitempty"` // name of the pool; the other fields are then its project and role
 	ProjectRole
 }
 
@@ -61,7 +61,8 @@ func (r ProjectRole) Matches(a *Agent) bool {
 	return a.Place == r.Place && a.Project == r.Project && a.Role == r.Role
 }
 
-// Takes reports whether the task may run on the owner's agent. It may not run on an agent that was made for one task.
+// Takes reports whether a task of the owner with the target may run on the agent. A task for a role does not run on an agent that was
+// made for one queued task.
 func (t Target) Takes(owner string, a *Agent) bool {
 	if a.Owner != owner || a.Toolset != ToolsetFleet || a.Pool != t.Pool {
 		return false
@@ -92,7 +93,7 @@ func (d Dependency) RequiredEnd() string {
 	return "completed"
 }
 
-// Attempt is a failed attempt of a queued task that waits for the next attempt.
+// Attempt is a failed attempt of a queued task that is tried again.
 type Attempt struct {
 	Try    int        `json:"try"` // Task.Try of the attempt
 	At     time.Time  `json:"at"`  // when it failed
@@ -115,8 +116,8 @@ const (
 // DefaultAgeStep is how long a pending task waits until it counts as one priority higher.
 const DefaultAgeStep = time.Minute
 
-// RecordFailure notes a failed attempt. It returns false if there are no further attempts; otherwise the next attempt may
-// begin at RetryAt. until is the earliest time for it if the failure names one. jitter, from 0 to 1, adds up to a quarter of the wait.
+// RecordFailure records a failed attempt, and sets RetryAt. It returns false, and records nothing, if there are no further attempts.
+// until is the earliest time for the next attempt, if the failure names one. jitter, from 0 to 1, adds up to a quarter of the wait.
 func (e *QueueEntry) RecordFailure(a Attempt, until time.Time, jitter float64) bool {
 	counted := 1
 	for _, old := range e.Attempts {
@@ -177,27 +178,27 @@ type QueueFilter struct {
 // WaitReason is a reason why a task is pending.
 type WaitReason string
 
-// The reasons.
+// The reasons. In these comments, the agent is the one on which the task would run.
 const (
-	WaitHeld             WaitReason = "held"
-	WaitNotBefore        WaitReason = "not_before"
-	WaitDependency       WaitReason = "dependency"
-	WaitDependencyFailed WaitReason = "dependency_failed"
-	WaitExclusive        WaitReason = "exclusive"
-	WaitAgentBusy        WaitReason = "agent_busy"
-	WaitAgentOffline     WaitReason = "agent_offline"
-	WaitNoAgent          WaitReason = "no_agent"
-	WaitPoolFull         WaitReason = "pool_full"
-	WaitProvisioning     WaitReason = "provisioning"
-	WaitPlaceDown        WaitReason = "place_down"
-	WaitPrincipalLimit   WaitReason = "principal_limit"
-	WaitUnconfined       WaitReason = "unconfined"
-	WaitBudget           WaitReason = "budget"
-	WaitBehind           WaitReason = "behind"
-	WaitUsageWindow      WaitReason = "usage_window"
-	WaitRetry            WaitReason = "retry"
-	WaitDelegated        WaitReason = "delegated"
-	WaitTree             WaitReason = "tree"
+	WaitHeld             WaitReason = "held"              // somebody has put the task on hold, or paused the fleet
+	WaitNotBefore        WaitReason = "not_before"        // QueueEntry.NotBefore has not come
+	WaitDependency       WaitReason = "dependency"        // a task that it depends on has not ended
+	WaitDependencyFailed WaitReason = "dependency_failed" // a task that it depends on was deleted, or ended without completing
+	WaitExclusive        WaitReason = "exclusive"         // another task with the same key runs
+	WaitAgentBusy        WaitReason = "agent_busy"        // the agent works on another task, or starts one
+	WaitAgentOffline     WaitReason = "agent_offline"     // the agent is not ready
+	WaitNoAgent          WaitReason = "no_agent"          // the owner has no agent with the role
+	WaitPoolFull         WaitReason = "pool_full"         // the pool has as many agents as it may have, and none is free
+	WaitProvisioning     WaitReason = "provisioning"      // the agent is being created or started, or its pool cannot create agents now
+	WaitPlaceDown        WaitReason = "place_down"        // the place cannot be used
+	WaitPrincipalLimit   WaitReason = "principal_limit"   // the owner has as many running tasks as the limit allows
+	WaitUnconfined       WaitReason = "unconfined"        // the principal may not use the agent, which runs unconfined
+	WaitBudget           WaitReason = "budget"            // a budget does not have what the task needs
+	WaitBehind           WaitReason = "behind"            // other tasks of the agent start before it
+	WaitUsageWindow      WaitReason = "usage_window"      // a usage window of the credential is used up
+	WaitRetry            WaitReason = "retry"             // the next attempt begins later
+	WaitDelegated        WaitReason = "delegated"         // its turn is over, and it waits for tasks that it has delegated
+	WaitTree             WaitReason = "tree"              // as many tasks of its tree run as may run at once
 )
 
 // Wait is one reason why a task is pending.

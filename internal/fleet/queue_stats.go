@@ -5,11 +5,11 @@ import "time"
 // QueueStats says how many tasks are pending, and since when, by their first reason.
 type QueueStats struct {
 	Tasks  map[WaitReason]int
-	Oldest map[WaitReason]time.Time // when the oldest one was queued
-	Paused bool                     // the whole fleet
+	Oldest map[WaitReason]time.Time // when the oldest task was queued
+	Paused bool                     // the queue of the whole fleet is paused
 	// Budgets has the statistics of the budgets. When a budget is used up, its tasks wait with the reason WaitBudget.
 	Budgets []BudgetStats
-	// Credentials has the statistics of the credentials about which something is known.
+	// Credentials has the statistics of each credential for which the queue has a record.
 	Credentials []CredentialStats
 }
 

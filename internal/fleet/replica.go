@@ -2,8 +2,8 @@ package fleet
 
 import "time"
 
-// ReplicaLease is the prefix of the keys of the leases that servers hold while they serve; the server's name follows.
-const ReplicaLease = "server/"
+// ReplicaLeasePrefix is the prefix of the keys of the leases that servers hold while they serve; the server's name follows.
+const ReplicaLeasePrefix = "server/"
 
 // Replica is the store's record of a server. Its times are times of the store's clock.
 type Replica struct {

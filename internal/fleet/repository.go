@@ -69,7 +69,7 @@ type Branch struct {
 	Commit string `json:"commit"`
 }
 
-// Contribution is what a task has changed: the files of Head, compared with an earlier commit.
+// Contribution is the changes of a task: the files of Head, compared with an earlier commit.
 type Contribution struct {
 	Name string // for WorkOverlap
 	Head string

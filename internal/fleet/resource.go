@@ -49,5 +49,5 @@ func PutResource(tx Tx, kind ResourceKind, name string, body any) error {
 	return tx.Insert(&Resource{Kind: kind, Name: name, Body: b})
 }
 
-// OwnedKey is the key of a pool, schedule or webhook. Each owner can use a name only once.
+// OwnedKey returns the key of a pool, schedule or webhook. Each owner can use a name only once for each kind.
 func OwnedKey(name, owner string) string { return name + "@" + owner }

@@ -17,7 +17,7 @@ const (
 	VerdictChanges Verdict = "request_changes"
 )
 
-// State returns the state of work after the verdict.
+// State returns the state into which the verdict brings work.
 func (v Verdict) State() LandingState {
 	switch v {
 	case VerdictApprove:
@@ -28,7 +28,7 @@ func (v Verdict) State() LandingState {
 	return LandingReview
 }
 
-// Review is what somebody says about the work of a task.
+// Review is somebody's opinion on the work of a task.
 type Review struct {
 	ID       string          `json:"-"`
 	TaskID   string          `json:"-"`
@@ -38,14 +38,14 @@ type Review struct {
 	Text     string          `json:"text,omitempty"`
 	Comments []ReviewComment `json:"comments,omitempty"`
 	Head     string          `json:"head"`                // the commit that was reviewed
-	NextTask string          `json:"next_task,omitempty"` // makes the requested changes
+	NextTask string          `json:"next_task,omitempty"` // id of the task that makes the requested changes; empty if there is none
 }
 
-// ReviewComment is a comment on a line.
+// ReviewComment is a comment on a line or on a whole file.
 type ReviewComment struct {
 	Path string `json:"path"`
-	Line int    `json:"line"` // 0: on the whole file
-	Old  bool   `json:"old,omitempty"`
+	Line int    `json:"line"`          // 0: on the whole file
+	Old  bool   `json:"old,omitempty"` // Line counts the lines of the file before the change
 	Text string `json:"text"`
 }
 
@@ -53,7 +53,7 @@ type ReviewComment struct {
 const (
 	MaxReviewText     = 16 << 10 // in bytes, also of a comment
 	MaxReviewComments = 200
-	MaxReviewSize     = 128 << 10 // of all texts, in bytes
+	MaxReviewSize     = 128 << 10 // of all texts and paths, in bytes
 	MaxReviews        = 100       // of a task
 	maxReviewPath     = 4096
 )
@@ -92,7 +92,7 @@ func (r *Review) Validate() error {
 	return nil
 }
 
-// Where names the line of the comment for people.
+// Where names the file and the line of the comment for people.
 func (c ReviewComment) Where() string {
 	switch {
 	case c.Line == 0:

@@ -31,8 +31,8 @@ type Schedule struct {
 	Scope    Scope         `json:"scope"`
 	Projects []string      `json:"projects,omitempty"`
 
-	Until     time.Time `json:"until"` // the ticks up to this time have been handled
-	LastTick  time.Time `json:"last_tick,omitzero"`
+	Until     time.Time `json:"until"`                // the ticks up to this time have been handled
+	LastTick  time.Time `json:"last_tick,omitzero"`   // the last tick that Advance has returned
 	LastTask  string    `json:"last_task,omitempty"`  // id of the task that was queued last
 	LastError string    `json:"last_error,omitempty"` // why the last tick has queued no task; empty if it has queued one
 	Queued    int64     `json:"queued,omitempty"`     // ticks that have queued a task
@@ -46,7 +46,7 @@ type Schedule struct {
 // MissedPolicy says what happens to ticks at which no server ran.
 type MissedPolicy string
 
-// The kinds of Missed.
+// The values of Missed.
 const (
 	MissedSkip   MissedPolicy = "skip"   // nothing
 	MissedLatest MissedPolicy = "latest" // the last of them queues a task
@@ -56,7 +56,7 @@ const (
 // OverlapPolicy says what happens at a tick while the task of the previous tick has not ended.
 type OverlapPolicy string
 
-// The kinds of Overlap.
+// The values of Overlap.
 const (
 	OverlapSkip  OverlapPolicy = "skip"  // nothing
 	OverlapQueue OverlapPolicy = "queue" // a task is queued nevertheless
@@ -65,12 +65,12 @@ const (
 // Limits of schedules.
 const (
 	MaxSchedules    = 1000
-	MaxResourceName = 63
+	MaxResourceName = 63               // of a schedule or webhook, in bytes
 	MaxLateTicks    = 1000             // if more ticks were missed, the earlier ones queue no tasks
 	TickGrace       = 60 * time.Second // a tick that is handled within this time was not missed
 )
 
-// What became of a tick.
+// The outcomes of a tick.
 const (
 	TickQueued  = "queued"
 	TickSkipped = "skipped"
@@ -81,13 +81,14 @@ const (
 // ScheduleLabel is the label of the tasks of a schedule, with its name.
 const ScheduleLabel = "schedule"
 
-// Key is the name of the schedule with its owner. No two schedules have the same.
+// Key returns the name of the schedule with its owner. No two schedules have the same key.
 func (s *Schedule) Key() string { return OwnedKey(s.Name, s.Owner) }
 
 // VisibleTo reports whether the schedule exists for p.
 func (s *Schedule) VisibleTo(p Principal) bool { return p.seesOwned(s.Owner, s.Projects) }
 
-// Ticks returns a function that returns the first tick after a time, or zero if there is none.
+// Ticks returns a function that returns the first tick after a time, or zero if there is none. The error is INVALID_ARGUMENT if the
+// time zone or the cron expression is not valid.
 func (s *Schedule) Ticks(parse CronParser) (next func(after time.Time) time.Time, err error) {
 	if s.Cron == "" {
 		return func(after time.Time) time.Time {
@@ -108,7 +109,7 @@ func (s *Schedule) Ticks(parse CronParser) (next func(after time.Time) time.Time
 	return next, nil
 }
 
-// SameTicks reports whether both have the same next tick.
+// SameTicks reports whether both schedules agree in everything that determines their next tick.
 func (s *Schedule) SameTicks(o *Schedule) bool {
 	return s.Cron == o.Cron && s.At.Equal(o.At) && s.TimeZone == o.TimeZone && s.Paused == o.Paused && s.Until.Equal(o.Until)
 }
@@ -134,13 +135,13 @@ func (s *Schedule) Advance(next func(after time.Time) time.Time, now time.Time) 
 		s.drop(ticks[:len(ticks)-1])
 		tick = ticks[len(ticks)-1]
 	case s.Missed == MissedSkip:
-		late := slices.IndexFunc(ticks, func(t time.Time) bool { return now.Sub(t) < TickGrace })
-		if late < 0 {
+		first := slices.IndexFunc(ticks, func(t time.Time) bool { return now.Sub(t) < TickGrace })
+		if first < 0 {
 			s.drop(ticks)
 			return time.Time{}, true
 		}
-		s.drop(ticks[:late])
-		tick = ticks[late]
+		s.drop(ticks[:first])
+		tick = ticks[first]
 	default:
 		tick = ticks[0]
 	}
@@ -156,8 +157,7 @@ func (s *Schedule) drop(ticks []time.Time) {
 	}
 }
 
-// Validate returns INVALID_ARGUMENT if a value of the schedule is not valid, and sets the defaults. It returns the result of
-// Ticks.
+// Validate sets the defaults and returns the result of Ticks. The error is INVALID_ARGUMENT if a value of the schedule is not valid.
 func (s *Schedule) Validate(parse CronParser) (next func(after time.Time) time.Time, err error) {
 	s.TimeZone, s.Missed, s.Overlap = cmp.Or(s.TimeZone, "UTC"), cmp.Or(s.Missed, MissedLatest), cmp.Or(s.Overlap, OverlapSkip)
 	switch {

@@ -69,8 +69,8 @@ func TestAdvance(t *testing.T) {
 	})
 }
 
-// TestAdvanceFar checks that Advance is fast for a schedule with a tick in every minute and no calls for a year, and that the
-// last ticks queue tasks.
+// TestAdvanceFar checks that Advance handles the ticks of a year, one in every minute, in few calls, and that the last ticks queue
+// tasks.
 func TestAdvanceFar(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -96,8 +96,8 @@ func TestAdvanceFar(t *testing.T) {
 	}
 }
 
-// TestScheduleSeen checks who sees a schedule.
-func TestScheduleSeen(t *testing.T) {
+// TestScheduleVisibleTo checks who sees a schedule.
+func TestScheduleVisibleTo(t *testing.T) {
 	t.Parallel()
 	free, bound := Schedule{Owner: "alice"}, Schedule{Owner: "alice", Projects: []string{"web"}}
 	for _, c := range []struct {

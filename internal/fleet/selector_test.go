@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestSelector checks which labels a selector matches.
+// TestSelector checks which labels a selector matches, and which texts are not selectors.
 func TestSelector(t *testing.T) {
 	t.Parallel()
 	labels := fleet.Labels{"env": "prod", "team": "web", "owned": "", "größe/1": "ü:@+"}

@@ -26,7 +26,7 @@ func (a Access) Allows(needed Access) bool {
 	return slices.Index(accessOrder, a) >= slices.Index(accessOrder, needed)
 }
 
-// Grantee is a person or a group. One of the fields is set.
+// Grantee is a person or a group. Exactly one of the fields is set.
 type Grantee struct {
 	Person string `json:"person,omitempty"` // name of a principal
 	Group  string `json:"group,omitempty"`

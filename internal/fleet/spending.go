@@ -2,7 +2,7 @@ package fleet
 
 import "slices"
 
-// Price is the price of a model, in US dollars per million tokens.
+// Price is the price of a model, in US dollars per million tokens, with the size of its context.
 type Price struct {
 	Input      float64 `yaml:"input"`
 	Output     float64 `yaml:"output"`
@@ -26,23 +26,23 @@ const (
 	CostUnknown  CostBasis = "unknown"  // the price of a model is unknown, so the cost is too low
 )
 
-// Spending has details of what a task has used, in addition to Task.CostUSD and Task.Usage. While the task runs, all of them are up to
-// date.
+// Spending has details of what a task has used, in addition to Task.CostUSD and Task.Usage. Fleet updates all of them while the task
+// runs.
 type Spending struct {
 	Models  []ModelUsage `json:"models,omitempty"`
 	Basis   CostBasis    `json:"basis,omitempty"`    // empty if nothing is known about the cost
 	Context int64        `json:"context,omitempty"`  // tokens in the conversation after the newest request
 	Window  int64        `json:"window,omitempty"`   // tokens that fit into the conversation; 0 if it is unknown
 	Denied  int          `json:"denied,omitempty"`   // number of denied tool calls
-	Holds   int          `json:"holds,omitempty"`    // how often it was interrupted to wait, because a budget was used up
-	HeldTry int          `json:"held_try,omitempty"` // the try in which it goes on after that
-	// Reserve is what budgets have reserved for the task; nil if the task has ended or no budget is for it.
+	Holds   int          `json:"holds,omitempty"`    // how often the task was interrupted to wait, because a budget was used up
+	HeldTry int          `json:"held_try,omitempty"` // the Task.Try that continues the task after the last of these interruptions
+	// Reserve is what budgets have reserved for the task; nil if the task has ended or no budget applies to it.
 	Reserve *Reservation `json:"reserve,omitempty"`
 	// Run is the current run's part of the cost and the usage. When the run ends, the report of the program replaces it.
 	Run RunSpending `json:"run,omitzero"`
 }
 
-// IsZero reports whether nothing is known.
+// IsZero reports whether nothing is known about the spending.
 func (s *Spending) IsZero() bool {
 	return len(s.Models) == 0 && s.Basis == "" && s.Context == 0 && s.Denied == 0 && s.Holds == 0 && s.Reserve == nil && s.Run == RunSpending{}
 }
@@ -66,8 +66,8 @@ func (t *Task) UsedUp() bool {
 	return (r.Micros > 0 || r.Fixed) && used.Micros >= r.Micros || r.Tokens > 0 && used.Tokens >= r.Tokens
 }
 
-// Allowance returns what the current run of the task may use before it must wait until more is reserved; zero if it may use as much as it
-// wants.
+// Allowance returns the amount that the current run of the task may use before it must wait until more is reserved. A field of the
+// result is 0 if nothing limits it.
 func (t *Task) Allowance() (a Amount) {
 	r := t.Spending.Reserve
 	if r == nil {
@@ -90,7 +90,7 @@ type ModelUsage struct {
 	Requests int `json:"requests"`
 }
 
-// RunSpending is the part that a run has in the cost and the usage of its task.
+// RunSpending is what one run has added to the cost and the usage of its task.
 type RunSpending struct {
 	CostUSD       float64 `json:"cost_usd,omitempty"`
 	Input, Output int64   `json:",omitempty"` // tokens
@@ -100,7 +100,8 @@ type RunSpending struct {
 // maxModels limits how many models of a task are listed. The last one has the usage of all others.
 const maxModels = 20
 
-// AddStep adds the usage that a step of the task's run reports, and sets the step's cost. price returns the price of a model.
+// AddStep adds the usage and the denied calls that a step of the task's run reports. If the step has no cost and price knows its model,
+// AddStep sets the step's cost.
 func (t *Task) AddStep(s *Step, price func(model string) (Price, bool)) {
 	switch {
 	case s.Type == StepDenied:
@@ -110,7 +111,7 @@ func (t *Task) AddStep(s *Step, price func(model string) (Price, bool)) {
 	}
 }
 
-// addRequest adds the usage of a request to a model. main means that the request is of the run's main agent.
+// addRequest adds the usage of a request to a model. main means that the run's main agent has sent the request.
 func (t *Task) addRequest(u *RequestUsage, main bool, price func(string) (Price, bool)) {
 	p, priced := price(u.Model)
 	switch {
@@ -127,17 +128,17 @@ func (t *Task) addRequest(u *RequestUsage, main bool, price func(string) (Price,
 		t.Spending.Basis = CostUnknown
 	}
 	t.CostUSD += u.CostUSD
-	t.Usage.InputTokens += u.All()
+	t.Usage.InputTokens += u.AllInput()
 	t.Usage.OutputTokens += u.Output
 	run := &t.Spending.Run
-	run.CostUSD, run.Input, run.Output = run.CostUSD+u.CostUSD, run.Input+u.All(), run.Output+u.Output
+	run.CostUSD, run.Input, run.Output = run.CostUSD+u.CostUSD, run.Input+u.AllInput(), run.Output+u.Output
 	if main {
 		t.Turns++
 		run.Turns++
 		t.Usage.Model = u.Model
 		t.Spending.Context, t.Spending.Window = u.Context, u.Window
 		if !u.Turn {
-			t.Spending.Context, t.Spending.Window = u.All()+u.Output, int64(p.Context)
+			t.Spending.Context, t.Spending.Window = u.AllInput()+u.Output, int64(p.Context)
 		}
 	}
 	i := slices.IndexFunc(t.Spending.Models, func(m ModelUsage) bool { return m.Model == u.Model })
@@ -153,8 +154,8 @@ func (t *Task) addRequest(u *RequestUsage, main bool, price func(string) (Price,
 	m.CostUSD += u.CostUSD
 }
 
-// AddUsage adds the cost, the turns and the usage of a run that has ended to those of the task. They replace what the steps of
-// the run have reported. What the run does not report stays as its steps have reported it.
+// AddUsage adds the cost, the turns and the usage of a run that has ended to those of the task. They replace the values that the steps
+// of the run have reported. A value that the run does not report stays, and so does a cost that is higher than a partial one.
 func (t *Task) AddUsage(o Outcome) {
 	run := t.Spending.Run
 	t.Spending.Run = RunSpending{}

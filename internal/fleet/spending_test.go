@@ -8,21 +8,23 @@ import (
 	"fleet/internal/fleet"
 )
 
-func used(model, parent string, in, out int64, cost float64) *fleet.Step {
+// usageStep returns a step for a request to the model, by the main agent or by the subagent of the tool call parent.
+func usageStep(model, parent string, in, out int64, cost float64) *fleet.Step {
 	return &fleet.Step{Type: fleet.StepUsage, Parent: parent, Usage: &fleet.RequestUsage{Model: model, Input: in, CacheRead: 10, Output: out, CostUSD: cost}}
 }
 
-// price knows one model.
+// price is a price list with one model, known.
 func price(model string) (fleet.Price, bool) {
 	return fleet.Price{Input: 1, Output: 10, Context: 1000}, model == "known"
 }
 
+// TestSpending checks what steps and the end of a run add to the cost and the usage of a task.
 func TestSpending(t *testing.T) {
 	t.Parallel()
 	running := func() *fleet.Task {
 		task := &fleet.Task{}
-		task.AddStep(used("known", "", 90, 20, 0), price)
-		task.AddStep(used("known", "call", 40, 10, 0), price) // a subagent
+		task.AddStep(usageStep("known", "", 90, 20, 0), price)
+		task.AddStep(usageStep("known", "call", 40, 10, 0), price) // a subagent
 		task.AddStep(&fleet.Step{Type: fleet.StepDenied}, price)
 		return task
 	}
@@ -46,7 +48,7 @@ func TestSpending(t *testing.T) {
 	require.Equal(t, fleet.Usage{Model: "known", InputTokens: 200, OutputTokens: 50, ToolCalls: 2}, task.Usage)
 	require.Equal(t, 3, task.Turns)
 	require.Zero(t, task.Spending.Run)
-	task.AddStep(used("known", "", 90, 0, 0), price) // the next try
+	task.AddStep(usageStep("known", "", 90, 0, 0), price) // the next try
 	task.AddUsage(fleet.Outcome{CostUSD: 0.25, Turns: 1, Usage: fleet.Usage{InputTokens: 100}})
 	require.InDelta(t, 0.75, task.CostUSD, 1e-12)
 	require.EqualValues(t, 300, task.Usage.InputTokens)
@@ -64,14 +66,14 @@ func TestSpending(t *testing.T) {
 
 	// A model without a price makes the cost unknown, unless the program reports it.
 	task = running()
-	task.AddStep(used("new", "", 1, 1, 0), price)
-	task.AddStep(used("new", "", 1, 1, 0.01), price)
+	task.AddStep(usageStep("new", "", 1, 1, 0), price)
+	task.AddStep(usageStep("new", "", 1, 1, 0.01), price)
 	require.Equal(t, fleet.CostUnknown, task.Spending.Basis)
 	require.InDelta(t, priced+0.01, task.CostUSD, 1e-12)
 	task.AddUsage(fleet.Outcome{CostUSD: 1})
 	require.Equal(t, fleet.CostReported, task.Spending.Basis)
 	task = &fleet.Task{}
-	task.AddStep(used("new", "", 1, 1, 0.01), price)
+	task.AddStep(usageStep("new", "", 1, 1, 0.01), price)
 	require.Equal(t, fleet.CostReported, task.Spending.Basis)
 }
 
@@ -79,7 +81,7 @@ func TestSpending(t *testing.T) {
 func TestContextOfTurns(t *testing.T) {
 	t.Parallel()
 	task := &fleet.Task{}
-	turn := used("known", "", 9000, 4500, 0)
+	turn := usageStep("known", "", 9000, 4500, 0)
 	turn.Usage.Turn = true
 	task.AddStep(turn, price)
 	require.Zero(t, task.Spending.Context)

@@ -27,7 +27,7 @@ const (
 	StepUsage      StepType = "usage"       // a request to the model was answered: Usage
 	StepWarning    StepType = "warning"     // something does not work, for example an MCP server: Message
 
-	// These types are only of events, whose text describes them.
+	// Only events have these types. The text of the event describes the step.
 	StepMessage StepType = "message" // a message was sent to the agent
 	StepNote    StepType = "note"    // anything else that happened to the task
 )
@@ -120,8 +120,8 @@ type RequestUsage struct {
 	Window  int64 `json:"window,omitempty"`  // tokens that fit into the conversation; 0 if they are unknown
 }
 
-// All returns the tokens that the request read.
-func (u RequestUsage) All() int64 { return u.Input + u.CacheRead + u.CacheWrite }
+// AllInput returns the number of tokens that the request read, with those of the cache.
+func (u RequestUsage) AllInput() int64 { return u.Input + u.CacheRead + u.CacheWrite }
 
 // JSON returns the JSON form of the step, or nil if s is nil or its Arguments are not JSON.
 func (s *Step) JSON() []byte {
@@ -135,7 +135,7 @@ func (s *Step) JSON() []byte {
 	return b
 }
 
-// ParseStep returns the step with the JSON form, or nil if there is none.
+// ParseStep returns the step with the JSON form, or nil if the data is not a step.
 func ParseStep(data []byte) *Step {
 	var s Step
 	if len(data) == 0 || json.Unmarshal(data, &s) != nil || s.Type == "" {
@@ -170,8 +170,8 @@ var StepEvents = []EventType{EventTaskOutput, EventTaskStep, EventTaskDetail, Ev
 type TaskStep struct {
 	Seq  int64 // position of its last event in the log
 	Time time.Time
-	Text string // describes the step in one line; a text is the text itself
-	// Output reports whether the text is a piece of the run's output, which the next piece may continue.
+	Text string // the step in one line; for StepText, the text itself
+	// Output means that Text is a piece of the run's output, which the next piece may continue.
 	Output bool
 	*Step
 }

@@ -149,8 +149,8 @@ type Tx interface {
 	// transaction.
 	Delete(r Row) error
 
-	// Put stores a part of the task or agent with the id, and replaces an earlier part of the same type. The task may have ended.
-	// Nil Changes remove the earlier ones, and so do empty Labels, which are those of a task.
+	// Put stores a part of the task or agent with the id. It replaces an earlier part of the same type, but appends a PayloadPiece. The
+	// task may have ended. Nil Changes remove the earlier ones. Empty Labels remove the labels of the task.
 	Put(id string, p Part) error
 
 	// Append adds an event to the log. The log shows it when Update returns. Append does not set Seq; only events that were

@@ -1,9 +1,6 @@
 package fleet
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // EventFilter selects events; the zero value selects all.
 type EventFilter struct {
@@ -47,7 +44,7 @@ type AgentViewFilter struct {
 // HoldingsScope says what AgentReader.Holdings counts, and what the transaction is about to add. The zero value counts everything.
 type HoldingsScope struct {
 	Toolset   *Toolset // only the agents of this toolset
-	Exclusive bool     // until this transaction ends, no other one adds something of the owner, even if the limits are far from reached
+	Exclusive bool     // until this transaction ends, no other one adds anything of the owner, even if the limits are far from reached
 	NewTask   bool     // only tasks and bytes, because counting thousands of agents takes long
 	Bytes     int      // how many stored bytes the transaction is about to add, besides a new task
 }
@@ -69,7 +66,7 @@ type SessionKey struct {
 	Owner, Key string
 }
 
-// TokenFilter selects tokens. The zero value selects none. Revoked ones are included.
+// TokenFilter selects tokens, with the revoked ones unless AgentUID is set. The zero value selects none.
 type TokenFilter struct {
 	Name     string // the tokens with this name, without those of agents
 	AgentUID string // the tokens of this agent that are not revoked
@@ -83,9 +80,9 @@ type IdentityKey struct{ Principal, Source, SubjectID string }
 type PruneKind int
 
 const (
-	// PruneHistory removes events and remembered requests, plans of bulk operations, tokens of agents that were revoked, refusals of budgets, leases that
-	// expired, and servers without agents whose last sign of life is old. It keeps the newest event, forgotten servers, and all tasks and
-	// agents.
+	// PruneHistory removes events and remembered requests, plans of bulk operations, revoked tokens of agents, refusals of budgets,
+	// expired leases, and servers whose last heartbeat is old and that have no agents. It keeps the newest event, forgotten servers,
+	// and all tasks and agents.
 	PruneHistory PruneKind = iota
 
 	// PrunePayloads removes the payloads and attachments of tasks that ended before the time, and sets their PayloadRemoved.
@@ -144,18 +141,4 @@ func First[T any](rows []*T, err error) (*T, error) {
 		return nil, err
 	}
 	return rows[0], nil
-}
-
-// CurrentToken returns, from tokens with the same name, the one that is not revoked. If all are revoked, it returns the newest
-// one.
-func CurrentToken(tokens []*Token, err error) (*Token, error) {
-	if err != nil || len(tokens) == 0 {
-		return nil, err
-	}
-	for _, t := range slices.Backward(tokens) {
-		if t.RevokedAt.IsZero() {
-			return t, nil
-		}
-	}
-	return tokens[len(tokens)-1], nil
 }

@@ -11,7 +11,7 @@ type AgentReader interface {
 	// AgentViews returns the matching agents and their active tasks.
 	AgentViews(f AgentViewFilter) ([]*AgentView, error)
 
-	// Holdings returns how much the owner has. The limits hold even if several transactions add something at the same time,
+	// Holdings returns how many agents, tasks and bytes the owner has. The limits hold even if several transactions add something at the same time,
 	// provided that each of them calls Holdings and adds only as much as the limits allow. If all limits are 0, concurrent
 	// transactions may change the result.
 	Holdings(owner string, l Limits, c HoldingsScope) (Holdings, error)
@@ -32,8 +32,8 @@ type AgentReader interface {
 type TaskReader interface {
 	Task(id string) (*Task, error)
 
-	// ActiveTask returns the running task of the agent.
-	ActiveTask(agentUID string) (*Task, error)
+	// RunningTask returns the agent's task that runs.
+	RunningTask(agentUID string) (*Task, error)
 
 	// Queue returns the matching tasks, in the order in which they were queued.
 	Queue(f QueueFilter) ([]*QueuedTask, error)

@@ -61,7 +61,7 @@ type Task struct {
 	Timeout      time.Duration // time limit of the run, counted from StartedAt; always set
 	Options      TaskOptions
 	Labels       Labels // its own labels, and those with other keys that its agent had when it started
-	RetryOf      string // id of the task that this one has started again; empty if it is not a retry
+	RetryOf      string // id of the task that this one repeats; empty if it is not a retry
 	ParentID     string // id of the task whose agent has delegated this one; empty if no agent has
 	RootID       string // id of the root of its tree; empty for a root
 	Delegation   Delegation
@@ -69,7 +69,7 @@ type Task struct {
 	StartedAt    time.Time // zero if not started
 	EndedAt      time.Time // zero if not ended
 	DispatchedAt time.Time // when Fleet began to dispatch it to the agent, written before the call; zero if it has not begun
-	Try          int       // 0 for the first try; incremented when checks failed and the agent tries again
+	Try          int       // 0 for the first try; incremented each time the task becomes pending again after a run, for example after failed checks
 	Cursor       string    // the event log has the run's output up to this position; in the place's notation
 	OutputSize   int64     // size of the output in the event log, in bytes
 
@@ -92,7 +92,7 @@ type Task struct {
 	StopRequestedAt time.Time
 	StopReason      string
 
-	// The fields below describe the end of the run.
+	// The fields below describe the end of the run. Fleet also updates CostUSD, Turns, Usage and Spending while it runs.
 	Summary     string
 	ReasonCode  ReasonCode
 	RetryAt     time.Time       // when the cause of a failure ends; zero if that is not known
@@ -157,7 +157,7 @@ func (t *Task) Title() string {
 	return Shorten(strings.TrimSpace(t.Description), MaxTitle)
 }
 
-// Slug returns the words of the title as a part of a name: letters and digits, with hyphens between words.
+// Slug returns the words of the title as a part of a name: lower-case ASCII letters and digits, with hyphens between words.
 func (t Task) Slug() string {
 	words := strings.FieldsFunc(strings.ToLower(t.Title()), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	return strings.Join(words, "-")
@@ -218,7 +218,7 @@ func (t *Task) Event(typ EventType, now time.Time, text string) *Event {
 	return e
 }
 
-// Run returns the run of the task's current try, as its agent gets it. again becomes Run.Again.
+// Run returns the run of the task's current try, as the agent gets it. again becomes Run.Again.
 func (t *Task) Run(again bool) Run {
 	r := t.FirstRun()
 	r.Again = again
@@ -228,7 +228,7 @@ func (t *Task) Run(again bool) Run {
 	return r
 }
 
-// FirstRun returns the run of the first try, as a run that may have been dispatched before.
+// FirstRun returns the run of the first try. Its Again is set, because the run may have been dispatched before.
 func (t *Task) FirstRun() Run {
 	return Run{TaskID: t.ID, Prompt: t.Description, Timeout: t.Timeout, Started: t.StartedAt, Again: true, SelfStarted: t.SelfStarted, Options: t.Options}
 }

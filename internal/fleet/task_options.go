@@ -96,10 +96,10 @@ func (o TaskOptions) Validate() error {
 	return nil
 }
 
-// Unsupported returns INVALID_ARGUMENT for the first option that is set and not in the list; nil if there is none. The text
-// who names the driver or place that does not support the option. The function can returns the names of the drivers that
-// support an option; it is nil if they are not known.
-func (o TaskOptions) Unsupported(supported []string, who string, can func(option string) []string) error {
+// CheckSupported returns INVALID_ARGUMENT for the first option that is set and not in the list; nil if there is none. The
+// parameter who names, in the error, the driver or place that does not support the option. The function can returns the names of the
+// drivers that support an option. If it is nil, the error names claude, which supports all.
+func (o TaskOptions) CheckSupported(supported []string, who string, can func(option string) []string) error {
 	for _, name := range o.Names() {
 		if slices.Contains(supported, name) {
 			continue
@@ -120,7 +120,7 @@ type Optioner interface {
 	CheckOptions(a Agent, o TaskOptions) error
 }
 
-// CheckOptions checks whether an agent of the place supports the options.
+// CheckOptions returns INVALID_ARGUMENT, with the name of the option, if an agent of the place does not support an option.
 func CheckOptions(p Place, a Agent, o TaskOptions) error {
 	if !o.IsSet() {
 		return nil
@@ -128,5 +128,5 @@ func CheckOptions(p Place, a Agent, o TaskOptions) error {
 	if c, ok := p.(Optioner); ok {
 		return c.CheckOptions(a, o)
 	}
-	return o.Unsupported(nil, "the place "+p.Traits().Name, nil)
+	return o.CheckSupported(nil, "the place "+p.Traits().Name, nil)
 }

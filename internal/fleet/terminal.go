@@ -5,9 +5,9 @@ import (
 	"regexp"
 )
 
-// AttachedTerminal describes the terminal of a person who uses an agent's program. The agent has a task meanwhile, so what
-// applies to a task applies to the program: limits, stops, deletion and restarts of servers. It also keeps the agent from
-// running anything else.
+// AttachedTerminal describes the terminal of a person who uses an agent's program. The agent has a task meanwhile, so limits, stops,
+// deletion and restarts of servers affect the program as they affect a task. The task also keeps the agent from running anything
+// else.
 type AttachedTerminal struct {
 	By      string `json:"by"`      // name of the principal
 	Type    string `json:"type"`    // for the variable TERM
@@ -17,7 +17,7 @@ type AttachedTerminal struct {
 
 var terminalTypePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 
-// Validate returns INVALID_ARGUMENT if there is no such terminal.
+// Validate returns INVALID_ARGUMENT if the size or the type of the terminal is not valid.
 func (a *AttachedTerminal) Validate() error {
 	switch {
 	case a.Columns == 0 || a.Rows == 0:
@@ -42,12 +42,12 @@ type Attacher interface {
 
 	// Attach connects a terminal with a run with TaskOptions.Attached. It waits until Dispatch has started the run, passes on
 	// input and output, and returns nil when the run's program has ended. The run ends when the input is closed, ctx is done or
-	// output returns an error, because nobody uses the terminal any more. The error is AGENT_BUSY if the terminal of the run was
-	// used before.
+	// output returns an error, because nobody uses the terminal any more. The error is AGENT_BUSY if a terminal was
+	// connected with the run before.
 	Attach(ctx context.Context, a Agent, r Run, input <-chan TerminalInput, output func([]byte) error) error
 }
 
-// CheckAttach checks whether a person can use the program of an agent of the place.
+// CheckAttach returns UNIMPLEMENTED if nobody can use the program of an agent of the place on a terminal.
 func CheckAttach(p Place, a Agent) error {
 	if c, ok := p.(Attacher); ok {
 		return c.CheckAttach(a)
@@ -59,7 +59,7 @@ func errNoTerminals(p Place) *Error {
 	return Errorf(ReasonUnimplemented, "agents of the place %q have no program that a person can use on a terminal", p.Traits().Name)
 }
 
-// Attach connects a terminal with a run of an agent of the place.
+// Attach works like Attacher.Attach. The error is UNIMPLEMENTED if the place is not an Attacher.
 func Attach(ctx context.Context, p Place, a Agent, r Run, input <-chan TerminalInput, output func([]byte) error) error {
 	if c, ok := p.(Attacher); ok {
 		return c.Attach(ctx, a, r, input, output)

@@ -3,6 +3,7 @@ package fleet
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"time"
 )
 
@@ -51,4 +52,18 @@ const TokenPrefix = "fleet_"
 func HashSecret(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
+}
+
+// CurrentToken returns, from the tokens with one name, the one that is not revoked. If all are revoked, it returns the newest one. The
+// tokens are sorted from the oldest to the newest. CurrentToken returns nil if there are none.
+func CurrentToken(tokens []*Token, err error) (*Token, error) {
+	if err != nil || len(tokens) == 0 {
+		return nil, err
+	}
+	for _, t := range slices.Backward(tokens) {
+		if t.RevokedAt.IsZero() {
+			return t, nil
+		}
+	}
+	return tokens[len(tokens)-1], nil
 }

@@ -54,6 +54,7 @@ func (t Topic) Selects(e Event) bool {
 	return EventType(t) == e.Type
 }
 
+// types returns the types of the events that the topic can select.
 func (t Topic) types() []EventType {
 	switch t {
 	case TopicAll:

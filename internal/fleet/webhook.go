@@ -22,8 +22,8 @@ type Webhook struct {
 	Projects []string      `json:"projects,omitempty"`
 	ByToken  bool          `json:"by_token,omitempty"` // whether these credentials were a token of this server
 
-	// Keys has the newest key first, and then the previous key if its secret may still be valid.
-	Keys []WebhookKey `json:"keys"`
+	// SecretSalts has the salt of the newest secret, and then that of the previous secret if it may still be valid.
+	SecretSalts []WebhookSalt `json:"keys"`
 	// Cursor is the Seq of the last event that was handled: its deliveries, if any, were created.
 	Cursor int64 `json:"cursor"`
 	// DisabledReason says why the webhook is disabled; empty if it is not.
@@ -35,10 +35,11 @@ type Webhook struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// WebhookKey derives a secret of a webhook from the secret of the fleet, so that the store need not contain it.
-type WebhookKey struct {
-	Salt string    `json:"salt"`
-	Ends time.Time `json:"ends,omitzero"` // when the secret stops being valid; zero for the newest one
+// WebhookSalt is the salt with which a secret of a webhook is derived from the secret of the fleet. So the store need not contain the
+// secret of the webhook.
+type WebhookSalt struct {
+	Value string    `json:"salt"`
+	Ends  time.Time `json:"ends,omitzero"` // when the secret stops being valid; zero for the newest one
 }
 
 // Limits of webhooks.
@@ -50,7 +51,7 @@ const (
 	WebhookFailureLimit   = 3 * 24 * time.Hour // a webhook is disabled after all its attempts have failed for this long
 )
 
-// Key is the name of the webhook with its owner. It is unique.
+// Key returns the name of the webhook with its owner. No two webhooks have the same key.
 func (w *Webhook) Key() string { return OwnedKey(w.Name, w.Owner) }
 
 // VisibleTo reports whether the webhook exists for p.
@@ -94,26 +95,27 @@ func (w *Webhook) Principal() Principal {
 	return Principal{Name: w.Owner, Kind: w.Kind, Scope: w.Scope, Projects: w.Projects}
 }
 
-// Rotate gives the webhook a new secret. The old secret stays valid for the duration overlap.
+// Rotate gives the webhook a new secret with the salt. The previous secret stays valid for the duration overlap. A secret before that
+// one is no longer valid.
 func (w *Webhook) Rotate(salt string, now time.Time, overlap time.Duration) {
-	old := w.Keys[0]
+	old := w.SecretSalts[0]
 	old.Ends = now.Add(overlap)
-	w.Keys = []WebhookKey{{Salt: salt}, old}
+	w.SecretSalts = []WebhookSalt{{Value: salt}, old}
 }
 
-// OldKeyEnds returns when the old secret stops being valid; zero if no old secret is valid.
-func (w *Webhook) OldKeyEnds(now time.Time) time.Time {
-	if len(w.Keys) > 1 && w.Keys[1].Ends.After(now) {
-		return w.Keys[1].Ends
+// OldSecretEnds returns when the old secret stops being valid; zero if no old secret is valid.
+func (w *Webhook) OldSecretEnds(now time.Time) time.Time {
+	if len(w.SecretSalts) > 1 && w.SecretSalts[1].Ends.After(now) {
+		return w.SecretSalts[1].Ends
 	}
 	return time.Time{}
 }
 
-// Salts returns the salts of the valid secrets, the newest first.
-func (w *Webhook) Salts(now time.Time) []string {
-	salts := []string{w.Keys[0].Salt}
-	if !w.OldKeyEnds(now).IsZero() {
-		salts = append(salts, w.Keys[1].Salt)
+// ValidSalts returns the salts of the valid secrets, the newest first.
+func (w *Webhook) ValidSalts(now time.Time) []string {
+	salts := []string{w.SecretSalts[0].Value}
+	if !w.OldSecretEnds(now).IsZero() {
+		salts = append(salts, w.SecretSalts[1].Value)
 	}
 	return salts
 }
@@ -142,7 +144,7 @@ type WebhookSender interface {
 	Check(url string) error
 
 	// Send sends the request and reads the beginning of the response. It has its own time limit, which is far shorter than the
-	// pauses between attempts. It connects only to hosts that the configuration allows, whatever their names resolve to, and
+	// pauses between attempts. It connects only to public addresses and to hosts that the configuration allows, and
 	// follows no redirects.
 	Send(ctx context.Context, p WebhookRequest) WebhookResponse
 }

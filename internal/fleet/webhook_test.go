@@ -43,69 +43,19 @@ func TestTopics(t *testing.T) {
 	}
 }
 
-// TestDeliveryAttempts checks when a delivery is sent again, and for how long.
-func TestDeliveryAttempts(t *testing.T) {
-	t.Parallel()
-	begun := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
-	for _, jitter := range []float64{0, 1} {
-		d := &fleet.Delivery{Status: fleet.DeliveryWaiting, NextAt: begun}
-		var last time.Duration
-		n := 0
-		for ; d.Status == fleet.DeliveryWaiting; n++ {
-			at := d.NextAt
-			d.RecordAttempt(fleet.DeliveryAttempt{At: at, Code: 500}, 0, jitter)
-			if d.Status == fleet.DeliveryWaiting {
-				require.Greater(t, d.NextAt.Sub(at), last, "pauses must grow")
-				last = d.NextAt.Sub(at)
-			} else {
-				require.Zero(t, d.NextAt)
-				require.InDelta(t, (3 * 24 * time.Hour).Hours(), at.Sub(begun).Hours(), 12, "it is sent for about three days")
-			}
-		}
-		require.Equal(t, 10, n)
-		require.Equal(t, fleet.DeliveryFailed, d.Status)
-		d.Requeue(begun)
-		require.Equal(t, fleet.DeliveryWaiting, d.Status)
-		d.RecordAttempt(fleet.DeliveryAttempt{At: begun, Code: 200}, 0, jitter)
-		require.Equal(t, fleet.DeliveryDelivered, d.Status)
-		require.Len(t, d.Attempts, 11)
-	}
-
-	record := func(code int, after time.Duration) *fleet.Delivery {
-		d := &fleet.Delivery{Status: fleet.DeliveryWaiting, NextAt: begun}
-		d.RecordAttempt(fleet.DeliveryAttempt{At: begun, Took: time.Second, Code: code}, after, 0.5)
-		return d
-	}
-	require.Equal(t, begun.Add(6*time.Second), record(503, 0).NextAt)
-	require.Equal(t, begun.Add(61*time.Second), record(503, time.Minute).NextAt, "the receiver asks for a longer pause")
-	require.Equal(t, begun.Add(6*time.Second), record(503, time.Second).NextAt, "the receiver cannot shorten the pause")
-	require.Equal(t, begun.Add(24*time.Hour+time.Second), record(503, 1000*time.Hour).NextAt)
-	require.Equal(t, fleet.DeliveryFailed, record(410, 0).Status)
-	require.Equal(t, fleet.DeliveryWaiting, record(302, 0).Status, "a redirect does not accept the delivery")
-
-	test := &fleet.Delivery{Type: fleet.DeliveryTest, Status: fleet.DeliveryWaiting, NextAt: begun}
-	test.RecordAttempt(fleet.DeliveryAttempt{At: begun, Code: 500}, 0, 0)
-	require.Equal(t, fleet.DeliveryFailed, test.Status, "a test is sent once")
-
-	for range 30 {
-		test.RecordAttempt(fleet.DeliveryAttempt{At: begun, Code: 500}, 0, 0)
-	}
-	require.Len(t, test.Attempts, 20)
-}
-
 // TestWebhookSecrets checks which secrets are valid while a webhook is rotated.
 func TestWebhookSecrets(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
-	w := &fleet.Webhook{Keys: []fleet.WebhookKey{{Salt: "one"}}}
-	require.Equal(t, []string{"one"}, w.Salts(now))
+	w := &fleet.Webhook{SecretSalts: []fleet.WebhookSalt{{Value: "one"}}}
+	require.Equal(t, []string{"one"}, w.ValidSalts(now))
 	w.Rotate("two", now, time.Hour)
-	require.Equal(t, []string{"two", "one"}, w.Salts(now))
-	require.Equal(t, now.Add(time.Hour), w.OldKeyEnds(now))
-	require.Equal(t, []string{"two"}, w.Salts(now.Add(time.Hour)))
+	require.Equal(t, []string{"two", "one"}, w.ValidSalts(now))
+	require.Equal(t, now.Add(time.Hour), w.OldSecretEnds(now))
+	require.Equal(t, []string{"two"}, w.ValidSalts(now.Add(time.Hour)))
 	w.Rotate("three", now, time.Hour)
-	require.Equal(t, []string{"three", "two"}, w.Salts(now), "at most two are valid")
+	require.Equal(t, []string{"three", "two"}, w.ValidSalts(now), "at most two are valid")
 	w.Rotate("four", now, 0)
-	require.Equal(t, []string{"four"}, w.Salts(now))
-	require.Zero(t, w.OldKeyEnds(now))
+	require.Equal(t, []string{"four"}, w.ValidSalts(now))
+	require.Zero(t, w.OldSecretEnds(now))
 }

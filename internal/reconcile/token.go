@@ -46,7 +46,7 @@ func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) 
 	secret := fleet.AgentTokenPrefix + rand.Text() + rand.Text()
 	now := w.now()
 	err := w.store.Update(ctx, func(tx fleet.Tx) error {
-		current, err := tx.ActiveTask(a.UID)
+		current, err := tx.RunningTask(a.UID)
 		switch {
 		case err != nil:
 			return err

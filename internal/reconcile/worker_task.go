@@ -495,7 +495,7 @@ func (w *worker) resetRun() {
 // endActive ends the active task of the agent, if it has one. The outcome replaces the outcome of a stop that was requested
 // before. a must have been read in tx.
 func (r *Reconciler) endActive(tx fleet.Tx, a *fleet.Agent, o fleet.Outcome) error {
-	t, err := tx.ActiveTask(a.UID)
+	t, err := tx.RunningTask(a.UID)
 	if err != nil || t == nil {
 		return err
 	}
@@ -512,7 +512,7 @@ func (w *worker) changeTask(ctx context.Context, id string, change func(tx fleet
 // changeActive does the same as changeTask, and reports whether the task was still active.
 func (w *worker) changeActive(ctx context.Context, id string, change func(tx fleet.Tx, t *fleet.Task) error) (active bool, err error) {
 	err = w.store.Update(ctx, func(tx fleet.Tx) error {
-		t, err := tx.ActiveTask(w.uid)
+		t, err := tx.RunningTask(w.uid)
 		active = t != nil && t.ID == id
 		if err != nil || !active {
 			return err

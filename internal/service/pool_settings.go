@@ -59,12 +59,12 @@ func (s *Service) applyPools(ctx context.Context) error {
 // applyPool writes the pool, unless it is the same already.
 func (s *Service) applyPool(ctx context.Context, pool fleet.Pool) error {
 	known := s.queue.Pools()
-	if i := slices.IndexFunc(known, func(old *fleet.Pool) bool { return old.Key() == pool.Key() }); i >= 0 && known[i].Same(&pool) {
+	if i := slices.IndexFunc(known, func(old *fleet.Pool) bool { return old.Key() == pool.Key() }); i >= 0 && known[i].SameSetting(&pool) {
 		return nil
 	}
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		old, err := s.pools().read(tx, pool.Key())
-		if err != nil || old != nil && old.Same(&pool) {
+		if err != nil || old != nil && old.SameSetting(&pool) {
 			return err
 		}
 		pool.CreatedAt = s.now()

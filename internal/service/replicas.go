@@ -36,13 +36,13 @@ func (s *Service) RecordedReplicas(ctx context.Context) (map[string]*Replica, er
 	if err != nil {
 		return nil, err
 	}
-	running, err := s.store.Leases(ctx, fleet.ReplicaLease)
+	running, err := s.store.Leases(ctx, fleet.ReplicaLeasePrefix)
 	if err != nil {
 		return nil, err
 	}
 	all := map[string]*Replica{}
 	for _, r := range recorded {
-		_, held := running[fleet.ReplicaLease+r.Name]
+		_, held := running[fleet.ReplicaLeasePrefix+r.Name]
 		all[r.Name] = &Replica{Replica: r, Running: held && !r.Stopped, Answers: r.Name == s.cfg.Replica}
 	}
 	return all, nil
@@ -108,7 +108,7 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetRe
 		epochs[key] = epoch
 		return err
 	}
-	if err := take(fleet.ReplicaLease + name); err != nil {
+	if err := take(fleet.ReplicaLeasePrefix + name); err != nil {
 		return lost, err
 	}
 	var uids []string

@@ -27,7 +27,7 @@ func readSessionView(tx fleet.ReadTx, x *fleet.Session) (v *SessionView, err err
 	if v.Agent, err = tx.Agent(x.AgentUID); err != nil {
 		return nil, err
 	}
-	v.ActiveTask, err = tx.ActiveTask(x.AgentUID)
+	v.ActiveTask, err = tx.RunningTask(x.AgentUID)
 	return v, err
 }
 

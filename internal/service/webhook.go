@@ -29,7 +29,7 @@ type WebhookView struct {
 	fleet.Webhook
 	Waiting, Failed int       // numbers of deliveries
 	Oldest          time.Time // when the oldest waiting delivery was created; zero if none waits
-	OldKeyEnds      time.Time // when the old secret stops being valid; zero if there is none
+	OldSecretEnds   time.Time // when the old secret stops being valid; zero if there is none
 }
 
 // CreateWebhook adds a webhook of the caller and returns it with its secret. The webhook sends the events after now. A repeated call
@@ -42,10 +42,10 @@ func (s *Service) CreateWebhook(ctx context.Context, r CreateWebhookRequest) (v 
 	now := s.now()
 	w := &fleet.Webhook{
 		UID: s.NewID(), Name: r.Name, Owner: p.Name, URL: r.URL, Topics: r.Topics, Selector: r.Selector, Kind: p.Kind, Scope: p.Scope, Projects: p.Projects, ByToken: p.TokenHash != "",
-		Keys: []fleet.WebhookKey{{Salt: rand.Text()}}, CreatedAt: now,
+		SecretSalts: []fleet.WebhookSalt{{Value: rand.Text()}}, CreatedAt: now,
 	}
 	c := Call{Method: "CreateWebhook", RequestID: r.RequestID, Body: r, Refusal: s.checkWebhook(w)}
-	salt := w.Keys[0].Salt
+	salt := w.SecretSalts[0].Value
 	result, err := s.webhooks().change(ctx, c, w.Key(), func(tx fleet.Tx, old *fleet.Webhook) (*fleet.Webhook, string, error) {
 		all, err := fleet.ReadResources[fleet.Webhook](tx, fleet.ResourceFilter{Kind: fleet.WebhookKind})
 		if err != nil {
@@ -74,8 +74,8 @@ func (s *Service) CreateWebhook(ctx context.Context, r CreateWebhookRequest) (v 
 		return nil, "", err
 	}
 	if result.UID != w.UID { // the call was repeated
-		salt = result.Keys[0].Salt
-		if len(result.Keys) > 1 {
+		salt = result.SecretSalts[0].Value
+		if len(result.SecretSalts) > 1 {
 			return result, "", nil
 		}
 	}
@@ -154,7 +154,7 @@ func (s *Service) RotateWebhook(ctx context.Context, name string, overlap time.D
 	if err != nil {
 		return nil, "", err
 	}
-	secret, err = s.webhookSecret(ctx, v.UID, v.Keys[0].Salt)
+	secret, err = s.webhookSecret(ctx, v.UID, v.SecretSalts[0].Value)
 	return v, secret, err
 }
 
@@ -168,7 +168,7 @@ const defaultWebhooks = 100
 
 // webhookView returns the webhook as p sees it.
 func (s *Service) webhookView(ctx context.Context, p fleet.Principal, w *fleet.Webhook) (*WebhookView, error) {
-	v := &WebhookView{Webhook: *w, OldKeyEnds: w.OldKeyEnds(s.now())}
+	v := &WebhookView{Webhook: *w, OldSecretEnds: w.OldSecretEnds(s.now())}
 	if p.Name != w.Owner {
 		v.URL = withoutPath(w.URL) // the path of a URL such as Slack's is a secret
 	}

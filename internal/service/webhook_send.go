@@ -419,7 +419,7 @@ func (s *Service) send(ctx context.Context, h *hookState, due []*fleet.Delivery)
 func (s *Service) attempt(ctx context.Context, h *hookState, w *fleet.Webhook, d *fleet.Delivery) error {
 	now := s.now()
 	post := fleet.WebhookRequest{URL: w.URL, ID: d.ID, At: now, Body: d.Body}
-	for _, salt := range w.Salts(now) {
+	for _, salt := range w.ValidSalts(now) {
 		secret, err := s.webhookSecret(ctx, w.UID, salt)
 		if err != nil {
 			return err

@@ -105,7 +105,7 @@ func (p absentPlace) Unsaved(ctx context.Context, a fleet.Agent) (string, error)
 // CheckOptions implements fleet.Optioner. Like Unconfined, it gives the answer of this server's place of the same kind.
 func (p absentPlace) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	if p.twin == nil {
-		return o.Unsupported(nil, "the place "+p.name, nil)
+		return o.CheckSupported(nil, "the place "+p.name, nil)
 	}
 	return fleet.CheckOptions(p.twin(p.name).Place, a, o)
 }

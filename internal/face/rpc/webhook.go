@@ -114,7 +114,7 @@ func topicsIn(topics []fleetv1.Webhook_Topic) (out []fleet.Topic) {
 func webhookOf(w *service.WebhookView) *fleetv1.Webhook {
 	return &fleetv1.Webhook{
 		Name: w.Name, Owner: w.Owner, Url: w.URL, Selector: w.Selector, Disabled: w.DisabledReason != "", DisabledReason: optional(w.DisabledReason), FailingSince: timeOf(w.FailingSince),
-		Waiting: int32Of(w.Waiting), WaitingSince: timeOf(w.Oldest), Failed: int32Of(w.Failed), OldSecretEndsAt: timeOf(w.OldKeyEnds), CreatedAt: timeOf(w.CreatedAt),
+		Waiting: int32Of(w.Waiting), WaitingSince: timeOf(w.Oldest), Failed: int32Of(w.Failed), OldSecretEndsAt: timeOf(w.OldSecretEnds), CreatedAt: timeOf(w.CreatedAt),
 		Topics: listOf(w.Topics, func(t fleet.Topic) fleetv1.Webhook_Topic {
 			return fleetv1.Webhook_Topic(fleetv1.Webhook_Topic_value[string(t)])
 		}),

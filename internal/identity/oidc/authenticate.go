@@ -18,8 +18,8 @@ import (
 // expires: clients get a new token before that time, so they need no leeway.
 const leeway = time.Minute
 
-// source is the name of this identity source. The names of its principals and groups contain it.
-const source = "oidc"
+// sourceName is the name of this identity source. The names of its principals and groups contain it.
+const sourceName = "oidc"
 
 // maxSubject is the maximum length of a subject in OpenID Connect.
 const maxSubject = 255
@@ -118,9 +118,9 @@ func (i *Issuer) principal(ctx context.Context, c *claims) (fleet.Principal, err
 			Next("ask to be added to a group that oidc.roles lists in the server's configuration")
 	}
 	for n, g := range groups {
-		groups[n] = source + ":" + g // the prefix keeps groups of different sources apart
+		groups[n] = sourceName + ":" + g // the prefix keeps groups of different sources apart
 	}
-	name, err := i.nameOf(ctx, fleet.Subject{Source: source, ID: c.Issuer + " " + c.Subject, Name: displayName, Groups: groups})
+	name, err := i.nameOf(ctx, fleet.Subject{Source: sourceName, ID: c.Issuer + " " + c.Subject, Name: displayName, Groups: groups})
 	return fleet.Principal{Name: name, Scope: scope, Groups: groups, ExpiresAt: c.Expiry.Time()}, err
 }
 

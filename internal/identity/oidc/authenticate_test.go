@@ -57,13 +57,13 @@ func TestForged(t *testing.T) {
 	real := oidctest.New(t, alice)
 	i := issuer(t, real, func(c *Config) { c.Audience = []string{"https://fleet.example.com/mcp"} })
 	claim := func(name string, value any) string {
-		return real.Forge(t, func(c map[string]any) { c[name] = value })
+		return real.SignedToken(t, func(c map[string]any) { c[name] = value })
 	}
 	without := func(name string) string {
-		return real.Forge(t, func(c map[string]any) { delete(c, name) })
+		return real.SignedToken(t, func(c map[string]any) { delete(c, name) })
 	}
 	for name, token := range map[string]string{
-		"unchanged": real.Forge(t, nil), "another accepted audience": claim("aud", []string{"x", "https://fleet.example.com/mcp"}),
+		"unchanged": real.SignedToken(t, nil), "another accepted audience": claim("aud", []string{"x", "https://fleet.example.com/mcp"}),
 		"slightly ahead": claim("nbf", time.Now().Add(30*time.Second).Unix()),
 	} {
 		_, err := i.Authenticate(t.Context(), token)
@@ -80,7 +80,7 @@ func TestForged(t *testing.T) {
 	body, err := json.Marshal(real.Claims())
 	require.NoError(t, err)
 	unsigned := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString(body) + "."
-	good := real.Forge(t, nil)
+	good := real.SignedToken(t, nil)
 	head, rest, _ := strings.Cut(good, ".")
 	payload, mark, _ := strings.Cut(rest, ".")
 	embedded, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: private}, &jose.SignerOptions{EmbedJWK: true})
@@ -134,7 +134,7 @@ func TestRoles(t *testing.T) {
 		"a group, a higher default": {groups: []string{"auditors"}, role: "user", want: fleet.ScopeRun},
 	} {
 		i := issuer(t, real, func(config *Config) { config.Roles, config.DefaultRole = roles, c.role })
-		p, err := i.Authenticate(t.Context(), real.Forge(t, func(claims map[string]any) { claims["groups"] = c.groups }))
+		p, err := i.Authenticate(t.Context(), real.SignedToken(t, func(claims map[string]any) { claims["groups"] = c.groups }))
 		if c.denied {
 			require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%s: %v", name, err)
 			continue
@@ -166,7 +166,7 @@ func TestNames(t *testing.T) {
 		{"upn", nil, ""},
 	} {
 		i := issuer(t, real, func(config *Config) { config.UsernameClaim = c.claim })
-		p, err := i.Authenticate(t.Context(), real.Forge(t, c.change))
+		p, err := i.Authenticate(t.Context(), real.SignedToken(t, c.change))
 		if c.want == "" {
 			require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err), c.claim)
 			continue
@@ -208,7 +208,7 @@ func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	real := oidctest.New(t, alice)
 	token := real.IDToken(t, "alice")
-	expired := real.Forge(t, func(c map[string]any) { c["exp"] = time.Now().Add(-time.Minute).Unix() })
+	expired := real.SignedToken(t, func(c map[string]any) { c["exp"] = time.Now().Add(-time.Minute).Unix() })
 	real.Stop()
 	i := issuer(t, real, nil)
 	_, err := i.Authenticate(t.Context(), token)
@@ -232,7 +232,7 @@ func TestUnreachable(t *testing.T) {
 	_, err = i.Authenticate(t.Context(), token)
 	require.NoError(t, err, "a token with a known key must be accepted without the issuer")
 	real.Rotate()
-	_, err = i.Authenticate(t.Context(), real.Forge(t, nil))
+	_, err = i.Authenticate(t.Context(), real.SignedToken(t, nil))
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "a token with an unknown key cannot be checked without the issuer")
 	require.Len(t, i.Degraded(), 1)
 }

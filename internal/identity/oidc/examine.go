@@ -12,8 +12,8 @@ import (
 
 // Examination is the result of Examine.
 type Examination struct {
-	Keys  int       // how many keys the issuer publishes that can verify tokens
-	Clock time.Time // the issuer's time; zero if its responses have no date
+	KeyCount int       // how many keys the issuer publishes that can verify tokens
+	Clock    time.Time // the issuer's time; zero if its responses have no date
 	// MissingScopes are the configured scopes that the issuer does not list. It is empty if the issuer lists no scopes at all.
 	MissingScopes []string
 }
@@ -44,7 +44,7 @@ func Examine(ctx context.Context, config Config) (x Examination, next string, er
 	if err := k.fetch(ctx); err != nil {
 		return x, "make the issuer's keys readable for this server: until then it cannot check tokens", fmt.Errorf("the issuer's keys cannot be read: %w", err)
 	}
-	x.Keys = len(k.current)
+	x.KeyCount = len(k.current)
 	for _, scope := range i.config.Scopes {
 		if len(about.Scopes) > 0 && !slices.Contains(about.Scopes, scope) {
 			x.MissingScopes = append(x.MissingScopes, scope)

@@ -23,7 +23,7 @@ import (
 func FuzzToken(f *testing.F) {
 	testIssuer := oidctest.New(f, alice)
 	i := issuer(f, testIssuer, nil)
-	valid := testIssuer.Forge(f, nil)
+	valid := testIssuer.SignedToken(f, nil)
 	f.Add(valid[:len(valid)-8])
 	f.Add("eyJhbGciOiJub25lIn0." + strings.Split(valid, ".")[1] + ".")
 	f.Add("..")
@@ -52,7 +52,7 @@ func FuzzClaims(f *testing.F) {
 		if json.Unmarshal(claims, &given) != nil {
 			t.Skip()
 		}
-		p, err := i.Authenticate(t.Context(), testIssuer.Forge(t, func(all map[string]any) { maps.Copy(all, given) }))
+		p, err := i.Authenticate(t.Context(), testIssuer.SignedToken(t, func(all map[string]any) { maps.Copy(all, given) }))
 		if err != nil {
 			require.Contains(t, []fleet.Reason{fleet.ReasonUnauthenticated, fleet.ReasonPermissionDenied}, fleet.ReasonOf(err), "%v", err)
 			return
@@ -80,7 +80,7 @@ func (d documents) RoundTrip(r *http.Request) (*http.Response, error) {
 // FuzzDocuments checks that a token is accepted only if a published key has signed it, whatever the issuer publishes.
 func FuzzDocuments(f *testing.F) {
 	testIssuer := oidctest.New(f, alice)
-	token := testIssuer.Forge(f, nil)
+	token := testIssuer.SignedToken(f, nil)
 	i := issuer(f, testIssuer, nil)
 	_, err := i.Authenticate(f.Context(), token)
 	require.NoError(f, err)

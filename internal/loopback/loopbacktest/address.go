@@ -17,7 +17,7 @@ import (
 // triedPorts counts the ports that Address has tried. These ports are below the range from which systems assign free ports.
 var triedPorts atomic.Int32
 
-const firstPort, ports = 20000, 10000
+const firstPort, portCount = 20000, 10000
 
 // Address returns an address of this machine on which nothing listens, and which no other test gets. So no other program takes
 // the address while the test's server is down. Otherwise the server's clients would talk to that program, and the server could
@@ -30,8 +30,8 @@ func Address(t testing.TB) string {
 		pid := os.Getpid() // below 1 << 22
 		host = fmt.Sprintf("127.%d.%d.%d", 64+pid>>16, pid>>8&255, pid&255)
 	}
-	for range ports {
-		address := net.JoinHostPort(host, strconv.Itoa(firstPort+int(triedPorts.Add(1))%ports))
+	for range portCount {
+		address := net.JoinHostPort(host, strconv.Itoa(firstPort+int(triedPorts.Add(1))%portCount))
 		l, err := net.Listen("tcp", address)
 		if err == nil {
 			require.NoError(t, l.Close())

@@ -104,7 +104,7 @@ func (c *Catalog) Files(ctx context.Context) ([]fleet.Definition, error) {
 			return nil //nolint:nilerr // skip what cannot be read
 		case e.IsDir() && name != "." && (strings.HasPrefix(e.Name(), ".") || strings.Count(name, "/") >= maxFileDepth):
 			return fs.SkipDir
-		case e.IsDir() || !isDefinition(name) || strings.HasPrefix(e.Name(), "."):
+		case e.IsDir() || !isYAML(name) || strings.HasPrefix(e.Name(), "."):
 			return nil
 		case len(all) == maxFiles:
 			return fs.SkipAll
@@ -119,7 +119,7 @@ func (c *Catalog) Files(ctx context.Context) ([]fleet.Definition, error) {
 	return all, nil
 }
 
-func isDefinition(name string) bool {
+func isYAML(name string) bool {
 	ext := strings.ToLower(path.Ext(name))
 	return ext == ".yaml" || ext == ".yml"
 }
@@ -137,7 +137,7 @@ func (c *Catalog) File(ctx context.Context, name string) (fleet.Definition, erro
 	defer func() { _ = dir.Close() }()
 	for _, p := range c.candidatePaths(name) {
 		for _, p := range []string{p, p + ".yaml", p + ".yml"} {
-			if !isDefinition(p) {
+			if !isYAML(p) {
 				continue
 			}
 			if _, err := dir.Stat(p); err != nil {

@@ -22,8 +22,8 @@ import (
 // toolsetTypes are the types of toolsets that this build has.
 var toolsetTypes = []string{"a2a", "api", "fetch", "filesystem", "lsp", "mcp", "memory", "script", "shell", "think", "todo"}
 
-// maxUnknown is the maximum number of unknown keys in a definition.
-const maxUnknown = 100
+// maxWarnings is the maximum number of unknown keys in a definition.
+const maxWarnings = 100
 
 // load reads a definition and returns it with warnings. If the definition was written for a newer version of the library, load
 // removes the parts that this version does not know, and adds a warning for each. It never removes a part that restricts
@@ -37,7 +37,7 @@ func load(document []byte) (*latest.Config, []string, error) {
 	d.lowerVersion()
 	d.removeUnsupported()
 	d.convertParts()
-	for len(d.warnings) < maxUnknown {
+	for len(d.warnings) < maxWarnings {
 		text, err := d.text(document)
 		if err != nil {
 			return nil, nil, err

@@ -18,7 +18,7 @@ func (p *Place) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	case w.hasNoApp():
 		return nil
 	case !w.hasRunner():
-		return o.Unsupported(nil, "the workspace of agent "+a.Name+", which has AgentAPI and no fleet-runner,", nil)
+		return o.CheckSupported(nil, "the workspace of agent "+a.Name+", which has AgentAPI and no fleet-runner,", nil)
 	}
 	if client := p.runnerClients.Lookup(p.runnerURL(w)); client != nil {
 		return client.CheckOptions(o)

@@ -7,5 +7,5 @@ func (p *Place) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	if a.Role != "operator" {
 		return nil
 	}
-	return o.Unsupported([]string{fleet.OptionModel}, "the driver of "+a.Name, nil)
+	return o.CheckSupported([]string{fleet.OptionModel}, "the driver of "+a.Name, nil)
 }

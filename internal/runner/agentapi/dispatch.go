@@ -26,7 +26,7 @@ const (
 // conversation already has the prompt, Dispatch sends nothing and succeeds.
 func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	runners, a := w.runners, w.agent
-	if err := r.Options.Unsupported(nil, "the workspace of agent "+a.Name+", which has AgentAPI and no fleet-runner,", nil); err != nil {
+	if err := r.Options.CheckSupported(nil, "the workspace of agent "+a.Name+", which has AgentAPI and no fleet-runner,", nil); err != nil {
 		return err
 	}
 	workspace, err := w.find(ctx)

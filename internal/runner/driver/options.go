@@ -30,7 +30,7 @@ func CheckOptions(d Driver, o fleet.TaskOptions) error {
 		return err
 	}
 	kind := kindOf(d)
-	err := o.Unsupported(taskOptions[kind], "the driver "+kind, func(option string) (can []string) {
+	err := o.CheckSupported(taskOptions[kind], "the driver "+kind, func(option string) (can []string) {
 		for _, k := range Kinds {
 			if slices.Contains(taskOptions[k], option) {
 				can = append(can, k)

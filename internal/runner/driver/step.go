@@ -105,5 +105,5 @@ func subagentTextStep(agent, text string) Piece {
 
 // usageStep returns a step for the usage of an answered request to the model.
 func usageStep(u fleet.RequestUsage) Piece {
-	return stepPiece(fmt.Sprintf("%s: %d tokens in, %d out", cmp.Or(u.Model, "the model"), u.All(), u.Output), &fleet.Step{Type: fleet.StepUsage, Usage: &u})
+	return stepPiece(fmt.Sprintf("%s: %d tokens in, %d out", cmp.Or(u.Model, "the model"), u.AllInput(), u.Output), &fleet.Step{Type: fleet.StepUsage, Usage: &u})
 }

@@ -62,7 +62,7 @@ func (c *Client) CheckOptions(o fleet.TaskOptions) error {
 	if current == nil {
 		return nil
 	}
-	return o.Unsupported(current.options, "the runner of the agent", nil)
+	return o.CheckSupported(current.options, "the runner of the agent", nil)
 }
 
 func (c *Client) forgetSession() {

@@ -192,7 +192,7 @@ func TestActiveTaskIsFoundByItsAgent(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
 		for i := range agents {
-			_, err := tx.ActiveTask(fmt.Sprint("u", i))
+			_, err := tx.RunningTask(fmt.Sprint("u", i))
 			_, more := tx.AgentViews(fleet.AgentViewFilter{UIDs: []string{fmt.Sprint("u", i)}})
 			if err := errors.Join(err, more); err != nil {
 				return err
@@ -232,7 +232,7 @@ func TestRowsAreFoundByKey(t *testing.T) {
 			if err := errors.Join(tx.Insert(a), tx.Insert(task)); err != nil {
 				return err
 			}
-			_, err := tx.ActiveTask(uid)
+			_, err := tx.RunningTask(uid)
 			return err
 		}))
 		require.NoError(t, s.Release(t.Context(), key, "r1"))

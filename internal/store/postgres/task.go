@@ -43,7 +43,7 @@ func (t *baseTx) Task(id string) (*fleet.Task, error) {
 	}))
 }
 
-func (t *baseTx) ActiveTask(agentUID string) (*fleet.Task, error) {
+func (t *baseTx) RunningTask(agentUID string) (*fleet.Task, error) {
 	t.lock(record.LockAgent, agentUID)
 	return queryFirst(t, record.ScanTask, selectActiveTask, agentUID)
 }

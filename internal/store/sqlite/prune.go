@@ -31,7 +31,7 @@ const (
 	// pruneReplicas keeps servers that have agents, servers with a lease on their name, which may still run, and forgotten
 	// servers, because RecordHeartbeat must not record those again.
 	pruneReplicas = `DELETE FROM replicas WHERE name IN (
-			SELECT name FROM replicas WHERE heard_at < ?1 AND NOT forgotten AND '` + fleet.ReplicaLease + `' || name NOT IN (SELECT key FROM leases)
+			SELECT name FROM replicas WHERE heard_at < ?1 AND NOT forgotten AND '` + fleet.ReplicaLeasePrefix + `' || name NOT IN (SELECT key FROM leases)
 				AND name NOT IN (SELECT substr(place, instr(place, '@') + 1) FROM agents WHERE deleted_at IS NULL AND instr(place, '@') > 0) LIMIT ?2)`
 )
 

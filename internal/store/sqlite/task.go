@@ -31,7 +31,7 @@ func (t *baseTx) Task(id string) (*fleet.Task, error) {
 	return record.QueryFirst(t, record.ScanTask, record.SelectTasks+`WHERE id = ?`, id)
 }
 
-func (t *baseTx) ActiveTask(agentUID string) (*fleet.Task, error) {
+func (t *baseTx) RunningTask(agentUID string) (*fleet.Task, error) {
 	return record.QueryFirst(t, record.ScanTask, record.SelectTasks+`WHERE agent_uid = ? AND `+record.RunningCondition, agentUID)
 }
 

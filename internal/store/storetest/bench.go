@@ -70,7 +70,7 @@ func startTask(tx fleet.Tx, a *fleet.Agent, task *fleet.Task) error {
 	if _, err := tx.Agent(a.UID); err != nil {
 		return err
 	}
-	before, err := tx.ActiveTask(a.UID)
+	before, err := tx.RunningTask(a.UID)
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ var concurrentCases = []testCase{
 					if err != nil || len(agents) == 0 {
 						return errTest
 					}
-					task, err := tx.ActiveTask(a.UID)
+					task, err := tx.RunningTask(a.UID)
 					switch {
 					case err != nil:
 						return err

@@ -142,7 +142,7 @@ func (m *taskModel) check(rt *rapid.T) {
 			require.NoError(rt, err)
 			require.Equal(rt, len(want), total)
 			require.Equal(rt, want, tasks)
-			active, err := tx.ActiveTask(a.UID)
+			active, err := tx.RunningTask(a.UID)
 			require.NoError(rt, err)
 			require.Equal(rt, m.active(a), active)
 			views, err := tx.AgentViews(fleet.AgentViewFilter{UIDs: []string{a.UID}})

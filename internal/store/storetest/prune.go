@@ -77,8 +77,8 @@ var pruneCases = []testCase{
 		for _, name := range []string{"works", "runs", "old", "forgotten"} {
 			require.True(t, record(name))
 		}
-		takeLease(t, s, fleet.ReplicaLease+"runs", "one", 2*time.Hour)
-		takeLease(t, s, fleet.ReplicaLease+"old", "one", time.Minute)
+		takeLease(t, s, fleet.ReplicaLeasePrefix+"runs", "one", 2*time.Hour)
+		takeLease(t, s, fleet.ReplicaLeasePrefix+"old", "one", time.Minute)
 		require.NoError(t, s.ForgetReplica(t.Context(), "forgotten"))
 		require.Zero(t, prune(t, s, time.Now().Add(-time.Hour), 10))
 		require.Equal(t, 2, prune(t, s, time.Now().Add(time.Hour), 10), "the rows of a server and its lease must be removed")

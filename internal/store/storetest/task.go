@@ -31,8 +31,8 @@ var taskCases = []testCase{
 	{"a missing row is nil", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		require.Nil(t, getTask(t, s, "nothing"))
-		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) }))
-		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask("nobody") }))
+		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.RunningTask(a.UID) }))
+		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.RunningTask("nobody") }))
 		tasks, total := listTasks(t, s, a.UID, 10, 0)
 		require.Empty(t, tasks)
 		require.Zero(t, total)
@@ -100,7 +100,7 @@ var taskCases = []testCase{
 		})
 		require.Equal(t, a.UID, getTask(t, s, "t1").AgentUID)
 		require.Len(t, found(), 1)
-		require.Equal(t, "t1", read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) }).ID)
+		require.Equal(t, "t1", read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.RunningTask(a.UID) }).ID)
 	}},
 
 	{"an agent has one running task", func(t *testing.T, s fleet.Store) {
@@ -115,7 +115,7 @@ var taskCases = []testCase{
 		past := newTask("past", a)
 		past.Status = fleet.TaskCompleted
 		insertRows(t, s, past)
-		require.Equal(t, task, read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) }))
+		require.Equal(t, task, read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.RunningTask(a.UID) }))
 		task.Status = fleet.TaskStopped
 		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
 		insertRows(t, s, newTask("second", a))
@@ -204,7 +204,7 @@ var taskCases = []testCase{
 		insertRows(t, s, task)
 		has := func() []bool {
 			now := getTask(t, s, "t1")
-			active := read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.ActiveTask(a.UID) })
+			active := read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.RunningTask(a.UID) })
 			require.Equal(t, now.Status.Ended(), active == nil)
 			if active != nil {
 				require.Equal(t, now, active)

@@ -115,7 +115,7 @@ var updateCases = []testCase{
 			found, err := tx.Agents(fleet.AgentFilter{Name: "Papi", Owner: "alice"})
 			require.NoError(t, err)
 			require.Len(t, found, 1)
-			task, err := tx.ActiveTask("u1")
+			task, err := tx.RunningTask("u1")
 			require.NoError(t, err)
 			require.Equal(t, "t1", task.ID)
 			seq, err := tx.LastSeq()

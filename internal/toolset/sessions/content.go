@@ -56,7 +56,7 @@ func contentOf(e fleet.Event) (c Content, ok bool) {
 		if s.Usage == nil {
 			return Content{}, false
 		}
-		c.Usage = &fleet.Usage{Model: s.Usage.Model, InputTokens: s.Usage.All(), OutputTokens: s.Usage.Output}
+		c.Usage = &fleet.Usage{Model: s.Usage.Model, InputTokens: s.Usage.AllInput(), OutputTokens: s.Usage.Output}
 	case fleet.StepWarning:
 		c.Warning = s.Message
 		return c, s.Message != ""

@@ -148,7 +148,7 @@ func (i *Issuer) SetLifetime(d time.Duration) {
 func (i *Issuer) RevokeRefreshTokens() {
 	i.store.mu.Lock()
 	defer i.store.mu.Unlock()
-	i.store.revoked = time.Now()
+	i.store.revokedBefore = time.Now()
 }
 
 // ApproveDevice signs the user in for the device flow, like a person who opens the link and enters the user code.
@@ -173,7 +173,7 @@ func (*Issuer) loggedOut(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>Issuer</title><link rel="icon" href="data:,"><main><h1>The issuer has ended your session</h1></main></html>`)
 }
 
-func (i *Issuer) userOf(match func(u User) bool) *storage.User {
+func (i *Issuer) findUser(match func(u User) bool) *storage.User {
 	for _, u := range i.users {
 		if match(u) {
 			return &storage.User{ID: u.Subject, Username: u.Name, Email: u.Email, EmailVerified: u.EmailVerified}
@@ -184,12 +184,12 @@ func (i *Issuer) userOf(match func(u User) bool) *storage.User {
 
 // GetUserByID is part of storage.UserStore.
 func (i *Issuer) GetUserByID(id string) *storage.User {
-	return i.userOf(func(u User) bool { return u.Subject == id })
+	return i.findUser(func(u User) bool { return u.Subject == id })
 }
 
 // GetUserByUsername is part of storage.UserStore.
 func (i *Issuer) GetUserByUsername(name string) *storage.User {
-	return i.userOf(func(u User) bool { return u.Name == name })
+	return i.findUser(func(u User) bool { return u.Name == name })
 }
 
 // ExampleClientID is part of storage.UserStore.

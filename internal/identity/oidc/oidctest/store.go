@@ -22,10 +22,10 @@ type store struct {
 	*storage.Storage
 	issuer *Issuer
 
-	mu       sync.Mutex
-	key      key
-	lifetime time.Duration
-	revoked  time.Time // refresh tokens of sign-ins before this are refused
+	mu            sync.Mutex
+	key           key
+	lifetime      time.Duration
+	revokedBefore time.Time // refresh tokens of sign-ins before this are refused
 }
 
 func newStore(i *Issuer) *store {
@@ -90,7 +90,7 @@ func (s *store) TokenRequestByRefreshToken(ctx context.Context, token string) (o
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.GetAuthTime().Before(s.revoked) {
+	if r.GetAuthTime().Before(s.revokedBefore) {
 		return nil, errors.New("the session has ended")
 	}
 	return r, nil

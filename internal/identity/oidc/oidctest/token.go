@@ -88,8 +88,8 @@ func (i *Issuer) IDToken(t testing.TB, user string) string {
 	return token
 }
 
-// Forge returns a token signed with the issuer's key. change modifies the valid claims, and may be nil.
-func (i *Issuer) Forge(t testing.TB, change func(claims map[string]any)) string {
+// SignedToken returns a token signed with the issuer's key. change modifies the valid claims, and may be nil.
+func (i *Issuer) SignedToken(t testing.TB, change func(claims map[string]any)) string {
 	t.Helper()
 	i.store.mu.Lock()
 	defer i.store.mu.Unlock()
