@@ -158,7 +158,7 @@ func (a *App) measuredPlaces(places []fleet.Place) []fleet.Place {
 // metricsSources returns the sources from which telemetry reads the current values of metrics.
 func (a *App) metricsSources(st *state.Fleet) telemetry.Sources {
 	return telemetry.Sources{
-		Store: a.store, Agents: st.Snapshot.All, Queue: a.service.QueueStats, Webhooks: a.service.WebhookStats, Places: st.Places.States, Workers: a.reconciler.Work,
+		Store: a.store, Agents: st.Snapshot.All, Queue: a.service.QueueStats, Webhooks: a.service.WebhookStats, Places: st.Places.States, Workers: a.reconciler.Stats,
 		Watchers: st.Tail.Subscribers, CallsOpen: func() int { return int(a.guard.openCalls.Load()) }, CallsWaiting: func() int { return a.slots.Waiting() },
 		UnreadBytes: func() int64 { return a.interceptor.Unread() }, Now: st.Config.Now,
 	}

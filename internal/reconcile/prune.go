@@ -9,14 +9,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// These limit one round of pruning: rows of each kind, and the pause before the next round.
 const (
-	pruneBatch = 500
-	prunePause = 50 * time.Millisecond
+	pruneBatch = 500                   // how many rows each call of Store.Prune may remove
+	prunePause = 50 * time.Millisecond // pause between two such calls
 )
 
 // prune periodically removes rows whose retention period is over, and lets the places remove expired files. Only one
-// reconciler of the store removes rows.
+// reconciler of the store removes rows at a time.
 func (r *Reconciler) prune(ctx context.Context) {
 	next := time.NewTimer(r.cfg.PruneEvery / 60) // not at once, to keep the start fast
 	defer next.Stop()
@@ -27,12 +26,14 @@ func (r *Reconciler) prune(ctx context.Context) {
 			return
 		}
 		next.Reset(r.cfg.PruneEvery)
-		if err := errors.Join(r.expire(ctx), r.pruneOnce(ctx)); err != nil && ctx.Err() == nil {
+		if err := errors.Join(r.tidyPlaces(ctx), r.pruneOnce(ctx)); err != nil && ctx.Err() == nil {
 			r.log.ErrorContext(ctx, "pruning failed, retrying", slog.Any("error", err))
 		}
 	}
 }
 
+// pruneOnce removes the rows whose retention period is over. It does nothing if another reconciler is doing so. A negative
+// retention means that the rows are kept forever.
 func (r *Reconciler) pruneOnce(ctx context.Context) error {
 	held, release, ok, err := r.leases.hold(ctx, "prune")
 	if err != nil || !ok {
@@ -78,8 +79,8 @@ func (r *Reconciler) pruneAll(ctx context.Context, kind fleet.PruneKind, before 
 	}
 }
 
-// expire lets the places remove expired files.
-func (r *Reconciler) expire(ctx context.Context) error {
+// tidyPlaces lets the places remove expired files.
+func (r *Reconciler) tidyPlaces(ctx context.Context) error {
 	var errs []error
 	for _, p := range r.places.All {
 		if t, ok := p.Place.(fleet.Tidier); ok {

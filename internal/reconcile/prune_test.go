@@ -16,35 +16,35 @@ import (
 	"fleet/internal/waittest"
 )
 
-// prunedStore notifies after each batch of pruning.
-type prunedStore struct {
+// pruneSignalStore sends to pruned after each call of Prune.
+type pruneSignalStore struct {
 	fleet.Store
-	pruned chan struct{} // has room for one notification
+	pruned chan struct{} // has room for one value
 }
 
-func (s prunedStore) Prune(ctx context.Context, kind fleet.PruneKind, before time.Time, limit int) (int, error) {
+func (s pruneSignalStore) Prune(ctx context.Context, kind fleet.PruneKind, before time.Time, limit int) (int, error) {
 	defer s.notify()
 	return s.Store.Prune(ctx, kind, before, limit)
 }
 
-func (s prunedStore) notify() {
+func (s pruneSignalStore) notify() {
 	select {
 	case s.pruned <- struct{}{}:
-	default: // a notification is pending
+	default: // a value is pending
 	}
 }
 
-// newPruned starts a fleet, and returns a channel that receives after each batch of pruning.
-func newPruned(t *testing.T, with func(*state.Config), more ...fleet.Place) (*servicetest.Harness, <-chan struct{}) {
+// newWithPruneSignal starts a fleet, and returns a channel that gets a value after each call of Prune.
+func newWithPruneSignal(t *testing.T, with func(*state.Config), more ...fleet.Place) (*servicetest.Harness, <-chan struct{}) {
 	t.Helper()
 	pruned := make(chan struct{}, 1)
-	return servicetest.NewOver(t, fake.Config{}, with, func(s fleet.Store) fleet.Store { return prunedStore{s, pruned} }, more...), pruned
+	return servicetest.NewOver(t, fake.Config{}, with, func(s fleet.Store) fleet.Store { return pruneSignalStore{s, pruned} }, more...), pruned
 }
 
 // failingTidier is a place whose Tidy fails, so it cannot remove expired files.
 type failingTidier struct {
 	fleet.Place
-	tidied chan struct{} // receives after a call of Tidy; has room for one value
+	tidied chan struct{} // gets a value when Tidy is called; has room for one
 }
 
 func (f failingTidier) Tidy(context.Context, time.Time) error {
@@ -60,7 +60,7 @@ func (f failingTidier) Tidy(context.Context, time.Time) error {
 func TestPayloadRetention(t *testing.T) {
 	t.Parallel()
 	place := failingTidier{servicetest.SecondPlace(t, fake.Config{}), make(chan struct{}, 1)}
-	h, pruned := newPruned(t, func(c *state.Config) {
+	h, pruned := newWithPruneSignal(t, func(c *state.Config) {
 		c.Retention, c.PayloadRetention, c.PruneEvery = -1, 200*time.Millisecond, 60*time.Millisecond
 	}, place)
 	<-place.tidied
@@ -79,7 +79,7 @@ func TestPayloadRetention(t *testing.T) {
 // TestRetention checks that expired events and request ids are removed, but tasks, their results and agents are not.
 func TestRetention(t *testing.T) {
 	t.Parallel()
-	h, pruned := newPruned(t, func(c *state.Config) {
+	h, pruned := newWithPruneSignal(t, func(c *state.Config) {
 		c.Retention, c.PruneEvery = 200*time.Millisecond, 60*time.Millisecond
 	})
 	h.Create("papi")
@@ -90,7 +90,7 @@ func TestRetention(t *testing.T) {
 	waittest.UntilSignalled(t, pruned, func() bool {
 		n := 0
 		err := h.Watch(h.Context(), service.WatchRequest{}, func(events []fleet.Event, _ string) error { n += len(events); return nil })
-		return err == nil && n == 1
+		return err == nil && n == 1 // the newest event is always kept
 	})
 	err = h.Watch(h.Context(), service.WatchRequest{Cursor: "1"}, func([]fleet.Event, string) error { return nil })
 	require.Equal(t, fleet.ReasonCursorExpired, fleet.ReasonOf(err), "a cursor before the removed events must be refused: %v", err)

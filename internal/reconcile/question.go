@@ -8,20 +8,21 @@ import (
 	"fleet/internal/fleet"
 )
 
-// questionID returns the id of a question of the task's run from the runner's local id. Each try of a task has its own
-// run with its own ids.
+// questionID makes the id of a question of the task's current run from the id that the runner has given it. The runner's id
+// is unique only within the run, and each try of a task is another run.
 func questionID(t *fleet.Task, localID string) string { return t.Run(true).TaskID + "-" + localID }
 
 var localQuestionID = regexp.MustCompile(`^[A-Za-z0-9]{1,40}$`)
 
-// validQuestion reports whether the id, the kind and the status of a runner's question are valid. They may not be, because
+// validQuestion reports whether the id, the kind and the status of a runner's question are valid. They may be invalid, because
 // the agent may have influenced the question.
 func validQuestion(q *fleet.Question) bool {
 	return localQuestionID.MatchString(q.ID) && slices.Contains([]fleet.QuestionKind{fleet.AskPermission, fleet.AskText}, q.Kind) &&
 		slices.Contains([]fleet.QuestionStatus{fleet.QuestionWaiting, fleet.QuestionAnswered, fleet.QuestionExpired, fleet.QuestionWithdrawn}, q.Status)
 }
 
-// shortenQuestion shortens the texts of the question, because a hostile agent may make them arbitrarily long.
+// shortenQuestion shortens the texts of the question, because a hostile agent may make them arbitrarily long. It removes an
+// input or rules that are too long. The limits of texts are in bytes, and a character has at most 4 bytes.
 func shortenQuestion(q *fleet.Question) {
 	q.Text, q.Tool, q.Message = fleet.Shorten(q.Text, fleet.MaxQuestionText/4), fleet.Shorten(q.Tool, 200), fleet.Shorten(q.Message, fleet.MaxAnswer/4)
 	q.Answer = fleet.Shorten(q.Answer, fleet.MaxAnswer/4)
@@ -41,7 +42,7 @@ func shortenQuestion(q *fleet.Question) {
 	}
 }
 
-// maxAskTime is the longest time that a question can wait.
+// maxAskTime is the longest time that a question can wait. A runner's time that is further away from now is not believed.
 const maxAskTime = 366 * 24 * time.Hour
 
 // normalizeQuestion makes the times and the answer in a runner's question consistent, as the store requires.

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/state"
 )
 
-// These are the points at which Config.Fault is called. A process that dies there leaves the most work to its successor.
+// These are the points at which Config.Fault is called. A crash at one of them leaves the most work to the next process.
 const (
 	FaultCreateCommitted  = "create.committed"   // the agent is in the store, but its workspace does not exist
 	FaultProvisionBefore  = "provision.before"   // the workspace is about to be created
@@ -22,9 +22,9 @@ const (
 	FaultMessageBefore    = "message.before"     // a message is stored but not delivered
 	FaultMessageAfter     = "message.after"      // the agent has received the message, but this is not recorded
 	FaultAnswerBefore     = "answer.before"      // an answer is stored but not delivered
-	FaultAnswerAfter      = "answer.after"       // the agent has received the answer, but this is not recorded
+	FaultAnswerAfter      = "answer.after"       // the answer was sent, perhaps without success, but this is not recorded
 	FaultCheckBefore      = "check.before"       // the run has ended, and its checks are about to run
-	FaultCheckAfter       = "check.after"        // a check has run, but its result is not recorded
+	FaultCheckAfter       = "check.after"        // a check has run or could not be run, but its result is not recorded
 	FaultRetryRecorded    = "retry.recorded"     // the next try is recorded but has not begun
 	FaultResultsAwaited   = "results.awaited"    // the turn of a task is over, and it waits for the results of delegated tasks
 	FaultFinishBefore     = "finish.before"      // the run has ended, but this is not recorded
@@ -54,14 +54,14 @@ type Reconciler struct {
 	cfg    state.Config
 	log    *slog.Logger
 	snap   *state.Snapshot
-	leases *leases // all leases that it holds, except those of polling
+	leases *leases // all leases that this reconciler holds, except those of polling
 
 	interrupts   *state.Interrupts
 	jobs         Jobs                                         // may be nil
 	settings     chan struct{}                                // see SettingsChanged
 	pollRequests map[*state.ManagedPlace]chan chan<- struct{} // requests of PollNow
 
-	mu        sync.Mutex
+	mu        sync.Mutex         // guards workers
 	workers   map[string]*worker // by agent uid
 	opSlots   chan struct{}      // limits concurrent slow operations
 	callSlots chan struct{}      // limits concurrent short calls of places
@@ -72,11 +72,11 @@ type Reconciler struct {
 	stopOnce  sync.Once
 }
 
-// Jobs decides what happens next in the fleet. Of the reconcilers on a store, only one calls Dispatch at a time, only one
+// Jobs does the work that is not about a single agent. Of the reconcilers on a store, only one calls Dispatch at a time, only one
 // calls SendWebhooks, and only one calls RunTrain for a train. Dispatch and RunTrain return when to call them again even if
 // nothing happens, or zero if that is not needed.
 type Jobs interface {
-	// Prepare reads what Dispatch needs, which takes a while when nothing is known yet. Any reconciler may call it.
+	// Prepare reads the data that Dispatch needs. The first call may take a while. Any reconciler may call it.
 	Prepare(ctx context.Context) error
 	// Dispatch starts the pending tasks that can start.
 	Dispatch(ctx context.Context) (again time.Time, err error)
@@ -84,7 +84,7 @@ type Jobs interface {
 	Trains(ctx context.Context) ([]fleet.Train, error)
 	// RunTrain lands the work of the train that can land.
 	RunTrain(ctx context.Context, t fleet.Train) (again time.Time, err error)
-	// ObserveLandings looks for work that people have landed themselves.
+	// ObserveLandings records the work that people have landed without Fleet.
 	ObserveLandings(ctx context.Context) error
 	// SendWebhooks sends events to webhooks until its context is done or the store fails.
 	SendWebhooks(ctx context.Context) error
@@ -105,7 +105,7 @@ func New(s *state.Fleet, jobs Jobs) *Reconciler {
 	}
 }
 
-// read returns what fn reads from one consistent state of the store.
+// read calls fn with one consistent state of the store, and returns its results.
 func read[T any](ctx context.Context, s fleet.Store, fn func(tx fleet.ReadTx) (T, error)) (value T, err error) {
 	err = s.View(ctx, func(tx fleet.ReadTx) (err error) {
 		value, err = fn(tx)
@@ -117,7 +117,7 @@ func read[T any](ctx context.Context, s fleet.Store, fn func(tx fleet.ReadTx) (T
 // now returns the time with the precision of the store.
 func (r *Reconciler) now() time.Time { return r.cfg.Time() }
 
-// Start starts the work in the background. Stop ends it.
+// Start starts the work in the background, and returns. It must be called at most once. Stop ends the work.
 func (r *Reconciler) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
@@ -145,11 +145,11 @@ func (r *Reconciler) Stop() {
 	r.running.Wait()
 }
 
-// Stopping returns a channel that Stop closes. Work that begins afterwards is not carried out.
+// Stopping returns a channel that Stop closes when it is called.
 func (r *Reconciler) Stopping() <-chan struct{} { return r.stopping }
 
-// Work returns statistics about the current work of this reconciler.
-func (r *Reconciler) Work() fleet.WorkerStats {
+// Stats returns statistics about the work of this reconciler.
+func (r *Reconciler) Stats() fleet.WorkerStats {
 	w := fleet.WorkerStats{
 		Waiting: int(r.waiting.Load()), Leases: r.leases.count(),
 		Renewals: r.leases.renewals.Load(), RenewFailures: r.leases.failures.Load(), LeasesLost: r.leases.lost.Load(),
@@ -165,7 +165,7 @@ type scanScope int
 
 const (
 	changedAgents  scanScope = iota // those that have changed since the last scan, except those that another process is working on
-	releasedAgents                  // those too, once the other process has released them
+	releasedAgents                  // also those that another process was working on and has released
 	allAgents
 )
 
@@ -243,8 +243,8 @@ func (r *Reconciler) wake(ctx context.Context, uid string) {
 	r.running.Go(func() { w.run(ctx) })
 }
 
-// removeWorker removes the worker, unless a wake-up is pending. If force is set, it always removes the worker. It reports whether it
-// has removed the worker.
+// removeWorker removes the worker, unless a wake-up is pending and force is not set. It reports whether it has removed the
+// worker.
 func (r *Reconciler) removeWorker(w *worker, force bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

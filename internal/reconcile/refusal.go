@@ -17,9 +17,10 @@ func refusal(err error) *fleet.Error {
 	return e
 }
 
-// refuse records that the place refused to create the workspace. It deletes the agent, so that its name is free. The call
-// that created the agent gets the reason. refuse does nothing if the desired state has changed meanwhile.
-func (w *worker) refuse(ctx context.Context, tried *fleet.Agent, e *fleet.Error) error {
+// recordRefusal records that the place refused to create the workspace of the agent tried. It deletes the agent, so that its
+// name is free. The call that created the agent gets the reason. recordRefusal does nothing if the desired state has changed
+// meanwhile.
+func (w *worker) recordRefusal(ctx context.Context, tried *fleet.Agent, e *fleet.Error) error {
 	return w.change(ctx, fleet.EventAgentDeleted, func(a *fleet.Agent, tx fleet.Tx) (string, error) {
 		if a.Desired != tried.Desired {
 			return "", nil

@@ -13,8 +13,8 @@ import (
 	"fleet/internal/state"
 )
 
-// remainsText describes for people what is kept of the agent and what may be lost. kept is the place's description of what it
-// has kept.
+// remainsText tells people which work of the deleted agent is kept and which may be lost. kept is the place's description of
+// the work that the place has kept.
 func remainsText(r *fleet.Remains, agent, kept string) string {
 	texts := []string{kept}
 	if r != nil && r.Size > 0 {
@@ -32,12 +32,13 @@ const rescueTimeout = 10 * time.Minute
 // reachTimeout limits how long a deletion waits for a workspace that runs and cannot be reached.
 const reachTimeout = time.Minute
 
-// rescueReason is the reason of the state deleting while a workspace is started to fetch the work in it.
+// rescueReason is the StateReason of an agent that is being deleted while its workspace is started to fetch the work in it.
 const rescueReason = "its workspace is started first, to fetch the work in it"
 
-// saveWork stores a bundle of the agent's work that exists nowhere else, before the workspace is deleted. It starts a stopped
-// workspace for that; wait is then how long to wait before the next call. If nothing helps, it records what may be lost, and
-// the workspace is deleted anyway.
+// saveWork stores a bundle of the agent's work that exists nowhere else, before the workspace is deleted. It does nothing if
+// the place keeps the work itself or supports no bundles. It starts a stopped workspace, and waits for one that cannot be
+// reached: wait is then how long to wait before the next call. If that does not help, saveWork records which work may be lost,
+// and the workspace can be deleted.
 func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Duration, err error) {
 	t := w.places.Of(a).Traits()
 	if !t.SupportsBundles || t.KeepsWork || a.WorkspaceID == "" {
@@ -91,7 +92,8 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 }
 
 // waitForWork waits for a workspace that cannot be reached, for at most reachTimeout. wait is how long to wait before the bundle is
-// tried again; 0 means that the time is over, or that the host does not show the workspace, which is then not deleted.
+// tried again; 0 means that the time is over, or that the host does not show the workspace. The deletion of the agent does not
+// delete a workspace that is not shown.
 func (w *worker) waitForWork(ctx context.Context, a *fleet.Agent, why error) (wait time.Duration, err error) {
 	if w.rescueSince.IsZero() {
 		if ws, err := w.inspect(ctx, a); err == nil && ws.Missing {
@@ -111,8 +113,8 @@ func (w *worker) waitForWork(ctx context.Context, a *fleet.Agent, why error) (wa
 
 // startForWork starts the workspace of an agent that is to be deleted, so that its work can be fetched, for at most
 // rescueTimeout. worked says whether the agent ever had a task. wait is how long to wait before the bundle is tried again; 0
-// means that nothing more can be done. done means that there is nothing to lose, because the workspace was deleted, or because
-// it never ran and worked is false.
+// means that nothing more can be done. done means that there is nothing to lose: the workspace was deleted, or worked is false
+// and the workspace has not started by itself.
 func (w *worker) startForWork(ctx context.Context, a *fleet.Agent, worked bool) (wait time.Duration, done bool, err error) {
 	if w.rescueSince.IsZero() {
 		w.rescueSince = w.now()
@@ -122,8 +124,7 @@ func (w *worker) startForWork(ctx context.Context, a *fleet.Agent, worked bool) 
 	}
 	ws, err := w.inspect(ctx, a)
 	if err != nil {
-		wait, err := w.recordFailure(ctx, a, err, "")
-		return max(wait, minRetryDelay), false, err
+		return minRetryDelay, false, w.recordFailure(ctx, a, err, "")
 	}
 	switch ws.State {
 	case fleet.StateDeleted:
@@ -153,7 +154,7 @@ func (w *worker) startForWork(ctx context.Context, a *fleet.Agent, worked bool) 
 	return maxInspectDelay, false, nil
 }
 
-// lossReason describes for people what may be lost with a workspace if its bundle failed with the error.
+// lossReason tells people which work may be lost with a workspace, and why. err is the error of its bundle.
 func (r *Reconciler) lossReason(err error) string {
 	switch {
 	case errors.Is(err, state.ErrBundleTooLarge):
@@ -164,7 +165,8 @@ func (r *Reconciler) lossReason(err error) string {
 	return "its workspace could not be reached (" + fleet.PublicMessage(err) + "), so what the agent had not pushed is not kept"
 }
 
-// unpushedText describes the work that is lost, as far as it is known, as the end of a sentence. It may be empty.
+// unpushedText describes the work that may be lost, as the end of a sentence. c are the last known changes. The text is empty
+// if they are unknown.
 func unpushedText(c *fleet.Changes) string {
 	switch {
 	case c == nil || c.Problem != "":

@@ -20,7 +20,8 @@ func rescue(h *servicetest.Harness, agent string) (string, error) {
 	return string(content), err
 }
 
-// TestWorkIsKept checks that the unpushed work of an agent can be downloaded as a bundle after the agent was deleted.
+// TestWorkIsKept checks that the unpushed work of an agent can be downloaded as a bundle after the agent was deleted, and that
+// Fleet says which work may be lost if it cannot get the bundle.
 func TestWorkIsKept(t *testing.T) {
 	t.Parallel()
 	world := fake.Config{Traits: fleet.Traits{SupportsChanges: true, SupportsBundles: true}}
@@ -83,8 +84,8 @@ func TestWorkIsKept(t *testing.T) {
 		require.Equal(t, "made a line\n", kept)
 	})
 	late := func(c *state.Config) { // each call of Now returns a time that is 20 seconds later
-		var looks atomic.Int64
-		c.Now = func() time.Time { return time.Now().Add(time.Duration(looks.Add(1)) * 20 * time.Second) }
+		var calls atomic.Int64
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(calls.Add(1)) * 20 * time.Second) }
 	}
 	t.Run("a workspace that cannot be reached for a moment keeps its work", func(t *testing.T) {
 		t.Parallel()

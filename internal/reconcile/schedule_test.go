@@ -20,18 +20,18 @@ import (
 // clock is a clock that a test sets.
 type clock struct{ at atomic.Pointer[time.Time] }
 
-// newClock sets the clock of the fleet. It also makes every cron expression mean each minute.
+// newClock makes the fleet use a new clock, which it returns. It also makes every cron expression mean each minute.
 func newClock(c *state.Config) *clock {
 	k := &clock{}
 	k.at.Store(new(time.Date(2026, 11, 28, 12, 0, 30, 0, time.UTC)))
 	c.Now = func() time.Time { return *k.at.Load() }
-	c.Cron = func(string, *time.Location) (func(time.Time) time.Time, error) { // each minute
+	c.Cron = func(string, *time.Location) (func(time.Time) time.Time, error) {
 		return func(after time.Time) time.Time { return after.Truncate(time.Minute).Add(time.Minute) }, nil
 	}
 	return k
 }
 
-// pass sets the clock forward, and lets the fleet notice.
+// pass sets the clock forward, and appends an event, so that the fleet notices.
 func (c *clock) pass(h *servicetest.Harness, d time.Duration) {
 	h.T.Helper()
 	c.at.Store(new(c.at.Load().Add(d)))
@@ -40,7 +40,7 @@ func (c *clock) pass(h *servicetest.Harness, d time.Duration) {
 	}))
 }
 
-// schedule creates a schedule for the agent, whose tasks run the script.
+// schedule creates a schedule. Its tasks run the script on the agent.
 func schedule(h *servicetest.Harness, s fleet.Schedule, agent, script string) {
 	h.T.Helper()
 	task := service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Agent: agent, Description: script}}
@@ -52,7 +52,7 @@ func schedule(h *servicetest.Harness, s fleet.Schedule, agent, script string) {
 	require.False(h.T, v.NextTick.IsZero())
 }
 
-// settled waits until the schedule has dealt with the ticks up to now, and returns it.
+// settled waits until the fleet has handled the ticks of the schedule up to now, and returns the schedule.
 func (c *clock) settled(h *servicetest.Harness, name string) (v *service.ScheduleView) {
 	h.T.Helper()
 	h.WaitStored(func() bool {
@@ -109,8 +109,8 @@ func TestSchedule(t *testing.T) {
 	require.Empty(t, k.settled(h, "nightly").LastError)
 }
 
-// TestScheduleOnce lets two servers over one store deal with the ticks of two schedules, while they restart and the store fails now and
-// then. Each tick queues one task.
+// TestScheduleOnce lets two servers over one store handle the ticks of two schedules, while the servers restart and the store
+// fails now and then. It checks that each tick queues one task.
 func TestScheduleOnce(t *testing.T) {
 	t.Parallel()
 	var k *clock

@@ -25,8 +25,8 @@ func createSelfStarting(h *servicetest.Harness, spec string) (*fleet.AgentView, 
 	return v, err
 }
 
-// TestSelfStarted checks that the work of an agent on its spec is its first task, with all its output, and that Fleet
-// does not dispatch this task.
+// TestSelfStarted checks that the work of an agent on its spec is its first task, with all its output, that the agent gets
+// this task only once, and that it accepts another task after a restart.
 func TestSelfStarted(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, selfStartingWorld(), nil)

@@ -13,7 +13,7 @@ import (
 type progress struct {
 	mu     sync.Mutex
 	taskID string
-	at     time.Time // when its run last produced output, or was first followed by this process
+	at     time.Time // when its run last produced output or began to wait for an answer, or when this process began to follow it
 	step   string    // the run's last step, or else the last text that it wrote
 	open   int       // number of running tool calls
 	// retrying is when the run began to only repeat requests to its model; zero if it does not.
@@ -39,7 +39,7 @@ func (p *progress) touch(now time.Time) {
 	p.at = now
 }
 
-// recordOutput records an output.
+// recordOutput counts the output as progress, unless it only says that the run repeats a request to its model.
 func (p *progress) recordOutput(o fleet.Output, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,9 +62,9 @@ func (p *progress) recordOutput(o fleet.Output, now time.Time) {
 // maxRetrying is how long a run may repeat requests to its model before it counts as stalled.
 const maxRetrying = time.Minute
 
-// sinceProgress returns how long the run has made no progress. The run is stalled when d reaches limit. d is the time without
-// output, and 0 while a tool runs. If the run only repeats requests to its model, retrying is set, and d reaches limit after
-// maxRetrying.
+// sinceProgress returns how long the run has made no progress, and its last step. The run is stalled when d reaches limit. d is
+// the time without output, and 0 while a tool runs. If the run only repeats requests to its model, retrying is set, and d reaches
+// limit after maxRetrying, or after limit if that is shorter.
 func (p *progress) sinceProgress(now time.Time, limit time.Duration) (d time.Duration, step string, retrying bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +77,8 @@ func (p *progress) sinceProgress(now time.Time, limit time.Duration) (d time.Dur
 	return now.Sub(p.at), p.step, false
 }
 
-// stepStalled records when the task's run stops making progress and when it continues. It returns how long to wait before
-// the next check.
+// stepStalled records that the task has stalled, or that it continues. A task that waits for an answer is not stalled. stepStalled
+// returns how long to wait before the next check.
 func (w *worker) stepStalled(ctx context.Context, t *fleet.Task) (time.Duration, error) {
 	limit := w.cfg.StallTimeout
 	if limit <= 0 || t.Options.Attached != nil {

@@ -93,7 +93,8 @@ func TestAskingIsNotStalled(t *testing.T) {
 	h.WaitTask(task.ID)
 }
 
-// TestRetriesStall checks that a task is stalled while its run only repeats requests to its model, which is also output.
+// TestRetriesStall checks that a task is stalled while its run only repeats requests to its model. The program reports these
+// requests as output, but they are not progress.
 func TestRetriesStall(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 100 * time.Millisecond })
@@ -105,7 +106,7 @@ func TestRetriesStall(t *testing.T) {
 	require.Equal(t, []string{"its requests to the model fail again and again; the last step was: retry again"}, h.Events(fleet.EventTaskStalled))
 	h.World.Release("first")
 	h.WaitAgent("papi", func(*fleet.AgentView) bool { return len(h.TaskEvents(task.ID, fleet.EventTaskStep)) == 2 })
-	require.Empty(t, h.Events(fleet.EventTaskRecovered), "another retry is no progress")
+	require.Empty(t, h.Events(fleet.EventTaskRecovered), "another retry must not count as progress")
 	h.World.Release("second")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return !v.Stalled() })
 	h.World.Release("third")

@@ -16,8 +16,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestStoreFails lets every third call of the store fail for a while. It checks that the task still completes, was
-// dispatched once, and has its whole output once.
+// TestStoreFails lets every third call to the store fail for a while. It checks that the task still completes, is dispatched
+// once, and has its whole output once.
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = time.Second })
@@ -45,9 +45,9 @@ func TestStoreFails(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestLeaseOutlivesTheWorkerBefore starts a task while the previous worker of the agent is releasing its lease. It checks
-// that the next worker takes the lease again, so that no other reconciler can get it.
-func TestLeaseOutlivesTheWorkerBefore(t *testing.T) {
+// TestLeaseOutlivesPreviousWorker starts a task while the previous work on the agent is releasing its lease. It checks that the
+// task begins only after the release, and that the agent then has a new lease, so that no other reconciler can take it.
+func TestLeaseOutlivesPreviousWorker(t *testing.T) {
 	t.Parallel()
 	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = time.Hour })
 	releasing, release, released := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -64,7 +64,8 @@ func TestLeaseOutlivesTheWorkerBefore(t *testing.T) {
 	<-releasing
 	h.Start("papi", "wait gate")
 	select {
-	case <-h.World.Reached("gate"): // this must not happen while the lease is being released
+	case <-h.World.Reached("gate"):
+		t.Error("the task began while the lease was being released")
 	case <-time.After(100 * time.Millisecond):
 	}
 	close(release)

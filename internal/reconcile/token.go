@@ -20,9 +20,10 @@ const allTools = "all"
 var errTaskEnded = errors.New("the task has ended meanwhile")
 
 // issueToken creates a token for the agent's task if the agent itself calls Fleet, to report its result, to run subagents or
-// to delegate tasks. It returns nil if the agent does none of that, or cannot reach Fleet. It revokes the token of an earlier
-// dispatch of the task, which may have been interrupted. If the task has ended, the error is errTaskEnded, because nothing
-// would revoke the token. issueToken sets in t what the agent may delegate.
+// to delegate tasks. It returns the token and the URL that the agent calls, or nil if the agent does none of that, cannot reach
+// Fleet, or is used by a person on a terminal. It revokes the agent's earlier tokens, for example that of an interrupted dispatch
+// of the task. If the task has ended, the error is errTaskEnded, because nothing would revoke the token. issueToken sets
+// t.Delegation.Grant to the rights with which the agent may delegate tasks.
 func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fleet.ServerEndpoint, error) {
 	grant, traits := w.places.Of(a).Grant(a.Project, a.Role), w.places.Of(a).Traits()
 	reports, runs := a.Config != nil && a.Config.Reports, a.Config != nil && len(a.Config.Subagents) > 0

@@ -10,14 +10,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// explanation is a slow and obvious computation of the reasons why tasks wait. It takes the tasks in their order, and records
-// what the earlier tasks use up.
+// explanation computes the reasons why tasks wait, in a slow and obvious way. It takes the tasks in their order, and records
+// the agents, keys and limits that the earlier tasks use up.
 type explanation struct {
 	*waitsWorld
 
 	now     time.Time
 	starts  map[string]string // task that starts now, by agent
-	keys    map[string]bool   // keys of the tasks that run or start now
+	keys    map[string]bool   // Exclusive of the tasks that run or start now
 	working map[string]int    // tasks that run or start now, by owner
 	ahead   map[string]int    // tasks that wait only for an agent, by agent
 	wanting map[string]int    // tasks that wait only for an agent, by pool
@@ -38,7 +38,8 @@ func (w *waitsWorld) explain(now time.Time) (lines []string) {
 	return lines
 }
 
-// order returns the pending tasks: by priority with age, then the principals take turns, then the oldest first.
+// order returns the pending tasks in the order in which they start: the highest priority first, which includes the age. Among
+// equal priorities, the principals take turns, and the oldest task of a principal comes first.
 func (x *explanation) order() (all []*modelTask) {
 	for _, m := range x.tasks {
 		if pendingTask(m) {
@@ -69,7 +70,7 @@ func reasonLine(reason fleet.WaitReason, subject string) string {
 	return fmt.Sprintf("%s %s", reason, subject)
 }
 
-// waits returns the reasons of a task. A task without reasons starts now, or never.
+// waits returns the reasons why the task waits. A task without a reason starts now, or has expired.
 func (x *explanation) waits(m *modelTask) (all []string) {
 	e := m.entry
 	if !e.Expires.IsZero() && !e.Expires.After(x.now) {
@@ -111,7 +112,8 @@ func (x *explanation) waits(m *modelTask) (all []string) {
 	return all
 }
 
-// agentFor returns an agent that is free for the task, or why there is none. ready means that nothing else is in the way of the task.
+// agentFor returns an agent that is free for the task, or the reasons why there is none. ready means that the task waits for
+// nothing else.
 func (x *explanation) agentFor(m *modelTask, ready bool) (*modelAgent, []string) {
 	if only := x.onlyAgent(m); only != nil {
 		return x.wantAgent(only, ready)
@@ -165,8 +167,8 @@ func (x *explanation) starting(a *modelAgent) bool {
 	return a.desired == fleet.DesiredRunning && (a.state.Moving() || a.restarts)
 }
 
-// onlyAgent returns the agent that the task was queued for, or that has done an earlier task if the pool says so; nil if any agent of its
-// target will do.
+// onlyAgent returns the only agent that may do the task: the agent for which the task was queued or, in the pool "same", the
+// agent of a task on which it depends. It returns nil if any agent of the task's target may do the task.
 func (x *explanation) onlyAgent(m *modelTask) *modelAgent {
 	if m.agent != "" {
 		return x.agents[m.agent]
@@ -184,7 +186,7 @@ func (x *explanation) onlyAgent(m *modelTask) *modelAgent {
 	return nil
 }
 
-// wantAgent returns the agent, or why it is not free.
+// wantAgent returns the agent if it is free, or the reasons why it is not. ready is as in agentFor.
 func (x *explanation) wantAgent(a *modelAgent, ready bool) (*modelAgent, []string) {
 	var why []string
 	switch {

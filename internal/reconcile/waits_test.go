@@ -21,8 +21,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestWaitReasons compares the reasons why tasks wait with those that a slow model computes from the event log and the calls that were
-// made, at random moments of a busy fleet.
+// TestWaitReasons compares the reasons why tasks wait with those of a slow model, at random moments of a busy fleet. The model
+// knows only the event log and the calls of the test.
 func TestWaitReasons(t *testing.T) {
 	t.Parallel()
 	const moments = 1000
@@ -54,13 +54,13 @@ func TestWaitReasons(t *testing.T) {
 	}
 }
 
-// frozenClock is a clock that a test can stop.
-type frozenClock struct {
+// stoppableClock is a clock that a test can stop.
+type stoppableClock struct {
 	mu sync.Mutex
 	at time.Time // zero: it runs
 }
 
-func (c *frozenClock) now() time.Time {
+func (c *stoppableClock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.at.IsZero() {
@@ -69,14 +69,14 @@ func (c *frozenClock) now() time.Time {
 	return c.at
 }
 
-func (c *frozenClock) freeze() time.Time {
+func (c *stoppableClock) freeze() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = time.Now().UTC()
 	return c.at
 }
 
-func (c *frozenClock) thaw() {
+func (c *stoppableClock) thaw() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = time.Time{}
@@ -85,7 +85,7 @@ func (c *frozenClock) thaw() {
 // Limits of the fleet under test.
 const (
 	maxRunningTasks = 4                      // running tasks of a principal
-	ageStep         = 150 * time.Millisecond // the model rounds ages to it
+	ageStep         = 150 * time.Millisecond // the priority of a pending task rises by one after each
 	maxPendingTasks = 25                     // pending tasks
 )
 
@@ -94,20 +94,20 @@ type waitsWorld struct {
 	*servicetest.Harness
 
 	random  *rand.Rand
-	clock   *frozenClock
-	skipped int
-	gates   int
+	clock   *stoppableClock
+	skipped int // moments that could not be compared
+	gates   int // number of gates so far, for their names
 
-	seq    int64 // events up to it are in the model
+	seq    int64 // the model has the events up to this one
 	tasks  map[string]*modelTask
-	ids    []string // in the order in which the test has queued them
+	ids    []string // ids of all tasks, in the order in which the test has queued them
 	agents map[string]*modelAgent
 	pools  map[string]*fleet.Pool // by name
-	pause  string                 // who has paused the fleet
-	role   fleet.ProjectRole      // of all agents
+	pause  string                 // the principal who has paused the fleet; empty if it is not paused
+	role   fleet.ProjectRole      // the role of all agents
 }
 
-// modelTask has what is known about a task from the calls and the event log.
+// modelTask is the model of a task, from the calls and the event log.
 type modelTask struct {
 	id      string
 	owner   string
@@ -115,21 +115,21 @@ type modelTask struct {
 	created time.Time
 	status  fleet.TaskStatus
 	agent   string // uid; empty if no agent was chosen yet
-	gate    string // what its run waits for
+	gate    string // its run waits until this gate is released
 }
 
-// modelAgent has what is known about an agent from the calls and the event log.
+// modelAgent is the model of an agent, from the calls and the event log.
 type modelAgent struct {
 	uid, name, owner, pool string
 	state                  fleet.State
 	desired                fleet.DesiredState
 	restarts               bool      // a start was requested, and has not begun
-	task                   string    // what it works on
-	used                   time.Time // when it last had a task, or changed
+	task                   string    // id of the task that it works on; empty if there is none
+	used                   time.Time // when it last began or ended a task, or changed
 }
 
 func newWaitsWorld(t *testing.T, r *rand.Rand) *waitsWorld {
-	w := &waitsWorld{random: r, clock: &frozenClock{}, tasks: map[string]*modelTask{}, agents: map[string]*modelAgent{}, pools: map[string]*fleet.Pool{}}
+	w := &waitsWorld{random: r, clock: &stoppableClock{}, tasks: map[string]*modelTask{}, agents: map[string]*modelAgent{}, pools: map[string]*fleet.Pool{}}
 	w.Harness = servicetest.New(t, fake.Config{}, func(c *state.Config) {
 		c.Now, c.AgeStep, c.CreateWait, c.Limits = w.clock.now, ageStep, time.Millisecond, fleet.Limits{RunningTasks: maxRunningTasks}
 		c.Logger = nil
@@ -153,7 +153,7 @@ func newWaitsWorld(t *testing.T, r *rand.Rand) *waitsWorld {
 	return w
 }
 
-// anyOf returns a random task that fits, or nil.
+// anyOf returns a random task for which fits returns true, or nil if there is none.
 func (w *waitsWorld) anyOf(fits func(*modelTask) bool) *modelTask {
 	var all []*modelTask
 	for _, id := range w.ids {
@@ -171,7 +171,7 @@ func pendingTask(m *modelTask) bool { return m.status == fleet.TaskPending }
 func runningTask(m *modelTask) bool { return m.status == fleet.TaskRunning }
 func endedTask(m *modelTask) bool   { return m.status.Ended() }
 
-// act makes a random call, and records its effect in the model.
+// act does something at random: it makes a call and records its effect in the model, or it lets a run end.
 func (w *waitsWorld) act() {
 	pending := 0
 	for _, m := range w.tasks {
@@ -195,7 +195,7 @@ func (w *waitsWorld) act() {
 	case n < 90:
 		w.pauseOrResumeFleet()
 	case n < 97:
-		if m := w.anyOf(pendingTask); m != nil { // some could never start
+		if m := w.anyOf(pendingTask); m != nil { // otherwise tasks that can never start would fill the queue
 			_, _, err := w.StopTaskByID(w.as(m), m.id, "")
 			require.NoError(w.T, err)
 		}
@@ -268,7 +268,8 @@ func (w *waitsWorld) queueTask() {
 	w.tasks[m.id], w.ids = m, append(w.ids, m.id)
 }
 
-// stillPending reports whether the call has found the task pending. It fails the test if something else is wrong.
+// stillPending reports whether the task was pending when the call was made, which returned err. It fails the test if the call
+// failed for another reason.
 func (w *waitsWorld) stillPending(m *modelTask, err error) bool {
 	w.T.Helper()
 	expired := !m.entry.Expires.IsZero() && !m.entry.Expires.After(w.clock.now())
@@ -349,7 +350,7 @@ func (w *waitsWorld) pauseOrResumeFleet() {
 	}
 }
 
-// replay reads the events that the model does not have yet.
+// replay adds the new events of the log to the model.
 func (w *waitsWorld) replay() {
 	for {
 		var events []fleet.Event
@@ -408,7 +409,7 @@ func (w *waitsWorld) compare(reasons map[fleet.WaitReason]int) bool {
 	w.replay()
 	l, err := w.ListQueue(servicetest.AsAdmin(w.T.Context()), service.QueueRequest{PageRequest: fleet.PageRequest{Limit: new(500)}})
 	require.NoError(w.T, err)
-	var shown *service.TaskDetails // one of them
+	var shown *service.TaskDetails // a random one of the queued tasks
 	if len(l.Items) > 0 {
 		shown, err = w.ShowTask(servicetest.AsAdmin(w.T.Context()), l.Items[w.random.IntN(len(l.Items))].ID, nil)
 		require.NoError(w.T, err)
@@ -456,7 +457,7 @@ func (w *waitsWorld) name(id string) string {
 	return id
 }
 
-// lastEvents describes the newest events.
+// lastEvents returns a line for each of the newest events of the model.
 func (w *waitsWorld) lastEvents() (lines []string) {
 	require.NoError(w.T, w.Store.View(w.T.Context(), func(tx fleet.ReadTx) error {
 		events, err := tx.Events(fleet.EventFilter{}, fleet.EventWindow{After: max(0, w.seq-60), Limit: 100})

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// webhookLease is the lease of the server that sends events to webhooks.
+// webhookLease is the key of the lease of the server that sends events to webhooks.
 const webhookLease = "webhooks"
 
 // sendWebhooks sends events to webhooks, as long as this server has the lease.

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/state"
 )
 
-// These are the times that a worker waits before it looks again or retries.
+// A worker waits this long before it inspects a workspace again, or retries a failed step.
 const (
 	minInspectDelay = 100 * time.Millisecond
 	maxInspectDelay = 2 * time.Second
@@ -26,17 +26,17 @@ type worker struct {
 	uid              string
 	woken            chan struct{}
 	follow           *follower                      // of the agent's running task
-	runEnded         bool                           // Follow had returned before the agent was loaded, so the loaded task has all output of the run
+	runEnded         bool                           // the follower had ended before the agent was loaded, so the loaded task has all its output
 	stop             stopProgress                   // progress of the task's stop
 	interrupted      atomic.Pointer[interruptedRun] // the last run that was interrupted because its task has ended
 	progress         progress                       // progress of the task
 	failures         failures                       // consecutive errors of dispatching and following the task
-	answerFailures   answerFailures
-	allowed          knownAllowance // the allowance that the run's host knows
-	contractChecked  bool           // the checks of its contract were run, or there are none
-	rescueSince      time.Time      // since when a deletion waits for the agent's work; zero if it does not
-	startedForRescue bool           // the deletion has started the workspace to fetch the agent's work
-	inspectDelay     time.Duration  // how long until the next look at a moving workspace
+	answerFailures   answerFailures                 // consecutive errors of delivering answers
+	allowed          knownAllowance                 // the allowance that the run's host knows
+	contractChecked  bool                           // the checks of its contract were run, or there are none
+	rescueSince      time.Time                      // since when a deletion waits for the agent's work; zero if it does not
+	startedForRescue bool                           // the deletion has started the workspace to fetch the agent's work
+	inspectDelay     time.Duration                  // how long until the next look at a moving workspace
 }
 
 // run works while the agent needs work. It returns only after it has released the lease. Otherwise it would release the
@@ -125,27 +125,27 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// wait waits until something has changed, at most d.
+// wait waits until the worker is woken, its follower or delivery has ended, or d is over.
 func (w *worker) wait(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
-	var ended, posted <-chan struct{}
+	var ended, delivered <-chan struct{}
 	if w.follow != nil {
 		ended = w.follow.done
 		if w.follow.delivery != nil {
-			posted = w.follow.delivery.done
+			delivered = w.follow.delivery.done
 		}
 	}
 	select {
 	case <-w.woken:
 	case <-ended:
-	case <-posted:
+	case <-delivered:
 	case <-t.C:
 	case <-ctx.Done():
 	}
 }
 
-// step takes the next step for the agent and returns how long to wait before the following one; 0 means not to wait.
+// step takes the next step for the agent, and returns how long to wait before the step after it.
 func (w *worker) step(ctx context.Context, v *fleet.AgentView) (time.Duration, error) {
 	a := &v.Agent
 	if v.Task != nil && a.Desired != fleet.DesiredDeleted {
@@ -189,8 +189,8 @@ func (w *worker) shortCall(ctx context.Context, a *fleet.Agent, fn func(context.
 	return w.call(ctx, a, w.callSlots, w.cfg.CallTimeout, fn)
 }
 
-// call runs fn when a slot is free. It cancels fn if fn takes longer than the limit, or if the agent's desired state
-// changes meanwhile.
+// call runs fn when a slot is free, and waits for its end. It cancels fn if fn takes longer than the limit, or if the agent's
+// desired state changes meanwhile. In the latter case, the error is errSuperseded unless fn succeeded.
 func (w *worker) call(ctx context.Context, a *fleet.Agent, slots chan struct{}, limit time.Duration, fn func(context.Context) error) error {
 	if err := w.takeSlot(ctx, slots); err != nil {
 		return err
@@ -221,7 +221,7 @@ func (w *worker) call(ctx context.Context, a *fleet.Agent, slots chan struct{}, 
 	}
 }
 
-// takeSlot waits for a slot.
+// takeSlot takes a slot. If none is free, it waits and counts the worker as waiting.
 func (w *worker) takeSlot(ctx context.Context, slots chan struct{}) error {
 	select {
 	case slots <- struct{}{}:
@@ -238,8 +238,8 @@ func (w *worker) takeSlot(ctx context.Context, slots chan struct{}) error {
 	}
 }
 
-// change calls the function change on the agent, writes the agent, and appends an event with the returned text. An empty
-// text means that there is nothing to write.
+// change calls the function change on the agent, writes the agent, and appends an event with the returned text. If the text is
+// empty, it writes nothing more. If the agent was deleted, it does nothing.
 func (w *worker) change(ctx context.Context, typ fleet.EventType, change func(a *fleet.Agent, tx fleet.Tx) (text string, err error)) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		a, err := tx.Agent(w.uid)
@@ -294,19 +294,19 @@ func sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// recordFailure records that an operation on the agent failed; tried is the agent when the operation began. If a retry may help,
-// the operation is retried with increasing waits. Otherwise the agent gets the state final, until its owner changes the
-// desired state. If the desired state has changed meanwhile, the failure is ignored.
-func (w *worker) recordFailure(ctx context.Context, tried *fleet.Agent, err error, final fleet.State) (time.Duration, error) {
+// recordFailure records that an operation on the agent failed; tried is the agent when the operation began. If the host did not
+// answer, or final is empty, the operation is retried after RetryAt, with increasing waits. Otherwise the agent gets the state
+// final until somebody requests another state or a restart. If that has happened meanwhile, the failure is ignored.
+func (w *worker) recordFailure(ctx context.Context, tried *fleet.Agent, err error, final fleet.State) error {
 	if ctx.Err() != nil {
-		return 0, ctx.Err()
+		return ctx.Err()
 	}
 	if errors.Is(err, errSuperseded) {
-		return 0, nil
+		return nil
 	}
 	w.log.WarnContext(ctx, "workspace operation failed", slog.String("agent", tried.Name), slog.Any("error", err))
 	retry := final == "" || fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable
-	return 0, w.change(ctx, fleet.EventAgentChanged, func(a *fleet.Agent, _ fleet.Tx) (string, error) {
+	return w.change(ctx, fleet.EventAgentChanged, func(a *fleet.Agent, _ fleet.Tx) (string, error) {
 		if a.Desired != tried.Desired || a.RestartsRequested != tried.RestartsRequested {
 			return "", nil
 		}

@@ -28,18 +28,18 @@ func (w *worker) provision(ctx context.Context, a *fleet.Agent) (_ time.Duration
 		return err
 	})
 	if e := refusal(err); e != nil {
-		return 0, w.refuse(ctx, a, e)
+		return 0, w.recordRefusal(ctx, a, e)
 	}
 	if err != nil {
-		return w.recordFailure(ctx, a, err, fleet.StateFailed)
+		return 0, w.recordFailure(ctx, a, err, fleet.StateFailed)
 	}
 	w.cfg.Fault(FaultProvisionAfter)
 	done := a.RestartsRequested // a was read before the call, so a restart that was requested during the call is still to be done
 	return 0, w.recordWorkspace(ctx, ws, func(a *fleet.Agent) { completeRestart(a, done) })
 }
 
-// completeRestart records that the restart with the number is done. If no other restart was requested meanwhile, its changes are
-// done too.
+// completeRestart records that the restart with the number is done. If no other restart was requested meanwhile, the changes
+// for the next start (Agent.Next) are done too.
 func completeRestart(a *fleet.Agent, restart int) {
 	if a.RestartsDone = restart; a.RestartsRequested == restart {
 		if a.Next.TakeOver {
@@ -49,8 +49,8 @@ func completeRestart(a *fleet.Agent, restart int) {
 	}
 }
 
-// recordWorkspace writes the observed state of the agent's workspace. If also is not nil, recordWorkspace calls it to make more changes
-// to the agent in the same transaction.
+// recordWorkspace writes the observed state of the agent's workspace. If also is not nil, recordWorkspace calls it to make more
+// changes to the agent in the same transaction. If the workspace was deleted at its host, the agent is deleted too.
 func (w *worker) recordWorkspace(ctx context.Context, ws fleet.Workspace, also func(a *fleet.Agent)) error {
 	return w.change(ctx, fleet.EventAgentChanged, func(a *fleet.Agent, tx fleet.Tx) (string, error) {
 		applyWorkspace(a, ws)
@@ -65,7 +65,8 @@ func (w *worker) recordWorkspace(ctx context.Context, ws fleet.Workspace, also f
 	})
 }
 
-// applyWorkspace copies the observed state of the workspace to the agent.
+// applyWorkspace copies the observed state of the workspace to the agent. If the workspace belongs to another Fleet, the agent
+// loses its requests to be stopped or restarted.
 func applyWorkspace(a *fleet.Agent, ws fleet.Workspace) {
 	a.WorkspaceID, a.State, a.StateReason = ws.ID, stateOf(a, ws), ws.Reason
 	if ws.Location != "" {
@@ -85,8 +86,8 @@ func applyWorkspace(a *fleet.Agent, ws fleet.Workspace) {
 	}
 }
 
-// stateOf derives the agent's state from its observed workspace. A stopped workspace that its host does not show counts as
-// stopped, so that nobody tries to stop it.
+// stateOf derives the agent's state from its observed workspace. If the agent must be stopped and the host does not show the
+// workspace, the workspace counts as stopped, so that nobody tries to stop it.
 func stateOf(a *fleet.Agent, ws fleet.Workspace) fleet.State {
 	if ws.Missing && ws.State != fleet.StateDeleted && a.Desired == fleet.DesiredStopped {
 		return fleet.StateStopped
@@ -141,13 +142,13 @@ func (w *worker) inspect(ctx context.Context, a *fleet.Agent) (ws fleet.Workspac
 func (w *worker) inspectWorkspace(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
 	ws, err := w.inspect(ctx, a)
 	if err != nil {
-		return w.recordFailure(ctx, a, err, "")
+		return 0, w.recordFailure(ctx, a, err, "")
 	}
 	if ws.ID == "" {
 		ws.ID = a.WorkspaceID
 	}
 	if ws.Missing { // perhaps it is shown again
-		return w.recordFailure(ctx, a, fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", ws.Reason), "")
+		return 0, w.recordFailure(ctx, a, fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", ws.Reason), "")
 	}
 	// The host may not show the last request yet.
 	if ws.State == a.State || a.State == fleet.StateStopping && ws.State == fleet.StateRunning {
@@ -173,7 +174,7 @@ func (w *worker) stopWorkspace(ctx context.Context, a *fleet.Agent) (_ time.Dura
 	}
 	w.cfg.Fault(FaultAgentStopBefore)
 	if err := w.slowCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Stop(ctx, *a) }); err != nil {
-		return w.recordFailure(ctx, a, err, "")
+		return 0, w.recordFailure(ctx, a, err, "")
 	}
 	w.cfg.Fault(FaultAgentStopAfter)
 	stopping := *a
@@ -191,7 +192,7 @@ func (w *worker) startWorkspace(ctx context.Context, a *fleet.Agent) (_ time.Dur
 	w.cfg.Fault(FaultAgentStartBefore)
 	restart := a.RestartsRequested
 	if err := w.slowCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Start(ctx, *a) }); err != nil {
-		return w.recordFailure(ctx, a, err, fleet.StateFailed)
+		return 0, w.recordFailure(ctx, a, err, fleet.StateFailed)
 	}
 	w.cfg.Fault(FaultAgentStartAfter)
 	return 0, w.setState(ctx, fleet.StateStarting, "", func(a *fleet.Agent) {
@@ -205,9 +206,9 @@ func (w *worker) startWorkspace(ctx context.Context, a *fleet.Agent) (_ time.Dur
 const maxLinger = 2 * time.Minute
 
 // stepLinger interrupts the run of an agent that is being deleted, if that was not done yet. It returns how long to wait
-// before the agent's workspace is deleted, so that the run can finish what it has begun. The wait is at most maxLinger. It
-// is 0 unless the agent ends its only task with agent_complete (AgentConfig.Reports), the task has ended, and this worker
-// still follows the run.
+// before the next call, so that the run can finish what it has begun. 0 means that the workspace can be deleted. The waits end
+// maxLinger after the task has ended. There is no wait unless the agent ends its only task with agent_complete
+// (AgentConfig.Reports), the task has ended, and this worker still follows the run.
 //
 // The server that ended the task also interrupts the run, if it can reach the place. If the place is bound to this server's
 // machine, other servers cannot reach it, so the worker interrupts the run at once. Otherwise the worker first waits for
@@ -222,7 +223,7 @@ func (w *worker) stepLinger(ctx context.Context, v *fleet.AgentView) time.Durati
 		return 0
 	}
 	left := max(a.UpdatedAt.Add(maxLinger).Sub(w.now()), 0)
-	// If the interrupt began before the end of the dispatch, there may have been no run yet that it could interrupt.
+	// An interrupt from before the end of the dispatch does not count, because the run may not have existed then.
 	if run := w.interrupted.Load(); run != nil && run.taskID == w.follow.taskID && run.at.After(w.follow.begun) {
 		return left
 	}
@@ -239,7 +240,8 @@ func (w *worker) stepLinger(ctx context.Context, v *fleet.AgentView) time.Durati
 	return left
 }
 
-// delete destroys the agent's workspace, and ends its task with it.
+// delete saves the agent's work, deletes its workspace, and records that the agent is deleted and its task stopped. It returns
+// how long to wait before the next call if it has to wait for one of these.
 func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duration, err error) {
 	a := &v.Agent
 	if d := w.stepLinger(ctx, v); d > 0 {
@@ -269,7 +271,7 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duratio
 		return err
 	})
 	if err != nil {
-		return w.recordFailure(ctx, a, err, "")
+		return 0, w.recordFailure(ctx, a, err, "")
 	}
 	w.cfg.Fault(FaultDeleteAfter)
 	return 0, w.change(ctx, fleet.EventAgentDeleted, func(a *fleet.Agent, tx fleet.Tx) (string, error) {

@@ -13,8 +13,8 @@ type knownAllowance struct {
 	amount fleet.Amount
 }
 
-// stepAllowance sends the run's allowance to the agent's host if it has changed. again reports whether the call failed and
-// must be repeated.
+// stepAllowance sends the run's allowance to the agent's host if it has changed. It does nothing for a run without an
+// allowance. again reports whether the call failed and must be repeated.
 func (w *worker) stepAllowance(ctx context.Context, a *fleet.Agent, t *fleet.Task) (again bool) {
 	run := t.Run(true)
 	run.Allowance = t.Allowance()

@@ -31,7 +31,7 @@ func checkList(c fleet.Checks) []fleet.Check {
 	return all
 }
 
-// failedChecks counts the results that are not passed.
+// failedChecks returns how many of the checks did not pass.
 func failedChecks(results []fleet.CheckResult) (n int) {
 	for _, r := range results {
 		if r.Status != fleet.CheckPassed {
@@ -213,6 +213,7 @@ func (w *worker) handleChecksEnd(ctx context.Context, a *fleet.Agent, t *fleet.T
 	case !t.StopRequestedAt.IsZero():
 		o.Status = fleet.TaskStopped
 		return w.finish(ctx, t.ID, o)
+	// A hold for a budget, and results of delegated tasks, also begin a new try, but are not retries after failed checks.
 	case t.Try-t.Spending.Holds-t.Delegation.Turns < retries(*f.checks) && repairable(known):
 		return w.tryAgain(ctx, t, o)
 	}
@@ -247,13 +248,13 @@ func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome) e
 	return err
 }
 
-// resumeText tells the agent that its run continues an interrupted one.
+// resumeText tells the agent that its task goes on after a hold for a budget.
 const resumeText = "You were interrupted, because a budget was used up. It has room again: go on with the task where you stopped, and finish it."
 
 // failedAttempt returns the previous attempt if the task was queued again after it, and nil otherwise.
 func (w *worker) failedAttempt(ctx context.Context, t *fleet.Task) (last *fleet.Attempt, err error) {
 	if t.Try == 0 {
-		return nil, nil //nolint:nilnil // there was none
+		return nil, nil //nolint:nilnil // there was no attempt before
 	}
 	err = w.store.View(ctx, func(tx fleet.ReadTx) error {
 		q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}}))
@@ -268,8 +269,8 @@ func (w *worker) failedAttempt(ctx context.Context, t *fleet.Task) (last *fleet.
 	return last, err
 }
 
-// feedback returns the text for the agent's next try: about the failed attempt (last) or the failed checks before it, and the results of
-// delegated tasks; empty for the first try.
+// feedback returns the text that the agent gets at the beginning of another try: about the failed attempt (last), the hold or the
+// failed checks before it, and the results of delegated tasks. The text is empty for the first try.
 func (w *worker) feedback(ctx context.Context, t *fleet.Task, last *fleet.Attempt) (text string, err error) {
 	since := t.Try
 	switch {
@@ -301,7 +302,8 @@ func (w *worker) feedback(ctx context.Context, t *fleet.Task, last *fleet.Attemp
 	return text + "\n\n" + results, err
 }
 
-// limitResult limits the values in a result from a runner, whose machine may not be trustworthy.
+// limitResult limits the values in a result of a runner, because the runner's machine may not be trustworthy. It keeps the end
+// of the output.
 func limitResult(r *fleet.CheckResult) {
 	r.Command, r.Reason = fleet.Shorten(r.Command, fleet.MaxCheckCommand), fleet.Shorten(r.Reason, fleet.MaxRowSummary)
 	if cut := len(r.Output) - fleet.MaxCheckOutput; cut > 0 {
@@ -323,7 +325,7 @@ func endText(r fleet.CheckResult) string {
 	return fmt.Sprintf("failed (%s): %s", resultText(r), r.Command)
 }
 
-// repairable reports whether another try of the agent can help: at least one failed check could be run.
+// repairable reports whether another try of the agent can help: a check has run, and has failed or timed out.
 func repairable(c *fleet.TaskChecks) bool {
 	for _, r := range c.Results {
 		if r.Status == fleet.CheckTimedOut || r.Status == fleet.CheckFailed && r.ExitCode != nil {

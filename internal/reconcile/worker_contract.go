@@ -14,7 +14,7 @@ func (w *worker) checksContracts(a *fleet.Agent) bool {
 }
 
 // checkContract runs the checks of a completed contract before the agent is deleted. Their results are only recorded,
-// because the agent's report is final. It returns how long to wait before the next look; 0 means that the agent can be
+// because the agent's report is final. It returns how long to wait before the next call; 0 means that the agent can be
 // deleted.
 func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
 	if !a.OneTask || w.contractChecked || !w.checksContracts(a) {

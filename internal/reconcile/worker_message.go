@@ -8,8 +8,7 @@ import (
 	"fleet/internal/state"
 )
 
-// delivery delivers a run's messages in the background, one after the other, until there are no more. If the agent cannot
-// accept a message now, Send waits and the run does not end meanwhile.
+// delivery delivers a run's messages in the background, one after the other, until there are no more.
 type delivery struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed at the end
@@ -24,7 +23,8 @@ func (d *delivery) end() {
 	}
 }
 
-// stepMessages starts a delivery if the followed task has undelivered messages and no delivery is running.
+// stepMessages starts a delivery if the followed task has undelivered messages and no delivery is running. If the task is being
+// stopped, it ends the delivery.
 func (w *worker) stepMessages(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
 	f := w.follow
 	if f.checks != nil {
@@ -117,8 +117,8 @@ func (w *worker) deliver(ctx context.Context, a *fleet.Agent, t *fleet.Task, r f
 	}
 }
 
-// mayRetry reports whether a message that failed with the error may be accepted later. If its run has ended, the agent may
-// get another try.
+// mayRetry reports whether a message or an answer that failed with the error may be accepted later. An ended run is no
+// reason to give up, because the agent may get another try.
 func mayRetry(err error) bool {
 	switch fleet.ReasonOf(err) {
 	case fleet.ReasonBackendUnavailable, fleet.ReasonAgentBusy, fleet.ReasonAgentOffline, fleet.ReasonTaskNotFound, fleet.ReasonNoRunningTask:
@@ -127,7 +127,8 @@ func mayRetry(err error) bool {
 	return false
 }
 
-// recordDelivery records that the agent has received the message or, if err is not nil, that it will never receive it.
+// recordDelivery records that the agent has received the message or, if err is not nil, that it will never receive it. If an
+// agent that accepts no messages gets a message from a task, the message becomes a part of its next prompt instead.
 func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error) error {
 	if err != nil && (m.FromTask == "" || fleet.ReasonOf(err) != fleet.ReasonUnimplemented) {
 		w.log.WarnContext(ctx, "message refused", slog.String("task", m.TaskID), slog.Any("error", err))

@@ -14,7 +14,7 @@ import (
 // answerFailures counts consecutive failures to deliver answers to a task's run.
 type answerFailures struct {
 	taskID string
-	count  int       // failures
+	count  int
 	next   time.Time // when to try again
 }
 
@@ -45,7 +45,8 @@ func (w *worker) recordQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) er
 	if !old.Open() || q.Status == fleet.QuestionWaiting {
 		return nil
 	}
-	// The runner's status counts, even if somebody has answered: the question may have expired before the answer arrived.
+	// The runner's status replaces the stored status, even if somebody has answered: the question may have expired before the
+	// answer arrived.
 	answered := old.Status == fleet.QuestionAnswered && q.Status == fleet.QuestionAnswered
 	if old.Status == fleet.QuestionWaiting {
 		t.OpenQuestions--
@@ -81,8 +82,8 @@ func (w *worker) newQuestion(tx fleet.Tx, t *fleet.Task, q *fleet.Question) erro
 	return tx.Append(q.Event(t, fleet.EventTaskAnswer, w.now(), q.Outcome()))
 }
 
-// stepAnswers delivers the answers to the run's questions. It returns how long to wait before the next try; 0 if no answer
-// is left.
+// stepAnswers delivers the answers to the run's questions. If an answer could not be delivered, it returns how long to wait
+// before the next try, and otherwise 0.
 func (w *worker) stepAnswers(ctx context.Context, a *fleet.Agent, t *fleet.Task) (time.Duration, error) {
 	if d := w.answerFailures.next.Sub(w.now()); d > 0 && w.answerFailures.taskID == t.ID {
 		return d, nil

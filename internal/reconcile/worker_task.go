@@ -29,7 +29,7 @@ type stopProgress struct {
 	taskID              string
 	step                int
 	started             time.Time // when the step was first tried; zero if it was not
-	undeliveredRecorded bool      // the log says that the host cannot be reached
+	undeliveredRecorded bool      // the event log says that a step did not reach the host
 	next                time.Time // when the next step or retry is due
 }
 
@@ -45,7 +45,8 @@ type failures struct {
 // maxRunRetryDelay is the longest wait before a dispatch or Follow is retried.
 const maxRunRetryDelay = 5 * time.Second
 
-// stepTask takes the next step for the agent's task. done means that the worker may now work on the agent's workspace.
+// stepTask takes the next step for the agent's task, and returns how long to wait before the step after it. done means that the
+// worker may now work on the agent's workspace.
 func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Duration, done bool, err error) {
 	a, t := &v.Agent, v.Task
 	if f := w.follow; f != nil && f.taskID == t.ID && w.runEnded {
@@ -60,7 +61,7 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		return 0, false, w.requestStop(ctx, t, "its agent was stopped or restarted")
 	case left <= 0 && t.StopRequestedAt.IsZero():
 		return 0, false, w.requestStop(ctx, t, state.TimeoutReason(t))
-	case t.DispatchedAt.IsZero() && !t.StopRequestedAt.IsZero() && (!wanted || !startsUnasked(a, t)):
+	case t.DispatchedAt.IsZero() && !t.StopRequestedAt.IsZero() && (!wanted || !startsByItself(a, t)):
 		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case a.State == fleet.StateStopped || a.State == fleet.StateFailed || a.State == fleet.StateCanceled:
 		w.stopFollowing()
@@ -111,10 +112,10 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 	return next, a.State.Moving() || !wanted && w.stop.step == stopStepWorkspace && !w.stop.started.IsZero(), err
 }
 
-// startsUnasked reports whether the agent will work on the task even if Fleet never dispatches it. Such a task can be
+// startsByItself reports whether the agent will work on the task even if Fleet never dispatches it. Such a task can be
 // stopped only after it has begun to run. It returns false for an agent with OneTask, because such an agent is deleted
 // when its task is stopped.
-func startsUnasked(a *fleet.Agent, t *fleet.Task) bool {
+func startsByItself(a *fleet.Agent, t *fleet.Task) bool {
 	return t.SelfStarted && t.Try == 0 && !a.OneTask
 }
 
@@ -129,7 +130,8 @@ func reasonSuffix(reason string) string {
 var errDispatched = errors.New("the task was dispatched meanwhile")
 
 // dispatchTask records the dispatch of the task, and then dispatches the task to the agent. After a crash, Fleet therefore
-// asks the agent whether it has the task before it dispatches the task again.
+// asks the agent whether it has the task before it dispatches the task again. again means that the dispatch was recorded
+// before, but did not reach the agent.
 func (w *worker) dispatchTask(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) (err error) {
 	ctx, end := w.cfg.Span(ctx, "task.dispatch", a, t)
 	defer func() { end(err) }()
@@ -168,7 +170,7 @@ func (w *worker) dispatchTask(ctx context.Context, a *fleet.Agent, t *fleet.Task
 		}
 		w.failures.confirmed = true
 		w.allowed = knownAllowance{run.TaskID, run.Allowance}
-	case errors.Is(err, errSuperseded): // Follow shows whether the agent has it
+	case errors.Is(err, errSuperseded): // Follow shows whether the agent has received the task
 	case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable:
 		w.log.WarnContext(ctx, "task dispatch failed, retrying", slog.String("task", t.ID), slog.Any("error", err))
 		w.retryLater(t)
@@ -226,8 +228,8 @@ func (w *worker) recordDispatch(ctx context.Context, t *fleet.Task, text string)
 	})
 }
 
-// newRun returns the run that the agent gets. failed is the attempt before it, see failedAttempt. If the task has ended, the error is
-// errTaskEnded.
+// newRun returns the run that the agent gets. failed is the attempt before it, see failedAttempt. again becomes Run.Again. If the
+// task has ended, the error is errTaskEnded.
 func (w *worker) newRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, failed *fleet.Attempt, again bool) (run fleet.Run, err error) {
 	run = t.Run(again)
 	run.Continues, run.Conversation, run.Allowance = a.HasConversation, a.Conversation, t.Allowance()
@@ -284,7 +286,7 @@ func (w *worker) handleFollowerEnd(ctx context.Context, v *fleet.AgentView, f *f
 			return err
 		}
 		return w.handleRunEnd(ctx, a, t, known, w.withOutput(t, o))
-	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && !t.StopRequestedAt.IsZero() && (w.confirmed(t) || !startsUnasked(a, t)):
+	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && !t.StopRequestedAt.IsZero() && (w.confirmed(t) || !startsByItself(a, t)):
 		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && a.State == fleet.StateRunning:
 		if !w.confirmed(t) {
@@ -371,7 +373,8 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 		w.log.WarnContext(ctx, "run not stopped, retrying", slog.String("task", t.ID), slog.Any("error", err))
 		s.next = w.now().Add(minRetryDelay)
 	}
-	wanted := a.Desired == fleet.DesiredRunning && a.RestartsRequested == a.RestartsDone // if not, stopping its workspace must not wait for the step
+	// If the agent must not run, stopping its workspace must not wait until the step reaches the host.
+	wanted := a.Desired == fleet.DesiredRunning && a.RestartsRequested == a.RestartsDone
 	if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable && wanted {
 		return s.next.Sub(w.now()), w.stopUndelivered(ctx, a, t, err)
 	}
@@ -385,7 +388,7 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 // ended, because its host enforces its time limit.
 func (w *worker) stopUndelivered(ctx context.Context, a *fleet.Agent, t *fleet.Task, why error) error {
 	if limit := t.StartedAt.Add(t.Timeout + 2*deadlineGrace); w.now().After(limit) {
-		if err := w.saveChanges(ctx, a, t, false); err != nil { // notes that they are still to be saved
+		if err := w.saveChanges(ctx, a, t, false); err != nil { // the host cannot be reached, so this records that the changes are missing
 			return err
 		}
 		return w.finish(ctx, t.ID, fleet.Outcome{
@@ -434,9 +437,9 @@ func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(c
 	return fmt.Sprintf("it did not end within %s: killing", w.places.Of(a).Grace), interrupt(true)
 }
 
-// finish records the outcome of the task, unless the task has already ended. The task may go back to the queue instead: for another attempt,
-// for results, or for a budget. If the agent has OneTask set, its deletion begins in the same transaction, unless the checks of its contract
-// must run first.
+// finish records the outcome of the task, unless the task has already ended. Instead of ending, the task may go back to the queue:
+// for another attempt, to wait for results of delegated tasks, or to wait for a budget. If the agent has OneTask set and its
+// contract needs no checks, its workspace counts as being deleted from the same transaction on.
 func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		v, err := state.ReadAgentView(tx, w.uid)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// call is a tool call, as the updates and the requests for permission about it describe it.
+// call is the description of a tool call in an update or in a request for permission.
 type call struct {
 	ID        string          `json:"toolCallId"`
 	Title     string          `json:"title"`
@@ -72,7 +72,8 @@ func parseRule(rule string) (name, pattern string, hasPattern bool) {
 	return name, pattern, hasPattern
 }
 
-// withTitleCommand returns the call for rules that deny calls. These rules also check a command that is only in the title.
+// withTitleCommand returns the call with its title as its command, if it is a command and its input does not contain the
+// command. Only rules that deny or ask about calls are checked against the title, because a program can write anything in it.
 func (c call) withTitleCommand() call {
 	if c.Kind == "execute" && len(c.subjects()) == 0 {
 		c.RawInput, _ = json.Marshal(map[string]string{"command": c.Title}) // strings can always be encoded
@@ -80,7 +81,8 @@ func (c call) withTitleCommand() call {
 	return c
 }
 
-// isWithin reports whether all files of the call are in the directory, with symbolic links resolved. It returns false if the call names none.
+// isWithin reports whether all files of the call are in the directory, with symbolic links resolved. It returns false if the
+// call names no file.
 func (c call) isWithin(dir string) bool {
 	real, ok := resolveLinks(dir)
 	paths := append(c.subjects(), c.changedFiles()...)
@@ -107,12 +109,13 @@ func (c call) changedFiles() (paths []string) {
 	return paths
 }
 
-// match returns the first rule that matches the call, or an empty string if no rule matches. If whole is set, a pattern
-// must match the call's whole command, or each part of a compound command must match the pattern of a rule; match then returns
-// the rules of all parts. Otherwise it is enough that the pattern matches one part of a compound command.
-func (c call) match(rules []string, whole bool) string {
+// matchingRule returns the first rule that matches the call, or an empty string if no rule matches. If whole is not
+// set, it is enough that the pattern of the rule matches one part of a compound command. If whole is set, the pattern must match
+// the whole command. Several rules can then also match a compound command together, one for each part, and matchingRule returns
+// them all.
+func (c call) matchingRule(rules []string, whole bool) string {
 	if whole && c.Kind == "execute" {
-		if matched := c.matchParts(rules); matched != "" {
+		if matched := c.matchingPartRules(rules); matched != "" {
 			return matched
 		}
 	}
@@ -125,9 +128,9 @@ func (c call) match(rules []string, whole bool) string {
 	return ""
 }
 
-// matchParts returns the rules that match the parts of a compound command, as one text. It returns an empty string if a part has
-// no rule.
-func (c call) matchParts(rules []string) string {
+// matchingPartRules returns the rules that match the parts of a compound command, as one text. It returns an empty string if no
+// rule matches one of the parts, or if the call is not one compound command.
+func (c call) matchingPartRules(rules []string) string {
 	subjects := c.subjects()
 	if len(subjects) != 1 || !compoundPattern.MatchString(subjects[0]) {
 		return ""
@@ -152,7 +155,7 @@ func (c call) matchParts(rules []string) string {
 	return strings.Join(matched, " and ")
 }
 
-// hasName reports whether a rule with the name is about the call.
+// hasName reports whether a rule with the name is about the call: the name of its tool, of its kind, or of its MCP server.
 func (c call) hasName(name string) bool {
 	name = strings.ToLower(strings.TrimSpace(name))
 	if name == "" {
@@ -173,7 +176,8 @@ func (c call) hasName(name string) bool {
 	return kindOf(name) == c.Kind && c.Kind != "other"
 }
 
-// matchesPattern reports whether the pattern matches all subjects of the call or, unless whole is set, one of them or a part of one.
+// matchesPattern reports whether the pattern matches the call. If whole is set, it must match each subject, and a compound
+// command never matches. Otherwise it must match one subject, or a part of one.
 func (c call) matchesPattern(pattern string, whole bool) bool {
 	re := globPattern(pattern)
 	subjects := c.subjects()
@@ -200,7 +204,8 @@ func (c call) matchesPattern(pattern string, whole bool) bool {
 	return whole && len(subjects) > 0
 }
 
-// subjects returns the texts that a pattern must match: the command, path or URL of the call, or the changed files.
+// subjects returns the texts against which patterns are matched: the command, path, URL or search pattern in the input of the
+// call or, if the input has none, the changed files.
 func (c call) subjects() (all []string) {
 	var input map[string]json.RawMessage
 	if json.Unmarshal(c.RawInput, &input) != nil {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// ToolCall describes a tool call, for people and for programs.
+// ToolCall is a tool call of an agent, combined from all updates about it.
 type ToolCall struct {
 	ID     string
-	Parent string // the call whose subagent made this one
-	Name   string
-	Text   string          // a description in one line
+	Parent string          // id of the call whose subagent made this call; empty for a call of the main agent
+	Name   string          // the tool's name or, if it is unknown, the call's title or kind
+	Text   string          // a description for people, in one line
 	Input  json.RawMessage // nil if it is unknown
 	Edits  []Edit          // changes of files; only after the call's end
 }
@@ -25,14 +25,14 @@ type Edit struct {
 
 // Calls combines the updates about tool calls. A call may have several updates.
 type Calls struct {
-	calls    map[string]call
-	reported map[string]bool
-	open     map[string]bool
-	// commandOutput is the output of commands that Codex reports in pieces, up to maxCommandOutput.
+	calls    map[string]call // calls that have not ended, by id, as the updates so far describe them
+	reported map[string]bool // calls that Begin has returned
+	open     map[string]bool // calls that Begin has returned and that have not ended
+	// commandOutput is the output of commands that Codex reports in pieces.
 	commandOutput map[string]string
 }
 
-// maxCommandOutput limits the output of a command that comes in pieces, in bytes.
+// maxCommandOutput is the size in bytes from which Calls ignores further pieces of a command's output.
 const maxCommandOutput = 256 << 10
 
 // NewCalls returns an empty Calls.
@@ -40,8 +40,9 @@ func NewCalls() *Calls {
 	return &Calls{calls: map[string]call{}, reported: map[string]bool{}, open: map[string]bool{}, commandOutput: map[string]string{}}
 }
 
-// Update handles an update. begun is the call when the updates first describe it well enough to report it, and nil
-// otherwise. ended is the call if the update reports the call's end, with its result, and nil otherwise.
+// Update handles an update of a session; it ignores an update that is not about a tool call. begun is the call when the updates
+// first describe it well enough to report it, and nil otherwise. ended is the call if the update reports its end, and nil
+// otherwise. result is then the text of its result, and failed reports whether the call has failed.
 func (c *Calls) Update(update json.RawMessage) (begun, ended *ToolCall, result string, failed bool) {
 	var u struct {
 		Kind    string          `json:"sessionUpdate"`
@@ -74,7 +75,7 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *ToolCall, result s
 		c.commandOutput[updated.ID] += data
 	}
 	finished := u.Status == "completed" || u.Status == "failed"
-	// The arguments of a pending call may follow later: opencode first sends only the directory, and Claude Code nothing.
+	// The arguments of a pending call may follow later: OpenCode first sends only the directory, and Claude Code nothing.
 	if len(updated.subjects()) > 0 || known && !isEmptyInput(updated.RawInput) || u.Status != "" && u.Status != "pending" {
 		begun = c.Begin(updated.ID)
 	}
@@ -90,19 +91,19 @@ func (c *Calls) Update(update json.RawMessage) (begun, ended *ToolCall, result s
 	if result == "" && !isEmptyInput(u.Output) {
 		result = string(u.Output)
 	}
-	ended = updated.tool()
+	ended = updated.toolCall()
 	ended.Edits = editsIn(updated.Content)
 	return begun, ended, result, u.Status == "failed"
 }
 
-// Deny returns the call, which was denied and no longer counts as open, or nil if it is unknown.
+// Deny records that the call was denied, so that it no longer counts as open. It returns the call, or nil if it is unknown.
 func (c *Calls) Deny(id string) *ToolCall {
 	delete(c.open, id)
 	known, ok := c.calls[id]
 	if !ok {
 		return nil
 	}
-	return known.tool()
+	return known.toolCall()
 }
 
 // Begin returns the call and counts it as open, or returns nil if the call is unknown or was reported before. A call
@@ -113,17 +114,17 @@ func (c *Calls) Begin(id string) *ToolCall {
 		return nil
 	}
 	c.reported[id], c.open[id] = true, true
-	return known.tool()
+	return known.toolCall()
 }
 
 // OpenCount returns the number of calls that have started and have not ended.
 func (c *Calls) OpenCount() int { return len(c.open) }
 
-// EndAll ends all calls, because the turn has ended.
+// EndAll records that no call is open, because the turn has ended.
 func (c *Calls) EndAll() { clear(c.open) }
 
 // toolName returns the name of the tool, or an empty text if the program does not report it. The protocol has no field for the
-// name. Gemini CLI reports no arguments, but its ids of calls start with the name.
+// name. Gemini CLI reports no arguments, but its ids of calls start with the name of the tool.
 func (c call) toolName() string {
 	if name, _, ok := strings.Cut(c.ID, "__"); ok && len(c.RawInput) == 0 && c.Meta.Claude.Tool == "" {
 		return name
@@ -131,7 +132,8 @@ func (c call) toolName() string {
 	return c.Meta.Claude.Tool
 }
 
-func (c call) tool() *ToolCall {
+// toolCall returns the call without its edits.
+func (c call) toolCall() *ToolCall {
 	named, title := c.toolName(), strings.Trim(strings.TrimSpace(c.Title), "`")
 	subject := ""
 	if all := c.subjects(); len(all) > 0 {
@@ -172,7 +174,7 @@ func editsIn(content json.RawMessage) (all []Edit) {
 	return all
 }
 
-// changedText returns all texts in the changes of files.
+// changedText returns all texts in the changes of files in the content of a tool call.
 func changedText(raw json.RawMessage) string {
 	var all strings.Builder
 	for _, e := range editsIn(raw) {
@@ -181,7 +183,7 @@ func changedText(raw json.RawMessage) string {
 	return all.String()
 }
 
-// contentText returns the text of a tool result.
+// contentText returns the text in the content of a tool call or, if it has none, the names of the changed files.
 func contentText(raw json.RawMessage) string {
 	var list []struct {
 		Type    string `json:"type"`

@@ -35,8 +35,8 @@ func TestCallOfGemini(t *testing.T) {
 	require.Zero(t, c.OpenCount())
 }
 
-// TestEdits checks that a change is reported with the whole file. OpenCode reports the whole file before the changed part, and
-// Claude Code after it.
+// TestEdits checks that a change is reported with the whole file if the program reports the whole file and the changed part.
+// OpenCode reports the whole file first, and Claude Code reports the part first.
 func TestEdits(t *testing.T) {
 	part, whole := `[{"type":"diff","path":"a","oldText":"l2","newText":"L2"}]`, `[{"type":"diff","path":"/w/a","oldText":"l1\nl2\n","newText":"l1\nL2\n"}]`
 	for _, updates := range [][]string{{whole, part}, {part, whole}} {

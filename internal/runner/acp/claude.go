@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// claudeEventMethod is the notification with which claude-agent-acp passes on an event of Claude Code.
+// claudeEventMethod is the method of the notifications in which claude-agent-acp passes on events of Claude Code.
 const claudeEventMethod = "_claude/sdkMessage"
 
-// claudeEvents are the events of Claude Code for which the protocol has no update.
+// claudeEvents selects the events of Claude Code that claude-agent-acp passes on. The protocol has no updates for them.
 var claudeEvents = []map[string]string{
 	{"type": "result"},
 	{"type": "rate_limit_event"},
@@ -22,8 +22,8 @@ var claudeEvents = []map[string]string{
 }
 
 // claudeMeta returns the settings of a session of claude-agent-acp, and nil for another program. Claude Code does not ask before
-// calls that its own settings allow, so it must know the rules of the job that deny calls. The suggestions of a next prompt
-// would cost a request to the model in every turn.
+// calls that its own settings allow, so it must know the rules of the job that deny calls. Suggestions for the next prompt are
+// turned off, because they would cost a request to the model in every turn.
 func (j *Job) claudeMeta(program string) map[string]any {
 	if !strings.HasSuffix(program, "/claude-agent-acp") {
 		return nil
@@ -35,7 +35,7 @@ func (j *Job) claudeMeta(program string) map[string]any {
 	return map[string]any{"claudeCode": map[string]any{"options": options, "emitRawSDKMessages": claudeEvents}}
 }
 
-// passClaudeEvent passes on an event of Claude Code.
+// passClaudeEvent passes on an event of Claude Code, unless the program repeats the session's history.
 func (c *client) passClaudeEvent(params json.RawMessage) {
 	var p struct {
 		Message json.RawMessage `json:"message"`

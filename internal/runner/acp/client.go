@@ -30,7 +30,7 @@ var (
 	termTimeout    = time.Second     // until a program has ended after SIGTERM
 )
 
-// client is connected to the program.
+// client speaks the protocol with the program of one job.
 type client struct {
 	job          *Job
 	out          *output
@@ -42,17 +42,18 @@ type client struct {
 	reportedName string          // the program's own name
 	version      string          // the program's version, as the program reports it
 	meta         map[string]any  // extra settings of a session, see claudeMeta
+	session      string          // id of the session; empty until it has started
 
-	mu             sync.Mutex
-	session        string
+	mu             sync.Mutex      // guards the fields below
 	replaying      bool            // the program repeats the session's history; its updates are ignored
 	ignoredUpdates int             // number of ignored updates
-	calls          map[string]call // announced tool calls
+	calls          map[string]call // reported tool calls that have not ended, by id
 	cancelling     bool            // the turn is being cancelled
-	openRequests   int             // number of open requests for permission
+	openRequests   int             // number of requests for permission that wait for people
 }
 
-// run executes the job. When the context ends, run cancels the turn, ends the program and returns no error.
+// run executes the job. When the context ends after the start of the program, run cancels the turn, ends the program and
+// returns no error.
 func run(ctx context.Context, j *Job, out *output) error {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -79,7 +80,8 @@ func run(ctx context.Context, j *Job, out *output) error {
 	return err
 }
 
-// runSession starts or continues a session. It sends the prompt, and then each message that has arrived in the meantime.
+// runSession starts or continues a session. It sends the prompt, and then each message that has arrived in the meantime. It
+// returns when a turn has ended and no message is left.
 func (c *client) runSession(ctx context.Context, in *mailbox.Receiver) error {
 	caps, err := c.initialize(ctx)
 	if err != nil {
@@ -121,15 +123,16 @@ func (c *client) programName() string {
 	return name
 }
 
-// testedVersion returns the end of an error text, which names the version of the program that is known to work.
-func (c *client) testedVersion() string {
+// testedVersionSuffix returns the end of an error text. It names the version of the program with which Fleet was tested.
+func (c *client) testedVersionSuffix() string {
 	if c.job.TestedVersion == "" {
 		return ""
 	}
 	return "; Fleet was tested with " + c.job.TestedVersion
 }
 
-// request sends a request and waits for its answer until the limit. The error's text is for users.
+// request sends a request and waits for its answer, for at most limit. An error that the program returned is an
+// *acp.RequestError.
 func request[T any](ctx context.Context, c *client, limit time.Duration, method string, params any) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
 	defer cancel()
@@ -143,15 +146,15 @@ func request[T any](ctx context.Context, c *client, limit time.Duration, method 
 	default:
 	}
 	if errors.Is(context.Cause(ctx), errSlow) {
-		return answer, fmt.Errorf("%s did not answer %s within %s%s%s", c.programName(), method, limit, c.lastOutput(), c.testedVersion())
+		return answer, fmt.Errorf("%s did not answer %s within %s%s%s", c.programName(), method, limit, c.lastOutputSuffix(), c.testedVersionSuffix())
 	}
 	return answer, err
 }
 
 var errSlow = errors.New("the program is too slow")
 
-// lastOutput returns a part of an error text with the program's last output that does not belong to the protocol.
-func (c *client) lastOutput() string {
+// lastOutputSuffix returns the end of an error text. It quotes the program's last output that does not belong to the protocol.
+func (c *client) lastOutputSuffix() string {
 	if s := c.lineReader.unknownLine(); s != "" {
 		return fmt.Sprintf("; its output was %q", s)
 	}
@@ -171,17 +174,17 @@ func (c *client) closedError() error {
 		}
 	case <-timer.C:
 	}
-	return fmt.Errorf("%s %s before it had answered%s%s", c.programName(), how, c.lastOutput(), c.testedVersion())
+	return fmt.Errorf("%s %s before it had answered%s%s", c.programName(), how, c.lastOutputSuffix(), c.testedVersionSuffix())
 }
 
-// wrapError adds the program's name and the failed action to an error that the program returned. It does not change other
-// errors.
+// wrapError adds the program's name, the failed action and the code to an error that the program returned. It does not change
+// other errors.
 func (c *client) wrapError(doing string, err error) error {
 	var r *acp.RequestError
 	if !errors.As(err, &r) {
 		return err
 	}
-	return codedError{fmt.Errorf("%s: %s: %s", c.programName(), doing, errorText(r)), codeOfRequest(r)}
+	return codedError{fmt.Errorf("%s: %s: %s", c.programName(), doing, errorText(r)), codeOfRequestError(r)}
 }
 
 // errorText returns the message of the error with its details.
@@ -209,7 +212,8 @@ func (c *client) handle(ctx context.Context, method string, params json.RawMessa
 	return nil, acp.NewMethodNotFound(method)
 }
 
-// handleUpdate handles a notification of the program about its session, and passes it on to the output.
+// handleUpdate handles an update of the session, and passes it on to the output. It does not pass on the history that the
+// program repeats, except its usage, and updates that Fleet does not need.
 func (c *client) handleUpdate(params json.RawMessage) {
 	var p struct {
 		Update json.RawMessage `json:"update"`
@@ -255,7 +259,8 @@ func (c *client) handleUpdate(params json.RawMessage) {
 	}
 }
 
-// runTurn sends a prompt to the session and waits until the turn has ended.
+// runTurn sends a prompt to the session and waits until the turn has ended. It returns an error if the turn did not end normally.
+// A cancelled turn is not an error.
 func (c *client) runTurn(ctx context.Context, prompt string) error {
 	c.out.write(Line{Type: LineState, State: StateRunning})
 	type reply struct {
@@ -292,15 +297,15 @@ func (c *client) runTurn(ctx context.Context, prompt string) error {
 	c.out.write(Line{Type: LineTurn, StopReason: r.StopReason, Usage: r.total(), Models: r.models()})
 	switch r.StopReason {
 	case "":
-		return fmt.Errorf("%s ended the turn without a stop reason%s", c.programName(), c.testedVersion())
+		return fmt.Errorf("%s ended the turn without a stop reason%s", c.programName(), c.testedVersionSuffix())
 	case string(acp.StopReasonEndTurn), string(acp.StopReasonCancelled):
 		return nil
 	case string(acp.StopReasonMaxTokens):
-		return codedError{fmt.Errorf("%s reached the limit of tokens of its model", c.programName()), codeOfTokens(c.reportedName)}
+		return codedError{fmt.Errorf("%s reached the limit of tokens of its model", c.programName()), codeOfTokenLimit(c.reportedName)}
 	case string(acp.StopReasonMaxTurnRequests):
 		return codedError{fmt.Errorf("%s reached its limit of requests to its model", c.programName()), fleet.CodeMaxTurns}
 	case string(acp.StopReasonRefusal):
 		return codedError{fmt.Errorf("%s: the model refused the task", c.programName()), fleet.CodeRefused}
 	}
-	return fmt.Errorf("%s ended the turn with %q, which this version of Fleet does not know%s", c.programName(), r.StopReason, c.testedVersion())
+	return fmt.Errorf("%s ended the turn with %q, which this version of Fleet does not know%s", c.programName(), r.StopReason, c.testedVersionSuffix())
 }

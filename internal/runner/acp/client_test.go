@@ -11,9 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"fleet/internal/runner/mailbox"
-
 	"fleet/internal/runner/acp/acptest"
+	"fleet/internal/runner/mailbox"
 	"fleet/internal/waittest"
 )
 
@@ -54,6 +53,7 @@ func playUntil(ctx context.Context, t *testing.T, mode string, change func(*Job)
 	return lines, err
 }
 
+// lineSink keeps the lines of the output, and calls onLine, which may be nil, for each.
 type lineSink struct {
 	all    bytes.Buffer
 	onLine func(Line)
@@ -67,7 +67,7 @@ func (s *lineSink) Write(p []byte) (int, error) {
 	return s.all.Write(p)
 }
 
-// ofType returns the lines whose type equals kind.
+// ofType returns the lines of the type kind.
 func ofType(lines []Line, kind string) (all []Line) {
 	for _, l := range lines {
 		if l.Type == kind {
@@ -244,11 +244,11 @@ func TestMessages(t *testing.T) {
 	require.NoError(t, err)
 	s := mailbox.NewSender(ours, func(string) {})
 	defer s.Close()
-	begun := 0
+	sending := false
 	sent := make(chan error, 1)
 	lines, err := playUntil(t.Context(), t, "plain", func(j *Job) { j.MessagesFD = fd }, func(l Line) {
-		if l.Type == LineText && begun == 0 {
-			begun++
+		if l.Type == LineText && !sending {
+			sending = true
 			go func() { sent <- s.Send(mailbox.Message{ID: "m1", Text: "say  and\nsay  more"}) }()
 		}
 	}, "say first", "pause")

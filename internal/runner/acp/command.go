@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// splitCommands splits a shell command at the operators that combine commands. ok is false if it has other syntax that can hide a
-// command or name a file: substitutions, redirections, groups, and comments, in which quotes have no meaning. It is also false
-// if a quote is not closed, or if there is no command.
+// splitCommands splits a shell command at the operators that combine commands. ok is false if the command has other syntax that
+// can hide a command or name a file: substitutions, redirections, groups and comments. (A quote in a comment has no meaning, so it
+// must not start a text.) ok is also false if a quote is not closed, or if there is no command.
 func splitCommands(s string) (parts []string, ok bool) {
 	var part strings.Builder
 	flush := func() {

@@ -1,7 +1,7 @@
 // Package acp runs a program that speaks the Agent Client Protocol (agentclientprotocol.com) on one task.
 //
-// Main runs as a process between the supervisor of a run and the program. The process belongs to the run, so it
-// survives the server as the run does. It starts the program, speaks the protocol over the program's standard input and
+// Main runs as a process between the supervisor of a run and the program. The process belongs to the run, so like the run it
+// survives the end of the server. It starts the program, speaks the protocol over the program's standard input and
 // output, and writes events as lines of JSON to its own output, where the parser of package driver reads them. Messages
 // to the agent arrive in a mailbox. SIGTERM cancels the turn and ends the program.
 //

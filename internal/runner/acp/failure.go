@@ -22,9 +22,9 @@ func codeOf(err error) fleet.ReasonCode {
 	return f.code
 }
 
-// codeOfRequest returns the code of an error that is the program's answer to a request. Gemini CLI uses the HTTP status of the
+// codeOfRequestError returns the code of an error that is the program's answer to a request. Gemini CLI uses the HTTP status of the
 // model's API as the code of its error. The other programs describe the error in its data.
-func codeOfRequest(r *acp.RequestError) fleet.ReasonCode {
+func codeOfRequestError(r *acp.RequestError) fleet.ReasonCode {
 	if r.Code == authRequired {
 		return fleet.CodeAuth
 	}
@@ -40,24 +40,24 @@ func codeOfRequest(r *acp.RequestError) fleet.ReasonCode {
 	if err != nil || json.Unmarshal(raw, &data) != nil {
 		return ""
 	}
-	if code := cmp.Or(ErrorsOfClaude[data.Claude], errorsOfOpenCode[data.OpenCode]); code != "" {
+	if code := cmp.Or(ClaudeErrorCodes[data.Claude], openCodeErrorCodes[data.OpenCode]); code != "" {
 		return code
 	}
-	code, _ := CodexError(data.Codex)
+	code, _ := ParseCodexError(data.Codex)
 	return code
 }
 
-// codeOfTokens returns the code for a turn of the program that ended at a limit of tokens. For Gemini CLI the limit means a
-// full context, and for other programs an answer that is too long.
-func codeOfTokens(program string) fleet.ReasonCode {
+// codeOfTokenLimit returns the code for a turn of the program that ended at a limit of tokens. For Gemini CLI the limit means a
+// full context. For other programs it means an answer that is too long, for which there is no code.
+func codeOfTokenLimit(program string) fleet.ReasonCode {
 	if program == "gemini-cli" {
 		return fleet.CodeContextFull
 	}
 	return ""
 }
 
-// ErrorsOfClaude are the codes of the errors that Claude Code names in its messages and repeated requests.
-var ErrorsOfClaude = map[string]fleet.ReasonCode{
+// ClaudeErrorCodes maps the names of errors that Claude Code has in its messages and in its events about repeated requests.
+var ClaudeErrorCodes = map[string]fleet.ReasonCode{
 	"authentication_failed": fleet.CodeAuth,
 	"oauth_org_not_allowed": fleet.CodeAuth,
 	"billing_error":         fleet.CodeBilling,
@@ -68,12 +68,12 @@ var ErrorsOfClaude = map[string]fleet.ReasonCode{
 	"model_not_found":       fleet.CodeInvalidRequest,
 }
 
-// errorsOfOpenCode are the codes of the errors that OpenCode names. Most errors of the model's API have the name APIError
-// instead.
-var errorsOfOpenCode = map[string]fleet.ReasonCode{"ContextOverflowError": fleet.CodeContextFull}
+// openCodeErrorCodes maps the names of errors of OpenCode. Most errors of the model's API have the name APIError, which says
+// nothing about the cause.
+var openCodeErrorCodes = map[string]fleet.ReasonCode{"ContextOverflowError": fleet.CodeContextFull}
 
-// errorsOfCodex are the codes of the errors that Codex names.
-var errorsOfCodex = map[string]fleet.ReasonCode{
+// codexErrorCodes maps the names of errors of Codex.
+var codexErrorCodes = map[string]fleet.ReasonCode{
 	"contextWindowExceeded":       fleet.CodeContextFull,
 	"sessionBudgetExceeded":       fleet.CodeBudget,
 	"usageLimitExceeded":          fleet.CodeUsageWindow,
@@ -86,12 +86,13 @@ var errorsOfCodex = map[string]fleet.ReasonCode{
 	"misalignmentPolicyViolation": fleet.CodeRefused,
 }
 
-// CodexError returns the code of an error in the form of Codex, and its HTTP status, which is 0 if there was no response. The form
-// is a name, or an object whose only field is named after the error and has the status. The code is empty for an unknown error.
-func CodexError(info json.RawMessage) (code fleet.ReasonCode, status int) {
+// ParseCodexError returns the code of an error in the format of Codex, and its HTTP status, which is 0 if there was no response.
+// The format is a name, or an object whose only field is named after the error and has the status. The code is empty for an
+// unknown name or another format. For an object, the code depends only on the status.
+func ParseCodexError(info json.RawMessage) (code fleet.ReasonCode, status int) {
 	var name string
 	if json.Unmarshal(info, &name) == nil {
-		return errorsOfCodex[name], 0
+		return codexErrorCodes[name], 0
 	}
 	var object map[string]struct {
 		Status int `json:"httpStatusCode"`

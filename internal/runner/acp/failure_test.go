@@ -10,8 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestCodeOfRequest finds the codes in errors with which programs have answered a prompt.
-func TestCodeOfRequest(t *testing.T) {
+// TestCodeOfRequestError checks the codes of errors with which programs answer a prompt.
+func TestCodeOfRequestError(t *testing.T) {
 	for answer, code := range map[string]fleet.ReasonCode{
 		`{"code":429,"message":"Rate limit exceeded. Try again later."}`:                                              fleet.CodeRateLimited,
 		`{"code":-32000,"message":"provider authentication required","data":{"providerId":"stub"}}`:                   fleet.CodeAuth,
@@ -22,8 +22,8 @@ func TestCodeOfRequest(t *testing.T) {
 	} {
 		var r acp.RequestError
 		require.NoError(t, json.Unmarshal([]byte(answer), &r))
-		require.Equal(t, code, codeOfRequest(&r), answer)
+		require.Equal(t, code, codeOfRequestError(&r), answer)
 	}
-	require.Equal(t, fleet.CodeContextFull, codeOfTokens("gemini-cli"))
-	require.Empty(t, codeOfTokens("OpenCode"))
+	require.Equal(t, fleet.CodeContextFull, codeOfTokenLimit("gemini-cli"))
+	require.Empty(t, codeOfTokenLimit("OpenCode"))
 }

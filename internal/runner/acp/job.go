@@ -10,7 +10,7 @@ type Job struct {
 	Argv          []string `json:"argv"`              // the program and its arguments
 	TestedVersion string   `json:"tested,omitempty"`  // the version of the program with which Fleet was tested
 	Session       string   `json:"session,omitempty"` // the session to continue; empty to start a new session
-	// NotBefore is the earliest time at which the session can be continued. Zero means at once.
+	// NotBefore is the earliest time at which the session can be continued. The zero time means that there is no need to wait.
 	NotBefore   time.Time `json:"not_before,omitzero"`
 	FirstPrompt string    `json:"first"`           // the prompt for a new session, with all instructions
 	Prompt      string    `json:"prompt"`          // the prompt for an existing session
@@ -18,8 +18,10 @@ type Job struct {
 	Mode        string    `json:"mode,omitempty"`  // permission mode, as the program names it; empty means the default
 	Servers     []Server  `json:"servers,omitempty"`
 	Policy      Policy    `json:"policy"`
-	RunDir      string    `json:"ask,omitempty"`      // the run's directory, for questions that Policy does not decide; if empty, they are denied
-	MessagesFD  int       `json:"messages,omitempty"` // the file descriptor of the mailbox; 0 for no messages
+	// RunDir is the run's directory. Through its files, people are asked about calls that Policy does not decide. If RunDir is
+	// empty, such calls are denied.
+	RunDir     string `json:"ask,omitempty"`
+	MessagesFD int    `json:"messages,omitempty"` // the file descriptor of the mailbox; 0 for no messages
 }
 
 // Server is an MCP server to which the program connects.

@@ -15,12 +15,12 @@ const (
 	LineAgent             = "agent"      // the program has introduced itself: Name, Version
 	LineSession           = "session"    // a session has started: Session, Resumed, Model if it is known, and Text with the reason if the requested session is lost
 	LineState             = "state"      // the turn's state has changed: State
-	LineText              = "text"       // a piece of the message ID: Text, and Parent if a subagent wrote it
-	LineThought           = "thought"    // a piece of the agent's thoughts in the message ID: Text, and Parent
+	LineText              = "text"       // a piece of the message with the ID: Text, and Parent if a subagent wrote it
+	LineThought           = "thought"    // a piece of the agent's thoughts, with the fields of LineText
 	LineUpdate            = "update"     // an update of the program: Update, in the protocol's format
 	LinePermissionRequest = "asked"      // a request for permission has arrived: Update has its call, in the format of an update
 	LinePermissionAnswer  = "permission" // a request for permission was answered: ID, Title, Allowed, Text with the reason
-	LineClaude            = "claude"     // an event of Claude Code, which its adapter passes on: Update, in the format of Claude Code
+	LineClaude            = "claude"     // an event of Claude Code that its adapter has passed on: Update, in the format of Claude Code
 	LineTurn              = "turn"       // a turn has ended: StopReason, Usage, Models
 	LineError             = "error"      // the run has failed: Text
 )
@@ -55,7 +55,7 @@ type Line struct {
 	Code fleet.ReasonCode `json:"code,omitempty"`
 }
 
-// output writes lines. It joins small pieces of text that arrive within joinTime.
+// output writes lines. It joins small pieces of the same message that arrive within joinTime.
 type output struct {
 	mu      sync.Mutex
 	to      io.Writer
@@ -69,6 +69,7 @@ const (
 	joinSize = 4 << 10
 )
 
+// text writes the piece of a text, or holds it back.
 func (o *output) text(l Line) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -90,7 +91,7 @@ func (o *output) text(l Line) {
 	}
 }
 
-// flush writes the text that is held back.
+// flush writes the text that is held back. The caller must hold mu.
 func (o *output) flush() {
 	if o.timer != nil {
 		o.timer.Stop()

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/runner/question"
 )
 
-// option is an answer that the program offers.
+// option is an answer that the program offers for its request for permission.
 type option struct {
 	ID   string `json:"optionId"`
 	Kind string `json:"kind"`
@@ -66,7 +66,8 @@ func (c *client) reportCall(call map[string]json.RawMessage) {
 	}
 }
 
-// askPeople asks people about a call that no rule of the job decides. If nobody can be asked, it denies the call.
+// askPeople asks people about a call that no rule of the job decides, and waits for their answer. If nobody can be asked, it
+// denies the call. why is the reason if the job does not allow it to ask.
 func (c *client) askPeople(ctx context.Context, p call, why string) (allowed bool, reason string) {
 	if c.job.RunDir == "" {
 		return false, why
@@ -94,7 +95,8 @@ func (c *client) askPeople(ctx context.Context, p call, why string) (allowed boo
 	return false, a.Reason()
 }
 
-// addOpenRequests changes the number of open requests for permission.
+// addOpenRequests adds n to the number of requests for permission that wait for people. It writes the state of the turn if that
+// changes.
 func (c *client) addOpenRequests(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

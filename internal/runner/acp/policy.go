@@ -22,8 +22,8 @@ type Policy struct {
 	dir string // the program's working directory
 }
 
-// FindReadRule returns the first rule about reading. Such a rule has no effect, because programs do not ask for permission
-// to read. FindReadRule returns an empty string if no rule is about reading.
+// FindReadRule returns the first rule about reading, searching or thinking. Such a rule has no effect, because programs do not
+// ask for permission before they do that. FindReadRule returns an empty string if there is no such rule.
 func FindReadRule(rules []string) string {
 	for _, rule := range rules {
 		name, _, _ := parseRule(rule)
@@ -34,12 +34,12 @@ func FindReadRule(rules []string) string {
 	return ""
 }
 
-// decide reports whether the policy allows the call, whether the policy decides about the call, and why.
+// decide reports whether the policy allows the call, and why. decided is false if the policy does not decide about the call.
 func (p Policy) decide(c call) (allowed, decided bool, why string) {
-	if rule := c.withTitleCommand().match(p.Deny, false); rule != "" {
+	if rule := c.withTitleCommand().matchingRule(p.Deny, false); rule != "" {
 		return false, true, "denied by " + rule
 	}
-	if rule := c.match(p.Allow, true); rule != "" {
+	if rule := c.matchingRule(p.Allow, true); rule != "" {
 		return true, true, "allowed by " + rule
 	}
 	if p.Edits && c.Kind == "edit" && c.isWithin(p.dir) {
@@ -48,8 +48,8 @@ func (p Policy) decide(c call) (allowed, decided bool, why string) {
 	return false, false, "no rule allows it"
 }
 
-// resolveLinks returns the absolute path without symbolic links. The end of the path may not exist yet. ok is false for a link whose
-// target does not exist, because a program would create the target.
+// resolveLinks returns the path without symbolic links. The path must be absolute, and its end may not exist yet. ok is false for a
+// link whose target does not exist, because a program that writes to the link would create the target.
 func resolveLinks(path string) (target string, ok bool) {
 	target, err := filepath.EvalSymlinks(path)
 	if err == nil {

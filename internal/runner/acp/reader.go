@@ -61,6 +61,7 @@ func (r *lineReader) handleLine(line []byte) {
 	}
 }
 
+// unknownLine returns the last line that is not JSON, shortened to maxUnknownKept bytes.
 func (r *lineReader) unknownLine() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

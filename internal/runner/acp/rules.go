@@ -9,25 +9,27 @@ import (
 	"unicode/utf8"
 )
 
-// Rules answer requests for permission without asking anybody. Policy describes the syntax of a rule.
+// Rules decide which tool calls are allowed, which are denied, and about which a person is asked. Deny comes first, then Ask,
+// then Allow. A person is also asked about a call that no rule matches. Policy describes the syntax of a rule.
 type Rules struct {
 	Allow []string `json:"allow,omitempty"`
 	Deny  []string `json:"deny,omitempty"`
-	Ask   []string `json:"ask,omitempty"` // ask, even if Allow matches
+	Ask   []string `json:"ask,omitempty"`
 }
 
-// These limit the rules of Suggest.
+// These limit the suggestions that Suggest considers.
 const (
-	maxRuleBytes = 500
+	maxRuleBytes = 500 // of a rule
 	maxRules     = 5
 )
 
 var wordPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,200}$`)
 
-// Suggest returns rules that would allow the call without asking if they were added to r. It returns nil if there are none,
-// because r asks about the call or denies it in any case. It returns the rules that the agent suggests only if they allow
-// nothing but calls of the same program, because the agent is not trusted. Otherwise it returns one rule of its own: for exactly this
-// command line or, if the tool runs no commands, for all calls of the tool. The other arguments are those of Decide.
+// Suggest returns rules that would allow the call without asking if they were added to r. It returns nil if it finds none, for
+// example because r asks about the call or denies it in any case. It returns the rules that the agent suggests only if they are
+// about this tool and, for a command, about the same program, because the agent is not trusted. Otherwise it returns one rule of
+// its own: for exactly this command line or, if the tool runs no commands, for all calls of the tool. The other arguments are
+// those of Decide.
 func (r Rules) Suggest(suggested []string, tool, title, kind string, input []byte) []string {
 	allows := func(rules []string) bool {
 		offered := Rules{Allow: rules, Deny: r.Deny, Ask: r.Ask}
@@ -81,18 +83,19 @@ func startsAlike(pattern, command string) bool {
 	return len(words) > 0 && strings.HasPrefix(prefix, words[0]+" ") && slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(part+" ", words[0]+" ") })
 }
 
-// Decide reports whether the rules allow a tool call, and why. decided is false if a person must decide. title is the
-// program's description of the call, and kind is the protocol's kind of tool. Both may be empty.
+// Decide reports whether the rules allow a call of the tool, and why. decided is false if a person must decide. title is the
+// program's description of the call, and kind is the protocol's kind of tool. Both may be empty. input are the arguments of
+// the call, as a JSON object.
 func (r Rules) Decide(tool, title, kind string, input []byte) (allowed, decided bool, why string) {
 	c := callOf(tool, title, kind, input)
 	withTitle := c.withTitleCommand()
-	if rule := withTitle.match(r.Deny, false); rule != "" {
+	if rule := withTitle.matchingRule(r.Deny, false); rule != "" {
 		return false, true, "denied by the rule " + rule
 	}
-	if rule := withTitle.match(r.Ask, false); rule != "" {
+	if rule := withTitle.matchingRule(r.Ask, false); rule != "" {
 		return false, false, "asked because of the rule " + rule
 	}
-	if rule := c.match(r.Allow, true); rule != "" {
+	if rule := c.matchingRule(r.Allow, true); rule != "" {
 		return true, true, "allowed by the rule " + rule
 	}
 	return false, false, "no rule allows it"

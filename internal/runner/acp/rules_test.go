@@ -36,8 +36,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestSuggest checks what can be remembered: the suggestions of the program if they are about the same command, else the same
-// command, and nothing that the rules ask about or deny in any case.
+// TestSuggest checks which rules Suggest returns: those of the program if they are about the same command, and otherwise a rule
+// for the same command. It returns none if the rules ask about the call or deny it in any case.
 func TestSuggest(t *testing.T) {
 	r := Rules{Deny: []string{"Bash(rm *)"}, Ask: []string{"Write(*secret*)", "Bash(git push*)"}}
 	for _, tc := range []struct {

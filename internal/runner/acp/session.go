@@ -43,7 +43,8 @@ type initializeResult struct {
 	} `json:"authMethods"`
 }
 
-// initialize negotiates the version of the protocol.
+// initialize asks the program for its description. It returns an error if the program does not speak Fleet's version of the
+// protocol.
 func (c *client) initialize(ctx context.Context) (initializeResult, error) {
 	title := "Fleet"
 	info, err := request[initializeResult](ctx, c, startTimeout, acp.AgentMethodInitialize, acp.InitializeRequest{
@@ -52,7 +53,7 @@ func (c *client) initialize(ctx context.Context) (initializeResult, error) {
 	if err != nil {
 		var r *acp.RequestError
 		if errors.As(err, &r) {
-			err = fmt.Errorf("%s refused the Agent Client Protocol, version %d: %s%s", c.programName(), acp.ProtocolVersionNumber, errorText(r), c.testedVersion())
+			err = fmt.Errorf("%s refused the Agent Client Protocol, version %d: %s%s", c.programName(), acp.ProtocolVersionNumber, errorText(r), c.testedVersionSuffix())
 		}
 		return info, err
 	}
@@ -64,13 +65,12 @@ func (c *client) initialize(ctx context.Context) (initializeResult, error) {
 			version = "version " + version
 		}
 		return info, fmt.Errorf("this version of %s speaks %s of the Agent Client Protocol, but Fleet speaks version %d%s",
-			c.programName(), version, acp.ProtocolVersionNumber, c.testedVersion())
+			c.programName(), version, acp.ProtocolVersionNumber, c.testedVersionSuffix())
 	}
 	c.out.write(Line{Type: LineAgent, Name: cmp.Or(info.Agent.Title, info.Agent.Name), Version: info.Agent.Version})
 	return info, nil
 }
 
-// fleetVersion returns the version of Fleet.
 func fleetVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -78,7 +78,7 @@ func fleetVersion() string {
 	return "unknown"
 }
 
-// sessionInfo is the program's description of a started session.
+// sessionInfo is the program's description of a session, when it has started or continued the session.
 type sessionInfo struct {
 	Session string `json:"sessionId"`
 	Models  *struct {
@@ -113,8 +113,8 @@ func (s sessionInfo) model() (model string) {
 	return model
 }
 
-// startSession continues the session of the job, or starts a new session. resumed reports whether it has continued the
-// session.
+// startSession continues the session of the job, or starts a new session if the job has none or the program cannot continue it.
+// resumed reports whether it has continued the session.
 func (c *client) startSession(ctx context.Context, info initializeResult) (resumed bool, err error) {
 	servers, err := c.servers(info)
 	if err != nil {
@@ -143,7 +143,7 @@ func (c *client) startSession(ctx context.Context, info initializeResult) (resum
 			return false, c.wrapError("cannot start a session", err)
 		}
 		if s.Session == "" {
-			return false, fmt.Errorf("%s started a session without an id%s", c.programName(), c.testedVersion())
+			return false, fmt.Errorf("%s started a session without an id%s", c.programName(), c.testedVersionSuffix())
 		}
 	}
 	c.session = s.Session
@@ -156,7 +156,8 @@ func (c *client) startSession(ctx context.Context, info initializeResult) (resum
 
 var errNoResume = &acp.RequestError{Code: -32601, Message: "the program cannot continue sessions"}
 
-// resume continues the session. It ignores the history that the program repeats.
+// resume waits until NotBefore, and continues the session of the job. Meanwhile the client ignores the history that the program
+// repeats.
 func (c *client) resume(ctx context.Context, info initializeResult, servers []acp.McpServer) (sessionInfo, error) {
 	select {
 	case <-time.After(time.Until(c.job.NotBefore)):
@@ -181,8 +182,8 @@ func (c *client) resume(ctx context.Context, info initializeResult, servers []ac
 	})
 }
 
-// historyPause is how long a program may pause while it repeats the history of a session. Some programs send a part of
-// the history after their answer.
+// historyPause is how long a program may pause while it repeats the history of a session. After a longer pause, the history counts
+// as complete. Some programs send a part of the history after their answer.
 var historyPause = 300 * time.Millisecond
 
 // waitForHistory waits until the program has repeated the history of the session, for at most requestTimeout.
@@ -251,7 +252,8 @@ func (c *client) setModelAndMode(ctx context.Context, s sessionInfo) error {
 	return nil
 }
 
-// setOption sets the session's model or mode to the value. It prefers configuration options, which are the newer method.
+// setOption sets the session's model or mode to the value; category is "model" or "mode". It prefers configuration options, which
+// are the newer method.
 func (c *client) setOption(ctx context.Context, s sessionInfo, category, value string) error {
 	id := acp.SessionId(c.session)
 	var known []string
@@ -294,7 +296,7 @@ func (c *client) setOption(ctx context.Context, s sessionInfo, category, value s
 // AcceptEdits is Claude Code's name for the mode in which the program may change files without asking.
 const AcceptEdits = "acceptEdits"
 
-// optionValues returns the values of a list of options. Options may be in groups.
+// optionValues returns the values of the options, including the options in groups.
 func optionValues(options []json.RawMessage) (all []string) {
 	for _, raw := range options {
 		var o struct {

@@ -10,8 +10,8 @@ type Usage struct {
 	Output     int64  `json:"output"`
 }
 
-// promptUsage is the part of the answer to a prompt that reports usage. The protocol has only Usage, whose Input does not include
-// the tokens of the cache. Some programs also report the usage by model, in Meta.
+// promptUsage is the part of the answer to a prompt that reports usage. The protocol defines only Usage, and its Input does not
+// include the tokens of the cache. Some programs also report the usage by model, in Meta.
 type promptUsage struct {
 	Usage *struct {
 		Input  int64 `json:"inputTokens"`

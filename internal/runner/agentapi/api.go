@@ -20,7 +20,7 @@ const (
 	sendTimeout = 60 * time.Second // for sending a message; AgentAPI waits up to 30 s for the agent's screen
 )
 
-// maxConversation limits a conversation, in bytes.
+// maxConversation limits each response with a conversation and each event, in bytes.
 const maxConversation = 64 << 20
 
 // AgentAPI's values for roles, statuses and types of messages.
@@ -43,7 +43,7 @@ const (
 	keyType, keyErase = ".", "\x7f"
 )
 
-// unreachableError means that AgentAPI cannot be reached, because the workspace, its agent or AgentAPI is down.
+// unreachableError means that AgentAPI cannot be reached: a proxy or the host answered in its place.
 type unreachableError struct{ status int }
 
 func (e *unreachableError) Error() string {
@@ -63,7 +63,7 @@ type client struct {
 	http *http.Client
 	base *url.URL
 	now  func() time.Time
-	skew *atomic.Int64 // nanoseconds
+	skew *atomic.Int64 // result of clockSkew, in nanoseconds
 }
 
 // client returns a client for the AgentAPI of a workspace. f.URL must not be nil.
@@ -71,7 +71,7 @@ func (runners *Runners) client(f Facts) *client {
 	return &client{http: f.HTTP, base: f.URL, now: runners.config.Now, skew: &atomic.Int64{}}
 }
 
-// do sends a request and returns a successful response. The caller closes its body.
+// do sends a request and returns a successful response. The caller must close its body. do also records the clock skew.
 func (c *client) do(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var reader io.Reader
 	if body != nil {
@@ -124,7 +124,7 @@ func responseError(res *http.Response) error {
 	return &RefusalError{status: res.StatusCode, text: text}
 }
 
-// maxErrorText limits AgentAPI's texts in messages, in bytes.
+// maxErrorText limits texts of others in Fleet's error messages, in bytes.
 const maxErrorText = 500
 
 // oneLine returns the text on one line, shortened to maxErrorText bytes.
@@ -146,7 +146,8 @@ func drain(body io.ReadCloser) {
 	_ = body.Close()
 }
 
-// ClockSkew returns how far the server's clock is ahead of now. It returns 0 if the difference is small or unknown.
+// ClockSkew returns how far the clock of the server that sent the response is ahead of now. It returns 0 if the difference is
+// less than 1.5 s or unknown.
 func ClockSkew(res *http.Response, now time.Time) time.Duration {
 	at, err := http.ParseTime(res.Header.Get("Date"))
 	if err != nil {
@@ -159,13 +160,13 @@ func ClockSkew(res *http.Response, now time.Time) time.Duration {
 	return skew
 }
 
-// get reads the JSON resource at the path, and decodes it into into.
-func (c *client) get(ctx context.Context, path string, into any) error {
+// get reads the JSON resource at the path, and decodes it into target.
+func (c *client) get(ctx context.Context, path string, target any) error {
 	limited, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	res, err := c.do(limited, http.MethodGet, path, nil)
 	if err == nil {
-		err = json.NewDecoder(io.LimitReader(res.Body, maxConversation)).Decode(into)
+		err = json.NewDecoder(io.LimitReader(res.Body, maxConversation)).Decode(target)
 		drain(res.Body)
 	}
 	if err != nil && ctx.Err() != nil {
@@ -174,7 +175,7 @@ func (c *client) get(ctx context.Context, path string, into any) error {
 	return err
 }
 
-// clockSkew returns how far the agent's clock is ahead of Fleet's.
+// clockSkew returns how far the agent's clock was ahead of Fleet's at the last successful request.
 func (c *client) clockSkew() time.Duration { return time.Duration(c.skew.Load()) }
 
 // state returns statusRunning or statusStable, and the type of the agent.
@@ -187,8 +188,8 @@ func (c *client) state(ctx context.Context) (status, agentType string, err error
 	return s.Status, s.AgentType, err
 }
 
-// readView reads the whole conversation. It reads the status before the messages. So if the status is stable, all messages
-// are complete. If the last message is to the agent, it was sent in between, and readView sets the status to running.
+// readView reads the status and then the whole conversation. So if the status is stable, all messages are complete. If the last
+// message is to the agent, it was sent after the status was read, and readView sets the status to running.
 func (c *client) readView(ctx context.Context) (*view, error) {
 	var v view
 	var err error

@@ -15,11 +15,11 @@ const (
 	// AgentAPI reports an agent as busy until its screen was unchanged for two seconds.
 	idleTimeout   = 12 * time.Second
 	idlePollPause = 300 * time.Millisecond
-	// A call fails after maxSends failed attempts to send a message, or maxFailures failed attempts to read the
-	// conversation.
-	maxSends     = 3
-	maxFailures  = 6
-	failurePause = 700 * time.Millisecond
+	// A call fails after maxFailedSends failed attempts to send a message, or after maxFailedReads failed attempts to
+	// read the conversation.
+	maxFailedSends = 3
+	maxFailedReads = 6
+	failurePause   = 700 * time.Millisecond // before the next attempt
 )
 
 // Dispatch implements fleet.Runner. It reads the conversation before each attempt to send the prompt. If the
@@ -63,8 +63,8 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	return nil
 }
 
-// firstSpec returns the specification if the agent must get it with its first message, because the workspace does not
-// have it. For later messages, firstSpec returns an empty text.
+// firstSpec returns the specification that the agent must get with its first message. The text is empty if the workspace has
+// the specification, or if the conversation already has a message to the agent.
 func (v *view) firstSpec(ctx context.Context, workspace Workspace) (string, error) {
 	for _, m := range v.messages {
 		if m.Role == roleUser {
@@ -109,12 +109,13 @@ func busyError(a fleet.Agent, task string) error {
 
 // delivery is a message that is being sent to an agent.
 type delivery struct {
-	find func(*view) bool            // reports whether the conversation has the message, and records where
+	find func(*view) bool            // reports whether the conversation has the message, and records its place there
 	text func(*view) (string, error) // returns the text, or an error if the message must no longer be sent
 	busy func(*view) error           // returns an error if the agent will be busy for long, or nil to wait for it
 }
 
-// deliverOnce sends the agent a message exactly once. already is true if the conversation contained the message before.
+// deliverOnce sends the agent a message once the agent is idle, unless the conversation already has the message. already reports
+// whether it had. deliverOnce retries failed requests, and looks for the message before each attempt.
 func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspace Workspace, api *client, d delivery) (already bool, err error) {
 	failedSends, failedReads := 0, 0
 	var waited time.Duration
@@ -129,7 +130,7 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 	for {
 		v, err := api.readView(ctx)
 		if err != nil {
-			if failedReads++; failedReads >= maxFailures {
+			if failedReads++; failedReads >= maxFailedReads {
 				return false, notAcceptedError(a, err)
 			}
 			if err := runners.waitAfterFailure(ctx, a, workspace, err); err != nil {
@@ -149,7 +150,7 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 			}
 			continue
 		}
-		if failedSends >= maxSends {
+		if failedSends >= maxFailedSends {
 			return false, notAcceptedError(a, last)
 		}
 		text, err := d.text(v)

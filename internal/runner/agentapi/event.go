@@ -11,7 +11,8 @@ import (
 	"net/http"
 )
 
-// watch calls onChange with the conversation after each change, until the stream ends. onChange must not keep or modify the view.
+// watch reads AgentAPI's event stream until it ends, and calls onChange with the conversation after each event. onChange must not
+// keep or modify the view.
 func (c *client) watch(ctx context.Context, onChange func(*view)) error {
 	res, err := c.do(ctx, http.MethodGet, "events", nil)
 	if err != nil {

@@ -16,7 +16,7 @@ const (
 	reportGrace      = 10 * time.Second       // how long an agent may take to become idle after it reported its end
 	maxUnreachable   = 2 * time.Minute        // how long an agent may be unreachable before its run fails
 	stuckTimeout     = 20 * time.Second       // how long an agent may show nothing after it got a message
-	quitTimeout      = 10 * time.Second       // how long a run may take to end after its time limit
+	quitTimeout      = 10 * time.Second       // how long a run may take to end after an interrupt at its time limit
 )
 
 // Follow implements fleet.Runner.
@@ -62,7 +62,7 @@ type follower struct {
 	run        fleet.Run
 	sink       func(fleet.Output) error
 	transcript *transcript
-	next       int  // index of the first output that sink has not accepted
+	next       int  // index in transcript.outputs of the first output that sink has not accepted
 	resumed    bool // a part of the run's output was passed on before
 
 	workspace Workspace
@@ -73,8 +73,8 @@ type follower struct {
 	view               *view
 	viewAt             time.Time // when view was read
 	checkedAt          time.Time // when the workspace was last read
-	stuckSince         time.Time // since when the agent shows nothing
-	lostSince          time.Time // since when the agent cannot be reached
+	stuckSince         time.Time // since when the agent has shown nothing after a message; zero if it has
+	lostSince          time.Time // since when the agent cannot be reached; zero if it can
 	timeoutInterruptAt time.Time // when the run was last interrupted because of its time limit
 	interrupts         int       // number of interrupts so far
 }
@@ -82,7 +82,7 @@ type follower struct {
 func (f *follower) now() time.Time { return f.runners.config.Now() }
 
 func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
-	if err := f.deliver(); err != nil {
+	if err := f.passOnOutputs(); err != nil {
 		return fleet.Outcome{}, err
 	}
 	if o, ended := f.transcript.endOutcome(); ended {
@@ -126,8 +126,8 @@ func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
 
 func (f *follower) setView(v *view) { f.view, f.viewAt, f.lostSince = v, f.now(), time.Time{} }
 
-// deliver passes on the outputs that the sink has not accepted yet.
-func (f *follower) deliver() error {
+// passOnOutputs passes on the outputs that the sink has not accepted yet.
+func (f *follower) passOnOutputs() error {
 	for f.next < len(f.transcript.outputs) {
 		if err := f.sink(f.transcript.outputs[f.next]); err != nil {
 			return sinkError{err}
@@ -143,10 +143,11 @@ func (f *follower) deliver() error {
 // last message is complete.
 func (f *follower) passOnText(i, end int, final bool) error {
 	f.transcript.add(f.transcript.screenReader.newText(f.view.messages[i], f.view.messages[i+1:end], final, f.now()))
-	return f.deliver()
+	return f.passOnOutputs()
 }
 
-// handleView handles the newest view. It passes on new text, and reports whether the run has ended.
+// handleView handles the newest view. It passes on new text, and reports whether the run has ended. At the time limit of the
+// run, it interrupts the run.
 func (f *follower) handleView(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
 	i := f.locate(f.view)
 	if i < 0 {
@@ -154,7 +155,7 @@ func (f *follower) handleView(ctx context.Context) (o fleet.Outcome, ended bool,
 	}
 	end, last := f.segment(f.view, i)
 	if !last {
-		return f.finish(ctx, f.view, i, end, false)
+		return f.finish(ctx, f.view, i, end, last)
 	}
 	if err := f.passOnText(i, end, false); err != nil {
 		return o, false, err
@@ -213,14 +214,14 @@ func (f *follower) wasLocated() bool {
 	return ok
 }
 
-// checkWorkspace unblocks AgentAPI if necessary. Every checkInterval it also reads the workspace and ends the run if the workspace
-// is stopping, or if the agent has reported the end of its work without becoming idle.
+// checkWorkspace unblocks AgentAPI if necessary. Every checkInterval it also reads the workspace. It ends the run if the
+// workspace was deleted or has an EndReason, or if the agent has reported the end of its work without becoming idle.
 func (f *follower) checkWorkspace(ctx context.Context, i, end int) (o fleet.Outcome, ended bool, err error) {
 	now := f.now()
 	if f.checkedAt.IsZero() {
 		f.checkedAt = now
 	}
-	if err := f.wake(ctx, end, now); err != nil {
+	if err := f.unblockAPI(ctx, end, now); err != nil {
 		return o, false, err
 	}
 	if now.Sub(f.checkedAt) < checkInterval {
@@ -250,9 +251,9 @@ func (f *follower) checkWorkspace(ctx context.Context, i, end int) (o fleet.Outc
 	return o, false, nil
 }
 
-// wake unblocks AgentAPI, which treats a repeated answer as no answer and then waits forever. Any change of the screen
-// helps.
-func (f *follower) wake(ctx context.Context, end int, now time.Time) error {
+// unblockAPI changes the agent's screen if the agent has shown nothing for stuckTimeout after a message. AgentAPI treats a
+// repeated answer as no answer, and then waits until the screen changes.
+func (f *follower) unblockAPI(ctx context.Context, end int, now time.Time) error {
 	if f.view.messages[end-1].Role != roleUser {
 		f.stuckSince = time.Time{}
 		return nil

@@ -8,7 +8,8 @@ import (
 )
 
 // Interrupt implements fleet.Runner. It sends the key that stops an agent in its terminal: Esc, or Ctrl-C if kill is
-// set. If the agent cannot be reached, Interrupt returns nil, and the caller can stop the agent's workspace.
+// set. It sends nothing if the run has ended. If the agent cannot be reached, Interrupt also returns nil; the caller can then
+// stop the agent's workspace.
 func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	runners, a := w.runners, w.agent
 	workspace, err := w.find(ctx)

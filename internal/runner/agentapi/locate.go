@@ -10,7 +10,7 @@ import (
 )
 
 // The message of a run is its prompt as typeableText returns it. The first message of a conversation may begin with the
-// specification. So a run is recognised in a conversation by its text and time. Only equal prompts of two runs within
+// specification. So the text and the time of a message show to which run it belongs. Only equal prompts of two runs within
 // messageSkew could be confused. They are rare, because AgentAPI accepts a message only after the agent's screen was
 // unchanged for two seconds.
 const (

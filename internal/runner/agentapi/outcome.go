@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// lostOutcome returns the outcome of a run whose workspace is lost.
+// lostOutcome returns the outcome of a run whose workspace is lost or cannot be reached.
 func lostOutcome(reason string) fleet.Outcome {
 	return fleet.Outcome{Status: fleet.TaskFailed, Reason: reason, ReasonCode: fleet.CodePlaceLost}
 }
@@ -23,8 +23,8 @@ func (f *follower) reportsSince(i int) time.Time {
 	return f.view.messages[i].Time.Add(f.workspace.Facts().ClockSkew - f.view.skew - time.Second)
 }
 
-// finishSealed finishes a run that has ended. If a message to the run is being delivered, it reports that the run has
-// not ended.
+// finishSealed finishes a run that has ended, and closes it for messages. If a message to the run is being delivered,
+// finishSealed reports that the run has not ended, because the message continues it.
 func (f *follower) finishSealed(ctx context.Context, v *view, i, end int) (o fleet.Outcome, ended bool, err error) {
 	o, ended, err = f.finish(ctx, v, i, end, true)
 	if err == nil && !f.transcript.seal() {
@@ -33,8 +33,9 @@ func (f *follower) finishSealed(ctx context.Context, v *view, i, end int) (o fle
 	return o, ended, err
 }
 
-// finish passes on the remaining output of an ended run, and returns its outcome.
-func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (fleet.Outcome, bool, error) {
+// finish passes on the remaining output of an ended run, and returns its outcome. The messages of the run in v are from i to
+// end. last means that no message of another run or of a person follows. ended is true unless there is an error.
+func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (o fleet.Outcome, ended bool, err error) {
 	f.view = v
 	messages := v.messages[i+1 : end]
 	if err := f.passOnText(i, end, true); err != nil {
@@ -67,7 +68,7 @@ func (f *follower) outcome(messages []message, lastReport Report) fleet.Outcome 
 		if words := lastText(lines); words != "" {
 			summary = words
 		}
-		stopped = wasInterrupted(lines)
+		stopped = showsInterrupt(lines)
 		all = append(all, lines...)
 	}
 	if summary == "" {

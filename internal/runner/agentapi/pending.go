@@ -23,7 +23,7 @@ func (t *transcript) addPending(l *pendingMessage) bool {
 	return true
 }
 
-// removePending removes the message from the messages that wait for the run.
+// removePending removes the message from the messages that wait for the run. It does nothing if the message was dropped.
 func (t *transcript) removePending(l *pendingMessage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,25 +16,25 @@ var ErrNoAnswer = errors.New("AgentAPI does not answer")
 // Prompt is a text with which an agent may have been started.
 type Prompt struct {
 	Text string
-	Task bool // the agent's first task, which it starts by itself
+	Task bool // Text is the agent's first task, which the agent starts by itself
 }
 
-// Ready reports whether the agent can accept tasks. It can if it is idle, or if it works on a message or on its first
-// task. An agent that was ready before, in the same build of its workspace, is ready while AgentAPI answers. startPrompt
-// returns the text with which the agent may have been started. The caller must pass errors other than ErrNoAnswer and
-// RefusalError to Workspace.Translate.
+// Ready reports whether the agent has started, so that it can accept tasks. It has if it is idle, or if it works on a message
+// or on its first task. wasReady says that the agent was ready before, in the same build of its workspace; it is then ready while
+// AgentAPI answers or is busy. startPrompt returns the text with which the agent may have been started. The caller must pass
+// errors other than ErrNoAnswer and RefusalError to Workspace.Translate.
 func (runners *Runners) Ready(ctx context.Context, f Facts, wasReady bool, startPrompt func() Prompt) (bool, error) {
 	if f.URL == nil {
 		return false, ErrNoAnswer
 	}
-	x := runners.client(f)
+	api := runners.client(f)
 	limited, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	ready := wasReady
-	status, _, err := x.state(limited)
+	status, _, err := api.state(limited)
 	if err == nil && status != statusStable && !ready {
 		var v *view
-		if v, err = x.readView(limited); err == nil {
+		if v, err = api.readView(limited); err == nil {
 			p := startPrompt()
 			ready = v.hasOtherMessage(p.Text) || p.Task && v.showPrompt(p.Text)
 		}

@@ -11,10 +11,10 @@ import (
 // Config configures Runners. Both fields are required.
 type Config struct {
 	Now  func() time.Time
-	Wait func(context.Context, time.Duration) error // waits between two polls
+	Wait func(context.Context, time.Duration) error // waits for the duration; returns the context's error if the context ends first
 }
 
-// Runners provides the runners of agents, and remembers their newest runs.
+// Runners provides the runners of agents. It remembers the newest runs, which its runners share.
 type Runners struct {
 	config      Config
 	transcripts transcripts

@@ -9,11 +9,11 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// minWidth is the minimum width of a screen.
+// minWidth is the minimum width of a screen, in columns. Lines that are padded to less do not show the width of the screen.
 const minWidth = 40
 
-// screenLines returns the lines of an agent's message as they were before the screen drew them: without padding, and
-// with broken lines joined.
+// screenLines returns the lines of an agent's message as they were before the screen drew them: without padding, with broken
+// lines joined, and without control characters except tabs.
 func screenLines(content string) []string {
 	raw := strings.Split(strings.ReplaceAll(content, "\r", ""), "\n")
 	width := screenWidth(raw)
@@ -56,7 +56,7 @@ func dropControl(r rune) rune {
 	return r
 }
 
-// trimBlank removes blank lines at both ends.
+// trimBlank removes empty lines at both ends.
 func trimBlank(lines []string) []string {
 	for len(lines) > 0 && lines[0] == "" {
 		lines = lines[1:]
@@ -97,7 +97,8 @@ func progressLine(lines []string) int {
 	return -1
 }
 
-// progressText returns the text of a progress line. key consists of the letters in the part that does not change.
+// progressText returns the text of a progress line. key identifies the activity: it has the letters before the parenthesis with
+// the time and the tokens, which change all the time.
 func progressText(line string) (text, key string) {
 	text = strings.TrimFunc(line, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("….()", r)
@@ -120,8 +121,8 @@ func finalLines(lines []string) []string {
 	return lines
 }
 
-// wasInterrupted reports whether one of the last three lines that are not blank reports an interrupt.
-func wasInterrupted(lines []string) bool {
+// showsInterrupt reports whether one of the last three lines that are not blank reports an interrupt.
+func showsInterrupt(lines []string) bool {
 	for n := 0; n < 3 && len(lines) > 0; {
 		line := lines[len(lines)-1]
 		lines = lines[:len(lines)-1]
@@ -136,8 +137,8 @@ func wasInterrupted(lines []string) bool {
 	return false
 }
 
-// lastText returns the agent's last text: the last paragraph if the agent's program marks paragraphs, and otherwise all
-// lines.
+// lastText returns the agent's last text: the last paragraph that is not a tool call if the agent's program marks paragraphs, and
+// otherwise all lines.
 func lastText(lines []string) string {
 	for i := len(lines) - 1; i >= 0; i-- {
 		if !bulletPattern.MatchString(lines[i]) || stepPattern.MatchString(lines[i]) {

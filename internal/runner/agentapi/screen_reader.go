@@ -24,19 +24,19 @@ const (
 type screenReader struct {
 	position    position
 	passedLines []string // lines of the message position.message that were passed on
-	resumed     bool     // passedLines is unknown, because reading continues at a cursor; position has the number of lines and a hash
+	resumed     bool     // reading continues at a cursor, so passedLines is unknown; position has their number and the hash of the last one
 
 	base   []string // the lines of the screen at the time baseAt
 	baseAt time.Time
-	stepAt time.Time
+	stepAt time.Time // when the last progress message was passed on
 }
 
-// position is the end of the passed-on text of a run.
+// position is the place in a run's conversation up to which the text was passed on. Its text is the cursor of an output.
 type position struct {
 	runMessage int    // id of the message with the run
 	message    int    // id of the agent's message
-	lines      int    // number of lines of that message
-	last       string // hash of its last line
+	lines      int    // number of lines of that message that were passed on
+	last       string // hash of the last one of these lines
 	step       string // hash of the last progress message
 	seq        int    // counts outputs
 }
@@ -70,7 +70,7 @@ func newScreenReader(from position) *screenReader {
 	return &screenReader{position: from, resumed: from.seq > 0}
 }
 
-// newText returns the agent's new text since the last call. runMessage is the message with the run, and messages are the
+// newText returns the outputs with the agent's new text since the last call. runMessage is the message with the run, and messages are the
 // messages of the run after it. final means that the last message is complete.
 func (s *screenReader) newText(runMessage message, messages []message, final bool, now time.Time) []fleet.Output {
 	s.position.runMessage = max(runMessage.ID, 0)
@@ -112,7 +112,8 @@ func (s *screenReader) step(lines []string, now time.Time) (fleet.Output, bool) 
 	return s.output(true, text), true
 }
 
-// settledCount returns the number of lines that will not change, or false if that number is not known yet.
+// settledCount returns the number of lines that will probably not change, because they did not for stableTime. It returns false
+// if that number is not known yet.
 func (s *screenReader) settledCount(lines []string, now time.Time) (int, bool) {
 	if s.baseAt.IsZero() {
 		s.base, s.baseAt = lines, now
@@ -130,7 +131,7 @@ func (s *screenReader) settledCount(lines []string, now time.Time) (int, bool) {
 	return n, true
 }
 
-// passOn returns the lines that were not passed on before.
+// passOn returns the outputs with the lines that were not passed on before, and counts them as passed on.
 func (s *screenReader) passOn(lines []string) []fleet.Output {
 	lines = slices.Clone(lines)
 	for len(lines) > 0 && lines[len(lines)-1] == "" {
@@ -190,8 +191,8 @@ func firstNewLine(passed, lines []string) int {
 	if same == len(passed) || same == len(lines) {
 		return same
 	}
-	const most = 40
-	for back := range min(most, len(passed)-same) {
+	const maxLookBack = 40 // how many of the last passed lines are looked for
+	for back := range min(maxLookBack, len(passed)-same) {
 		at := len(passed) - 1 - back
 		if passed[at] == "" {
 			continue

@@ -68,10 +68,10 @@ func TestProgress(t *testing.T) {
 
 func TestWasInterrupted(t *testing.T) {
 	for _, last := range []string{"Interrupted", "  ⎿  Interrupted by user", "⎿ Interrupted · What should Claude do instead?", "■ Conversation interrupted"} {
-		require.True(t, wasInterrupted([]string{"said before", last}), last)
+		require.True(t, showsInterrupt([]string{"said before", last}), last)
 	}
-	require.False(t, wasInterrupted([]string{"The handler of interrupted calls is done."}))
-	require.False(t, wasInterrupted([]string{"Interrupted", "a", "b", "c"}))
+	require.False(t, showsInterrupt([]string{"The handler of interrupted calls is done."}))
+	require.False(t, showsInterrupt([]string{"Interrupted", "a", "b", "c"}))
 }
 
 // joinText returns the text of the outputs that are not steps.

@@ -15,7 +15,7 @@ func (runners *Runners) waitStarted(ctx context.Context, a fleet.Agent, r fleet.
 		v, err := api.readView(ctx)
 		switch {
 		case err != nil:
-			if failures++; failures >= maxFailures {
+			if failures++; failures >= maxFailedReads {
 				return notAcceptedError(a, err)
 			}
 			if err := runners.waitAfterFailure(ctx, a, workspace, err); err != nil {

@@ -258,7 +258,7 @@ func (p *acpParser) handleUpdate(l acp.Line) []Piece {
 		p.turnFailed, p.startsMessage = true, true // the error is the next text
 	}
 	if e := u.Meta.Codex.Error; e != nil {
-		p.apiCode, _ = acp.CodexError(e.Info)
+		p.apiCode, _ = acp.ParseCodexError(e.Info)
 		return p.addSteps(e.retryStep())
 	}
 	if u.Kind == "plan" {

@@ -27,7 +27,7 @@ func (p *claudeParser) failureCode(res *claudeEvent) fleet.ReasonCode {
 	if res.TerminalReason == "prompt_too_long" {
 		return fleet.CodeContextFull
 	}
-	code := cmp.Or(fleet.ReasonCodeOfStatus(res.APIStatus), acp.ErrorsOfClaude[p.apiError])
+	code := cmp.Or(fleet.ReasonCodeOfStatus(res.APIStatus), acp.ClaudeErrorCodes[p.apiError])
 	if code == "" && p.unreachable {
 		code = fleet.CodeNetwork
 	}

@@ -21,7 +21,7 @@ type codexError struct {
 
 // retryStep returns a step for the repeated request.
 func (e *codexError) retryStep() Piece {
-	_, status := acp.CodexError(e.Info)
+	_, status := acp.ParseCodexError(e.Info)
 	attempt, limit, why := parseReconnecting(e.Message)
 	return codexRetryStep(attempt, limit, status, cmp.Or(codexFailureReason(e.Details), why))
 }

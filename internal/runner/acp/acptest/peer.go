@@ -20,9 +20,10 @@ type message struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Peer runs the program. mode selects its behaviour: plain, load and resume (which way to continue sessions it
-// supports), key and locked (it requires a login), deaf (it cannot be cancelled), and v2, refuse, silent and garbage
-// (it does not speak this version of the protocol). It executes the lines of the prompt, and skips unknown lines:
+// Peer runs the program until its input ends. mode selects the behaviour of the program: plain; load and resume (the way
+// in which it can continue sessions); key (it requires a login) and locked (it also refuses every login); deaf (it cannot be
+// cancelled); v2, refuse, silent and garbage (it does not speak this version of the protocol). The program executes the lines
+// of each prompt, and skips unknown lines:
 //
 //	say TEXT             sends a piece of a message
 //	think TEXT           sends a piece of a thought
@@ -30,7 +31,7 @@ type message struct {
 //	done ID TEXT         reports that the tool call has ended, with its result
 //	ask ID KIND COMMAND  asks for a permission, and sends the answer as a message
 //	nested ID COMMAND    asks for a permission in a session that the client does not know
-//	weird                sends updates that no version of the protocol has
+//	weird                sends updates that no version of the protocol has, and a line that is not JSON
 //	read PATH            asks the client for a file, which the client has not offered
 //	cost AMOUNT          reports the cost of the session in US dollars
 //	stop REASON          ends the turn with the reason
@@ -69,9 +70,9 @@ func Peer(mode string) {
 
 type program struct {
 	mode       string
-	in         chan message
-	authorized bool
-	requests   int
+	in         chan message // the messages of the client
+	authorized bool         // the client has logged in
+	requests   int          // number of requests to the client so far
 }
 
 // send writes the messages together, so that the client reads them without a pause between them.
@@ -174,8 +175,8 @@ func (p *program) say(s string) {
 	p.update(map[string]any{"sessionUpdate": "agent_message_chunk", "content": text(s)})
 }
 
-// play executes the lines of the prompt and returns the stop reason. It returns an empty reason if it has already
-// answered the prompt.
+// play executes the lines of script, the text of the prompt m, and returns the stop reason. It returns an empty reason if it
+// has already answered the prompt.
 func (p *program) play(m message, script string) string {
 	for line := range strings.Lines(script) {
 		verb, rest, _ := strings.Cut(strings.TrimRight(line, "\n"), " ")
@@ -193,9 +194,9 @@ func (p *program) play(m message, script string) string {
 		case "ask":
 			kind, command, _ := strings.Cut(after, " ")
 			p.update(map[string]any{"sessionUpdate": "tool_call", "toolCallId": id, "kind": kind, "title": "terminal", "status": "pending", "rawInput": map[string]any{"command": command}})
-			p.permission("s1", map[string]any{"toolCallId": id})
+			p.askPermission("s1", map[string]any{"toolCallId": id})
 		case "nested":
-			p.permission("s9", map[string]any{"toolCallId": id, "kind": "execute", "title": after, "rawInput": map[string]any{"command": after}})
+			p.askPermission("s9", map[string]any{"toolCallId": id, "kind": "execute", "title": after, "rawInput": map[string]any{"command": after}})
 		case "weird":
 			p.update(map[string]any{"sessionUpdate": "hologram", "depth": 3})
 			p.update(map[string]any{"sessionUpdate": 7})
@@ -233,7 +234,8 @@ func (p *program) play(m message, script string) string {
 	return "end_turn"
 }
 
-func (p *program) permission(session string, call map[string]any) {
+// askPermission asks the client for a permission, and sends the answer as a message of the agent.
+func (p *program) askPermission(session string, call map[string]any) {
 	p.requests++
 	p.send(map[string]any{"id": p.requests, "method": "session/request_permission", "params": map[string]any{
 		"sessionId": session, "toolCall": call, "options": []any{
