@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// prefix begins the names of the directories that Open creates.
-const prefix = "fleet-"
+// dirPrefix begins the names of the directories that Open creates.
+const dirPrefix = "fleet-"
 
 // Dir is a directory for the temporary files of one process. The process holds a lock on it, which ends with the
 // process.
@@ -29,7 +29,7 @@ func Open(parent string) (*Dir, error) {
 	}
 	_ = Sweep(parent) // directories that cannot be removed do not disturb this process
 	for {
-		path, err := os.MkdirTemp(parent, prefix+"*")
+		path, err := os.MkdirTemp(parent, dirPrefix+"*")
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func Sweep(parent string) error {
 	}
 	var errs []error
 	for _, e := range entries {
-		if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix) {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), dirPrefix) {
 			continue
 		}
 		path := filepath.Join(parent, e.Name())
@@ -110,7 +110,7 @@ func CreateTemp(path string) (*os.File, error) {
 			if !strings.HasPrefix(name, prefix) {
 				continue
 			}
-			if info, err := os.Lstat(old); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > maxAge {
+			if info, err := os.Lstat(old); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > maxTempAge {
 				_ = os.Remove(old) // another process may have removed it
 			}
 		}
@@ -146,6 +146,6 @@ func WriteFile(path string, data []byte) error {
 }
 
 const (
-	maxAge   = time.Hour // no process needs so much time to write a file
+	maxTempAge   = time.Hour // no process needs so much time to write a file
 	maxNames = 1000      // how many files of a directory CreateTemp examines
 )

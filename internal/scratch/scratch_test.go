@@ -93,7 +93,7 @@ func TestCreateTemp(t *testing.T) {
 	require.NoError(t, err)
 	other, err := CreateTemp(filepath.Join(filepath.Dir(path), "tok"))
 	require.NoError(t, err)
-	long := time.Now().Add(-2 * maxAge)
+	long := time.Now().Add(-2 * maxTempAge)
 	require.NoError(t, os.Chtimes(left.Name(), long, long))
 	require.NoError(t, os.Chtimes(other.Name(), long, long))
 	f, err := CreateTemp(path)

@@ -54,8 +54,8 @@ func (e *estimates) view(ctx context.Context, s *Service, fn func(tx fleet.ReadT
 	return err
 }
 
-// estimatedFrom is the number of ended tasks, the newest ones, that an estimate is based on.
-const estimatedFrom = 50
+// maxSampledTasks is the number of ended tasks, the newest ones, that an estimate is based on.
+const maxSampledTasks = 50
 
 // kindEstimate is what a task of one kind of agent may use, estimated from earlier tasks.
 type kindEstimate struct {
@@ -69,12 +69,12 @@ func (s *Service) estimate(tx fleet.ReadTx, a *fleet.Agent) (kindEstimate, error
 	if a.Project == "" {
 		f.Toolset = &a.Toolset
 	}
-	found, err := tx.FindTasks(f, fleet.TaskWindow{Limit: 2 * estimatedFrom})
+	found, err := tx.FindTasks(f, fleet.TaskWindow{Limit: 2 * maxSampledTasks})
 	if err != nil {
 		return kindEstimate{}, err
 	}
 	ended := slices.DeleteFunc(found.Tasks, func(t *fleet.Task) bool { return t.Spending.Basis == "" })
-	ended = ended[:min(len(ended), estimatedFrom)]
+	ended = ended[:min(len(ended), maxSampledTasks)]
 	var micros []fleet.Micros
 	var tokens []int64
 	for _, t := range ended {

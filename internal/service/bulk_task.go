@@ -79,21 +79,21 @@ func (s *Service) namedTasks(ctx context.Context, p fleet.Principal, names []str
 }
 
 func (s *Service) namedTask(ctx context.Context, p fleet.Principal, name string) (t *fleet.Task, err error) {
-	v, _, notFound := s.agent(ctx, name, fleet.AccessRun)
+	v, _, agentErr := s.agent(ctx, name, fleet.AccessRun)
 	switch {
-	case notFound == nil && v.Task != nil:
+	case agentErr == nil && v.Task != nil:
 		return v.Task, nil
-	case notFound == nil:
+	case agentErr == nil:
 		return nil, noRunningTask(v)
-	case fleet.ReasonOf(notFound) != fleet.ReasonAgentNotFound:
-		return nil, notFound
+	case fleet.ReasonOf(agentErr) != fleet.ReasonAgentNotFound:
+		return nil, agentErr
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		t, err = s.task(tx, p, name, fleet.AccessRun)
 		return err
 	})
 	if fleet.ReasonOf(err) == fleet.ReasonTaskNotFound {
-		err = notFound
+		err = agentErr
 	}
 	return t, err
 }

@@ -31,7 +31,7 @@ func (g *Git) CleanTree(ctx context.Context, t Tree, commit string) error {
 	if err != nil {
 		return err
 	}
-	settings := slices.DeleteFunc(commonInfo.Settings, isShared)
+	settings := slices.DeleteFunc(commonInfo.Settings, isSharedRepository)
 	dir, err := t.makeGitDir(common, viewConfig(settings, false), have)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "HEAD"), []byte(commit+"\n"), 0o600)

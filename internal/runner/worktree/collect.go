@@ -40,7 +40,7 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, head string) (have r
 		if ctx.Err() != nil || head == "" || all == len(changed) || g.transfer(ctx, t, v, []string{head}, have) != nil {
 			return nil, "", err
 		}
-		left = leftOut(plural(all-len(changed), "other branch or tag", "other branches and tags"), err.Error())
+		left = describeLeftOut(plural(all-len(changed), "other branch or tag", "other branches and tags"), err.Error())
 	}
 	refused, err := g.collectRefs(ctx, t, have, record, changed)
 	return have, cmp.Or(left, refused), err
@@ -77,7 +77,7 @@ func (v *view) changedRefs(ctx context.Context, t Tree, have refSet, record *ref
 		}
 	})
 	if _, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil && head != "" {
-		return changed, leftOut("other branches and tags", err.Error()), nil
+		return changed, describeLeftOut("other branches and tags", err.Error()), nil
 	}
 	if err != nil {
 		return nil, "", err
@@ -87,7 +87,7 @@ func (v *view) changedRefs(ctx context.Context, t Tree, have refSet, record *ref
 		consider(name, ref{oid: detached[name]})
 	}
 	if more > 0 {
-		left = leftOut(plural(more, "branch or tag", "branches and tags"), fmt.Sprintf("the repository gets at most %d of an agent", maxRefs))
+		left = describeLeftOut(plural(more, "branch or tag", "branches and tags"), fmt.Sprintf("the repository gets at most %d of an agent", maxRefs))
 	}
 	return changed, left, err
 }

@@ -87,7 +87,7 @@ func (v *view) fillDraft(common string, commonInfo gitfiles.Info) error {
 		return err
 	}
 	commonInfo.Head = "ref: refs/heads/" + oursLabel // a draft has no HEAD of its own
-	return v.fill(common, common, viewConfig(slices.DeleteFunc(commonInfo.Settings, isShared), false), "", commonInfo)
+	return v.fill(common, common, viewConfig(slices.DeleteFunc(commonInfo.Settings, isSharedRepository), false), "", commonInfo)
 }
 
 // requireCommits returns CHANGES_NOT_FOUND if the repository lacks one of the commits. It fetches missing objects of a partial clone.

@@ -158,7 +158,7 @@ func (g *Git) fillOwn(v *view, t Tree, common string, info gitfiles.Info) error 
 		}
 		settings = commonInfo.Settings
 	}
-	settings = slices.DeleteFunc(settings, isShared) // the sandbox prevents git from setting the group of directories
+	settings = slices.DeleteFunc(settings, isSharedRepository) // the sandbox prevents git from setting the group of directories
 	if err := v.link(t.GitDir, []string{"refs", "packed-refs", "shallow"}); err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (t Tree) keepLFS(ctx context.Context, v *view, c *fleet.Changes) error {
 	if e, ok := errors.AsType[syscall.Errno](err); ok { // without the path, which belongs to the server
 		why += ": " + e.Error()
 	}
-	c.LeftOut = append(c.LeftOut, leftOut("files of Git LFS", why))
+	c.LeftOut = append(c.LeftOut, describeLeftOut("files of Git LFS", why))
 	return nil
 }
 

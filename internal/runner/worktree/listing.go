@@ -94,7 +94,7 @@ func (s *staging) leaveOutCounted(l *listing) {
 	for _, key := range slices.Sorted(maps.Keys(l.countedDirs)) {
 		what := key
 		if dir, ok := strings.CutSuffix(key, ownFilesKey); ok {
-			what = "files in " + nameOf(dir)
+			what = "files in " + dirLabel(dir)
 		}
 		s.leaveOut(what, plural(l.countedDirs[key], "file", "files")+": too much for uncommitted files")
 	}

@@ -98,7 +98,7 @@ func (d *draft) preview(ctx context.Context, onto string, c fleet.Contribution) 
 	}
 	within, enough := context.WithCancel(ctx)
 	defer enough()
-	p := &patchReader{w: &w, onLimit: enough}
+	p := &patchReader{preview: &w, onLimit: enough}
 	args := append(slices.Clone(diffArguments), "--raw", "-p", "-U0", "--full-index", "--end-of-options", onto, w.commit)
 	err = d.pipe(within, nil, &lineWriter{cut: true, each: p.line}, args...)
 	if w.changed = len(w.files) > 0; len(w.files) >= maxCompared && ctx.Err() == nil {
@@ -128,7 +128,7 @@ func (d *draft) overlap(ctx context.Context, a, b *mergePreview) (*fleet.WorkOve
 	if !a.changed || !b.changed {
 		return nil, nil
 	}
-	o, merge, lines := &fleet.WorkOverlap{A: a.name, B: b.name}, a.blocks(b) || b.blocks(a), false
+	o, merge, lines := &fleet.WorkOverlap{A: a.name, B: b.name}, a.mayBlock(b) || b.mayBlock(a), false
 	for name, in := range a.files {
 		other := b.files[name]
 		if other == nil {
@@ -165,9 +165,9 @@ func (d *draft) overlap(ctx context.Context, a, b *mergePreview) (*fleet.WorkOve
 	return o, nil
 }
 
-// blocks reports whether b adds a path that may be in conflict with m: one below a file of m, or one in a directory from which
+// mayBlock reports whether b adds a path that may be in conflict with m: one below a file of m, or one in a directory from which
 // m has renamed files.
-func (m *mergePreview) blocks(b *mergePreview) bool {
+func (m *mergePreview) mayBlock(b *mergePreview) bool {
 	return slices.ContainsFunc(b.addedPaths, func(name string) bool {
 		if m.renamedDirs[path.Dir(name)] {
 			return true

@@ -32,9 +32,9 @@ func withoutPassword(source string) (plain string, env []string) {
 	}
 }
 
-// setURL writes the URL of the remote repository, with its password, into the configuration of a bare repository that
+// addOrigin writes the URL of the remote repository, with its password, into the configuration of a bare repository that
 // has no remote yet. The git directories of agents get the URL from there.
-func setURL(dir, source string) error {
+func addOrigin(dir, source string) error {
 	text := "[remote \"origin\"]\n\turl = " + quoteConfig(source) + "\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n"
 	return agentfile.Append(filepath.Join(dir, "config"), []byte(text))
 }

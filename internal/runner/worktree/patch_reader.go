@@ -12,7 +12,7 @@ const maxCompared = 50_000
 
 // patchReader reads the output of diff-tree with --raw and -p.
 type patchReader struct {
-	w       *mergePreview
+	preview       *mergePreview
 	onLimit func()       // is called when there are maxCompared files
 	patches []*fileLines // the files whose patches follow, in order
 	current *fileLines
@@ -45,24 +45,24 @@ func (p *patchReader) raw(text string) {
 	if len(entry) != 5 || len(fields) < 2 {
 		return
 	}
-	if len(p.w.files) >= maxCompared {
+	if len(p.preview.files) >= maxCompared {
 		p.onLimit()
 		return
 	}
 	status := entry[4][0]
 	f := &fileLines{plain: status == 'M' && entry[0] == ":"+entry[1]}
 	for _, name := range fields[1:] {
-		p.w.files[unquotePath(name)] = f
+		p.preview.files[unquotePath(name)] = f
 	}
 	p.patches = append(p.patches, f)
 	switch status {
 	case 'A':
-		p.w.addedPaths = append(p.w.addedPaths, unquotePath(fields[1]))
+		p.preview.addedPaths = append(p.preview.addedPaths, unquotePath(fields[1]))
 	case 'T': // two patches: one removes the file, and the other adds it
 		p.patches = append(p.patches, f)
 	case 'R':
-		p.w.renamedDirs[path.Dir(unquotePath(fields[1]))] = true
-		p.w.addedPaths = append(p.w.addedPaths, unquotePath(fields[len(fields)-1]))
+		p.preview.renamedDirs[path.Dir(unquotePath(fields[1]))] = true
+		p.preview.addedPaths = append(p.preview.addedPaths, unquotePath(fields[len(fields)-1]))
 	}
 }
 

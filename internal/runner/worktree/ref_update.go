@@ -89,7 +89,7 @@ func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, record *refRe
 		}
 	}
 	if refused > 0 {
-		left = leftOut(plural(refused, "branch or tag", "branches and tags"), why)
+		left = describeLeftOut(plural(refused, "branch or tag", "branches and tags"), why)
 	}
 	return left, nil
 }

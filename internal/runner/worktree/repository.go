@@ -81,7 +81,7 @@ func (g *Git) clone(ctx context.Context, source, mirror string) error {
 			return err
 		}
 	}
-	if err := setURL(tmp, source); err != nil {
+	if err := addOrigin(tmp, source); err != nil {
 		return err
 	}
 	return os.Rename(tmp, mirror)

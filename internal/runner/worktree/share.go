@@ -123,7 +123,7 @@ func (s *staging) fit(dir string, files []*newFile, limit int64, m measure) int6
 	case m.together && len(single) == 1 && len(parts) == 1 && dir != "":
 		s.leaveOutFiles(dir, single)
 	case m.together || len(single) > maxListedParts:
-		s.leaveOutFiles("files in "+nameOf(dir), single)
+		s.leaveOutFiles("files in "+dirLabel(dir), single)
 	default:
 		for _, u := range single {
 			s.leaveOutFiles(u.files[0].path, []dirPart{u})
@@ -138,7 +138,7 @@ func (s *staging) leaveOutDirs(dir string, all []dirPart) {
 		s.leaveOutFiles(all[0].dir, all)
 		return
 	}
-	s.leaveOutFiles(fmt.Sprintf("%d directories in %s", len(all), nameOf(dir)), all)
+	s.leaveOutFiles(fmt.Sprintf("%d directories in %s", len(all), dirLabel(dir)), all)
 }
 
 // leaveOutFiles leaves out the files of the parts, and describes them in one line.
@@ -157,7 +157,7 @@ func (s *staging) leaveOutFiles(what string, all []dirPart) {
 	}
 }
 
-func nameOf(dir string) string {
+func dirLabel(dir string) string {
 	if dir == "" {
 		return "the top directory"
 	}

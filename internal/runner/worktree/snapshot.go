@@ -115,7 +115,7 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, taskID string) (*fleet.Chang
 	}
 	err = v.addDifferences(ctx, c)
 	if e, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil { // the commits are safe
-		c.LeftOut, err = append(c.LeftOut, leftOut("the list of changed files", e.Message)), nil
+		c.LeftOut, err = append(c.LeftOut, describeLeftOut("the list of changed files", e.Message)), nil
 	}
 	return c, err
 }
@@ -189,12 +189,12 @@ func (g *Git) keepFiles(ctx context.Context, t Tree, v *view, c *fleet.Changes, 
 		return err
 	}
 	c.Commit, c.Dirty = head, true
-	c.LeftOut = append(c.LeftOut, leftOut("uncommitted files", err.Error()))
+	c.LeftOut = append(c.LeftOut, describeLeftOut("uncommitted files", err.Error()))
 	return nil
 }
 
-// leftOut describes files that a snapshot does not have.
-func leftOut(what, why string) string { return what + " (" + firstLine(why) + ")" }
+// describeLeftOut describes files that a snapshot does not have.
+func describeLeftOut(what, why string) string { return what + " (" + firstLine(why) + ")" }
 
 // firstLine returns the beginning of the first line of a message of git.
 func firstLine(message string) string {

@@ -31,7 +31,7 @@ type staging struct {
 // leaveOut records files that the snapshot does not have.
 func (s *staging) leaveOut(what, why string) {
 	if len(s.leftOut) < maxNamed {
-		s.leftOut = append(s.leftOut, leftOut(what, why))
+		s.leftOut = append(s.leftOut, describeLeftOut(what, why))
 	} else {
 		s.unlisted++
 	}
@@ -65,7 +65,7 @@ func (s *staging) result() []string {
 	if s.unlisted == 0 {
 		return s.leftOut
 	}
-	return append(s.leftOut, leftOut(fmt.Sprintf("%d more files and directories", s.unlisted), fmt.Sprintf("only the first %d are named", maxNamed)))
+	return append(s.leftOut, describeLeftOut(fmt.Sprintf("%d more files and directories", s.unlisted), fmt.Sprintf("only the first %d are named", maxNamed)))
 }
 
 // checkFile returns the size of the file, and the reason why the snapshot leaves it out. The reason is empty if the snapshot

@@ -25,13 +25,13 @@ type treeUpdater struct {
 
 // newTreeUpdater returns an updater for the move of the branch.
 func (g *Git) newTreeUpdater(ctx context.Context, repository string, b fleet.Branch, to string) (*treeUpdater, error) {
-	f := &treeUpdater{git: g, branch: b, to: to, options: []string{"-c", "submodule.recurse=false"}}
+	t := &treeUpdater{git: g, branch: b, to: to, options: []string{"-c", "submodule.recurse=false"}}
 	v, err := g.view(repository, false)
 	if err != nil {
 		return nil, err
 	}
 	defer v.close()
-	if f.changed, err = v.changedFiles(ctx, b.Commit, to); err != nil {
+	if t.changed, err = v.changedFiles(ctx, b.Commit, to); err != nil {
 		return nil, err
 	}
 	names, err := g.filters(ctx, repository)
@@ -40,17 +40,17 @@ func (g *Git) newTreeUpdater(ctx context.Context, repository string, b fleet.Bra
 	}
 	for _, name := range names {
 		for _, setting := range []string{"clean=", "smudge=", "process=", "required=false"} {
-			f.options = append(f.options, "-c", "filter."+name+"."+setting)
+			t.options = append(t.options, "-c", "filter."+name+"."+setting)
 		}
 	}
 	var paths []string
-	for _, c := range f.changed {
+	for _, c := range t.changed {
 		if strings.Trim(c.new, "0") != "" {
 			paths = append(paths, c.path)
 		}
 	}
-	f.filteredFile, err = g.firstFilteredPath(ctx, repository, to, names, paths)
-	return f, err
+	t.filteredFile, err = g.firstFilteredPath(ctx, repository, to, names, paths)
+	return t, err
 }
 
 // run runs git in the working tree, with the next index.

@@ -105,7 +105,7 @@ func (g *Git) viewIn(temp, dir, common, own string, files bool, info, commonInfo
 	if err != nil {
 		return nil, err
 	}
-	v.alwaysPacks = slices.ContainsFunc(commonInfo.Settings, isShared) // the sandbox prevents git from setting the group of new directories
+	v.alwaysPacks = slices.ContainsFunc(commonInfo.Settings, isSharedRepository) // the sandbox prevents git from setting the group of new directories
 	v.policy.Write = append(v.policy.Write, existingPaths(filepath.Join(common, "objects"), filepath.Join(common, "lfs"))...)
 	if ownerOf(dir) != nil {
 		v.policy.Override = true
@@ -191,8 +191,8 @@ func (v *view) fill(common, own, config, branch string, i gitfiles.Info) error {
 	return os.WriteFile(filepath.Join(v.gitDir, "config"), []byte(config), 0o600)
 }
 
-// isShared reports whether the setting is core.sharedRepository.
-func isShared(s gitfiles.Setting) bool { return s.Section == "core" && s.Name == "sharedrepository" }
+// isSharedRepository reports whether the setting is core.sharedRepository.
+func isSharedRepository(s gitfiles.Setting) bool { return s.Section == "core" && s.Name == "sharedrepository" }
 
 // viewConfig returns the configuration of a view.
 func viewConfig(settings []gitfiles.Setting, bare bool) string {
