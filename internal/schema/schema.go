@@ -1,5 +1,5 @@
-// Package schema compiles JSON Schemas that callers and authors write, and checks values with them. Regular expressions
-// are those of ECMAScript, as JSON Schema says.
+// Package schema compiles JSON Schemas that callers and authors write, and checks values with them. It accepts regular
+// expressions of ECMAScript, as JSON Schema requires.
 //
 // Toolsets and the tools of model agents call this package. It must never read a file or call a host: a schema that refers to another
 // document is refused.
@@ -21,7 +21,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxProblems is the largest number of problems of a value that are reported.
+// maxProblems is the maximum number of problems of a value or of a schema that are reported.
 const maxProblems = 10
 
 // matchTimeout limits the time to match one text with an expression that Go's package regexp does not support. Such an
@@ -31,14 +31,14 @@ const matchTimeout = 100 * time.Millisecond
 // Schema is a compiled schema. It is safe for concurrent use.
 type Schema struct{ compiled *jsonschema.Schema }
 
-// noReferences is a loader that refuses every reference.
+// noReferences is a loader that refuses every reference to another document.
 type noReferences struct{}
 
 func (noReferences) Load(string) (any, error) {
 	return nil, errors.New("it refers to another document: put that document under $defs")
 }
 
-// Compile returns the compiled schema. Its errors are for the schema's author.
+// Compile returns the compiled schema. Its errors describe mistakes in the schema, for the schema's author.
 func Compile(text []byte) (*Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -71,7 +71,8 @@ func CompileChecker(text []byte) (check func(value []byte) []string, err error) 
 	return s.Check, nil
 }
 
-// Check returns how the JSON value violates the schema; nil if it does not.
+// Check returns the ways in which the JSON value violates the schema; nil if it does not. A value that is not JSON violates every
+// schema.
 func (s *Schema) Check(value []byte) []string {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {
@@ -80,7 +81,8 @@ func (s *Schema) Check(value []byte) []string {
 	return problemsOf(s.compiled.Validate(v))
 }
 
-// compilePattern compiles a regular expression. Go understands most expressions in the same way, and matches them in linear time.
+// compilePattern compiles a regular expression of ECMAScript. It prefers Go's package regexp, which understands most expressions in the
+// same way and matches them in linear time.
 func compilePattern(text string) (jsonschema.Regexp, error) {
 	if r, err := regexp.Compile(text); err == nil {
 		return r, nil

@@ -43,6 +43,9 @@ func gitDirOf(dir string) string {
 	return own
 }
 
+// maxLink limits the size of a file that names other git directories or directories of objects, in bytes.
+const maxLink = 64 << 10
+
 // commonOf returns the common directory of a git directory. The common directory contains refs and objects.
 func commonOf(own string) string {
 	link, err := agentfile.Read(filepath.Join(own, "commondir"), maxLink)

@@ -20,10 +20,11 @@ type mergePreview struct {
 	files       map[string]*fileLines // by path; a renamed file counts with both paths
 	addedPaths  []string              // paths that the branch does not have
 	renamedDirs map[string]bool       // directories from which files were renamed
-	changed     bool
+	changed     bool // false also if the contribution cannot be combined with the branch
 }
 
-// Overlaps compares the contributions with each other: see fleet.Repository. It merges only those pairs that could be in conflict.
+// Overlaps compares the contributions with each other: see fleet.Repository. It merges two contributions with each other only if they
+// could be in conflict.
 func (g *Git) Overlaps(ctx context.Context, repository, onto string, all []fleet.Contribution) ([]fleet.WorkOverlap, error) {
 	commits := []string{onto}
 	for _, c := range all {
@@ -72,7 +73,8 @@ func (g *Git) Overlaps(ctx context.Context, repository, onto string, all []fleet
 	return found, nil
 }
 
-// preview merges the contribution into the branch, in the draft.
+// preview merges the contribution into the branch, in the draft. The result reads as unchanged if the two have no common history. It
+// has about maxCompared files at most.
 func (d *draft) preview(ctx context.Context, onto string, c fleet.Contribution) (w mergePreview, err error) {
 	w = mergePreview{name: c.Name, files: map[string]*fileLines{}, renamedDirs: map[string]bool{}}
 	base, err := d.base(ctx, c, onto, true)
@@ -137,7 +139,7 @@ func (d *draft) overlap(ctx context.Context, a, b *mergePreview) (*fleet.WorkOve
 		f := fleet.OverlapFile{Path: name}
 		merge = merge || !in.plain || !other.plain
 		for _, s := range in.spans {
-			// The spans are sorted. Those with an index below from end before s.
+			// The spans are sorted. Spans before the index from end before s begins.
 			from, _ := slices.BinarySearchFunc(other.spans, s.begin, func(o span, begin int) int { return o.end() - begin })
 			for _, t := range other.spans[from:] {
 				if t.begin > s.end() {
@@ -165,8 +167,8 @@ func (d *draft) overlap(ctx context.Context, a, b *mergePreview) (*fleet.WorkOve
 	return o, nil
 }
 
-// mayBlock reports whether b adds a path that may be in conflict with m: one below a file of m, or one in a directory from which
-// m has renamed files.
+// mayBlock reports whether b adds a path that may be in conflict with m: a path below a file of m, or in a directory from which m has
+// renamed files.
 func (m *mergePreview) mayBlock(b *mergePreview) bool {
 	return slices.ContainsFunc(b.addedPaths, func(name string) bool {
 		if m.renamedDirs[path.Dir(name)] {

@@ -13,8 +13,9 @@ import (
 type owner struct{ uid, gid uint32 }
 
 // ownerOf returns the owner of the repository that contains the directory, if this process is root and the repository
-// belongs to another user. Git works there as that user: it refuses repositories of other users, and that user must be
-// able to change the refs that it creates. Git in a view works as root, because the owner cannot read the view.
+// belongs to another user. Otherwise it returns nil. Git works there as that user, because git refuses repositories of
+// other users, and because that user must be able to change the refs that git creates. In a view, git works as root,
+// because the owner cannot read the view.
 func ownerOf(dir string) *owner {
 	if os.Geteuid() != 0 {
 		return nil
@@ -30,7 +31,7 @@ func ownerOf(dir string) *owner {
 	return &owner{sys.Uid, sys.Gid}
 }
 
-// setCredential makes git run as the owner. A nil owner is this process.
+// setCredential makes git run as the owner. It does nothing if o is nil. SysProcAttr of the command must be set.
 func (o *owner) setCredential(cmd *exec.Cmd) {
 	if o == nil {
 		return
@@ -39,7 +40,7 @@ func (o *owner) setCredential(cmd *exec.Cmd) {
 	cmd.Dir = "/" // the owner may not be able to read the working directory of this process
 }
 
-// chown makes the owner the owner of a file that this process has created. A nil owner is this process.
+// chown gives a file that this process has created to the owner. It does nothing if o is nil.
 func (o *owner) chown(path string) error {
 	if o == nil {
 		return nil
@@ -47,7 +48,7 @@ func (o *owner) chown(path string) error {
 	return os.Lchown(path, int(o.uid), int(o.gid))
 }
 
-// mkdirAll creates the directory and its missing parents for the owner.
+// mkdirAll creates the directory and its missing parents, and gives them to the owner.
 func (o *owner) mkdirAll(dir string) error {
 	err := os.Mkdir(dir, 0o755)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,8 +66,9 @@ func (o *owner) mkdirAll(dir string) error {
 	return o.chown(dir)
 }
 
-// InaccessibleDir returns a directory of the repository, or one above it, that confined agents cannot use. It is empty
-// if there is none. Confined agents of a server that runs as root have none of root's rights.
+// InaccessibleDir returns a directory of the repository, or a parent of such a directory, that confined agents cannot
+// use. It returns an empty path if there is none. The confined agents of a server that runs as root do not have root's
+// rights.
 func InaccessibleDir(repository string) string {
 	if os.Geteuid() != 0 {
 		return "" // this process could not read the repository either
@@ -84,7 +86,7 @@ func InaccessibleDir(repository string) string {
 	return ""
 }
 
-// permissions returns what root without capabilities may do with the file.
+// permissions returns, in its lowest three bits, what root without capabilities may do with the file.
 func permissions(info fs.FileInfo) fs.FileMode {
 	mode := info.Mode().Perm()
 	switch sys, ok := info.Sys().(*syscall.Stat_t); {

@@ -40,8 +40,8 @@ func TestRepositoryOfAnotherUser(t *testing.T) {
 	require.NotContains(t, sh(t, repo, asNobody+"git branch"), "papi")
 }
 
-// TestReadOnlyRepository checks that no agent is created in a repository into which its work cannot be collected, and
-// that the advice of the error works.
+// TestReadOnlyRepository checks that Check refuses a repository into which no work can be collected, and that the advice
+// in its error works.
 func TestReadOnlyRepository(t *testing.T) {
 	t.Parallel()
 	repo := repository(t)

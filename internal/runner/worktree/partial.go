@@ -11,8 +11,8 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// maxFetches limits how many times missing objects of one commit are fetched. Each time, git finds the objects that the
-// fetched trees name.
+// maxFetches limits how many times missing objects of one commit are fetched. Trees that were fetched can name further
+// missing objects.
 const maxFetches = 200
 
 // promisorSettingPattern matches the settings of a partial clone that are needed to fetch its missing objects.
@@ -65,7 +65,7 @@ func (g *Git) fetchMissing(ctx context.Context, repository, commit string) error
 	return &Error{Message: "the repository is a partial clone, and its remote does not have all objects: fetch them with git fetch --refetch --no-filter"}
 }
 
-// promisor returns the name of the remote from which a partial clone fetches missing objects. It is empty if the
+// promisor returns the name of the remote from which a partial clone fetches missing objects. The name is empty if the
 // repository is not a partial clone.
 func promisor(settings []setting) string {
 	for _, s := range settings {

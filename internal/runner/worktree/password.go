@@ -7,12 +7,12 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// credentialHelper is a credential helper that answers with the user and the password in the environment.
+// credentialHelper is a credential helper for git. It returns the user and the password from the environment.
 const credentialHelper = `!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$FLEET_GIT_USERNAME" "$FLEET_GIT_PASSWORD"; }; f`
 
-// withoutPassword returns the URL of a source without its user and password, and environment variables that make git
-// send them to the same host. It is necessary because other users of this machine can read git's command lines. A
-// source without a password is returned unchanged.
+// withoutPassword returns an HTTP URL without its user and password, and environment variables that make git send them
+// to the same host. It is necessary because other users of this machine can read git's command lines. A source that is
+// not an HTTP URL, or has no password, is returned unchanged.
 func withoutPassword(source string) (plain string, env []string) {
 	u, err := url.Parse(source)
 	if err != nil || u.User == nil || u.Scheme != "http" && u.Scheme != "https" {
@@ -32,8 +32,8 @@ func withoutPassword(source string) (plain string, env []string) {
 	}
 }
 
-// addOrigin writes the URL of the remote repository, with its password, into the configuration of a bare repository that
-// has no remote yet. The git directories of agents get the URL from there.
+// addOrigin adds the remote origin to the configuration of a mirror that has no remote yet. The URL contains the password
+// of the source. The git directories of agents get the URL from there.
 func addOrigin(dir, source string) error {
 	text := "[remote \"origin\"]\n\turl = " + quoteConfig(source) + "\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n"
 	return agentfile.Append(filepath.Join(dir, "config"), []byte(text))

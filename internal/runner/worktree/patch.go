@@ -12,10 +12,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// diffArguments compares two commits without running programs.
+// diffArguments are arguments with which git compares two commits without running other programs.
 var diffArguments = []string{"diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"}
 
-// Compare returns which files and lines differ between the commits.
+// Compare returns which files differ between the commits, and how many lines of them. The error wraps ErrNoCommit if the repository
+// lacks one of the commits.
 func (g *Git) Compare(ctx context.Context, repository, base, commit string) (*fleet.Changes, error) {
 	v, err := g.view(repository, false)
 	if err != nil {
@@ -29,8 +30,9 @@ func (g *Git) Compare(ctx context.Context, repository, base, commit string) (*fl
 	return c, nil
 }
 
-// Patch returns at most limit bytes of the patch between the commits, from the offset, and whether the patch is longer.
-// "git apply" can apply the patch to every working tree that has the files of base, also without this repository. If path is set, the patch is only for that file.
+// Patch returns at most limit bytes of the patch between the commits, from the offset, and whether the patch is longer. If path is
+// set, the patch is only for that file. "git apply" can apply the patch to any working tree that has the files of base, even if its
+// repository lacks the objects. The error wraps ErrNoCommit if this repository lacks one of the commits.
 func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, offset int64, limit int) (text []byte, more bool, err error) {
 	v, err := g.view(repository, false)
 	if err != nil {
@@ -55,18 +57,18 @@ func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, 
 	return p.text, p.more, nil
 }
 
-// orNoCommit returns ErrNoCommit if the repository lacks one of the two commits, and otherwise err.
+// orNoCommit returns err. It wraps it in ErrNoCommit if the repository lacks one of the two commits.
 func (v *view) orNoCommit(ctx context.Context, err error, base, commit string) error {
-	if found, lost := v.existingObjects(ctx, []string{base, commit}); lost == nil && len(found) < 2 {
+	if found, findErr := v.existingObjects(ctx, []string{base, commit}); findErr == nil && len(found) < 2 {
 		return fmt.Errorf("%w: %w", ErrNoCommit, err)
 	}
 	return err
 }
 
-// ErrNoCommit means that the repository has lost a commit.
+// ErrNoCommit means that the repository does not have a commit, for example because git has removed it.
 var ErrNoCommit = errors.New("the repository no longer has the commit")
 
-// renamedFrom returns the path that the file had in base. It is empty if the file was not renamed.
+// renamedFrom returns the path that the file had in base, or an empty path if the file was not renamed.
 func (v *view) renamedFrom(ctx context.Context, base, commit, path string) (string, error) {
 	var out bytes.Buffer
 	if err := v.pipe(ctx, nil, &out, append(slices.Clone(diffArguments), "-z", "--diff-filter=R", "--name-status", "--end-of-options", base, commit)...); err != nil {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// maxCompared is the maximum number of files of a contribution that are compared. A few small trees of an agent can have
-// millions of files.
+// maxCompared limits how many files of a contribution are compared: a few small tree objects of an agent can describe
+// millions of files. Each of a renamed file's two paths counts.
 const maxCompared = 50_000
 
-// patchReader reads the output of diff-tree with --raw and -p.
+// patchReader reads the output of diff-tree with --raw and -p into a mergePreview.
 type patchReader struct {
 	preview       *mergePreview
 	onLimit func()       // is called when there are maxCompared files
@@ -19,12 +19,12 @@ type patchReader struct {
 	inPatch bool
 }
 
-// line reads a line.
+// line processes a line of the output.
 func (p *patchReader) line(text string) {
 	switch {
 	case !p.inPatch && strings.HasPrefix(text, ":"):
 		p.raw(text)
-	case strings.HasPrefix(text, "diff --git "): // a line of a file begins with another character
+	case strings.HasPrefix(text, "diff --git "): // a changed line of a file begins with + or -
 		p.inPatch, p.current = true, nil
 		if len(p.patches) > 0 {
 			p.current, p.patches = p.patches[0], p.patches[1:]
@@ -38,7 +38,7 @@ func (p *patchReader) line(text string) {
 	}
 }
 
-// raw reads a line such as ":100644 100644 OID OID R100<tab>old<tab>new".
+// raw processes a line such as ":100644 100644 OID OID R100<tab>old<tab>new".
 func (p *patchReader) raw(text string) {
 	fields := strings.Split(text, "\t")
 	entry := strings.Fields(fields[0])
@@ -74,7 +74,8 @@ func unquotePath(name string) string {
 	return name
 }
 
-// parseSpan returns the replaced lines of a header such as "@@ -10,2 +11 @@".
+// parseSpan returns the lines that a hunk replaces, from its header, for example "@@ -10,2 +11 @@". The result is false if the header
+// is not valid.
 func parseSpan(header string) (s span, ok bool) {
 	old, _, _ := strings.Cut(strings.TrimPrefix(header, "@@ -"), " ")
 	first, count, many := strings.Cut(old, ",")

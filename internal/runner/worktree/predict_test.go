@@ -73,7 +73,7 @@ func (g *generator) file() file {
 	return file{"100644", b.String()}
 }
 
-// edit changes the files of a tree like an author would.
+// edit changes the files of a tree as an author would.
 func (g *generator) edit(tree map[string]file) {
 	names := slices.Sorted(maps.Keys(tree))
 	for range 1 + g.IntN(4) {
@@ -147,7 +147,7 @@ func (g *generator) change(f file) file {
 	return file{f.mode, strings.Join(lines, "")}
 }
 
-// commit writes a commit with the tree.
+// commit writes a commit with the tree for fast-import. If from is empty, the commit is on top of the ref, if that exists.
 func (g *generator) commit(ref, from string, tree map[string]file) {
 	g.mark++
 	fmt.Fprintf(&g.out, "commit %s\nmark :%d\nauthor Zoë %d <z@example.com> %d +0200\ncommitter C <c@example.com> %d +0000\ndata 3\nx%c\n\n", ref, g.mark, g.mark%7, 1e9+g.mark, 1e9+g.mark, 'a'+rune(g.mark%20))
@@ -178,7 +178,7 @@ func (g *generator) pairs(n int) {
 		for _, side := range []string{"ours", "theirs"} {
 			tree, parent := maps.Clone(base), from
 			for range 1 + g.IntN(3) {
-				for before := maps.Clone(tree); maps.Equal(before, tree); { // git keeps a commit that was empty from the beginning
+				for before := maps.Clone(tree); maps.Equal(before, tree); { // "git rebase" treats an empty commit differently
 					g.edit(tree)
 				}
 				g.commit(fmt.Sprintf("refs/heads/%s-%d", side, i), parent, tree)
@@ -201,7 +201,7 @@ func newReferenceTree(t testing.TB, repository, commit string) referenceTree {
 	return referenceTree{dir, t}
 }
 
-// git runs git, and returns its output and its exit code.
+// git runs git, and returns its standard output and its exit code.
 func (r referenceTree) git(args ...string) (string, int) {
 	cmd := exec.Command("git", append([]string{"-c", "core.hooksPath=/dev/null", "-c", "merge.conflictStyle=merge", "-c", "core.protectNTFS=false"}, args...)...)
 	cmd.Dir, cmd.Env = r.dir, append(os.Environ(), author...)
@@ -254,7 +254,8 @@ func (r referenceTree) result(code int) (tree string, conflicts []string) {
 	return "", conflicts
 }
 
-// pathsOf returns the paths of the conflicts, with git's own labels in names that it invents.
+// pathsOf returns the sorted paths of the conflicts. In names that git makes up for conflicts, it replaces the labels of Combine by
+// those of "git merge".
 func pathsOf(all []fleet.Conflict, theirs string) (paths []string) {
 	for _, c := range all {
 		p := c.Path
@@ -273,8 +274,8 @@ func pathsOf(all []fleet.Conflict, theirs string) (paths []string) {
 // commitPair is a pair of commits to combine.
 type commitPair struct{ onto, head string }
 
-// comparePredictions compares Combine with git for each pair. It returns the number of pairs that git merges cleanly, and the
-// number of the others.
+// comparePredictions compares Combine with git for each pair, with the strategies for its index. It returns how many pairs git
+// combines cleanly, and how many others there are.
 func comparePredictions(t *testing.T, repository string, all []commitPair, strategies func(i int) []fleet.Strategy) (clean, conflicts int) {
 	t.Helper()
 	g := New(append(os.Environ(), author...), t.TempDir())
@@ -315,7 +316,8 @@ func comparePredictions(t *testing.T, repository string, all []commitPair, strat
 	return clean, conflicts
 }
 
-// compare compares Combine with git for a pair, and reports whether git merges it cleanly.
+// compare compares Combine with git for a pair, and reports whether git merges it cleanly or, if the strategies include it, rebases it
+// cleanly. The error describes a difference.
 func (r referenceTree) compare(ctx context.Context, g *Git, repository string, p commitPair, strategies []fleet.Strategy) (clean bool, err error) {
 	c := fleet.Combination{
 		Contribution: fleet.Contribution{Head: p.head}, Onto: p.onto, Message: "land", Strategy: fleet.Merge,
@@ -378,8 +380,8 @@ func (r referenceTree) compareTree(p commitPair, got fleet.CombineResult, want s
 	return fmt.Errorf("%s into %s: the tree is %q, git has %q (conflicts %+v)", p.head, p.onto, have, want, got.Conflicts)
 }
 
-// TestHistories checks that Combine does what "git merge" does with the merge commits of the repositories that FLEET_TEST_HISTORIES names,
-// separated by colons. It changes them only by adding a working tree.
+// TestHistories checks that Combine gives the results of "git merge" for the parents of all merge commits of some repositories.
+// FLEET_TEST_HISTORIES has the paths of the repositories, separated by colons. The test adds objects and working trees to them.
 func TestHistories(t *testing.T) {
 	list := os.Getenv("FLEET_TEST_HISTORIES")
 	if list == "" {
@@ -389,7 +391,7 @@ func TestHistories(t *testing.T) {
 		var all []commitPair
 		for line := range strings.Lines(sh(t, repo, "git log --all --min-parents=2 --max-parents=2 --format=%P")) {
 			parents := strings.Fields(line)
-			if sh(t, repo, "git merge-base "+parents[0]+" "+parents[1]+" || echo none") != "none\n" { // other histories cannot be combined
+			if sh(t, repo, "git merge-base "+parents[0]+" "+parents[1]+" || echo none") != "none\n" { // unrelated histories cannot be combined
 				all = append(all, commitPair{parents[0], parents[1]})
 			}
 		}
@@ -399,10 +401,10 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// quickPairs is the default number of pairs.
+// quickPairs is the default number of pairs. With at most so many pairs, TestPredictions checks one strategy for each.
 const quickPairs = 100
 
-// TestPredictions checks that Combine does what "git merge" and "git rebase" do. FLEET_TEST_PAIRS is the number of generated
+// TestPredictions checks that Combine gives the results of "git merge" and "git rebase". FLEET_TEST_PAIRS is the number of generated
 // pairs, and FLEET_SEED is the seed of the random numbers.
 func TestPredictions(t *testing.T) {
 	t.Parallel()
@@ -425,7 +427,7 @@ func TestPredictions(t *testing.T) {
 	sh(t, repo, "git config --unset merge.evil.driver") // git itself would run the driver; without it, git merges the file as text
 	clean, conflicts := comparePredictions(t, repo, all, func(i int) []fleet.Strategy {
 		each := []fleet.Strategy{fleet.Merge, fleet.Squash, fleet.Rebase}
-		if n <= quickPairs { // each of them for a third of the pairs
+		if n <= quickPairs { // one strategy for each pair, in turn
 			return each[i%len(each):][:1]
 		}
 		return each

@@ -13,15 +13,16 @@ import (
 
 // pushRequest describes the push of one commit to a branch of another repository.
 type pushRequest struct {
-	repository string // that has the commit
-	remote     string // the remote whose tracking branches show what the other repository has
+	repository string // the repository that has the commit
+	remote     string // the remote whose tracking branches show which commits the other repository has
 	url        string
 	branch     string
 	commit     string
-	lease      string // the commit that the branch must have; empty: any commit in the history of the pushed one
+	lease      string // the commit at which the branch must be now; empty: any commit in the history of the pushed one
 }
 
-// Push writes the commit to a branch of another repository: see fleet.Repository. source is the URL of a mirror's source.
+// Push writes the commit to a branch of another repository: see fleet.Repository. If the repository is a mirror, source is the URL
+// that it mirrors, and the commit is pushed there. Otherwise source is empty.
 func (g *Git) Push(ctx context.Context, repository, source string, p fleet.Push) (fleet.PushResult, error) {
 	name, to := "origin", source
 	if source == "" {
@@ -43,16 +44,17 @@ func (g *Git) Push(ctx context.Context, repository, source string, p fleet.Push)
 	}
 	tracking := refChange{name: "refs/remotes/" + name + "/" + p.Branch, oid: p.Commit}
 	if err := g.updateRefs(context.WithoutCancel(ctx), repository, tracking); err != nil && source != "" {
-		return fleet.PushResult{}, err // people may have configured another tracking branch
+		return fleet.PushResult{}, err // in a repository of people, this ref may be impossible; the push has succeeded anyway
 	}
 	plain, _ := withoutPassword(to)
 	return fleet.PushResult{Remote: name, URL: Scrub(plain)}, nil
 }
 
-// validBranchPattern matches names of branches. git checks the rest.
+// validBranchPattern matches texts that can be names of branches. git checks the other rules.
 var validBranchPattern = regexp.MustCompile(`^[^\x00-\x20\x7f~^:?*\[\\/.-][^\x00-\x20\x7f~^:?*\[\\]*$`)
 
-// remote returns the name and the URL of a remote of the repository. An empty name selects the only one, or origin.
+// remote returns the name and the URL of a remote of the repository. An empty name selects the only remote or, if there are several,
+// origin. The error is REMOTE_NOT_FOUND if there is no such remote.
 func (g *Git) remote(ctx context.Context, repository, name string) (found, to string, err error) {
 	out, err := g.run(ctx, repository, "remote")
 	if err != nil {
@@ -79,8 +81,8 @@ func (g *Git) remote(ctx context.Context, repository, name string) (found, to st
 	return name, to, err
 }
 
-// push pushes with git's own transport. No program of the repository runs: neither the pre-push hook nor a program that signs
-// the push.
+// push pushes the commit, and first its Git LFS files. It runs no program that the repository configures: neither the pre-push hook
+// nor a program that signs the push.
 func (g *Git) push(ctx context.Context, p pushRequest) error {
 	v, err := g.view(p.repository, false)
 	if err != nil {
@@ -119,7 +121,7 @@ func (g *Git) push(ctx context.Context, p pushRequest) error {
 // refusedPushPattern matches the line about a branch that the other repository has refused.
 var refusedPushPattern = regexp.MustCompile(`(?m)^!\t.*\[(?:remote )?rejected\] \((.*)\)`)
 
-// scrubSecrets removes the values of the variables from the error's message.
+// scrubSecrets returns an *Error with the error's message, in which it hides the values of the variables.
 func scrubSecrets(err error, env []string) error {
 	text := err.Error()
 	for _, v := range env {
@@ -130,5 +132,5 @@ func scrubSecrets(err error, env []string) error {
 	return &Error{Message: text}
 }
 
-// minSecret is the minimum length of a value that is removed from messages.
+// minSecret is the minimum length, in bytes, of a value that scrubSecrets hides.
 const minSecret = 6

@@ -2,7 +2,7 @@ package worktree
 
 import (
 	"net/http"
-	"net/http/cgi" //nolint:gosec // only a test needs it, and with the name of the program that it runs
+	"net/http/cgi" //nolint:gosec // only tests import it, and this one chooses the program that it runs
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -14,7 +14,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestPushCredentials pushes over HTTP. The credentials are those of the user of this process, or those in the URL of the source.
+// TestPushCredentials checks that a push over HTTP uses the credentials of the user of this process, unless the URL of the source has
+// a password.
 func TestPushCredentials(t *testing.T) {
 	t.Parallel()
 	root, home, repo := t.TempDir(), t.TempDir(), repository(t)
@@ -35,11 +36,9 @@ func TestPushCredentials(t *testing.T) {
 	defer server.Close()
 	url := server.URL + "/r.git"
 	sh(t, repo, "git remote add origin "+url)
-	helper := func(user, password string) string {
-		return "!f() { test \"$1\" = get && printf 'username=" + user + "\\npassword=" + password + "\\n'; }; f"
-	}
 	write := func(password string) {
-		text := "[credential " + quoteConfig(server.URL) + "]\n\thelper = " + quoteConfig(helper("server", password)) + "\n"
+		helper := "!f() { test \"$1\" = get && printf 'username=server\\npassword=" + password + "\\n'; }; f"
+		text := "[credential " + quoteConfig(server.URL) + "]\n\thelper = " + quoteConfig(helper) + "\n"
 		require.NoError(t, os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(text), 0o600))
 	}
 	g := New(append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "no_proxy=*", "NO_PROXY=*"), t.TempDir())

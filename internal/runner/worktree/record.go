@@ -57,7 +57,7 @@ func (t Tree) writeRecord(record *refRecord) error {
 	return scratch.WriteFile(t.recordPath(), b)
 }
 
-// readPublished reads only the field Published of the record. It is nil if the file does not exist or cannot be read.
+// readPublished reads only the field Published of the record. It returns nil if the file does not exist or cannot be read.
 func (t Tree) readPublished() map[string]publishedBranch {
 	f, err := agentfile.Open(t.recordPath())
 	if err != nil {

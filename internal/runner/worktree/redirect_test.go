@@ -11,8 +11,8 @@ import (
 	"fleet/internal/runner/filetree"
 )
 
-// TestRedirectedTree checks that Fleet does not trust what a tree says about the location of its git directory. Otherwise an
-// agent could make the server change and remove people's files.
+// TestRedirectedTree checks that Fleet does not trust a tree's link to its git directory, and copes with a damaged git directory.
+// Otherwise an agent could make the server change and remove people's files.
 func TestRedirectedTree(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{

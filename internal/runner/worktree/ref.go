@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// ref is a ref of a repository.
+// ref is the state of a ref of a repository.
 type ref struct {
-	oid        string
+	oid        string // the object that it names
 	target     string // the target of a symbolic ref; otherwise empty
 	checkedOut bool   // the ref is checked out in a working tree
 }
 
-// refSet contains refs by their full names.
+// refSet contains refs by their full names, such as refs/heads/main.
 type refSet map[string]ref
 
 // refFormat is the output format for for-each-ref.
@@ -44,7 +44,7 @@ func parseRef(line string) (name string, r ref) {
 
 var oidPattern = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// refs returns the branches, remote-tracking branches and tags of the repository, and the refs that Fleet stores for
+// refs returns the branches, remote-tracking branches and tags of the tree's repository, and the refs that Fleet stores for
 // the agent.
 func (g *Git) refs(ctx context.Context, t Tree) (refSet, error) {
 	// With this format, for-each-ref reads no objects. So git runs no program from the repository's configuration.
@@ -55,7 +55,8 @@ func (g *Git) refs(ctx context.Context, t Tree) (refSet, error) {
 	return parseRefs(out + "\n"), nil
 }
 
-// refsForAgent returns the refs that the agent gets: all except symbolic refs and the refs that Fleet stores for the agent.
+// refsForAgent returns the refs that the agent gets, with their objects: all except symbolic refs and the refs that Fleet stores for
+// the agent.
 func (s refSet) refsForAgent(uid string) map[string]string {
 	all := map[string]string{}
 	for name, r := range s {
@@ -66,7 +67,7 @@ func (s refSet) refsForAgent(uid string) map[string]string {
 	return all
 }
 
-// oids returns the distinct objects that the refs name, sorted.
+// oids returns the object ids that the refs name, sorted, each once.
 func (s refSet) oids() []string {
 	all := map[string]bool{}
 	for _, r := range s {
@@ -75,12 +76,12 @@ func (s refSet) oids() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// refChange is one change of a ref. An empty oid deletes the ref. old is the expected value of the ref, or empty if any
-// value is accepted.
+// refChange is one change of a ref. An empty oid deletes the ref. old is the expected value of the ref: zeros if the ref must not
+// exist, or empty if any value is accepted.
 type refChange struct{ name, oid, old string }
 
-// updateRefs makes all changes in the repository, or none of them. Once it has begun, it ignores cancellation, because
-// git could leave a lock behind.
+// updateRefs makes all changes in the repository, or none of them. Once it has begun, it ignores cancellation, because an
+// interrupted git could leave a lock behind.
 func (g *Git) updateRefs(ctx context.Context, repository string, all ...refChange) error {
 	return g.updateRefsWithMessage(ctx, repository, "fleet: work of an agent", all...)
 }

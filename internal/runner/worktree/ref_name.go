@@ -10,7 +10,7 @@ import (
 // and full names of refs.
 var reservedNamePattern = regexp.MustCompile(`^([A-Z_-]+|[0-9a-fA-F]{4,64}|-.*|refs/.*)$`)
 
-// refNames contains the names that a new branch cannot have, because a ref has that name or is below it.
+// refNames contains names that a new branch cannot have, because a branch or a remote branch has that name or is below it.
 type refNames map[string]bool
 
 // names returns the names of the branches and remote branches, and of the folders that contain them.
@@ -22,7 +22,7 @@ func (s refSet) names() refNames {
 	return n
 }
 
-// add adds the name of a ref.
+// add adds the name of the ref and its folders, if the ref is a branch or a remote branch.
 func (n refNames) add(full string) {
 	name, local := strings.CutPrefix(full, "refs/heads/")
 	name, remote := strings.CutPrefix(name, "refs/remotes/")
@@ -62,7 +62,7 @@ func addFolders(all map[string]bool, name string) {
 	}
 }
 
-// hasParentRef reports whether no ref can have the name, because a ref has the name of one of its folders.
+// hasParentRef reports whether a ref has the name of one of the folders of name. Then no ref can have the name.
 func (s refSet) hasParentRef(name string) bool {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if _, ok := s[dir]; ok {

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// agentRefChange is an update for a ref of the agent.
+// agentRefChange is a change of the repository for a ref of the agent.
 type agentRefChange struct {
-	name string // the agent's name of the ref
-	refChange
-	last      publishedBranch // the published branch before the update, if hadBranch is set
-	hadBranch bool            // whether last is set
+	name      string // the agent's name of the ref
+	refChange        // of the ref in the repository
+	last      publishedBranch // the published branch before the change, if hadBranch is set
+	hadBranch bool            // the branch was published before
 }
 
-// collectRefs stores the changed refs. The repository has their objects already. It describes the refs that it could not
-// store.
+// collectRefs stores the agent's changed refs, given by their names with their objects, and updates have and record. The repository
+// must have the objects already. left describes the refs that could not be stored.
 func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, record *refRecord, changed map[string]string) (left string, err error) {
 	var all []agentRefChange
 	names, folders := have.names(), have.folders()
@@ -60,8 +60,8 @@ func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, record *refR
 	return left, t.writeRecord(record)
 }
 
-// updateEach makes each update separately. If the repository refuses a branch, updateEach stores it as a ref of the agent. It
-// corrects have and record, and describes the refs that it could not store.
+// updateEach makes each change separately. If the repository refuses a branch, updateEach stores it as a ref of the agent. It
+// corrects have and record. left describes the refs that could not be stored.
 func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, record *refRecord, folders map[string]bool, all []agentRefChange) (left string, err error) {
 	refused, why := 0, ""
 	for _, p := range all {
@@ -94,7 +94,9 @@ func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, record *refRe
 	return left, nil
 }
 
-// publish returns the updates for a branch of the agent, and whether the repository will have that branch.
+// publish returns the changes that publish a branch of the agent as a branch of the repository, and records that branch. There are no
+// changes if the agent has not changed the branch since it was published, or if the repository has it already. The result is false if
+// no name is free. Then the caller must store the branch as a ref of the agent.
 func (r *refRecord) publish(t Tree, have refSet, names refNames, branch, oid string) ([]refChange, bool) {
 	last, before := r.Published[branch]
 	if before && last.OID == oid {
@@ -117,7 +119,7 @@ func (r *refRecord) publish(t Tree, have refSet, names refNames, branch, oid str
 	return nil, false
 }
 
-// expectedOID returns the expected value of a ref for an update. It returns zeros if the ref must not exist.
+// expectedOID returns the expected value of a ref in the form of refChange.old, or size zeros if the ref must not exist.
 func expectedOID(oid string, size int) string {
 	if oid == "" {
 		return strings.Repeat("0", size)

@@ -12,7 +12,7 @@ import (
 )
 
 // repair makes the tree usable for the next task: see gitfiles.Repair. It returns the commit of the agent's HEAD, or an empty text if
-// only git can find it. In a repository that people use too, it removes only locks that no running git can hold.
+// only git can find it. If the tree has no git directory of its own, other programs may work in it, so repair removes only old locks.
 func (t Tree) repair(ctx context.Context) (head string, err error) {
 	m := gitfiles.Tree{GitDir: t.GitDir, AllLocks: true}
 	switch {

@@ -20,12 +20,12 @@ import (
 
 var scpPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+(@[A-Za-z0-9._-]+)?:[^\\]`)
 
-// IsRemote reports whether the repository is on another machine, so that a mirror is needed: a URL, or host:path.
+// IsRemote reports whether the source is a URL, also with file://, or host:path. Fleet makes a mirror of such a source.
 func IsRemote(source string) bool {
 	return strings.Contains(source, "://") || (scpPattern.MatchString(source) && !filepath.IsAbs(source))
 }
 
-// MirrorPath returns the path of a remote repository's mirror below dir.
+// MirrorPath returns the path of the source's mirror below dir.
 func MirrorPath(dir, source string) string {
 	sum := sha256.Sum256([]byte(source))
 	name := strings.TrimSuffix(source[strings.LastIndexAny(source, "/:")+1:], ".git")
@@ -34,7 +34,8 @@ func MirrorPath(dir, source string) string {
 }
 
 // Fetch updates the mirror from the source, and creates the mirror if it does not exist. It does not change the agents'
-// branches, because it stores the branches of the source as remote branches.
+// branches, because it stores the branches of the source as remote branches. Later calls for agents of the mirror use the
+// password of the source.
 func (g *Git) Fetch(ctx context.Context, source, mirror string) error {
 	defer g.lock(mirror)()
 	g.sources.Store(mirror, source)
@@ -87,7 +88,8 @@ func (g *Git) clone(ctx context.Context, source, mirror string) error {
 	return os.Rename(tmp, mirror)
 }
 
-// Check returns an error if the directory is not a repository on this machine that this process can write.
+// Check returns an error if the directory is not a repository that this process can write, or if it stores its refs in a
+// format that Fleet cannot read.
 func (g *Git) Check(ctx context.Context, dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return &Error{Message: "there is no directory " + dir}
@@ -107,8 +109,8 @@ func (g *Git) Check(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Setting returns a setting that git uses in the repository, from the repository or from the user. A key that ends with gpgSign
-// is a boolean, and its value is "true" or "false". The result is empty if the setting does not exist or cannot be read.
+// Setting returns a setting that git uses in the repository, from the configuration of the repository, the user or the system. The
+// value of a key that ends with gpgSign is "true" or "false". The result is empty if the setting does not exist or cannot be read.
 func (g *Git) Setting(ctx context.Context, repository, key string) string {
 	args := []string{"config", "--get", key}
 	if strings.HasSuffix(key, "gpgSign") {
@@ -118,8 +120,8 @@ func (g *Git) Setting(ctx context.Context, repository, key string) string {
 	return value
 }
 
-// AgentBranch returns the name for the branch of an agent with the label: fleet/label, or fleet-label if the repository or one of its
-// remotes has a branch named fleet. Git cannot have both fleet and fleet/label.
+// AgentBranch returns the name for the branch of an agent with the label. The name is fleet/label, or fleet-label if the repository or
+// one of its remotes has a branch named fleet: a repository cannot have both fleet and fleet/label.
 func (g *Git) AgentBranch(ctx context.Context, repository, label string) (string, error) {
 	have, err := g.refs(ctx, Tree{Repository: repository})
 	if err != nil {
@@ -133,15 +135,15 @@ func (g *Git) AgentBranch(ctx context.Context, repository, label string) (string
 	return "fleet/" + label, nil
 }
 
-// startCommit returns the commit at which a new branch starts. name is a branch, a tag or a commit. If name is empty,
-// startCommit returns the default branch of a mirror or, in any other repository, the commit that people have checked out.
-// have contains the repository's refs.
+// startCommit returns the commit at which a new branch starts. name is a branch, a tag or a commit. If name is empty, the new
+// branch starts at the default branch of a mirror or, in any other repository, at HEAD. If these do not exist either, it
+// starts at the only branch. have contains the repository's refs.
 func (g *Git) startCommit(ctx context.Context, repository, name string, have refSet) (string, error) {
 	bare, err := g.run(ctx, repository, "rev-parse", "--is-bare-repository")
 	if err != nil {
 		return "", err
 	}
-	candidates := []string{"HEAD"} // what people have checked out there
+	candidates := []string{"HEAD"} // the commit that people have checked out there
 	switch {
 	case name != "" && bare == "true":
 		candidates = []string{"refs/remotes/origin/" + name, name}
@@ -192,7 +194,7 @@ func (v *view) commitOf(ctx context.Context, revisions ...string) (string, error
 const maxListedBranches = 10
 
 // onlyBranch returns the commit of the repository's only branch, for a repository whose HEAD names a branch that does
-// not exist. It fails if there is not exactly one branch.
+// not exist. Branches below fleet/ do not count. It fails if there is not exactly one branch.
 func (v *view) onlyBranch(ctx context.Context, have refSet) (string, error) {
 	var names, revisions []string
 	for _, full := range slices.Sorted(maps.Keys(have)) {

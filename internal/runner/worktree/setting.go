@@ -14,10 +14,10 @@ var notCopiedPattern = regexp.MustCompile(`^(core\.(bare|worktree|sharedreposito
 // setting is one line of a git configuration.
 type setting struct {
 	key, value string
-	hasValue   bool // whether there is a value; a key without a value is true
+	hasValue   bool // git reads a key without a value as true
 }
 
-// String returns the setting as lines of a configuration file. It is empty if the key is not valid.
+// String returns the setting as lines of a configuration file, or an empty text if the key is not valid.
 func (s setting) String() string {
 	i, j := strings.IndexByte(s.key, '.'), strings.LastIndexByte(s.key, '.')
 	if i < 0 {
@@ -34,7 +34,7 @@ func (s setting) String() string {
 	return fmt.Sprintf("[%s]\n\t%s%s\n", section, s.key[j+1:], value)
 }
 
-// settings returns the settings of the repository with the common git directory.
+// settings returns the settings in the configuration of the common git directory, and in the files that it includes.
 func (g *Git) settings(ctx context.Context, common string) ([]setting, error) {
 	list, err := g.run(ctx, "/", "config", "--file", filepath.Join(common, "config"), "--includes", "-z", "--list")
 	if err != nil {

@@ -14,7 +14,7 @@ type newFile struct {
 	leftOut bool
 }
 
-// addNew takes files that are not in the index. If there are too many, it leaves out as little as possible; see fit.
+// addNew takes files that are not in the index. If they exceed a limit, it leaves out as little as possible; see fit.
 func (s *staging) addNew(paths []string) {
 	files := make([]*newFile, 0, len(paths))
 	for _, path := range paths {
@@ -54,7 +54,7 @@ func (m measure) sum(files []*newFile) (n int64) {
 
 // dirPart is a part of a directory: a subdirectory, a file, or all files that are directly in the directory.
 type dirPart struct {
-	dir    string // path of the subdirectory, with a slash at the end
+	dir    string // path of the subdirectory, with a slash at the end; empty for files
 	files  []*newFile
 	weight int64
 }
@@ -90,8 +90,8 @@ func (m measure) parts(dir string, files []*newFile) (all []dirPart) {
 
 // fit leaves out files of the directory until the remaining files are within the limit, and returns the sum of their measures. Every
 // part of the directory gets the same share of the limit. Small parts leave the rest of their shares to the others, so a large part
-// never displaces a small one. fit divides a part that is too large in the same way, so only the smallest directory that is too large
-// is left out, and not its siblings.
+// never displaces a small one. fit divides a subdirectory that is too large in the same way, so it leaves out files deep below, and
+// keeps their siblings. If more than maxListedParts subdirectories are too large, it leaves them out as a whole.
 func (s *staging) fit(dir string, files []*newFile, limit int64, m measure) int64 {
 	total := m.sum(files)
 	if total <= limit {
@@ -132,7 +132,7 @@ func (s *staging) fit(dir string, files []*newFile, limit int64, m measure) int6
 	return total
 }
 
-// leaveOutDirs leaves out subdirectories that are too many to be named one by one.
+// leaveOutDirs leaves out subdirectories as a whole, and describes them in one line.
 func (s *staging) leaveOutDirs(dir string, all []dirPart) {
 	if len(all) == 1 {
 		s.leaveOutFiles(all[0].dir, all)
@@ -157,6 +157,7 @@ func (s *staging) leaveOutFiles(what string, all []dirPart) {
 	}
 }
 
+// dirLabel returns the path of the directory for people.
 func dirLabel(dir string) string {
 	if dir == "" {
 		return "the top directory"
@@ -164,7 +165,7 @@ func dirLabel(dir string) string {
 	return dir
 }
 
-// fairShare returns how much each part may have, so that all are within the limit. The parts are sorted, the heaviest first.
+// fairShare returns how much each part may have, so that all together are within the limit. The parts are sorted, the heaviest first.
 func fairShare(parts []dirPart, limit int64) int64 {
 	for i, u := range slices.Backward(parts) {
 		if n := int64(i + 1); u.weight > limit/n {

@@ -12,8 +12,8 @@ import (
 // maxNamed limits how many left-out files a snapshot names. One more entry counts the rest.
 const maxNamed = 100
 
-// Begin records the commit at which a task starts, and updates the agent's refs from the repository. Uncommitted
-// changes that exist at the start do not count as changes of this task.
+// Begin records the commit at which a task starts, and updates the agent's refs from the repository. Uncommitted changes
+// that are in the agent's last snapshot do not count as changes of this task, if HEAD has not moved since then.
 func (g *Git) Begin(ctx context.Context, t Tree, taskID string) error {
 	base, err := t.repair(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (g *Git) Begin(ctx context.Context, t Tree, taskID string) error {
 	return g.refresh(ctx, t, have)
 }
 
-// collectWork calls collect with a temporary view.
+// collectWork collects the agent's commits and refs, like collect, with a temporary view. It returns the refs of the repository.
 func (g *Git) collectWork(ctx context.Context, t Tree, head string) (refSet, error) {
 	v, err := g.openView(ctx, t)
 	if err != nil {
@@ -70,10 +70,10 @@ func (g *Git) openTree(ctx context.Context, t Tree) (*view, error) {
 	return g.view(t.Dir, true)
 }
 
-// Snapshot stores the tree, with uncommitted changes, under the task's ref in the repository. It returns what the task has
-// changed. Snapshot stores the agent's commits before it looks at a file, so the state of the working tree cannot prevent
-// that. Files that cannot be stored are in LeftOut, with the reason. Snapshot does not change the agent's index. It can be
-// repeated, and then copies only what is missing.
+// Snapshot stores the tree, with uncommitted changes, under the task's ref in the repository. It returns the changes of the
+// task. Snapshot stores the agent's commits before it looks at a file, so the state of the working tree cannot prevent
+// that. LeftOut of the result describes the files that could not be stored, with the reasons. Snapshot does not change the
+// agent's index. A repeated call copies only objects that the repository lacks.
 func (g *Git) Snapshot(ctx context.Context, t Tree, taskID string) (*fleet.Changes, error) {
 	if problem := t.Problem(); problem != "" && !t.hasOwnGitDir() {
 		return nil, &Error{Message: problem}
@@ -120,7 +120,8 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, taskID string) (*fleet.Chang
 	return c, err
 }
 
-// keepBranches collects the agent's commits, and sets Branch of c. It returns the refs of the repository.
+// keepBranches collects the agent's commits and refs, and sets Branch of c. It adds refs that could not be stored to LeftOut of c. It
+// returns the refs of the repository.
 func (g *Git) keepBranches(ctx context.Context, t Tree, v *view, c *fleet.Changes) (refSet, error) {
 	branch, ok := strings.CutPrefix(v.head, "ref: refs/heads/")
 	if !ok {
@@ -159,7 +160,7 @@ func (g *Git) keepHead(ctx context.Context, t Tree, v *view, c *fleet.Changes) (
 	if _, ours := errors.AsType[*Error](err); err != nil && (!ours || ctx.Err() != nil) {
 		return err
 	}
-	c.Pushed = err == nil && ahead == "" // the agent may have damaged its refs
+	c.Pushed = err == nil && ahead == "" // git fails if the agent has damaged its refs
 	return nil
 }
 
@@ -193,10 +194,10 @@ func (g *Git) keepFiles(ctx context.Context, t Tree, v *view, c *fleet.Changes, 
 	return nil
 }
 
-// describeLeftOut describes files that a snapshot does not have.
+// describeLeftOut returns a text for people about work that a snapshot does not have.
 func describeLeftOut(what, why string) string { return what + " (" + firstLine(why) + ")" }
 
-// firstLine returns the beginning of the first line of a message of git.
+// firstLine returns the first line of a message of git, shortened to maxWhy characters.
 func firstLine(message string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
 	for _, prefix := range []string{"fatal: ", "error: "} {
@@ -205,7 +206,7 @@ func firstLine(message string) string {
 	return fleet.Shorten(line, maxWhy)
 }
 
-// maxWhy limits the reason why a file was left out, in characters.
+// maxWhy limits texts of git and of agents in a message for people, in characters.
 const maxWhy = 200
 
 // createCommit creates a commit of the index and records it in c. If the index equals headTree, the tree of head, it records

@@ -18,7 +18,8 @@ import (
 )
 
 // privateIndex gives the view a copy of the agent's index. If the agent has no index, or git cannot read it within its
-// limits, the copy has the files of the commit head.
+// limits, the view gets a new index with the files of the commit head. privateIndex also makes Fleet the author of commits
+// in the view.
 func (v *view) privateIndex(ctx context.Context, head string) error {
 	from := ""
 	for _, e := range v.env {
@@ -38,7 +39,7 @@ func (v *view) privateIndex(ctx context.Context, head string) error {
 	return v.newIndex(ctx, head)
 }
 
-// newIndex gives the view an index with the files of the commit head.
+// newIndex gives the view an index with the files of the commit head, or an empty one if head is empty.
 func (v *view) newIndex(ctx context.Context, head string) error {
 	if err := os.Remove(filepath.Join(v.gitDir, "index")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -50,7 +51,8 @@ func (v *view) newIndex(ctx context.Context, head string) error {
 	return err
 }
 
-// stageFiles adds the files of the working tree to the index, and returns the files that it left out.
+// stageFiles adds the files of the working tree to the index, and returns descriptions of the files that it left out. head is the
+// commit of HEAD, or empty.
 func (v *view) stageFiles(ctx context.Context, head string) (left []string, err error) {
 	var changed listing
 	_, err = v.listFiles(ctx, &changed, "--modified", "--deleted")
@@ -126,7 +128,8 @@ func (v *view) leaveOutUnread(ctx context.Context, s *staging, warnings string) 
 }
 
 // addPaths adds the paths to the index. git refuses all paths of a call if it cannot add one of them, so addPaths divides them
-// until it has found those that git refuses.
+// until it has found the paths that git refuses. After maxRefused refused calls, it stops dividing and leaves out all paths of a
+// refused call.
 func (v *view) addPaths(ctx context.Context, s *staging, paths []string) error {
 	if len(paths) == 0 {
 		return nil

@@ -14,21 +14,21 @@ const (
 	maxSnapshotFile = 50 << 20  // size of a file, in bytes
 	maxSnapshot     = 200 << 20 // size of all files, in bytes
 	maxNewFiles     = 10_000    // number of files that are not in the index
-	maxRefused      = 200       // calls of git that refuse a file
-	maxListedParts  = 10        // number of parts of a directory that are left out with a line for each
+	maxRefused      = 200       // number of calls that git refuses, see addPaths
+	maxListedParts  = 10        // number of left-out parts of a directory that get a line each
 )
 
 // staging collects the paths that a snapshot takes, and those that it leaves out.
 type staging struct {
-	sizes    map[string]int64 // see gitfiles.Sizes
+	sizes    map[string]int64 // by path, see gitfiles.Sizes
 	paths    []string
-	leftOut  []string
-	unlisted int   // files and directories that are left out, but not in leftOut
-	size     int64 // total size of the files in paths, in bytes
-	refused  int
+	leftOut  []string // texts for people, at most maxNamed
+	unlisted int      // number of further texts, which are only counted
+	size     int64    // total size of the files in paths, in bytes
+	refused  int      // number of calls that git has refused, see addPaths
 }
 
-// leaveOut records files that the snapshot does not have.
+// leaveOut records that the snapshot does not have the described files.
 func (s *staging) leaveOut(what, why string) {
 	if len(s.leftOut) < maxNamed {
 		s.leftOut = append(s.leftOut, describeLeftOut(what, why))
@@ -37,7 +37,7 @@ func (s *staging) leaveOut(what, why string) {
 	}
 }
 
-// sizes returns the sizes of files of the working tree.
+// sizes returns the sizes of files of the working tree by their paths, see gitfiles.Sizes.
 func (v *view) sizes(ctx context.Context, paths []string) (map[string]int64, error) {
 	if len(paths) == 0 {
 		return nil, nil
@@ -60,7 +60,7 @@ func (v *view) sizes(ctx context.Context, paths []string) (map[string]int64, err
 	return sizes, nil
 }
 
-// result returns what was left out, as lines for people.
+// result returns lines for people about the files that were left out.
 func (s *staging) result() []string {
 	if s.unlisted == 0 {
 		return s.leftOut
@@ -68,8 +68,8 @@ func (s *staging) result() []string {
 	return append(s.leftOut, describeLeftOut(fmt.Sprintf("%d more files and directories", s.unlisted), fmt.Sprintf("only the first %d are named", maxNamed)))
 }
 
-// checkFile returns the size of the file, and the reason why the snapshot leaves it out. The reason is empty if the snapshot
-// takes the file. A path cannot lead out of the tree, because git lists no path below a symbolic link.
+// checkFile returns the size of the file, and why the snapshot must leave it out. why is empty if the snapshot can take the
+// file. A path cannot lead out of the tree, because git lists no path below a symbolic link.
 func (s *staging) checkFile(path string) (size int64, why string) {
 	if strings.HasSuffix(path, "/") { // not a submodule
 		return 0, "a repository of its own"
@@ -85,7 +85,7 @@ func (s *staging) checkFile(path string) (size int64, why string) {
 	return 0, "a special file"
 }
 
-// take takes the file if the limits of a snapshot allow it.
+// take takes the file if the limits of a snapshot allow it. Otherwise it leaves the file out.
 func (s *staging) take(path string) {
 	size, why := s.checkFile(path)
 	if why == "" && s.size+size > maxSnapshot {

@@ -33,7 +33,7 @@ func TestManyDirectories(t *testing.T) {
 	require.Equal(t, []string{"290000 directories in the top directory (290000 files with 0 MiB: too much for uncommitted files)"}, s.result())
 }
 
-// TestFewFilesBesideMany checks that large directories do not displace small files, wherever these are.
+// TestFewFilesBesideMany checks that directories with many files do not displace single files, wherever the single files are.
 func TestFewFilesBesideMany(t *testing.T) {
 	t.Parallel()
 	var paths []string
@@ -64,7 +64,7 @@ func TestFewFilesBesideMany(t *testing.T) {
 	}, slices.Sorted(slices.Values(s.result())))
 }
 
-// TestLeftOutIsCounted checks that files that are not named are at least counted.
+// TestLeftOutIsCounted checks that the result counts the files that it does not name.
 func TestLeftOutIsCounted(t *testing.T) {
 	t.Parallel()
 	var s staging

@@ -1,9 +1,9 @@
 package worktree
 
-// tailBuffer keeps the end of what is written to it. The end contains git's reason for a failure.
+// tailBuffer keeps the last maxMessage bytes that are written to it. They contain git's reason for a failure.
 type tailBuffer struct{ text []byte }
 
-// maxMessage limits how much of git's error messages is kept, in bytes. git can report each of an agent's objects.
+// maxMessage limits how much of git's error messages is kept, in bytes. git can write a message about each object of an agent.
 const maxMessage = 64 << 10
 
 func (t *tailBuffer) Write(p []byte) (int, error) {

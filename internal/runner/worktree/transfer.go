@@ -13,10 +13,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxTips limits how many commits Tips returns.
+// maxTips limits how many object ids Tips returns.
 const maxTips = 500
 
-// Tips returns commits that the repository has together with their histories. A pack for this repository can leave them out.
+// Tips returns the ids of objects that refs of the repository name, at most maxTips. A pack for this repository can leave out these
+// objects and their histories.
 func (g *Git) Tips(ctx context.Context, repository string) ([]string, error) {
 	have, err := g.refs(ctx, Tree{Repository: repository})
 	if err != nil {
@@ -26,8 +27,9 @@ func (g *Git) Tips(ctx context.Context, repository string) ([]string, error) {
 	return tips[:min(len(tips), maxTips)], nil
 }
 
-// Pack writes a pack with the commit and the objects that it needs, except objects that the commits in have need. If
-// withoutRemotes is set, Pack also leaves out the objects of remote branches.
+// Pack writes a pack with the commit and the objects that it needs to out. It leaves out the objects that the commits in have need. It
+// ignores ids in have that are not valid or that the repository lacks. If withoutRemotes is set, Pack also leaves out the objects of
+// remote branches. The error is CHANGES_NOT_FOUND if the repository lacks the commit.
 func (g *Git) Pack(ctx context.Context, repository, commit string, have []string, withoutRemotes bool, out io.Writer) error {
 	if err := g.RequireCommit(ctx, repository, commit); err != nil {
 		return err
@@ -59,11 +61,11 @@ func (g *Git) Pack(ctx context.Context, repository, commit string, have []string
 // packObjects are the arguments of git that write a pack for Unpack.
 var packObjects = []string{"pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "--quiet"}
 
-// ErrIncomplete means that a pack needs objects that neither it nor the repository has, or that it has objects that git refuses.
+// ErrIncomplete means that a pack does not have all objects that are needed, or that it has objects that git refuses.
 var ErrIncomplete = errors.New("the pack is incomplete")
 
-// Unpack adds the objects of a pack or of a bundle, after checking them. The error wraps ErrIncomplete if git refuses the pack, or if
-// the repository does not have the commit afterwards.
+// Unpack checks the objects of a pack or of a bundle, and adds them to the repository. The error wraps ErrIncomplete if git refuses the
+// pack, or if the repository does not have the commit afterwards.
 func (g *Git) Unpack(ctx context.Context, repository, commit string, in io.Reader) error {
 	v, err := g.view(repository, false)
 	if err != nil {
@@ -90,7 +92,7 @@ func (g *Git) Unpack(ctx context.Context, repository, commit string, in io.Reade
 // skipBundleHeader skips the text before the pack in a bundle. It does nothing if the input is only a pack.
 func skipBundleHeader(in *bufio.Reader) error {
 	if begin, err := in.Peek(2); err != nil || !bytes.Equal(begin, []byte("# ")) {
-		return nil //nolint:nilerr // unpack reports the end
+		return nil //nolint:nilerr // unpack reports the error
 	}
 	for {
 		line, err := in.ReadSlice('\n')
@@ -103,8 +105,8 @@ func skipBundleHeader(in *bufio.Reader) error {
 	}
 }
 
-// CopyCommit copies the commit from another repository on this machine. It returns CHANGES_NOT_FOUND if the other repository
-// does not have it.
+// CopyCommit copies the commit into the repository from another repository on this machine. It returns CHANGES_NOT_FOUND if neither
+// has the commit.
 func (g *Git) CopyCommit(ctx context.Context, repository, commit, from string) error {
 	if g.RequireCommit(ctx, repository, commit) == nil {
 		return nil
@@ -136,11 +138,11 @@ func (g *Git) RemoteURL(ctx context.Context, repository string) (string, error) 
 	return to, err
 }
 
-// maxAuthors limits how many commits AuthorOf looks at.
+// maxAuthors is how many commits AuthorOf looks at, at most.
 const maxAuthors = "100"
 
-// AuthorOf returns the author of the newest commit of the work that has an author. Snapshots have none. The result is empty if
-// no commit has one.
+// AuthorOf returns the author of the newest commit of the contribution that has an author. Snapshots by Fleet have none. The result is
+// empty if no commit has an author, or if the repository lacks the contribution.
 func (g *Git) AuthorOf(ctx context.Context, repository string, c fleet.Contribution) (fleet.Person, error) {
 	v, err := g.view(repository, false)
 	if err != nil {

@@ -24,8 +24,9 @@ type Tree struct {
 	Settings string
 }
 
-// Add creates the tree on its branch. A new branch starts at base. Add does not change an existing tree, unless recreate
-// is set. If recreate is set, Add creates the tree again, and files in it are lost.
+// Add creates the tree on its branch. A new branch starts at base. Add does not change a usable tree, unless recreate is
+// set. If the tree is not usable, but its git directory exists, Add writes the files of HEAD again. If recreate is set, Add
+// creates the tree and its git directory again, and all files in them are lost.
 func (g *Git) Add(ctx context.Context, t Tree, base string, recreate bool) error {
 	if t.Problem() == "" && !recreate {
 		return nil
@@ -52,7 +53,7 @@ func (g *Git) Add(ctx context.Context, t Tree, base string, recreate bool) error
 	return err
 }
 
-// createBranch creates the agent's branch and its git directory.
+// createBranch creates the agent's branch, if it does not exist, and the agent's git directory.
 func (g *Git) createBranch(ctx context.Context, t Tree, base string) error {
 	if commonDir(t.Repository) == "" {
 		return noRepositoryError(t.Repository)
@@ -92,21 +93,21 @@ func (t Tree) createLink() error {
 	if err != nil {
 		return err
 	}
-	tmp := t.GitDir + ".link" // writing the link directly would follow a link with which the agent has replaced it
+	tmp := t.GitDir + ".link" // writing .git directly would follow a symbolic link that the agent has put there
 	if err := os.WriteFile(tmp, []byte(text), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(tmp, filepath.Join(t.Dir, ".git"))
 }
 
-// linkText returns the content of the link to the git directory.
+// linkText returns the content of the file .git of the tree, which links to the git directory.
 func (t Tree) linkText() (string, error) {
 	to, err := filepath.Rel(t.Dir, t.GitDir)
 	return "gitdir: " + to + "\n", err
 }
 
-// checkOutFiles writes the files of a tree that has no files yet. If fresh is set, the agent has not worked there yet, so
-// git is not confined and filters may fetch large files.
+// checkOutFiles writes the files of HEAD into the tree. If fresh is set, the agent has not worked there yet, so git is not
+// confined and filters may fetch large files.
 func (g *Git) checkOutFiles(ctx context.Context, t Tree, fresh bool) error {
 	v, err := g.openView(ctx, t)
 	if err != nil {
@@ -127,9 +128,6 @@ func (g *Git) checkOutFiles(ctx context.Context, t Tree, fresh bool) error {
 	_, err = v.run(ctx, "read-tree", "--reset", "-u", "--no-recurse-submodules", "HEAD") // changes no ref, unlike reset
 	return err
 }
-
-// maxLink limits the size of the file that names a worktree's git directory, in bytes.
-const maxLink = 64 << 10
 
 // Problem returns why nobody can work in the tree, or an empty text if the tree is usable. It is cheap, because it only
 // checks that files exist. It does not detect damage inside the git directory.
@@ -169,8 +167,8 @@ func (v *view) headCommit(ctx context.Context) (commit, tree string) {
 	return commit, tree
 }
 
-// countCommits returns the number of commits that rev-list lists. It ignores broken refs after --not, because people's
-// repositories may have such refs.
+// countCommits returns the number of commits that rev-list lists for the arguments. It ignores missing commits after --not,
+// because people's repositories may have refs to such commits.
 func (v *view) countCommits(ctx context.Context, args ...string) (int, error) {
 	if i := slices.Index(args, "--not"); i >= 0 {
 		args = slices.Insert(slices.Clone(args), i+1, "--ignore-missing")
@@ -182,9 +180,9 @@ func (v *view) countCommits(ctx context.Context, args ...string) (int, error) {
 	return strconv.Atoi(out)
 }
 
-// Remove removes the tree after Examine has found that the repository has all of its work. It also removes the tree's branch,
-// unless keep names it, it has commits of its own now, or it is checked out. keep is Work.Branches. Remove succeeds if neither the
-// tree nor the branch exists.
+// Remove removes the tree and its git directory. Call it after Examine has found that the repository has all of the tree's work. keep
+// is Work.Branches. Remove also removes the tree's branch, unless keep names the branch, the branch has commits of its own now, or it
+// is checked out. Remove succeeds if neither the tree nor the branch exists.
 func (g *Git) Remove(ctx context.Context, t Tree, keep []string) error {
 	branch := t.PublishedBranch()
 	for _, dir := range []string{t.Dir, t.GitDir} {

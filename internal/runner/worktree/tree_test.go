@@ -17,12 +17,13 @@ import (
 	"fleet/internal/runner/filetree"
 )
 
+// author contains environment variables that give commits an author, and hide the configurations of the user and of the system.
 var author = []string{
 	"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.com",
 	"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
 }
 
-// sh runs a script in the directory.
+// sh runs a script in the directory, and returns its output.
 func sh(t testing.TB, dir, script string) string {
 	t.Helper()
 	cmd := exec.Command("bash", "-ec", script)
@@ -119,7 +120,7 @@ func TestAddErrors(t *testing.T) {
 	require.ErrorIs(t, g.Add(ctx, tree, "", false), context.Canceled)
 }
 
-// mustExamine returns the work of the agent.
+// mustExamine returns the work in the agent's tree.
 func mustExamine(t *testing.T, g *Git, tree Tree) Work {
 	t.Helper()
 	w, err := examine(t, g, tree)
@@ -141,7 +142,7 @@ func TestExamine(t *testing.T) {
 	unsaved := func(w Work, what ...string) Work { w.Unsaved = what; return w }
 	for name, tc := range map[string]struct {
 		script string
-		want   Work
+		want   Work // a text of Unsaved that begins with @ is only a part of the expected text
 	}{
 		"nothing":                    {"true", Work{}},
 		"a change":                   {"echo two >>file", unsaved(Work{}, "1 file that its last commit does not have")},
@@ -258,11 +259,19 @@ func TestIsRemote(t *testing.T) {
 	} {
 		require.Equal(t, want, IsRemote(source), source)
 	}
-	require.Equal(t, "://host", Scrub("://user:pass@host"))
-	require.NotEqual(t, MirrorPath("d", "https://a/x.git"), MirrorPath("d", "https://b/x.git"))
 }
 
-// TestCutOff interrupts git at many moments. The next call must complete the work.
+func TestMirrorPath(t *testing.T) {
+	t.Parallel()
+	require.NotEqual(t, MirrorPath("d", "https://a/x.git"), MirrorPath("d", "https://b/x.git"), "mirrors of different sources must not share a directory")
+}
+
+func TestScrub(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "://host", Scrub("://user:pass@host"))
+}
+
+// TestCutOff interrupts Add at many moments. The next call must complete the work.
 func TestCutOff(t *testing.T) {
 	t.Parallel()
 	repo := repository(t)

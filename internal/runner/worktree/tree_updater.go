@@ -11,16 +11,16 @@ import (
 	"fleet/internal/fleet"
 )
 
-// treeUpdater updates the working trees in which people have checked out a branch, like a fast-forward. git runs there as the owner of the
-// repository and with its configuration, which says for example which files a sparse checkout has. It runs no programs that the
-// configuration names: hooks and filters are off, and a file that needs a filter is an error.
+// treeUpdater updates the working trees in which people have checked out a branch, like a fast-forward. git runs there as the owner of
+// the repository and with the repository's configuration, because it says, for example, which files a sparse checkout has. git runs no
+// programs that the configuration names: hooks and filters are off, and a file that needs a filter is an error.
 type treeUpdater struct {
 	git          *Git
-	branch       fleet.Branch
-	to           string
-	options      []string // of each call of git
+	branch       fleet.Branch // the branch before it moves
+	to           string       // the commit to which it moves
+	options      []string     // of each call of git
 	changed      []changedFile
-	filteredFile string // a file that needs a filter
+	filteredFile string // a changed file that needs a filter; empty if there is none
 }
 
 // newTreeUpdater returns an updater for the move of the branch.
@@ -61,7 +61,7 @@ func (t *treeUpdater) run(ctx context.Context, c checkout, args ...string) error
 // refusedPathPattern matches git's messages about a file that it would overwrite.
 var refusedPathPattern = regexp.MustCompile(`(?m)^error: (?:Entry|Untracked working tree file|Updating) '(.+?)'`)
 
-// check returns BRANCH_CHECKED_OUT if the working tree cannot follow the branch. It changes no file.
+// check returns BRANCH_CHECKED_OUT if the working tree cannot follow the branch. It changes only the next index.
 func (t *treeUpdater) check(ctx context.Context, c checkout) error {
 	const then = "commit, stash or remove it, or check out another branch there, and try again"
 	switch what := c.unfinishedOperation(""); {
@@ -84,7 +84,7 @@ func (t *treeUpdater) check(ctx context.Context, c checkout) error {
 	return err
 }
 
-// update changes the files of the working tree and its index from one commit to the other.
+// update changes the files of the working tree from one commit to the other, and publishes the next index.
 func (t *treeUpdater) update(ctx context.Context, c checkout, from, to string) error {
 	if err := t.run(ctx, c, "read-tree", "-m", "-u", from, to); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (t *treeUpdater) update(ctx context.Context, c checkout, from, to string) e
 	return c.publish()
 }
 
-// undo restores the files of the working trees. It returns cause, joined with its own errors.
+// undo restores the files of the working trees after they were updated. It returns cause, joined with its own errors.
 func (t *treeUpdater) undo(ctx context.Context, all []checkout, cause error) error {
 	for _, c := range all {
 		err := c.copyIndex()
@@ -109,7 +109,8 @@ func (t *treeUpdater) undo(ctx context.Context, all []checkout, cause error) err
 	return cause
 }
 
-// catchUp updates working trees in which people have checked out the branch while it moved.
+// catchUp updates working trees in which people have checked out the branch while it moved. It skips those in done, and trees that it
+// cannot update.
 func (t *treeUpdater) catchUp(ctx context.Context, repository string, done []checkout) {
 	all, err := t.git.checkouts(ctx, repository, t.branch.Name)
 	for _, c := range all {

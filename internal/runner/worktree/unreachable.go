@@ -15,8 +15,8 @@ import (
 // maxCommits limits the number of commits in an agent's git directory that are compared with the repository.
 const maxCommits = 700_000
 
-// unreachableCommits returns how many commits in the agent's git directory are on no branch and no tag of the repository: older stashes,
-// commits of a detached HEAD, and commits that were replaced by others.
+// unreachableCommits returns how many commits in the agent's git directory are on no branch and no tag that the repository has. These
+// are, for example, older stashes, commits of a detached HEAD, and commits that were replaced by others.
 func (g *Git) unreachableCommits(ctx context.Context, t Tree, v *view) (int, error) {
 	own, err := v.ownCommits(ctx, t)
 	if err != nil || len(own) == 0 {
@@ -47,7 +47,7 @@ func (g *Git) unreachableCommits(ctx context.Context, t Tree, v *view) (int, err
 	return len(own) - len(found) + n, err
 }
 
-// ownCommits returns the commits in the agent's git directory.
+// ownCommits returns the commits in the agent's git directory, or an error if there are more than maxCommits.
 func (v *view) ownCommits(ctx context.Context, t Tree) (all []string, err error) {
 	dir := filepath.Join(v.gitDir, "own") // without alternates, so that git does not list the objects of the repository
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // view is a git directory that Fleet uses instead of the git directory of a repository that agents can write. A view
-// has the repository's objects, refs and index, but its own configuration. The configuration of a repository can name
+// links to the repository's objects and refs, but has its own configuration. The configuration of a repository can name
 // programs that git runs: filters, diff and merge drivers, credential helpers, transports, hooks, and more with each
 // version of git. So git must not read that configuration when it could run a program. git still reads the
 // configuration of the user and of the system. Agents that run as the server's user can change these files too, but
@@ -56,10 +56,10 @@ func noRepositoryError(dir string) error {
 	return &Error{Message: "there is no git repository in " + dir + ": correct the project's repository"}
 }
 
-// viewOf works like view, for known git directories.
+// viewOf works like view, for a directory whose git directories are known: own, and common, which own shares with other worktrees.
 func (g *Git) viewOf(dir, common, own string, files bool) (*view, error) {
 	info, err := gitfiles.Read(own)
-	if files { // an agent works there
+	if files { // an agent works there, so its files are not trusted
 		info, err = sandbox.ReadGit(context.Background(), own)
 	}
 	commonInfo := info
@@ -77,8 +77,8 @@ func (g *Git) viewOf(dir, common, own string, files bool) (*view, error) {
 	})
 }
 
-// withSpace makes a view in the directory for temporary files or, if its disk is full, on the disk of the repository. So a
-// full disk does not lose commits for which the repository has space.
+// withSpace calls view with the directory for temporary files or, if the disk of that directory is full, with a directory on the disk
+// of the repository. So a full disk does not lose commits for which the repository has space.
 func withSpace(common, temp string, view func(temp string) (*view, error)) (*view, error) {
 	v, err := view(temp)
 	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
@@ -149,7 +149,7 @@ func existingPaths(paths ...string) []string {
 	})
 }
 
-// link links parts of a git directory into the view.
+// link creates symbolic links in the view to the named parts of a git directory. The parts need not exist.
 func (v *view) link(common string, names []string) error {
 	for _, name := range names {
 		if err := os.Symlink(filepath.Join(common, name), filepath.Join(v.gitDir, name)); err != nil {
@@ -162,9 +162,9 @@ func (v *view) link(common string, names []string) error {
 // usableHeadPattern matches a HEAD that names a ref or a commit.
 var usableHeadPattern = regexp.MustCompile(`^(ref:\s*refs/\S+|[0-9a-f]{40,64})\s*$`)
 
-// fill completes the view with files of the common git directory and of own, the git directory that i describes. The view gets
-// info/exclude and info/attributes, but not info/grafts, which would change the history. If own has no usable HEAD and branch is
-// set, the view's HEAD names branch.
+// fill completes the view with its configuration, and with files of the common git directory and of own, the git directory that i
+// describes. The view gets info/exclude and info/attributes, but not info/grafts, which would change the history. If own has no usable
+// HEAD and branch is set, the view's HEAD names branch.
 func (v *view) fill(common, own, config, branch string, i gitfiles.Info) error {
 	v.info = i
 	if err := os.Mkdir(filepath.Join(v.gitDir, "info"), 0o700); err != nil {
@@ -194,7 +194,7 @@ func (v *view) fill(common, own, config, branch string, i gitfiles.Info) error {
 // isSharedRepository reports whether the setting is core.sharedRepository.
 func isSharedRepository(s gitfiles.Setting) bool { return s.Section == "core" && s.Name == "sharedrepository" }
 
-// viewConfig returns the configuration of a view.
+// viewConfig returns the configuration of a view, with the plain settings among the given ones.
 func viewConfig(settings []gitfiles.Setting, bare bool) string {
 	var b strings.Builder
 	for _, s := range settings {
@@ -206,6 +206,7 @@ func viewConfig(settings []gitfiles.Setting, bare bool) string {
 	return b.String()
 }
 
+// run runs git in the view, and returns its output without the space around it.
 func (v *view) run(ctx context.Context, args ...string) (string, error) {
 	var out bytes.Buffer
 	if err := v.pipe(ctx, nil, &out, args...); err != nil {
@@ -214,7 +215,7 @@ func (v *view) run(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// pipe works like run, with an input and an output. The input may be nil. If the output is a buffer, it is limited.
+// pipe works like run, with an input and an output. The input may be nil. If the output is a buffer, maxOutput bytes are an error.
 func (v *view) pipe(ctx context.Context, in io.Reader, out io.Writer, args ...string) error {
 	if b, ok := out.(*bytes.Buffer); ok {
 		out = &limitedWriter{to: b}
@@ -231,7 +232,7 @@ func (v *view) pipe(ctx context.Context, in io.Reader, out io.Writer, args ...st
 // millions of paths.
 const maxOutput = 32 << 20
 
-// limitedWriter passes on at most maxOutput bytes. Then Write returns an error, which ends git.
+// limitedWriter passes on the first maxOutput bytes. Once they are full, Write returns an error, which ends git.
 type limitedWriter struct{ to *bytes.Buffer }
 
 func (l *limitedWriter) Write(p []byte) (int, error) {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// evilConfig configures every program that git could run: in the repository's configuration, in an included file, in a
-// worktree's configuration, and in a submodule. Each program creates a file when it runs.
+// evilConfig is a script that configures the programs that git could run: in the configuration of a repository, in a file
+// that it includes, in the configuration of a worktree, and as hooks. Each program writes to the file $TRAP when it runs.
 const evilConfig = `
 cat >"$TRAP.sh" <<END
 #!/bin/sh
@@ -44,8 +44,8 @@ configure --local
 git config --local include.path "$TRAP.included"
 `
 
-// trapPrograms configures programs in the agent's tree. It fails the test at the end if Fleet's git has run one of
-// them.
+// trapPrograms runs evilConfig in the directory of an agent. At the end, it fails the test if Fleet's git has run one of the
+// programs.
 func trapPrograms(t *testing.T, dir string) {
 	t.Helper()
 	trap := filepath.Join(t.TempDir(), "ran")

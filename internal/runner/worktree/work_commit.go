@@ -17,7 +17,7 @@ type workCommit struct {
 	newCommit
 }
 
-// commits reads the commits with the object ids, in the same order.
+// commits returns the commits with the object ids, in the same order.
 func (d *draft) commits(ctx context.Context, oids []string) (all []workCommit, err error) {
 	var out bytes.Buffer
 	if len(oids) == 0 {
@@ -40,7 +40,7 @@ func (d *draft) commits(ctx context.Context, oids []string) (all []workCommit, e
 	return all, nil
 }
 
-// parseCommit parses a commit. It ignores the signature, which is not valid for another commit.
+// parseCommit parses a commit. It ignores the committer, and the signature, which would not be valid for another commit.
 func parseCommit(text string) (w workCommit) {
 	header, message, _ := strings.Cut(text, "\n\n")
 	w.message = message
@@ -73,7 +73,8 @@ func personLine(p fleet.Person, at time.Time) string {
 	return fmt.Sprintf("%s <%s> %d +0000", clean(p.Name, "Fleet"), clean(p.Email, noAddress), max(0, at.Unix()))
 }
 
-// cleanMessage returns the message of a commit in the form that git gives it.
+// cleanMessage returns the message without characters that a commit cannot have, without space around it, and with a newline at the
+// end.
 func cleanMessage(text string) string {
 	return strings.TrimSpace(strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD")) + "\n"
 }
