@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // dirPrefix begins the names of the directories that Open creates.
@@ -22,7 +21,8 @@ type Dir struct {
 	lock *os.File
 }
 
-// Open creates a directory below parent, and parent itself. It removes the directories of processes that have ended.
+// Open creates a directory below parent, and parent if it does not exist. It also removes the directories of processes that have
+// ended.
 func Open(parent string) (*Dir, error) {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (d *Dir) Path() string { return d.path }
 // Close removes the directory.
 func (d *Dir) Close() error { return errors.Join(os.RemoveAll(d.path), d.lock.Close()) }
 
-// Sweep removes the directories that Open has created below parent in processes that have ended. It succeeds if parent
+// Sweep removes directories below parent that processes have created with Open before they ended. It succeeds if parent
 // does not exist.
 func Sweep(parent string) error {
 	entries, err := os.ReadDir(parent)
@@ -77,7 +77,7 @@ func Sweep(parent string) error {
 	return errors.Join(errs...)
 }
 
-// tryLock locks the directory. It returns nil if another process has locked it, or if it no longer exists.
+// tryLock locks the directory. It returns nil if the directory is locked already, or no longer exists.
 func tryLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,55 +97,3 @@ func tryLock(path string) (*os.File, error) {
 	}
 	return nil, errors.Join(fmt.Errorf("cannot lock %s: %w", path, lockErr), f.Close())
 }
-
-// CreateTemp creates a temporary file next to the file at path. The caller then renames it to path, or links path to it. Only
-// this user can read it. CreateTemp removes the temporary files for the same path that processes left when they were killed.
-func CreateTemp(path string) (*os.File, error) {
-	dir, prefix := filepath.Dir(path), "."+filepath.Base(path)+".tmp-"
-	if d, err := os.Open(dir); err == nil {
-		names, _ := d.Readdirnames(maxNames)
-		_ = d.Close()
-		for _, name := range names {
-			old := filepath.Join(dir, name)
-			if !strings.HasPrefix(name, prefix) {
-				continue
-			}
-			if info, err := os.Lstat(old); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > maxTempAge {
-				_ = os.Remove(old) // another process may have removed it
-			}
-		}
-	}
-	return os.CreateTemp(dir, prefix+"*")
-}
-
-// WriteTemp writes the data to the disk, in a file that CreateTemp creates, and returns the name of the file.
-func WriteTemp(path string, data []byte) (string, error) {
-	f, err := CreateTemp(path)
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		_ = os.Remove(f.Name())
-		return "", err
-	}
-	return f.Name(), nil
-}
-
-// WriteFile replaces a file atomically: a crash leaves the old or the new content. It does not sync the directory, so after a crash of
-// the machine the file may still have the old content. Only this user can read the file.
-func WriteFile(path string, data []byte) error {
-	name, err := WriteTemp(path, data)
-	if err != nil {
-		return err
-	}
-	if err = os.Rename(name, path); err != nil {
-		_ = os.Remove(name)
-	}
-	return err
-}
-
-const (
-	maxTempAge   = time.Hour // no process needs so much time to write a file
-	maxNames = 1000      // how many files of a directory CreateTemp examines
-)

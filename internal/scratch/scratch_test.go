@@ -6,12 +6,11 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain makes this program a process that opens a directory and waits.
+// TestMain makes this program, if SCRATCH_PARENT is set, a process that opens a directory and waits.
 func TestMain(m *testing.M) {
 	if parent := os.Getenv("SCRATCH_PARENT"); parent != "" {
 		d, err := Open(parent)
@@ -29,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestOpen kills processes. The next process removes their directories, and no others.
+// TestOpen kills one of two processes. Open must remove the directory of that process, and nothing else.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	parent := filepath.Join(t.TempDir(), "tmp")
@@ -84,26 +83,4 @@ func TestOpenAtOnce(t *testing.T) {
 		require.NotNil(t, d)
 		require.NoError(t, os.WriteFile(filepath.Join(d.Path(), "x"), nil, 0o600))
 	}
-}
-
-func TestCreateTemp(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "token")
-	left, err := CreateTemp(path)
-	require.NoError(t, err)
-	other, err := CreateTemp(filepath.Join(filepath.Dir(path), "tok"))
-	require.NoError(t, err)
-	long := time.Now().Add(-2 * maxTempAge)
-	require.NoError(t, os.Chtimes(left.Name(), long, long))
-	require.NoError(t, os.Chtimes(other.Name(), long, long))
-	f, err := CreateTemp(path)
-	require.NoError(t, err)
-	again, err := CreateTemp(path)
-	require.NoError(t, err)
-	require.NoFileExists(t, left.Name())
-	require.FileExists(t, other.Name())
-	require.FileExists(t, f.Name())
-	info, err := again.Stat()
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode())
 }

@@ -1,11 +1,6 @@
 package worktree
 
-import (
-	"net/url"
-	"path/filepath"
-
-	"fleet/internal/place/agentfile"
-)
+import "net/url"
 
 // credentialHelper is a credential helper for git. It returns the user and the password from the environment.
 const credentialHelper = `!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$FLEET_GIT_USERNAME" "$FLEET_GIT_PASSWORD"; }; f`
@@ -30,11 +25,4 @@ func withoutPassword(source string) (plain string, env []string) {
 		"GIT_CONFIG_KEY_1=" + key, "GIT_CONFIG_VALUE_1=" + credentialHelper,
 		"FLEET_GIT_USERNAME=" + user, "FLEET_GIT_PASSWORD=" + password,
 	}
-}
-
-// addOrigin adds the remote origin to the configuration of a mirror that has no remote yet. The URL contains the password
-// of the source. The git directories of agents get the URL from there.
-func addOrigin(dir, source string) error {
-	text := "[remote \"origin\"]\n\turl = " + quoteConfig(source) + "\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n"
-	return agentfile.Append(filepath.Join(dir, "config"), []byte(text))
 }

@@ -12,7 +12,7 @@ const maxCompared = 50_000
 
 // patchReader reads the output of diff-tree with --raw and -p into a mergePreview.
 type patchReader struct {
-	preview       *mergePreview
+	preview *mergePreview
 	onLimit func()       // is called when there are maxCompared files
 	patches []*fileLines // the files whose patches follow, in order
 	current *fileLines

@@ -134,3 +134,12 @@ func scrubSecrets(err error, env []string) error {
 
 // minSecret is the minimum length, in bytes, of a value that scrubSecrets hides.
 const minSecret = 6
+
+// RemoteURL returns the URL or the path of the only remote of the repository, or of origin.
+func (g *Git) RemoteURL(ctx context.Context, repository string) (string, error) {
+	_, to, err := g.remote(ctx, repository, "")
+	if err == nil && !IsRemote(to) {
+		to = filepath.Clean(to)
+	}
+	return to, err
+}

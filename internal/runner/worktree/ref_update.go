@@ -10,8 +10,8 @@ import (
 
 // agentRefChange is a change of the repository for a ref of the agent.
 type agentRefChange struct {
-	name      string // the agent's name of the ref
-	refChange        // of the ref in the repository
+	name      string          // the agent's name of the ref
+	refChange                 // of the ref in the repository
 	last      publishedBranch // the published branch before the change, if hadBranch is set
 	hadBranch bool            // the branch was published before
 }

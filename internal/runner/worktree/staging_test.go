@@ -1,7 +1,6 @@
 package worktree
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"testing"
@@ -73,46 +72,4 @@ func TestLeftOutIsCounted(t *testing.T) {
 	}
 	require.Len(t, s.result(), maxNamed+1)
 	require.Equal(t, "23 more files and directories (only the first 100 are named)", s.result()[maxNamed])
-}
-
-// TestListing checks that a list of paths that is too long leaves out only the files of the directories that have the most
-// files.
-func TestListing(t *testing.T) {
-	t.Parallel()
-	var l listing
-	write := func(dir string, n int) {
-		for i := range n {
-			l.add(fmt.Sprintf("%s%060d", dir, i))
-		}
-	}
-	write("note", 1)
-	write("src/cache/a/", 300_000)
-	write("src/cache/b/", 300_000)
-	write("src/", 300_000)
-	write("src/note/", 3)
-	write("top", 700_000)
-	require.Less(t, l.bytes, maxOutput)
-	var s staging
-	s.leaveOutCounted(&l)
-	slices.Sort(s.leftOut)
-	require.Contains(t, l.paths, "src/note/"+fmt.Sprintf("%060d", 2))
-	require.Equal(t, []string{
-		"files in src/ (300000 files: too much for uncommitted files)",
-		"files in src/cache/a/ (300000 files: too much for uncommitted files)",
-		"files in src/cache/b/ (300000 files: too much for uncommitted files)",
-		"files in the top directory (700001 files: too much for uncommitted files)",
-	}, s.leftOut)
-}
-
-// TestErrorsAreBounded checks that an agent cannot fill the server's memory with error messages of git.
-func TestErrorsAreBounded(t *testing.T) {
-	t.Parallel()
-	b := tailBuffer{}
-	n, err := b.Write(bytes.Repeat([]byte("x"), 2*maxMessage))
-	require.NoError(t, err, "git must not end because it reports many errors")
-	require.Equal(t, 2*maxMessage, n)
-	_, err = b.Write([]byte("fatal: the reason"))
-	require.NoError(t, err)
-	require.LessOrEqual(t, len(b.text), maxMessage)
-	require.Contains(t, b.String(), "fatal: the reason")
 }

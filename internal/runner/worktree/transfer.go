@@ -6,11 +6,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"fleet/internal/fleet"
 )
 
 // maxTips limits how many object ids Tips returns.
@@ -128,44 +125,3 @@ func (g *Git) CopyCommit(ctx context.Context, repository, commit, from string) e
 	}
 	return g.copyObjects(ctx, repository, v, []string{commit}, tips)
 }
-
-// RemoteURL returns the URL or the path of the only remote of the repository, or of origin.
-func (g *Git) RemoteURL(ctx context.Context, repository string) (string, error) {
-	_, to, err := g.remote(ctx, repository, "")
-	if err == nil && !IsRemote(to) {
-		to = filepath.Clean(to)
-	}
-	return to, err
-}
-
-// maxAuthors is how many commits AuthorOf looks at, at most.
-const maxAuthors = "100"
-
-// AuthorOf returns the author of the newest commit of the contribution that has an author. Snapshots by Fleet have none. The result is
-// empty if no commit has an author, or if the repository lacks the contribution.
-func (g *Git) AuthorOf(ctx context.Context, repository string, c fleet.Contribution) (fleet.Person, error) {
-	v, err := g.view(repository, false)
-	if err != nil {
-		return fleet.Person{}, err
-	}
-	defer v.close()
-	found, err := v.existingObjects(ctx, []string{c.Head, c.Since})
-	if err != nil || !slices.Contains(found, c.Head) {
-		return fleet.Person{}, err
-	}
-	args := []string{"log", "--max-count=" + maxAuthors, "--format=%an%x00%ae", c.Head}
-	if slices.Contains(found, c.Since) {
-		args = append(args, "^"+c.Since)
-	}
-	out, err := v.run(ctx, append(args, "--")...)
-	for line := range strings.Lines(out) {
-		name, email, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\x00")
-		if email != "" && email != noAddress {
-			return fleet.Person{Name: name, Email: email}, err
-		}
-	}
-	return fleet.Person{}, err
-}
-
-// noAddress is the mail address in commits that have no author.
-const noAddress = "fleet@localhost"

@@ -5,16 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
-	"fleet/internal/runner/filetree"
 )
 
 // author contains environment variables that give commits an author, and hide the configurations of the user and of the system.
@@ -120,77 +116,6 @@ func TestAddErrors(t *testing.T) {
 	require.ErrorIs(t, g.Add(ctx, tree, "", false), context.Canceled)
 }
 
-// mustExamine returns the work in the agent's tree.
-func mustExamine(t *testing.T, g *Git, tree Tree) Work {
-	t.Helper()
-	w, err := examine(t, g, tree)
-	require.NoError(t, err)
-	return w
-}
-
-func examine(t *testing.T, g *Git, tree Tree) (Work, error) {
-	t.Helper()
-	survey, err := filetree.Examine(filepath.Dir(tree.Dir))
-	require.NoError(t, err)
-	return g.Examine(t.Context(), tree, survey)
-}
-
-func TestExamine(t *testing.T) {
-	t.Parallel()
-	const two = "git commit -q --allow-empty -m two; "
-	saved := func(n int, branches ...string) Work { return Work{Commits: n, Branches: branches} }
-	unsaved := func(w Work, what ...string) Work { w.Unsaved = what; return w }
-	for name, tc := range map[string]struct {
-		script string
-		want   Work // a text of Unsaved that begins with @ is only a part of the expected text
-	}{
-		"nothing":                    {"true", Work{}},
-		"a change":                   {"echo two >>file", unsaved(Work{}, "1 file that its last commit does not have")},
-		"a change of the same size":  {"touch -r file ../git/t; printf 'eno\\n' >file; touch -r ../git/t file; rm ../git/t; git update-index -q --refresh || true", unsaved(Work{}, "1 file that its last commit does not have")},
-		"new files":                  {"echo two >new; echo two >newer", unsaved(Work{}, "2 files that its last commit does not have")},
-		"an ignored file":            {"echo out >ignored; echo ignored >../git/info/exclude", unsaved(Work{}, "1 file that its last commit does not have")},
-		"skip-worktree":              {"git update-index --skip-worktree file; echo two >>file", unsaved(Work{}, "1 file that its last commit does not have")},
-		"assume-unchanged":           {"git update-index --assume-unchanged file; echo two >>file", unsaved(Work{}, "1 file that its last commit does not have")},
-		"staged":                     {"git rm -q file", unsaved(Work{}, "1 file that its last commit does not have")},
-		"only staged":                {"echo two >file; git add file; echo one >file", unsaved(Work{}, "1 staged change")},
-		"a nested repository":        {"git init -q inner; cd inner; git commit -q --allow-empty -m inner; cd ..; echo inner >../git/info/exclude", unsaved(Work{}, "@ files that its last commit does not have")},
-		"an older stash":             {"echo 1 >>file; git stash -q; echo 2 >>file; git stash -q", unsaved(Work{}, "@ commits on no branch")},
-		"a dropped stash":            {"echo 1 >>file; git stash -q; git stash drop -q", unsaved(Work{}, "2 commits on no branch")},
-		"a deleted branch":           {"git checkout -q --detach; " + two + "git checkout -q fleet/papi-1", unsaved(Work{}, "1 commit on no branch")},
-		"an amended commit":          {two + "git commit -q --amend --allow-empty -m three", unsaved(saved(1, "fleet/papi-1"), "1 commit on no branch")},
-		"a worktree elsewhere":       {"git worktree add -q --detach ../tmp/tree; cd ../tmp/tree; " + two, unsaved(Work{}, "1 commit on no branch", "worktrees of its own")},
-		"a rebase":                   {"git checkout -q -b x; " + two + "echo >>file; git commit -qam x; GIT_SEQUENCE_EDITOR=true git rebase -q -i --exec false HEAD^ 2>/dev/null || true", unsaved(saved(2, "x"), "a merge, a rebase or something else in its git directory")},
-		"commits":                    {two + "git commit -q --allow-empty -m three", saved(2, "fleet/papi-1")},
-		"commits on another branch":  {"git checkout -q -b feature; " + two, saved(1, "feature")},
-		"commits that are merged":    {two + "git branch -f other", saved(1, "other")},
-		"commits on no branch":       {"git checkout -q --detach; " + two, unsaved(Work{}, "1 commit on no branch")},
-		"both":                       {two + "echo x >new", unsaved(saved(1, "fleet/papi-1"), "1 file that its last commit does not have")},
-		"a git directory of its own": {"rm .git; git init -q .; git add -A; git commit -q -m other", unsaved(Work{}, "@ files that its last commit does not have")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g, tree := createTree(t)
-			sh(t, tree.Dir, tc.script)
-			w := mustExamine(t, g, tree)
-			for i, what := range tc.want.Unsaved {
-				if rest, ok := strings.CutPrefix(what, "@"); ok && i < len(w.Unsaved) {
-					require.Contains(t, w.Unsaved[i], rest)
-					w.Unsaved[i] = what
-				}
-			}
-			require.Equal(t, tc.want, w)
-		})
-	}
-	t.Run("a commit in a submodule", func(t *testing.T) {
-		t.Parallel()
-		g, tree := createTree(t)
-		sh(t, tree.Dir, "git -c protocol.file.allow=always submodule --quiet add "+repository(t)+" sub; git commit -qm sub; cd sub; "+two+"cd ..; git commit -qam bump")
-		w := mustExamine(t, g, tree)
-		require.Equal(t, 2, w.Commits)
-		require.Contains(t, w.Unsaved, "submodules")
-	})
-}
-
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	g, tree := createTree(t)
@@ -218,59 +143,6 @@ func TestRemoveLater(t *testing.T) {
 	}
 }
 
-func TestFetch(t *testing.T) {
-	t.Parallel()
-	origin := repository(t)
-	source := "file://" + origin
-	require.True(t, IsRemote(source))
-	g := New(os.Environ(), t.TempDir())
-	mirror := MirrorPath(filepath.Join(t.TempDir(), "repositories"), source)
-	require.NoError(t, g.Fetch(t.Context(), source, mirror))
-	tree := newTree(t, mirror, "fleet/papi-1")
-	require.NoError(t, g.Add(t.Context(), tree, "", false))
-	sh(t, tree.Dir, "git commit -q --allow-empty -m mine")
-	w := mustExamine(t, g, tree)
-	require.Equal(t, Work{Commits: 1, Branches: []string{"fleet/papi-1"}}, w)
-
-	// New trees start at the current state, and existing trees do not change.
-	sh(t, origin, "echo two >>file; git commit -qam two; git checkout -q -b next; git commit -q --allow-empty -m next; git checkout -q main")
-	require.NoError(t, g.Fetch(t.Context(), source, mirror))
-	second := newTree(t, mirror, "fleet/sony-2")
-	require.NoError(t, g.Add(t.Context(), second, "", false))
-	require.Equal(t, "one\ntwo\n", sh(t, second.Dir, "cat file"))
-	third := newTree(t, mirror, "fleet/carl-3")
-	require.NoError(t, g.Add(t.Context(), third, "next", false))
-	require.Equal(t, "next\n", sh(t, third.Dir, "git log -1 --format=%s"))
-	require.Equal(t, "mine\n", sh(t, tree.Dir, "git log -1 --format=%s"))
-	sh(t, tree.Dir, "git push -q origin HEAD:refs/heads/result")
-	require.Contains(t, sh(t, origin, "git branch"), "result")
-
-	err := g.Fetch(t.Context(), "file://user:secret@"+filepath.Join(origin, "no"), mirror+"x")
-	require.Error(t, err)
-	require.NotContains(t, err.Error(), "secret")
-	require.NoDirExists(t, mirror+"x")
-}
-
-func TestIsRemote(t *testing.T) {
-	t.Parallel()
-	for source, want := range map[string]bool{
-		"https://example.com/a/b.git": true, "ssh://git@example.com/a": true, "git@example.com:a/b.git": true, "host:path": true,
-		"file:///srv/a": true, "/srv/git/a": false, "../a": false, "a": false, "": false, "/srv/a:b": false,
-	} {
-		require.Equal(t, want, IsRemote(source), source)
-	}
-}
-
-func TestMirrorPath(t *testing.T) {
-	t.Parallel()
-	require.NotEqual(t, MirrorPath("d", "https://a/x.git"), MirrorPath("d", "https://b/x.git"), "mirrors of different sources must not share a directory")
-}
-
-func TestScrub(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, "://host", Scrub("://user:pass@host"))
-}
-
 // TestCutOff interrupts Add at many moments. The next call must complete the work.
 func TestCutOff(t *testing.T) {
 	t.Parallel()
@@ -288,16 +160,4 @@ func TestCutOff(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
 	require.Empty(t, sh(t, tree.Dir, "git status --porcelain"))
-}
-
-// TestOutputOfGit runs a git command whose child keeps the output open, as a shared connection of ssh does. The output
-// must be complete when git has ended, although the child still runs.
-func TestOutputOfGit(t *testing.T) {
-	t.Parallel()
-	g := New(os.Environ(), t.TempDir())
-	out, err := g.run(t.Context(), repository(t), "-c", "alias.shared=!sleep 3600 & echo $!; exit 0; :", "shared")
-	require.NoError(t, err)
-	pid, err := strconv.Atoi(out)
-	require.NoError(t, err)
-	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 }

@@ -192,7 +192,9 @@ func (v *view) fill(common, own, config, branch string, i gitfiles.Info) error {
 }
 
 // isSharedRepository reports whether the setting is core.sharedRepository.
-func isSharedRepository(s gitfiles.Setting) bool { return s.Section == "core" && s.Name == "sharedrepository" }
+func isSharedRepository(s gitfiles.Setting) bool {
+	return s.Section == "core" && s.Name == "sharedrepository"
+}
 
 // viewConfig returns the configuration of a view, with the plain settings among the given ones.
 func viewConfig(settings []gitfiles.Setting, bare bool) string {

@@ -1,0 +1,57 @@
+package worktree
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	origin := repository(t)
+	source := "file://" + origin
+	require.True(t, IsRemote(source))
+	g := New(os.Environ(), t.TempDir())
+	mirror := MirrorPath(filepath.Join(t.TempDir(), "repositories"), source)
+	require.NoError(t, g.Fetch(t.Context(), source, mirror))
+	tree := newTree(t, mirror, "fleet/papi-1")
+	require.NoError(t, g.Add(t.Context(), tree, "", false))
+	sh(t, tree.Dir, "git commit -q --allow-empty -m mine")
+	w := mustExamine(t, g, tree)
+	require.Equal(t, Work{Commits: 1, Branches: []string{"fleet/papi-1"}}, w)
+
+	// New trees start at the current state, and existing trees do not change.
+	sh(t, origin, "echo two >>file; git commit -qam two; git checkout -q -b next; git commit -q --allow-empty -m next; git checkout -q main")
+	require.NoError(t, g.Fetch(t.Context(), source, mirror))
+	second := newTree(t, mirror, "fleet/sony-2")
+	require.NoError(t, g.Add(t.Context(), second, "", false))
+	require.Equal(t, "one\ntwo\n", sh(t, second.Dir, "cat file"))
+	third := newTree(t, mirror, "fleet/carl-3")
+	require.NoError(t, g.Add(t.Context(), third, "next", false))
+	require.Equal(t, "next\n", sh(t, third.Dir, "git log -1 --format=%s"))
+	require.Equal(t, "mine\n", sh(t, tree.Dir, "git log -1 --format=%s"))
+	sh(t, tree.Dir, "git push -q origin HEAD:refs/heads/result")
+	require.Contains(t, sh(t, origin, "git branch"), "result")
+
+	err := g.Fetch(t.Context(), "file://user:secret@"+filepath.Join(origin, "no"), mirror+"x")
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "secret")
+	require.NoDirExists(t, mirror+"x")
+}
+
+func TestIsRemote(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]bool{
+		"https://example.com/a/b.git": true, "ssh://git@example.com/a": true, "git@example.com:a/b.git": true, "host:path": true,
+		"file:///srv/a": true, "/srv/git/a": false, "../a": false, "a": false, "": false, "/srv/a:b": false,
+	} {
+		require.Equal(t, want, IsRemote(source), source)
+	}
+}
+
+func TestMirrorPath(t *testing.T) {
+	t.Parallel()
+	require.NotEqual(t, MirrorPath("d", "https://a/x.git"), MirrorPath("d", "https://b/x.git"), "mirrors of different sources must not share a directory")
+}

@@ -1,0 +1,33 @@
+package scratch
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestCreateTemp checks that CreateTemp removes only old files for the same path.
+func TestCreateTemp(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "token")
+	left, err := CreateTemp(path)
+	require.NoError(t, err)
+	other, err := CreateTemp(filepath.Join(filepath.Dir(path), "tok"))
+	require.NoError(t, err)
+	long := time.Now().Add(-2 * maxTempAge)
+	require.NoError(t, os.Chtimes(left.Name(), long, long))
+	require.NoError(t, os.Chtimes(other.Name(), long, long))
+	f, err := CreateTemp(path)
+	require.NoError(t, err)
+	again, err := CreateTemp(path)
+	require.NoError(t, err)
+	require.NoFileExists(t, left.Name())
+	require.FileExists(t, other.Name())
+	require.FileExists(t, f.Name())
+	info, err := again.Stat()
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+}
