@@ -33,7 +33,7 @@ func (h Home) checkRun(r fleet.Run, id string, retry bool) shim.Run {
 	return shim.Run(h.path("runs", name))
 }
 
-// Check implements fleet.Runner. A check is a run of its own: a shim claims and supervises it, and it survives the
+// Check implements fleet.Runner. A check is a run of its own: a supervisor claims it and watches over it, and it survives the
 // server. If the machine fails during the check, Check starts it once more.
 func (a Agent) Check(ctx context.Context, r fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
 	if err := ctx.Err(); err != nil {

@@ -18,7 +18,7 @@ var credentialVariables = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_
 func confinedPolicy(p sandbox.Policy, run shim.Run, program, starts string, servers map[string]driver.MCPServer, env []string) *sandbox.Policy {
 	p.Write = append(slices.Clone(p.Write), run.Path(shim.FilesDir))
 	p.Read = append(slices.Clone(p.Read), string(run))
-	r := &readableDirs{run: string(run), excluded: p.Read}
+	r := &readableSet{run: string(run), excluded: p.Read}
 	r.addProgram(program)
 	commands := []string{starts}
 	for _, s := range servers {

@@ -20,12 +20,12 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestMain lets the test binary also act as the shim.
+// TestMain lets the test binary also act as the supervisor.
 func TestMain(m *testing.M) {
 	if code, ran := Main(os.Args[1:]); ran {
 		os.Exit(code)
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets shims end at once, also under the race detector
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets supervisors end at once, also under the race detector
 	goleak.VerifyTestMain(m)
 }
 
@@ -111,7 +111,7 @@ func TestCrashBeforeTheShim(t *testing.T) {
 		_, err = x.follow(ctx, r)
 		require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err), "the run must not exist, because it was never dispatched")
 
-		// The run must never start, so a late shim must do nothing.
+		// The run must never start, so a late supervisor must do nothing.
 		if _, err := os.Stat(string(x.home.run(r.TaskID))); err == nil {
 			pipe, err := x.host.spawn(x.home.run(r.TaskID), env)
 			require.NoError(t, err)
@@ -132,7 +132,7 @@ func handshake(t *testing.T, pipe *os.File) (h shim.Handshake) {
 	return h
 }
 
-// TestDispatchDuringShimStart repeats the dispatch at different moments while the shim of the first attempt starts.
+// TestDispatchDuringShimStart repeats the dispatch at different moments while the supervisor of the first attempt starts.
 func TestDispatchDuringShimStart(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
@@ -155,7 +155,7 @@ func TestDispatchDuringShimStart(t *testing.T) {
 	require.Len(t, strings.Fields(x.times()), 24, "each run must execute once; %d by the first shim", byFirst)
 }
 
-// TestTwoShims starts several shims for one run. Only one may run it.
+// TestTwoShims starts several supervisors for one run. Only one may run it.
 func TestTwoShims(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)

@@ -34,8 +34,8 @@ const (
 	payloadFile = shim.FilesDir + "/payload"
 )
 
-// Dispatch implements fleet.Runner. The run belongs to the agent from the moment a shim has claimed it. Until then, a
-// repeated call first makes sure that the shim of an earlier call will never claim it.
+// Dispatch implements fleet.Runner. The run belongs to the agent from the moment a supervisor has claimed it. Until then, a
+// repeated call first makes sure that the supervisor of an earlier call will never claim it.
 func (a Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	if w.Sandbox != nil {
 		spec.Sandbox = confinedPolicy(*w.Sandbox, run, spec.Program, c.AgentProgram, job.Role.MCPServers, env)
 		if questions != nil {
-			spec.Sandbox.Write = append(spec.Sandbox.Write, run.Path(question.Dir))
+			spec.Sandbox.Write = append(spec.Sandbox.Write, run.Path(question.AsksDir))
 			spec.Sandbox.Read = append(spec.Sandbox.Read, programPaths(job.Ask[0])...)
 		}
 	}

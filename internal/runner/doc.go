@@ -1,4 +1,4 @@
-// Package runner executes runs on a machine. It starts each run in a process of its own (package shim), reads the
+// Package runner executes runs on a machine. It starts a supervisor process for each run (package shim), reads the
 // output of the run's program (package driver), and keeps everything that must survive this process in the agent's
 // directory (Home).
 //

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// FindProgram returns the path of the program. It searches the absolute directories in the PATH of env. A relative path with a
-// slash is relative to dir. If FindProgram fails, it returns PROVISIONING_FAILED with a text that says what to install or correct.
+// FindProgram returns the path of the program. It looks for a name without a slash in the absolute directories of the PATH in env.
+// A relative path with a slash is relative to dir. The error is PROVISIONING_FAILED, and says what to install or correct.
 func FindProgram(program string, env []string, dir string) (string, error) {
 	path := program
 	if strings.ContainsRune(program, '/') {

@@ -14,15 +14,15 @@ import (
 )
 
 // batchDelay is how long follow collects output before it passes the output on, so that chatty programs do not cause many
-// small events. The first output is passed on at once.
+// small events. Output that exists when Follow is called is passed on at once.
 const batchDelay = 50 * time.Millisecond
 
 // partialLineDelay is how long an incomplete line waits for its end before it is passed on. The line may be a prompt
 // that waits for input.
 const partialLineDelay = time.Second
 
-// pollInterval is the polling interval if the supervisor sends no notifications. The supervisor may be suspended, or
-// the agent may have replaced its socket.
+// pollInterval is how often follow reads the run's files if the supervisor sends no notifications. The supervisor may be
+// suspended, or the agent may have replaced the supervisor's socket.
 const pollInterval = 2 * time.Second
 
 // Follow implements fleet.Runner. It always reads the output from its beginning, because the meaning of a line, and the
@@ -49,7 +49,7 @@ func (a Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func
 	return a.host.outcome(a.home, f, exit)
 }
 
-// requireRun returns TASK_NOT_FOUND if the run was never started. In that case, it also prevents a later start.
+// requireRun returns TASK_NOT_FOUND if the run was never started. Such a run cannot start later.
 func (a Agent) requireRun(taskID string) error {
 	claimed, err := settleUnclaimed(a.home.run(taskID))
 	if err == nil && !claimed {
@@ -73,7 +73,7 @@ type follower struct {
 	sink     func(fleet.Output) error
 	passedTo position // an earlier call has passed on the output up to here
 
-	openReported bool // the sink knows the number of open tool calls
+	openReported bool // the sink knows the number of open tool calls, or need not know it
 
 	spec   shim.Spec
 	reader *shim.Reader
@@ -104,7 +104,7 @@ func (a Agent) newFollower(r fleet.Run, cursor string, sink func(fleet.Output) e
 	if err == nil {
 		f.parser, err = driver.NewParser(f.format)
 	}
-	if err != nil { // another version of Fleet wrote the format; still pass on the output
+	if err != nil { // another version of Fleet wrote the file, or the agent replaced it: pass on the output as text
 		f.format = driver.Format{Kind: "text"}
 		f.parser, err = driver.NewParser(f.format)
 	}
@@ -128,6 +128,21 @@ func (f *follower) settle() (*shim.Exit, error) {
 	return nil, HostError("cannot read the run's end", err)
 }
 
+// settleOrKill is like settle, but kills an overdue run whose supervisor does not answer.
+func (f *follower) settleOrKill(ctx context.Context) (*shim.Exit, error) {
+	exit, err := f.settle()
+	if err != nil || exit != nil || !f.isOverdue() || f.run.Responds(ctx) {
+		return exit, err
+	}
+	if err := ctx.Err(); err != nil { // then the supervisor may not have had the time to answer
+		return nil, err
+	}
+	if err := f.run.Kill(shim.Deadline); err != nil { // the supervisor should have ended the run, but is suspended
+		return nil, err
+	}
+	return f.settle()
+}
+
 // exitOfDeleted returns the end of a run whose agent was deleted meanwhile.
 func exitOfDeleted() *shim.Exit {
 	return &shim.Exit{End: shim.Interrupted, Code: -1, Reason: "its agent was deleted"}
@@ -143,7 +158,7 @@ func (f *follower) isOverdue() bool {
 
 func (f *follower) close() { f.reader.Close() }
 
-// follow passes on the output and the questions until the run has ended, and returns the run's end.
+// follow passes on the output and the questions until the run has ended, and returns how the run ended.
 func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 	watching, cancel := context.WithCancel(ctx)
 	var more <-chan struct{}
@@ -157,15 +172,7 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 	const soon, late = 5 * time.Millisecond, 500 * time.Millisecond
 	for interval := soon; ; interval = min(2*interval, late) {
 		// The state is read before the output. So if the state says that the run has ended, all output is read.
-		exit, err := f.settle()
-		if err == nil && exit == nil && f.isOverdue() && !f.run.Responds(ctx) {
-			if err = ctx.Err(); err == nil { // the supervisor should have ended the run, but is suspended
-				err = f.run.Kill(shim.Deadline)
-			}
-			if err == nil {
-				exit, err = f.settle()
-			}
-		}
+		exit, err := f.settleOrKill(ctx)
 		if err != nil {
 			return nil, err
 		}

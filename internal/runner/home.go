@@ -62,7 +62,7 @@ func (h Home) log(format string, args ...any) {
 
 var plainNamePattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 
-// FileName returns a file name for the id: the id itself if it has at most 128 letters, digits, ".", "_" and "-" and
+// FileName returns a file name for the id: the id itself if it has 1 to 128 letters, digits, ".", "_" and "-" and
 // does not begin with "." or "-", and otherwise its hash.
 func FileName(id string) string {
 	if plainNamePattern.MatchString(id) {

@@ -35,7 +35,7 @@ const (
 type Host struct {
 	config          Config
 	reaper          *reaper
-	processesShared atomic.Bool // this machine allows no pid namespace for a run
+	processesShared atomic.Bool // runs are in the machine's pid namespace, because the machine does not allow others
 }
 
 // New creates a Host. The caller must close it.
@@ -114,8 +114,8 @@ const (
 	askCommand    = "ask"    // lets an agent's program ask people
 )
 
-// Main executes a command of this package if the arguments of the program name one, and returns its exit code. It must be
-// called from main's goroutine.
+// Main executes a command of this package if the arguments of the program name one, and returns its exit code. ran reports
+// whether it did. Main must be called from main's goroutine.
 func Main(args []string) (code int, ran bool) {
 	if len(args) < 2 {
 		return 0, false

@@ -12,12 +12,13 @@ import (
 )
 
 // listenTimeout is how long a supervisor may take to listen, or to record the end of its run. After that time the
-// supervisor counts as unreachable. The agent may have removed its socket, for example.
+// supervisor counts as unreachable, for example because the agent has removed the supervisor's socket.
 const listenTimeout = 3 * time.Second
 
 // Interrupt implements fleet.Runner. The supervisor of the run sends SIGTERM to the run's process group, after an active
 // request to the model if Run.Linger allows it. If kill is set, the supervisor sends SIGKILL to the run's program and all its
-// descendants, and Interrupt also kills a supervisor that does not answer. Interrupt does the same with the checks of the run.
+// descendants, and Interrupt also kills a supervisor that does not answer. Interrupt does the same with the checks of the run, but
+// does not wait for requests to the model.
 func (a Agent) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -12,17 +12,17 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// journal reads the supervisor's journal of the run's questions.
+// journal reads the journal of the run's questions, which the supervisor writes.
 type journal struct {
 	run       shim.Run
 	offset    int64 // end of what was read
 	questions map[string]fleet.Question
 }
 
-// maxJournal limits how much of the journal is read at once, in bytes. No record is longer than maxJournal.
+// maxJournal limits how much of the journal is read at once, in bytes. The supervisor writes no longer records.
 const maxJournal = 1 << 20
 
-// read returns the current state of all questions that have changed since the last call.
+// read returns the current state of each question that has changed since the last call.
 func (j *journal) read() ([]fleet.Question, error) {
 	if j.questions == nil {
 		j.questions = map[string]fleet.Question{}
@@ -35,7 +35,7 @@ func (j *journal) read() ([]fleet.Question, error) {
 		return nil, HostError("cannot read the run's questions", err)
 	}
 	defer func() { _ = f.Close() }()
-	var news []string
+	var changed []string
 	for {
 		b, err := io.ReadAll(io.NewSectionReader(f, j.offset, maxJournal))
 		if err != nil {
@@ -48,13 +48,13 @@ func (j *journal) read() ([]fleet.Question, error) {
 		j.offset += int64(end)
 		for line := range bytes.Lines(b[:end]) {
 			if id := j.applyRecord(line); id != "" {
-				news = append(news, id)
+				changed = append(changed, id)
 			}
 		}
 	}
 	var all []fleet.Question
 	seen := map[string]bool{}
-	for _, id := range news {
+	for _, id := range changed {
 		if !seen[id] {
 			all, seen[id] = append(all, j.questions[id]), true
 		}

@@ -18,10 +18,10 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// startTimeout is how long a shim may take to start a program on a very busy machine.
+// startTimeout is how long a supervisor may take to start its program. Most need milliseconds, but the machine may be very busy.
 const startTimeout = 30 * time.Second
 
-// launch starts a shim for the run, and returns when the shim has started the program.
+// launch starts a supervisor for the run, and returns when the supervisor has started the program.
 func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run, env []string) error {
 	pipe, err := host.spawn(run, env)
 	if err != nil {
@@ -44,7 +44,7 @@ func (host *Host) launch(ctx context.Context, agent string, h Home, run shim.Run
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err() // the next call finds out whether the program has started
 	case err != nil:
-		// The shim ended without a message, or takes too long.
+		// The supervisor ended without a message, or takes too long.
 		claimed, serr := settleUnclaimed(run)
 		if serr != nil {
 			return serr
@@ -72,7 +72,7 @@ func (host *Host) shareProcesses(why error) {
 // discardUnstarted removes a run that was not started. It ignores errors, because the caller already returns one.
 func discardUnstarted(run shim.Run) { _, _ = settleUnclaimed(run) }
 
-// spawn starts the shim. It returns a pipe on which the shim reports whether the program has started.
+// spawn starts the supervisor. It returns a pipe on which the supervisor reports whether the program has started.
 func (host *Host) spawn(run shim.Run, env []string) (*os.File, error) {
 	spec, err := run.Spec()
 	if err != nil {
@@ -90,7 +90,7 @@ func (host *Host) spawn(run shim.Run, env []string) (*os.File, error) {
 	defer func() { _ = logFile.Close() }()
 	cmd := exec.Command(host.config.Program, shimCommand, string(run))
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = env, string(run), logFile, logFile, []*os.File{w}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // so that signals to the server do not reach the shim
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // so that signals to the server do not reach the supervisor
 	// A program that is not confined may have tasks that concern other processes of the machine.
 	separate := spec.Sandbox != nil && !host.processesShared.Load()
 	if separate {

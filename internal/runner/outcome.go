@@ -10,10 +10,10 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// maxSummary limits the summary that a program can write to its file, in bytes.
+// maxSummary is how much of a run's summary file is read, in bytes. It also limits the summary.
 const maxSummary = 4000
 
-// maxUsageFile limits what a program can write to driver.UsageFile, in bytes.
+// maxUsageFile is how much of driver.UsageFile is read, in bytes.
 const maxUsageFile = 64 << 10
 
 // maxStderr is how much of the end of a program's stderr is searched for the reason of a failure, in bytes.
@@ -33,7 +33,7 @@ func (host *Host) outcome(h Home, f *follower, exit *shim.Exit) (fleet.Outcome, 
 	result := f.parser.Result(driver.Exit{Code: exit.Code, Signal: exit.Signal, Stderr: driver.Clean(stderr), Usage: spent})
 	if record := driver.SessionPattern(f.format.ConversationPattern, f.format.NewSessionID); record != "" {
 		if found, err := sandbox.Find(context.Background(), record); err == nil && found == "" {
-			result.Session = "" // the person has said nothing
+			result.Session = "" // the program saves a conversation only when the person has said something
 		}
 	}
 	if err := h.storeConversation(f.format, result); err != nil {

@@ -8,32 +8,33 @@ import (
 	"strings"
 )
 
-// maxReadablePaths limits the paths of readableDirs, so that a directory with very many links costs little.
+// maxReadablePaths limits the paths of a readableSet, so that a directory with very many links costs little.
 const maxReadablePaths = 512
 
-// Names of the files that belong to the same installation as the directory of programs next to them. Other names are left out: a home
+// Names of the files and directories next to a directory of programs that belong to the same installation. Other names are left out: a home
 // directory, a repository or a tool's own directory may also have a bin, with secrets next to it.
 var (
 	besideBin   = []string{"lib", "lib32", "lib64", "libexec"}
-	besideMore  = []string{"include", "share", "pyvenv.cfg", "release", "conf", "jmods"} // not in ~/.local, where share has logins
+	besideMore  = []string{"include", "share", "pyvenv.cfg", "release", "conf", "jmods"} // not for ~/.local, where share has logins
 	besideGo    = []string{"src", "pkg", "VERSION", "go.env", "misc", "api"}
 	besideShims = []string{"bin", "lib", "libexec", "versions", "installs", "plugins", "version", "defaults", "pyenv.d", "rbenv.d", "nodenv.d", "goenv.d", "jenv.d"}
 )
 
-// systemBins are directories whose links lead to other files of the system.
+// systemBins are directories whose links lead to other files of the system, so their links are not followed.
 var systemBins = []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin"}
 
-// readableDirs collects the paths that a confined run may read because its program, its servers or PATH name them: the
+// readableSet collects the paths that a confined run may read because its program, its servers or PATH name them: the
 // directories, the installations around them, and the targets of their links.
-type readableDirs struct {
-	run      string // the run's directory; its parents may also contain the runs of other agents
-	excluded []string
-	paths    []string // without the paths in excluded
-	visited  map[string]bool
+type readableSet struct {
+	run      string   // the run's directory; its parents may also contain the runs of other agents
+	excluded []string // directories and files that need not be added
+	paths    []string
+	visited  map[string]bool // directories that addProgramDir has added
 }
 
-// add makes the path readable.
-func (r *readableDirs) add(path string) {
+// add adds an absolute path. It leaves out a path that contains the run's directory, that is in one of the other paths or in
+// excluded, or that exceeds maxReadablePaths.
+func (r *readableSet) add(path string) {
 	path = filepath.Clean(path)
 	inside := func(dir string) bool { return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
 	if !filepath.IsAbs(path) || strings.HasPrefix(r.run, strings.TrimSuffix(path, "/")+"/") || len(r.paths) >= maxReadablePaths ||
@@ -43,8 +44,8 @@ func (r *readableDirs) add(path string) {
 	r.paths = append(r.paths, path)
 }
 
-// addProgram makes a program and its installation readable.
-func (r *readableDirs) addProgram(path string) {
+// addProgram adds a program. If the path leads through a link, addProgram also adds the installation of the link's target.
+func (r *readableSet) addProgram(path string) {
 	for _, p := range programPaths(path) {
 		r.add(p)
 	}
@@ -53,16 +54,16 @@ func (r *readableDirs) addProgram(path string) {
 	}
 }
 
-// addInstallation makes the directory and its installation readable, but only if it is a directory of programs.
-func (r *readableDirs) addInstallation(dir string) {
+// addInstallation adds the directory and its installation, but only if the directory has the name of a directory of programs.
+func (r *readableSet) addInstallation(dir string) {
 	if base := filepath.Base(dir); base == "bin" || base == "sbin" {
 		r.addProgramDir(dir)
 	}
 }
 
-// addProgramDir makes a directory of programs and its installation readable. It does the same for the programs to which the
-// directory has links.
-func (r *readableDirs) addProgramDir(dir string) {
+// addProgramDir adds a directory of programs and its installation. It also adds the programs to which the directory has links,
+// unless it is one of systemBins.
+func (r *readableSet) addProgramDir(dir string) {
 	if dir = filepath.Clean(dir); !filepath.IsAbs(dir) || r.visited[dir] {
 		return
 	}
@@ -110,8 +111,8 @@ func (r *readableDirs) addProgramDir(dir string) {
 	}
 }
 
-// addEnviron makes the paths in PATH and in the credentialVariables readable.
-func (r *readableDirs) addEnviron(env []string) {
+// addEnviron adds the directories in PATH with their installations, and the paths in the credentialVariables.
+func (r *readableSet) addEnviron(env []string) {
 	for _, v := range env {
 		name, list, _ := strings.Cut(v, "=")
 		for _, path := range filepath.SplitList(list) {
@@ -128,7 +129,7 @@ func (r *readableDirs) addEnviron(env []string) {
 // ReadablePaths returns the paths that every confined run may read because of the environment and the program. A run may
 // not read a returned path that contains the run's own directory. The program may be empty.
 func ReadablePaths(env []string, program string) []string {
-	r := &readableDirs{}
+	r := &readableSet{}
 	if program != "" {
 		r.addProgram(program)
 	}

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// reaper waits for shims that have ended, so that they do not stay as zombies. It never blocks on an active shim. A
-// shim may outlive the server; then the system's init process waits for it.
+// reaper waits for supervisors that have ended, so that they do not stay as zombies. It never blocks on an active supervisor.
+// A supervisor may outlive the server; then the system's init process waits for it.
 type reaper struct {
 	signals chan os.Signal
 	stop    chan struct{}

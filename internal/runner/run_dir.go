@@ -15,8 +15,8 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// settleUnclaimed reports whether a shim has claimed the run. If no shim has, settleUnclaimed prevents later claims and
-// removes the run's files.
+// settleUnclaimed reports whether a supervisor has claimed the run and has not recorded that it failed to start the program. If
+// it returns false, no supervisor can claim the run later, and the run's files are removed.
 func settleUnclaimed(run shim.Run) (claimed bool, err error) {
 	if _, err := os.Stat(string(run)); isMissing(err) {
 		return false, nil
@@ -44,7 +44,7 @@ func settleUnclaimed(run shim.Run) (claimed bool, err error) {
 }
 
 // archiveUnstarted moves away the directory of a run that was never started. It removes all files but the claim, which
-// a late shim may still check.
+// a late supervisor may still check.
 func archiveUnstarted(run shim.Run) error {
 	dir, err := os.MkdirTemp(filepath.Dir(string(run)), voidPrefix+"*")
 	if err == nil {
@@ -72,8 +72,8 @@ func removeExcept(dir string, keep ...string) error {
 	return nil
 }
 
-// isActive reports whether the run has started and has not ended. A run that no shim has claimed can never start after
-// that.
+// isActive reports whether the run has started and has not ended. A run that no supervisor has claimed cannot
+// start later.
 func isActive(run shim.Run) (bool, error) {
 	if claimed, err := settleUnclaimed(run); err != nil || !claimed {
 		return false, err
@@ -82,8 +82,7 @@ func isActive(run shim.Run) (bool, error) {
 	return e == nil, err
 }
 
-// createRun creates the directory of a run with the files. It also writes each value of jsonFiles as JSON to the file
-// that its key names.
+// createRun creates the directory of a run with the files. Each value of jsonFiles becomes a JSON file with the key as its name.
 func (host *Host) createRun(h Home, run shim.Run, jsonFiles map[string]any, files []driver.File) error {
 	for name, data := range shim.SpareFiles() {
 		files = append(files, driver.File{Name: name, Data: data})
@@ -110,7 +109,7 @@ func (h Home) writeRun(run shim.Run, files []driver.File) error {
 	if err != nil {
 		return err
 	}
-	for _, dir := range []string{shim.FilesDir, question.Dir} {
+	for _, dir := range []string{shim.FilesDir, question.AsksDir} {
 		if err := os.Mkdir(filepath.Join(tmp, dir), 0o700); err != nil {
 			return err
 		}

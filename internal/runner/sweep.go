@@ -17,7 +17,7 @@ import (
 const (
 	newPrefix  = ".new-"
 	voidPrefix = ".void-"
-	// voidRetention is how long the claim of a run that was never started is kept. By then, a late shim of the run would have
+	// voidRetention is how long the claim of a run that was never started is kept. By then, a late supervisor of the run would have
 	// started.
 	voidRetention = 24 * time.Hour
 	// maxKeptRuns is the number of an agent's runs that keep their output. Older runs keep only the record of their end,

@@ -47,6 +47,9 @@ func TestRead(t *testing.T) {
 	require.Equal(t, "ref: refs/heads/main", i.Head)
 	require.Equal(t, oid, i.Commit)
 	require.Contains(t, i.Settings, gitfiles.Setting{Section: "core", Name: "autocrlf", Value: "true"})
+	for _, s := range i.Settings {
+		require.True(t, s.IsPlain(), "%v", s)
+	}
 	require.Equal(t, []string{"aa"}, i.ObjectDirs)
 	require.Equal(t, []string{"sharedindex." + oid}, i.SharedIndexes)
 	require.False(t, i.HasLFS)
@@ -67,7 +70,7 @@ func TestRead(t *testing.T) {
 	require.Empty(t, i.DetachedHeads)
 }
 
-// TestSizes checks that names need not be valid UTF-8.
+// TestSizes checks the sizes of a file whose name is not valid UTF-8, of a named pipe and of a missing file.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -78,7 +81,7 @@ func TestSizes(t *testing.T) {
 	require.Equal(t, []int64{4, gitfiles.NamedPipe, 0}, sizes)
 }
 
-// TestCopyLFS checks that only complete files with the right digest get their names.
+// TestCopyLFS checks that only files whose content has the digest of their name are copied, and only if they are not in Have.
 func TestCopyLFS(t *testing.T) {
 	t.Parallel()
 	dir, have, to := t.TempDir(), t.TempDir(), t.TempDir()
@@ -98,7 +101,7 @@ func TestCopyLFS(t *testing.T) {
 	require.Empty(t, gitfiles.LFSPath("../"+digest("one")))
 }
 
-// TestRepair checks that the link is restored, and that locks are removed only in the git directory.
+// TestRepair checks that the link to the git directory is restored, and that only locks in the git directory are removed.
 func TestRepair(t *testing.T) {
 	t.Parallel()
 	tree := gitfiles.Tree{GitDir: t.TempDir(), Dir: t.TempDir(), Link: "gitdir: ../git\n", AllLocks: true}

@@ -13,14 +13,15 @@ import (
 // MaxIndex limits the size of an index that is copied, in bytes.
 const MaxIndex = 256 << 20
 
-// IndexCopy copies an index.
+// IndexCopy names the files for CopyIndex.
 type IndexCopy struct {
-	From string `json:"from"`
-	To   string `json:"to"` // must not exist
+	From string `json:"from"` // the index of an agent
+	To   string `json:"to"`   // must not exist
 }
 
-// Copy copies the index. git trusts an index only about files that are older than the index, so the copy gets the original's time.
-func (c IndexCopy) Copy() error {
+// CopyIndex copies the index. The copy gets the original's modification time, because git trusts an entry of the index only if the
+// entry's file is older than the index.
+func CopyIndex(c IndexCopy) error {
 	in, err := agentfile.Open(c.From)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 // MaxLFSFile limits the size of a Git LFS file that is copied, in bytes.
 const MaxLFSFile = 4 << 30
 
-// LFSCopy copies files of Git LFS.
+// LFSCopy names the directories for CopyLFS.
 type LFSCopy struct {
 	From string `json:"from"` // a git directory that an agent wrote
 	Have string `json:"have"` // the directory lfs/objects whose files are not copied
@@ -40,8 +40,8 @@ func LFSPath(digest string) string {
 	return path
 }
 
-// CopyLFS copies the files whose content has the digest of their name. A copy gets its name when it is complete, so an interrupted
-// call leaves complete copies. CopyLFS skips files that the agent has made unreadable.
+// CopyLFS copies the files whose content has the digest of their name. A copy has the suffix ".part" until it is complete, so
+// the caller can also use the other copies of an interrupted call. CopyLFS skips files that cannot be read, that are larger than MaxLFSFile, or that are sparse.
 func CopyLFS(c LFSCopy) error {
 	dir, err := os.OpenRoot(c.From)
 	if err != nil {
@@ -68,7 +68,7 @@ func CopyLFS(c LFSCopy) error {
 	})
 }
 
-// copyLFSFile copies a file if its content has the digest.
+// copyLFSFile copies a file if its content has the digest. It skips the files that CopyLFS skips.
 func copyLFSFile(from *os.Root, name, to, digest string) error {
 	in, err := from.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -92,7 +92,7 @@ func copyLFSFile(from *os.Root, name, to, digest string) error {
 	return os.Rename(part, to)
 }
 
-// isSparse reports whether a file of more than 1 MiB uses less than half of its size on the disk. Git LFS writes no such files,
+// isSparse reports whether the file has more than 1 MiB and uses less than half of its size on the disk. Git LFS writes no such files,
 // and reading one can take days.
 func isSparse(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)

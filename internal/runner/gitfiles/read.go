@@ -16,15 +16,15 @@ import (
 	"syscall"
 )
 
-// Info is what Read finds in a git directory.
+// Info describes a git directory.
 type Info struct {
 	Head          string            `json:"head"`     // content of HEAD, trimmed
-	Commit        string            `json:"commit"`   // the object that HEAD names, if a file says so
-	Settings      []Setting         `json:"settings"` // those of plainSettings
+	Commit        string            `json:"commit"`   // the object that HEAD names; empty if HEAD names a branch that has no file
+	Settings      []Setting         `json:"settings"` // the plain settings, see Setting.IsPlain
 	ConfigBroken  bool              `json:"broken"`   // the configuration cannot be read
 	SharedIndexes []string          `json:"shared"`   // names of the parts of a split index
-	DetachedHeads map[string]string `json:"detached"` // the objects that other worktrees have checked out without a branch, by the names of the worktrees
-	// Worktrees are the agent's own worktrees.
+	DetachedHeads map[string]string `json:"detached"` // the objects that the agent's worktrees have checked out without a branch, by the names of the worktrees
+	// Worktrees are the worktrees that the agent added to the git directory, at most maxListedWorktrees.
 	Worktrees  []Worktree `json:"worktrees"`
 	ObjectDirs []string   `json:"objects"` // names of the directories with objects
 	HasLFS     bool       `json:"large"`   // there may be files of Git LFS
@@ -36,7 +36,7 @@ type Worktree struct {
 	Head string `json:"head"` // content of its HEAD, trimmed
 }
 
-// Setting is a setting of git that names no program.
+// Setting is a setting in the configuration of a repository.
 type Setting struct {
 	Section string `json:"section"`
 	Name    string `json:"name"`
@@ -46,15 +46,16 @@ type Setting struct {
 const (
 	maxSmallFile       = 64 << 10 // size of HEAD and similar files, in bytes
 	maxConfig          = 16 << 20 // size of a configuration, in bytes
+	maxNames           = 100_000  // number of entries of a directory that are read
 	maxSettings        = 1000
-	maxValue           = 100 // length of a plain setting
-	maxWorktrees       = 1000
-	maxShared          = 100
+	maxValue           = 100     // length of the value of a plain setting
+	maxWorktrees       = 1000    // number of worktrees whose HEADs are read
+	maxShared          = 100     // number of Info.SharedIndexes
 	maxListedWorktrees = 100     // number of Info.Worktrees
 	maxWorktreeBytes   = 4 << 10 // total length of the path and the HEAD of one of them
 )
 
-// Read reads the git directory. It fails only if there is no such directory.
+// Read reads the git directory. It leaves out files that it cannot read, and fails only if it cannot open the directory.
 func Read(dir string) (Info, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -75,7 +76,7 @@ func Read(dir string) (Info, error) {
 	config, err := readRegular(root, "config", maxConfig)
 	i.ConfigBroken = err != nil
 	i.Settings = ParseSettings(config)
-	for _, name := range entryNames(root, ".", 0) {
+	for _, name := range entryNames(root, ".", maxNames) {
 		if sharedIndexPattern.MatchString(name) && len(i.SharedIndexes) < maxShared {
 			i.SharedIndexes = append(i.SharedIndexes, name)
 		}
@@ -92,7 +93,7 @@ func Read(dir string) (Info, error) {
 			i.DetachedHeads[name] = oid
 		}
 	}
-	for _, name := range entryNames(root, "objects", 0) {
+	for _, name := range entryNames(root, "objects", maxNames) {
 		info, err := root.Lstat(path.Join("objects", name))
 		if objectDirPattern.MatchString(name) && err == nil && info.IsDir() {
 			i.ObjectDirs = append(i.ObjectDirs, name)
@@ -109,19 +110,13 @@ var (
 	objectDirPattern   = regexp.MustCompile(`^([0-9a-f]{2}|pack)$`)
 )
 
-// maxNames is the number of entries of a directory that entryNames reads by default.
-const maxNames = 100_000
-
-// entryNames returns the names of at most n entries of a directory, or of maxNames if n is 0.
+// entryNames returns the names of at most n entries of the directory, and none if the directory cannot be read.
 func entryNames(root *os.Root, dir string, n int) []string {
 	f, err := root.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = f.Close() }()
-	if n == 0 {
-		n = maxNames
-	}
 	all, _ := f.Readdirnames(n)
 	return all
 }
@@ -135,7 +130,7 @@ func readSmall(root *os.Root, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// readRegular returns the content of a regular file.
+// readRegular returns the content of a regular file. It fails if the file is larger than limit, or is a symbolic link.
 func readRegular(root *os.Root, name string, limit int64) ([]byte, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -160,12 +155,13 @@ var plainSettings = map[string]bool{
 
 var plainValuePattern = regexp.MustCompile(`^[A-Za-z0-9]+$`)
 
-// IsPlain reports whether a view of a repository may have the setting.
+// IsPlain reports whether Fleet may use the setting for its own git commands in the repository: the setting names no program, and
+// its value is short and consists of letters and digits.
 func (s Setting) IsPlain() bool {
 	return plainSettings[s.Section+"."+s.Name] && plainValuePattern.MatchString(s.Value) && len(s.Value) <= maxValue
 }
 
-// ParseSettings returns the plain settings in the configuration.
+// ParseSettings returns the plain settings in the text of a configuration, at most maxSettings.
 func ParseSettings(text []byte) (found []Setting) {
 	section := ""
 	for line := range strings.Lines(string(text)) {

@@ -16,11 +16,11 @@ import (
 type Tree struct {
 	GitDir   string `json:"git_dir"`
 	Dir      string `json:"dir,omitempty"`  // the working tree, if Link is set
-	Link     string `json:"link,omitempty"` // content of the file .git of the working tree
-	AllLocks bool   `json:"all,omitempty"`  // also removes locks that are younger than staleLockAge
+	Link     string `json:"link,omitempty"` // content that the file .git of the working tree must have; empty: the file is not checked
+	AllLocks bool   `json:"all,omitempty"`  // Repair also removes locks that are younger than staleLockAge
 }
 
-// RepairResult is the state of the git directory after Repair.
+// RepairResult describes the git directory after Repair.
 type RepairResult struct {
 	Commit string `json:"commit"` // see Info
 }
@@ -31,12 +31,12 @@ const (
 	maxLockDepth   = 16
 )
 
-// staleLockAge is the age at which the git process that created a lock must have ended.
+// staleLockAge is the age from which a lock counts as left behind by a git process that was killed.
 const staleLockAge = 10 * time.Minute
 
-// Repair restores the link from the working tree to the git directory if it is missing or names another directory. It also
-// removes the locks of killed git processes, because they would make every later command fail. No program of the agent may run
-// during Repair.
+// Repair restores the file .git of the working tree, which links to the git directory, if the file is missing or names another
+// directory. Repair also removes the locks of killed git processes, because they would make later git commands fail. No program of
+// the agent may run during Repair.
 func Repair(t Tree) (RepairResult, error) {
 	if t.Link != "" {
 		if err := t.restoreLink(); err != nil {
@@ -63,7 +63,7 @@ func (t Tree) restoreLink() error {
 	info, err := root.Lstat(".git")
 	if err == nil {
 		if now, err := readRegular(root, ".git", maxSmallFile); !info.Mode().IsRegular() || err == nil && string(now) == t.Link {
-			return nil // anything but a regular file may be a repository of the agent
+			return nil // the link is correct, or the agent has replaced it, perhaps by a repository of its own
 		}
 		err = root.Remove(".git")
 	}
@@ -78,7 +78,7 @@ func (t Tree) restoreLink() error {
 	return errors.Join(err, f.Close())
 }
 
-// lockSearch removes git's locks.
+// lockSearch finds and removes git's locks.
 type lockSearch struct {
 	root      *os.Root
 	all       bool

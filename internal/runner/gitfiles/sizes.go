@@ -4,19 +4,20 @@ package gitfiles
 
 import "os"
 
-// Files are files of a working tree.
+// Files names files of a working tree.
 type Files struct {
 	Dir   string   `json:"dir"`
-	Paths [][]byte `json:"paths"` // need not be valid UTF-8
+	Paths [][]byte `json:"paths"` // relative to Dir; need not be valid UTF-8
 }
 
 // Values that Sizes returns instead of a size.
 const (
 	NamedPipe int64 = -1 - iota
-	Special
+	Special         // a device or a socket
 )
 
-// Sizes returns the size of each file: 0 for a directory, a symbolic link, and a file that does not exist.
+// Sizes returns the size of each file in bytes: 0 for a directory, a symbolic link, and a file that does not exist or cannot be
+// examined. The error is always nil.
 func Sizes(f Files) ([]int64, error) {
 	sizes := make([]int64, len(f.Paths))
 	for i, path := range f.Paths {

@@ -26,9 +26,9 @@ type senderLine struct {
 
 // receipt is a line from the Receiver.
 type receipt struct {
-	MessageID string `json:"taken,omitempty"` // of a message that the program has taken
+	MessageID string `json:"taken,omitempty"` // the id of a message that the program has taken
 	Close     bool   `json:"done,omitempty"`  // asks the Sender to close if it has written no more messages than ReadCount
-	ReadCount int    `json:"read,omitempty"`
+	ReadCount int    `json:"read,omitempty"`  // number of messages that the Receiver has offered to the client
 }
 
 // Errors of Send.

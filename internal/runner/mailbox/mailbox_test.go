@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newPair returns a connected Sender and Receiver, and the messages that the Sender has recorded as taken.
+// newPair returns a connected Sender and Receiver, and a function that returns the ids with which the Sender has called onAck.
 func newPair(t *testing.T) (*Sender, *Receiver, func() []string) {
 	t.Helper()
 	ours, fd, err := Pair()
@@ -57,7 +57,7 @@ func TestMessageIsDeliveredWhenItIsTaken(t *testing.T) {
 	require.ErrorIs(t, s.Send(Message{"m2", "late"}), ErrClosed)
 }
 
-// Every message is either received, or its sender gets ErrClosed.
+// TestNoMessageIsLostAtTheEnd checks that each message is received, or its sender gets ErrClosed.
 func TestNoMessageIsLostAtTheEnd(t *testing.T) {
 	t.Parallel()
 	for range 50 {
@@ -73,17 +73,17 @@ func TestNoMessageIsLostAtTheEnd(t *testing.T) {
 				refused <- err != nil
 			}()
 		}
-		received := 0
+		settled := 0 // messages that were received or refused
 		for m, more := r.Next(); more; m, more = r.Next() {
-			received++
+			settled++
 			r.Ack(m.ID)
 		}
 		for range senders {
 			if <-refused {
-				received++
+				settled++
 			}
 		}
-		require.Equal(t, senders, received)
+		require.Equal(t, senders, settled)
 	}
 }
 

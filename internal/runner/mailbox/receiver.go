@@ -15,7 +15,7 @@ type Receiver struct {
 	closed   chan struct{} // closed when no more messages will come
 
 	mu        sync.Mutex
-	readCount int
+	readCount int // number of messages that were offered on the channel messages
 }
 
 // Open returns the Receiver for the socket with the file descriptor. If fd is 0, no messages come.
@@ -38,7 +38,7 @@ func (r *Receiver) Messages() <-chan Message { return r.messages }
 // Closed returns a channel that is closed when no more messages will come.
 func (r *Receiver) Closed() <-chan struct{} { return r.closed }
 
-// receive reads messages at once, so that the sender is never blocked, and offers them one after the other.
+// receive reads each message as soon as it arrives, so that the sender is never blocked, and offers the messages one after the other.
 func (r *Receiver) receive() {
 	arrived := make(chan Message)
 	go func() {
@@ -110,7 +110,7 @@ func (r *Receiver) Next() (Message, bool) {
 	}
 }
 
-// send writes a receipt. An error means that the supervisor has ended, and the run with it.
+// send writes a receipt. It ignores errors: an error means that the supervisor has ended, and the run with it.
 func (r *Receiver) send(x receipt) {
 	if r.conn == nil {
 		return
@@ -120,7 +120,7 @@ func (r *Receiver) send(x receipt) {
 	}
 }
 
-// Close closes the connection.
+// Close closes the connection. No message can be acknowledged afterwards.
 func (r *Receiver) Close() {
 	if r.conn != nil {
 		_ = r.conn.Close()

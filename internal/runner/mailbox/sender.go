@@ -19,25 +19,24 @@ type Sender struct {
 	conn  *os.File
 	onAck func(id string)
 
-	mu           sync.Mutex
-	writtenCount int                      // number of messages
-	pending      map[string]chan struct{} // closed when the message was taken, by its id
-	closed       bool                     // the mailbox accepts no more messages
-	ended        chan struct{}            // closed when the connection has ended
+	mu      sync.Mutex
+	written map[string]chan struct{} // the messages that were written, by id; the channel is closed when the message was taken
+	closed  bool                     // the mailbox accepts no more messages
+	ended   chan struct{}            // closed when the connection has ended
 }
 
 // NewSender returns a Sender that uses the socket. It calls onAck once for each message that the program has taken.
 func NewSender(conn *os.File, onAck func(id string)) *Sender {
-	s := &Sender{conn: conn, onAck: onAck, pending: map[string]chan struct{}{}, ended: make(chan struct{})}
+	s := &Sender{conn: conn, onAck: onAck, written: map[string]chan struct{}{}, ended: make(chan struct{})}
 	go s.receive()
 	return s
 }
 
 // Send writes the message, unless a message with the same id was written before, and waits until the program has taken
-// it. It returns ErrClosed if the mailbox was closed before that, and ErrNotRead if the client does not read its messages.
+// it. It returns ErrClosed if the mailbox is closed before that, and ErrNotRead if the client does not read its messages.
 func (s *Sender) Send(m Message) error {
 	s.mu.Lock()
-	taken, known := s.pending[m.ID]
+	taken, known := s.written[m.ID]
 	if !known {
 		if s.closed {
 			s.mu.Unlock()
@@ -47,9 +46,8 @@ func (s *Sender) Send(m Message) error {
 			s.mu.Unlock()
 			return err
 		}
-		s.writtenCount++
 		taken = make(chan struct{})
-		s.pending[m.ID] = taken
+		s.written[m.ID] = taken
 	}
 	s.mu.Unlock()
 	select {
@@ -65,7 +63,7 @@ func (s *Sender) Send(m Message) error {
 	}
 }
 
-// write writes a line. A line that could not be written completely makes the mailbox unusable.
+// write writes a line. If it can write only a part of the line, it ends the mailbox. The caller must hold s.mu.
 func (s *Sender) write(n senderLine) error {
 	line, err := json.Marshal(n)
 	if err != nil {
@@ -99,7 +97,7 @@ func (s *Sender) receive() {
 func (s *Sender) handle(r receipt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if taken := s.pending[r.MessageID]; taken != nil {
+	if taken := s.written[r.MessageID]; taken != nil {
 		select {
 		case <-taken:
 		default:
@@ -107,13 +105,13 @@ func (s *Sender) handle(r receipt) {
 			close(taken)
 		}
 	}
-	if r.Close && r.ReadCount == s.writtenCount && !s.closed {
+	if r.Close && r.ReadCount == len(s.written) && !s.closed {
 		s.closed = true
 		_ = s.write(senderLine{Closed: true})
 	}
 }
 
-// Close ends the mailbox. Messages that were not taken are not delivered.
+// Close ends the mailbox. Send returns ErrClosed for messages that were not taken.
 func (s *Sender) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 // AddNamespace changes the attributes of a child so that it becomes the init process of a new pid namespace: when the child
-// ends, the kernel kills all its descendants. The descendants also have their own System V shared memory and message queues.
+// ends, the kernel kills all its descendants. The child also gets its own mounts, System V shared memory and message queues.
 // Ordinary users can create such a namespace only in a user namespace. The child must call EnterNamespace first.
 func AddNamespace(attr *syscall.SysProcAttr) {
 	attr.Cloneflags |= syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC

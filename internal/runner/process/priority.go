@@ -10,12 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lowPriority is the nice value of agents' programs. If the server needs the processor too, it gets ten times as much time.
+// lowPriority is the nice value of agents' programs. If the server needs the processor too, it gets about nine times
+// as much time.
 const lowPriority = 10
 
 // LowerPriority lowers the priority of the processes of a group, and of those that they start, below that of the server. Linux
-// may first divide the processor between sessions, so the caller must lead the session of the group. If the system refuses,
-// the group keeps its priority.
+// may first divide the processor between sessions, so LowerPriority also lowers the priority of the
+// caller's session, in the background. The caller must lead the session of the group. If the system refuses, the group keeps its
+// priority.
 func LowerPriority(group int) {
 	_ = unix.Setpriority(unix.PRIO_PGRP, group, lowPriority)
 	go func() {

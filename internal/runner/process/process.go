@@ -93,7 +93,7 @@ func Members(group int) ([]Entry, error) {
 	return found, nil
 }
 
-// KillDescendants kills all current descendants of the process like KillGroups, but not the group of the process. It returns
+// KillDescendants kills all current descendants of the process like KillGroups, but not the group that the process leads. It returns
 // the number of descendants that it found. Call it until it returns 0, because a killed process may have started other
 // processes before.
 func KillDescendants(root int) (int, error) {
@@ -118,7 +118,8 @@ func KillGroups(entries []Entry, excluded ...int) {
 	}
 }
 
-// isValidMark reports whether the variable can mark processes. An empty variable would match every process of the machine.
+// isValidMark reports whether the variable can mark processes. An empty variable would match every process of the machine, and the
+// value "/" every marked process.
 func isValidMark(variable string) bool {
 	name, value, ok := strings.Cut(variable, "=")
 	return ok && name != "" && strings.Trim(value, "/") != ""
@@ -126,8 +127,8 @@ func isValidMark(variable string) bool {
 
 // KillMarked kills every other process that has the variable in its environment or was marked by Tag, and the processes that
 // those processes start in the meantime. The variable is "NAME=value", or "NAME=directory/" for all values within the directory.
-// KillMarked returns the number of processes that it could not kill. It also finds orphans, which are no longer
-// descendants. On systems that do not show the environments of processes, it kills nothing and returns 0.
+// KillMarked returns the number of processes that it could not kill. It also finds orphans, which are no longer descendants. It
+// kills nothing and returns 0 if the variable is invalid, and on systems that do not show the environments of processes.
 func KillMarked(variable string) int {
 	if !isValidMark(variable) {
 		return 0

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootID returns the system's id of the current boot.
+// bootID returns the system's id of the current boot, or "unknown" if it cannot be read.
 var bootID = sync.OnceValue(func() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -42,8 +42,8 @@ func parseStat(pid int, stat []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("/proc/%d/stat has an unknown format", pid)
 	}
 	e := Entry{ID: ID{PID: pid, Start: string(fields[19]), Boot: bootID()}}
-	// If the first thread has ended before the others, the process looks like a zombie. An init process then still kills
-	// the processes of its namespace.
+	// If the first thread has ended before the others, the process looks like a zombie, but it still runs. The last thread of
+	// an init process, for example, may still be killing the processes of its namespace.
 	threads, _ := strconv.Atoi(string(fields[17]))
 	e.Zombie = threads <= 1 && fields[0][0] == 'Z' || fields[0][0] == 'X'
 	e.Parent, _ = strconv.Atoi(string(fields[1]))

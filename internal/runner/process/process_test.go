@@ -92,10 +92,10 @@ func requireAlive(t *testing.T, cmd *exec.Cmd) {
 	require.True(t, id.Alive())
 }
 
-// TestInvalidMark checks isValidMark. Without it, KillMarked with an empty variable would kill every process, also this test.
+// TestInvalidMark checks isValidMark. Without it, KillMarked with an empty variable would kill every other process.
 func TestInvalidMark(t *testing.T) {
 	t.Parallel()
-	for _, variable := range []string{"FLEET_RUN_DIR=", "FLEET_RUN_DIR=/", "=value", "value"} {
+	for _, variable := range []string{"", "FLEET_RUN_DIR=", "FLEET_RUN_DIR=/", "=value", "value"} {
 		require.False(t, isValidMark(variable), variable)
 	}
 	require.True(t, isValidMark("FLEET_RUN_DIR=/runs/"))

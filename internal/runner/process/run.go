@@ -67,8 +67,8 @@ func Run(ctx context.Context, cmd *exec.Cmd, maxWait time.Duration) error {
 	return err
 }
 
-// Copy copies from the pipe until its end or its read deadline, and closes it. After the deadline it copies what is
-// left in the pipe, without waiting for more. So the output of processes that ended before the deadline is complete.
+// Copy copies from the pipe until its end or its read deadline, and closes it. After the deadline it copies the rest
+// of the data in the pipe, without waiting for more. So the output of processes that ended before the deadline is complete.
 func Copy(to io.Writer, from *os.File) error {
 	defer func() { _ = from.Close() }()
 	buffer := make([]byte, 64<<10)

@@ -108,7 +108,7 @@ func TestRunWaitsForChildren(t *testing.T) {
 	require.Less(t, time.Since(begun), waittest.Limit, "the end of the context must end the wait for the child")
 }
 
-// TestRunErrors checks what Run returns when the program, its input or the reader of its output fails.
+// TestRunErrors checks the result of Run if the program fails, does not read its input, or writes to a broken output.
 func TestRunErrors(t *testing.T) {
 	t.Parallel()
 	run := func(out io.Writer, in io.Reader, argv ...string) error {

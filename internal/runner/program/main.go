@@ -11,8 +11,8 @@ import (
 )
 
 // Main reads the job in the file args[0], as JSON, and executes it with do. The context of do ends when the process gets
-// SIGTERM or SIGINT. Main returns the exit code. It must be called by the main goroutine, because a program dies with the
-// thread that starts it.
+// SIGTERM or SIGINT. Main returns the exit code of do, or another one if it cannot read the job. It must be called by the main
+// goroutine, because a program that do starts dies with its thread.
 func Main[J any](args []string, do func(context.Context, *J) int) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "usage: pass the file of a job; this command is internal to Fleet")

@@ -22,8 +22,8 @@ type Program struct {
 	err error
 }
 
-// Start starts the program with the arguments. Its errors go to the client's stderr. The program dies with the thread
-// that calls Start.
+// Start starts the program argv[0] with the other arguments. The program writes its stderr to the client's stderr. On Linux, the
+// program dies with the thread that calls Start.
 func Start(argv []string) (*Program, error) {
 	if len(argv) == 0 {
 		return nil, errors.New("the job names no program")
@@ -65,15 +65,14 @@ func (p *Program) Status() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// EndStep is a signal for the program, and how long the program may take to end before it gets the signal.
+// EndStep is a signal for the program, with the time that the program has to end before it gets the signal.
 type EndStep struct {
 	Wait   time.Duration
 	Signal syscall.Signal
 }
 
 // End closes the program's input, takes the steps one after the other until the program has ended, and waits for it.
-// Signals go to the program's process group. The supervisor of the run ends all other processes. It finds them by their
-// parents.
+// Signals go to the program's process group. The supervisor of the run ends all other processes that the program started.
 func (p *Program) End(steps ...EndStep) {
 	_ = p.Stdin.Close()
 	for _, step := range steps {

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This initializer runs the proxy. The process never reaches main, because main of the same executable has other tasks.
+// This initializer runs the proxy if this executable was started under the name of the proxy. Then the process never reaches main,
+// which has other tasks.
 var _ = func() bool {
 	if len(os.Args) == 2 && os.Args[0] == "fleet-proxy" {
 		if err := serve(os.Args[1]); err != nil {

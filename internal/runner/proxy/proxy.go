@@ -1,8 +1,8 @@
 // Package proxy lets a program without a network reach the addresses that its project allows. Package shim starts the
 // proxy as a separate process, which is this executable under another name. The helper of package sandbox opens the
 // proxy's socket in the program's network namespace, and passes the socket to the proxy. The proxy connects to the
-// addresses from the machine's network. It is confined, so that Fleet does not mistake it for the user who runs the
-// server. It must never connect to an address that the project does not list.
+// addresses from the machine's network. The proxy is confined, so that Fleet does not mistake it for the user who runs the
+// server. The proxy must never connect to an address that the project does not list.
 package proxy
 
 import (
@@ -19,13 +19,13 @@ import (
 	"time"
 )
 
-// dialTimeout limits how long the proxy tries to connect to an address, and how long a client may take to send its
-// headers.
+// dialTimeout limits how long the proxy tries to connect to an address, and how long the program may take to send the headers of
+// a request.
 const dialTimeout = 30 * time.Second
 
-// proxy is an HTTP proxy.
+// proxy is an HTTP proxy for a list of addresses. It supports CONNECT.
 type proxy struct {
-	allowed   []string
+	allowed   []string // in lower case
 	dialer    net.Dialer
 	forwarder http.Handler
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // TestProxy checks that a client reaches the allowed addresses, over HTTP and HTTPS, and gets an error for other
-// addresses.
+// addresses. It also checks that the proxy removes the header Proxy-Authorization and adds no X-Forwarded-For.
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -7,7 +7,7 @@ import (
 )
 
 // RequestPermission answers Claude Code's request for permission to use the tool, in Claude Code's format. run is the directory of
-// the run, and rules are the rules that Claude Code suggests. It waits until the rules of the run, or a person, have decided.
+// the run, and rules are the rules that Claude Code suggests. It waits until the rules of the run or a person has decided.
 func RequestPermission(ctx context.Context, run, tool string, input json.RawMessage, rules []string) json.RawMessage {
 	if tool == "" {
 		return denyVerdict("the request for permission was not understood")

@@ -42,7 +42,8 @@ type request struct {
 	} `json:"params"`
 }
 
-// Serve answers requests in JSON-RPC, one message per line, until the input ends. Then it withdraws open questions.
+// Serve answers requests in JSON-RPC, one message per line, until the input ends. Then it withdraws open questions. It ignores
+// lines that are not valid requests.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var calls sync.WaitGroup
@@ -74,7 +75,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 }
 
 // HandleMessage handles one message of JSON-RPC. It calls reply exactly once, perhaps later from another
-// goroutine. A notification or a cancelled call gets an empty result.
+// goroutine. A notification, a cancelled call and an invalid message get an empty result.
 func (s *Server) HandleMessage(ctx context.Context, data []byte, reply func(json.RawMessage)) {
 	var calls sync.WaitGroup
 	sent := false

@@ -15,24 +15,24 @@ import (
 )
 
 // startSupervisor answers the questions of a run with the function answer. It does not write an answer with an empty status.
-// lines receives the verb of each line that the run writes.
-func startSupervisor(t *testing.T, answer func(Question) Answer) (run string, lines <-chan string) {
+// verbs receives the verb of each line that the run writes to the pipe.
+func startSupervisor(t *testing.T, answer func(Question) Answer) (run string, verbs <-chan string) {
 	t.Helper()
 	run = t.TempDir()
-	for _, dir := range []string{Dir, AnswersDir} {
+	for _, dir := range []string{AsksDir, AnswersDir} {
 		require.NoError(t, os.Mkdir(filepath.Join(run, dir), 0o700))
 	}
 	require.NoError(t, syscall.Mkfifo(filepath.Join(run, Pipe), 0o600))
 	pipe, err := os.OpenFile(filepath.Join(run, Pipe), os.O_RDWR|syscall.O_NONBLOCK, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pipe.Close() })
-	verbs := make(chan string, 100)
+	received := make(chan string, 100)
 	go func() {
 		for in := bufio.NewScanner(pipe); in.Scan(); {
 			verb, name, _ := strings.Cut(in.Text(), " ")
 			if verb == VerbAsk {
 				var q Question
-				b, _ := os.ReadFile(filepath.Join(run, Dir, name+".json"))
+				b, _ := os.ReadFile(filepath.Join(run, AsksDir, name+".json"))
 				_ = json.Unmarshal(b, &q)
 				if a := answer(q); a.Status != "" {
 					b, _ = json.Marshal(a)
@@ -40,13 +40,13 @@ func startSupervisor(t *testing.T, answer func(Question) Answer) (run string, li
 					_ = os.Rename(filepath.Join(run, name), filepath.Join(run, AnswersDir, name))
 				}
 			}
-			verbs <- verb
+			received <- verb
 		}
 	}()
-	return run, verbs
+	return run, received
 }
 
-// client is an MCP client of the run's server.
+// client is an MCP client of a server that runVerb runs.
 type client struct {
 	t    *testing.T
 	in   io.WriteCloser
@@ -54,6 +54,7 @@ type client struct {
 	done chan int
 }
 
+// connect starts runVerb with the arguments, and returns a client that is connected to it.
 func connect(t *testing.T, args ...string) *client {
 	t.Helper()
 	toServer, in := io.Pipe()
@@ -138,7 +139,7 @@ func TestServer(t *testing.T) {
 	require.True(t, isError)
 	require.NoError(t, c.in.Close())
 	require.Zero(t, <-c.done)
-	entries, err := os.ReadDir(filepath.Join(run, Dir))
+	entries, err := os.ReadDir(filepath.Join(run, AsksDir))
 	require.NoError(t, err)
 	require.Len(t, entries, 1, "only the pipe must be left")
 }
@@ -168,7 +169,7 @@ func TestApprove(t *testing.T) {
 // TestServerWithdraws checks that the server withdraws a question if the client cancels the call or disconnects.
 func TestServerWithdraws(t *testing.T) {
 	t.Parallel()
-	run, lines := startSupervisor(t, func(Question) Answer { return Answer{} })
+	run, verbs := startSupervisor(t, func(Question) Answer { return Answer{} })
 	c := connect(t, run, "mcp")
 	for _, end := range []func(){
 		func() {
@@ -177,9 +178,9 @@ func TestServerWithdraws(t *testing.T) {
 		func() { require.NoError(t, c.in.Close()) },
 	} {
 		c.send(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"ask_user","arguments":{"question":"?"}}}`)
-		require.Equal(t, VerbAsk, <-lines)
+		require.Equal(t, VerbAsk, <-verbs)
 		end()
-		require.Equal(t, VerbDrop, <-lines)
+		require.Equal(t, VerbDrop, <-verbs)
 	}
 	require.Zero(t, <-c.done)
 }

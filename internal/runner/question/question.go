@@ -16,8 +16,8 @@ import (
 
 // Names in the directory of a run.
 const (
-	Dir        = "asks"
-	Pipe       = Dir + "/pipe"
+	AsksDir    = "asks"
+	Pipe       = AsksDir + "/pipe"
 	AnswersDir = "answers"
 	Journal    = "questions"
 )
@@ -37,7 +37,7 @@ const (
 	Deny           = "deny"
 )
 
-// Question is a question of the program.
+// Question is a question of the program. Only requests for permission have a Tool, a ToolKind, an Input and Rules.
 type Question struct {
 	Kind     string          `json:"kind"`
 	Text     string          `json:"text,omitempty"`
@@ -65,13 +65,13 @@ type Answer struct {
 	Status  string `json:"status"` // Answered, Expired or Refused
 	Answer  string `json:"answer,omitempty"`
 	Message string `json:"message,omitempty"`
-	By      string `json:"by,omitempty"`
+	By      string `json:"by,omitempty"` // who answered: a person, or the run's policy
 }
 
 // Allowed reports whether a request for permission was granted.
 func (a Answer) Allowed() bool { return a.Status == Answered && a.Answer == Allow }
 
-// Reason returns why a permission was not granted.
+// Reason returns why the program got no answer or no permission.
 func (a Answer) Reason() string {
 	switch {
 	case a.Status == Expired:
@@ -93,7 +93,7 @@ type Record struct {
 	Tool      string          `json:"tool,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
 	Options   []string        `json:"options,omitempty"`
-	Rules     []string        `json:"rules,omitempty"` // what a remembered answer allows
+	Rules     []string        `json:"rules,omitempty"` // rules that allow later calls if the answer is remembered
 	AskedAt   time.Time       `json:"asked_at,omitzero"`
 	ExpiresAt time.Time       `json:"expires_at,omitzero"`
 
@@ -103,14 +103,14 @@ type Record struct {
 	AnsweredAt time.Time `json:"answered_at,omitzero"`
 }
 
-// Intervals for polling for an answer.
+// Pauses between the attempts to read an answer.
 const (
 	minPoll = 5 * time.Millisecond
 	maxPoll = 100 * time.Millisecond
 )
 
-// Ask sends a question to the supervisor of the run in the directory, and waits for the answer. If the context ends, it
-// withdraws the question.
+// Ask sends a question to the supervisor of the run in the directory, and waits for the answer. If the context ends, Ask withdraws
+// the question and returns the context's error. A question that is longer than MaxQuestion gets the answer Refused.
 func Ask(ctx context.Context, run string, q Question) (Answer, error) {
 	data, err := json.Marshal(q)
 	if err != nil {
@@ -122,7 +122,7 @@ func Ask(ctx context.Context, run string, q Question) (Answer, error) {
 	var id [16]byte
 	_, _ = rand.Read(id[:])
 	name := hex.EncodeToString(id[:])
-	file := filepath.Join(run, Dir, name+".json")
+	file := filepath.Join(run, AsksDir, name+".json")
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		return Answer{}, err
 	}

@@ -20,13 +20,13 @@ const (
 	transferRetention = 10 * time.Minute // how long a bundle or an upload is kept, so that a caller can continue after a broken connection
 )
 
-// bundles are the bundles that callers are reading.
+// bundles are the bundles that callers are reading or have read lately.
 type bundles struct {
 	mu   sync.Mutex
-	byID map[string]*bundle // by the agent's uid and the bundle's id, which the caller chooses
+	byID map[string]*bundle // by the agent's uid with the bundle's id, which the caller chooses
 }
 
-// bundle is a bundle that is kept for its readers.
+// bundle holds a bundle, a pack or a Git LFS file for its readers.
 type bundle struct {
 	lock chan struct{} // held while the bundle is created
 	file *os.File      // nil until the bundle is created
@@ -36,7 +36,8 @@ type bundle struct {
 	expiry  *time.Timer // removes the bundle; runs while there are no readers
 }
 
-// open returns the bundle with the id, which stays until transferRetention after the last of its readers has called close.
+// open returns the bundle with the id. If there is none, the returned bundle must still be created. It is kept until
+// transferRetention after the last reader has called close.
 func (b *bundles) open(id string) (_ *bundle, close func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,21 +59,21 @@ func (b *bundles) open(id string) (_ *bundle, close func()) {
 	}
 }
 
-// expire removes the bundle if nobody has begun to read it in the meantime.
-func (b *bundles) expire(id string, r *bundle) {
+// expire removes the bundle unless a caller has begun to read it in the meantime.
+func (b *bundles) expire(id string, entry *bundle) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r.readers > 0 || b.byID[id] != r {
+	if entry.readers > 0 || b.byID[id] != entry {
 		return
 	}
 	delete(b.byID, id)
-	if r.file != nil {
-		_ = r.file.Close()
+	if entry.file != nil {
+		_ = entry.file.Close()
 	}
 }
 
-// create creates the bundle if necessary. partlySent means that the caller has already received a part of it. Then create
-// fails instead of creating another bundle, which could have other contents.
+// create creates the content of the bundle with write, unless it exists. If the content does not exist although the caller has
+// received a part of it (partlySent), create fails, because the new content could differ.
 func (b *bundle) create(ctx context.Context, write func(context.Context, io.Writer) error, partlySent bool) error {
 	select {
 	case b.lock <- struct{}{}:
@@ -159,7 +160,7 @@ func (s *Server) Bundle(ctx context.Context, req *connect.Request[runnerv1.Bundl
 	return response.send(&runnerv1.BundleResponse{Event: &runnerv1.BundleResponse_End{End: &runnerv1.BundleEnd{Size: b.size}}})
 }
 
-// errIncompleteBundle means that a runner ended a bundle too early.
+// errIncompleteBundle means that a runner sent a bundle whose size is not the announced one.
 var errIncompleteBundle = errors.New("the bundle is shorter than announced")
 
 // Bundle implements fleet.Runner.
@@ -167,7 +168,8 @@ func (w runner) Bundle(ctx context.Context, out io.Writer) error {
 	return w.readBundle(ctx, &runnerv1.BundleRequest{}, out)
 }
 
-// readBundle writes the bundle or pack that the request describes.
+// readBundle reads the bundle, pack or Git LFS file that the request describes, and writes it to out. After a broken connection, it
+// continues where the connection broke.
 func (w runner) readBundle(ctx context.Context, req *runnerv1.BundleRequest, out io.Writer) error {
 	req.Agent, req.BundleId = agentToProto(w.agent), rand.Text()
 	var writeErr error

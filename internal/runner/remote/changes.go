@@ -10,10 +10,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Limits for reported changes. The client enforces them too, because an agent can replace its runner.
+// Limits for data of a runner, in bytes. The client enforces them, because an agent can replace its runner.
 const (
-	maxPatch = 16 << 20 // bytes of a page of a patch
-	maxText  = 4 << 10  // bytes of a path or a reason
+	maxPage = 16 << 20 // a page of a patch or of an output
+	maxText = 4 << 10  // a path, a reason or another short text
 )
 
 // Changes implements the service.
@@ -38,8 +38,8 @@ func (s *Server) Patch(ctx context.Context, req *connect.Request[runnerv1.PatchR
 	if err != nil {
 		return nil, err
 	}
-	if m.GetOffset() < 0 || m.GetLimit() < 1 || m.GetLimit() > maxPatch {
-		return nil, toFault(fleet.InvalidField("limit", "offset must not be negative, and limit must be between 1 and %d", maxPatch))
+	if m.GetOffset() < 0 || m.GetLimit() < 1 || m.GetLimit() > maxPage {
+		return nil, toFault(fleet.InvalidField("limit", "offset must not be negative, and limit must be between 1 and %d", maxPage))
 	}
 	c := fleet.Changes{Base: m.GetBase(), Commit: m.GetCommit()}
 	text, more, err := r.Patch(ctx, c, m.GetPath(), m.GetOffset(), int(m.GetLimit()))
@@ -71,7 +71,7 @@ func (w runner) Compare(ctx context.Context, base, commit string) (*fleet.Change
 // Patch implements fleet.Runner.
 func (w runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
 	m, err := call(ctx, w, w.client.rpc.Patch, &runnerv1.PatchRequest{
-		Agent: agentToProto(w.agent), Base: c.Base, Commit: c.Commit, Path: path, Offset: offset, Limit: int32(min(limit, maxPatch)),
+		Agent: agentToProto(w.agent), Base: c.Base, Commit: c.Commit, Path: path, Offset: offset, Limit: int32(min(limit, maxPage)),
 	})
 	if text = m.GetText(); len(text) > limit {
 		return text[:limit], true, err
@@ -120,7 +120,7 @@ func changesFromProto(p *runnerv1.Changes) *fleet.Changes {
 	return c
 }
 
-// truncate shortens the text to maxText bytes.
+// truncate shortens the text to at most maxText bytes.
 func truncate(s string) string {
 	if len(s) <= maxText {
 		return s

@@ -23,13 +23,14 @@ type ClientConfig struct {
 	URL     string             // the runner's URL, which may have a path
 	Key     ed25519.PrivateKey // Fleet's private key
 	HTTP    *http.Client       // nil means http.DefaultClient; if its transport returns a *fleet.Error, the call returns it
-	Version string             // Fleet's version, for the runner's log
+	Version string             // Fleet's version, which handshakes send
 	// RetryTimeout is how long a runner may be unreachable before a call fails. 0 means 30 s.
 	RetryTimeout time.Duration
 	// IdleTimeout is how long a stream may be silent before its connection counts as broken. 0 means 15 s. Coder's app
 	// proxy does not close a connection when the workspace's agent disappears.
 	IdleTimeout time.Duration
-	// MaxWait limits the duration of each stream. Follow and Check then continue with another stream. 0 means no limit.
+	// MaxWait limits the duration of each stream of Follow, of Check and of a Repository. The call then continues with another
+	// stream. 0 means no limit.
 	MaxWait time.Duration
 	// JSON makes the client use uncompressed JSON messages, which are readable in recordings.
 	JSON bool
@@ -86,12 +87,12 @@ func (c *Client) maxWait() *durationpb.Duration {
 // maxResponse limits a runner's message, in bytes. The largest message is an outcome with its payload.
 const maxResponse = 64 << 20
 
-// requestAgent is the agent for which a request is signed. The context of the request holds it.
-type requestAgent struct{ agent string }
+// requestAgent identifies the agent for which a request is signed. The context of the request holds it.
+type requestAgent struct{ uid string }
 
 type requestAgentKey struct{}
 
-// signingClient signs the requests of a client.
+// signingClient sends the requests of a Client. It signs those whose context holds a requestAgent.
 type signingClient struct {
 	base   *http.Client
 	client *Client
@@ -100,11 +101,11 @@ type signingClient struct {
 // Do implements connect.HTTPClient.
 func (s signingClient) Do(req *http.Request) (*http.Response, error) {
 	if who, ok := req.Context().Value(requestAgentKey{}).(requestAgent); ok {
-		current, err := s.client.handshake(req.Context(), who.agent)
+		current, err := s.client.handshake(req.Context(), who.uid)
 		if err != nil {
 			return nil, err
 		}
-		if err := sign(req, s.client.config.Key, who.agent, current.instance, s.client.config.Now().Add(current.clockSkew+requestLifetime)); err != nil {
+		if err := sign(req, s.client.config.Key, who.uid, current.instance, s.client.config.Now().Add(current.clockSkew+requestLifetime)); err != nil {
 			return nil, err
 		}
 	}
@@ -115,11 +116,11 @@ func (s signingClient) Do(req *http.Request) (*http.Response, error) {
 	return readErrorBody(res)
 }
 
-// maxRefusal limits the body of a response that is not OK, in bytes.
+// maxRefusal is how much of the body of a response that is not OK is read, in bytes.
 const maxRefusal = 1 << 20
 
-// readErrorBody reads the body of a response that reports an error. It fails if the body is incomplete. Connect does not notice
-// that: it would treat an incomplete "not found" as the answer of an older runner that does not have the method.
+// readErrorBody reads the body of a response that reports an error. It fails if the body is incomplete, which Connect does not
+// notice: Connect would treat an incomplete "not found" as the answer of an older runner that does not have the method.
 func readErrorBody(res *http.Response) (*http.Response, error) {
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxRefusal))
@@ -155,8 +156,8 @@ func (c *Client) classify(ctx context.Context, err error) error {
 	return errors.Join(errConnectionBroken, err)
 }
 
-// permanentError handles an error that is not from the runner's methods. It returns an error for the caller if a repeated call
-// would fail in the same way, and otherwise nil.
+// permanentError returns an error for the caller if err, which is not from the runner's methods, would also end a repeated call.
+// Otherwise, it returns nil.
 func permanentError(err error) error {
 	switch connect.CodeOf(err) {
 	case connect.CodeUnimplemented:
@@ -182,7 +183,7 @@ func (c *Client) callWithRetry(ctx context.Context, a fleet.Agent, call func(con
 	}
 }
 
-// retrier decides when and how long a call is repeated.
+// retrier decides whether and when a call is repeated.
 type retrier struct {
 	client  *Client
 	agent   fleet.Agent

@@ -8,14 +8,14 @@ type Clients struct {
 	byURL map[string]*Client
 }
 
-// Lookup returns the client for the runner at the URL; nil if there is none.
+// Lookup returns the client for the runner at the URL, or nil if there is none.
 func (cs *Clients) Lookup(url string) *Client {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return cs.byURL[url]
 }
 
-// Get returns the client for the runner at c.URL. It creates one if there is none.
+// Get returns the client for the runner at c.URL. It creates one if there is none; an existing client keeps its configuration.
 func (cs *Clients) Get(c ClientConfig) *Client {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

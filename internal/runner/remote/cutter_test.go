@@ -71,6 +71,7 @@ func (c *cutter) lifetime() time.Duration {
 	return time.Duration(30+rand.IntN(600)+25*c.cuts) * time.Millisecond
 }
 
+// add registers the connections. It reports whether the cutter is still open.
 func (c *cutter) add(conns ...net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,6 +81,7 @@ func (c *cutter) add(conns ...net.Conn) bool {
 	return !c.closed
 }
 
+// cut closes the connections, and counts the cut.
 func (c *cutter) cut(conns ...net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

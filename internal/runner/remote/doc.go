@@ -1,6 +1,5 @@
 // Package remote carries fleet.Runner over a network: a Server offers runners where agents live, and a Client calls
-// them from Fleet. They speak fleet.runner.v1 over the Connect protocol, which works
-// through any HTTP/1.1 proxy.
+// them from Fleet. They speak fleet.runner.v1 over the Connect protocol, which works through any HTTP/1.1 proxy.
 //
 // cmd/fleet-runner uses the Server, and the place coder uses the Client. The Server must never act on a request that
 // Fleet has not signed. Only Handshake needs no signature: it changes nothing and reveals no secret.

@@ -11,6 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
+// codes are the codes of errors on the wire. The client reads only the reason, see fromFault.
 var codes = map[fleet.Code]connect.Code{
 	fleet.Internal: connect.CodeInternal, fleet.InvalidArgument: connect.CodeInvalidArgument, fleet.NotFound: connect.CodeNotFound,
 	fleet.AlreadyExists: connect.CodeAlreadyExists, fleet.FailedPrecondition: connect.CodeFailedPrecondition,
@@ -19,7 +20,7 @@ var codes = map[fleet.Code]connect.Code{
 	fleet.Unimplemented: connect.CodeUnimplemented, fleet.DeadlineExceeded: connect.CodeDeadlineExceeded,
 }
 
-// toFault converts an error of the runner for the wire. The caller learns nothing about the cause of an unknown error.
+// toFault converts an error of the runner for the wire. The client learns nothing about the cause of an unknown error.
 func toFault(err error) *connect.Error {
 	var e *fleet.Error
 	switch {

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// integrate makes a request to the repository and waits for its result. If the connection breaks, it repeats the request.
+// integrate makes a request to the repository and waits for its result. If the connection breaks, integrate repeats the request.
 func (r repository) integrate(ctx context.Context, req *runnerv1.IntegrateRequest) (response *runnerv1.IntegrateResponse, err error) {
 	if err := r.client.CheckLanding(ctx, r.agent); err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func (r repository) integrate(ctx context.Context, req *runnerv1.IntegrateReques
 	return response, err
 }
 
-// maxMissingLFS limits how many digests of Git LFS files a runner may name.
+// maxMissingLFS is how many digests of missing Git LFS files are taken from a runner.
 const maxMissingLFS = 10_000
 
 // Collect implements Repository.
@@ -118,10 +118,9 @@ func (r repository) WriteLFS(ctx context.Context, digest string, out io.Writer) 
 	return r.readBundle(ctx, &runnerv1.BundleRequest{Large: digest}, out)
 }
 
-// uploadPiece is the maximum size of one request of an upload, in bytes, and uploadTimeout is how long the request may take.
 const (
-	uploadPiece   = 4 << 20
-	uploadTimeout = 2 * time.Minute
+	uploadPiece   = 4 << 20         // maximum size of the data in one request of an upload, in bytes
+	uploadTimeout = 2 * time.Minute // how long such a request may take
 )
 
 // Unpack implements Repository.
@@ -134,7 +133,7 @@ func (r repository) AddLFS(ctx context.Context, digest string, in io.Reader) (ok
 	return r.upload(ctx, &runnerv1.Unpack{Large: digest}, in)
 }
 
-// upload sends the data to the runner, and then asks the runner to add it to the repository. found is the result of that request.
+// upload sends the data to the runner, and then asks the runner to add it to the repository. found is the runner's answer.
 func (r repository) upload(ctx context.Context, unpack *runnerv1.Unpack, in io.Reader) (found bool, err error) {
 	if err := r.client.CheckLanding(ctx, r.agent); err != nil {
 		return false, err

@@ -16,8 +16,8 @@ func (s *Server) Output(ctx context.Context, req *connect.Request[runnerv1.Outpu
 	if err != nil {
 		return nil, err
 	}
-	if m.GetLimit() < 1 || m.GetLimit() > maxPatch {
-		return nil, toFault(fleet.InvalidField("limit", "limit must be between 1 and %d", maxPatch))
+	if m.GetLimit() < 1 || m.GetLimit() > maxPage {
+		return nil, toFault(fleet.InvalidField("limit", "limit must be between 1 and %d", maxPage))
 	}
 	p, err := r.Output(ctx, run, m.GetOffset(), int(m.GetLimit()))
 	if err != nil {
@@ -28,11 +28,11 @@ func (s *Server) Output(ctx context.Context, req *connect.Request[runnerv1.Outpu
 	}), nil
 }
 
-// Output implements fleet.Runner. It checks the numbers, because an agent can replace its runner.
+// Output implements fleet.Runner. It corrects impossible numbers, because an agent can replace its runner.
 func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int) (p fleet.OutputPage, err error) {
-	limit = min(limit, maxPatch)
+	limit = min(limit, maxPage)
 	m, err := call(ctx, w, w.client.rpc.Output, &runnerv1.OutputRequest{
-		Agent: agentToProto(w.agent), Run: runReference(r), Offset: offset, Limit: int32(limit), //nolint:gosec // at most maxPatch
+		Agent: agentToProto(w.agent), Run: runReference(r), Offset: offset, Limit: int32(limit), //nolint:gosec // at most maxPage
 	})
 	if err != nil {
 		return p, err

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Repositories is implemented by Runners that can combine the work of agents.
+// Repositories is an additional interface of Runners that can combine the work of agents.
 type Repositories interface {
 	// Repository returns the repository of the agent's project. The error is UNIMPLEMENTED if the agent does not work in a clone of a
 	// repository.
@@ -26,7 +26,7 @@ type Source struct {
 // Repository is a copy of a project's repository, next to the clone of an agent. Branch and the methods after it are like those of
 // fleet.Repository.
 type Repository interface {
-	// Collect copies the commit from the agent's clone, if the clone has it, and returns what the repository has afterwards.
+	// Collect copies the commit from the agent's clone, if the clone has it, and reports whether the repository has it afterwards.
 	Collect(ctx context.Context, commit string) (CollectResult, error)
 	// Unpack adds the commit from a git pack or a git bundle, and reports whether the repository has the commit afterwards.
 	Unpack(ctx context.Context, commit string, in io.Reader) (found bool, err error)
@@ -51,9 +51,9 @@ type Repository interface {
 	Push(ctx context.Context, p fleet.Push) (fleet.PushResult, error)
 }
 
-// CollectResult says what a repository has of a commit.
+// CollectResult is the result of Repository.Collect.
 type CollectResult struct {
-	Found      bool
+	Found      bool     // the repository has the commit
 	Have       []string // commits that the repository has; only if the commit is not found
 	MissingLFS []string // digests of Git LFS files whose content is missing; only if the commit is found
 }
@@ -139,7 +139,7 @@ type repository struct {
 	source *runnerv1.Source
 }
 
-// CheckLanding returns UNIMPLEMENTED if the runner of the agent cannot combine work.
+// CheckLanding returns UNIMPLEMENTED if the runner of the agent cannot combine work. It makes a handshake if there was none.
 func (c *Client) CheckLanding(ctx context.Context, a fleet.Agent) error {
 	return c.callWithRetry(ctx, a, func(ctx context.Context) error {
 		at, err := c.handshake(ctx, a.UID)

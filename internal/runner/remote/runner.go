@@ -42,7 +42,7 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 			}
 		}
 		_, err := w.client.rpc.Dispatch(ctx, connect.NewRequest(&runnerv1.DispatchRequest{Agent: agentToProto(w.agent), Run: runToProto(r)}))
-		r.Again = true
+		r.Again = true // a failed attempt may have reached the runner
 		return err
 	})
 }

@@ -28,8 +28,8 @@ type Runners interface {
 // ServerConfig configures a Server. Key is required.
 type ServerConfig struct {
 	Key     ed25519.PublicKey // Fleet's public key
-	Version string            // version of the program that serves
-	Options []string          // options of tasks that the runners support
+	Version string            // version of this program
+	Options []string          // names of the options of tasks that the runners support
 	Logger  *slog.Logger      // nil disables logging
 	// Heartbeat is the interval of heartbeats on a stream. 0 means 5 s.
 	Heartbeat time.Duration
@@ -53,7 +53,7 @@ type Server struct {
 
 var _ runnerv1connect.RunnerServiceHandler = (*Server)(nil)
 
-// NewServer creates a Server.
+// NewServer creates a Server. It fails if the key is not valid.
 func NewServer(runners Runners, c ServerConfig) (*Server, error) {
 	if len(c.Key) != ed25519.PublicKeySize {
 		return nil, errors.New("the runner needs the public key of Fleet")
@@ -178,7 +178,7 @@ func (s *Server) Answer(ctx context.Context, req *connect.Request[runnerv1.Answe
 	return reply(ctx, s, &runnerv1.AnswerResponse{}, r.Answer(ctx, run, q))
 }
 
-// runnerOf returns the runner of the agent for which the request was signed.
+// runnerOf returns the runner of the agent. It fails if the request was not signed for this agent.
 func (s *Server) runnerOf(h http.Header, a *runnerv1.Agent) (fleet.Runner, error) {
 	switch {
 	case a.GetUid() == "":
@@ -189,7 +189,7 @@ func (s *Server) runnerOf(h http.Header, a *runnerv1.Agent) (fleet.Runner, error
 	return s.runners.Connect(agentFromProto(a)), nil
 }
 
-// runnerAndRun returns the runner of the agent for which the request was signed, and the run.
+// runnerAndRun returns the runner of the agent, like runnerOf, and the run.
 func (s *Server) runnerAndRun(h http.Header, a *runnerv1.Agent, run *runnerv1.Run) (fleet.Runner, fleet.Run, error) {
 	r, err := s.runnerOf(h, a)
 	if err == nil && run.GetTaskId() == "" {

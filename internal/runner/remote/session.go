@@ -13,9 +13,9 @@ import (
 
 // session is the result of a handshake.
 type session struct {
-	options   []string // options of tasks that the runner supports
-	features  []string // what else it can do
-	instance  string
+	options   []string      // options of tasks that the runner supports
+	features  []string      // features of the runner, see Server.features
+	instance  string        // identifies the runner's process
 	clockSkew time.Duration // how far the runner's clock is ahead of Fleet's clock
 }
 
@@ -35,16 +35,16 @@ func (c *Client) handshake(ctx context.Context, agent string) (*session, error) 
 	}
 	m := re.Msg
 	if m.GetProtocol() < OldestProtocol || m.GetOldestProtocol() > Protocol {
-		what := "restart its workspace with a newer fleet-runner"
+		advice := "restart its workspace with a newer fleet-runner"
 		if m.GetOldestProtocol() > Protocol {
-			what = "upgrade Fleet, or restart its workspace with an older fleet-runner"
+			advice = "upgrade Fleet, or restart its workspace with an older fleet-runner"
 		}
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the runner of the agent (version %q) supports versions %d to %d of the protocol, but Fleet supports versions %d to %d: %s",
-			m.GetVersion(), m.GetOldestProtocol(), m.GetProtocol(), OldestProtocol, Protocol, what).With("agent_uid", agent)
+			m.GetVersion(), m.GetOldestProtocol(), m.GetProtocol(), OldestProtocol, Protocol, advice).With("agent_uid", agent)
 	}
 	current = &session{options: m.GetTaskOptions(), features: m.GetFeatures(), instance: m.GetInstance(), clockSkew: m.GetNow().AsTime().Sub(c.config.Now())}
 	if current.clockSkew.Abs() > maxSkew {
-		// A program that pretends to be the runner could otherwise collect requests that stay valid for long.
+		// Otherwise, a program that pretends to be the runner could collect requests that stay valid for a long time.
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the clock of the agent's workspace is off by %s: correct it", current.clockSkew.Round(time.Second))
 	}
 	c.mu.Lock()
@@ -53,8 +53,8 @@ func (c *Client) handshake(ctx context.Context, agent string) (*session, error) 
 	return current, nil
 }
 
-// CheckOptions returns an error that names an option if the last handshake shows that the runner does not support it. It makes no
-// request.
+// CheckOptions returns an error if the last handshake shows that the runner does not support one of the options. It makes no
+// request, and returns nil if there was no handshake.
 func (c *Client) CheckOptions(o fleet.TaskOptions) error {
 	c.mu.Lock()
 	current := c.session

@@ -37,7 +37,8 @@ const (
 	maxRequest      = 32 << 20            // maximum size of a request, in bytes
 )
 
-// Keys of Fault.metadata that ask a client for another handshake.
+// refusalKey is the key in Fault.metadata of the cause of a refusal. After the causes refusedInstance and refusedExpired, the client
+// makes another handshake.
 const (
 	refusalKey      = "refused"
 	refusedInstance = "instance" // the runner was restarted
@@ -47,14 +48,14 @@ const (
 // claim is the signed content of a request.
 type claim struct {
 	procedure, agent, instance, nonce, body string
-	expires                                 int64
+	expires                                 int64 // Unix time in milliseconds
 }
 
 func (c claim) bytes() []byte {
 	return fmt.Appendf(nil, "fleet.runner.v1\n%q\n%q\n%q\n%q\n%d\n%q\n", c.procedure, c.agent, c.instance, c.nonce, c.expires, c.body)
 }
 
-// procedureOf returns the procedure in a URL's path. A proxy may add a prefix.
+// procedureOf returns the procedure in a URL's path, which may have a prefix. It returns "" if there is none.
 func procedureOf(path string) string {
 	if i := strings.LastIndex(path, "/"+runnerv1connect.RunnerServiceName+"/"); i >= 0 {
 		return path[i:]
@@ -100,8 +101,8 @@ type verifier struct {
 	nonces map[string]time.Time // nonces of valid requests that have not expired
 }
 
-func newRefusal(why, format string, args ...any) error {
-	return fleet.Errorf(fleet.ReasonUnauthenticated, format, args...).With(refusalKey, why)
+func newRefusal(cause, message string) error {
+	return fleet.Errorf(fleet.ReasonUnauthenticated, "%s", message).With(refusalKey, cause)
 }
 
 // check checks the headers of a request before it reads the body. It then checks the body, and replaces r.Body by the

@@ -53,7 +53,7 @@ func (p *tap) RoundTrip(req *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(req)
 }
 
-// repeat sends the last request again.
+// repeat sends the last request again, and returns the status of the response.
 func (p *tap) repeat(t *testing.T) int {
 	t.Helper()
 	last := p.reqs[len(p.reqs)-1]

@@ -54,8 +54,8 @@ func (r *responseStream[M]) send(m *M) error {
 	return r.stream.Send(m)
 }
 
-// end stops the heartbeats. It reports whether the work was cancelled although the caller still waits, for example by
-// its time limit.
+// end stops the heartbeats. late means that the work was cancelled although the caller still waits, for example because of the
+// time limit.
 func (r *responseStream[M]) end() (late bool) {
 	late = r.ctx.Err() != nil && r.callerCtx.Err() == nil
 	r.cancel()
@@ -63,7 +63,8 @@ func (r *responseStream[M]) end() (late bool) {
 	return late
 }
 
-// respond does the work, and sends its result as the last message of the response. After the time limit, it sends no result.
+// respond does the work, and sends its result as the last message of the response. If the time limit ends the work, it sends no
+// result.
 func respond[M any](ctx context.Context, s *Server, stream *connect.ServerStream[M], heartbeat *M, limit time.Duration, work func(*responseStream[M]) (*M, error)) error {
 	r := startResponse(ctx, s, stream, heartbeat, limit)
 	result, err := work(r)
@@ -103,8 +104,8 @@ func receive[Req, M any](ctx context.Context, silence time.Duration, method stre
 // streamMethod is a method of the runner with a streaming response.
 type streamMethod[Req, M any] = func(context.Context, *connect.Request[Req]) (*connect.ServerStreamForClient[M], error)
 
-// callStream makes a streaming call. It makes the request on one connection after the other, until handle returns true, or until
-// the runner was unreachable for too long. handle may change the request.
+// callStream makes a streaming call. It repeats the request when a stream ends or breaks, until handle returns true or the runner
+// was unreachable for too long. handle may change the request.
 func callStream[Req, M any](ctx context.Context, c *Client, a fleet.Agent, method streamMethod[Req, M], req *Req, handle func(*M) (done bool)) error {
 	ctx = context.WithValue(ctx, requestAgentKey{}, requestAgent{a.UID})
 	t := c.newRetrier(a)

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	if code, ran := runner.Main(os.Args[1:]); ran {
 		os.Exit(code)
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets shims end at once, also under the race detector
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets supervisors end at once, also under the race detector
 	os.Exit(m.Run())
 }
 
@@ -42,7 +42,7 @@ type remotePlace struct {
 
 func (p *remotePlace) Connect(a fleet.Agent) fleet.Runner { return p.client.Connect(a) }
 
-// Traits removes drivers, which are not supported over the network.
+// Traits returns the place's traits without those that do not hold over the network.
 func (p *remotePlace) Traits() fleet.Traits {
 	t := p.Place.Traits()
 	t.Drivers, t.ReachesFleet = nil, false

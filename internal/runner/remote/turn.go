@@ -9,8 +9,8 @@ type turn struct {
 	cancel  context.CancelFunc // cancels the newest call
 }
 
-// takeTurn waits for the agent's turn. It cancels any other call that has the turn or waits for it: Fleet makes one call at a
-// time, so the caller of that call has given up. The caller of takeTurn must call done at the end.
+// takeTurn waits for the agent's turn. It cancels the call that has the turn or waits for it: Fleet makes one call at a time, so
+// the caller of that call has given up. If takeTurn returns no error, done must be called at the end.
 func (s *Server) takeTurn(ctx context.Context, uid string) (_ context.Context, done func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.mu.Lock()

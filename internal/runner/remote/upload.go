@@ -19,18 +19,19 @@ const maxUpload = 2 << 30
 // uploads are the packs and files that callers are sending.
 type uploads struct {
 	mu   sync.Mutex
-	byID map[string]*upload // by the agent's uid and the upload's id, which the caller chooses
+	byID map[string]*upload // by the agent's uid with the upload's id, which the caller chooses
 }
 
-// upload is an upload that is kept until it is complete.
+// upload is a pack, a bundle or a file that a caller sends. It is kept until unpack has used it, or until nothing was sent for the
+// duration transferRetention.
 type upload struct {
-	mu     sync.Mutex // held while it is written or read
+	mu     sync.Mutex // held while the file is written or read
 	file   *os.File
 	size   int64
 	expiry *time.Timer
 }
 
-// open returns the upload with the id. It creates one if create is set; otherwise it may return nil.
+// open returns the upload with the id. If there is none, it creates one if create is set, and otherwise returns nil.
 func (u *uploads) open(id string, create bool) (*upload, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -52,7 +53,7 @@ func (u *uploads) open(id string, create bool) (*upload, error) {
 	return up, nil
 }
 
-// drop removes the upload. If the upload is in use, drop removes it later.
+// drop removes the upload. If the upload is in use, drop tries again after transferRetention.
 func (u *uploads) drop(id string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -113,8 +114,8 @@ func (s *Server) Upload(ctx context.Context, req *connect.Request[runnerv1.Uploa
 	return reply(ctx, s, &runnerv1.UploadResponse{}, err)
 }
 
-// unpack adds the content of the upload with the id to the repository. If there is no such upload, perhaps because an earlier
-// attempt of the call has used it, unpack fails unless the repository has the commit.
+// unpack adds the content of the upload with the id to the repository. There may be no such upload, for example because an earlier
+// attempt of the call has used it. Then unpack fails unless the repository already has the commit.
 func (s *Server) unpack(ctx context.Context, r Repository, id string, request *runnerv1.Unpack) (found bool, err error) {
 	up, err := s.uploads.open(id, false)
 	if err != nil {

@@ -41,7 +41,7 @@ func (o *otherVersion) Follow(_ context.Context, _ *connect.Request[runnerv1.Fol
 	return o.follow(stream)
 }
 
-// serve returns an agent of this runner. front may answer requests itself.
+// serve returns a client's runner of an agent. If front is not nil, the handler that it returns gets the requests first.
 func (o *otherVersion) serve(t *testing.T, front func(http.Handler) http.Handler) fleet.Runner {
 	_, handler := runnerv1connect.NewRunnerServiceHandler(o)
 	if front != nil {
@@ -54,7 +54,7 @@ func (o *otherVersion) serve(t *testing.T, front func(http.Handler) http.Handler
 	return NewClient(ClientConfig{URL: s.URL, Key: key, RetryTimeout: waittest.Limit}).Connect(fleet.Agent{UID: "one", Name: "papi"})
 }
 
-// TestProtocols checks that the error for incompatible versions says what to do.
+// TestProtocols checks that compatible versions work, and that the error for incompatible versions says what to do.
 func TestProtocols(t *testing.T) {
 	for name, c := range map[string]struct {
 		newest, oldest int32
@@ -133,7 +133,7 @@ func TestRunnerWithoutLanding(t *testing.T) {
 	} {
 		err := call()
 		require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err), "%v", err)
-		require.ErrorContains(t, err, "restart its workspace with a newer fleet-runner")
+		require.ErrorContains(t, err, "cannot combine work: restart its workspace with a newer fleet-runner") // a call that reached the runner would return another text
 	}
 }
 
@@ -167,7 +167,7 @@ func TestCutRefusal(t *testing.T) {
 	require.EqualValues(t, 5, cuts.Load())
 }
 
-// TestNewRunner checks that Fleet ignores unknown messages of a newer runner.
+// TestNewRunner checks that Fleet ignores unknown events and fields of a newer runner, and treats an unknown status as a failure.
 func TestNewRunner(t *testing.T) {
 	unknown := protowire.AppendString(protowire.AppendTag(nil, 1000, protowire.BytesType), "from the future")
 	a := (&otherVersion{
@@ -198,7 +198,7 @@ func TestNewRunner(t *testing.T) {
 	require.NotEmpty(t, o.Reason)
 }
 
-// TestOldFleet sends requests without the newest fields.
+// TestOldFleet sends a request without the newest fields.
 func TestOldFleet(t *testing.T) {
 	b := newBench(t)
 	ctx := context.WithValue(t.Context(), requestAgentKey{}, requestAgent{"one"})

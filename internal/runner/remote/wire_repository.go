@@ -5,11 +5,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Limits for what a runner reports about combined work. The client enforces them, because an agent can replace its runner.
+// Limits for a runner's report about overlapping work. The client enforces them, because an agent can replace its runner.
 const (
 	maxOverlaps     = 10_000 // pairs
-	maxOverlapFiles = 1000   // of a pair
-	maxOverlapLines = 2000   // numbers of lines of a file
+	maxOverlapFiles = 1000   // files of a pair
+	maxOverlapLines = 2000   // line numbers of a file; each place has two
 )
 
 func contributionToProto(c fleet.Contribution) *runnerv1.Contribution {

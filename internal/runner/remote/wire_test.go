@@ -13,7 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// fill sets every field of v, except the fields named in without. It fails if v has no field of such a name.
+// fill sets every field of v, except the fields named in without. The test fails if v has no field with one of these names.
 func fill(t *testing.T, v reflect.Value, without ...string) {
 	skipped := make(map[string]bool, len(without))
 	for _, name := range without {
@@ -73,7 +73,10 @@ func fillValue(t *testing.T, v reflect.Value, skipped map[string]bool) {
 // TestWireHasEveryField fails if a message of the protocol lacks a field of the type that it carries.
 func TestWireHasEveryField(t *testing.T) {
 	var r fleet.Run
-	fill(t, reflect.ValueOf(&r).Elem(), "CreatedAt", "DeliveredAt", "RefusalReason", "RefusalText", "FromTask", "Turn", "Attached", "Allowance", "Confirmed", "Continues") // messages to programs themselves say whether they must be confirmed; terminals and allowances exist only on this machine; and programs do not know what their tasks continue
+	// Fields that are not on the wire: SendRequest itself says whether a message must be confirmed, terminals and allowances exist only
+	// on this machine, and programs do not know which tasks their own tasks continue.
+	fill(t, reflect.ValueOf(&r).Elem(), "CreatedAt", "DeliveredAt", "RefusalReason", "RefusalText", "FromTask", "Turn", "Attached", "Allowance", "Confirmed", "Continues")
+	r.Continues = true // only Options.Continues is not on the wire
 	for i := range r.Messages {
 		r.Messages[i].TaskID = r.TaskID
 	}
@@ -99,7 +102,7 @@ func TestWireHasEveryField(t *testing.T) {
 	}
 }
 
-// TestWireHasEveryFieldOfChanges does the same for changes, checks and their results.
+// TestWireHasEveryFieldOfChanges is TestWireHasEveryField for changes, checks and results of checks.
 func TestWireHasEveryFieldOfChanges(t *testing.T) {
 	require.Nil(t, changesFromProto(changesToProto(nil)))
 	var c fleet.Changes
@@ -152,7 +155,7 @@ func TestInvalidUTF8(t *testing.T) {
 	require.Equal(t, []string{good, good}, []string{res.Output, res.Reason})
 }
 
-// cross sends a message over the wire.
+// cross encodes m, decodes it into to, and returns to.
 func cross[M proto.Message](t *testing.T, m, to M) M {
 	t.Helper()
 	b, err := proto.Marshal(m)

@@ -21,30 +21,31 @@ import (
 // resultRetention is how long the result of a check of a commit is kept.
 const resultRetention = 24 * time.Hour
 
-// Checks executes checks of commits. Each check has a home below Dir with the layout of an agent's home: the tree is in work,
-// its git directory in git, and the check's own files in home and tmp.
+// Checks executes checks of commits. Each check has a home below Dir with the layout of an agent's home: the tree is in work, the
+// tree's git directory in git, and the check's own files in home and tmp.
 type Checks struct {
 	Dir    string
-	Host   *runner.Host
-	Logger *slog.Logger
-	Linger time.Duration // how long a check continues while nobody waits for it
+	Host   *runner.Host  // executes the commands of the checks
+	Logger *slog.Logger  // required
+	Linger time.Duration // how long a check continues while nobody waits for it; 0 means that it ends at once
 
 	executions executions
 }
 
-// Workspace returns the workspace of a check. The method Work of the workspace creates the tree in the home. Checks.Clear
-// removes an old tree.
-type Workspace func(home string) runner.Workspace
+// WorkspaceFunc returns the workspace of the check with the home. The method Work of the workspace creates the tree in the home, after
+// it has removed an old tree with Checks.Clear.
+type WorkspaceFunc func(home string) runner.Workspace
 
 // Run executes the check and returns its result. If an earlier process has started the check, Run waits for that execution or
-// returns its result. The key identifies what is checked.
-func (s *Checks) Run(ctx context.Context, c fleet.Check, w Workspace, key ...string) (fleet.CheckResult, error) {
+// returns its result. The key identifies the repository and the commit.
+func (s *Checks) Run(ctx context.Context, c fleet.Check, w WorkspaceFunc, key ...string) (fleet.CheckResult, error) {
 	sum := sha256.Sum256([]byte(strings.Join(append(key, c.ID, c.Command), "\x00")))
 	home := filepath.Join(s.Dir, hex.EncodeToString(sum[:16]))
 	return s.executions.execute(ctx, home, s.Linger, func(ctx context.Context) (fleet.CheckResult, error) { return s.run(ctx, home, w(home), c) })
 }
 
-// run executes the check. Then it removes the tree, and keeps the result. If run fails, it ends the command and removes everything.
+// run executes the check. Then it removes the tree, but not the result. If the check cannot be executed, run ends the command and
+// removes the whole home.
 func (s *Checks) run(ctx context.Context, home string, w runner.Workspace, c fleet.Check) (fleet.CheckResult, error) {
 	err := runner.Home(home).Make()
 	if err != nil {
@@ -65,16 +66,16 @@ func (s *Checks) run(ctx context.Context, home string, w runner.Workspace, c fle
 	return result, err
 }
 
-// Wait waits for the checks that run.
+// Wait waits until no check runs.
 func (s *Checks) Wait() { s.executions.running.Wait() }
 
 // treeParts are the parts of a home that the result does not need.
 var treeParts = []string{"work", "git", "git.new", "git.link", "home", "tmp"}
 
-// Clear removes the tree of the check with the home, and its own files.
+// Clear removes the tree and the own files of the check with the home.
 func (s *Checks) Clear(ctx context.Context, home string) error { return s.remove(ctx, home, treeParts) }
 
-// remove removes the parts of the home or, without parts, all of it.
+// remove removes the parts of the home, or the whole home if parts is nil.
 func (s *Checks) remove(ctx context.Context, home string, parts []string) error {
 	trash, err := s.discard(home, parts)
 	if err != nil || trash == "" {
@@ -86,8 +87,8 @@ func (s *Checks) remove(ctx context.Context, home string, parts []string) error 
 // removedPrefix is the prefix of directories that are being removed.
 const removedPrefix = ".removed-"
 
-// discard moves the parts of the home, or all of it, to a directory that the caller must remove. trash is empty if there was
-// nothing to move.
+// discard moves the parts of the home, or the whole home if parts is nil, to the directory trash, which the caller must remove.
+// trash is empty if there was nothing to move.
 func (s *Checks) discard(home string, parts []string) (trash string, err error) {
 	from := []string{home}
 	if parts != nil {
@@ -112,7 +113,8 @@ func (s *Checks) discard(home string, parts []string) (trash string, err error) 
 	return trash, err
 }
 
-// Tidy removes the trees of checks that have ended while no process waited for them, and old results.
+// Tidy removes the trees of checks that have ended while no process waited for them. It also removes results that are older than
+// resultRetention.
 func (s *Checks) Tidy(ctx context.Context, now time.Time) error {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -17,9 +17,9 @@ type executions struct {
 
 // execution is one execution of a check, for which several callers may wait.
 type execution struct {
-	waiters int // number of waiting callers
-	ending  bool
-	// lingering ends the execution when nobody has waited for it for a while; nil until all callers have left.
+	waiters int  // number of waiting callers
+	ending  bool // end was called
+	// lingering ends the execution when nobody has waited for it for a while. It is nil until all callers have left for the first time.
 	lingering *time.Timer
 	cancel    context.CancelFunc
 	done      chan struct{}
@@ -27,8 +27,8 @@ type execution struct {
 	err       error
 }
 
-// execute returns the result of check, or of a running execution for the same home. It cancels the context of check when
-// no caller has waited for the result for the duration linger.
+// execute runs check and returns its result. If an execution for the same home is running, execute returns the result of that
+// execution instead. It cancels the context of check when no caller has waited for the result for the duration linger.
 func (e *executions) execute(ctx context.Context, home string, linger time.Duration, check func(context.Context) (fleet.CheckResult, error)) (fleet.CheckResult, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -49,8 +49,8 @@ func (e *executions) execute(ctx context.Context, home string, linger time.Durat
 	}
 }
 
-// join returns the execution for the home, which it starts if necessary, and whether the execution is ending because nobody
-// waits for it.
+// join returns the execution for the home, and starts one if there is none. ending means that the execution was cancelled because
+// nobody waited for it. Otherwise, the caller counts as waiting until it calls leave.
 func (e *executions) join(ctx context.Context, home string, check func(context.Context) (fleet.CheckResult, error)) (c *execution, ending bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -79,8 +79,8 @@ func (e *executions) join(ctx context.Context, home string, check func(context.C
 	return c, c.ending
 }
 
-// leave removes a waiting caller. If no caller is left, leave ends the execution after the duration linger, unless somebody
-// waits for it then.
+// leave removes a waiting caller. If no caller is left, the execution ends after the duration linger, unless another caller has
+// joined it by then.
 func (e *executions) leave(c *execution, linger time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -106,7 +106,7 @@ func (c *execution) end() {
 	c.cancel()
 }
 
-// unlessRunning calls do and returns its result, and no execution for the home can begin meanwhile. If one is running,
+// unlessRunning calls do and returns its result. No execution begins meanwhile. If an execution for the home is running,
 // unlessRunning returns "" and does not call do.
 func (e *executions) unlessRunning(home string, do func() (string, error)) (string, error) {
 	e.mu.Lock()

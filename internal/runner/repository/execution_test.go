@@ -62,7 +62,7 @@ func TestLingerBeginsAnew(t *testing.T) {
 // slowCheck is a check that takes three minutes.
 type slowCheck struct {
 	started int
-	ended   int // how often its context has ended before
+	ended   int // how often its context has ended before the three minutes were over
 }
 
 func (c *slowCheck) execute(ctx context.Context) (fleet.CheckResult, error) {

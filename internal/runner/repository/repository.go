@@ -15,13 +15,13 @@ import (
 // Repository implements fleet.Repository except Check, because the caller decides how checks are confined.
 type Repository struct {
 	Git         *worktree.Git
-	Path        string // path of the repository or, if Source is set, of its mirror
-	Source      string // the URL; empty: the repository is on this machine
-	StartBranch string // the branch at which work begins; empty: the default branch
-	Author      runner.Author
+	Path        string        // path of the repository or, if Source is set, of its mirror
+	Source      string        // URL of the repository; empty if the repository is on this machine
+	StartBranch string        // the branch at which work begins; empty: the default branch
+	Author      runner.Author // author of combined work that names no author; git's settings replace missing fields
 }
 
-// Collect implements fleet.Repository for work that the repository has already.
+// Collect implements fleet.Repository for work that is already in the repository.
 func (r Repository) Collect(ctx context.Context, _ fleet.Agent, c fleet.Changes) error {
 	return WrapError(ctx, "cannot find the work", r.Git.RequireCommit(ctx, r.Path, c.Commit))
 }
@@ -56,7 +56,7 @@ func (r Repository) Overlaps(ctx context.Context, onto string, all []fleet.Contr
 	return found, WrapError(ctx, "cannot compare the work", err)
 }
 
-// Move implements fleet.Repository. In a repository with a URL, it first pushes to the source.
+// Move implements fleet.Repository. If Source is set, it first pushes to Source.
 func (r Repository) Move(ctx context.Context, b fleet.Branch, to string) error {
 	if r.Source != "" {
 		return WrapError(ctx, "cannot push to the branch", r.Git.MoveSource(ctx, r.Source, r.Path, b, to))

@@ -119,11 +119,11 @@ func attack(name string, args []string) error {
 		return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, 0x40)
 	case "tag": // lowers the limit by which the supervisor recognises the process
 		return unix.Setrlimit(unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: 1 << 40, Max: 1 << 40})
-	case "old tag":
+	case "old tag": // the same with the older system call
 		return call(unix.SYS_SETRLIMIT, unix.RLIMIT_RTTIME, uintptr(unsafe.Pointer(&unix.Rlimit{Cur: 1 << 40, Max: 1 << 40})))
 	case "signal":
 		return syscall.Kill(int(number(0)), syscall.Signal(number(1)))
-	case "pidfd": // a signal through a pidfd
+	case "pidfd": // sends a signal through a pidfd
 		fd, err := unix.PidfdOpen(int(number(0)), 0)
 		if err != nil {
 			return err
@@ -135,7 +135,7 @@ func attack(name string, args []string) error {
 		f, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", number(0)), os.O_RDWR, 0)
 		_ = f
 		return err
-	case "limit": // a CPU time limit of 0 ends the process
+	case "limit": // with a low limit of its CPU time, the kernel would end the process
 		return unix.Prlimit(int(number(0)), unix.RLIMIT_CPU, &unix.Rlimit{Cur: 1000, Max: 1000}, nil)
 	case "renice":
 		return syscall.Setpriority(syscall.PRIO_PROCESS, int(number(0)), 19)
@@ -167,7 +167,7 @@ func attack(name string, args []string) error {
 		}
 		fmt.Print(string(said[:6]))
 		return err
-	case "multipath": // a TCP socket of another protocol
+	case "multipath": // creates a socket of Multipath TCP
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP)
 		_ = fd
 		return err
@@ -211,7 +211,7 @@ func attack(name string, args []string) error {
 		return cmd.Run()
 	case "chroot":
 		return syscall.Chroot("/")
-	case "fork": // until it fails
+	case "fork": // starts this many processes
 		for range number(0) {
 			cmd := exec.Command("/bin/sleep", "3600")
 			if err := cmd.Start(); err != nil {
@@ -219,13 +219,13 @@ func attack(name string, args []string) error {
 			}
 		}
 		return nil
-	case "allocate": // private memory, in MiB
+	case "allocate": // allocates this many MiB of private memory
 		b, err := unix.Mmap(-1, 0, int(number(0))<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 		_ = b
 		return err
-	case "grow": // a file of this many MiB
+	case "grow": // writes a file of this many MiB
 		return os.WriteFile("large", make([]byte, number(0)<<20), 0o600)
-	case "open": // this many descriptors
+	case "open": // opens this many descriptors
 		for range number(0) {
 			if _, err := unix.Open("/dev/null", unix.O_RDONLY, 0); err != nil {
 				return err
@@ -239,7 +239,7 @@ func attack(name string, args []string) error {
 				return err
 			}
 		}
-	case "descriptors": // inherited descriptors besides stdin, stdout and stderr
+	case "descriptors": // finds an inherited descriptor besides stdin, stdout and stderr
 		found, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
 			return err

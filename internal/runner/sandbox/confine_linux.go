@@ -33,7 +33,7 @@ var Available = sync.OnceValue(func() error {
 	return nil
 })
 
-// confine permanently confines the calling thread. The thread must be locked.
+// confine permanently confines the calling thread, which must be locked.
 func confine(p Policy) error {
 	rules, err := rulesOf(p) // this reads files, so it must precede the restrictions
 	if err != nil {
@@ -68,7 +68,7 @@ func confine(p Policy) error {
 // devices are the devices that every program may use.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 
-// rulesOf returns the Landlock rules for the policy.
+// rulesOf returns the Landlock rules for the policy. It fails if a path in Write is missing or contains symbolic links.
 func rulesOf(p Policy) ([]landlock.Rule, error) {
 	var writeDirs, writeFiles, readDirs, readFiles []string
 	for _, path := range p.Write {
@@ -98,7 +98,7 @@ func rulesOf(p Policy) ([]landlock.Rule, error) {
 	}, nil
 }
 
-// OpenRoot is os.OpenRoot for a directory whose path may not contain symbolic links.
+// OpenRoot is like os.OpenRoot, but returns an error if the path contains symbolic links.
 func OpenRoot(dir string) (*os.Root, error) {
 	fd, err := openNoSymlinks(dir, unix.O_DIRECTORY)
 	if errors.Is(err, unix.ENOSYS) { // this process is confined, see filterRules
@@ -113,7 +113,7 @@ func OpenRoot(dir string) (*os.Root, error) {
 
 func fdPath(fd int) string { return fmt.Sprintf("/proc/thread-self/fd/%d", fd) }
 
-// openNoSymlinks opens the file or directory as a reference. It returns an error if the path contains symbolic links.
+// openNoSymlinks opens the path with O_PATH. It returns an error that wraps errLink if the path contains symbolic links.
 func openNoSymlinks(path string, flags uint64) (fd int, err error) {
 	for {
 		fd, err = unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_NO_SYMLINKS})
@@ -158,8 +158,8 @@ func setLimits(p Policy) error {
 }
 
 // dropCapabilities drops all capabilities of the thread, and the ways to regain them. If override is set, root keeps
-// CAP_DAC_OVERRIDE. Only root can lower the bounding set. For other users that is not necessary, because no_new_privs is
-// set afterwards.
+// CAP_DAC_OVERRIDE. Only root can lower the bounding set. For other users the bounding set does not matter, because
+// no_new_privs is set afterwards.
 func dropCapabilities(override bool) error {
 	var keep [2]unix.CapUserData
 	if override && os.Geteuid() == 0 {

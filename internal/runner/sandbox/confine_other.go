@@ -9,12 +9,12 @@ import (
 	"runtime"
 )
 
-// Available returns why programs cannot be confined.
+// Available returns an error that wraps ErrUnavailable.
 func Available() error {
 	return fmt.Errorf("%w: %s on %s is not supported: use Linux on amd64 or arm64", ErrUnavailable, runtime.GOOS, runtime.GOARCH)
 }
 
-// OpenRoot is os.OpenRoot for a directory whose path may not contain symbolic links.
+// OpenRoot is like os.OpenRoot, but returns an error if the path contains symbolic links.
 func OpenRoot(dir string) (*os.Root, error) {
 	return openChecked(dir)
 }

@@ -3,7 +3,7 @@ package sandbox
 import "os"
 
 // programOverride is the path of the program that acts as the helper and supervises runs. If it is empty, this executable does
-// so. For the tests of `make race`, the linker sets it to a fleet-runner without the race detector. A test program with
+// both. For the tests of `make race`, the linker sets it to a fleet-runner without the race detector. A test program with
 // the race detector takes twenty times as long to start.
 var programOverride string
 

@@ -21,7 +21,7 @@ func resolveParent(dir string) (string, error) {
 	return filepath.Join(parent, filepath.Base(dir)), err
 }
 
-// onDirectory runs an operation in the helper. The argument of the operation is a directory, which the operation may change.
+// onDirectory runs the named operation, whose argument is a directory that it may change; see runConfined.
 func onDirectory[R any](ctx context.Context, name, dir string) (result R, err error) {
 	if dir, err = resolveParent(dir); err != nil {
 		return result, err
@@ -35,7 +35,7 @@ func RemoveContents(ctx context.Context, dir string) error {
 	return err
 }
 
-// Remove removes the path with everything in it. An agent may have written it, but the directory that contains it belongs to
+// Remove removes the path with everything in it. An agent may have written the path, but the directory that contains it belongs to
 // Fleet. Remove succeeds if the path does not exist.
 func Remove(ctx context.Context, path string) error {
 	err := os.Remove(path) // files and empty directories
@@ -68,12 +68,13 @@ func RemoveBelow(ctx context.Context, dir, path string) error {
 	return errors.Join(root.Remove(path), root.Close())
 }
 
-// Examine examines a directory that an agent wrote.
+// Examine examines a directory that an agent wrote; see filetree.Examine.
 func Examine(ctx context.Context, dir string) (s filetree.Survey, err error) {
 	return onDirectory[filetree.Survey](ctx, "look", dir)
 }
 
-// HideRepositories makes git recognise no repository in a directory that an agent wrote; see filetree.HideRepositories.
+// HideRepositories changes a directory that an agent wrote so that git recognises no repository in it; see
+// filetree.HideRepositories.
 func HideRepositories(ctx context.Context, dir string) error {
 	_, err := onDirectory[noResult](ctx, "hide", dir)
 	return err
@@ -110,18 +111,18 @@ func Find(ctx context.Context, pattern string) (string, error) {
 	return runConfined[string](ctx, "find", pattern, access{read: []string{filetree.PatternRoot(pattern)}})
 }
 
-// ReadGit reads the files of a git directory that an agent wrote.
+// ReadGit reads the files of a git directory that an agent wrote; see gitfiles.Read.
 func ReadGit(ctx context.Context, dir string) (gitfiles.Info, error) {
 	return runConfined[gitfiles.Info](ctx, "git", dir, access{read: []string{dir}})
 }
 
-// CopyIndex copies the index of a git directory that an agent wrote into a directory of Fleet.
+// CopyIndex copies the index of a git directory that an agent wrote into a directory of Fleet; see gitfiles.CopyIndex.
 func CopyIndex(ctx context.Context, c gitfiles.IndexCopy) error {
 	_, err := runConfined[noResult](ctx, "index", c, access{read: []string{filepath.Dir(c.From)}, write: []string{filepath.Dir(c.To)}, fileSize: gitfiles.MaxIndex})
 	return err
 }
 
-// SizesOf returns the sizes of files of a working tree that an agent wrote; see gitfiles.Sizes.
+// SizesOf returns the sizes of files in a working tree that an agent wrote; see gitfiles.Sizes.
 func SizesOf(ctx context.Context, f gitfiles.Files) ([]int64, error) {
 	sizes, err := runConfined[[]int64](ctx, "sizes", f, access{read: []string{f.Dir}, limit: maxLargeResult})
 	if err == nil && len(sizes) != len(f.Paths) {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeReadOnly moves the thread to a mount namespace in which only the policy's writable paths can be changed. Landlock
-// alone does not restrict changes of modes, owners and times. Most users may not create mount namespaces. For them,
-// makeReadOnly does nothing.
+// makeReadOnly moves the thread to a mount namespace in which only the policy's writable paths can be changed, and the directories
+// in Hide are hidden. Landlock alone does not restrict changes of modes, owners and times. makeReadOnly does nothing if the root
+// directory is writable, or if the user may not create mount namespaces, like most users.
 func makeReadOnly(p Policy) error {
 	var writable []string // if one has become a symbolic link, Landlock still protects its target
 	for _, path := range p.Write {
@@ -80,7 +80,7 @@ func isUnreachable(err error) bool {
 func hideDir(dir string, visible []string) error {
 	type shown struct {
 		path string
-		tree int  // a copy of the mount of the path
+		tree int  // descriptor of a copy of the mount of the path
 		file bool // the path is not a directory
 	}
 	var all []shown

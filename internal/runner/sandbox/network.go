@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// allowPrefix is the first word of a network that Allow returns.
+// allowPrefix is the first word of a network that Allow returns. The addresses follow, separated by spaces.
 const allowPrefix = "allow"
 
 // Allow returns a network in which a program can connect only to the addresses. Each address has the form host:port.
@@ -20,7 +20,7 @@ func Allow(addresses ...string) Network {
 // ProxyAddress is the address of the proxy in a network of Allow. The proxy is an HTTP proxy that supports CONNECT.
 const (
 	ProxyAddress = "127.0.0.1:3128"
-	proxyPort    = 3128
+	proxyPort    = 3128 // the port of ProxyAddress
 )
 
 // Allowed returns the addresses of a network of Allow. For other networks, it returns nil.
@@ -31,12 +31,13 @@ func (n Network) Allowed() []string {
 	return strings.Fields(string(n))[1:]
 }
 
-// Kind returns full, none or allow, as in the configuration.
+// Kind returns full, none or allow, as in the configuration. It returns an empty string for the zero value.
 func (n Network) Kind() string {
 	kind, _, _ := strings.Cut(string(n), " ")
 	return kind
 }
 
+// check returns an error that says what to correct if the network is not valid. The zero value is valid.
 func (n Network) check() error {
 	if !slices.Contains([]string{"", string(Full), string(Offline), allowPrefix}, n.Kind()) {
 		return fmt.Errorf("network is %q: it must be full, none, or a list like {allow: [host:port]}", n)
@@ -50,7 +51,7 @@ func (n Network) check() error {
 	return nil
 }
 
-// splitAddress is net.SplitHostPort. The helper cannot use packages that are initialised as late as net: see docs/decisions/022.
+// splitAddress is like net.SplitHostPort, but returns empty strings for an invalid address. The helper cannot use packages that are initialised as late as net: see docs/decisions/022.
 func splitAddress(a string) (host, port string) {
 	i := strings.LastIndexByte(a, ':')
 	if i < 0 {
@@ -66,7 +67,7 @@ func splitAddress(a string) (host, port string) {
 	return host, port
 }
 
-// UnmarshalYAML accepts full, none, or a mapping with a list of allowed addresses.
+// UnmarshalYAML accepts a word, or a mapping with a list of allowed addresses. Choose checks the word and the addresses.
 func (n *Network) UnmarshalYAML(unmarshal func(any) error) error {
 	var word string
 	if unmarshal(&word) == nil {

@@ -29,7 +29,8 @@ var checkNetworkNamespace = sync.OnceValue(func() error {
 	return nil
 })
 
-// addNetworkNamespace adds a network namespace to the attributes, in which the process may configure the loopback device.
+// addNetworkNamespace changes the attributes so that the process gets its own network namespace, in which it may configure the
+// loopback device.
 func addNetworkNamespace(attr *os.ProcAttr) {
 	sys := syscall.SysProcAttr{}
 	if attr.Sys != nil {
@@ -46,13 +47,13 @@ func addNetworkNamespace(attr *os.ProcAttr) {
 		sys.Cloneflags |= syscall.CLONE_NEWUSER
 		sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 		sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
-		sys.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN} // for connect and for Policy.Mounts
+		sys.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN} // for connectProxy and for Policy.Mounts
 	}
 	attr.Sys = &sys
 }
 
 // startProxy starts the proxy for the addresses. The proxy is a confined child of the caller, and ends with the thread
-// that started it. Over the returned file, the helper must send the proxy the socket on which the proxy listens.
+// that started it. The helper must send the proxy's listening socket over the returned file.
 func startProxy(addresses []string, attr *os.ProcAttr) (*os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -78,8 +79,8 @@ func startProxy(addresses []string, attr *os.ProcAttr) (*os.File, error) {
 	return mine, nil
 }
 
-// connectProxy sets up the network namespace of the process, and sends the proxy a listening socket in that namespace. It does
-// nothing for other networks than those of Allow. proxy is noDescriptor if there is no proxy.
+// connectProxy starts the loopback device in the network namespace of the process. It also sends a listening socket in that namespace
+// over the descriptor proxy, unless proxy is noDescriptor. It does nothing if the network is not a result of Allow.
 func connectProxy(p Policy, proxy int) error {
 	if p.Network.Kind() != allowPrefix {
 		return nil

@@ -24,7 +24,7 @@ import (
 const (
 	operationMemory      = 1 << 30 // in bytes
 	operationDescriptors = 64
-	operationCPU         = 10 * time.Minute // computing time, for the digests of large files
+	operationCPU         = 10 * time.Minute // computing time; the digests of large files take long
 	quickTimeout         = time.Minute      // for an operation that usually takes milliseconds
 	maxResult            = 4 << 20          // size of the JSON form of a result, in bytes
 	maxLargeResult       = 64 << 20         // the same for a result with an entry for each file
@@ -42,7 +42,7 @@ var operations = map[string]func(arguments []byte) (any, error){
 	"shrink": operation(filetree.Shrink),
 
 	"git":   operation(gitfiles.Read),
-	"index": operation(func(c gitfiles.IndexCopy) (noResult, error) { return noResult{}, c.Copy() }),
+	"index": operation(func(c gitfiles.IndexCopy) (noResult, error) { return noResult{}, gitfiles.CopyIndex(c) }),
 	"sizes": operation(gitfiles.Sizes),
 	"mend":  operation(gitfiles.Repair),
 	"large": operation(func(c gitfiles.LFSCopy) (noResult, error) { return noResult{}, gitfiles.CopyLFS(c) }),
@@ -51,7 +51,7 @@ var operations = map[string]func(arguments []byte) (any, error){
 // noResult is the result of an operation without a result.
 type noResult struct{}
 
-// operation returns do in the form of operations.
+// operation converts do for the map operations.
 func operation[A, R any](do func(A) (R, error)) func([]byte) (any, error) {
 	return func(arguments []byte) (any, error) {
 		var a A
@@ -62,7 +62,7 @@ func operation[A, R any](do func(A) (R, error)) func([]byte) (any, error) {
 	}
 }
 
-// helperResult is what the helper writes to its standard output.
+// helperResult is the JSON object that the helper writes to its standard output. Failed is nil if the operation succeeded.
 type helperResult struct {
 	Result json.RawMessage `json:"result,omitempty"`
 	Failed *failure        `json:"failed,omitempty"`
@@ -71,8 +71,8 @@ type helperResult struct {
 // failure is an error of an operation.
 type failure struct {
 	Message string        `json:"message"`
-	Op      string        `json:"op,omitempty"`   // of a fs.PathError
-	Path    string        `json:"path,omitempty"` // of a fs.PathError
+	Op      string        `json:"op,omitempty"`   // of an fs.PathError
+	Path    string        `json:"path,omitempty"` // of an fs.PathError
 	Errno   syscall.Errno `json:"errno,omitempty"`
 }
 
@@ -86,7 +86,7 @@ func (f failure) err() error {
 	return errors.New(f.Message)
 }
 
-// runOperation does the operation with the name.
+// runOperation runs the operation with the name. It reads the arguments from in, and writes a helperResult to out.
 func runOperation(name string, in io.Reader, out io.Writer) error {
 	do := operations[name]
 	if do == nil {
@@ -120,9 +120,8 @@ type access struct {
 	fileSize    uint64 // maximum size of a file that the operation writes, in bytes; 0: it writes no file
 }
 
-// runConfined runs an operation in the helper on files that an agent wrote. So the agent's links, and the depth and size of
-// its directories, cannot affect this process. Where the system cannot confine programs, this process does the operation
-// itself.
+// runConfined runs an operation in the helper on files that an agent wrote. So the agent's links, and the depth and size of the
+// agent's directories, cannot affect this process. If the system cannot confine programs, this process runs the operation itself.
 func runConfined[R any](ctx context.Context, name string, arguments any, r access) (result R, err error) {
 	if err := ctx.Err(); err != nil {
 		return result, err

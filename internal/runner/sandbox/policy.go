@@ -1,8 +1,8 @@
 // Package sandbox starts programs with restricted access to the system, as a Policy allows.
 //
 // A program is started through a helper: this executable under the name helperName. The helper confines itself and then
-// executes the program, so nothing of the program runs unconfined, and everything that the program starts is confined
-// too. On Linux it uses, in this order: mounts, resource limits, an empty set of capabilities, no_new_privs, Landlock,
+// executes the program, so no part of the program runs unconfined, and everything that the program starts is confined
+// too. On Linux, the helper uses in this order: mounts, resource limits, an empty set of capabilities, no_new_privs, Landlock,
 // seccomp.
 //
 // Packages runner, shim and worktree use this package, and places decide the Policy. The package must never start a
@@ -37,14 +37,14 @@ type Policy struct {
 	// Override keeps CAP_DAC_OVERRIDE of root, so that the modes and owners of files in Write and Read do not matter.
 	Override bool `json:"override,omitempty"`
 
-	// Network is what the program may connect to. Empty means Full.
+	// Network limits the connections of the program. Empty means Full.
 	Network Network `json:"network,omitempty"`
 
 	// Processes limits the number of processes and threads of the program's user. 0 means DefaultProcesses. The kernel
 	// exempts root.
 	Processes uint64 `json:"processes,omitempty"`
 
-	// Limits are limits for the program, and again for each process that it starts.
+	// Limits apply to the program, and separately to each process that it starts.
 	Limits Limits `json:"limits,omitzero"`
 }
 
@@ -59,7 +59,7 @@ type Limits struct {
 // DefaultProcesses is the default of Policy.Processes.
 const DefaultProcesses = 8192
 
-// Network is what a program may connect to: Full, Offline, or a result of Allow.
+// Network says which connections a program may make. It is Full, Offline, or a result of Allow.
 type Network string
 
 // Networks without a list.
@@ -68,7 +68,7 @@ const (
 	Offline Network = "none" // no connections; the program can create only socket pairs and sockets for queries about routes
 )
 
-// Mode is how programs are confined.
+// Mode says how programs are confined.
 type Mode string
 
 // Modes of confinement.

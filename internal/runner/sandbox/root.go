@@ -10,8 +10,8 @@ import (
 // errLink is the error for a path with a symbolic link.
 var errLink = errors.New("the path leads through a symbolic link")
 
-// CheckNoSymlinks returns an error if the path contains symbolic links. Another program can add one right afterwards, so the
-// check does not replace Policy.Write and OpenRoot.
+// CheckNoSymlinks returns an error if the path contains symbolic links or does not exist. Another program can add one right afterwards, so
+// Policy.Write and OpenRoot check the path again.
 func CheckNoSymlinks(dir string) error {
 	real, err := filepath.EvalSymlinks(dir)
 	if err == nil && real != filepath.Clean(dir) {
@@ -20,7 +20,7 @@ func CheckNoSymlinks(dir string) error {
 	return err
 }
 
-// openChecked is OpenRoot where the system cannot refuse links while it opens the directory.
+// openChecked is OpenRoot for systems that cannot refuse links while they open a directory.
 func openChecked(dir string) (*os.Root, error) {
 	if err := CheckNoSymlinks(dir); err != nil {
 		return nil, err

@@ -99,7 +99,7 @@ func (a *attackEnvironment) createFile(path, content string) string {
 	return path
 }
 
-// attack makes the attack, and returns the attacker's output and whether it succeeded.
+// attack makes the attack. It returns the attacker's output, and whether the attack succeeded.
 func (a *attackEnvironment) attack(confined bool, args ...string) (said string, success bool) {
 	a.t.Helper()
 	r, w, err := os.Pipe()
@@ -217,8 +217,8 @@ func TestFiles(t *testing.T) {
 	})
 }
 
-// TestModes checks that root's programs can change the mode, owner and times only of their own files. Landlock does not
-// restrict these changes. Mounts do, but an ordinary user cannot create mounts.
+// TestModes checks that a program can change the mode, owner and times of its own files, and that root's programs cannot change those
+// of other files. Landlock does not restrict these changes. Mounts do, but an ordinary user cannot create mounts.
 func TestModes(t *testing.T) {
 	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
 		mine := a.createFile(filepath.Join(a.ownDir, "mine-too"), "")

@@ -70,7 +70,7 @@ type openQuestion struct {
 
 // newQuestions creates the files for questions in the run's directory, which is the working directory.
 func newQuestions(config QuestionConfig, run Run, onGrow func()) (*questions, error) {
-	for _, dir := range []string{question.Dir, question.AnswersDir} {
+	for _, dir := range []string{question.AsksDir, question.AnswersDir} {
 		if err := os.MkdirAll(run.Path(dir), 0o700); err != nil {
 			return nil, err
 		}
@@ -129,7 +129,7 @@ func (a *questions) ask(name string) {
 		return
 	}
 	a.idsByName[name] = ""
-	q, err := readQuestion(a.run.Path(filepath.Join(question.Dir, name+".json")))
+	q, err := readQuestion(a.run.Path(filepath.Join(question.AsksDir, name+".json")))
 	if err != nil {
 		a.refuse(name, err.Error())
 		return
