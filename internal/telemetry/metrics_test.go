@@ -81,7 +81,8 @@ func openStore(t *testing.T) fleet.Store {
 	return s
 }
 
-// TestMetrics checks the values of the metrics, and that Metrics lists exactly the exported metrics.
+// TestMetrics checks the values of the metrics, that Metrics lists exactly the exported metrics, and that no series names a
+// principal.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	tel := telemetry.New("v1")

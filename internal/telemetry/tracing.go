@@ -21,8 +21,8 @@ import (
 const flushTimeout = 3 * time.Second
 
 // NewExporter returns the exporter that the standard OTEL_ variables of the environment configure, or nil if they
-// configure none. They configure one if an endpoint is set or OTEL_TRACES_EXPORTER is otlp. NewExporter does not connect
-// to the endpoint.
+// configure none. They configure one if an endpoint is set or OTEL_TRACES_EXPORTER is otlp, unless OTEL_TRACES_EXPORTER is
+// none or OTEL_SDK_DISABLED is true. NewExporter does not connect to the endpoint.
 func NewExporter(ctx context.Context) (sdk.SpanExporter, error) {
 	kind := os.Getenv("OTEL_TRACES_EXPORTER")
 	endpoint := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") + os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -75,7 +75,8 @@ func (t *Telemetry) Close() error {
 	return nil
 }
 
-// LogErrors logs the errors that OpenTelemetry's library reports. The library has one error handler for the process.
+// LogErrors logs the errors that OpenTelemetry's library reports. The library has one error handler for the
+// process, so the last call counts.
 func LogErrors(log *slog.Logger) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces not exported", slog.Any("error", err)) }))
 }

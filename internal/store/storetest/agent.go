@@ -239,7 +239,7 @@ var agentCases = []testCase{
 		require.Empty(t, newest("papi", "carol"))
 	}},
 
-	{"remains of agents", func(t *testing.T, s fleet.Store) {
+	{"the remains of an agent are kept until they are pruned", func(t *testing.T, s fleet.Store) {
 		getRemains := func(uid string) (r *fleet.Remains) {
 			view(t, s, func(tx fleet.ReadTx) error {
 				without, err := tx.Remains(uid, false)

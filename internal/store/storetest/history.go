@@ -14,7 +14,7 @@ import (
 var historyCases = []testCase{
 	{"tasks of all agents, by filter", func(t *testing.T, s fleet.Store) {
 		toolset := fleet.ToolsetFleet
-		contract := fleet.ToolsetLifecycle
+		lifecycle := fleet.ToolsetLifecycle
 		add := func(uid, name, owner, project string, ts fleet.Toolset, tasks ...*fleet.Task) {
 			a := newAgent(uid, name, owner)
 			a.Project, a.Toolset = project, ts
@@ -47,7 +47,7 @@ var historyCases = []testCase{
 			return s
 		}
 		add("u3", "sony", "bob", "Setup", toolset, task("t4", 4*time.Second, fleet.TaskCompleted, fleet.SourceHuman, "bob's login", "x"))
-		add("u4", "c-1", "alice", "", contract, task("t5", 5*time.Second, fleet.TaskStopped, fleet.SourceAgent, "a contract", ""))
+		add("u4", "c-1", "alice", "", lifecycle, task("t5", 5*time.Second, fleet.TaskStopped, fleet.SourceAgent, "a contract", ""))
 		for _, c := range []struct {
 			filter fleet.TaskFilter
 			want   []string
@@ -61,7 +61,7 @@ var historyCases = []testCase{
 			{fleet.TaskFilter{AgentUID: "u2", Owner: "bob"}, nil},
 			{fleet.TaskFilter{AgentName: "PAPI"}, []string{"t3", "t2", "t1"}},
 			{fleet.TaskFilter{Toolset: &toolset}, []string{"t4", "t3", "t2", "t1"}},
-			{fleet.TaskFilter{Toolset: &contract}, []string{"t5"}},
+			{fleet.TaskFilter{Toolset: &lifecycle}, []string{"t5"}},
 			{fleet.TaskFilter{Project: "Setup"}, []string{"t4", "t1"}},
 			{fleet.TaskFilter{Project: "Setup", Place: "local"}, []string{"t4", "t1"}},
 			{fleet.TaskFilter{Place: "coder"}, nil},
@@ -107,7 +107,7 @@ var historyCases = []testCase{
 		require.Equal(t, []string{"t3"}, taskIDs(tasks))
 	}},
 
-	{"ids by prefix", func(t *testing.T, s fleet.Store) {
+	{"task ids are found by their prefix", func(t *testing.T, s fleet.Store) {
 		a, b := addAgent(t, s), newAgent("u2", "sony", "bob")
 		insertRows(t, s, b)
 		for id, of := range map[string]*fleet.Agent{"abc-1": a, "abc-2": a, "abd-3": b} {
@@ -206,7 +206,7 @@ var historyCases = []testCase{
 		}})
 	}},
 
-	{"only a failed task has failed checks", func(t *testing.T, s fleet.Store) {
+	{"only a failed task can have a reason code", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		task := newTask("t1", a)
 		task.ReasonCode = fleet.CodeChecksFailed

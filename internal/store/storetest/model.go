@@ -12,6 +12,7 @@ import (
 	"fleet/internal/fleet"
 )
 
+// modelCases apply random operations to a store, and compare the store with a model of its expected state.
 var modelCases = []testCase{
 	{"tasks", func(t *testing.T, s fleet.Store) {
 		run := 0
@@ -42,7 +43,7 @@ var modelCases = []testCase{
 type taskModel struct {
 	t      *testing.T
 	s      fleet.Store
-	prefix string
+	prefix string // of the ids, different in each run
 	agents []*fleet.Agent
 	tasks  []*fleet.Task // in the order in which they were added
 }
@@ -157,7 +158,7 @@ func (m *taskModel) check(rt *rapid.T) {
 type leaseModel struct {
 	t       *testing.T
 	s       fleet.Store
-	prefix  string
+	prefix  string // of the keys and owners, different in each run
 	holders map[string]holder
 	newest  int64 // the highest epoch that a lease of this model has had
 }

@@ -10,7 +10,7 @@ import (
 )
 
 var replicaCases = []testCase{
-	{"the clock shows the time at which servers are recorded", func(t *testing.T, s fleet.Store) {
+	{"the clock agrees with the times of heartbeats", func(t *testing.T, s fleet.Store) {
 		before := s.Now()
 		_, err := s.RecordHeartbeat(t.Context(), fleet.Replica{Name: "one", Machine: "m1"}, true)
 		require.NoError(t, err)

@@ -77,7 +77,7 @@ type testCase struct {
 	run  func(t *testing.T, s fleet.Store)
 }
 
-// tb is the part of testing.TB that the helpers need, shared by tests, benchmarks and rapid.
+// tb is the part of testing.TB that the helpers need. *rapid.T has it, too.
 type tb interface {
 	require.TestingT
 	Helper()
@@ -117,7 +117,7 @@ func newAgent(uid, name, owner string) *fleet.Agent {
 	}
 }
 
-// newTask returns a running task.
+// newTask returns a running task of the agent.
 func newTask(id string, a *fleet.Agent) *fleet.Task {
 	return &fleet.Task{
 		ID: id, AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: "build it", Source: fleet.SourceHuman,
@@ -174,12 +174,12 @@ func addAgent(t tb, s fleet.Store) *fleet.Agent {
 	return a
 }
 
-// requireReason requires that err is a *fleet.Error with the reason, and that its text contains names.
-func requireReason(t tb, err error, reason fleet.Reason, names string) {
+// requireReason requires that err is a *fleet.Error with the reason, and that its public message contains text.
+func requireReason(t tb, err error, reason fleet.Reason, text string) {
 	t.Helper()
 	require.Error(t, err)
 	require.Equal(t, reason, fleet.ReasonOf(err), "%v", err)
-	require.Contains(t, fleet.PublicMessage(err), names)
+	require.Contains(t, fleet.PublicMessage(err), text)
 }
 
 // requireInternal requires that err is an internal error. A store returns it for a bug of its caller.
@@ -189,7 +189,7 @@ func requireInternal(t tb, err error) {
 	require.Equal(t, fleet.ReasonInternal, fleet.ReasonOf(err), "%v", err)
 }
 
-// runConcurrently calls f n times concurrently and returns the errors.
+// runConcurrently calls f concurrently with the numbers from 0 to n-1. It returns the errors that are not nil, in any order.
 func runConcurrently(n int, f func(i int) error) []error {
 	results := make(chan error, n)
 	start := make(chan struct{})

@@ -18,7 +18,7 @@ import (
 type usageModel struct {
 	t        *testing.T
 	s        fleet.Store
-	prefix   string
+	prefix   string // of the ids, different in each run
 	agents   []*fleet.Agent
 	tasks    []*fleet.Task
 	nextTask int

@@ -7,7 +7,8 @@ import (
 	"fleet/internal/service"
 )
 
-// AppendPayload appends piece to the payload of a running agent and returns the payload's new size in bytes.
+// AppendPayload appends piece to the payload of a running agent, once per request id. It returns the payload's new size in
+// bytes, before compression.
 func (s *Service) AppendPayload(ctx context.Context, id, piece, requestID string) (int, error) {
 	if piece == "" {
 		return 0, fleet.InvalidField("chunk", "chunk is empty: there is nothing to add")

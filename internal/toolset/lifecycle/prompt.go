@@ -2,8 +2,8 @@ package lifecycle
 
 import "strings"
 
-// systemPrompt tells an agent who it is, what it has to deliver, and how to report that it is done. The contract itself is
-// the prompt of the agent's task. Not every agent has the tool append_payload.
+// systemPrompt returns the system prompt of the agent with the id. It says what the agent has to deliver, and how to report
+// that it is done. The contract itself is the prompt of the agent's task. Not every agent has the tools that the text names.
 func systemPrompt(id string) string {
 	return strings.ReplaceAll(`You are an agent that works on one contract, alone and without anybody to ask. The contract is the message that you get.
 Your agent_id is {id}.

@@ -15,17 +15,17 @@ import (
 	"fleet/internal/service"
 )
 
-// Status is the progress of a contract's agent.
+// Status says whether the agent of a contract runs, or how it ended.
 type Status string
 
 // These are the statuses of an agent.
 const (
 	Running   Status = "running"
-	Stopped   Status = "stopped"
+	Stopped   Status = "stopped" // it was stopped or failed
 	Completed Status = "completed"
 )
 
-// Completion says how Fleet learned that a contract is fulfilled.
+// Completion says how Fleet learned that a contract was fulfilled.
 type Completion string
 
 // These are the kinds of completion. The completion is empty while the agent runs, and also if the run was stopped or
@@ -35,7 +35,7 @@ const (
 	Inferred Completion = "inferred" // the run ended without an error
 )
 
-// Agent is the progress of an agent.
+// Agent is an agent with the progress of its contract.
 type Agent struct {
 	ID          string
 	TaskID      string
@@ -130,7 +130,7 @@ func (s *Service) admit(tx fleet.Tx, principal string) error {
 	return fleet.LimitReached("lifecycle.max_running", "you have", int64(found.Total), int64(limit), "running contracts", "{agent_stop} stops one")
 }
 
-// agentConfig returns the configuration of the agent.
+// agentConfig returns the configuration of the agent. It is short for an agent that a project defines.
 func (s *Service) agentConfig(c Config, id string) *fleet.AgentConfig {
 	ac := &fleet.AgentConfig{Driver: c.Driver, Reports: true, MayEdit: c.Allow == nil, KeepFilesFor: max(c.Keep, 0)}
 	if c.Driver == "" {
@@ -254,7 +254,7 @@ func agentOf(id string, v *fleet.AgentView, preview string) *Agent {
 	return a
 }
 
-// Complete records that the agent's contract is fulfilled. It does not change an agent that has ended.
+// Complete records the agent's report that its contract is fulfilled. It does not change an agent that has ended.
 func (s *Service) Complete(ctx context.Context, id, summary, payload string) (*Agent, error) {
 	switch {
 	case strings.TrimSpace(summary) == "":

@@ -60,6 +60,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// hostPattern matches the entries of Settings.ToolHosts.
 var hostPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$`)
 
 // Validate returns an error that names the invalid key, or nil. drivers are the drivers of the places that run models

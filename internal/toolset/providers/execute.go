@@ -20,14 +20,15 @@ const MaxTimeout = 24 * time.Hour
 // MaxCapabilities is how many capabilities a request can require.
 const MaxCapabilities = 50
 
-// ExecuteRequest is a request to an agent.
+// ExecuteRequest is a request to a provider. Callers know providers as agents.
 type ExecuteRequest struct {
-	Agent, Prompt string
-	Context       map[string]any // information that the agent reads before the prompt
-	Capabilities  []string       // capabilities that the agent should have; a missing one gives a warning
-	Timeout       *int           // in seconds; nil means Config.Timeout
-	Config        map[string]any // overrides of the provider's settings
-	RequestID     string
+	Agent        string // name of the provider
+	Prompt       string
+	Context      map[string]any // information that the agent reads before the prompt
+	Capabilities []string       // capabilities that the agent should have; a missing one gives a warning
+	Timeout      *int           // in seconds; nil means Settings.Timeout
+	Config       map[string]any // overrides of the provider's settings
+	RequestID    string
 }
 
 // Result is the result of a request. If the request failed, Error says why.
@@ -37,8 +38,8 @@ type Result struct {
 	Warnings []string
 	Duration time.Duration
 
-	Agent   string
-	Kind    Kind // empty if there is no such agent
+	Agent   string // name of the provider
+	Kind    Kind   // empty if there is no such provider
 	Model   string
 	TaskID  string // empty if nothing was started
 	Usage   fleet.Usage
@@ -86,10 +87,10 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Result, error
 	if err != nil {
 		return nil, err
 	}
-	return s.execute(ctx, p, result, service.LaunchRequest{
+	return s.launchAndWait(ctx, result, service.LaunchRequest{
 		Method: "ExecuteAgentRequest", Toolset: fleet.ToolsetProviders, Config: agentConfig, Name: p.Name,
 		OneTask: true, Prompt: prompt, Timeout: timeout, RequestID: r.RequestID, Admit: s.admit,
-	}, timeout)
+	})
 }
 
 // stopGrace is how much longer than the timeout a request waits for its run. Within this time the host normally ends the
@@ -123,14 +124,15 @@ func (p *Provider) missingCapabilities(wanted []string) (warnings []string) {
 	return warnings
 }
 
-// execute launches the agent, waits for its task, and returns the completed result.
-func (s *Service) execute(ctx context.Context, p *Provider, result *Result, r service.LaunchRequest, timeout time.Duration) (*Result, error) {
+// launchAndWait launches the agent, waits for its task, and returns result with the outcome. If the task takes longer than
+// r.Timeout, or the caller disconnects, it stops the task. See Execute for calls that are detached or continue.
+func (s *Service) launchAndWait(ctx context.Context, result *Result, r service.LaunchRequest) (*Result, error) {
 	if _, ok := s.core.PlaceWith(r.Config.Driver); !ok {
-		result.Error = fmt.Sprintf("The agent %q cannot run on this server: no place has the driver %q", p.Name, r.Config.Driver)
+		result.Error = fmt.Sprintf("The agent %q cannot run on this server: no place has the driver %q", result.Agent, r.Config.Driver)
 		return result, nil
 	}
 	started := time.Now()
-	waiting, cancel := context.WithTimeout(ctx, timeout+stopGrace)
+	waiting, cancel := context.WithTimeout(ctx, r.Timeout+stopGrace)
 	defer cancel()
 	v, err := s.core.Launch(waiting, r)
 	if err != nil {
@@ -146,7 +148,7 @@ func (s *Service) execute(ctx context.Context, p *Provider, result *Result, r se
 		result.Warnings = append(result.Warnings, s.redact(w))
 	}
 	if err == nil {
-		return s.completeResult(ctx, result, task, timeout)
+		return s.completeResult(ctx, result, task, r.Timeout)
 	}
 	if fleet.Continues(ctx) { // the request can be repeated
 		return nil, err
@@ -163,9 +165,9 @@ func (s *Service) execute(ctx context.Context, p *Provider, result *Result, r se
 	}
 	result.Duration = time.Since(started)
 	if task.Status != fleet.TaskStopped { // the task has ended before the stop
-		return s.completeResult(ctx, result, task, timeout)
+		return s.completeResult(ctx, result, task, r.Timeout)
 	}
-	result.Error = timeoutText(timeout)
+	result.Error = timeoutText(r.Timeout)
 	return result, nil
 }
 
@@ -175,7 +177,7 @@ func timeoutText(timeout time.Duration) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
-// completeResult completes the Result of a request whose task has ended.
+// completeResult adds the outcome of the ended task to result, and returns result.
 func (s *Service) completeResult(ctx context.Context, result *Result, t *fleet.Task, timeout time.Duration) (*Result, error) {
 	result.Duration = t.EndedAt.Sub(t.CreatedAt)
 	result.Usage, result.CostUSD, result.Turns = t.Usage, t.CostUSD, t.Turns

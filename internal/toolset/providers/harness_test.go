@@ -40,15 +40,15 @@ type harness struct {
 	t           *testing.T
 	core        *service.Service
 	store       fleet.Store
-	models      *fake.Place
-	clis        *fake.Place
+	models      *fake.Place // runs models
+	clis        *fake.Place // runs programs
 	environment *fakeEnvironment
 	config      providers.Config
 	log         *lockedBuffer
 
 	mu           sync.Mutex
 	agentConfigs []*fleet.AgentConfig // the configurations of the created agents, oldest first
-	env          map[string]string
+	env          map[string]string    // the environment of the server
 }
 
 type lockedBuffer struct {

@@ -20,18 +20,18 @@ type Status string
 
 // The statuses of a provider.
 const (
-	StatusOperative   Status = "operative"
-	StatusKeyMissing  Status = "key_missing"
-	StatusUnreachable Status = "unreachable"
-	StatusUnavailable Status = "unavailable"
+	StatusOperative   Status = "operative"   // it would work
+	StatusKeyMissing  Status = "key_missing" // its key is not in the server's environment
+	StatusUnreachable Status = "unreachable" // its model server does not answer, or not correctly
+	StatusUnavailable Status = "unavailable" // it does not exist, its model or program is missing, or its server refuses
 )
 
 // ProbeResult is the result of a probe. Its Detail is for people and never contains a key.
 type ProbeResult struct {
-	Name    string
+	Name    string // of the provider
 	Status  Status
 	Detail  string
-	Latency time.Duration
+	Latency time.Duration // how long the probe took
 }
 
 // probesAtOnce is how many providers are probed concurrently.
@@ -73,7 +73,7 @@ func (s *Service) probe(ctx context.Context, p *Provider) ProbeResult {
 	return result
 }
 
-// key returns the name and the value of the provider's first variable that is set. Both are empty if none is set.
+// key returns the name and the value of the first variable of p.Keys that is set. Both are empty if none is set.
 func (s *Service) key(p *Provider) (variable, value string) {
 	for _, k := range p.Keys {
 		if v := strings.TrimSpace(s.cfg.Getenv(k)); v != "" {
@@ -83,6 +83,7 @@ func (s *Service) key(p *Provider) (variable, value string) {
 	return "", ""
 }
 
+// probeAPI checks that the provider's key is set, and that its API accepts the key.
 func (s *Service) probeAPI(ctx context.Context, p *Provider) (Status, string) {
 	variable, key := s.key(p)
 	if variable == "" {
@@ -228,6 +229,7 @@ func modelsText(models []string) string {
 	return fmt.Sprintf("%d models: %s and others", len(models), strings.Join(models[:maxShownModels], ", "))
 }
 
+// probeProgram checks that the provider's program is installed and that it runs with --version.
 func (s *Service) probeProgram(ctx context.Context, p *Provider) (Status, string) {
 	program := p.Program()
 	path, output, err := s.probeEnvironment.Version(ctx, program)
