@@ -107,7 +107,7 @@ func (s *Service) draftAgent(ctx context.Context, r CreateAgentRequest) (n agent
 
 // projectRole finds the project by its name, its place, and its role. An empty roleName means the default role.
 func (s *Service) projectRole(ctx context.Context, name, roleName string) (project fleet.Project, role fleet.Role, place *state.ManagedPlace, err error) {
-	if project, place, err = s.places.FindInFleet(ctx, name); err != nil {
+	if project, place, err = s.places.FindFleetProject(ctx, name); err != nil {
 		return project, role, place, asInvalid(err, "project")
 	}
 	if err = place.EnsureListed(ctx); err != nil {

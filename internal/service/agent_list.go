@@ -54,7 +54,7 @@ func (s *Service) resolveFilter(ctx context.Context, r *fleet.ListAgentsRequest)
 	var projects []fleet.Project
 	switch {
 	case r.Project != "":
-		projects, place, err = s.places.MatchInFleet(ctx, r.Project)
+		projects, place, err = s.places.MatchFleetProjects(ctx, r.Project)
 		if err != nil {
 			return "", asInvalid(err, "project")
 		}

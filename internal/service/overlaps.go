@@ -28,7 +28,7 @@ func (s *Service) ShowOverlaps(ctx context.Context, project, into string) (*Over
 	if project == "" {
 		return nil, fleet.InvalidField("project", "project is required").Next("{list_agent_projects} shows the projects")
 	}
-	found, place, err := s.places.FindInFleet(ctx, project)
+	found, place, err := s.places.FindFleetProject(ctx, project)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (s *Service) ListRoles(ctx context.Context, project string) ([]fleet.Role, 
 	if project == "" {
 		return nil, fleet.InvalidField("project", "project is required").Next("{list_agent_projects} shows the projects")
 	}
-	p, place, err := s.places.FindInFleet(ctx, project)
+	p, place, err := s.places.FindFleetProject(ctx, project)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (s *Service) PruneWork(ctx context.Context, r PruneWorkRequest) ([]PrunedLe
 	places := s.places.All
 	q := fleet.PruneQuery{Before: s.now().Add(-r.Age), Unproved: r.Unproved, DryRun: r.DryRun}
 	if r.Project != "" {
-		project, place, err := s.places.FindInFleet(ctx, r.Project)
+		project, place, err := s.places.FindFleetProject(ctx, r.Project)
 		if err != nil {
 			return nil, err
 		}

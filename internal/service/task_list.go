@@ -94,7 +94,7 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 		}
 	}
 	if r.Project != "" {
-		match, place, err := s.places.MatchInFleet(ctx, r.Project)
+		match, place, err := s.places.MatchFleetProjects(ctx, r.Project)
 		if f.Place, noProject = place, err; err == nil {
 			f.Project = match[0].Name
 		}

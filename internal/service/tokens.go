@@ -114,7 +114,7 @@ const maxTokenProjects = 100
 // tokenProjects returns the exact names of the projects: NAME, or PLACE/NAME if the caller's reference names the place.
 func (s *Service) tokenProjects(ctx context.Context, refs []string) (projects []string, err error) {
 	for _, ref := range refs {
-		match, place, err := s.places.MatchInFleet(ctx, ref)
+		match, place, err := s.places.MatchFleetProjects(ctx, ref)
 		if err != nil {
 			return nil, asInvalid(err, "projects")
 		}

@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TurnRequest describes the next task of an agent, which is named by its uid.
+// TurnRequest describes the next task of an agent.
 type TurnRequest struct {
 	Method    string // API method, for the request id
 	AgentUID  string
@@ -21,8 +21,8 @@ type TurnRequest struct {
 	Message *SessionMessage `json:"-"`
 }
 
-// StartTurn gives the agent its next task and does not wait. An agent whose workspace is still starting gets it later. The error
-// is AGENT_BUSY if the agent has a task, and AGENT_OFFLINE if its workspace neither runs nor starts.
+// StartTurn gives the agent its next task and does not wait. An agent whose workspace is still starting gets the task later. The
+// error is AGENT_BUSY if the agent has a task, and AGENT_OFFLINE if its workspace neither runs nor will run soon.
 func (s *Service) StartTurn(ctx context.Context, r TurnRequest) (*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -18,13 +18,13 @@ const defaultUsagePeriod = 30 * 24 * time.Hour
 // UsageRequest selects tasks of all toolsets, and says how to group their usage.
 type UsageRequest struct {
 	By             fleet.UsageKey // "" means by agent
-	Agent, Project string         // only tasks of this agent and of this project; empty: of all
+	Agent, Project string         // only tasks of this agent and of this project; empty: of every one
 	Selector       string         // only tasks whose labels match, see fleet.ParseSelector
 	Since          time.Time      // only tasks created then or later; zero means 30 days ago
 	Until          time.Time      // only tasks created before; zero means no limit
 }
 
-// Usage is the usage of the selected tasks.
+// Usage is the usage of the selected tasks, by the key of the request.
 type Usage struct {
 	Rows  []fleet.UsageRow // days in order; agents, projects and owners by cost, highest first
 	Total fleet.UsageRow

@@ -7,7 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// limitOr returns the limit of a list in the request, or the standard one if it has none.
+// limitOr returns the limit from a request for a list, or standard if limit is nil. The error is INVALID_ARGUMENT if the limit
+// is not between 1 and most.
 func limitOr(limit *int, standard, most int) (int, error) {
 	switch {
 	case limit == nil:
@@ -26,7 +27,7 @@ func checkText(r fleet.Reason, field, what, text string) error {
 	return checkOptionalText(field, what, text)
 }
 
-// checkOptionalText works like checkText, and accepts a blank text.
+// checkOptionalText works like checkText, but accepts a blank text.
 func checkOptionalText(field, what, text string) error {
 	if len(text) > fleet.MaxText {
 		return fleet.InvalidField(field, "%s has %d bytes and the limit is %d: put the rest into a file that the agent can read", what, len(text), fleet.MaxText)

@@ -5,24 +5,25 @@ import (
 	"time"
 )
 
-// waitLease is the prefix of the keys of leases that say that a caller of a process waits for a task. The task's id, a slash
-// and the name of the process follow.
-const waitLease = "wait/"
+// waitLeasePrefix begins the keys of leases that mark tasks for which a process has waiting callers. The task's id, a slash and
+// the name of the process follow.
+const waitLeasePrefix = "wait/"
 
-// MarkWaiting makes it known to other processes on the store that a caller of the process waits for the task, at most for ttl.
+// MarkWaiting tells other processes that use the store that a caller of this process waits for the task. The mark expires after
+// ttl.
 func (s *Service) MarkWaiting(ctx context.Context, taskID, process string, ttl time.Duration) error {
-	_, err := s.store.Lease(ctx, waitLease+taskID+"/"+process, process, ttl)
+	_, err := s.store.Lease(ctx, waitLeasePrefix+taskID+"/"+process, process, ttl)
 	return err
 }
 
-// UnmarkWaiting undoes MarkWaiting.
+// UnmarkWaiting removes the process's mark, even if several of its callers wait for the task.
 func (s *Service) UnmarkWaiting(ctx context.Context, taskID, process string) error {
-	return s.store.Release(ctx, waitLease+taskID+"/"+process, process)
+	return s.store.Release(ctx, waitLeasePrefix+taskID+"/"+process, process)
 }
 
 // OthersWait reports whether callers of other processes wait for the task.
 func (s *Service) OthersWait(ctx context.Context, taskID, process string) (bool, error) {
-	processes, err := s.store.Leases(ctx, waitLease+taskID+"/")
-	delete(processes, waitLease+taskID+"/"+process)
+	processes, err := s.store.Leases(ctx, waitLeasePrefix+taskID+"/")
+	delete(processes, waitLeasePrefix+taskID+"/"+process)
 	return len(processes) > 0, err
 }

@@ -50,7 +50,7 @@ func (s *Service) Watch(ctx context.Context, r WatchRequest, send func(events []
 	if w.filter.Selector, err = fleet.ParseSelector("selector", r.Selector); err != nil {
 		return err
 	}
-	if err := onOwnStack(func() error { return w.begin(ctx, p, r) }); err != nil {
+	if err := onOwnStack(func() error { return w.begin(ctx, r) }); err != nil {
 		return err
 	}
 	var signal <-chan struct{}
@@ -119,7 +119,8 @@ type watch struct {
 
 func (w *watch) cursor() string { return strconv.FormatInt(w.after, 10) }
 
-func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) error {
+// begin checks the request, and sets the filter and the position from which the watch starts.
+func (w *watch) begin(ctx context.Context, r WatchRequest) error {
 	w.sharesAt = w.s.tail.SharesRevision()
 	if _, err := w.refreshShares(ctx); err != nil {
 		return err
@@ -135,9 +136,9 @@ func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) er
 		w.left = defaultWatchEvents
 	}
 	if r.TaskID != "" || r.Cursor == "now" || r.Cursor == "newest" {
-		err := w.s.store.View(ctx, func(tx fleet.ReadTx) (err error) { // one view, so that the end of an active task comes after now
+		err := w.s.store.View(ctx, func(tx fleet.ReadTx) (err error) { // one view, so that the end of a task that it finds active comes after the cursor
 			if r.TaskID != "" {
-				t, err := w.s.task(tx, p, r.TaskID, fleet.AccessView)
+				t, err := w.s.task(tx, w.p, r.TaskID, fleet.AccessView)
 				if err != nil {
 					return err
 				}
@@ -170,7 +171,7 @@ func (w *watch) begin(ctx context.Context, p fleet.Principal, r WatchRequest) er
 		return fleet.InvalidField("cursor", "cursor %q is beyond the end of the log, so it belongs to another log: watch from the beginning, or from \"now\"", r.Cursor)
 	}
 	w.after = seq
-	if seq == 0 { // the oldest event, whatever its Seq
+	if seq == 0 { // begin with the oldest event, whatever its Seq
 		return nil
 	}
 	return w.s.store.View(ctx, func(tx fleet.ReadTx) error {
@@ -191,8 +192,8 @@ func beforeNewest(tx fleet.ReadTx, f fleet.EventFilter, n int) (int64, error) {
 	return events[0].Seq - 1, nil
 }
 
-// next sends the next batch. It returns whether there may be more events, and the number of events that it sent. woken means
-// that the tail has notified the call.
+// next sends the next batch. more reports whether there may be further events now, and sent is the number of events in the batch.
+// woken means that the tail has notified the call.
 func (w *watch) next(ctx context.Context, woken bool, send func([]fleet.Event, string) error) (more bool, sent int, err error) {
 	limit := watchBatch
 	if w.left >= 0 {
@@ -271,8 +272,8 @@ func (w *watch) read(ctx context.Context, woken bool, limit int) (events []fleet
 	return events, upTo, err
 }
 
-// refreshShares updates the filter if shares have changed, and reports whether the filter may have changed. The caller
-// then reads its events again.
+// refreshShares updates the filter if shares have changed, and reports whether the filter may have changed. If so, the caller
+// reads its events again. For each agent that is no longer shared, refreshShares adds an event to w.unshared.
 func (w *watch) refreshShares(ctx context.Context) (changed bool, err error) {
 	if w.p.Admin() && w.shares != nil {
 		return false, nil

@@ -32,8 +32,8 @@ type WebhookView struct {
 	OldSecretEnds   time.Time // when the old secret stops being valid; zero if there is none
 }
 
-// CreateWebhook adds a webhook of the caller and returns it with its secret. The webhook sends the events after now. A repeated call
-// returns the secret too, unless it was rotated meanwhile.
+// CreateWebhook adds a webhook of the caller and returns it with its secret. The webhook sends events that happen from now on. A
+// repeated call returns the secret too, unless RotateWebhook has replaced it meanwhile.
 func (s *Service) CreateWebhook(ctx context.Context, r CreateWebhookRequest) (v *WebhookView, secret string, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -83,18 +83,18 @@ func (s *Service) CreateWebhook(ctx context.Context, r CreateWebhookRequest) (v 
 	return result, secret, err
 }
 
-// UpdateWebhookRequest says what changes about a webhook. A nil field changes nothing.
+// UpdateWebhookRequest describes a change of the webhook with the name. A nil field changes nothing.
 type UpdateWebhookRequest struct {
 	Name      string
 	URL       *string
-	Topics    []fleet.Topic // empty leaves them
+	Topics    []fleet.Topic // empty changes nothing
 	Selector  *string
 	Disabled  *bool
 	RequestID string `json:"-"`
 }
 
-// UpdateWebhook changes a webhook. If its owner makes the call, the webhook sends from then on what the owner sees with the credentials
-// of the call. Events while it was disabled are not sent later.
+// UpdateWebhook changes a webhook. If its owner makes the call, the webhook from then on sends the events that the owner may see
+// with the rights of this call. Events that happen while the webhook is disabled are never sent.
 func (s *Service) UpdateWebhook(ctx context.Context, r UpdateWebhookRequest) (*WebhookView, error) {
 	if err := fleet.ValidateTopics(r.Topics); err != nil {
 		return nil, err
@@ -130,13 +130,13 @@ func (s *Service) UpdateWebhook(ctx context.Context, r UpdateWebhookRequest) (*W
 	})
 }
 
-// DeleteWebhook deletes the webhook and sends none of its deliveries any more.
+// DeleteWebhook deletes the webhook. Its waiting deliveries are not sent.
 func (s *Service) DeleteWebhook(ctx context.Context, name, requestID string) error {
 	return s.webhooks().delete(ctx, Call{Method: "DeleteWebhook", RequestID: requestID, Body: name}, name)
 }
 
-// RotateWebhook gives the webhook a new secret, and returns it. The old secret is valid for the overlap: until then, each
-// request has signatures with both secrets.
+// RotateWebhook gives the webhook a new secret, and returns the secret. The old secret stays valid for the duration overlap. During
+// that time, each request is signed with both secrets.
 func (s *Service) RotateWebhook(ctx context.Context, name string, overlap time.Duration, requestID string) (v *WebhookView, secret string, err error) {
 	if overlap > fleet.MaxWebhookOverlap {
 		return nil, "", fleet.InvalidField("overlap_seconds", "overlap_seconds is %d: give at most %d", int(overlap.Seconds()), int(fleet.MaxWebhookOverlap.Seconds()))
@@ -158,7 +158,7 @@ func (s *Service) RotateWebhook(ctx context.Context, name string, overlap time.D
 	return v, secret, err
 }
 
-// ListWebhooks returns the webhooks that the caller may see, sorted by name.
+// ListWebhooks returns a page of the webhooks that the caller may see, sorted by name, and their total number.
 func (s *Service) ListWebhooks(ctx context.Context, r fleet.PageRequest) (webhooks []*WebhookView, total int, next string, err error) {
 	return s.webhooks().page(ctx, r, defaultWebhooks, func(*fleet.Webhook) bool { return true })
 }
@@ -166,7 +166,7 @@ func (s *Service) ListWebhooks(ctx context.Context, r fleet.PageRequest) (webhoo
 // defaultWebhooks is how many webhooks ListWebhooks returns by default.
 const defaultWebhooks = 100
 
-// webhookView returns the webhook as p sees it.
+// webhookView returns the webhook as p sees it. Only the owner sees the whole URL.
 func (s *Service) webhookView(ctx context.Context, p fleet.Principal, w *fleet.Webhook) (*WebhookView, error) {
 	v := &WebhookView{Webhook: *w, OldSecretEnds: w.OldSecretEnds(s.now())}
 	if p.Name != w.Owner {
@@ -186,7 +186,7 @@ func (s *Service) webhookView(ctx context.Context, p fleet.Principal, w *fleet.W
 	})
 }
 
-// withoutPath returns the URL up to its host, with "/..." instead of the rest.
+// withoutPath returns the URL with "/..." in place of its path and query. A URL without them stays as it is.
 func withoutPath(url string) string {
 	scheme, rest, _ := strings.Cut(url, "://")
 	end := strings.IndexAny(rest, "/?")
@@ -248,7 +248,7 @@ func (s *Service) allWebhooks(ctx context.Context) (all []*fleet.Webhook, err er
 }
 
 // webhookSecret returns the secret of the webhook with the uid. All secrets of webhooks are derived from one secret of the
-// fleet. So the store contains none of them, and a leaked copy of the table with the webhooks reveals none.
+// fleet, which the store has in another table. So a leaked copy of the table with the webhooks reveals none of them.
 func (s *Service) webhookSecret(ctx context.Context, uid, salt string) (string, error) {
 	root := s.webhookRoot.Load()
 	if root == nil {

@@ -14,14 +14,14 @@ import (
 type ListDeliveriesRequest struct {
 	Webhook string
 	Status  fleet.DeliveryStatus // empty: all
-	Since   time.Time            // only those that were created then or later
+	Since   time.Time            // only those that were created then or later; zero: all
 	fleet.PageRequest
 }
 
 // defaultDeliveries is how many deliveries ListDeliveries returns by default.
 const defaultDeliveries = 50
 
-// ListDeliveries returns deliveries of the webhook, the newest first.
+// ListDeliveries returns a page of the webhook's deliveries, the newest first.
 func (s *Service) ListDeliveries(ctx context.Context, r ListDeliveriesRequest) (out []*fleet.Delivery, next string, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Service) ListDeliveries(ctx context.Context, r ListDeliveriesRequest) (
 type RedeliverRequest struct {
 	Webhook string
 	ID      string    // id of one delivery, whatever its status is
-	Since   time.Time // otherwise those that were created then or later, and were not delivered
+	Since   time.Time // without ID: those that were created then or later and have not been delivered
 }
 
 // maxRedelivered is the maximum number of deliveries that a call of Redeliver sends again.
@@ -92,7 +92,8 @@ func (s *Service) Redeliver(ctx context.Context, r RedeliverRequest) (n int, mor
 	return n, more, err
 }
 
-// selectDeliveries returns the deliveries of the webhook that the request selects. more means that there are others.
+// selectDeliveries returns the webhook's deliveries that the request selects, at most maxRedelivered. more means that it selects
+// others too.
 func (s *Service) selectDeliveries(tx fleet.ReadTx, w *fleet.Webhook, r RedeliverRequest) (all []*fleet.Delivery, more bool, err error) {
 	if r.ID != "" {
 		d, err := fleet.First(tx.Deliveries(fleet.DeliveryFilter{ID: r.ID}))
@@ -114,7 +115,8 @@ func (s *Service) selectDeliveries(tx fleet.ReadTx, w *fleet.Webhook, r Redelive
 	return all, false, nil
 }
 
-// activeWebhook returns the webhook with the key, which the caller has named. The error is WEBHOOK_DISABLED if it sends nothing.
+// activeWebhook returns the webhook with the key. name is the reference that the caller gave, for the error. The error is
+// WEBHOOK_DISABLED if the webhook is disabled.
 func (s *Service) activeWebhook(tx fleet.ReadTx, p fleet.Principal, key, name string) (*fleet.Webhook, error) {
 	w, err := s.webhooks().read(tx, key)
 	switch {
@@ -131,8 +133,8 @@ func (s *Service) activeWebhook(tx fleet.ReadTx, p fleet.Principal, key, name st
 // testWait is how long TestWebhook waits for the attempt.
 const testWait = 25 * time.Second
 
-// TestWebhook sends a test to the webhook and returns the delivery after the first attempt. If the attempt has not ended in
-// time, it returns the delivery as it is.
+// TestWebhook sends a test to the webhook and returns the delivery after the first attempt. If the attempt does not end within
+// testWait, TestWebhook returns the delivery without an attempt.
 func (s *Service) TestWebhook(ctx context.Context, name string) (*fleet.Delivery, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

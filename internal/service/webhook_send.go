@@ -19,13 +19,13 @@ const (
 	webhookReread = time.Minute           // webhooks are read again this often, because tokens of owners are revoked without an event
 	eventBatch    = 256                   // events of a webhook in one transaction
 	sendBatch     = 32                    // deliveries of a webhook that are read at a time
-	sendTimeout   = 5 * time.Second       // how long they are sent before more are read
+	sendTimeout   = 5 * time.Second       // how long a goroutine sends such deliveries before they are read again
 	// cursorInterval is the number of events without a delivery after which the cursor of a webhook is written.
 	cursorInterval = 1000
 )
 
-// SendWebhooks sends the events of the log to the webhooks until ctx is done or the store fails. Only one caller in the fleet
-// may call it at a time. The log is the outbox: it contains exactly the events that were committed. The deliveries of an event
+// SendWebhooks sends the events of the log to the webhooks until ctx is done or the store fails. Only one process of the fleet
+// may run it at a time. The log is the outbox: it contains exactly the events that were committed. The deliveries of an event
 // and the webhook's cursor are written in one transaction, so that a crash repeats no delivery and loses none. A crash during
 // an attempt repeats the attempt, with the same id.
 func (s *Service) SendWebhooks(ctx context.Context) error {
@@ -79,36 +79,37 @@ func (s *Service) SendWebhooks(ctx context.Context) error {
 	}
 }
 
-// sendLoop is a running SendWebhooks. Only its goroutine uses it, except for the attempts.
+// sendLoop is a running call of SendWebhooks. Only the goroutine of the call uses it, except that the goroutines that send use wake
+// and failed.
 type sendLoop struct {
 	s        *Service
 	hooks    map[string]*hookState // the enabled webhooks, by uid
-	tailed   bool                  // the tail of the log is up to date
+	tailed   bool                  // it is subscribed to the tail, so the tail has the new events
 	seen     int64                 // changes of webhooks up to this Seq are known
 	readAt   time.Time             // when the webhooks were read
-	attempts sync.WaitGroup
-	wake     chan struct{}         // an attempt has ended
+	attempts sync.WaitGroup        // the goroutines that send
+	wake     chan struct{}         // has a value after a goroutine has ended
 	failed   atomic.Pointer[error] // why the end of an attempt could not be recorded; nil if there was no such failure
 }
 
-// hookState is a webhook that sends. It sends one delivery at a time, so that receivers get events in their order as long as they
-// accept them.
+// hookState is an enabled webhook with the state of its deliveries. It sends one delivery at a time, so that a receiver that accepts
+// them gets the events in their order.
 type hookState struct {
 	*fleet.Webhook
-	p      fleet.Principal // who sees what is sent
+	p      fleet.Principal // its owner: it sends only events that p may see
 	filter fleet.EventFilter
 	cursor int64     // events up to it were read; at least that of the webhook
 	full   bool      // too many deliveries wait
-	next   time.Time // when the next delivery is due; zero if it must be read
+	next   time.Time // when the next delivery is due; zero if that must be read from the store
 
-	current atomic.Pointer[fleet.Webhook] // the current webhook; nil if it sends no more
-	sending atomic.Bool                   // a goroutine sends
-	hasSent atomic.Bool                   // it has tried to send since the last round
+	current atomic.Pointer[fleet.Webhook] // the current webhook; nil if it no longer sends
+	sending atomic.Bool                   // a goroutine sends its deliveries
+	hasSent atomic.Bool                   // such a goroutine has ended since the last round
 	failing bool                          // the last attempt failed; for the goroutine that sends
 }
 
-// runOnce does everything that is due, and returns the time at which something is due next. The context sending ends the
-// attempts that it begins.
+// runOnce does everything that is due, and returns the time at which something is due next. The goroutines that it starts send until
+// the context sending is done.
 func (l *sendLoop) runOnce(ctx, sending context.Context) (next time.Time, err error) {
 	now := l.s.now()
 	next = now.Add(webhookReread)
@@ -132,7 +133,7 @@ func (l *sendLoop) runOnce(ctx, sending context.Context) (next time.Time, err er
 	return next, nil
 }
 
-// refresh reads the webhooks if they may have changed.
+// refresh reads the webhooks if they have changed, or if it last read them webhookReread ago.
 func (l *sendLoop) refresh(ctx context.Context, now time.Time) error {
 	last, err := l.s.store.LastSeq(ctx)
 	if err != nil {
@@ -174,7 +175,8 @@ func (l *sendLoop) refresh(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// changed reports whether webhooks have changed since the last round, up to the Seq.
+// changed reports whether webhooks have changed after l.seen. last is the Seq of the newest event. If nothing has changed, changed
+// updates l.seen.
 func (l *sendLoop) changed(ctx context.Context, last int64) (changed bool, err error) {
 	if last == l.seen {
 		return false, nil
@@ -186,8 +188,8 @@ func (l *sendLoop) changed(ctx context.Context, last int64) (changed bool, err e
 	return len(events) > 0, err
 }
 
-// read returns the matching events after the Seq, at most limit, and the Seq up to which it has searched. It reads them from memory unless
-// they are old, or the filter has a selector or projects.
+// read returns the matching events after the Seq, at most limit, and the Seq up to which it has searched. It reads new events from
+// memory. It reads from the store if they are old, or if the filter has a selector or projects and an event matches the rest of it.
 func (l *sendLoop) read(ctx context.Context, f fleet.EventFilter, after int64, limit int) (events []fleet.Event, upTo int64, err error) {
 	broad := f
 	broad.Projects, broad.Selector = nil, nil
@@ -208,8 +210,8 @@ func (l *sendLoop) read(ctx context.Context, f fleet.EventFilter, after int64, l
 	return events, upTo, err
 }
 
-// writeCursors writes the cursors of webhooks that have read many events since their last delivery, so that a successor does not read them
-// again.
+// writeCursors writes the cursors of webhooks that have read many events since their last delivery. So the next process that sends
+// does not read these events again.
 func (l *sendLoop) writeCursors(ctx context.Context) error {
 	for _, h := range l.hooks {
 		if h.cursor-h.Cursor < cursorInterval {
@@ -230,8 +232,8 @@ func (l *sendLoop) writeCursors(ctx context.Context) error {
 	return nil
 }
 
-// authorize finds out what the owner of the webhook may see now. It disables a webhook whose owner no longer has a valid
-// token.
+// authorize sets h.p and h.filter according to what the webhook's owner may see now. It disables a webhook that was created with a
+// token if the owner no longer has a valid token.
 func (l *sendLoop) authorize(ctx context.Context, h *hookState) (err error) {
 	if h.p, err = l.s.withLastGroups(ctx, h.Principal()); err != nil {
 		return err
@@ -317,7 +319,7 @@ func (l *sendLoop) addDeliveries(ctx context.Context, h *hookState, events []fle
 		added, h.full = h.cursor, false
 		w, err := l.s.webhooks().read(tx, h.Key())
 		if err != nil || w == nil || w.UID != h.UID || w.DisabledReason != "" || w.Cursor > h.cursor {
-			return err // the event of the change makes the loop read it again
+			return err // the event of the change makes the loop read the webhook again
 		}
 		counts, err := tx.CountDeliveries(w.UID)
 		if err != nil {
@@ -362,7 +364,8 @@ func (l *sendLoop) addDeliveries(ctx context.Context, h *hookState, events []fle
 	return added, err
 }
 
-// sendDue begins to send the deliveries that are due. The sending stops when the context sending is done.
+// sendDue starts a goroutine that sends the deliveries that are due, unless one is running. It sends until the context sending is
+// done.
 func (l *sendLoop) sendDue(ctx, sending context.Context, h *hookState) error {
 	now := l.s.now()
 	if h.sending.Load() || h.next.After(now) {
@@ -399,13 +402,13 @@ func (l *sendLoop) sendDue(ctx, sending context.Context, h *hookState) error {
 	return nil
 }
 
-// send sends the deliveries, one after the other. It fails if it cannot record the outcome of a delivery; that one is then
-// sent again.
+// send sends the deliveries one after the other, for at most sendTimeout and one attempt more. It fails if it cannot record the
+// outcome of an attempt. That delivery is then sent again.
 func (s *Service) send(ctx context.Context, h *hookState, due []*fleet.Delivery) error {
 	begun := time.Now()
 	for _, d := range due {
 		w := h.current.Load()
-		if w == nil || ctx.Err() != nil || time.Since(begun) > sendTimeout { // meanwhile, others may be due
+		if w == nil || ctx.Err() != nil || time.Since(begun) > sendTimeout { // others may be due by now
 			return nil
 		}
 		if err := s.attempt(ctx, h, w, d); err != nil {
@@ -455,7 +458,8 @@ func (s *Service) attempt(ctx context.Context, h *hookState, w *fleet.Webhook, d
 	return err
 }
 
-// recordFailingSince records in the webhook since when its attempts fail, and disables it if they fail for too long.
+// recordFailingSince records in the webhook since when its attempts have failed. It disables the webhook if they have failed for
+// too long, or if the receiver says that it is gone.
 func (s *Service) recordFailingSince(tx fleet.Tx, sent *fleet.Webhook, a fleet.DeliveryAttempt) error {
 	w, err := s.webhooks().read(tx, sent.Key())
 	if err != nil || w == nil || w.UID != sent.UID || w.DisabledReason != "" {
@@ -473,7 +477,7 @@ func (s *Service) recordFailingSince(tx fleet.Tx, sent *fleet.Webhook, a fleet.D
 	default:
 		return nil
 	}
-	// There is no event: a webhook that sends all events would send this one too, and could so fail and recover forever.
+	// There is no event: a webhook that sends all events would send this one too, and could then fail and recover forever.
 	return fleet.PutResource(tx, fleet.WebhookKind, w.Key(), w)
 }
 

@@ -21,7 +21,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// receiver is a sender that remembers what was sent to each URL.
+// receiver is a fleet.WebhookSender that stands in for the receivers at all URLs. It records the requests to each.
 type receiver struct {
 	mu      sync.Mutex
 	got     map[string][]fleet.WebhookRequest // by URL
@@ -97,7 +97,8 @@ func (r *receiver) types(t *testing.T, url string) (types []string) {
 	return types
 }
 
-func newHooks(t *testing.T, with func(*state.Config)) (*servicetest.Harness, *receiver) {
+// newWebhookHarness returns a fleet whose webhooks send to the returned receiver. with may change the configuration; it may be nil.
+func newWebhookHarness(t *testing.T, with func(*state.Config)) (*servicetest.Harness, *receiver) {
 	t.Helper()
 	r := newReceiver()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
@@ -126,6 +127,7 @@ func deliveries(t *testing.T, h *servicetest.Harness, ctx context.Context, name 
 	return all
 }
 
+// delivered reports whether the webhook has exactly n deliveries, all of them delivered.
 func delivered(t *testing.T, h *servicetest.Harness, ctx context.Context, name string, n int) bool { //nolint:revive // t comes first
 	t.Helper()
 	all := deliveries(t, h, ctx, name)
@@ -134,7 +136,7 @@ func delivered(t *testing.T, h *servicetest.Harness, ctx context.Context, name s
 
 func TestAWebhookSendsWhatItsOwnerSees(t *testing.T) {
 	t.Parallel()
-	h, r := newHooks(t, nil)
+	h, r := newWebhookHarness(t, nil)
 	alice, bob, root := h.Context(), servicetest.As(t.Context(), "bob"), servicetest.AsAdmin(t.Context())
 	createHook(t, h, alice, "alices", fleet.TopicAll)
 	createHook(t, h, bob, "bobs", fleet.Topic(fleet.EventTaskCreated), fleet.Topic(fleet.EventTaskEnded), fleet.Topic(fleet.EventAgentUnshared))
@@ -160,12 +162,15 @@ func TestAWebhookSendsWhatItsOwnerSees(t *testing.T) {
 	for _, p := range r.posts("https://example.com/alices") {
 		require.NotContains(t, string(p.Body), "classified")
 	}
+	found := false
 	for _, p := range r.posts("https://example.com/roots") {
 		if strings.Contains(string(p.Body), last.ID) {
+			found = true
 			require.JSONEq(t, fmt.Sprintf(`{"webhook":"roots","cursor":%q,"agent_name":"papi","agent_id":%q,"task_id":%q,"owner":"alice","status":"failed","needs_me":true,
 				"links":{"api":"https://fleet.example.com/v1/tasks/%[3]s","page":"https://fleet.example.com/tasks/%[3]s"}}`, cursorIn(t, p.Body), last.AgentUID, last.ID), dataIn(t, p.Body))
 		}
 	}
+	require.True(t, found, "the end of the last task must be sent")
 }
 
 func cursorIn(t *testing.T, body []byte) string {
@@ -198,7 +203,7 @@ func (c *clock) Advance(d time.Duration) { c.at.Store(new(c.Now().Add(d))) }
 func TestARetryKeepsItsID(t *testing.T) {
 	t.Parallel()
 	now := newClock()
-	h, r := newHooks(t, func(c *state.Config) { c.Now = now.Now })
+	h, r := newWebhookHarness(t, func(c *state.Config) { c.Now = now.Now })
 	const url = "https://example.com/ops"
 	r.answer(url, fleet.WebhookResponse{Code: 500, Response: "no"})
 	old := createHook(t, h, h.Context(), "ops", fleet.Topic(fleet.EventTaskCreated))
@@ -211,7 +216,7 @@ func TestARetryKeepsItsID(t *testing.T) {
 		return len(all) == 1 && len(all[0].Attempts) == 1
 	}
 	h.WaitStored(failed)
-	require.Equal(t, []string{secret, old}, r.posts(url)[0].Secrets, "both secrets sign while one is rotated")
+	require.Equal(t, []string{secret, old}, r.posts(url)[0].Secrets, "the old secret must sign too until the overlap is over")
 	webhooks, _, _, err := h.ListWebhooks(h.Context(), fleet.PageRequest{})
 	require.NoError(t, err)
 	require.Equal(t, 1, webhooks[0].Waiting)
@@ -240,7 +245,7 @@ func TestARetryKeepsItsID(t *testing.T) {
 func TestAWebhookThatFailsForThreeDaysIsDisabled(t *testing.T) {
 	t.Parallel()
 	now := newClock()
-	h, r := newHooks(t, func(c *state.Config) { c.Now = now.Now })
+	h, r := newWebhookHarness(t, func(c *state.Config) { c.Now = now.Now })
 	r.answer("https://example.com/ops", fleet.WebhookResponse{Error: "connection refused"})
 	createHook(t, h, h.Context(), "ops", fleet.Topic(fleet.EventTaskCreated))
 	createHook(t, h, h.Context(), "watcher", fleet.TopicNeedsMe)
@@ -266,7 +271,7 @@ func TestAWebhookThatFailsForThreeDaysIsDisabled(t *testing.T) {
 	require.Equal(t, fleet.ReasonWebhookDisabled, fleet.ReasonOf(err))
 
 	r.answer("https://example.com/ops", fleet.WebhookResponse{Code: 200})
-	h.WaitTask(h.Start("papi", "done").ID) // meanwhile, which is not sent later
+	h.WaitTask(h.Start("papi", "done").ID) // its event happens while the webhook is disabled, so it is not sent later
 	enabled := false
 	_, err = h.UpdateWebhook(h.Context(), service.UpdateWebhookRequest{Name: "ops", Disabled: &enabled})
 	require.NoError(t, err)
@@ -277,7 +282,7 @@ func TestAWebhookThatFailsForThreeDaysIsDisabled(t *testing.T) {
 
 func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	h, r := newHooks(t, nil)
+	h, r := newWebhookHarness(t, nil)
 	stuck := make(chan struct{})
 	r.block["https://example.com/stuck"] = stuck
 	createHook(t, h, h.Context(), "stuck", fleet.Topic(fleet.EventTaskCreated))
@@ -302,14 +307,14 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	for _, p := range posts[1:] {
 		cursors = append(cursors, cursorIn(t, p.Body))
 	}
-	require.True(t, slices.IsSortedFunc(cursors, func(a, b string) int { return len(a)*1000 - len(b)*1000 + strings.Compare(a, b) }), "events come in their order: %v", cursors)
-	require.Len(t, r.posts("https://example.com/quick"), 5, "what was delivered is not repeated")
+	require.True(t, slices.IsSortedFunc(cursors, func(a, b string) int { return len(a)*1000 - len(b)*1000 + strings.Compare(a, b) }), "the events must arrive in their order: %v", cursors)
+	require.Len(t, r.posts("https://example.com/quick"), 5, "successful deliveries must not be repeated")
 }
 
 func TestManyDeliveriesWaitInTheLog(t *testing.T) {
 	t.Parallel()
 	now := newClock()
-	h, r := newHooks(t, func(c *state.Config) { c.Now, c.Webhooks.MaxWaiting = now.Now, 2 })
+	h, r := newWebhookHarness(t, func(c *state.Config) { c.Now, c.Webhooks.MaxWaiting = now.Now, 2 })
 	r.answer("https://example.com/ops", fleet.WebhookResponse{Code: 500})
 	createHook(t, h, h.Context(), "ops", fleet.Topic(fleet.EventTaskCreated))
 	h.Create("papi")
@@ -328,7 +333,7 @@ func TestManyDeliveriesWaitInTheLog(t *testing.T) {
 
 func TestAWebhookEndsWithTheTokenOfItsOwner(t *testing.T) {
 	t.Parallel()
-	h, r := newHooks(t, nil)
+	h, r := newWebhookHarness(t, nil)
 	root := servicetest.AsAdmin(t.Context())
 	_, secret, _, err := h.CreateToken(root, service.CreateTokenRequest{Name: "carol", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 	require.NoError(t, err)
@@ -352,7 +357,7 @@ func TestAWebhookEndsWithTheTokenOfItsOwner(t *testing.T) {
 
 func TestLimitOfWebhooks(t *testing.T) {
 	t.Parallel()
-	h, _ := newHooks(t, func(c *state.Config) { c.Webhooks.MaxPerOwner = 2 })
+	h, _ := newWebhookHarness(t, func(c *state.Config) { c.Webhooks.MaxPerOwner = 2 })
 	createHook(t, h, h.Context(), "one", fleet.TopicAll)
 	createHook(t, h, h.Context(), "two", fleet.TopicAll)
 	_, _, err := h.CreateWebhook(h.Context(), service.CreateWebhookRequest{Name: "three", URL: "https://example.com", Topics: []fleet.Topic{fleet.TopicAll}})

@@ -126,9 +126,9 @@ func (p absentPlace) Attach(context.Context, fleet.Agent, fleet.Run, <-chan flee
 	return p.err()
 }
 
-// Unconfined implements fleet.Confiner. It gives the answer of this server's place of the same kind, because it is called in
-// transactions, which must not wait for the other server. If this server does not have the agent's project, it cannot know
-// whether the programs are confined.
+// Unconfined implements fleet.Confiner. It gives the answer of this server's place of the same kind, because transactions call it,
+// and they must not wait for the other server. If this server does not have the agent's project, it cannot know whether the
+// agent's programs are confined, and the answer says so.
 func (p absentPlace) Unconfined(a fleet.Agent) string {
 	if p.twin == nil {
 		return ""
@@ -158,7 +158,7 @@ func (p absentPlace) Close() error { return nil }
 // absentRunner is the runner of an agent in an absent place.
 type absentRunner struct {
 	place  absentPlace
-	reader fleet.Runner // reader from the agent's server; nil if that is not possible
+	reader fleet.Runner // reads from the agent's server; nil if that is not possible
 }
 
 func (r absentRunner) Dispatch(context.Context, fleet.Run) error { return r.place.err() }

@@ -38,7 +38,7 @@ func TestPlaceOfToolsetIsNotConfigured(t *testing.T) {
 }
 
 // TestPlaceIsNotConfigured removes a place from the configuration. It checks that its agents are still listed with the
-// reason, refuse tasks, and work again once the place is back.
+// reason, that they refuse tasks, and that they work again once the place is back.
 func TestPlaceIsNotConfigured(t *testing.T) {
 	t.Parallel()
 	b := servicetest.SecondPlace(t, fake.Config{})

@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// agentLists has the lists of agents that callers have requested of one revision of the fleet. Callers who may see the same
-// agents and use the same filter share a list and everything that was derived from it. The next revision gets a new
+// agentLists has the lists of agents that callers have requested while the fleet has not changed. Callers who may see the same
+// agents and use the same filter share a list and everything that was derived from it. A changed fleet gets a new
 // agentLists.
 type agentLists struct {
 	views  []*fleet.AgentView // every agent, by name and owner; never changed
@@ -19,7 +19,7 @@ type agentLists struct {
 	lists  map[listKey]*fleet.AgentPage
 	kept   int                  // number of agents in all lists, plus keptPerList for each list
 	last   listKey              // key of match, without a window
-	match  []*fleet.AgentView   // the agents that the last list was a page of, so that the next page does not select them again
+	match  []*fleet.AgentView   // all agents that the last request selected, so that a request for its next page need not select them again
 	places map[listKey][]string // names of the places of the agents that a caller may see
 }
 
@@ -30,17 +30,17 @@ const (
 	keptPerList = 100
 )
 
-// listKey identifies a list of a revision.
+// listKey identifies a list by the agents that the principal may see, the filter and the page.
 type listKey struct {
 	all                                 bool   // every agent, not only the owner's
-	groups                              string // groups of a principal with whom agents are shared
+	groups                              string // the principal's groups, if agents are shared with the principal
 	projects                            string // projects that the principal is restricted to
 	owner, project, place, role, status string
 	selector                            string // of labels
 	offset, count                       int
 }
 
-// List returns the agents that the principal may see and the request selects. The request's project must be an exact name.
+// List returns a page of the agents of ToolsetFleet that the principal may see and the request selects. The request's project must be an exact name.
 // If place is not empty, List returns only agents of that place.
 func (l *agentLists) List(p fleet.Principal, r fleet.ListAgentsRequest, place string) (*fleet.AgentPage, error) {
 	offset, count, err := r.Window(0)
@@ -76,7 +76,7 @@ func (l *agentLists) List(p fleet.Principal, r fleet.ListAgentsRequest, place st
 	return l.keep(key, rows), nil
 }
 
-// selected returns the agents that the principal may see and the filter selects.
+// selected returns all agents of ToolsetFleet that the principal may see and the filter selects.
 func (l *agentLists) selected(p fleet.Principal, r fleet.ListAgentsRequest, selector fleet.Selector, place string) []*fleet.AgentView {
 	match := make([]*fleet.AgentView, 0, 16)
 	for _, v := range l.views {
@@ -90,7 +90,7 @@ func (l *agentLists) selected(p fleet.Principal, r fleet.ListAgentsRequest, sele
 	return match
 }
 
-// key returns the key of the agents that the principal may see.
+// key returns the key of the list of all agents that the principal may see.
 func (l *agentLists) key(p fleet.Principal) listKey {
 	key := listKey{all: p.Admin(), projects: strings.Join(p.Projects, "\n")}
 	if key.all {

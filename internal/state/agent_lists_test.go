@@ -9,8 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// agents returns lists with one agent for each owner. Each owner has a place of its own.
-func agents(owners ...string) *agentLists {
+// newAgentLists returns the lists of a fleet with an agent for each of the owners. Each owner has a place of its own.
+func newAgentLists(owners ...string) *agentLists {
 	l := &agentLists{shares: &Shares{}}
 	for i, owner := range owners {
 		l.views = append(l.views, &fleet.AgentView{Agent: fleet.Agent{UID: fmt.Sprint(i), Name: fmt.Sprint("a", i), Owner: owner, Place: "at-" + owner}})
@@ -18,8 +18,8 @@ func agents(owners ...string) *agentLists {
 	return l
 }
 
-// rows returns the agents that the principal gets for the request.
-func rows(t *testing.T, l *agentLists, p fleet.Principal, r fleet.ListAgentsRequest) *fleet.AgentPage {
+// listFor returns the page that the principal gets for the request.
+func listFor(t *testing.T, l *agentLists, p fleet.Principal, r fleet.ListAgentsRequest) *fleet.AgentPage {
 	t.Helper()
 	got, err := l.List(p, r, "")
 	require.NoError(t, err)
@@ -30,48 +30,48 @@ func rows(t *testing.T, l *agentLists, p fleet.Principal, r fleet.ListAgentsRequ
 // filter.
 func TestListsAreShared(t *testing.T) {
 	t.Parallel()
-	l := agents("alice", "bob", "alice")
+	l := newAgentLists("alice", "bob", "alice")
 	root, alice, bob := fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin}, fleet.Principal{Name: "alice"}, fleet.Principal{Name: "bob"}
-	require.Equal(t, l.views, rows(t, l, root, fleet.ListAgentsRequest{}).Agents)
-	require.Empty(t, rows(t, l, fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin, Projects: []string{"web"}}, fleet.ListAgentsRequest{}).Agents, "an admin that is restricted to a project")
-	require.Equal(t, []*fleet.AgentView{l.views[0], l.views[2]}, rows(t, l, alice, fleet.ListAgentsRequest{}).Agents)
-	require.Equal(t, []*fleet.AgentView{l.views[1]}, rows(t, l, bob, fleet.ListAgentsRequest{}).Agents)
-	require.Empty(t, rows(t, l, fleet.Principal{Name: "carol"}, fleet.ListAgentsRequest{}).Agents)
-	require.Empty(t, rows(t, l, fleet.Principal{Name: "at-alice"}, fleet.ListAgentsRequest{}).Agents)
+	require.Equal(t, l.views, listFor(t, l, root, fleet.ListAgentsRequest{}).Agents)
+	require.Empty(t, listFor(t, l, fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin, Projects: []string{"web"}}, fleet.ListAgentsRequest{}).Agents, "an admin who is restricted to a project must not see others")
+	require.Equal(t, []*fleet.AgentView{l.views[0], l.views[2]}, listFor(t, l, alice, fleet.ListAgentsRequest{}).Agents)
+	require.Equal(t, []*fleet.AgentView{l.views[1]}, listFor(t, l, bob, fleet.ListAgentsRequest{}).Agents)
+	require.Empty(t, listFor(t, l, fleet.Principal{Name: "carol"}, fleet.ListAgentsRequest{}).Agents)
+	require.Empty(t, listFor(t, l, fleet.Principal{Name: "at-alice"}, fleet.ListAgentsRequest{}).Agents)
 
-	require.Same(t, rows(t, l, alice, fleet.ListAgentsRequest{}), rows(t, l, fleet.Principal{Name: "alice", Kind: fleet.KindController}, fleet.ListAgentsRequest{}))
-	require.Same(t, rows(t, l, root, fleet.ListAgentsRequest{}), rows(t, l, fleet.Principal{Name: "other", Scope: fleet.ScopeAdmin}, fleet.ListAgentsRequest{}))
-	require.NotSame(t, rows(t, l, alice, fleet.ListAgentsRequest{}), rows(t, l, alice, fleet.ListAgentsRequest{Role: "coder"}))
+	require.Same(t, listFor(t, l, alice, fleet.ListAgentsRequest{}), listFor(t, l, fleet.Principal{Name: "alice", Kind: fleet.KindController}, fleet.ListAgentsRequest{}))
+	require.Same(t, listFor(t, l, root, fleet.ListAgentsRequest{}), listFor(t, l, fleet.Principal{Name: "other", Scope: fleet.ScopeAdmin}, fleet.ListAgentsRequest{}))
+	require.NotSame(t, listFor(t, l, alice, fleet.ListAgentsRequest{}), listFor(t, l, alice, fleet.ListAgentsRequest{Role: "coder"}))
 
 	require.Equal(t, []string{"at-alice", "at-bob"}, l.PlacesOf(root))
 	require.Equal(t, []string{"at-alice"}, l.PlacesOf(alice))
 	require.Empty(t, l.PlacesOf(fleet.Principal{Name: "carol"}))
 
-	l = agents("alice", "alice")
-	require.Same(t, rows(t, l, alice, fleet.ListAgentsRequest{}), rows(t, l, root, fleet.ListAgentsRequest{}), "an admin sees the same agents")
+	l = newAgentLists("alice", "alice")
+	require.Same(t, listFor(t, l, alice, fleet.ListAgentsRequest{}), listFor(t, l, root, fleet.ListAgentsRequest{}), "an admin who sees the same agents must get the same list")
 }
 
 // TestListsOfSharedAgents checks that lists contain the agents that are shared with the principal.
 func TestListsOfSharedAgents(t *testing.T) {
 	t.Parallel()
-	l := agents("alice", "bob", "alice")
+	l := newAgentLists("alice", "bob", "alice")
 	l.views[0].Shares = []fleet.Share{{Grantee: fleet.Grantee{Group: "ops"}, Access: fleet.AccessView}}
 	l.views[2].Shares = []fleet.Share{{Grantee: fleet.Grantee{Person: "bob"}, Access: fleet.AccessRun}}
 	l.shares = l.shares.update([]*fleet.Agent{&l.views[0].Agent, &l.views[1].Agent, &l.views[2].Agent})
 	bob, operator := fleet.Principal{Name: "bob"}, fleet.Principal{Name: "bob", Groups: []string{"ops"}}
 	all := fleet.ListAgentsRequest{}
-	require.Equal(t, l.views[1:], rows(t, l, bob, all).Agents)
-	require.Equal(t, l.views, rows(t, l, operator, all).Agents)
-	require.Equal(t, l.views[1:], rows(t, l, fleet.Principal{Name: "bob", Groups: []string{"sales"}}, all).Agents)
-	require.Equal(t, l.views[:1], rows(t, l, fleet.Principal{Name: "carol", Groups: []string{"ops"}}, all).Agents)
-	require.Empty(t, rows(t, l, fleet.Principal{Name: "ops"}, all).Agents)
-	require.Same(t, rows(t, l, operator, all), rows(t, l, fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin}, all), "they see the same agents")
+	require.Equal(t, l.views[1:], listFor(t, l, bob, all).Agents)
+	require.Equal(t, l.views, listFor(t, l, operator, all).Agents)
+	require.Equal(t, l.views[1:], listFor(t, l, fleet.Principal{Name: "bob", Groups: []string{"sales"}}, all).Agents)
+	require.Equal(t, l.views[:1], listFor(t, l, fleet.Principal{Name: "carol", Groups: []string{"ops"}}, all).Agents)
+	require.Empty(t, listFor(t, l, fleet.Principal{Name: "ops"}, all).Agents)
+	require.Same(t, listFor(t, l, operator, all), listFor(t, l, fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin}, all), "principals who see the same agents must get the same list")
 	require.Equal(t, []string{"at-alice", "at-bob"}, l.PlacesOf(bob))
 	require.Equal(t, []string{"0", "2"}, l.shares.SharedWith(operator))
 
 	again := l.views[0].Agent
 	again.State = fleet.StateStopped
-	require.Same(t, l.shares, l.shares.update([]*fleet.Agent{&again}), "its shares have not changed")
+	require.Same(t, l.shares, l.shares.update([]*fleet.Agent{&again}), "the revision must stay, because the agent's shares have not changed")
 	again.Shares = nil
 	require.Equal(t, []string{"2"}, l.shares.update([]*fleet.Agent{&again}).SharedWith(operator))
 }
@@ -79,7 +79,7 @@ func TestListsOfSharedAgents(t *testing.T) {
 // TestDeriveOnce checks that Derive calls its function once for each list.
 func TestDeriveOnce(t *testing.T) {
 	t.Parallel()
-	r := rows(t, agents("alice"), fleet.Principal{Name: "alice"}, fleet.ListAgentsRequest{})
+	r := listFor(t, newAgentLists("alice"), fleet.Principal{Name: "alice"}, fleet.ListAgentsRequest{})
 	n := 0
 	for range 3 {
 		require.Equal(t, 1, r.Derive(func() any { n++; return n }))
@@ -89,16 +89,16 @@ func TestDeriveOnce(t *testing.T) {
 // TestListsAreBounded checks that the number of kept lists, and of agents in them, has a limit.
 func TestListsAreBounded(t *testing.T) {
 	t.Parallel()
-	l := agents("alice")
+	l := newAgentLists("alice")
 	for page := 1; page < 1000; page++ { // all pages but the first are empty
-		rows(t, l, fleet.Principal{Name: "alice"}, fleet.ListAgentsRequest{PageRequest: fleet.PageRequest{Page: &page}})
+		listFor(t, l, fleet.Principal{Name: "alice"}, fleet.ListAgentsRequest{PageRequest: fleet.PageRequest{Page: &page}})
 		require.LessOrEqual(t, len(l.lists), maxKept/keptPerList)
 	}
 	owners := make([]string, maxKept)
 	for i := range owners {
 		owners[i] = "alice"
 	}
-	l = agents(owners...)
-	require.Len(t, rows(t, l, fleet.Principal{Name: "alice"}, fleet.ListAgentsRequest{}).Agents, maxKept)
+	l = newAgentLists(owners...)
+	require.Len(t, listFor(t, l, fleet.Principal{Name: "alice"}, fleet.ListAgentsRequest{}).Agents, maxKept)
 	require.Empty(t, l.lists)
 }

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Batch looks up values by key. Calls during a lookup share the next one, so that many calls at the same time cost the
-// store little.
+// Batch looks up values by key. Calls that arrive during a lookup share the next one, so that many calls at the same time cost
+// the store little.
 type Batch[K comparable, V any] struct {
 	read func(ctx context.Context, keys []K) (map[K]V, error)
 
@@ -29,8 +29,8 @@ func NewBatch[K comparable, V any](read func(ctx context.Context, keys []K) (map
 	return &Batch[K, V]{read: read}
 }
 
-// Get returns the value of the key, from a lookup that begins after Get was called. It returns the zero value if read
-// returns no value for the key.
+// Get returns the value of the key, from a lookup that begins after Get was called. It returns the zero value if the lookup finds
+// no value for the key.
 func (b *Batch[K, V]) Get(ctx context.Context, key K) (value V, err error) {
 	b.mu.Lock()
 	if !b.reading {

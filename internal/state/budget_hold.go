@@ -6,9 +6,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// HoldForBudget puts a task back into the queue if its run has ended because a budget was used up. The task later goes on
-// where it was. With BreachAsk, it goes on only if somebody agrees. If the budget says to stop, or the task cannot wait,
-// HoldForBudget does nothing and returns false.
+// HoldForBudget puts a task back into the queue if its run has ended because a budget was used up. The task continues its work
+// later: with BreachHold when the budgets have enough left, and with BreachAsk when somebody agrees. If a budget has BreachStop, or
+// the task cannot wait, HoldForBudget does nothing and returns false.
 func HoldForBudget(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) (held bool, err error) {
 	r := t.Spending.Reserve
 	if r == nil || o.Status == fleet.TaskCompleted || !a.DeletedAt.IsZero() || a.Desired != fleet.DesiredRunning {
@@ -45,7 +45,8 @@ func HoldForBudget(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, 
 	return true, insertQuestion(tx, t, fleet.BudgetQuestion(t, why, r.Before.Micros+r.Step.Micros, step), now)
 }
 
-// breachOf returns what happens to a task that has used up these budgets, or its own limit if there are none.
+// breachOf returns the action for a task that has used up these budgets: BreachStop takes precedence over BreachAsk, and BreachAsk
+// over BreachHold. Without budgets, the task has used its own limit and is stopped.
 func breachOf(balances []BudgetBalance) fleet.BreachAction {
 	if len(balances) == 0 {
 		return fleet.BreachStop

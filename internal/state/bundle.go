@@ -31,7 +31,7 @@ func (b *bundleBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Bundle returns a bundle of the agent's work from the agent's runner; empty if there is no such work. The error is
+// Bundle returns a git bundle of the agent's work that exists nowhere else; empty if there is no such work. The error is
 // ErrBundleTooLarge if the bundle is larger than Config.MaxBundle.
 func (ps *Places) Bundle(ctx context.Context, a *fleet.Agent) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, bundleTimeout)

@@ -11,8 +11,8 @@ import (
 // catalogTTL is how long projects and roles are cached.
 const catalogTTL = 10 * time.Second
 
-// catalog caches a place's projects and roles. So not every check of a name needs a round trip, and reads work while the place does not
-// answer.
+// catalog caches a place's projects and roles. So a check of a name usually needs no round trip, and reads work while the place
+// does not answer.
 type catalog struct {
 	place fleet.Place
 	now   func() time.Time
@@ -38,8 +38,8 @@ func (c *catalog) Projects(ctx context.Context) ([]fleet.Project, error) {
 		func() ([]fleet.Project, error) { return c.place.Projects(ctx) }, func(got cached[[]fleet.Project]) { c.projects = got })
 }
 
-// lookUp returns the cached value if it is fresh, or asks the place. If the place does not answer, it returns an old value. load and store
-// access the cache.
+// lookUp returns the cached value if it is fresh, and otherwise asks the place. If the place does not answer, lookUp returns the old
+// value, if there is one. load and store access the cache with the lock held.
 func lookUp[T any](c *catalog, load func() cached[T], ask func() (T, error), store func(cached[T])) (value T, err error) {
 	c.mu.Lock()
 	old, epoch := load(), c.epoch
@@ -71,7 +71,7 @@ func (c *catalog) Invalidate() {
 	c.projects, c.roles = cached[[]fleet.Project]{}, map[string]cached[[]fleet.Role]{}
 }
 
-// lastProjects returns the projects of the last successful listing; nil if there was none.
+// lastProjects returns the projects of the last successful listing; nil if there was none since Invalidate.
 func (c *catalog) lastProjects() []fleet.Project {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *catalog) Roles(ctx context.Context, project string) ([]fleet.Role, erro
 		func() ([]fleet.Role, error) { return c.place.Roles(ctx, project) }, func(got cached[[]fleet.Role]) { c.roles[project] = got })
 }
 
-// Role returns the project's role with the name. If name is empty, it returns the project's default role, or else its first
+// Role returns the project's role with the name. If name is empty, Role returns the default role or, if there is none, the first
 // role.
 func (c *catalog) Role(ctx context.Context, project, name string) (fleet.Role, error) {
 	all, err := c.Roles(ctx, project)

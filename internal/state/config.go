@@ -35,9 +35,9 @@ type Config struct {
 	LeaseTTL time.Duration
 	// Limits limit what principals and projects may have, and how many calls the server works on.
 	Limits fleet.Limits
-	// Pools are the pools of the configuration.
+	// Pools are the settings of pools in the configuration.
 	Pools []fleet.PoolSetting
-	// Credentials configure credentials.
+	// Credentials are the settings of credentials in the configuration.
 	Credentials []fleet.CredentialSetting
 	// AgeStep is how long a pending task waits until it counts as one priority higher; 0 means 1 min.
 	AgeStep time.Duration
@@ -67,11 +67,10 @@ type Config struct {
 	// OpTimeout is how long a place may take to create, start, stop or delete a workspace before the call is retried; 0
 	// means 15 min. CallTimeout is the same for other calls, except Follow; 0 means 1 min.
 	OpTimeout, CallTimeout time.Duration
-	// CollectNotice is how long collecting the work of a run takes before Fleet shows it; 0 means 2 s. CollectWait is how long a
-	// stop or a deletion waits for it; 0 means 1 min.
+	// CollectNotice is how long Fleet may collect the work of a run before it shows that it is collecting; 0 means 2 s.
+	// CollectWait is how long a stop or a deletion waits for the collection; 0 means 1 min.
 	CollectNotice, CollectWait time.Duration
 
-	// Webhooks configures the webhooks.
 	Webhooks Webhooks
 	// BaseURL returns the URL of this Fleet, for links. It may be nil, or return "" if it is not known.
 	BaseURL func() string
@@ -118,7 +117,7 @@ type Config struct {
 	Fault func(point string)
 }
 
-// Webhooks configures the webhooks.
+// Webhooks configures which webhooks the server accepts and how it sends their deliveries.
 type Webhooks struct {
 	Sender fleet.WebhookSender // nil: the server has no webhooks
 	// MaxPerOwner is how many webhooks an owner may have; 0 means 20.
@@ -126,7 +125,8 @@ type Webhooks struct {
 	// MaxWaiting is how many deliveries of a webhook may wait; 0 means 10,000. Further events stay in the log until there is
 	// room, and no later than their retention.
 	MaxWaiting int
-	// Retention is how long deliveries are kept; 0 means 14 days. It is longer than the time for which they are retried.
+	// Retention is how long deliveries are kept; 0 means 14 days. It must be longer than the time for which
+	// they are retried.
 	Retention time.Duration
 	// OnAttempt is called after each attempt. The outcomes are the statuses of deliveries; waiting means that the attempt failed and is
 	// repeated. It may be nil.
@@ -213,6 +213,9 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// Time returns the current time in UTC with the precision of the store.
+func (c Config) Time() time.Time { return c.Now().UTC().Truncate(time.Microsecond) }
 
 // newUUID returns a random UUID, version 4 (RFC 9562).
 func newUUID() string {

@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// RecordUsageLimit notes what a run of the agent has reported about a limit of its subscription.
+// RecordUsageLimit records in the agent's credential a usage limit that a run of the agent has reported.
 func RecordUsageLimit(tx fleet.Tx, a *fleet.Agent, l fleet.UsageLimit, now time.Time) error {
 	return changeAgentCredential(tx, a, now, func(c *fleet.Credential) string {
 		if !c.RecordLimit(l, now) {
@@ -17,8 +17,8 @@ func RecordUsageLimit(tx fleet.Tx, a *fleet.Agent, l fleet.UsageLimit, now time.
 	})
 }
 
-// recordCredentialOutcome records in the agent's credential what the outcome of a run says about it. It is called before the
-// task is changed.
+// recordCredentialOutcome updates the agent's credential after a run: whether it works again, has a used-up usage window, or is
+// held. It must be called before the task is changed.
 func recordCredentialOutcome(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) error {
 	switch code := o.ReasonCode; {
 	case o.Status == fleet.TaskCompleted:
@@ -56,8 +56,8 @@ func changeAgentCredential(tx fleet.Tx, a *fleet.Agent, now time.Time, change fu
 	return ChangeCredential(tx, a.Host.Credential, now, func(c *fleet.Credential, _ bool) string { return change(c) })
 }
 
-// ChangeCredential changes what is known of the credential. stored says whether the store knows it. change returns what has changed, for
-// people; if that is empty, nothing is written.
+// ChangeCredential changes the stored state of the credential with the name, and appends an event. stored says whether the store
+// has a state. change returns the text of the event. If the text is empty, ChangeCredential writes nothing.
 func ChangeCredential(tx fleet.Tx, name string, now time.Time, change func(c *fleet.Credential, stored bool) string) error {
 	c, err := fleet.ReadResource[fleet.Credential](tx, fleet.CredentialKind, name)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// RevokeAgentTokens revokes the agent's tokens.
+// RevokeAgentTokens revokes all tokens of the agent with the uid.
 func RevokeAgentTokens(tx fleet.Tx, uid string, now time.Time) error {
 	tokens, err := tx.Tokens(fleet.TokenFilter{AgentUID: uid})
 	if err != nil {
@@ -29,10 +29,10 @@ func TimeoutReason(t *fleet.Task) string {
 	return fmt.Sprintf("it ran longer than its limit of %s", t.Timeout)
 }
 
-// safeSessionIDPattern matches the ids of conversations that people may use. The agent can choose the id, and people use it in commands.
+// safeSessionIDPattern matches session ids that are safe in commands. The agent can choose the id, and people copy it into commands.
 var safeSessionIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 
-// recordConversation records the conversation of a run that has ended.
+// recordConversation records in the agent that the run has left a conversation to continue, with its session id if that is safe.
 func recordConversation(a *fleet.Agent, o fleet.Outcome) {
 	if !o.Conversation {
 		return
@@ -85,7 +85,8 @@ func finishTask(tx fleet.Tx, t *fleet.Task, text string, now time.Time) error {
 	return leaveTree(tx, t, now)
 }
 
-// applyOutcome copies the outcome into the task.
+// applyOutcome sets the task's status and results from the outcome. If a stop was requested and the task has not completed, the
+// request decides the status and the reason.
 func applyOutcome(t *fleet.Task, o fleet.Outcome, now time.Time) {
 	t.Status, t.Reason = o.Status, o.Reason
 	if !t.StopRequestedAt.IsZero() && o.Status != fleet.TaskCompleted {
@@ -119,7 +120,8 @@ func applyOutcome(t *fleet.Task, o fleet.Outcome, now time.Time) {
 	}
 }
 
-// releaseAgent writes the agent of a task that has ended, unless the agent is deleted. Before that, it calls change, which may be nil.
+// releaseAgent writes the agent of a task that has ended, and revokes the tokens that the task's run could use. It does nothing if the
+// agent is deleted. Before it writes the agent, it calls change, which may be nil.
 func releaseAgent(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time, change func(a *fleet.Agent)) error {
 	if !a.DeletedAt.IsZero() {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// These are the names of parts that are not places.
+// These are the names of degraded parts. A place has its own name.
 const (
 	partStore = "store"
 	partPoll  = "poll"

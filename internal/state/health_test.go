@@ -21,9 +21,9 @@ import (
 // leases.
 type sickStore struct {
 	fleet.Store
-	note   func(ctx context.Context) error // replaces the writes of the health check; nil means they succeed
-	newer  int64                           // by how many versions its schema is newer
-	leases *atomic.Bool                    // if set, leases are not renewed; nil means they are
+	note     func(ctx context.Context) error // replaces the writes of the health check; nil means they succeed
+	newer    int64                           // by how many versions the schema in the store is newer
+	noLeases *atomic.Bool                    // if true, leases are not renewed; nil means they are
 }
 
 func (s sickStore) NoteDone(ctx context.Context, key string, ago time.Duration) error {
@@ -39,17 +39,17 @@ func (s sickStore) Schema(ctx context.Context) (have, want int64, err error) {
 }
 
 func (s sickStore) RenewLeases(ctx context.Context, owner string, ttl time.Duration, keys []string) (map[string]int64, error) {
-	if s.leases != nil && s.leases.Load() {
+	if s.noLeases != nil && s.noLeases.Load() {
 		return nil, errors.New("the store is gone")
 	}
 	return s.Store.RenewLeases(ctx, owner, ttl, keys)
 }
 
-// sick returns a harness over the store, after its place was listed.
-func sick(t *testing.T, s sickStore) *servicetest.Harness {
+// newSickHarness returns a harness that uses the store. It waits until the place has been listed.
+func newSickHarness(t *testing.T, s sickStore) *servicetest.Harness {
 	t.Helper()
 	ttl := waittest.Limit
-	if s.leases != nil {
+	if s.noLeases != nil {
 		ttl = time.Second // short, so that the failure of a renewal is noticed soon
 	}
 	h := servicetest.NewOver(t, fake.Config{}, func(c *state.Config) { c.LeaseTTL = ttl }, func(store fleet.Store) fleet.Store { s.Store = store; return s })
@@ -72,7 +72,7 @@ func TestStoreCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	var fails atomic.Bool
 	fails.Store(true)
-	h := sick(t, sickStore{note: func(context.Context) error {
+	h := newSickHarness(t, sickStore{note: func(context.Context) error {
 		if fails.Load() {
 			return errors.New("cannot execute UPDATE in a read-only transaction: secret")
 		}
@@ -80,7 +80,7 @@ func TestStoreCannotBeWritten(t *testing.T) {
 	}})
 	health := h.Health(t.Context())
 	requireDegraded(t, health, false, "store", "the store cannot be written")
-	require.Equal(t, health, h.Health(t.Context()), "the time is that of the first failure")
+	require.Equal(t, health, h.Health(t.Context()), "the time must be that of the first failure")
 	fails.Store(false)
 	health = h.Health(t.Context())
 	require.True(t, health.Ready)
@@ -90,7 +90,7 @@ func TestStoreCannotBeWritten(t *testing.T) {
 // TestSlowStore checks that a server is ready although its store is slow.
 func TestSlowStore(t *testing.T) {
 	t.Parallel()
-	h := sick(t, sickStore{note: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }})
+	h := newSickHarness(t, sickStore{note: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }})
 	requireDegraded(t, h.Health(t.Context()), true, "store", "did not finish a write within 1s")
 }
 
@@ -98,15 +98,15 @@ func TestSlowStore(t *testing.T) {
 // database.
 func TestNewerSchema(t *testing.T) {
 	t.Parallel()
-	h := sick(t, sickStore{newer: 1, note: func(context.Context) error { return nil }})
+	h := newSickHarness(t, sickStore{newer: 1, note: func(context.Context) error { return nil }})
 	requireDegraded(t, h.Health(t.Context()), true, "schema", "upgrade this server too")
 }
 
-// TestLeasesNotRenewed checks that a server reports while it cannot renew its leases.
+// TestLeasesNotRenewed checks that a server reports that it cannot renew its leases until it can renew them again.
 func TestLeasesNotRenewed(t *testing.T) {
 	t.Parallel()
 	var fails atomic.Bool
-	h := sick(t, sickStore{leases: &fails})
+	h := newSickHarness(t, sickStore{noLeases: &fails})
 	h.Create("papi")
 	h.Start("papi", "wait ever")
 	fails.Store(true)

@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Kept returns the kept workspaces in all places, also in those of other servers, oldest first. A place that does not answer is
-// left out.
+// Kept returns the kept workspaces of deleted agents in all places, including places of other servers, oldest first. It leaves out
+// places that do not answer.
 func (ps *Places) Kept(ctx context.Context) (all []fleet.KeptWork, err error) {
 	servers, err := ps.store.Replicas(ctx)
 	if err != nil {
@@ -19,7 +19,7 @@ func (ps *Places) Kept(ctx context.Context) (all []fleet.KeptWork, err error) {
 	for _, p := range ps.All {
 		for _, s := range servers {
 			kind, _ := fleet.SplitPlace(p.Name)
-			if other := ps.onOtherServer(fleet.PlaceOn(kind, s.Name)); other != nil && p.Name != kind {
+			if other := ps.onOtherServer(fleet.PlaceOn(kind, s.Name)); other != nil && p.Name != kind { // every server reaches a place without a server in its name
 				places = append(places, other)
 			}
 		}

@@ -6,8 +6,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// RecordLanding records the task's changes as work that can land. If the task goes on with the work of an earlier task, the
-// new work replaces that work: it begins where the earlier work begins, and lands by itself if somebody has asked for that.
+// RecordLanding records the task's changes as work that can land. If the task continues the work of an earlier task, the new work
+// replaces the earlier work: it has the same base, and it lands without a new request if somebody has requested the landing of the
+// earlier work.
 func RecordLanding(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, c *fleet.Changes, now time.Time) error {
 	l := fleet.NewLanding(a, t, c)
 	if l == nil {
@@ -39,7 +40,7 @@ func RecordLanding(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, c *fleet.Changes,
 	return tx.Append(l.Event(t, now, "goes on with the work of task "+l.Earlier[len(l.Earlier)-1]))
 }
 
-// continueEarlier makes l continue the work of the task with the id.
+// continueEarlier makes l replace the work of the task with the id, unless that work is settled.
 func continueEarlier(tx fleet.Tx, id string, l *fleet.Landing, now time.Time) error {
 	t, err := tx.Task(id)
 	if err != nil || t == nil {

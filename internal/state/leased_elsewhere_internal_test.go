@@ -14,18 +14,18 @@ import (
 	"fleet/internal/store/sqlite/sqlitetest"
 )
 
-// loadCounter counts the agents that are loaded by their uids.
-type loadCounter struct {
+// countingStore counts the agents that are loaded by their uids.
+type countingStore struct {
 	fleet.Store
 	loaded int
 }
 
 type countingTx struct {
 	fleet.ReadTx
-	counter *loadCounter
+	counter *countingStore
 }
 
-func (l *loadCounter) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
+func (l *countingStore) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	return l.Store.View(ctx, func(tx fleet.ReadTx) error { return fn(countingTx{tx, l}) })
 }
 
@@ -34,11 +34,11 @@ func (t countingTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, err
 	return t.ReadTx.AgentViews(f)
 }
 
-func newCountingStore(t *testing.T) *loadCounter {
+func newCountingStore(t *testing.T) *countingStore {
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	return &loadCounter{Store: store}
+	return &countingStore{Store: store}
 }
 
 func newAgent(i int) *fleet.Agent {
@@ -49,7 +49,7 @@ func newAgent(i int) *fleet.Agent {
 	}
 }
 
-// setReason inserts or updates the agent, and appends an event.
+// setReason sets the StateReason of the agent, and appends an event. It inserts the agent if the store does not have it.
 func setReason(tx fleet.Tx, a *fleet.Agent, reason string) error {
 	old, err := tx.Agent(a.UID)
 	if err != nil {
@@ -129,8 +129,8 @@ func TestAgentsLeasedElsewhereAreLoadedWhenNeeded(t *testing.T) {
 	loads(1, s.RefreshOwn)
 }
 
-// TestAgentsLeasedElsewhereAreNotMissed changes and leases agents at random. After each refresh, the agents that it was
-// asked for are as in the store.
+// TestAgentsLeasedElsewhereAreNotMissed changes and leases agents at random. After each refresh, the agents that the
+// refresh had to load must be the same in the snapshot and in the store.
 func TestAgentsLeasedElsewhereAreNotMissed(t *testing.T) {
 	t.Parallel()
 	store := newCountingStore(t)

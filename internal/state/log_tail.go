@@ -12,7 +12,7 @@ import (
 )
 
 // LogTail keeps the newest events of the log in memory, so that the callers who follow the log do not each read the store.
-// While there are subscribers, a goroutine reads what is new, and notifies them.
+// While there are subscribers, a goroutine reads new events and notifies the subscribers.
 type LogTail struct {
 	store   fleet.Store
 	lastSeq lastSeqReader
@@ -21,10 +21,10 @@ type LogTail struct {
 	begun  bool
 	after  int64         // the tail begins after this Seq
 	last   int64         // and ends with this one
-	events []fleet.Event // every event in between; appended to, never changed
+	events []fleet.Event // every event in between; the elements never change, because readers use them without mu
 	size   int           // of the events, in bytes of Text and Data
 	err    error         // why the last read failed; nil if it did not
-	shares int64         // Seq of the newest event that shared or unshared agents; after a gap, where the tail starts
+	shares int64         // Seq of the newest event that shared or unshared an agent; where the tail begins, if that is later
 
 	subscribing sync.Mutex
 	subs        notify.Subscribers
@@ -37,8 +37,8 @@ const (
 	tailBytes  = 1 << 20
 )
 
-// Subscribe returns a channel that receives a signal after the tail has read new events, or has failed to read them. Several
-// reads may cause one signal.
+// Subscribe returns a channel that receives a signal after the tail has looked for new events, even if it has failed to read
+// them. Several reads may cause one signal.
 func (t *LogTail) Subscribe() (_ <-chan struct{}, cancel func()) {
 	t.subscribing.Lock()
 	defer t.subscribing.Unlock()
@@ -75,7 +75,7 @@ func (t *LogTail) unsubscribe(remove func()) {
 	}
 }
 
-// follow reads what is new and notifies the subscribers until the context is done.
+// follow reads new events after each signal, and notifies the subscribers, until the context is done.
 func (t *LogTail) follow(ctx context.Context, signal <-chan struct{}) {
 	for {
 		select {
@@ -88,7 +88,7 @@ func (t *LogTail) follow(ctx context.Context, signal <-chan struct{}) {
 	}
 }
 
-// refresh reads what was committed before it was called.
+// refresh reads the events that were committed before the call.
 func (t *LogTail) refresh(ctx context.Context) error {
 	last, err := t.lastSeq.last(ctx)
 	t.mu.Lock()
@@ -101,12 +101,12 @@ func (t *LogTail) refresh(ctx context.Context) error {
 }
 
 // Read returns the matching events after the Seq, at most limit, and the Seq up to which it has searched. f.Shared must be
-// sorted. If ok is false, the tail cannot answer and the caller must read the store.
+// sorted. If ok is false, the tail does not have the events, or f has projects or a selector. Then the caller must read the store.
 func (t *LogTail) Read(f fleet.EventFilter, after int64, limit int) (events []fleet.Event, upTo int64, ok bool) {
 	t.mu.Lock()
 	all, upTo, ok := t.events, t.last, t.begun && t.err == nil && after >= t.after
 	t.mu.Unlock()
-	if !ok || len(f.Projects) > 0 || len(f.Selector) > 0 { // an event does not say the project and the labels of its agent
+	if !ok || len(f.Projects) > 0 || len(f.Selector) > 0 { // an event does not have the project and the labels of its agent
 		return nil, 0, false
 	}
 	first, _ := slices.BinarySearchFunc(all, after+1, func(e fleet.Event, seq int64) int { return cmp.Compare(e.Seq, seq) })
@@ -128,7 +128,8 @@ func (t *LogTail) SharesRevision() int64 {
 	return t.shares
 }
 
-// extend adds the events up to the Seq. If there are too many, the tail drops all events and starts after them.
+// extend adds the events up to the Seq last, and may add later ones. If they are too many, the tail drops all its events and begins
+// after last. The caller holds mu.
 func (t *LogTail) extend(ctx context.Context, last int64) error {
 	switch {
 	case t.begun && last <= t.last:
@@ -170,7 +171,7 @@ func (t *LogTail) extend(ctx context.Context, last int64) error {
 
 func eventSize(e fleet.Event) int { return len(e.Text) + len(e.Data) }
 
-// selects reports whether the filter, whose shared agents are sorted, selects the event.
+// selects reports whether the filter selects the event, without regard to its projects and its selector. f.Shared must be sorted.
 func selects(f fleet.EventFilter, e fleet.Event) bool {
 	return (f.Owner == "" || e.Owner == f.Owner || len(f.Shared) > 0 && containsSorted(f.Shared, e.AgentUID)) &&
 		(f.AgentName == "" || strings.ToLower(e.AgentName) == strings.ToLower(f.AgentName)) && //nolint:staticcheck // as stores compare names, which EqualFold does not
@@ -181,7 +182,7 @@ func selects(f fleet.EventFilter, e fleet.Event) bool {
 		(len(f.Types) == 0 || slices.Contains(f.Types, e.Type))
 }
 
-// containsSorted reports whether the sorted list has the text.
+// containsSorted reports whether the sorted list contains s.
 func containsSorted(sorted []string, s string) bool {
 	_, found := slices.BinarySearch(sorted, s)
 	return found

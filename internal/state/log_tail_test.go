@@ -13,10 +13,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// logStore is a store that has events and nothing else.
+// logStore is a store that has only events.
 type logStore struct {
 	fleet.Store
-	fleet.ReadTx
 	mu     sync.Mutex
 	events []fleet.Event
 	signal chan struct{}
@@ -169,35 +168,4 @@ func TestLogTailNotifiesSubscribers(t *testing.T) {
 		cancel()
 	}
 	require.Nil(t, tail.stop)
-}
-
-// TestLastSeqReaderSharesReads checks that concurrent calls share a read that began after all of them.
-func TestLastSeqReaderSharesReads(t *testing.T) {
-	t.Parallel()
-	s, _ := newLogTail()
-	n := newLastSeqReader(s)
-	s.add(fleet.Event{})
-	seq, err := n.last(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, 1, seq)
-
-	n.reading = true // as if another goroutine were reading
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = n.last(cancelled)
-	require.ErrorIs(t, err, context.Canceled)
-	var waiting sync.WaitGroup
-	seqs := make([]int64, 50)
-	for i := range seqs {
-		waiting.Go(func() { seqs[i], _ = n.last(t.Context()) })
-	}
-	s.add(fleet.Event{})
-	n.finish()
-	waiting.Wait()
-	for _, seq := range seqs {
-		require.EqualValues(t, 2, seq, "the result must be from a read that began after the call")
-	}
-	seq, err = n.last(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, 2, seq)
 }

@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// RefuseMessage records that the message will not be delivered, and why.
+// RefuseMessage records that the message will never be delivered. r is the reason, and text says the same for people.
 func RefuseMessage(tx fleet.Tx, t *fleet.Task, m *fleet.Message, now time.Time, r fleet.Reason, text string) error {
 	m.RefusalReason, m.RefusalText = r, text
 	if err := tx.Update(m); err != nil {

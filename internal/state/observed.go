@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// firstListingWait is how long after the start calls wait for a place's first listing.
+// firstListingWait is the time after the start during which calls wait for a place's first listing.
 const firstListingWait = 5 * time.Second
 
 // stalePolls is how many poll intervals may pass without a listing before the last listing counts as stale.
@@ -23,12 +23,12 @@ func (p *ManagedPlace) ObservedAt() time.Time {
 	return time.Time{}
 }
 
-// minListingGap is the shortest time without a listing that counts as too long, even if the poll interval is very short: a
-// busy machine delays polls. It does not apply after a failed listing.
+// minListingGap is the least time without a listing that counts as too long if the poll interval is very short. A busy machine
+// delays polls.
 const minListingGap = 5 * time.Second
 
-// stale returns why the last listing is too old, as stalePolls and minListingGap define it; "" if it is not, or if there was
-// no listing yet.
+// stale returns why the last listing is too old; "" if it is not, or if there was no listing yet. A listing is too old after
+// stalePolls poll intervals, and not before minListingGap has passed, unless a listing has failed since then.
 func (p *ManagedPlace) stale() string {
 	at, o, limit := p.ObservedAt(), p.listingFailure.Load(), stalePolls*p.Interval
 	if o == nil {
@@ -73,8 +73,8 @@ func (p *ManagedPlace) lastListing(ctx context.Context) (time.Time, error) {
 func (p *ManagedPlace) HasListing() bool { return !p.Adopts() || p.listedAt.Load() != 0 }
 
 // EnsureListed returns nil if all agents of the place have been listed, by this or another process that uses the store, or if the
-// place needs no listing (see HasListing). Otherwise the error is BACKEND_UNAVAILABLE. Shortly after the start, EnsureListed first
-// waits for the first listing.
+// place needs no listing (see HasListing). Otherwise the error is BACKEND_UNAVAILABLE, unless the store fails. Shortly after the
+// start, EnsureListed first waits for the first listing.
 func (p *ManagedPlace) EnsureListed(ctx context.Context) error {
 	if p.HasListing() {
 		return nil

@@ -38,8 +38,8 @@ func TestFirstListing(t *testing.T) {
 	require.True(t, h.Health(t.Context()).Ready)
 }
 
-// TestListedBefore starts a process while the host is down. It checks that the process shows what an earlier process
-// has listed, with its age.
+// TestListedBefore starts a process while the host is down. It checks that the process shows the agents that an earlier
+// process has listed, and when it has listed them.
 func TestListedBefore(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: servicetest.Workspaces(1)}, nil)
@@ -59,7 +59,7 @@ func TestListedBefore(t *testing.T) {
 	since := health.Degraded[0].Since
 	seen := h.World.Calls(fake.List)
 	<-h.World.Called(fake.List, seen+3)
-	require.Equal(t, since, h.Health(t.Context()).Degraded[0].Since, "the time is that of the first failure")
+	require.Equal(t, since, h.Health(t.Context()).Degraded[0].Since, "the time must be that of the first failure")
 	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "agent-0", Description: "done"})
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 

@@ -25,9 +25,9 @@ func recordFailure(o *atomic.Pointer[failure], e *fleet.Error, now time.Time) bo
 	return o.Swap(next) == nil
 }
 
-// recordAnswer records the result of a call that the place itself answers: a listing of workspaces or of projects. The place has not answered if
-// err is BACKEND_UNAVAILABLE. Other errors change nothing. Only this package can call it, because an error of one agent's
-// workspace says nothing about its place: it must not affect, or be shown to, the owners of other agents.
+// recordAnswer records the result of a call that the place itself answers: a listing of workspaces or of projects. The place has not
+// answered if err is BACKEND_UNAVAILABLE. Other errors change nothing. Do not call recordAnswer with an error of one agent's
+// workspace. Such an error says nothing about the place, and owners of other agents must not see it.
 func (p *ManagedPlace) recordAnswer(err error) {
 	e, ok := errors.AsType[*fleet.Error](err)
 	switch {

@@ -35,7 +35,7 @@ func TestOnePlaceIsDown(t *testing.T) {
 	require.False(t, l.Places[0].ObservedAt.IsZero())
 	require.Equal(t, fleet.PlaceState{Name: "second", Problem: "the token is not accepted"}, l.Places[1])
 	_, err = h.ShowAgent(h.Context(), "old")
-	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "it is unknown whether the agent exists")
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "the error must not be AGENT_NOT_FOUND, because it is unknown whether the agent exists")
 	_, err = h.CreateIn("web", "Web")
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 	health := h.Health(t.Context())
@@ -57,7 +57,7 @@ func TestOnePlaceIsDown(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
 	l, err = h.ListAgents(h.Context(), fleet.ListAgentsRequest{})
 	require.NoError(t, err)
-	require.Len(t, l.Agents, 2, "agents of a place that is down are shown")
+	require.Len(t, l.Agents, 2, "agents of a place that is down must be listed")
 }
 
 // TestOnePlaceHangs checks that calls for agents of one place do not wait for another place, which accepts calls and

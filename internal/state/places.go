@@ -42,7 +42,7 @@ type ManagedPlace struct {
 	changed *notify.Subscribers // see Places.Subscribe
 }
 
-// Credential names the credential of the project's agents; empty if it is not known here.
+// Credential returns the name of the credential of the project's agents; empty if this server does not know it.
 func (p *ManagedPlace) Credential(project string) string {
 	if c, ok := p.Place.(fleet.Credentialer); ok && project != "" {
 		return c.Credential(project)
@@ -50,7 +50,8 @@ func (p *ManagedPlace) Credential(project string) string {
 	return ""
 }
 
-// MaxCost returns the configured maximum cost of a task of the project's role; 0 if there is none, or if it is not known here.
+// MaxCost returns the configured maximum cost of a task of the project's role; 0 if there is none, or if this server does not know
+// it.
 func (p *ManagedPlace) MaxCost(project, role string) fleet.Micros {
 	if c, ok := p.Place.(fleet.CostLimiter); ok && project != "" {
 		return c.MaxCost(project, role)
@@ -58,8 +59,8 @@ func (p *ManagedPlace) MaxCost(project, role string) fleet.Micros {
 	return 0
 }
 
-// Grant returns the configured grant of agents with the project's role; nil if they may not delegate, or if it is not known
-// here.
+// Grant returns the configured grant of agents with the project's role; nil if they may not delegate, or if this server does
+// not know it.
 func (p *ManagedPlace) Grant(project, role string) *fleet.Grant {
 	if d, ok := p.Place.(fleet.Delegator); ok && project != "" {
 		return d.Grant(project, role)
@@ -117,13 +118,13 @@ func (ps *Places) add(p fleet.Place, ofFleet bool) {
 	}
 }
 
-// Of returns the place of the agent. If another server has the place, Of returns one that only reads from that server. If the place is no
-// longer configured, Of returns one whose calls all fail, so that the agent is not lost.
+// Of returns the place of the agent. If another server has the place, the result only reads from that server. If the place is no
+// longer configured, the result has no Catalog and its calls fail, so that the agent stays until the place is configured again.
 func (ps *Places) Of(a *fleet.Agent) *ManagedPlace {
 	if p := ps.Named(a.Place); p != nil {
 		return p
 	}
-	return ps.Absent(a.Place)
+	return ps.absent(a.Place)
 }
 
 // Named returns the place with the name, which may be a place of another server; nil if there is none.
@@ -134,7 +135,8 @@ func (ps *Places) Named(name string) *ManagedPlace {
 	return ps.onOtherServer(name)
 }
 
-// Configured returns the place with the name; nil if it is not configured. An empty name means the first place. A place that is bound to a machine is found with and without the name of this server.
+// Configured returns the place with the name; nil if it is not configured. An empty name means the first place. A place that is
+// bound to a machine is found with and without the name of this server.
 func (ps *Places) Configured(name string) *ManagedPlace {
 	if name == "" {
 		return ps.Fleet[0]
@@ -145,10 +147,10 @@ func (ps *Places) Configured(name string) *ManagedPlace {
 	return ps.byName[fleet.PlaceOn(name, ps.cfg.Replica)]
 }
 
-// Names returns the names of all places, sorted.
+// Names returns the names of all configured places, sorted.
 func (ps *Places) Names() []string { return slices.Sorted(maps.Keys(ps.byName)) }
 
-// WithDriver returns the first place that has the driver; nil if no place has it. It prefers places of the fleet.
+// WithDriver returns the first place that has the driver, places of the fleet before the others; nil if no place has it.
 func (ps *Places) WithDriver(driver string) *ManagedPlace {
 	for _, p := range ps.All {
 		if _, ok := p.Traits().Driver(driver); ok {
@@ -158,7 +160,7 @@ func (ps *Places) WithDriver(driver string) *ManagedPlace {
 	return nil
 }
 
-// State returns the state of the place.
+// State returns the state of the place as callers see it.
 func (p *ManagedPlace) State() fleet.PlaceState {
 	st := fleet.PlaceState{Name: p.Name, ObservedAt: p.ObservedAt(), StaleReason: p.stale()}
 	switch o := p.listingFailure.Load(); {
@@ -175,8 +177,8 @@ func (p *ManagedPlace) State() fleet.PlaceState {
 	return st
 }
 
-// Absent returns a stand-in for the place with the name, which is not configured. All its calls fail.
-func (ps *Places) Absent(name string) *ManagedPlace {
+// absent returns a stand-in for a place that is not configured. It has no Catalog, and its calls that need the place fail.
+func (ps *Places) absent(name string) *ManagedPlace {
 	p := absentPlace{name: name}
 	m := &ManagedPlace{Place: p, Name: name, Interval: 5 * time.Second, Grace: cmp.Or(ps.cfg.StopGrace, 5*time.Second), now: ps.cfg.Time, log: ps.cfg.Logger, changed: &ps.changed}
 	o := &failure{err: p.err(), at: ps.cfg.Time(), since: ps.started}

@@ -35,8 +35,9 @@ func (p *ManagedPlace) RecordListingSuccess() {
 	p.changed.Notify()
 }
 
-// RecordListingStored records that the store has all workspaces that the place had at that time. It writes the time to the store first, so
-// that the time never goes back after a restart.
+// RecordListingStored records that the store has all workspaces that the place had at that time. It writes the time to the store
+// before this process shows it, so that the time does not go back after a restart. If the write fails, it records the time only in
+// this process, and returns the error.
 func (p *ManagedPlace) RecordListingStored(ctx context.Context, at time.Time) error {
 	err := p.store.NoteDone(ctx, p.PollKey(), p.now().Sub(at))
 	p.listedAt.Store(at.UnixMilli())
@@ -55,8 +56,8 @@ func (p *ManagedPlace) SetHiddenCount(n int64) {
 	}
 }
 
-// maxReportGap is the longest time without a listing before the place counts as down. A shorter call timeout replaces it, and
-// four poll intervals replace both if they are longer. The polling lease of a dead process expires earlier than that, after three intervals.
+// maxReportGap limits the time without a listing after which the place counts as down. If the call timeout is shorter, it is used
+// instead. The time is at least four poll intervals. The polling lease of a dead process expires earlier, after three intervals.
 const maxReportGap = 10 * time.Second
 
 // SyncHealth reads the polling process's note of the last listing, and derives from it whether the place answers.

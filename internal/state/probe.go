@@ -24,11 +24,11 @@ type probe struct {
 	written time.Time // when the store was last writable
 
 	store  atomic.Pointer[failure] // why it cannot be written, or that it is slow; nil if it works
-	schema atomic.Pointer[failure]
+	schema atomic.Pointer[failure] // that a newer Fleet has upgraded the schema; nil if it has not
 }
 
 // check reports whether the store can be written. A full store counts as writable, because it still accepts writes that end
-// or remove something.
+// or remove something. After a probe, check also compares the version of the schema.
 func (p *probe) check(ctx context.Context, store fleet.Store, cfg Config) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

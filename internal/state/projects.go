@@ -16,7 +16,8 @@ import (
 const projectsWait = 5 * time.Second
 
 // Projects returns the projects of the places, sorted by name, and the errors of the places that do not list theirs, by
-// place. If there are several places, it waits at most projectsWait for each of them.
+// place. If there are several places, it waits for each of them at most projectsWait or
+// Config.CallTimeout.
 //
 // If ctx has a caller, Projects leaves out the projects that the caller may not use.
 func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []fleet.Project, errs map[string]error) {
@@ -54,7 +55,7 @@ func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []f
 }
 
 // projectsWithin returns the projects of the place. If the place does not answer within the limit, or did not answer the
-// last call, these are the projects of its last listing.
+// last call, it returns the projects of the place's last listing, or BACKEND_UNAVAILABLE if there was none.
 func (p *ManagedPlace) projectsWithin(ctx context.Context, limit time.Duration) ([]fleet.Project, error) {
 	down := p.Available()
 	if down == nil {
@@ -93,8 +94,8 @@ func ProjectRefs(projects []fleet.Project) []string {
 	return names
 }
 
-// MatchProjects returns the projects that match ref: NAME, or PLACE/NAME. If it returns no error, there is at least one. There
-// are several if several places have the name and ref does not name the place. place is the place that ref names, or "".
+// MatchProjects returns the projects that match ref: NAME, or PLACE/NAME. If it returns no error, there is at least one match. There
+// are several if several places have the project and ref does not name the place. place is the name of the place in ref, or "".
 //
 // The error of a place that does not list its projects counts only if no other place has the project.
 func (ps *Places) MatchProjects(ctx context.Context, ref string, places []*ManagedPlace) (match []fleet.Project, place string, err error) {
@@ -128,7 +129,7 @@ func (ps *Places) MatchProjects(ctx context.Context, ref string, places []*Manag
 		With("project", fleet.Shorten(ref, 60)).With("available", strings.Join(names, ", "))
 }
 
-// placeNamed returns the place with the name; nil if it is not one of the places.
+// placeNamed returns the one of the places with the name, ignoring case; nil if there is none.
 func placeNamed(places []*ManagedPlace, name string) *ManagedPlace {
 	if i := slices.IndexFunc(places, func(p *ManagedPlace) bool { return strings.EqualFold(p.Name, name) }); i >= 0 {
 		return places[i]
@@ -153,27 +154,27 @@ func (ps *Places) FindProject(ctx context.Context, ref string, places ...*Manage
 	return match[0], ps.Named(match[0].Place), nil
 }
 
-// FindInFleet does the same as FindProject for the fleet's places, see MatchInFleet.
-func (ps *Places) FindInFleet(ctx context.Context, ref string) (fleet.Project, *ManagedPlace, error) {
-	places, err := ps.inFleet(ctx, ref)
+// FindFleetProject works like FindProject, for the places that MatchFleetProjects searches.
+func (ps *Places) FindFleetProject(ctx context.Context, ref string) (fleet.Project, *ManagedPlace, error) {
+	places, err := ps.fleetPlaces(ctx, ref)
 	if err != nil {
 		return fleet.Project{}, nil, err
 	}
 	return ps.FindProject(ctx, ref, places...)
 }
 
-// MatchInFleet does the same as MatchProjects for the fleet's places on this server. If ref names a place of another server, as
-// in local@SERVER/NAME, it looks there too.
-func (ps *Places) MatchInFleet(ctx context.Context, ref string) (match []fleet.Project, place string, err error) {
-	places, err := ps.inFleet(ctx, ref)
+// MatchFleetProjects works like MatchProjects, for the fleet's places on this server. If ref names a place of another server, as
+// in local@SERVER/NAME, it searches that place too.
+func (ps *Places) MatchFleetProjects(ctx context.Context, ref string) (match []fleet.Project, place string, err error) {
+	places, err := ps.fleetPlaces(ctx, ref)
 	if err != nil {
 		return nil, "", err
 	}
 	return ps.MatchProjects(ctx, ref, places)
 }
 
-// inFleet returns the fleet's places on this server, and the place of another server that ref names.
-func (ps *Places) inFleet(ctx context.Context, ref string) ([]*ManagedPlace, error) {
+// fleetPlaces returns the fleet's places on this server, and the place of another server if ref names one.
+func (ps *Places) fleetPlaces(ctx context.Context, ref string) ([]*ManagedPlace, error) {
 	name, _, found := strings.Cut(ref, "/")
 	kind, server := fleet.SplitPlace(strings.ToLower(name))
 	if !found || kind == "" || server == "" || placeNamed(ps.Fleet, name) != nil {

@@ -12,7 +12,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestProjectsOfAnotherServer checks that only places on the machine of a server that exists are looked for there.
+// TestProjectsOfAnotherServer checks that a project is looked up on another server only if that server exists and the project's
+// place is bound to a machine.
 func TestProjectsOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	own := servicetest.SecondPlace(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("second", "here")}})

@@ -10,7 +10,7 @@ import (
 // from an untrusted runner.
 const MaxQuestions = 1000
 
-// WithdrawQuestions marks the open questions of a task as withdrawn, for example because it ends. The caller writes the task.
+// WithdrawQuestions marks the open questions of a task as withdrawn, for example because the task ends. The caller writes the task.
 func WithdrawQuestions(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	t.OpenQuestions = 0
 	if !t.HasQuestions {

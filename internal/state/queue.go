@@ -21,13 +21,13 @@ type Queue struct {
 
 	mu          sync.Mutex
 	loaded      bool
-	seq         int64               // events up to it are included
-	revision    int64               // see Revision
-	tasks       []*fleet.QueuedTask // in the order in which they were queued; replaced or appended to, never changed
-	known       map[string]bool     // the ids of tasks
-	pendingBy   map[string]int      // the number of pending tasks, by who has queued them
-	dependees   map[string]fleet.Dependee
-	endedAgents map[string]bool // see TakeAgentsWithEndedTasks
+	seq         int64                     // events up to it are included
+	revision    int64                     // see Revision
+	tasks       []*fleet.QueuedTask       // in the order in which they were queued; replaced or appended to, never changed
+	known       map[string]bool           // the ids of the tasks in the field tasks
+	pendingBy   map[string]int            // the number of pending tasks, by the principal who has queued them
+	dependees   map[string]fleet.Dependee // by id
+	endedAgents map[string]bool           // see TakeAgentsWithEndedTasks
 	queueResources
 }
 
@@ -108,7 +108,7 @@ func (q *Queue) readChanges(tx fleet.ReadTx) (_ *queueChanges, err error) {
 	return c, q.readDependees(tx, c)
 }
 
-// readTasks reads the tasks that have events after c.seq.
+// readTasks reads the events after c.seq and the tasks that they name, and advances c.seq.
 func (c *queueChanges) readTasks(tx fleet.ReadTx) error {
 	for {
 		events, err := tx.Events(fleet.EventFilter{Types: queueEvents}, fleet.EventWindow{After: c.seq, Limit: queueBatch})
@@ -175,7 +175,7 @@ func (q *Queue) apply(c *queueChanges) {
 	q.loaded, q.seq = true, c.seq
 }
 
-// merge replaces the changed tasks. current are those of them that have not ended. The caller holds the lock.
+// merge replaces the tasks whose ids are in changed. current has those of them that have not ended. The caller holds the lock.
 func (q *Queue) merge(current []*fleet.QueuedTask, changed map[string]bool) {
 	slices.SortFunc(current, inOrder)
 	onlyNew := len(current) == 0 || len(q.tasks) == 0 || inOrder(q.tasks[len(q.tasks)-1], current[0]) < 0
@@ -217,7 +217,7 @@ func inOrder(a, b *fleet.QueuedTask) int {
 // maxDependees is the maximum number of dependees in memory before forgetDependees looks for those that are no longer needed.
 const maxDependees = 20_000
 
-// forgetDependees removes the tasks that no task of the queue depends on. The caller holds the lock.
+// forgetDependees removes dependees that no task of the queue depends on any more. The caller holds the lock.
 func (q *Queue) forgetDependees() {
 	needed := map[string]fleet.Dependee{}
 	for _, t := range q.tasks {
@@ -228,7 +228,7 @@ func (q *Queue) forgetDependees() {
 	q.dependees = needed
 }
 
-// readDependees reads what the tasks depend on, unless it is known and has not changed.
+// readDependees reads the known dependees that have changed, and the unknown dependees of the tasks that the refresh has read.
 func (q *Queue) readDependees(tx fleet.ReadTx, c *queueChanges) error {
 	waiting := map[string]*fleet.Task{} // most dependees wait too, and are not read one by one
 	for _, t := range c.tasks {
@@ -268,14 +268,14 @@ func (q *Queue) readDependees(tx fleet.ReadTx, c *queueChanges) error {
 	return nil
 }
 
-// Tasks returns the tasks, in the order in which they were queued. Callers do not change them.
+// Tasks returns the tasks, in the order in which they were queued. Callers must not change them.
 func (q *Queue) Tasks() []*fleet.QueuedTask {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.tasks
 }
 
-// Pending returns how many pending tasks the principal has queued.
+// Pending returns how many pending tasks the principal with the name has queued.
 func (q *Queue) Pending(by string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -290,7 +290,7 @@ func (q *Queue) Revision() int64 {
 	return q.revision
 }
 
-// Pools returns the pools, sorted by name. Callers do not change them.
+// Pools returns the pools, sorted by name. Callers must not change them.
 func (q *Queue) Pools() []*fleet.Pool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -304,21 +304,21 @@ func (q *Queue) Pause() *fleet.Pause {
 	return q.paused
 }
 
-// Schedules returns the schedules. Callers do not change them.
+// Schedules returns the schedules. Callers must not change them.
 func (q *Queue) Schedules() []*fleet.Schedule {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.schedules
 }
 
-// Credentials returns what is known of the credentials, by name. Callers do not change it.
+// Credentials returns the stored states of the credentials, by name. Callers must not change them.
 func (q *Queue) Credentials() map[string]*fleet.Credential {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.credentials
 }
 
-// Dependee returns a task that tasks of the queue depend on.
+// Dependee returns the state of a task that a task of the queue depends on; the zero value if it does not exist.
 func (q *Queue) Dependee(id string) fleet.Dependee {
 	q.mu.Lock()
 	defer q.mu.Unlock()

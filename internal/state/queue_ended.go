@@ -8,7 +8,7 @@ import (
 // maxEndedAgents is the maximum number of agents that TakeAgentsWithEndedTasks names.
 const maxEndedAgents = 1000
 
-// noteEnded remembers the agents whose tasks have ended. The caller holds the lock.
+// noteEnded remembers the agents whose tasks have ended for TakeAgentsWithEndedTasks. The caller holds the lock.
 func (q *Queue) noteEnded(uids map[string]bool) {
 	if q.endedAgents == nil {
 		q.endedAgents = map[string]bool{}
@@ -18,8 +18,8 @@ func (q *Queue) noteEnded(uids map[string]bool) {
 	}
 }
 
-// TakeAgentsWithEndedTasks returns the uids of the agents whose tasks have ended since the last call. all means that there are too many of them to
-// name them.
+// TakeAgentsWithEndedTasks returns the uids of the agents whose tasks have ended since the last call. all means that they are too
+// many to name, so that the caller must examine all agents.
 func (q *Queue) TakeAgentsWithEndedTasks() (uids []string, all bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// requeue makes a running task pending again. Its next run continues the work. o is the outcome of the run that ended. requeue writes
-// the task, the agent, and an event with the text.
+// requeue makes a running task pending again, so that its next run continues the work. o is the outcome of the run that has ended.
+// requeue writes the task, the agent, and an event with the text.
 func requeue(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time, text string) error {
 	if err := recordCredentialOutcome(tx, a, t, o, now); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// deliverResult sends the result of an ended task to the task that delegated it, as a message, and returns the money that is
-// left. A parent that waits for results goes on with it, see AwaitResults.
+// deliverResult sends the result of an ended task to its parent as a message, unless the task is WakeQuiet. It also gives the unused
+// part of the task's limit back to the parent. See AwaitResults for a parent that waits for results.
 func deliverResult(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if t.ParentID == "" {
 		return nil
@@ -41,7 +41,7 @@ func deliverResult(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return tx.Append(parent.Event(fleet.EventTaskDelegated, now, fmt.Sprintf("the delegated task %s %s", t.Ref(), t.Status.EndText())))
 }
 
-// maxResultText limits the summary in a result, in characters. The parent can read the rest.
+// maxResultText limits the summary in a result, in characters. The parent can read the whole summary with a call.
 const maxResultText = 4000
 
 // resultText returns the text that informs the parent of the task about its end. Each line begins with #, so that a shell,
@@ -91,9 +91,9 @@ func resultText(tx fleet.ReadTx, t *fleet.Task) (string, error) {
 	return b.String(), nil
 }
 
-// AwaitResults makes a task pending if its turn is over, but tasks that it has delegated have not ended or their results are
-// unread. The task goes on when the results are there. Until then, other tasks can use its agent. Otherwise AwaitResults does
-// nothing and returns false.
+// AwaitResults makes a task pending if its turn is over and it awaits tasks that it has delegated: they have not ended, or their
+// results are unread. The task continues when the results are there. Until then, other tasks can use its agent. Otherwise
+// AwaitResults does nothing and returns false.
 func AwaitResults(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) (bool, error) {
 	d := &t.Delegation
 	if d.Children == 0 || o.Status != fleet.TaskCompleted || o.Reported || !t.StopRequestedAt.IsZero() || !a.DeletedAt.IsZero() || a.Desired != fleet.DesiredRunning {
@@ -134,8 +134,8 @@ func kindOfSource(s fleet.Source) fleet.PrincipalKind {
 	return fleet.KindHuman
 }
 
-// unreadResults counts the results that were sent to the task and that it has not read. ready reports whether the task goes on
-// with them although it awaits others.
+// unreadResults counts the awaited results that were sent to the task and not delivered to it. ready reports whether the task
+// continues with them even if it awaits others.
 func unreadResults(tx fleet.ReadTx, t *fleet.Task) (n int, ready bool, err error) {
 	if !t.HasMessages {
 		return 0, false, nil
@@ -159,7 +159,8 @@ func unreadResults(tx fleet.ReadTx, t *fleet.Task) (n int, ready bool, err error
 	return n, ready, nil
 }
 
-// PutResultsInPrompt puts the unread results of delegated tasks into the prompt of the next try.
+// PutResultsInPrompt marks the unread results of delegated tasks as parts of the prompt of the try that starts. PromptResults
+// returns them.
 func PutResultsInPrompt(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if !t.HasMessages || t.Delegation.WokenTry == 0 || t.Try < t.Delegation.WokenTry {
 		return nil
@@ -174,7 +175,7 @@ func PutResultsInPrompt(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return err
 }
 
-// PromptResults returns the results that are in the prompts of the task since the try; empty if there are none.
+// PromptResults returns the texts of the results in the prompts of the try since and of later tries; empty if there are none.
 func PromptResults(tx fleet.ReadTx, t *fleet.Task, since int) (string, error) {
 	if !t.HasMessages || t.Delegation.WokenTry == 0 {
 		return "", nil

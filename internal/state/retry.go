@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// QueueRetry makes a queued task pending again if its attempt failed for a temporary reason. It returns false, and changes
+// QueueRetry makes a task from the queue pending again if its run failed for a temporary reason. It returns false, and changes
 // nothing, if the task must end. The transaction must have read the agent and the task.
 func QueueRetry(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) (bool, error) {
 	if o.Status != fleet.TaskFailed || !t.StopRequestedAt.IsZero() || o.ReasonCode.Retry() == fleet.RetryNever || !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted {
@@ -18,7 +18,7 @@ func QueueRetry(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now
 	if err != nil || q == nil || q.Entry.StartedDirectly {
 		return false, err
 	}
-	if o.ReasonCode.Retry() == fleet.RetryHeld && a.Host.Credential == "" { // nobody could say when it goes on
+	if o.ReasonCode.Retry() == fleet.RetryHeld && a.Host.Credential == "" { // without a credential, nothing says when the task can continue
 		return false, nil
 	}
 	e := &q.Entry

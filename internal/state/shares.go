@@ -11,16 +11,16 @@ import (
 )
 
 // Shares is one revision of the shares of all agents. It includes deleted agents, because people with a share may still see
-// the agent's history. A new revision is made only if a share, or the owner, name or deletion of a shared agent, has changed.
-// So callers can compare revisions.
+// the agent's history. There is a new revision only if a share has changed, or the owner, the name or the deletion of a shared
+// agent. So callers can compare the pointers of two revisions.
 type Shares struct {
 	agents map[string]*fleet.Agent // shared agents by uid, without their large fields; never changed
 
 	mu   sync.Mutex
-	uids map[string][]string // by principal
+	uids map[string][]string // results of SharedWith, by principal
 }
 
-// update returns s updated by the changed agents. It returns s itself if that makes no new revision.
+// update returns the revision after changes of the agents. It returns s itself if they do not change the shares.
 func (s *Shares) update(changed []*fleet.Agent) *Shares {
 	var next map[string]*fleet.Agent
 	for _, a := range changed {

@@ -40,9 +40,9 @@ type Snapshot struct {
 }
 
 // newSnapshot returns an empty snapshot. The first refresh loads it.
-func newSnapshot(store fleet.Store, n lastSeqReader, worker string) *Snapshot {
+func newSnapshot(store fleet.Store, lastSeq lastSeqReader, worker string) *Snapshot {
 	return &Snapshot{
-		store: store, lastSeq: n, worker: worker, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{},
+		store: store, lastSeq: lastSeq, worker: worker, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{},
 		stale: map[string]struct{}{}, unseen: map[string]struct{}{}, untaken: map[string]struct{}{}, shares: &Shares{},
 		onChange: func(string) {}, loading: make(chan struct{}, 1),
 	}
@@ -52,23 +52,23 @@ func newSnapshot(store fleet.Store, n lastSeqReader, worker string) *Snapshot {
 // OnChange before the first refresh.
 func (s *Snapshot) OnChange(f func(uid string)) { s.onChange = f }
 
-// Refresh loads what was committed before it was called.
+// Refresh loads the changes that were committed before the call.
 func (s *Snapshot) Refresh(ctx context.Context) error { return s.refresh(ctx, refreshScope{all: true}) }
 
-// RefreshAgents does the same as Refresh for the agents with the uids.
+// RefreshAgents works like Refresh, at least for the agents with the uids.
 func (s *Snapshot) RefreshAgents(ctx context.Context, uids ...string) error {
 	return s.refresh(ctx, refreshScope{uids: uids})
 }
 
-// RefreshNamed does the same as Refresh for the agents with the name.
+// RefreshNamed works like Refresh, at least for the agents with the name.
 func (s *Snapshot) RefreshNamed(ctx context.Context, name string) error {
 	return s.refresh(ctx, refreshScope{name: strings.ToLower(name)})
 }
 
-// RefreshOwn does the same as Refresh for the agents that no worker of another process was working on when they changed.
+// RefreshOwn works like Refresh, for the agents that no worker of another process was working on when they changed.
 func (s *Snapshot) RefreshOwn(ctx context.Context) error { return s.refresh(ctx, refreshScope{}) }
 
-// RefreshReleased does the same as Refresh for the agents that no worker of another process is working on now.
+// RefreshReleased works like Refresh, for the agents that no worker of another process is working on now.
 func (s *Snapshot) RefreshReleased(ctx context.Context) error {
 	return s.refresh(ctx, refreshScope{released: true})
 }
@@ -76,17 +76,17 @@ func (s *Snapshot) RefreshReleased(ctx context.Context) error {
 // refreshScope names the agents that a refresh must load even if a worker of another process is working on them.
 type refreshScope struct {
 	all      bool
-	released bool // all whose leases were released since they changed
+	released bool // all changed agents whose leases were released after the change
 	uids     []string
 	name     string // in lower case
 }
 
-func (s *Snapshot) refresh(ctx context.Context, n refreshScope) error {
+func (s *Snapshot) refresh(ctx context.Context, scope refreshScope) error {
 	last, err := s.lastSeq.last(ctx)
 	if err != nil {
 		return err
 	}
-	if s.isCurrent(last, n) {
+	if s.isCurrent(last, scope) {
 		return nil
 	}
 	select {
@@ -95,7 +95,7 @@ func (s *Snapshot) refresh(ctx context.Context, n refreshScope) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if s.isCurrent(last, n) {
+	if s.isCurrent(last, scope) {
 		return nil
 	}
 	s.mu.RLock()
@@ -117,10 +117,10 @@ func (s *Snapshot) refresh(ctx context.Context, n refreshScope) error {
 			views, err = tx.AgentViews(fleet.AgentViewFilter{Live: true})
 			return err
 		}
-		if changed, last, err = tx.ChangedAgents(since, s.mayBeReleased(n), s.worker); err != nil {
+		if changed, last, err = tx.ChangedAgents(since, s.mayBeReleased(scope), s.worker); err != nil {
 			return err
 		}
-		load = s.agentsToLoad(changed, n)
+		load = s.agentsToLoad(changed, scope)
 		views, err = tx.AgentViews(fleet.AgentViewFilter{UIDs: load})
 		return err
 	})
@@ -132,16 +132,17 @@ func (s *Snapshot) refresh(ctx context.Context, n refreshScope) error {
 	return nil
 }
 
-// isCurrent reports whether the snapshot has the event with the Seq, and the needed agents as they are after it.
-func (s *Snapshot) isCurrent(seq int64, n refreshScope) bool {
+// isCurrent reports whether a refresh is unnecessary: the snapshot has the events up to the Seq, and no agent of the scope is
+// outdated.
+func (s *Snapshot) isCurrent(seq int64, scope refreshScope) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.loaded && s.seq >= seq && len(s.outdated(n)) == 0 && (!n.released || len(s.stale)+len(s.unseen) == 0)
+	return s.loaded && s.seq >= seq && len(s.outdated(scope)) == 0 && (!scope.released || len(s.stale)+len(s.unseen) == 0)
 }
 
-// mayBeReleased returns the agents whose leases must be looked at.
-func (s *Snapshot) mayBeReleased(n refreshScope) []string {
-	if !n.released {
+// mayBeReleased returns the uids of the agents whose leases the refresh must check.
+func (s *Snapshot) mayBeReleased(scope refreshScope) []string {
+	if !scope.released {
 		return nil
 	}
 	s.mu.RLock()
@@ -149,19 +150,19 @@ func (s *Snapshot) mayBeReleased(n refreshScope) []string {
 	return s.outdated(refreshScope{all: true})
 }
 
-// outdated returns the needed agents that have changed since they were loaded. The caller must hold mu.
-func (s *Snapshot) outdated(n refreshScope) (uids []string) {
-	if n.all {
+// outdated returns the uids of the agents of the scope that have changed since they were loaded. The caller must hold mu.
+func (s *Snapshot) outdated(scope refreshScope) (uids []string) {
+	if scope.all {
 		uids = slices.AppendSeq(slices.Collect(maps.Keys(s.stale)), maps.Keys(s.unseen))
 	}
-	for _, uid := range n.uids {
+	for _, uid := range scope.uids {
 		_, stale := s.stale[uid]
 		if _, unseen := s.unseen[uid]; stale || unseen {
 			uids = append(uids, uid)
 		}
 	}
-	if n.name != "" {
-		for _, v := range s.byName[n.name] {
+	if scope.name != "" {
+		for _, v := range s.byName[scope.name] {
 			if _, stale := s.stale[v.UID]; stale {
 				uids = append(uids, v.UID)
 			}
@@ -171,25 +172,25 @@ func (s *Snapshot) outdated(n refreshScope) (uids []string) {
 	return uids
 }
 
-// agentsToLoad returns the agents that a refresh loads: the needed ones that have changed, and all changed ones that no worker of
-// another process is working on.
-func (s *Snapshot) agentsToLoad(changed []fleet.ChangedAgent, n refreshScope) []string {
+// agentsToLoad returns the uids of the agents that a refresh loads: the outdated ones of the scope, and all changed ones that no
+// worker of another process is working on.
+func (s *Snapshot) agentsToLoad(changed []fleet.ChangedAgent, scope refreshScope) []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	load := map[string]struct{}{}
-	for _, uid := range s.outdated(n) {
+	for _, uid := range s.outdated(scope) {
 		load[uid] = struct{}{}
 	}
 	for _, c := range changed {
 		v := s.byUID[c.UID]
-		if !c.LeasedElsewhere || n.all || slices.Contains(n.uids, c.UID) || n.name != "" && (v == nil || strings.ToLower(v.Name) == n.name) {
+		if !c.LeasedElsewhere || scope.all || slices.Contains(scope.uids, c.UID) || scope.name != "" && (v == nil || strings.ToLower(v.Name) == scope.name) {
 			load[c.UID] = struct{}{}
 		}
 	}
 	return slices.Collect(maps.Keys(load))
 }
 
-// markChanged notes that the agents have changed. apply removes the note from those that were loaded.
+// markChanged marks the changed agents as stale or unseen. apply removes the marks of the agents that were loaded.
 func (s *Snapshot) markChanged(changed []fleet.ChangedAgent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,8 +204,8 @@ func (s *Snapshot) markChanged(changed []fleet.ChangedAgent) {
 	}
 }
 
-// apply adds the views to the snapshot, which has the events up to the Seq afterwards. loaded are the uids of the agents
-// that the views were loaded for. An agent without a view is removed.
+// apply adds the views to the snapshot and sets seq. loaded has the uids of the agents that were looked up; an agent without a view is
+// removed. shared has the shared agents, for the first refresh.
 func (s *Snapshot) apply(seq int64, loaded []string, views []*fleet.AgentView, shared []*fleet.Agent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,7 +298,7 @@ func (s *Snapshot) remove(uid string) {
 	}
 }
 
-// ByName compares existing agents by name, ignoring case, and then by owner. It is a total order.
+// ByName compares existing agents by name, ignoring case, and then by owner. Two of them never compare as equal.
 func ByName(a, b *fleet.AgentView) int {
 	return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.Owner, b.Owner))
 }
@@ -345,8 +346,8 @@ func (s *Snapshot) Shares() *Shares {
 	return s.shares
 }
 
-// TakeChanged returns the agents that were loaded since its last call, in any order. Only the reconciler calls it, so that it
-// does not have to examine all agents after each change.
+// TakeChanged returns the existing agents that were loaded since its last call, in any order. Only the reconciler calls it, so that
+// it does not have to examine all agents after each change.
 func (s *Snapshot) TakeChanged() []*fleet.AgentView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -358,10 +359,10 @@ func (s *Snapshot) TakeChanged() []*fleet.AgentView {
 	return changed
 }
 
-// All returns every agent, by name and owner.
+// All returns every agent, sorted by name and owner. Callers must not change the result.
 func (s *Snapshot) All() []*fleet.AgentView { return s.AgentLists().views }
 
-// AgentLists returns the lists of the current revision of the fleet.
+// AgentLists returns the lists of the agents that the snapshot has now.
 func (s *Snapshot) AgentLists() *agentLists {
 	s.mu.RLock()
 	lists := s.lists

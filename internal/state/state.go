@@ -2,7 +2,6 @@ package state
 
 import (
 	"log/slog"
-	"time"
 
 	"fleet/internal/fleet"
 )
@@ -29,12 +28,9 @@ func New(store fleet.Store, places []fleet.Place, cfg Config) *Fleet {
 	if cfg.Now == nil {
 		cfg.Now = store.Now
 	}
-	n, worker := newLastSeqReader(store), cfg.NewID()
+	lastSeq, worker := newLastSeqReader(store), cfg.NewID()
 	return &Fleet{
-		Store: store, Config: cfg, Log: cfg.Logger, Places: newPlaces(store, places, cfg), Snapshot: newSnapshot(store, n, worker), Worker: worker,
-		Tail: &LogTail{store: store, lastSeq: n}, Interrupts: newInterrupts(), Queue: &Queue{store: store},
+		Store: store, Config: cfg, Log: cfg.Logger, Places: newPlaces(store, places, cfg), Snapshot: newSnapshot(store, lastSeq, worker), Worker: worker,
+		Tail: &LogTail{store: store, lastSeq: lastSeq}, Interrupts: newInterrupts(), Queue: &Queue{store: store},
 	}
 }
-
-// Time returns the time with the precision of the store.
-func (c Config) Time() time.Time { return c.Now().UTC().Truncate(time.Microsecond) }

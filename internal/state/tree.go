@@ -6,11 +6,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxBelow is the largest number of delegated tasks of a task that are read at once. Grants allow no more.
+// maxBelow is the largest number of delegated tasks of one task that a query reads. Grants allow no more.
 const maxBelow = 10_000
 
-// RequestStop requests the stop of a running task, and of the tasks below it that do not go on without it. It writes the task, and an event
-// with the text. It does nothing if a stop was requested before.
+// RequestStop requests the stop of a running task, and stops the tasks below it that do not continue without it. It writes the task,
+// and an event with the text. It does nothing if a stop was requested before.
 func RequestStop(tx fleet.Tx, t *fleet.Task, reason, text string, now time.Time) error {
 	if !t.StopRequestedAt.IsZero() {
 		return nil
@@ -25,14 +25,14 @@ func RequestStop(tx fleet.Tx, t *fleet.Task, reason, text string, now time.Time)
 	return stopBelow(tx, t, now)
 }
 
-// StopPending ends a pending task as stopped, for the reason why.
-func StopPending(tx fleet.Tx, t *fleet.Task, why string, now time.Time) error {
-	t.Status, t.Reason, t.EndedAt = fleet.TaskStopped, why, now
-	return finishTask(tx, t, why, now)
+// StopPending ends a pending task as stopped, with the reason.
+func StopPending(tx fleet.Tx, t *fleet.Task, reason string, now time.Time) error {
+	t.Status, t.Reason, t.EndedAt = fleet.TaskStopped, reason, now
+	return finishTask(tx, t, reason, now)
 }
 
-// leaveTree delivers the result of an ended task to its parent, and stops the tasks that it has delegated. The caller has
-// already written the task.
+// leaveTree delivers the result of an ended task to its parent, and stops the tasks below the ended task that do not continue without
+// it. The caller has already written the task.
 func leaveTree(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if err := deliverResult(tx, t, now); err != nil {
 		return err
@@ -40,7 +40,7 @@ func leaveTree(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return stopBelow(tx, t, now)
 }
 
-// stopBelow stops the tasks that the task has delegated, unless they go on without it.
+// stopBelow stops the tasks that the task has delegated, except the detached ones, which continue without it.
 func stopBelow(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if t.Delegation.Children == 0 {
 		return nil

@@ -21,29 +21,29 @@ func FundChild(parent, child *fleet.Task, part fleet.Micros) {
 
 // shrinkReservation subtracts part from the amount that is reserved for the task.
 func shrinkReservation(t *fleet.Task, part fleet.Micros) {
-	r := *t.Spending.Reserve // the task may be shared
+	r := *t.Spending.Reserve // a copy, because the old value may be shared
 	r.Micros -= part
 	t.Spending.Reserve = &r
 }
 
-// fundingParent returns the task's parent if the parent still runs the try with this number and has a fixed reservation; nil
-// otherwise.
-func fundingParent(tx fleet.ReadTx, t *fleet.Task, try int) (*fleet.Task, error) {
-	if try == 0 {
+// fundingParent returns the task's parent if its reservation includes the pending task's limit, see IsFunded; nil otherwise.
+func fundingParent(tx fleet.ReadTx, t *fleet.Task) (*fleet.Task, error) {
+	if t.Delegation.ReservedTry == 0 {
 		return nil, nil //nolint:nilnil // the parent has reserved nothing for it
 	}
 	parent, err := tx.Task(t.ParentID)
-	if err != nil || parent == nil || !isFunding(parent, try) {
+	if err != nil || parent == nil || !IsFunded(parent, t) {
 		return nil, err
 	}
 	return parent, nil
 }
 
-// IsFunded reports whether the parent's reservation contains what the pending task may cost.
+// IsFunded reports whether the parent's reservation includes the limit of the pending task.
 func IsFunded(parent, t *fleet.Task) bool {
 	return t.Delegation.ReservedTry > 0 && isFunding(parent, t.Delegation.ReservedTry)
 }
 
+// isFunding reports whether the parent is running this try, counted from 1, and has a fixed reservation.
 func isFunding(parent *fleet.Task, try int) bool {
 	r := parent.Spending.Reserve
 	return parent.Running() && r != nil && r.Fixed && parent.Try+1 == try
@@ -86,14 +86,14 @@ func keepFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return nil
 }
 
-// TakeFunds is called for a task that starts, before the task makes its own reservations. It removes the task's maximum cost from the
-// parent's reservations, or removes the reservations that keepFunds has made for the task.
+// TakeFunds must be called for a task that starts, before the task makes its own reservations. It removes the task's limit from the
+// parent's reservations, or removes the reservations that keepFunds has made for the task. The caller writes the task.
 func TakeFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if r := t.Spending.Reserve; r != nil {
 		t.Spending.Reserve = nil
 		return changeReservations(tx, t, -r.Micros, now, "replaced, because the task starts")
 	}
-	parent, err := fundingParent(tx, t, t.Delegation.ReservedTry)
+	parent, err := fundingParent(tx, t)
 	t.Delegation.ReservedTry, t.Delegation.TakenTry = 0, 0
 	if err != nil || parent == nil {
 		return err
@@ -102,7 +102,7 @@ func TakeFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return changeReservations(tx, parent, -t.Delegation.Limit, now, "given to the delegated task "+t.ID)
 }
 
-// returnFunds gives the parent back what the task has not used. The caller writes the parent.
+// returnFunds gives the unused part of the task's limit back to the parent. The caller writes the parent.
 func returnFunds(tx fleet.Tx, parent, t *fleet.Task, now time.Time) error {
 	d := &t.Delegation
 	if d.Limit == 0 {
@@ -120,7 +120,7 @@ func returnFunds(tx fleet.Tx, parent, t *fleet.Task, now time.Time) error {
 	return nil
 }
 
-// changeReservations changes the reservations of the task in all its windows.
+// changeReservations adds the amount, which may be negative, to the task's reservation in each window where it has one.
 func changeReservations(tx fleet.Tx, t *fleet.Task, more fleet.Micros, now time.Time, text string) error {
 	open, _, err := openWindows(tx, t)
 	if err != nil {

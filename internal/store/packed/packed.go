@@ -1,6 +1,6 @@
-// Package packed compresses the payloads that stores keep.
+// Package packed compresses the payloads that stores keep. The stores call it, and it calls nothing of Fleet.
 //
-// The stores use it. Its format must never change without a migration, because existing databases contain it.
+// Its format must never change without a migration, because existing databases contain it.
 package packed
 
 import (
@@ -10,7 +10,7 @@ import (
 	"io"
 )
 
-// Pack compresses the payload with gzip. It prefers speed over size, because a transaction is open meanwhile.
+// Pack compresses the payload with gzip. It prefers speed over size, because callers hold a transaction open.
 func Pack(payload []byte) ([]byte, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
@@ -24,8 +24,8 @@ func Pack(payload []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Unpack decompresses a payload of size bytes. It reads at most one byte more, since damaged data could expand to any
-// size. It returns an error if the payload has another size.
+// Unpack decompresses a payload of size bytes. It returns an error if the payload has another size. It decompresses at most one byte
+// more, because damaged data could expand to any size.
 func Unpack(packed []byte, size int) ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

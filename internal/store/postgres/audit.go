@@ -16,8 +16,9 @@ const (
 
 var insertAudit = numberPlaceholders(`INSERT INTO audit (` + record.AuditColumns + `) VALUES (` + record.Placeholders(record.AuditColumns) + `) RETURNING n`)
 
-// queueAudit queues the write of the call's entry in the audit log, unless the call has none or it was already written.
-// read reads the result of the write. settle must be called with the error of the commit, or nil.
+// queueAudit queues the write of the call's entry in the audit log. It queues nothing if the transaction has written nothing, or if
+// the call has no entry or its entry was already written. read reads the result of the write. The caller must call settle with the
+// result of the commit.
 func (t *tx) queueAudit(b *pgx.Batch) (read func(pgx.BatchResults) error, settle func(error)) {
 	var e fleet.AuditEntry
 	ok, a := false, fleet.AuditFrom(t.ctx)
@@ -39,8 +40,8 @@ func (t *tx) queueAudit(b *pgx.Batch) (read func(pgx.BatchResults) error, settle
 	}
 }
 
-// PutAudit writes entries of the audit log, see fleet.Store. It does not repeat the write, because the entries could be
-// written twice.
+// PutAudit writes entries of the audit log, see fleet.Store. It does not repeat a write that failed, because
+// the entries could then be in the log twice.
 func (s *Store) PutAudit(ctx context.Context, entries []fleet.AuditEntry) error {
 	if err := s.calls.Begin(); err != nil {
 		return err

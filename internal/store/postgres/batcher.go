@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// batcher runs concurrent calls together: all calls that arrive during a run share the next run. Thus a few
-// commits serve many concurrent calls.
+// batcher runs concurrent calls together: all calls that arrive during a run share the next run. So a few commits serve many
+// concurrent calls.
 type batcher[T any] struct {
 	run func([]*T) error // runs the calls and sets their results in them
 

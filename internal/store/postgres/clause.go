@@ -7,7 +7,7 @@ import (
 	"fleet/internal/store/record"
 )
 
-// clause is the condition of a query, and the arguments of the query.
+// clause collects the conditions and the arguments of a query.
 type clause struct {
 	where string // each condition followed by AND
 	args  []any
@@ -53,7 +53,7 @@ func (c *clause) addSelector(s fleet.Selector) {
 	}
 }
 
-// addAfter adds the condition that a task comes after the position in lists.
+// addAfter adds the condition that a task comes after the position in lists, so that it is older.
 func (c *clause) addAfter(p position) {
 	c.where += `(created_at, n) < (` + c.arg(p.createdAt) + `, ` + c.arg(p.n) + `) AND `
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// clock shows the database's time without asking the database. It needs no correct clock on this machine: it adds the
-// time that has passed here since the last measurement.
+// clock shows the database's time without a query. The clock of this machine may be wrong: clock only adds the time that has passed
+// on this machine since the last measurement.
 type clock struct {
 	local func() time.Time
 	last  atomic.Pointer[measurement]
@@ -55,6 +55,7 @@ func (c *clock) adjust(begun, read time.Time) {
 	c.last.Store(&measurement{local: here, database: read})
 }
 
+// databaseTime returns the database's time at the moment when the local clock shows here.
 func (c *clock) databaseTime(here time.Time) time.Time {
 	m := c.last.Load()
 	return m.database.Add(here.Sub(m.local))

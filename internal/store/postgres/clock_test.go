@@ -12,18 +12,18 @@ func TestClock(t *testing.T) {
 	t.Parallel()
 	zero := time.Unix(1_000_000, 0)
 	for name, c := range map[string]struct {
-		ahead time.Duration // of the clock before the answer
+		ahead time.Duration // how far the clock is ahead before the answer
 		read  time.Duration // when the database read its clock; the statement took ten seconds
 		want  time.Duration // how far the clock is ahead afterwards
 	}{
-		"right":                            {0, 5 * time.Second, 0},
-		"may be right":                     {3 * time.Second, 5 * time.Second, 3 * time.Second},
-		"ahead, read at the end":           {time.Hour, 10 * time.Second, 10 * time.Second},
-		"a bit ahead, read at once":        {time.Millisecond, 0, 0},
-		"behind, read at once":             {-time.Hour, 0, -10 * time.Second},
-		"a bit behind, read at the end":    {-time.Millisecond, 10 * time.Second, 0},
-		"a bit ahead, read in the middle":  {time.Millisecond, 5 * time.Second, time.Millisecond},
-		"far behind, read near to its end": {-time.Hour, 9 * time.Second, -time.Second},
+		"right":                           {0, 5 * time.Second, 0},
+		"may be right":                    {3 * time.Second, 5 * time.Second, 3 * time.Second},
+		"ahead, read at the end":          {time.Hour, 10 * time.Second, 10 * time.Second},
+		"a bit ahead, read at once":       {time.Millisecond, 0, 0},
+		"behind, read at once":            {-time.Hour, 0, -10 * time.Second},
+		"a bit behind, read at the end":   {-time.Millisecond, 10 * time.Second, 0},
+		"a bit ahead, read in the middle": {time.Millisecond, 5 * time.Second, time.Millisecond},
+		"far behind, read near the end":   {-time.Hour, 9 * time.Second, -time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

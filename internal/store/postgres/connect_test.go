@@ -12,8 +12,8 @@ import (
 )
 
 // TestRefusedConnections checks the error if the database refuses a connection. If the server has a problem, the error
-// must be BACKEND_UNAVAILABLE, whatever the code. For a wrong password or database it must not be, because a retry does
-// not help.
+// must be BACKEND_UNAVAILABLE, whatever the code. For a wrong password or database, the error must be another one, because
+// a retry does not help.
 func TestRefusedConnections(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]fleet.Reason{

@@ -12,11 +12,12 @@ var dialect = record.Dialect{
 		ON CONFLICT (task_id) DO UPDATE SET size = p.size + excluded.size, gzip = p.gzip || excluded.gzip`,
 }
 
-// statements and updates cache the queries of package record in their form for Postgres. updates has those that failIfNoRow
-// has changed.
+// statements and updates cache the queries of package record in their form for Postgres, by query. updates has the queries that
+// failIfNoRow has changed.
 var statements, updates sync.Map
 
-// memoize returns the result of f for the query. It keeps the result, because there are few different queries.
+// memoize returns f(query), which it computes only once for each query. It never forgets results, because there are few different
+// queries.
 func memoize(cache *sync.Map, query string, f func(string) string) string {
 	if text, ok := cache.Load(query); ok {
 		return text.(string) //nolint:forcetypeassert // only strings are stored

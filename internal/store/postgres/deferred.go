@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// maxDeferred is the number of deferred writes at which they are sent.
+// maxDeferred is the number of deferred writes at which they are sent without waiting for the next statement.
 const maxDeferred = 100
 
 // deferredWrite is a write that is sent together with the next statement of its transaction, at the latest with the commit.
@@ -43,12 +43,13 @@ func (w *deferredWrite) read(r pgx.BatchResults) (err error) {
 	return w.explain(err)
 }
 
-// execLater sends a write with the next statement.
+// execLater defers a write.
 func (t *tx) execLater(explain func(error) error, query string, args ...any) error {
 	return t.reviseLater(nil, explain, query, args...)
 }
 
-// reviseLater sends an update with the next statement, and then sets revision. query is the result of failIfNoRow.
+// reviseLater defers an update. When the update has run, it sets revision; nil if the query returns no revision. Otherwise query must be
+// a result of failIfNoRow.
 func (t *tx) reviseLater(revision *int64, explain func(error) error, query string, args ...any) error {
 	if t.err != nil {
 		return t.err
@@ -60,9 +61,9 @@ func (t *tx) reviseLater(revision *int64, explain func(error) error, query strin
 	return t.flush()
 }
 
-// flushAfter is how long a transaction may pause before its deferred writes are sent separately, before the commit.
-// After a long pause the database may have ended the transaction. If a write fails for this reason, the transaction can
-// be repeated. If a commit fails, it is unknown whether it has succeeded.
+// flushAfter is the length of a pause of a transaction after which its deferred writes are sent before the commit, and not together
+// with it. After a long pause, the database may have ended the transaction. If a write then fails, the transaction can be repeated.
+// If the commit fails, it is unknown whether the transaction was committed.
 const flushAfter = 100 * time.Millisecond
 
 // paused reports whether the transaction has deferred writes and has paused for longer than flushAfter.
@@ -70,7 +71,7 @@ func (t *tx) paused() bool {
 	return len(t.deferred) > 0 && t.beginStatement == "" && time.Since(t.sentAt) > flushAfter
 }
 
-// flush sends the deferred writes.
+// flush sends the deferred writes now.
 func (t *tx) flush() error {
 	err := withAnswerTimeout(t.ctx, answerTimeout, func(ctx context.Context) error {
 		b := &pgx.Batch{}

@@ -42,7 +42,7 @@ func errorCode(err error) string {
 	return ""
 }
 
-// isUniqueViolation reports whether err violates the unique index.
+// isUniqueViolation reports whether err means that a row would violate the unique index.
 func isUniqueViolation(err error, index string) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && e.Code == codeUnique && e.ConstraintName == index
@@ -86,7 +86,7 @@ func isUnreachable(err error) bool {
 // isRetryable reports whether a transaction that failed with err before its commit may succeed if it is repeated.
 func isRetryable(err error) bool { return isConflict(err) || isUnreachable(err) }
 
-// translate returns err as an error of package fleet if it means that the disk is full or the database does not answer.
+// translate returns err as an error of package fleet if err means that the disk is full or that the database does not answer.
 // Otherwise it returns err.
 func translate(err error) error {
 	late := errors.Is(err, errNoAnswer)

@@ -14,7 +14,7 @@ const escapeBase = 0x10FE00
 // unescaping.
 const escapeMark = "\xf4\x8f"
 
-// escape returns the text as it is stored in Postgres.
+// escape returns the text in the form in which it is stored in Postgres, see escapeBase.
 func escape(s string) string {
 	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 && !strings.Contains(s, escapeMark) {
 		return s

@@ -29,7 +29,7 @@ const (
 		ORDER BY n RETURNING id`
 )
 
-// setKeyedSettings applies keyedSettings to the rest of the transaction.
+// setKeyedSettings is the statement that applies keyedSettings to the rest of the transaction.
 var setKeyedSettings = func() string {
 	var settings []string
 	for _, name := range slices.Sorted(maps.Keys(keyedSettings)) {
@@ -134,8 +134,8 @@ func eventArgs(events []*fleet.Event) []any {
 	return append(args, data)
 }
 
-// eventConditions returns the filter as SQL. The SQL depends only on which fields are set, so there are few different
-// statements for a connection to keep prepared.
+// eventConditions returns the filter as SQL. Apart from the selector, the SQL depends only on which fields are set. So a connection
+// keeps few prepared statements.
 func eventConditions(f fleet.EventFilter) *clause {
 	c := &clause{}
 	c.addVisible(f.Owner, f.Shared)

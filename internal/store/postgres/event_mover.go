@@ -58,12 +58,12 @@ type round struct {
 	done chan struct{}
 }
 
-func newEventMover(pool *pgxpool.Pool, p *commitNotifier, log *slog.Logger) *eventMover {
+func newEventMover(pool *pgxpool.Pool, notifier *commitNotifier, log *slog.Logger) *eventMover {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &eventMover{pool: pool, notifier: p, log: log, wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
-	s.next = &round{done: make(chan struct{})}
-	go s.run(ctx)
-	return s
+	e := &eventMover{pool: pool, notifier: notifier, log: log, wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{})}
+	e.next = &round{done: make(chan struct{})}
+	go e.run(ctx)
+	return e
 }
 
 // moveAll waits until all events that are in the inbox now are in the log.
@@ -78,9 +78,9 @@ func (e *eventMover) moveAll(ctx context.Context) error {
 	return r.wait(ctx)
 }
 
-// awaitMoved waits until the committed events are in the log. Any replica may move them. Usually this replica has moved them
-// in a round that began between their commit and this call. So awaitMoved first looks at the remembered rounds and at the
-// running round.
+// awaitMoved waits until the committed events with these ids in the inbox are in the log. Any replica may move them. Usually this
+// replica has moved them in a round that began between their commit and this call. So awaitMoved first looks at the remembered rounds
+// and at the running round.
 func (e *eventMover) awaitMoved(ctx context.Context, ids []int64) error {
 	e.mu.Lock()
 	r := e.running
@@ -120,6 +120,7 @@ func (r *round) wait(ctx context.Context) error {
 	}
 }
 
+// run runs a round after each request and at each tick, until ctx is done.
 func (e *eventMover) run(ctx context.Context) {
 	defer close(e.done)
 	tick := time.NewTicker(moveInterval)
@@ -173,7 +174,7 @@ func (e *eventMover) run(ctx context.Context) {
 func (e *eventMover) moveEvents(ctx context.Context) (map[int64]bool, error) {
 	ids := map[int64]bool{}
 	for {
-		var moved []int64 // if the statement fails at its commit, these have not been moved
+		var moved []int64 // if the statement fails at its commit, these events have not been moved
 		err := withAnswerTimeout(ctx, moveTimeout, func(ctx context.Context) error {
 			rows, err := e.pool.Query(ctx, moveInbox, maxMoved)
 			if err != nil {
@@ -208,8 +209,8 @@ func (e *eventMover) close() {
 	<-e.done
 }
 
-// awaitLog waits until the committed events are in the log. If the database does not answer now, awaitLog returns an
-// error, although the events are committed and a replica moves them later. Without the error, callers would learn of
+// awaitLog waits until the committed events with these ids in the inbox are in the log. If the database does not answer now, awaitLog
+// returns an error, although the events are committed and a replica moves them later. Without the error, callers would learn of
 // changes that reads do not show yet.
 func (s *Store) awaitLog(ctx context.Context, ids []int64) error {
 	err := withAnswerTimeout(context.WithoutCancel(ctx), moveTimeout, func(ctx context.Context) error {

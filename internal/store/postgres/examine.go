@@ -16,7 +16,7 @@ type Examination struct {
 	Latency time.Duration // duration of a query on an open connection
 }
 
-// Examine returns facts about the database, and an error if Fleet cannot work with it. It changes nothing.
+// Examine connects to the database and returns facts about it, and an error if Fleet cannot work with it. It changes nothing.
 func Examine(ctx context.Context, url string) (x Examination, err error) {
 	pool, err := newPool(ctx, url, sideConns, nil)
 	if err != nil {

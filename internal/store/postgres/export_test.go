@@ -1,4 +1,4 @@
 package postgres
 
-// ImportedTables is imported for tests.
+// ImportedTables makes importedTables visible to the tests in package postgres_test.
 var ImportedTables = importedTables

@@ -40,7 +40,7 @@ func (t *baseTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (fleet.FoundT
 	})
 }
 
-// countTasks returns how many tasks match the filter, at most limit.
+// countTasks returns how many tasks match the filter. It stops at limit.
 func (t *baseTx) countTasks(f fleet.TaskFilter, limit int) (int, error) {
 	c := taskConditions(f)
 	return queryFirst(t, record.ScanInt, countTasksWhere+c.where+`true LIMIT `+c.arg(limit)+`) AS counted`, c.args...)
@@ -63,7 +63,7 @@ func (t *baseTx) findPosition(id string) (*position, error) {
 	}, selectPosition, id)
 }
 
-// taskConditions returns the filter as SQL.
+// taskConditions returns the filter for tasks as SQL.
 func taskConditions(f fleet.TaskFilter) *clause {
 	c := &clause{}
 	c.addTaskFilter(f)

@@ -19,8 +19,8 @@ const (
 // defaultFirstRead is how many of the newest tasks are searched for a text at first.
 const defaultFirstRead = 5_000
 
-// minLongText is the smallest number of characters of a long text. The words of a long text may be frequent although the text is
-// rare, which makes the index slow. So a search for a long text may read four times as many of the newest tasks.
+// minLongText is the smallest number of characters of a long text. A long text may be rare although its words are frequent. Then the
+// index is slow. So a search for a long text may read four times as many of the newest tasks.
 const minLongText = 9
 
 // textSearch finds the tasks of a filter with a text. The database could read the tasks in the order of lists or use
@@ -31,13 +31,14 @@ type textSearch struct {
 	*baseTx
 	filter     fleet.TaskFilter
 	firstRead  int // how many of the newest tasks are read first
-	maxRead    int // the largest number of newest tasks to read then; to read more would take longer than using the index
-	countLimit int // tasks are counted up to this number, among those that are read
+	maxRead    int // the largest number of newest tasks to read after that; using the index is faster than reading more
+	countLimit int // a search of the newest tasks counts matching tasks up to this number
 
 	counted bool // total is exact, or at least countLimit
 	total   int  // at least this many tasks match
 }
 
+// newTextSearch returns a search that counts at most limit of the matching tasks.
 func newTextSearch(t *baseTx, f fleet.TaskFilter, limit int) *textSearch {
 	s := &textSearch{baseTx: t, filter: f, firstRead: defaultFirstRead, maxRead: 4 * defaultFirstRead, countLimit: limit}
 	scattered := f.Owner != "" || f.Place != "" || f.Project != "" || len(f.Projects) > 0 || f.Status != "" // such tasks are spread over many disk pages
@@ -106,7 +107,7 @@ func (s *textSearch) estimateRead(n, need int) int {
 }
 
 // searchNewest reads at most read tasks after the position, newest first, and returns the numbers of those that match, at most
-// limit. complete reports whether it has read all tasks after the position.
+// limit. complete reports whether it has read all tasks after the position. If after is nil, searchNewest sets s.total and s.counted.
 func (s *textSearch) searchNewest(read int, after *position, limit int) (ns []int64, complete bool, err error) {
 	f := s.filter
 	f.Text = ""
@@ -130,7 +131,7 @@ func (s *textSearch) searchNewest(read int, after *position, limit int) (ns []in
 	return ns, complete, nil
 }
 
-// searchAll returns the same as findNumbers by searching all tasks, and sets s.total to the number of matching tasks.
+// searchAll returns the same result as findNumbers by searching all tasks, and sets s.total to the number of matching tasks.
 func (s *textSearch) searchAll(after *position, limit, offset int) (ns []int64, err error) {
 	c := taskConditions(s.filter)
 	found := `WITH found AS MATERIALIZED (SELECT n, created_at FROM tasks WHERE ` + c.where + `true)
@@ -152,8 +153,8 @@ func (s *textSearch) searchAll(after *position, limit, offset int) (ns []int64, 
 	return ns, s.fail(err)
 }
 
-// count returns how many tasks match, at most limit. If some of the newest tasks match, it may count only those. Then more is
-// true: further tasks may match.
+// count returns how many tasks match, at most limit. If some of the newest tasks match, count may count only those. Then more is
+// true, because older tasks may match too.
 func (s *textSearch) count(limit int) (n int, more bool, err error) {
 	if !s.counted && s.total == 0 {
 		_, _, err = s.searchNewest(s.firstRead, nil, limit)

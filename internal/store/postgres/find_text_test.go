@@ -53,7 +53,7 @@ func addTasks(t *testing.T, url string, describe func(i int) string) (tasks []*f
 	return tasks
 }
 
-// describeTask returns words for task i. The words differ in how many of all tasks and how many of the newest tasks have them.
+// describeTask returns a description of words for task i. Some words are frequent and some rare, among all tasks or among the newest.
 func describeTask(i int) string {
 	words := []string{"everywhere"}
 	for _, every := range []int{7, 150, 400, 3000} {
@@ -141,6 +141,7 @@ func checkWindow(t *testing.T, s fleet.Store, text string, want []string, w flee
 	}
 }
 
+// checkFound checks the page, whether it is the last one, and the number of matching tasks. want has the ids of all matching tasks.
 func checkFound(t *testing.T, found fleet.FoundTasks, text string, want []string, w fleet.TaskWindow) {
 	t.Helper()
 	var ids []string

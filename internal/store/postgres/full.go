@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// fullRecheck is how long the store counts as full after the database has reported a full disk. Then the next write is
-// tried.
+// fullRecheck is how long the store refuses additions after the database has reported a full disk. Then it tries the next one.
 const fullRecheck = time.Second
 
 // fullReported is how long Full still reports a full disk if no write tries to add anything. Without such a write, nobody
@@ -16,11 +15,12 @@ const fullReported = 5 * time.Minute
 // diskState records whether the database's disk is full.
 type diskState struct {
 	mu          sync.Mutex
-	since, last time.Time // when the disk was found full for the first and the last time; zero if it is not full
+	since, last time.Time // when the disk was found full for the first and the last time; zero if there is space
 }
 
-// recordWrite records the result of a write: err if it has failed, or nil. added means that the write has added something.
-// Other writes may succeed on a full disk.
+// recordWrite records the result of a write: err if it has failed, or nil. added means that the write has added something. Only such
+// a write shows that there is space again, because others may succeed on a full disk. It must end later than fullRecheck after the
+// last failure, because it may have begun before the disk was full.
 func (f *diskState) recordWrite(err error, added bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

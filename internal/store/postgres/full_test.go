@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFullness checks that a full disk is reported until something could be added, or until nobody has found it full for
-// some time. Writes that add nothing can succeed on a full disk.
+// TestFullness checks that a full disk is reported until a write has added something, or until no write has found the disk full for
+// fullReported. Writes that add nothing can succeed on a full disk.
 func TestFullness(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

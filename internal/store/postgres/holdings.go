@@ -7,8 +7,9 @@ import (
 	"fleet/internal/store/record"
 )
 
-// countOwned counts everything in one query, because each start of a task needs these numbers.
 const (
+	// countOwned counts the agents, the running tasks and the stored bytes of an owner in one query, because each start of a task needs
+	// these numbers.
 	countOwned              = `SELECT 'agents', toolset, count(*) FROM agents WHERE owner = $1 AND deleted_at IS NULL GROUP BY toolset UNION ALL ` + countOwnedTasksAndBytes
 	countOwnedInToolset     = `SELECT 'agents', $2::text, count(*) FROM agents WHERE owner = $1 AND toolset = $2 AND deleted_at IS NULL`
 	countOwnedTasksAndBytes = `SELECT 'tasks', '', count(*) FROM tasks WHERE owner = $1 AND ` + record.ActiveCondition + ` AND ` + record.RunningCondition + `
@@ -27,13 +28,13 @@ func (t *baseTx) ProjectHoldings(project string) (h fleet.ProjectHoldings, err e
 	return h, t.fail(err)
 }
 
-// errNearLimit means that a number is too near its limit to be counted while other transactions add to it.
+// errNearLimit means that a number is too near its limit to be counted while other transactions may add to it.
 var errNearLimit = errors.New("the number is near its limit: count it alone")
 
-// countLocked calls count, which counts the owner's things, while holding a lock. Near a limit, the lock is exclusive, so that
-// no other transaction adds something meanwhile. Otherwise the lock is shared, so that transactions do not wait for each
-// other's commits. isFar reports whether the limits are out of reach, even if the server runs as many transactions at the same
-// time as it can. Until count is called, the numbers are 0.
+// countLocked calls count, which sets the owner's numbers, while the transaction holds a lock. Near a limit, the lock is exclusive,
+// so that no other transaction can add something before the commit. Otherwise the lock is shared, so that transactions do not wait
+// for each other's commits. isFar reports whether the numbers are so far from the limits that even the largest possible number of
+// concurrent transactions cannot reach them. It is also called before count, when the numbers are still 0.
 func (t *baseTx) countLocked(owner string, isFar func() bool, count func() error) error {
 	exclusive, shared := t.locks.held[lockKey(record.LockOwner, owner)]
 	if t.isView || t.nearLimit || exclusive || !shared && !isFar() {

@@ -45,7 +45,7 @@ func TestLargeAdditions(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close(t.Context())
 	waittest.Until(t, "a transaction that waits for a lock gives no signal", func() bool {
-		require.Empty(t, second, "the second transaction has not waited for the first")
+		require.Empty(t, second, "the second transaction must wait for the first")
 		var waiting bool
 		require.NoError(t, conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks JOIN pg_database d ON d.oid = database
 			WHERE locktype = 'advisory' AND NOT granted AND datname = current_database())`).Scan(&waiting))
@@ -53,5 +53,5 @@ func TestLargeAdditions(t *testing.T) {
 	})
 	end()
 	require.NoError(t, <-first)
-	require.Error(t, <-second, "it has seen the first one's request")
+	require.Error(t, <-second, "the second transaction must see the request of the first")
 }

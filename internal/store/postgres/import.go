@@ -24,8 +24,8 @@ var importedTables = []string{
 // replacedTables are the tables that a server writes to when it starts. Import deletes their rows first.
 var replacedTables = []string{"notes", "secrets", "stored", "stored_changes", "stored_projects", "usage_days"}
 
-// Import copies tables of another store into the database in one transaction, and returns the number of rows by table.
-// The database must have no agents, no tasks and no history. rows returns all rows of a table. Their columns must have
+// Import copies the tables of another store into the database in one transaction, and returns the number of rows by table.
+// The database must have no agents, no tasks and no history; otherwise the error is INVALID_ARGUMENT. rows returns all rows of a table. Their columns must have
 // the same names as in this store, times must be microseconds since 1970, and booleans must be 0 or 1. Import ignores
 // columns that this store does not have. places has the new names of places by their old names; it may be nil.
 func Import(ctx context.Context, url string, places map[string]string, rows func(table string) (*sql.Rows, error)) (counts map[string]int64, err error) {
@@ -43,7 +43,7 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 	}
 	counts = map[string]int64{}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if err := requireEmpty(ctx, tx); err != nil {
+		if err := prepareTables(ctx, tx); err != nil {
 			return err
 		}
 		if err := setTriggers(ctx, tx, "DISABLE"); err != nil {
@@ -61,15 +61,15 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 		}
 		return setTriggers(ctx, tx, "ENABLE")
 	})
-	if err == nil { // autovacuum would do this later, and queries would be slow until then; so an error can be ignored
+	if err == nil { // autovacuum would do this later, so an error can be ignored, but queries would be slow until then
 		_, _ = pool.Exec(ctx, `VACUUM (ANALYZE) `+strings.Join(importedTables, `, `))
 	}
 	return counts, contextError(ctx, translate(err))
 }
 
-// requireEmpty returns an error if the database already has a fleet. It locks the tables, so that no server can add one
-// before the commit, and deletes the rows of the replaced tables.
-func requireEmpty(ctx context.Context, tx pgx.Tx) error {
+// prepareTables locks the tables, so that no server can write to them before the commit, and deletes the rows of replacedTables. It
+// returns an error if another table has rows, because the database then already has a fleet.
+func prepareTables(ctx context.Context, tx pgx.Tx) error {
 	for _, table := range append(slices.Clone(importedTables), "inbox", "stored_changes") {
 		if _, err := tx.Exec(ctx, `LOCK TABLE `+table+` IN EXCLUSIVE MODE`); err != nil {
 			return err
@@ -91,7 +91,7 @@ func requireEmpty(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// copyTable copies the rows of one table and returns their number.
+// copyTable copies the rows of one table, with the columns that this store computes from others, and returns their number.
 func copyTable(ctx context.Context, tx pgx.Tx, table string, places map[string]string, rows func(table string) (*sql.Rows, error)) (int64, error) {
 	types, err := readColumnTypes(ctx, tx, table)
 	if err != nil {
@@ -156,7 +156,7 @@ type importRows struct {
 	types   []uint32          // object ids of their types
 
 	place, projects           int // positions of an agent's place and a token's projects among the copied columns
-	description, summary, seq int // positions in the rows of the other store, for computed columns
+	description, summary, seq int // positions, in the rows of the other store, of the columns for a computed column
 }
 
 // Next advances to the next row.
@@ -165,7 +165,7 @@ func (s *importRows) Next() bool { return s.rows.Next() }
 // Err returns the error that ended the rows.
 func (s *importRows) Err() error { return s.rows.Err() }
 
-// Values returns the values of the current row, converted to the types of this store, and then the computed columns.
+// Values returns the values of the current row, converted to the types of this store, followed by the computed column, if any.
 func (s *importRows) Values() ([]any, error) {
 	row, dest := make([]any, s.width), make([]any, s.width)
 	for i := range row {
@@ -239,13 +239,13 @@ func convert(v any, oid uint32) (any, error) {
 }
 
 // setTriggers enables or disables the triggers that write stored_projects and usage_days. They are disabled while Import
-// copies these tables. enable is "ENABLE" or "DISABLE".
-func setTriggers(ctx context.Context, tx pgx.Tx, enable string) error {
+// copies these tables. action is "ENABLE" or "DISABLE".
+func setTriggers(ctx context.Context, tx pgx.Tx, action string) error {
 	for table, triggers := range map[string][]string{
 		"stored_changes": {"stored_project_changes", "usage_changes"}, "events": {"stored_project_events"}, "tasks": {"usage_task_added"},
 	} {
 		for _, trigger := range triggers {
-			if _, err := tx.Exec(ctx, `ALTER TABLE `+table+` `+enable+` TRIGGER `+trigger); err != nil {
+			if _, err := tx.Exec(ctx, `ALTER TABLE `+table+` `+action+` TRIGGER `+trigger); err != nil {
 				return err
 			}
 		}
@@ -253,8 +253,8 @@ func setTriggers(ctx context.Context, tx pgx.Tx, enable string) error {
 	return nil
 }
 
-// advanceSequences makes the numbers of new events and rows continue after those of the copied rows. It also deletes the
-// changes of sizes that the copying has caused, because the copied table stored already includes them.
+// advanceSequences makes the numbers of new events and rows continue after those of the copied rows. It also deletes the rows that
+// copying has added to stored_changes, because the copied table stored already includes these sizes.
 func advanceSequences(ctx context.Context, tx pgx.Tx) error {
 	statements := []string{
 		`DELETE FROM stored_changes`,

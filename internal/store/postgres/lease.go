@@ -20,7 +20,7 @@ const (
 	renewLeases = `UPDATE leases SET until = greatest(until, clock_timestamp() + $2::bigint * interval '1 microsecond')
 		WHERE owner = $1 AND key = ANY($3) RETURNING key, epoch`
 	// takeFreeLeases takes leases that nobody has, and returns epoch 0 for leases that another owner holds. It does not wait for
-	// transactions that lock a lease. It returns no row for other leases, for example for expired ones.
+	// transactions that lock a lease. It returns no row for other leases, such as expired ones and those that the owner already has.
 	takeFreeLeases = `WITH asked AS (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) AS a (key, owner, ttl)),
 		taken AS (INSERT INTO leases (key, owner, until, epoch)
 			SELECT key, owner, clock_timestamp() + ttl * interval '1 microsecond', nextval('lease_epochs')
@@ -43,10 +43,10 @@ type leaseCall struct {
 	ttl        time.Duration
 	isRelease  bool
 	epoch      int64 // the result; 0 if another owner has the lease
-	done       bool  // the shared statements have done the call
+	done       bool  // the shared transaction has done the call
 }
 
-// leaseTries is how often a call is tried together with others before it is done alone. If several replicas request the
+// leaseTries is how often a call of Lease is tried together with others before it is done alone. If several replicas request the
 // same lease at the same time, the first try can fail because another replica is just taking it. The second try then
 // finds that the other replica holds it.
 const leaseTries = 2

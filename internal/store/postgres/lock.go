@@ -56,11 +56,11 @@ func (l *locks) add(k int64, exclusive bool) {
 	l.held[k] = exclusive
 }
 
-// retryKey is the lock of transactions that are retried after a conflict. It sorts before all other keys.
+// retryKey is the key that transactions lock when they are retried after a conflict. It sorts before all other keys.
 const retryKey = math.MinInt64
 
-// lockRetry makes the transaction first wait until no other transaction is being retried. This keeps transactions that have
-// deadlocked from deadlocking with each other again.
+// lockRetry makes the transaction wait, before its first statement, until no other transaction is being retried. So transactions that
+// have deadlocked do not deadlock with each other again.
 func (l *locks) lockRetry() {
 	l.add(retryKey, true)
 	l.pendingExclusive = append(l.pendingExclusive, retryKey)

@@ -15,13 +15,13 @@ import (
 	"fleet/internal/store/record"
 )
 
-// In the files, each direction of a migration is marked as one statement for goose. Otherwise goose would search for
+// In these files, each direction of a migration is marked as one statement for goose. Otherwise goose would search for
 // the ends of statements, with a buffer of 4 MB for each line.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// otherStore is what the user can use instead of a database that this program cannot work with.
+// otherStore is the alternative that errors name if this program cannot work with the database.
 const otherStore = "another database"
 
 // migrate upgrades the schema, which has the given version, and returns its new version. Each migration runs in a
@@ -39,7 +39,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, schema record.Schema) (ver
 	})
 }
 
-// Schema returns the version of the database's schema and the version that this program needs. It changes nothing.
+// Schema connects to the database and returns the version of its schema and the version that this program needs. It changes nothing.
 func Schema(ctx context.Context, url string) (record.Schema, error) {
 	pool, err := newPool(ctx, url, sideConns, nil)
 	if err != nil {
@@ -73,7 +73,8 @@ func readSchema(ctx context.Context, pool *pgxpool.Pool) (schema record.Schema, 
 	return schema, err
 }
 
-// withProvider calls f with a goose provider that has the migrations of this program and takes a lock in the database.
+// withProvider calls f with a goose provider that has the migrations of this program. The provider takes a lock in the database when
+// it migrates.
 func withProvider(pool *pgxpool.Pool, f func(*goose.Provider) error) error {
 	dir, err := fs.Sub(migrations, "migrations")
 	if err != nil {

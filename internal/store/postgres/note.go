@@ -11,12 +11,12 @@ const (
 	selectNote = `SELECT (extract(epoch FROM clock_timestamp() - at) * 1000000)::bigint FROM notes WHERE key = $1`
 )
 
-// NoteDone stores when something was done, see fleet.Store. It uses the database's clock.
+// NoteDone stores when the thing with the key was done, see fleet.Store. It uses the database's clock.
 func (s *Store) NoteDone(ctx context.Context, key string, ago time.Duration) error {
 	return s.runStatement(ctx, s.sidePool, nil, putNote, key, ago.Microseconds())
 }
 
-// LastDone returns how long ago something was done, see fleet.Store.
+// LastDone returns how long ago the thing with the key was done, see fleet.Store.
 func (s *Store) LastDone(ctx context.Context, key string) (ago time.Duration, ok bool, err error) {
 	var micros int64
 	err = s.runStatement(ctx, s.sidePool, func(row scanner) error { ok = true; return row.Scan(&micros) }, selectNote, key)

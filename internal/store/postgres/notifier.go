@@ -29,7 +29,7 @@ const (
 	pingInterval   = 5 * time.Second // how often a connection without notifications is checked, since it may be dead
 )
 
-// commitNotifier notifies subscribers of commits of all replicas, and other replicas of the commits of this replica.
+// commitNotifier notifies its subscribers of the commits of all replicas. It also notifies other replicas of the commits of this one.
 type commitNotifier struct {
 	pool       *pgxpool.Pool
 	pollOnly   bool
@@ -55,7 +55,7 @@ func newCommitNotifier(pool *pgxpool.Pool, pollOnly bool, log *slog.Logger) *com
 	return p
 }
 
-// Subscribe returns a channel that gets a value after a commit, see fleet.Store. Taking a lease does not count as a
+// Subscribe returns a channel that receives a signal after commits, see fleet.Store. Taking a lease does not count as a
 // commit.
 func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) {
 	return s.notifier.subs.Subscribe()
@@ -99,7 +99,7 @@ func (p *commitNotifier) notify(ctx context.Context) error {
 // no notifications arrive or p.pollOnly is set.
 func (p *commitNotifier) receiveNotifications(ctx context.Context) {
 	for !p.pollOnly && ctx.Err() == nil {
-		conn, err := p.dial(ctx)
+		conn, err := p.connect(ctx)
 		if err == nil {
 			var works bool
 			works, err = p.listen(ctx, conn)
@@ -121,12 +121,12 @@ func (p *commitNotifier) receiveNotifications(ctx context.Context) {
 	p.pollChanges(ctx)
 }
 
-// setReady makes newCommitNotifier return.
+// setReady makes newCommitNotifier return. Later calls do nothing.
 func (p *commitNotifier) setReady() { p.readyOnce.Do(func() { close(p.ready) }) }
 
-// dial opens the connection for notifications. When a context ends, a wait for a notification ends at once,
-// because there is no statement to cancel.
-func (p *commitNotifier) dial(ctx context.Context) (*pgx.Conn, error) {
+// connect opens the connection for notifications. On this connection, a wait ends at once when its context ends, because there is no
+// statement to cancel.
+func (p *commitNotifier) connect(ctx context.Context) (*pgx.Conn, error) {
 	c := p.pool.Config().ConnConfig
 	c.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
@@ -183,7 +183,7 @@ func (p *commitNotifier) listen(ctx context.Context, conn *pgx.Conn) (works bool
 	}
 }
 
-// pollChanges polls the database until ctx is done, and notifies subscribers when anything was written to it.
+// pollChanges polls the database until ctx is done, and notifies subscribers after a transaction has written something.
 func (p *commitNotifier) pollChanges(ctx context.Context) {
 	known, pause := "", minPoll
 	p.setReady()
