@@ -26,8 +26,8 @@ type PlaceReader interface {
 }
 
 // onOtherServer returns the place with the name if the name ends with the name of another server, and this server has a place of
-// the same kind; otherwise nil. It does not check whether that server exists. Changes of the place's agents go through the store, and the other server carries them out. Data of the
-// machine itself, such as raw output, logs and roles, is read from the other server.
+// the same kind; otherwise nil. It does not check whether that server exists. Changes of the place's agents go through the store, and
+// the other server carries them out. Data of the machine itself, such as raw output, logs and roles, is read from the other server.
 func (ps *Places) onOtherServer(name string) *ManagedPlace {
 	_, server := fleet.SplitPlace(name)
 	if server == "" || server == ps.cfg.Replica {

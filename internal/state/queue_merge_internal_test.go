@@ -42,7 +42,7 @@ func TestQueueMerge(t *testing.T) {
 				if r.IntN(5) == 0 {
 					task.CreatedAt = start
 				}
-				current[id], others = task, append(replaced, task)
+				current[id], replaced = task, append(replaced, task)
 			}
 		}
 		before, copied := q.tasks, slices.Clone(q.tasks)
