@@ -78,7 +78,7 @@ func TestAskingIsNotStalled(t *testing.T) {
 	h.Create("mami")
 	task := h.Start("papi", "ask tabs?\nlisten\ndone")
 	q := h.WaitQuestion(task.ID)
-	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return !v.Stalled() }) // it can stall before it asks
+	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return !v.Stalled() }) // on a busy machine, it can stall before it asks
 	h.Restart()
 	h.Start("mami", "listen\ndone")
 	h.WaitAgent("mami", (*fleet.AgentView).Stalled)

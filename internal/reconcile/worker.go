@@ -39,8 +39,8 @@ type worker struct {
 	inspectDelay     time.Duration                  // how long until the next look at a moving workspace
 }
 
-// run works while the agent needs work. It returns only after it has released the lease. Otherwise it would release the
-// lease of the next worker for the agent, which has the same owner.
+// run works while the agent needs work. It removes the worker only after it has released the lease. Otherwise it would release
+// the lease of the agent's next worker, because all workers of a reconciler take leases in the same name.
 func (w *worker) run(ctx context.Context) {
 	for {
 		if idle := w.workUnderLease(ctx); w.removeWorker(w, !idle) {
@@ -50,7 +50,7 @@ func (w *worker) run(ctx context.Context) {
 }
 
 // workUnderLease works while the worker holds the lease. idle means that the agent needs no more work. Otherwise another
-// process has the lease, or the reconciler stops.
+// process has the lease, the lease could not be taken or was lost, or the reconciler stops.
 func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 	w.discardWakeUp() // the scan that has woken the worker has also brought the snapshot up to date
 	if !needsWork(w.snap.Get(w.uid)) {
@@ -154,7 +154,7 @@ func (w *worker) step(ctx context.Context, v *fleet.AgentView) (time.Duration, e
 			return next, err
 		}
 	}
-	if d := a.RetryAt.Sub(w.now()); d > 0 && d <= maxRetryDelay { // a later time was written while the store's clock was ahead
+	if d := a.RetryAt.Sub(w.now()); d > 0 && d <= maxRetryDelay { // a server whose clock was ahead has written a later time
 		return d, nil
 	}
 	switch {

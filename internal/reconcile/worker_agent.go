@@ -118,7 +118,7 @@ func completesAdoption(a *fleet.Agent, ws fleet.Workspace) bool {
 }
 
 // hasOtherRole reports whether somebody has changed the role of the workspace at its host. The agent then gets that role, so
-// that the next start does not undo the change. A role that the next start will give to the workspace is not compared.
+// that the next start does not undo the change. hasOtherRole returns false if the next start is to change the role.
 func hasOtherRole(a *fleet.Agent, ws fleet.Workspace) bool {
 	return a.Role != "" && ws.Role != "" && a.Role != ws.Role && !ws.RoleUnknown && !a.Next.Role && a.Toolset == fleet.ToolsetFleet && a.Config == nil
 }
@@ -147,7 +147,7 @@ func (w *worker) inspectWorkspace(ctx context.Context, a *fleet.Agent) (time.Dur
 	if ws.ID == "" {
 		ws.ID = a.WorkspaceID
 	}
-	if ws.Missing { // perhaps it is shown again
+	if ws.Missing { // the host may show it again later
 		return 0, w.recordFailure(ctx, a, fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", ws.Reason), "")
 	}
 	// The host may not show the last request yet.
@@ -290,8 +290,8 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duratio
 	})
 }
 
-// recordDeleted records that the agent is deleted, because its workspace was deleted outside Fleet, or was not shown for
-// missingRetention.
+// recordDeleted records that the agent is deleted, because its workspace was deleted outside Fleet or, if missing is set, because
+// its host has not shown it for missingRetention.
 func (r *Reconciler) recordDeleted(tx fleet.Tx, a *fleet.Agent, missing bool) error {
 	now, reason := r.now(), "its workspace was deleted at its host"
 	if missing {

@@ -130,8 +130,8 @@ func (w *worker) checkRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, ch
 	}()
 }
 
-// runChecks runs the checks that have no result yet, one after the other, and records each result. It ends after a check
-// that was stopped.
+// runChecks runs the checks that have no result yet, one after the other, and records each result. After a check that was
+// stopped, it runs no more checks.
 func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, checks fleet.Checks) (err error) {
 	ctx, end := w.cfg.Span(ctx, "task.check", a, t)
 	defer func() { end(err) }()

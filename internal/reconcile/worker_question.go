@@ -18,7 +18,8 @@ type answerFailures struct {
 	next   time.Time // when to try again
 }
 
-// recordQuestion records a question that the runner reports, or its new state. Each Follow reports the open questions again.
+// recordQuestion records a question that the runner reports, or its new state. It may get a question that is already recorded,
+// because each Follow reports the open questions again. It changes t.OpenQuestions, which the caller writes.
 func (w *worker) recordQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) error {
 	if !validQuestion(&q) {
 		return tx.Append(t.Event(fleet.EventTaskStep, w.now(), "the runner reported an invalid question of the agent"))

@@ -438,8 +438,8 @@ func (w *worker) stopAct(a *fleet.Agent, t *fleet.Task) (text string, act func(c
 }
 
 // finish records the outcome of the task, unless the task has already ended. Instead of ending, the task may go back to the queue:
-// for another attempt, to wait for results of delegated tasks, or to wait for a budget. If the agent has OneTask set and its
-// contract needs no checks, its workspace counts as being deleted from the same transaction on.
+// for another attempt, to wait for results of delegated tasks, or to wait for a budget. EndTask requests the deletion of an agent
+// with OneTask. finish also sets the state of that agent to deleting, unless the checks of its contract must run first.
 func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		v, err := state.ReadAgentView(tx, w.uid)

@@ -59,7 +59,8 @@ var toolKinds = map[string]string{
 	"grep": "search", "glob": "search", "ls": "search", "webfetch": "fetch",
 }
 
-// kindOf returns the kind of the tool or kind with the name.
+// kindOf returns the protocol's kind for a name in a rule, which is the name of a tool or of a kind. It returns an unknown name in
+// lower case.
 func kindOf(name string) string {
 	name = strings.ToLower(strings.TrimSpace(name))
 	return cmp.Or(toolKinds[name], name)
@@ -109,10 +110,9 @@ func (c call) changedFiles() (paths []string) {
 	return paths
 }
 
-// matchingRule returns the first rule that matches the call, or an empty string if no rule matches. If whole is not
-// set, it is enough that the pattern of the rule matches one part of a compound command. If whole is set, the pattern must match
-// the whole command. Several rules can then also match a compound command together, one for each part, and matchingRule returns
-// them all.
+// matchingRule returns the first rule that matches the call, or an empty string if no rule matches. If whole is not set, it is
+// enough that the pattern of the rule matches one part of a compound command. If whole is set, the pattern must match the whole
+// command. Then several rules can also match a compound command together, one for each part; matchingRule returns them all.
 func (c call) matchingRule(rules []string, whole bool) string {
 	if whole && c.Kind == "execute" {
 		if matched := c.matchingPartRules(rules); matched != "" {
@@ -128,8 +128,8 @@ func (c call) matchingRule(rules []string, whole bool) string {
 	return ""
 }
 
-// matchingPartRules returns the rules that match the parts of a compound command, as one text. It returns an empty string if no
-// rule matches one of the parts, or if the call is not one compound command.
+// matchingPartRules returns the rules whose patterns match the parts of a compound command, as one text. It returns an empty
+// string if a part matches no pattern, or if the call is not one compound command.
 func (c call) matchingPartRules(rules []string) string {
 	subjects := c.subjects()
 	if len(subjects) != 1 || !compoundPattern.MatchString(subjects[0]) {

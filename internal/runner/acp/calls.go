@@ -16,7 +16,7 @@ type ToolCall struct {
 	Edits  []Edit          // changes of files; only after the call's end
 }
 
-// Edit is a change of a file. Old is empty if the file is new.
+// Edit is a change of a file: Old is replaced by New. Both are the whole file or a part of it. Old is empty if the file is new.
 type Edit struct {
 	Path string
 	Old  string

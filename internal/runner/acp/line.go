@@ -32,7 +32,7 @@ const (
 	StateRequiresAction = "requires_action"
 )
 
-// Line is one line of the output.
+// Line is one line of the output. Type says which other fields are set.
 type Line struct {
 	Type       string          `json:"type"`
 	Name       string          `json:"name,omitempty"`

@@ -7,7 +7,7 @@ import (
 // pendingMessage is a message that is being delivered to a run. Until it is delivered, the run does not end when the
 // agent becomes idle.
 type pendingMessage struct {
-	id, text string        // the text is as it is typed into the terminal
+	id, text string        // text is the form that is typed into the terminal
 	dropped  chan struct{} // closed when the message must no longer be delivered
 }
 
