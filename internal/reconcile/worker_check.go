@@ -70,7 +70,7 @@ func (w *worker) handleRunEnd(ctx context.Context, a *fleet.Agent, t *fleet.Task
 		o.Status = fleet.TaskStopped
 		return w.finish(ctx, t.ID, o)
 	}
-	w.checkRun(ctx, a, t, checks, o)
+	w.startChecks(ctx, a, t, checks, o)
 	return nil
 }
 
@@ -107,16 +107,16 @@ func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, known *fleet.Task
 	return checks.With(known.Requested), nil
 }
 
-// checks returns the recorded state of the task's checks; nil if there is none.
-func (r *Reconciler) checks(ctx context.Context, t *fleet.Task) (known *fleet.TaskChecks, err error) {
+// recordedChecks returns the recorded state of the task's checks; nil if there is none.
+func (r *Reconciler) recordedChecks(ctx context.Context, t *fleet.Task) (known *fleet.TaskChecks, err error) {
 	if !t.HasChecks {
 		return nil, nil //nolint:nilnil // nothing is recorded, which is not an error
 	}
 	return read(ctx, r.store, func(tx fleet.ReadTx) (*fleet.TaskChecks, error) { return tx.Checks(t.ID) })
 }
 
-// checkRun starts to run the checks of the task in the background. They replace the follower of the run.
-func (w *worker) checkRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, checks fleet.Checks, o fleet.Outcome) {
+// startChecks starts to run the checks of the task in the background. They replace the follower of the run.
+func (w *worker) startChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, checks fleet.Checks, o fleet.Outcome) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{taskID: t.ID, run: t.Run(true), ctx: ctx, cancel: cancel, done: make(chan struct{}), outcome: o, checks: &checks}
 	w.follow = f
@@ -135,7 +135,7 @@ func (w *worker) checkRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, ch
 func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, checks fleet.Checks) (err error) {
 	ctx, end := w.cfg.Span(ctx, "task.check", a, t)
 	defer func() { end(err) }()
-	known, err := w.checks(ctx, t)
+	known, err := w.recordedChecks(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, c
 		if i > 0 && known.Results[i-1].Status == fleet.CheckStopped {
 			return nil
 		}
-		if err := w.noteCheck(ctx, t, nil, of+": "+list[i].Command); err != nil {
+		if err := w.recordCheck(ctx, t, nil, of+": "+list[i].Command); err != nil {
 			return err
 		}
 		w.cfg.Fault(FaultCheckBefore)
@@ -168,15 +168,15 @@ func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, c
 		limitResult(&res)
 		w.cfg.Fault(FaultCheckAfter)
 		known.Results = append(known.Results, res)
-		if err := w.noteCheck(ctx, t, known, of+" "+endText(res)); err != nil {
+		if err := w.recordCheck(ctx, t, known, of+" "+endText(res)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// noteCheck records an event about the task's checks and, unless known is nil, their state.
-func (w *worker) noteCheck(ctx context.Context, t *fleet.Task, known *fleet.TaskChecks, text string) error {
+// recordCheck records an event about the task's checks and, unless known is nil, their state.
+func (w *worker) recordCheck(ctx context.Context, t *fleet.Task, known *fleet.TaskChecks, text string) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		if current, err := tx.Task(t.ID); err != nil || current == nil || current.Try != t.Try {
 			return errors.Join(err, errOtherFollower)
@@ -198,7 +198,7 @@ func (w *worker) handleChecksEnd(ctx context.Context, a *fleet.Agent, t *fleet.T
 		w.retryLater(t)
 		return nil
 	}
-	known, err := w.checks(ctx, t)
+	known, err := w.recordedChecks(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -284,7 +284,7 @@ func (w *worker) feedback(ctx context.Context, t *fleet.Task, last *fleet.Attemp
 		text, since = "The attempt before this one ended early ("+last.Reason+"). Go on with the task where it stopped.", t.Delegation.WokenTry
 	case t.Try == t.Delegation.WokenTry:
 	default:
-		known, err := w.checks(ctx, t)
+		known, err := w.recordedChecks(ctx, t)
 		if err != nil {
 			return "", err
 		}

@@ -63,6 +63,6 @@ func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Durati
 	if err := w.saveChanges(ctx, a, t, false); err != nil {
 		return 0, err
 	}
-	w.checkRun(ctx, a, t, checks, fleet.Outcome{})
+	w.startChecks(ctx, a, t, checks, fleet.Outcome{})
 	return maxRetryDelay, nil
 }

@@ -269,7 +269,7 @@ func (w *worker) handleFollowerEnd(ctx context.Context, v *fleet.AgentView, f *f
 		if err != nil {
 			return err
 		}
-		known, err := w.checks(ctx, t)
+		known, err := w.recordedChecks(ctx, t)
 		if err != nil {
 			return err
 		}
