@@ -65,17 +65,17 @@ func (p *places) newModels() (fleet.Place, error) {
 	if !ok {
 		return nil, errors.New("agents on models run on this machine, and another place has the name local")
 	}
-	return here.Models(), nil
+	return here.ModelPlace(), nil
 }
 
 // modelsConfig returns the configuration of agents on models.
-func (p *places) modelsConfig() (local.Models, error) {
+func (p *places) modelsConfig() (local.ModelsConfig, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return local.Models{}, fmt.Errorf("cannot find the path of this program, which executes model runs: %w", err)
+		return local.ModelsConfig{}, fmt.Errorf("cannot find the path of this program, which executes model runs: %w", err)
 	}
 	cfg := p.cfg
-	return local.Models{
+	return local.ModelsConfig{
 		Name: fleet.PlaceOn("cagent", cfg.Replica), Command: []string{self, modelCommand}, Catalog: p.catalog, Needs: definition.Needs,
 		Settings: driver.ModelSettings{
 			Model: cfg.Cagent.Model, Approve: cfg.Cagent.Approve, NoPrograms: cfg.noPrograms(), ToolEnv: cfg.Providers.ToolEnv, Prices: p.prices,

@@ -72,7 +72,7 @@ func (f *fixture) open() {
 	f.t.Helper()
 	p, err := local.New(f.cfg)
 	require.NoError(f.t, err)
-	f.place = p.Models()
+	f.place = p.ModelPlace()
 }
 
 // begin dispatches a task with the prompt to the agent.
@@ -474,7 +474,7 @@ func TestProvisionErrors(t *testing.T) {
 	withProcesses(t, &c)
 	p, err := local.New(c)
 	require.NoError(t, err)
-	b := p.Models()
+	b := p.ModelPlace()
 	defer func() { require.NoError(t, b.Close()) }()
 	for doc, want := range badDocuments() {
 		_, err := b.Provision(t.Context(), fleet.Agent{UID: uuid.NewString(), Config: &fleet.AgentConfig{Driver: driver.Cagent, Document: doc}})

@@ -85,7 +85,7 @@ func TestPlace(t *testing.T) {
 			open := func(t *testing.T, dir string) fleet.Place {
 				p, err := local.New(config(dir))
 				require.NoError(t, err)
-				b := p.Models()
+				b := p.ModelPlace()
 				mu.Lock()
 				defer mu.Unlock()
 				dirs[b] = dir

@@ -10,7 +10,8 @@ import (
 	"fleet/internal/place/local"
 )
 
-// TestAttachments checks that the agent can read the files of its task, but not change them, and that they are removed.
+// TestAttachments checks that the agent can read the files of its task, but not change them. They are removed at the end of the
+// task. A file with an invalid name is refused.
 func TestAttachments(t *testing.T) {
 	t.Parallel()
 	w, a := newShellPlace(t)
@@ -31,7 +32,7 @@ func TestAttachments(t *testing.T) {
 	require.ErrorContains(t, err, "attachments")
 }
 
-// TestAttachmentsInPrompt checks that a program that is not a shell reads the paths of the files in its prompt.
+// TestAttachmentsInPrompt checks that the prompt of a program other than a shell has the paths of the files.
 func TestAttachmentsInPrompt(t *testing.T) {
 	t.Parallel()
 	w := newTestPlace(t, func(c *local.Config) {

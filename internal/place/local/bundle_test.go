@@ -18,11 +18,11 @@ func TestBundleHasAllWork(t *testing.T) {
 	for name, tc := range map[string]struct {
 		script string
 		want   fleet.TaskStatus
-		kill   bool
+		kill   bool // after the script has printed "done"
 	}{
 		"a task that completed": {"git checkout -q -b mine; echo two >file; git commit -qam two; echo new >new", fleet.TaskCompleted, false},
 		"a task that failed":    {"echo two >file; git commit -qam two; echo new >new; exit 1", fleet.TaskFailed, false},
-		"a task that runs":      {"echo two >file; git commit -qam two; git checkout -q --detach; echo new >new; echo done; sleep 3600", "", true},
+		"a task that is killed": {"echo two >file; git commit -qam two; git checkout -q --detach; echo new >new; echo done; sleep 3600", fleet.TaskStopped, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -33,9 +33,7 @@ func TestBundleHasAllWork(t *testing.T) {
 				require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 			}
 			_, o := w.follow(a, r)
-			if tc.want != "" {
-				require.Equal(t, tc.want, o.Status, o.Reason)
-			}
+			require.Equal(t, tc.want, o.Status, o.Reason)
 			c := w.changes(a, r)
 			require.Equal(t, 2, c.FileCount)
 			w.remove(a)

@@ -19,20 +19,20 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// CacheSharing is a value of Project.Caches.
+// CacheSharing says which agents of a project share the caches of programs.
 type CacheSharing string
 
 // These are the values of CacheSharing.
 const (
-	CachesOfOwner CacheSharing = "owner"
-	CachesOfAgent CacheSharing = "agent"
+	CachesOfOwner CacheSharing = "owner" // all agents of an owner share caches
+	CachesOfAgent CacheSharing = "agent" // each agent has its own caches
 )
 
-// DefaultCacheMax is the default of Config.CacheMax.
+// DefaultCacheMax is the default of Config.CacheMax, in bytes.
 const DefaultCacheMax = 20 << 30
 
-// A shared cache that no run has used for cacheRetention is removed. A cache that no run has used for cacheIdle cannot have
-// grown, so its size is not measured.
+// A shared cache is removed if no run has started with it for cacheRetention. It is not measured if no run has started with it
+// for cacheIdle, because it has probably not grown since it was last measured.
 const (
 	cacheRetention = 7 * 24 * time.Hour
 	cacheIdle      = 24 * time.Hour
@@ -41,10 +41,10 @@ const (
 // programCache is a cache of a program that agents share. A shared cache must never contain programs that are found through
 // PATH. So the whole GOPATH, the whole CARGO_HOME, and npm's directory, which has programs in _npx, cannot be shared.
 type programCache struct {
-	dir              string            // the name of its directory
+	dir              string            // the name of its directory in a shared cache
 	variable         string            // names the variable that tells the program where the cache is
 	overrideVariable string            // if this variable is set, the program puts its cache elsewhere
-	links            map[string]string // for a program without such a variable: links in the agent's home, with their targets in the cache
+	links            map[string]string // for a program without such a variable: paths of links in the agent's HOME, with their targets below dir
 }
 
 var programCaches = []programCache{
@@ -62,14 +62,14 @@ var programCaches = []programCache{
 
 func (p *Place) cachesDir() string { return filepath.Join(p.config.Dir, "caches") }
 
-// cacheName returns the name of the directory with the caches of the owner's agents in the project.
+// cacheName returns the name of the directory of the shared cache of the owner's agents in the project.
 func cacheName(owner, project string) string {
 	sum := sha256.Sum256([]byte(owner + "\x00" + project))
 	return runner.FileName(project) + "-" + hex.EncodeToString(sum[:16])
 }
 
-// shareCaches lets the agent use the shared caches of its owner in the project, and returns the links for its home. If the
-// agent has its own caches, it returns no links.
+// shareCaches lets the agent use the shared cache of its owner in the project, and returns the links for its HOME. If the agent
+// has its own caches or no record, shareCaches returns the links with empty targets, so that they are removed.
 func (p *Place) shareCaches(proj project, r *record, c *confinement) (filetree.Caches, error) {
 	links := filetree.Caches{Dir: p.cachesDir(), Links: map[string]string{}}
 	shared := proj.Caches == CachesOfOwner && r != nil
@@ -100,7 +100,8 @@ func (p *Place) shareCaches(proj project, r *record, c *confinement) (filetree.C
 	return links, nil
 }
 
-// addCaches adds the variables of the shared caches, except where the configuration sets the location of a program's cache.
+// addCaches adds the variables of the shared cache to env. It leaves out programs whose cache the configuration puts elsewhere, and
+// adds nothing if the configuration sets another HOME.
 func (c *confinement) addCaches(env map[string]string) {
 	if env["HOME"] != c.env["HOME"] {
 		return
@@ -115,8 +116,8 @@ func (c *confinement) addCaches(env map[string]string) {
 	}
 }
 
-// touchCache creates the directories of a shared cache and records that the cache is used. Agents can write in the directories
-// of the programs, but cannot replace these directories.
+// touchCache creates the directories of a shared cache, and records in the cache's modification time that a run starts with it.
+// Agents can write in the directories of the programs, but cannot replace these directories.
 func (p *Place) touchCache(dir string) error {
 	p.cachesMu.Lock()
 	defer p.cachesMu.Unlock()
@@ -128,7 +129,7 @@ func (p *Place) touchCache(dir string) error {
 	return os.Chtimes(dir, time.Time{}, time.Now())
 }
 
-// tidyCaches removes shared caches that are no longer used, and shrinks the others.
+// tidyCaches removes shared caches that are no longer used, and shrinks those that are too large.
 func (p *Place) tidyCaches(ctx context.Context, now time.Time) error {
 	entries, err := os.ReadDir(p.cachesDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -159,8 +160,8 @@ func (p *Place) tidyCaches(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// retireCache returns how long the cache was not used. After cacheRetention, it renames the cache, so that the next run
-// creates another one.
+// retireCache returns for how long no run has started with the cache. If that is at least cacheRetention, it renames the cache, so
+// that the next run creates another one.
 func (p *Place) retireCache(dir string, now time.Time) (idle time.Duration, err error) {
 	p.cachesMu.Lock()
 	defer p.cachesMu.Unlock()

@@ -19,7 +19,7 @@ import (
 const printCaches = `for v in GOCACHE GOMODCACHE PIP_CACHE_DIR UV_CACHE_DIR CCACHE_DIR; do echo "${!v}"; done
 for l in .npm/_cacache .cargo/registry .cargo/.package-cache; do readlink "$HOME/$l" || echo; done`
 
-// provisionFor provisions an agent of the owner.
+// provisionFor provisions an agent of the owner in the project.
 func (t *testPlace) provisionFor(owner, project string) fleet.Agent {
 	t.t.Helper()
 	a := fleet.Agent{UID: uuid.NewString(), Name: "papi", Owner: owner, Project: project, Role: "coder"}
@@ -64,7 +64,7 @@ func TestCaches(t *testing.T) {
 	w.mustRun(one, `[ ! -L "$HOME/.cargo/registry" ]; [ -f "$HOME/.npm" ]`)
 }
 
-// TestCachesOfOrdinaryUser checks shared caches and their limit with a server that is not root.
+// TestCachesOfOrdinaryUser checks shared caches and their limit on a server that is not root.
 func TestCachesOfOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
@@ -96,8 +96,8 @@ func TestCachesAfterReload(t *testing.T) {
 	require.ErrorContains(t, err, `caches is "all": use owner`)
 }
 
-// TestCacheLimit checks three caches. The first is too large, and loses its oldest files while an agent has it open. The
-// second cannot be shrunk, so it is emptied. The third is no longer used, so it is removed.
+// TestCacheLimit checks a shared cache in three states. If it is too large, it loses its oldest files, even while an agent uses it.
+// If it cannot be shrunk, it is emptied. If it is no longer used, it is removed.
 func TestCacheLimit(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
@@ -127,5 +127,5 @@ func TestCacheLimit(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, entries, left)
 	}
-	w.mustRun(a, `echo >"$GOCACHE/file"`)
+	w.mustRun(a, `echo >"$GOCACHE/file"`) // a run after the removal must get a new cache
 }

@@ -14,6 +14,7 @@ import (
 	"fleet/internal/waittest"
 )
 
+// TestChecksOfProjects checks that projects and roles have the checks of the configuration, and that an empty check is refused.
 func TestChecksOfProjects(t *testing.T) {
 	t.Parallel()
 	var proj local.Project
@@ -41,7 +42,8 @@ roles:
 	require.ErrorContains(t, err, "check 1 is empty")
 }
 
-// TestCheckIsConfined checks that a check runs in the sandbox of its agent, with the agent's files and variables.
+// TestCheckIsConfined checks that a check runs with the files and variables of its agent and, if the agent has a sandbox, in that
+// sandbox.
 func TestCheckIsConfined(t *testing.T) {
 	t.Parallel()
 	w, a := newShellPlace(t)

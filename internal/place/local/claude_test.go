@@ -15,8 +15,8 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// fakeClaude is a script that replaces Claude Code. It records how it was called, and runs the script file in its home. An
-// interrupt is a SIGTERM for the script.
+// fakeClaude is a script that replaces Claude Code. It records its arguments, environment and first messages in files in HOME, and
+// executes the file script there. If it receives an interrupt, it sends itself SIGTERM.
 const fakeClaude = `#!/usr/bin/env bash
 { printf '%s\0' "$@"; } >"$HOME/argv"
 env >"$HOME/environment"
@@ -41,11 +41,13 @@ const (
 	claudeDone = `{"type":"result","subtype":"success","is_error":false,"num_turns":3,"result":"All is well.","total_cost_usd":0.0421,"session_id":"SESSION"}`
 )
 
+// claudePlace is a place with the project "claude", whose program is fakeClaude.
 type claudePlace struct {
 	*testPlace
-	homeDir string
+	homeDir string // HOME of the server and of its agents
 }
 
+// newClaudePlace returns a place whose agents have the role. It adds environ to the environment of the server.
 func newClaudePlace(t *testing.T, role local.Role, environ ...string) *claudePlace {
 	t.Helper()
 	return newClaudePlaceWith(t, role, func(c *local.Config) { c.Environ = append(c.Environ, environ...) })
@@ -58,6 +60,7 @@ func newClaudeAgent(t *testing.T) (*claudePlace, fleet.Agent) {
 	return w, w.provisionIn("claude")
 }
 
+// newClaudePlaceWith is like newClaudePlace, but calls change to change the configuration.
 func newClaudePlaceWith(t *testing.T, role local.Role, change func(*local.Config)) *claudePlace {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,6 +84,7 @@ func (c *claudePlace) script(session, then string, lines ...string) {
 	require.NoError(c.t, os.WriteFile(filepath.Join(c.homeDir, "script"), []byte(s), 0o600))
 }
 
+// file returns the content of a file that the fake has written.
 func (c *claudePlace) file(name string) string {
 	c.t.Helper()
 	b, err := os.ReadFile(filepath.Join(c.homeDir, name))
@@ -88,7 +92,7 @@ func (c *claudePlace) file(name string) string {
 	return string(b)
 }
 
-// prompt returns the text of the first message.
+// prompt returns the text of the first message that the fake has received.
 func (c *claudePlace) prompt() string {
 	c.t.Helper()
 	var m struct {
@@ -103,6 +107,7 @@ func (c *claudePlace) argv() []string {
 	return strings.Split(strings.TrimSuffix(c.file("argv"), "\x00"), "\x00")
 }
 
+// TestClaude checks the arguments, messages and environment that Claude Code gets, and how its output is reported.
 func TestClaude(t *testing.T) {
 	t.Parallel()
 	w := newClaudePlace(t, local.Role{
@@ -140,6 +145,8 @@ func TestClaude(t *testing.T) {
 	}
 }
 
+// TestClaudeResumes checks that a task continues the agent's last conversation, and that a task after one whose conversation was lost
+// begins a new one.
 func TestClaudeResumes(t *testing.T) {
 	t.Parallel()
 	w := newClaudePlace(t, local.Role{})
@@ -204,8 +211,8 @@ func TestClaudeRoleChange(t *testing.T) {
 	require.Equal(t, "five", w.prompt())
 }
 
-// TestClaudeCost checks that a task reports its own cost. That is not the cost of the whole conversation. If a task has
-// several results, it is also not just the cost since the first of them.
+// TestClaudeCost checks that the cost of a task is the sum of the costs that each of its results adds. It does not include the cost
+// of the conversation before the task.
 func TestClaudeCost(t *testing.T) {
 	t.Parallel()
 	w := newClaudePlace(t, local.Role{})
@@ -232,13 +239,13 @@ func TestClaudeOutcomes(t *testing.T) {
 		{"an error", "exit 1", []string{claudeInit, `{"type":"result","subtype":"success","is_error":true,"result":"Invalid API key"}`}, fleet.TaskFailed, "Invalid API key", ""},
 		{"errors", "exit 1", []string{claudeSays, `{"type":"result","subtype":"error_during_execution","errors":["one","two"]}`}, fleet.TaskFailed, "one; two", "I will look."},
 		{"too many turns", "", []string{`{"type":"result","subtype":"error_max_turns","num_turns":9}`}, fleet.TaskFailed, "it reached its limit of turns, after 9 turns", ""},
-		{"too many turns, in its words", "", []string{`{"type":"result","subtype":"error_max_turns","num_turns":3,"errors":["Reached maximum number of turns (2)"]}`}, fleet.TaskFailed, "Reached maximum number of turns (2)", ""},
+		{"too many turns, with a reason", "", []string{`{"type":"result","subtype":"error_max_turns","num_turns":3,"errors":["Reached maximum number of turns (2)"]}`}, fleet.TaskFailed, "Reached maximum number of turns (2)", ""},
 		{"too expensive", "", []string{`{"type":"result","subtype":"error_max_budget_usd","total_cost_usd":0.15,"errors":["Reached maximum budget ($0.10)"]}`}, fleet.TaskFailed, "Reached maximum budget ($0.10)", ""},
-		{"too expensive, without words", "", []string{`{"type":"result","subtype":"error_max_budget_usd","total_cost_usd":0.15}`}, fleet.TaskFailed, "it reached its limit of cost; it had spent $0.15", ""},
-		{"an error without a word", "", []string{`{"type":"result","subtype":"error_new"}`}, fleet.TaskFailed, "claude reported a failure without a reason (error_new)", ""},
+		{"too expensive, without a reason", "", []string{`{"type":"result","subtype":"error_max_budget_usd","total_cost_usd":0.15}`}, fleet.TaskFailed, "it reached its limit of cost; it had spent $0.15", ""},
+		{"an error without a reason", "", []string{`{"type":"result","subtype":"error_new"}`}, fleet.TaskFailed, "claude reported a failure without a reason (error_new)", ""},
 		{"no result", "", []string{claudeInit, claudeSays}, fleet.TaskFailed, "claude ended without a result; Fleet was tested with claude 2.1.332", "I will look."},
-		{"nothing", "", nil, fleet.TaskFailed, "this version of claude writes no output that Fleet understands; Fleet was tested with claude 2.1.332", ""},
-		{"another language", "", []string{`{"event":"begin"}`, `{"event":"end"}`}, fleet.TaskFailed, `this version of claude writes no output that Fleet understands; its first line is {"event":"begin"}; Fleet was tested with claude 2.1.332`, ""},
+		{"no output", "", nil, fleet.TaskFailed, "this version of claude writes no output that Fleet understands; Fleet was tested with claude 2.1.332", ""},
+		{"unknown events", "", []string{`{"event":"begin"}`, `{"event":"end"}`}, fleet.TaskFailed, `this version of claude writes no output that Fleet understands; its first line is {"event":"begin"}; Fleet was tested with claude 2.1.332`, ""},
 		{"a crash", "echo 'at x.js:1' >&2; echo 'TypeError: no' >&2; exit 7", []string{claudeInit}, fleet.TaskFailed, "exit code 7: TypeError: no", ""},
 		{"a crash reported on stdout", "exit 7", []string{"error: unknown option"}, fleet.TaskFailed, "exit code 7: error: unknown option; Fleet was tested with claude 2.1.332", ""},
 		{"killed", "kill -KILL $$", []string{claudeInit}, fleet.TaskFailed, "ended by signal KILL", ""},

@@ -12,6 +12,7 @@ import (
 	"fleet/internal/runner/driver"
 )
 
+// TestCommand checks the templates and output formats of the driver command.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	roles := []local.Role{{Name: "coder", Prompt: "You write code.", Model: "small"}}
@@ -109,6 +110,7 @@ func TestProgramCannotStart(t *testing.T) {
 	requireReason(t, err, fleet.ReasonTaskNotFound)
 }
 
+// TestPromptFile checks that the file with the prompt of a role is read for each task.
 func TestPromptFile(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir() + "/role.md"

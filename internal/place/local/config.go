@@ -22,17 +22,18 @@ type Config struct {
 	Dir              string       // directory for all files of the place; created with access for the user only
 	Projects         []Project    // the projects that agents can work on; see Discover
 	Program          string       // supervises runs: see runner.Config
-	PassEnv          []string     // variables of the server that all agents get; a * at the end matches any suffix
+	PassEnv          []string     // variables of the server that all agents get, except those on models; a * at the end matches any suffix
 	Sandbox          sandbox.Mode // the default for projects; empty: sandbox.Auto
 	Read             []string     // paths that programs may read, in addition to the system and their own files
 	Write            []string     // paths that programs may write, in addition to their own files; each must exist
 	MaxPayloadOutput int64        // maximum size of the output in the payload of a run, in bytes; 0: 16 MiB
 	MaxRawOutput     int64        // maximum size of the raw output that is kept for a run, in bytes; 0: 256 MiB; at least MaxPayloadOutput
 	// KeptRetention is how long the home of a deleted agent is kept if it may have work that exists nowhere else; 0: 7 days;
-	// negative: for ever. KeptMax limits the size of all kept homes together, in bytes; 0: 20 GiB; negative: no limit. If they
-	// exceed it, the oldest are removed first.
+	// negative: for ever.
 	KeptRetention time.Duration
-	KeptMax       int64
+	// KeptMax limits the size of all kept homes together, in bytes; 0: 20 GiB; negative: no limit. If they exceed it, the oldest
+	// are removed first. The newest is never removed because of its size.
+	KeptMax int64
 	// CacheMax limits the size of the caches that the agents of one owner share in one project, in bytes; 0: 20 GiB;
 	// negative: no limit.
 	CacheMax     int64
@@ -40,11 +41,11 @@ type Config struct {
 	StopGrace    time.Duration     // how long a run may take to stop before it is killed; 0: 5 s
 	Environ      []string          // the server's environment; nil: os.Environ()
 	PollInterval time.Duration     // see fleet.Traits; 0: the reconciler's default
-	Models       Models            // agents on models
+	Models       ModelsConfig      // agents on models
 	Logger       *slog.Logger      // nil: no logging
 }
 
-// validate validates the configuration, fills in the defaults, and returns the projects, sorted by name.
+// validate validates the configuration, fills in defaults, makes paths absolute, and returns the projects, sorted by name.
 func (c *Config) validate() ([]project, error) {
 	if c.Dir == "" || c.Program == "" {
 		return nil, errors.New("a place needs Dir and Program")
@@ -90,7 +91,8 @@ func (c *Config) validate() ([]project, error) {
 	return validated, nil
 }
 
-// checkVariables validates names of environment variables for agents.
+// checkVariables validates names of environment variables for agents. option is the setting that has the names, for errors. A
+// name may end in "*", except in env.
 func checkVariables(option string, names []string) error {
 	for _, n := range names {
 		if !variablePattern.MatchString(n) || option == "env" && strings.HasSuffix(n, "*") {

@@ -9,7 +9,8 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// TestDefaultRoles checks in which projects the agents may change files if the project has no configured roles.
+// TestDefaultRoles checks that agents edit files without asking only in confined projects without configured roles, and only with
+// drivers that ask.
 func TestDefaultRoles(t *testing.T) {
 	t.Parallel()
 	confined := ""
@@ -29,6 +30,7 @@ func TestDefaultRoles(t *testing.T) {
 		c.project.Name = "webshop"
 		p, err := c.project.validate()
 		require.NoError(t, err)
+		require.NotEmpty(t, p.Roles)
 		for _, r := range p.Roles {
 			require.Equal(t, c.want, r.PermissionMode, "%+v", c.project)
 		}

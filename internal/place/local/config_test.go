@@ -94,7 +94,7 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestYAML checks that all settings of projects can be read from YAML.
+// TestYAML checks that projects can be read from YAML without unknown settings, and used in a place.
 func TestYAML(t *testing.T) {
 	t.Parallel()
 	prompt := filepath.Join(t.TempDir(), "role.md")

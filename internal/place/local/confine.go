@@ -27,8 +27,8 @@ var loginFiles = map[string][]string{
 // confinement describes how the programs of an agent are confined.
 type confinement struct {
 	policy sandbox.Policy
-	env    map[string]string // variables that point programs to directories that they may write
-	caches map[string]string // variables of the shared caches; see addCaches
+	env    map[string]string // variables that confined programs need: their directories, those of version managers, the proxy
+	caches map[string]string // variables of the shared cache; see addCaches
 }
 
 // sandboxOf returns how the programs of the project are confined: sandbox.Landlock or sandbox.None.
@@ -36,7 +36,7 @@ func (p *Place) sandboxOf(proj project) (sandbox.Mode, error) {
 	return sandbox.Choose(cmp.Or(proj.Sandbox, p.config.Sandbox), proj.Network)
 }
 
-// requiredSandbox is like sandboxOf, but returns an error for the agent's owner.
+// requiredSandbox is like sandboxOf, but returns PROVISIONING_FAILED with a message for the agent's owner.
 func (p *Place) requiredSandbox(proj project) (sandbox.Mode, error) {
 	mode, err := p.sandboxOf(proj)
 	if err != nil {
@@ -68,8 +68,8 @@ func (p *Place) Unconfined(a fleet.Agent) string {
 	return fmt.Sprintf("the configuration has sandbox: none%s; the operator can change it to auto", where)
 }
 
-// confine creates the agent's own directories and files, and returns how its programs are confined. It returns nil if
-// they are not confined.
+// confine creates the agent's own directories and files, and returns how its programs are confined. If they are not confined, it
+// creates nothing and returns nil. r is nil for a program that is only tried; see TryProgram.
 func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
 	mode, err := p.requiredSandbox(proj)
 	if err != nil {
@@ -109,13 +109,14 @@ func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
 	return c, p.prepareHome(proj, h, r, c)
 }
 
-// environ returns the variables with which programs use the home as their own.
+// environ returns the variables that make programs use the directories home and tmp of the agent.
 func (h home) environ() map[string]string {
 	tmp := h.join("tmp")
 	return map[string]string{"HOME": h.join("home"), "TMPDIR": tmp, "TMP": tmp, "TEMP": tmp}
 }
 
-// prepareHome creates the agent's own directories and files, and adds the access that the agent needs to them to the confinement.
+// prepareHome creates the agent's own directories and files. It lets c access those that are outside the agent's directory: the
+// shared cache and the login of the agent's program.
 func (p *Place) prepareHome(proj project, h home, r *record, c *confinement) (err error) {
 	homeDir, tmpDir := h.join("home"), h.join("tmp")
 	for _, dir := range []string{homeDir, tmpDir} {

@@ -13,8 +13,8 @@ import (
 )
 
 // removeConversations removes the conversations that the agent's program stores outside the agent's directory. If the agent
-// works in another directory, removeConversations does nothing, because that directory may also have conversations of other
-// programs. It returns no error, so that the deletion of the agent continues.
+// works in another directory, removeConversations does nothing, because people's conversations about that directory are stored
+// in the same place. It only logs an error, so that the deletion of the agent continues.
 func (p *Place) removeConversations(ctx context.Context, a fleet.Agent, h home) {
 	proj, err := p.agentProject(a)
 	if err != nil || proj.dir != "" {

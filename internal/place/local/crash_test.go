@@ -15,9 +15,10 @@ import (
 	"fleet/internal/waittest"
 )
 
-// These tests create the state that a killed server leaves in the middle of a call, and check that the next call
+// The tests TestCrashIn… create the state that a killed server leaves in the middle of a call, and check that the next call
 // completes the work.
 
+// newCrashPlace returns a place and an agent of its project "shell". At the end of the test, the agent is deleted.
 func newCrashPlace(t *testing.T) (*Place, fleet.Agent, context.Context) {
 	t.Helper()
 	exe, err := sandbox.Executable()
@@ -40,6 +41,7 @@ func newCrashPlace(t *testing.T) (*Place, fleet.Agent, context.Context) {
 	return p, a, ctx
 }
 
+// requireState requires that Inspect returns the state, and returns the workspace.
 func requireState(t *testing.T, p *Place, a fleet.Agent, want fleet.State) fleet.Workspace {
 	t.Helper()
 	w, err := p.Inspect(t.Context(), a)
@@ -106,7 +108,8 @@ func TestCrashInTidy(t *testing.T) {
 	require.NoDirExists(t, trash)
 }
 
-// TestReadOnlyWork deletes an agent that has left read-only directories, like those of Go's module cache.
+// TestReadOnlyWork checks that the kept home of an agent is removed although the agent has left read-only directories, like those of
+// Go's module cache.
 func TestReadOnlyWork(t *testing.T) {
 	t.Parallel()
 	p, a, ctx := newCrashPlace(t)
@@ -117,10 +120,13 @@ func TestReadOnlyWork(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o500))
 	_, err := p.Delete(ctx, a)
 	require.NoError(t, err)
+	require.DirExists(t, string(p.keptHome(a.UID)))
+	require.NoError(t, p.Tidy(ctx, time.Now().Add(p.config.KeptRetention+time.Hour)))
+	require.NoDirExists(t, string(p.keptHome(a.UID)))
 }
 
-// TestCrashInRestore interrupts the restoring of a kept home. The kept home and its description must always be complete, and
-// the next call must complete the work.
+// TestCrashInRestore interrupts the restoring of a kept home. The home and the description of its work must stay complete, and the
+// next call must complete the restoring.
 func TestCrashInRestore(t *testing.T) {
 	t.Parallel()
 	p, a, ctx := newCrashPlace(t)
@@ -161,7 +167,7 @@ func TestCrashInRestore(t *testing.T) {
 		"delete":    func() error { remove(); return p.Start(ctx, a) },
 	} {
 		remove()
-		require.NoError(t, os.Rename(string(k), string(h)), name) // then the server was killed
+		require.NoError(t, os.Rename(string(k), string(h)), name) // as if the server was killed after this
 		requireState(t, p, a, fleet.StateDeleting)
 		require.NoError(t, again(), name)
 		intact()

@@ -19,8 +19,8 @@ import (
 )
 
 // Delete implements fleet.Place. If the agent's home may have work that exists nowhere else, Delete moves the home instead of
-// removing it; see Kept and Start. It keeps the agent's branch if the branch has commits of its own. If the agent has
-// fleet.AgentConfig.KeepFilesFor, Delete keeps its files for that time.
+// removing it; see Kept and Start. It keeps the agent's branches that have commits of their own. If fleet.AgentConfig.KeepFilesFor
+// is set, Delete keeps the agent's files for that time.
 func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -63,7 +63,8 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 		}
 	}
 	p.removeConversations(ctx, a, h)
-	// The rename makes the removal atomic: a home is either complete or removed.
+	// The rename makes the removal atomic: a home is either complete or removed. An earlier call may have left something at the
+	// new path.
 	if _, err := p.deleteHome(ctx, trash); err != nil {
 		return "", err
 	}
@@ -73,13 +74,13 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	return p.deleteHome(ctx, trash)
 }
 
-// decideKept decides what Delete keeps, and writes the decision to the record.
+// decideKept decides whether Delete keeps the home and which branches it keeps, and writes the decision to the record.
 func (p *Place) decideKept(ctx context.Context, a fleet.Agent, h home, r *record) error {
 	e, err := p.examine(ctx, h, r)
 	if err != nil {
 		return err
 	}
-	if r.Unsaved == "" && !hasTemporaryFiles(a, r) {
+	if r.Unsaved == "" && !hasDisposableFiles(a, r) {
 		r.Unsaved = e.unsaved()
 	}
 	if e.work.Commits > 0 {
@@ -98,7 +99,7 @@ func (p *Place) decideKept(ctx context.Context, a fleet.Agent, h home, r *record
 	return nil
 }
 
-// describeBranches returns the names of branches in the form of a part of a sentence.
+// describeBranches returns "branch" or "branches" and the names, for use in a sentence.
 func describeBranches(names []string) string {
 	if len(names) == 1 {
 		return "branch " + names[0]
@@ -106,8 +107,8 @@ func describeBranches(names []string) string {
 	return "branches " + strings.Join(names, ", ")
 }
 
-// deleteHome deletes a home that Delete has renamed to trash. It deletes the record last, so that an interrupted
-// deletion can be repeated. It returns the description of the kept work.
+// deleteHome deletes a home that Delete has renamed to trash. It deletes the record last, so that an interrupted deletion can be
+// repeated. It returns record.Kept, or "" if trash does not exist or has no readable record.
 func (p *Place) deleteHome(ctx context.Context, trash home) (string, error) {
 	entries, err := agentfile.ReadDir(string(trash))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -21,15 +21,15 @@ func Discover(lookPath func(program string) (string, error)) []Project {
 		}
 		projects = append(projects, Project{
 			Name: k.Name, DisplayName: k.DisplayName, Driver: k.Options.Kind, Command: k.Options.Command,
-			Stdin: k.Options.Stdin, Output: k.Options.Output, Fields: k.Options.Fields, Roles: defaultRoles(k.Options.Kind, true), // the directory is empty at first
+			Stdin: k.Options.Stdin, Output: k.Options.Output, Fields: k.Options.Fields, Roles: defaultRoles(k.Options.Kind, true), // the directory has no files of people
 			Description: fmt.Sprintf("Agents are %s, each works in an empty directory of its own", k.DisplayName),
 		})
 	}
 	return projects
 }
 
-// defaultRoles returns the roles of a project without configured roles. If edits is set, agents with these roles may change
-// files in their directory.
+// defaultRoles returns the roles of a project without configured roles. If edits is set, agents of the drivers claude and acp with
+// these roles may change files in their directory without asking.
 func defaultRoles(driver string, edits bool) []Role {
 	roles := []Role{
 		{

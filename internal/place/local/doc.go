@@ -21,7 +21,7 @@
 //	agents/UID/stopped      exists while the agent is stopped
 //	agents/UID/state/       the conversation and the todos of an agent on a model
 //	kept/UID/               the directory of a deleted agent, if it may have work that exists only there
-//	results/UID/            files of an agent that are kept after its deletion for a limited time
+//	results/UID/            where an agent works whose files are kept for a limited time after its deletion
 //	repositories/           copies of repositories that the configuration names by a URL
 //	caches/                 the caches that agents of one owner in one project share
 //	memory/                 the memories that agents on models share
@@ -29,6 +29,7 @@
 //	tmp/                    temporary files of the server
 //
 // Package app creates the place, and the core calls it through fleet.Place. The place runs tasks with package runner.
-// It must never pass the server's environment to an agent. In a repository it may change only the commits, branches and
-// refs of agents.
+// An agent gets only those variables of the server's environment that its driver, the configuration or PassEnv names. In a
+// repository, the place changes only the commits, branches and refs of agents, except when it lands their work; see
+// fleet.Repository.
 package local

@@ -7,11 +7,12 @@ import (
 	"fleet/internal/runner"
 )
 
-// environ returns the environment of a run. It has the basic variables, the variables of the driver and of the
-// configuration, and taskVariables, which describe the task. It leaves out all other variables of the server.
+// environ returns the environment of a run or check. It has the basic variables, the variables of the driver, of the configuration
+// and of the confinement c, which may be nil, and taskVariables, which describe the task. It leaves out all other variables of the
+// server.
 func (p *Place) environ(proj project, c *confinement, taskVariables map[string]string) []string {
 	keys, all := proj.driver.Keys(), p.config.PassEnv
-	if proj.config != nil { // a definition names its variables
+	if proj.config != nil { // the configuration of an agent on a model names all variables that the agent gets
 		all = nil
 		if taskVariables["FLEET_CHECK"] != "" { // a check runs code that the agent has written, so it must not get the key of the model
 			keys = nil

@@ -14,9 +14,9 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// hasTemporaryFiles reports whether the agent's files need not be kept. For agents with a configuration,
-// fleet.AgentConfig.KeepFilesFor says whether their files outlive them.
-func hasTemporaryFiles(a fleet.Agent, r *record) bool {
+// hasDisposableFiles reports whether a deletion may remove the agent's home without looking for work in it. For an agent with a
+// configuration and without a repository, fleet.AgentConfig.KeepFilesFor says whether its files outlive it.
+func hasDisposableFiles(a fleet.Agent, r *record) bool {
 	return (hasConfig(a) || r.Config != nil) && r.Repository == ""
 }
 
@@ -27,6 +27,7 @@ type examination struct {
 	otherWork []string // descriptions of such work, in addition to work.Unsaved
 }
 
+// unsaved describes the work for people. It returns "" if there is none.
 func (e examination) unsaved() string {
 	return strings.Join(slices.Concat(e.work.Unsaved, e.otherWork), ", ")
 }
@@ -41,15 +42,15 @@ func (p *Place) Unsaved(ctx context.Context, a fleet.Agent) (string, error) {
 	if err != nil || r == nil {
 		return "", runner.HostError("cannot read the agent's record", err)
 	}
-	if hasTemporaryFiles(a, r) {
+	if hasDisposableFiles(a, r) {
 		return "", nil
 	}
 	e, err := p.examine(ctx, h, r)
 	return e.unsaved(), err
 }
 
-// examine examines the home of an agent that has no active run. It fails only if ctx is done, because files that cannot be
-// examined may be work.
+// examine examines the home of an agent that has no active run. It fails only if ctx is done. Files that cannot be examined count
+// as work.
 func (p *Place) examine(ctx context.Context, h home, r *record) (e examination, err error) {
 	if !r.Ready && r.Unsaved == "" { // the agent never worked
 		if r.Repository != "" {
@@ -64,12 +65,7 @@ func (p *Place) examine(ctx context.Context, h home, r *record) (e examination, 
 		e.otherWork = append(e.otherWork, "files that cannot be examined")
 		p.config.Logger.WarnContext(ctx, "home not examined", "agent", r.Name, "error", err)
 	}
-	files := func(dirs ...string) (n int64) {
-		for _, dir := range dirs {
-			n += e.survey.Parts[dir].Files
-		}
-		return n
-	}
+	files := func(dir string) int64 { return e.survey.Parts[dir].Files }
 	switch n := files(filepath.Base(h.work())); {
 	case r.Repository == "" && n > 0:
 		e.otherWork = append(e.otherWork, fmt.Sprintf("files in its directory (%d)", n))

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// home is the path of an agent's directory.
+// home is the path of an agent's directory. The HOME of a confined agent is the directory "home" in it.
 type home string
 
 // maxFile is the maximum size, in bytes, of a file that is read from an agent's home. The largest file is the record,
@@ -50,22 +50,21 @@ func (h home) log(format string, args ...any) {
 	shim.AppendLog(h.join("log"), fmt.Sprintf(format, args...))
 }
 
-// workspace returns the state of the agent's workspace, and its record. The record is nil if it does not exist or cannot be
-// read.
-func (h home) workspace() (fleet.Workspace, *record, error) {
+// inspect returns the agent's workspace, and its record. The record is nil if it does not exist or cannot be read.
+func (h home) inspect() (fleet.Workspace, *record) {
 	w := fleet.Workspace{ID: filepath.Base(string(h)), AgentUID: filepath.Base(string(h)), Location: h.work()}
 	if !h.exists() {
 		w.State = fleet.StateDeleted
-		return w, nil, nil
+		return w, nil
 	}
 	r, err := h.record()
 	if err != nil {
 		w.State, w.Reason = fleet.StateUnhealthy, "its record cannot be read: delete the agent, or restore the file "+h.join("agent.json")
-		return w, nil, nil
+		return w, nil
 	}
 	if r == nil {
 		w.State, w.Reason = fleet.StatePending, "its directory is being created"
-		return w, r, nil
+		return w, nil
 	}
 	w.ID, w.AgentUID, w.Name, w.Owner, w.Project = r.UID, r.UID, r.Name, r.Owner, r.Project
 	w.Role, w.Spec, w.CreatedAt = r.Role, r.Spec, r.CreatedAt
@@ -90,7 +89,7 @@ func (h home) workspace() (fleet.Workspace, *record, error) {
 			w.State = fleet.StateUnhealthy
 		}
 	}
-	return w, r, nil
+	return w, r
 }
 
 // problem returns why the agent cannot work, or "" if it can.
@@ -106,7 +105,7 @@ func (h home) problem(r *record) string {
 	return ""
 }
 
-// uniqueLabel returns a name for the branch of an agent. Unlike the agent's name, it is never reused for another agent.
+// uniqueLabel returns a name for the branch of an agent. It has the end of the uid, because a later agent may have the same name.
 func uniqueLabel(name, uid string) string {
 	const tail = 8
 	short := runner.FileName(uid)

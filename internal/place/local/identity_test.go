@@ -15,8 +15,8 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// TestCommitsWithoutUser checks that agents can commit even if the machine's user has no git configuration and the repository
-// requires signatures.
+// TestCommitsWithoutUser checks that agents can commit even if the server's user has no git configuration. Confined agents can commit
+// even if the repository requires signatures.
 func TestCommitsWithoutUser(t *testing.T) {
 	t.Parallel()
 	repo, home := t.TempDir(), t.TempDir()

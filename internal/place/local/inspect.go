@@ -9,24 +9,18 @@ import (
 	"fleet/internal/runner"
 )
 
-// workspace returns the workspace of the agent whose home is h.
-func (p *Place) workspace(h home) (fleet.Workspace, error) {
-	w, _, err := p.inspectHome(h)
-	return w, err
-}
-
 // inspectHome returns the workspace of the agent whose home is h. onModel reports whether the agent is an agent on a model. If
 // the configuration prevents the agent from accepting tasks, the workspace has the reason.
-func (p *Place) inspectHome(h home) (w fleet.Workspace, onModel bool, err error) {
-	w, r, err := h.workspace()
-	if onModel = r != nil && r.Config != nil; onModel || err != nil || w.State == fleet.StateDeleted || w.State == fleet.StateDeleting {
-		return w, onModel, err
+func (p *Place) inspectHome(h home) (w fleet.Workspace, onModel bool) {
+	w, r := h.inspect()
+	if onModel = r != nil && r.Config != nil; onModel || w.State == fleet.StateDeleted || w.State == fleet.StateDeleting {
+		return w, onModel
 	}
 	if w.Host.ClosedReason = p.closedReason(w.Project, w.Role); w.Host.ClosedReason != "" && w.Reason == "" {
 		w.Reason = w.Host.ClosedReason
 	}
 	w.Host.Credential = p.Credential(w.Project)
-	return w, false, nil
+	return w, false
 }
 
 // Inspect implements fleet.Place.
@@ -34,7 +28,8 @@ func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 	if err := ctx.Err(); err != nil {
 		return fleet.Workspace{}, err
 	}
-	return p.workspace(p.home(a.UID))
+	w, _ := p.inspectHome(p.home(a.UID))
+	return w, nil
 }
 
 // List implements fleet.Place. ModelPlace lists the agents on models.
@@ -54,10 +49,7 @@ func (p *Place) list(ctx context.Context, models bool) ([]fleet.Workspace, error
 		if !e.IsDir() || e.Name()[0] == '.' {
 			continue
 		}
-		w, onModel, err := p.inspectHome(home(filepath.Join(p.config.Dir, "agents", e.Name())))
-		if err != nil {
-			return nil, err
-		}
+		w, onModel := p.inspectHome(home(filepath.Join(p.config.Dir, "agents", e.Name())))
 		if w.State != fleet.StateDeleted && onModel == models { // the agent may have been deleted after the directory was read
 			all = append(all, w)
 		}

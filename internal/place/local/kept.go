@@ -22,16 +22,16 @@ import (
 // These are the defaults of Config.KeptRetention and Config.KeptMax.
 const (
 	DefaultKeptRetention = 7 * 24 * time.Hour
-	DefaultKeptMax       = 20 << 30
+	DefaultKeptMax       = 20 << 30 // in bytes
 )
 
-// keptHome returns the path to which Delete moves the agent's home if it keeps it.
+// keptHome returns the path to which Delete moves the home of an agent whose work it keeps.
 func (p *Place) keptHome(uid string) home {
 	return home(filepath.Join(p.config.Dir, "kept", runner.FileName(uid)))
 }
 
-// moveToKept moves the agent's home to the directory of kept homes. People may look at it there, so git must not recognise the
-// agent's repositories, because their configuration can name programs.
+// moveToKept moves the agent's home to the directory of kept homes, and returns its description. It hides the agent's repositories
+// from git: people may run git in the kept home, and the configuration of a repository can name programs that git starts.
 func (p *Place) moveToKept(ctx context.Context, h home, r *record) (string, error) {
 	k := p.keptHome(r.UID)
 	err := sandbox.HideRepositories(ctx, string(h))
@@ -107,8 +107,8 @@ func (p *Place) listKept(ctx context.Context, uid string, accept func(*record) b
 	return all, nil
 }
 
-// restore moves the kept home of a deleted agent back. It does nothing if the agent has a complete home. It also completes an
-// interrupted call: until everything else is restored, the record says that the home is being deleted.
+// restore moves the kept home of a deleted agent back. It also completes an interrupted call: until everything else is restored, the
+// record says that the home is being deleted. If the agent has a complete home, restore does nothing.
 func (p *Place) restore(ctx context.Context, a fleet.Agent) error {
 	h := p.home(a.UID)
 	if err := p.moveBack(h, p.keptHome(a.UID)); err != nil {
@@ -154,7 +154,7 @@ func (p *Place) tidyKept(ctx context.Context, now time.Time) error {
 	p.keptMu.Lock()
 	defer p.keptMu.Unlock()
 	var errs []error
-	entries, _ := os.ReadDir(filepath.Join(p.config.Dir, "kept")) // Kept reports an error
+	entries, _ := os.ReadDir(filepath.Join(p.config.Dir, "kept")) // listKept reports the error
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), removedPrefix) { // the server was killed while it removed this home
 			errs = append(errs, worktree.RemoveAll(filepath.Join(p.config.Dir, "kept", e.Name())))

@@ -18,11 +18,11 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// childState is printed by the server before it is killed: its agent and run, and the output that it has read so far.
-type childState struct {
+// serverState is printed by the server before it is killed: its agent and run, and the output that it has read so far.
+type serverState struct {
 	Agent  fleet.Agent
 	Run    fleet.Run
-	Cursor string
+	Cursor string // of the output after Text
 	Text   string
 }
 
@@ -40,7 +40,7 @@ func serveUntilKilled(dir string) {
 		panic(err)
 	}
 	ctx := context.Background()
-	h := childState{
+	h := serverState{
 		Agent: fleet.Agent{UID: "killed-server", Name: "papi", Project: "shell", Role: "coder"},
 		Run:   newRun(`for i in $(seq 2000); do echo line $i; done; read -r go <"$FLEET_MESSAGES"; for i in $(seq 2001 3000); do echo line $i; done`),
 	}
@@ -83,7 +83,7 @@ func TestServerKilled(t *testing.T) {
 	require.NoError(t, err)
 	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())
-	var said childState
+	var said serverState
 	require.NoError(t, json.NewDecoder(out).Decode(&said))
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()

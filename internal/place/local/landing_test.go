@@ -29,7 +29,7 @@ func TestLanding(t *testing.T) {
 			require.Equal(t, "main", onto.Name)
 			top := onto.Commit
 			var all []fleet.Contribution
-			for _, script := range []string{"echo two >>file; git commit -qam two", "echo new >new; echo three >three"} { // the second one commits nothing
+			for _, script := range []string{"echo two >>file; git commit -qam two", "echo new >new; echo three >three"} { // the second script does not commit its files
 				a := w.provisionIn("repo")
 				run := w.start(a, script)
 				_, o := w.follow(a, run)
@@ -68,6 +68,7 @@ func TestLanding(t *testing.T) {
 	}
 }
 
+// TestRepositoryErrors checks the reasons of errors for projects whose repositories are missing, empty or unreachable.
 func TestRepositoryErrors(t *testing.T) {
 	t.Parallel()
 	empty := t.TempDir()
@@ -90,6 +91,7 @@ func TestRepositoryErrors(t *testing.T) {
 		require.Equal(t, reason, fleet.ReasonOf(err), "%s: %v", project, err)
 		require.NotContains(t, err.Error(), "password")
 		_, err = r.Combine(w.ctx, fleet.Combination{Onto: strings.Repeat("1", 40), Contribution: fleet.Contribution{Head: strings.Repeat("2", 40)}})
+		require.Error(t, err, project)
 		require.NotEqual(t, fleet.ReasonInternal, fleet.ReasonOf(err), "%s: %v", project, err)
 	}
 }

@@ -73,14 +73,16 @@ func newPlace(t testing.TB, dir string, change func(*local.Config)) *local.Place
 	return p
 }
 
-// testPlace is a place and its directory. Both are removed at the end of the test. If a process is left then, the test fails.
+// testPlace is a place with helpers for a test.
 type testPlace struct {
 	*local.Place
 	t   *testing.T
-	dir string
-	ctx context.Context
+	dir string          // the directory of the place
+	ctx context.Context // is done when the test takes too long
 }
 
+// newTestPlace returns a place like that of newPlace. At the end of the test, it deletes the agents and closes the place. The test
+// fails if a process is left then.
 func newTestPlace(t *testing.T, change func(*local.Config)) *testPlace {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
@@ -107,7 +109,8 @@ func newShellPlace(t *testing.T) (*testPlace, fleet.Agent) {
 	return w, w.provisionIn("shell")
 }
 
-// processesIn returns the command lines of processes that work in dir, or that have the path of dir in their environment.
+// processesIn returns the pids and command lines of the processes that work below dir, or that have the path of dir in their
+// environment. With an empty dir, it returns those of all processes.
 func processesIn(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -149,7 +152,7 @@ func (t *testPlace) provisionIn(project string) fleet.Agent {
 	return a
 }
 
-// start dispatches a task with the prompt.
+// start dispatches a task with the prompt, and returns its run.
 func (t *testPlace) start(a fleet.Agent, prompt string) fleet.Run {
 	t.t.Helper()
 	r := newRun(prompt)
@@ -157,11 +160,11 @@ func (t *testPlace) start(a fleet.Agent, prompt string) fleet.Run {
 	return r
 }
 
-// startUntil starts a task and follows it until it prints the line. The run continues afterwards.
-func (t *testPlace) startUntil(a fleet.Agent, prompt, line string) fleet.Run {
+// startUntil starts a task and follows it until it has printed the text. The run continues afterwards.
+func (t *testPlace) startUntil(a fleet.Agent, prompt, text string) fleet.Run {
 	t.t.Helper()
 	r := t.start(a, prompt)
-	t.followUntil(a, r, line)
+	t.followUntil(a, r, text)
 	return r
 }
 
@@ -176,6 +179,7 @@ func (t *testPlace) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
 	return outputText(outputs), o
 }
 
+// outputs follows the run from the cursor to its end, and returns its outputs and its outcome.
 func (t *testPlace) outputs(a fleet.Agent, r fleet.Run, cursor string) ([]fleet.Output, fleet.Outcome) {
 	t.t.Helper()
 	var outputs []fleet.Output
@@ -203,20 +207,20 @@ func outputText(outputs []fleet.Output) string {
 	return b.String()
 }
 
-// runTask runs a task with the prompt, and returns its output and its outcome.
+// runTask runs a task with the prompt to its end, and returns its output as text and its outcome.
 func (t *testPlace) runTask(a fleet.Agent, prompt string) (string, fleet.Outcome) {
 	t.t.Helper()
 	return t.execute(a, newRun(prompt))
 }
 
-// execute dispatches the run and follows it to its end. It returns its output as text and its outcome.
+// execute dispatches the run and follows it to its end. It returns the run's output as text and its outcome.
 func (t *testPlace) execute(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
 	t.t.Helper()
 	require.NoError(t.t, t.Connect(a).Dispatch(t.ctx, r))
 	return t.follow(a, r)
 }
 
-// mustRun runs a task that must complete, and returns what it prints.
+// mustRun runs a task that must complete, and returns its output without leading and trailing space.
 func (t *testPlace) mustRun(a fleet.Agent, script string) string {
 	t.t.Helper()
 	out, o := t.runTask(a, script)
@@ -240,20 +244,20 @@ func (t *testPlace) remove(a fleet.Agent) (kept string) {
 	return kept
 }
 
-// followUntil follows the run until it prints the line. The run continues afterwards.
-func (t *testPlace) followUntil(a fleet.Agent, r fleet.Run, line string) {
+// followUntil follows the run until it has printed the text. The run continues afterwards.
+func (t *testPlace) followUntil(a fleet.Agent, r fleet.Run, text string) {
 	t.t.Helper()
-	require.True(t.t, t.followPrints(a, r, line), "the run ended before it printed %q", line)
+	require.True(t.t, t.followPrints(a, r, text), "the run ended before it printed %q", text)
 }
 
-// followPrints follows the run until it prints the line or ends. It reports whether the run has printed the line.
-func (t *testPlace) followPrints(a fleet.Agent, r fleet.Run, line string) (printed bool) {
+// followPrints follows the run until it has printed the text or ends. It reports whether the run has printed the text.
+func (t *testPlace) followPrints(a fleet.Agent, r fleet.Run, text string) (printed bool) {
 	t.t.Helper()
 	ctx, cancel := context.WithCancel(t.ctx)
 	defer cancel()
 	all := ""
 	_, err := t.Connect(a).Follow(ctx, r, "", func(out fleet.Output) error {
-		if all += out.Text; strings.Contains(all, line) {
+		if all += out.Text; strings.Contains(all, text) {
 			printed = true
 			cancel()
 		}
@@ -271,7 +275,7 @@ func (t *testPlace) home(a fleet.Agent, parts ...string) string {
 	return filepath.Join(append([]string{t.dir, "agents", a.UID}, parts...)...)
 }
 
-// branchOf returns the name of the agent's branch.
+// branchOf returns the name of the branch of an agent with the name papi.
 func branchOf(a fleet.Agent) string { return "fleet/papi-" + a.UID[len(a.UID)-8:] }
 
 func readFile(t *testing.T, path string) string {
@@ -290,6 +294,7 @@ func awaitFile(t *testing.T, path string) {
 	})
 }
 
+// runDir returns a path in the directory of the run.
 func (t *testPlace) runDir(a fleet.Agent, r fleet.Run, parts ...string) string {
 	return t.home(a, append([]string{"runs", r.TaskID}, parts...)...)
 }

@@ -19,7 +19,8 @@ var keyVariables = map[string][]string{
 }
 
 // MissingKey returns the name of the variable that the project's program usually needs to reach its model. It returns "" if
-// the program gets such a variable, if the server's user has logged in, or if Fleet does not know the program.
+// the program gets such a variable, if the server's user has logged in, if Fleet does not know the program, or if the project is
+// invalid. environ is the environment of the server, and passEnv is Config.PassEnv.
 func MissingKey(proj Project, environ, passEnv []string) string {
 	d, err := proj.newDriver()
 	if err != nil {

@@ -18,13 +18,14 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// Models configures agents on models, see Place.Models. Without a Command there are no such agents.
-type Models struct {
+// ModelsConfig configures agents on models; see ModelPlace. Without a Command there are no such agents.
+type ModelsConfig struct {
 	Name     string        // name of their place; empty: cagent
 	Command  []string      // runs package model/run
 	Catalog  fleet.Catalog // contains the definitions that are projects; nil: there are no projects
 	Settings driver.ModelSettings
-	// Needs is definition.Needs. It is here so that this package does not need the library of definitions.
+	// Needs is definition.Needs. It is required with a Command. It is a field so that this package does not import the library of
+	// definitions.
 	Needs func(c *fleet.AgentConfig, s driver.ModelSettings, lookup func(string) (string, bool), models ...string) (driver.ModelNeeds, error)
 }
 
@@ -33,8 +34,8 @@ func ModelDrivers() []fleet.Driver {
 	return []fleet.Driver{{Name: driver.Cagent, EnforcesTools: true, SupportsMCPServers: true, Remembers: true, NeedsDocument: true}}
 }
 
-// ModelPlace is the place of the agents on models. Its projects are the definitions of a catalog, and their roles are the
-// agents of the definition. The Place inside it stores and runs its agents.
+// ModelPlace is the place of the agents on models. Its projects are the definitions of a catalog, and the roles of a project are the
+// agents of its definition. The Place inside it stores and runs the agents.
 type ModelPlace struct{ *Place }
 
 var (
@@ -44,8 +45,8 @@ var (
 	_ fleet.Keeper   = ModelPlace{}
 )
 
-// Models returns the place of the agents on models. Closing it closes p.
-func (p *Place) Models() ModelPlace { return ModelPlace{p} }
+// ModelPlace returns the place of the agents on models. Closing it closes p.
+func (p *Place) ModelPlace() ModelPlace { return ModelPlace{p} }
 
 // Traits implements fleet.Place.
 func (m ModelPlace) Traits() fleet.Traits {
@@ -169,11 +170,11 @@ func (m ModelPlace) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Left
 	return m.pruneHomes(ctx, q, func(r *record) bool { return r.Config != nil })
 }
 
-// Tidy implements fleet.Tidier. It does nothing, because the Place removes the remains of these agents too.
+// Tidy implements fleet.Tidier. It does nothing, because Place.Tidy also tidies what these agents have left.
 func (m ModelPlace) Tidy(context.Context, time.Time) error { return nil }
 
-// Unconfined implements fleet.Confiner. It returns "" for an agent without programs, because its tools restrict it to
-// its directory.
+// Unconfined implements fleet.Confiner. It returns "" for an agent that starts no programs, because the agent's tools restrict it
+// to its directory.
 func (m ModelPlace) Unconfined(a fleet.Agent) string {
 	a, err := m.withConfig(context.Background(), a)
 	if err != nil {
@@ -228,12 +229,12 @@ func (p *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 		proj.Project, proj.dir = in.Project, ""
 		proj.Network, proj.Env = sandbox.Full, nil
 	}
-	servers := map[string]driver.MCPServer{} // makes the programs readable
+	servers := map[string]driver.MCPServer{} // a confined run may read the programs of the MCP servers of its role
 	for _, command := range needs.Programs {
 		servers[command] = driver.MCPServer{Command: command}
 	}
 	proj.PassEnv, proj.Roles = c.PassEnv, []Role{{Name: a.Role, Default: true, MCPServers: servers}}
-	if _, err := p.sandboxOf(proj); err != nil && !needs.UsesMachine {
+	if _, err := p.sandboxOf(proj); err != nil && !needs.UsesMachine { // such an agent needs no sandbox
 		proj.Sandbox = sandbox.None
 	}
 	job := driver.ModelJob{
@@ -256,8 +257,8 @@ func (p *Place) modelNeeds(c *fleet.AgentConfig, models ...string) (driver.Model
 	return p.config.Models.Needs(c, p.config.Models.Settings, p.lookUpVariable, models...)
 }
 
-// memoryDir returns the directory of the agent's memories. All agents of an owner with the same named definition share a directory. An agent
-// whose definition has no name has its own directory.
+// memoryDir returns the directory of the agent's memories. All agents of an owner whose definitions have the same name share a
+// directory. An agent whose definition has no name has its own directory.
 func (p *Place) memoryDir(a fleet.Agent) string {
 	if a.Config.Name == "" {
 		return p.home(a.UID).join("state")

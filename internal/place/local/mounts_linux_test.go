@@ -31,6 +31,8 @@ func TestMountsOfOrdinaryUser(t *testing.T) {
 	}
 }
 
+// testMounts runs an agent of a project with the network access, and checks its access to files. It skips the test if the run has no
+// namespaces.
 func testMounts(t *testing.T, network sandbox.Network) {
 	t.Helper()
 	w := newTestPlace(t, func(c *local.Config) { c.Projects = []local.Project{{Name: "shell", Network: network}} })
@@ -50,6 +52,6 @@ func testMounts(t *testing.T, network sandbox.Network) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode(), output)
 	require.Contains(t, output, "Read-only file system")
-	require.Contains(t, output, "No such file", "the data is hidden")
+	require.Contains(t, output, "No such file", "the data of the server must be hidden")
 	require.Regexp(t, `CapEff:\s+0000000000000000`, output)
 }

@@ -17,7 +17,8 @@ import (
 	"fleet/internal/place/local"
 )
 
-// watchOpens records the paths below the directory that this process opens. It needs the rights of root.
+// watchOpens records the paths that this process opens on the file system of the directory. The function opened ends the recording
+// and returns the paths. watchOpens skips the test if this process does not have the rights of root.
 func watchOpens(t *testing.T, dir string) (opened func() []string) {
 	t.Helper()
 	last := filepath.Join(t.TempDir(), "last")
@@ -131,5 +132,5 @@ func TestServerOpensNoFilesOfAgents(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, []string{seen}, found, "the test sees the one directory that it has opened itself")
+	require.Equal(t, []string{seen}, found, "the test must see only the directory that it has opened itself")
 }

@@ -1,33 +1,25 @@
 package local_test
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
-	"fleet/internal/place/local"
-	"fleet/internal/runner/sandbox"
-	"fleet/internal/runner/shim"
-	"fleet/internal/unprivileged"
-	"fleet/internal/waittest"
 )
 
-// TestNoProcessIsLeft checks that every process that a program leaves running ends with the run. newTestPlace also looks for
-// processes, but this test looks for the programs themselves.
+// TestNoProcessIsLeft checks that every process that a program leaves running ends with the run. newTestPlace does not find processes
+// with an empty environment in other directories, so this test looks for a mark in the command lines.
 func TestNoProcessIsLeft(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("only on Linux are orphans adopted by the shim")
+		t.Skip("only on Linux can the shim adopt orphaned processes")
 	}
 	for name, script := range map[string]string{
 		"in the background":         `sleep 3600 & echo pid $!; echo done`,
@@ -35,7 +27,7 @@ func TestNoProcessIsLeft(t *testing.T) {
 		"a session of its own":      `setsid sleep 3600 & sleep 0.05; echo pid $(pgrep -P $$ -f 'sleep 3600' || pgrep -f "^sleep 3600 $FLEET_TASK_ID"); echo done`,
 		"a daemon, forked twice":    `( setsid bash -c 'echo pid $$; exec sleep 3600' >"$FLEET_RUN_DIR/daemon" 2>&1 </dev/null & ) ; until grep -q pid "$FLEET_RUN_DIR/daemon"; do :; done; cat "$FLEET_RUN_DIR/daemon"; echo done`,
 		"with an empty environment": `( env -i setsid bash -c 'echo pid $$; exec sleep 3600' >"$FLEET_RUN_DIR/daemon" </dev/null & ) ; until grep -q pid "$FLEET_RUN_DIR/daemon"; do :; done; cat "$FLEET_RUN_DIR/daemon"; echo done`,
-		"deaf":                      `bash -c 'trap "" TERM HUP INT; echo pid $$; while true; do sleep 0.05; done' 3600 & until [ -n "$(jobs -r)" ]; do :; done; sleep 0.1; echo done`,
+		"ignores signals":           `bash -c 'trap "" TERM HUP INT; echo pid $$; while true; do sleep 0.05; done' 3600 & until [ -n "$(jobs -r)" ]; do :; done; sleep 0.1; echo done`,
 		"holding the output":        `( setsid sleep 3600 & echo pid $! ); echo done`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,8 +40,9 @@ func TestNoProcessIsLeft(t *testing.T) {
 	}
 }
 
-// markScript returns the script with a mark in the command line of each program that sleeps for an hour, and the mark. Tests
-// cannot find programs of a run by the pids that the programs print, because the run may have its own pid namespace.
+// markScript returns the mark, and the script with "3600" replaced by the mark. So the mark is in the command line of each program
+// that sleeps for an hour. Tests cannot find programs of a run by the pids that the programs print, because the run may have its own
+// pid namespace.
 func markScript(script string) (marked, mark string) {
 	mark = fmt.Sprintf("3600.%d%04d", os.Getpid(), marks.Add(1))
 	return strings.ReplaceAll(script, "3600", mark), mark
@@ -68,6 +61,7 @@ func requireGone(t *testing.T, mark string) {
 	}
 }
 
+// TestForkStorm checks that a kill ends a run whose processes fork as fast as they can.
 func TestForkStorm(t *testing.T) {
 	t.Parallel()
 	w, a := newShellPlace(t)
@@ -83,135 +77,42 @@ func TestForkStorm(t *testing.T) {
 	require.Empty(t, runProcessesIn(t, w.dir))
 }
 
-// TestShimKilled checks that a run whose supervisor was killed fails, and that all its processes have ended.
-func TestShimKilled(t *testing.T) {
-	t.Parallel()
-	w, a := newShellPlace(t)
-	r := w.startUntil(a, `setsid sleep 3600 & echo begun; sleep 3600`, "begun")
-
-	require.NoError(t, syscall.Kill(supervisorPID(t, shim.Run(w.runDir(a, r))), syscall.SIGKILL))
-	output, o := w.follow(a, r)
-	require.Equal(t, "begun\n", output)
-	require.Equal(t, fleet.TaskFailed, o.Status)
-	c, err := shim.Run(w.runDir(a, r)).Claim()
-	require.NoError(t, err)
-	require.Equal(t, "the process that supervised the run was killed; "+map[bool]string{
-		true: "all processes of the run", false: "the processes of the run that were found",
-	}[c.PIDNamespace]+" were killed too", o.Reason)
-	require.Equal(t, fleet.CodeRunnerLost, o.ReasonCode)
-	require.Empty(t, runProcessesIn(t, w.dir))
-	_, same := w.follow(a, r)
-	require.Equal(t, o, same)
-	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true), "an interrupt of a run that has ended must succeed")
-
-	require.Equal(t, "next", w.mustRun(a, "echo next"))
-}
-
-// TestShimKilledWithHiddenProcess checks that a program without an environment does not survive a killed supervisor, and that the
-// programs of a run see no other processes.
-func TestShimKilledWithHiddenProcess(t *testing.T) {
+// TestProcessesEndWithRun checks that a stop, a kill or a deletion also ends programs that try to survive it.
+func TestProcessesEndWithRun(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	if o, separate := killWithHiddenProcess(t, ""); separate {
-		require.Contains(t, o.Reason, "all processes of the run were killed too")
-	} else {
-		t.Skip("this machine allows no pid namespaces")
-	}
-}
-
-// TestHiddenProcessOfOrdinaryUser is like TestShimKilledWithHiddenProcess, on a server that is not root. Its runs need a user
-// namespace.
-func TestHiddenProcessOfOrdinaryUser(t *testing.T) {
-	if unprivileged.Rerun(t) {
-		return
-	}
-	requireSandbox(t)
-	if _, separate := killWithHiddenProcess(t, ""); !separate {
-		t.Skip("this machine allows no user namespaces")
-	}
-}
-
-// TestHiddenProcessWithoutNamespace is like TestShimKilledWithHiddenProcess, for runs without a pid namespace: either the
-// machine does not allow one, or the runs are not confined.
-func TestHiddenProcessWithoutNamespace(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux shows the limits of other processes")
-	}
-	_, separate := killWithHiddenProcess(t, sandbox.None)
-	require.False(t, separate)
-	if unprivileged.RerunWithoutNamespaces(t) {
-		return
-	}
-	requireSandbox(t)
-	_, separate = killWithHiddenProcess(t, "")
-	require.False(t, separate)
-}
-
-// killWithHiddenProcess kills the supervisor of a run that has started a program without an environment. It fails the test if the
-// program survives. separate reports whether the run had a pid namespace of its own.
-func killWithHiddenProcess(t *testing.T, mode sandbox.Mode) (o fleet.Outcome, separate bool) {
-	t.Helper()
-	w := newTestPlace(t, func(c *local.Config) { c.Sandbox = mode })
-	a := w.provisionIn("shell")
-	script, mark := markScript(`( env -i setsid bash -c 'cd /; echo hidden; exec sleep 3600' & ); sleep 0.1; cat /proc/[0-9]*/cmdline | grep -aq '[-]test\.' && echo seen; echo begun; sleep 3600`)
-	r := w.startUntil(a, script, "begun")
-	run := shim.Run(w.runDir(a, r))
-	c, err := run.Claim()
-	require.NoError(t, err)
-	require.NoError(t, syscall.Kill(supervisorPID(t, run), syscall.SIGKILL))
-	output, o := w.follow(a, r)
-	requireGone(t, mark)
-	if c.PIDNamespace {
-		require.NotContains(t, output, "seen", "a program must not see the command lines of other processes, such as this test")
-	}
-	return o, c.PIDNamespace
-}
-
-// TestShimHangs checks that a run can be killed when its supervisor hangs.
-func TestShimHangs(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("it needs /proc to find out whether a process is stopped")
-	}
-	w, a := newShellPlace(t)
-	r := w.startUntil(a, "echo begun; sleep 3600", "begun")
-	require.True(t, suspendProcess(supervisorPID(t, shim.Run(w.runDir(a, r)))))
-	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
-	_, o := w.follow(a, r)
-	require.Equal(t, fleet.TaskFailed, o.Status)
-	require.Equal(t, "the process that supervised the run did not answer and was killed; all processes of the run were killed too", o.Reason)
-}
-
-// suspendProcess suspends the process and waits until it is suspended. It returns false if the process has ended.
-func suspendProcess(pid int) bool {
-	err := syscall.Kill(pid, syscall.SIGSTOP)
-	for status := []byte(nil); err == nil && !bytes.Contains(status, []byte("T (stopped)")); runtime.Gosched() {
-		if bytes.Contains(status, []byte("Z (zombie)")) {
-			return false
+	for name, script := range map[string]string{
+		"a session of its own":       `setsid bash -c 'echo pid $$ >>pids; exec sleep 3600' &`,
+		"forked twice":               `( ( setsid bash -c 'echo pid $$ >>pids; exec sleep 3600' & ) & )`,
+		"a clean environment":        `( env -i setsid bash -c 'cd /; echo pid $$; exec sleep 3600' >>pids 2>/dev/null </dev/null & )`,
+		"it suspends its supervisor": `( setsid bash -c 'echo pid $$ >>pids; exec sleep 3600' & ); kill -STOP $PPID`,
+		"it kills its supervisor": `( env -i setsid bash -c 'echo pid $$; trap "" TERM INT HUP; exec sleep 3600' >>pids & ); kill -KILL $PPID; env -i kill -KILL $PPID
+			P=$PPID; env -i bash -c "for i in 1 2 3; do kill -KILL $P; kill -STOP $P; done"`,
+		"it ignores signals and forks": `f() { trap '' TERM INT HUP; echo pid $BASHPID >>pids; sleep 0.2; f & sleep 0.1; }; f &`,
+	} {
+		for how, end := range map[string]func(*testPlace, fleet.Agent, fleet.Run){
+			"stop": func(w *testPlace, a fleet.Agent, r fleet.Run) {
+				require.NoError(w.t, w.Connect(a).Interrupt(w.ctx, r, false))
+			},
+			"kill": func(w *testPlace, a fleet.Agent, r fleet.Run) {
+				require.NoError(w.t, w.Connect(a).Interrupt(w.ctx, r, true))
+			},
+			"delete": func(*testPlace, fleet.Agent, fleet.Run) {},
+		} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				w, a := newShellPlace(t)
+				script, mark := markScript(script)
+				r := w.startUntil(a, "set +e; "+script+"\nuntil grep -q pid pids; do :; done; echo begun; sleep 3600", "begun")
+				end(w, a, r)
+				if how != "delete" {
+					_, o := w.follow(a, r)
+					require.Equal(t, fleet.TaskStopped, o.Status, "%+v", o)
+				}
+				w.remove(a)
+				requireGone(t, mark)
+				require.Empty(t, processesIn(t, w.dir))
+			})
 		}
-		status, err = os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	}
-	return err == nil
-}
-
-// TestShimTerminated simulates a shutdown of the machine: supervisors get SIGTERM and end their runs cleanly. Nobody has asked
-// for the run to end, so it counts as failed.
-func TestShimTerminated(t *testing.T) {
-	t.Parallel()
-	w := newTestPlace(t, func(c *local.Config) { c.StopGrace = waittest.Limit })
-	a := w.provisionIn("shell")
-	r := w.startUntil(a, "trap 'echo tidied up; exit 0' TERM; echo begun; while true; do sleep 0.05; done", "begun")
-	require.NoError(t, syscall.Kill(supervisorPID(t, shim.Run(w.runDir(a, r))), syscall.SIGTERM))
-	output, o := w.follow(a, r)
-	require.Equal(t, "begun\ntidied up\n", strings.ReplaceAll(output, "Terminated\n", "")) // bash prints "Terminated" for its sleep
-	require.Equal(t, fleet.TaskFailed, o.Status)
-	require.Equal(t, "the process that supervised the run was told to end, for example by a shutdown of its machine, and has ended the run", o.Reason)
-}
-
-func supervisorPID(t *testing.T, run shim.Run) int {
-	t.Helper()
-	c, err := run.Claim()
-	require.NoError(t, err)
-	require.NotNil(t, c)
-	return c.Shim.PID
 }

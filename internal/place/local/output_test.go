@@ -48,8 +48,8 @@ func TestHugeOutput(t *testing.T) {
 	require.LessOrEqual(t, len(again), limit+limit/4)
 }
 
-// TestLongOutput runs a program whose output is too large for the payload, but not too large to be kept. Follow must return
-// all of it, and the payload must have its usual size.
+// TestLongOutput runs a program whose output is too large for the payload. If MaxRawOutput is large enough, Follow must return all of
+// the output. The payload must not depend on MaxRawOutput.
 func TestLongOutput(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
@@ -84,7 +84,7 @@ func TestProblemOfRun(t *testing.T) {
 	path := w.runDir(a, r, "exit.json")
 	var exit shim.Exit
 	require.NoError(t, json.Unmarshal([]byte(readFile(t, path)), &exit))
-	exit.Problem = "the output could not be kept: no space left on device" // the problem with a full disk
+	exit.Problem = "the output could not be kept: no space left on device" // as on a full disk
 	b, err := json.Marshal(exit)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, b, 0o600))
@@ -142,6 +142,7 @@ func TestHangingReader(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
+// TestCursors checks that Follow continues after a cursor, also inside an incomplete line, and that it refuses invalid cursors.
 func TestCursors(t *testing.T) {
 	t.Parallel()
 	w, a := newShellPlace(t)
@@ -161,7 +162,7 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// TestOutputOfOldRunsIsRemoved checks that only the output of old runs is removed, and that their outcomes remain.
+// TestOutputOfOldRunsIsRemoved checks that the output of old runs is removed, and that their outcomes remain.
 func TestOutputOfOldRunsIsRemoved(t *testing.T) {
 	t.Parallel()
 	w, a := newShellPlace(t)

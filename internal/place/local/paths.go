@@ -17,12 +17,12 @@ import (
 // pathUse is a path, and a text for errors that says why the path matters.
 type pathUse struct {
 	path, why string
-	variable  bool // whether a variable names the path; if so, agents may not read it if it contains their runs
+	variable  bool // runner.ReadablePaths returned it: a run may not read it if it contains the run's own directory
 	contents  bool // callers may let agents change what is in the path, but not the path itself: see checkDir
 }
 
-// paths are the paths of a configuration that matter for confinement. The sandbox would have no effect if an agent could
-// change programs that another agent or the server runs, or the target of a path in another agent's sandbox.
+// paths are the paths of a configuration that matter for confinement. The sandbox would have no effect if an agent could change
+// a program that another agent or the server runs, or a link in a path of another agent's sandbox.
 type paths struct {
 	write   []pathUse // what agents may write
 	fixed   []pathUse // what no agent may change
@@ -31,8 +31,8 @@ type paths struct {
 }
 
 // checkPaths returns the paths of the configuration. It returns an error if the configuration lets agents write or read
-// something on which the confinement depends. The directory of the place must exist. checkPaths resolves the symbolic links of the
-// paths that agents may read or write.
+// something on which the confinement depends. c.Dir must exist. checkPaths resolves the symbolic links of the paths in c and
+// projects that agents may read or write.
 func (c *Config) checkPaths(projects []project) (all paths, err error) {
 	for i := range projects {
 		p := &projects[i]
@@ -52,8 +52,8 @@ func (c *Config) checkPaths(projects []project) (all paths, err error) {
 	return all, all.firstConflict(filepath.Join(c.Dir, "agents"), filepath.Join(c.Dir, "caches"), filepath.Join(c.Dir, "memory"), filepath.Join(c.Dir, "checks"))
 }
 
-// checkDir returns an error if there is no such directory, or if no agent may work in it because the sandboxes of agents
-// depend on it.
+// checkDir returns an error if dir is not the absolute path of a directory, or if no agent may work in it because the sandboxes of
+// agents depend on it.
 func (p *Place) checkDir(dir string) error {
 	if info, err := os.Stat(dir); !filepath.IsAbs(dir) || err != nil || !info.IsDir() {
 		return fleet.Errorf(fleet.ReasonProvisioningFailed, "%q is not a directory on this machine: give the full path of the agent's working directory", dir)
@@ -67,7 +67,7 @@ func (p *Place) checkDir(dir string) error {
 	return nil
 }
 
-// checkDir returns the first conflict between the paths and a directory in which a caller lets an agent work.
+// checkDir returns an error for the first conflict between the paths and a directory in which a caller lets an agent work.
 func (s *paths) checkDir(dir string) error {
 	w := pathUse{path: dir, why: "the agent's working directory"}
 	for _, f := range s.fixed {
@@ -85,7 +85,7 @@ func (s *paths) checkDir(dir string) error {
 	return nil
 }
 
-// addConfig adds the paths that concern every project.
+// addConfig adds the paths that do not belong to one project.
 func (s *paths) addConfig(c *Config) error {
 	if err := s.addWritable(c.Write, "which local.write names"); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (s *paths) addConfig(c *Config) error {
 			s.addReadable([]string{dir}, "which has versions of programs on PATH")
 		}
 	}
-	s.addVariables(c.Environ, "", "which PATH or another variable of the server names")
+	s.addVariablePaths(c.Environ, "", "which PATH or another variable of the server names")
 	for _, program := range append([]string{c.Program}, c.Models.Command[:min(1, len(c.Models.Command))]...) {
 		s.addFixed(program, "a program of Fleet")
 	}
@@ -134,7 +134,7 @@ func (s *paths) addProject(c *Config, p *project) error {
 			program = path
 		}
 	}
-	s.addVariables(env, program, "which the program, PATH or another variable of the project "+p.Name+" names")
+	s.addVariablePaths(env, program, "which the program, PATH or another variable of the project "+p.Name+" names")
 	if p.Repository != "" && !isRemote(p.Repository) {
 		why := "the repository of the project " + p.Name
 		s.fixed = append(s.fixed, pathUse{path: p.Repository, why: why, contents: true})
@@ -172,8 +172,8 @@ func (s *paths) addReadable(list []string, why string) {
 	}
 }
 
-// addVariables adds the paths that agents may read because of their program and their environment.
-func (s *paths) addVariables(env []string, program, why string) {
+// addVariablePaths adds the paths that agents may read because of their program and their environment.
+func (s *paths) addVariablePaths(env []string, program, why string) {
 	for _, path := range runner.ReadablePaths(env, program) {
 		s.addFixed(path, why)
 		s.read = append(s.read, pathUse{path: linkTarget(path), why: why, variable: true})
@@ -184,7 +184,7 @@ func (s *paths) addFixed(path, why string) {
 	s.fixed = append(s.fixed, pathUse{path: path, why: why})
 }
 
-// firstConflict returns the first conflict between the paths. agentsDir is the directory with the agents' own directories.
+// firstConflict returns an error for the first conflict between the paths. agentsDir is the directory with the agents' own directories.
 // sharedDirs are the directories that agents share, such as those with caches and memories.
 func (s *paths) firstConflict(agentsDir string, sharedDirs ...string) error {
 	for _, f := range s.fixed {
@@ -221,8 +221,8 @@ func (s *paths) firstConflict(agentsDir string, sharedDirs ...string) error {
 	return nil
 }
 
-// conflictError returns the error for the path w, which agents may write, and the path other, which they could replace through
-// w.
+// conflictError returns the error for the path w, which agents may write, and the path other, which they could change because of
+// that.
 func conflictError(w, other pathUse) error {
 	relation := "is in"
 	if isInside(w.path, other.path) {
@@ -232,13 +232,14 @@ func conflictError(w, other pathUse) error {
 		w.path, w.why, relation, other.path, other.why)
 }
 
-// isInside reports whether the path is the directory or in it.
+// isInside reports whether the path is dir or in it.
 func isInside(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// linkTarget returns the path to which the symbolic links in the path lead.
+// linkTarget returns the path with its symbolic links followed. Unlike filepath.EvalSymlinks, it also works for a path that does
+// not exist.
 func linkTarget(path string) string {
 	trail := linkTrail(path)
 	return trail[len(trail)-1]

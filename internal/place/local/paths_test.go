@@ -12,8 +12,8 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// TestPathsOfTheConfiguration checks that no configuration lets agents change what the server or other agents run and
-// read, or read what only the server may read.
+// TestPathsOfTheConfiguration checks that a configuration is refused if it lets agents change files that the server or other agents
+// run or read, or lets agents read files that only the server may read.
 func TestPathsOfTheConfiguration(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
@@ -30,7 +30,7 @@ func TestPathsOfTheConfiguration(t *testing.T) {
 	path := "PATH=" + at("cargo/bin") + ":/usr/bin:/bin"
 	for name, tc := range map[string]struct {
 		change func(c *local.Config, proj *local.Project)
-		err    []string // parts of the error; none if the configuration is accepted
+		err    []string // parts of the error; nil: the configuration is accepted
 	}{
 		"a cache": {func(c *local.Config, proj *local.Project) {
 			c.Write, proj.Write = []string{at("cargo/registry")}, []string{at("docs")}

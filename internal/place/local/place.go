@@ -20,12 +20,12 @@ import (
 
 // Place runs agents on this machine. It implements fleet.Place.
 type Place struct {
-	config    Config // Reload does not change it, so its Projects are those that New got
+	config    Config // Reload does not change it, so its Projects and Private are those that New got
 	setup     atomic.Pointer[setup]
 	git       *worktree.Git
 	host      *runner.Host
 	temp      *scratch.Dir
-	keptMu    sync.Mutex // lets only one call at a time remove or restore kept homes
+	keptMu    sync.Mutex // is held while kept homes are removed or moved back
 	cachesMu  sync.Mutex // keeps runs from starting to use a shared cache while it is retired
 	checks    repositories.Checks
 	closeHost func() error
@@ -44,7 +44,8 @@ var (
 	_ fleet.Pruner     = (*Place)(nil)
 )
 
-// New validates the configuration and creates a Place. The caller must close it.
+// New validates the configuration and creates a Place. It creates the directories of the place if they do not exist, and removes
+// temporary files that an earlier server has left. The caller must close the Place.
 func New(c Config) (*Place, error) {
 	projects, err := c.validate()
 	if err != nil {

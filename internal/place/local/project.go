@@ -18,7 +18,7 @@ import (
 
 // Project configures what agents work on, and how.
 type Project struct {
-	Name        string `yaml:"name"`
+	Name        string `yaml:"name"` // matches namePattern; unique, ignoring case
 	DisplayName string `yaml:"display_name"`
 	Description string `yaml:"description"`
 
@@ -42,7 +42,7 @@ type Project struct {
 	// Credential is a name for the key or the subscription that the agents use for their model, so that several projects can
 	// share it. Empty: only this project uses it.
 	Credential string        `yaml:"credential"`
-	Timeout    time.Duration `yaml:"timeout"` // the longest time for a task of this project; 0: the task's own limit
+	Timeout    time.Duration `yaml:"timeout"` // upper limit for the time limit of a task; 0: no upper limit
 
 	Sandbox sandbox.Mode    `yaml:"sandbox"` // how programs are confined; empty: Config.Sandbox
 	Network sandbox.Network `yaml:"network"` // what programs may connect to; empty: full
@@ -65,17 +65,16 @@ var (
 	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\*?$`)
 )
 
-// project is a validated project.
+// project is a validated project, or the configuration of one agent as a project; see agentProject.
 type project struct {
 	Project
-	driver driver.Driver
-	dir    string // the directory in which its agents work; empty: each agent has its own directory
-	// worksInResults is true if dir was returned by Place.resultsDir.
-	worksInResults bool
-	config         *fleet.AgentConfig // the configuration of an agent on a model; nil: another driver does its work
+	driver         driver.Driver
+	dir            string             // the directory in which its agents work; empty: each agent has its own directory
+	worksInResults bool               // dir was returned by Place.resultsDir
+	config         *fleet.AgentConfig // the configuration of an agent on a model; nil: the agent is not on a model
 }
 
-// validate validates the project, fills in the defaults, and creates the driver.
+// validate validates the project, fills in the defaults, makes paths absolute, and creates the driver.
 func (proj Project) validate() (project, error) {
 	if !namePattern.MatchString(proj.Name) {
 		return project{}, errors.New("a project needs a name of letters, digits, spaces, dots, underscores and hyphens")
@@ -181,7 +180,7 @@ func (p project) role(name string) (Role, error) {
 		"the project %q has no role %q: it has %s", p.Name, name, strings.Join(known, ", "))
 }
 
-// Credential implements fleet.Credentialer. A shell uses no model.
+// Credential implements fleet.Credentialer. It returns "" for the driver shell, which uses no model.
 func (p *Place) Credential(project string) string {
 	proj, err := p.project(project)
 	if err != nil || proj.Driver == "" || proj.Driver == "shell" {
@@ -200,7 +199,7 @@ func (p *Place) Grant(project, role string) *fleet.Grant {
 	return p.roleOrZero(project, role).Delegate.WithDefaults(project)
 }
 
-// roleOrZero returns the role of the project. If the configuration does not have it, it returns a role without limits and grants.
+// roleOrZero returns the role of the project, or the zero Role if the configuration does not have the role.
 func (p *Place) roleOrZero(project, role string) Role {
 	proj, err := p.project(project)
 	if err != nil {

@@ -34,10 +34,11 @@ func (p *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 			return fleet.Workspace{}, err
 		}
 	}
-	return p.workspace(h)
+	w, _ := p.inspectHome(h)
+	return w, nil
 }
 
-// createHome creates the agent's home and its working directory.
+// createHome creates the agent's home and its working directory. It records a failure in the record.
 func (p *Place) createHome(ctx context.Context, a fleet.Agent, h home) error {
 	proj, err := p.agentProject(a)
 	if err == nil {
@@ -85,8 +86,7 @@ func (p *Place) createHome(ctx context.Context, a fleet.Agent, h home) error {
 	return nil
 }
 
-// createWorkDir creates the working directory of a new agent. It replaces a worktree that an interrupted call has left
-// there.
+// createWorkDir creates the working directory of a new agent. It replaces a worktree that an interrupted call has left.
 func (p *Place) createWorkDir(ctx context.Context, proj project, h home, r *record) error {
 	if r.Repository == "" {
 		err := os.MkdirAll(h.work(), 0o700)
@@ -133,7 +133,7 @@ func (p *Place) newTree(ctx context.Context, proj project, h home, r *record) (w
 		return t, err
 	}
 	author := proj.Git
-	if mode == sandbox.None { // the agent has the user's home, which Fleet does not change
+	if mode == sandbox.None { // the agent's git reads the user's settings, so Fleet adds only those that are missing
 		user := runner.Author{Name: p.git.Setting(ctx, r.Repository, "user.name"), Email: p.git.Setting(ctx, r.Repository, "user.email")}
 		missing := user.WithDefaults(r.Name)
 		if user.Name == "" {
@@ -156,8 +156,8 @@ func (p *Place) newTree(ctx context.Context, proj project, h home, r *record) (w
 	return t, ctx.Err()
 }
 
-// Start implements fleet.Place. It retries a provisioning that has failed, restores a missing worktree from its branch, and
-// moves the kept home of a deleted agent back.
+// Start implements fleet.Place. It also retries a provisioning that has failed, creates a missing working directory again, with a
+// worktree from the agent's branch, and moves the kept home of a deleted agent back.
 func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -17,14 +17,16 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// Prune implements fleet.Pruner. The homes of agents on models are left to ModelPlace.
+// Prune implements fleet.Pruner. ModelPlace.Prune prunes the homes of agents on models.
 func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover, error) {
 	if q.Project != "" {
 		if _, err := p.project(q.Project); err != nil {
 			return nil, err
 		}
 	}
-	present, err := p.presentUIDs() // read before homes are removed, so that a dry run lists the same; the next call lists the refs of their agents
+	// The uids are read before homes are removed, so that a dry run lists the same leftovers. A later call lists the refs of the
+	// agents whose homes this call removes.
+	present, err := p.presentUIDs()
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +52,8 @@ func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover
 	return all, ctx.Err()
 }
 
-// prune lists or removes what agents have left in the repository.
+// prune lists the leftovers in the repository that q selects, and removes them unless q forbids it. present are the uids of agents
+// whose homes exist.
 func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []string) ([]fleet.Leftover, error) {
 	selected := worktree.LeftoverQuery{Before: q.Before, Deleted: map[string]string{}, Present: present, Tasks: q.Tasks, Settled: q.Settled}
 	uids, err := r.place.git.AgentsWithRefs(ctx, r.Path)
@@ -69,7 +72,8 @@ func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []str
 	if err != nil {
 		return nil, err
 	}
-	// Branches come first, because an agent without refs is not found again.
+	// Branches are removed before refs, because AgentsWithRefs finds an agent by its refs. So a later call can remove a branch that
+	// this call could not remove.
 	slices.SortStableFunc(all, func(a, b fleet.Leftover) int { return cmp.Compare(a.Kind, b.Kind) })
 	problems := map[string]string{} // of the agents' earlier leftovers, by uid
 	for i := range all {
@@ -91,7 +95,7 @@ func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []str
 	return all, nil
 }
 
-// recordPruned records whether the leftover was removed.
+// recordPruned records in l, and logs, whether the leftover was removed. err is the error of the removal.
 func (p *Place) recordPruned(ctx context.Context, l *fleet.Leftover, err error) {
 	if err != nil {
 		l.Problem = fleet.PublicMessage(err)
@@ -103,7 +107,8 @@ func (p *Place) recordPruned(ctx context.Context, l *fleet.Leftover, err error) 
 		slog.String("location", l.Location), slog.Any("names", l.Names), slog.Int("count", l.Count), slog.String("proof", string(l.Proof)))
 }
 
-// pruneHomes lists or removes kept homes of deleted agents: those for whose record accept returns true.
+// pruneHomes lists the kept homes that q selects and for whose record accept returns true. It removes them if q.Unproved is set and
+// q.DryRun is not.
 func (p *Place) pruneHomes(ctx context.Context, q fleet.PruneQuery, accept func(*record) bool) (all []fleet.Leftover, err error) {
 	p.keptMu.Lock()
 	defer p.keptMu.Unlock()
@@ -134,8 +139,8 @@ func (p *Place) pruneHomes(ctx context.Context, q fleet.PruneQuery, accept func(
 	return all, nil
 }
 
-// presentUIDs returns the uids of the agents whose homes exist, including kept homes and homes that are being removed. For each home,
-// it returns the uid in its record and the name of its directory.
+// presentUIDs returns the uids of the agents whose homes exist, including kept homes and homes that are being removed. For each
+// home, it returns the uid in the record, if the record can be read, and the name of the directory.
 func (p *Place) presentUIDs() (uids []string, err error) {
 	for _, dir := range []string{"agents", "kept"} {
 		entries, err := os.ReadDir(filepath.Join(p.config.Dir, dir))

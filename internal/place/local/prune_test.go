@@ -28,6 +28,7 @@ func leftoverLines(all []fleet.Leftover, names map[string]string) (lines []strin
 	return lines
 }
 
+// TestPrune checks which leftovers of deleted agents are listed, and which of them are removed, with and without Unproved.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
@@ -75,10 +76,10 @@ func TestPrune(t *testing.T) {
 		"snapshots of lost: 2 elsewhere", "snapshots of lost: 3 unproved", "branches of lost: 1 unproved", "snapshots of used: 2 elsewhere", "snapshots of used: 3 unproved", "branches of used: 1 unproved",
 		"snapshots of alive: 2 elsewhere", "home of kept: 1 unproved",
 	}, leftoverLines(all, names))
-	none, err := w.Models().Prune(w.ctx, q)
+	none, err := w.ModelPlace().Prune(w.ctx, q)
 	require.NoError(t, err)
-	require.Empty(t, none, "the place of the agents on models has the same directory, but none of these")
-	_, err = w.Models().Repository("repo")
+	require.Empty(t, none, "the place of the agents on models has the same directory, but none of these agents")
+	_, err = w.ModelPlace().Repository("repo")
 	requireReason(t, err, fleet.ReasonUnimplemented)
 	require.Equal(t, before, refs())
 	size := map[string]int64{}
@@ -99,7 +100,7 @@ func TestPrune(t *testing.T) {
 	early.Before = time.Now().Add(-time.Hour)
 	all, err = w.Prune(w.ctx, early)
 	require.NoError(t, err)
-	require.Empty(t, all, "nothing is so old")
+	require.Empty(t, all, "no leftover is that old")
 
 	q.DryRun = false
 	all, err = w.Prune(w.ctx, q)

@@ -16,8 +16,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// addAskingProject is a change of the configuration: it sets a project whose agents may ask questions.
-func addAskingProject(c *local.Config) {
+// setAskingProject replaces the projects by one whose agents may ask questions.
+func setAskingProject(c *local.Config) {
 	c.Projects = []local.Project{{Name: "shell", Roles: []local.Role{{Name: "coder", Permissions: &driver.Permissions{
 		Allow: []string{"Bash(echo *)", "Write"}, Deny: []string{"Bash(rm *)"}, Ask: []string{"Write(*secret*)"}, Timeout: waittest.Limit,
 	}}}}}
@@ -35,8 +35,8 @@ func forgeAnswer(run, id string) int {
 	return 0
 }
 
-// followAnswering follows the run and answers its questions with the results of answer. It returns the output, the last
-// report of each question, and the outcome.
+// followAnswering follows the run and answers its questions with the results of answer. It does not answer a question if the result
+// is empty. It returns the output, the last report of each question by its id, and the outcome.
 func (t *testPlace) followAnswering(a fleet.Agent, r fleet.Run, answer func(fleet.Question) string) (string, map[string]fleet.Question, fleet.Outcome) {
 	t.t.Helper()
 	said, asked := "", map[string]fleet.Question{}
@@ -65,7 +65,7 @@ func (t *testPlace) followAnswering(a fleet.Agent, r fleet.Run, answer func(flee
 // matches.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, addAskingProject)
+	w := newTestPlace(t, setAskingProject)
 	a := w.provisionIn("shell")
 	long := strings.Repeat("x", 100_000)
 	r := w.start(a, `set +e
@@ -89,14 +89,14 @@ for input in '{"command":"echo one"}' '{"command":"rm x"}' '{"command":"echo $(r
 	require.Contains(t, string(asked["6"].Input), "(100000 bytes)")
 }
 
-// TestAgentCannotAnswerItself runs an agent that tries to answer its own question. Only answers from Fleet may be
-// reported.
+// TestAgentCannotAnswerItself runs a confined agent that tries to answer its own question. The agent must not receive an answer, and
+// no answer may be reported.
 func TestAgentCannotAnswerItself(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
 	exe := testBinary(t)
 	w := newTestPlace(t, func(c *local.Config) {
-		addAskingProject(c)
+		setAskingProject(c)
 		c.Read = []string{exe}
 	})
 	a := w.provisionIn("shell")
@@ -125,7 +125,7 @@ until [ -s "$RUN/questions" ]; do sleep 0.01; done
 // must continue to work and process valid questions.
 func TestHostileQuestions(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, addAskingProject)
+	w := newTestPlace(t, setAskingProject)
 	a := w.provisionIn("shell")
 	r := w.start(a, `set +e; ASKS=$(dirname "$FLEET_RUN_DIR")/asks; cd "$ASKS"
 mkfifo fifo.json; ln -s /dev/zero link.json; mkdir dir.json; head -c 2000000 /dev/zero >huge.json; echo '{' >torn.json; echo '[]' >list.json
@@ -144,10 +144,10 @@ printf '{"kind":"question","text":"\377 \\u0000 odd"}' >odd.json; echo "ask odd"
 	require.Contains(t, asked["1"].Text, "odd")
 }
 
-// TestTooManyQuestions checks that a run can have only a limited number of open questions.
+// TestTooManyQuestions checks that a run can have only 20 open questions, and can ask again when they are withdrawn.
 func TestTooManyQuestions(t *testing.T) {
 	t.Parallel()
-	w := newTestPlace(t, addAskingProject)
+	w := newTestPlace(t, setAskingProject)
 	a := w.provisionIn("shell")
 	r := w.start(a, `ASKS=$(dirname "$FLEET_RUN_DIR")/asks
 for i in $(seq 30); do echo '{"kind":"question","text":"?"}' >"$ASKS/q$i.json"; echo "ask q$i" >"$ASKS/pipe"; done
@@ -177,7 +177,7 @@ for i in $(seq 20); do echo "drop q$i" >"$ASKS/pipe"; done
 func TestUnconfinedForger(t *testing.T) {
 	t.Parallel()
 	w := newTestPlace(t, func(c *local.Config) {
-		addAskingProject(c)
+		setAskingProject(c)
 		c.Projects[0].Sandbox = sandbox.None
 	})
 	a := w.provisionIn("shell")

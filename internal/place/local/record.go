@@ -29,18 +29,17 @@ type record struct {
 	Repository     string `json:"repository,omitempty"` // the repository of the worktree; empty: no repository
 	Branch         string `json:"branch,omitempty"`
 	Ready          bool   `json:"ready"` // provisioning is complete
-	// Failure says why provisioning has failed. It is empty while provisioning is under way, even if the server has
-	// crashed meanwhile.
+	// Failure says why provisioning has failed. It is empty while provisioning is under way, and stays empty if the server crashes
+	// during that time.
 	Failure string `json:"failed,omitempty"`
 
-	// Deleting is true once a deletion has decided what to keep. Kept describes to people what the repository keeps. Unsaved
-	// describes the work that may exist only in the home. If Unsaved is not empty, the home is kept.
-	Deleting bool      `json:"deleting,omitempty"`
-	Kept     string    `json:"kept,omitempty"`
+	Deleting bool   `json:"deleting,omitempty"` // a deletion has decided what to keep
+	Kept     string `json:"kept,omitempty"`     // for people: the work that is kept outside the home, in the repository or the results
+	// Unsaved describes, for people, the work that may exist only in the home. A deletion keeps the home if Unsaved is not empty.
 	Unsaved  string    `json:"unsaved,omitempty"`
 	Branches []string  `json:"branches,omitempty"` // the agent's branches that stay because they have commits of its own
-	KeptAt   time.Time `json:"kept_at,omitzero"`
-	Size     int64     `json:"size,omitempty"` // of the kept home, in bytes
+	KeptAt   time.Time `json:"kept_at,omitzero"`   // when the home was last kept, even if it was restored later
+	Size     int64     `json:"size,omitempty"`     // of the kept home, in bytes
 }
 
 // record reads the agent's record. It returns nil if the record does not exist.

@@ -6,18 +6,19 @@ import (
 	"strings"
 )
 
-// setup is the part of the configuration that describes projects. It does not change: Reload replaces it.
+// setup is the part of the configuration that describes projects. It does not change: a reload replaces it.
 type setup struct {
 	projects []project
 	paths    paths
-	// retired has, by name, the projects of earlier setups of this process that this setup does not have, or that have lost a
-	// role. Runs and checks of tasks that began with them still need them.
+	// retired has, by name, all projects of earlier setups of this process, each with all its earlier roles. Runs and checks of
+	// tasks that began before a project or role was removed still need them.
 	retired map[string]project
 }
 
-// Reload validates the projects and returns a function that makes the place use them in place of its present ones. private
-// replaces Config.Private. Nothing else of the configuration changes. Runs that have begun keep what they were started with. An agent
-// whose project or role no longer exists accepts no further tasks; see fleet.HostFacts.ClosedReason. Reload and the function are not safe for concurrent use.
+// Reload validates the projects and returns a function that makes the place use them instead of its present ones. private replaces
+// Config.Private. Nothing else in the configuration changes. Runs that have begun keep the settings that they were started with. An
+// agent whose project or role no longer exists accepts no further tasks; see fleet.HostFacts.ClosedReason. Reload and apply are not
+// safe for concurrent use.
 func (p *Place) Reload(projects []Project, private map[string]string) (apply func(), err error) {
 	c := p.config
 	c.Projects, c.Private = projects, private
@@ -55,7 +56,8 @@ func (p *Place) Reload(projects []Project, private map[string]string) (apply fun
 }
 
 // projectOf returns the project with the name for an agent in the role. If the configuration no longer has the project or the
-// role, projectOf returns the project of the last configuration that had both, for tasks that have begun.
+// role, projectOf returns the retired project, for tasks that have begun. If the project exists but never had the role, projectOf
+// returns the project without an error.
 func (p *Place) projectOf(name, role string) (project, error) {
 	proj, err := p.project(name)
 	if err == nil {
@@ -71,8 +73,8 @@ func (p *Place) projectOf(name, role string) (project, error) {
 	return proj, err
 }
 
-// closedReason returns why an agent of the project and role accepts no tasks, or "" if it does. An agent without a project is
-// described by its own configuration.
+// closedReason returns why an agent of the project and role accepts no tasks, or "" if it accepts them. It returns "" for an agent
+// without a project, because the agent has its own configuration.
 func (p *Place) closedReason(name, role string) string {
 	if name == "" {
 		return ""

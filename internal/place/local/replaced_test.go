@@ -2,25 +2,20 @@ package local_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/sandbox"
-	"fleet/internal/runner/shim"
-	"fleet/internal/waittest"
 )
 
-// TestReplacedFiles runs an agent that replaces a file that Fleet reads: a file of the agent or of its run. Every such
-// file is replaced with a pipe. The most important files are also replaced with a link to a device, a directory, and a
+// TestReplacedFiles runs agents, each of which replaces a file that Fleet reads: a file of the agent or of its run. Each of these
+// files is replaced with a pipe. The most important files are also replaced with a link to a device, with a directory, and with a
 // file with invalid content. The task must end, and all calls for the agent must return.
 func TestReplacedFiles(t *testing.T) {
 	t.Parallel()
@@ -48,10 +43,7 @@ func TestReplacedFiles(t *testing.T) {
 					path = "$FLEET_RUN_DIR/../" + name
 				}
 				r := w.start(a, fmt.Sprintf(`until [ -e $FLEET_RUN_DIR/../child ]; do :; done; f=%s; echo begun; %s; touch %s; sleep 3600`, path, script, marker))
-				for _, err := os.Stat(marker); err != nil; _, err = os.Stat(marker) {
-					require.NoError(t, w.ctx.Err())
-					runtime.Gosched()
-				}
+				awaitFile(t, marker)
 				_, err := w.List(w.ctx)
 				require.NoError(t, err)
 				_, err = w.Inspect(w.ctx, a)
@@ -68,29 +60,4 @@ func TestReplacedFiles(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestSuspendedSupervisor checks that a run whose supervisor is suspended ends at its time limit. All processes of the
-// run must end too, even processes that cannot be recognised by their environment.
-func TestSuspendedSupervisor(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("only on Linux can the supervisor adopt orphaned processes")
-	}
-	waittest.WithGrowingLimit(t, 500*time.Millisecond, func(limit time.Duration) (inTime bool) {
-		w := newTestPlace(t, func(c *local.Config) {
-			c.Projects = []local.Project{{Name: "shell", Timeout: limit}}
-		})
-		a := w.provisionIn("shell")
-		script, mark := markScript(`( env -i setsid bash -c 'echo pid $$; exec sleep 3600' & ); sleep 3600`)
-		r := w.start(a, script)
-		if !w.followPrints(a, r, "pid ") || !suspendProcess(supervisorPID(t, shim.Run(w.runDir(a, r)))) {
-			return false
-		}
-		_, o := w.follow(a, r)
-		require.Equal(t, fleet.TaskFailed, o.Status)
-		require.Equal(t, fmt.Sprintf("it ran longer than its time limit of %s", limit), o.Reason)
-		requireGone(t, mark)
-		return true
-	})
 }

@@ -33,7 +33,8 @@ func newRepository(t testing.TB) string {
 	return repo
 }
 
-// newRepositoryPlace returns a place whose project "repo" has a repository with one commit, and the path of the repository.
+// newRepositoryPlace returns a place whose project "repo" has a repository with one commit, and the path of the repository. If remote
+// is set, the project names the repository by a URL.
 func newRepositoryPlace(t *testing.T, remote bool) (*testPlace, string) {
 	t.Helper()
 	repo := newRepository(t)
@@ -55,6 +56,7 @@ func newRepositoryAgent(t *testing.T) (*testPlace, string, fleet.Agent) {
 	return w, repo, w.provisionIn("repo")
 }
 
+// TestRepository checks that each agent works in a worktree on its own branch, for a repository with a path and one with a URL.
 func TestRepository(t *testing.T) {
 	t.Parallel()
 	for name, remote := range map[string]bool{"on this machine": false, "elsewhere": true} {
@@ -81,15 +83,14 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// TestDeleteKeepsWork checks that a deletion loses nothing of an agent's work, whatever its directory looks like, that the
-// answer says what is kept, that restoring the agent brings everything back, and that git runs no program of the agent while
-// its directory is kept.
+// TestDeleteKeepsWork checks that a deletion loses none of an agent's work, in whatever state the agent has left its directory. The
+// answer must describe what is kept, and restoring the agent must bring everything back.
 func TestDeleteKeepsWork(t *testing.T) {
 	t.Parallel()
 	const commit = "echo two >>file; git commit -qam two; "
 	for _, tc := range []struct {
 		name, script string
-		unsaved      string // what must be kept; empty: nothing
+		unsaved      string // part of the description of the work in the home; empty: the home must not be kept
 		branch       bool   // whether the branch has commits that must be kept
 	}{
 		{"nothing to keep", "true", "", false},
@@ -211,14 +212,13 @@ func TestKeptRetention(t *testing.T) {
 		w := newTestPlace(t, func(c *local.Config) { c.KeptMax = 5 << 20 })
 		deleted(t, w)
 		second := deleted(t, w)
-		require.Len(t, uids(t, w), 1, "the oldest is removed")
-		require.Equal(t, []string{second.UID}, uids(t, w))
+		require.Equal(t, []string{second.UID}, uids(t, w), "the oldest must be removed")
 	})
 	t.Run("the newest", func(t *testing.T) {
 		t.Parallel()
 		w := newTestPlace(t, func(c *local.Config) { c.KeptMax = 1 })
 		a := deleted(t, w)
-		require.Equal(t, []string{a.UID}, uids(t, w), "a deletion never removes what it has just kept")
+		require.Equal(t, []string{a.UID}, uids(t, w), "a deletion must not remove the directory that it has just kept")
 	})
 }
 
@@ -226,10 +226,10 @@ func TestKeptRetention(t *testing.T) {
 func TestDeleteWithoutRepository(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]string{
-		"the repository is gone":            `rm -rf "$REPO"`,
-		"its git directory is gone":         `rm -rf "$WORK/../git"`,
-		"the worktree has another git":      `rm "$WORK/.git"; git init -q "$WORK"`,
-		"what is left of it is a directory": `rm -rf "$REPO" "$WORK/.git"`,
+		"the repository is gone":       `rm -rf "$REPO"`,
+		"its git directory is gone":    `rm -rf "$WORK/../git"`,
+		"the worktree has another git": `rm "$WORK/.git"; git init -q "$WORK"`,
+		"only its files are left":      `rm -rf "$REPO" "$WORK/.git"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -252,6 +252,7 @@ func TestDeleteWithoutRepository(t *testing.T) {
 	}
 }
 
+// TestRestoreWorktree checks that Start restores a missing worktree, and that a task repairs the link to the git directory.
 func TestRestoreWorktree(t *testing.T) {
 	t.Parallel()
 	w, _, a := newRepositoryAgent(t)
@@ -263,9 +264,10 @@ func TestRestoreWorktree(t *testing.T) {
 	require.Equal(t, "two", o.Summary)
 
 	require.NoError(t, os.WriteFile(w.home(a, "work", ".git"), []byte("gitdir: /elsewhere\n"), 0o600))
-	require.Equal(t, "two", w.mustRun(a, "git log -1 --format=%s"), "the link to its git directory is restored")
+	require.Equal(t, "two", w.mustRun(a, "git log -1 --format=%s"), "the link to the git directory must be restored")
 }
 
+// TestProvisionFailures checks the errors of agents that cannot be provisioned, and that Start tries again.
 func TestProvisionFailures(t *testing.T) {
 	t.Parallel()
 	emptyRepo := t.TempDir()
@@ -313,7 +315,7 @@ func TestProvisionFailures(t *testing.T) {
 	require.Equal(t, "one", w.mustRun(a, "git log -1 --format=%s"))
 }
 
-// TestChangesOfBrokenTree checks that the commits of an agent are collected although nobody can work in its tree any more.
+// TestChangesOfBrokenTree checks that the commits of an agent are collected even if the agent has broken its tree.
 func TestChangesOfBrokenTree(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{

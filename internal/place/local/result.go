@@ -21,7 +21,7 @@ import (
 // directory is kept.
 const untilSuffix = ".until"
 
-// resultsDir returns the working directory of an agent whose files outlive the agent, see fleet.AgentConfig.KeepFilesFor. The
+// resultsDir returns the working directory of an agent whose files outlive the agent; see fleet.AgentConfig.KeepFilesFor. The
 // agent works there from the start, so that no files have to be moved later.
 func (p *Place) resultsDir(uid string) string {
 	return filepath.Join(p.config.Dir, "results", runner.FileName(uid))
@@ -54,7 +54,7 @@ func (p *Place) keepResults(ctx context.Context, a fleet.Agent, r *record) error
 }
 
 // hasFiles reports whether there is anything but directories in the directory or below it. It returns false if the
-// directory does not exist, and true if it cannot be examined.
+// directory does not exist, and true if it cannot be examined. The error is that of ctx.
 func hasFiles(ctx context.Context, dir string) (bool, error) {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -63,7 +63,7 @@ func hasFiles(ctx context.Context, dir string) (bool, error) {
 	return err != nil || s.Files > 0, ctx.Err()
 }
 
-// tidyResults removes the results that need not be kept any longer.
+// tidyResults removes the results whose retention time is over.
 func (p *Place) tidyResults(ctx context.Context, now time.Time) error {
 	dir := filepath.Join(p.config.Dir, "results")
 	entries, err := os.ReadDir(dir)

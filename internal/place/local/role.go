@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/acp"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/sandbox"
 )
@@ -27,8 +28,8 @@ type Role struct {
 	driver.RoleOptions `yaml:",inline"`
 
 	Model           string   `yaml:"model"`
-	Tools           []string `yaml:"tools"`
-	AllowedTools    []string `yaml:"allowed_tools"`
+	Tools           []string `yaml:"tools"`         // the tools that the agent has; nil: the program's default
+	AllowedTools    []string `yaml:"allowed_tools"` // tools that need no permission
 	DisallowedTools []string `yaml:"disallowed_tools"`
 	PermissionMode  string   `yaml:"permission_mode"`
 	// RepositoryPermissions says whether Claude Code follows permissions.allow in the .claude/settings.json of the agent's
@@ -44,7 +45,7 @@ type Role struct {
 	Delegate *fleet.Grant `yaml:"delegate"`
 }
 
-// RepositoryPermissions is a value of Role.RepositoryPermissions.
+// RepositoryPermissions says whether Claude Code follows the permissions in the agent's repository.
 type RepositoryPermissions string
 
 // These are the values of RepositoryPermissions.
@@ -53,7 +54,8 @@ const (
 	IgnorePermissions RepositoryPermissions = "ignore"
 )
 
-// checkRoles validates the roles. It resolves the paths of their prompt files, and makes the first role the default if none is.
+// checkRoles validates the roles, of which there must be at least one. It resolves the paths of their prompt files, and makes the
+// first role the default if none is.
 func checkRoles(roles []Role, d driver.Driver) error {
 	defaults := 0
 	for i := range roles {
@@ -105,8 +107,8 @@ func checkRoles(roles []Role, d driver.Driver) error {
 	return nil
 }
 
-// checkDriver returns an error if permission_mode or repository_permissions has a value that the driver's program cannot use in a
-// sandbox with the mode.
+// checkDriver returns an error if the driver does not have the role's permission_mode, or if repository_permissions has an unknown
+// value or one that needs a sandbox while mode is sandbox.None.
 func (r Role) checkDriver(d driver.Driver, mode sandbox.Mode) error {
 	if m, ok := d.(driver.ModesDriver); ok && r.PermissionMode != "" && !slices.Contains(m.Modes(), r.PermissionMode) {
 		return fmt.Errorf("permission_mode is %q: use one of %s", r.PermissionMode, strings.Join(m.Modes(), ", "))
@@ -123,7 +125,8 @@ func (r Role) checkDriver(d driver.Driver, mode sandbox.Mode) error {
 	return nil
 }
 
-// checkPermissions validates the permissions of a role. No MCP server of the role may have the name of Fleet's own server.
+// checkPermissions validates the permissions of a role. It also returns an error if an MCP server of the role has the name of Fleet's
+// own server, which asks for permissions.
 func checkPermissions(r *Role) error {
 	if _, taken := r.MCPServers[driver.AskServer]; taken {
 		return fmt.Errorf("an MCP server cannot have the name %q: Fleet uses it for its own server", driver.AskServer)
@@ -134,18 +137,18 @@ func checkPermissions(r *Role) error {
 	return nil
 }
 
-// allowEdits lets the agent's program edit files in its directory, unless the role sets permissions. It does not allow
-// commands.
+// allowEdits lets the agent's program edit files in its directory without asking, unless the role sets a permission mode or lists of
+// tools. It does not allow commands.
 func (r *Role) allowEdits() {
 	if r.PermissionMode == "" && r.Tools == nil && len(r.AllowedTools) == 0 {
-		r.PermissionMode = "acceptEdits"
+		r.PermissionMode = acp.AcceptEdits
 	}
 }
 
 // Checks configures how the work of tasks is checked.
 type Checks struct {
 	Commands []string      `yaml:"checks"`        // shell commands that run in the agent's tree; a task completes only if all of them succeed
-	Timeout  time.Duration `yaml:"check_timeout"` // limit for each command; 0: 10 min
+	Timeout  time.Duration `yaml:"check_timeout"` // time limit for each command; 0: 10 min
 	Retries  *int          `yaml:"retries"`       // how often the agent may try again after a failed check; nil: once
 }
 

@@ -10,7 +10,10 @@ import (
 )
 
 // Connect implements fleet.Place.
-func (p *Place) Connect(a fleet.Agent) fleet.Runner {
+func (p *Place) Connect(a fleet.Agent) fleet.Runner { return p.runnerOf(a) }
+
+// runnerOf returns the agent as the host of this place runs it.
+func (p *Place) runnerOf(a fleet.Agent) runner.Agent {
 	h := p.home(a.UID)
 	return p.host.Agent(a.Name, runner.Home(h), workspace{p, a, h})
 }
@@ -24,10 +27,7 @@ type workspace struct {
 
 // Ready implements runner.Workspace.
 func (s workspace) Ready() error {
-	w, _, err := s.home.workspace()
-	if err != nil {
-		return err
-	}
+	w, _ := s.home.inspect()
 	return w.CheckRunning(s.agent.Name)
 }
 

@@ -16,7 +16,7 @@ func TestSuite(t *testing.T) {
 	repository := newRepository(t)
 	landing := newRepository(t)
 	talker := placetest.NewFakeClaude(t)
-	var dirs sync.Map // the directories of the places
+	var dirs sync.Map // the directory of each place
 	open := func(t *testing.T, dir string) fleet.Place {
 		p := newPlace(t, dir, func(c *local.Config) {
 			c.StopGrace = 300 * time.Millisecond

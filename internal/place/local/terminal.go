@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"fleet/internal/fleet"
-	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
 )
 
@@ -19,6 +18,5 @@ func (p *Place) CheckAttach(a fleet.Agent) error {
 
 // Attach implements fleet.Attacher.
 func (p *Place) Attach(ctx context.Context, a fleet.Agent, r fleet.Run, input <-chan fleet.TerminalInput, output func([]byte) error) error {
-	h := p.home(a.UID)
-	return p.host.Agent(a.Name, runner.Home(h), workspace{p, a, h}).Attach(ctx, r, input, output)
+	return p.runnerOf(a).Attach(ctx, r, input, output)
 }

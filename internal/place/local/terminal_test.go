@@ -11,7 +11,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-// shellPrompt is the prompt of the shell of a test. The shell computes it, so that it differs from the text that a person types.
+// shellPrompt is the prompt that attach sets. The shell computes a part of it, so that it differs from the text that a person types.
 const shellPrompt = "<42> "
 
 // person is a person at a terminal that is connected with a run.
@@ -20,7 +20,7 @@ type person struct {
 	input     chan fleet.TerminalInput
 	result    chan error // gets the result of Attach
 	screen    chan string
-	unmatched string // what was on the screen after the text that the last waitFor found
+	unmatched string // the output after the text that the last waitFor has found
 }
 
 // attach starts a run for a person, and connects the person's terminal with it.
@@ -29,12 +29,13 @@ func (t *testPlace) attach(a fleet.Agent) (fleet.Run, *person) {
 	r := newRun("alice uses the program on a terminal")
 	r.Options.Attached = &fleet.AttachedTerminal{By: "alice", Type: "xterm-test", Columns: 101, Rows: 33}
 	p := &person{w: t, input: make(chan fleet.TerminalInput), result: make(chan error, 1), screen: make(chan string)}
-	go func() { p.result <- t.Attach(t.ctx, a, r, p.input, p.show) }() // it waits for the run
+	go func() { p.result <- t.Attach(t.ctx, a, r, p.input, p.show) }() // Attach waits for the run
 	require.NoError(t.t, t.Connect(a).Dispatch(t.ctx, r))
 	p.typeLine(`PS1="<$((40+2))> "`)
 	return r, p
 }
 
+// show receives output from Attach. It waits until the person looks at the screen.
 func (p *person) show(output []byte) error {
 	select {
 	case p.screen <- string(output):
@@ -88,6 +89,7 @@ func (p *person) typeLine(line string, texts ...string) {
 	}
 }
 
+// waitEnd waits until Attach has returned, and requires that it returned no error.
 func (p *person) waitEnd() {
 	p.w.t.Helper()
 	for {
@@ -124,13 +126,13 @@ func TestTerminal(t *testing.T) {
 	p.send(fleet.TerminalInput{Data: []byte("exit 3\n")})
 	p.waitEnd()
 	output, o := w.follow(a, r)
-	require.Empty(t, output, "nobody stores what was on the screen")
+	require.Empty(t, output, "the output on a terminal must not be stored")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, "kept", w.mustRun(a, "cat file"))
 	require.NoError(t, w.Attach(w.ctx, a, r, nil, p.show), "the run has ended")
 }
 
-// TestTerminalOutput checks that a person who reads slowly gets all output, and that the program waits for them.
+// TestTerminalOutput checks that a person gets all of a large output.
 func TestTerminalOutput(t *testing.T) {
 	t.Parallel()
 	w, a := newShellPlace(t)
@@ -173,6 +175,7 @@ func TestTerminalEnds(t *testing.T) {
 	}
 }
 
+// TestTerminalOfOtherPrograms checks that CheckAttach refuses agents whose driver has no terminal.
 func TestTerminalOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	w := newTestPlace(t, func(c *local.Config) {

@@ -13,7 +13,8 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// checkWorkspace is the workspace in which a commit is checked. It has a home like that of an agent, and its own tree. It implements runner.Workspace.
+// checkWorkspace is the workspace in which a commit is checked. It has a home like that of an agent, and its own tree. It implements
+// runner.Workspace.
 type checkWorkspace struct {
 	repository
 	home   home
@@ -26,7 +27,7 @@ func (t checkWorkspace) Ready() error { return nil }
 // Tree implements runner.Workspace.
 func (t checkWorkspace) Tree() (*runner.Tree, error) { return nil, nil } //nolint:nilnil // no work of an agent is in the tree
 
-// Work implements runner.Workspace. It creates the tree.
+// Work implements runner.Workspace. It creates the home and the tree anew.
 func (t checkWorkspace) Work(fleet.Run) (runner.Work, error) {
 	proj, p := t.project, t.place
 	mode, err := p.requiredSandbox(proj)

@@ -19,7 +19,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// newCheckPlace returns a place with a project whose checks can write the directory shared, and its repository.
+// newCheckPlace returns a place with the project "repo", and the project's repository with its newest commit. Checks of the project
+// can write the directory shared.
 func newCheckPlace(t *testing.T, change func(*local.Config, *local.Project)) (w *testPlace, r fleet.Repository, commit, shared string) {
 	t.Helper()
 	repo := t.TempDir()
@@ -35,12 +36,15 @@ func newCheckPlace(t *testing.T, change func(*local.Config, *local.Project)) (w 
 	return w, r, runGit(t, repo, "git rev-parse main"), shared
 }
 
-func unchanged(*local.Config, *local.Project) {}
+// noChange is an argument of newCheckPlace.
+func noChange(*local.Config, *local.Project) {}
 
 func check(id, command string) fleet.Check {
 	return fleet.Check{ID: id, Command: command, Timeout: waittest.Limit}
 }
 
+// TestTreeCheck checks the tree, the environment and the result of a check. A repeated check must return the same result without
+// execution, until Tidy has removed the result.
 func TestTreeCheck(t *testing.T) {
 	t.Parallel()
 	w, r, commit, shared := newCheckPlace(t, func(c *local.Config, p *local.Project) {
@@ -73,7 +77,7 @@ func TestTreeCheck(t *testing.T) {
 	require.NoError(t, w.Tidy(w.ctx, time.Now()))
 	again, err = r.Check(w.ctx, commit, check("1", script))
 	require.NoError(t, err)
-	require.Equal(t, res, again, "a result is kept for a while")
+	require.Equal(t, res, again, "the first Tidy must keep the result")
 	require.NoError(t, w.Tidy(w.ctx, time.Now().Add(48*time.Hour)))
 	entries, err := os.ReadDir(filepath.Join(w.dir, "checks"))
 	require.NoError(t, err)
@@ -91,15 +95,16 @@ func TestTreeCheck(t *testing.T) {
 	require.Len(t, entries, 1, "nothing of a check that did not begin may be left")
 }
 
-// TestTreeCheckIsConfined checks that a check can change neither the repository nor files of the place.
+// TestTreeCheckIsConfined checks that a check can change neither the repository nor files of the place or of people, and cannot use
+// the network.
 func TestTreeCheckIsConfined(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
 	w, r, commit, _ := newCheckPlace(t, func(c *local.Config, p *local.Project) { p.Network = sandbox.Offline })
-	proj := runGit(t, ".", "pwd")
+	workingDir := runGit(t, ".", "pwd")
 	res, err := r.Check(w.ctx, commit, check("1", fmt.Sprintf(`common=$(dirname "$(cat ../git/objects/info/alternates)"); git --git-dir=$common rev-parse HEAD
 		for attack in "echo x >$common/config" "git --git-dir=$common update-ref refs/heads/main HEAD" "ls %s/agents" "echo x >../runs/x" "echo x >%s/x" "cat </dev/tcp/127.0.0.1/22"; do
-			if bash -c "$attack" >/dev/null 2>&1; then echo succeeded: "$attack"; fi; done`, w.dir, proj)))
+			if bash -c "$attack" >/dev/null 2>&1; then echo succeeded: "$attack"; fi; done`, w.dir, workingDir)))
 	require.NoError(t, err)
 	require.Equal(t, fleet.CheckPassed, res.Status, "%+v", res)
 	require.NotContains(t, res.Output, "succeeded")
@@ -118,10 +123,11 @@ func TestTreeCheckUnconfined(t *testing.T) {
 	require.Equal(t, []string{commit, w.dir, ""}, lines[2:])
 }
 
-// TestTreeCheckTogether checks that callers of the same check wait for one execution, and that it continues if one of them gives up.
+// TestTreeCheckTogether checks that callers of the same check wait for one execution, and that the execution continues if one of them
+// gives up.
 func TestTreeCheckTogether(t *testing.T) {
 	t.Parallel()
-	w, r, commit, shared := newCheckPlace(t, unchanged)
+	w, r, commit, shared := newCheckPlace(t, noChange)
 	fifo := filepath.Join(shared, "go")
 	runGit(t, shared, "mkfifo go")
 	c := check("1", "echo run >>$SHARED/runs; read -r x <$SHARED/go; echo $x")
@@ -153,18 +159,21 @@ func TestTreeCheckTogether(t *testing.T) {
 	require.Equal(t, "run\n", readFile(t, filepath.Join(shared, "runs")))
 }
 
-// TestTreeCheckInterrupted checks that the command ends with the context of its only caller, and that the next call executes it again.
+// TestTreeCheckInterrupted checks that the command ends with the context of its only caller, and that the next call executes the
+// command again.
 func TestTreeCheckInterrupted(t *testing.T) {
 	t.Parallel()
-	w, r, commit, shared := newCheckPlace(t, unchanged)
+	w, r, commit, shared := newCheckPlace(t, noChange)
 	c := check("1", `if [ -e $SHARED/again ]; then exit 0; fi; touch $SHARED/begun; sleep 3600`)
 	ctx, cancel := context.WithCancel(w.ctx)
+	ended := make(chan error, 1)
 	go func() {
-		awaitFile(t, filepath.Join(shared, "begun"))
-		cancel()
+		_, err := r.Check(ctx, commit, c)
+		ended <- err
 	}()
-	_, err := r.Check(ctx, commit, c)
-	require.ErrorIs(t, err, context.Canceled)
+	awaitFile(t, filepath.Join(shared, "begun"))
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
 	require.NoError(t, os.WriteFile(filepath.Join(shared, "again"), nil, 0o600))
 	res, err := r.Check(w.ctx, commit, c)
 	require.NoError(t, err)
@@ -178,7 +187,7 @@ func treeCheckServer(dir, repo, commit, shared string) {
 		panic(err)
 	}
 	p, err := local.New(local.Config{
-		Dir: dir, Program: exe, Projects: []local.Project{{Name: "repo", Repository: repo, Write: []string{shared}, Env: map[string]string{"SHARED": shared}}},
+		Dir: dir, Program: exe, Projects: []local.Project{sharingProject(repo, shared)},
 	})
 	if err != nil {
 		panic(err)
@@ -191,9 +200,16 @@ func treeCheckServer(dir, repo, commit, shared string) {
 	panic(fmt.Sprint("the check has ended: ", err))
 }
 
+// sharingProject returns the project of TestTreeCheckOfKilledServer. Its checks can write the directory shared.
+func sharingProject(repo, shared string) local.Project {
+	return local.Project{Name: "repo", Repository: repo, Write: []string{shared}, Env: map[string]string{"SHARED": shared}}
+}
+
+// killedCheck is the check that treeCheckServer executes.
 var killedCheck = check("1", `echo run >>$SHARED/runs; read -r x <$SHARED/go; echo $x`)
 
-// TestTreeCheckOfKilledServer kills servers during a check. The next server gets the result of the only execution, and removes the tree.
+// TestTreeCheckOfKilledServer kills servers during a check. The next server must return the result of the only execution, and remove
+// the tree.
 func TestTreeCheckOfKilledServer(t *testing.T) {
 	t.Parallel()
 	for name, ended := range map[string]bool{"the check still runs": false, "the check has ended": true} {
@@ -208,7 +224,8 @@ func TestTreeCheckOfKilledServer(t *testing.T) {
 			awaitFile(t, filepath.Join(shared, "runs"))
 			require.NoError(t, server.Process.Kill())
 			_ = server.Wait()
-			goOn := func() { require.NoError(t, os.WriteFile(filepath.Join(shared, "go"), []byte("went\n"), 0o600)) }
+			wrote := make(chan error, 1)
+			goOn := func() { wrote <- os.WriteFile(filepath.Join(shared, "go"), []byte("went\n"), 0o600) } // waits until the check reads
 			trees := func() int {
 				found, err := filepath.Glob(filepath.Join(dir, "checks", "*", "work"))
 				require.NoError(t, err)
@@ -224,11 +241,11 @@ func TestTreeCheckOfKilledServer(t *testing.T) {
 				waittest.Until(t, "nothing signals the end of a check without a server", exits)
 			}
 			p := newPlace(t, dir, func(c *local.Config) {
-				c.Projects = []local.Project{{Name: "repo", Repository: repo, Write: []string{shared}, Env: map[string]string{"SHARED": shared}}}
+				c.Projects = []local.Project{sharingProject(repo, shared)}
 			})
 			ctx := waittest.Context(t)
 			require.NoError(t, p.Tidy(ctx, time.Now()))
-			require.Equal(t, !ended, trees() == 1, "Tidy removes only the tree of an ended check")
+			require.Equal(t, !ended, trees() == 1, "Tidy must remove only the tree of an ended check")
 			if !ended {
 				go goOn()
 			}
@@ -237,6 +254,7 @@ func TestTreeCheckOfKilledServer(t *testing.T) {
 			res, err := r.Check(ctx, commit, killedCheck)
 			require.NoError(t, err)
 			require.Equal(t, fleet.CheckPassed, res.Status, "%+v", res)
+			require.NoError(t, <-wrote)
 			require.Equal(t, "went\n", res.Output)
 			require.Equal(t, "run\n", readFile(t, filepath.Join(shared, "runs")))
 			require.Zero(t, trees())

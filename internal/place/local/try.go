@@ -22,7 +22,7 @@ import (
 // DeniedError is the error of TryProgram for a program that does not work in the sandbox.
 type DeniedError struct {
 	Program string // path
-	Message string // what the program said
+	Message string // the line of the program's output that says why; empty if there was no output
 	Read    string // directory that the program probably needs to read; empty if it is unknown
 }
 
@@ -33,8 +33,9 @@ func (d *DeniedError) Error() string {
 // maxVersionOutput limits how much of a tried program's output is kept, in bytes.
 const maxVersionOutput = 16 << 10
 
-// TryProgram runs the program of the project with --version, confined like a program of an agent, and without network. It
-// returns a DeniedError if the program fails, and nil if programs of the project are not confined.
+// TryProgram runs the program of the project with the name, with the argument --version. The program is confined like a program of
+// an agent, and has no network. TryProgram returns a *DeniedError if the program exits with an error, and nil if it succeeds or if
+// programs of the project are not confined.
 func TryProgram(ctx context.Context, c Config, name string) error {
 	projects, err := c.validate()
 	if err != nil {
@@ -101,7 +102,8 @@ var (
 	absolutePathPattern = regexp.MustCompile(`/[^\s:;,'"()<>]+`)
 )
 
-// findDenial returns the line of the output that says why the program failed, and the directory that it could not read.
+// findDenial returns the line of the output that probably says why the program failed, and the directory that the program could not
+// read. read is empty if no line names an existing path that the policy does not allow to read.
 func findDenial(output string, p sandbox.Policy) (line, read string) {
 	for l := range strings.Lines(output) {
 		if l = strings.TrimSpace(l); line == "" || denialPattern.MatchString(l) && !denialPattern.MatchString(line) {
@@ -124,7 +126,7 @@ func findDenial(output string, p sandbox.Policy) (line, read string) {
 	return fleet.Shorten(line, maxDenialLine), ""
 }
 
-// maxDenialLine limits a line of a program's output that is shown, in characters.
+// maxDenialLine limits the line that findDenial returns, in characters.
 const maxDenialLine = 300
 
 // allowsReading reports whether the policy allows reading the path.

@@ -6,9 +6,13 @@ import (
 	"slices"
 )
 
-// versionManager is a program that chooses between installed versions of other programs. It looks for them below the home
-// directory. The agent's home is not the user's, so a variable says where the user's versions are.
-type versionManager struct{ variable, dir, programs string } // the paths are relative to the user's home
+// versionManager is a program that chooses between installed versions of other programs. It looks for them below HOME. The HOME of
+// a confined agent is not that of the server's user, so a variable says where the user's versions are.
+type versionManager struct {
+	variable string // names the variable with the directory of the versions
+	dir      string // the default of the variable, relative to the user's home
+	programs string // the directory on PATH with the programs of the manager, relative to the user's home
+}
 
 var versionManagers = []versionManager{
 	{"RUSTUP_HOME", ".rustup", ".cargo/bin"},
@@ -21,7 +25,7 @@ var versionManagers = []versionManager{
 	{"VOLTA_HOME", ".volta", ".volta/bin"},
 }
 
-// managedDir returns the directory of the user's versions if PATH has the programs of the manager, or "".
+// managedDir returns the directory of the user's versions, or "" if it does not exist or PATH lacks the programs of the manager.
 func (p *Place) managedDir(m versionManager) string {
 	home, dir := p.serverVariable("HOME"), p.serverVariable(m.variable)
 	if dir == "" && home != "" {

@@ -17,7 +17,7 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// agentlessStore is a store with two servers and without agents.
+// agentlessStore is a store that has the address of the server "other", and no agents.
 type agentlessStore struct{ fleet.Store }
 
 func (agentlessStore) Leases(context.Context, string) (map[string]string, error) {
@@ -60,8 +60,8 @@ func (f fixedResponse) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(f))}, nil
 }
 
-// FuzzPlaceResponse checks that the caller gets a result or an error, whatever another server responds. The other server
-// may be newer.
+// FuzzPlaceResponse checks that the caller gets a result or an error with a reason, whatever another server responds. The other
+// server may be newer.
 func FuzzPlaceResponse(f *testing.F) {
 	f.Add([]byte(`{"projects":[{"Name":"a"},null],"roles":[{}],"log":["\u0000"],"more":true}`))
 	f.Add([]byte(`{"error":{"reason":"NEWER_REASON","message":"%s","next_step":"{x","metadata":{"a":"\ud800"}}}`))

@@ -24,14 +24,14 @@ import (
 // store. The rest of the key is the name of the server, and the owner of the lease is its address.
 const leasePrefix = "peer/"
 
-// answerTimeout is how long a call waits for another server that does not answer.
+// answerTimeout limits the TLS handshake with another server, and how long a call to a runner there is retried.
 const answerTimeout = 3 * time.Second
 
 // Config configures Peers. All fields are required.
 type Config struct {
 	Replica   string                                    // the name of this server
 	Version   string                                    // of this program
-	Lease     time.Duration                             // how long the others may use the address of a server that does not answer
+	Lease     time.Duration                             // how long an announced address is valid; see Announce
 	Store     fleet.Store                               // the store that the servers share
 	Place     func(name string) fleet.Place             // a place of this server; nil if there is none with the name
 	Transport func(http.RoundTripper) http.RoundTripper // wraps the transport of calls
@@ -40,7 +40,8 @@ type Config struct {
 
 // Peers lets the servers on a store read data on each other's machines. All servers share one key, which is in the store. It
 // signs their requests, and both ends of their TLS connections use it. So only a program that can read the database can act as
-// a server. A nil *Peers is for a server that does not share its store.
+// a server. A server that does not share its store has a nil *Peers, whose Listen, Close, Address, Announce and Withdraw do
+// nothing.
 type Peers struct {
 	config  Config
 	key     ed25519.PrivateKey
@@ -53,7 +54,7 @@ type Peers struct {
 	address  string // of this server, for others
 }
 
-// New returns the peers of a server.
+// New returns the peers of a server. It reads the key of the servers from the store, or creates it there.
 func New(ctx context.Context, c Config) (*Peers, error) {
 	seed, err := c.Store.Secret(ctx, "peer", remote.NewSeed())
 	if err != nil {
@@ -92,7 +93,7 @@ func sharedTLS(key ed25519.PrivateKey) (*tls.Config, error) {
 	}, nil
 }
 
-// Listen opens the address for other servers.
+// Listen opens the address for other servers. Serve answers their calls.
 func (p *Peers) Listen(addr string) (err error) {
 	if p == nil {
 		return nil
@@ -125,7 +126,7 @@ func advertisedAddress(a net.Addr) (string, error) {
 	return net.JoinHostPort(host, fmt.Sprint(at.Port())), err
 }
 
-// Serve serves other servers until Close is called.
+// Serve answers other servers until Close is called, and then returns http.ErrServerClosed. Call it after Listen.
 func (p *Peers) Serve() error { return p.server.ServeTLS(p.listener, "", "") }
 
 // Close closes the listener and ends open calls of other servers.
@@ -152,7 +153,8 @@ func (p *Peers) Address() string {
 	return p.address
 }
 
-// Announce publishes the address of this server for other servers, as a lease that Announce also renews.
+// Announce publishes the address of this server for other servers. The address expires after Config.Lease unless Announce is
+// called again. Before Listen, Announce does nothing.
 func (p *Peers) Announce(ctx context.Context) error {
 	if p == nil || p.address == "" {
 		return nil
@@ -181,7 +183,7 @@ func (p *Peers) Withdraw(ctx context.Context) error {
 	return p.config.Store.Release(ctx, leasePrefix+p.config.Replica, p.address)
 }
 
-// addressOf returns the address of the server, or "" if it does not run.
+// addressOf returns the address that the server has announced, or "" if there is none or it has expired.
 func (p *Peers) addressOf(ctx context.Context, server string) (string, error) {
 	owners, err := p.config.Store.Leases(ctx, leasePrefix+server)
 	return owners[leasePrefix+server], err

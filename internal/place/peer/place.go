@@ -18,7 +18,7 @@ import (
 // placePath is the URL path at which a server accepts the requests of other servers about its places.
 const placePath = "/place"
 
-// maxPlaceResponse is the size of the largest response, in bytes. It is large because logs are limited only in lines.
+// maxPlaceResponse is the maximum size of a response, in bytes. It is large because only the number of a log's lines is limited.
 const maxPlaceResponse = 64 << 20
 
 // placeRequest is a request to call one of the methods of state.PlaceReader.
@@ -35,7 +35,7 @@ type placeResponse struct {
 	Projects []fleet.Project  `json:"projects,omitempty"`
 	Roles    []fleet.Role     `json:"roles,omitempty"`
 	Log      []string         `json:"log,omitempty"`
-	More     bool             `json:"more,omitempty"`
+	More     bool             `json:"more,omitempty"` // the log has earlier lines
 	Kept     []fleet.KeptWork `json:"kept,omitempty"`
 	Unsaved  string           `json:"unsaved,omitempty"`
 	Error    *placeError      `json:"error,omitempty"`
@@ -49,7 +49,8 @@ type placeError struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// handler returns the handler for the requests of other servers. Nothing else can connect, see sharedTLS.
+// handler returns the handler for the requests of other servers. It passes requests to runners on to the handler runners. Only
+// servers of this fleet can connect; see sharedTLS.
 func (p *Peers) handler(runners http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", runners)
@@ -112,8 +113,8 @@ func (p *Peers) callPlace(ctx context.Context, q placeRequest) (response placeRe
 
 var errNotHere = fleet.Errorf(fleet.ReasonAgentNotFound, "the agent is not on this machine")
 
-// localAgent returns the agent with the uid. It returns AGENT_NOT_FOUND if the store does not have the agent, or if the agent is on
-// another machine.
+// localAgent returns the agent with the uid. It returns AGENT_NOT_FOUND if the store does not have the agent, or if this server does
+// not have the agent's place.
 func (p *Peers) localAgent(ctx context.Context, uid string) (a *fleet.Agent, err error) {
 	err = p.config.Store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		a, err = tx.Agent(uid)
@@ -125,7 +126,7 @@ func (p *Peers) localAgent(ctx context.Context, uid string) (a *fleet.Agent, err
 	return a, err
 }
 
-// Place implements state.Elsewhere.
+// Place implements state.OtherServers. It sends no request; the methods of the reader do.
 func (p *Peers) Place(server, name string) state.PlaceReader {
 	return placeReader{peers: p, server: server, name: name}
 }

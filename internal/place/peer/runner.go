@@ -41,7 +41,7 @@ func (r readOnlyRunner) Bundle(ctx context.Context, w io.Writer) error {
 	return r.call(ctx, func(runner fleet.Runner) error { return runner.Bundle(ctx, w) })
 }
 
-// Runner implements state.Elsewhere. The methods of the runner return BACKEND_UNAVAILABLE if the server does not answer.
+// Runner implements state.OtherServers. The methods of the runner return BACKEND_UNAVAILABLE if the server does not answer.
 func (p *Peers) Runner(server string, a fleet.Agent) fleet.Runner {
 	return readOnlyRunner{func(ctx context.Context, f func(fleet.Runner) error) error {
 		address, err := p.addressOf(ctx, server)

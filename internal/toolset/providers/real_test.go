@@ -87,10 +87,10 @@ func newRealWith(t *testing.T, probeTimeout time.Duration, agents ...providers.P
 	clis, err := local.New(local.Config{
 		Dir: filepath.Join(r.data, "local"), Program: supervisor, Environ: environ, PassEnv: []string{"GORACE"},
 		StopGrace: 200 * time.Millisecond, Logger: logger,
-		Models: local.Models{Command: []string{exe, "model-run"}, Needs: definition.Needs, Settings: driver.ModelSettings{ToolEnv: []string{"WEATHER_TOKEN"}}},
+		Models: local.ModelsConfig{Command: []string{exe, "model-run"}, Needs: definition.Needs, Settings: driver.ModelSettings{ToolEnv: []string{"WEATHER_TOKEN"}}},
 	})
 	require.NoError(t, err)
-	models := clis.Models()
+	models := clis.ModelPlace()
 	st := state.New(store, []fleet.Place{clis}, state.Config{
 		StopGrace: 200 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: logger, OtherPlaces: []fleet.Place{models},
 	})

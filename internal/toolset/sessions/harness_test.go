@@ -119,10 +119,10 @@ func (h *harness) open() {
 	require.NoError(h.t, err)
 	here, err := local.New(local.Config{
 		Dir: filepath.Join(h.dir, "local"), Program: supervisor, Environ: []string{"ANTHROPIC_API_KEY=sk-stub-0123456789"},
-		Models: local.Models{Command: []string{exe, "model-run"}, Catalog: h.catalog, Needs: definition.Needs},
+		Models: local.ModelsConfig{Command: []string{exe, "model-run"}, Catalog: h.catalog, Needs: definition.Needs},
 	})
 	require.NoError(h.t, err)
-	models := here.Models()
+	models := here.ModelPlace()
 	log := slog.New(slog.NewTextHandler(h.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	h.store = store
 	st := state.New(store, []fleet.Place{h.fake}, state.Config{

@@ -10,9 +10,10 @@ import (
 	"fleet/internal/place/local"
 )
 
-// keepTranscript is a shell script that stores a transcript where Claude Code does.
-const keepTranscript = `dir="$HOME/.claude/projects/$(pwd -P | tr -c 'A-Za-z0-9\n' -)"; mkdir -p "$dir"; echo said >"$dir/s-1.jsonl"`
+// storeTranscript is a shell script that stores a transcript where Claude Code does.
+const storeTranscript = `dir="$HOME/.claude/projects/$(pwd -P | tr -c 'A-Za-z0-9\n' -)"; mkdir -p "$dir"; echo said >"$dir/s-1.jsonl"`
 
+// transcripts returns the paths of the transcripts that storeTranscript has stored.
 func transcripts(t *testing.T, w *claudePlace) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(w.homeDir, ".claude", "projects", "*", "s-1.jsonl"))
@@ -24,7 +25,7 @@ func TestDeleteRemovesTranscripts(t *testing.T) {
 	t.Parallel()
 	w := newClaudePlace(t, local.Role{})
 	a, other := w.provisionIn("claude"), w.provisionIn("claude")
-	w.script("s-1", keepTranscript, claudeInit, claudeDone)
+	w.script("s-1", storeTranscript, claudeInit, claudeDone)
 	w.follow(a, w.start(a, "one"))
 	w.follow(other, w.start(other, "two"))
 	require.Len(t, transcripts(t, w), 2)
@@ -38,7 +39,7 @@ func TestDeleteRemovesTranscripts(t *testing.T) {
 func TestDeleteDoesNotFollowSymlinks(t *testing.T) {
 	t.Parallel()
 	w, a := newClaudeAgent(t)
-	w.script("s-1", keepTranscript, claudeInit, claudeDone)
+	w.script("s-1", storeTranscript, claudeInit, claudeDone)
 	w.follow(a, w.start(a, "one"))
 	projects, elsewhere := filepath.Join(w.homeDir, ".claude", "projects"), filepath.Join(t.TempDir(), "elsewhere")
 	require.NoError(t, os.Rename(projects, elsewhere))
