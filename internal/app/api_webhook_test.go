@@ -18,7 +18,7 @@ func newReceivers() receivers { return receivers{webhook.New("test", nil)} }
 func (receivers) Send(_ context.Context, p fleet.WebhookRequest) fleet.WebhookResponse {
 	switch {
 	case strings.HasSuffix(p.URL, "/busy"):
-		return fleet.WebhookResponse{Code: http.StatusServiceUnavailable, Response: "come back later"}
+		return fleet.WebhookResponse{Code: http.StatusServiceUnavailable, Body: "come back later"}
 	case strings.HasSuffix(p.URL, "/gone"):
 		return fleet.WebhookResponse{Code: http.StatusGone}
 	case strings.HasSuffix(p.URL, "/closed"):

@@ -50,10 +50,10 @@ type Principal struct {
 	Groups []string
 	// ExpiresAt is when the credentials expire; zero if they do not, or if the time is not known.
 	ExpiresAt time.Time
-	// TokenHash is the hash of the caller's token; empty if the caller did not use a Token.
+	// TokenHash is the hash of the caller's token; empty if the caller is an agent or did not use a Token.
 	TokenHash string
-	// AgentUID and AgentName identify the agent if the caller is an agent with its own token. Name is then the agent's
-	// owner, and the caller may only call methods for agents.
+	// AgentUID and AgentName identify the agent if the caller is an agent with its own token. Name is then the agent's owner, and
+	// the caller may only call the methods for agents and those that Grant allows.
 	AgentUID, AgentName string
 	// TaskID is the agent's task for which the agent's token is valid. A task that is started with the token is delegated by that
 	// task.
@@ -87,7 +87,7 @@ func (p Principal) Reaches(place, project string) bool {
 	})
 }
 
-// LocalPrincipal is the name of every caller of a server that does not require tokens.
+// LocalPrincipal is the name of every caller of a server that does not require tokens, except agents with their own tokens.
 const LocalPrincipal = "local"
 
 // Source returns the source of tasks that p starts.

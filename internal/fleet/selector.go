@@ -83,6 +83,7 @@ func splitSelector(text string) (parts []string) {
 	return append(parts, text[begin:])
 }
 
+// parseRequirement parses one condition of a selector. It does not check the key and the values.
 func parseRequirement(text string) (r Requirement, ok bool) {
 	if key, not := strings.CutPrefix(text, "!"); not {
 		return Requirement{Key: strings.TrimSpace(key), Not: true}, true

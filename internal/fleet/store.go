@@ -8,8 +8,8 @@ import (
 // Store keeps the state of the fleet. One transaction changes the state, appends the event that describes the change, and
 // remembers the request that caused it.
 //
-// Errors that callers must distinguish are *Error. AGENT_EXISTS, AGENT_BUSY and TOKEN_EXISTS come from unique indexes, at
-// the write or at the commit. Other errors mean that the store does not work.
+// Errors that callers must distinguish are *Error or ErrLeaseLost. AGENT_EXISTS, AGENT_BUSY and TOKEN_EXISTS come from unique indexes,
+// at the write or at the commit. Other errors mean that the store does not work.
 type Store interface {
 	// Update runs fn in a transaction and commits the transaction if fn returns nil. Otherwise it returns fn's error
 	// unchanged. fn may run more than once, each time on fresh state, so it must only read and write tx. Rows that fn has

@@ -192,7 +192,7 @@ func (t *Task) Ref() string {
 	return fmt.Sprintf("%s (%q)", t.ID[:min(len(t.ID), shownIDLength)], t.Title())
 }
 
-// Failure says that the task failed or was stopped, and why, as the end of a sentence.
+// Failure returns how the task ended without success, and why, for the end of a sentence: "failed: REASON" or "was stopped by NAME".
 func (t *Task) Failure() string {
 	text := "failed"
 	if t.Status == TaskStopped {

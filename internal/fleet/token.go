@@ -17,7 +17,7 @@ func IsAgentSecret(secret string) bool {
 
 // Token is a stored token. It has the hash of its secret, never the secret.
 type Token struct {
-	Name      string // also the name of its principal
+	Name      string // also the name of its principal, unless it is an agent's token
 	Kind      PrincipalKind
 	Scope     Scope
 	Projects  []string // the projects that it is valid for; empty: all
@@ -29,7 +29,7 @@ type Token struct {
 	TaskID    string    // the only task of the agent during which it is valid
 }
 
-// Principal returns the principal of the token's holder.
+// Principal returns the principal of the token's holder. It is not for tokens of agents, whose principals depend on the agent.
 func (t Token) Principal() Principal {
 	return Principal{Name: t.Name, Kind: t.Kind, Scope: t.Scope, Projects: t.Projects, ExpiresAt: t.End(), TokenHash: t.Hash}
 }
@@ -37,7 +37,7 @@ func (t Token) Principal() Principal {
 // Valid reports whether the token is valid at the time now.
 func (t Token) Valid(now time.Time) bool { return t.End().IsZero() || now.Before(t.End()) }
 
-// End returns when the token stops working, by revocation or expiry; zero if it does not.
+// End returns when the token stops being valid, by revocation or expiry; zero if it does not.
 func (t Token) End() time.Time {
 	if t.ExpiresAt.IsZero() || !t.RevokedAt.IsZero() && t.RevokedAt.Before(t.ExpiresAt) {
 		return t.RevokedAt

@@ -161,7 +161,7 @@ type WebhookRequest struct {
 // WebhookResponse is the response to a WebhookRequest, or why there is none.
 type WebhookResponse struct {
 	Code       int           // status of the response; 0 if there was none
-	Response   string        // the beginning of the response
+	Body       string        // the beginning of the response
 	RetryAfter time.Duration // from the response's Retry-After; 0 if it has none
 	Error      string        // why there is no response; it never contains the URL
 }

@@ -1,7 +1,7 @@
 // Package forge opens pull requests on GitHub and merge requests on GitLab with their own programs, gh and glab, which have the logins of
 // the server's user.
 //
-// Package app gives it to the core as a fleet.PullRequester. It must never use a token of an agent.
+// Package app gives OpenPullRequest to the core. The package must never use a token of an agent.
 package forge
 
 import (
@@ -22,7 +22,7 @@ import (
 // callTimeout is how long one call of a program may take.
 const callTimeout = time.Minute
 
-// forge is a kind of forge.
+// forge describes a kind of forge and its program.
 type forge struct {
 	name         string // also occurs in the names of its hosts
 	program      string
@@ -61,7 +61,7 @@ var forges = []forge{
 	},
 }
 
-// OpenPullRequest opens a pull request, see fleet.PullRequester.
+// OpenPullRequest opens a pull request. It is a fleet.PullRequester.
 func OpenPullRequest(ctx context.Context, r fleet.PullRequest) (string, error) {
 	host, path := splitURL(r.URL)
 	for _, f := range forges {

@@ -10,7 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// install puts a program on PATH. The program writes its arguments and its input to a file, and then runs the script.
+// install puts a program on PATH. The program appends its arguments and its input to a file, and then runs the script. calls returns
+// the content of the file.
 func install(t *testing.T, name, script string) (calls func() string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,6 +28,7 @@ func install(t *testing.T, name, script string) (calls func() string) {
 
 var request = fleet.PullRequest{URL: "git@github.com:ada/shop.git", Branch: "fleet/papi", Into: "main", Title: "Fix it", Text: "It was broken.\n"}
 
+// TestGitHub checks that a branch without a pull request gets one, and that a second call returns the same one.
 func TestGitHub(t *testing.T) {
 	calls := install(t, "gh", `case "$2" in
 		list) if [ -e "$0.made" ]; then echo '[{"url":"https://github.com/ada/shop/pull/7"}]'; else echo '[]'; fi ;;
@@ -54,7 +56,8 @@ func TestGitLab(t *testing.T) {
 	require.Contains(t, calls(), "mr|create|--repo|gitlab.example.com/a/b/shop|--source-branch|fleet/papi|--target-branch|main|--title|Fix it|--description|It was broken.\n|--yes|--draft|")
 }
 
-func TestRefusals(t *testing.T) {
+// TestErrors checks the errors for an unknown forge, and for a program that fails, answers in another form, or is not installed.
+func TestErrors(t *testing.T) {
 	reason := func(address string) (fleet.Reason, string) {
 		r := request
 		r.URL = address

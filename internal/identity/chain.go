@@ -1,6 +1,7 @@
 // Package identity turns the credentials of a call into a principal. There are several sources of principals: Fleet's
 // own tokens, Coder's session tokens, and JWTs of an OIDC issuer. Each source recognizes its credentials by their form.
-// The faces call a Chain of the configured sources, and do not depend on which sources are configured.
+// Package app puts the configured sources into a Chain. Package admission calls the Chain, and does not depend on which sources are
+// configured.
 package identity
 
 import (

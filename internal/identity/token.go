@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Tokens is the source of Fleet's own tokens. They begin with fleet.TokenPrefix.
+// Tokens is the source that recognizes Fleet's own tokens. Their secrets begin with fleet.TokenPrefix.
 type Tokens struct {
 	// Lookup returns the principal of a secret, or an error as Source.Authenticate does.
 	Lookup func(ctx context.Context, secret string) (fleet.Principal, error)

@@ -24,8 +24,8 @@ func IsAddress(address string) bool {
 }
 
 // DialAddress returns the HOST:PORT at which programs on this machine reach a listener at the address. If the listener uses
-// all addresses, the result is a loopback address. The result is not localhost, because another program could listen at
-// another address of localhost.
+// all addresses, the result is a loopback address, and not localhost, because another program could listen at another address of
+// localhost. Otherwise the result is the address itself.
 func DialAddress(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	ip := net.ParseIP(host)

@@ -68,7 +68,7 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 		return err
 	})
 	if err == nil && body != nil {
-		shown.Payload, err = payload.Of(body, "payload_")
+		shown.Payload, err = payload.Portion(body, "payload_")
 	}
 	if err == nil && shown.Status == fleet.TaskPending {
 		shown.QueueItem, err = s.queueItem(ctx, shown.Task)

@@ -434,7 +434,7 @@ func (s *Service) attempt(ctx context.Context, h *hookState, w *fleet.Webhook, d
 	if ctx.Err() != nil {
 		return ctx.Err() // the successor repeats it
 	}
-	a := fleet.DeliveryAttempt{At: now, Took: time.Since(began).Round(time.Millisecond), Code: result.Code, Response: result.Response, Error: result.Error}
+	a := fleet.DeliveryAttempt{At: now, Took: time.Since(began).Round(time.Millisecond), Code: result.Code, Response: result.Body, Error: result.Error}
 	jitter := rand.Float64() //nolint:gosec // it spreads load
 	var outcome fleet.DeliveryStatus
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseTTL)

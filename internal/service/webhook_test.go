@@ -205,7 +205,7 @@ func TestARetryKeepsItsID(t *testing.T) {
 	now := newClock()
 	h, r := newWebhookHarness(t, func(c *state.Config) { c.Now = now.Now })
 	const url = "https://example.com/ops"
-	r.answer(url, fleet.WebhookResponse{Code: 500, Response: "no"})
+	r.answer(url, fleet.WebhookResponse{Code: 500, Body: "no"})
 	old := createHook(t, h, h.Context(), "ops", fleet.Topic(fleet.EventTaskCreated))
 	h.Create("papi")
 	_, secret, err := h.RotateWebhook(h.Context(), "ops", time.Hour, "")

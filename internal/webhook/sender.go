@@ -114,7 +114,7 @@ func (s *Sender) Send(ctx context.Context, p fleet.WebhookRequest) fleet.Webhook
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1)) // the status counts, even if the body breaks off
-	return fleet.WebhookResponse{Code: resp.StatusCode, Response: shortenResponse(body), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+	return fleet.WebhookResponse{Code: resp.StatusCode, Body: shortenResponse(body), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 }
 
 // failureReason returns why there is no response. It leaves out the URL, which may contain a secret, and the address of a host

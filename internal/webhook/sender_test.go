@@ -50,7 +50,7 @@ func TestRequestsAreSignedWithBothSecrets(t *testing.T) {
 			}
 			fmt.Fprint(w, "thanks\x00\x1b[31m \xff")
 		})
-		require.Equal(t, fleet.WebhookResponse{Code: 200, Response: "thanks[31m"}, New("v1", []string{host}).Send(t.Context(), newRequest(address)))
+		require.Equal(t, fleet.WebhookResponse{Code: 200, Body: "thanks[31m"}, New("v1", []string{host}).Send(t.Context(), newRequest(address)))
 		require.NoError(t, failed)
 	}
 }
@@ -76,11 +76,11 @@ func TestAnswersOfReceivers(t *testing.T) {
 			w.Header().Set("Retry-After", "-5")
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}, fleet.WebhookResponse{Code: 503}},
-		{"a long response is cut", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, long) }, fleet.WebhookResponse{Code: 200, Response: fleet.Shorten(strings.Repeat("é", 256), maxResponse)}},
+		{"a long response is cut", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, long) }, fleet.WebhookResponse{Code: 200, Body: fleet.Shorten(strings.Repeat("é", 256), maxResponse)}},
 		{"a response that breaks off counts", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			fmt.Fprint(w, "half")
-		}, fleet.WebhookResponse{Code: 200, Response: "half"}},
+		}, fleet.WebhookResponse{Code: 200, Body: "half"}},
 		{"no response", func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, fleet.WebhookResponse{Error: "EOF"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

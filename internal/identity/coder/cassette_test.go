@@ -68,8 +68,8 @@ func newDeployment(t *testing.T) *recordedDeployment {
 func (d *recordedDeployment) scrub(i *cassette.Interaction) error {
 	i.Request.Headers, i.Response.Headers, i.Response.Duration = nil, http.Header{"Content-Type": i.Response.Headers["Content-Type"]}, 0
 	i.Request.URL, i.Request.Host, i.Request.RemoteAddr = strings.Replace(i.Request.URL, os.Getenv("CODER_URL"), address, 1), "", ""
-	for id, stands := range d.tokenIDs {
-		i.Request.URL, i.Response.Body = strings.ReplaceAll(i.Request.URL, id, stands), strings.ReplaceAll(i.Response.Body, id, stands)
+	for id, replacement := range d.tokenIDs {
+		i.Request.URL, i.Response.Body = strings.ReplaceAll(i.Request.URL, id, replacement), strings.ReplaceAll(i.Response.Body, id, replacement)
 	}
 	return nil
 }

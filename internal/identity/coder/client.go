@@ -15,7 +15,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// requestTimeout is how long Coder may take to identify the holder of a token.
+// requestTimeout is how long Coder may take to identify the holder of a token, in all requests together.
 const requestTimeout = 10 * time.Second
 
 // user is the Coder user who holds a token.
@@ -44,8 +44,8 @@ func newClient(u *url.URL, transport http.RoundTripper) *client {
 	}}
 }
 
-// whois returns the holder of the token. It returns UNAUTHENTICATED if the token is not valid, or does not permit everything
-// that its holder may do. It returns BACKEND_UNAVAILABLE if Coder does not answer.
+// whois returns the holder of the token. It returns UNAUTHENTICATED if the token is not valid or does not permit everything that its
+// holder may do, or if the holder is suspended. It returns BACKEND_UNAVAILABLE if Coder cannot answer now.
 func (c *client) whois(ctx context.Context, token string) (*user, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -91,8 +91,8 @@ func isUnrestricted(k *codersdk.APIKey) bool {
 	})
 }
 
-// groups returns the groups of the user as ORGANIZATION/GROUP. It returns none if the deployment has no licence for
-// groups.
+// groups returns the groups of the user as ORGANIZATION/GROUP. It returns none if the deployment has no licence for groups, or does not
+// let the user list them.
 func groups(ctx context.Context, sdk *codersdk.Client, me codersdk.User) ([]string, error) {
 	all, err := sdk.Groups(ctx, codersdk.GroupArguments{HasMember: me.ID.String()})
 	if code := statusOf(err); code == http.StatusNotFound || code == http.StatusForbidden {

@@ -1,8 +1,8 @@
 // Package coder identifies callers by Coder session tokens.
 //
-// Package app puts it into the chain of sources. It sends requests with the token to the Coder deployment to learn who the
-// holder is, and remembers the answer for at most 30 seconds. It never stores a token: it keeps only the token's hash in
-// memory, together with the answer.
+// Package app puts Users into the chain of sources. Users sends requests with the token to the Coder deployment to learn who the holder
+// is, and uses the answer for at most 30 seconds. It never stores a token: it keeps only the token's hash in memory, together with the
+// answer.
 package coder
 
 import (
@@ -19,13 +19,14 @@ type Config struct {
 	// URL is the URL of the deployment. Empty means the deployment of the place coder.
 	URL string `yaml:"url"`
 	// Roles maps Coder's roles and groups to viewer, user or admin. A role is a role of the deployment, such as owner or
-	// auditor; a group is written ORGANIZATION/GROUP. A user with several gets the highest. nil means {owner: admin}.
+	// auditor; a group is written ORGANIZATION/GROUP. A user with several gets the highest, see DefaultRole. nil means {owner: admin}.
 	Roles identity.Roles `yaml:"roles"`
-	// DefaultRole is the role of users without a role in Roles. "none" means that they may not call Fleet. Empty means
-	// user.
+	// DefaultRole is the role that every user has at least. "none" means that users without a role in Roles may not call Fleet. Empty
+	// means user.
 	DefaultRole string `yaml:"default_role"`
 }
 
+// noRole is the DefaultRole with which users without a role in Roles may not call Fleet.
 const noRole = "none"
 
 // Validate returns an error that names the first invalid key.
@@ -42,6 +43,7 @@ func (c Config) Validate() error {
 	return c.Roles.Validate("coder_auth.roles")
 }
 
+// withDefaults returns the configuration with its defaults. In the result, an empty DefaultRole means noRole.
 func (c Config) withDefaults() Config {
 	c.URL = strings.TrimRight(c.URL, "/")
 	if c.Roles == nil {

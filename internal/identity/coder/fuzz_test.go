@@ -30,8 +30,8 @@ func (r fixedResponses) RoundTrip(request *http.Request) (*http.Response, error)
 	}, nil
 }
 
-// FuzzWhois checks that every answer of Coder leads either to a principal with a name and a scope, or to an error without the
-// secret. The principal must always be a user of Coder.
+// FuzzWhois checks that every answer of Coder leads either to a principal with the name and the scope of a Coder user, or to an error
+// without the secret.
 func FuzzWhois(f *testing.F) {
 	f.Add(200, []byte(`{"id":"00000000-0000-0000-0000-000000000001","username":"alice","status":"active","roles":[{"name":"owner"}],
 		"user_id":"00000000-0000-0000-0000-000000000001","scope":"all","expires_at":"2030-01-01T00:00:00Z"}`), []byte(`[{"name":"ops","organization_name":"acme"}]`))
@@ -52,6 +52,7 @@ func FuzzWhois(f *testing.F) {
 		}
 		require.Equal(t, http.StatusOK, status)
 		require.Contains(t, p.Name, "coder:")
+		require.Contains(t, []fleet.Scope{fleet.ScopeRun, fleet.ScopeAdmin}, p.Scope)
 		for _, g := range p.Groups {
 			require.Contains(t, g, "coder:")
 		}

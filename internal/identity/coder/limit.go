@@ -12,7 +12,7 @@ import (
 // minute from one address, and all callers of this server share its address. The limit of a single network is lower than the
 // limit of all networks together, so that one caller who floods the server does not keep others from signing in.
 const (
-	totalRate, totalBurst     = 7, 60
+	totalRate, totalBurst     = 7, 60 // tokens a second, and tokens at once
 	networkRate, networkBurst = 4, 30
 	maxNetworks               = 4096 // how many networks are remembered
 )
@@ -34,7 +34,7 @@ func (u *unknownTokenLimiter) allow(now time.Time, network netip.Prefix) bool {
 	return u.limiter(network).AllowN(now, 1) && u.total.AllowN(now, 1)
 }
 
-// limiter returns the limiter of the network. It adds one if the network has none.
+// limiter returns the limiter of the network. If the network has none, it adds one, and forgets another network if there are too many.
 func (u *unknownTokenLimiter) limiter(network netip.Prefix) *rate.Limiter {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -40,13 +40,13 @@ type Users struct {
 	cache map[[sha256.Size]byte]*cacheEntry // by the hash of the token
 }
 
-// cacheEntry is the cached result of a check of a token.
+// cacheEntry is the cached answer about a token.
 type cacheEntry struct {
 	done      chan struct{} // closed when the fields below are set
 	principal fleet.Principal
 	err       error
 	expires   time.Time
-	valid     bool // Coder's last answer accepted the token
+	valid     bool // Coder's last answer accepted the token, and its holder had a role
 }
 
 // Options are optional dependencies of Users. The zero value works.
@@ -57,7 +57,7 @@ type Options struct {
 	Network func(ctx context.Context) netip.Prefix
 }
 
-// New returns the source. It makes no request. It returns an error if the configuration is invalid.
+// New returns the source. It makes no request. It returns an error if the configuration is invalid or names no deployment.
 func New(config Config, nameOf identity.NameOf, o Options) (*Users, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (c *cacheEntry) isExpired(now time.Time) bool {
 	}
 }
 
-// wasRefused reports whether the answer is known and does not accept the token.
+// wasRefused reports whether the answer is known and refuses the token.
 func (c *cacheEntry) wasRefused() bool {
 	select {
 	case <-c.done:
@@ -129,8 +129,8 @@ func (c *cacheEntry) wasRefused() bool {
 	}
 }
 
-// check asks Coder about the token and sets the cache entry a. old is the previous entry of the token; nil if there is
-// none.
+// check asks Coder about the token, if the limit of unknown tokens allows it, and sets the cache entry a. old is the previous entry of
+// the token; nil if there is none.
 func (u *Users) check(ctx context.Context, secret string, a, old *cacheEntry) {
 	defer close(a.done)
 	begun := u.now()
@@ -155,8 +155,9 @@ func (u *Users) check(ctx context.Context, secret string, a, old *cacheEntry) {
 	}
 }
 
-// evict deletes answers if there are too many. Answers about valid tokens are deleted last, even outdated ones: without its
-// answer, a valid token competes with invented tokens for the requests that unknownTokens allows. The caller holds the lock.
+// evict deletes answers if there are too many: first those that refuse a token, then outdated ones. So an outdated answer about a valid
+// token stays longer than a refusal: without it, the token competes with invented tokens for the requests that unknownTokens allows.
+// The caller holds the lock.
 func (u *Users) evict() {
 	if len(u.cache) < maxCached {
 		return
@@ -167,12 +168,12 @@ func (u *Users) evict() {
 			delete(u.cache, key)
 		}
 	}
-	for _, spare := range []func(*cacheEntry) bool{(*cacheEntry).wasRefused, func(a *cacheEntry) bool { return a.isExpired(now) }, func(*cacheEntry) bool { return true }} {
+	for _, mayDelete := range []func(*cacheEntry) bool{(*cacheEntry).wasRefused, func(a *cacheEntry) bool { return a.isExpired(now) }, func(*cacheEntry) bool { return true }} {
 		for key, a := range u.cache { // in random order, so that an attacker cannot choose which answers are deleted
 			if len(u.cache) < maxCached {
 				return
 			}
-			if spare(a) {
+			if mayDelete(a) {
 				delete(u.cache, key)
 			}
 		}
@@ -204,7 +205,7 @@ const SourceName = "coder"
 // Close ends idle connections.
 func (u *Users) Close() { u.client.http.CloseIdleConnections() }
 
-// unavailable returns the error for a token that cannot be checked now. after is when the caller should try again.
+// unavailable returns the error for a token that cannot be checked now. The caller should try again after the duration after.
 func unavailable(why string, after time.Duration) error {
 	e := fleet.Errorf(fleet.ReasonBackendUnavailable, "the Coder token cannot be checked now: %s; try again", why)
 	e.RetryAfter = after

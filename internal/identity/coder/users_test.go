@@ -23,7 +23,7 @@ import (
 
 const alicesToken = "aaaaaaaaaa-aaaaaaaaaaaaaaaaaaaaaa"
 
-// fakeNameOf gives each subject the name that the subject would get first.
+// fakeNameOf returns the name that the subject gets if the name is free.
 func fakeNameOf(_ context.Context, s fleet.Subject) (string, error) {
 	return s.PrincipalName(), nil
 }
@@ -63,10 +63,11 @@ func TestPrincipal(t *testing.T) {
 	require.Equal(t, fleet.ScopeRun, p.Scope)
 	require.Equal(t, []string{"coder:acme/devs"}, p.Groups)
 	require.False(t, p.ExpiresAt.IsZero())
-	require.Empty(t, p.Kind, "the kind must be left to the face")
+	require.Empty(t, p.Kind, "the kind must be left to package admission")
 }
 
-func TestForm(t *testing.T) {
+// TestRecognizes checks which secrets have the form of Coder's session tokens.
+func TestRecognizes(t *testing.T) {
 	t.Parallel()
 	u := newUsers(t, codertest.New(t), coder.Config{})
 	for secret, want := range map[string]bool{
@@ -87,15 +88,15 @@ func TestRoles(t *testing.T) {
 		want   fleet.Scope
 		denied bool
 	}{
-		"an owner":                       {roles: []codersdk.SlimRole{{Name: "owner"}}, want: fleet.ScopeAdmin},
-		"the greatest role":              {roles: []codersdk.SlimRole{{Name: "auditor"}, {Name: "owner"}}, want: fleet.ScopeAdmin},
-		"less than the default":          {roles: []codersdk.SlimRole{{Name: "auditor"}}, want: fleet.ScopeRun},
-		"an organization's role":         {roles: []codersdk.SlimRole{{Name: "owner", OrganizationID: "acme"}}, want: fleet.ScopeRun},
-		"a group":                        {groups: []codersdk.Group{{Name: "ops", OrganizationName: "acme"}}, want: fleet.ScopeAdmin},
-		"a group of another one":         {groups: []codersdk.Group{{Name: "ops", OrganizationName: "evil"}}, want: fleet.ScopeRun},
-		"a group named like a role":      {groups: []codersdk.Group{{Name: "owner", OrganizationName: "evil"}}, want: fleet.ScopeRun},
-		"no role":                        {other: "none", denied: true},
-		"a role, where others have none": {other: "none", roles: []codersdk.SlimRole{{Name: "auditor"}}, want: fleet.ScopeRead},
+		"an owner":                        {roles: []codersdk.SlimRole{{Name: "owner"}}, want: fleet.ScopeAdmin},
+		"the greatest role":               {roles: []codersdk.SlimRole{{Name: "auditor"}, {Name: "owner"}}, want: fleet.ScopeAdmin},
+		"less than the default":           {roles: []codersdk.SlimRole{{Name: "auditor"}}, want: fleet.ScopeRun},
+		"an organization's role":          {roles: []codersdk.SlimRole{{Name: "owner", OrganizationID: "acme"}}, want: fleet.ScopeRun},
+		"a group":                         {groups: []codersdk.Group{{Name: "ops", OrganizationName: "acme"}}, want: fleet.ScopeAdmin},
+		"a group of another organization": {groups: []codersdk.Group{{Name: "ops", OrganizationName: "evil"}}, want: fleet.ScopeRun},
+		"a group named like a role":       {groups: []codersdk.Group{{Name: "owner", OrganizationName: "evil"}}, want: fleet.ScopeRun},
+		"no role":                         {other: "none", denied: true},
+		"a role, where others have none":  {other: "none", roles: []codersdk.SlimRole{{Name: "auditor"}}, want: fleet.ScopeRead},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -230,7 +231,7 @@ func TestFlood(t *testing.T) {
 	require.NoError(t, err)
 	d.Advance(time.Minute) // alice's answer is outdated
 	begun := d.Requests.Load()
-	for range 12_000 { // more than are remembered
+	for range 12_000 { // more than the cache holds
 		made := strings.ReplaceAll(uuid.NewString(), "-", "")
 		flooder := context.WithValue(t.Context(), networkKey{}, netip.MustParsePrefix("2001:db8::/64"))
 		_, err := u.Authenticate(flooder, made[:10]+"-"+made[10:]) // 32 digits

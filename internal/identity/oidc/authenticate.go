@@ -33,9 +33,9 @@ func (*Issuer) Recognizes(secret string) bool {
 	return strings.Count(secret, ".") == 2 && strings.HasPrefix(secret, "eyJ")
 }
 
-// Authenticate returns the principal of a token. It does not set the principal's kind: the face does that. It returns
+// Authenticate returns the principal of a token. It does not set the principal's kind: package admission does that. It returns
 // UNAUTHENTICATED if the token is not valid or not for this server, PERMISSION_DENIED if the principal has no role, and
-// BACKEND_UNAVAILABLE if the issuer's keys are not known.
+// BACKEND_UNAVAILABLE if the issuer's keys are needed and cannot be fetched.
 func (i *Issuer) Authenticate(ctx context.Context, token string) (fleet.Principal, error) {
 	// Refuse an expired token before the keys are needed, so that its streams end even if the issuer cannot be reached.
 	if c, err := unverifiedClaims(token); err == nil && c.Expiry != nil && !i.now().Before(c.Expiry.Time()) {

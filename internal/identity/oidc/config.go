@@ -1,7 +1,7 @@
 // Package oidc identifies callers by tokens of an OpenID Connect issuer. It also signs people in with the issuer for
 // the page.
 //
-// Package app puts it into the chain of sources. It calls the issuer over HTTP, and never calls the store itself: the
+// Package app puts an Issuer into the chain of sources. The package calls the issuer over HTTP, and never calls the store itself: the
 // token says who a caller is, and the token and the configuration say what the caller may do.
 package oidc
 
@@ -22,26 +22,27 @@ import (
 type Config struct {
 	// Issuer is the issuer's identifier, a URL. The issuer's metadata is at Issuer/.well-known/openid-configuration.
 	Issuer string `yaml:"issuer"`
-	// ClientID is the client with which the page signs people in. The command line uses it too, unless CLIClientID is set.
+	// ClientID is the id of the client with which the page signs people in. The command line uses it too, unless CLIClientID is set.
 	ClientID string `yaml:"client_id"`
 	// ClientSecretFile is the path of a file with the client's secret. If it is empty, the secret is in
 	// FLEET_OIDC_CLIENT_SECRET. If that is empty too, the client is public.
 	ClientSecretFile string `yaml:"client_secret_file"`
-	// CLIClientID is the client of the command line. It is needed if the page's client has a secret. Empty means ClientID.
+	// CLIClientID is the id of the client of the command line. It is needed if the page's client has a secret. Empty means ClientID.
 	CLIClientID string `yaml:"cli_client_id"`
 	// Audience lists further accepted audiences of tokens, for example the audience of access tokens for MCP clients.
 	// Tokens for ClientID and CLIClientID are always accepted.
 	Audience []string `yaml:"audience"`
 	// Scopes are requested when somebody signs in. Empty means openid, profile and email.
 	Scopes []string `yaml:"scopes"`
-	// UsernameClaim is the claim with the principal's name. Empty means the first of preferred_username, email and sub
-	// that the token has. The name is only for people: Fleet recognizes a principal by its subject.
+	// UsernameClaim is the claim with the principal's name. Empty means the first of preferred_username, email (if it is verified) and
+	// sub that the token has. The name is only for people: Fleet recognizes a principal by its subject.
 	UsernameClaim string `yaml:"username_claim"`
 	// GroupsClaim is the claim that lists the principal's groups. Empty means groups.
 	GroupsClaim string `yaml:"groups_claim"`
-	// Roles maps groups to viewer, user or admin. A principal has the highest role of its groups.
+	// Roles maps groups to viewer, user or admin. A principal has the highest role of its groups, see DefaultRole.
 	Roles identity.Roles `yaml:"roles"`
-	// DefaultRole is the role of principals whose groups are not in Roles. Empty or "none" means that they have no access.
+	// DefaultRole is the role that every principal has at least. Empty or "none" means that principals whose groups are not in Roles
+	// have no access.
 	DefaultRole string `yaml:"default_role"`
 
 	// ClientSecret is the secret itself, from the environment or from ClientSecretFile.

@@ -26,7 +26,7 @@ func (i *Issuer) AuthURL(ctx context.Context, redirect, state, nonce, verifier s
 
 // Exchange exchanges the code of a sign-in for tokens. It returns an ID token, which Authenticate accepts, and the
 // refresh token, or "" if the issuer returned none. It fails as Authenticate does, and also with UNAUTHENTICATED if the
-// issuer refuses the code.
+// issuer refuses the code, and BACKEND_UNAVAILABLE if the issuer cannot be reached or refuses the client.
 func (i *Issuer) Exchange(ctx context.Context, redirect, code, nonce, verifier string) (token, refresh string, err error) {
 	p, err := i.loadMetadata(ctx)
 	if err != nil {
@@ -50,7 +50,8 @@ func (i *Issuer) Exchange(ctx context.Context, redirect, code, nonce, verifier s
 	return token, tokens.RefreshToken, nil
 }
 
-// Refresh exchanges a refresh token for new tokens, and returns them as Exchange does. It returns UNAUTHENTICATED if
+// Refresh exchanges a refresh token for new tokens. It returns them as Exchange does, but the old refresh token if the issuer returned
+// no new one. It returns the errors of Exchange; UNAUTHENTICATED also means that
 // the issuer has ended the session.
 func (i *Issuer) Refresh(ctx context.Context, old string) (token, refresh string, err error) {
 	p, err := i.loadMetadata(ctx)
@@ -67,7 +68,8 @@ func (i *Issuer) Refresh(ctx context.Context, old string) (token, refresh string
 }
 
 // EndSessionURL returns the address at which a browser ends its session with the issuer. The token is the ID token of that
-// session. EndSessionURL returns "" if the issuer has no such address, or if the token is not a JWT.
+// session. EndSessionURL returns "" if the issuer has no such address, if the token would cross the network unencrypted, or if the token
+// is not a JWT.
 func (i *Issuer) EndSessionURL(ctx context.Context, token string) (string, error) {
 	if !i.Recognizes(token) {
 		return "", nil
@@ -95,7 +97,7 @@ func (i *Issuer) oauth(p *metadata, redirect string) *oauth2.Config {
 	}
 	endpoint := p.provider.Endpoint()
 	if i.config.ClientSecret == "" {
-		endpoint.AuthStyle = oauth2.AuthStyleInParams // x/oauth2 would try a secret first
+		endpoint.AuthStyle = oauth2.AuthStyleInParams // otherwise x/oauth2 would first send the client id in a header
 	}
 	return &oauth2.Config{ClientID: i.config.ClientID, ClientSecret: i.config.ClientSecret, Endpoint: endpoint, RedirectURL: redirect, Scopes: scopes}
 }

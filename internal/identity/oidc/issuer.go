@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// refreshInterval is how often the server fetches the issuer's endpoints and keys. It accepts a key that the issuer has
-	// withdrawn for at most this long.
+	// refreshInterval is how often the server fetches the issuer's endpoints and keys. While the issuer answers, the server accepts a
+	// withdrawn key for at most this long.
 	refreshInterval = 15 * time.Minute
 	// retryInterval is how often the server retries an issuer that does not answer.
 	retryInterval = 5 * time.Second
@@ -48,7 +48,7 @@ type Issuer struct {
 	done   chan struct{} // closed when the goroutine of Start has ended; nil before Start
 }
 
-// metadata is what the issuer publishes about itself.
+// metadata has the endpoints and the keys that the issuer publishes.
 type metadata struct {
 	provider *oidc.Provider
 	keys     *keys
@@ -57,7 +57,8 @@ type metadata struct {
 	endSessionURL string // the address at which the issuer ends a browser's session; "" if it has none
 }
 
-// New returns an Issuer. It sends no request. It returns an error if the configuration is invalid or the file with the client's secret cannot be read.
+// New returns an Issuer. It sends no request. It returns an error if the configuration is invalid or the file with the client's secret
+// cannot be read.
 func New(config Config, nameOf identity.NameOf, log *slog.Logger, now func() time.Time) (*Issuer, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -108,7 +109,7 @@ func (i *Issuer) Stop() {
 	}
 }
 
-// Degraded returns one entry while the issuer cannot be reached, and nil while it can.
+// Degraded returns one entry while the issuer or its keys cannot be reached, and nil otherwise.
 func (i *Issuer) Degraded() []fleet.DegradedPart {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -137,7 +138,7 @@ func (i *Issuer) loadMetadata(ctx context.Context) (*metadata, error) {
 	return i.fetch(ctx)
 }
 
-// fetch fetches the issuer's metadata and keys and stores them. Concurrent calls share one request.
+// fetch fetches the issuer's metadata and keys and stores them. Concurrent calls share one attempt.
 func (i *Issuer) fetch(ctx context.Context) (*metadata, error) {
 	result := i.fetches.DoChan("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(i.ctx, 2*requestTimeout)

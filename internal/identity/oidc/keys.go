@@ -35,10 +35,10 @@ const (
 	fetchBurst    = 3
 )
 
-// maxDocumentBytes is how many bytes of a key set, or of the issuer's metadata, are read.
+// maxDocumentBytes is how many bytes getJSON reads of a document.
 const maxDocumentBytes = 1 << 20
 
-// errForged means that a token is not signed with a key of the issuer.
+// errForged means that a token is not a JWT that a key of the issuer has signed.
 var errForged = errors.New("the token is not signed with a key of the issuer")
 
 // keys are the public keys of the issuer.
@@ -125,7 +125,8 @@ func (k *keys) fetch(ctx context.Context) error {
 	return nil
 }
 
-// getJSON requests the URL and decodes the response into to. It returns the header of the response; nil if there was none.
+// getJSON requests the URL and decodes the response into to. It returns the header of the response; nil if there
+// was no response.
 func getJSON(ctx context.Context, c *http.Client, url string, to any) (http.Header, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -17,12 +17,13 @@ import (
 // triedPorts counts the ports that Address has tried. These ports are below the range from which systems assign free ports.
 var triedPorts atomic.Int32
 
+// Address tries these ports.
 const firstPort, portCount = 20000, 10000
 
-// Address returns an address of this machine on which nothing listens, and which no other test gets. So no other program takes
-// the address while the test's server is down. Otherwise the server's clients would talk to that program, and the server could
-// not start again. On Linux each process has its own host. Elsewhere all processes share 127.0.0.1, because no other address
-// is certain to exist.
+// Address returns an address of this machine on which nothing listens, and which no other test of this process gets. So no other
+// program takes the address while the test's server is down. Otherwise the server's clients would talk to that program, and the
+// server could not start again. On Linux each process has its own host, so no test of another process gets the address either.
+// Elsewhere all processes share 127.0.0.1, because no other address is certain to exist.
 func Address(t testing.TB) string {
 	t.Helper()
 	host := "127.0.0.1"
@@ -43,7 +44,7 @@ func Address(t testing.TB) string {
 	return ""
 }
 
-// WaitForForks waits until no program is being started by this process. A program that is being started holds copies of this
+// WaitForForks waits until this process is not starting any program. A program that is being started holds copies of this
 // process's open files, so an address can be in use even though its listener is closed. Call WaitForForks before a server
 // starts again at its address.
 func WaitForForks() {

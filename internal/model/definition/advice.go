@@ -13,7 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ownProviders are the providers that the library implements itself. All other providers are in provider.Aliases.
+// ownProviders are the providers that the library implements itself. Its other providers are in provider.Aliases.
 var ownProviders = []string{"anthropic", "auto", "dmr", "google", "openai"}
 
 // changingTools lists, for each type of toolset, the tools that change something.
@@ -24,8 +24,8 @@ var changingTools = map[string][]string{
 }
 
 // advise returns warnings about the parts of the definition that will not work on this server: models without a key,
-// providers that this build does not have, and tools that are refused. approve lists the types of toolsets whose tools
-// need no permission.
+// providers that this build does not have, and tools that are refused, always or with some arguments. approve lists the types of
+// toolsets whose tools need no permission.
 func (d *Definition) advise(lookup func(string) (string, bool), approve []string) (advice []string) {
 	for _, name := range config.GatherEnvVarsForModels(d.Config) {
 		if v, ok := lookup(name); !ok || v == "" {
@@ -68,8 +68,9 @@ func (d *Definition) hasProvider(name string) bool {
 }
 
 // refusedTools returns two lists of the agent's tools that change something: those that no permission allows, and those that a
-// permission allows only with some arguments. It leaves out tools that the definition denies, because their author knows.
-func (d *Definition) refusedTools(a *latest.AgentConfig, approve []string) (names, limited []string) {
+// permission allows only with some arguments. It leaves out tools that the definition denies, because its author knows that they
+// do not work.
+func (d *Definition) refusedTools(a *latest.AgentConfig, approve []string) (refused, limited []string) {
 	allowed, partly := permissions.NewChecker(d.Config.Permissions), permissions.NewChecker(nil)
 	if p := d.Config.Permissions; p != nil {
 		var tools []string
@@ -92,9 +93,9 @@ func (d *Definition) refusedTools(a *latest.AgentConfig, approve []string) (name
 			case partly.Check(tool) == permissions.Allow:
 				limited = append(limited, tool)
 			default:
-				names = append(names, tool)
+				refused = append(refused, tool)
 			}
 		}
 	}
-	return names, limited
+	return refused, limited
 }

@@ -77,12 +77,13 @@ func NewCatalog(c CatalogConfig) *Catalog {
 	return &Catalog{config: c, cache: map[string]cachedFile{}}
 }
 
+// These limit the files of the agents directory that Files returns.
 const (
 	maxFiles     = 10_000
 	maxFileDepth = 8
 )
 
-// Files implements fleet.Catalog. It reads a file again only if its size or modification time has changed.
+// Files implements fleet.Catalog. It uses the cached definition of a file whose size and modification time have not changed.
 func (c *Catalog) Files(ctx context.Context) ([]fleet.Definition, error) {
 	if c.config.AgentsDir == "" {
 		return nil, nil
@@ -119,6 +120,7 @@ func (c *Catalog) Files(ctx context.Context) ([]fleet.Definition, error) {
 	return all, nil
 }
 
+// isYAML reports whether the name of the file has the extension of a YAML document.
 func isYAML(name string) bool {
 	ext := strings.ToLower(path.Ext(name))
 	return ext == ".yaml" || ext == ".yml"
@@ -153,8 +155,8 @@ func (c *Catalog) File(ctx context.Context, name string) (fleet.Definition, erro
 	return fleet.Definition{}, missing
 }
 
-// candidatePaths returns the paths in the agents directory that name may refer to. A relative path may be relative to the
-// agents directory, or to the server's working directory if the result is in the agents directory. A path that begins with ~/ is in the home
+// candidatePaths returns the paths in the agents directory to which name may refer. A relative path may be relative to the agents
+// directory, or to the server's working directory if the result is in the agents directory. A path that begins with ~/ is in the home
 // directory of the server's user.
 func (c *Catalog) candidatePaths(name string) (all []string) {
 	dir, err := filepath.Abs(c.config.AgentsDir)

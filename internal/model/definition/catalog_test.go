@@ -132,13 +132,13 @@ func serve(t *testing.T, h http.Handler) string {
 
 func newRegistry() http.Handler { return registry.New(registry.Logger(log.New(io.Discard, "", 0))) }
 
-// push pushes an agent with the layers to the registry.
+// push pushes an agent with the layers to the registry, and returns its digest.
 func push(t *testing.T, ref string, layers ...v1.Layer) v1.Hash {
 	t.Helper()
 	return pushAnnotated(t, ref, "io.docker.cagent.version", layers...)
 }
 
-// pushAnnotated pushes an artifact with the layers and, unless it is empty, the annotation.
+// pushAnnotated pushes an artifact with the layers, and with the annotation unless that is empty. It returns the digest.
 func pushAnnotated(t *testing.T, ref, annotation string, layers ...v1.Layer) v1.Hash {
 	t.Helper()
 	img, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), layers...)
@@ -177,7 +177,7 @@ func TestPullReach(t *testing.T) {
 	host := serve(t, newRegistry())
 	push(t, host+"/fleet/hello:v1", layer(plainDocument))
 	_, port, _ := strings.Cut(host, ":")
-	astray := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	redirecting := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://localhost:"+port+r.URL.Path, http.StatusTemporaryRedirect)
 	}))
 	bob := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob"})
@@ -185,8 +185,10 @@ func TestPullReach(t *testing.T) {
 	listed := definition.NewCatalog(definition.CatalogConfig{StoreDir: t.TempDir(), Registries: []string{host}})
 	for name, pull := range map[string]func() (fleet.PulledArtifact, error){
 		"a caller":          func() (fleet.PulledArtifact, error) { return c.Pull(bob, host+"/fleet/hello:v1") },
-		"by name":           func() (fleet.PulledArtifact, error) { return c.Pull(bob, "localhost:"+port+"/fleet/hello:v1") },
-		"an admin, astray":  func() (fleet.PulledArtifact, error) { return c.Pull(asAdmin(t.Context()), astray+"/fleet/hello:v1") },
+		"a caller, by name": func() (fleet.PulledArtifact, error) { return c.Pull(bob, "localhost:"+port+"/fleet/hello:v1") },
+		"an admin, redirected": func() (fleet.PulledArtifact, error) {
+			return c.Pull(asAdmin(t.Context()), redirecting+"/fleet/hello:v1")
+		},
 		"the metadata host": func() (fleet.PulledArtifact, error) { return c.Pull(bob, "169.254.169.254/latest/meta-data:v1") },
 	} {
 		_, err := pull()
@@ -248,11 +250,11 @@ func TestPull(t *testing.T) {
 func TestPullRefuses(t *testing.T) {
 	t.Parallel()
 	host := serve(t, newRegistry())
-	image, err := random.Index(100, 1, 2)
+	index, err := random.Index(100, 1, 2)
 	require.NoError(t, err)
 	r, err := name.ParseReference(host + "/bad/index:v1")
 	require.NoError(t, err)
-	require.NoError(t, remote.WriteIndex(r, image))
+	require.NoError(t, remote.WriteIndex(r, index))
 	pushAnnotated(t, host+"/bad/image:v1", "", layer(plainDocument))
 	push(t, host+"/bad/empty:v1")
 	push(t, host+"/bad/words:v1", layer("just words"))

@@ -3,12 +3,22 @@ package definition
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 )
 
-// checkCost refuses documents that are expensive to parse: the parser follows nesting and aliases without a limit.
+const (
+	maxDepth    = 200     // limit for nested brackets, and for nested lists in one line
+	maxExpanded = 4 << 20 // total size of expanded aliases, in bytes
+)
+
+// deepListPattern matches a line with too many nested lists.
+var deepListPattern = regexp.MustCompile(fmt.Sprintf(`(?m)^\s*([-?]\s+){%d}`, maxDepth))
+
+// checkCost refuses documents that are expensive to parse, because the parser follows nesting and aliases without a limit. It also
+// refuses empty documents and those with NUL bytes.
 func checkCost(document []byte) error {
 	switch {
 	case len(document) > MaxDocument:

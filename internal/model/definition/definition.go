@@ -19,17 +19,14 @@ import (
 // MaxDocument is the maximum size of a definition, in bytes.
 const MaxDocument = 256 << 10
 
-const (
-	maxDepth    = 200     // limit for nested brackets, and for nested lists in one line
-	maxExpanded = 4 << 20 // total size of expanded aliases, in bytes
-	rootAgent   = "root"  // the agent with which the library starts
-)
+// rootAgent is the name of the agent with which the library starts.
+const rootAgent = "root"
 
-// Definition is a parsed document, in which an author has defined agents.
+// Definition is a parsed document that defines agents.
 type Definition struct {
-	Config *latest.Config
-	Agents []string // the default agent, followed by the others by name
-	// Warnings name the parts of the document that have no effect.
+	Config *latest.Config // as the library reads the document
+	Agents []string       // the default agent, followed by the others by name
+	// Warnings name the parts of the document that have no effect, and a version that is newer than the library's.
 	Warnings []string
 }
 
@@ -102,12 +99,10 @@ func (d *Definition) description() string {
 	return strings.Join(strings.Fields(d.Config.Agents[d.Agents[0]].Description), " ")
 }
 
-var (
-	escapePattern   = regexp.MustCompile("\x1b\\[[0-9;]*m")
-	deepListPattern = regexp.MustCompile(fmt.Sprintf(`(?m)^\s*([-?]\s+){%d}`, maxDepth))
-)
+// escapePattern matches the escape sequences that color text.
+var escapePattern = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// plainText returns an error text of the library without colors, shortened to 2000 bytes.
+// plainText returns an error text of the library without colors, shortened to 2000 characters.
 func plainText(s string) string {
 	return fleet.Shorten(strings.TrimSpace(escapePattern.ReplaceAllString(s, "")), 2000)
 }

@@ -22,7 +22,7 @@ import (
 // toolsetTypes are the types of toolsets that this build has.
 var toolsetTypes = []string{"a2a", "api", "fetch", "filesystem", "lsp", "mcp", "memory", "script", "shell", "think", "todo"}
 
-// maxWarnings is the maximum number of unknown keys in a definition.
+// maxWarnings is the number of warnings after which load removes no more unknown keys, so that the next one is an error.
 const maxWarnings = 100
 
 // load reads a definition and returns it with warnings. If the definition was written for a newer version of the library, load
@@ -69,8 +69,8 @@ type documentTree struct {
 	replaced [][]any
 }
 
-// text returns the definition as YAML. If nothing was removed, it returns the original document, so that errors show
-// the author's lines.
+// text returns the definition as YAML. If nothing was changed, it returns the original document, so that errors show the author's
+// lines.
 func (d *documentTree) text(document []byte) ([]byte, error) {
 	if !d.changed {
 		return document, nil
@@ -78,11 +78,13 @@ func (d *documentTree) text(document []byte) ([]byte, error) {
 	return yaml.Marshal(d.tree)
 }
 
+// remove removes the node at the path, and adds a warning that says why.
 func (d *documentTree) remove(path []any, why string) {
 	d.tree, _ = withoutNode(d.tree, path).(yaml.MapSlice)
 	d.warn(path, why)
 }
 
+// warn adds a warning that the part at the path is left out. The caller changes the tree.
 func (d *documentTree) warn(path []any, why string) {
 	d.warnings = append(d.warnings, fmt.Sprintf("%s %s and is left out", fleet.Shorten(pathText(path), 200), why))
 	d.changed = true
@@ -241,7 +243,7 @@ func unknownKey(document []byte) []any {
 	return pathTo(file.Docs[0].Body, unknown.Token.Position)
 }
 
-// pathTo returns the path of the key at the position in the document, or nil if there is no key.
+// pathTo returns the path of the key below n that is at the position in the document, or nil if there is no such key.
 func pathTo(n ast.Node, at *token.Position) []any {
 	switch n := n.(type) {
 	case *ast.MappingNode:

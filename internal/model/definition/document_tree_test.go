@@ -71,13 +71,14 @@ func TestOtherForms(t *testing.T) {
 	root, other := d.Config.Agents["root"], d.Config.Agents["other"]
 	require.True(t, *root.Skills)
 	require.False(t, *other.Skills)
-	require.NotEqual(t, root.Toolsets[0].Path, other.Toolsets[0].Path, "each agent has memories of its own")
+	require.NotEqual(t, root.Toolsets[0].Path, other.Toolsets[0].Path, "each agent must have memories of its own")
 	require.Equal(t, []string{
 		`agents.root.skills[1] is "https://example.com/skills", and not the skills of this machine (local), and is left out`,
 		`agents.other.skills[0] is "https://example.com/skills", and not the skills of this machine (local), and is left out`,
 	}, d.Warnings)
 }
 
+// TestAdvice checks the warnings about parts that will not work on the server.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
 	set := func(string) (string, bool) { return "a key", true }

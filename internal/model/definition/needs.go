@@ -11,15 +11,15 @@ import (
 // skillDirs are the directories in a user's home in which the library looks for skills.
 var skillDirs = []string{".claude/skills", ".codex/skills"}
 
-// Needs returns what a run of the agent with the configuration needs. lookup finds the server's variables. models are models
-// that the run may use in addition to those of the definition.
+// Needs returns what a run of the agent with the configuration needs. s are the server's settings. lookup finds the
+// server's environment variables. models are models that the run may use in addition to those of the definition.
 func Needs(c *fleet.AgentConfig, s driver.ModelSettings, lookup func(string) (string, bool), models ...string) (driver.ModelNeeds, error) {
 	d, err := FromConfig(c)
 	if err != nil {
 		return driver.ModelNeeds{}, err
 	}
 	n := driver.ModelNeeds{
-		ProgramSource: d.programSource(c), Programs: d.programs(c), UsesMachine: d.touchesMachine(c), Models: slices.Collect(maps.Keys(d.Config.Models)),
+		ProgramSource: d.programSource(c), Programs: d.programs(c), UsesMachine: d.usesMachine(c), Models: slices.Collect(maps.Keys(d.Config.Models)),
 		Variables: d.variables(c, s.ToolEnv, lookup, append(models, c.Model, s.Model)...),
 	}
 	for i, name := range d.Agents {
@@ -32,7 +32,7 @@ func Needs(c *fleet.AgentConfig, s driver.ModelSettings, lookup func(string) (st
 	return n, nil
 }
 
-// programs returns the programs in the definition and in the agent's configuration.
+// programs returns the commands of the toolsets in the definition, and of the MCP servers and tools in the agent's configuration.
 func (d *Definition) programs(c *fleet.AgentConfig) (all []string) {
 	for _, a := range d.Config.Agents {
 		for _, t := range a.Toolsets {

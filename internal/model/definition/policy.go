@@ -12,8 +12,7 @@ import (
 )
 
 // Policy limits definitions from registries, where anybody can publish. It does not apply to files in the agents
-// directory, which belong to the operator. The zero value allows only
-// DefaultToolsets, and no hosts.
+// directory, which belong to the operator. The zero value allows only DefaultToolsets, and no hosts.
 type Policy struct {
 	// Toolsets are the allowed types of toolsets; nil: DefaultToolsets.
 	Toolsets []string
@@ -59,7 +58,7 @@ func (d *Definition) CheckPrograms() error {
 	return nil
 }
 
-// check returns an error that names the first part of the definition that the policy does not allow.
+// check returns an error that names a part of the definition that the policy does not allow; nil if it allows all parts.
 func (p Policy) check(d *Definition) error {
 	c := d.Config
 	for name, a := range c.Agents {
@@ -129,8 +128,8 @@ func machineAccess(a *latest.AgentConfig) string {
 // server may be a program, but programSource finds it, so mcp is in the list.
 var apiToolsets = []string{"think", "todo", "memory", "fetch", "api", "a2a", "mcp"}
 
-// touchesMachine reports whether runs of the agent use files, programs or code on this machine.
-func (d *Definition) touchesMachine(c *fleet.AgentConfig) bool {
+// usesMachine reports whether runs of the agent use files, programs or code on this machine.
+func (d *Definition) usesMachine(c *fleet.AgentConfig) bool {
 	if d.programSource(c) != "" {
 		return true
 	}
@@ -162,6 +161,7 @@ func (d *Definition) programSource(c *fleet.AgentConfig) string {
 	return ""
 }
 
+// checkKey returns an error unless the variable with the name is the key of a known provider, or the name is empty.
 func (p Policy) checkKey(model, name string) error {
 	if name == "" {
 		return nil
@@ -174,6 +174,7 @@ func (p Policy) checkKey(model, name string) error {
 	return fmt.Errorf("its model %q uses the variable %q as its key, which is not the key of a known provider", model, fleet.Shorten(name, 60))
 }
 
+// checkHost returns an error unless the policy allows the host of the URL base, or base is empty.
 func (p Policy) checkHost(model, base string) error {
 	if base == "" {
 		return nil

@@ -78,7 +78,7 @@ func (d *Deployment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Add adds a user with a token, and returns the user's id.
+// Add adds a user with a token that is valid for an hour, and returns the user's id.
 func (d *Deployment) Add(name, token string, roles ...codersdk.SlimRole) uuid.UUID {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -173,6 +173,7 @@ func (*Issuer) loggedOut(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>Issuer</title><link rel="icon" href="data:,"><main><h1>The issuer has ended your session</h1></main></html>`)
 }
 
+// findUser returns the first user that matches, or nil.
 func (i *Issuer) findUser(match func(u User) bool) *storage.User {
 	for _, u := range i.users {
 		if match(u) {

@@ -130,7 +130,8 @@ func (s *store) claims(subject string) map[string]any {
 
 func (*store) Health(context.Context) error { return nil }
 
-// client is a client of the library's store. It may use both flows, and its access tokens are JWTs.
+// client is a client of the library's store. It may use the authorization code and device flows and refresh tokens, and its access
+// tokens are JWTs.
 type client struct {
 	op.Client
 	store *store
@@ -169,6 +170,7 @@ func (c client) RedirectURIGlobs() []string {
 // PostLogoutRedirectURIGlobs implements op.HasRedirectGlobs.
 func (client) PostLogoutRedirectURIGlobs() []string { return nil }
 
+// key is the key with which the issuer signs tokens. It is an op.SigningKey.
 type key struct {
 	id      string
 	private *rsa.PrivateKey
@@ -180,6 +182,7 @@ func (k key) Key() any { return k.private }
 
 func (k key) ID() string { return k.id }
 
+// publicKey is the part of a key that the issuer publishes. It is an op.Key.
 type publicKey struct{ key }
 
 func (publicKey) Algorithm() jose.SignatureAlgorithm { return jose.RS256 }

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Login signs the user in at the authorization URL as a browser does. It returns the URL of the last redirect, which
-// contains the code. The issuer may be in another process.
+// Login signs the user in at the authorization URL as a browser does. It returns the URL of the last redirect.
+// This URL contains the code, or the error if the issuer refused the request. The issuer may be in another process.
 func Login(ctx context.Context, user, authorize string) (*url.URL, error) {
 	at, err := url.Parse(authorize)
 	if err != nil {
