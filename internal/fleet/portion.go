@@ -18,7 +18,7 @@ type Portion struct {
 	Size   int // of the whole text or payload
 }
 
-// End returns the offset at which the next portion begins.
+// End returns the offset of the end, at which the next portion begins.
 func (p *Portion) End() int { return p.Offset + len(p.Bytes) }
 
 // Whole reports whether the portion is everything.

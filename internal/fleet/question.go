@@ -33,7 +33,7 @@ const (
 	QuestionWithdrawn QuestionStatus = "withdrawn" // the agent no longer waits, or its run has ended
 )
 
-// These are the values of AnsweredBy that are not principals.
+// These are the values of AnsweredBy that are not names of principals.
 const (
 	ByPolicy  = "policy"  // the policy of the agent's role
 	ByUnknown = "unknown" // a program that did not use Fleet's API, for example an unconfined agent
@@ -56,7 +56,7 @@ type Question struct {
 	TaskID    string
 	AgentUID  string
 	AgentName string
-	Owner     string
+	Owner     string // of the agent
 	Kind      QuestionKind
 	Status    QuestionStatus
 	Text      string
@@ -78,7 +78,7 @@ type Question struct {
 // RememberScope says for how long an allowed permission holds.
 type RememberScope string
 
-// These are the values of Remember. The empty value is RememberOnce.
+// These are the values of Remember. The empty value means RememberOnce.
 const (
 	RememberOnce  RememberScope = "once"  // for this call
 	RememberTask  RememberScope = "task"  // for such calls in the same task

@@ -16,8 +16,9 @@ type QueueEntry struct {
 	HeldAt    time.Time    `json:"held_at,omitzero"`
 	Exclusive string       `json:"exclusive,omitempty"` // at most one task with this key runs; empty: no such limit
 	After     []Dependency `json:"after,omitempty"`
-	// MaxAttempts is the number of attempts that may fail for a reason that may pass, including the last; 0 stands for DefaultAttempts.
-	// Attempts are the failed attempts that another one followed or will follow, and RetryAt is when the next attempt may begin.
+	// MaxAttempts is how many attempts the task has in all, without those that failed for a reason that does not count (see RetryClass);
+	// 0 stands for DefaultAttempts. Attempts are the failed attempts after which the task was queued again. RetryAt is when the next
+	// attempt may begin.
 	MaxAttempts     int       `json:"max_attempts,omitempty"`
 	Attempts        []Attempt `json:"attempts,omitempty"`
 	RetryAt         time.Time `json:"retry_at,omitzero"`

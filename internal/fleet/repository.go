@@ -86,8 +86,8 @@ type Combination struct {
 	Onto      string // the newest commit of the branch, or of the work that lands before this work
 	Strategy  Strategy
 	Message   string // of the commit that squash or merge creates
-	Author    Person // of the commit that squash creates; without an address, Name is the agent's, and the project may have another author
-	Committer Person // committer of all commits that are created
+	Author    Person // of the commit that squash creates; without an Email, it is the project's author, and Name is the default for the author's name
+	Committer Person // of all commits that are created
 	At        time.Time
 }
 

@@ -12,8 +12,8 @@ type Session struct {
 	Name     string // for people; may be empty
 	Title    string // Task.Title of the first turn; empty before it
 	Key      string // key within its toolset; unique among the owner's open sessions; empty if only its id identifies it
-	Agent    string // the agent, as the caller named it
-	Source   string // source of that agent, in the toolset's terms
+	Agent    string // the agent or definition, as the caller named it
+	Source   string // where that agent comes from, in the toolset's terms
 	AgentUID string // the agent of the session
 
 	Turns       int // number of turns begun
