@@ -132,8 +132,8 @@ func QuestionByID(tx ReadTx, id string) (*Question, error) {
 	return First(found, err)
 }
 
-// Outcome describes how the question was answered or has ended, for the event log.
-func (q *Question) Outcome() string {
+// OutcomeText describes how the question was answered or has ended, for the event log.
+func (q *Question) OutcomeText() string {
 	switch q.Status {
 	case QuestionExpired:
 		return "nobody answered in time: denied"

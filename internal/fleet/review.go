@@ -92,8 +92,8 @@ func (r *Review) Validate() error {
 	return nil
 }
 
-// Where names the file and the line of the comment for people.
-func (c ReviewComment) Where() string {
+// Location names the file and the line of the comment for people.
+func (c ReviewComment) Location() string {
 	switch {
 	case c.Line == 0:
 		return c.Path

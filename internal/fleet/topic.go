@@ -54,8 +54,8 @@ func (t Topic) Selects(e Event) bool {
 	return EventType(t) == e.Type
 }
 
-// types returns the types of the events that the topic can select.
-func (t Topic) types() []EventType {
+// eventTypes returns the types of the events that the topic can select.
+func (t Topic) eventTypes() []EventType {
 	switch t {
 	case TopicAll:
 		return WebhookEvents

@@ -59,7 +59,7 @@ func (w *worker) recordQuestion(tx fleet.Tx, t *fleet.Task, q fleet.Question) er
 	if err := tx.Update(old); err != nil || answered {
 		return err
 	}
-	return tx.Append(old.Event(t, fleet.EventTaskAnswer, w.now(), old.Outcome()))
+	return tx.Append(old.Event(t, fleet.EventTaskAnswer, w.now(), old.OutcomeText()))
 }
 
 // newQuestion records a question that the store does not have.
@@ -71,7 +71,7 @@ func (w *worker) newQuestion(tx fleet.Tx, t *fleet.Task, q *fleet.Question) erro
 		return err
 	}
 	if q.AnsweredBy == fleet.ByPolicy { // nobody was asked
-		return tx.Append(q.Event(t, fleet.EventTaskAnswer, w.now(), questionText(q)+" "+q.Outcome()))
+		return tx.Append(q.Event(t, fleet.EventTaskAnswer, w.now(), questionText(q)+" "+q.OutcomeText()))
 	}
 	if err := tx.Append(q.Event(t, fleet.EventTaskQuestion, w.now(), questionText(q)+" [question "+q.ID+"]")); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (w *worker) newQuestion(tx fleet.Tx, t *fleet.Task, q *fleet.Question) erro
 		t.OpenQuestions++
 		return nil
 	}
-	return tx.Append(q.Event(t, fleet.EventTaskAnswer, w.now(), q.Outcome()))
+	return tx.Append(q.Event(t, fleet.EventTaskAnswer, w.now(), q.OutcomeText()))
 }
 
 // stepAnswers delivers the answers to the run's questions. If an answer could not be delivered, it returns how long to wait
@@ -149,6 +149,6 @@ func (w *worker) recordAnswerDelivery(ctx context.Context, id string, err error)
 		if err := tx.Update(q); err != nil {
 			return err
 		}
-		return tx.Append(q.Event(t, fleet.EventTaskAnswer, q.DeliveredAt, q.Outcome()))
+		return tx.Append(q.Event(t, fleet.EventTaskAnswer, q.DeliveredAt, q.OutcomeText()))
 	})
 }

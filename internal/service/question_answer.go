@@ -193,7 +193,7 @@ func (s *Service) recordAnswer(tx fleet.Tx, p fleet.Principal, q *fleet.Question
 		return err
 	}
 	t.OpenQuestions--
-	if err := tx.Append(q.Event(t, fleet.EventTaskAnswer, q.AnsweredAt, q.Outcome())); err != nil {
+	if err := tx.Append(q.Event(t, fleet.EventTaskAnswer, q.AnsweredAt, q.OutcomeText())); err != nil {
 		return err
 	}
 	if q.Kind == fleet.AskBudget {
@@ -203,7 +203,7 @@ func (s *Service) recordAnswer(tx fleet.Tx, p fleet.Principal, q *fleet.Question
 }
 
 func questionClosed(q *fleet.Question) *fleet.Error {
-	return fleet.Errorf(fleet.ReasonQuestionClosed, "question %q is no longer open: %s", q.ID, q.Outcome()).
+	return fleet.Errorf(fleet.ReasonQuestionClosed, "question %q is no longer open: %s", q.ID, q.OutcomeText()).
 		With("question_id", q.ID).With("status", string(q.Status))
 }
 

@@ -105,7 +105,7 @@ func requestedChanges(title string, r *fleet.Review) string {
 		quoteLines(&b, strings.TrimSpace(r.Text))
 	}
 	for _, c := range r.Comments {
-		b.WriteString("#\n# " + c.Where() + ":\n")
+		b.WriteString("#\n# " + c.Location() + ":\n")
 		quoteLines(&b, strings.TrimSpace(c.Text))
 	}
 	return b.String()
