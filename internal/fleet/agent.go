@@ -72,8 +72,8 @@ type Agent struct {
 	Place           string       // name of the place where it lives; never changes
 	Config          *AgentConfig // its configuration, in addition to a project or in place of one; nil if it has none; never changes
 	OneTask         bool         // it is deleted when its task has ended
-	HasConversation bool         // it has a conversation, which its next task continues
-	// Conversation is the name of that conversation, see Run.Conversation.
+	HasConversation bool         // it has a conversation that its next task continues
+	// Conversation is the name of this conversation, see Run.Conversation.
 	Conversation string
 	SessionID    string // the conversation's id, as the agent's program knows it; empty if it is not known
 	WorkspaceID  string // the place's id of the workspace; empty until the workspace exists
@@ -128,9 +128,9 @@ type HostFacts struct {
 	StopsAt    time.Time `json:"stops_at,omitzero"`    // when the host stops the workspace
 	DormantAt  time.Time `json:"dormant_at,omitzero"`  // when the workspace became dormant, because nobody used it
 	DeletionAt time.Time `json:"deletion_at,omitzero"` // when the host deletes the dormant workspace
-	// OtherFleet says who owns the workspace if it does not belong to this Fleet: another Fleet, or a person. Fleet does nothing
-	// to such a workspace before it is taken over (NextStart.TakeOver).
-	OtherFleet string `json:"other_fleet,omitempty"`
+	// ForeignOwner says, for people, who owns the workspace if it does not belong to this Fleet: another Fleet, or a person. Fleet
+	// does nothing to such a workspace before it is taken over (NextStart.TakeOver).
+	ForeignOwner string `json:"other_fleet,omitempty"`
 	// ClosedReason says why the agent accepts no tasks although its workspace may run, for example because its project is no longer
 	// configured; empty if it accepts tasks. A task that has begun is not affected.
 	ClosedReason string `json:"closed,omitempty"`
@@ -148,7 +148,7 @@ func (h HostFacts) IsZero() bool { return h.Equal(HostFacts{}) }
 // Equal reports whether the facts are the same.
 func (h HostFacts) Equal(o HostFacts) bool {
 	return slices.Equal(h.Links, o.Links) && h.Outdated == o.Outdated && h.StopsAt.Equal(o.StopsAt) &&
-		h.DormantAt.Equal(o.DormantAt) && h.DeletionAt.Equal(o.DeletionAt) && h.OtherFleet == o.OtherFleet && h.ClosedReason == o.ClosedReason && h.Credential == o.Credential && h.Adopted == o.Adopted &&
+		h.DormantAt.Equal(o.DormantAt) && h.DeletionAt.Equal(o.DeletionAt) && h.ForeignOwner == o.ForeignOwner && h.ClosedReason == o.ClosedReason && h.Credential == o.Credential && h.Adopted == o.Adopted &&
 		h.MissingSince.Equal(o.MissingSince)
 }
 
@@ -159,10 +159,11 @@ type Link struct {
 }
 
 // Foreign reports whether the agent's workspace belongs to another Fleet or to a person, and is not being taken over.
-func (a *Agent) Foreign() bool { return a.Host.OtherFleet != "" && !a.Next.TakeOver }
+func (a *Agent) Foreign() bool { return a.Host.ForeignOwner != "" && !a.Next.TakeOver }
 
 // Settled reports whether the agent's workspace has reached the desired state, or has failed to reach it. An agent that is to
-// be deleted is settled only when its workspace is deleted. The workspace of another Fleet has no desired state.
+// be deleted is settled only when its workspace is deleted. A foreign workspace has no desired state, and is settled unless its
+// state is Moving. A workspace that is to run also counts as settled if it is stopped or unhealthy and no restart is due.
 func (a *Agent) Settled() bool {
 	switch {
 	case a.Desired == DesiredDeleted:
@@ -201,7 +202,7 @@ func (v *AgentView) Status() Status {
 	return StatusIdle
 }
 
-// AllowedRulesIn returns the rules that hold in the task of the agent.
+// AllowedRulesIn returns the rules that hold in the agent's task with the id.
 func (a *Agent) AllowedRulesIn(taskID string) (rules []AllowedRule) {
 	for _, r := range a.Rules {
 		if r.TaskID == "" || r.TaskID == taskID {
@@ -211,7 +212,7 @@ func (a *Agent) AllowedRulesIn(taskID string) (rules []AllowedRule) {
 	return rules
 }
 
-// AllowedRules returns the rules that hold now.
+// AllowedRules returns the rules that hold now: those of the current task, and those of every task.
 func (v *AgentView) AllowedRules() []AllowedRule {
 	if v.Task == nil {
 		return v.AllowedRulesIn("")
@@ -225,21 +226,21 @@ func (v *AgentView) Waiting() bool { return v.Task != nil && v.Task.OpenQuestion
 // Stalled reports whether the run of the agent's task makes no progress.
 func (v *AgentView) Stalled() bool { return v.Task != nil && v.Task.Stalled() }
 
-// Collecting reports whether Fleet collects the work of the agent's task, whose run has ended.
+// Collecting reports whether the run of the agent's task has ended, and Fleet still collects its work.
 func (v *AgentView) Collecting() bool { return v.Task != nil && v.Task.Collecting() }
 
-// MaxNameLength is the longest name of an agent, in characters.
-const MaxNameLength = 20
+// MaxAgentNameLength is the maximum length of an agent's name, in characters.
+const MaxAgentNameLength = 20
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$`)
 
-// ValidateName checks the name of a new agent. A valid name is also valid as the name of a Coder workspace.
-func ValidateName(name string) error {
+// ValidateAgentName checks the name of a new agent. A valid name is also valid as the name of a Coder workspace.
+func ValidateAgentName(name string) error {
 	const rule = "use 1 to 20 letters, digits and single hyphens between them, e.g. \"papi\" or \"web-2\""
 	switch {
 	case name == "":
 		return Invalid(ReasonInvalidName, "name", "the agent needs a name: %s", rule)
-	case len([]rune(name)) > MaxNameLength:
+	case len([]rune(name)) > MaxAgentNameLength:
 		return Invalid(ReasonInvalidName, "name", "the agent's name %q is %d characters long: %s", Shorten(name, 40), len([]rune(name)), rule)
 	case !namePattern.MatchString(name):
 		return Invalid(ReasonInvalidName, "name", "the agent's name %q has characters that it must not have, or hyphens in the wrong places: %s", name, rule)
@@ -247,7 +248,8 @@ func ValidateName(name string) error {
 	return nil
 }
 
-// ParseAgentRef splits an agent reference of a caller: "papi", or "papi@alice" for alice's agent.
+// ParseAgentRef splits an agent reference of a caller: "papi", or "papi@alice" for alice's agent. owner is empty if the reference
+// has none.
 func ParseAgentRef(s string) (name, owner string) {
 	name, owner, _ = strings.Cut(s, "@")
 	return name, owner

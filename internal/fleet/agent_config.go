@@ -1,9 +1,6 @@
 package fleet
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // AgentConfig configures an agent in addition to its project, or without a project. It comes from the agent's definition, or
 // from the toolset that creates the agent. It is stored with the agent, so a later change of the definition does not change
@@ -12,7 +9,7 @@ import (
 type AgentConfig struct {
 	// Name is the agent's name in its definition.
 	Name string `json:"name,omitempty"`
-	// Driver runs the agent. It is one of the place's Traits.Drivers. If it is empty, the driver is that of the agent's
+	// Driver names one of the place's Traits.Drivers, which runs the agent. If it is empty, the driver is that of the agent's
 	// project, and only Reports, MayEdit and KeepFilesFor have an effect.
 	Driver string `json:"driver,omitempty"`
 	// Command is the program and its arguments. For a driver with Driver.AddsArguments, it is only additional arguments. The
@@ -75,44 +72,4 @@ type MCPServer struct {
 	Env     map[string]string `json:"env,omitempty"`
 	URL     string            `json:"url,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
-}
-
-// Tool is a tool that agents can call. One of HTTP, MCP and Command is set, and does the work.
-type Tool struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"` // JSON Schema of its arguments, an object
-	HTTP        *HTTPTool       `json:"http,omitempty"`
-	MCP         *MCPTool        `json:"mcp,omitempty"`
-	Command     []string        `json:"command,omitempty"` // gets the arguments as JSON on its standard input
-}
-
-// RegisteredTool is a tool that its owner has registered for agents.
-type RegisteredTool struct {
-	Tool
-	Owner     string
-	Agent     string // the agent that gets it; empty means every agent
-	CreatedAt time.Time
-	UpdatedAt time.Time
-}
-
-// HTTPTool is an endpoint that takes the arguments as a JSON body and answers with the result.
-type HTTPTool struct {
-	URL     string            `json:"url"`
-	Method  string            `json:"method,omitempty"` // empty: POST
-	Headers map[string]string `json:"headers,omitempty"`
-}
-
-// MCPTool is a tool of an MCP server.
-type MCPTool struct {
-	Server MCPServer `json:"server"`
-	Tool   string    `json:"tool,omitempty"` // empty: the same name
-}
-
-// ServerEndpoint is how an agent outside this process reaches Fleet: the address of an MCP endpoint and a token that is valid
-// only for this agent, and only while its task runs. The token is a secret: it goes into a file that only the agent can
-// read.
-type ServerEndpoint struct {
-	URL   string
-	Token string
 }

@@ -4,7 +4,7 @@ import (
 	"sync"
 )
 
-// ListAgentsRequest selects agents; the zero value selects the whole fleet.
+// ListAgentsRequest selects agents. The zero value selects all agents that the caller may see.
 type ListAgentsRequest struct {
 	Project, Role string
 	Status        Status
@@ -12,7 +12,7 @@ type ListAgentsRequest struct {
 	PageRequest
 }
 
-// AgentPage is a page of the matching agents, sorted by name. Several calls may use the same page, so a page is never changed.
+// AgentPage is a page of the matching agents, sorted by name. Several calls may share a page, so nobody may change it.
 type AgentPage struct {
 	Agents []*AgentView
 	Total  int    // number of matching agents
@@ -22,9 +22,9 @@ type AgentPage struct {
 	derived any
 }
 
-// Derive returns the result of make, for example an encoding of the rows. Only the first call runs make; later calls get
+// Derive returns the result of compute, for example an encoding of the rows. Only the first call runs compute; later calls get
 // the same result.
-func (a *AgentPage) Derive(make func() any) any {
-	a.once.Do(func() { a.derived = make() })
+func (a *AgentPage) Derive(compute func() any) any {
+	a.once.Do(func() { a.derived = compute() })
 	return a.derived
 }

@@ -19,11 +19,12 @@ type Attachment struct {
 
 // Limits of the attachments of a task.
 const (
-	MaxAttachments      = 20
-	MaxAttachmentsSize  = 20 << 20 // in bytes, together
-	maxAttachmentName   = 255      // in bytes
-	attachmentNameHints = "give a plain name such as notes.txt, with at most 255 bytes, and without directories, control characters and a dot at the beginning"
+	MaxAttachments     = 20
+	MaxAttachmentsSize = 20 << 20 // in bytes, together
+	maxAttachmentName  = 255      // in bytes
 )
+
+const attachmentNameHint = "give a plain name such as notes.txt, with at most 255 bytes, and without directories, control characters and a dot at the beginning"
 
 var mediaTypePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+-]{0,60}$`)
 
@@ -40,7 +41,7 @@ func CheckAttachments(all []Attachment) error {
 		key := strings.ToLower(a.Name) // some file systems ignore the case
 		switch {
 		case !isPlainFileName(a.Name):
-			return refuse("attachments has a file with the name %q: %s", Shorten(a.Name, 60), attachmentNameHints)
+			return refuse("attachments has a file with the name %q: %s", Shorten(a.Name, 60), attachmentNameHint)
 		case names[key]:
 			return refuse("attachments has two files with the name %q: rename one", a.Name)
 		case !mediaTypePattern.MatchString(a.MediaType):
@@ -56,13 +57,14 @@ func CheckAttachments(all []Attachment) error {
 	return nil
 }
 
-// isPlainFileName reports whether the text is a name that is safe for a file.
+// isPlainFileName reports whether a file can safely have the name: it has no directories and is not hidden, for example.
 func isPlainFileName(name string) bool {
 	unsafe := func(r rune) bool { return r == '/' || r == '\\' || r == utf8.RuneError || unicode.IsControl(r) }
 	return name != "" && len(name) <= maxAttachmentName && name[0] != '.' && utf8.ValidString(name) && !strings.ContainsFunc(name, unsafe)
 }
 
-// Digest returns the name, the media type and the SHA-256 of the content, which identify the attachment in the body of a request.
+// Digest returns the name, the media type and the SHA-256 of the content. Two attachments with equal digests are the same, so
+// that a repeated request can be recognised without the contents.
 func (a Attachment) Digest() [3]string {
 	sum := sha256.Sum256(a.Content)
 	return [3]string{a.Name, a.MediaType, hex.EncodeToString(sum[:])}

@@ -14,7 +14,7 @@ const (
 	OutcomeFailed  = "failed"  // in a filter: every outcome except OutcomeOK
 )
 
-// AuditEntry is a line of the audit log: who called which method, what the call was about, and how it ended. It contains
+// AuditEntry is an entry of the audit log: who called which method, what the call was about, and how it ended. It contains
 // no secrets and no texts of tasks.
 type AuditEntry struct {
 	ID        int64 // position in the log; set by the store
@@ -26,14 +26,14 @@ type AuditEntry struct {
 	Face      string
 	Remote    string // address of the caller
 	Target    string // the first agent, task, token or the like in the request; if it names none, in the response
-	AgentName string // the agent that the call concerns, if it is known
+	AgentName string // of the agent that the call concerns, if it is known
 	Owner     string // of this agent
 	RequestID string
 	Outcome   string // OutcomeOK or the reason of an error; empty until the call ends
-	Count     int    // number of equal calls that the line stands for
+	Count     int    // number of equal calls that the entry stands for
 }
 
-// AuditFilter selects lines of the audit log; the zero value selects all.
+// AuditFilter selects entries of the audit log. The zero value selects all.
 type AuditFilter struct {
 	Principal string
 	Method    string // compared by MethodKey
@@ -41,15 +41,15 @@ type AuditFilter struct {
 	Owner     string // of the agent; calls whose agent's owner is not known match too
 	Outcome   string // OutcomeOK, OutcomeFailed, OutcomeUnknown or a reason
 	Since     time.Time
-	Until     time.Time // only lines before it; zero for no limit
-	Before    int64     // only lines with a lower ID; 0 for no limit
+	Until     time.Time // only entries before it; zero for no limit
+	Before    int64     // only entries with a lower ID; 0 for no limit
 }
 
 // MethodKey returns the form in which methods are compared: StartAgentTask and start_agent_task are the same.
 func MethodKey(method string) string { return strings.ReplaceAll(strings.ToLower(method), "_", "") }
 
 // AuditLine holds the AuditEntry of a call that has not ended. The call's first transaction that changes something writes the
-// entry; see WithAudit. It is safe for concurrent use.
+// entry to the store, see WithAudit. An AuditLine is safe for concurrent use.
 type AuditLine struct {
 	mu      sync.Mutex
 	entry   AuditEntry
@@ -59,8 +59,9 @@ type AuditLine struct {
 // NewAuditLine returns the audit line of a call that begins.
 func NewAuditLine(e AuditEntry) *AuditLine { return &AuditLine{entry: e} }
 
-// Claim returns the line and true if the transaction that calls it must write the line. The transaction calls Committed
-// afterwards. Claim returns false if another transaction writes the line, or if a is nil because the call is not audited.
+// Claim returns the entry and true if the transaction that calls it must write the entry. The transaction calls Committed
+// afterwards. Claim returns false if another transaction writes the entry or has written it, and if a is nil because the call is
+// not audited.
 func (a *AuditLine) Claim() (AuditEntry, bool) {
 	if a == nil {
 		return AuditEntry{}, false
@@ -74,7 +75,8 @@ func (a *AuditLine) Claim() (AuditEntry, bool) {
 	return a.entry, true
 }
 
-// Committed records that the transaction has committed the line. An ID of 0 means that the transaction has failed.
+// Committed records that the transaction has committed the entry e. If e.ID is 0, the transaction has failed, and another
+// transaction can claim the entry.
 func (a *AuditLine) Committed(e AuditEntry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,7 +85,7 @@ func (a *AuditLine) Committed(e AuditEntry) {
 	}
 }
 
-// Change applies the change to the line and returns the line.
+// Change applies the change to the entry and returns the entry.
 func (a *AuditLine) Change(change func(e *AuditEntry)) AuditEntry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -93,19 +95,19 @@ func (a *AuditLine) Change(change func(e *AuditEntry)) AuditEntry {
 
 type auditKey struct{}
 
-// WithAudit returns a context for an audited call. The first transaction that changes something also writes the audit line, so
-// the store has both or neither.
+// WithAudit returns a context for an audited call. The first transaction that changes something also writes the entry of the
+// audit line, so the store has both the change and the entry, or neither.
 func WithAudit(ctx context.Context, a *AuditLine) context.Context {
 	return context.WithValue(ctx, auditKey{}, a)
 }
 
-// AuditFrom returns the line of the call; nil if it is not audited.
+// AuditFrom returns the audit line of the context's call; nil if the call is not audited.
 func AuditFrom(ctx context.Context) *AuditLine {
 	a, _ := ctx.Value(auditKey{}).(*AuditLine)
 	return a
 }
 
-// SetAgent sets the agent of the line from the first event that the transaction has appended.
+// SetAgent sets the agent of the entry from the first event that the transaction has appended. It does nothing if first is nil.
 func (e *AuditEntry) SetAgent(first *Event) {
 	if first != nil {
 		e.AgentName, e.Owner = first.AgentName, first.Owner

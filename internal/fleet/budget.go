@@ -51,15 +51,15 @@ const (
 // BudgetScopes are all scopes of budgets.
 var BudgetScopes = []BudgetScope{BudgetFleet, BudgetProject, BudgetPool, BudgetRole, BudgetAgent, BudgetOwner, BudgetLabel, BudgetCredential}
 
-// BudgetWindow is the period after which a budget starts again from zero.
+// BudgetWindow is the period after which a budget starts again from zero. It begins at midnight in Budget.TimeZone.
 type BudgetWindow string
 
 // The windows of budgets.
 const (
-	WindowNone  BudgetWindow = "none"  // it never begins anew
-	WindowDay   BudgetWindow = "day"   // from midnight
+	WindowNone  BudgetWindow = "none" // the budget never starts again
+	WindowDay   BudgetWindow = "day"
 	WindowWeek  BudgetWindow = "week"  // from Monday
-	WindowMonth BudgetWindow = "month" // from the first day
+	WindowMonth BudgetWindow = "month" // from its first day
 )
 
 // BudgetWindows are all windows of budgets.
@@ -87,7 +87,7 @@ const (
 	UnpricedAllow  UnpricedPolicy = "allow"
 )
 
-// Validate returns INVALID_ARGUMENT if a value of the budget is not valid. It sets the defaults of the values that are not given.
+// Validate sets the defaults of the values that are not given. It returns INVALID_ARGUMENT if a value is not valid.
 func (b *Budget) Validate() error {
 	b.Scope, b.Window = cmp.Or(b.Scope, BudgetFleet), cmp.Or(b.Window, WindowNone)
 	b.OnBreach, b.Unpriced = cmp.Or(b.OnBreach, BreachHold), cmp.Or(b.Unpriced, UnpricedRefuse)
@@ -133,6 +133,7 @@ func checkOneOf[T ~string](field string, value T, valid []T) error {
 	return InvalidField(field, "%s is %q: give %s", field, Shorten(string(value), 40), oneOf(valid))
 }
 
+// oneOf returns the values for an error, separated by commas.
 func oneOf[T ~string](values []T) string {
 	names := make([]string, len(values))
 	for i, v := range values {

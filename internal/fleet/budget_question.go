@@ -22,8 +22,9 @@ type BudgetAnswer struct {
 	Limit Micros // the new cost limit of the task; 0 leaves its limit
 }
 
-// BudgetQuestion returns the question whether the pending task goes on. The text why says why the task was interrupted.
-// If the task has used up its own limit, step is the amount by which the limit may grow; otherwise step is 0.
+// BudgetQuestion returns the question whether the pending task goes on. why is a sentence that says why the task was interrupted.
+// limit is what the task was allowed to cost until then. If the task has used up its own cost limit, step is the amount by which
+// the question offers to raise limit; otherwise step is 0.
 func BudgetQuestion(t *Task, why string, limit, step Micros) *Question {
 	q := &Question{
 		ID:     t.BudgetQuestionID(),
@@ -42,7 +43,7 @@ func BudgetQuestion(t *Task, why string, limit, step Micros) *Question {
 // because it has one more hyphen.
 func (t *Task) BudgetQuestionID() string { return fmt.Sprintf("%s-budget-%d", t.ID, t.Try) }
 
-// ParseBudgetAnswer reads the answer to the question. It returns INVALID_ARGUMENT if it is not one.
+// ParseBudgetAnswer parses an answer to the question. It returns INVALID_ARGUMENT if the text is not an answer to it.
 func ParseBudgetAnswer(q *Question, answer string) (BudgetAnswer, error) {
 	text := strings.ToLower(strings.TrimSpace(answer))
 	switch {

@@ -13,7 +13,8 @@ func loadZone(name string) (*time.Location, error) {
 	return time.LoadLocation(name)
 }
 
-// WindowAt returns the window that the time is in. A window without an end begins in 1970, and its end is the zero time.
+// WindowAt returns the budget's window that contains the time now; end is the first moment after it. The window of WindowNone
+// begins in 1970, and its end is the zero time.
 func (b *Budget) WindowAt(now time.Time) (begin, end time.Time) {
 	loc, err := loadZone(b.TimeZone)
 	if err != nil { // the zone was known when the budget was set

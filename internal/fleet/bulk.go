@@ -11,7 +11,7 @@ const MaxBulkItems = 10_000
 // BulkOperation is what a bulk operation does with each of its agents or tasks.
 type BulkOperation string
 
-// The operations.
+// The operations. All are on agents, except BulkStopTask.
 const (
 	BulkStart    BulkOperation = "start"
 	BulkStop     BulkOperation = "stop"
@@ -28,22 +28,22 @@ const (
 type BulkRequest struct {
 	Operation BulkOperation `json:"operation"`
 
-	// Names, Selector or All selects the agents or tasks. Names are names of agents; for BulkStopTask, they may also be ids of
+	// Names, Selector or All selects the agents or tasks. Names are names of agents. For BulkStopTask, they may also be ids of
 	// tasks.
 	Names    []string `json:"names,omitempty"`
 	Selector string   `json:"selector,omitempty"`
 	All      bool     `json:"all,omitempty"`
 
-	Text        string        `json:"text,omitempty"`         // of the message or the task
-	Labels      Labels        `json:"labels,omitempty"`       // of the agents or the queued tasks
-	Remove      []string      `json:"remove,omitempty"`       // keys of labels
-	Pool        string        `json:"pool,omitempty"`         // to move to; empty: out of the pool
-	Role        string        `json:"role,omitempty"`         // after a restart; empty: the agent keeps its role
-	Update      bool          `json:"update,omitempty"`       // a restart uses the newest version of the project
-	KeepUnsaved bool          `json:"keep_unsaved,omitempty"` // do not delete an agent with unsaved work
-	Priority    int           `json:"priority,omitempty"`     // of the queued tasks
-	Timeout     time.Duration `json:"timeout,omitempty"`      // of the queued tasks; 0: the default
-	MaxCostUSD  *float64      `json:"max_cost_usd,omitempty"` // of the queued tasks; nil: no limit
+	Text         string        `json:"text,omitempty"`         // of the message or the task
+	Labels       Labels        `json:"labels,omitempty"`       // of the agents or the queued tasks
+	RemoveLabels []string      `json:"remove,omitempty"`       // keys of labels
+	Pool         string        `json:"pool,omitempty"`         // to move to; empty: out of the pool
+	Role         string        `json:"role,omitempty"`         // after a restart; empty: the agent keeps its role
+	Update       bool          `json:"update,omitempty"`       // a restart uses the newest version of the project
+	KeepUnsaved  bool          `json:"keep_unsaved,omitempty"` // do not delete an agent with unsaved work
+	Priority     int           `json:"priority,omitempty"`     // of the queued tasks
+	Timeout      time.Duration `json:"timeout,omitempty"`      // of the queued tasks; 0: the default
+	MaxCostUSD   *float64      `json:"max_cost_usd,omitempty"` // of the queued tasks; nil: no limit
 }
 
 // BulkPlan is a plan of a bulk operation, with the outcomes of its items so far.
@@ -51,8 +51,8 @@ type BulkPlan struct {
 	ID        string      `json:"id"`
 	Principal string      `json:"principal"`       // who planned it
 	At        int64       `json:"at"`              // when it was planned, in microseconds since 1970; determines when the plan is removed
-	Begun     bool        `json:"begun,omitempty"` // it was run
-	Request   BulkRequest `json:"order"`           // without the names
+	Begun     bool        `json:"begun,omitempty"` // its execution has begun
+	Request   BulkRequest `json:"order"`           // without Names, which have become Items
 	Items     []BulkItem  `json:"items"`
 }
 
@@ -61,7 +61,7 @@ type BulkItem struct {
 	AgentUID  string      `json:"uid,omitempty"` // empty for a task that has no agent yet
 	AgentName string      `json:"name,omitempty"`
 	Owner     string      `json:"owner,omitempty"`
-	TaskID    string      `json:"task_id,omitempty"` // of the task that the operation ends, reaches or has queued; empty: none
+	TaskID    string      `json:"task_id,omitempty"` // of the task that the operation stops, messages or has queued; empty: none
 	Effect    string      `json:"effect,omitempty"`  // for people
 	Outcome   BulkOutcome `json:"outcome,omitempty"`
 	Reason    Reason      `json:"reason,omitempty"` // why it failed

@@ -19,9 +19,9 @@ type Call struct {
 	Slot Slot // nil if the call needs none
 	// Count counts a request about the project. It returns LIMIT_REACHED if there were too many. nil counts nothing.
 	Count func(ctx context.Context, project string) error
-	// Detached is set if the caller wants an answer as soon as the task that the call starts is stored; see Detached.
+	// Detached is set if the caller wants an answer as soon as the task that the call starts is stored, see the function Detached.
 	Detached bool
-	// Resumes is set if a caller that leaves comes back, and repeats the call with its request id; see Continues.
+	// Resumes is set if a caller that disconnects comes back and repeats the call with the same request id, see Continues.
 	Resumes bool
 
 	counted atomic.Bool
@@ -59,8 +59,8 @@ func Detached(ctx context.Context) bool {
 	return err == nil && p.AgentUID == ""
 }
 
-// Continues reports whether the work of the context's call continues although the call has ended. It does if the server shuts
-// down, because the caller can ask another server for the result, and if the caller comes back.
+// Continues reports whether the context's call has ended, but its work must continue. It must if the server shuts down, because
+// the caller can ask another server for the result, and if the caller comes back (Call.Resumes).
 func Continues(ctx context.Context) bool {
 	c, ok := ctx.Value(callKey{}).(*Call)
 	return errors.Is(context.Cause(ctx), ErrShutdown) || ok && c.Resumes && ctx.Err() != nil
@@ -77,8 +77,8 @@ func CountIn(ctx context.Context, project string) error {
 }
 
 // ReleaseSlot gives up the slot of the context's call, if it has one. Call it before a wait that can be long: for a change
-// of an agent or a task, for a message, for another server. Otherwise calls that only wait block other calls, which may
-// include the very calls that they wait for. The call does not get another slot afterwards.
+// of an agent or a task, for a message, for another server. Otherwise calls that only wait would block other calls, perhaps
+// even those that they wait for. The call does not get another slot afterwards.
 func ReleaseSlot(ctx context.Context) {
 	if c, ok := ctx.Value(callKey{}).(*Call); ok && c.Slot != nil {
 		c.Slot.Release()

@@ -12,13 +12,13 @@ const MaxLeftOut = 200
 
 // Changes describes what a task changed in the working tree of its agent.
 type Changes struct {
-	Base    string `json:"base"`   // commit at which the task began
-	Commit  string `json:"commit"` // contains the tree at the end of the task, including uncommitted changes
-	Ref     string `json:"ref"`    // keeps Commit in the repository
-	Branch  string `json:"branch"` // where the repository has the commits of the agent's branch; empty if the agent was on no branch
-	Commits int    `json:"commits"`
-	Dirty   bool   `json:"dirty"`  // Commit contains uncommitted changes
-	Pushed  bool   `json:"pushed"` // a branch of a remote contains all of the agent's commits
+	Base    string `json:"base"`    // commit at which the task began
+	Commit  string `json:"commit"`  // contains the tree at the end of the task, including uncommitted changes
+	Ref     string `json:"ref"`     // keeps Commit in the repository
+	Branch  string `json:"branch"`  // the branch of the repository that has the commits of the agent's branch; empty if the agent was on no branch
+	Commits int    `json:"commits"` // number of commits since Base on the agent's branch
+	Dirty   bool   `json:"dirty"`   // Commit contains uncommitted changes
+	Pushed  bool   `json:"pushed"`  // a branch of a remote contains all of the agent's commits
 
 	// FileCount counts the files that differ between Base and Commit; FileChanges has the first MaxChangedFiles, by path.
 	FileCount   int          `json:"files"`

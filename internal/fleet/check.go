@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// These limit checks.
+// These are limits of single checks and of their number.
 const (
 	MaxChecks       = 20
 	MaxCheckCommand = 4000     // of a command, in bytes
@@ -36,7 +36,7 @@ const (
 	MaxCheckRetries     = 10
 )
 
-// Validate returns an error that describes what is wrong with the checks.
+// Validate returns INVALID_ARGUMENT if the checks exceed a limit or contain an invalid command.
 func (c Checks) Validate() error {
 	if len(c.Commands) > MaxChecks {
 		return InvalidField("checks", "there are %d checks: give at most %d", len(c.Commands), MaxChecks)
@@ -63,8 +63,8 @@ func (c Checks) Validate() error {
 // IsSet reports whether anything is set.
 func (c Checks) IsSet() bool { return len(c.Commands) > 0 || c.Timeout != 0 || c.Retries != nil }
 
-// With returns the checks of both, and for the other values those of more, which is more specific. Values that more does not
-// set are those of c.
+// With returns c combined with more, which is more specific. The result has the commands of both, and the other values of more.
+// It has the values of c that more does not set.
 func (c Checks) With(more Checks) Checks {
 	c.Commands = slices.Concat(c.Commands, more.Commands)
 	c.Timeout = cmp.Or(more.Timeout, c.Timeout)
@@ -81,7 +81,7 @@ type TaskChecks struct {
 	Results   []CheckResult `json:"results,omitempty"` // of the checks that have ended, in order
 }
 
-// CheckStatus is the result of a check.
+// CheckStatus says how a check ended.
 type CheckStatus string
 
 // The statuses of checks.

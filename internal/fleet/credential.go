@@ -17,7 +17,7 @@ const CredentialKind ResourceKind = "credential"
 type Credential struct {
 	Name    string          `json:"name"`
 	Windows []UsageWindow   `json:"windows,omitempty"` // sorted by name
-	Hold    *CredentialHold `json:"hold,omitempty"`    // nil if nothing is known against it
+	Hold    *CredentialHold `json:"hold,omitempty"`    // nil if tasks may start with it
 }
 
 // UsageWindow is the newest report about a window of time in which the use of a subscription is limited.
@@ -35,19 +35,19 @@ type CredentialHold struct {
 }
 
 const (
-	// maxWindowLength is how long a window may last. Programs report windows of at most a week. A run could report anything.
+	// maxWindowLength is how long a window may last. Programs report windows of at most a week, but a run could report anything.
 	maxWindowLength = 8 * 24 * time.Hour
 	// unknownWindowLength is how long a window counts as used up if its end is not known.
 	unknownWindowLength = 15 * time.Minute
-	// clockSkew is how long a window counts as used up although it has ended by this machine's clock.
+	// clockSkew is how long a window counts as used up if a report says so, although the window has ended by this machine's clock.
 	clockSkew = time.Minute
 	// minUtilizationChange is the smallest change in the use of a window that is recorded.
 	minUtilizationChange = 0.01
-	// maxWindows is how many windows of a credential are remembered.
+	// maxWindows is how many windows of a credential are remembered. Reports about further windows are ignored.
 	maxWindows = 10
 )
 
-// RecordLimit notes what a run has reported about a window. It returns false if the report changes nothing.
+// RecordLimit stores in c what a run has reported about a window. It returns false if that changes nothing.
 func (c *Credential) RecordLimit(l UsageLimit, now time.Time) bool {
 	l.Window = Shorten(l.Window, MaxLabelKey)
 	l.Utilization = min(max(l.Utilization, 0), 1)
@@ -80,8 +80,8 @@ func (c *Credential) RecordLimit(l UsageLimit, now time.Time) bool {
 	return true
 }
 
-// RecordSuccess notes that a run that began at the time has used the credential successfully. It returns false if that changes
-// nothing.
+// RecordSuccess removes from c what a successful run disproves: the hold and the used-up windows that were reported before the run
+// began. It returns false if there are none.
 func (c *Credential) RecordSuccess(began time.Time) (news bool) {
 	if c.Hold != nil && began.After(c.Hold.At) {
 		c.Hold, news = nil, true
@@ -94,15 +94,17 @@ func (c *Credential) RecordSuccess(began time.Time) (news bool) {
 
 // Release removes the hold and the windows that are used up, so that tasks can use the credential. It returns false if there
 // are none.
-func (c *Credential) Release() bool { return c.RecordSuccess(time.Unix(1<<40, 0)) }
+func (c *Credential) Release() bool {
+	return c.RecordSuccess(time.Unix(1<<40, 0)) // a time after all reports
+}
 
 // UsedUpWindow returns the window that is used up now; nil if there is none. Of several windows, it returns the one that ends last.
 func (c *Credential) UsedUpWindow(now time.Time) *UsageWindow {
 	return c.lastEnding(now, func(w UsageWindow) bool { return w.UsedUp(now) })
 }
 
-// KeptFreeWindow returns the window of which at most the share keepFree is left; nil if there is none. Of several windows, it
-// returns the one that ends last.
+// KeptFreeWindow returns the window of which at most the share keepFree is left; nil if there is none, or if keepFree is 0. Of
+// several windows, it returns the one that ends last.
 func (c *Credential) KeptFreeWindow(now time.Time, keepFree float64) *UsageWindow {
 	return c.lastEnding(now, func(w UsageWindow) bool { return keepFree > 0 && w.Utilization >= 1-keepFree })
 }
@@ -128,7 +130,7 @@ func (c *Credential) StateAt(now time.Time) CredentialState {
 	return CredentialOK
 }
 
-// Scarce reports whether the credential is held, or at least four fifths of a window are used.
+// Scarce reports whether the credential is held, or at least four fifths of an open window are used.
 func (c *Credential) Scarce(now time.Time) bool {
 	return c.Hold != nil || c.lastEnding(now, func(w UsageWindow) bool { return w.Utilization >= 0.8 }) != nil
 }
@@ -144,12 +146,12 @@ func (c *Credential) lastEnding(now time.Time, matches func(UsageWindow) bool) (
 	return last
 }
 
-// Name returns the name of the window for people.
+// Name returns the name of the window for people, such as "five hour".
 func (l UsageLimit) Name() string {
 	return strings.ReplaceAll(cmp.Or(l.Window, "unknown window"), "_", " ")
 }
 
-// Text returns the name of the window for use in a sentence.
+// Text returns the name of the window for use in a sentence, such as "five hour window".
 func (l UsageLimit) Text() string {
 	if l.Window == "" {
 		return l.Name()

@@ -16,7 +16,7 @@ func TestCredentialReport(t *testing.T) {
 		return c.RecordLimit(UsageLimit{Window: window, Utilization: used, Reached: reached, ResetsAt: resets}, now)
 	}
 	require.True(t, report("five_hour", 0.5, false, now.Add(time.Hour)))
-	require.False(t, report("five_hour", 0.505, false, now.Add(time.Hour)), "no news")
+	require.False(t, report("five_hour", 0.505, false, now.Add(time.Hour)), "a change of less than minUtilizationChange is not recorded")
 	require.True(t, report("five_hour", 0.52, false, now.Add(time.Hour)))
 	require.Nil(t, c.UsedUpWindow(now))
 	require.Nil(t, c.KeptFreeWindow(now, 0.2))
@@ -26,16 +26,16 @@ func TestCredentialReport(t *testing.T) {
 
 	require.True(t, report("seven_day", 0.9, true, now.Add(1000*time.Hour)))
 	w := c.UsedUpWindow(now)
-	require.Equal(t, now.Add(maxWindowLength), w.ResetsAt, "no window lasts longer")
+	require.Equal(t, now.Add(maxWindowLength), w.ResetsAt, "no window lasts longer than maxWindowLength")
 	require.EqualValues(t, 1, w.Utilization)
 	waits := c.Waits(now, 0.5)
 	require.Len(t, waits, 1)
 	require.Equal(t, Wait{Reason: WaitUsageWindow, Subject: "max", Text: `the seven day window of the credential "max" is used up`, Until: w.ResetsAt}, waits[0])
-	require.True(t, report("seven_day", 0.1, false, now.Add(maxWindowLength)), "it has room again")
+	require.True(t, report("seven_day", 0.1, false, now.Add(maxWindowLength)), "the window has room again")
 	require.Nil(t, c.UsedUpWindow(now))
 
 	require.True(t, report("", 0, true, time.Time{}))
-	require.Equal(t, now.Add(unknownWindowLength), c.UsedUpWindow(now).ResetsAt, "nobody says when it ends")
+	require.Equal(t, now.Add(unknownWindowLength), c.UsedUpWindow(now).ResetsAt, "the report does not say when the window ends")
 	require.False(t, c.RecordSuccess(now), "the run began before the report")
 	require.True(t, c.RecordSuccess(now.Add(1)))
 	require.Nil(t, c.UsedUpWindow(now))
@@ -61,12 +61,12 @@ func TestCredentialHold(t *testing.T) {
 func TestValidateCredentials(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, ValidateCredentials([]CredentialSetting{{Name: "local/claude", KeepFree: 20}, {Name: "max"}}, map[string]string{"the project web": "max"}))
-	for says, c := range map[string][]CredentialSetting{
+	for message, c := range map[string][]CredentialSetting{
 		`credentials[0]: name is "a b"`:                          {{Name: "a b"}},
 		"credentials[1]: the credential max is there twice":      {{Name: "max"}, {Name: "max"}},
 		"credentials[0]: keep_free is 100: give 0 to 99":         {{Name: "max", KeepFree: 100}},
 		`the project web has the credential "max", which is not`: nil,
 	} {
-		require.ErrorContains(t, ValidateCredentials(c, map[string]string{"the project web": "max"}), says)
+		require.ErrorContains(t, ValidateCredentials(c, map[string]string{"the project web": "max"}), message)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Delegation describes how a task is related to tasks that agents delegate: which task has delegated it, and what it delegates
-// itself. Task.ParentID and Task.RootID say where it is in its tree.
+// Delegation describes a task as a part of a tree of delegated tasks: what its parent has decided about it, and what it delegates
+// itself. Task.ParentID and Task.RootID say where it is in the tree.
 type Delegation struct {
 	Depth    int    `json:"depth,omitempty"`    // number of tasks above it
 	Detached bool   `json:"detached,omitempty"` // it goes on when its parent ends
@@ -21,7 +21,7 @@ type Delegation struct {
 
 	Grant           *Grant `json:"grant,omitempty"`    // what its agent may delegate, as of the last dispatch; nil: nothing
 	Children        int    `json:"children,omitempty"` // number of tasks that it has delegated
-	Awaited         int    `json:"awaited,omitempty"`  // number of those that have not ended and for which it waits, see Wake.Awaited
+	Awaited         int    `json:"awaited,omitempty"`  // number of its children that have not ended and for which it waits, see Wake.Awaited
 	GivenToChildren Micros `json:"given,omitempty"`    // the limits of its children that have not ended, and the cost of those that have
 	Waits           bool   `json:"waits,omitempty"`    // its turn is over, and it waits for results
 	Ready           bool   `json:"ready,omitempty"`    // the results that it waits for have arrived
@@ -30,7 +30,7 @@ type Delegation struct {
 	WokenTry     int    `json:"woken_try,omitempty"` // the try in which it has gone on, or will go on, with results
 	Turns        int    `json:"turns,omitempty"`     // how often it has waited for results
 
-	// These are of a root.
+	// Only a root has these.
 	Total        int         `json:"total,omitempty"` // number of tasks below it
 	RecentStarts []time.Time `json:"made,omitempty"`  // when the tasks of the last minute were delegated
 }
@@ -71,7 +71,8 @@ const (
 // wakes are the values of Wake that a caller can choose.
 var wakes = []Wake{WakeAll, WakeEach, WakeNone}
 
-// ParseWake returns INVALID_ARGUMENT if the text is not one of the values. The default is WakeAll.
+// ParseWake returns the Wake that a caller has chosen; WakeAll if the text is empty. It returns INVALID_ARGUMENT if a caller cannot
+// choose the value.
 func ParseWake(text string) (Wake, error) {
 	w := cmp.Or(Wake(text), WakeAll)
 	return w, checkOneOf("wake", w, wakes)
@@ -88,8 +89,8 @@ func (t *Task) Root() string {
 	return t.ID
 }
 
-// DelegationRefused returns the error for a task that a grant does not allow. used is how much of the limit is used; limits without a
-// number have 0.
+// DelegationRefused returns the error for a task that a grant does not allow. limit names the limit of the grant, used is how much of
+// it is used, and most is the limit itself. For a limit that is not a number, used is 0.
 func DelegationRefused(limit string, used, most any, format string, args ...any) *Error {
 	return Errorf(ReasonDelegationRefused, format, args...).With("limit", limit).With("used", fmt.Sprint(used)).With("max", fmt.Sprint(most))
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Delivery is one event for one webhook. It is sent until the receiver has accepted it or too many attempts have failed, always
-// with the same ID.
+// Delivery is one event, or one test, for one webhook. It is sent until the receiver has accepted it, wants no more requests, or
+// too many attempts have failed, always with the same ID. A test is sent only once.
 type Delivery struct {
 	ID        string
 	Webhook   string // uid of the webhook
@@ -27,7 +27,7 @@ type Delivery struct {
 
 func (*Delivery) row() {}
 
-// DeliveryTest is the type of deliveries that try a webhook.
+// DeliveryTest is the type of deliveries that test a webhook.
 const DeliveryTest = "test"
 
 // DeliveryStatus is the state of a delivery.
@@ -63,8 +63,8 @@ func (a DeliveryAttempt) Text() string {
 	return strconv.Itoa(a.Code)
 }
 
-// maxDeliveryAttempts is how many attempts of a delivery are remembered.
-const maxDeliveryAttempts = 20
+// maxRememberedAttempts is how many attempts Delivery.Attempts holds.
+const maxRememberedAttempts = 20
 
 // deliveryPauses are the pauses before the second and later attempts, as the Standard Webhooks specification recommends them:
 // about three days in total.
@@ -75,17 +75,17 @@ var deliveryPauses = []time.Duration{
 // maxPause is the longest pause that a receiver can ask for with Retry-After.
 const maxPause = 24 * time.Hour
 
-// DeliveryID returns the id of the delivery of the event to the webhook. It is the same each time.
+// DeliveryID returns the id of the delivery of the event to the webhook. It is the same each time. webhook is the webhook's uid.
 func DeliveryID(webhook string, seq int64) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", webhook, seq))
 	return "msg_" + hex.EncodeToString(sum[:16])
 }
 
-// RecordAttempt notes an attempt. retryAfter is the pause that the receiver asks for; 0 if it asks for none. jitter, from 0 to
+// RecordAttempt adds an attempt, and sets the status and the time of the next attempt. retryAfter is the pause that the receiver asks for; 0 if it asks for none. jitter, from 0 to
 // 1, shortens or lengthens the pause by up to a tenth, so that deliveries that have failed together are not sent together again.
 func (d *Delivery) RecordAttempt(a DeliveryAttempt, retryAfter time.Duration, jitter float64) {
-	if d.Attempts = append(d.Attempts, a); len(d.Attempts) > maxDeliveryAttempts {
-		d.Attempts = d.Attempts[len(d.Attempts)-maxDeliveryAttempts:]
+	if d.Attempts = append(d.Attempts, a); len(d.Attempts) > maxRememberedAttempts {
+		d.Attempts = d.Attempts[len(d.Attempts)-maxRememberedAttempts:]
 	}
 	d.NextAt = time.Time{}
 	switch {

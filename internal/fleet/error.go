@@ -109,7 +109,7 @@ const (
 	ReasonInternal           Reason = "INTERNAL"
 )
 
-// code returns the code of the reason.
+// code returns the code of the reason; Internal for ReasonInternal and for an unknown reason.
 func (r Reason) code() Code {
 	switch r {
 	case ReasonInvalidArgument, ReasonInvalidName, ReasonSpecRequired, ReasonTaskRequired, ReasonInvalidPage, ReasonInvalidPageSize, ReasonCursorExpired:

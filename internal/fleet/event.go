@@ -7,7 +7,7 @@ import (
 // EventType says what happened.
 type EventType string
 
-// The types of events.
+// The types of events. The proto enum Event.Type describes each of them.
 const (
 	EventAgentCreated    EventType = "agent_created"
 	EventAgentChanged    EventType = "agent_changed"

@@ -7,8 +7,8 @@ import (
 
 var variableNamePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Expand replaces each "${NAME}" in the text by the variable's value from lookup. An unknown variable is an error that
-// names it. A "$" without a following "{" stays. Errors never contain values.
+// Expand replaces each "${NAME}" in the text with the variable's value from lookup. It returns an INVALID_ARGUMENT error that
+// names the variable if lookup does not know it. A "$" without a following "{" stays. Errors never contain values.
 func Expand(text string, lookup func(name string) (value string, ok bool)) (string, error) {
 	var b strings.Builder
 	for {

@@ -2,9 +2,9 @@ package fleet
 
 import "errors"
 
-// ReasonCode says for programs why a task failed. It is empty if the task did not fail, or if nothing is known but the
-// text of Reason. A driver derives it from typed fields of its program's output. It reads a text only if the program itself wrote
-// the text, and has no such field.
+// ReasonCode says for programs why a task failed. It is empty if the task did not fail, or if only a text says why. A driver
+// derives the code from typed fields of its program's output. If the program has no such field, the driver may derive the code
+// from a text, but only from one that the program itself wrote.
 type ReasonCode string
 
 // Reason codes.
@@ -34,7 +34,7 @@ type RetryClass int
 // The classes of retries.
 const (
 	RetryNever   RetryClass = iota // another attempt would fail too, or somebody has to decide
-	RetryWaits                     // another attempt helps later, and does not count
+	RetryWaits                     // another attempt helps later, and does not count towards QueueEntry.MaxAttempts
 	RetryCounts                    // another attempt may help
 	RetryForgets                   // another attempt may help, in a new conversation
 	RetryHeld                      // another attempt helps after somebody has repaired the agent's credential, and does not count
@@ -55,7 +55,7 @@ func (c ReasonCode) Retry() RetryClass {
 	return RetryNever
 }
 
-// counts reports whether attempts that failed with the code count.
+// counts reports whether attempts that failed with the code count towards QueueEntry.MaxAttempts.
 func (c ReasonCode) counts() bool { return c.Retry() != RetryWaits && c.Retry() != RetryHeld }
 
 // reasonCodeKey is the key of a ReasonCode in the metadata of an error.

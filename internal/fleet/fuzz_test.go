@@ -16,10 +16,14 @@ func FuzzPage(f *testing.F) {
 	f.Add("2147483648", 1<<62, 1<<62, 1<<62, uint8(3), true, true, true)
 	f.Fuzz(func(t *testing.T, cursor string, page, size, limit int, n uint8, hasPage, hasSize, hasLimit bool) {
 		r := fleet.PageRequest{Cursor: cursor}
-		for of, has := range map[**int]bool{&r.Page: hasPage, &r.PageSize: hasSize, &r.Limit: hasLimit} {
-			if has {
-				*of = map[**int]*int{&r.Page: &page, &r.PageSize: &size, &r.Limit: &limit}[of]
-			}
+		if hasPage {
+			r.Page = &page
+		}
+		if hasSize {
+			r.PageSize = &size
+		}
+		if hasLimit {
+			r.Limit = &limit
 		}
 		all := make([]int, n)
 		for i := range all {

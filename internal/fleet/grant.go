@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// DelegatedAct is what an agent may do with the tasks that it delegates.
+// DelegatedAct is something that an agent may do with the tasks that it delegates.
 type DelegatedAct string
 
 // These are the acts. An agent that may delegate anything may also look at its delegated tasks, and wait for them.
@@ -24,12 +24,12 @@ var delegatedActs = []DelegatedAct{ActStart, ActMessage, ActStop, ActReadOutput}
 type Grant struct {
 	Projects    []string       `yaml:"projects" json:"projects,omitempty"` // NAME or PLACE/NAME
 	Pools       []string       `yaml:"pools" json:"pools,omitempty"`
-	Roles       []string       `yaml:"roles" json:"roles,omitempty"` // empty: all roles
-	MaxDepth    int            `yaml:"max_depth" json:"max_depth"`   // in a task's grant: the greatest depth of tasks below it
-	MaxChildren int            `yaml:"max_children" json:"max_children"`
-	MaxRunning  int            `yaml:"max_running" json:"max_running"`
-	MaxTotal    int            `yaml:"max_total" json:"max_total"`
-	PerMinute   int            `yaml:"per_minute" json:"per_minute"`
+	Roles       []string       `yaml:"roles" json:"roles,omitempty"`               // empty: all roles
+	MaxDepth    int            `yaml:"max_depth" json:"max_depth"`                 // levels of tasks below the agent's task; in the result of Intersect, below the root
+	MaxChildren int            `yaml:"max_children" json:"max_children"`           // tasks that a task may delegate
+	MaxRunning  int            `yaml:"max_running" json:"max_running"`             // tasks below the root that may run at once
+	MaxTotal    int            `yaml:"max_total" json:"max_total"`                 // tasks below the root
+	PerMinute   int            `yaml:"per_minute" json:"per_minute"`               // tasks below the root that may be delegated in a minute
 	MaxCostUSD  float64        `yaml:"max_cost_usd" json:"max_cost_usd,omitempty"` // of all children of a task together; 0: only the task's own limit applies
 	May         []DelegatedAct `yaml:"may" json:"may,omitempty"`                   // empty: everything
 }
@@ -98,7 +98,7 @@ func (g *Grant) Allows(act DelegatedAct) bool {
 	return g != nil && act != "" && (act == ActLook || slices.Contains(g.May, act))
 }
 
-// AllowsProjectRole reports whether tasks may be delegated to agents with the role in the project.
+// AllowsProjectRole reports whether tasks may be delegated to agents with the role in the project, because the grant has both.
 func (g *Grant) AllowsProjectRole(r ProjectRole) bool {
 	return slices.ContainsFunc(g.Projects, func(ref string) bool { return sameProject(ref, r.Place+"/"+r.Project) }) && g.AllowsRole(r.Role)
 }
@@ -114,7 +114,8 @@ func (g *Grant) AllowsRole(role string) bool {
 }
 
 // Intersect returns a grant that allows only what both g and parent allow: the grants of a task and of its parent. A nil parent
-// limits nothing. depth is the depth of the task. In the result, MaxDepth counts from the root of the tree.
+// limits nothing. A nil g allows nothing, and the result is nil. depth is the depth of the task. In the result, and in parent,
+// MaxDepth counts from the root of the tree.
 func (g *Grant) Intersect(parent *Grant, depth int) *Grant {
 	if g == nil {
 		return nil
@@ -143,7 +144,7 @@ func (g *Grant) Intersect(parent *Grant, depth int) *Grant {
 	return &in
 }
 
-// common returns the values of a that are in b too.
+// common returns the values of a that are also in b, as same compares them.
 func common[T ~string](a, b []T, same func(a, b T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(a), func(x T) bool {
 		return !slices.ContainsFunc(b, func(y T) bool { return same(x, y) })

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// KeptWork is the workspace of a deleted agent, which its place keeps for a while.
+// KeptWork describes a workspace that its place keeps for a while after the agent was deleted.
 type KeptWork struct {
 	AgentUID, AgentName, Owner, Project string
 
@@ -13,5 +13,5 @@ type KeptWork struct {
 	Location string // where it is, for people
 	Size     int64  // in bytes
 	KeptAt   time.Time
-	Until    time.Time // when the place removes it, if its size limit does not require that earlier
+	Until    time.Time // when the place removes it, unless its size limit requires that earlier
 }

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Labels are names and values that people and programs give to agents and tasks, for example env=prod, to select them by.
+// Labels are keys and values, for example env=prod, that people and programs give to agents and tasks so that a Selector can
+// select them.
 type Labels map[string]string
 
 // Limits of labels.
@@ -83,7 +84,7 @@ func (l Labels) With(others Labels, without ...string) Labels {
 	return out
 }
 
-// String returns the labels as a selector that they match, in the order of their keys.
+// String returns the labels as a selector that they match, such as "env=prod,team=web", in the order of their keys.
 func (l Labels) String() string {
 	parts := make([]string, 0, len(l))
 	for _, key := range slices.Sorted(maps.Keys(l)) {

@@ -25,10 +25,10 @@ var landingStates = []LandingState{
 	LandingBranch, LandingReview, LandingChangesRequested, LandingApproved, LandingQueued, LandingConflict, LandingLanded, LandingReplaced, LandingAbandoned,
 }
 
-// Valid reports whether s is one of the states.
+// Valid reports whether s is one of the constants.
 func (s LandingState) Valid() bool { return slices.Contains(landingStates, s) }
 
-// Settled reports whether the work needs nothing more.
+// Settled reports whether nobody has to do anything more about the work: it has landed, was abandoned, or was replaced.
 func (s LandingState) Settled() bool {
 	return s == LandingLanded || s == LandingAbandoned || s == LandingReplaced
 }
@@ -40,11 +40,11 @@ type Landing struct {
 	Place   string       `json:"place"`
 	Project string       `json:"project"`
 
-	// These are from Changes.
+	// These are fields of Changes: Base, Commit, Branch, FileCount, Insertions and Deletions.
 	Base   string `json:"base"`
 	Head   string `json:"head"`
 	Branch string `json:"branch,omitempty"`
-	// FileCount is 0 if the size is not known.
+	// FileCount is 0 if nothing is known about the files and lines.
 	FileCount  int `json:"files"`
 	Insertions int `json:"insertions"`
 	Deletions  int `json:"deletions"`
@@ -72,7 +72,7 @@ type Landing struct {
 	UpdatedAt   time.Time    `json:"updated_at"`
 }
 
-// MaxFixes is how many times in a row an agent may try to mend the same work, in a new task each time, so that the work lands.
+// MaxFixes is how many tasks in a row may try to make the same work land after a conflict or failed checks.
 const MaxFixes = 3
 
 // LandingRequest says who has asked for a landing, and how.
@@ -119,13 +119,13 @@ func (l *Landing) Event(t *Task, now time.Time, text string) *Event {
 	return e
 }
 
-// LandingFilter selects landings: those in the states, or those of the tasks if there are no states. The zero value selects none.
+// LandingFilter selects landings: those in the States, or those of the tasks if States is empty. The zero value selects none.
 type LandingFilter struct {
 	TaskIDs []string
 	States  []LandingState
 }
 
-// Into is the branch into which the work lands; empty if nobody has asked for that.
+// Into returns the branch into which the work is to land; "" if nobody has asked for it to land.
 func (l *Landing) Into() string {
 	if l.Request == nil {
 		return ""
@@ -136,7 +136,7 @@ func (l *Landing) Into() string {
 // ShortCommit returns as much of the id of a commit as people read.
 func ShortCommit(id string) string { return id[:min(len(id), 12)] }
 
-// Train is the work that lands in a project, one after the other.
+// Train names the queue of a project's work that is to land. The work lands one after the other.
 type Train struct{ Place, Project string }
 
 // Key identifies the train.

@@ -32,7 +32,7 @@ func WithLease(ctx context.Context, l Lease) context.Context {
 	return context.WithValue(ctx, leaseKey{}, l)
 }
 
-// LeaseFrom returns the lease of the context, if it has one.
+// LeaseFrom returns the lease of the context. It returns false if the context has none.
 func LeaseFrom(ctx context.Context) (Lease, bool) {
 	l, ok := ctx.Value(leaseKey{}).(Lease)
 	return l, ok

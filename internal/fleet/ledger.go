@@ -1,10 +1,6 @@
 package fleet
 
-import (
-	"fmt"
-	"strconv"
-	"time"
-)
+import "time"
 
 // LedgerKind is the kind of an entry of a budget's ledger.
 type LedgerKind string
@@ -16,7 +12,7 @@ const (
 	LedgerRefuse  LedgerKind = "refuse"  // a task was not started
 )
 
-// LedgerEntry is a change of a budget. The sums of its window are the sums of the entries, so the ledger explains them.
+// LedgerEntry is a change of a budget in one window. The totals of the window are the sums of its entries, so the entries explain them.
 type LedgerEntry struct {
 	Seq      int64 // the order of the entries; set by the store
 	Budget   string
@@ -41,7 +37,7 @@ type LedgerTotal struct {
 	Reserved, Spent Amount
 }
 
-// Ledger is a part of the ledger.
+// Ledger is the part of the ledger that a LedgerFilter has selected.
 type Ledger struct {
 	Totals  []LedgerTotal
 	Entries []*LedgerEntry
@@ -68,22 +64,13 @@ func (l *Ledger) Total(k LedgerKey) LedgerTotal {
 	return LedgerTotal{LedgerKey: k}
 }
 
-// TokensText returns the number of tokens for people.
-func TokensText(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return fmt.Sprintf("%s tokens", text)
-}
-
 // Left returns the amount that the budget has left in a window with the total. It may be negative. Its money or tokens have no
 // meaning if the budget has no such limit.
 func (b *Budget) Left(t LedgerTotal) Amount {
 	return Amount{b.Limit, b.TokenLimit}.Minus(t.Reserved).Minus(t.Spent)
 }
 
-// Fits reports whether the budget has the amount left.
+// Fits reports whether the amount want is at most left, as far as the budget limits money and tokens.
 func (b *Budget) Fits(left, want Amount) bool {
 	return (b.Limit == 0 || want.Micros <= left.Micros) && (b.TokenLimit == 0 || want.Tokens <= left.Tokens)
 }

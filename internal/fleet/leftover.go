@@ -8,7 +8,7 @@ import (
 // Pruner is implemented by a place that keeps leftovers of agents: snapshots and branches in the repositories of its projects,
 // and homes of deleted agents.
 type Pruner interface {
-	// Prune removes the leftovers that the query selects, or only lists them. The largest come first. Unless q.Unproved is set,
+	// Prune removes the leftovers that the query selects, and returns them, the largest first. If q.DryRun is set, it removes nothing. Unless q.Unproved is set,
 	// Prune removes a leftover only if its work has landed, was abandoned, or is proved to be elsewhere. It checks this again right
 	// before it removes the leftover. If a leftover cannot be removed, its Problem is set, and Prune goes on with the next.
 	Prune(ctx context.Context, q PruneQuery) ([]Leftover, error)
@@ -21,7 +21,7 @@ type PruneQuery struct {
 	Before  time.Time // selects homes that were kept before this time, and refs and branches whose commits are all older
 	// Deleted returns the agents with these uids that were deleted before the time Before.
 	Deleted func(ctx context.Context, uids []string) ([]DeletedAgent, error)
-	Tasks   []string // ids of tasks that were over before that time, also of agents that exist
+	Tasks   []string // ids of tasks that had ended by the time Before, also of agents that still exist
 	// Settled are commits of work that has landed or was abandoned. These commits and their ancestors need not be elsewhere.
 	Settled []string
 	// Unproved means that leftovers of deleted agents are removed even if their content may exist nowhere else. It does not
@@ -46,7 +46,7 @@ const (
 // LeftoverProof says why nothing is lost when a leftover is removed, or that this is not proved.
 type LeftoverProof string
 
-// The proofs.
+// The values of LeftoverProof.
 const (
 	LeftoverElsewhere LeftoverProof = "elsewhere" // its commits are in a branch that is not an agent's, in a tag, or in a branch of a remote
 	LeftoverSettled   LeftoverProof = "settled"   // its work has landed or was abandoned, as PruneQuery.Settled says

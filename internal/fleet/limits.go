@@ -55,12 +55,12 @@ type ProjectLimits struct {
 	RequestsPerSecond int `yaml:"requests_per_second"`
 }
 
-// limits returns p as the limits of one principal.
+// limits returns p as Limits without any other limits.
 func (p ProjectLimits) limits() Limits {
 	return Limits{Agents: p.Agents, RunningTasks: p.RunningTasks, StoredBytes: p.StoredBytes, RequestsPerSecond: p.RequestsPerSecond}
 }
 
-// Validate returns an error if a limit is negative.
+// Validate returns an error if a limit is negative, or if the name of a group is not valid.
 func (l Limits) Validate() error {
 	if err := l.validate("limits."); err != nil {
 		return err
@@ -101,7 +101,8 @@ func (l Limits) validate(prefix string) error {
 	return nil
 }
 
-// For returns the limits of the principal, who is in the groups.
+// For returns the limits that hold for the principal, who is in the groups: the principal's own, else the highest of the groups,
+// else the general ones.
 func (l Limits) For(principal string, groups []string) Limits {
 	all := l
 	for i, own := range l.ofGroups(groups) {
@@ -136,7 +137,8 @@ func (l Limit) Setting() string {
 	return "limits." + l.Kind
 }
 
-// ListFor returns the limits that For returns, except those that are 0. Each says whose limit it is.
+// ListFor returns those limits of For that principals and groups can have of their own, except those that are 0. Each says whose
+// limit it is.
 func (l Limits) ListFor(principal string, groups []string) (limits []Limit) {
 	unset := Limits{Agents: -1, RunningTasks: -1, StoredBytes: -1, RequestsPerSecond: -1}
 	own := l.Principals[principal].over(unset).byKind()
@@ -188,7 +190,7 @@ func (l Limits) byKind() []Limit {
 	}
 }
 
-// ofGroups returns the limits of the groups that have limits.
+// ofGroups returns the limits of those groups that have limits of their own.
 func (l Limits) ofGroups(groups []string) (own []PrincipalLimits) {
 	for _, name := range groups {
 		if g, ok := l.Groups[name]; ok {
@@ -221,17 +223,17 @@ func higher[T int | int64](a, b T) T {
 	return max(a, b)
 }
 
-// Holdings is what one owner has in the store.
+// Holdings are the numbers of what one owner has in the store.
 type Holdings struct {
 	Agents       map[Toolset]int // existing agents by toolset
 	RunningTasks int             // tasks that have not ended
 	StoredBytes  int64           // see Limits
 }
 
-// ProjectHoldings is what a project has in the store, whoever owns it.
+// ProjectHoldings are the numbers of what a project has in the store, of all owners together.
 type ProjectHoldings struct {
-	Agents       int   // that exist
-	RunningTasks int   // that have not ended
+	Agents       int   // existing agents
+	RunningTasks int   // tasks that have not ended
 	StoredBytes  int64 // of its tasks, see Limits
 }
 

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -25,6 +26,15 @@ func (m Micros) String() string {
 	return sign + "$" + strconv.FormatUint(n/1e6, 10) + "." + digits[:2] + strings.TrimRight(digits[2:], "0")
 }
 
+// TokensText returns the number of tokens for people.
+func TokensText(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return fmt.Sprintf("%s tokens", text)
+}
+
 // Amount is an amount of money and of tokens that a task uses or may use.
 type Amount struct {
 	Micros Micros `json:"micros,omitempty"`
@@ -34,7 +44,7 @@ type Amount struct {
 // Plus returns the sum of both amounts.
 func (a Amount) Plus(b Amount) Amount { return Amount{a.Micros + b.Micros, a.Tokens + b.Tokens} }
 
-// Minus returns the amount without b.
+// Minus returns a minus b, which may be negative.
 func (a Amount) Minus(b Amount) Amount { return Amount{a.Micros - b.Micros, a.Tokens - b.Tokens} }
 
 // Used returns what the task has used so far.

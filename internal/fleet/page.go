@@ -11,11 +11,11 @@ const (
 	MaxPageSize     = 100
 )
 
-// PageRequest is the part of a list that a caller requests; nil means not given.
+// PageRequest says which part of a list a caller requests. Nil means not given.
 type PageRequest struct {
 	Page, PageSize *int
-	Cursor         string // continue from here, instead of Page: the previous Next
-	Limit          *int   // at most this many, even if the page is larger
+	Cursor         string // the cursor that the previous part came with, instead of Page; "" for the beginning
+	Limit          *int   // at most this many items, even if the page is larger
 }
 
 // Resolve returns the number of the page, by default 1, and its size, by default defaultSize. It clamps a given size to 1 to
@@ -82,7 +82,7 @@ func Paginate[T any](all []T, r PageRequest, defaultSize int) (part []T, next st
 	return part, NextCursor(offset, len(part), len(all)), nil
 }
 
-// NextCursor returns the cursor after n items from the offset; "" at the end of the list.
+// NextCursor returns the cursor after n items from the offset; "" at the end of the list, which has all items, or if n is 0.
 func NextCursor(offset, n, all int) string {
 	if n == 0 || offset+n >= all {
 		return ""

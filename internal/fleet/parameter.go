@@ -32,8 +32,8 @@ type Parameter struct {
 	Options []string
 	// Min and Max limit a number; nil: no limit.
 	Min, Max *int64
-	// Pattern is a regular expression that a text must match; empty: every text is valid. PatternError says for people what
-	// the pattern means.
+	// Pattern is a regular expression that the value must match, unless it is a list; empty: no pattern. PatternError says for
+	// people what the pattern means.
 	Pattern, PatternError string
 }
 
@@ -54,7 +54,7 @@ func (p Project) CheckParameters(role Role, values map[string]string) error {
 		if set, ok := role.Parameters[name]; ok {
 			return parameterError(name, "the role %q sets the parameter %q to %q: leave it out, or choose another role", role.Name, name, set)
 		}
-		if why := p.Parameters[i].reject(values[name]); why != "" {
+		if why := p.Parameters[i].problemWith(values[name]); why != "" {
 			return parameterError(name, "the parameter %q of the project %q cannot be %q: %s", name, p.Name, Shorten(values[name], 60), why).
 				With("options", strings.Join(p.Parameters[i].Options, ", "))
 		}
@@ -85,7 +85,7 @@ func (p Project) parameterNames() string {
 	return "it has " + JoinNames(names)
 }
 
-// meaning returns the description in parentheses; "" if there is none.
+// meaning returns the first line of the description or, without one, the display name, in parentheses; "" if there is neither.
 func (p Parameter) meaning() string {
 	for _, text := range []string{p.Description, p.DisplayName} {
 		if line, _, _ := strings.Cut(strings.TrimSpace(text), "\n"); line != "" && line != p.Name {
@@ -95,7 +95,7 @@ func (p Parameter) meaning() string {
 	return ""
 }
 
-// accepts describes the valid values.
+// accepts says for people which values are valid.
 func (p Parameter) accepts() string {
 	switch {
 	case len(p.Options) > 0 && p.Type == ParameterList:
@@ -128,8 +128,8 @@ func (p Parameter) numbers() string {
 	return "a number"
 }
 
-// reject returns why the value is not valid; "" if it is valid.
-func (p Parameter) reject(value string) string {
+// problemWith says for people which values are valid; "" if the value is valid.
+func (p Parameter) problemWith(value string) string {
 	valid := true
 	switch p.Type {
 	case ParameterBool:
@@ -152,7 +152,7 @@ func (p Parameter) reject(value string) string {
 		valid = slices.Contains(p.Options, value)
 	}
 	if valid && p.Pattern != "" {
-		// The host checks the value too. A pattern that Go does not know is left to it.
+		// The host checks the value too. If Go cannot compile the pattern, only the host checks it.
 		if pattern, err := regexp.Compile(p.Pattern); err == nil {
 			valid = pattern.MatchString(value)
 		}

@@ -18,7 +18,7 @@ const PauseName = "fleet"
 // MaxPauseReason is the longest reason of a pause, in bytes.
 const MaxPauseReason = 1000
 
-// ReadPause returns nil if the fleet is not paused.
+// ReadPause returns the pause of the fleet; nil if the fleet is not paused.
 func ReadPause(tx ReadTx) (*Pause, error) {
 	return ReadResource[Pause](tx, PauseKind, PauseName)
 }
@@ -32,7 +32,7 @@ func (p *Pause) String() string {
 	return text
 }
 
-// Refusal is the error of a call that would start a task.
+// Refusal returns the error for a call that would start a task during the pause.
 func (p *Pause) Refusal() *Error {
 	return Errorf(ReasonFleetPaused, "%s", p).With("by", p.By).Next("{queue_task} queues a task until an admin calls {resume_fleet}").After(LimitRetryAfter)
 }

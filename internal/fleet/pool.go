@@ -47,7 +47,7 @@ const (
 )
 
 // maxPoolName leaves room for a number in the names of the agents.
-const maxPoolName = MaxNameLength - 5
+const maxPoolName = MaxAgentNameLength - 5
 
 // Limits of pools.
 const (

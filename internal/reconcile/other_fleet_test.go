@@ -25,7 +25,7 @@ func TestWorkspaceOfAnotherFleet(t *testing.T) {
 	h.World.GiveAway("papi", "another Fleet (abcd)")
 	h.World.GiveAway("still", "another Fleet (abcd)")
 	for _, name := range []string{"papi", "still"} {
-		v := h.WaitAgent(name, func(v *fleet.AgentView) bool { return v.Host.OtherFleet != "" && v.Settled() })
+		v := h.WaitAgent(name, func(v *fleet.AgentView) bool { return v.Host.ForeignOwner != "" && v.Settled() })
 		require.Equal(t, fleet.StatusOffline, v.Status())
 		require.Contains(t, v.StateReason, "another Fleet (abcd)")
 		_, _, err = h.DeleteAgent(h.Context(), name, false, "")
@@ -45,7 +45,7 @@ func TestWorkspaceOfAnotherFleet(t *testing.T) {
 
 	v, _, err := h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi", TakeOver: true})
 	require.NoError(t, err)
-	require.Empty(t, v.Host.OtherFleet)
+	require.Empty(t, v.Host.ForeignOwner)
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
 	_, _, err = h.DeleteAgent(h.Context(), "papi", false, "")
 	require.NoError(t, err)

@@ -243,7 +243,7 @@ func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.
 	}
 	if adopted && err == nil {
 		r.log.InfoContext(ctx, "agent adopted, its workspace was found at its host", slog.String("place", p.Name), slog.String("agent", ws.Name),
-			slog.String("owner", ws.Owner), slog.String("workspace", ws.ID), slog.String("belongs_to", ws.Host.OtherFleet))
+			slog.String("owner", ws.Owner), slog.String("workspace", ws.ID), slog.String("belongs_to", ws.Host.ForeignOwner))
 	}
 	return taken, err
 }

@@ -43,7 +43,7 @@ func (w *worker) provision(ctx context.Context, a *fleet.Agent) (_ time.Duration
 func completeRestart(a *fleet.Agent, restart int) {
 	if a.RestartsDone = restart; a.RestartsRequested == restart {
 		if a.Next.TakeOver {
-			a.Host.OtherFleet = ""
+			a.Host.ForeignOwner = ""
 		}
 		a.Next = fleet.NextStart{}
 	}
@@ -106,7 +106,7 @@ func hostOf(a *fleet.Agent, ws fleet.Workspace) fleet.HostFacts {
 	h := ws.Host
 	h.Adopted = a.Host.Adopted
 	if ws.FleetUnknown {
-		h.OtherFleet = a.Host.OtherFleet
+		h.ForeignOwner = a.Host.ForeignOwner
 	}
 	return h
 }

@@ -79,7 +79,7 @@ func runMessages(tx fleet.ReadTx, t *fleet.Task) (open, given []fleet.Message, e
 		switch {
 		case m.Deliverable():
 			open = append(open, *m)
-		case m.Turn == 0 && m.RefusalReason == "" && (t.Try == 0 || !m.DeliveredAt.Before(t.DispatchedAt)):
+		case m.PromptTry == 0 && m.RefusalReason == "" && (t.Try == 0 || !m.DeliveredAt.Before(t.DispatchedAt)):
 			given = append(given, *m)
 		}
 	}
@@ -144,7 +144,7 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 		case current == nil || !current.Open() || t == nil:
 			return nil
 		case err != nil && current.FromTask != "" && fleet.ReasonOf(err) == fleet.ReasonUnimplemented:
-			current.Turn = fleet.NextTurn
+			current.PromptTry = fleet.NextPrompt
 			return tx.Update(current)
 		case err != nil:
 			return state.RefuseMessage(tx, t, current, w.now(), fleet.ReasonOf(err), fleet.PublicMessage(err))

@@ -29,7 +29,7 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 	if err != nil {
 		return nil, "", err
 	}
-	if err := fleet.ValidateName(r.Name); err != nil {
+	if err := fleet.ValidateAgentName(r.Name); err != nil {
 		return nil, "", err
 	}
 	if err := checkText(fleet.ReasonSpecRequired, "spec", "the agent's spec", r.Spec); err != nil {

@@ -179,6 +179,6 @@ func (s *Service) changeDesired(ctx context.Context, ref, requestID string, d de
 
 // errForeign returns the error for changing an agent whose workspace does not belong to this Fleet.
 func errForeign(a *fleet.Agent) *fleet.Error {
-	return fleet.Errorf(fleet.ReasonPermissionDenied, "the workspace of agent %q belongs to %s, so this Fleet does not change it", a.Name, a.Host.OtherFleet).
+	return fleet.Errorf(fleet.ReasonPermissionDenied, "the workspace of agent %q belongs to %s, so this Fleet does not change it", a.Name, a.Host.ForeignOwner).
 		Next("{restart_agent} with take_over makes it this Fleet's, and ends what runs in it").With("agent_name", a.Name)
 }

@@ -93,8 +93,8 @@ func checkBulkRequest(o fleet.BulkRequest) error {
 		return fleet.InvalidField("names", "give names, selector or all, and only one of them")
 	case len(o.Names) > fleet.MaxBulkItems:
 		return fleet.InvalidField("names", "names has %d names: give at most %d", len(o.Names), fleet.MaxBulkItems)
-	case len(o.Remove) > fleet.MaxLabels:
-		return fleet.InvalidField("remove", "remove has %d keys: give at most %d", len(o.Remove), fleet.MaxLabels)
+	case len(o.RemoveLabels) > fleet.MaxLabels:
+		return fleet.InvalidField("remove", "remove has %d keys: give at most %d", len(o.RemoveLabels), fleet.MaxLabels)
 	}
 	for _, v := range []struct {
 		field string
@@ -103,7 +103,7 @@ func checkBulkRequest(o fleet.BulkRequest) error {
 	}{
 		{"text", o.Text != "", []fleet.BulkOperation{fleet.BulkMessage, fleet.BulkQueue}},
 		{"labels", len(o.Labels) > 0, []fleet.BulkOperation{fleet.BulkLabel, fleet.BulkQueue}},
-		{"remove", len(o.Remove) > 0, []fleet.BulkOperation{fleet.BulkLabel}},
+		{"remove", len(o.RemoveLabels) > 0, []fleet.BulkOperation{fleet.BulkLabel}},
 		{"pool", o.Pool != "", []fleet.BulkOperation{fleet.BulkMove}},
 		{"role", o.Role != "", []fleet.BulkOperation{fleet.BulkRestart}},
 		{"update", o.Update, []fleet.BulkOperation{fleet.BulkRestart}},

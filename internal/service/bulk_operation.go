@@ -47,7 +47,7 @@ func (s *Service) bulkOperation(ctx context.Context, p fleet.Principal, o fleet.
 	case fleet.BulkMessage:
 		return s.messageOperation(p, o), checkText(fleet.ReasonInvalidArgument, "text", "the message", o.Text)
 	case fleet.BulkLabel:
-		r := SetLabelsRequest{Labels: o.Labels, Remove: o.Remove}
+		r := SetLabelsRequest{Labels: o.Labels, Remove: o.RemoveLabels}
 		return s.labelOperation(r), r.validate()
 	case fleet.BulkQueue:
 		return s.queueOperation(p, o)

@@ -236,10 +236,10 @@ func launchName(r LaunchRequest) string {
 	if r.Config == nil || r.Config.Driver == "" {
 		const tail = 12
 		plain := strings.Join(strings.FieldsFunc(r.Name, func(c rune) bool { return !isNameChar(c) }), "-")
-		if plain = strings.Trim(plain[:min(len(plain), fleet.MaxNameLength-tail-1)], "-"); plain != "" {
+		if plain = strings.Trim(plain[:min(len(plain), fleet.MaxAgentNameLength-tail-1)], "-"); plain != "" {
 			return plain + "-" + id[:min(len(id), tail)]
 		}
-		return id[:min(len(id), fleet.MaxNameLength)]
+		return id[:min(len(id), fleet.MaxAgentNameLength)]
 	}
 	if r.Name == "" {
 		return r.UID

@@ -27,6 +27,6 @@ func TestLaunchNames(t *testing.T) {
 		v, err := h.Launch(h.Context(), service.LaunchRequest{Method: "Test", Toolset: fleet.ToolsetSubagents, Project: "Setup", Spec: "x", Name: name, Prompt: "done", OneTask: true})
 		require.NoError(t, err)
 		require.Regexp(t, want, v.Name)
-		require.NoError(t, fleet.ValidateName(v.Name))
+		require.NoError(t, fleet.ValidateAgentName(v.Name))
 	}
 }

@@ -96,7 +96,7 @@ func (s *Service) assigneeForUpdate(ctx context.Context, tx fleet.Tx, p fleet.Pr
 func (s *Service) generatedName(words string) string {
 	id := strings.ReplaceAll(s.cfg.NewID(), "-", "")
 	id = id[len(id)-nameTail:]
-	words = strings.Trim(words[:min(len(words), fleet.MaxNameLength-nameTail-1)], "-")
+	words = strings.Trim(words[:min(len(words), fleet.MaxAgentNameLength-nameTail-1)], "-")
 	if words == "" {
 		return "agent-" + id
 	}

@@ -168,7 +168,7 @@ func PutResultsInPrompt(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	all, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
 	for _, m := range all {
 		if err == nil && m.FromTask != "" && m.Open() {
-			m.Turn, m.DeliveredAt = t.Try, now
+			m.PromptTry, m.DeliveredAt = t.Try, now
 			err = tx.Update(m)
 		}
 	}
@@ -183,7 +183,7 @@ func PromptResults(tx fleet.ReadTx, t *fleet.Task, since int) (string, error) {
 	all, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
 	var texts []string
 	for _, m := range all {
-		if m.Turn >= since && m.Turn > 0 {
+		if m.PromptTry >= since && m.PromptTry > 0 {
 			texts = append(texts, m.Text)
 		}
 	}

@@ -28,7 +28,7 @@ func (b *tab) requireFits(room string) {
 // a line could break.
 func TestNarrow(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("W", fleet.MaxNameLength)
+	long := strings.Repeat("W", fleet.MaxAgentNameLength)
 	word := strings.Repeat("unbreakable", 15)
 	s := serve(t, func(cfg *app.Config) {
 		cfg.Local.Projects = append(cfg.Local.Projects, local.Project{Name: word, Roles: []local.Role{{Name: word}}})

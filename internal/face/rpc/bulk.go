@@ -13,7 +13,7 @@ import (
 // PlanBulk plans a bulk operation.
 func (f *Fleet) PlanBulk(ctx context.Context, r *fleetv1.PlanBulkRequest) (*fleetv1.PlanBulkResponse, error) {
 	plan, err := f.svc.PlanBulk(ctx, fleet.BulkRequest{
-		Operation: fleet.BulkOperation(nameIn(r.GetOperation())), Names: r.GetNames(), Selector: r.GetSelector(), All: r.GetAll(), Text: r.GetText(), Labels: labelsIn(r.GetLabels()), Remove: r.GetRemove(),
+		Operation: fleet.BulkOperation(nameIn(r.GetOperation())), Names: r.GetNames(), Selector: r.GetSelector(), All: r.GetAll(), Text: r.GetText(), Labels: labelsIn(r.GetLabels()), RemoveLabels: r.GetRemove(),
 		Pool: r.GetPool(), Role: r.GetRole(), Update: r.GetUpdate(), KeepUnsaved: r.GetKeepUnsaved(),
 		Priority: int(r.GetPriority()), Timeout: timeLimitIn(r.TimeoutSeconds), MaxCostUSD: r.MaxCostUsd,
 	}, r.GetRequestId())

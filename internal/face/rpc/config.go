@@ -17,5 +17,5 @@ func (f *Fleet) ReloadConfig(ctx context.Context, _ *fleetv1.ReloadConfigRequest
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.ReloadConfigResponse{Changes: reloaded.Changes, File: reloaded.File, Message: reloaded.Message(), ClosedAgents: listOf(reloaded.ClosedAgents, refBy(p))}, nil
+	return &fleetv1.ReloadConfigResponse{Changes: reloaded.Changes, File: reloaded.File, Message: reloaded.Message(), ClosedAgents: listOf(reloaded.ClosedAgents, agentRefFor(p))}, nil
 }

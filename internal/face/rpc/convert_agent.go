@@ -21,7 +21,7 @@ func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 		CreatedAt: timeOf(v.CreatedAt), UpdatedAt: timeOf(v.UpdatedAt), Metadata: metadataOf(&v.Agent),
 		State: stateOf(v.State), StateReason: textOf(v.StateReason), Owner: v.Owner, Location: textOf(v.Location), Place: v.Place, Waiting: optional(v.Waiting()),
 		Stalled: optional(v.Stalled()), Collecting: optional(v.Collecting()), Shares: listOf(v.Shares, shareOf), Links: listOf(v.Host.Links, linkOf), Outdated: optional(v.Host.Outdated),
-		OtherFleet: optional(textOf(v.Host.OtherFleet)), Adopted: optional(v.Host.Adopted), SessionId: optional(textOf(v.SessionID)), Labels: labelsOf(v.Labels),
+		OtherFleet: optional(textOf(v.Host.ForeignOwner)), Adopted: optional(v.Host.Adopted), SessionId: optional(textOf(v.SessionID)), Labels: labelsOf(v.Labels),
 		StopsAt: timeOf(v.Host.StopsAt), DormantAt: timeOf(v.Host.DormantAt), DeletionAt: timeOf(v.Host.DeletionAt),
 	}
 	if v.Stalled() {

@@ -16,10 +16,10 @@ import (
 	"fleet/internal/admission"
 )
 
-// payloadChunk is the size of the pieces in which a payload is sent, in bytes.
+// payloadChunk is the maximum number of content bytes in one message.
 const payloadChunk = 256 << 10
 
-const textContent = "text/plain; charset=utf-8"
+const textContentType = "text/plain; charset=utf-8"
 
 // DownloadTaskPayload sends the payload of a task from the request's offset on.
 func (f *Fleet) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
@@ -27,7 +27,7 @@ func (f *Fleet) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out g
 	if err != nil {
 		return err
 	}
-	contentType, extension := textContent, ".txt"
+	contentType, extension := textContentType, ".txt"
 	if !d.IsText {
 		contentType, extension = "application/octet-stream", ".bin"
 	}
@@ -55,13 +55,13 @@ func (l *Lifecycle) DownloadPayload(r *fleetv1.DownloadPayloadRequest, out grpc.
 		return err
 	}
 	sum := sha256.Sum256(packed)
-	return sendContent(out, textContent, &fleetv1.PayloadInfo{
+	return sendContent(out, textContentType, &fleetv1.PayloadInfo{
 		Size: int64(len(packed)), Sha256: hex.EncodeToString(sum[:]), ContentEncoding: "gzip",
 	}, len(packed), bytes.NewReader(packed))
 }
 
 // sendContent sends the content in messages of at most payloadChunk bytes. The first message also has the info, and is sent
-// even if the content is empty. memoryBytes is the number of bytes that the content has in memory.
+// even if the content is empty. memoryBytes is how much memory the content takes during the call, apart from the messages.
 func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], contentType string, info *fleetv1.PayloadInfo, memoryBytes int, content io.Reader) error {
 	admission.SetDownloadSize(out.Context(), memoryBytes+payloadChunk)
 	packedInfo, err := anypb.New(info)
@@ -78,11 +78,8 @@ func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], contentType 
 		}
 		if n > 0 || extensions != nil {
 			err := out.Send(&httpbody.HttpBody{ContentType: contentType, Data: chunk[:n], Extensions: extensions})
-			if errors.Is(err, io.EOF) { // the in-process channel returns io.EOF when the caller has ended the call
-				return context.Canceled
-			}
 			if err != nil {
-				return err
+				return sendError(err)
 			}
 		}
 		if last {
@@ -90,4 +87,13 @@ func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], contentType 
 		}
 		extensions = nil
 	}
+}
+
+// sendError returns the error of a stream for err, which Send has returned. The in-process channel returns io.EOF when the caller
+// has ended the call.
+func sendError(err error) error {
+	if errors.Is(err, io.EOF) {
+		return context.Canceled
+	}
+	return err
 }

@@ -35,7 +35,7 @@ func (f *Fleet) CompareFanOut(ctx context.Context, r *fleetv1.CompareFanOutReque
 	return out, nil
 }
 
-// SettleFanOut chooses the work of one task of a fan-out.
+// SettleFanOut chooses the work of one task of a fan-out. With abandon_others, it also abandons the work of the other tasks.
 func (f *Fleet) SettleFanOut(ctx context.Context, r *fleetv1.SettleFanOutRequest) (*fleetv1.SettleFanOutResponse, error) {
 	found, left, err := f.svc.SettleFanOut(ctx, service.SettleFanOutRequest{TaskID: r.GetTaskId(), AbandonOthers: r.GetAbandonOthers(), RequestID: r.GetRequestId()})
 	if err != nil {
@@ -44,7 +44,7 @@ func (f *Fleet) SettleFanOut(ctx context.Context, r *fleetv1.SettleFanOutRequest
 	message := "The work is chosen"
 	switch {
 	case len(left) > 0:
-		message += fmt.Sprintf(", and other tasks have not ended yet (%d): the same call goes on", len(left))
+		message += fmt.Sprintf(", and other tasks have not ended yet (%d): repeat the call to continue", len(left))
 	case r.GetAbandonOthers():
 		message += ", and that of the others is abandoned"
 	}

@@ -22,7 +22,7 @@ type Health struct {
 	auth    []string
 }
 
-// NewHealth returns the HealthService over the core. url returns the address of REST and the page, or "" while they are
+// NewHealth returns the HealthService over the core. url returns the address of REST and the web page, or "" while they are
 // not served. auth lists the kinds of credentials that the server accepts.
 func NewHealth(svc *service.Service, version string, url func() string, auth []string) *Health {
 	return &Health{svc: svc, version: version, url: url, auth: auth}
@@ -50,20 +50,20 @@ func (h *Health) CheckHealth(ctx context.Context, _ *fleetv1.CheckHealthRequest)
 // StandardHealth serves the standard gRPC health service, for the whole server and for each of its services.
 type StandardHealth struct {
 	grpc_health_v1.UnimplementedHealthServer
-	svc *service.Service
-	// hasService reports whether a service of the name exists.
+	svc        *service.Service
 	hasService func(service string) bool
 }
 
 // watchInterval is the interval at which a watched status is checked.
 const watchInterval = time.Second
 
-// NewStandardHealth returns the standard gRPC health service over the core. hasService reports whether a service of the name
-// exists.
+// NewStandardHealth returns the standard gRPC health service over the core. hasService reports whether the server has the
+// service with the full name, such as fleet.v1.FleetService.
 func NewStandardHealth(svc *service.Service, hasService func(service string) bool) *StandardHealth {
 	return &StandardHealth{svc: svc, hasService: hasService}
 }
 
+// status returns the status of the service with the name. The status of "", and of each service that exists, is that of the server.
 func (h *StandardHealth) status(ctx context.Context, service string) grpc_health_v1.HealthCheckResponse_ServingStatus {
 	switch {
 	case service != "" && !h.hasService(service):

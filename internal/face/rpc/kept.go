@@ -8,7 +8,7 @@ import (
 	"fleet/internal/service"
 )
 
-// ListKeptWork lists the kept directories of deleted agents.
+// ListKeptWork lists the kept workspaces of deleted agents.
 func (f *Fleet) ListKeptWork(ctx context.Context, r *fleetv1.ListKeptWorkRequest) (*fleetv1.ListKeptWorkResponse, error) {
 	all, err := f.svc.ListKeptWork(ctx)
 	if err != nil {
@@ -21,7 +21,7 @@ func (f *Fleet) ListKeptWork(ctx context.Context, r *fleetv1.ListKeptWorkRequest
 	return &fleetv1.ListKeptWorkResponse{Kept: listOf(part, keptOf), TotalCount: int32Of(len(all)), NextCursor: optional(next)}, nil
 }
 
-// RestoreAgent restores a deleted agent.
+// RestoreAgent restores a deleted agent whose workspace was kept.
 func (f *Fleet) RestoreAgent(ctx context.Context, r *fleetv1.RestoreAgentRequest) (*fleetv1.RestoreAgentResponse, error) {
 	v, message, err := f.svc.RestoreAgent(ctx, service.RestoreAgentRequest{Agent: r.GetAgentName(), ID: r.GetAgentId(), RequestID: r.GetRequestId()})
 	if err != nil {

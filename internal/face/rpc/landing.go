@@ -10,7 +10,7 @@ import (
 	"fleet/internal/service"
 )
 
-// ShowOverlaps compares the open work on a project.
+// ShowOverlaps shows which tasks change the same lines or are in conflict, among the open work on a project.
 func (f *Fleet) ShowOverlaps(ctx context.Context, r *fleetv1.ShowOverlapsRequest) (*fleetv1.ShowOverlapsResponse, error) {
 	o, err := f.svc.ShowOverlaps(ctx, r.GetProject(), r.GetInto())
 	if err != nil {
@@ -22,7 +22,7 @@ func (f *Fleet) ShowOverlaps(ctx context.Context, r *fleetv1.ShowOverlapsRequest
 	}, nil
 }
 
-// LandTasks lands the work of tasks.
+// LandTasks queues the work of tasks for a branch. With dry_run, it only reports what can be combined with the branch.
 func (f *Fleet) LandTasks(ctx context.Context, r *fleetv1.LandTasksRequest) (*fleetv1.LandTasksResponse, error) {
 	q := service.LandRequest{
 		TaskIDs: r.GetTaskIds(), Selector: r.GetSelector(), Project: r.GetProject(), Into: r.GetInto(), Message: r.GetMessage(), Batch: countIn(r.Batch),
@@ -33,7 +33,7 @@ func (f *Fleet) LandTasks(ctx context.Context, r *fleetv1.LandTasksRequest) (*fl
 		return nil, err
 	}
 	out := &fleetv1.LandTasksResponse{Message: fmt.Sprintf("%d tasks are in the queue of the branch", len(landed))}
-	can := 0
+	landable := 0
 	for _, w := range landed {
 		row := &fleetv1.LandedTask{TaskId: w.Task.ID, AgentName: w.Task.AgentName, Title: textOf(w.Task.Title()), Landing: landingOf(w.Landing), Problem: optional(textOf(w.Problem))}
 		if w.Err != nil {
@@ -42,18 +42,18 @@ func (f *Fleet) LandTasks(ctx context.Context, r *fleetv1.LandTasksRequest) (*fl
 		if q.DryRun {
 			row.CanLand = new(w.Err == nil && len(w.Conflicts) == 0)
 			if row.GetCanLand() {
-				can++
+				landable++
 			}
 		}
 		out.Tasks = append(out.Tasks, row)
 	}
 	if q.DryRun {
-		out.Message = fmt.Sprintf("%d of %d tasks can be combined with the branch; the checks were not run", can, len(landed))
+		out.Message = fmt.Sprintf("%d of %d tasks can be combined with the branch; the checks were not run", landable, len(landed))
 	}
 	return out, nil
 }
 
-// PublishTask pushes the work of a task.
+// PublishTask pushes the work of a task, and opens a pull request if the request asks for one.
 func (f *Fleet) PublishTask(ctx context.Context, r *fleetv1.PublishTaskRequest) (*fleetv1.PublishTaskResponse, error) {
 	v, err := f.svc.PublishTask(ctx, service.PublishRequest{
 		TaskID: r.GetTaskId(), Remote: r.GetRemote(), Branch: r.GetBranch(), PullRequest: r.GetPullRequest(), Into: r.GetInto(), Title: r.GetTitle(),
@@ -100,7 +100,7 @@ func landingOf(l *fleet.Landing) *fleetv1.Landing {
 	return out
 }
 
-// briefLandingOf leaves out the conflicts and the results of checks, which only the detail of a task has.
+// briefLandingOf returns the landing for a list of tasks, without the conflicts and the results of checks. It returns nil if l is nil.
 func briefLandingOf(l *fleet.Landing) *fleetv1.Landing {
 	out := landingOf(l)
 	if out != nil {

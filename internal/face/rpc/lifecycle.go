@@ -35,22 +35,23 @@ func (l *Lifecycle) AgentStatus(ctx context.Context, r *fleetv1.AgentStatusReque
 	if err != nil {
 		return nil, err
 	}
-	return &fleetv1.AgentStatusResponse{Agents: listOf(agents, l.agentOf)}, nil
+	return &fleetv1.AgentStatusResponse{Agents: listOf(agents, l.lifecycleAgentOf)}, nil
 }
 
-// AgentList lists contracts.
+// AgentList lists a page of the agents that were started on contracts, newest first.
 func (l *Lifecycle) AgentList(ctx context.Context, r *fleetv1.AgentListRequest) (*fleetv1.AgentListResponse, error) {
 	list, err := l.svc.List(ctx, pageIn(r.Page, r.PageSize, r.GetCursor(), r.Limit))
 	if err != nil {
 		return nil, err
 	}
 	return &fleetv1.AgentListResponse{
-		Agents: listOf(list.Agents, l.agentOf), TotalCount: int32Of(list.Total), Page: int32Of(list.Page),
+		Agents: listOf(list.Agents, l.lifecycleAgentOf), TotalCount: int32Of(list.Total), Page: int32Of(list.Page),
 		PageSize: int32Of(list.PageSize), TotalPages: int32Of(list.Pages), TotalIsLowerBound: optional(list.More), NextCursor: optional(list.Next),
 	}, nil
 }
 
-func (l *Lifecycle) agentOf(a *lifecycle.Agent) *fleetv1.LifecycleAgent {
+// lifecycleAgentOf returns the progress of an agent. For an unknown agent, it has only the id and an error.
+func (l *Lifecycle) lifecycleAgentOf(a *lifecycle.Agent) *fleetv1.LifecycleAgent {
 	if !a.Known {
 		return &fleetv1.LifecycleAgent{AgentId: textOf(a.ID), Error: new(lifecycle.NotFound(a.ID).Message)}
 	}
@@ -99,7 +100,7 @@ func (l *Lifecycle) AgentStop(ctx context.Context, r *fleetv1.AgentStopRequest) 
 	}, nil
 }
 
-// AppendPayload adds to a payload.
+// AppendPayload appends a chunk to the payload of a running agent.
 func (l *Lifecycle) AppendPayload(ctx context.Context, r *fleetv1.AppendPayloadRequest) (*fleetv1.AppendPayloadResponse, error) {
 	size, err := l.svc.AppendPayload(ctx, r.GetAgentId(), r.GetChunk(), r.GetRequestId())
 	if err != nil {
@@ -112,7 +113,7 @@ func lifecycleStatusOf(s lifecycle.Status) fleetv1.LifecycleStatus {
 	return fleetv1.LifecycleStatus(fleetv1.LifecycleStatus_value[string(s)])
 }
 
-// endTimes returns the time of the agent's end: as completed if the agent has completed its contract, else as stopped. Both
+// endTimes returns the time at which the agent ended: as completed if the agent has completed its contract, otherwise as stopped. Both
 // are nil while the agent works.
 func endTimes(a *lifecycle.Agent) (completed, stopped *timestamppb.Timestamp) {
 	if a.Status == lifecycle.Completed {

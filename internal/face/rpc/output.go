@@ -9,7 +9,7 @@ import (
 	"fleet/internal/service"
 )
 
-// maxOffset is the largest offset that a JSON number holds exactly.
+// maxOffset is the largest offset of a request. A JSON number, which is a float64, holds all whole numbers up to it exactly.
 const maxOffset = 1 << 53
 
 // ShowTaskOutput shows a part of the raw output of a task.

@@ -1,15 +1,13 @@
 package rpc
 
-import (
-	"fleet/internal/fleet"
-)
+import "fleet/internal/fleet"
 
-// pageIn returns the requested page of a list, which begins at a page number or after a cursor.
+// pageIn returns a request for a page of a list. The caller gives either the number of the page or the cursor before it.
 func pageIn(page, size *int32, cursor string, limit *int32) fleet.PageRequest {
 	return fleet.PageRequest{Page: intIn(page), PageSize: intIn(size), Cursor: cursor, Limit: intIn(limit)}
 }
 
-// cursorPageIn returns the requested part of a list, which begins after the cursor.
+// cursorPageIn returns a request for the items of a list after the cursor.
 func cursorPageIn(cursor string, limit *int32) fleet.PageRequest {
 	return fleet.PageRequest{Cursor: cursor, Limit: intIn(limit)}
 }

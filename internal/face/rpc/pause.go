@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// PauseFleet lets no task start.
+// PauseFleet keeps tasks from starting until ResumeFleet. Running tasks go on.
 func (f *Fleet) PauseFleet(ctx context.Context, r *fleetv1.PauseFleetRequest) (*fleetv1.PauseFleetResponse, error) {
 	p, err := f.svc.PauseFleet(ctx, r.GetReason())
 	if err != nil {

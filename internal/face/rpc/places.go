@@ -13,8 +13,8 @@ func placeOf(p fleet.PlaceState) *fleetv1.PlaceStatus {
 	return &fleetv1.PlaceStatus{Name: p.Name, Ok: p.Problem == "", Reason: optional(textOf(p.Problem)), ObservedAt: timeOf(p.ObservedAt)}
 }
 
-// observedOf returns the time of the oldest list of a place, and why a place is stale. stale is nil if no place is
-// stale.
+// observedOf returns when the places were last listed, which is the oldest of their times, and why the first stale place is
+// stale. at is nil if no place was ever listed, and stale is nil if no place is stale.
 func observedOf(places []fleet.PlaceState) (at *timestamppb.Timestamp, stale *string) {
 	var oldest time.Time
 	for _, p := range places {

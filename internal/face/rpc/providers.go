@@ -61,7 +61,7 @@ func (p *Providers) ListAvailableAgents(ctx context.Context, r *fleetv1.ListAvai
 	}, nil
 }
 
-// ProbeAgentStatus checks a provider.
+// ProbeAgentStatus checks whether a provider can be used.
 func (p *Providers) ProbeAgentStatus(ctx context.Context, r *fleetv1.ProbeAgentStatusRequest) (*fleetv1.ProbeAgentStatusResponse, error) {
 	f, err := p.svc.Probe(ctx, r.GetAgentName())
 	if err != nil {
@@ -90,7 +90,7 @@ func (p *Providers) RegisterToolWithAgent(ctx context.Context, r *fleetv1.Regist
 	}, nil
 }
 
-// GetRegisteredTools lists the caller's tools.
+// GetRegisteredTools lists the caller's tools. If the request names an agent, it lists only those that this agent can call.
 func (p *Providers) GetRegisteredTools(ctx context.Context, r *fleetv1.GetRegisteredToolsRequest) (*fleetv1.GetRegisteredToolsResponse, error) {
 	all, err := p.svc.Tools(ctx, r.GetAgentName())
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/service"
 )
 
-// PruneWork removes the leftovers of agents.
+// PruneWork removes the leftovers of agents. With dry_run, it only lists them.
 func (f *Fleet) PruneWork(ctx context.Context, r *fleetv1.PruneWorkRequest) (*fleetv1.PruneWorkResponse, error) {
 	q := service.PruneWorkRequest{Project: r.GetProject(), Age: service.DefaultPruneAge, Unproved: r.GetUnproved(), DryRun: r.GetDryRun()}
 	if r.OlderThanSeconds != nil {

@@ -45,11 +45,12 @@ func (f *Fleet) AnswerQuestion(ctx context.Context, r *fleetv1.AnswerQuestionReq
 	return &fleetv1.AnswerQuestionResponse{Question: questionOf(q), Message: message}, nil
 }
 
+// rememberValues are the values of remember in requests.
 var rememberValues = map[fleetv1.Question_Remember]fleet.RememberScope{
 	fleetv1.Question_remember_unspecified: "", fleetv1.Question_once: fleet.RememberOnce, fleetv1.Question_task: fleet.RememberTask, fleetv1.Question_agent: fleet.RememberAgent,
 }
 
-// RemoveAgentRule removes a rule that somebody has allowed an agent.
+// RemoveAgentRule removes a rule that a person has allowed when they answered a question of the agent.
 func (f *Fleet) RemoveAgentRule(ctx context.Context, r *fleetv1.RemoveAgentRuleRequest) (*fleetv1.RemoveAgentRuleResponse, error) {
 	a, message, err := f.svc.RemoveRule(ctx, service.RemoveRuleRequest{Agent: r.GetAgentName(), Rule: r.GetRule(), RequestID: r.GetRequestId()})
 	if err != nil {
@@ -77,7 +78,7 @@ func questionOf(q *fleet.Question) *fleetv1.Question {
 	return out
 }
 
-// objectOf converts a JSON object. It returns nil if b is not one.
+// objectOf converts a JSON object. It returns nil if b is empty or not an object. The JSON null becomes an object without fields.
 func objectOf(b []byte) *structpb.Struct {
 	var m map[string]any
 	if len(b) == 0 || json.Unmarshal(b, &m) != nil { // Unmarshal replaces invalid UTF-8

@@ -28,7 +28,7 @@ func (f *Fleet) QueueTask(ctx context.Context, r *fleetv1.QueueTaskRequest) (*fl
 	return &fleetv1.QueueTaskResponse{Task: taskOf(t), Message: "Task queued successfully"}, nil
 }
 
-// RunTask queues a task, and streams what happens to it until it has ended.
+// RunTask queues a task, and streams its events until it has ended or wait_seconds have passed. The last message has the task.
 func (f *Fleet) RunTask(r *fleetv1.RunTaskRequest, out grpc.ServerStreamingServer[fleetv1.RunTaskResponse]) error {
 	q, err := queueTaskIn(copyFields(&fleetv1.QueueTaskRequest{}, r))
 	if err != nil {
@@ -73,11 +73,11 @@ func queueTaskIn(r *fleetv1.QueueTaskRequest) (q service.QueueTaskRequest, err e
 	return q, err
 }
 
-func dependenciesIn(all []*fleetv1.Dependency) (after []fleet.Dependency) {
+func dependenciesIn(all []*fleetv1.Dependency) (dependencies []fleet.Dependency) {
 	for _, d := range all {
-		after = append(after, fleet.Dependency{TaskID: d.GetTaskId(), AnyEnd: d.GetEnded(), Result: d.GetGiveResult()})
+		dependencies = append(dependencies, fleet.Dependency{TaskID: d.GetTaskId(), AnyEnd: d.GetEnded(), Result: d.GetGiveResult()})
 	}
-	return after
+	return dependencies
 }
 
 // UpdateQueuedTask changes a pending task.
@@ -103,13 +103,13 @@ func (f *Fleet) UpdateQueuedTask(ctx context.Context, r *fleetv1.UpdateQueuedTas
 // optionalTimeIn returns nil if no time is given.
 func optionalTimeIn(field string, at *timestamppb.Timestamp) (*time.Time, error) {
 	if at == nil {
-		return nil, nil //nolint:nilnil // nil leaves the value
+		return nil, nil //nolint:nilnil // nil means that the value stays as it is
 	}
 	t, err := timeIn(field, at)
 	return &t, err
 }
 
-// HoldTask holds a pending task.
+// HoldTask keeps a pending task from starting until ReleaseTask.
 func (f *Fleet) HoldTask(ctx context.Context, r *fleetv1.HoldTaskRequest) (*fleetv1.HoldTaskResponse, error) {
 	t, err := f.svc.HoldTask(ctx, r.GetTaskId(), r.GetRequestId())
 	if err != nil {
@@ -118,7 +118,7 @@ func (f *Fleet) HoldTask(ctx context.Context, r *fleetv1.HoldTaskRequest) (*flee
 	return &fleetv1.HoldTaskResponse{Task: taskOf(t), Message: "Task is held"}, nil
 }
 
-// ReleaseTask releases a held task.
+// ReleaseTask lets a held task start again.
 func (f *Fleet) ReleaseTask(ctx context.Context, r *fleetv1.ReleaseTaskRequest) (*fleetv1.ReleaseTaskResponse, error) {
 	t, err := f.svc.ReleaseTask(ctx, r.GetTaskId(), r.GetRequestId())
 	if err != nil {
@@ -157,7 +157,7 @@ func queuedTaskOf(i service.QueueItem) *fleetv1.QueuedTask {
 	return row
 }
 
-// ShowQueue sums up the queue.
+// ShowQueue shows how many tasks are pending, and why they wait.
 func (f *Fleet) ShowQueue(ctx context.Context, _ *fleetv1.ShowQueueRequest) (*fleetv1.ShowQueueResponse, error) {
 	summary, err := f.svc.ShowQueue(ctx)
 	if err != nil {
@@ -168,7 +168,7 @@ func (f *Fleet) ShowQueue(ctx context.Context, _ *fleetv1.ShowQueueRequest) (*fl
 	}, nil
 }
 
-// reasonsOf returns the numbers of tasks by their first reason, the most frequent first.
+// reasonsOf returns how many tasks wait for each reason, the most frequent reason first. Each task counts only for its first reason.
 func reasonsOf(summary *service.QueueSummary) []*fleetv1.WaitCount {
 	all := []*fleetv1.WaitCount{}
 	for reason, n := range summary.Reasons {

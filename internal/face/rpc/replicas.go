@@ -31,18 +31,19 @@ func replicaOf(r service.Replica) *fleetv1.Replica {
 	}
 }
 
-// ForgetReplica forgets a server that never comes back.
+// ForgetReplica deletes the agents of a server that never runs again, and fails their tasks.
 func (f *Fleet) ForgetReplica(ctx context.Context, r *fleetv1.ForgetReplicaRequest) (*fleetv1.ForgetReplicaResponse, error) {
 	lost, err := f.svc.ForgetReplica(ctx, r.GetName())
 	if err != nil {
 		return nil, err
 	}
 	p, err := fleet.PrincipalFrom(ctx)
-	return &fleetv1.ForgetReplicaResponse{Agents: listOf(lost.Agents, refBy(p)), Tasks: int32Of(lost.Tasks), Message: lost.Message(r.GetName())}, err
+	return &fleetv1.ForgetReplicaResponse{Agents: listOf(lost.Agents, agentRefFor(p)), Tasks: int32Of(lost.Tasks), Message: lost.Message(r.GetName())}, err
 }
 
-// refBy returns a function that returns the principal's reference to an agent.
-func refBy(p fleet.Principal) func(fleet.Agent) string {
+// agentRefFor returns a function that returns the reference with which the principal names an agent: NAME, or NAME@OWNER if the
+// agent belongs to somebody else.
+func agentRefFor(p fleet.Principal) func(fleet.Agent) string {
 	return func(a fleet.Agent) string {
 		if a.Owner == p.Name {
 			return a.Name

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/service"
 )
 
-// ReviewTask adds a review.
+// ReviewTask adds a review of the work of a task.
 func (f *Fleet) ReviewTask(ctx context.Context, r *fleetv1.ReviewTaskRequest) (*fleetv1.ReviewTaskResponse, error) {
 	q := fleet.Review{TaskID: r.GetTaskId(), Text: r.GetText(), Verdict: fleet.VerdictComment}
 	if r.GetVerdict() != fleetv1.Review_verdict_unspecified {

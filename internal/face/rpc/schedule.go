@@ -13,8 +13,8 @@ import (
 	"fleet/internal/service"
 )
 
-// ParseScheduledTask reads the task of a schedule. It is stored as the JSON form of a QueueTaskRequest, which later versions
-// of the program can read too.
+// ParseScheduledTask parses the stored task of a schedule. The text is the JSON form of a QueueTaskRequest, because later versions of
+// the program can read that too. Unknown fields are ignored.
 func ParseScheduledTask(text json.RawMessage) (service.QueueTaskRequest, error) {
 	r := &fleetv1.QueueTaskRequest{}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, r); err != nil {
@@ -26,7 +26,7 @@ func ParseScheduledTask(text json.RawMessage) (service.QueueTaskRequest, error) 
 // scheduledTaskIn returns nil if no task is given.
 func scheduledTaskIn(r *fleetv1.QueueTaskRequest) (*service.ScheduledTask, error) {
 	if r == nil {
-		return nil, nil //nolint:nilnil // nil leaves the task
+		return nil, nil //nolint:nilnil // nil means that the task stays as it is
 	}
 	q, err := queueTaskIn(r)
 	if err != nil {
@@ -37,7 +37,7 @@ func scheduledTaskIn(r *fleetv1.QueueTaskRequest) (*service.ScheduledTask, error
 		return nil, err
 	}
 	var b bytes.Buffer
-	err = json.Compact(&b, text) // the module varies the spaces
+	err = json.Compact(&b, text) // protojson inserts spaces at random
 	return &service.ScheduledTask{QueueTaskRequest: q, JSON: b.Bytes()}, err
 }
 

@@ -44,7 +44,7 @@ func (s *Sessions) SendMessage(r *fleetv1.SendMessageRequest, out grpc.ServerStr
 	})
 }
 
-// InvokeAgent asks an agent a single question.
+// InvokeAgent sends one message to an agent without a session, and streams what the agent does until it has answered.
 func (s *Sessions) InvokeAgent(r *fleetv1.InvokeAgentRequest, out grpc.ServerStreamingServer[fleetv1.InvokeAgentResponse]) error {
 	place := sessions.Place{Project: r.GetProject(), Directory: r.GetDirectory()}
 	a, err := s.svc.Invoke(out.Context(), r.GetAgent(), r.GetMessage(), r.GetRequestId(), place, func(c sessions.Content) error {
@@ -81,6 +81,7 @@ func turnMetadataOf(a *sessions.Answer) *fleetv1.TurnMetadata {
 	}
 }
 
+// sessionSources are the values of source in a request of ListAgents. An empty source means all.
 var sessionSources = map[fleetv1.SessionAgentSource]fleet.DefinitionSource{
 	fleetv1.SessionAgentSource_session_agent_source_unspecified: "", fleetv1.SessionAgentSource_all: "",
 	fleetv1.SessionAgentSource_files: fleet.DefinitionFiles, fleetv1.SessionAgentSource_store: fleet.DefinitionStore,
@@ -111,7 +112,7 @@ func agentInfoOf(d fleet.Definition) *fleetv1.AgentInfo {
 	}
 }
 
-// agentSourceOf returns the API's name of an agent's source. The API's name of the core's source "files" is "file".
+// agentSourceOf returns the API's name of an agent's source. The API calls the core's source "files" "file".
 func agentSourceOf(s fleet.DefinitionSource) string {
 	if s == fleet.DefinitionFiles {
 		return "file"
@@ -144,7 +145,7 @@ func sessionOf(session *sessions.Info) *fleetv1.SessionInfo {
 	return out
 }
 
-// GetAgentSessionHistory returns the messages of a session.
+// GetAgentSessionHistory returns the last messages of a session, oldest first.
 func (s *Sessions) GetAgentSessionHistory(ctx context.Context, r *fleetv1.GetAgentSessionHistoryRequest) (*fleetv1.GetAgentSessionHistoryResponse, error) {
 	all, err := s.svc.History(ctx, r.GetAgentSessionId(), intIn(r.Limit))
 	if err != nil {
@@ -172,7 +173,7 @@ func (s *Sessions) ListAgentSessions(ctx context.Context, r *fleetv1.ListAgentSe
 	return &fleetv1.ListAgentSessionsResponse{Sessions: listOf(part, sessionOf), TotalCount: int32Of(len(all)), NextCursor: optional(next)}, nil
 }
 
-// InterruptAgentSession interrupts the turn of a session.
+// InterruptAgentSession interrupts the running turn of a session, if there is one, and waits for its end.
 func (s *Sessions) InterruptAgentSession(ctx context.Context, r *fleetv1.InterruptAgentSessionRequest) (*fleetv1.InterruptAgentSessionResponse, error) {
 	t, err := s.svc.Interrupt(ctx, r.GetAgentSessionId())
 	if err != nil || t == nil {

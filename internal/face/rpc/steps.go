@@ -47,7 +47,7 @@ func stepOf(s fleet.TaskStep) *fleetv1.Step {
 	id, name := textOf(s.ID), textOf(s.Name)
 	switch s.Type {
 	case fleet.StepText:
-		if s.Message != "" { // of a subagent
+		if s.Message != "" { // the text is not in the output, for example a text of a subagent
 			out.Summary = textOf(s.Message)
 		}
 	case fleet.StepThinking:
@@ -77,13 +77,13 @@ func stepOf(s fleet.TaskStep) *fleetv1.Step {
 			return &fleetv1.TodoItem{Text: textOf(item.Text), Status: textOf(item.Status)}
 		})}}
 	default:
-		setNumericDetail(out, s.Step)
+		setModelDetail(out, s.Step)
 	}
 	return out
 }
 
-// setNumericDetail adds the details of a step that has more numbers than texts.
-func setNumericDetail(out *fleetv1.Step, s *fleet.Step) {
+// setModelDetail sets the detail of a step about requests to the model: a retry, a usage limit, a compaction, or usage.
+func setModelDetail(out *fleetv1.Step, s *fleet.Step) {
 	switch {
 	case s.Retry != nil:
 		r := &fleetv1.StepRetry{Attempt: int32Of(s.Retry.Attempt), DelayMs: int32Of(int(s.Retry.Delay.Milliseconds())), Error: textOf(s.Retry.Error)}

@@ -38,6 +38,7 @@ func subagentUsageOf(u fleet.Usage) *fleetv1.SubagentUsage {
 	}
 }
 
+// tokensOf returns the number of tokens in the range of int32, never negative.
 func tokensOf(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) } //nolint:gosec // clamped
 
 // ListSubagents lists the subagents.

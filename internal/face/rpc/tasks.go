@@ -31,7 +31,7 @@ func startIn(r *fleetv1.StartAgentTaskRequest) (service.StartTaskRequest, error)
 	}, err
 }
 
-// timeLimitIn returns a time limit. In the core, 0 means that none was given, so a limit of 0 becomes one that the core refuses.
+// timeLimitIn returns the time limit, or 0 if none is given. For a given 0, it returns a negative limit, which the core refuses.
 func timeLimitIn(seconds *int32) time.Duration {
 	switch {
 	case seconds == nil:
@@ -42,7 +42,7 @@ func timeLimitIn(seconds *int32) time.Duration {
 	return time.Duration(*seconds) * time.Second
 }
 
-// RetryTask starts a task again.
+// RetryTask starts a new task that repeats a task that has ended.
 func (f *Fleet) RetryTask(ctx context.Context, r *fleetv1.RetryTaskRequest) (*fleetv1.RetryTaskResponse, error) {
 	t, err := f.svc.RetryTask(ctx, r.GetTaskId(), r.GetRequestId())
 	if err != nil {
@@ -51,7 +51,7 @@ func (f *Fleet) RetryTask(ctx context.Context, r *fleetv1.RetryTaskRequest) (*fl
 	return &fleetv1.RetryTaskResponse{Task: taskOf(t), AgentStatus: fleetv1.Agent_busy, RetryOf: t.RetryOf, Message: "Task started again successfully"}, nil
 }
 
-// StopAgentTask stops the running task.
+// StopAgentTask stops the current task of an agent.
 func (f *Fleet) StopAgentTask(ctx context.Context, r *fleetv1.StopAgentTaskRequest) (*fleetv1.StopAgentTaskResponse, error) {
 	t, v, message, err := f.svc.StopTask(ctx, r.GetAgentName(), r.GetRequestId())
 	if err != nil {
@@ -60,7 +60,7 @@ func (f *Fleet) StopAgentTask(ctx context.Context, r *fleetv1.StopAgentTaskReque
 	return &fleetv1.StopAgentTaskResponse{Task: taskOf(t), AgentStatus: statusOf(v.Status()), Message: message}, nil
 }
 
-// SendTaskMessage sends a message to the running task.
+// SendTaskMessage sends a message to the running task of an agent.
 func (f *Fleet) SendTaskMessage(ctx context.Context, r *fleetv1.SendTaskMessageRequest) (*fleetv1.SendTaskMessageResponse, error) {
 	t, message, err := f.svc.SendMessage(ctx, r.GetAgentName(), r.GetMessage(), r.GetRequestId())
 	if err != nil {
@@ -69,7 +69,7 @@ func (f *Fleet) SendTaskMessage(ctx context.Context, r *fleetv1.SendTaskMessageR
 	return &fleetv1.SendTaskMessageResponse{Task: taskOf(t), Message: message}, nil
 }
 
-// ShowAgentTaskHistory shows a page of tasks.
+// ShowAgentTaskHistory shows a page of the tasks of an agent.
 func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTaskHistoryRequest) (*fleetv1.ShowAgentTaskHistoryResponse, error) {
 	h, err := f.svc.TaskHistory(ctx, r.GetAgentName(), pageIn(r.Page, r.PageSize, r.GetCursor(), r.Limit))
 	if err != nil {
@@ -81,7 +81,7 @@ func (f *Fleet) ShowAgentTaskHistory(ctx context.Context, r *fleetv1.ShowAgentTa
 	}, nil
 }
 
-// ListTasks lists tasks of all agents.
+// ListTasks lists a page of the tasks that match the request.
 func (f *Fleet) ListTasks(ctx context.Context, r *fleetv1.ListTasksRequest) (*fleetv1.ListTasksResponse, error) {
 	q := service.ListTasksRequest{
 		Agent: r.GetAgentName(), Last: r.GetLastAgent(), Project: r.GetProject(), Text: r.GetText(), Selector: r.GetSelector(), Root: r.GetRootTaskId(),
@@ -141,7 +141,7 @@ func (f *Fleet) ShowTask(ctx context.Context, r *fleetv1.ShowTaskRequest) (*flee
 	return &fleetv1.ShowTaskResponse{Task: d}, err
 }
 
-// WaitTasks waits for tasks to end.
+// WaitTasks waits until one or all of the tasks have ended, or a task asks a question, as the request says.
 func (f *Fleet) WaitTasks(ctx context.Context, r *fleetv1.WaitTasksRequest) (*fleetv1.WaitTasksResponse, error) {
 	d := service.MaxWait
 	if r.TimeoutSeconds != nil {

@@ -51,7 +51,7 @@ func (t *Terminals) AttachAgent(stream terminalStream) error {
 	return sendTask(task)
 }
 
-// receiveInput passes on the input from the terminal, until the caller ends the stream or ctx is done. Then it closes the channel.
+// receiveInput passes the messages of the stream on to the channel, until the caller ends the stream or ctx is done. Then it closes the channel.
 func receiveInput(ctx context.Context, stream terminalStream, input chan<- fleet.TerminalInput) {
 	defer close(input)
 	for {
@@ -68,5 +68,5 @@ func receiveInput(ctx context.Context, stream terminalStream, input chan<- fleet
 	}
 }
 
-// clampSize returns a size that a terminal can have.
+// clampSize limits n to the range of uint16.
 func clampSize(n int32) uint16 { return uint16(max(0, min(n, math.MaxUint16))) }

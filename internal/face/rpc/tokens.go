@@ -61,7 +61,7 @@ func (s *Tokens) ListTokens(ctx context.Context, _ *fleetv1.ListTokensRequest) (
 	return &fleetv1.ListTokensResponse{Tokens: listOf(tokens, tokenOf)}, nil
 }
 
-// RotateToken gives a token a new secret.
+// RotateToken gives a token a new secret. The old secret stays valid for overlap_seconds.
 func (s *Tokens) RotateToken(ctx context.Context, r *fleetv1.RotateTokenRequest) (*fleetv1.RotateTokenResponse, error) {
 	if r.GetName() == "" {
 		return nil, nameRequired()
@@ -73,7 +73,7 @@ func (s *Tokens) RotateToken(ctx context.Context, r *fleetv1.RotateTokenRequest)
 	return &fleetv1.RotateTokenResponse{Token: tokenOf(t), Secret: secret, OldSecretEndsAt: timeOf(oldEnds)}, nil
 }
 
-// RotateOwnToken gives the caller's token a new secret.
+// RotateOwnToken gives the token with which the caller has called a new secret, as RotateToken does.
 func (s *Tokens) RotateOwnToken(ctx context.Context, r *fleetv1.RotateOwnTokenRequest) (*fleetv1.RotateOwnTokenResponse, error) {
 	t, secret, oldEnds, err := s.svc.RotateOwnToken(ctx, time.Duration(r.GetTtlSeconds())*time.Second, time.Duration(r.GetOverlapSeconds())*time.Second)
 	if err != nil {

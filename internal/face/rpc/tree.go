@@ -7,7 +7,7 @@ import (
 	"fleet/internal/service"
 )
 
-// ShowTaskTree shows the tasks that were delegated below a task.
+// ShowTaskTree shows a task and the tasks that were delegated below it.
 func (f *Fleet) ShowTaskTree(ctx context.Context, r *fleetv1.ShowTaskTreeRequest) (*fleetv1.ShowTaskTreeResponse, error) {
 	tree, cut, err := f.svc.TaskTree(ctx, r.GetTaskId())
 	if err != nil {

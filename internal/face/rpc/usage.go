@@ -8,6 +8,7 @@ import (
 	"fleet/internal/service"
 )
 
+// usageKeys are the values of by in requests.
 var usageKeys = map[fleetv1.ShowUsageRequest_By]fleet.UsageKey{
 	fleetv1.ShowUsageRequest_by_unspecified: fleet.UsageByAgent,
 	fleetv1.ShowUsageRequest_agents:         fleet.UsageByAgent,

@@ -1,9 +1,6 @@
 package rpc
 
 import (
-	"context"
-	"errors"
-	"io"
 	"strconv"
 	"time"
 
@@ -14,7 +11,7 @@ import (
 	"fleet/internal/service"
 )
 
-// WatchFleet streams events.
+// WatchFleet streams the matching events after the request's cursor. With follow, it also waits for new ones.
 func (f *Fleet) WatchFleet(r *fleetv1.WatchFleetRequest, s grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
 	q := service.WatchRequest{Cursor: r.GetCursor(), AgentName: r.GetAgentName(), TaskID: r.GetTaskId(), Selector: r.GetSelector(), Follow: r.GetFollow(), Wait: -1, Details: r.GetDetails(), Quiet: r.GetQuiet(), OutputOf: r.GetOutputOf()}
 	if r.WaitSeconds != nil {
@@ -37,12 +34,9 @@ func (f *Fleet) WatchFleet(r *fleetv1.WatchFleetRequest, s grpc.ServerStreamingS
 				}
 			}
 		}
-		err := s.Send(&fleetv1.WatchFleetResponse{Events: eventsOf(events, r.GetDetails()), Cursor: cursor})
-		if errors.Is(err, io.EOF) { // the in-process channel returns io.EOF when the caller has ended the call
-			return context.Canceled
-		}
-		return err
+		return sendError(s.Send(&fleetv1.WatchFleetResponse{Events: eventsOf(events, r.GetDetails()), Cursor: cursor}))
 	})
 }
 
+// cursorOf returns the cursor of the event or the step with the sequence number.
 func cursorOf(seq int64) string { return strconv.FormatInt(seq, 10) }

@@ -62,7 +62,7 @@ func (f *Fleet) RotateWebhook(ctx context.Context, r *fleetv1.RotateWebhookReque
 	return &fleetv1.RotateWebhookResponse{Webhook: webhookOf(w), Secret: secret, Message: "Secret rotated successfully"}, nil
 }
 
-// TestWebhook sends a test to a webhook.
+// TestWebhook sends a test delivery to a webhook, and waits a few seconds for its first attempt.
 func (f *Fleet) TestWebhook(ctx context.Context, r *fleetv1.TestWebhookRequest) (*fleetv1.TestWebhookResponse, error) {
 	d, err := f.svc.TestWebhook(ctx, r.GetName())
 	if err != nil {
@@ -86,7 +86,7 @@ func (f *Fleet) ListDeliveries(ctx context.Context, r *fleetv1.ListDeliveriesReq
 	return &fleetv1.ListDeliveriesResponse{Deliveries: listOf(all, deliveryOf), NextCursor: optional(next)}, nil
 }
 
-// Redeliver sends deliveries again.
+// Redeliver makes deliveries due again. It does not wait until they are sent.
 func (f *Fleet) Redeliver(ctx context.Context, r *fleetv1.RedeliverRequest) (*fleetv1.RedeliverResponse, error) {
 	since, err := timeIn("since", r.GetSince())
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestTopicsAreTypesOfEvents checks that webhooks can send every type of event, except those that a run produces while it
-// works, and that the API has a name for each topic.
+// TestTopicsAreTypesOfEvents checks that every type of event is a topic of webhooks, except those that a run or a check produces
+// while it works, and that the API has the same topics as the core.
 func TestTopicsAreTypesOfEvents(t *testing.T) {
 	t.Parallel()
 	topics := []string{string(fleet.TopicAll), string(fleet.TopicNeedsMe)}
@@ -26,6 +26,6 @@ func TestTopicsAreTypesOfEvents(t *testing.T) {
 	}
 	silent := append(slices.Clone(fleet.OutputEvents), fleet.EventTaskCheck)
 	for name, n := range fleetv1.Event_Type_value {
-		require.NotEqual(t, n == 0 || slices.Contains(silent, fleet.EventType(name)), slices.Contains(topics, name), "%s is either a topic of webhooks or silent", name)
+		require.NotEqual(t, n == 0 || slices.Contains(silent, fleet.EventType(name)), slices.Contains(topics, name), "%s must be either a topic of webhooks or an event that webhooks never send", name)
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// The functions of this file append values to JSON. They return no errors: a value that JSON cannot hold is appended as
-// the byte unwritable, which Marshal finds.
+// The functions of this file append values to JSON. They return no errors: they append the byte unwritable in place of a value
+// that JSON cannot hold. Marshal finds this byte and returns the error.
 
-// unwritable never occurs in UTF-8.
+// unwritable is a byte that never occurs in UTF-8.
 const unwritable = 0xff
 
-// AppendString appends s as a JSON string and escapes only what JSON requires.
+// AppendString appends s as a JSON string and escapes only what JSON requires. It does not check that s is UTF-8.
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	copied := 0
@@ -55,7 +55,7 @@ func appendInt64(b []byte, n int64) []byte {
 	return append(strconv.AppendInt(append(b, '"'), n, 10), '"')
 }
 
-// appendFloat appends the shortest decimal number that parses as n. It appends NaN and infinities as strings.
+// appendFloat appends the shortest decimal number that parses as n. It appends NaN and infinities as strings, as protojson does.
 func appendFloat(b []byte, n float64) []byte {
 	switch {
 	case math.IsNaN(n):
@@ -128,8 +128,8 @@ func appendTime(b []byte, t *timestamppb.Timestamp) []byte {
 	return append(b, '"')
 }
 
-// appendAny appends any JSON value, which must have a kind.
-func appendAny(b []byte, v *structpb.Value) []byte {
+// appendValue appends any JSON value. It appends unwritable for a value without a kind, and for NaN and infinities.
+func appendValue(b []byte, v *structpb.Value) []byte {
 	switch kind := v.GetKind().(type) {
 	case *structpb.Value_NullValue:
 		return append(b, "null"...)
@@ -142,9 +142,9 @@ func appendAny(b []byte, v *structpb.Value) []byte {
 	case *structpb.Value_StringValue:
 		return AppendString(b, kind.StringValue)
 	case *structpb.Value_StructValue:
-		return appendObject(b, kind.StructValue.GetFields(), appendAny)
+		return appendObject(b, kind.StructValue.GetFields(), appendValue)
 	case *structpb.Value_ListValue:
-		return appendList(b, kind.ListValue.GetValues(), appendAny)
+		return appendList(b, kind.ListValue.GetValues(), appendValue)
 	}
 	return append(b, unwritable)
 }

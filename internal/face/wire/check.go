@@ -2,12 +2,12 @@ package wire
 
 import "unicode/utf8"
 
-// MaxDepth is the largest nesting depth of objects and arrays in a client's JSON. The deepest request has four levels, and an
-// MCP message adds three.
+// MaxDepth is the largest nesting depth of objects and arrays in a client's JSON. Requests need far less: without the free-form
+// objects in them, the deepest has four levels, and an MCP message adds three.
 const MaxDepth = 64
 
-// Check refuses JSON that is not UTF-8 or is nested more deeply than MaxDepth. Call it before a reader that does not
-// have these limits. It does not check the syntax. The error is a gRPC status INVALID_ARGUMENT.
+// Check returns an error if the JSON is not UTF-8, or is nested more deeply than MaxDepth. Call it before the JSON is read with
+// another parser than Unmarshal. It does not check the syntax. The error is a gRPC status INVALID_ARGUMENT.
 func Check(data []byte) error {
 	if !utf8.Valid(data) {
 		return notUTF8(firstInvalid(data))
@@ -39,6 +39,7 @@ func tooDeep() error {
 	return Invalid(invalidArgument, "", "the JSON is nested deeper than %d levels; send a flat object", MaxDepth)
 }
 
+// firstInvalid returns the index of the first byte that is not UTF-8, or len(data) if all bytes are UTF-8.
 func firstInvalid(data []byte) int {
 	for i := 0; i < len(data); {
 		r, size := utf8.DecodeRune(data[i:])

@@ -26,7 +26,7 @@ type Error struct {
 	Details map[string]any `json:"details"`
 }
 
-// codeReasons has the reasons of errors that come from gRPC itself, by their code.
+// codeReasons has the reasons of errors without an ErrorInfo, for example those of gRPC itself, by their code.
 var codeReasons = map[codes.Code]string{
 	codes.InvalidArgument:   invalidArgument,
 	codes.OutOfRange:        invalidArgument,
@@ -39,7 +39,7 @@ var codeReasons = map[codes.Code]string{
 	codes.Unimplemented:     "UNIMPLEMENTED",
 }
 
-// codeStatus has the HTTP status of each gRPC code. Any other code is 500.
+// codeStatus has the HTTP statuses of gRPC codes. A code that is not in it gets 500.
 var codeStatus = map[codes.Code]int{
 	codes.OK:                 http.StatusOK,
 	codes.InvalidArgument:    http.StatusBadRequest,
@@ -57,10 +57,11 @@ var codeStatus = map[codes.Code]int{
 	codes.Unimplemented:      http.StatusNotImplemented,
 }
 
-// reasonStatus has the reasons that do not get the HTTP status of their gRPC code. The contract requires 400 for them.
+// reasonStatus has the reasons that do not get the HTTP status of their gRPC code, because the API is specified to answer 400.
 var reasonStatus = map[string]int{"AGENT_EXISTS": http.StatusBadRequest}
 
-// ErrorOf returns the error object of a gRPC status. Any other error counts as internal.
+// ErrorOf returns the error object of a gRPC status. The cancellation or the deadline of a context counts as the status of
+// that name. Any other error is internal.
 func ErrorOf(err error) Error {
 	s, reason := statusAndReason(err)
 	e := Error{Reason: reason, Message: s.Message()}
@@ -92,13 +93,13 @@ func (e Error) JSON() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(e); err != nil { // some details cannot be written as JSON
+	if err := enc.Encode(e); err != nil { // a detail cannot be written as JSON
 		return Error{Reason: "INTERNAL", Message: internalMessage}.JSON()
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// HTTPStatus returns the HTTP status of a gRPC status. It returns 200 for nil.
+// HTTPStatus returns the HTTP status of the error object that ErrorOf returns. It returns 200 for nil.
 func HTTPStatus(err error) int {
 	if err == nil {
 		return http.StatusOK
@@ -113,7 +114,7 @@ func HTTPStatus(err error) int {
 	return http.StatusInternalServerError
 }
 
-// statusAndReason returns err as a status, and its reason.
+// statusAndReason returns err as a status, and its reason: that of its ErrorInfo, else that of its code.
 func statusAndReason(err error) (*status.Status, string) {
 	s, ok := status.FromError(err)
 	switch {

@@ -9,10 +9,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// The methods of this file set the error of the reader, or describe a part of the request for it. Only they use the
-// descriptor of the request.
+// The methods of this file set the error of the reader, or describe a part of the request for the error.
 
-// descriptor returns the descriptor of the field that is read; nil if the request has no such field.
+// descriptor returns the descriptor of the field that is read; nil if the message has no such field.
 func (r *reader) descriptor() protoreflect.FieldDescriptor {
 	return r.request.Descriptor().Fields().ByName(protoreflect.Name(r.fieldName))
 }
@@ -33,7 +32,7 @@ func (r *reader) subject() string {
 	return r.path()
 }
 
-// fail sets an error with the reason of the field that is read, unless there is an error already.
+// fail sets an error about the field that is read, with the field's reason (see InvalidReason), unless there is an error already.
 func (r *reader) fail(format string, args ...any) {
 	if r.err != nil {
 		return
@@ -45,7 +44,8 @@ func (r *reader) fail(format string, args ...any) {
 	r.err = Invalid(reason, r.path(), format, args...)
 }
 
-// failInvalid sets the error that the next byte is not valid JSON. It returns false.
+// failInvalid sets an error that says why the JSON is not valid at the next byte, unless there is an error already. It always
+// returns false, so that a scan method can return its result.
 func (r *reader) failInvalid() bool {
 	switch {
 	case r.err != nil:
@@ -60,7 +60,7 @@ func (r *reader) failInvalid() bool {
 	return false
 }
 
-// failType sets the error that the next value does not have the expected type.
+// failType sets an error that says which type the field must have, and which type the next value has.
 func (r *reader) failType(want string) {
 	got := r.describeNext()
 	r.fail("%s must be %s, got %s", r.path(), want, got)
@@ -116,6 +116,7 @@ func (r *reader) enumNames() []string {
 	return names
 }
 
+// oneOf says which names the field accepts, for an error.
 func (r *reader) oneOf() string { return "one of " + strings.Join(r.enumNames(), ", ") }
 
 func (r *reader) failUnknownValue(name string) {
@@ -126,7 +127,8 @@ func (r *reader) failUnknownValue(name string) {
 	r.fail("%s must be %s, got %q%s", r.path(), r.oneOf(), Shorten(name), hint)
 }
 
-// Shorten returns at most the first 100 bytes of a text from a client, as valid UTF-8, so that an error does not echo megabytes.
+// Shorten returns a text from a client for an error, so that the error does not echo megabytes: as valid UTF-8, and after 100
+// bytes cut off with "...".
 func Shorten(s string) string {
 	const most = 100
 	s = strings.ToValidUTF8(s, "?")

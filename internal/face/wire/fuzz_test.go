@@ -14,9 +14,9 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// TestUnmarshalReadsWhatProtojsonReads compares Unmarshal with protojson on random requests of every type, which
-// protojson wrote.
-func TestUnmarshalReadsWhatProtojsonReads(t *testing.T) {
+// TestUnmarshalReadsWhatProtojsonWrites checks that Unmarshal reads random requests of every type from the JSON that protojson
+// writes for them.
+func TestUnmarshalReadsWhatProtojsonWrites(t *testing.T) {
 	t.Parallel()
 	for _, m := range typesOf(t, true) {
 		t.Run(string(m.Descriptor().Name()), func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestUnmarshalReadsWhatProtojsonReads(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				x := m.New()
 				fill(t, x, 3)
-				clearUnknown(x)
+				clearRefusedEnums(x)
 				data, err := protojson.MarshalOptions{UseProtoNames: true, Multiline: rapid.Bool().Draw(t, "multiline")}.Marshal(x.Interface())
 				require.NoError(t, err)
 				got := m.New().Interface()
@@ -35,9 +35,9 @@ func TestUnmarshalReadsWhatProtojsonReads(t *testing.T) {
 	}
 }
 
-// clearUnknown clears the enum values of a message and of the messages in it that are unknown or zero, because requests with them are
-// refused.
-func clearUnknown(x protoreflect.Message) {
+// clearRefusedEnums clears the enum values that Unmarshal refuses because they are unknown or zero, in a message and in the messages
+// of its single fields. Messages in lists and maps of requests have no enums.
+func clearRefusedEnums(x protoreflect.Message) {
 	x.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		known := func(n protoreflect.EnumNumber) bool { return n != 0 && f.Enum().Values().ByNumber(n) != nil }
 		switch {
@@ -57,7 +57,7 @@ func clearUnknown(x protoreflect.Message) {
 				x.Clear(f)
 			}
 		case f.Kind() == protoreflect.MessageKind && !f.IsList() && !f.IsMap():
-			clearUnknown(v.Message())
+			clearRefusedEnums(v.Message())
 		}
 		return true
 	})
@@ -83,7 +83,7 @@ func FuzzUnmarshal(f *testing.F) {
 			return
 		}
 		want := m.ProtoReflect().New().Interface()
-		if err := protojson.Unmarshal(data, want); err != nil { // protojson does not accept empty input
+		if err := protojson.Unmarshal(data, want); err != nil { // protojson does not accept empty input and null
 			require.True(t, proto.Equal(m, want), "%s: %v", data, err)
 			require.NotContains(t, string(data), "{")
 			return

@@ -8,14 +8,14 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 )
 
-// WriteError answers an HTTP request with the error object of err. If the server suggests a delay, the header
+// WriteError answers an HTTP request with the status and the error object of err. If err suggests a delay, the header
 // Retry-After has it.
 func WriteError(w http.ResponseWriter, err error) {
 	SetRetryAfter(w.Header(), err)
 	WriteErrorObject(w, HTTPStatus(err), ErrorOf(err))
 }
 
-// WriteErrorObject answers an HTTP request with the error object.
+// WriteErrorObject answers an HTTP request with the HTTP status and the error object.
 func WriteErrorObject(w http.ResponseWriter, status int, e Error) {
 	data := append(e.JSON(), '\n')
 	h := w.Header()

@@ -11,7 +11,7 @@ var (
 	errTooLarge   = errors.New("more than 64 bits")
 )
 
-// readInteger reads a whole number from least to most. With quoted set, the number may be in quotes.
+// readInteger reads a whole number from least to most. If quoted is set, the number may be in quotes.
 func (r *reader) readInteger(least, most int64, quoted bool) (int64, bool) {
 	if r.err != nil {
 		return 0, false
@@ -44,13 +44,15 @@ func (r *reader) readInteger(least, most int64, quoted bool) (int64, bool) {
 	return n, r.err == nil
 }
 
+// isNumber reports whether s is a number of JSON.
 func isNumber(s []byte) bool {
 	r := reader{data: s}
 	_, ok := r.scanNumber()
 	return ok && r.at == len(s)
 }
 
-// parseInteger returns the value of a JSON number. It accepts every notation of a whole number: 100, 1e2, 100.0.
+// parseInteger returns the value of a JSON number. It accepts every notation of a whole number: 100, 1e2, 100.0. The error is
+// errNotInteger or errTooLarge.
 func parseInteger(number string) (int64, error) {
 	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
 		return n, nil
@@ -58,7 +60,7 @@ func parseInteger(number string) (int64, error) {
 	mantissa, power := number, 0
 	if at := strings.IndexAny(number, "eE"); at >= 0 {
 		mantissa = number[:at]
-		power, _ = strconv.Atoi(number[at+1:]) // on overflow Atoi returns the largest int, which is too large anyway
+		power, _ = strconv.Atoi(number[at+1:]) // on overflow, Atoi returns the largest or the smallest int, which are out of range too
 	}
 	digits, negative := strings.CutPrefix(mantissa, "-")
 	digits, fraction, _ := strings.Cut(digits, ".")

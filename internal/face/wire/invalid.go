@@ -16,11 +16,11 @@ import (
 // Domain is the domain of every google.rpc.ErrorInfo that Fleet sends.
 const Domain = "fleet"
 
-// invalidArgument is the reason of a bad value if the proto sets no reason for the field.
+// invalidArgument is the reason of JSON that cannot be read, and of a bad value if the proto sets no reason for its field.
 const invalidArgument = "INVALID_ARGUMENT"
 
-// Invalid returns a status INVALID_ARGUMENT with an ErrorInfo of the reason. If a field is at fault, its path is in the
-// metadata and in a BadRequest.
+// Invalid returns a gRPC status INVALID_ARGUMENT whose ErrorInfo has the reason. field is the path of the field at fault; if it
+// is not empty, it is also in the metadata and in a BadRequest.
 func Invalid(reason, field, format string, args ...any) error {
 	message := fmt.Sprintf(format, args...)
 	info := &errdetails.ErrorInfo{Reason: reason, Domain: Domain}

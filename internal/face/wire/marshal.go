@@ -15,8 +15,8 @@ import (
 // the output of protojson with UseProtoNames and EmitUnpopulated, without the spaces that protojson inserts at random.
 // Equal messages have equal bytes, and clients may rely on that.
 //
-// The descriptor of the message determines what is written. Marshal lets protojson write those of Google's messages that no
-// field of the API has.
+// The descriptor of the message determines what is written. protojson writes the messages of Google that the API does not
+// use itself.
 func Marshal(m proto.Message) ([]byte, error) {
 	// JSON is larger than the wire format; allocating more is cheaper than growing.
 	b := appendAnyMessage(make([]byte, 0, 64+5*proto.Size(m)), m.ProtoReflect())
@@ -29,11 +29,12 @@ func Marshal(m proto.Message) ([]byte, error) {
 	return b, nil
 }
 
+// marshalForeign returns what protojson writes for a message of Google, without spaces.
 func marshalForeign(m proto.Message) ([]byte, error) {
 	var b bytes.Buffer
-	loose, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
+	spaced, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
 	if err == nil {
-		err = json.Compact(&b, loose)
+		err = json.Compact(&b, spaced)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("wire: marshal %s: %w", m.ProtoReflect().Descriptor().FullName(), err)

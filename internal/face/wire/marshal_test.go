@@ -1,12 +1,23 @@
 package wire_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+	"pgregory.net/rapid"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/wire"
@@ -45,4 +56,209 @@ func TestMarshalOmitsUnsetOptionalFields(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(got), "exit_code")
 	require.NotContains(t, string(got), `"payload"`)
+}
+
+// typesOf returns the types of the API's requests, or of its other messages, sorted by name.
+func typesOf(t testing.TB, requests bool) []protoreflect.MessageType {
+	var types []protoreflect.MessageType
+	var add func(all protoreflect.MessageDescriptors)
+	add = func(all protoreflect.MessageDescriptors) {
+		for i := range all.Len() {
+			m, err := protoregistry.GlobalTypes.FindMessageByName(all.Get(i).FullName())
+			if err != nil {
+				continue // the entry of a map
+			}
+			if strings.HasSuffix(string(m.Descriptor().Name()), "Request") == requests {
+				types = append(types, m)
+			}
+			add(all.Get(i).Messages())
+		}
+	}
+	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(f protoreflect.FileDescriptor) bool {
+		add(f.Messages())
+		return true
+	})
+	require.Greater(t, len(types), 50)
+	slices.SortFunc(types, func(a, b protoreflect.MessageType) int {
+		return strings.Compare(string(a.Descriptor().FullName()), string(b.Descriptor().FullName()))
+	})
+	return types
+}
+
+func TestMarshalWritesWhatProtojsonWrites(t *testing.T) {
+	t.Parallel()
+	for _, m := range typesOf(t, false) {
+		t.Run(string(m.Descriptor().Name()), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				x := m.New()
+				fill(t, x, 3)
+				requireSameAsProtojson(t, x.Interface())
+			})
+		})
+	}
+}
+
+// FuzzMarshal compares Marshal with protojson on any message that the wire format can carry, of every type that the
+// server sends.
+func FuzzMarshal(f *testing.F) {
+	types := typesOf(f, false)
+	for i, m := range []proto.Message{
+		&fleetv1.ListAgentsResponse{Agents: []*fleetv1.AgentSummary{{Name: "a<\"\\\x00\u2028"}}, ObservedAt: timestamppb.Now()},
+		&fleetv1.Task{CostUsd: math.Inf(-1), CreatedAt: &timestamppb.Timestamp{Seconds: math.MaxInt64}},
+	} {
+		data, err := proto.Marshal(m)
+		require.NoError(f, err)
+		f.Add(uint16(i), data)
+	}
+	f.Fuzz(func(t *testing.T, index uint16, data []byte) {
+		m := types[int(index)%len(types)].New().Interface()
+		if proto.Unmarshal(data, m) == nil {
+			requireSameAsProtojson(t, m)
+		}
+	})
+}
+
+func requireSameAsProtojson(t require.TestingT, m proto.Message) {
+	got, failed := wire.Marshal(m)
+	loose, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
+	if err != nil {
+		require.Error(t, failed)
+		return
+	}
+	require.NoError(t, failed)
+	var want bytes.Buffer
+	require.NoError(t, json.Compact(&want, loose))
+	require.Equal(t, want.String(), string(got))
+}
+
+// fill sets fields of the message at random.
+func fill(t *rapid.T, m protoreflect.Message, depth int) {
+	switch m := m.Interface().(type) {
+	case *timestamppb.Timestamp:
+		m.Seconds = rapid.Int64Range(-1e9, 1e10).Draw(t, "seconds")
+		m.Nanos = rapid.SampledFrom([]int32{0, 1, 5e8, 120e6, 34e3, 999999999}).Draw(t, "nanos")
+		return
+	case *structpb.Value:
+		proto.Merge(m, anyValue(t, depth))
+		return
+	case *structpb.Struct:
+		proto.Merge(m, anyValue(t, -1).GetStructValue())
+		return
+	}
+	for i := range m.Descriptor().Fields().Len() {
+		f := m.Descriptor().Fields().Get(i)
+		n := rapid.IntRange(0, 2).Draw(t, string(f.Name()))
+		switch {
+		case n == 0 || depth == 0:
+		case f.IsMap():
+			for range n {
+				m.Mutable(f).Map().Set(value(t, f.MapKey(), nil, depth).MapKey(), value(t, f.MapValue(), m.Mutable(f).Map().NewValue, depth))
+			}
+		case f.IsList():
+			for range n {
+				m.Mutable(f).List().Append(value(t, f, m.Mutable(f).List().NewElement, depth))
+			}
+		default:
+			m.Set(f, value(t, f, func() protoreflect.Value { return m.NewField(f) }, depth))
+		}
+	}
+}
+
+// anyValue returns a random JSON value. If depth is negative, the value is an object.
+func anyValue(t *rapid.T, depth int) *structpb.Value {
+	kind := 5
+	if depth >= 0 {
+		kind = rapid.IntRange(0, 5).Draw(t, "kind")
+	}
+	switch kind {
+	case 0:
+		return structpb.NewNullValue()
+	case 1:
+		return structpb.NewBoolValue(rapid.Bool().Draw(t, "bool"))
+	case 2:
+		return structpb.NewNumberValue(rapid.Float64().Draw(t, "number"))
+	case 3:
+		return structpb.NewStringValue(rapid.String().Draw(t, "string"))
+	}
+	var list []*structpb.Value
+	fields := map[string]*structpb.Value{}
+	for range rapid.IntRange(0, 2).Draw(t, "len") {
+		v := anyValue(t, rapid.IntRange(0, 3).Draw(t, "depth"))
+		list, fields[rapid.String().Draw(t, "key")] = append(list, v), v
+	}
+	if kind == 4 {
+		return structpb.NewListValue(&structpb.ListValue{Values: list})
+	}
+	return structpb.NewStructValue(&structpb.Struct{Fields: fields})
+}
+
+// value returns a random value for field f. The function empty returns an empty message for it.
+func value(t *rapid.T, f protoreflect.FieldDescriptor, empty func() protoreflect.Value, depth int) protoreflect.Value {
+	switch f.Kind() {
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(rapid.Bool().Draw(t, "bool"))
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(rapid.String().Draw(t, "string"))
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))
+	case protoreflect.EnumKind:
+		return protoreflect.ValueOfEnum(protoreflect.EnumNumber(rapid.IntRange(0, 30).Draw(t, "enum"))) // some of the values are unknown
+	case protoreflect.Int32Kind:
+		return protoreflect.ValueOfInt32(rapid.Int32().Draw(t, "int32"))
+	case protoreflect.Int64Kind:
+		return protoreflect.ValueOfInt64(rapid.Int64().Draw(t, "int64"))
+	case protoreflect.DoubleKind:
+		return protoreflect.ValueOfFloat64(rapid.Float64().Draw(t, "double"))
+	}
+	v := empty()
+	fill(t, v.Message(), depth-1)
+	return v
+}
+
+func TestMarshalWritesUnusualValues(t *testing.T) {
+	t.Parallel()
+	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0.1, 1e21, 1e-7, 1e-10, -1e-9, 1e100, math.Copysign(0, -1)} {
+		requireSameAsProtojson(t, &fleetv1.Task{CostUsd: x})
+	}
+	requireSameAsProtojson(t, &fleetv1.Task{Description: "\x00\b\f\n\r\t\x1f \x7f\u2028\ufffd<&>\"\\/\U0001F600"})
+	for _, nanos := range []int32{1, 10, 999, 1000, 1e6, 123456789, 120e6} {
+		requireSameAsProtojson(t, &fleetv1.Task{CreatedAt: &timestamppb.Timestamp{Seconds: 1e9, Nanos: nanos}})
+	}
+	requireSameAsProtojson(t, (*fleetv1.Task)(nil).ProtoReflect().New().Interface())
+}
+
+func TestMarshalErrors(t *testing.T) {
+	t.Parallel()
+	for _, m := range []proto.Message{
+		&fleetv1.Task{Id: "a\xff"},
+		&fleetv1.Task{CreatedAt: timestamppb.New(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))},
+		&fleetv1.Task{CreatedAt: &timestamppb.Timestamp{Nanos: -1}},
+	} {
+		_, err := wire.Marshal(m)
+		require.ErrorContains(t, err, "wire: marshal fleet.v1.Task: ")
+		requireSameAsProtojson(t, m)
+	}
+}
+
+// longList returns a response with 100 agents.
+func longList() *fleetv1.ListAgentsResponse {
+	m := &fleetv1.ListAgentsResponse{TotalCount: 100, ObservedAt: timestamppb.Now()}
+	for range 100 {
+		m.Agents = append(m.Agents, &fleetv1.AgentSummary{
+			Name: "agent-001", Status: fleetv1.Agent_busy, State: fleetv1.Agent_running, Role: "coder", Project: "Setup",
+			CurrentTask: wrapperspb.String("Find out why the nightly build fails"), Owner: "local",
+		})
+	}
+	return m
+}
+
+func BenchmarkMarshal(b *testing.B) {
+	m := longList()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := wire.Marshal(m); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

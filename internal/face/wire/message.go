@@ -15,15 +15,15 @@ import (
 // fieldAppender appends a field of a message.
 type fieldAppender struct {
 	descriptor protoreflect.FieldDescriptor
-	key        string // the comma before it, the quoted name, and the colon
-	optional   bool   // left out if it is not set
+	key        string // a comma, the quoted name of the field, and a colon
+	optional   bool   // the field is left out if it is not set
 	append     func([]byte, protoreflect.Value) []byte
 }
 
-// fieldsByMessage has the fields of each message that was written before, in the order of the proto: a map from
-// protoreflect.MessageDescriptor to []fieldAppender.
+// fieldsByMessage caches what fieldsOf returns. It maps a protoreflect.MessageDescriptor to a []fieldAppender.
 var fieldsByMessage sync.Map
 
+// fieldsOf returns the appenders of a message's fields, in the order of the proto.
 func fieldsOf(d protoreflect.MessageDescriptor) []fieldAppender {
 	if known, ok := fieldsByMessage.Load(d); ok {
 		return known.([]fieldAppender) //nolint:forcetypeassert // see fieldsByMessage
@@ -40,7 +40,7 @@ func fieldsOf(d protoreflect.MessageDescriptor) []fieldAppender {
 	return fields
 }
 
-// appendMessage appends a message of the API.
+// appendMessage appends a message of the API, field by field.
 func appendMessage(b []byte, m protoreflect.Message) []byte {
 	begin := len(b)
 	for _, f := range fieldsOf(m.Descriptor()) {
@@ -111,8 +111,7 @@ func singleAppenderOf(f protoreflect.FieldDescriptor) func([]byte, protoreflect.
 	}
 }
 
-// appendAnyMessage appends a message of the API or one of the well-known types that the API uses. It appends null if the
-// message is not set.
+// appendAnyMessage appends a message of the API or of Google. It appends null if the message is not set.
 func appendAnyMessage(b []byte, m protoreflect.Message) []byte {
 	if !m.IsValid() {
 		return append(b, "null"...)
@@ -123,9 +122,9 @@ func appendAnyMessage(b []byte, m protoreflect.Message) []byte {
 	case *timestamppb.Timestamp:
 		return appendTime(b, m)
 	case *structpb.Struct:
-		return appendObject(b, m.GetFields(), appendAny)
+		return appendObject(b, m.GetFields(), appendValue)
 	case *structpb.Value:
-		return appendAny(b, m)
+		return appendValue(b, m)
 	}
 	if isForeign(m.Descriptor()) {
 		data, err := marshalForeign(m.Interface())
@@ -137,7 +136,7 @@ func appendAnyMessage(b []byte, m protoreflect.Message) []byte {
 	return appendMessage(b, m)
 }
 
-// isForeign reports whether the message is one of Google's types and not one of the API's.
+// isForeign reports whether the message is defined by Google, and not by the API.
 func isForeign(d protoreflect.MessageDescriptor) bool {
 	return strings.HasPrefix(string(d.FullName()), "google.")
 }

@@ -12,14 +12,14 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// reader reads a request in one pass. It does not set a field whose value is null. After an error, the fields have no
-// meaning. The read methods with a bool result report success, and set err if they fail.
+// reader reads a request in one pass. It does not set a field whose value is null. After an error, the contents of the request
+// have no meaning. The read methods with a bool result report success, and set err if they fail.
 type reader struct {
 	data       []byte
-	at         int                  // next byte
+	at         int                  // index of the next byte
 	request    protoreflect.Message // the request, or the message in it that is read
-	parentPath string               // path of the message in the request, with a dot at the end; empty for the request itself
-	depth      int                  // level of nesting of the message's fields
+	parentPath string               // path of that message, with a dot at the end; empty for the request itself
+	depth      int                  // level of nesting of an object or list that is a field of that message
 	fieldName  []byte               // name of the field that is read
 	item       int                  // index of the item that is read, plus 1; 0 outside of lists
 	err        error
@@ -39,7 +39,7 @@ func (r *reader) readRequest() {
 	}
 }
 
-// readFields reads the object of r.request.
+// readFields reads an object into the fields of r.request.
 func (r *reader) readFields() {
 	var buffer [16][]byte
 	names := buffer[:0]
@@ -68,7 +68,7 @@ func (r *reader) readFields() {
 	}
 }
 
-// readValue reads the value of the field or, if the field is a list, one item. It reports whether it succeeded.
+// readValue reads the value of the field or, if the field is a list, one item.
 func (r *reader) readValue(f protoreflect.FieldDescriptor) (v protoreflect.Value, ok bool) {
 	switch f.Kind() {
 	case protoreflect.StringKind:
@@ -118,13 +118,12 @@ func (r *reader) readMessage(f protoreflect.FieldDescriptor) (protoreflect.Value
 		m = m.List().NewElement()
 	}
 	outer := *r
-	r.request, r.parentPath, r.depth, r.fieldName, r.item = m.Message(), r.path()+".", r.depth+2, nil, 0 // one level for the list
+	r.request, r.parentPath, r.depth, r.fieldName, r.item = m.Message(), r.path()+".", r.depth+2, nil, 0 // one level is for the list, even if there is none
 	r.readFields()
 	r.request, r.parentPath, r.depth, r.fieldName, r.item = outer.request, outer.parentPath, outer.depth, outer.fieldName, outer.item
 	return m, r.err == nil
 }
 
-// readList reads a list.
 func (r *reader) readList(f protoreflect.FieldDescriptor) {
 	if !r.begins('[', "a list") {
 		return
@@ -181,7 +180,7 @@ func (r *reader) readString(want string) ([]byte, bool) {
 	return r.scanString()
 }
 
-// readBytes reads base64 of either alphabet, with or without padding.
+// readBytes reads bytes in base64, with the standard or the URL-safe alphabet, with or without padding.
 func (r *reader) readBytes() ([]byte, bool) {
 	const want = "a string in base64"
 	s, ok := r.readString(want)
@@ -202,7 +201,6 @@ func (r *reader) readBytes() ([]byte, bool) {
 	return out[:n], true
 }
 
-// readBool reads true or false.
 func (r *reader) readBool() (value, ok bool) {
 	switch {
 	case r.err != nil:
@@ -216,7 +214,7 @@ func (r *reader) readBool() (value, ok bool) {
 	return false, false
 }
 
-// readFloat reads a number.
+// readFloat reads a number. It refuses a number that is too large for a float64.
 func (r *reader) readFloat() (float64, bool) {
 	if r.err != nil {
 		return 0, false
@@ -236,7 +234,7 @@ func (r *reader) readFloat() (float64, bool) {
 	return n, err == nil
 }
 
-// readTime reads a time in the format of RFC 3339.
+// readTime reads a time in the format of RFC 3339, with at most 9 fractional digits, of the years 1 to 9999.
 func (r *reader) readTime() (*timestamppb.Timestamp, bool) {
 	s, ok := r.readString("a string")
 	if !ok {
@@ -273,7 +271,7 @@ func (r *reader) readEnum(f protoreflect.FieldDescriptor) (protoreflect.EnumNumb
 	return value.Number(), true
 }
 
-// readObject reads an object. depth is its level of nesting.
+// readObject reads an object with any keys and values. depth is its level of nesting.
 func (r *reader) readObject(depth int) *structpb.Struct {
 	s := &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	field := r.fieldName
@@ -290,7 +288,7 @@ func (r *reader) readObject(depth int) *structpb.Struct {
 	return s
 }
 
-// readAny reads a value. depth is its level of nesting.
+// readAny reads any JSON value. depth is its level of nesting.
 func (r *reader) readAny(depth int) *structpb.Value {
 	c := r.peek()
 	if (c == '{' || c == '[') && depth > MaxDepth {

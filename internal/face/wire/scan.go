@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// The methods of this file read the parts of JSON. The scan methods and expect report success, and set r.err if they fail.
+// The methods of this file read the tokens of JSON. The scan methods and expect report success, and set r.err if they fail.
 
 // peek skips spaces and returns the next byte, or 0 at the end.
 func (r *reader) peek() byte {
@@ -21,7 +21,7 @@ func (r *reader) peek() byte {
 	return 0
 }
 
-// scanLiteral reads true, false or null.
+// scanLiteral reads the word, which is true, false or null.
 func (r *reader) scanLiteral(word string) bool {
 	if r.err != nil || !bytes.HasPrefix(r.data[r.at:], []byte(word)) {
 		return r.failInvalid()
@@ -30,7 +30,7 @@ func (r *reader) scanLiteral(word string) bool {
 	return true
 }
 
-// expect reads the byte c, after spaces.
+// expect skips spaces and reads the byte c.
 func (r *reader) expect(c byte) bool {
 	if r.err != nil || r.peek() != c {
 		return r.failInvalid()
@@ -39,7 +39,8 @@ func (r *reader) expect(c byte) bool {
 	return true
 }
 
-// members reads an object and stops before each value, with the key in r.fieldName.
+// members iterates over the members of an object. It yields before each value, which the caller must read, with the key in
+// r.fieldName. It ends early if there is an error.
 func (r *reader) members() func(yield func() bool) {
 	return func(yield func() bool) {
 		for range r.items('{', '}') {
@@ -59,10 +60,10 @@ func (r *reader) members() func(yield func() bool) {
 	}
 }
 
-// elements reads a list and stops before each value.
+// elements iterates over the values of a list. It yields before each value, which the caller must read.
 func (r *reader) elements() func(yield func() bool) { return r.items('[', ']') }
 
-// items reads a pair of brackets and the commas in it. It stops before each item.
+// items iterates over the items between two brackets. It reads the brackets and the commas, and yields before each item.
 func (r *reader) items(opening, closing byte) func(yield func() bool) {
 	return func(yield func() bool) {
 		if !r.expect(opening) {
@@ -84,7 +85,7 @@ func (r *reader) items(opening, closing byte) func(yield func() bool) {
 	}
 }
 
-// scanString reads a JSON string. The result is a part of the data, without a copy, unless the string has escapes.
+// scanString reads a JSON string and returns its text. The text is a part of r.data, without a copy, unless the string has escapes.
 func (r *reader) scanString() ([]byte, bool) {
 	if !r.expect('"') {
 		return nil, false
@@ -104,7 +105,8 @@ func (r *reader) scanString() ([]byte, bool) {
 	return nil, r.failInvalid()
 }
 
-// scanEscapedString reads the rest of a string from its first escape.
+// scanEscapedString reads the rest of a string from its first escape, and returns the text of the whole string. begin is the index
+// of the first byte after the quote.
 func (r *reader) scanEscapedString(begin int) ([]byte, bool) {
 	s := make([]byte, 0, r.at-begin+max(32, bytes.IndexByte(r.data[r.at:], '"')))
 	done := begin
@@ -128,7 +130,7 @@ func (r *reader) scanEscapedString(begin int) ([]byte, bool) {
 	return nil, r.failInvalid()
 }
 
-// checkUTF8 returns s if the data from begin to end is UTF-8.
+// checkUTF8 returns s if r.data from begin to end is UTF-8. Otherwise it sets r.err.
 func (r *reader) checkUTF8(begin, end int, s []byte) ([]byte, bool) {
 	if raw := r.data[begin:end]; !utf8.Valid(raw) {
 		r.err = notUTF8(begin + firstInvalid(raw))
@@ -137,7 +139,7 @@ func (r *reader) checkUTF8(begin, end int, s []byte) ([]byte, bool) {
 	return s, true
 }
 
-// scanEscape appends the character that an escape stands for.
+// scanEscape reads an escape, and appends the character that it stands for to s.
 func (r *reader) scanEscape(s []byte) ([]byte, bool) {
 	r.at++ // the backslash
 	if r.at == len(r.data) {
@@ -165,7 +167,8 @@ func (r *reader) scanEscape(s []byte) ([]byte, bool) {
 	return s, true
 }
 
-// scanUnicode appends the character of \uXXXX, or of two such escapes that form a surrogate pair.
+// scanUnicode reads the rest of an escape \uXXXX from the u, or two such escapes that form a surrogate pair, and appends the
+// character to s.
 func (r *reader) scanUnicode(s []byte) ([]byte, bool) {
 	begin := r.at - 1
 	char, ok := r.scanHex()
@@ -206,7 +209,7 @@ func (r *reader) scanHex() (rune, bool) {
 	return n, true
 }
 
-// scanNumber reads a number.
+// scanNumber reads a number and returns its text.
 func (r *reader) scanNumber() ([]byte, bool) {
 	if r.err != nil {
 		return nil, false
@@ -227,6 +230,7 @@ func (r *reader) scanNumber() ([]byte, bool) {
 	return r.data[begin:r.at], true
 }
 
+// skip reads the byte c if it is next, and reports whether it was.
 func (r *reader) skip(c byte) bool {
 	if r.at == len(r.data) || r.data[r.at] != c {
 		return false
@@ -235,6 +239,7 @@ func (r *reader) skip(c byte) bool {
 	return true
 }
 
+// skipDigits reads all digits that are next, and reports whether there was one.
 func (r *reader) skipDigits() bool {
 	begin := r.at
 	for r.at < len(r.data) && isDigit(r.data[r.at]) {

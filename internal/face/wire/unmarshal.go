@@ -12,9 +12,9 @@ import (
 // are the proto's field names, and a field that is null counts as not given. Unknown or repeated keys, values of the
 // wrong type and unknown enum values are errors that name the field and what was expected. JSON that is not UTF-8, is
 // nested too deeply, or is followed by more data is an error too. The error is a gRPC status INVALID_ARGUMENT with the
-// reason that InvalidReason returns for the field. Unmarshal checks only types.
+// reason that InvalidReason returns for the field. Unmarshal checks the types of values, and nothing else about them.
 //
-// The descriptor of the message says what is read. Unmarshal leaves Google's messages to protojson.
+// The descriptor of the message says what is read. If the request itself is a message of Google, protojson reads it.
 func Unmarshal(data []byte, m proto.Message) error {
 	proto.Reset(m)
 	if trimmed := bytes.TrimSpace(data); len(trimmed) == 0 || string(trimmed) == "null" {

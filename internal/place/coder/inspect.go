@@ -57,7 +57,7 @@ func (p *Place) inspect(ctx context.Context, a fleet.Agent, w *workspace) (fleet
 		p.readPorts(ctx, w)
 		out.Metadata = p.metadata(ctx, w)
 		h := p.hostFacts(w, a.Project)
-		h.OtherFleet, out.Host = out.Host.OtherFleet, h
+		h.ForeignOwner, out.Host = out.Host.ForeignOwner, h
 	}
 	return out, ctx.Err()
 }

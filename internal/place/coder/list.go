@@ -90,7 +90,7 @@ func (p *Place) workspaces(ctx context.Context) ([]*hostedWorkspace, error) {
 			continue
 		}
 		name, ok := cutPrefixFold(ws.Name, proj.prefix())
-		if !ok || fleet.ValidateName(name) != nil {
+		if !ok || fleet.ValidateAgentName(name) != nil {
 			continue
 		}
 		acc, err := p.accountOf(ws.OwnerID.String(), me)

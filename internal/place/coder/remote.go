@@ -130,15 +130,15 @@ func (p *Place) readFleet(ctx context.Context, w *workspace, out *fleet.Workspac
 	case remote.FormatPublicKey(p.config.RunnerKey):
 		return nil
 	case "":
-		out.Host.OtherFleet = "a person"
+		out.Host.ForeignOwner = "a person"
 	default:
 		sum := sha256.Sum256([]byte(key))
-		out.Host.OtherFleet = "another Fleet (" + hex.EncodeToString(sum[:4]) + ")"
+		out.Host.ForeignOwner = "another Fleet (" + hex.EncodeToString(sum[:4]) + ")"
 	}
 	if out.State == fleet.StateRunning {
 		out.State = fleet.StateUnhealthy
 	}
-	out.Reason = strings.TrimPrefix(out.Reason+"; ", "; ") + "its workspace belongs to " + out.Host.OtherFleet +
+	out.Reason = strings.TrimPrefix(out.Reason+"; ", "; ") + "its workspace belongs to " + out.Host.ForeignOwner +
 		", or to this Fleet before it lost its database: restart the agent with take_over to make it this Fleet's"
 	return nil
 }

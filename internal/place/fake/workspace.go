@@ -52,7 +52,7 @@ func (w *workspace) view() fleet.Workspace {
 
 // build starts a build of the workspace. The world's mutex must be held.
 func (p *Place) build(w *workspace) {
-	w.State, w.Reason, w.Host.OtherFleet = fleet.StateStarting, "", ""
+	w.State, w.Reason, w.Host.ForeignOwner = fleet.StateStarting, "", ""
 	w.pollsLeft, w.gate = p.config.BuildPolls, p.buildGate
 	key := strings.ToLower(w.Name)
 	if reasons := p.buildFailures[key]; len(reasons) > 0 {

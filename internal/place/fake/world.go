@@ -130,7 +130,7 @@ func (p *Place) SetHost(ref string, h fleet.HostFacts) {
 // GiveAway makes the workspace belong to the other Fleet named by to, until Start builds it again.
 func (p *Place) GiveAway(ref, to string) {
 	p.changeWorkspace(ref, func(w *workspace) {
-		w.Host.OtherFleet, w.State, w.Reason = to, fleet.StateUnhealthy, "its workspace belongs to "+to
+		w.Host.ForeignOwner, w.State, w.Reason = to, fleet.StateUnhealthy, "its workspace belongs to "+to
 	})
 }
 

@@ -68,21 +68,21 @@ func otherFleet(x *fixture) {
 		x.Skip("only one Fleet can use the host")
 	}
 	a := x.readyAgent()
-	x.Empty(x.await(a, fleet.StateRunning).Host.OtherFleet)
+	x.Empty(x.await(a, fleet.StateRunning).Host.ForeignOwner)
 	x.harness.GiveAway(x.T, x.place, a)
 	w := x.inspect(a)
-	x.NotEmpty(w.Host.OtherFleet, "workspace: %+v", w)
+	x.NotEmpty(w.Host.ForeignOwner, "workspace: %+v", w)
 	x.Equal(fleet.StateUnhealthy, w.State, "it must not look like an agent that can work")
-	x.Contains(w.Reason, w.Host.OtherFleet)
+	x.Contains(w.Reason, w.Host.ForeignOwner)
 	listed := x.list(a)
 	x.Len(listed, 1)
-	x.Equal(w.Host.OtherFleet, listed[0].Host.OtherFleet)
+	x.Equal(w.Host.ForeignOwner, listed[0].Host.ForeignOwner)
 	x.Equal(fleet.StateUnhealthy, listed[0].State)
 
 	x.stop(a)
 	a.Next.TakeOver = true
 	x.NoError(x.place.Start(x.ctx, a))
-	x.Empty(x.await(a, fleet.StateRunning).Host.OtherFleet)
-	x.Empty(x.list(a)[0].Host.OtherFleet)
+	x.Empty(x.await(a, fleet.StateRunning).Host.ForeignOwner)
+	x.Empty(x.list(a)[0].Host.ForeignOwner)
 	x.runSays(a)
 }

@@ -75,7 +75,7 @@ func TestWireHasEveryField(t *testing.T) {
 	var r fleet.Run
 	// Fields that are not on the wire: SendRequest itself says whether a message must be confirmed, terminals and allowances exist only
 	// on this machine, and programs do not know which tasks their own tasks continue.
-	fill(t, reflect.ValueOf(&r).Elem(), "CreatedAt", "DeliveredAt", "RefusalReason", "RefusalText", "FromTask", "Turn", "Attached", "Allowance", "Confirmed", "Continues")
+	fill(t, reflect.ValueOf(&r).Elem(), "CreatedAt", "DeliveredAt", "RefusalReason", "RefusalText", "FromTask", "PromptTry", "Attached", "Allowance", "Confirmed", "Continues")
 	r.Continues = true // only Options.Continues is not on the wire
 	for i := range r.Messages {
 		r.Messages[i].TaskID = r.TaskID

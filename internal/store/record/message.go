@@ -31,16 +31,16 @@ func (t Tx) insertMessage(m *fleet.Message) error {
 	}
 	t.DB.Lock(LockTask, m.TaskID)
 	return t.DB.Exec(func(err error) error { return fmt.Errorf("add message %s: %w", m.ID, err) },
-		insertMessage, m.ID, m.TaskID, m.Text, m.CreatedAt, NullTime(m.DeliveredAt), string(m.RefusalReason), m.RefusalText, m.FromTask, m.Turn)
+		insertMessage, m.ID, m.TaskID, m.Text, m.CreatedAt, NullTime(m.DeliveredAt), string(m.RefusalReason), m.RefusalText, m.FromTask, m.PromptTry)
 }
 
 func (t Tx) updateMessage(m *fleet.Message) error {
 	t.DB.Lock(LockTask, m.TaskID)
 	return t.DB.Revise(new(int64), func(err error) error { return fmt.Errorf("write message %s: %w", m.ID, err) },
-		updateMessage, NullTime(m.DeliveredAt), string(m.RefusalReason), m.RefusalText, m.Turn, m.ID)
+		updateMessage, NullTime(m.DeliveredAt), string(m.RefusalReason), m.RefusalText, m.PromptTry, m.ID)
 }
 
 func scanMessage(row Scanner) (*fleet.Message, error) {
 	var m fleet.Message
-	return &m, row.Scan(&m.ID, &m.TaskID, &m.Text, (*TimeColumn)(&m.CreatedAt), (*TimeColumn)(&m.DeliveredAt), (*string)(&m.RefusalReason), &m.RefusalText, &m.FromTask, &m.Turn)
+	return &m, row.Scan(&m.ID, &m.TaskID, &m.Text, (*TimeColumn)(&m.CreatedAt), (*TimeColumn)(&m.DeliveredAt), (*string)(&m.RefusalReason), &m.RefusalText, &m.FromTask, &m.PromptTry)
 }

@@ -12,7 +12,7 @@ import (
 var messageCases = []testCase{
 	{"messages come back with every field, in the order of insertion", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
-		open := &fleet.Message{ID: "alice/r 1 ✓", TaskID: "t1", Text: "日本語 'quotes'\r\n end", CreatedAt: noon.Add(time.Hour), FromTask: "t9", Turn: fleet.NextTurn}
+		open := &fleet.Message{ID: "alice/r 1 ✓", TaskID: "t1", Text: "日本語 'quotes'\r\n end", CreatedAt: noon.Add(time.Hour), FromTask: "t9", PromptTry: fleet.NextPrompt}
 		given := &fleet.Message{ID: "m0", TaskID: "t1", CreatedAt: noon, DeliveredAt: noon.Add(time.Second)}
 		refused := &fleet.Message{ID: "m2", TaskID: "t1", Text: "x", CreatedAt: noon, RefusalReason: fleet.ReasonNoRunningTask, RefusalText: "too late"}
 		insertRows(t, s, newTask("t1", a), open, given, refused)

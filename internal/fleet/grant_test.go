@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-func TestGrantWithin(t *testing.T) {
+func TestGrantIntersect(t *testing.T) {
 	t.Parallel()
 	root := (&fleet.Grant{Pools: []string{"crew"}, Projects: []string{"local/web", "docs"}, Roles: []string{"Coder", "tester"}, MaxTotal: 10, MaxCostUSD: 2}).WithDefaults("web").Intersect(nil, 0)
 	require.Equal(t, 2, root.MaxDepth)
