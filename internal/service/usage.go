@@ -18,7 +18,7 @@ const defaultUsagePeriod = 30 * 24 * time.Hour
 // UsageRequest selects tasks of all toolsets, and says how to group their usage.
 type UsageRequest struct {
 	By             fleet.UsageKey // "" means by agent
-	Agent, Project string         // only tasks of this agent and of this project; empty: of every one
+	Agent, Project string         // only tasks of this agent, and only of this project; empty means any
 	Selector       string         // only tasks whose labels match, see fleet.ParseSelector
 	Since          time.Time      // only tasks created then or later; zero means 30 days ago
 	Until          time.Time      // only tasks created before; zero means no limit

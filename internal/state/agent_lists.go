@@ -40,8 +40,8 @@ type listKey struct {
 	offset, count                       int
 }
 
-// List returns a page of the agents of ToolsetFleet that the principal may see and the request selects. The request's project must be an exact name.
-// If place is not empty, List returns only agents of that place.
+// List returns a page of the agents of ToolsetFleet that the principal may see and the request selects. The request's project
+// must be an exact name. If place is not empty, List returns only agents of that place.
 func (l *agentLists) List(p fleet.Principal, r fleet.ListAgentsRequest, place string) (*fleet.AgentPage, error) {
 	offset, count, err := r.Window(0)
 	if err != nil {

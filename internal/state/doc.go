@@ -2,6 +2,6 @@
 // the places with their health and their catalogs, and the configuration. It also has the changes of the store that both
 // packages make, such as the end of a task.
 //
-// Package service reads the state. Package reconcile and the store's events change it. The state does not decide who may
+// Package service mostly reads the state. Package reconcile and the store's events change it. Package state must never decide who may
 // do what.
 package state

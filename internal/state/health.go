@@ -22,7 +22,8 @@ const (
 // SetShuttingDown makes the server not ready, because it is about to stop.
 func (ps *Places) SetShuttingDown() { ps.shutdownAt.Store(new(ps.cfg.Time())) }
 
-// Health returns the health of the parts that Fleet needs. It calls the store but no place.
+// Health returns the health of the parts that Fleet needs. It calls the store, but no place, so it reports the last known health of
+// places.
 func (ps *Places) Health(ctx context.Context) fleet.Health {
 	h, anyKnown := fleet.Health{}, false
 	add := func(part string, since time.Time, reason string) {

@@ -10,7 +10,7 @@ import (
 // service does not end runs itself, because only the reconciler may change anything at a place.
 type Interrupts struct{ requests chan Interrupt }
 
-// Interrupt is a request to end the run of a task that has ended in the store.
+// Interrupt is a request to end the run of a task. The store already has the end of the task.
 type Interrupt struct {
 	Agent fleet.Agent
 	Task  fleet.Task

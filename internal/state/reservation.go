@@ -191,8 +191,9 @@ func settleReservations(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return nil
 }
 
-// LimitReservation gives a running task a limit of its own, and changes its reservation accordingly. The caller writes the task. A task that
-// does not run has no reservation, so nothing changes. The error is BUDGET_EXCEEDED if a budget has too little left.
+// LimitReservation gives a running task a limit of its own, and changes its reservation accordingly. The caller writes the
+// task. A task that does not run has no reservation, so nothing changes. The error is BUDGET_EXCEEDED if a budget has too
+// little left.
 func LimitReservation(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.Time) error {
 	if !t.Running() {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// deliverResult sends the result of an ended task to its parent as a message, unless the task is WakeQuiet. It also gives the unused
+// deliverResult sends the result of an ended task to its parent as a message, unless its Wake is WakeQuiet. It also gives the unused
 // part of the task's limit back to the parent. See AwaitResults for a parent that waits for results.
 func deliverResult(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if t.ParentID == "" {

@@ -15,7 +15,7 @@ type Fleet struct {
 	Places   *Places
 	Snapshot *Snapshot
 	Worker   string // the owner of the leases of this process's workers
-	// Interrupts are requests of the service to the reconciler that do not go through the store.
+	// Interrupts passes requests of the service to the reconciler without the store.
 	Interrupts *Interrupts
 	Tail       *LogTail
 	Queue      *Queue

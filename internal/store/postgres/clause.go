@@ -94,7 +94,7 @@ func (c *clause) addTaskFilter(f fleet.TaskFilter) {
 		c.add(`parent_id = ?`, f.Parent)
 	}
 	if f.Active || f.Status == fleet.TaskRunning || f.Status == fleet.TaskPending {
-		c.where += record.ActiveCondition + ` AND ` // a plan for any status could not use the indexes of these tasks
+		c.where += record.ActiveCondition + ` AND ` // without this, a plan for any status could not use the indexes of these tasks
 	}
 	if f.Source != "" {
 		c.add(`source = ?`, string(f.Source))

@@ -9,7 +9,8 @@ import (
 	"fleet/internal/store/record"
 )
 
-// Leases use the database's clock. It is read after the row is locked, so time spent waiting for the lock counts.
+// Leases use the database's clock. A statement reads it after it has locked the row. So a wait for the lock does not shorten the new
+// lease, and a lease that expires during the wait counts as expired.
 const (
 	takeLease = `INSERT INTO leases AS l (key, owner, until, epoch)
 		VALUES ($1, $2, clock_timestamp() + $3::bigint * interval '1 microsecond', nextval('lease_epochs'))
