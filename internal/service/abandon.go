@@ -7,7 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// AbandonTask abandons the work of the task: it does not land, and may be removed after the retention period of abandoned work.
+// AbandonTask abandons the open work of the task: the work does not land, and may be removed after the retention period of abandoned
+// work. The error is WORK_SETTLED if the work has landed, was abandoned, or is landing at this moment.
 func (s *Service) AbandonTask(ctx context.Context, id, why, requestID string) (*LandingView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -32,7 +33,7 @@ func (s *Service) AbandonTask(ctx context.Context, id, why, requestID string) (*
 	return s.landingView(ctx, task.ID)
 }
 
-// abandonWork abandons the open work of the task.
+// abandonWork abandons the open work of the task, unless the work is landing at this moment.
 func (s *Service) abandonWork(tx fleet.Tx, p fleet.Principal, t *fleet.Task, l *fleet.Landing, why string) error {
 	if l.Candidate != "" {
 		return fleet.Errorf(fleet.ReasonWorkSettled, "the work of task %s is landing at this moment", t.Ref()).With("task_id", t.ID).With("state", string(l.State))

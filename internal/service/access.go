@@ -26,9 +26,9 @@ type selection struct {
 	uid         string   // the selected agent; empty if name and owner select agents
 }
 
-// selectAgents returns the agents that the reference selects: "papi" selects all agents of that name, "papi@alice" selects
-// alice's agent, and "" selects everything that p may see. The error is AGENT_NOT_FOUND if the reference names another owner
-// and p may not see that owner's agent.
+// selectAgents returns the selection of agents for the reference, out of the agents that p may see: "papi" selects all agents of that
+// name, "papi@alice" selects alice's agent, and "" selects all agents. The error is AGENT_NOT_FOUND if the reference names another
+// owner and p may not see that owner's agent.
 func (s *Service) selectAgents(ctx context.Context, p fleet.Principal, ref string) (sel selection, err error) {
 	if sel.owner, sel.shared, err = s.ownerFilter(ctx, p); err != nil {
 		return sel, err
@@ -62,7 +62,7 @@ func accessTo(tx fleet.ReadTx, p fleet.Principal, owner, agentUID string) (fleet
 	return p.Access(a), nil
 }
 
-// withLastGroups returns the principal with its last known groups, for what Fleet does later on behalf of a caller.
+// withLastGroups returns the principal with its last known groups. Fleet needs them when it acts later on behalf of a caller.
 func (s *Service) withLastGroups(ctx context.Context, p fleet.Principal) (fleet.Principal, error) {
 	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
 		known, err := tx.Identity(fleet.IdentityKey{Principal: p.Name})
@@ -89,7 +89,8 @@ func accessToTask(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Acce
 	return accessToPending(p, q), nil
 }
 
-// taskVisible reports whether p may see the task with the id. Only an admin may see a task that no longer exists.
+// taskVisible reports whether p may see the task with the id. Only principals that see everything may see a task that no longer exists
+// or has no id.
 func taskVisible(tx fleet.ReadTx, p fleet.Principal, id string) (bool, error) {
 	if p.SeesAll() {
 		return true, nil
@@ -105,8 +106,8 @@ func taskVisible(tx fleet.ReadTx, p fleet.Principal, id string) (bool, error) {
 	return access != fleet.AccessNone, err
 }
 
-// accessToPending returns what p may do with a pending task without an agent. A principal that has queued the task for
-// somebody else's pool has AccessRun.
+// accessToPending returns what p may do with a pending task without an agent. A principal that has queued the task for the
+// pool of another owner has AccessRun.
 func accessToPending(p fleet.Principal, q *fleet.QueuedTask) fleet.Access {
 	switch t := q.Entry.Target; {
 	case !p.Reaches(t.Place, t.Project):
@@ -125,6 +126,7 @@ func requireAccess(p fleet.Principal, a *fleet.Agent, needed fleet.Access) error
 	return requireAccessLevel(p.Access(a), needed, a.Name, a.Owner)
 }
 
+// requireAccessLevel works like requireAccess, for a principal with the access got.
 func requireAccessLevel(got, needed fleet.Access, name, owner string) error {
 	switch {
 	case got.Allows(needed):
@@ -137,7 +139,7 @@ func requireAccessLevel(got, needed fleet.Access, name, owner string) error {
 	return permissionDenied(name, owner, "agent %q is shared with you, and only its owner %q and admins can do this")
 }
 
-// checkReach returns PERMISSION_DENIED if the credentials of p are not valid for the project of the place.
+// checkReach returns PERMISSION_DENIED if the credentials of p are not valid for the project at the place.
 func checkReach(p fleet.Principal, place, project string) error {
 	if p.Reaches(place, project) {
 		return nil
@@ -145,6 +147,7 @@ func checkReach(p fleet.Principal, place, project string) error {
 	return fleet.Errorf(fleet.ReasonPermissionDenied, "the token of %q is only valid for agents of these projects: %s", p.Name, fleet.JoinNames(p.Projects))
 }
 
+// permissionDenied returns PERMISSION_DENIED. text is a format for the agent's name and its owner.
 func permissionDenied(name, owner, text string) error {
 	return fleet.Errorf(fleet.ReasonPermissionDenied, text, name, owner).With("agent_name", name).With("owner", owner)
 }

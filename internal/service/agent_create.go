@@ -10,7 +10,7 @@ import (
 	"fleet/internal/state"
 )
 
-// CreateAgentRequest describes the agent to create.
+// CreateAgentRequest describes the agent to create. An empty Role means the default role of the project.
 type CreateAgentRequest struct {
 	Name, Project, Role, Spec string
 	Parameters                map[string]string `json:",omitempty"` // of the project
@@ -61,8 +61,8 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 	return s.readyResult(v, fmt.Sprintf("Agent '%s' created successfully", v.Name))
 }
 
-// createAgentOnce creates the agent or, for a repeated request, returns the result of the first one. If the specification of the
-// agent is a task, the agent begins with it.
+// createAgentOnce creates the agent or, for a repeated request, returns the result of the first one. If the project's agents begin to
+// work on their specs by themselves, it also creates the task for that.
 func (s *Service) createAgentOnce(ctx context.Context, p fleet.Principal, c Call, r CreateAgentRequest) (CallResult, error) {
 	n, err := s.draftAgent(ctx, r)
 	if err != nil {
@@ -95,7 +95,7 @@ type agentDraft struct {
 	shares  []fleet.Share
 }
 
-// draftAgent finds the project and the role of the request, and checks its parameters.
+// draftAgent returns a draft for the request, with the project and the role that the request names. It checks the parameters.
 func (s *Service) draftAgent(ctx context.Context, r CreateAgentRequest) (n agentDraft, err error) {
 	n.CreateAgentRequest = r
 	n.project, n.role, n.place, err = s.projectRole(ctx, r.Project, r.Role)
@@ -105,7 +105,7 @@ func (s *Service) draftAgent(ctx context.Context, r CreateAgentRequest) (n agent
 	return n, err
 }
 
-// projectRole finds the project by its name, its place, and its role. An empty roleName means the default role.
+// projectRole returns the project with the name, one of its roles, and its place. An empty roleName means the default role.
 func (s *Service) projectRole(ctx context.Context, name, roleName string) (project fleet.Project, role fleet.Role, place *state.ManagedPlace, err error) {
 	if project, place, err = s.places.FindFleetProject(ctx, name); err != nil {
 		return project, role, place, asInvalid(err, "project")
@@ -117,7 +117,7 @@ func (s *Service) projectRole(ctx context.Context, name, roleName string) (proje
 	return project, role, place, asInvalid(err, "role")
 }
 
-// insertAgent checks the name, the limits and the rights of the principal, and adds the agent to the store.
+// insertAgent checks the name, the limits and the rights of the principal, and adds the agent and its events to the store.
 func (s *Service) insertAgent(ctx context.Context, tx fleet.Tx, p fleet.Principal, n agentDraft) (*fleet.Agent, error) {
 	if err := n.place.Available(); err != nil {
 		return nil, err
@@ -165,7 +165,8 @@ func agentExists(name string) *fleet.Error {
 		With("agent_name", name).With("field", "name")
 }
 
-// readyResult returns the result of a call that has waited for the agent to become ready.
+// readyResult returns the result of a call that has waited for the agent to become ready: the agent and a message, or an error. done is
+// the message for an agent that is ready.
 func (s *Service) readyResult(v *fleet.AgentView, done string) (*fleet.AgentView, string, error) {
 	switch {
 	case v.State == fleet.StateRunning && v.Settled():
@@ -196,6 +197,8 @@ func reasonOrUnknown(reason string) string {
 	return strings.TrimRight(reason, ". ")
 }
 
+// awaitReady waits until the agent is settled, at most state.Config.CreateWait, and returns readyResult. done returns the message for an
+// agent that is ready.
 func (s *Service) awaitReady(ctx context.Context, v *fleet.AgentView, done func(*fleet.AgentView) string) (*fleet.AgentView, string, error) {
 	v, err := s.waitForAgent(ctx, v.UID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Settled() })
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// DeleteAgent destroys the agent's workspace, even if it is busy, and waits for that, at most state.Config.CreateWait. With
-// keepUnsaved, the error is UNSAVED_WORK if the agent may have work that exists only in its workspace.
+// DeleteAgent requests the deletion of the agent and its workspace, even if the agent is busy. It waits until the agent is deleted,
+// at most state.Config.CreateWait. With keepUnsaved, the error is UNSAVED_WORK if the agent may have work that exists only in its
+// workspace. The error is BACKEND_UNAVAILABLE if an attempt to delete the workspace has failed; Fleet tries again.
 func (s *Service) DeleteAgent(ctx context.Context, ref string, keepUnsaved bool, requestID string) (*fleet.AgentView, string, error) {
 	v, err := s.changeDesired(ctx, ref, requestID, s.deleteChange(keepUnsaved))
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"fleet/internal/state"
 )
 
-// StartAgent starts the agent's workspace and waits until it is ready, at most state.Config.CreateWait. If the workspace runs
-// according to the store, StartAgent asks its place whether it still does. The error is AGENT_BUSY if the workspace is unhealthy
-// and the agent has a task: the task may still run, and starting the workspace again would end it.
+// StartAgent starts the agent's workspace and waits until the agent is ready, at most state.Config.CreateWait. If the workspace runs
+// according to the store, StartAgent asks the place whether it still runs. The error is AGENT_BUSY if the workspace is unhealthy and
+// the agent has a task: the task may still run, and starting the workspace again would end the task.
 func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
 	v, err := s.changeDesired(ctx, ref, requestID, s.startChange())
 	if err != nil {
@@ -33,7 +33,8 @@ func (s *Service) startChange() desiredChange {
 		if ws != nil && v.State == fleet.StateRunning {
 			v.State, v.StateReason = ws.State, ws.Reason
 		}
-		starts := v.State == fleet.StatePending || v.State == fleet.StateStarting || v.RestartsRequested != v.RestartsDone // somebody may be stopping it at its host
+		// In other states, somebody may be stopping the workspace at its host.
+		starts := v.State == fleet.StatePending || v.State == fleet.StateStarting || v.RestartsRequested != v.RestartsDone
 		switch {
 		case v.Desired == fleet.DesiredRunning && (starts || v.State == fleet.StateRunning):
 			return nil
@@ -47,8 +48,8 @@ func (s *Service) startChange() desiredChange {
 	}}
 }
 
-// inspect asks the agent's place for the workspace: somebody may have stopped it since Fleet last listed the workspaces. It returns nil
-// for a place of another server, which cannot be asked.
+// inspect asks the agent's place for the workspace, because somebody may have stopped it since Fleet last listed the workspaces. It
+// returns nil if the place belongs to another server, because this server cannot ask it.
 func (s *Service) inspect(ctx context.Context, a *fleet.Agent) (*fleet.Workspace, error) {
 	place := s.places.Configured(a.Place)
 	if place == nil {
@@ -108,13 +109,13 @@ func errNotStopped(v *fleet.AgentView, why string) *fleet.Error {
 // desiredChange is a change of the desired state of an agent.
 type desiredChange struct {
 	method, text string // method of the API, and text of the event
-	args         any    // what else identifies the request
+	args         any    // the other values that identify the request
 	// check can refuse the change before the transaction, and may ask the place. It may be nil.
 	check  func(context.Context, *fleet.AgentView) error
 	change func(*fleet.AgentView) error // can also refuse it
 }
 
-// apply changes the agent, or returns why it cannot be changed.
+// apply makes the change in v, or returns an error that says why the agent cannot be changed. It stores nothing.
 func (d desiredChange) apply(s *Service, v *fleet.AgentView) error {
 	a := &v.Agent
 	if !a.DeletedAt.IsZero() || a.Desired == fleet.DesiredDeleted && d.method != "DeleteAgent" {
@@ -126,7 +127,7 @@ func (d desiredChange) apply(s *Service, v *fleet.AgentView) error {
 	if err := d.change(v); err != nil {
 		return err
 	}
-	if a.Foreign() {
+	if a.Foreign() { // and the change does not take the workspace over
 		return errForeign(a)
 	}
 	return nil

@@ -8,13 +8,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// AgentList is a part of the matching agents, and the state of the fleet's places.
+// AgentList is a page of the matching agents, with the states of the fleet's places.
 type AgentList struct {
 	*fleet.AgentPage
 	Places []fleet.PlaceState
 }
 
-// refreshAgents brings the snapshot up to date. It returns an error if no place's agents are known yet.
+// refreshAgents brings the snapshot up to date. The error is BACKEND_UNAVAILABLE if the agents of no place are known yet.
 func (s *Service) refreshAgents(ctx context.Context) error {
 	if err := s.places.EnsureAnyListed(ctx); err != nil {
 		return err
@@ -22,8 +22,8 @@ func (s *Service) refreshAgents(ctx context.Context) error {
 	return s.snap.Refresh(ctx)
 }
 
-// ListAgents returns the matching agents, and the state of the fleet's places. It calls a place only to check the project or
-// the role of the filter. The error is BACKEND_UNAVAILABLE if no place's agents are known yet.
+// ListAgents returns the matching agents, and the states of the fleet's places. It calls places only to check the project or
+// the role of the filter. The error is BACKEND_UNAVAILABLE if the agents of no place are known yet.
 func (s *Service) ListAgents(ctx context.Context, r fleet.ListAgentsRequest) (*AgentList, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *Service) ListAgents(ctx context.Context, r fleet.ListAgentsRequest) (*A
 	return &AgentList{AgentPage: rows, Places: s.Places(p)}, nil
 }
 
-// resolveFilter replaces the filter's project by its exact name from the catalogs. It returns an error if the project or the
-// role is unknown. place is the place that the project's reference names, or "" for all places.
+// resolveFilter replaces the filter's project by its exact name from the catalogs. It returns an error if the status, the project or
+// the role is unknown. place is the place that the project's reference names, or "" for all places.
 func (s *Service) resolveFilter(ctx context.Context, r *fleet.ListAgentsRequest) (place string, err error) {
 	switch r.Status {
 	case "", fleet.StatusBusy, fleet.StatusIdle, fleet.StatusOffline:

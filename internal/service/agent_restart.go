@@ -20,9 +20,9 @@ type RestartAgentRequest struct {
 	RequestID  string            `json:"-"`
 }
 
-// RestartAgent stops and starts the agent's workspace with the requested changes, and waits until it is ready, at most
-// state.Config.CreateWait. It first checks whether the workspace can be started with them.
-// It returns the agent and a message for the caller.
+// RestartAgent stops and starts the agent's workspace with the requested changes, and waits until the agent is ready, at most
+// state.Config.CreateWait. It first checks whether the workspace can be started with the changes. It returns the agent and a
+// message for the caller.
 func (s *Service) RestartAgent(ctx context.Context, r RestartAgentRequest) (v *fleet.AgentView, message string, err error) {
 	v, err = s.changeDesired(ctx, r.Agent, r.RequestID, s.restartChange(r))
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Service) restartChange(r RestartAgentRequest) desiredChange {
 	}}
 }
 
-// applyTo sets what the next start of the agent's workspace changes.
+// applyTo stores the requested changes in the agent, for the next start of its workspace.
 func (r RestartAgentRequest) applyTo(a *fleet.Agent) {
 	a.Next.Update, a.Next.TakeOver = a.Next.Update || r.Update, a.Next.TakeOver || r.TakeOver
 	if r.Role != "" {
@@ -65,7 +65,8 @@ func (r RestartAgentRequest) applyTo(a *fleet.Agent) {
 	}
 }
 
-// checkRestart checks whether the agent can be restarted as requested, and returns the exact name of the requested role.
+// checkRestart checks whether the agent can be restarted as requested. It returns the exact name of the requested role, or "" if the
+// request has no role.
 func (s *Service) checkRestart(ctx context.Context, v *fleet.AgentView, r RestartAgentRequest) (role string, err error) {
 	place := s.places.Of(&v.Agent)
 	if checks, ok := place.Place.(fleet.Versioner); ok && place.Traits().KeepsVersions {

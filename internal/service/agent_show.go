@@ -12,19 +12,19 @@ func (s *Service) ShowAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 	return v, err
 }
 
-// AccessTo returns what the caller may do with the agent.
+// AccessTo returns the caller's access to the agent.
 func (s *Service) AccessTo(ctx context.Context, v *fleet.AgentView) (fleet.Access, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	return p.ScopedAccess(&v.Agent), err
 }
 
-// Limits for the number of lines of a log in one response.
+// The default and the maximum number of lines of a log in one response.
 const (
 	DefaultLogLines = 200
 	MaxLogLines     = 10000
 )
 
-// ShowAgentLog returns the last lines of the log of the agent's workspace, and whether the log has more.
+// ShowAgentLog returns the last lines of the log of the agent's workspace, and whether the log has more lines.
 func (s *Service) ShowAgentLog(ctx context.Context, ref string, lines int) ([]string, bool, error) {
 	if lines < 1 || lines > MaxLogLines {
 		return nil, false, fleet.InvalidField("lines", "lines is %d: ask for 1 to %d", lines, MaxLogLines)

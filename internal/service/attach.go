@@ -8,14 +8,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// AttachRequest describes a person's terminal.
+// AttachRequest describes a person's terminal, and names the agent to which it is connected.
 type AttachRequest struct {
 	Agent         string
-	Term          string // its type, for the variable TERM
+	Term          string // type of the terminal, for the variable TERM
 	Columns, Rows uint16
 }
 
-// stopTimeout is how long a call may take to record that its caller has gone.
+// stopTimeout limits how long Attach takes to request the stop of a task whose terminal was disconnected.
 const stopTimeout = 5 * time.Second
 
 // Attach connects the caller's terminal with the program of an idle agent, in the agent's conversation. This is a task of the
@@ -79,7 +79,7 @@ func (s *Service) startTerminalTask(ctx context.Context, r AttachRequest) (*flee
 	return task, v, err
 }
 
-// connectTerminal connects the terminal with the task's run. It returns nil if the run has ended by itself, or has never begun.
+// connectTerminal connects the terminal with the task's run. It returns nil if the task has ended while ctx was not done.
 func (s *Service) connectTerminal(ctx context.Context, v *fleet.AgentView, task *fleet.Task, input <-chan fleet.TerminalInput, output func([]byte) error) error {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -19,7 +19,7 @@ const (
 	// maxAuditQueue is the maximum number of lines that wait while writes fail. Further lines are dropped, and the server's
 	// log says how many.
 	maxAuditQueue = 10000
-	// auditTimeout limits how long one write may take.
+	// auditTimeout limits how long one flush may take. It is also the time before lines whose write failed are written again.
 	auditTimeout = 10 * time.Second
 )
 
@@ -27,25 +27,23 @@ const (
 // transaction of a call that changed something has already written its line (see fleet.WithAudit); AuditLog adds the
 // outcome.
 type AuditLog struct {
-	store fleet.Store
-	log   *slog.Logger
-	delay time.Duration
-
+	store   fleet.Store
+	log     *slog.Logger
 	mu      sync.Mutex
 	queue   []fleet.AuditEntry
 	dropped int
 	timer   *time.Timer // writes the queue; nil if it is empty
 
-	writing sync.Mutex
+	writing sync.Mutex // is held during flush
 }
 
 func newAuditLog(store fleet.Store, log *slog.Logger) *AuditLog {
-	return &AuditLog{store: store, log: log, delay: auditDelay}
+	return &AuditLog{store: store, log: log}
 }
 
 // Add queues the line of a call that has ended. If the call succeeded and its line is not in the store yet, the call may
-// have changed something outside the store. Add then waits until the line is written or the write has failed. Concurrent
-// calls share a transaction. Add drops the line if the queue is full.
+// have changed something outside the store. Add then waits until the line is written or the write has failed. The lines of
+// concurrent calls share a transaction. Add drops the line if the queue is full.
 func (l *AuditLog) Add(e fleet.AuditEntry) {
 	l.mu.Lock()
 	if len(l.queue) >= maxAuditQueue {
@@ -56,7 +54,7 @@ func (l *AuditLog) Add(e fleet.AuditEntry) {
 	l.queue = append(l.queue, e)
 	now := e.ID == 0 && e.Outcome == fleet.OutcomeOK
 	if !now && l.timer == nil {
-		l.timer = time.AfterFunc(l.delay, l.flush)
+		l.timer = time.AfterFunc(auditDelay, l.flush)
 	}
 	l.mu.Unlock()
 	if now {
@@ -123,8 +121,8 @@ type ListAuditRequest struct {
 
 var outcomePattern = regexp.MustCompile(`^(|ok|failed|unknown|[A-Z][A-Z_]*)$`)
 
-// ListAudit returns lines of the audit log, newest first, and the cursor of the next page; "" on the last page. It includes
-// calls of this process that have just ended. Package admission lets only admins call it.
+// ListAudit returns lines of the audit log, newest first, and the cursor of the next page; "" on the last page. The lines
+// include calls of this process that have just ended. Package admission lets only admins call ListAudit.
 func (s *Service) ListAudit(ctx context.Context, r ListAuditRequest) (lines []fleet.AuditEntry, next string, err error) {
 	limit, err := limitOr(r.Limit, 100, MaxAuditLines)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestAuditLineIsInTheTransaction checks that the audit line of a change is stored together with the change, so that a
-// crash does not lose it. The outcome of the line is unknown until the call has ended.
+// crash does not lose the line. The outcome of the line is unknown until the call has ended.
 func TestAuditLineIsInTheTransaction(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

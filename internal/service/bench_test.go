@@ -30,7 +30,7 @@ func BenchmarkThousandAgents(b *testing.B) {
 		})
 	}
 	creating.Wait()
-	b.Logf("1000 agents were made in %s", time.Since(begun))
+	b.Logf("1000 agents were created in %s", time.Since(begun))
 	list := func(b *testing.B) {
 		listed, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{})
 		require.NoError(b, err)

@@ -13,8 +13,8 @@ import (
 )
 
 // reserveCost reserves the maximum cost of the agent's task in all budgets that apply to the task. The error is
-// BUDGET_EXCEEDED if one of them has too little left. Everything that starts a task calls reserveCost, in the transaction that
-// sets the task to running, before the task is written.
+// BUDGET_EXCEEDED if one of them has too little left, and CREDENTIAL_USED_UP if the agent's credential cannot be used now. Each
+// function that starts a task calls reserveCost, in the transaction that sets the task to running, before the task is written.
 func (s *Service) reserveCost(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error {
 	if err := checkCredential(tx, a, s.now()); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (s *Service) reserveCost(tx fleet.Tx, a *fleet.Agent, t *fleet.Task) error 
 	return state.Reserve(tx, balances, t, want, s.now())
 }
 
-// checkAffordable returns BUDGET_EXCEEDED if the task of the agent can never start because of a budget.
+// checkAffordable returns BUDGET_EXCEEDED if the task of the agent can never start because of a budget or its own limit.
 func (s *Service) checkAffordable(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) error {
 	_, _, obstacles, err := s.budgetObstacles(tx, a, t)
 	if i := slices.IndexFunc(obstacles, func(o state.BudgetObstacle) bool { return o.Never }); err == nil && i >= 0 {
@@ -41,7 +41,8 @@ func (s *Service) checkAffordable(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task
 	return err
 }
 
-// budgetObstacles returns the budgets of the task, what they must reserve for it, and why they cannot.
+// budgetObstacles returns the balances of the task's budgets, the amount that they must reserve for the task, and the reasons why they
+// cannot.
 func (s *Service) budgetObstacles(tx fleet.ReadTx, a *fleet.Agent, t *fleet.Task) (balances []state.BudgetBalance, want fleet.Reservation, all []state.BudgetObstacle, err error) {
 	budgets, err := fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind})
 	if err != nil {
@@ -81,7 +82,8 @@ func budgetExceeded(o state.BudgetObstacle, now time.Time) error {
 	return e.With("window_ends", o.Until.UTC().Format(time.RFC3339)).Next("{queue_task} queues a task that waits until then").After(o.Until.Sub(now))
 }
 
-// recordRefusal adds an entry to the ledger of the budget that has refused a call. It only logs a failure.
+// recordRefusal adds an entry to the ledger of the budget because of which a call was refused, if refused is such an error. It only
+// logs a failure.
 func (s *Service) recordRefusal(ctx context.Context, refused error) {
 	e, ok := errors.AsType[*fleet.Error](refused)
 	if !ok || e.Reason != fleet.ReasonBudgetExceeded {
@@ -101,8 +103,8 @@ func (s *Service) recordRefusal(ctx context.Context, refused error) {
 	}
 }
 
-// maxCost returns the maximum cost of the agent's task if its caller sets none; 0 if neither the project nor the role limits
-// it. Tasks of terminals have no limit, so that no person is interrupted.
+// maxCost returns the maximum cost of the agent's task if its caller sets none: that of the agent's project and role, within the
+// limit of its delegation. It returns 0 if there is no limit. Tasks of terminals have no limit, so that no person is interrupted.
 func (s *Service) maxCost(a *fleet.Agent, t *fleet.Task) fleet.Micros {
 	if t.Options.Attached != nil {
 		return 0

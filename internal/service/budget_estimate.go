@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// estimates caches what tasks of each kind of agent have used. An entry is removed when another task of its kind ends.
+// estimates caches the estimate for each kind of agent. An entry is removed when another task of its kind has ended.
 type estimates struct {
 	mu    sync.Mutex // held during view, so that an older transaction does not store an entry again that a newer one has removed
 	known map[agentKind]kindEstimate
@@ -54,16 +54,17 @@ func (e *estimates) view(ctx context.Context, s *Service, fn func(tx fleet.ReadT
 	return err
 }
 
-// maxSampledTasks is the number of ended tasks, the newest ones, that an estimate is based on.
+// maxSampledTasks limits how many of the newest ended tasks an estimate is based on.
 const maxSampledTasks = 50
 
-// kindEstimate is what a task of one kind of agent may use, estimated from earlier tasks.
+// kindEstimate estimates, from earlier tasks, how much a task of one kind of agent uses at most.
 type kindEstimate struct {
 	fleet.Amount
 	Unpriced func(*fleet.Task) string // why Fleet cannot know what the task costs; empty if it can
 }
 
-// estimate returns what tasks of the agent may use: nine of ten tasks in its project with its role have used at most that.
+// estimate returns how much a task of the agent probably uses at most: nine of ten earlier tasks in its project with its role have used
+// no more.
 func (s *Service) estimate(tx fleet.ReadTx, a *fleet.Agent) (kindEstimate, error) {
 	f := fleet.TaskFilter{Project: a.Project, Role: a.Role, Ended: true}
 	if a.Project == "" {
@@ -120,12 +121,13 @@ func (s *Service) unpriced(last *fleet.Task, model string) string {
 	return ""
 }
 
-// reportsModel reports whether the agent's program has a model that Fleet knows of. Such programs report what they use.
+// reportsModel reports whether callers can choose the model of the agent's program. Such programs report how much they use of which
+// model.
 func (s *Service) reportsModel(a *fleet.Agent) bool {
 	return fleet.CheckOptions(s.places.Of(a).Place, *a, fleet.TaskOptions{Model: "auto"}) == nil
 }
 
-// percentile90 returns the 90th percentile.
+// percentile90 returns the 90th percentile, or 0 if there are no values. It sorts the values.
 func percentile90[T fleet.Micros | int64](all []T) T {
 	if len(all) == 0 {
 		return 0

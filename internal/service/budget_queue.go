@@ -8,14 +8,14 @@ import (
 	"fleet/internal/state"
 )
 
-// queueBudgets has the budgets for a decision about the queue. It computes only once the values that several tasks share.
+// queueBudgets has the budgets for one decision about the queue. It computes values that several tasks share only once.
 type queueBudgets struct {
-	agent    func(*fleet.QueuedTask) *fleet.Agent
-	maxCost  func(*fleet.Agent, *fleet.Task) fleet.Micros
+	agent    func(*fleet.QueuedTask) *fleet.Agent         // Service.agentFor
+	maxCost  func(*fleet.Agent, *fleet.Task) fleet.Micros // Service.maxCost
 	all      []*fleet.Budget
 	labelled []labelBudget
-	balances map[string]state.BudgetBalance
-	groups   map[taskGroup]*groupBudgets
+	balances map[string]state.BudgetBalance // by budget
+	groups   map[taskGroup]*groupBudgets    // of pending tasks, and of tasks that have reserved the cost of others
 	cached   map[claimKey][]fleet.BudgetClaim
 	tasks    []*fleet.QueuedTask
 	kept     map[string][]fleet.LedgerKey // the windows in which a pending task has a reservation already, by task
@@ -51,26 +51,26 @@ func groupOf(q *fleet.QueuedTask) taskGroup {
 	return taskGroup{owner: q.Owner, target: q.Entry.Target}
 }
 
-// groupBudgets has the budgets of a group, and the costs of its tasks.
+// groupBudgets has the budgets of a group, and the values from which the costs of its tasks follow.
 type groupBudgets struct {
 	budgets  []*fleet.Budget // except label budgets
 	estimate kindEstimate
 	limit    fleet.Micros // of the project and the role
 }
 
-// claimKey contains everything that the claims of a task depend on.
+// claimKey contains everything that the claims of a task depend on, unless the task waits for an answer.
 type claimKey struct {
 	labelled [fleet.MaxBudgets/64 + 1]uint64 // bits of the budgets in queueBudgets.labelled that apply to the task
 	group    *groupBudgets
 	used     fleet.Amount
 	maxUSD   float64
 	model    string
-	limit    fleet.Micros // see fleet.Delegation
-	funded   *groupBudgets
-	kept     string // the task, if it has a reservation already
+	limit    fleet.Micros  // see fleet.Delegation
+	funded   *groupBudgets // see fundedFrom
+	kept     string        // the task, if it has a reservation already
 }
 
-// queueBudgets reads the budgets, and what tasks like the pending ones cost.
+// queueBudgets reads the budgets, and estimates the costs of the pending tasks. It reads nothing if no task is pending.
 func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (*queueBudgets, error) {
 	b := &queueBudgets{
 		agent: s.agentFor, maxCost: s.maxCost, tasks: tasks,
@@ -135,7 +135,7 @@ func (b *queueBudgets) readKept(tx fleet.ReadTx) error {
 	return nil
 }
 
-// readGroup returns the budgets and the costs of the task's group.
+// readGroup returns the budgets and the estimated costs of the task's group.
 func (b *queueBudgets) readGroup(q *fleet.QueuedTask, estimate func(*fleet.Agent) (kindEstimate, error)) (g *groupBudgets, err error) {
 	a := b.agent(q)
 	g = &groupBudgets{budgets: state.BudgetsOf(b.all, a, &fleet.Task{}), limit: b.maxCost(a, &fleet.Task{})}
@@ -146,8 +146,8 @@ func (b *queueBudgets) readGroup(q *fleet.QueuedTask, estimate func(*fleet.Agent
 	return g, err
 }
 
-// fundedFrom returns the budgets of the task's parent if the parent's reservation includes the cost of the task; nil
-// otherwise.
+// fundedFrom returns the budgets of the group of the task's parent, if the parent's reservation includes the cost of the
+// task. Otherwise it returns nil.
 func (b *queueBudgets) fundedFrom(q *fleet.QueuedTask) *groupBudgets {
 	if q.Delegation.ReservedTry == 0 {
 		return nil
@@ -172,7 +172,8 @@ func (s *Service) agentFor(q *fleet.QueuedTask) *fleet.Agent {
 	return a
 }
 
-// claims returns what the pending task must reserve.
+// claims returns the claims of the pending task: one for each budget that must reserve its cost, or a single one if the task must wait
+// for another reason.
 func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.BudgetClaim {
 	g := b.groups[groupOf(q)]
 	key := claimKey{group: g, used: q.Used(), model: q.Options.Model, limit: q.Delegation.Limit, funded: b.fundedFrom(q)}
@@ -200,7 +201,7 @@ func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.BudgetClaim {
 	return claims
 }
 
-// claim returns what the task of the group must reserve in the budgets.
+// claim computes the claims of a task of the group in the budgets, see claims.
 func (b *queueBudgets) claim(q *fleet.QueuedTask, g *groupBudgets, budgets []*fleet.Budget) (claims []fleet.BudgetClaim) {
 	e := state.Estimate{Amount: g.estimate.Amount, Limit: q.Delegation.CapLimit(g.limit)}
 	if len(budgets) > 0 {

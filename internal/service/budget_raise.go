@@ -8,8 +8,8 @@ import (
 	"fleet/internal/state"
 )
 
-// RaiseTaskBudget sets the maximum cost of a task that has not ended, in US dollars. A task that waits because it has used up
-// its own limit goes on. The budgets of the fleet still apply.
+// RaiseTaskBudget sets the maximum total cost of a task that has not ended, in US dollars. A task that waits because it has used up
+// its own limit goes on. The budgets that an admin has set still apply.
 func (s *Service) RaiseTaskBudget(ctx context.Context, id string, usd float64, requestID string) (*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -36,7 +36,8 @@ func (s *Service) RaiseTaskBudget(ctx context.Context, id string, usd float64, r
 	})
 }
 
-// raiseLimit sets the maximum total cost of the task, and writes the task. field is the request's field with the limit.
+// raiseLimit sets the maximum total cost of the task, and writes the task. The error is TASK_NOT_PENDING if the task has ended, and
+// INVALID_ARGUMENT if the task has used so much already. field is the request's field with the limit.
 func (s *Service) raiseLimit(tx fleet.Tx, p fleet.Principal, t *fleet.Task, limit fleet.Micros, field string) error {
 	switch used := t.Used().Micros; {
 	case t.Status.Ended():

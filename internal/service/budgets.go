@@ -9,12 +9,12 @@ import (
 	"fleet/internal/state"
 )
 
-// BudgetBalance is a budget with what it has left.
+// BudgetBalance is a budget with the amount that it has left.
 type BudgetBalance = state.BudgetBalance
 
-// SetBudget adds the budget, or replaces the one with its name. The amount that was spent stays. Package admission lets only
-// admins call it.
-func (s *Service) SetBudget(ctx context.Context, b fleet.Budget, requestID string) (*state.BudgetBalance, error) {
+// SetBudget adds the budget, or replaces the one with its name. A replaced budget keeps its ledger. Package admission lets only
+// admins call SetBudget.
+func (s *Service) SetBudget(ctx context.Context, b fleet.Budget, requestID string) (*BudgetBalance, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (s *Service) SetBudget(ctx context.Context, b fleet.Budget, requestID strin
 }
 
 // DeleteBudget deletes the budget. Its ledger remains. The error is BUDGET_NOT_FOUND if the budget does not exist. Package admission
-// lets only admins call it.
+// lets only admins call DeleteBudget.
 func (s *Service) DeleteBudget(ctx context.Context, name, requestID string) error {
 	if name == "" {
 		return errNoBudgetName()
@@ -83,8 +83,8 @@ func budgetNotFound(name string) error {
 	return fleet.Errorf(fleet.ReasonBudgetNotFound, "there is no budget %q", fleet.Shorten(name, 80)).With("budget", fleet.Shorten(name, 80)).Next("{list_budgets} lists them")
 }
 
-// budget returns the budget with what it has left.
-func (s *Service) budget(ctx context.Context, name string) (balance *state.BudgetBalance, err error) {
+// budget returns the balance of the budget with the name, or BUDGET_NOT_FOUND.
+func (s *Service) budget(ctx context.Context, name string) (balance *BudgetBalance, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		b, err := readBudget(tx, name)
 		if err != nil {
@@ -99,9 +99,9 @@ func (s *Service) budget(ctx context.Context, name string) (balance *state.Budge
 	return balance, err
 }
 
-// ListBudgets returns the budgets that concern the caller, sorted by name. An admin gets all budgets. Others get those of the
-// fleet, their own, and those that apply to an agent that they see.
-func (s *Service) ListBudgets(ctx context.Context) (balances []state.BudgetBalance, err error) {
+// ListBudgets returns the budgets that concern the caller, sorted by name. An admin gets all budgets. Others get the budgets of the
+// fleet, their own budgets, and the budgets that apply to an agent that they see.
+func (s *Service) ListBudgets(ctx context.Context) (balances []BudgetBalance, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (s *Service) ListBudgets(ctx context.Context) (balances []state.BudgetBalan
 	return balances, err
 }
 
-// budgetStats returns the figures of all budgets.
+// budgetStats returns the figures of all budgets, for QueueStats.
 func (s *Service) budgetStats(ctx context.Context) (all []fleet.BudgetStats, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		all = nil
@@ -161,25 +161,25 @@ func (s *Service) appliesToVisible(p fleet.Principal, b *fleet.Budget) bool {
 type ShowBudgetRequest struct {
 	Name   string
 	All    bool  // also entries of earlier windows
-	Before int64 // only entries before this one; 0 for the newest
-	Limit  *int  // at most this many, and never more than 500; nil means 50
+	Before int64 // only entries before the one with this number; 0 for the newest
+	Limit  *int  // at most so many entries, and never more than maxLedgerEntries; nil means defaultLedgerEntries
 }
 
 // BudgetLedger is a budget with entries of its ledger.
 type BudgetLedger struct {
-	state.BudgetBalance
+	BudgetBalance
 	Entries []*fleet.LedgerEntry
 	Next    int64 // value of Before for the next page; 0 on the last page
 }
 
-// Limits for the number of entries of a ledger in one response.
+// The default and the maximum number of entries of a ledger in one response.
 const (
 	defaultLedgerEntries = 50
 	maxLedgerEntries     = 500
 )
 
-// ShowBudget returns a budget that concerns the caller, with a page of its ledger. The entries of tasks of others have no ids and texts, unless the caller is
-// an admin.
+// ShowBudget returns a budget that concerns the caller, with a page of its ledger. An entry has neither the id of its task nor a text if
+// the caller may not see the task.
 func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetLedger, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	switch {
@@ -231,7 +231,8 @@ func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetL
 	return out, nil
 }
 
-// hideForeignTasks removes what entries say about tasks that the principal may not see.
+// hideForeignTasks removes the ids and the texts from entries of tasks that the principal may not see, and from entries without a task
+// if the principal does not see everything.
 func hideForeignTasks(tx fleet.ReadTx, p fleet.Principal, entries []*fleet.LedgerEntry) error {
 	visible := map[string]bool{}
 	for _, e := range entries {

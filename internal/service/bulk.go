@@ -44,7 +44,7 @@ func (s *Service) bulkPlan(ctx context.Context, p fleet.Principal, id string) (p
 	return plan, err
 }
 
-// readBulkPlan returns PLAN_NOT_FOUND if p has made no plan with the id.
+// readBulkPlan returns the plan with the id that p has made, or PLAN_NOT_FOUND.
 func readBulkPlan(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.BulkPlan, error) {
 	plan, err := fleet.ReadResource[fleet.BulkPlan](tx, fleet.BulkKind, id)
 	if err != nil || plan != nil && plan.Principal == p.Name {
@@ -54,7 +54,7 @@ func readBulkPlan(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.BulkPla
 	return nil, fleet.Errorf(fleet.ReasonPlanNotFound, "there is no plan %q of yours: it may have been removed because it is old", id).With("plan_id", id).Next("{plan_bulk} makes a plan")
 }
 
-// bulkItems returns the items of the request.
+// bulkItems returns the items of the request: one for each agent or task, with the effect that the operation would have.
 func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, o fleet.BulkRequest) (items []fleet.BulkItem, err error) {
 	if err := checkBulkRequest(o); err != nil {
 		return nil, err
@@ -80,7 +80,8 @@ func (s *Service) bulkItems(ctx context.Context, p fleet.Principal, o fleet.Bulk
 	return withoutRepeats(items), nil
 }
 
-// checkBulkRequest returns INVALID_ARGUMENT if the request does not say which agents, or has values that its operation does not use.
+// checkBulkRequest returns INVALID_ARGUMENT if the request does not say which agents or tasks it is for, or has values that its operation
+// does not use.
 func checkBulkRequest(o fleet.BulkRequest) error {
 	given := 0
 	for _, is := range []bool{len(o.Names) > 0, o.Selector != "", o.All} {
@@ -119,7 +120,7 @@ func checkBulkRequest(o fleet.BulkRequest) error {
 	return nil
 }
 
-// namedItems returns an item for each of the names.
+// namedItems returns an item for the agent of each name. The item of a name without such an agent has failed.
 func (s *Service) namedItems(ctx context.Context, op bulkOperation, names []string) ([]fleet.BulkItem, error) {
 	items := make([]fleet.BulkItem, 0, len(names))
 	for _, name := range names {
@@ -161,7 +162,7 @@ func (s *Service) selectedItems(ctx context.Context, p fleet.Principal, op bulkO
 	return items, nil
 }
 
-// item returns the item for the agent.
+// item returns the item for the agent, with the predicted effect or, if the operation is not possible or changes nothing, its outcome.
 func (op bulkOperation) item(v *fleet.AgentView) (item fleet.BulkItem, err error) {
 	item = fleet.BulkItem{AgentUID: v.UID, AgentName: v.Name, Owner: v.Owner}
 	effect, unchanged, err := op.predict(v)

@@ -7,26 +7,27 @@ import (
 	"fleet/internal/fleet"
 )
 
-// bulkOperation is an operation with its values. It has no rules of its own: it calls what single calls of the API call.
+// bulkOperation is an operation with its values. It has no rules of its own: it uses the same functions as the API's calls for one agent.
 type bulkOperation struct {
 	needed fleet.Access // of the caller to each agent
 	// affectsTask means that the operation ends the agent's task or sends it something. Then the task must be the one in the plan.
 	affectsTask bool
-	// predict returns the operation's effect on the agent. If there is none, effect is empty and unchanged says why. The error
-	// says why the operation is not possible.
+	// predict returns the operation's effect on the agent, for people. If there is none, effect is empty and unchanged says why. The
+	// error says why the operation is not possible. predict is nil for an operation on tasks, and so is do.
 	predict func(v *fleet.AgentView) (effect, unchanged string, err error)
 	// do performs the operation, once for each request id.
 	do func(ctx context.Context, ref, requestID string) (done bulkResult, err error)
 }
 
-// bulkResult is the result of a single call.
+// bulkResult is the result of the call for one item.
 type bulkResult struct {
 	message    string
-	taskID     string // the task that the call has queued
-	unfinished bool
+	taskID     string // the task that the call has queued; empty if there is none
+	unfinished bool   // the requested state is not reached yet
 }
 
-// bulkOperation returns the operation of the request.
+// bulkOperation returns the operation of the request, or INVALID_ARGUMENT if the request has no operation or values that are not valid
+// for it.
 func (s *Service) bulkOperation(ctx context.Context, p fleet.Principal, o fleet.BulkRequest) (bulkOperation, error) {
 	switch o.Operation {
 	case fleet.BulkStart:
@@ -63,8 +64,8 @@ func (s *Service) bulkOperation(ctx context.Context, p fleet.Principal, o fleet.
 	return bulkOperation{}, fleet.InvalidField("operation", "operation is required: give start, stop, restart, delete, message, label, queue, move or stop_task")
 }
 
-// desiredOperation returns the operation that changes the desired state with the call. verb describes the operation for
-// people.
+// desiredOperation returns the operation that makes the change d of the desired state with the call. verb describes the
+// operation for people.
 func (s *Service) desiredOperation(d desiredChange, verb string, call func(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error)) bulkOperation {
 	predict := func(v *fleet.AgentView) (effect, unchanged string, err error) {
 		next := *v

@@ -12,21 +12,22 @@ import (
 )
 
 const (
-	// bulkTries is how often an item is tried if it fails for a temporary reason.
+	// bulkTries is how often an item is tried, at most, if it fails for a temporary reason.
 	bulkTries = 3
-	// maxBulkWait is the longest time for which a caller can let a call work.
+	// maxBulkWait is the longest time that a caller can choose for a call.
 	maxBulkWait = 50 * time.Second
-	// bulkRetry is how long a run waits before it tries failed items again.
+	// bulkRetry is how long a call waits before it tries pending items again.
 	bulkRetry = time.Second
-	// storeTimeout limits how long the results are written after the call has ended.
+	// storeTimeout limits how long storing the results may take, also if the call was cancelled.
 	storeTimeout = 10 * time.Second
 )
 
-// RunBulk executes the items of a plan that are not done yet, at most for the given time, or state.Config.CreateWait if that is 0. It returns
-// the plan with the results. Several calls, also of several servers, may run the same plan at the same time, and a call may be killed:
-// the request ids of the items come from the plan, so each item is executed once. A call that is cancelled begins no more items.
+// RunBulk executes the items of a plan that are not done yet. It ends after limit, or after state.Config.CreateWait if limit is 0, and
+// returns the plan with the results so far. Several calls, also on several servers, may run the same plan at the same time, and a call
+// may be killed: the request ids of the items come from the plan, so each item is executed once. A call that is cancelled begins no more
+// items.
 //
-// A run uses half of the server's slots for slow operations, so that other callers need not wait for it.
+// A call uses at most half of the server's slots for slow operations, so that other callers need not wait for it.
 func (s *Service) RunBulk(ctx context.Context, id string, limit time.Duration) (*fleet.BulkPlan, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -61,7 +62,7 @@ func (s *Service) RunBulk(ctx context.Context, id string, limit time.Duration) (
 	return plan, err
 }
 
-// beginBulk returns the plan, and records that it was run.
+// beginBulk returns the plan, and records that its run has begun.
 func (s *Service) beginBulk(ctx context.Context, p fleet.Principal, id string) (plan *fleet.BulkPlan, err error) {
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
 		if plan, err = readBulkPlan(tx, p, id); err != nil || plan.Begun {
@@ -73,8 +74,8 @@ func (s *Service) beginBulk(ctx context.Context, p fleet.Principal, id string) (
 	return plan, err
 }
 
-// storeResults stores the results, and returns the plan with all results. If another call has stored the result of an item
-// meanwhile, that result stays.
+// storeResults stores the results, and returns the plan with all results, also those of other calls. If another call has
+// stored the result of an item meanwhile, that result stays.
 func (s *Service) storeResults(ctx context.Context, p fleet.Principal, plan *fleet.BulkPlan) (stored *fleet.BulkPlan, err error) {
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
 		if stored, err = readBulkPlan(tx, p, plan.ID); err != nil {
@@ -95,7 +96,7 @@ type bulkRun struct {
 	s     *Service
 	plan  *fleet.BulkPlan
 	op    bulkOperation
-	slots int // how many items are done at the same time
+	slots int // how many items are executed at the same time
 }
 
 // runAll executes the pending items, and retries items that failed for a temporary reason. It returns when no item is left, or
@@ -117,7 +118,7 @@ func (r *bulkRun) runAll(ctx context.Context) {
 	}
 }
 
-// runPending does each pending item once.
+// runPending tries each pending item once. It begins no more items when ctx has ended.
 func (r *bulkRun) runPending(ctx context.Context) {
 	next := make(chan *fleet.BulkItem)
 	var workers sync.WaitGroup
@@ -144,8 +145,8 @@ func (r *bulkRun) runPending(ctx context.Context) {
 	workers.Wait()
 }
 
-// run executes the item, and sets its result. The item stays pending if ctx ends meanwhile: the next call finds out what this
-// one has done.
+// run executes the item, and sets its result. The item stays pending if its effect is not complete yet, if another try may succeed, or
+// if ctx ends meanwhile. The next try repeats the request id, so it gets the result of this one.
 func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
 	if ctx.Err() != nil {
 		return
@@ -178,13 +179,14 @@ func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
 	}
 }
 
-// mayRetry reports whether another try may succeed: the cause may pass, or the call may have been executed.
+// mayRetry reports whether another try may succeed, because the cause of the error may pass, or because the call may have been executed
+// in spite of the error.
 func mayRetry(err error) bool {
 	e, ok := errors.AsType[*fleet.Error](err)
 	return !ok || e.Code == fleet.Unavailable && e.Reason != fleet.ReasonProvisioningFailed
 }
 
-// stopPlannedTask stops the task.
+// stopPlannedTask stops the task of an item.
 func (s *Service) stopPlannedTask(ctx context.Context, id, requestID string) (bulkResult, error) {
 	t, message, err := s.StopTaskByID(ctx, id, requestID)
 	if err != nil {
@@ -216,7 +218,7 @@ func (r *bulkRun) withAuditLine(ctx context.Context, item *fleet.BulkItem, reque
 	return fleet.WithAudit(ctx, line), line
 }
 
-// writeAuditLine writes the outcome of the item to its line. A repeated item that changed nothing has no line.
+// writeAuditLine writes the outcome of the item to its line. An item that has changed nothing has a line only if it has failed.
 func (r *bulkRun) writeAuditLine(line *fleet.AuditLine, err error) {
 	if line == nil {
 		return

@@ -35,7 +35,7 @@ func (s *Service) stopItems(ctx context.Context, p fleet.Principal, o fleet.Bulk
 	return items, nil
 }
 
-// pendingAccess returns what p may do with the pending task.
+// pendingAccess returns the access of p to the pending task.
 func (s *Service) pendingAccess(p fleet.Principal, q *fleet.QueuedTask) fleet.Access {
 	switch v := s.snap.Get(q.AgentUID); {
 	case v != nil:
@@ -78,6 +78,7 @@ func (s *Service) namedTasks(ctx context.Context, p fleet.Principal, names []str
 	return items, nil
 }
 
+// namedTask returns the running task of the agent with the name or, if there is no such agent, the task with that id.
 func (s *Service) namedTask(ctx context.Context, p fleet.Principal, name string) (t *fleet.Task, err error) {
 	v, _, agentErr := s.agent(ctx, name, fleet.AccessRun)
 	switch {

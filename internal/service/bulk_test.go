@@ -13,8 +13,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestBulkLeavesRoom checks that a bulk operation uses half of the slots for slow operations, so that others need not wait for it, and that
-// no item begins after it is cancelled. The next call goes on.
+// TestBulkLeavesRoom checks that a bulk operation uses only half of the slots for slow operations, so that other calls need not wait for
+// it. No item begins after the call is cancelled, and the next call executes the other items.
 func TestBulkLeavesRoom(t *testing.T) {
 	t.Parallel()
 	const slots, agents = 4, 10

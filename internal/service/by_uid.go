@@ -12,8 +12,8 @@ import (
 // CompleteByUID ends the agent's task as completed, with the agent's report. A task that has already ended is returned
 // unchanged. The error is NO_RUNNING_TASK if the agent never had a task.
 //
-// The payload is appended to the bytes that AppendPayload has stored. The error is LIMIT_REACHED if both together exceed
-// limit.
+// CompleteByUID appends payload to the bytes that AppendPayload has stored. The error is LIMIT_REACHED if both together
+// exceed limit bytes.
 func (s *Service) CompleteByUID(ctx context.Context, uid, summary string, payload []byte, limit int) (*fleet.Task, error) {
 	if len(payload) > limit {
 		return nil, payloadTooLarge(len(payload), limit)
@@ -30,8 +30,9 @@ func (s *Service) StopByUID(ctx context.Context, uid string) (*fleet.Task, error
 	})
 }
 
-// endAtOnce ends the agent's task at once. Before it returns, it interrupts the run, so that the run begins no further work.
-// Work that the run has begun, for example a request to its model, may end by itself; the reconciler ensures that it ends.
+// endAtOnce ends the agent's task in the store, without waiting for its run. Before it returns, it tries to interrupt the run, so that
+// the run begins no further work. Work that the run has begun, for example a request to its model, may still go on. The reconciler
+// ensures that it ends. limit is the maximum size of the task's payload in bytes, or 0.
 func (s *Service) endAtOnce(ctx context.Context, uid string, limit int, outcome func(fleet.Principal) fleet.Outcome) (task *fleet.Task, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -84,7 +85,7 @@ func (s *Service) interruptEnded(ctx context.Context, a *fleet.Agent, t *fleet.T
 // maxBriefOutput is the longest output of a check that AgentsByUID returns, in bytes.
 const maxBriefOutput = 500
 
-// shortenCheckOutputs shortens the outputs to their ends.
+// shortenCheckOutputs shortens the outputs of the checks to their last maxBriefOutput bytes.
 func shortenCheckOutputs(c *fleet.TaskChecks) {
 	if c == nil {
 		return
@@ -124,8 +125,8 @@ func (s *Service) removeAgentIf(ctx context.Context, uid string, may func(*fleet
 }
 
 // AgentsByUID returns the agents with the uids, in the same order, each with its newest task. It includes deleted agents,
-// whose configuration may be missing. An agent is nil if it does not exist or belongs to another owner. previews are the
-// ends of the outputs of running tasks, at most 4 KiB each.
+// whose configuration may be missing. An agent is nil if it does not exist or if the caller may not change it. previews are
+// the ends of the outputs of the agents' active tasks, in the same order, at most 4 KiB each.
 func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*fleet.AgentView, previews []string, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -135,8 +136,8 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 		return nil, nil, err
 	}
 	found := make(map[string]*fleet.AgentView, len(uids))
-	var others []string
-	inMemory := true // the response does not need the store
+	var others []string // the agents to read from the store
+	inMemory := true    // the response does not need the store
 	for _, uid := range uids {
 		v := s.snap.Get(uid)
 		if v == nil || v.Task == nil {
@@ -247,8 +248,8 @@ func (s *Service) TasksByUID(ctx context.Context, uid string, limit int) (tasks 
 	return tasks, err
 }
 
-// AwaitTaskReady waits until the workspace of the task's agent runs or the task has ended, at most d. It returns the
-// agent's current state, and whether the condition was met.
+// AwaitTaskReady waits until the workspace of the task's agent runs or the task has ended, at most d. It returns the agent
+// as it is then, and whether one of the two is the case.
 func (s *Service) AwaitTaskReady(ctx context.Context, t *fleet.Task, d time.Duration) (*fleet.AgentView, bool, error) {
 	ready := func(v *fleet.AgentView) bool {
 		return v.State == fleet.StateRunning || v.Task == nil || v.Task.ID != t.ID

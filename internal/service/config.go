@@ -11,12 +11,12 @@ import (
 // ReloadResult describes a reload of the configuration.
 type ReloadResult struct {
 	File         string        // the file that was read; empty if there is none
-	Changes      []string      // what has changed, by the names of the settings
-	ClosedAgents []fleet.Agent // the agents on this server's machine that accept no tasks, see fleet.HostFacts.ClosedReason
+	Changes      []string      // names of the settings that have changed
+	ClosedAgents []fleet.Agent // the agents at this server's places that accept no tasks, see fleet.HostFacts.ClosedReason
 }
 
-// ReloadConfig reads the server's configuration again, as state.Config.Reload does. The error is CONFIG_INVALID or
-// RESTART_NEEDED if nothing was changed. Package admission lets only admins call it.
+// ReloadConfig reads the server's configuration again, as state.Config.Reload does. If the error is CONFIG_INVALID or
+// RESTART_NEEDED, nothing was changed. Package admission lets only admins call ReloadConfig.
 func (s *Service) ReloadConfig(ctx context.Context) (ReloadResult, error) {
 	if s.cfg.Reload == nil {
 		return ReloadResult{}, fleet.Errorf(fleet.ReasonUnimplemented, "this server has no configuration file: start it with fleet serve")
@@ -37,7 +37,7 @@ func (s *Service) ReloadConfig(ctx context.Context) (ReloadResult, error) {
 	return done, nil
 }
 
-// Message says for people what was done.
+// Message describes the reload for people.
 func (r ReloadResult) Message() string {
 	message := "Nothing has changed."
 	if len(r.Changes) > 0 {

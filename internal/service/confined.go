@@ -4,8 +4,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// checkConfined refuses callers who are not admins and would run unconfined programs. Such programs could read and
-// change other people's data.
+// checkConfined returns PERMISSION_DENIED if the agent's programs are not confined, so that they could read and change
+// other people's data, unless p is an admin or may run unconfined agents at the agent's place.
 func (s *Service) checkConfined(p fleet.Principal, a *fleet.Agent) error {
 	if p.Admin() || p.UnconfinedIn != "" && p.UnconfinedIn == a.Place {
 		return nil
@@ -18,7 +18,7 @@ func (s *Service) checkConfined(p fleet.Principal, a *fleet.Agent) error {
 		"only admins may use agents whose programs are not confined: %s", why)
 }
 
-// unconfined returns why the agent's programs could reach files and processes of others; empty if they cannot.
+// unconfined returns the reason why the agent's programs could reach files and processes of others; empty if they cannot.
 func (s *Service) unconfined(a *fleet.Agent) string {
 	if c, ok := s.places.Of(a).Place.(fleet.Confiner); ok {
 		return c.Unconfined(*a)
@@ -27,8 +27,8 @@ func (s *Service) unconfined(a *fleet.Agent) string {
 }
 
 // PrincipalOfAgent returns the principal that the agent acts as when it runs other agents. Those agents belong to the agent's
-// owner. If the agent's own programs are unconfined, the principal may also run unconfined agents in the same place.
-// This gives the agent no new rights, because its own programs can already reach the files and processes of others.
+// owner. If the agent's own programs are unconfined, the principal may also run unconfined agents at the same place. This
+// gives the agent no new rights, because its own programs can already reach the files and processes of others.
 func (s *Service) PrincipalOfAgent(a *fleet.Agent) fleet.Principal {
 	p := fleet.Principal{Name: a.Owner, Kind: fleet.KindAgent}
 	if s.unconfined(a) != "" {

@@ -25,8 +25,8 @@ func (projectConfiningPlace) Unconfined(a fleet.Agent) string {
 	return ""
 }
 
-// TestUnconfinedAgentsAreForAdmins checks that only an admin can launch an agent whose programs are not confined, send it
-// a message, or answer its question.
+// TestUnconfinedAgentsAreForAdmins checks that only an admin can launch an agent whose programs are not confined, start a
+// task on it, send it a message, or answer its question.
 func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 	t.Parallel()
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))

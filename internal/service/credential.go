@@ -12,7 +12,7 @@ import (
 	"fleet/internal/state"
 )
 
-// SetCredentials replaces the configuration of credentials.
+// SetCredentials replaces the configuration of all credentials, and lets the queue decide again.
 func (s *Service) SetCredentials(all []fleet.CredentialSetting) {
 	free := map[string]float64{}
 	for _, c := range all {
@@ -22,7 +22,7 @@ func (s *Service) SetCredentials(all []fleet.CredentialSetting) {
 	s.forceDispatch()
 }
 
-// checkCredential returns CREDENTIAL_USED_UP if a usage window of the agent's credential is used up, so that a task would only fail.
+// checkCredential returns CREDENTIAL_USED_UP if a usage window of the agent's credential is used up, because a task would only fail then.
 func checkCredential(tx fleet.ReadTx, a *fleet.Agent, now time.Time) error {
 	c, err := fleet.ReadResource[fleet.Credential](tx, fleet.CredentialKind, a.Host.Credential)
 	if err != nil || c == nil {
@@ -34,7 +34,8 @@ func checkCredential(tx fleet.ReadTx, a *fleet.Agent, now time.Time) error {
 	return nil
 }
 
-// credentialWaits returns a function that says why the credential of a pending task's agent cannot be used now.
+// credentialWaits returns a function that returns the reasons why a pending task must wait for the credential of its agent; nil if there
+// are none.
 func (s *Service) credentialWaits() func(*fleet.QueuedTask) []fleet.Wait {
 	waits := map[string][]fleet.Wait{}
 	for name, c := range s.queue.Credentials() {
@@ -46,26 +47,26 @@ func (s *Service) credentialWaits() func(*fleet.QueuedTask) []fleet.Wait {
 		return func(*fleet.QueuedTask) []fleet.Wait { return nil }
 	}
 	type project struct{ place, name string }
-	elsewhere := map[project]string{} // credentials of projects that only another server knows
+	byProject := map[project]string{} // for projects of other servers, whose configuration this server does not know
 	for _, v := range s.snap.All() {
-		elsewhere[project{v.Place, v.Project}] = v.Host.Credential
+		byProject[project{v.Place, v.Project}] = v.Host.Credential
 	}
 	return func(q *fleet.QueuedTask) []fleet.Wait {
 		a := s.agentFor(q)
-		return waits[cmp.Or(a.Host.Credential, elsewhere[project{a.Place, a.Project}])]
+		return waits[cmp.Or(a.Host.Credential, byProject[project{a.Place, a.Project}])]
 	}
 }
 
-// CredentialView is a credential with what uses it.
+// CredentialView is a credential with its configuration and the number of agents that use it.
 type CredentialView struct {
 	fleet.Credential
-	KeepFree float64 // share of each usage window that the queue leaves to people
-	Agents   int     // agents that use it, of those that the caller sees
-	Running  int     // how many of them have a task
+	KeepFree float64 // share of each usage window, from 0 to 1, that the queue leaves to people
+	Agents   int     // number of agents that use it, of those that the caller sees
+	Running  int     // number of these agents that have a task
 }
 
-// ListCredentials returns the credentials that are configured or have reported something, sorted by name. An admin gets all of
-// them. Others get the credentials of the agents that they see.
+// ListCredentials returns the credentials that are configured or in the store, sorted by name. An admin gets all of them. Others get
+// the credentials of the agents that they see.
 func (s *Service) ListCredentials(ctx context.Context) ([]CredentialView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -101,7 +102,7 @@ func (s *Service) ListCredentials(ctx context.Context) ([]CredentialView, error)
 	return all, s.hideForeignHolds(ctx, p, all)
 }
 
-// hideForeignHolds removes what credentials say about tasks that the principal may not see.
+// hideForeignHolds removes the details of holds because of tasks that the principal may not see.
 func (s *Service) hideForeignHolds(ctx context.Context, p fleet.Principal, all []CredentialView) error {
 	return s.store.View(ctx, func(tx fleet.ReadTx) error {
 		for i, c := range all {
@@ -120,9 +121,9 @@ func (s *Service) hideForeignHolds(ctx context.Context, p fleet.Principal, all [
 	})
 }
 
-// ReleaseCredential lets tasks start with the credential again. It forgets the failure for which the credential is held, and
+// ReleaseCredential lets tasks start with the credential again. It forgets the failure because of which the credential is held, and
 // that usage windows are used up. The error is CREDENTIAL_NOT_FOUND if the credential is neither configured nor in the store. Package
-// admission lets only admins call it.
+// admission lets only admins call ReleaseCredential.
 func (s *Service) ReleaseCredential(ctx context.Context, name string) error {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -147,7 +148,7 @@ func (s *Service) ReleaseCredential(ctx context.Context, name string) error {
 	})
 }
 
-// credentialStats returns the figures of all credentials.
+// credentialStats returns the figures of the credentials in the store.
 func (s *Service) credentialStats() (all []fleet.CredentialStats) {
 	for _, c := range s.queue.Credentials() {
 		f := fleet.CredentialStats{Name: c.Name, Held: c.Hold != nil, Used: map[string]float64{}}

@@ -8,8 +8,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// resolveCaller returns the principal in whose name the caller acts, and a context for it. For an agent with its own token, this is its owner,
-// who delegates in the name of the agent's task. The agent itself has chosen the request id of the call.
+// resolveCaller returns the principal in whose name the caller acts, and a context for it. For an agent with its own token, this is the
+// agent's owner, who delegates in the name of the agent's task. resolveCaller then also sets c.Caller, because the agent itself has
+// chosen the request id of the call.
 func (s *Service) resolveCaller(ctx context.Context, p fleet.Principal, c *Call) (context.Context, fleet.Principal, error) {
 	if p.AgentUID == "" {
 		return ctx, p, nil
@@ -34,7 +35,8 @@ func isDelegating(p fleet.Principal) bool { return p.TaskID != "" && p.Grant != 
 // isLimitedToTree reports whether p reaches only the tasks below one task: p is an agent, or the owner of an agent that delegates.
 func isLimitedToTree(p fleet.Principal) bool { return p.AgentUID != "" || isDelegating(p) }
 
-// checkGrantTarget returns DELEGATION_REFUSED if the grant does not name the target of the request, whether the target exists or not.
+// checkGrantTarget returns DELEGATION_REFUSED if the grant does not name the target of the request. It does not check whether the target
+// exists.
 func checkGrantTarget(g *fleet.Grant, r QueueTaskRequest) error {
 	switch {
 	case r.Pool != "" && !slices.Contains(g.Pools, r.Pool), r.Project != "" && !g.NamesProject(r.Project):
@@ -60,7 +62,7 @@ func namesOrNone(names []string) string {
 	return fleet.JoinNames(names)
 }
 
-// delegatedAgent returns the agent with the name if its last task is below the caller's task, and AGENT_NOT_FOUND otherwise.
+// delegatedAgent returns the agent that ref names if its last task is below the task of p. Otherwise the error is AGENT_NOT_FOUND.
 func (s *Service) delegatedAgent(ctx context.Context, p fleet.Principal, ref string) (*fleet.AgentView, error) {
 	v, _, err := s.agent(ctx, ref, fleet.AccessRun)
 	if err != nil {
@@ -90,7 +92,7 @@ func requireDescendant(tx fleet.ReadTx, p fleet.Principal, v *fleet.AgentView, r
 	return err
 }
 
-// isDescendant reports whether t is below the task with the id: one of its ancestors has the id.
+// isDescendant reports whether t is below the task with the id, which means that an ancestor of t has the id.
 func isDescendant(tx fleet.ReadTx, t *fleet.Task, id string) (is bool, err error) {
 	for n := 0; id != "" && t != nil && t.ParentID != "" && n <= t.Delegation.Depth; n++ {
 		if t.ParentID == id {
@@ -103,8 +105,8 @@ func isDescendant(tx fleet.ReadTx, t *fleet.Task, id string) (is bool, err error
 	return false, nil
 }
 
-// accessToDescendant returns what an agent with its own token may do with the task. The agent may see its own task, and use
-// the tasks below it.
+// accessToDescendant returns the access of a principal that is limited to a tree: AccessView to its own task, and AccessRun to the
+// tasks below it.
 func accessToDescendant(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Access, error) {
 	if t.ID == p.TaskID {
 		return fleet.AccessView, nil
@@ -116,7 +118,7 @@ func accessToDescendant(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (flee
 	return fleet.AccessRun, nil
 }
 
-// stoppedByAgent names the caller in the reason of a stopped task.
+// stoppedByAgent returns the reason of a task that the agent of the principal has stopped.
 func stoppedByAgent(p fleet.Principal) string {
 	return fmt.Sprintf("stopped by the agent %s, which has delegated it", p.AgentName)
 }

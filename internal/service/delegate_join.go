@@ -8,8 +8,9 @@ import (
 	"fleet/internal/state"
 )
 
-// joinTree adds a new task of the agent to the tree of the task that delegates it, within the limits of that task's grant. A task that an
-// agent starts in another way, as a subagent, has no grant. joinTree writes the parent.
+// joinTree makes t, a new task of the agent a, a child of the task for which p acts, and gives t a part of the parent's cost limit. If
+// p delegates, the limits of the parent's grant apply. A task that an agent starts in another way, for example on a subagent, needs no
+// grant. joinTree writes the parent and the root of the tree, but not t.
 func (s *Service) joinTree(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fleet.Task) error {
 	parent, err := tx.Task(p.TaskID)
 	if err != nil {
@@ -18,7 +19,7 @@ func (s *Service) joinTree(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fl
 	if parent == nil || !parent.Running() || !parent.StopRequestedAt.IsZero() {
 		return fleet.Errorf(fleet.ReasonNoRunningTask, "your own task has ended or is being stopped, so it delegates nothing more")
 	}
-	counter := parent // the root, unless it was deleted or has ended
+	counter := parent // counts the tasks of the tree: the root or, if that was deleted or has ended, the parent
 	if parent.RootID != "" {
 		root, err := tx.Task(parent.RootID)
 		if err != nil {
@@ -60,7 +61,8 @@ func (s *Service) joinTree(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fl
 	return tx.Append(parent.Event(fleet.EventTaskDelegated, now, "delegated the task "+t.Ref()))
 }
 
-// checkGrantLimits returns DELEGATION_REFUSED if the grant does not allow the parent another task for the agent. counter is the root.
+// checkGrantLimits returns DELEGATION_REFUSED if the grant does not allow the parent another task for the agent. counter is the task that
+// counts the tasks of the tree, see joinTree.
 func checkGrantLimits(g *fleet.Grant, parent, counter *fleet.Task, a *fleet.Agent) error {
 	role := fleet.ProjectRole{Place: a.Place, Project: a.Project, Role: a.Role}
 	switch d := counter.Delegation; {
@@ -82,7 +84,8 @@ func checkGrantLimits(g *fleet.Grant, parent, counter *fleet.Task, a *fleet.Agen
 	return nil
 }
 
-// remainingCost returns what a task with a limit of cost may still cost; 0 if it has used it up or has no limit.
+// remainingCost returns how much a task with a limit of cost may still cost. It returns 0 if the task has used up its limit, or has no
+// limit.
 func remainingCost(t *fleet.Task) fleet.Micros {
 	r := t.Spending.Reserve
 	if r == nil || !r.Fixed {
@@ -91,8 +94,9 @@ func remainingCost(t *fleet.Task) fleet.Micros {
 	return max(0, r.Micros-(t.Used().Micros-r.Before.Micros))
 }
 
-// childLimit returns the maximum cost of the delegated task: the limit that its caller sets, or an equal part of what the
-// parent has left. It returns 0 if the parent has no limit.
+// childLimit returns the maximum cost of the delegated task: the limit that its caller sets, or an equal part of the amount that
+// the parent has left. It returns 0 if neither the parent nor its grant limits the cost. The error is DELEGATION_REFUSED if the
+// task would leave nothing for the parent.
 func childLimit(g *fleet.Grant, parent, t *fleet.Task) (fleet.Micros, error) {
 	limited := parent.Spending.Reserve != nil && parent.Spending.Reserve.Fixed
 	left, most := remainingCost(parent), remainingCost(parent)+parent.Delegation.GivenToChildren

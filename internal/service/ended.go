@@ -9,8 +9,9 @@ import (
 // maxEnded is the capacity of one generation of endedAgents.
 const maxEnded = 20000
 
-// endedAgents caches deleted agents whose only task has ended. They hardly ever change, and waiting callers request them repeatedly. The cache has two generations: when the young generation is full, it becomes the old one. A
-// lookup moves an entry from the old generation to the young one.
+// endedAgents caches deleted agents whose only task has ended. Such agents hardly ever change, and waiting callers request them
+// repeatedly. The cache has two generations: when the young generation is full, it becomes the old one. A lookup copies an entry from
+// the old generation to the young one.
 type endedAgents struct {
 	mu         sync.Mutex
 	young, old map[string]*fleet.AgentView
@@ -59,13 +60,13 @@ func (e *endedAgents) end(l *agentLoad) {
 	}
 }
 
-// put caches an agent of the load if the agent can no longer change. It does nothing if forget was called for the agent
-// since the load began, because the load may have read an outdated state.
+// put caches an agent of the load if it is deleted and its only task has ended. It does nothing if forget was called for the
+// agent since the load began, because the load may have read an outdated state.
 func (e *endedAgents) put(l *agentLoad, v *fleet.AgentView) {
 	if !v.OneTask || v.DeletedAt.IsZero() || v.Task == nil || v.Task.Active() {
 		return
 	}
-	small := *v // without the large fields, which callers no longer need
+	small := *v // a copy without the large fields, which callers no longer need
 	small.Spec, small.Config, small.Metadata = "", nil, nil
 	task := *v.Task
 	task.Description = ""
@@ -77,7 +78,7 @@ func (e *endedAgents) put(l *agentLoad, v *fleet.AgentView) {
 	}
 }
 
-// forget removes the agent.
+// forget removes the agent, and prevents loads that have begun from caching it.
 func (e *endedAgents) forget(uid string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -86,6 +87,7 @@ func (e *endedAgents) forget(uid string) {
 	delete(e.loading, uid)
 }
 
+// keep adds the agent to the young generation. The caller holds mu.
 func (e *endedAgents) keep(v *fleet.AgentView) {
 	if len(e.young) >= maxEnded {
 		e.old, e.young = e.young, nil

@@ -36,7 +36,8 @@ func TestDeletedTaskOfAnEndedAgent(t *testing.T) {
 	}
 }
 
-// TestExpiredPayloadOfAnEndedAgent checks that an agent from the cache shows that its payload was removed meanwhile.
+// TestExpiredPayloadOfAnEndedAgent checks that an agent shows that the payload of its task was removed, even if the agent was in the
+// cache before.
 func TestExpiredPayloadOfAnEndedAgent(t *testing.T) {
 	t.Parallel()
 	second := servicetest.SecondPlace(t, fake.Config{})

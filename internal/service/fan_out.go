@@ -7,14 +7,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// FanOutRequest describes several tasks with the same prompt. Its agents are those of Pool, or new ones in Project.
+// FanOutRequest describes several tasks with the same prompt. They run on agents of Pool, or on new agents in Project.
 type FanOutRequest struct {
 	QueueTaskRequest
-	Count  int      // how many tasks
-	Models []string // or the model of each
+	Count  int      // number of tasks; 0 if Models is set
+	Models []string // one task for each of these models
 }
 
-// FanOutTask adds the tasks to the queue, all or none.
+// FanOutTask adds the tasks to the queue, all or none. It returns them as they were queued, also for a repeated request.
 func (s *Service) FanOutTask(ctx context.Context, r FanOutRequest) ([]*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func putFanOut(tx fleet.Tx, ids []string) error {
 	return err
 }
 
-// requests returns a request for each of the tasks.
+// requests returns a request for each of the tasks, or INVALID_ARGUMENT.
 func (r FanOutRequest) requests() ([]QueueTaskRequest, error) {
 	n := r.Count
 	switch {
@@ -106,7 +106,7 @@ func (r FanOutRequest) requests() ([]QueueTaskRequest, error) {
 	return all, nil
 }
 
-// assignees returns who works on each task. Each needs an agent of its own.
+// assignees returns the assignee of each task. Each task needs an agent of its own.
 func (s *Service) assignees(ctx context.Context, p fleet.Principal, all []QueueTaskRequest) ([]assignee, error) {
 	if r := all[0]; r.Pool != "" {
 		pool, err := s.openPool(ctx, p, r.Pool)
@@ -120,7 +120,7 @@ func (s *Service) assignees(ctx context.Context, p fleet.Principal, all []QueueT
 	}
 	to, names := make([]assignee, len(all)), map[string]bool{}
 	for i, r := range all {
-		for {
+		for { // until a new agent has another name than the others
 			var err error
 			if to[i], err = s.assignee(ctx, p, r); err != nil {
 				return nil, err

@@ -14,9 +14,9 @@ type Variant struct {
 	Checks *fleet.TaskChecks
 	Work   *LandingView  // the newest work; nil if there is none
 	Review *fleet.Review // the newest review of Work; nil if there is none
-	Cost   float64
-	Time   time.Duration // for which its tasks have run
-	Kept   bool
+	Cost   float64       // in US dollars
+	Time   time.Duration // the time that its tasks have run, in total
+	Kept   bool          // SettleFanOut has chosen it
 }
 
 // Task returns the newest task.
@@ -30,11 +30,11 @@ func (v *Variant) Model() string {
 	return v.Task().Usage.Model
 }
 
-// FanOut is several tasks with the same prompt.
+// FanOut compares several tasks with the same prompt.
 type FanOut struct {
-	Variants []*Variant // that the caller may see
-	Pairs    []fleet.WorkOverlap
-	Problem  error // why Pairs is not known; nil if it is
+	Variants []*Variant          // those that the caller may see
+	Pairs    []fleet.WorkOverlap // of open work
+	Problem  error               // why Pairs is not known; nil if it is known
 }
 
 // CompareFanOut returns the fan-out to which the task with the id belongs, with the pairs of its open work that change the
@@ -72,7 +72,7 @@ func (s *Service) CompareFanOut(ctx context.Context, id string) (*FanOut, error)
 }
 
 // fanOutOf returns the entry of a task of a fan-out, and the entries of all tasks of the fan-out. id names the task, or one
-// that goes on with its work.
+// that goes on with its work. The error is NOT_FANNED_OUT if the task was queued alone.
 func (s *Service) fanOutOf(tx fleet.ReadTx, p fleet.Principal, id string, needed fleet.Access) (*fleet.QueuedTask, []*fleet.QueuedTask, error) {
 	if id == "" {
 		return nil, nil, errNoTaskID()
@@ -96,7 +96,7 @@ func (s *Service) fanOutOf(tx fleet.ReadTx, p fleet.Principal, id string, needed
 	return q, all, err
 }
 
-// readVariant returns the variant whose first task is q. It returns nil if p may not see the task.
+// readVariant returns the variant whose first task is q, or nil if p may not see the task.
 func (s *Service) readVariant(tx fleet.ReadTx, p fleet.Principal, q *fleet.QueuedTask) (*Variant, error) {
 	access, err := accessToTask(tx, p, &q.Task)
 	if err != nil || access == fleet.AccessNone {
@@ -121,7 +121,7 @@ func (s *Service) readVariant(tx fleet.ReadTx, p fleet.Principal, q *fleet.Queue
 	return v, v.readChecksAndReviews(tx)
 }
 
-// addTask adds the next task of the variant.
+// addTask adds the next task to the variant. now is the end of the time that a running task has run.
 func (v *Variant) addTask(t *fleet.Task, now time.Time) {
 	v.Tasks, v.Cost = append(v.Tasks, t), v.Cost+t.CostUSD
 	switch {

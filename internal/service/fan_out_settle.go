@@ -14,8 +14,8 @@ type SettleFanOutRequest struct {
 }
 
 // SettleFanOut chooses the work of one task of a fan-out. With AbandonOthers, it stops the other tasks and abandons their
-// work. It waits for their end, at most state.Config.CreateWait, and returns the ids of the tasks that remain. Another call
-// continues with the remaining tasks, even with the same request id.
+// work. It waits until they have ended, at most state.Config.CreateWait, and returns the ids of the tasks that still run or
+// whose work is landing. Another call continues with these tasks, even with the same request id.
 func (s *Service) SettleFanOut(ctx context.Context, r SettleFanOutRequest) (*FanOut, []string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

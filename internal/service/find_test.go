@@ -14,7 +14,7 @@ import (
 	"fleet/internal/state"
 )
 
-// TestTasksBeyondTheCount checks that pages with cursors return all tasks, even if there are more than MaxCounted.
+// TestTasksBeyondTheCount checks that pages with cursors return all tasks, even if there are more than state.Config.MaxCounted.
 func TestTasksBeyondTheCount(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.MaxCounted = 30 })

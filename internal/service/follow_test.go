@@ -12,14 +12,14 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// restarting is a store that does not answer while down is set.
-type restarting struct {
+// restartingStore is a store that does not answer while down is set.
+type restartingStore struct {
 	fleet.Store
 	down   atomic.Bool
 	failed chan struct{} // gets a value when a View has failed
 }
 
-func (r *restarting) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
+func (r *restartingStore) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	if r.down.Load() {
 		select {
 		case r.failed <- struct{}{}:
@@ -33,7 +33,7 @@ func (r *restarting) View(ctx context.Context, fn func(fleet.ReadTx) error) erro
 // TestFollowDuringARestartOfTheStore checks that FollowTask goes on after the store has not answered for a moment.
 func TestFollowDuringARestartOfTheStore(t *testing.T) {
 	t.Parallel()
-	store := &restarting{failed: make(chan struct{}, 1)}
+	store := &restartingStore{failed: make(chan struct{}, 1)}
 	h := servicetest.NewOver(t, fake.Config{}, nil, func(s fleet.Store) fleet.Store { store.Store = s; return store })
 	h.Create("papi")
 	task := h.Start("papi", "wait here")

@@ -39,7 +39,7 @@ func (s *Service) ListKeptWork(ctx context.Context) ([]fleet.KeptWork, error) {
 	return all, err
 }
 
-// RestoreAgentRequest names a deleted agent.
+// RestoreAgentRequest names the deleted agent to restore.
 type RestoreAgentRequest struct {
 	Agent     string
 	ID        string // the agent's uid; empty means the agent of that name that was deleted last
@@ -115,7 +115,8 @@ func (s *Service) restoreAgent(ctx context.Context, c Call, r RestoreAgentReques
 	return result, err
 }
 
-// deletedAgent returns the deleted agent that the request names.
+// deletedAgent returns the deleted agent that the request names. The error is AGENT_NOT_FOUND if p may not see such an agent, and
+// AGENT_EXISTS if the agent is not deleted.
 func (s *Service) deletedAgent(ctx context.Context, p fleet.Principal, r RestoreAgentRequest) (a *fleet.Agent, err error) {
 	uid := r.ID
 	if uid == "" {
@@ -140,8 +141,8 @@ func (s *Service) deletedAgent(ctx context.Context, p fleet.Principal, r Restore
 	return a, requireAccess(p, a, fleet.AccessOwn)
 }
 
-// KeptOf returns the kept workspace of a deleted agent; nil if none is kept. The caller has already checked the access to the
-// agent. If the place does not answer, the workspace counts as not kept: the deletion has succeeded.
+// KeptOf returns the kept workspace of a deleted agent; nil if none is kept. The caller must have checked the access to the agent.
+// If the place does not answer, KeptOf returns nil and only logs the error, because the deletion itself has succeeded.
 func (s *Service) KeptOf(ctx context.Context, v *fleet.AgentView) *fleet.KeptWork {
 	if v.DeletedAt.IsZero() {
 		return nil

@@ -51,7 +51,7 @@ func (s *Service) SetLabels(ctx context.Context, r SetLabelsRequest) (agent stri
 	return v.Name, v.Labels, nil
 }
 
-// validate returns INVALID_ARGUMENT if the labels are not valid for anything.
+// validate returns INVALID_ARGUMENT if the request changes no label, or has labels that neither an agent nor a task can have.
 func (r SetLabelsRequest) validate() error {
 	switch {
 	case len(r.Labels)+len(r.Remove) == 0:
@@ -62,7 +62,7 @@ func (r SetLabelsRequest) validate() error {
 	return r.Labels.Validate("labels")
 }
 
-// apply returns what the labels become.
+// apply returns the labels after the change. It does not change l.
 func (r SetLabelsRequest) apply(l fleet.Labels) (fleet.Labels, error) {
 	l = l.With(r.Labels, r.Remove...)
 	return l, l.Validate("labels")
@@ -83,6 +83,7 @@ func (s *Service) labelTask(tx fleet.Tx, p fleet.Principal, r SetLabelsRequest) 
 	return t, tx.Append(t.Event(fleet.EventTaskLabelled, s.now(), labelsText(t.Labels)))
 }
 
+// labelsText lists the labels for people.
 func labelsText(l fleet.Labels) string {
 	if len(l) == 0 {
 		return "no labels"

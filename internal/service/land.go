@@ -10,17 +10,17 @@ import (
 	"fleet/internal/fleet"
 )
 
-// LandRequest says what lands, and how. TaskIDs or Selector selects the work.
+// LandRequest says which work lands, and how. Either TaskIDs selects the work, or Selector and Project do.
 type LandRequest struct {
 	TaskIDs  []string
 	Selector string
-	Project  string // only with Selector
-	Into     string // empty: the branch at which the work of the project begins
+	Project  string // not with TaskIDs
+	Into     string // the branch; empty means the branch at which the work of the project begins
 	Strategy fleet.Strategy
 	Message  string // message of the commit; only for one task
 	Batch    int    // how many tasks may have their work checked together; 0 means 1
 	NoFix    bool   // a conflict or failed checks do not become a task of the agent
-	DryRun   bool
+	DryRun   bool   // only predicts the results
 
 	RequestID string `json:"-"`
 }
@@ -28,7 +28,7 @@ type LandRequest struct {
 // MaxLandings is how many tasks one call may land.
 const MaxLandings = 100
 
-// validate returns an error that names the field that is wrong.
+// validate returns INVALID_ARGUMENT, with the name of the wrong field.
 func (r *LandRequest) validate() error {
 	switch {
 	case len(r.TaskIDs) == 0 && r.Selector == "" && r.Project == "":
@@ -49,8 +49,8 @@ func (r *LandRequest) validate() error {
 	return nil
 }
 
-// LandTasks queues the work of tasks for the branch: it lands when its turn comes, if it can be combined with the branch and passes the
-// checks of the project. With DryRun, nothing changes, and the results say what can be combined.
+// LandTasks queues the work of tasks for the branch: each work lands when its turn comes, if it can be combined with the branch and passes
+// the checks of the project. With DryRun, LandTasks queues nothing, and the results say which work can be combined.
 func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*LandingView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ type landingTarget struct {
 	branch fleet.Branch
 }
 
-// landingTargets returns the branches into which the work lands.
+// landingTargets returns the branch into which the work of each train lands.
 func (s *Service) landingTargets(ctx context.Context, r LandRequest, work []*LandingView) (map[fleet.Train]*landingTarget, error) {
 	targets := map[fleet.Train]*landingTarget{}
 	for _, w := range work {
@@ -124,7 +124,7 @@ func (s *Service) landingTargets(ctx context.Context, r LandRequest, work []*Lan
 
 func trainOf(l *fleet.Landing) fleet.Train { return fleet.Train{Place: l.Place, Project: l.Project} }
 
-// queueLandings puts the work into the queues of its branches.
+// queueLandings puts the work into the queues of its branches, except work that is landing already.
 func (s *Service) queueLandings(tx fleet.Tx, p fleet.Principal, r LandRequest, work []*LandingView, targets map[fleet.Train]*landingTarget) (CallResult, error) {
 	ids := make([]string, len(work))
 	for i, w := range work {
@@ -167,7 +167,7 @@ func (s *Service) workByIDs(ctx context.Context, ids string) (work []*LandingVie
 	return work, err
 }
 
-// landable returns the ids of the completed tasks that match and whose work needs no changes, oldest first.
+// landable returns the ids of the completed tasks that match the request and whose work can land without changes, oldest first.
 func (s *Service) landable(ctx context.Context, p fleet.Principal, r LandRequest) ([]string, error) {
 	f, noProject, err := s.taskFilter(ctx, p, ListTasksRequest{Project: r.Project, Selector: r.Selector})
 	if err != nil {
@@ -194,7 +194,8 @@ func (s *Service) landable(ctx context.Context, p fleet.Principal, r LandRequest
 	return ids, nil
 }
 
-// workToLand returns the work of the tasks, each once.
+// workToLand returns the open work of the tasks, each work once. The error is TASK_FAILED if one of the tasks has not completed and nobody
+// has approved its work.
 func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []string) (work []*LandingView, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		work = nil
@@ -216,7 +217,8 @@ func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []strin
 	return work, err
 }
 
-// predictLandings says of each work whether it can be combined with its branch and with the work before it.
+// predictLandings sets in each work whether it can be combined with its branch and with the work before it. It moves the branches in
+// targets on.
 func (s *Service) predictLandings(ctx context.Context, p fleet.Principal, r LandRequest, work []*LandingView, targets map[fleet.Train]*landingTarget) error {
 	for _, w := range work {
 		b := targets[trainOf(w.Landing)]

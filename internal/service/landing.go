@@ -21,7 +21,8 @@ func landingOf(tx fleet.ReadTx, taskID string) (*fleet.Landing, error) {
 	return fleet.First(tx.Landings(fleet.LandingFilter{TaskIDs: []string{taskID}}))
 }
 
-// openWork returns the task, its agent and its work, which has neither landed nor been abandoned. p needs the access to the agent.
+// openWork returns the task, its agent and its work. p must have the needed access to the task. The error is WORK_SETTLED if the work has
+// landed, was abandoned or was replaced, and CHANGES_NOT_FOUND if there is no work. The agent is nil if it no longer exists.
 func (s *Service) openWork(tx fleet.ReadTx, p fleet.Principal, id string, needed fleet.Access) (*fleet.Task, *fleet.Agent, *fleet.Landing, error) {
 	t, err := s.task(tx, p, id, needed)
 	if err != nil {
@@ -40,7 +41,8 @@ func (s *Service) openWork(tx fleet.ReadTx, p fleet.Principal, id string, needed
 	return t, a, l, err
 }
 
-// errNoWork returns the error for a task without work that could land, or the error of finding out why there is none.
+// errNoWork returns CHANGES_NOT_FOUND for a task without work that could land, with the reason. If it cannot read the reason, it returns
+// the error of the store.
 func errNoWork(tx fleet.ReadTx, t *fleet.Task) error {
 	why, next := "it changed nothing in a repository", ""
 	if t.Active() {
@@ -89,12 +91,12 @@ func (s *Service) repository(place, project string) (fleet.Repository, error) {
 	return i.Repository(project)
 }
 
-// contribution returns the work as its repository gets it.
+// contribution returns the work in the form that repositories take.
 func contribution(l *fleet.Landing) fleet.Contribution {
 	return fleet.Contribution{Name: l.TaskID, Head: l.Head, Since: l.Base}
 }
 
-// collectWork makes sure that the repository has the work.
+// collectWork makes sure that the repository has the work of the task. If the agent is deleted, the work may come from its kept bundle.
 func (s *Service) collectWork(ctx context.Context, repo fleet.Repository, t *fleet.Task) error {
 	var a *fleet.Agent
 	var c *fleet.Changes

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/state"
 )
 
-// LaunchRequest describes an agent of another toolset, with its first task.
+// LaunchRequest describes an agent with its first task, for a toolset other than the fleet's own.
 type LaunchRequest struct {
 	Method  string // API method, for the request id
 	Toolset fleet.Toolset
@@ -32,7 +32,7 @@ type LaunchRequest struct {
 	Timeout   time.Duration
 	SessionID string // of the first task
 	RequestID string `json:"-"`
-	// Body is Call.Body; nil means this request.
+	// Body becomes Call.Body; nil means this request.
 	Body any `json:"-"`
 	// Caller is the caller that has chosen the request id; empty means the principal.
 	Caller string `json:"-"`
@@ -44,7 +44,8 @@ type LaunchRequest struct {
 }
 
 // Launch creates an agent with its first task in one transaction. It does not wait: the task is running from then on,
-// although the agent receives it only when it is ready. A repeated request returns the same result.
+// although the agent receives it only when it is ready. A repeated request returns the current state of the agent that the
+// first one created.
 func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*fleet.AgentView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -62,7 +63,7 @@ func (s *Service) Launch(ctx context.Context, r LaunchRequest) (*fleet.AgentView
 	return s.earlierLaunch(ctx, result)
 }
 
-// call identifies the request.
+// call returns the call that identifies the request.
 func (r LaunchRequest) call() Call {
 	c := Call{Method: r.Method, RequestID: r.RequestID, Body: r.Body, Caller: r.Caller}
 	if c.Body == nil {
@@ -71,8 +72,8 @@ func (r LaunchRequest) call() Call {
 	return c
 }
 
-// launch creates the agent with its first task. also runs in the same transaction and returns the result to remember with
-// the request id; it may be nil. A repeated request creates nothing: launch returns the earlier result.
+// launch creates the agent with its first task. also may be nil. It runs in the same transaction, and returns the result to
+// remember with the request id. For a repeated request, launch creates nothing, and returns the earlier result without v.
 func (s *Service) launch(
 	ctx context.Context, p fleet.Principal, r LaunchRequest, also func(fleet.Tx, *fleet.AgentView) (CallResult, error),
 ) (v *fleet.AgentView, result CallResult, repeated bool, err error) {
@@ -178,7 +179,8 @@ func (s *Service) resolveLaunch(ctx context.Context, r *LaunchRequest) error {
 	return nil
 }
 
-// resolveDriver checks that the request's configuration can be used.
+// resolveDriver checks that the place supports the driver of the configuration, and that the configuration's project exists. It sets the
+// place if the request names none.
 func (s *Service) resolveDriver(ctx context.Context, r *LaunchRequest) error {
 	if r.Place == "" {
 		t, ok := s.PlaceWith(r.Config.Driver)
@@ -213,7 +215,8 @@ func joinTexts(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, fleet.IsBlank), "\n\n")
 }
 
-// earlierLaunch returns the current state of the agent that an earlier request with the same id created.
+// earlierLaunch returns the current state of the agent that an earlier request with the same id created; nil if the agent no longer
+// exists.
 func (s *Service) earlierLaunch(ctx context.Context, result CallResult) (v *fleet.AgentView, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		a, err := tx.Agent(result.AgentUID)
@@ -232,9 +235,9 @@ func (s *Service) earlierLaunch(ctx context.Context, result CallResult) (v *flee
 // launchName returns a unique name for events. The name of an agent of a project is also the name of its workspace, so it
 // must be valid as an agent's name.
 func launchName(r LaunchRequest) string {
+	const tail = 12 // characters of the id that make the name unique
 	id := strings.ReplaceAll(r.UID, "-", "")
 	if r.Config == nil || r.Config.Driver == "" {
-		const tail = 12
 		plain := strings.Join(strings.FieldsFunc(r.Name, func(c rune) bool { return !isNameChar(c) }), "-")
 		if plain = strings.Trim(plain[:min(len(plain), fleet.MaxAgentNameLength-tail-1)], "-"); plain != "" {
 			return plain + "-" + id[:min(len(id), tail)]
@@ -244,7 +247,7 @@ func launchName(r LaunchRequest) string {
 	if r.Name == "" {
 		return r.UID
 	}
-	return r.Name + "-" + id[:min(len(id), 12)]
+	return r.Name + "-" + id[:min(len(id), tail)]
 }
 
 // isNameChar reports whether the character can be in a name, apart from hyphens.
@@ -252,6 +255,7 @@ func isNameChar(c rune) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
+// taskID returns the id of the task; "" if t is nil.
 func taskID(t *fleet.Task) string {
 	if t == nil {
 		return ""

@@ -21,7 +21,7 @@ func (s *Service) checkSaved(ctx context.Context, v *fleet.AgentView) error {
 		Next("save this work, or delete the agent without keep_unsaved").With("agent_name", v.Name)
 }
 
-// unsaved describes for people the work that may exist only in the agent's workspace; empty if there is none.
+// unsaved returns a description for people of the work that may exist only in the agent's workspace; empty if there is none.
 func (s *Service) unsaved(ctx context.Context, v *fleet.AgentView) (what string, err error) {
 	place := s.places.Of(&v.Agent)
 	switch {

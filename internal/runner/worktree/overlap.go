@@ -35,14 +35,14 @@ func (g *Git) Overlaps(ctx context.Context, repository, onto string, all []fleet
 		return nil, err
 	}
 	defer d.close()
-	works := make([]mergePreview, len(all))
+	previews := make([]mergePreview, len(all))
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, c := range all {
 		group.Go(func() (err error) {
-			works[i], err = d.preview(within, onto, c)
+			previews[i], err = d.preview(within, onto, c)
 			if _, ours := errors.AsType[*Error](err); ours && within.Err() == nil {
-				works[i], err = mergePreview{}, nil // for example, it exceeds git's limits: Combine reports that, and the others can still be compared
+				previews[i], err = mergePreview{}, nil // for example, it exceeds git's limits: Combine reports that, and the others can still be compared
 			}
 			return err
 		})
@@ -50,13 +50,13 @@ func (g *Git) Overlaps(ctx context.Context, repository, onto string, all []fleet
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	pairs := make([]*fleet.WorkOverlap, len(works)*len(works))
+	pairs := make([]*fleet.WorkOverlap, len(previews)*len(previews))
 	group, within = errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range works {
+	for i := range previews {
 		for j := range i {
 			group.Go(func() (err error) {
-				pairs[j*len(works)+i], err = d.overlap(within, &works[j], &works[i])
+				pairs[j*len(previews)+i], err = d.overlap(within, &previews[j], &previews[i])
 				return err
 			})
 		}

@@ -109,7 +109,7 @@ func (s *staging) fit(dir string, files []*newFile, limit int64, m measure) int6
 	var whole, single []dirPart
 	for _, u := range over {
 		switch {
-		case total <= limit:
+		case total <= limit: // enough files are left out
 		case u.dir != "" && dirs <= maxListedParts:
 			total -= u.weight - s.fit(u.dir, u.files, share, m)
 		case u.dir != "":
