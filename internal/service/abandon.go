@@ -8,7 +8,7 @@ import (
 )
 
 // AbandonTask abandons the open work of the task: the work does not land, and may be removed after the retention period of abandoned
-// work. The error is WORK_SETTLED if the work has landed, was abandoned, or is landing at this moment.
+// work. The error is WORK_SETTLED if the work has landed, was abandoned or replaced, or is landing at this moment.
 func (s *Service) AbandonTask(ctx context.Context, id, why, requestID string) (*LandingView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

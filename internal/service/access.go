@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ownerFilter returns the fields Owner and Shared of a store's filter that selects what p may see. The owner is empty if p may
-// see everything.
+// ownerFilter returns the fields Owner and Shared of a store's filter, so that it selects only objects that p may see. The owner is
+// empty if p may see everything.
 func (s *Service) ownerFilter(ctx context.Context, p fleet.Principal) (owner string, shared []string, err error) {
 	if p.Admin() {
 		return "", nil, nil
@@ -50,7 +50,7 @@ func (s *Service) selectAgents(ctx context.Context, p fleet.Principal, ref strin
 	return sel, nil
 }
 
-// accessTo returns what p may do with the agent, which belongs to the owner, and with its tasks, questions and events.
+// accessTo returns the access of p to the agent, which belongs to owner, and to its tasks, questions and events.
 func accessTo(tx fleet.ReadTx, p fleet.Principal, owner, agentUID string) (fleet.Access, error) {
 	if p.OwnsAll(owner) {
 		return fleet.AccessOwn, nil
@@ -74,7 +74,7 @@ func (s *Service) withLastGroups(ctx context.Context, p fleet.Principal) (fleet.
 	return p, err
 }
 
-// accessToTask returns what p may do with the task. The task may not have an agent yet.
+// accessToTask returns the access of p to the task. The task need not have an agent yet.
 func accessToTask(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task) (fleet.Access, error) {
 	if isLimitedToTree(p) {
 		return accessToDescendant(tx, p, t)
@@ -106,7 +106,7 @@ func taskVisible(tx fleet.ReadTx, p fleet.Principal, id string) (bool, error) {
 	return access != fleet.AccessNone, err
 }
 
-// accessToPending returns what p may do with a pending task without an agent. A principal that has queued the task for the
+// accessToPending returns the access of p to a pending task without an agent. A principal that has queued the task for the
 // pool of another owner has AccessRun.
 func accessToPending(p fleet.Principal, q *fleet.QueuedTask) fleet.Access {
 	switch t := q.Entry.Target; {

@@ -16,8 +16,8 @@ const (
 	auditDelay = 200 * time.Millisecond
 	// auditBatch is the maximum number of lines in one transaction.
 	auditBatch = 500
-	// maxAuditQueue is the maximum number of lines that wait while writes fail. Further lines are dropped, and the server's
-	// log says how many.
+	// maxAuditQueue is the maximum number of queued lines, which matters while writes fail. Further lines are dropped, and the
+	// server's log says how many.
 	maxAuditQueue = 10000
 	// auditTimeout limits how long one flush may take. It is also the time before lines whose write failed are written again.
 	auditTimeout = 10 * time.Second
@@ -32,7 +32,7 @@ type AuditLog struct {
 	mu      sync.Mutex
 	queue   []fleet.AuditEntry
 	dropped int
-	timer   *time.Timer // writes the queue; nil if it is empty
+	timer   *time.Timer // writes the queue; nil if no later write is planned
 
 	writing sync.Mutex // is held during flush
 }
@@ -115,8 +115,8 @@ const MaxAuditLines = 1000
 // ListAuditRequest selects lines of the audit log.
 type ListAuditRequest struct {
 	fleet.AuditFilter
-	Cursor string // where to continue
-	Limit  *int   // nil means 100
+	Cursor string // that of an earlier page; empty means the newest lines
+	Limit  *int   // maximum number of lines; nil means 100
 }
 
 var outcomePattern = regexp.MustCompile(`^(|ok|failed|unknown|[A-Z][A-Z_]*)$`)

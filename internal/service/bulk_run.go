@@ -22,10 +22,10 @@ const (
 	storeTimeout = 10 * time.Second
 )
 
-// RunBulk executes the items of a plan that are not done yet. It ends after limit, or after state.Config.CreateWait if limit is 0, and
-// returns the plan with the results so far. Several calls, also on several servers, may run the same plan at the same time, and a call
-// may be killed: the request ids of the items come from the plan, so each item is executed once. A call that is cancelled begins no more
-// items.
+// RunBulk executes the items of a plan that are not done yet. It works at most for limit, or for state.Config.CreateWait if limit is 0,
+// and returns the plan with the results so far. Several calls, also on several servers, may run the same plan at the same time, and a
+// call may be killed: the request ids of the items come from the plan, so each item is executed once. A call that is cancelled begins no
+// more items.
 //
 // A call uses at most half of the server's slots for slow operations, so that other callers need not wait for it.
 func (s *Service) RunBulk(ctx context.Context, id string, limit time.Duration) (*fleet.BulkPlan, error) {

@@ -97,8 +97,8 @@ func shortenCheckOutputs(c *fleet.TaskChecks) {
 	}
 }
 
-// RemoveAgent requests the deletion of the agent, its workspace and its run, without waiting. A deleted agent is not an
-// error.
+// RemoveAgent requests the deletion of the agent, its workspace and its run, without waiting. It succeeds if the agent is
+// deleted already.
 func (s *Service) RemoveAgent(ctx context.Context, uid string) error {
 	return s.removeAgentIf(ctx, uid, func(*fleet.AgentView) bool { return true })
 }
@@ -183,8 +183,8 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 	return views, previews, err
 }
 
-// loadEnded reads the agents of the load, each with its newest task, adds them to found, and caches those that can no longer
-// change.
+// loadEnded reads the agents of the load, each with its newest task. It adds them to found, and passes those with a task to
+// endedAgents.put.
 func (s *Service) loadEnded(tx fleet.ReadTx, l *agentLoad, found map[string]*fleet.AgentView) error {
 	if len(l.uids) == 0 {
 		return nil

@@ -32,7 +32,8 @@ func errMayNotDelegate() error {
 // isDelegating reports whether the principal delegates tasks in the name of an agent.
 func isDelegating(p fleet.Principal) bool { return p.TaskID != "" && p.Grant != nil }
 
-// isLimitedToTree reports whether p reaches only the tasks below one task: p is an agent, or the owner of an agent that delegates.
+// isLimitedToTree reports whether p reaches only one task and the tasks below it, because p is an agent, or the owner for whom an agent
+// delegates.
 func isLimitedToTree(p fleet.Principal) bool { return p.AgentUID != "" || isDelegating(p) }
 
 // checkGrantTarget returns DELEGATION_REFUSED if the grant does not name the target of the request. It does not check whether the target

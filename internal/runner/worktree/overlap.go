@@ -20,7 +20,7 @@ type mergePreview struct {
 	files       map[string]*fileLines // by path; a renamed file counts with both paths
 	addedPaths  []string              // paths that the branch does not have
 	renamedDirs map[string]bool       // directories from which files were renamed
-	changed     bool                  // false also if the contribution cannot be combined with the branch
+	changed     bool                  // the contribution changes files; false also if it cannot be combined with the branch
 }
 
 // Overlaps compares the contributions with each other: see fleet.Repository. It merges two contributions with each other only if they

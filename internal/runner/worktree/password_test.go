@@ -24,7 +24,7 @@ func TestPasswordIsInNoCommandLine(t *testing.T) {
 	if _, err := os.Stat(backend); err != nil {
 		t.Skip("git has no http-backend here")
 	}
-	const password = "p%40ss-canary" //nolint:gosec // of the test
+	const password = "p%40ss-canary" //nolint:gosec // only this test uses it
 	origin := repository(t)
 	git := &cgi.Handler{Path: backend, Env: []string{
 		"GIT_PROJECT_ROOT=" + filepath.Dir(origin), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=me",

@@ -15,8 +15,8 @@ import (
 // diffArguments are arguments with which git compares two commits without running other programs.
 var diffArguments = []string{"diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"}
 
-// Compare returns which files differ between the commits, and how many lines of them. The error wraps ErrNoCommit if the repository
-// lacks one of the commits.
+// Compare returns the files that differ between the commits, with the numbers of changed lines. The error wraps ErrNoCommit if the
+// repository lacks one of the commits.
 func (g *Git) Compare(ctx context.Context, repository, base, commit string) (*fleet.Changes, error) {
 	v, err := g.view(repository, false)
 	if err != nil {
@@ -57,7 +57,7 @@ func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, 
 	return p.text, p.more, nil
 }
 
-// orNoCommit returns err. It wraps it in ErrNoCommit if the repository lacks one of the two commits.
+// orNoCommit returns err, wrapped together with ErrNoCommit if the repository lacks one of the two commits.
 func (v *view) orNoCommit(ctx context.Context, err error, base, commit string) error {
 	if found, findErr := v.existingObjects(ctx, []string{base, commit}); findErr == nil && len(found) < 2 {
 		return fmt.Errorf("%w: %w", ErrNoCommit, err)

@@ -74,8 +74,8 @@ func unquotePath(name string) string {
 	return name
 }
 
-// parseSpan returns the lines that a hunk replaces, from its header, for example "@@ -10,2 +11 @@". The result is false if the header
-// is not valid.
+// parseSpan returns the lines that a hunk replaces, from its header, for example "@@ -10,2 +11 @@". ok is false if the header is not
+// valid.
 func parseSpan(header string) (s span, ok bool) {
 	old, _, _ := strings.Cut(strings.TrimPrefix(header, "@@ -"), " ")
 	first, count, many := strings.Cut(old, ",")

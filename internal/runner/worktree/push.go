@@ -44,7 +44,7 @@ func (g *Git) Push(ctx context.Context, repository, source string, p fleet.Push)
 	}
 	tracking := refChange{name: "refs/remotes/" + name + "/" + p.Branch, oid: p.Commit}
 	if err := g.updateRefs(context.WithoutCancel(ctx), repository, tracking); err != nil && source != "" {
-		return fleet.PushResult{}, err // in a repository of people, this ref may be impossible; the push has succeeded anyway
+		return fleet.PushResult{}, err // only for a mirror: people may have configured other tracking branches in their repositories
 	}
 	plain, _ := withoutPassword(to)
 	return fleet.PushResult{Remote: name, URL: Scrub(plain)}, nil

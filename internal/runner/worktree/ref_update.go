@@ -95,8 +95,8 @@ func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, record *refRe
 }
 
 // publish returns the changes that publish a branch of the agent as a branch of the repository, and records that branch. There are no
-// changes if the agent has not changed the branch since it was published, or if the repository has it already. The result is false if
-// no name is free. Then the caller must store the branch as a ref of the agent.
+// changes if the agent has not changed the branch since it was published, or if the repository has it already. The second result is
+// false if no name is free. Then the caller must store the branch as a ref of the agent.
 func (r *refRecord) publish(t Tree, have refSet, names refNames, branch, oid string) ([]refChange, bool) {
 	last, before := r.Published[branch]
 	if before && last.OID == oid {

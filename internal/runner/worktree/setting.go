@@ -11,7 +11,7 @@ import (
 // notCopiedPattern matches settings that describe the layout of a repository, or that are not valid in another repository.
 var notCopiedPattern = regexp.MustCompile(`^(core\.(bare|worktree|sharedrepository|fsmonitor|untrackedcache|sparsecheckout.*|splitindex|repositoryformatversion)|include\..*|includeif\..*|index\.sparse|extensions\.(worktreeconfig|refstorage)|gc\..*|maintenance\..*)$`)
 
-// setting is one line of a git configuration.
+// setting is a setting of a git configuration.
 type setting struct {
 	key, value string
 	hasValue   bool // git reads a key without a value as true
