@@ -15,6 +15,7 @@ type position struct {
 	piece  int
 }
 
+// String returns the position as a cursor, for parsePosition.
 func (p position) String() string {
 	if p.piece == 0 {
 		return strconv.FormatInt(p.offset, 10)
@@ -26,6 +27,7 @@ func (p position) before(q position) bool {
 	return p.offset < q.offset || p.offset == q.offset && p.piece < q.piece
 }
 
+// parsePosition parses a cursor. An empty cursor means the beginning of the output.
 func parsePosition(cursor string) (position, error) {
 	if cursor == "" {
 		return position{}, nil

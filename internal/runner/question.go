@@ -26,7 +26,7 @@ func askSpec(w Work, r fleet.Run) *shim.QuestionConfig {
 	return &shim.QuestionConfig{Rules: acp.Rules{Allow: slices.Concat(p.Allow, r.Allowed), Deny: p.Deny, Ask: p.Ask}, Timeout: p.QuestionTimeout()}
 }
 
-// askScript returns a script that runs the command, which calls question.Main for the run, with the script's arguments.
+// askScript returns a script that runs the command with the script's arguments. The command calls question.Main for the run.
 func askScript(command []string) driver.File {
 	var words []string
 	for _, word := range command {

@@ -14,9 +14,10 @@ const maxReadablePaths = 512
 // Names of the files and directories next to a directory of programs that belong to the same installation. Other names are left out: a home
 // directory, a repository or a tool's own directory may also have a bin, with secrets next to it.
 var (
-	besideBin   = []string{"lib", "lib32", "lib64", "libexec"}
-	besideMore  = []string{"include", "share", "pyvenv.cfg", "release", "conf", "jmods"} // not for ~/.local, where share has logins
-	besideGo    = []string{"src", "pkg", "VERSION", "go.env", "misc", "api"}
+	besideBin  = []string{"lib", "lib32", "lib64", "libexec"}                           // next to bin and sbin
+	besideMore = []string{"include", "share", "pyvenv.cfg", "release", "conf", "jmods"} // the same, but not in ~/.local, where share has logins
+	besideGo   = []string{"src", "pkg", "VERSION", "go.env", "misc", "api"}             // next to the bin of a Go installation
+	// next to the shims of a version manager
 	besideShims = []string{"bin", "lib", "libexec", "versions", "installs", "plugins", "version", "defaults", "pyenv.d", "rbenv.d", "nodenv.d", "goenv.d", "jenv.d"}
 )
 

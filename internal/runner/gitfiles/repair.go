@@ -22,7 +22,7 @@ type Tree struct {
 
 // RepairResult describes the git directory after Repair.
 type RepairResult struct {
-	Commit string `json:"commit"` // see Info
+	Commit string `json:"commit"` // see Info.Commit
 }
 
 // Limits for the search for locks in a git directory, which the agent can fill.

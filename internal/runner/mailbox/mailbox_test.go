@@ -98,6 +98,7 @@ func TestMessageThatNobodyTakes(t *testing.T) {
 	require.Empty(t, taken())
 }
 
+// TestClientThatDoesNotRead checks that writing to a client that does not read fails in a limited time.
 func TestClientThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	ours, fd, err := Pair()
@@ -112,10 +113,11 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		sendErr = s.write(senderLine{Message: Message{fmt.Sprint(i), string(make([]byte, 64<<10))}})
 		s.mu.Unlock()
 	}
-	require.Error(t, sendErr)
+	require.True(t, errors.Is(sendErr, ErrNotRead) || errors.Is(sendErr, ErrClosed), "%v", sendErr) // ErrClosed after an incomplete line
 	require.Less(t, time.Since(began), 10*writeTimeout)
 }
 
+// TestNoMailbox checks that a Receiver without a socket gets no message and ignores calls.
 func TestNoMailbox(t *testing.T) {
 	t.Parallel()
 	r := Open(0)
@@ -125,6 +127,7 @@ func TestNoMailbox(t *testing.T) {
 	r.Close()
 }
 
+// FuzzReceipts checks that Send returns for any receipts, and that a message is acknowledged at most once.
 func FuzzReceipts(f *testing.F) {
 	f.Add([]byte(`{"taken":"m1"}` + "\n" + `{"done":true,"read":1}` + "\n"))
 	f.Add([]byte("\n{\n{}\n"))

@@ -4,7 +4,7 @@ import "bytes"
 
 // Head keeps the first bytes of a program's output, up to Max, and discards the rest.
 type Head struct {
-	Max  int
+	Max  int          // in bytes
 	kept bytes.Buffer // not embedded, because the ReadFrom of bytes.Buffer would bypass the limit
 }
 

@@ -24,6 +24,7 @@ func Main(args []string) int {
 	return runVerb(ctx, args, os.Stdin, os.Stdout, os.Stderr)
 }
 
+// runVerb is Main with the given context and streams.
 func runVerb(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) >= 2 && args[1] == "mcp" {
 		if err := NewServer(args[0]).Serve(ctx, stdin, stdout); err != nil {

@@ -29,12 +29,16 @@ const (
 	VerbDrop = "drop" // the program no longer waits for the answer
 )
 
-// Kinds of questions, and answers to a request for permission.
+// Kinds of questions.
 const (
-	KindPermission = "permission"
+	KindPermission = "permission" // a request for permission to use a tool
 	KindText       = "question"
-	Allow          = "allow"
-	Deny           = "deny"
+)
+
+// Answers to a request for permission.
+const (
+	Allow = "allow"
+	Deny  = "deny"
 )
 
 // Question is a question of the program. Only requests for permission have a Tool, a ToolKind, an Input and Rules.

@@ -156,8 +156,8 @@ func (c *Client) classify(ctx context.Context, err error) error {
 	return errors.Join(errConnectionBroken, err)
 }
 
-// permanentError returns an error for the caller if err, which is not from the runner's methods, would also end a repeated call.
-// Otherwise, it returns nil.
+// permanentError returns an error for the caller if a repeated call would fail like err, and otherwise nil. err must not be from
+// the runner's methods.
 func permanentError(err error) error {
 	switch connect.CodeOf(err) {
 	case connect.CodeUnimplemented:
@@ -196,15 +196,15 @@ func (c *Client) newRetrier(a fleet.Agent) *retrier {
 }
 
 // waitForRetry waits until the next attempt. It returns an error if the call must not be repeated.
-func (a *retrier) waitForRetry(ctx context.Context, err error) error {
-	if err = a.client.classify(ctx, err); !errors.Is(err, errConnectionBroken) {
+func (r *retrier) waitForRetry(ctx context.Context, err error) error {
+	if err = r.client.classify(ctx, err); !errors.Is(err, errConnectionBroken) {
 		return err
 	}
-	if a.client.config.Now().Sub(a.started) >= a.client.config.RetryTimeout {
-		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent %q does not answer", a.agent.Name).WithCause(err)
+	if r.client.config.Now().Sub(r.started) >= r.client.config.RetryTimeout {
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent %q does not answer", r.agent.Name).WithCause(err)
 	}
-	pause := a.pause
-	a.pause = min(2*a.pause, maxRetryPause)
+	pause := r.pause
+	r.pause = min(2*r.pause, maxRetryPause)
 	select {
 	case <-time.After(pause):
 		return nil

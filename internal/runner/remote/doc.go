@@ -13,8 +13,8 @@
 // for a task id, and Send only once for a message id. Interrupt may be repeated, and Follow continues from its cursor.
 package remote
 
-// Protocol is the current version of the protocol, and OldestProtocol is the oldest version that this package supports.
+// Versions of the protocol.
 const (
-	Protocol       = 1
-	OldestProtocol = 1
+	Protocol       = 1 // the current version
+	OldestProtocol = 1 // the oldest version that this package supports
 )

@@ -2,11 +2,7 @@ package remote
 
 import (
 	"context"
-	"crypto/rand"
 	"io"
-	"time"
-
-	"connectrpc.com/connect"
 
 	runnerv1 "fleet/gen/fleet/runner/v1"
 	"fleet/internal/fleet"
@@ -116,51 +112,4 @@ func (r repository) WriteLFS(ctx context.Context, digest string, out io.Writer) 
 		return err
 	}
 	return r.readBundle(ctx, &runnerv1.BundleRequest{Large: digest}, out)
-}
-
-const (
-	uploadPiece   = 4 << 20         // maximum size of the data in one request of an upload, in bytes
-	uploadTimeout = 2 * time.Minute // how long such a request may take
-)
-
-// Unpack implements Repository.
-func (r repository) Unpack(ctx context.Context, commit string, in io.Reader) (found bool, err error) {
-	return r.upload(ctx, &runnerv1.Unpack{Commit: commit}, in)
-}
-
-// AddLFS implements Repository.
-func (r repository) AddLFS(ctx context.Context, digest string, in io.Reader) (ok bool, err error) {
-	return r.upload(ctx, &runnerv1.Unpack{Large: digest}, in)
-}
-
-// upload sends the data to the runner, and then asks the runner to add it to the repository. found is the runner's answer.
-func (r repository) upload(ctx context.Context, unpack *runnerv1.Unpack, in io.Reader) (found bool, err error) {
-	if err := r.client.CheckLanding(ctx, r.agent); err != nil {
-		return false, err
-	}
-	unpack.UploadId = rand.Text()
-	m := &runnerv1.UploadRequest{Agent: agentToProto(r.agent), UploadId: unpack.UploadId}
-	buf := make([]byte, uploadPiece)
-	for {
-		n, err := io.ReadFull(in, buf)
-		if n > 0 || m.GetOffset() == 0 {
-			m.Data = buf[:n]
-			if err := r.client.callWithRetry(ctx, r.agent, func(ctx context.Context) error {
-				ctx, cancel := context.WithTimeoutCause(ctx, uploadTimeout, errConnectionBroken)
-				defer cancel()
-				_, err := r.client.rpc.Upload(ctx, connect.NewRequest(m))
-				return err
-			}); err != nil {
-				return false, err
-			}
-			m.Offset += int64(n)
-		}
-		switch {
-		case err == io.EOF || err == io.ErrUnexpectedEOF: // ReadFull does not wrap them
-			response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Unpack{Unpack: unpack}})
-			return response.GetCollected().GetFound(), err
-		case err != nil:
-			return false, err
-		}
-	}
 }

@@ -20,12 +20,9 @@ func (s *Server) Output(ctx context.Context, req *connect.Request[runnerv1.Outpu
 		return nil, toFault(fleet.InvalidField("limit", "limit must be between 1 and %d", maxPage))
 	}
 	p, err := r.Output(ctx, run, m.GetOffset(), int(m.GetLimit()))
-	if err != nil {
-		return nil, s.wireError(ctx, err)
-	}
-	return connect.NewResponse(&runnerv1.OutputResponse{
+	return reply(ctx, s, &runnerv1.OutputResponse{
 		Data: p.Data, Offset: p.Offset, Size: p.Size, GapOffset: p.GapOffset, GapSize: p.GapSize,
-	}), nil
+	}, err)
 }
 
 // Output implements fleet.Runner. It corrects impossible numbers, because an agent can replace its runner.

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +90,7 @@ func (b *bench) interrupt() error {
 	return b.client.Connect(fleet.Agent{UID: "one"}).Interrupt(context.Background(), fleet.Run{TaskID: "task"}, true)
 }
 
+// TestSigned checks that the runner accepts signed requests.
 func TestSigned(t *testing.T) {
 	b := newBench(t)
 	require.NoError(t, b.interrupt())
@@ -179,20 +180,21 @@ func TestAgentMismatch(t *testing.T) {
 	require.Zero(t, b.runner.interrupts)
 }
 
-// TestTransportErrors checks that the client returns a *fleet.Error of its transport without a retry.
-func TestTransportErrors(t *testing.T) {
-	why := fleet.Errorf(fleet.ReasonAgentOffline, "path apps are disabled")
-	c := NewClient(ClientConfig{URL: "http://runner", HTTP: &http.Client{Transport: failingTransport{why}}, RetryTimeout: time.Hour})
-	err := c.Connect(fleet.Agent{UID: "one"}).Interrupt(context.Background(), fleet.Run{TaskID: "task"}, true)
-	require.ErrorIs(t, err, why)
-	_, err = c.Connect(fleet.Agent{UID: "one"}).Follow(context.Background(), fleet.Run{TaskID: "task"}, "", nil)
-	require.ErrorIs(t, err, why)
-
-	c = NewClient(ClientConfig{URL: "http://runner", HTTP: &http.Client{Transport: failingTransport{errors.New("refused")}}, RetryTimeout: time.Nanosecond})
-	err = c.Connect(fleet.Agent{UID: "one"}).Interrupt(context.Background(), fleet.Run{TaskID: "task"}, true)
-	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
+// TestUnsigned checks that every call except the handshake, also future ones, requires a signature.
+func TestUnsigned(t *testing.T) {
+	b := newBench(t)
+	s := httptest.NewServer(b.server.Handler())
+	defer s.Close()
+	methods := runnerv1.File_fleet_runner_v1_runner_service_proto.Services().ByName("RunnerService").Methods()
+	for i := range methods.Len() {
+		name := string(methods.Get(i).Name())
+		re, err := http.Post(s.URL+"/"+runnerv1connect.RunnerServiceName+"/"+name, "application/proto", strings.NewReader(""))
+		require.NoError(t, err)
+		_ = re.Body.Close()
+		want := http.StatusUnauthorized
+		if name == "Handshake" {
+			want = http.StatusOK
+		}
+		require.Equal(t, want, re.StatusCode, name)
+	}
 }
-
-type failingTransport struct{ err error }
-
-func (f failingTransport) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// responseStream is a call with a long response. It sends heartbeats until end is called.
+// responseStream is a streaming response of the server. It sends heartbeats until end is called.
 type responseStream[M any] struct {
 	callerCtx, ctx context.Context //nolint:containedctx // the contexts of the call and of the work
 	cancel         context.CancelFunc

@@ -74,6 +74,7 @@ func open(t *testing.T, b fleet.Place, dir string, maxWait time.Duration) *remot
 	})}
 }
 
+// openLocal returns the place local in the directory, with the projects that the suite needs.
 func openLocal(t *testing.T, dir, repository string, talker placetest.FakeClaude) fleet.Place {
 	exe, err := sandbox.Executable()
 	require.NoError(t, err)

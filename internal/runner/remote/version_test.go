@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -146,27 +145,6 @@ func TestUnsupportedOptions(t *testing.T) {
 	require.ErrorContains(t, err, "the runner of the agent does not support max_turns")
 }
 
-// TestCutRefusal cuts off responses that report an error. An incomplete response must not count as the answer of an
-// older runner.
-func TestCutRefusal(t *testing.T) {
-	runner := &otherVersion{handshake: &runnerv1.HandshakeResponse{Protocol: Protocol, OldestProtocol: OldestProtocol}}
-	var cuts atomic.Int32
-	a := runner.serve(t, func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !strings.HasSuffix(r.URL.Path, "/Interrupt") || cuts.Add(1) > 4 {
-				next.ServeHTTP(w, r)
-				return
-			}
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Content-Length", "100")
-			w.WriteHeader(http.StatusNotFound)
-			_, _ = w.Write([]byte(`{"code":`)) // the server cuts off a response that is shorter than announced
-		})
-	})
-	require.NoError(t, a.Interrupt(t.Context(), fleet.Run{TaskID: "task"}, false))
-	require.EqualValues(t, 5, cuts.Load())
-}
-
 // TestNewRunner checks that Fleet ignores unknown events and fields of a newer runner, and treats an unknown status as a failure.
 func TestNewRunner(t *testing.T) {
 	unknown := protowire.AppendString(protowire.AppendTag(nil, 1000, protowire.BytesType), "from the future")
@@ -207,23 +185,4 @@ func TestOldFleet(t *testing.T) {
 	}))
 	require.NoError(t, err)
 	require.Equal(t, 1, b.runner.interrupts)
-}
-
-// TestUnsigned checks that every call except the handshake, also future ones, requires a signature.
-func TestUnsigned(t *testing.T) {
-	b := newBench(t)
-	s := httptest.NewServer(b.server.Handler())
-	defer s.Close()
-	methods := runnerv1.File_fleet_runner_v1_runner_service_proto.Services().ByName("RunnerService").Methods()
-	for i := range methods.Len() {
-		name := string(methods.Get(i).Name())
-		re, err := http.Post(s.URL+"/"+runnerv1connect.RunnerServiceName+"/"+name, "application/proto", strings.NewReader(""))
-		require.NoError(t, err)
-		_ = re.Body.Close()
-		want := http.StatusUnauthorized
-		if name == "Handshake" {
-			want = http.StatusOK
-		}
-		require.Equal(t, want, re.StatusCode, name)
-	}
 }

@@ -54,9 +54,9 @@ func (s *Checks) run(ctx context.Context, home string, w runner.Workspace, c fle
 	result, err := s.Host.Agent("", runner.Home(home), w).CheckTree(ctx, c)
 	parts := treeParts
 	if err != nil {
-		ended := s.Host.End(context.WithoutCancel(ctx), runner.Home(home), "nobody waited for it")
-		if ended != nil {
-			return result, errors.Join(err, ended)
+		endErr := s.Host.End(context.WithoutCancel(ctx), runner.Home(home), "nobody waited for it")
+		if endErr != nil {
+			return result, errors.Join(err, endErr)
 		}
 		parts = nil
 	}

@@ -50,7 +50,7 @@ func (e *executions) execute(ctx context.Context, home string, linger time.Durat
 }
 
 // join returns the execution for the home, and starts one if there is none. ending means that the execution was cancelled because
-// nobody waited for it. Otherwise, the caller counts as waiting until it calls leave.
+// nobody waited for it. Otherwise, the caller counts as waiting until it calls leave or the execution is done.
 func (e *executions) join(ctx context.Context, home string, check func(context.Context) (fleet.CheckResult, error)) (c *execution, ending bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -8,6 +8,15 @@ import (
 	"strings"
 )
 
+// Network says which connections a program may make. It is Full, Offline, or a result of Allow.
+type Network string
+
+// Networks without a list.
+const (
+	Full    Network = "full" // TCP and UDP
+	Offline Network = "none" // no connections; the program can create only socket pairs and sockets for queries about routes
+)
+
 // allowPrefix is the first word of a network that Allow returns. The addresses follow, separated by spaces.
 const allowPrefix = "allow"
 

@@ -9,12 +9,7 @@
 // program with less confinement than the Policy says. If the machine does not support the confinement, starting fails.
 package sandbox
 
-import (
-	"errors"
-	"fmt"
-	"slices"
-	"time"
-)
+import "time"
 
 // Policy lists what a program may access. Paths are absolute. The zero value allows no files except a few devices. It
 // does not limit network connections.
@@ -22,16 +17,16 @@ type Policy struct {
 	// Write are paths that the program may read, change and execute. Each must exist and may not contain symbolic links. A
 	// program that can change a part of the path could otherwise replace it by a link that leads anywhere.
 	Write []string `json:"write,omitempty"`
-	Read  []string `json:"read,omitempty"` // paths that the program may read and execute; missing paths are ignored
+	// Read are paths that the program may read and execute. Missing paths are ignored.
+	Read []string `json:"read,omitempty"`
 
-	// Mounts gives the program a mount namespace that is read-only except for Write. Then the program cannot change
-	// modes, owners and times of other files, which Landlock does not restrict. The namespace takes about 2 ms. Mounts
-	// has no effect if the process may not create mount namespaces. Root may create them. So may the supervisor of a run
-	// that has its own user namespace.
+	// Mounts gives the program a mount namespace that is read-only except for Write. Landlock alone would let the program
+	// change modes, owners and times of other files. The namespace takes about 2 ms. Mounts has no effect if the process may
+	// not create mount namespaces. Root may create them. So may the supervisor of a run that has its own user namespace.
 	Mounts bool `json:"mounts,omitempty"`
 
-	// Hide are directories in which the program sees only Write and Read. Otherwise it could watch other files there with
-	// inotify, and learn whether they exist, which Landlock does not restrict. Hide has no effect without Mounts.
+	// Hide are directories in which the program sees only Write and Read. Landlock alone would let the program watch other
+	// files there with inotify, and learn whether they exist. Hide has no effect without Mounts.
 	Hide []string `json:"hide,omitempty"`
 
 	// Override keeps CAP_DAC_OVERRIDE of root, so that the modes and owners of files in Write and Read do not matter.
@@ -58,58 +53,3 @@ type Limits struct {
 
 // DefaultProcesses is the default of Policy.Processes.
 const DefaultProcesses = 8192
-
-// Network says which connections a program may make. It is Full, Offline, or a result of Allow.
-type Network string
-
-// Networks without a list.
-const (
-	Full    Network = "full" // TCP and UDP
-	Offline Network = "none" // no connections; the program can create only socket pairs and sockets for queries about routes
-)
-
-// Mode says how programs are confined.
-type Mode string
-
-// Modes of confinement.
-const (
-	Auto     Mode = "auto"     // Landlock if the system supports it, otherwise None
-	Landlock Mode = "landlock" // programs are confined by Landlock and seccomp
-	None     Mode = "none"     // programs are not confined
-)
-
-// Modes lists all modes.
-var Modes = []Mode{Auto, Landlock, None}
-
-// ErrUnavailable means that this system cannot confine programs. The wrapping error says what is missing.
-var ErrUnavailable = errors.New("this system cannot confine programs")
-
-// Choose returns how programs are confined: Landlock or None. It returns an error that wraps ErrUnavailable if the
-// system does not support the mode or the network; it never weakens a setting. The default mode is Auto, and the
-// default network is Full.
-func Choose(m Mode, n Network) (Mode, error) {
-	if m != "" && !slices.Contains(Modes, m) {
-		return "", fmt.Errorf("sandbox is %q: it must be auto, landlock or none", m)
-	}
-	if err := n.check(); err != nil {
-		return "", err
-	}
-	open := n == "" || n == Full
-	if m == None {
-		if !open {
-			return "", fmt.Errorf("network %s needs a sandbox: remove sandbox: none", n.Kind())
-		}
-		return None, nil
-	}
-	err := Available()
-	if err == nil && n.Kind() == allowPrefix {
-		err = checkNetworkNamespace()
-	}
-	switch {
-	case err == nil:
-		return Landlock, nil
-	case m == Landlock || !open:
-		return "", err
-	}
-	return None, nil
-}
