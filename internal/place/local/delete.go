@@ -29,7 +29,7 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	trash := home(filepath.Join(filepath.Dir(string(h)), ".deleted-"+filepath.Base(string(h))))
 	if !h.exists() {
 		if k := p.keptHome(a.UID); k.exists() {
-			return p.describeKept(k)
+			return p.describeKept(k), nil
 		}
 		return p.deleteHome(ctx, trash)
 	}

@@ -11,7 +11,7 @@
 // The place keeps all its state under Config.Dir, so that a restarted server finds it:
 //
 //	agents/UID/agent.json   who the agent is, and where it works
-//	agents/UID/log          what happened to the agent
+//	agents/UID/log          events of the agent, for people
 //	agents/UID/work/        where the agent works
 //	agents/UID/runs/TASK/   one run, see package shim
 //	agents/UID/git/         the git directory of the worktree, see package worktree
@@ -29,7 +29,7 @@
 //	tmp/                    temporary files of the server
 //
 // Package app creates the place, and the core calls it through fleet.Place. The place runs tasks with package runner.
-// An agent gets only those variables of the server's environment that its driver, the configuration or PassEnv names. In a
-// repository, the place changes only the commits, branches and refs of agents, except when it lands their work; see
+// It must never pass the whole environment of the server to an agent, only basic variables and those that the driver or the
+// configuration names. In a repository it may change only the commits, branches and refs of agents, except through Move and Push of
 // fleet.Repository.
 package local

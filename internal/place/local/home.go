@@ -40,10 +40,10 @@ func (h home) tree(r *record) worktree.Tree {
 	return worktree.Tree{Repository: r.Repository, Dir: h.work(), GitDir: h.join("git"), Branch: r.Branch, UID: r.UID}
 }
 
-// stopReason reports whether the agent is stopped, and returns the reason, which may be empty.
-func (h home) stopReason() (string, bool) {
-	b, err := agentfile.Read(h.join("stopped"), maxFile)
-	return strings.TrimSpace(string(b)), err == nil
+// isStopped reports whether the agent is stopped. If an agent has replaced the file with something else, it is not stopped.
+func (h home) isStopped() bool {
+	_, err := agentfile.Read(h.join("stopped"), maxFile)
+	return err == nil
 }
 
 func (h home) log(format string, args ...any) {
@@ -73,7 +73,6 @@ func (h home) inspect() (fleet.Workspace, *record) {
 	if r.Repository != "" {
 		w.Metadata["repository"], w.Metadata["branch"] = r.Repository, h.tree(r).PublishedBranch()
 	}
-	reason, stopped := h.stopReason()
 	switch {
 	case r.Deleting:
 		w.State = fleet.StateDeleting
@@ -81,8 +80,8 @@ func (h home) inspect() (fleet.Workspace, *record) {
 		w.State, w.Reason = fleet.StateFailed, r.Failure
 	case !r.Ready:
 		w.State, w.Reason = fleet.StatePending, "its directory is being created"
-	case stopped:
-		w.State, w.Reason = fleet.StateStopped, reason
+	case h.isStopped():
+		w.State = fleet.StateStopped
 	default:
 		w.State = fleet.StateRunning
 		if w.Reason = h.problem(r); w.Reason != "" {

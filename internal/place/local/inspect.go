@@ -35,7 +35,7 @@ func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 // List implements fleet.Place. ModelPlace lists the agents on models.
 func (p *Place) List(ctx context.Context) ([]fleet.Workspace, error) { return p.list(ctx, false) }
 
-// list returns the workspaces of the agents on models if models is true, else those of the other agents.
+// list returns the workspaces of the agents on models if models is true, and otherwise the workspaces of the other agents.
 func (p *Place) list(ctx context.Context, models bool) ([]fleet.Workspace, error) {
 	entries, err := os.ReadDir(filepath.Join(p.config.Dir, "agents"))
 	if err != nil {

@@ -47,21 +47,21 @@ func (p *Place) moveToKept(ctx context.Context, h home, r *record) (string, erro
 	if err := p.tidyKept(ctx, time.Now()); err != nil {
 		p.config.Logger.WarnContext(ctx, "kept directories not removed", slog.Any("error", err))
 	}
-	return p.describeKept(k)
+	return p.describeKept(k), nil
 }
 
-// describeKept describes the kept home for people.
-func (p *Place) describeKept(k home) (string, error) {
+// describeKept describes the kept home for people. The description is less precise if the record cannot be read.
+func (p *Place) describeKept(k home) string {
 	r, err := k.record()
 	if err != nil || r == nil {
-		return "its directory is kept in " + string(k), nil //nolint:nilerr // the description is less precise then
+		return "its directory is kept in " + string(k)
 	}
 	text := fmt.Sprintf("its directory is kept in %s until %s, because it may have work that exists only there: %s; fleet agent restore %s brings the agent back",
 		k, r.KeptAt.Add(p.config.KeptRetention).Format(time.RFC3339), r.Unsaved, r.Name)
 	if r.Kept != "" {
 		text = r.Kept + "; " + text
 	}
-	return text, nil
+	return text
 }
 
 // Kept implements fleet.Keeper. It leaves out the homes of agents on models, which ModelPlace returns.

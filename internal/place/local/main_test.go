@@ -236,7 +236,7 @@ func (t *testPlace) changes(a fleet.Agent, r fleet.Run) *fleet.Changes {
 	return c
 }
 
-// remove deletes the agent, and returns the description of what is kept.
+// remove deletes the agent, and returns the description of the kept work.
 func (t *testPlace) remove(a fleet.Agent) (kept string) {
 	t.t.Helper()
 	kept, err := t.Delete(t.ctx, a)

@@ -11,7 +11,7 @@ import (
 )
 
 // keyVariables lists, for each program, environment variables that give the program access to its model. One of them is
-// enough.
+// enough. A * at the end matches any suffix. The first variable is the usual one.
 var keyVariables = map[string][]string{
 	"claude": {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_*"},
 	"codex":  {"OPENAI_API_KEY", "CODEX_API_KEY", "AZURE_OPENAI_API_KEY", "OPENAI_BASE_URL"},

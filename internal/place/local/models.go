@@ -55,7 +55,7 @@ func (m ModelPlace) Traits() fleet.Traits {
 	}
 }
 
-// Projects implements fleet.Place. It returns the definitions in the agents directory.
+// Projects implements fleet.Place. It returns the definitions in the agents directory, without those in directories below it.
 func (m ModelPlace) Projects(ctx context.Context) (all []fleet.Project, err error) {
 	files, err := m.definitions(ctx)
 	for _, f := range files {
@@ -77,7 +77,7 @@ func (m ModelPlace) Roles(ctx context.Context, project string) ([]fleet.Role, er
 	return needs.Agents, err
 }
 
-// definitions returns the definitions that can be used.
+// definitions returns the definitions in the agents directory that can be used.
 func (m ModelPlace) definitions(ctx context.Context) ([]fleet.Definition, error) {
 	if err := ctx.Err(); err != nil || m.config.Models.Catalog == nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (m ModelPlace) definitions(ctx context.Context) ([]fleet.Definition, error)
 	return slices.DeleteFunc(all, func(f fleet.Definition) bool { return f.Problem != "" }), err
 }
 
-// definition returns the definition with the name.
+// definition returns the definition with the name. It returns PROJECT_NOT_FOUND if there is no such definition that can be used.
 func (m ModelPlace) definition(ctx context.Context, name string) (fleet.Definition, error) {
 	all, err := m.definitions(ctx)
 	if err != nil {
@@ -170,7 +170,7 @@ func (m ModelPlace) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Left
 	return m.pruneHomes(ctx, q, func(r *record) bool { return r.Config != nil })
 }
 
-// Tidy implements fleet.Tidier. It does nothing, because Place.Tidy also tidies what these agents have left.
+// Tidy implements fleet.Tidier. It does nothing, because Place.Tidy also removes the remains of these agents.
 func (m ModelPlace) Tidy(context.Context, time.Time) error { return nil }
 
 // Unconfined implements fleet.Confiner. It returns "" for an agent that starts no programs, because the agent's tools restrict it

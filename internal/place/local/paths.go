@@ -18,16 +18,16 @@ import (
 type pathUse struct {
 	path, why string
 	variable  bool // runner.ReadablePaths returned it: a run may not read it if it contains the run's own directory
-	contents  bool // callers may let agents change what is in the path, but not the path itself: see checkDir
+	contents  bool // a caller may let an agent work in a directory below the path, but not in the path or above it: see checkDir
 }
 
 // paths are the paths of a configuration that matter for confinement. The sandbox would have no effect if an agent could change
 // a program that another agent or the server runs, or a link in a path of another agent's sandbox.
 type paths struct {
-	write   []pathUse // what agents may write
-	fixed   []pathUse // what no agent may change
-	read    []pathUse // what agents may read
-	private []pathUse // what no agent may read
+	write   []pathUse // paths that agents may write
+	fixed   []pathUse // paths that no agent may change
+	read    []pathUse // paths that agents may read
+	private []pathUse // paths that no agent may read
 }
 
 // checkPaths returns the paths of the configuration. It returns an error if the configuration lets agents write or read

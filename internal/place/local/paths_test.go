@@ -122,7 +122,7 @@ func TestDirectoryOfCaller(t *testing.T) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	for dir, why := range map[string]string{
+	for dir, why := range map[string]string{ // why is a part of the error; empty: the directory is accepted
 		"": "it contains", "data": "the data of the server", "data/agents": "the data of the server", "tools": "PATH", "tools/bin": "PATH", "keys": "tls.key",
 		"prompts": "the prompt of the role r", "src": "the repository of the project p", "src/app": "the repository of the project p", "src/app/.git": "the repository of the project p",
 		"docs": "local.read", "cache/deep": "local.write", "prompts/x": "", "docs/deep": "", "src/app/sub": "", "cache": "",

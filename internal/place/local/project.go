@@ -16,7 +16,7 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// Project configures what agents work on, and how.
+// Project configures the work of a group of agents: the repository, the program, its limits and the roles.
 type Project struct {
 	Name        string `yaml:"name"` // matches namePattern; unique, ignoring case
 	DisplayName string `yaml:"display_name"`
@@ -45,7 +45,7 @@ type Project struct {
 	Timeout    time.Duration `yaml:"timeout"` // upper limit for the time limit of a task; 0: no upper limit
 
 	Sandbox sandbox.Mode    `yaml:"sandbox"` // how programs are confined; empty: Config.Sandbox
-	Network sandbox.Network `yaml:"network"` // what programs may connect to; empty: full
+	Network sandbox.Network `yaml:"network"` // the addresses that programs may connect to; empty: sandbox.Full
 	Read    []string        `yaml:"read"`    // paths that programs may read, besides the system and their own files
 	Write   []string        `yaml:"write"`   // paths that programs may write besides their own files; each must exist
 	Caches  CacheSharing    `yaml:"caches"`  // who shares the caches of tools, if the agents are confined; empty: CachesOfOwner

@@ -16,7 +16,7 @@ import (
 	"fleet/internal/runner/worktree"
 )
 
-// Provision implements fleet.Place. It completes the work of an interrupted call.
+// Provision implements fleet.Place. It also completes an interrupted call, and moves the kept home of a deleted agent back.
 func (p *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Workspace{}, err
@@ -223,7 +223,7 @@ func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	if !h.exists() {
 		return nil
 	}
-	if _, stopped := h.stopReason(); !stopped {
+	if !h.isStopped() {
 		// The file is written before the run is ended, so that no new run starts.
 		if err := shim.WriteFile(h.join("stopped"), nil); err != nil {
 			return runner.HostError("cannot stop the agent", err)

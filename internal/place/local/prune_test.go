@@ -45,6 +45,7 @@ func TestPrune(t *testing.T) {
 	}
 	const commit = "echo %s >%s; git add .; git commit -qm %s"
 	script := func(name string) string { return strings.ReplaceAll(commit, "%s", name) }
+	// Each agent is named after the state of its work when Prune is called.
 	merged, _, _ := work("merged", script("merged"))
 	squashed, landed, _ := work("squashed", script("squashed"))
 	lost, _, _ := work("lost", script("lost"))

@@ -27,8 +27,8 @@ type record struct {
 	Dir            string `json:"dir,omitempty"`        // where the agent works; empty: in its own directory
 	WorksInResults bool   `json:"results,omitempty"`    // Dir was returned by Place.resultsDir
 	Repository     string `json:"repository,omitempty"` // the repository of the worktree; empty: no repository
-	Branch         string `json:"branch,omitempty"`
-	Ready          bool   `json:"ready"` // provisioning is complete
+	Branch         string `json:"branch,omitempty"`     // the branch on which the agent starts to work
+	Ready          bool   `json:"ready"`                // provisioning is complete
 	// Failure says why provisioning has failed. It is empty while provisioning is under way, and stays empty if the server crashes
 	// during that time.
 	Failure string `json:"failed,omitempty"`
@@ -37,7 +37,7 @@ type record struct {
 	Kept     string `json:"kept,omitempty"`     // for people: the work that is kept outside the home, in the repository or the results
 	// Unsaved describes, for people, the work that may exist only in the home. A deletion keeps the home if Unsaved is not empty.
 	Unsaved  string    `json:"unsaved,omitempty"`
-	Branches []string  `json:"branches,omitempty"` // the agent's branches that stay because they have commits of its own
+	Branches []string  `json:"branches,omitempty"` // the agent's branches with commits of their own, which a deletion keeps
 	KeptAt   time.Time `json:"kept_at,omitzero"`   // when the home was last kept, even if it was restored later
 	Size     int64     `json:"size,omitempty"`     // of the kept home, in bytes
 }

@@ -39,7 +39,8 @@ func (r repository) Check(ctx context.Context, commit string, c fleet.Check) (fl
 	return result, repositories.WrapError(ctx, "cannot check the commit", err)
 }
 
-// repositoryPath returns the path of the repository: that of its mirror if the source is a URL, and "" if the source is "".
+// repositoryPath returns the path of the repository. If the source is a URL, that is the path of the mirror. If the source is
+// empty, repositoryPath returns "".
 func (c *Config) repositoryPath(source string) string {
 	if isRemote(source) {
 		return worktree.MirrorPath(filepath.Join(c.Dir, "repositories"), source)

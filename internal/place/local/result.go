@@ -27,7 +27,7 @@ func (p *Place) resultsDir(uid string) string {
 	return filepath.Join(p.config.Dir, "results", runner.FileName(uid))
 }
 
-// keepResults decides what happens to the results of an agent that is being deleted. If there are files, it keeps them
+// keepResults keeps or removes the results of an agent that is being deleted. If there are files, it keeps them
 // for the configured time. If there are none, it removes the directory. It derives the path from the agent's uid, not
 // from a file, because the agent could have changed any file.
 func (p *Place) keepResults(ctx context.Context, a fleet.Agent, r *record) error {

@@ -111,7 +111,7 @@ func TestTreeCheckIsConfined(t *testing.T) {
 	require.NoFileExists(t, "x")
 }
 
-// TestTreeCheckUnconfined checks that a check without a sandbox has a home of its own too.
+// TestTreeCheckUnconfined checks that a check without a sandbox also has its own home.
 func TestTreeCheckUnconfined(t *testing.T) {
 	t.Parallel()
 	w, r, commit, _ := newCheckPlace(t, func(c *local.Config, p *local.Project) { p.Sandbox = sandbox.None })
