@@ -63,8 +63,8 @@ func (c Checks) Validate() error {
 // IsSet reports whether anything is set.
 func (c Checks) IsSet() bool { return len(c.Commands) > 0 || c.Timeout != 0 || c.Retries != nil }
 
-// With returns c combined with more, which is more specific. The result has the commands of both, and the other values of more.
-// It has the values of c that more does not set.
+// With returns c combined with more, which is more specific: the commands of both, and each other value from more if more sets
+// it, else from c.
 func (c Checks) With(more Checks) Checks {
 	c.Commands = slices.Concat(c.Commands, more.Commands)
 	c.Timeout = cmp.Or(more.Timeout, c.Timeout)

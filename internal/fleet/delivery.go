@@ -81,8 +81,9 @@ func DeliveryID(webhook string, seq int64) string {
 	return "msg_" + hex.EncodeToString(sum[:16])
 }
 
-// RecordAttempt adds an attempt, and sets the status and the time of the next attempt. retryAfter is the pause that the receiver asks for; 0 if it asks for none. jitter, from 0 to
-// 1, shortens or lengthens the pause by up to a tenth, so that deliveries that have failed together are not sent together again.
+// RecordAttempt adds an attempt, and sets the status and the time of the next attempt. retryAfter is the pause that the receiver
+// asks for; 0 if it asks for none. jitter, from 0 to 1, shortens or lengthens the pause by up to a tenth, so that deliveries that
+// have failed together are not sent together again.
 func (d *Delivery) RecordAttempt(a DeliveryAttempt, retryAfter time.Duration, jitter float64) {
 	if d.Attempts = append(d.Attempts, a); len(d.Attempts) > maxRememberedAttempts {
 		d.Attempts = d.Attempts[len(d.Attempts)-maxRememberedAttempts:]

@@ -15,12 +15,6 @@ type Lease struct {
 // AgentLeasePrefix is the prefix of the lease keys of workers; the agent's uid follows.
 const AgentLeasePrefix = "agent/"
 
-// ChangedAgent is an agent that may have changed.
-type ChangedAgent struct {
-	UID             string
-	LeasedElsewhere bool // a worker of another process has the lease on the agent
-}
-
 // ErrLeaseLost is the error of an Update whose lease another owner has taken.
 var ErrLeaseLost = errors.New("the lease was lost: another server has taken over")
 

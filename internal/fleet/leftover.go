@@ -8,9 +8,10 @@ import (
 // Pruner is implemented by a place that keeps leftovers of agents: snapshots and branches in the repositories of its projects,
 // and homes of deleted agents.
 type Pruner interface {
-	// Prune removes the leftovers that the query selects, and returns them, the largest first. If q.DryRun is set, it removes nothing. Unless q.Unproved is set,
-	// Prune removes a leftover only if its work has landed, was abandoned, or is proved to be elsewhere. It checks this again right
-	// before it removes the leftover. If a leftover cannot be removed, its Problem is set, and Prune goes on with the next.
+	// Prune removes the leftovers that the query selects, and returns them, the largest first. If q.DryRun is set, it removes
+	// nothing. Unless q.Unproved is set, Prune removes a leftover only if its work has landed, was abandoned, or is proved to be
+	// elsewhere. It checks this again right before it removes the leftover. If a leftover cannot be removed, its Problem is set,
+	// and Prune goes on with the next.
 	Prune(ctx context.Context, q PruneQuery) ([]Leftover, error)
 }
 

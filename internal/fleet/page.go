@@ -82,7 +82,7 @@ func Paginate[T any](all []T, r PageRequest, defaultSize int) (part []T, next st
 	return part, NextCursor(offset, len(part), len(all)), nil
 }
 
-// NextCursor returns the cursor after n items from the offset; "" at the end of the list, which has all items, or if n is 0.
+// NextCursor returns the cursor after n items from the offset in a list of all items; "" at the end of the list, and if n is 0.
 func NextCursor(offset, n, all int) string {
 	if n == 0 || offset+n >= all {
 		return ""

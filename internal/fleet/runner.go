@@ -7,7 +7,7 @@ import (
 
 // Runner executes the runs of one agent. Its methods follow the rules of Place's methods. They are safe for concurrent
 // use. Dispatch, Changes and Check for one agent are called one at a time. Interrupt, Send and Answer are also called during
-// Follow, and Compare, Patch, Output and Bundle at any time.
+// Follow, Interrupt also during Check, and Compare, Patch, Output and Bundle at any time.
 type Runner interface {
 	// Dispatch gives the run to the agent and returns when the agent has received it. The agent gets a run with the same
 	// Run.TaskID only once. An agent begins a run with Run.SelfStarted by itself: Dispatch then waits until the agent has

@@ -28,6 +28,12 @@ type AgentReader interface {
 	ChangedAgents(after int64, others []string, worker string) (changed []ChangedAgent, last int64, err error)
 }
 
+// ChangedAgent is an agent that may have changed, as AgentReader.ChangedAgents returns it.
+type ChangedAgent struct {
+	UID             string
+	LeasedElsewhere bool // a worker of another process has the lease on the agent
+}
+
 // TaskReader reads tasks.
 type TaskReader interface {
 	Task(id string) (*Task, error)

@@ -21,8 +21,8 @@ type Workspace struct {
 	// These are needed to adopt a workspace that the store does not know.
 	Name, Owner, Project, Role, Spec string
 	CreatedAt                        time.Time
-	// FleetUnknown means that the place has not yet read who owns the workspace.
-	FleetUnknown bool
+	// ForeignOwnerUnknown means that the place has not yet read Host.ForeignOwner.
+	ForeignOwnerUnknown bool
 	// RoleUnknown means that the host does not say the role, and that Role is the default for an adopted agent.
 	RoleUnknown bool
 }

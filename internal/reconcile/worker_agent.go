@@ -105,7 +105,7 @@ func hostOf(a *fleet.Agent, ws fleet.Workspace) fleet.HostFacts {
 	}
 	h := ws.Host
 	h.Adopted = a.Host.Adopted
-	if ws.FleetUnknown {
+	if ws.ForeignOwnerUnknown {
 		h.ForeignOwner = a.Host.ForeignOwner
 	}
 	return h

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/service"
 )
 
-// ShowOverlaps shows which tasks change the same lines or are in conflict, among the open work on a project.
+// ShowOverlaps compares the open work on a project, and shows which tasks change the same lines or are in conflict.
 func (f *Fleet) ShowOverlaps(ctx context.Context, r *fleetv1.ShowOverlapsRequest) (*fleetv1.ShowOverlapsResponse, error) {
 	o, err := f.svc.ShowOverlaps(ctx, r.GetProject(), r.GetInto())
 	if err != nil {

@@ -50,7 +50,7 @@ var rememberValues = map[fleetv1.Question_Remember]fleet.RememberScope{
 	fleetv1.Question_remember_unspecified: "", fleetv1.Question_once: fleet.RememberOnce, fleetv1.Question_task: fleet.RememberTask, fleetv1.Question_agent: fleet.RememberAgent,
 }
 
-// RemoveAgentRule removes a rule that a person has allowed when they answered a question of the agent.
+// RemoveAgentRule removes a rule that somebody has allowed an agent in the answer to a question.
 func (f *Fleet) RemoveAgentRule(ctx context.Context, r *fleetv1.RemoveAgentRuleRequest) (*fleetv1.RemoveAgentRuleResponse, error) {
 	a, message, err := f.svc.RemoveRule(ctx, service.RemoveRuleRequest{Agent: r.GetAgentName(), Rule: r.GetRule(), RequestID: r.GetRequestId()})
 	if err != nil {

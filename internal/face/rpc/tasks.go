@@ -42,7 +42,7 @@ func timeLimitIn(seconds *int32) time.Duration {
 	return time.Duration(*seconds) * time.Second
 }
 
-// RetryTask starts a new task that repeats a task that has ended.
+// RetryTask repeats a task that has ended, as a new task.
 func (f *Fleet) RetryTask(ctx context.Context, r *fleetv1.RetryTaskRequest) (*fleetv1.RetryTaskResponse, error) {
 	t, err := f.svc.RetryTask(ctx, r.GetTaskId(), r.GetRequestId())
 	if err != nil {
@@ -51,7 +51,7 @@ func (f *Fleet) RetryTask(ctx context.Context, r *fleetv1.RetryTaskRequest) (*fl
 	return &fleetv1.RetryTaskResponse{Task: taskOf(t), AgentStatus: fleetv1.Agent_busy, RetryOf: t.RetryOf, Message: "Task started again successfully"}, nil
 }
 
-// StopAgentTask stops the current task of an agent.
+// StopAgentTask stops the running task of an agent.
 func (f *Fleet) StopAgentTask(ctx context.Context, r *fleetv1.StopAgentTaskRequest) (*fleetv1.StopAgentTaskResponse, error) {
 	t, v, message, err := f.svc.StopTask(ctx, r.GetAgentName(), r.GetRequestId())
 	if err != nil {
@@ -141,7 +141,7 @@ func (f *Fleet) ShowTask(ctx context.Context, r *fleetv1.ShowTaskRequest) (*flee
 	return &fleetv1.ShowTaskResponse{Task: d}, err
 }
 
-// WaitTasks waits until one or all of the tasks have ended, or a task asks a question, as the request says.
+// WaitTasks waits until all tasks have ended, or, as the request says, until any has ended or asks a question.
 func (f *Fleet) WaitTasks(ctx context.Context, r *fleetv1.WaitTasksRequest) (*fleetv1.WaitTasksResponse, error) {
 	d := service.MaxWait
 	if r.TimeoutSeconds != nil {

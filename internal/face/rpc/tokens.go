@@ -73,7 +73,7 @@ func (s *Tokens) RotateToken(ctx context.Context, r *fleetv1.RotateTokenRequest)
 	return &fleetv1.RotateTokenResponse{Token: tokenOf(t), Secret: secret, OldSecretEndsAt: timeOf(oldEnds)}, nil
 }
 
-// RotateOwnToken gives the token with which the caller has called a new secret, as RotateToken does.
+// RotateOwnToken gives a new secret to the token that identifies the caller. It works as RotateToken does.
 func (s *Tokens) RotateOwnToken(ctx context.Context, r *fleetv1.RotateOwnTokenRequest) (*fleetv1.RotateOwnTokenResponse, error) {
 	t, secret, oldEnds, err := s.svc.RotateOwnToken(ctx, time.Duration(r.GetTtlSeconds())*time.Second, time.Duration(r.GetOverlapSeconds())*time.Second)
 	if err != nil {

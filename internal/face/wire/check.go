@@ -6,8 +6,8 @@ import "unicode/utf8"
 // objects in them, the deepest has four levels, and an MCP message adds three.
 const MaxDepth = 64
 
-// Check returns an error if the JSON is not UTF-8, or is nested more deeply than MaxDepth. Call it before the JSON is read with
-// another parser than Unmarshal. It does not check the syntax. The error is a gRPC status INVALID_ARGUMENT.
+// Check returns an error if the JSON is not UTF-8, or is nested more deeply than MaxDepth. Call it before a parser other than
+// Unmarshal reads the JSON. It does not check the syntax. The error is a gRPC status INVALID_ARGUMENT.
 func Check(data []byte) error {
 	if !utf8.Valid(data) {
 		return notUTF8(firstInvalid(data))

@@ -57,7 +57,7 @@ var codeStatus = map[codes.Code]int{
 	codes.Unimplemented:      http.StatusNotImplemented,
 }
 
-// reasonStatus has the reasons that do not get the HTTP status of their gRPC code, because the API is specified to answer 400.
+// reasonStatus has the reasons that do not get the HTTP status of their gRPC code, because the API promises 400 for them.
 var reasonStatus = map[string]int{"AGENT_EXISTS": http.StatusBadRequest}
 
 // ErrorOf returns the error object of a gRPC status. The cancellation or the deadline of a context counts as the status of

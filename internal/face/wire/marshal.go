@@ -15,8 +15,8 @@ import (
 // the output of protojson with UseProtoNames and EmitUnpopulated, without the spaces that protojson inserts at random.
 // Equal messages have equal bytes, and clients may rely on that.
 //
-// The descriptor of the message determines what is written. protojson writes the messages of Google that the API does not
-// use itself.
+// The descriptor of the message determines what is written. protojson writes those of Google's message types that no message of
+// the API has as a field.
 func Marshal(m proto.Message) ([]byte, error) {
 	// JSON is larger than the wire format; allocating more is cheaper than growing.
 	b := appendAnyMessage(make([]byte, 0, 64+5*proto.Size(m)), m.ProtoReflect())
@@ -29,7 +29,7 @@ func Marshal(m proto.Message) ([]byte, error) {
 	return b, nil
 }
 
-// marshalForeign returns what protojson writes for a message of Google, without spaces.
+// marshalForeign returns what protojson writes for one of Google's messages, without spaces.
 func marshalForeign(m proto.Message) ([]byte, error) {
 	var b bytes.Buffer
 	spaced, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)

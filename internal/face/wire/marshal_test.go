@@ -23,7 +23,7 @@ import (
 	"fleet/internal/face/wire"
 )
 
-func TestMarshalIsTheContractsForm(t *testing.T) {
+func TestMarshalWritesFieldsInOrder(t *testing.T) {
 	t.Parallel()
 	at := timestamppb.New(time.Date(2025, 10, 29, 10, 0, 0, 0, time.UTC))
 	got, err := wire.Marshal(&fleetv1.ShowAgentResponse{Agent: &fleetv1.Agent{
@@ -66,7 +66,7 @@ func typesOf(t testing.TB, requests bool) []protoreflect.MessageType {
 		for i := range all.Len() {
 			m, err := protoregistry.GlobalTypes.FindMessageByName(all.Get(i).FullName())
 			if err != nil {
-				continue // the entry of a map
+				continue // the entries of a map have no Go type
 			}
 			if strings.HasSuffix(string(m.Descriptor().Name()), "Request") == requests {
 				types = append(types, m)
@@ -119,20 +119,21 @@ func FuzzMarshal(f *testing.F) {
 	})
 }
 
+// requireSameAsProtojson fails the test unless Marshal returns what protojson returns, without spaces, or both fail.
 func requireSameAsProtojson(t require.TestingT, m proto.Message) {
-	got, failed := wire.Marshal(m)
-	loose, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
+	got, gotErr := wire.Marshal(m)
+	spaced, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
-		require.Error(t, failed)
+		require.Error(t, gotErr)
 		return
 	}
-	require.NoError(t, failed)
+	require.NoError(t, gotErr)
 	var want bytes.Buffer
-	require.NoError(t, json.Compact(&want, loose))
+	require.NoError(t, json.Compact(&want, spaced))
 	require.Equal(t, want.String(), string(got))
 }
 
-// fill sets fields of the message at random.
+// fill sets fields of the message at random, and so the messages in it, down to depth levels.
 func fill(t *rapid.T, m protoreflect.Message, depth int) {
 	switch m := m.Interface().(type) {
 	case *timestamppb.Timestamp:

@@ -111,7 +111,7 @@ func singleAppenderOf(f protoreflect.FieldDescriptor) func([]byte, protoreflect.
 	}
 }
 
-// appendAnyMessage appends a message of the API or of Google. It appends null if the message is not set.
+// appendAnyMessage appends one of the API's or of Google's messages. It appends null if the message is not set.
 func appendAnyMessage(b []byte, m protoreflect.Message) []byte {
 	if !m.IsValid() {
 		return append(b, "null"...)
@@ -136,7 +136,7 @@ func appendAnyMessage(b []byte, m protoreflect.Message) []byte {
 	return appendMessage(b, m)
 }
 
-// isForeign reports whether the message is defined by Google, and not by the API.
+// isForeign reports whether the message type is one of Google's, such as google.protobuf.Timestamp, and not one of the API's.
 func isForeign(d protoreflect.MessageDescriptor) bool {
 	return strings.HasPrefix(string(d.FullName()), "google.")
 }

@@ -14,7 +14,7 @@ import (
 // nested too deeply, or is followed by more data is an error too. The error is a gRPC status INVALID_ARGUMENT with the
 // reason that InvalidReason returns for the field. Unmarshal checks the types of values, and nothing else about them.
 //
-// The descriptor of the message says what is read. If the request itself is a message of Google, protojson reads it.
+// The descriptor of the message says what is read. If m itself is one of Google's messages, protojson reads it.
 func Unmarshal(data []byte, m proto.Message) error {
 	proto.Reset(m)
 	if trimmed := bytes.TrimSpace(data); len(trimmed) == 0 || string(trimmed) == "null" {
