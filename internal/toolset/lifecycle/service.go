@@ -71,6 +71,9 @@ func New(core *service.Service, cfg Config, restURL func() string) *Service {
 		t, _ = core.TraitsOf(cfg.Place)
 	}
 	cfg = cfg.withDefaults(t)
+	if cfg.Place == "" {
+		t, _ = core.PlaceWith(cfg.Driver)
+	}
 	d, _ := t.Driver(cfg.Driver)
 	return &Service{core: core, cfg: cfg, needsDocument: d.NeedsDocument, restURL: restURL}
 }

@@ -45,8 +45,9 @@ func newLifecycle(t *testing.T, cfg lifecycle.Config) (s *lifecycle.Service, h *
 func TestPromptOnce(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]lifecycle.Config{
-		"a model":   {Place: "cagent", Driver: "cagent", Model: "openai/gpt-5"},
-		"a project": {Project: "Setup", Role: "coder"},
+		"a model":               {Place: "cagent", Driver: "cagent", Model: "openai/gpt-5"},
+		"a model of some place": {Driver: "cagent", Model: "openai/gpt-5"},
+		"a project":             {Project: "Setup", Role: "coder"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,6 +56,7 @@ func TestPromptOnce(t *testing.T) {
 			require.NoError(t, err)
 			h.WaitStored(func() bool { return created().UID != "" })
 			v := created()
+			require.Equal(t, cfg.Model != "", v.Config.Document != "", "the driver of a model needs a document")
 			texts := v.Spec + v.Config.SystemPrompt + v.Config.Document
 			require.NotContains(t, texts, contract, "only the prompt must have the contract")
 			require.Equal(t, 1, strings.Count(texts, "Your agent_id is "+a.ID))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"regexp"
 	"slices"
@@ -60,8 +61,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// hostPattern matches the entries of Settings.ToolHosts.
-var hostPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$`)
+// hostPattern matches the entries of Settings.ToolHosts that are not IP addresses.
+var hostPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
 
 // Validate returns an error that names the invalid key, or nil. drivers are the drivers of the places that run models
 // and programs.
@@ -85,7 +86,7 @@ func (s Settings) Validate(drivers []fleet.Driver) error {
 		}
 	}
 	for _, h := range s.ToolHosts {
-		if !hostPattern.MatchString(h) {
+		if _, err := netip.ParseAddr(h); err != nil && !hostPattern.MatchString(h) {
 			return fmt.Errorf("providers.tool_hosts has %q: give a host name or an address, without a port", shorten(h))
 		}
 	}

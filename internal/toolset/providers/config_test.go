@@ -55,7 +55,7 @@ timeout: 90s
 max_concurrent: 2
 per_minute: 10
 tool_env: [WEATHER_TOKEN]
-tool_hosts: [tools.internal, 10.0.0.7]
+tool_hosts: [tools.internal, 10.0.0.7, "::1"]
 agents:
   - {name: claude, model: claude-opus-4-5, description: Ours}
   - {name: o1, disabled: true}
@@ -107,6 +107,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 		`tool_env: ["A B"]`:                              `providers.tool_env has "A B"`,
 		`tool_env: [FLEET_TOKEN]`:                        `providers.tool_env has "FLEET_TOKEN", a variable of Fleet itself`,
 		`tool_hosts: ["http://x/"]`:                      `providers.tool_hosts has "http://x/"`,
+		`tool_hosts: ["tools.internal:80"]`:              `providers.tool_hosts has "tools.internal:80"`,
 		`agents: [{kind: api}]`:                          `providers.agents[0]: name is "": use 1 to 40`,
 		`agents: [{name: Upper}]`:                        `providers.agents[0] "Upper": name is "Upper"`,
 		`agents: [{name: x}]`:                            `providers.agents[0] "x": kind is "": it must be api, cli or local`,
