@@ -192,7 +192,7 @@ func (s *Service) completeResult(ctx context.Context, result *Result, t *fleet.T
 		}
 		full = string(payload)
 	}
-	result.Content = s.withoutKeys(strings.TrimRight(full, "\r\n")) // programs end their output with a newline
+	result.Content = s.withoutSecrets(strings.TrimRight(full, "\r\n")) // programs end their output with a newline
 	switch {
 	case t.Status == fleet.TaskCompleted:
 	case result.Duration >= timeout:

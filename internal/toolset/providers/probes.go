@@ -9,8 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// probes holds the running probes. If a caller asks for a provider that is already being probed, it waits for the
-// running probe.
+// probes holds the running probes, so that concurrent callers share one probe of a provider.
 type probes struct {
 	mu      sync.Mutex
 	running map[string]*activeProbe // by provider
@@ -21,8 +20,9 @@ type activeProbe struct {
 	result ProbeResult // valid once done is closed
 }
 
-// sharedProbe probes the provider, or waits for a running probe of it. A probe continues when the caller that started it
-// disconnects, because other callers may wait for it.
+// sharedProbe probes the provider, or waits for a running probe of it. It gives up the slot of the call first. A caller
+// that waits for another caller's probe returns when ctx is done. A caller that has started a probe returns after the
+// probe, even if ctx is done earlier, because others may wait for it.
 func (s *Service) sharedProbe(ctx context.Context, p *Provider) (ProbeResult, error) {
 	fleet.ReleaseSlot(ctx)
 	s.probes.mu.Lock()
@@ -48,7 +48,7 @@ func (s *Service) sharedProbe(ctx context.Context, p *Provider) (ProbeResult, er
 	return r.result, ctx.Err()
 }
 
-// runProbe probes the provider, stores the result in r, and wakes the callers that wait for it.
+// runProbe probes the provider, stores the result in r, and wakes the callers that wait for the result.
 func (s *Service) runProbe(ctx context.Context, p *Provider, r *activeProbe) {
 	defer func() {
 		if broken := recover(); broken != nil { // a panic in one probe affects only that probe

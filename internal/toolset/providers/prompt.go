@@ -12,9 +12,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// promptOf returns the request as the agent reads it. If there is a context, it stands before the prompt, with each
-// value in a fence that the value cannot close. promptOf returns an error if the prompt or the context is invalid or
-// too long.
+// promptOf returns the request as the agent reads it. A context stands before the prompt, with each value in a fence
+// that the value cannot close. promptOf returns INVALID_ARGUMENT if the prompt or the context is invalid or too long.
 func promptOf(prompt string, context map[string]any) (string, error) {
 	if err := checkText("prompt", prompt); err != nil {
 		return "", err
@@ -22,16 +21,16 @@ func promptOf(prompt string, context map[string]any) (string, error) {
 	if strings.Trim(prompt, " \t\r\n\v\f\u00a0\u200b\ufeff") == "" {
 		return "", fleet.InvalidField("prompt", "prompt is empty: say in prompt what the agent is to do")
 	}
-	if len(context) == 0 {
-		return prompt, checkSize("prompt", "the prompt", len(prompt))
-	}
 	if err := checkSize("prompt", "the prompt", len(prompt)); err != nil {
 		return "", err
+	}
+	if len(context) == 0 {
+		return prompt, nil
 	}
 	var b strings.Builder
 	b.WriteString("# Context\n\n")
 	for _, key := range slices.Sorted(maps.Keys(context)) {
-		if err := checkKey(key); err != nil {
+		if err := checkContextKey(key); err != nil {
 			return "", err
 		}
 		text, language, err := valueText(key, context[key])
@@ -46,12 +45,12 @@ func promptOf(prompt string, context map[string]any) (string, error) {
 	return b.String(), checkSize("context", "the context with the prompt", b.Len())
 }
 
-// maxKey is the maximum length of a key of a context, in bytes.
-const maxKey = 200
+// maxContextKey is the maximum length of a key in a request's context, in bytes.
+const maxContextKey = 200
 
-func checkKey(key string) error {
-	if key == "" || len(key) > maxKey || !utf8.ValidString(key) || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return fleet.InvalidField("context", "context has the key %q: use 1 to %d characters on one line", shorten(key), maxKey)
+func checkContextKey(key string) error {
+	if key == "" || len(key) > maxContextKey || !utf8.ValidString(key) || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return fleet.InvalidField("context", "context has the key %q: use 1 to %d characters on one line", shorten(key), maxContextKey)
 	}
 	return nil
 }
@@ -60,8 +59,8 @@ func checkKey(key string) error {
 // many small parts.
 const maxIndented = 16 << 10
 
-// valueText returns a context value as text: a string unchanged, any other value as JSON. language is the name of the
-// language for the fence.
+// valueText returns a context value as text: a string unchanged, any other value as JSON. language is the word after the
+// opening fence, "json" or "".
 func valueText(key string, value any) (text, language string, err error) {
 	field := "context." + key
 	if s, ok := value.(string); ok {
@@ -82,7 +81,7 @@ func valueText(key string, value any) (text, language string, err error) {
 	return indented.String(), "json", nil
 }
 
-// hasZero reports whether a text in the value contains a zero byte.
+// hasZero reports whether a text or a key in the value contains a zero byte.
 func hasZero(value any) bool {
 	switch v := value.(type) {
 	case string:

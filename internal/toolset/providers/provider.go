@@ -20,15 +20,15 @@ const (
 	KindLocal Kind = "local" // a model server for which a key is optional, usually on the server's machine
 )
 
-// Protocol is the API that a model speaks.
+// Protocol is the API through which Fleet calls a model.
 type Protocol string
 
 // The protocols of models.
 const (
 	ProtocolAnthropic Protocol = "anthropic"        // Messages
-	ProtocolOpenAI    Protocol = "openai"           // Chat Completions, which most other vendors speak too
+	ProtocolOpenAI    Protocol = "openai"           // Chat Completions, which most other vendors offer too
 	ProtocolResponses Protocol = "openai_responses" // Responses
-	ProtocolGoogle    Protocol = "google"           // Gemini's own
+	ProtocolGoogle    Protocol = "google"           // Gemini API
 	ProtocolOllama    Protocol = "ollama"           // Ollama's own API for probes, Chat Completions for requests
 )
 
@@ -38,7 +38,7 @@ var protocols = map[Kind][]Protocol{
 	KindLocal: {ProtocolOpenAI, ProtocolOllama},
 }
 
-// fixedKeys are the keys of protocols whose clients read only this variable.
+// fixedKeys names the variable with the key, for the protocols whose clients read no other variable.
 var fixedKeys = map[Protocol]string{ProtocolAnthropic: "ANTHROPIC_API_KEY", ProtocolGoogle: "GOOGLE_API_KEY"}
 
 // Provider is an agent that can be given requests. Some of its fields apply to one kind only.
@@ -66,11 +66,11 @@ type Provider struct {
 	Driver         string       `yaml:"driver"`
 	Command        []string     `yaml:"command"`
 	resolvedDriver fleet.Driver // the driver that Driver names; set by complete
-	// Allow lists the tools that a program may use, in Claude's notation, if its driver can limit tools. The program cannot ask
-	// people for other tools. nil means editTools.
+	// Allow lists the tools that a program may use, in Claude's notation, if its driver can limit tools. Nobody
+	// can grant it other tools during a request. nil means editTools if the driver can limit tools.
 	Allow []string `yaml:"allow"`
 
-	// Disabled removes a provider from the table.
+	// Disabled removes the provider from the table.
 	Disabled bool `yaml:"disabled"`
 }
 
@@ -79,7 +79,7 @@ func (p *Provider) TakesTools() bool {
 	return p.Kind != KindCLI && slices.Contains(p.Capabilities, CapabilityToolUse)
 }
 
-// Program returns the name of the program that does the work; "" for a model.
+// Program returns the name or path of the program that does the work; "" for a model.
 func (p *Provider) Program() string {
 	switch {
 	case p.Kind != KindCLI:
@@ -250,7 +250,7 @@ func (p *Provider) completeModel() error {
 	if p.Model == "" {
 		return fmt.Errorf("model is empty: name the model for requests that name none")
 	}
-	if err := checkBase(p.BaseURL); err != nil {
+	if err := checkBaseURL(p.BaseURL); err != nil {
 		return err
 	}
 	p.BaseURL = strings.TrimRight(p.BaseURL, "/")
@@ -266,8 +266,8 @@ func (p *Provider) completeModel() error {
 	return nil
 }
 
-// checkBase returns an error if the base URL is invalid or contains parts that may hold a secret.
-func checkBase(base string) error {
+// checkBaseURL returns an error if the base URL is invalid or contains parts that may hold a secret.
+func checkBaseURL(base string) error {
 	u, err := url.Parse(base)
 	switch {
 	case base == "":

@@ -48,8 +48,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// realPlaces is the toolset over the real places, with a stub of the models' APIs and test programs on the PATH.
-type realPlaces struct {
+// realHarness is the toolset over the real local places, with a stub of the models' APIs, and test programs on the PATH.
+type realHarness struct {
 	*providers.Service
 	t     *testing.T
 	model *model.Server
@@ -59,15 +59,17 @@ type realPlaces struct {
 	log   *lockedBuffer
 }
 
-// newReal is newRealWith with a minute for each probe, so that on a slow machine only a hanging probe exceeds its time limit.
-func newReal(t *testing.T, agents ...providers.Provider) *realPlaces {
+// newRealHarness starts a fleet with providers that use the stub, and with the given agents. A probe may take a minute, so
+// that even on a slow machine only a probe that hangs exceeds its time limit.
+func newRealHarness(t *testing.T, agents ...providers.Provider) *realHarness {
 	t.Helper()
-	return newRealWith(t, time.Minute, agents...)
+	return newRealHarnessWith(t, time.Minute, agents...)
 }
 
-func newRealWith(t *testing.T, probeTimeout time.Duration, agents ...providers.Provider) *realPlaces {
+// newRealHarnessWith is newRealHarness with another time limit for probes.
+func newRealHarnessWith(t *testing.T, probeTimeout time.Duration, agents ...providers.Provider) *realHarness {
 	t.Helper()
-	r := &realPlaces{t: t, model: model.New(t), bin: t.TempDir(), data: t.TempDir(), log: &lockedBuffer{}}
+	r := &realHarness{t: t, model: model.New(t), bin: t.TempDir(), data: t.TempDir(), log: &lockedBuffer{}}
 	logger := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	env := map[string]string{
 		"PATH": r.bin + ":" + os.Getenv("PATH"), "HOME": t.TempDir(), "GORACE": os.Getenv("GORACE"),
@@ -128,23 +130,25 @@ func newRealWith(t *testing.T, probeTimeout time.Duration, agents ...providers.P
 	return r
 }
 
-func (r *realPlaces) requireNoKeys(text string) {
+func (r *realHarness) requireNoKeys(text string) {
 	r.t.Helper()
 	for _, key := range []string{claudeKey, customKey, toolToken} {
 		require.NotContains(r.t, text, key)
 	}
 }
 
-func (r *realPlaces) writeProgram(name, script string) {
+// writeProgram writes a bash script as a program on the PATH.
+func (r *realHarness) writeProgram(name, script string) {
 	r.t.Helper()
 	require.NoError(r.t, os.WriteFile(filepath.Join(r.bin, name), []byte("#!/usr/bin/env bash\n"+script), 0o755))
 }
 
-func (r *realPlaces) ctx() context.Context {
+func (r *realHarness) ctx() context.Context {
 	return fleet.WithPrincipal(r.t.Context(), fleet.Principal{Name: "root", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 }
 
-func (r *realPlaces) execute(q providers.ExecuteRequest) *providers.Result {
+// execute runs a request of root and requires a Result, which may have an Error.
+func (r *realHarness) execute(q providers.ExecuteRequest) *providers.Result {
 	r.t.Helper()
 	a, err := r.Execute(r.ctx(), q)
 	require.NoError(r.t, err)
@@ -157,7 +161,7 @@ func (r *realPlaces) execute(q providers.ExecuteRequest) *providers.Result {
 // TestModels sends requests to models over each protocol of the stub, and checks what the models received.
 func TestModels(t *testing.T) {
 	t.Parallel()
-	r := newReal(t)
+	r := newRealHarness(t)
 	for agent, want := range map[string]struct{ api, path, key, model string }{
 		"claude": {model.Anthropic, "/v1/messages", claudeKey, "stub-large"},
 		"custom": {model.OpenAI, "/v1/chat/completions", customKey, "stub-small"},
@@ -181,8 +185,13 @@ func TestModels(t *testing.T) {
 		require.Contains(t, asked[0].Transcript(), "## language\n\n```\npython\n```")
 		require.Empty(t, asked[0].Tools, "an agent must have only registered tools")
 	}
-	// Parameters that the model does not accept are left out, with a warning.
-	for agent, c := range map[string]struct {
+}
+
+// TestUnsupportedParameters checks that parameters that the model does not accept are left out, with a warning.
+func TestUnsupportedParameters(t *testing.T) {
+	t.Parallel()
+	r := newRealHarness(t)
+	for name, c := range map[string]struct {
 		config   map[string]any
 		sent     []string
 		not      []string
@@ -206,21 +215,27 @@ func TestModels(t *testing.T) {
 		"ollama":  {map[string]any{"top_p": 0.5}, []string{`"top_p":0.5`}, nil, nil},
 		"gpt-5.1": {map[string]any{"model": "gpt-5.1-mini", "temperature": 0.7}, nil, []string{"temperature"}, []string{`The model "gpt-5.1-mini" does not accept temperature, so it was left out`}},
 	} {
-		asked, config := agent, c.config
-		if agent == "gpt-5.1" {
+		agent := name
+		if name == "gpt-5.1" {
 			agent = "custom"
 		}
-		a := r.execute(providers.ExecuteRequest{Agent: agent, Prompt: "parameters of " + asked, Config: config})
-		require.Empty(t, a.Error, asked)
-		require.Equal(t, c.warnings, a.Warnings, asked)
-		body := string(r.model.RequestsWith("parameters of " + asked)[0].Body)
+		a := r.execute(providers.ExecuteRequest{Agent: agent, Prompt: "parameters of " + name, Config: c.config})
+		require.Empty(t, a.Error, name)
+		require.Equal(t, c.warnings, a.Warnings, name)
+		body := string(r.model.RequestsWith("parameters of " + name)[0].Body)
 		for _, s := range c.sent {
-			require.Contains(t, body, s, asked)
+			require.Contains(t, body, s, name)
 		}
 		for _, s := range c.not {
-			require.NotContains(t, body, s, asked)
+			require.NotContains(t, body, s, name)
 		}
 	}
+}
+
+// TestSystemAndModel checks that a request's config can replace the system prompt and the model.
+func TestSystemAndModel(t *testing.T) {
+	t.Parallel()
+	r := newRealHarness(t)
 	a := r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "plain words", Config: map[string]any{"system": "You are a parrot.", "model": "stub-other"}})
 	require.Equal(t, "You said: plain words", a.Content)
 	asked := r.model.RequestsWith("plain words")
@@ -229,10 +244,10 @@ func TestModels(t *testing.T) {
 	require.Equal(t, "stub-other", asked[0].Model)
 }
 
-// TestModelFailure uses models that refuse a request, hang, or never stop answering, and a caller who disconnects.
+// TestModelFailure checks requests to models that refuse, hang or never stop answering, and a caller who disconnects.
 func TestModelFailure(t *testing.T) {
 	t.Parallel()
-	r := newReal(t)
+	r := newRealHarness(t)
 	r.model.SetAnswer(func(model.Request) model.Answer {
 		return model.Answer{Status: 400, Text: "the key " + claudeKey + " has no credit"}
 	})
@@ -262,10 +277,10 @@ func TestModelFailure(t *testing.T) {
 // TestUsageOfStopped checks that a stopped request reports the tokens that the model had reported so far.
 func TestUsageOfStopped(t *testing.T) {
 	t.Parallel()
-	r := newReal(t)
+	r := newRealHarness(t)
 	ctx, cancel := context.WithCancel(r.ctx())
 	ended := executeInBackground(ctx, r.Service, providers.ExecuteRequest{Agent: "claude", Prompt: "model: forever and on"})
-	r.taskWithEvent(fleet.EventTaskOutput) // the program has received the tokens, which come first
+	r.taskWithEvent(fleet.EventTaskOutput) // the model has reported its input tokens, which come before the first output
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	<-r.model.Gate("forever").Left()
@@ -275,8 +290,8 @@ func TestUsageOfStopped(t *testing.T) {
 	require.Positive(t, task.Usage.OutputTokens)
 }
 
-// taskWithEvent waits for an event of the type, and returns the task of the newest one.
-func (r *realPlaces) taskWithEvent(event fleet.EventType) (task *fleet.Task) {
+// taskWithEvent waits for an event of the type, and returns the task of the newest such event.
+func (r *realHarness) taskWithEvent(event fleet.EventType) (task *fleet.Task) {
 	r.t.Helper()
 	signal, stop := r.store.Subscribe()
 	defer stop()
@@ -296,7 +311,7 @@ func (r *realPlaces) taskWithEvent(event fleet.EventType) (task *fleet.Task) {
 // TestLargeTexts uses a prompt of 1 MiB and an answer that is too long for a summary.
 func TestLargeTexts(t *testing.T) {
 	t.Parallel()
-	r := newReal(t)
+	r := newRealHarness(t)
 	answer := strings.Repeat("long ", 20_000)
 	a := r.execute(providers.ExecuteRequest{Agent: "custom", Prompt: "model: say " + answer})
 	require.Equal(t, strings.TrimSpace(answer), a.Content)
@@ -306,10 +321,10 @@ func TestLargeTexts(t *testing.T) {
 	require.Len(t, r.model.RequestsWith("xxx")[0].Transcript(), len("user: ")+1<<20)
 }
 
-// TestTools registers tools of each kind and lets a model call them.
+// TestTools registers an HTTP tool and a program, and lets models call them.
 func TestTools(t *testing.T) {
 	t.Parallel()
-	r := newReal(t)
+	r := newRealHarness(t)
 	type got struct{ method, token, body string }
 	calls := make(chan got, 10)
 	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -351,7 +366,7 @@ func TestTools(t *testing.T) {
 // TestPrograms gives requests to scripts on the PATH that record how they were called.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
-	r := newReal(t, providers.Provider{
+	r := newRealHarness(t, providers.Provider{
 		Name: "mine", Kind: providers.KindCLI, Command: []string{"mine", "--model", "{{.Model}}", "--file", "{{.PromptFile}}"}, Keys: []string{"CUSTOM_KEY"}, Model: "m-1",
 	})
 	r.writeProgram("claude", `if [ "$1" = --version ]; then echo "2.1.0 (Claude Code)"; exit; fi
@@ -404,7 +419,7 @@ func TestHangingProbes(t *testing.T) {
 	hang, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = hang.Close() })
-	r := newRealWith(
+	r := newRealHarnessWith(
 		t, 50*time.Millisecond,
 		providers.Provider{Name: "mine", Kind: providers.KindCLI, Command: []string{"mine", "{{.PromptFile}}"}},
 		providers.Provider{Name: "server", Kind: providers.KindAPI, BaseURL: "http://" + hang.Addr().String(), Keys: []string{"CUSTOM_KEY"}, Model: "m"},
@@ -425,7 +440,7 @@ func TestHangingProbes(t *testing.T) {
 	}
 }
 
-// TestRealProbes probes loopback servers: some answer, one refuses, and one is not a model API.
+// TestRealProbes probes servers on this machine: some answer, one refuses, one is not a model API, and one does not exist.
 func TestRealProbes(t *testing.T) {
 	t.Parallel()
 	answer := func(status int, body string) string {
@@ -439,7 +454,7 @@ func TestRealProbes(t *testing.T) {
 	api := func(name, url string) providers.Provider {
 		return providers.Provider{Name: name, Kind: providers.KindAPI, BaseURL: url, Keys: []string{"CUSTOM_KEY"}, Model: "m"}
 	}
-	r := newReal(
+	r := newRealHarness(
 		t, api("refuses", answer(401, "no")), api("garbage", answer(200, "<html>")), api("nobody", "http://127.0.0.1:1"),
 		providers.Provider{Name: "small", Kind: providers.KindLocal, Protocol: providers.ProtocolOllama, BaseURL: answer(200, `{"models":[{"name":"llama3.2:latest"}]}`), Model: "llama3.2"},
 	)

@@ -18,12 +18,14 @@ var secretPatterns = []*regexp.Regexp{
 	regexp.MustCompile(`[A-Za-z0-9_-]*\*{3,}[A-Za-z0-9_*-]*`),
 }
 
-var bearerPattern = regexp.MustCompile(`(?i)\b(bearer|x-api-key:|api[-_ ]key:)\s+[^\s"',;]{6,}`)
+// labelledSecretPattern matches a secret after a word that announces one, as in "Bearer abcdef".
+var labelledSecretPattern = regexp.MustCompile(`(?i)\b(bearer|x-api-key:|api[-_ ]key:)\s+[^\s"',;]{6,}`)
 
-// secrets returns the values of all variables that hold a provider's key or that tools may use.
+// secrets returns the values of the variables that hold a provider's key or that tools may use. It leaves out values that
+// are shorter than minSecret.
 func (s *Service) secrets() []string {
 	var values []string
-	for _, variable := range s.variables {
+	for _, variable := range s.secretVariables {
 		if v := strings.TrimSpace(s.cfg.Getenv(variable)); len(v) >= minSecret {
 			values = append(values, v)
 		}
@@ -34,17 +36,17 @@ func (s *Service) secrets() []string {
 // redact removes the server's secrets, and everything that looks like a secret, from a text that a caller will see. It
 // is for errors and for the details of probes.
 func (s *Service) redact(text string) string {
-	text = s.withoutKeys(text)
-	text = bearerPattern.ReplaceAllString(text, "$1 "+redacted)
+	text = s.withoutSecrets(text)
+	text = labelledSecretPattern.ReplaceAllString(text, "$1 "+redacted)
 	for _, form := range secretPatterns {
 		text = form.ReplaceAllString(text, redacted)
 	}
 	return text
 }
 
-// withoutKeys removes the server's secrets from an agent's text. Unlike redact, it leaves text that only looks like a
+// withoutSecrets removes the server's secrets from an agent's text. Unlike redact, it leaves text that only looks like a
 // secret, since an answer about keys may contain examples.
-func (s *Service) withoutKeys(text string) string {
+func (s *Service) withoutSecrets(text string) string {
 	for _, secret := range s.secrets() {
 		text = strings.ReplaceAll(text, secret, redacted)
 	}

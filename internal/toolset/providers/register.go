@@ -19,10 +19,10 @@ type RegisterRequest struct {
 	RequestID string
 }
 
-// Registration is the result of a registration.
+// Registration is the answer to a RegisterRequest.
 type Registration struct {
-	Agents   []string // the agents that can call it now
-	Warnings []string
+	Agents   []string // the agents that the tool is registered for; some may have a tool with this name of their own
+	Warnings []string // for example that a tool was replaced
 }
 
 // Register stores the tool for the principal's own requests. It replaces a tool with the same name for the same agents.
@@ -67,9 +67,9 @@ func (s *Service) Register(ctx context.Context, r RegisterRequest) (*Registratio
 	return out, nil
 }
 
-// agentsFor returns the agents that can call a tool registered for the named agent, and the agent's name as the table
-// writes it. If name is empty, these are all agents that take tools. agentsFor returns an error if the agent does not
-// exist or takes no tools.
+// agentsFor returns the agents that get a tool that is registered for the named agent, and the agent's name as the table
+// writes it. If name is empty, it returns all agents that take tools, and "". agentsFor returns INVALID_ARGUMENT if the
+// agent does not exist or takes no tools.
 func (s *Service) agentsFor(name string) (agents []string, agent string, err error) {
 	able := s.names((*Provider).TakesTools)
 	if name == "" {

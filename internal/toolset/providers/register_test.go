@@ -13,26 +13,29 @@ import (
 	"fleet/internal/toolset/providers"
 )
 
-const endpoint = `"http": {"url": "https://tools.example.com/calc"}`
+// httpMember is the part of a tool's specification that makes it an HTTP tool.
+const httpMember = `"http": {"url": "https://tools.example.com/calc"}`
 
+// spec returns the text as a tool's specification. It requires valid JSON.
 func spec(t testing.TB, text string) json.RawMessage {
 	t.Helper()
 	require.True(t, json.Valid([]byte(text)), text)
 	return json.RawMessage(text)
 }
 
-func (h *harness) register(by, name, agent, text string) *providers.Registration {
+// register registers a tool for the principal, and requires that it succeeds.
+func (h *harness) register(principal, name, agent, text string) *providers.Registration {
 	h.t.Helper()
-	r, err := h.Register(h.as(by), providers.RegisterRequest{Name: name, Agent: agent, Spec: spec(h.t, text)})
+	r, err := h.Register(h.as(principal), providers.RegisterRequest{Name: name, Agent: agent, Spec: spec(h.t, text)})
 	require.NoError(h.t, err)
 	h.requireNoKeys(r)
 	return r
 }
 
-// tools runs a request of the principal on the agent, and returns the tools that the agent got: descriptions by name.
-func (h *harness) tools(by, agent string) map[string]string {
+// tools runs a request of the principal on the agent. It returns the tools that the agent got: their descriptions by name.
+func (h *harness) tools(principal, agent string) map[string]string {
 	h.t.Helper()
-	a, err := h.Execute(h.as(by), providers.ExecuteRequest{Agent: agent, Prompt: "p"})
+	a, err := h.Execute(h.as(principal), providers.ExecuteRequest{Agent: agent, Prompt: "p"})
 	require.NoError(h.t, err)
 	require.Empty(h.t, a.Error)
 	r := h.agentConfig()
@@ -80,7 +83,9 @@ func TestRegister(t *testing.T) {
 func TestRegisterAgain(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	text := func(description string) string { return fmt.Sprintf(`{"description": %q, %s}`, description, endpoint) }
+	text := func(description string) string {
+		return fmt.Sprintf(`{"description": %q, %s}`, description, httpMember)
+	}
 	require.Empty(t, h.register("alice", "calc", "", text("one")).Warnings)
 	again := h.register("alice", "calc", "", text("two"))
 	require.Len(t, again.Warnings, 1)
@@ -99,10 +104,10 @@ func TestRegisterAgain(t *testing.T) {
 func TestRegisterRequestID(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	r := providers.RegisterRequest{Name: "calc", Spec: spec(t, `{"description": "one", `+endpoint+`}`), RequestID: "a"}
+	r := providers.RegisterRequest{Name: "calc", Spec: spec(t, `{"description": "one", `+httpMember+`}`), RequestID: "a"}
 	first, err := h.Register(h.as("alice"), r)
 	require.NoError(t, err)
-	h.register("alice", "calc", "", `{"description": "two", `+endpoint+`}`)
+	h.register("alice", "calc", "", `{"description": "two", `+httpMember+`}`)
 	again, err := h.Register(h.as("alice"), r)
 	require.NoError(t, err)
 	require.Equal(t, first, again)
@@ -118,9 +123,9 @@ func TestRegisterRequestID(t *testing.T) {
 func TestRegisterRefuses(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *providers.Config) { c.ToolEnv = []string{"WEATHER_TOKEN"} })
-	const good = `{"description": "d", ` + endpoint + `}`
+	const good = `{"description": "d", ` + httpMember + `}`
 	with := func(what string) string { return `{"description": "d", ` + what + `}` }
-	params := func(schema string) string { return with(`"parameters": ` + schema + `, ` + endpoint) }
+	params := func(schema string) string { return with(`"parameters": ` + schema + `, ` + httpMember) }
 	for _, c := range []struct{ name, agent, text, field, says string }{
 		{"", "", good, "tool_name", `tool_name is ""`},
 		{"2fast", "", good, "tool_name", "use a letter"},
@@ -134,12 +139,12 @@ func TestRegisterRefuses(t *testing.T) {
 		{"calc", "", `[]`, "tool_spec", "cannot be used"},
 		{"calc", "", `null`, "tool_spec.description", "is missing"},
 		{"calc", "", `{}`, "tool_spec.description", "is missing"},
-		{"calc", "", with(`"function": {}, ` + endpoint), "tool_spec", `unknown field "function"`},
-		{"calc", "", with(`"description": 7, ` + endpoint), "tool_spec", "description"},
+		{"calc", "", with(`"function": {}, ` + httpMember), "tool_spec", `unknown field "function"`},
+		{"calc", "", with(`"description": 7, ` + httpMember), "tool_spec", "description"},
 		{"calc", "", with(`"x": "` + strings.Repeat("x", 64<<10) + `"`), "tool_spec", "the limit is 65536"},
-		{"calc", "", `{"description": "` + strings.Repeat("x", 5000) + `", ` + endpoint + `}`, "tool_spec.description", "longer than 4096"},
+		{"calc", "", `{"description": "` + strings.Repeat("x", 5000) + `", ` + httpMember + `}`, "tool_spec.description", "longer than 4096"},
 		{"calc", "", `{"description": "d"}`, "tool_spec", "has 0 of http, mcp and command"},
-		{"calc", "", with(endpoint + `, "command": ["x"]`), "tool_spec", "has 2 of http, mcp and command"},
+		{"calc", "", with(httpMember + `, "command": ["x"]`), "tool_spec", "has 2 of http, mcp and command"},
 		// Schemas.
 		{"calc", "", params(`"string"`), "tool_spec.parameters", "not a JSON Schema of an object"},
 		{"calc", "", params(`{"type": "string"}`), "tool_spec.parameters", "not a JSON Schema of an object"},
@@ -239,7 +244,7 @@ func TestRegisterNeedsAnAdmin(t *testing.T) {
 func TestRegisterLimit(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *providers.Config) { c.MaxTools = 2 })
-	const text = `{"description": "d", ` + endpoint + `}`
+	const text = `{"description": "d", ` + httpMember + `}`
 	h.register("alice", "a", "", text)
 	h.register("alice", "b", "", text)
 	_, err := h.Register(h.as("alice"), providers.RegisterRequest{Name: "c", Spec: spec(t, text)})
@@ -249,7 +254,7 @@ func TestRegisterLimit(t *testing.T) {
 }
 
 func FuzzToolSpec(f *testing.F) {
-	for _, s := range []string{`{}`, `{"description":"d","parameters":{"type":"object"},` + endpoint + `}`, `{"description":"d","command":["x"]}`, `[`, "\xff"} {
+	for _, s := range []string{`{}`, `{"description":"d","parameters":{"type":"object"},` + httpMember + `}`, `{"description":"d","command":["x"]}`, `[`, "\xff"} {
 		f.Add("name", s)
 	}
 	s, err := providers.New(nil, &fakeEnvironment{}, providers.Config{})

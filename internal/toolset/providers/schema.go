@@ -11,7 +11,7 @@ import (
 const noArguments = `{"type":"object","properties":{}}`
 
 // checkParameters checks that a tool's parameters are a valid JSON Schema of an object, and returns the schema as
-// compact JSON. Without parameters, it returns a schema without properties.
+// compact JSON. If raw is empty or null, it returns noArguments.
 func checkParameters(raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return json.RawMessage(noArguments), nil

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/service"
 )
 
-// Core is the part of the core that a Service uses. *service.Service implements it.
+// Core is the part of the core that a Service uses. *service.Service implements it, and documents the methods.
 type Core interface {
 	Launch(ctx context.Context, r service.LaunchRequest) (*fleet.AgentView, error)
 	FollowTask(ctx context.Context, taskID string, after int64, sink func(fleet.Event) error) (*fleet.Task, error)
@@ -31,12 +31,12 @@ type Service struct {
 	probeEnvironment ProbeEnvironment
 	cfg              Config
 	log              *slog.Logger
-	table            []Provider // by name
-	variables        []string   // the environment variables that hold secrets
+	table            []Provider // sorted by name
+	secretVariables  []string   // the environment variables that hold secrets, sorted
 	probes           probes
 }
 
-// New returns a service over the core. It returns an error if the configuration is invalid.
+// New returns a service over the core that probes programs and servers in environment. It returns an error if the configuration is invalid.
 func New(core Core, environment ProbeEnvironment, cfg Config) (*Service, error) {
 	if err := cfg.Validate(cfg.Drivers); err != nil {
 		return nil, err
@@ -48,11 +48,11 @@ func New(core Core, environment ProbeEnvironment, cfg Config) (*Service, error) 
 	cfg = cfg.withDefaults()
 	s := &Service{core: core, probeEnvironment: environment, cfg: cfg, log: cfg.Logger, table: table}
 	for i := range table {
-		s.variables = append(s.variables, table[i].Keys...)
+		s.secretVariables = append(s.secretVariables, table[i].Keys...)
 	}
-	s.variables = append(s.variables, cfg.ToolEnv...)
-	slices.Sort(s.variables)
-	s.variables = slices.DeleteFunc(slices.Compact(s.variables), notSecret)
+	s.secretVariables = append(s.secretVariables, cfg.ToolEnv...)
+	slices.Sort(s.secretVariables)
+	s.secretVariables = slices.DeleteFunc(slices.Compact(s.secretVariables), notSecret)
 	return s, nil
 }
 
@@ -66,7 +66,7 @@ func notSecret(variable string) bool {
 	return false
 }
 
-// find returns the provider with the name, ignoring case; nil if there is none.
+// find returns the provider with the name; nil if there is none. It ignores case, and spaces around the name.
 func (s *Service) find(name string) *Provider {
 	name = strings.ToLower(strings.TrimSpace(name))
 	i, found := slices.BinarySearchFunc(s.table, name, func(p Provider, n string) int { return strings.Compare(p.Name, n) })

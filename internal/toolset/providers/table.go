@@ -6,17 +6,16 @@ import (
 	"fleet/internal/fleet"
 )
 
-// builtin returns the built-in table of providers. It leaves out the CLI providers whose driver is not in drivers. The
-// default models are those that their vendors recommend for general use. An entry of the configuration changes the
-// built-in entry with the same name.
+// builtin returns the built-in table of providers. It leaves out the CLI providers whose driver is not in drivers.
+// Settings.Agents can change and remove entries, and add others.
 func builtin(drivers []fleet.Driver) []Provider {
-	thinks := append(defaultCapabilitiesOf(KindAPI), CapabilityExtendedThinking)
-	runs := append(defaultCapabilitiesOf(KindCLI), CapabilityCodeExecution)
+	thinkingCapabilities := append(defaultCapabilitiesOf(KindAPI), CapabilityExtendedThinking)
+	executionCapabilities := append(defaultCapabilitiesOf(KindCLI), CapabilityCodeExecution)
 	all := []Provider{
 		{
 			Name: "claude", Kind: KindAPI, Description: "Claude models of Anthropic, by the Messages API",
 			Protocol: ProtocolAnthropic, BaseURL: "https://api.anthropic.com", Keys: []string{"ANTHROPIC_API_KEY"},
-			Model: "claude-sonnet-4-5", Capabilities: thinks,
+			Model: "claude-sonnet-4-5", Capabilities: thinkingCapabilities,
 		},
 		{
 			Name: "openai", Kind: KindAPI, Description: "GPT models of OpenAI, by the Chat Completions API",
@@ -26,12 +25,12 @@ func builtin(drivers []fleet.Driver) []Provider {
 		{
 			Name: "codex", Kind: KindAPI, Description: "Codex models of OpenAI for code, through the Responses API",
 			Protocol: ProtocolResponses, BaseURL: "https://api.openai.com/v1", Vendor: "openai", Keys: []string{"OPENAI_API_KEY"},
-			Model: "gpt-5-codex", Capabilities: thinks,
+			Model: "gpt-5-codex", Capabilities: thinkingCapabilities,
 		},
 		{
 			Name: "o1", Kind: KindAPI, Description: "The reasoning model o1 of OpenAI, by the Chat Completions API",
 			Protocol: ProtocolOpenAI, BaseURL: "https://api.openai.com/v1", Vendor: "openai", Keys: []string{"OPENAI_API_KEY"},
-			Model: "o1", Capabilities: thinks,
+			Model: "o1", Capabilities: thinkingCapabilities,
 		},
 		{
 			Name: "deepseek", Kind: KindAPI, Description: "DeepSeek models, by DeepSeek's API",
@@ -46,7 +45,7 @@ func builtin(drivers []fleet.Driver) []Provider {
 		{
 			Name: "gemini", Kind: KindAPI, Description: "Gemini models of Google, through their OpenAI-compatible API",
 			Protocol: ProtocolOpenAI, BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai", Vendor: "google",
-			Keys: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, Model: "gemini-2.5-flash", Capabilities: thinks,
+			Keys: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, Model: "gemini-2.5-flash", Capabilities: thinkingCapabilities,
 		},
 		{
 			Name: "mistral", Kind: KindAPI, Description: "Mistral models, through Mistral's API (La Plateforme)",
@@ -63,7 +62,7 @@ func builtin(drivers []fleet.Driver) []Provider {
 		},
 		{
 			Name: "codex-cli", Kind: KindCLI, Description: "Codex, the coding agent of OpenAI, on the server's machine",
-			Driver: "codex", Capabilities: runs,
+			Driver: "codex", Capabilities: executionCapabilities,
 		},
 		{
 			Name: "gemini-cli", Kind: KindCLI, Description: "Gemini CLI, the coding agent of Google, on the server's machine",
@@ -71,7 +70,7 @@ func builtin(drivers []fleet.Driver) []Provider {
 		},
 		{
 			Name: "opencode", Kind: KindCLI, Description: "opencode, a coding agent for any model, on the server's machine",
-			Driver: "opencode", Capabilities: runs,
+			Driver: "opencode", Capabilities: executionCapabilities,
 		},
 		{
 			Name: "qwen-code", Kind: KindCLI, Description: "Qwen Code, the coding agent of Alibaba, on the server's machine",
@@ -80,7 +79,7 @@ func builtin(drivers []fleet.Driver) []Provider {
 		},
 		{
 			Name: "goose", Kind: KindCLI, Description: "goose, a general agent for any model, on the server's machine",
-			Driver: "command", Command: []string{"goose", "run", "--quiet", "--no-session", "-i", "-"}, Capabilities: runs,
+			Driver: "command", Command: []string{"goose", "run", "--quiet", "--no-session", "-i", "-"}, Capabilities: executionCapabilities,
 			Keys: []string{"GOOSE_PROVIDER", "GOOSE_MODEL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY"},
 		},
 		{

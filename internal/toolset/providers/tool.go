@@ -16,12 +16,12 @@ import (
 	"fleet/internal/fleet"
 )
 
-// MaxToolSpec is the largest specification of a tool, in bytes of JSON.
+// MaxToolSpec is the maximum size of a tool's specification, in bytes of JSON.
 const MaxToolSpec = 64 << 10
 
 const (
-	maxToolDescription = 4 << 10 // size of a description, in bytes
-	maxCommand         = 64      // number of elements of a command
+	maxToolDescription = 4 << 10 // maximum size of a description, in bytes
+	maxCommand         = 64      // maximum number of elements of a command
 )
 
 // toolNamePattern matches tool names that every model accepts.
@@ -33,7 +33,7 @@ var reservedTools = []string{"agent_complete", "append_payload", "run_subagent"}
 // httpMethods are the HTTP methods that a tool can use: those with a body. The empty method means POST.
 var httpMethods = []string{"", "POST", "PUT", "PATCH"}
 
-// toolSpec is a tool as callers write it. Exactly one of HTTP, MCP and Command must be set, and implements the tool.
+// toolSpec is a tool as callers write it. Exactly one of HTTP, MCP and Command must be set: it implements the tool.
 type toolSpec struct {
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"`
@@ -42,6 +42,8 @@ type toolSpec struct {
 	Command     []string        `json:"command"`
 }
 
+// mcpSpec is a tool of an MCP server as callers write it. If Server.Name or Tool is empty, it is the name under which the
+// tool is registered.
 type mcpSpec struct {
 	Server struct {
 		Name    string            `json:"name"`
@@ -64,7 +66,8 @@ func invalidSpec(part, format string, args ...any) error {
 	return fleet.InvalidField(field, field+" "+format, args...)
 }
 
-// parseTool parses and checks a tool's specification.
+// parseTool returns the tool with the name and the specification. It returns INVALID_ARGUMENT if one of them is invalid.
+// Whether the caller may register the tool is up to checkVariables and checkAllowed.
 func parseTool(name string, raw []byte) (fleet.Tool, error) {
 	t := fleet.Tool{Name: name}
 	if !toolNamePattern.MatchString(name) {
@@ -216,8 +219,8 @@ func checkHeaders(part string, headers map[string]string) error {
 // secretNamePattern matches names of headers and variables that hold secrets.
 var secretNamePattern = regexp.MustCompile(`(?i)auth|cookie|token|secret|passw|credential|(^|[^a-z])key|api-?key|_key`)
 
-// checkValue checks the value of a header or variable. It refuses a value that looks like a secret, because the
-// specification is stored in the database, where others can read it. Secrets belong in the server's environment.
+// checkValue checks the value of a header or variable. If the name is one of a secret, the value must name a variable of
+// the server's environment: the specification is stored in the database, where others can read it.
 func checkValue(part, name, value string) error {
 	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) || len(value) > 4<<10 || checkText("", value) != nil {
 		return invalidSpec(part, "has a value of %s that is not a single line of text", name)
@@ -285,10 +288,10 @@ func (s *Service) checkVariables(t *fleet.Tool) error {
 	return nil
 }
 
-// checkAllowed returns PERMISSION_DENIED if the principal's agents may not use the tool. The server itself calls tools, with
-// its own rights: a program runs as the server's user, and a host on the server's networks may trust the server. So
-// only admins, and the single user of a server without tokens, may have such tools. The configuration can open some
-// hosts to everybody.
+// checkAllowed returns PERMISSION_DENIED if the principal may not have the tool. The server itself calls tools, with its
+// own rights: a program runs as the server's user, and a host on the server's networks may trust the server. So
+// only admins, and the single user of a server without tokens, may have such tools. Settings.ToolHosts lists hosts
+// that everybody's tools may call.
 func (s *Service) checkAllowed(who fleet.Principal, t *fleet.Tool) error {
 	if who.Admin() {
 		return nil
@@ -306,8 +309,8 @@ func (s *Service) checkAllowed(who fleet.Principal, t *fleet.Tool) error {
 	return nil
 }
 
-// isInternal reports whether a host is on the server's machine or its own networks. It judges only by the text of the name
-// or address, and does not resolve names.
+// isInternal reports whether a host may be on the server's machine or its own networks. It judges only by the text of the
+// name or address, and does not resolve names.
 func isInternal(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	ip, err := netip.ParseAddr(host)
@@ -318,9 +321,11 @@ func isInternal(host string) bool {
 	return !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast()
 }
 
+// isLetter reports whether r is a lower-case ASCII letter, or any character outside ASCII. A host name whose last label has
+// none of these may be an IPv4 address in another notation.
 func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r > 0x7f }
 
-// decodeErrorText returns the JSON decoder's error without its package name.
+// decodeErrorText returns the text of a JSON decoder's error without names of Go packages and types.
 func decodeErrorText(err error) string {
 	return oneLine(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "json: "), "Go struct field toolSpec.", ""))
 }

@@ -8,10 +8,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Tool is a registered tool as listed.
+// Tool is a registered tool with the agents that can call it.
 type Tool struct {
 	*fleet.RegisteredTool
-	Agents []string // the agents that can call it
+	Agents []string
 }
 
 // Tools returns the principal's tools in the order of their registration. If agent is not empty, it returns only the
@@ -20,7 +20,7 @@ func (s *Service) Tools(ctx context.Context, agent string) (list []Tool, err err
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
 	}
-	agent, err = s.agentNamed(agent)
+	agent, err = s.canonicalName(agent)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (s *Service) RemoveTool(ctx context.Context, name, agent string) (from []st
 	if name == "" {
 		return nil, fleet.InvalidField("tool_name", "tool_name is required").Next("{get_registered_tools} shows the tools")
 	}
-	agent, err = s.agentNamed(agent)
+	agent, err = s.canonicalName(agent)
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +76,9 @@ func (p *Provider) canCall(t *fleet.RegisteredTool, all []*fleet.RegisteredTool)
 	return !slices.ContainsFunc(all, func(o *fleet.RegisteredTool) bool { return o.Name == t.Name && o.Agent == p.Name })
 }
 
-// agentNamed returns the agent's name as the table writes it, or "" if name is empty. It returns an error if there is
+// canonicalName returns the agent's name as the table writes it, or "" if name is empty. It returns an error if there is
 // no such agent.
-func (s *Service) agentNamed(name string) (string, error) {
+func (s *Service) canonicalName(name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
