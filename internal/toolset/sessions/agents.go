@@ -6,7 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Agents returns the agents from the source, or from all sources if source is "".
+// Agents returns the agents that the caller can name in Create and Invoke: first those in files, then pulled artifacts,
+// then agents of the fleet. If source is not "", it returns only the agents from this source.
 func (s *Service) Agents(ctx context.Context, source fleet.DefinitionSource) ([]fleet.Definition, error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
@@ -51,7 +52,7 @@ func (s *Service) fleetAgents(ctx context.Context) ([]fleet.Definition, error) {
 	return all, nil
 }
 
-// Pull pulls an agent from a registry.
+// Pull pulls an agent from a registry into the catalog. It gives up the slot of the call first.
 func (s *Service) Pull(ctx context.Context, reference string) (fleet.PulledArtifact, error) {
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return fleet.PulledArtifact{}, err

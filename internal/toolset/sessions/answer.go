@@ -15,21 +15,22 @@ import (
 // Answer is an agent's answer to a message.
 type Answer struct {
 	Text     string
-	Contents []Content             // what the agent did, at most the last maxContents
+	Contents []Content             // what the agent did last, see recentContents
 	Warnings conversation.Warnings // what did not work during the turn, without repetitions
 	TaskID   string
-	Duration time.Duration
+	Duration time.Duration // from the call to the answer
 	Usage    fleet.Usage
 	CostUSD  float64
 }
 
 const (
-	maxContents     = 1000
-	maxContentsSize = 1 << 20 // size of all contents of an answer, in bytes
+	maxContents     = 1000    // maximum number of contents of an answer
+	maxContentsSize = 1 << 20 // maximum size of all contents of an answer, in bytes
 )
 
-// answer waits for the end of the turn and returns the agent's answer. It passes what the agent does to sink, if sink
-// is not nil. An error of sink means that the caller has disconnected, and ends the wait.
+// answer waits for the end of the turn and returns the agent's answer. It returns an error if the turn fails. If sink is
+// not nil, answer passes each Content to it. An error of sink means that the caller has disconnected, and ends the wait.
+// began is the time of the call.
 func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, began time.Time, sink func(Content) error) (*Answer, error) {
 	a := &Answer{TaskID: t.ID}
 	kept := &recentContents{}
@@ -70,7 +71,8 @@ func (s *Service) answer(ctx context.Context, t *fleet.Task, requestID string, b
 	return a, nil
 }
 
-// recentContents keeps the last contents, at most maxContents of them and about maxContentsSize bytes.
+// recentContents keeps the last contents, at most maxContents of them and maxContentsSize bytes. It keeps the last one even
+// if that one alone is larger.
 type recentContents struct {
 	all  []Content
 	size int
@@ -93,18 +95,18 @@ func contentSize(c Content) int {
 	return n
 }
 
-// turnError returns the error of a turn without an answer.
+// turnError returns the error for a turn that has ended without an answer.
 func turnError(t *fleet.Task) error {
 	reason, text := conversation.Failure(t)
 	return fleet.Errorf(reason, "the agent %s", text).With("task_id", t.ID).With("agent_name", t.AgentName)
 }
 
-// colorPattern matches the control sequences with which programs color terminal output.
+// colorPattern matches terminal control sequences. Programs use them mostly to color their output.
 var colorPattern = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]")
 
-// answerText returns the agent's complete answer to the task. If the payload contains the summary, the answer is the payload,
-// because then the summary is only the beginning of a long answer or the last line of a program's output. Otherwise the
-// payload is data that the agent reported besides its answer, and the answer is the summary.
+// answerText returns the agent's complete answer to the task. If the payload is text that contains the summary, the answer
+// is the payload: the summary is then only the beginning of a long answer, or the last line of a program's output.
+// Otherwise the payload is data that the agent reported besides its answer, and the answer is the summary.
 func (s *Service) answerText(ctx context.Context, t *fleet.Task) (string, error) {
 	if t.PayloadSize == 0 {
 		return t.Summary, nil

@@ -47,7 +47,7 @@ type PullPolicy struct {
 	Timeout time.Duration `yaml:"timeout"`
 }
 
-// Validate returns an error that names the invalid key.
+// Validate returns an error that names the first invalid key, or nil.
 func (s Settings) Validate() error {
 	for key, n := range map[string]int{"max_sessions": s.MaxSessions, "max_messages": s.MaxMessages, "max_waiting": s.MaxWaiting} {
 		if n < 0 {
@@ -65,7 +65,7 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-// Config configures a Service.
+// Config configures a Service. The zero value works.
 type Config struct {
 	Settings
 	// Driver is the driver of agents that are made from definitions. It decides in which place these agents run. Empty
@@ -73,9 +73,9 @@ type Config struct {
 	Driver string
 	// ProjectPlace is the place whose projects sessions can name; empty means "local".
 	ProjectPlace string
-	// AnyDirectory allows agents to work in every directory except PrivateDir.
+	// AnyDirectory allows agents to work in every directory that PrivateDir does not forbid.
 	AnyDirectory bool
-	// PrivateDir is the server's own directory, which no agent may use.
+	// PrivateDir is the server's own directory. No agent may work in it, in a directory below it, or in one that contains it.
 	PrivateDir string
 	// AbortGrace is how long a turn continues after its caller has disconnected, if the message has a request id. 0 means
 	// 2 min, which is how long the command line tries to reconnect.

@@ -3,7 +3,7 @@ package sessions
 // Waiting returns how many messages wait for their turn in a session.
 func (s *Service) Waiting(id string) int { return s.turns.Waiting(id) }
 
-// Abandoned returns the number of turns that nobody waits for. They will be interrupted.
+// Abandoned returns the number of turns that nobody waits for and that will be interrupted.
 func (s *Service) Abandoned() int {
 	s.listeners.mu.Lock()
 	defer s.listeners.mu.Unlock()

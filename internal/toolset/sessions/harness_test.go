@@ -33,21 +33,22 @@ import (
 // in a fake place.
 type harness struct {
 	t             testing.TB
-	dir           string
+	dir           string // directory of all files
 	model         *model.Server
 	cfg           sessions.Config
-	changeCatalog func(*definition.CatalogConfig)
-	fake          *fake.Place
+	changeCatalog func(*definition.CatalogConfig) // changes the catalog's configuration; may be nil
+	fake          *fake.Place                     // has the agents of the fleet
 	store         fleet.Store
 	core          *service.Service
 	svc           *sessions.Service
 	catalog       *definition.Catalog
-	close         func()
+	close         func() // stops the fleet
 
 	mu  sync.Mutex
 	now time.Time
 }
 
+// newHarness starts a fleet with the agent echo. with, which may be nil, changes the harness before the start.
 func newHarness(t testing.TB, with func(*harness)) *harness {
 	t.Helper()
 	w := &harness{t: t, dir: t.TempDir(), model: model.New(t), fake: fake.New(fake.Config{}), now: time.Now().UTC()}
@@ -101,7 +102,7 @@ func (h *harness) define(name, document string) {
 	require.NoError(h.t, os.WriteFile(p, []byte(document), 0o600))
 }
 
-// open starts the fleet.
+// open starts the fleet on the files in h.dir.
 func (h *harness) open() {
 	h.t.Helper()
 	store, err := sqlitetest.Open(context.Background(), filepath.Join(h.dir, "fleet.db"))
@@ -117,12 +118,12 @@ func (h *harness) open() {
 	require.NoError(h.t, err)
 	supervisor, err := sandbox.Executable()
 	require.NoError(h.t, err)
-	here, err := local.New(local.Config{
+	localPlace, err := local.New(local.Config{
 		Dir: filepath.Join(h.dir, "local"), Program: supervisor, Environ: []string{"ANTHROPIC_API_KEY=sk-stub-0123456789"},
 		Models: local.ModelsConfig{Command: []string{exe, "model-run"}, Catalog: h.catalog, Needs: definition.Needs},
 	})
 	require.NoError(h.t, err)
-	models := here.ModelPlace()
+	models := localPlace.ModelPlace()
 	log := slog.New(slog.NewTextHandler(h.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	h.store = store
 	st := state.New(store, []fleet.Place{h.fake}, state.Config{
@@ -148,28 +149,28 @@ func (h *harness) restart() {
 }
 
 // as returns a context for calls of the principal.
-func (h *harness) as(name string) context.Context {
-	return fleet.WithPrincipal(h.t.Context(), fleet.Principal{Name: name, Kind: fleet.KindController})
+func (h *harness) as(principal string) context.Context {
+	return fleet.WithPrincipal(h.t.Context(), fleet.Principal{Name: principal, Kind: fleet.KindController})
 }
 
-// openSession opens a session.
-func (h *harness) openSession(name, agent string) string {
+// openSession opens a session of the principal and returns its id.
+func (h *harness) openSession(principal, agent string) string {
 	h.t.Helper()
-	x, err := h.svc.Create(h.as(name), agent, "", "", sessions.Place{})
+	x, err := h.svc.Create(h.as(principal), agent, "", "", sessions.Place{})
 	require.NoError(h.t, err)
 	return x.ID
 }
 
-// say sends a message and requires an answer.
-func (h *harness) say(name, id, message string) *sessions.Answer {
+// say sends a message of the principal and requires an answer.
+func (h *harness) say(principal, id, message string) *sessions.Answer {
 	h.t.Helper()
-	a, err := h.svc.Send(h.as(name), id, message, "", nil)
+	a, err := h.svc.Send(h.as(principal), id, message, "", nil)
 	require.NoError(h.t, err)
 	return a
 }
 
-// sendLater sends a message in the background, and returns a channel for the error.
-func (h *harness) sendLater(ctx context.Context, id, message, requestID string) <-chan error {
+// sendInBackground sends a message in the background, and returns a channel that receives its error.
+func (h *harness) sendInBackground(ctx context.Context, id, message, requestID string) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		_, err := h.svc.Send(ctx, id, message, requestID, nil)
@@ -190,11 +191,11 @@ func requireReason(t testing.TB, err error, reason fleet.Reason, words ...string
 	return e
 }
 
-// events returns the texts of the principal's events.
-func (h *harness) events(name string) (texts []string) {
+// eventTexts returns the texts of the principal's events.
+func (h *harness) eventTexts(principal string) (texts []string) {
 	h.t.Helper()
 	require.NoError(h.t, h.store.View(h.t.Context(), func(tx fleet.ReadTx) error {
-		all, err := tx.Events(fleet.EventFilter{Owner: name}, fleet.EventWindow{Limit: 100000})
+		all, err := tx.Events(fleet.EventFilter{Owner: principal}, fleet.EventWindow{Limit: 100000})
 		for _, e := range all {
 			texts = append(texts, e.Text)
 		}
@@ -217,8 +218,8 @@ func (h *harness) waitForMessages(id string, n int) {
 	waittest.Until(h.t, "a message that waits for its turn gives no signal", func() bool { return h.svc.Waiting(id) == n })
 }
 
-// agents returns the number of session agents.
-func (h *harness) agents() (n int) {
+// countAgents returns the number of existing agents that were made for sessions or invocations.
+func (h *harness) countAgents() (n int) {
 	h.t.Helper()
 	require.NoError(h.t, h.store.View(h.t.Context(), func(tx fleet.ReadTx) error {
 		n = 0
@@ -231,4 +232,14 @@ func (h *harness) agents() (n int) {
 		return err
 	}))
 	return n
+}
+
+// createAgent creates an agent of the fleet that belongs to owner, and returns its name.
+func (h *harness) createAgent(owner, name string) string {
+	h.t.Helper()
+	projects, _, err := h.core.ListProjects(h.as(owner))
+	require.NoError(h.t, err)
+	_, _, err = h.core.CreateAgent(h.as(owner), service.CreateAgentRequest{Name: name, Project: projects[0].Name, Role: "coder", Spec: "Works."})
+	require.NoError(h.t, err)
+	return name
 }

@@ -14,16 +14,17 @@ type Message struct {
 	Time    time.Time
 	TaskID  string
 	Status  fleet.TaskStatus // how the task ended; only for an assistant's message
-	Problem string           // why there is no answer
+	Problem string           // why there is no answer; empty if there is one
 }
 
-// These limit History, in messages.
+// These are the maximum and the default of the limit of History, in messages.
 const (
 	MaxHistory     = 2000
 	defaultHistory = 100
 )
 
-// History returns the last messages of a session, at most limit, oldest first.
+// History returns the last messages of a session of the caller, oldest first. limit is their maximum number, from 1 to
+// MaxHistory; nil means defaultHistory.
 func (s *Service) History(ctx context.Context, id string, limit *int) ([]Message, error) {
 	if _, err := s.session(ctx, id); err != nil {
 		return nil, err

@@ -7,16 +7,16 @@ import (
 	"fleet/internal/service"
 )
 
-// Info describes a session, and whether its agent is working on a message.
+// Info is a session with its current state.
 type Info struct {
 	*fleet.Session
-	Count     int // number of messages in its history, of both sides
-	Working   bool
+	Count     int    // number of messages in its history, of both sides
+	Working   bool   // its agent is working on a message
 	Project   string // the project of the session's agent; empty if it has none
 	Directory string // the directory of the session's agent, if the session was created with a directory or a project
 }
 
-// Info describes a session of the caller, open or closed.
+// Info returns a session of the caller, open or closed.
 func (s *Service) Info(ctx context.Context, id string) (*Info, error) {
 	v, err := s.session(ctx, id)
 	if err != nil {

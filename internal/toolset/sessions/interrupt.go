@@ -25,8 +25,8 @@ func (s *Service) Interrupt(ctx context.Context, id string) (*fleet.Task, error)
 	return s.core.FollowTask(ctx, running.ID, 0, nil)
 }
 
-// callerJoined counts a call that waits for the turn. If the message has a request id, callerJoined also tells the other servers, where
-// the same call may have been made before.
+// callerJoined counts a call that waits for the turn. If the message has a request id, the same call may also have been
+// made at another server, so callerJoined tells the other servers.
 func (s *Service) callerJoined(ctx context.Context, task, requestID string) {
 	s.listeners.join(task)
 	if requestID == "" {
@@ -38,9 +38,10 @@ func (s *Service) callerJoined(ctx context.Context, task, requestID string) {
 }
 
 // callerLeft undoes callerJoined after a call has stopped waiting for the turn. gaveUp means that the caller disconnected
-// before the answer. Then callerLeft interrupts the turn, unless another call waits for it, or the turn continues after the
-// call (fleet.Continues) and the caller finds the answer in the history. If the message has a request id, callerLeft waits
-// AbortGrace first: the caller may only have lost the connection and may retry, also at another server.
+// before the answer. The turn is then interrupted in the background, with two exceptions: another call waits for it, or the
+// turn continues after the call (fleet.Continues), and the caller finds the answer in the history. If the message has a
+// request id, the interruption comes AbortGrace later: the caller may only have lost the connection, and may retry, also at
+// another server.
 func (s *Service) callerLeft(ctx context.Context, task, requestID string, gaveUp bool) {
 	grace := s.cfg.AbortGrace
 	if requestID == "" {
@@ -74,5 +75,6 @@ func (s *Service) interruptAbandoned(ctx context.Context, task string) {
 	}
 }
 
-// interruptTimeout limits the duration of the request that interrupts a turn that nobody waits for.
+// interruptTimeout limits how long it may take to interrupt a turn that nobody waits for, or to tell the other servers that
+// nobody waits.
 const interruptTimeout = 10 * time.Second

@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// listeners counts, for each turn, the calls that wait for its answer.
+// listeners counts, for each turn, the calls that wait for its answer. After the last call has given up, it runs a function
+// that stops the turn.
 type listeners struct {
 	mu        sync.Mutex
 	closed    bool
 	count     map[string]int            // by task
-	scheduled map[string]*scheduledCall // the scheduled calls for turns that nobody waits for, by task
-	running   sync.WaitGroup            // counts the scheduled calls that are running
+	scheduled map[string]*scheduledStop // for turns that nobody waits for, by task
+	running   sync.WaitGroup            // counts the stop functions that are running
 }
 
 func newListeners() *listeners {
-	return &listeners{count: map[string]int{}, scheduled: map[string]*scheduledCall{}}
+	return &listeners{count: map[string]int{}, scheduled: map[string]*scheduledStop{}}
 }
 
-// join counts a call that waits for the turn, and cancels the call that leave has scheduled for the turn, if there is one.
+// join counts a call that waits for the turn, and cancels the stop that leave has scheduled for the turn, if there is one.
 func (l *listeners) join(task string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -29,35 +30,35 @@ func (l *listeners) join(task string) {
 	}
 }
 
-// leave undoes join, and reports whether the call was the last one that waited for the turn. If it was the last, and then is
-// set, leave schedules a call of then after the grace period. A join within this time cancels the scheduled call.
-func (l *listeners) leave(task string, grace time.Duration, then func()) (last bool) {
+// leave undoes join, and reports whether the call was the last one that waited for the turn. If it was the last and stop is
+// not nil, leave runs stop in the background after the grace period. A join within this time prevents that.
+func (l *listeners) leave(task string, grace time.Duration, stop func()) (last bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.count[task]--; l.count[task] > 0 {
 		return false
 	}
 	delete(l.count, task)
-	if then == nil || l.closed {
+	if stop == nil || l.closed {
 		return true
 	}
-	c := &scheduledCall{}
+	c := &scheduledStop{}
 	c.timer = time.AfterFunc(grace, func() {
 		if l.claim(task, c) {
 			defer l.running.Done()
-			then()
+			stop()
 		}
 	})
 	l.scheduled[task] = c
 	return true
 }
 
-// scheduledCall is a call that leave has scheduled. Its address identifies it.
-type scheduledCall struct{ timer *time.Timer }
+// scheduledStop is a stop function that leave has scheduled. Its address identifies it.
+type scheduledStop struct{ timer *time.Timer }
 
-// claim reports whether the scheduled call is still due. If so, it removes the call and adds it to l.running, so that
-// close waits for it.
-func (l *listeners) claim(task string, c *scheduledCall) bool {
+// claim reports whether the scheduled stop is still due. If so, it removes the stop and adds it to l.running, so that close
+// waits for it.
+func (l *listeners) claim(task string, c *scheduledStop) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.scheduled[task] != c {
@@ -68,7 +69,7 @@ func (l *listeners) claim(task string, c *scheduledCall) bool {
 	return true
 }
 
-// close cancels the scheduled calls and waits for those that are running.
+// close cancels the scheduled stops, waits for those that are running, and prevents new ones.
 func (l *listeners) close() {
 	l.mu.Lock()
 	l.closed = true

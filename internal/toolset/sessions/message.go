@@ -69,8 +69,8 @@ func checkMessage(message string) error {
 	return nil
 }
 
-// sessionForMessage returns the session if it accepts messages, otherwise an error. It closes a session that was idle for too
-// long. It also returns a closed session if requestID is set, because the same message may have been answered before.
+// sessionForMessage returns the session if it is open, otherwise an error. It first closes a session that was idle for too
+// long. If requestID is set, it returns a closed session too, because the same message may have been answered before.
 func (s *Service) sessionForMessage(ctx context.Context, id, requestID string) (*fleet.Session, error) {
 	v, err := s.session(ctx, id)
 	if err != nil {
@@ -110,7 +110,8 @@ func (s *Service) turn(ctx context.Context, r service.TurnRequest) (*fleet.Task,
 	}
 }
 
-// Invoke sends one message to an agent, outside any session, and waits for the answer. sink is used as in Send.
+// Invoke sends one message to an agent, outside any session, and waits for the answer. sink is used as in Send. Like Send,
+// Invoke does not wait if the call is detached. If the caller gives up, it interrupts the turn at once.
 func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, place Place, sink func(Content) error) (*Answer, error) {
 	began := s.cfg.Now()
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
@@ -145,11 +146,12 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 	if fleet.Detached(ctx) {
 		return &Answer{TaskID: t.ID}, s.core.Detach(ctx, t.ID)
 	}
-	return s.answer(ctx, t, "", began, sink) // without a request id, so that callerLeft interrupts at once; nobody can interrupt the turn later
+	// Without a request id, callerLeft interrupts the turn at once. Nobody could interrupt it later, since it has no session.
+	return s.answer(ctx, t, "", began, sink)
 }
 
-// launchOne starts an agent from the definition on one message and returns its task. The core deletes the agent after the
-// task.
+// launchOne starts an agent from the definition on one message and returns its task. body becomes
+// LaunchRequest.Body. The core deletes the agent after the task.
 func (s *Service) launchOne(ctx context.Context, d *fleet.Definition, message, requestID string, place Place, body []string) (*fleet.Task, error) {
 	l, err := s.launchRequest("InvokeAgent", d, "invoke", place)
 	if err != nil {

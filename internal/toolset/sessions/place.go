@@ -15,8 +15,8 @@ type Place struct {
 	Directory string // a directory on this machine
 }
 
-// applyPlace sets the place in the configuration and returns the place's project. It returns an error if both fields are set
-// or agents may not work in the directory.
+// applyPlace sets the place in the configuration and returns the place's project. It returns INVALID_ARGUMENT if both
+// fields are set, or if agents may not work in the directory.
 func (s *Service) applyPlace(c *fleet.AgentConfig, p Place) (project string, err error) {
 	switch {
 	case p.Project != "" && p.Directory != "":
@@ -41,8 +41,16 @@ func (p Place) checkUnset() error {
 	return fleet.InvalidField(field, "the agent is an agent of the fleet, which works in its own workspace: leave %s out, or name an agent that is defined in a file", field)
 }
 
-// resolveDirectory returns the directory that the caller named, with symbolic links resolved. It returns an error if agents
-// may not work in it.
+// requestBody returns the values that must be equal when a request id is used again: the parts and, if it is set, the place.
+func (p Place) requestBody(parts ...string) []string {
+	if p == (Place{}) {
+		return parts
+	}
+	return append(parts, p.Project, p.Directory)
+}
+
+// resolveDirectory returns the path of the directory that the caller named, with symbolic links resolved. It returns
+// INVALID_ARGUMENT if there is no such directory or agents may not work in it.
 func (s *Service) resolveDirectory(name string) (string, error) {
 	refuse := func(format string, args ...any) (string, error) {
 		return "", fleet.InvalidField("directory", format, args...)

@@ -45,7 +45,7 @@ func TestDirectory(t *testing.T) {
 		require.Equal(t, filepath.Join(src, "shop"), info.Directory)
 		require.NoError(t, w.svc.Close(w.as("alice"), x.ID))
 	}
-	w.until(func() bool { return w.agents() == 0 })
+	w.until(func() bool { return w.countAgents() == 0 })
 	require.FileExists(t, filepath.Join(src, "shop", "main.go"), "the directory must remain after its session is closed")
 
 	for _, dir := range []string{

@@ -42,11 +42,11 @@ func TestConversation(t *testing.T) {
 		_, err = w.svc.Send(w.as("alice"), id, "Still there?", "", nil)
 		requireReason(t, err, fleet.ReasonSessionNotFound, "closed by alice")
 	}
-	w.until(func() bool { return w.agents() == 0 })
+	w.until(func() bool { return w.countAgents() == 0 })
 }
 
-// TestEvents checks that what an agent does is reported while it happens, and again in the answer.
-func TestEvents(t *testing.T) {
+// TestContents checks that Send reports the actions of an agent while they happen, and again in the answer.
+func TestContents(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, nil)
 	id := w.openSession("alice", "echo")
@@ -61,17 +61,17 @@ func TestEvents(t *testing.T) {
 	require.Equal(t, 1, a.Usage.ToolCalls)
 	require.EqualValues(t, 2*(model.InputTokens+model.OutputTokens), a.Usage.InputTokens+a.Usage.OutputTokens)
 	var seen []string
-	said := false // whether the newest of seen is what the agent says, because a line that the model writes slowly comes in pieces
+	said := false // the last element of seen is text of the agent; a line that the model writes slowly comes in pieces
 	used := 0     // counted separately, because the position of usage among the contents depends on timing
 	for _, c := range live {
 		switch {
 		case c.Usage != nil:
 			used++
 		case c.Result != nil:
-			seen = append(seen, c.Tool+" "+c.Status)
+			seen, said = append(seen, c.Tool+" "+c.Status), false
 			require.Contains(t, c.Result.Text, "hm")
 		case c.Tool != "":
-			seen = append(seen, c.Tool+" "+c.Status)
+			seen, said = append(seen, c.Tool+" "+c.Status), false
 			require.JSONEq(t, `{"thought":"hm"}`, string(c.Arguments))
 		case said:
 			seen[len(seen)-1] += c.Message
@@ -83,7 +83,7 @@ func TestEvents(t *testing.T) {
 	require.Equal(t, 2, used)
 }
 
-// TestSpeakers checks that each content names the agent of the team that produced it.
+// TestSpeakers checks that each Content names the agent that produced it: one of a team, or an agent of the fleet.
 func TestSpeakers(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, nil)
@@ -111,7 +111,7 @@ func TestRestart(t *testing.T) {
 	id := w.openSession("alice", "echo")
 	w.say("alice", id, "first")
 	ctx, cancel := context.WithCancelCause(w.as("alice"))
-	sent := w.sendLater(ctx, id, "second\nmodel: hang restart", "")
+	sent := w.sendInBackground(ctx, id, "second\nmodel: hang restart", "")
 	<-w.model.Gate("restart").Arrived()
 	cancel(fleet.ErrShutdown) // the server cancels its calls in this way at shutdown
 	require.ErrorIs(t, <-sent, context.Canceled)
@@ -143,7 +143,7 @@ func TestRestart(t *testing.T) {
 	require.Equal(t, []string{"third", "You said: third"}, []string{history[0].Text, history[1].Text})
 }
 
-// TestQueue checks that messages take turns in the order of their arrival, and that only the allowed number may wait.
+// TestQueue checks that messages are answered in the order of their arrival, and that only MaxWaiting of them may wait.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, func(w *harness) { w.cfg.MaxWaiting = 3 })
@@ -159,9 +159,9 @@ func TestQueue(t *testing.T) {
 	}
 	go send("model: hang queue")
 	<-w.model.Gate("queue").Arrived()
-	var order sync.WaitGroup
+	var sends sync.WaitGroup
 	for i := range 3 {
-		order.Go(func() { send(fmt.Sprintf("number %d", i)) })
+		sends.Go(func() { send(fmt.Sprintf("number %d", i)) })
 		w.waitForMessages(id, i+1)
 	}
 	_, err := w.svc.Send(w.as("alice"), id, "one too many", "", nil)
@@ -175,13 +175,13 @@ func TestQueue(t *testing.T) {
 	for i := range 3 {
 		require.Equal(t, fmt.Sprintf("You said: number %d", i), <-answers)
 	}
-	order.Wait()
+	sends.Wait()
 	require.Empty(t, w.model.RequestsWith("one too many"))
 }
 
-// TestCloseEndsWhatRuns checks that closing a session ends its turn and waiting calls, and that the model gets no
-// further request.
-func TestCloseEndsWhatRuns(t *testing.T) {
+// TestCloseEndsCalls checks that closing a session ends its turn and the waiting calls, and that the model gets no further
+// request.
+func TestCloseEndsCalls(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, nil)
 	id := w.openSession("alice", "echo")
@@ -200,7 +200,7 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 		require.Contains(t, []fleet.Reason{fleet.ReasonTaskFailed, fleet.ReasonSessionNotFound}, fleet.ReasonOf(err), "%v", err)
 	}
 	w.model.Gate("close").Open()
-	w.until(func() bool { return w.agents() == 0 })
+	w.until(func() bool { return w.countAgents() == 0 })
 	require.Len(t, w.model.Requests(), 1)
 	info, err := w.svc.Info(w.as("alice"), id)
 	require.NoError(t, err)
@@ -213,13 +213,12 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 	require.Equal(t, fleet.TaskStopped, history[1].Status)
 }
 
-// TestIdleSessions checks that an idle session is closed: to make room for another one, when it gets a message, or by the
-// sweep.
+// TestIdleSessions checks the three occasions on which an idle session is closed: to make room for another one, when it
+// gets a message, and by the sweep.
 func TestIdleSessions(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, func(w *harness) { w.cfg.MaxSessions, w.cfg.IdleTimeout = 2, time.Hour })
 	one, two := w.openSession("alice", "echo"), w.openSession("alice", "echo")
-	// An idle session is closed to make room.
 	w.advance(59 * time.Minute)
 	w.say("alice", two, "still here")
 	w.advance(2 * time.Minute)
@@ -227,7 +226,7 @@ func TestIdleSessions(t *testing.T) {
 	info, err := w.svc.Info(w.as("alice"), one)
 	require.NoError(t, err)
 	require.Equal(t, "it was not used for 1h0m0s", info.CloseReason)
-	require.Contains(t, w.events("alice"), "session "+one+" was closed: it was not used for 1h0m0s")
+	require.Contains(t, w.eventTexts("alice"), "session "+one+" was closed: it was not used for 1h0m0s")
 	w.advance(2 * time.Hour)
 	_, err = w.svc.Send(w.as("alice"), two, "too late", "", nil)
 	e := requireReason(t, err, fleet.ReasonSessionNotFound, "not used for 1h0m0s")
@@ -235,9 +234,10 @@ func TestIdleSessions(t *testing.T) {
 	require.NoError(t, w.svc.Sweep(t.Context()))
 	_, err = w.svc.Send(w.as("alice"), three, "too late", "", nil)
 	requireReason(t, err, fleet.ReasonSessionNotFound)
-	w.until(func() bool { return w.agents() == 0 })
+	w.until(func() bool { return w.countAgents() == 0 })
 }
 
+// TestEvict checks that the least recently used session is closed to make room for another one.
 func TestEvict(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, func(w *harness) { w.cfg.MaxSessions, w.cfg.Evict = 2, true })
@@ -250,12 +250,12 @@ func TestEvict(t *testing.T) {
 	info, err := w.svc.Info(w.as("alice"), two)
 	require.NoError(t, err)
 	require.Contains(t, info.CloseReason, "make room")
-	require.Contains(t, w.events("alice"), "session "+two+" was closed: "+info.CloseReason)
+	require.Contains(t, w.eventTexts("alice"), "session "+two+" was closed: "+info.CloseReason)
 	w.say("alice", one, "still here")
 }
 
-// TestOnce checks that a request with an id is executed once.
-func TestOnce(t *testing.T) {
+// TestRequestID checks that a request with an id is executed once.
+func TestRequestID(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, nil)
 	for _, agent := range []string{"echo", w.createAgent("alice", "papi")} {
@@ -292,17 +292,8 @@ func TestOnce(t *testing.T) {
 	requireReason(t, err, fleet.ReasonSessionNotFound)
 }
 
-// createAgent creates an agent of the fleet.
-func (h *harness) createAgent(owner, name string) string {
-	h.t.Helper()
-	projects, _, err := h.core.ListProjects(h.as(owner))
-	require.NoError(h.t, err)
-	_, _, err = h.core.CreateAgent(h.as(owner), service.CreateAgentRequest{Name: name, Project: projects[0].Name, Role: "coder", Spec: "Works."})
-	require.NoError(h.t, err)
-	return name
-}
-
-// TestFleetAgent uses a session with an agent of the fleet. The turns of the session are tasks of that agent.
+// TestFleetAgent uses a session with an agent of the fleet. The turns of the session are tasks of that agent, closing the
+// session keeps the agent, and other principals cannot use it.
 func TestFleetAgent(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, nil)
@@ -339,7 +330,7 @@ func TestFleetAgent(t *testing.T) {
 	})
 	require.NoError(t, w.svc.Close(w.as("alice"), id))
 	w.until(func() bool {
-		v, err := w.core.ShowAgent(w.as("alice"), "papi") // closing the session keeps the agent
+		v, err := w.core.ShowAgent(w.as("alice"), "papi")
 		require.NoError(t, err)
 		return v.Task == nil
 	})
@@ -363,15 +354,15 @@ func TestTimeout(t *testing.T) {
 	require.Equal(t, "You said: hi", w.say("alice", id, "hi").Text)
 }
 
-// TestCallerGoes checks that a turn ends when its caller disconnects, and that the session continues. A message with a
-// request id may be sent again after a lost connection, so its turn continues for a grace period.
-func TestCallerGoes(t *testing.T) {
+// TestCallerDisconnects checks that a turn ends when its caller disconnects, and that the session continues. A message with
+// a request id may be sent again after a lost connection, so its turn continues for a grace period.
+func TestCallerDisconnects(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, nil)
 	id := w.openSession("alice", "echo")
 	done := make(chan error, 2)
-	// leaves runs do, and cancels its context after the model has received the request.
-	leaves := func(gate string, do func(ctx context.Context, message string) error) {
+	// disconnect runs do, and cancels its context after the model has received the request.
+	disconnect := func(gate string, do func(ctx context.Context, message string) error) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(w.as("alice"))
 		defer cancel()
@@ -380,7 +371,7 @@ func TestCallerGoes(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, <-done, context.Canceled)
 	}
-	leaves("gone", func(ctx context.Context, message string) error {
+	disconnect("gone", func(ctx context.Context, message string) error {
 		_, err := w.svc.Send(ctx, id, message, "", nil)
 		return err
 	})
@@ -390,7 +381,7 @@ func TestCallerGoes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []any{fleet.TaskStopped, "stopped by alice"}, []any{history[1].Status, history[1].Problem})
 
-	leaves("alone", func(ctx context.Context, message string) error {
+	disconnect("alone", func(ctx context.Context, message string) error {
 		_, err := w.svc.Invoke(ctx, "echo", message, "i1", sessions.Place{}, nil)
 		return err
 	})
@@ -400,10 +391,9 @@ func TestCallerGoes(t *testing.T) {
 		_, err := w.svc.Send(ctx, id, message, "r1", nil)
 		return err
 	}
-	leaves("back", again)
+	disconnect("back", again)
 	answered := make(chan error, 1)
 	go func() { answered <- again(w.as("alice"), "model: hang back\nmodel: say more") }()
-	w.waitForMessages(id, 0)
 	w.model.Gate("back").Open()
 	require.NoError(t, <-answered)
 }
@@ -414,7 +404,7 @@ func TestAbandoned(t *testing.T) {
 	w := newHarness(t, func(w *harness) { w.cfg.AbortGrace = 50 * time.Millisecond })
 	id := w.openSession("alice", "echo")
 	ctx, cancel := context.WithCancel(w.as("alice"))
-	done := w.sendLater(ctx, id, "model: hang left", "r1")
+	done := w.sendInBackground(ctx, id, "model: hang left", "r1")
 	<-w.model.Gate("left").Arrived()
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
@@ -474,9 +464,13 @@ func TestInterrupt(t *testing.T) {
 	require.Equal(t, fleet.TaskStopped, task.Status)
 	requireReason(t, <-first, fleet.ReasonTaskFailed, "stopped by alice")
 	require.Equal(t, "You said: me too", <-second)
-	require.Empty(t, w.model.RequestsWith("model: say never\nmodel"))
+	require.Len(t, w.model.RequestsWith("model: say never"), 1)
+}
 
-	// A session with an agent of the fleet interrupts only its own turn.
+// TestInterruptOnlyTheSession checks that Interrupt does not stop another task of an agent of the fleet.
+func TestInterruptOnlyTheSession(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t, nil)
 	papi := w.openSession("alice", w.createAgent("alice", "papi"))
 	busy, err := w.core.StartTask(w.as("alice"), service.StartTaskRequest{Agent: "papi", Description: "echo busy\nlisten"})
 	require.NoError(t, err)
@@ -488,8 +482,8 @@ func TestInterrupt(t *testing.T) {
 	require.True(t, still.Active(), "a task outside the session must not be stopped")
 }
 
-// TestTurnTimeout checks that the default timeout of a turn is ten minutes, not a task's default of a day.
-func TestTurnTimeout(t *testing.T) {
+// TestDefaultTurnTimeout checks that the default timeout of a turn is ten minutes, not a task's default of a day.
+func TestDefaultTurnTimeout(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, nil)
 	id := w.openSession("alice", "echo")
@@ -501,8 +495,8 @@ func TestTurnTimeout(t *testing.T) {
 	}))
 }
 
-// TestNoHost checks a server that cannot run agents from definitions. Sessions with agents of the fleet still work.
-func TestNoHost(t *testing.T) {
+// TestWithoutDriver checks a server that cannot run agents from definitions. Sessions with agents of the fleet still work.
+func TestWithoutDriver(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, func(w *harness) { w.cfg.Driver = "absent" })
 	_, err := w.svc.Create(w.as("alice"), "echo", "", "", sessions.Place{})
@@ -514,7 +508,8 @@ func TestNoHost(t *testing.T) {
 	require.Equal(t, "still here", w.say("alice", w.openSession("alice", "papi"), "done still here").Text)
 }
 
-// TestAdminClosesASession checks that closing a session stops its turn, even if the agent belongs to another principal.
+// TestAdminClosesASession checks that closing an admin's session stops its turn, even if the agent belongs to another
+// principal.
 func TestAdminClosesASession(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, nil)
