@@ -9,12 +9,12 @@ import (
 
 // caller is the caller of a subagent. It is derived only from the call's token, never from the request.
 type caller struct {
-	// name is the principal's name or, for an agent of this server, the name of its definition. It is empty for such an agent
-	// without a definition.
+	// name is the principal's name. For an agent of this server, it is the name of the agent's definition instead, or empty if
+	// the agent has no definition.
 	name      string
-	agent     bool
+	agent     bool     // the caller is an agent, of this or another server
 	uid       string   // the agent's UID; empty if the caller is not an agent of this server
-	subagents []string // the subagents that the agent may run
+	subagents []string // the names of the subagents that the agent may run
 	depth     int      // how many agents stand above a subagent that the caller runs
 	// owner is the principal responsible for the caller. It owns all subagents that the caller runs, directly or through
 	// other subagents.

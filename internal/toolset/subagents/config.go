@@ -26,7 +26,7 @@ type Settings struct {
 	Retries int `yaml:"output_retries"`
 }
 
-// Validate returns an error that names the invalid key.
+// Validate returns an error that names the first invalid key, or nil.
 func (s Settings) Validate() error {
 	if s.Timeout < 0 || s.Timeout > service.MaxTaskTimeout {
 		return fmt.Errorf("subagents.timeout is %s: it must be more than 0 and at most %s, or 0 for 10 minutes", s.Timeout, service.MaxTaskTimeout)
@@ -45,24 +45,26 @@ type Config struct {
 	Settings
 	// Local is the place that runs subagents on this machine; empty means "local".
 	Local string
-	// MaxWaiting is how many calls may wait for their turn in one conversation; 0 means 8. QueueWait is how long a call
-	// waits; 0 means 10 min.
+	// MaxWaiting is how many calls may wait for their turn in one conversation; 0 means 8.
 	MaxWaiting int
-	QueueWait  time.Duration
+	// QueueWait is how long a call waits for its turn; 0 means 10 min.
+	QueueWait time.Duration
 	// StartWait is how long a new workspace may take to become ready; 0 means 10 min.
 	StartWait time.Duration
 	// SweepEvery is the interval of the search for agents that interrupted calls have left behind; 0 means 10 min. The
 	// search deletes such an agent if it has no task and has not changed for that long.
 	SweepEvery time.Duration
 
-	Lookup func(name string) (string, bool) // returns a variable of the server's environment; nil means os.LookupEnv
-	Now    func() time.Time                 // nil means time.Now
-	NewID  func() string                    // nil means random UUIDs
-	Logger *slog.Logger                     // nil means no log
+	// Lookup returns a variable of the server's environment; nil means os.LookupEnv. It is never called for variables of
+	// Fleet itself.
+	Lookup func(name string) (string, bool)
+	Now    func() time.Time // nil means time.Now
+	NewID  func() string    // nil means random UUIDs
+	Logger *slog.Logger     // nil means no log
 }
 
 func (c Config) withDefaults() Config {
-	c.Local = cmp.Or(c.Local, inLocal)
+	c.Local = cmp.Or(c.Local, runsInLocal)
 	c.MaxDepth = cmp.Or(c.MaxDepth, 3)
 	c.Retries = cmp.Or(c.Retries, 2)
 	c.MaxWaiting = cmp.Or(c.MaxWaiting, 8)

@@ -42,7 +42,7 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 		case fleet.ReasonOf(err) == fleet.ReasonSessionExists, fleet.ReasonOf(err) == fleet.ReasonSessionNotFound:
 			continue // another server has opened or closed the conversation meanwhile
 		case fleet.ReasonOf(err) == fleet.ReasonAgentBusy:
-			if err := r.waitOtherTurn(ctx, err); err != nil {
+			if err := r.waitForOtherTurn(ctx, err); err != nil {
 				return err
 			}
 		default:
@@ -60,9 +60,9 @@ func (r *run) conversationKey() string {
 	return r.definition.Name
 }
 
-// waitOtherTurn waits for the end of the task that keeps the agent busy. Another server, or an earlier process of this
+// waitForOtherTurn waits for the end of the task that keeps the agent busy. Another server, or an earlier process of this
 // server, has started that task. busy is the error that names the task.
-func (r *run) waitOtherTurn(ctx context.Context, busy error) error {
+func (r *run) waitForOtherTurn(ctx context.Context, busy error) error {
 	e, ok := errors.AsType[*fleet.Error](busy)
 	if !ok || e.Metadata["task_id"] == "" {
 		return busy
@@ -76,8 +76,8 @@ func (r *run) waitOtherTurn(ctx context.Context, busy error) error {
 	return err
 }
 
-// nextTurn gives the agent of the conversation its next task. If the conversation cannot continue, nextTurn closes it
-// and opens a new one.
+// nextTurn gives the agent of the conversation its next task. If there is no conversation, nextTurn opens one. If the
+// conversation cannot continue, nextTurn closes it and opens a new one.
 func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) {
 	session, err := r.core.SessionByKey(ctx, fleet.ToolsetSubagents, r.conversationKey())
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *run) nextTurn(ctx context.Context, prompt string) (*fleet.Task, error) 
 		}
 	}
 	return r.core.StartTurn(ctx, service.TurnRequest{
-		Method: method, RequestID: r.call.RequestID, Body: r.call.Body, Caller: r.call.Caller,
+		Method: runMethod, RequestID: r.call.RequestID, Body: r.call.Body, Caller: r.call.Caller,
 		AgentUID: session.AgentUID, Prompt: prompt, Timeout: r.definition.Timeout, SessionID: session.ID,
 		Message: &service.SessionMessage{Source: hash, At: r.config.Now().UTC()},
 	})
@@ -125,7 +125,7 @@ func (r *run) staleReason(a *fleet.Agent, want service.LaunchRequest) string {
 	return ""
 }
 
-// sameConfig reports whether both configurations make the same agent, apart from its prompt.
+// sameConfig reports whether both configurations make the same agent, apart from its system prompt.
 func sameConfig(a, b *fleet.AgentConfig) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -139,7 +139,8 @@ func sameConfig(a, b *fleet.AgentConfig) bool {
 	return reflect.DeepEqual(withoutPrompt(*a), withoutPrompt(*b))
 }
 
-// instructionsHash returns a text that identifies the subagent's instructions by their hash.
+// instructionsHash returns the name of the definition with a hash of the subagent's instructions. The session stores it, so
+// that nextTurn notices when the instructions change.
 func (r *run) instructionsHash() string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(r.definition.systemPrompt()))
@@ -165,7 +166,7 @@ func (r *run) openSession(ctx context.Context, prompt string) (*fleet.Task, erro
 	return task, r.waitReady(ctx, task)
 }
 
-// closeSession closes a conversation and deletes its agent.
+// closeSession closes a conversation and deletes its agent. It is not an error if the agent does not exist.
 func (r *run) closeSession(ctx context.Context, session *fleet.Session, reason string) error {
 	err := r.core.CloseSession(ctx, session, reason)
 	if fleet.ReasonOf(err) == fleet.ReasonAgentNotFound {

@@ -13,6 +13,7 @@ import (
 	"fleet/internal/toolset/subagents"
 )
 
+// TestConversation checks which calls continue a conversation, and which begin another one.
 func TestConversation(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, nil)
@@ -83,7 +84,7 @@ func TestConversationTakesTurns(t *testing.T) {
 		r, _ := w.run("s", "wait\nsay first")
 		first <- r
 	}()
-	w.waitCalls(1)
+	w.waitForCalls(1)
 	var mu sync.Mutex
 	var sessions []string
 	var refused int
@@ -114,12 +115,13 @@ func TestConversationTakesTurns(t *testing.T) {
 	require.Len(t, w.agents(), 1)
 }
 
+// TestConversationWaits checks that a call waits up to QueueWait for its turn, also if another server uses the conversation.
 func TestConversationWaits(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, func(c *subagents.Config) { c.QueueWait = 50 * time.Millisecond })
 	w.define("s", "session: true", "Do it.")
-	done := w.runLater(w.ctx(), subagents.Request{Agent: "s", Prompt: "wait\nsay first"})
-	w.waitCalls(1)
+	done := w.runInBackground(w.ctx(), subagents.Request{Agent: "s", Prompt: "wait\nsay first"})
+	w.waitForCalls(1)
 	_, err := w.run("s", "say next")
 	requireReason(t, err, fleet.ReasonAgentBusy, "try again later")
 
@@ -142,8 +144,8 @@ func TestWaitingCallEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, nil)
 	w.define("s", "session: true", "Do it.")
-	done := w.runLater(w.ctx(), subagents.Request{Agent: "s", Prompt: "wait\nsay first"})
-	w.waitCalls(1)
+	done := w.runInBackground(w.ctx(), subagents.Request{Agent: "s", Prompt: "wait\nsay first"})
+	w.waitForCalls(1)
 	ctx, cancel := context.WithTimeout(w.ctx(), 10*time.Millisecond)
 	defer cancel()
 	_, err := w.Run(ctx, subagents.Request{Agent: "s", Prompt: "say next"})

@@ -12,13 +12,13 @@ import (
 // Main is the name that definitions use for callers that are not agents: people and AI controllers.
 const Main = "main"
 
-// These are the places where subagents run.
+// These are the values of Definition.RunsIn.
 const (
-	inLocal = "local"
-	inCoder = "coder"
+	runsInLocal = "local"
+	runsInCoder = "coder"
 )
 
-// The formats of results.
+// These are the values of Definition.OutputFormat.
 const (
 	outputText = "text"
 	outputJSON = "json"
@@ -26,16 +26,14 @@ const (
 
 // Definition is a subagent as its file describes it. It is immutable.
 type Definition struct {
-	Name        string
-	Description string
-	// AllowedCallers are the names of the callers that may run the subagent. Subagents are the names of the subagents that it
-	// may run itself.
-	AllowedCallers []string
-	Subagents      []string
+	Name           string
+	Description    string
+	AllowedCallers []string      // the names of the callers that may run the subagent
+	Subagents      []string      // the names of the subagents that it may run itself
 	Session        bool          // whether all calls of one caller share a conversation
-	Timeout        time.Duration // 0 means the server's limit
+	Timeout        time.Duration // 0 means Settings.Timeout
 
-	RunsIn        string // the place: local or coder
+	RunsIn        string // local or coder
 	Remembers     bool   // whether its driver can continue a conversation
 	Project, Role string // the project and role of a workspace; only in coder
 
@@ -56,11 +54,11 @@ type Definition struct {
 	Warnings []string // tell the author which parts of the file have no effect
 }
 
-// agentConfig returns the configuration of the definition's agent. It returns nil if the project of a workspace defines
-// the agent. depth is the number of agents above it. An agent too deep to run subagents gets a configuration without
+// agentConfig returns the configuration of the definition's agent. It returns nil for an agent in a workspace, which the
+// project of the workspace configures. depth is the number of agents above it. An agent too deep to run subagents gets a configuration without
 // them.
 func (d *Definition) agentConfig(depth, maxDepth int) *fleet.AgentConfig {
-	if d.RunsIn != inLocal {
+	if d.RunsIn != runsInLocal {
 		return nil
 	}
 	c := &fleet.AgentConfig{

@@ -13,8 +13,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// directory is the directory of definitions. Its content may change at any time, so each access checks the files and reads the
-// changed ones again.
+// directory is the directory of definitions. Its content may change at any time, so each access checks the files and reads
+// changed files again.
 type directory struct {
 	path    string
 	drivers []fleet.Driver
@@ -24,7 +24,7 @@ type directory struct {
 	entries map[string]entry // by the path of the definition's file
 }
 
-// entry is a definition as it was when its files were read.
+// entry is the result of reading the files of a definition.
 type entry struct {
 	agent, memory stamp
 	read          time.Time
@@ -48,7 +48,7 @@ func (e entry) isCurrent(agent, memory stamp) bool {
 		e.read.Sub(agent.modified) > minSettleTime && e.read.Sub(memory.modified) > minSettleTime
 }
 
-// errNoDefinition means that there is no definition with the name.
+// errNoDefinition means that no file has the definition.
 var errNoDefinition = errors.New("no definition")
 
 // get returns the definition with the name. It returns errNoDefinition if no file defines the name, and another error if the
@@ -135,7 +135,7 @@ func (d *directory) read(root *os.Root, src source, hasMemory bool) (*Definition
 	return definition, nil
 }
 
-// all returns every definition, sorted by name, and the errors of unusable files.
+// all returns every definition, sorted by name, and the errors of the files that cannot be used, see scanResult.
 func (d *directory) all() (definitions []*Definition, broken map[string]error, err error) {
 	root, err := os.OpenRoot(d.path)
 	if err != nil {
@@ -161,14 +161,15 @@ type scanResult struct {
 	broken      map[string]error       // by name, or by file if another file defines the name
 }
 
-// scan loads every file that may be a definition. If two files define the same name, the first one is used.
+// scan loads every file that findSources returns, in this order. If two files define the same name, it uses the first one.
+// It also forgets the entries of files that no longer exist.
 func (d *directory) scan(root *os.Root) (scanResult, error) {
 	found := scanResult{definitions: map[string]*Definition{}, broken: map[string]error{}}
 	sources, err := findSources(root)
 	if err != nil {
 		return found, d.readError(err)
 	}
-	files, seen := map[string]string{}, map[string]bool{}
+	fileOf, seen := map[string]string{}, map[string]bool{} // by name, by file
 	for _, src := range sources {
 		definition, err := d.load(root, src)
 		if errors.Is(err, errNoDefinition) {
@@ -178,14 +179,14 @@ func (d *directory) scan(root *os.Root) (scanResult, error) {
 		switch {
 		case err != nil:
 			name := src.name
-			if files[name] != "" {
+			if fileOf[name] != "" {
 				name = src.file
 			}
 			found.broken[name] = err
-		case files[definition.Name] != "":
-			found.broken[src.file] = fmt.Errorf("%s: the subagent %q is already defined in %s: rename one of them", src.file, definition.Name, files[definition.Name])
+		case fileOf[definition.Name] != "":
+			found.broken[src.file] = fmt.Errorf("%s: the subagent %q is already defined in %s: rename one of them", src.file, definition.Name, fileOf[definition.Name])
 		default:
-			files[definition.Name] = src.file
+			fileOf[definition.Name] = src.file
 			found.definitions[definition.Name] = definition
 		}
 	}
@@ -214,7 +215,7 @@ func (d *directory) readError(err error) error {
 }
 
 // fileStamp returns the stamp of a file. It follows links that stay within the directory of definitions. It returns
-// fs.ErrNotExist if there is no such file.
+// fs.ErrNotExist if there is no such file, and another error if the file is not regular or is larger than maxFile.
 func fileStamp(root *os.Root, file string) (stamp, error) {
 	info, err := root.Stat(file)
 	switch {
@@ -230,6 +231,7 @@ func fileStamp(root *os.Root, file string) (stamp, error) {
 	return stamp{size: info.Size(), modified: info.ModTime()}, nil
 }
 
+// readFile returns the content of a file. It returns an error if the file is larger than maxFile.
 func readFile(root *os.Root, file string) ([]byte, error) {
 	f, err := root.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // if the file has become a FIFO, opening must not block
 	if err != nil {

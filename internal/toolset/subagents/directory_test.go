@@ -12,8 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const plain = "---\ndescription: x\n---\nDo it."
+// plainDefinition is the content of a valid file.
+const plainDefinition = "---\ndescription: x\n---\nDo it."
 
+// TestDirectory checks which files in directories define subagents, and the errors of the others.
 func TestDirectory(t *testing.T) {
 	t.Parallel()
 	d, write := newDirectory(t)
@@ -24,25 +26,25 @@ func TestDirectory(t *testing.T) {
 	require.Empty(t, list)
 	require.Empty(t, broken)
 
-	write("agents/good/agent.md", plain)
+	write("agents/good/agent.md", plainDefinition)
 	write("agents/bad/agent.md", "nothing")
-	write("agents/main/agent.md", plain)
+	write("agents/main/agent.md", plainDefinition)
 	write("agents/main/system-prompt.md", "x")
 	write("agents/empty/notes.md", "x")
-	write("agents/.hidden/agent.md", plain)
-	write("agents/a b/agent.md", plain)
+	write("agents/.hidden/agent.md", plainDefinition)
+	write("agents/a b/agent.md", plainDefinition)
 	write("agents/README.md", "x")
-	write("agents/big/agent.md", plain+strings.Repeat("x", maxFile))
-	write("agents/forgetful/agent.md", plain)
+	write("agents/big/agent.md", plainDefinition+strings.Repeat("x", maxFile))
+	write("agents/forgetful/agent.md", plainDefinition)
 	write("agents/forgetful/memory.md", strings.Repeat("x", maxFile+1))
-	write("outside/agent.md", plain)
+	write("outside/agent.md", plainDefinition)
 	write("outside/memory.md", "outside")
 	agents := d.path
 	require.NoError(t, os.Symlink(filepath.Join(agents, "..", "outside"), filepath.Join(agents, "linked")))
 	require.NoError(t, os.Symlink("../outside", filepath.Join(agents, "linked2")))
 	require.NoError(t, os.Mkdir(filepath.Join(agents, "file"), 0o700))
 	require.NoError(t, os.Symlink("../../outside/agent.md", filepath.Join(agents, "file", "agent.md")))
-	write("agents/memory/agent.md", plain)
+	write("agents/memory/agent.md", plainDefinition)
 	require.NoError(t, os.Symlink("../../outside/memory.md", filepath.Join(agents, "memory", "memory.md")))
 	require.NoError(t, os.Symlink("good", filepath.Join(agents, "alias")))
 	require.NoError(t, os.MkdirAll(filepath.Join(agents, "pipe"), 0o700))
@@ -79,6 +81,49 @@ func TestDirectory(t *testing.T) {
 	}
 	_, err = d.get("linked")
 	require.ErrorContains(t, err, "escapes")
+}
+
+// TestFlatFiles checks which files NAME.md define subagents, also below other directories, and which names they get.
+func TestFlatFiles(t *testing.T) {
+	t.Parallel()
+	d, write := newDirectory(t)
+	write("agents/reviewer.md", plainDefinition)
+	write("agents/README.md", "# Our agents")
+	write("agents/team/lead/agent.md", plainDefinition)
+	write("agents/team/tester.md", "---\nname: careful-tester\n---\nTest.")
+	write("agents/team/README.md", "# The team")
+	write("agents/team/deep/er/too-deep.md", plainDefinition)
+	write("agents/reviewer/agent.md", plainDefinition)
+	write("agents/team/z.md", "---\nname: careful-tester\n---\nTest.")
+	write("agents/bad.md", "---\nsession: maybe\n---\n")
+	write("agents/main.md", plainDefinition)
+
+	list, broken, err := d.all()
+	require.NoError(t, err)
+	names := []string{}
+	for _, l := range list {
+		names = append(names, l.Name)
+		got, err := d.get(l.Name)
+		require.NoError(t, err)
+		require.Equal(t, l, got)
+	}
+	require.Equal(t, []string{"careful-tester", "lead", "reviewer"}, names)
+	for name, want := range map[string]string{
+		"reviewer.md": `reviewer.md: the subagent "reviewer" is already defined in reviewer/agent.md`,
+		"team/z.md":   `the subagent "careful-tester" is already defined in team/tester.md`,
+		"bad":         "bad.md: line 2: true or false is needed here",
+		"main":        "choose another name",
+	} {
+		require.ErrorContains(t, broken[name], want)
+		delete(broken, name)
+	}
+	require.Empty(t, broken)
+	_, err = d.get("bad")
+	require.ErrorContains(t, err, "true or false")
+	for _, name := range []string{"tester", "README", "too-deep"} {
+		_, err = d.get(name)
+		require.ErrorIs(t, err, errNoDefinition, name)
+	}
 }
 
 // TestDirectoryChanges checks that the next call sees a change of a file, also after many changes in quick succession.
@@ -119,6 +164,7 @@ func TestDirectoryChanges(t *testing.T) {
 	require.Empty(t, d.entries)
 }
 
+// BenchmarkThousandDefinitions measures accesses to a directory whose files do not change.
 func BenchmarkThousandDefinitions(b *testing.B) {
 	d, write := newDirectory(b)
 	old := time.Now().Add(-time.Hour)
@@ -141,6 +187,7 @@ func BenchmarkThousandDefinitions(b *testing.B) {
 	})
 }
 
+// newDirectory returns the directory "agents" in a temporary directory, and a function that writes files below the latter.
 func newDirectory(t testing.TB) (*directory, func(path, text string)) {
 	dir := t.TempDir()
 	return &directory{path: filepath.Join(dir, "agents"), drivers: testDrivers, now: time.Now}, func(path, text string) {

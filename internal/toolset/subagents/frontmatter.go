@@ -19,7 +19,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// header is the frontmatter of an agent.md.
+// header is the frontmatter of a definition's file.
 type header struct {
 	Name           string         `yaml:"name"`
 	Description    string         `yaml:"description"`
@@ -28,7 +28,7 @@ type header struct {
 	Calls          []string       `yaml:"calls"`
 	TimeoutMS      *float64       `yaml:"timeout_ms"`
 	Permissions    permissions    `yaml:"permissions"`
-	MCPServers     []server       `yaml:"mcp_servers"`
+	MCPServers     []mcpServer    `yaml:"mcp_servers"`
 	Model          string         `yaml:"model"`
 	Driver         string         `yaml:"driver"`
 	Command        []string       `yaml:"command"`
@@ -45,7 +45,7 @@ type header struct {
 	Color           string    `yaml:"color"` // for screens; not used here
 }
 
-// restrictingKeys are the keys that remove rights. An unknown key that resembles one of them is an error: it is probably
+// restrictingKeys are the keys that limit what an agent may do, or who may run it. An unknown key that resembles one of them is an error: it is probably
 // misspelled, and without the right key the agent could do more than its author wants. Any other unknown key is a
 // warning.
 var restrictingKeys = []string{"allowed_callers", "permissions", "tools", "disallowedTools"}
@@ -59,7 +59,7 @@ type permissions struct {
 	Ask   []string `yaml:"ask"`
 }
 
-type server struct {
+type mcpServer struct {
 	Name    string            `yaml:"name"`
 	Command string            `yaml:"command"`
 	Args    []string          `yaml:"args"`
@@ -69,9 +69,9 @@ type server struct {
 }
 
 const (
-	maxHeader = 64 << 10  // size of a frontmatter, in bytes
-	maxFile   = 256 << 10 // size of an agent.md or a memory.md, in bytes
-	maxNested = 32        // nesting depth of lists and mappings
+	maxHeader = 64 << 10  // maximum size of a frontmatter, in bytes
+	maxFile   = 256 << 10 // maximum size of a definition's file or a memory.md, in bytes
+	maxNested = 32        // maximum nesting depth of lists and mappings
 )
 
 // parseFrontmatter returns a file's frontmatter and body, and warnings about ignored keys. Errors and warnings are for the file's
@@ -175,7 +175,8 @@ func lineOf(t *token.Token, lines int) string {
 	return fmt.Sprintf("line %d", t.Position.Line+lines)
 }
 
-// decodeStrict decodes YAML into h. It leaves out unknown keys, and returns warnings about them.
+// decodeStrict decodes YAML into h. It leaves out unknown top-level keys, and returns warnings about them. Unknown keys below
+// them are errors.
 func decodeStrict(text []byte, h *header, lines int) (warnings []string, err error) {
 	if err := checkNesting(text, lines); err != nil {
 		return nil, err
@@ -199,7 +200,8 @@ func decodeStrict(text []byte, h *header, lines int) (warnings []string, err err
 	return warnings, nil
 }
 
-// checkNesting refuses excessive nesting. It also refuses aliases, since a few of them can expand to more than fits into memory.
+// checkNesting refuses text that nests lists and mappings too deep, in brackets or on one line. It also refuses anchors and
+// aliases, since a few of them can expand to more than fits into memory.
 func checkNesting(text []byte, lines int) error {
 	depth, line, inLine := 0, 0, 0
 	for _, t := range lexer.Tokenize(string(text)) {
@@ -239,8 +241,9 @@ func yamlError(err error, lines int) error {
 	return errors.New("its frontmatter is not valid YAML")
 }
 
-// removeUnknownKeys removes the unknown keys of a frontmatter, and all but the last value of a key that may be repeated. It returns
-// warnings about them.
+// removeUnknownKeys removes the unknown keys of a frontmatter, and all but the last value of a key that may be repeated. It
+// returns warnings about them. It returns an error for another repeated key, and for an unknown key that resembles one of
+// restrictingKeys.
 func removeUnknownKeys(m *ast.MappingNode, lines int) (warnings []string, err error) {
 	known := keysOf(reflect.TypeFor[header]())
 	last := map[string]int{}

@@ -26,7 +26,7 @@ func (t *testService) startHanging(ctx context.Context, name string) (*fleet.Age
 		defer close(done)
 		_, _ = t.Run(ctx, subagents.Request{Agent: name, Prompt: "hang"})
 	}()
-	t.waitCalls(n + 1)
+	t.waitForCalls(n + 1)
 	for _, v := range t.agents() {
 		if !known[v.UID] {
 			return &v.Agent, func() { cancel(); <-done }
@@ -37,6 +37,7 @@ func (t *testService) startHanging(ctx context.Context, name string) (*fleet.Age
 	return nil, nil
 }
 
+// TestNesting checks which subagents an agent sees and may run, and how deep they may be nested.
 func TestNesting(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, nil)
@@ -74,7 +75,7 @@ func TestNesting(t *testing.T) {
 	listed, broken, err := w.List(asLead)
 	require.NoError(t, err)
 	require.Empty(t, broken)
-	require.Equal(t, []string{"chain", "worker"}, names(listed))
+	require.Equal(t, []string{"chain", "worker"}, entryNames(listed))
 
 	// An agent whose definition lists no calls may not run any subagent.
 	loner, endLoner := w.startHanging(w.ctx(), "loner")
@@ -133,6 +134,7 @@ func TestNestingUnconfined(t *testing.T) {
 	require.Equal(t, "done", r.Text)
 }
 
+// TestCycles checks that subagents whose calls form a cycle are refused.
 func TestCycles(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, nil)
@@ -148,20 +150,20 @@ func TestCycles(t *testing.T) {
 	requireReason(t, err, fleet.ReasonDefinitionInvalid, "d → d")
 	listed, broken, err := w.List(w.ctx())
 	require.NoError(t, err)
-	require.Equal(t, []string{"e", "f"}, names(listed))
+	require.Equal(t, []string{"e", "f"}, entryNames(listed))
 	require.Len(t, broken, 4)
 	require.Empty(t, w.calls())
 }
 
-func names(listed []subagents.ListEntry) (all []string) {
+func entryNames(listed []subagents.ListEntry) (all []string) {
 	for _, l := range listed {
 		all = append(all, l.Name)
 	}
 	return all
 }
 
-// TestSubagentsAreInTheTree lets one subagent run another. The task of the second one must be below the task of the first, and
-// must end with it.
+// TestSubagentsAreInTheTree checks that the task of a subagent that another one runs is below the task of the other one in
+// the tree of tasks.
 func TestSubagentsAreInTheTree(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, nil)
@@ -183,5 +185,5 @@ func TestSubagentsAreInTheTree(t *testing.T) {
 	require.Len(t, tree, 2)
 	require.Equal(t, r.TaskID, tree[1].ID)
 	require.Equal(t, 1, tree[1].Delegation.Depth)
-	require.Equal(t, fleet.TaskRunning, tree[0].Status, "the answer of the call is the result, so nothing waits for it")
+	require.Equal(t, fleet.TaskRunning, tree[0].Status, "the first task must not wait for the second one, because the call has returned its result")
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// checkAnswer returns the JSON value in a subagent's answer, and how the value violates the definition's schema. problems is
-// empty if the answer is valid.
+// checkAnswer returns the JSON value in a subagent's answer. problems says why the answer is not one JSON value, or how the
+// value violates the definition's schema. It is empty if the answer is valid.
 func (d *Definition) checkAnswer(answer string) (value string, problems []string) {
 	value = unfence(answer)
 	decoder := json.NewDecoder(strings.NewReader(value))

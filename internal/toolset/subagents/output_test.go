@@ -12,7 +12,8 @@ import (
 	"fleet/internal/toolset/subagents"
 )
 
-const results = `output_format: json
+// resultsFrontmatter requires an answer in JSON that has a list of results.
+const resultsFrontmatter = `output_format: json
 output_schema:
   type: object
   properties:
@@ -25,13 +26,14 @@ func (t *testService) setRetryAnswers(lines ...string) {
 	require.NoError(t.t, os.WriteFile(filepath.Join(t.dir, "home", "better"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 }
 
+// TestOutput checks answers in JSON: valid ones, ones that need another attempt, and those of repeated requests.
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	for _, session := range []bool{false, true} {
 		t.Run(map[bool]string{false: "alone", true: "in a conversation"}[session], func(t *testing.T) {
 			t.Parallel()
 			w := newTestService(t, nil)
-			front := results
+			front := resultsFrontmatter
 			if session {
 				front += "\nsession: true"
 			}
@@ -86,6 +88,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
+// TestOutputOfCommand checks that a program that does not remember its conversation gets the first prompt and its answer again.
 func TestOutputOfCommand(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, func(c *subagents.Config) { c.Retries = 1 })

@@ -24,11 +24,12 @@ var (
 	// serverPattern matches names of MCP servers. Such a name becomes part of the names of the server's tools.
 	serverPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 	// rulePattern matches a permission in Claude Code's notation: a tool, optionally with a restriction.
-	rulePattern     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_*-]*(\([^\x00-\x1f\x7f]*\))?$`)
+	rulePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_*-]*(\([^\x00-\x1f\x7f]*\))?$`)
+	// variablePattern matches names of environment variables. With a * at the end, it means all that begin like this.
 	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\*?$`)
 )
 
-// parse returns the definition in data, the content of an agent.md. memory is the content of its memory.md; nil if
+// parse returns the definition in data, the content of the file src. memory is the content of its memory.md; nil if
 // there is none. drivers are the drivers of the local place. An error describes the problem with the file; the caller
 // puts "FILE: " before it.
 func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition, error) {
@@ -154,7 +155,7 @@ func (d *Definition) setTimeout(h header) error {
 	return nil
 }
 
-// ownServer is the name of Fleet's own MCP server, through which an agent runs subagents.
+// ownServer is the name of Fleet's own MCP server, through which an agent runs subagents. Definitions cannot use it.
 const ownServer = "fleet"
 
 func (d *Definition) setServers(h header) error {
@@ -165,7 +166,7 @@ func (d *Definition) setServers(h header) error {
 		if !serverPattern.MatchString(s.Name) || strings.Contains(s.Name, "__") {
 			return fail("the name of a server must consist of letters, digits, hyphens and single underscores")
 		}
-		if s.Name == ownServer || slices.ContainsFunc(h.MCPServers[:i], func(o server) bool { return o.Name == s.Name }) {
+		if s.Name == ownServer || slices.ContainsFunc(h.MCPServers[:i], func(o mcpServer) bool { return o.Name == s.Name }) {
 			return fail("a server with this name already exists: choose another name")
 		}
 		if (s.Command == "") == (s.URL == "") {
@@ -223,17 +224,18 @@ func (d *Definition) setOutput(h header) error {
 	return nil
 }
 
-// setPlace sets the agent's place and driver, and checks that they can enforce the definition.
+// setPlace sets where the agent runs and its driver, and checks that both can enforce the definition. drivers are the drivers
+// of the local place.
 func (d *Definition) setPlace(h header, drivers []fleet.Driver) error {
 	restricted := d.Allow != nil || d.Ask != nil || len(d.Deny) > 0 || len(d.MCPServers) > 0
 	switch h.Container {
-	case "", inLocal:
-		d.RunsIn = inLocal
+	case "", runsInLocal:
+		d.RunsIn = runsInLocal
 		if d.Project != "" || d.Role != "" {
 			return errors.New("project and role are for container: coder")
 		}
-	case inCoder:
-		d.RunsIn, d.Remembers = inCoder, true
+	case runsInCoder:
+		d.RunsIn, d.Remembers = runsInCoder, true
 		if d.Project == "" {
 			return errors.New("container: coder needs a project, one of list_agent_projects")
 		}

@@ -182,7 +182,7 @@ func TestParseRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "zero byte")
 }
 
-// FuzzParse checks that every file gives either a definition or a readable error.
+// FuzzParse checks that parse returns either a definition or an error with a text for every file, and does not hang.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("---\nname: a\nsession: true\n---\nDo it."), []byte("memory"))
 	f.Add([]byte("---\nmcp_servers: [{name: a, command: b, env: {K: '${V}'}}]\npermissions: {allow: [Read]}\n---\n"), []byte(nil))
@@ -201,44 +201,11 @@ func FuzzParse(f *testing.F) {
 		}
 		require.Equal(t, "a", d.Name)
 		require.Contains(t, []string{"text", "json"}, d.OutputFormat)
-		if d.RunsIn == inLocal {
+		if d.RunsIn == runsInLocal {
 			require.NotNil(t, d.agentConfig(0, 3))
 			require.NotEqual(t, "shell", d.Driver)
 		}
 		_ = d.checkVariables(func(string) (string, bool) { return "", false })
 		d.checkAnswer(string(memory))
 	})
-}
-
-func TestCheckAnswer(t *testing.T) {
-	t.Parallel()
-	d := &Definition{OutputFormat: outputJSON}
-	for answer, want := range map[string]string{
-		` {"a": 1} `:                      `{"a": 1}`,
-		"```json\n{\"a\": 1}\n```":        `{"a": 1}`,
-		"```\n[1]\n```":                   `[1]`,
-		"```{\"a\":\n1}```":               "{\"a\":\n1}",
-		"null":                            "null",
-		`"text"`:                          `"text"`,
-		`12345678901234567890.1234567890`: `12345678901234567890.1234567890`,
-	} {
-		value, problems := d.checkAnswer(answer)
-		require.Empty(t, problems, answer)
-		require.Equal(t, want, value)
-	}
-	for answer, want := range map[string]string{
-		"":                   "it is not JSON",
-		"Sure! {\"a\": 1}":   "it is not JSON",
-		"{} {}":              "more than one",
-		"{\"a\": 1} I hope.": "more than one",
-		"{'a': 1}":           "it is not JSON",
-	} {
-		_, problems := d.checkAnswer(answer)
-		require.Len(t, problems, 1, answer)
-		require.Contains(t, problems[0], want)
-	}
-	d, err := parse(directorySource("a"), []byte("---\noutput_schema: {type: array, items: {type: integer}}\n---\n"), nil, testDrivers)
-	require.NoError(t, err)
-	_, problems := d.checkAnswer(`["a","b","c","d","e","f","g","h","i","j","k","l"]`)
-	require.Equal(t, "and 2 more", problems[len(problems)-1])
 }

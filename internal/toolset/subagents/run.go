@@ -15,8 +15,8 @@ import (
 	"fleet/internal/toolset/conversation"
 )
 
-// method is the name of the call under which requests with an id are stored.
-const method = "RunSubagent"
+// runMethod is the name of the call under which requests with an id are stored.
+const runMethod = "RunSubagent"
 
 // Request is a call of a subagent.
 type Request struct {
@@ -36,12 +36,12 @@ type Result struct {
 	SessionID string // the id of the conversation; empty if the subagent has no conversations
 	CostUSD   float64
 	Usage     fleet.Usage
-	Warnings  conversation.Warnings // what did not work, for example an MCP server that did not start
+	Warnings  conversation.Warnings // for example that an MCP server did not start
 }
 
 // Run lets a subagent answer the request, and waits for the answer. If ctx ends before the answer, Run stops the subagent and
-// returns after it has ended. It does not stop a subagent that continues after the call (fleet.Continues); the caller can then
-// repeat the request. Run does not wait if the call is detached (fleet.Detached), except for an answer in JSON.
+// waits up to stopWait for its end. It does not stop a subagent that continues after the call (fleet.Continues); the caller
+// can then repeat the request. Run does not wait if the call is detached (fleet.Detached), except for an answer in JSON.
 func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	begun := s.config.Now()
 	c, err := s.callerFrom(ctx)
@@ -70,7 +70,7 @@ func (s *Service) Run(ctx context.Context, r Request) (*Result, error) {
 	return &run.result, nil
 }
 
-// text returns the prompt with its context. It returns an error if the request is invalid or too long.
+// text returns the prompt with its context. It returns INVALID_ARGUMENT if one of them is invalid or too long.
 func (r Request) text() (string, error) {
 	if strings.TrimSpace(r.Prompt) == "" {
 		return "", fleet.Invalid(fleet.ReasonTaskRequired, "prompt", "the prompt is empty: say in prompt what the subagent is to do")
@@ -96,13 +96,13 @@ func (r Request) text() (string, error) {
 	return text, nil
 }
 
-// maxContext is the largest context of a prompt, in bytes: half of the limit for both together.
+// maxContext is the maximum size of a context, in bytes: half of the limit for prompt and context together.
 const maxContext = fleet.MaxText / 2
 
-// callOf returns the call that identifies the request. It contains only what the caller sent. So a repeated request
-// gets the first result even if the definition has changed since.
+// callOf returns the call that identifies the request. It is independent of the definition, so a repeated request gets the
+// first result even if the definition has changed since.
 func callOf(c caller, r Request) service.Call {
-	k := service.Call{Method: method, RequestID: r.RequestID, Body: r, Caller: c.owner.Name}
+	k := service.Call{Method: runMethod, RequestID: r.RequestID, Body: r, Caller: c.owner.Name}
 	if c.uid != "" {
 		k.Caller += "/" + c.uid
 	}
@@ -118,14 +118,14 @@ type run struct {
 	// detached is set if the call does not wait for its task. It is never set for an answer in JSON, because the subagent may
 	// have to be asked again.
 	detached bool
-	limit    time.Duration // time limit of a run in a workspace, from when the workspace is ready; 0 for a run on this machine
+	limit    time.Duration // how long the run may take from now on; 0 means that only the timeout of its task counts
 	result   Result
 }
 
-// launchRequest returns the request for the call's agent.
+// launchRequest returns the request that creates the call's agent. The caller sets the prompt.
 func (r *run) launchRequest() service.LaunchRequest {
 	l := service.LaunchRequest{
-		Method: method, RequestID: r.call.RequestID, Body: r.call.Body, Caller: r.call.Caller,
+		Method: runMethod, RequestID: r.call.RequestID, Body: r.call.Body, Caller: r.call.Caller,
 		Toolset: fleet.ToolsetSubagents, Place: r.placeOf(r.definition), Name: r.definition.Name, UID: r.core.NewID(),
 		Config: r.definition.agentConfig(r.caller.depth, r.config.MaxDepth), Timeout: r.definition.Timeout,
 	}
@@ -176,10 +176,11 @@ func (r *run) awaitEarlierTask(ctx context.Context, taskID, prompt string) error
 	return r.answer(ctx, task, prompt)
 }
 
-// waitReady waits until the task's agent has a workspace. It does nothing for an agent on this machine, which needs none.
-// The time limit of the definition begins when the workspace is ready, so the timeout of the task is longer.
+// waitReady waits until the task's agent has a workspace. It does nothing for an agent on this machine, which needs none,
+// and for a detached call. If the workspace does not become ready, it stops the task. The time limit of the definition
+// begins when the workspace is ready, so the timeout of the task is longer.
 func (r *run) waitReady(ctx context.Context, task *fleet.Task) error {
-	if r.definition.RunsIn == inLocal || r.detached { // a detached task is ended by its timeout
+	if r.definition.RunsIn == runsInLocal || r.detached { // a detached task is ended by its timeout
 		return nil
 	}
 	r.limit = r.definition.Timeout
@@ -194,7 +195,7 @@ func (r *run) waitReady(ctx context.Context, task *fleet.Task) error {
 }
 
 // answer waits for the task and sets the result to its answer. If the answer does not match the definition, it asks the
-// subagent again.
+// subagent again. A detached call does not wait.
 func (r *run) answer(ctx context.Context, task *fleet.Task, prompt string) error {
 	if r.detached {
 		r.result.TaskID = task.ID
@@ -245,7 +246,7 @@ func (r *run) askAgain(ctx context.Context, task *fleet.Task, attempt int, promp
 	if len(feedback) > fleet.MaxText {
 		return nil, failed
 	}
-	next, err := r.core.StartTurn(ctx, service.TurnRequest{Method: method, AgentUID: task.AgentUID, Prompt: feedback, Timeout: r.definition.Timeout, SessionID: task.SessionID})
+	next, err := r.core.StartTurn(ctx, service.TurnRequest{Method: runMethod, AgentUID: task.AgentUID, Prompt: feedback, Timeout: r.definition.Timeout, SessionID: task.SessionID})
 	switch fleet.ReasonOf(err) {
 	case fleet.ReasonAgentNotFound, fleet.ReasonAgentOffline, fleet.ReasonAgentBusy:
 		return nil, failed // the agent was deleted since the request was first made, or another caller had the next turn
@@ -295,11 +296,12 @@ func (r *run) taskError(t *fleet.Task) error {
 	return fleet.Errorf(reason, "the subagent %q %s", r.definition.Name, text).With("agent_name", r.definition.Name).With("task_id", t.ID)
 }
 
-// stopWait is how long to wait for the end of a stopped run. Long before that, the core kills a run that does not stop.
+// stopWait is how long a call waits for the end of a stopped run, or for the deletion of its agent. Long before that, the
+// core kills a run that does not stop.
 const stopWait = time.Minute
 
-// follow waits until the task has ended. If ctx ends first, or the task takes longer than r.limit, follow stops the task and
-// returns after the task has ended. It does not stop a task that continues after the call.
+// follow waits until the task has ended. If ctx ends first, or the task takes longer than r.limit, follow stops the task,
+// waits for its end, and returns an error. See stopAndWait.
 func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 	limited := ctx
 	if r.limit > 0 {
@@ -319,8 +321,8 @@ func (r *run) follow(ctx context.Context, taskID string) (*fleet.Task, error) {
 		With("agent_name", r.definition.Name).With("task_id", taskID)
 }
 
-// stopAndWait stops the task and waits until it has ended, even if ctx is done. It does nothing if the task continues after
-// the call.
+// stopAndWait stops the task and waits up to stopWait for its end, even if ctx is done. It does nothing if the task continues
+// after the call.
 func (r *run) stopAndWait(ctx context.Context, taskID string) {
 	if fleet.Continues(ctx) {
 		return

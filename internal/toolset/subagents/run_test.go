@@ -2,7 +2,6 @@ package subagents_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,8 +17,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// example is a definition that uses most keys of the frontmatter.
-const example = `name: web-search
+// exampleFrontmatter is a definition that uses most keys of the frontmatter.
+const exampleFrontmatter = `name: web-search
 description: "Searches the web and returns summarized results"
 session: false              # false = stateless, true = persistent sessions
 allowed_callers: [main]     # access control (enforced server-side)
@@ -34,10 +33,11 @@ mcp_servers:
     env:
       BRAVE_API_KEY: "${KEY}"`
 
+// TestRun checks a call: how the program is started, the result, and that the agent and its secret are gone afterwards.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, nil)
-	w.define("web-search", example, "\nYou are a web search agent. Given a query, search the web\nand return a concise summary of the findings.\n")
+	w.define("web-search", exampleFrontmatter, "\nYou are a web search agent. Given a query, search the web\nand return a concise summary of the findings.\n")
 	r, err := w.Run(w.ctx(), subagents.Request{Agent: "web-search", Prompt: "--say no\nsay Ducks", Context: "About birds."})
 	require.NoError(t, err)
 	require.Equal(t, "Ducks", r.Text)
@@ -92,6 +92,7 @@ func TestRunIsRefused(t *testing.T) {
 	require.Empty(t, w.calls(), "a refused request must not start anything")
 }
 
+// TestRunIsCancelled checks that a call whose context ends stops its run, and that the conversation can continue.
 func TestRunIsCancelled(t *testing.T) {
 	t.Parallel()
 	for _, session := range []string{"false", "true"} {
@@ -100,7 +101,7 @@ func TestRunIsCancelled(t *testing.T) {
 			w := newTestService(t, nil)
 			w.define("a", "session: "+session, "Do it.")
 			ctx, cancel := context.WithCancel(w.ctx())
-			done := w.runLater(ctx, subagents.Request{Agent: "a", Prompt: "tell Begun.\nhang"})
+			done := w.runInBackground(ctx, subagents.Request{Agent: "a", Prompt: "tell Begun.\nhang"})
 			w.waitUntil(w.hasOutput) // a conversation that claude has not begun cannot continue
 			cancel()
 			require.ErrorIs(t, <-done, context.Canceled)
@@ -124,8 +125,8 @@ func TestRunDuringShutdown(t *testing.T) {
 			w.define("a", frontmatter, "Do it.")
 			r := subagents.Request{Agent: "a", Prompt: "wait\nsay 1", RequestID: "one"}
 			ctx, cancel := context.WithCancelCause(w.ctx())
-			done := w.runLater(ctx, r)
-			w.waitCalls(1)
+			done := w.runInBackground(ctx, r)
+			w.waitForCalls(1)
 			cancel(fleet.ErrShutdown) // the server cancels its calls in this way at shutdown
 			require.ErrorIs(t, <-done, context.Canceled)
 			require.NotEmpty(t, w.processes())
@@ -148,6 +149,7 @@ func TestRunLongTexts(t *testing.T) {
 	require.Len(t, w.mustRun("a", "big 300000").Text, 300000, "a long answer must be complete")
 }
 
+// TestRequestID checks that concurrent and repeated calls of one request run the subagent once.
 func TestRequestID(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, nil)
@@ -166,7 +168,7 @@ func TestRequestID(t *testing.T) {
 		if name == "s" {
 			w.releaseWaiting()
 		} else {
-			go func() { w.waitCalls(before + 1); w.releaseWaiting() }()
+			go func() { w.waitForCalls(before + 1); w.releaseWaiting() }()
 		}
 		runConcurrently(call, call, call)
 		require.EqualValues(t, 3, same.Load())
@@ -191,6 +193,7 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
+// TestRunInWorkspace checks subagents that run in workspaces: results, time limits, unknown projects and conversations.
 func TestRunInWorkspace(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, func(c *subagents.Config) { c.StartWait = waittest.Limit })
@@ -243,6 +246,6 @@ func TestRunWithACancelledContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(w.ctx())
 	cancel()
 	_, err := w.Run(ctx, subagents.Request{Agent: "a", Prompt: "say x"})
-	require.True(t, errors.Is(err, context.Canceled), "%v", err)
+	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, w.agents())
 }

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/toolset/conversation"
 )
 
-// Service runs subagents. Every method acts for the principal in its context. Methods are safe for concurrent use.
+// Service runs subagents. List and Run act for the principal in their context, and are safe for concurrent use.
 type Service struct {
 	core    *service.Service
 	config  Config
@@ -35,11 +35,12 @@ type ListEntry struct {
 	Allowed bool // the caller may run it
 }
 
-// InvalidDefinition is a definition that cannot be used.
+// InvalidDefinition is a definition that cannot be used. Name is the name of the subagent, or the path of the file if another
+// file defines this name.
 type InvalidDefinition struct{ Name, Reason string }
 
-// List returns the subagents and the unusable definitions, both sorted by name. An agent sees only the subagents that
-// it may run, and no unusable definitions.
+// List returns the subagents and the invalid definitions, both sorted by name. An agent sees only the subagents that
+// it may run, and no invalid definitions.
 func (s *Service) List(ctx context.Context) ([]ListEntry, []InvalidDefinition, error) {
 	c, err := s.callerFrom(ctx)
 	if err != nil {
@@ -63,11 +64,11 @@ func (s *Service) List(ctx context.Context) ([]ListEntry, []InvalidDefinition, e
 	if c.agent {
 		return list, nil, nil
 	}
-	unusable := []InvalidDefinition{}
+	invalid := []InvalidDefinition{}
 	for _, name := range sortedKeys(broken) {
-		unusable = append(unusable, InvalidDefinition{Name: strings.ToValidUTF8(fleet.Shorten(name, 64), "\uFFFD"), Reason: broken[name].Error()})
+		invalid = append(invalid, InvalidDefinition{Name: strings.ToValidUTF8(fleet.Shorten(name, 64), "\uFFFD"), Reason: broken[name].Error()})
 	}
-	return list, unusable, nil
+	return list, invalid, nil
 }
 
 // withTimeout returns the definition with its effective timeout.
@@ -89,24 +90,24 @@ func (s *Service) definition(c caller, name string) (*Definition, error) {
 	d, err := s.dir.get(name)
 	switch {
 	case errors.Is(err, errNoDefinition):
-		return nil, s.notFound(c, name)
+		return nil, s.notFoundError(c, name)
 	case err != nil:
-		return nil, s.invalid(name, err.Error())
+		return nil, s.invalidError(name, err.Error())
 	case !s.mayRun(c, d):
 		return nil, s.refusalError(c, d)
 	}
 	if err := s.checkUsable(d); err != nil {
-		return nil, s.invalid(name, fleet.PublicMessage(err))
+		return nil, s.invalidError(name, fleet.PublicMessage(err))
 	}
 	return s.withTimeout(d), nil
 }
 
-func (s *Service) invalid(name, reason string) error {
+func (s *Service) invalidError(name, reason string) error {
 	return fleet.Errorf(fleet.ReasonDefinitionInvalid, "the subagent %q cannot be used: %s", name, reason).With("agent_name", name)
 }
 
-// notFound returns an error that lists the subagents that the caller may run.
-func (s *Service) notFound(c caller, name string) error {
+// notFoundError returns an error that lists the subagents that the caller may run.
+func (s *Service) notFoundError(c caller, name string) error {
 	var names []string
 	if definitions, _, err := s.dir.all(); err == nil {
 		for _, d := range definitions {
@@ -141,7 +142,7 @@ func (s *Service) checkUsable(d *Definition) error {
 
 // placeOf returns the name of the place that runs the subagent.
 func (s *Service) placeOf(d *Definition) string {
-	if d.RunsIn == inLocal {
+	if d.RunsIn == runsInLocal {
 		return s.config.Local
 	}
 	return d.RunsIn

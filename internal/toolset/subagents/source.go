@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// These are the files in the directory of a definition: NAME/agent.md and NAME/memory.md.
+// These are the names of the files in the directory of a definition.
 const (
 	agentFile  = "agent.md"
 	memoryFile = "memory.md"
@@ -27,12 +27,14 @@ type source struct {
 	single bool   // the definition is the file NAME.md, as in Claude Code, not NAME/agent.md
 }
 
+// directorySource returns the source of the definition in the directory dir.
 func directorySource(dir string) source {
 	return source{file: path.Join(dir, agentFile), memory: path.Join(dir, memoryFile), name: path.Base(dir)}
 }
 
 // findSources returns the files that may define subagents: first every NAME/agent.md, then every other .md file. Both
-// parts are in the order of a directory walk. It skips hidden entries and the entry main.
+// parts are in the order of a directory walk. It skips hidden entries, and main at the top
+// level.
 func findSources(root *os.Root) ([]source, error) {
 	directories, single, err := walkSources(root, ".", maxLevels)
 	return append(directories, single...), err

@@ -9,16 +9,16 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// didYouMean suggests a known key that is similar to key. If there is none, it lists all known keys.
+// didYouMean returns the end of an error about an unknown key. It suggests a similar key or, if there is none, lists all keys.
 func didYouMean(key string) string {
-	known := keysOf(reflect.TypeFor[header](), reflect.TypeFor[permissions](), reflect.TypeFor[server]())
+	known := keysOf(reflect.TypeFor[header](), reflect.TypeFor[permissions](), reflect.TypeFor[mcpServer]())
 	if text := suggestKey(key, known); text != "" {
 		return text
 	}
 	return ": the keys are " + strings.Join(known, ", ")
 }
 
-// suggestKey suggests a known key that is similar to key. It returns "" if there is none.
+// suggestKey returns the end of a message that suggests a known key similar to key. It returns "" if there is none.
 func suggestKey(key string, known []string) string {
 	if near := nearest(key, known, max(1, len(key)/3)); near != "" {
 		return fmt.Sprintf(": did you mean %q?", near)
@@ -26,8 +26,8 @@ func suggestKey(key string, known []string) string {
 	return ""
 }
 
-// nearest returns the known key that is most similar to key. It returns "" if all differ in more than limit letters, or
-// if key is very long.
+// nearest returns the known key that is most similar to key. It returns "" if all differ by more than limit edits, or if key
+// is very long.
 func nearest(key string, known []string, limit int) string {
 	best, distance := "", limit+1
 	if len(key) > 64 {

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/toolset/conversation"
 )
 
-// Start starts the periodic search for agents of calls that were interrupted.
+// Start begins to call sweep in the background: at once, and then after every SweepEvery.
 func (s *Service) Start() {
 	s.sweeper = conversation.StartSweeper(s.config.SweepEvery, func(ctx context.Context) {
 		if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
@@ -17,11 +17,11 @@ func (s *Service) Start() {
 	})
 }
 
-// Stop ends the periodic search and waits until it has ended.
+// Stop ends the calls of sweep, and waits for one that is running.
 func (s *Service) Stop() { s.sweeper.Stop() }
 
 // sweep deletes agents that nobody will use any more, because the call that should delete them was interrupted, for
-// example by a crash.
+// example by a crash. These agents belong to no conversation, have no task, and have not changed for SweepEvery.
 func (s *Service) sweep(ctx context.Context) error {
 	_, others, err := s.core.AllSessions(ctx, fleet.ToolsetSubagents)
 	if err != nil {

@@ -1,0 +1,264 @@
+package subagents_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
+	"fleet/internal/place/local"
+	"fleet/internal/reconcile"
+	"fleet/internal/runner/sandbox"
+	"fleet/internal/service"
+	"fleet/internal/state"
+	"fleet/internal/store/sqlite/sqlitetest"
+	"fleet/internal/toolset/subagents"
+	"fleet/internal/waittest"
+)
+
+// testService is a subagents service over a real core, a real store and real processes.
+type testService struct {
+	*subagents.Service
+	t      *testing.T
+	core   *service.Service
+	store  fleet.Store
+	remote *fake.Place // the place "coder"
+	dir    string      // directory of all files
+}
+
+// newTestService starts a service. change, which may be nil, modifies the tests' default configuration.
+func newTestService(t *testing.T, change func(*subagents.Config)) *testService {
+	return newTestServiceWith(t, sandbox.Auto, change)
+}
+
+// newTestServiceWith is like newTestService, but runs the agents on this machine in the sandbox mode.
+func newTestServiceWith(t *testing.T, mode sandbox.Mode, change func(*subagents.Config)) *testService {
+	t.Helper()
+	dir := t.TempDir()
+	for _, d := range []string{"bin", "home/calls", "agents"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, d), 0o700))
+	}
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", "claude"), []byte("#!/bin/sh\nHOME='"+filepath.Join(dir, "home")+"' exec '"+exe+"' claude \"$@\"\n"), 0o700))
+
+	supervisor, err := sandbox.Executable()
+	require.NoError(t, err)
+	store, err := sqlitetest.Open(t.Context(), filepath.Join(dir, "fleet.db"))
+	require.NoError(t, err)
+	environ := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "GORACE=atexit_sleep_ms=0", "KEY=s3cret", "FLEET_TOKEN=never"}
+	host, err := local.New(local.Config{Dir: filepath.Join(dir, "data"), Program: supervisor, StopGrace: 200 * time.Millisecond, Sandbox: mode, Environ: environ, PassEnv: []string{"GORACE"}, Read: []string{exe}, Write: []string{filepath.Join(dir, "home")}})
+	require.NoError(t, err)
+	w := &testService{t: t, store: store, remote: fake.New(fake.Config{Traits: fleet.Traits{Name: "coder"}}), dir: dir}
+	log := slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	st := state.New(store, []fleet.Place{host}, state.Config{
+		OtherPlaces: []fleet.Place{w.remote}, MCPURL: func() string { return "http://127.0.0.1:1/mcp" },
+		PollInterval: 100 * time.Millisecond, Logger: log,
+	})
+	w.core = service.New(st)
+	cfg := subagents.Config{Settings: subagents.Settings{Dir: filepath.Join(dir, "agents")}, Logger: log, Lookup: func(name string) (string, bool) {
+		for _, v := range environ {
+			if value, ok := strings.CutPrefix(v, name+"="); ok {
+				return value, true
+			}
+		}
+		return "", false
+	}}
+	if change != nil {
+		change(&cfg)
+	}
+	w.Service = subagents.New(w.core, cfg)
+	rec := reconcile.New(st, nil)
+	rec.Start()
+	w.Start()
+	t.Cleanup(func() {
+		w.Stop()
+		w.deleteAllAgents()
+		rec.Stop()
+		w.remote.Destroy()
+		require.NoError(t, host.Close())
+		require.NoError(t, store.Close())
+	})
+	return w
+}
+
+// logWriter writes to the log of the test, until the test has ended.
+type logWriter struct{ t testing.TB }
+
+func (w logWriter) Write(b []byte) (int, error) {
+	if w.t.Context().Err() == nil {
+		w.t.Logf("%s", b)
+	}
+	return len(b), nil
+}
+
+// deleteAllAgents deletes all agents and waits until they no longer exist. It fails the test if a process is left then.
+func (t *testService) deleteAllAgents() {
+	t.t.Helper()
+	ctx, cancel := context.WithTimeout(asRoot(context.Background()), waittest.Limit)
+	defer cancel()
+	for _, v := range t.agents() {
+		require.NoError(t.t, t.core.RemoveAgent(ctx, v.UID))
+	}
+	t.waitUntil(func() bool { return len(t.agents()) == 0 })
+	require.Empty(t.t, t.processes(), "no process of a deleted agent may be left")
+}
+
+// waitUntil waits for a condition, checking it after each notification of the store.
+func (t *testService) waitUntil(ok func() bool) {
+	t.t.Helper()
+	signal, cancel := t.store.Subscribe()
+	defer cancel()
+	waittest.UntilSignalled(t.t, signal, ok)
+}
+
+// hasOutput reports whether a task has output.
+func (t *testService) hasOutput() (ok bool) {
+	t.t.Helper()
+	require.NoError(t.t, t.store.View(context.Background(), func(tx fleet.ReadTx) error {
+		last, err := tx.Events(fleet.EventFilter{Types: []fleet.EventType{fleet.EventTaskOutput}}, fleet.EventWindow{Newest: true, Limit: 1})
+		ok = len(last) > 0
+		return err
+	}))
+	return ok
+}
+
+// agents returns the existing agents of all owners.
+func (t *testService) agents() (agents []*fleet.AgentView) {
+	t.t.Helper()
+	require.NoError(t.t, t.store.View(context.Background(), func(tx fleet.ReadTx) (err error) {
+		agents, err = tx.AgentViews(fleet.AgentViewFilter{Live: true})
+		return err
+	}))
+	return agents
+}
+
+// processes returns the command lines of the running claude processes.
+func (t *testService) processes() (found []string) {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
+		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if bytes.Contains(env, []byte("HOME="+t.dir)) && bytes.Contains(line, []byte("\x00claude\x00")) {
+			found = append(found, strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// define writes the definition of a subagent: its frontmatter and its body.
+func (t *testService) define(name, frontmatter, body string) {
+	t.t.Helper()
+	t.write(name+"/agent.md", "---\n"+frontmatter+"\n---\n"+body)
+}
+
+// write writes a file below the directory of definitions.
+func (t *testService) write(path, text string) {
+	t.t.Helper()
+	path = filepath.Join(t.dir, "agents", path)
+	require.NoError(t.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t.t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// calls returns the calls of claude so far, in order.
+func (t *testService) calls() (calls []recordedCall) {
+	t.t.Helper()
+	paths, err := filepath.Glob(filepath.Join(t.dir, "home", "calls", "*[0-9]"))
+	require.NoError(t.t, err)
+	slices.Sort(paths)
+	for _, p := range paths {
+		b, err := os.ReadFile(p)
+		require.NoError(t.t, err)
+		var c recordedCall
+		require.NoError(t.t, json.Unmarshal(b, &c))
+		calls = append(calls, c)
+	}
+	return calls
+}
+
+// waitForCalls waits until claude has been called at least n times.
+func (t *testService) waitForCalls(n int) {
+	t.t.Helper()
+	waittest.Until(t.t, "another process gives no signal", func() bool { return len(t.calls()) >= n })
+}
+
+// releaseWaiting ends the waiting of all claude processes that follow "wait", also of later ones.
+func (t *testService) releaseWaiting() {
+	t.t.Helper()
+	require.NoError(t.t, os.WriteFile(filepath.Join(t.dir, "home", "open"), nil, 0o600))
+}
+
+// run runs a subagent for alice.
+func (t *testService) run(name, prompt string) (*subagents.Result, error) {
+	return t.Run(t.ctx(), subagents.Request{Agent: name, Prompt: prompt})
+}
+
+// runInBackground runs a subagent in the background, and returns a channel that receives its error.
+func (t *testService) runInBackground(ctx context.Context, r subagents.Request) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := t.Run(ctx, r)
+		done <- err
+	}()
+	return done
+}
+
+// mustRun runs a subagent for alice and requires that it succeeds.
+func (t *testService) mustRun(name, prompt string) *subagents.Result {
+	t.t.Helper()
+	r, err := t.run(name, prompt)
+	require.NoError(t.t, err)
+	return r
+}
+
+// ctx returns a context for calls of alice.
+func (t *testService) ctx() context.Context { return asPrincipal(t.t.Context(), "alice") }
+
+func asPrincipal(ctx context.Context, name string) context.Context {
+	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.KindController})
+}
+
+func asRoot(ctx context.Context) context.Context {
+	return fleet.WithPrincipal(ctx, fleet.Principal{Name: "root", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
+}
+
+// asAgent returns a context with the identity that the agent's token gives.
+func asAgent(ctx context.Context, a *fleet.Agent) context.Context {
+	p := fleet.Principal{Name: a.Owner, Kind: fleet.KindAgent, AgentUID: a.UID, AgentName: a.Name}
+	return fleet.WithPrincipal(ctx, p)
+}
+
+// requireReason requires that err has the reason and that its text contains all words. It returns the error.
+func requireReason(t *testing.T, err error, reason fleet.Reason, words ...string) *fleet.Error {
+	t.Helper()
+	require.Error(t, err)
+	require.Equal(t, reason, fleet.ReasonOf(err), "%v", err)
+	for _, w := range words {
+		require.Contains(t, fleet.PublicMessage(err), w)
+	}
+	var e *fleet.Error
+	require.ErrorAs(t, err, &e)
+	require.NotContains(t, fmt.Sprint(err, e.Metadata), "s3cret")
+	return e
+}
+
+// runConcurrently runs the functions concurrently and waits for them.
+func runConcurrently(functions ...func()) {
+	var wg sync.WaitGroup
+	for _, f := range functions {
+		wg.Go(f)
+	}
+	wg.Wait()
+}
