@@ -11,15 +11,15 @@ import (
 // maxNamespaces is the file that limits how many user namespaces can exist below the namespace of the process that reads it.
 const maxNamespaces = "/proc/sys/user/max_user_namespaces"
 
-// RerunWithoutNamespaces reports whether this process is root. If so, it first runs the calling test again in a process that
-// cannot create namespaces, as Rerun does. A process that is not root and can create namespaces skips the test.
+// RerunWithoutNamespaces is like Rerun, but the new process cannot create user namespaces either. In a process that is not
+// root, it returns false if the process cannot create user namespaces, and otherwise skips the test.
 func RerunWithoutNamespaces(t *testing.T) bool {
 	t.Helper()
 	if text, err := os.ReadFile(maxNamespaces); err == nil && string(text) == "0\n" && os.Geteuid() != 0 {
 		return false
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("only root can start a process for which the system has no namespaces")
+		t.Skip("only root can start a process that cannot create user namespaces")
 	}
 	onlyNobody := []syscall.SysProcIDMap{{ContainerID: nobody, HostID: nobody, Size: 1}}
 	rerunWith(t, &syscall.SysProcAttr{

@@ -4,5 +4,5 @@ package unprivileged
 
 import "testing"
 
-// RerunWithoutNamespaces returns false: this system has no namespaces.
+// RerunWithoutNamespaces returns false, because no process of this system can create namespaces.
 func RerunWithoutNamespaces(*testing.T) bool { return false }

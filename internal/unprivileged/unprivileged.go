@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package unprivileged runs tests as a user without rights if root has started them, because root can do more than the server
-// usually can.
+// Package unprivileged runs tests again as a user without rights if root has started them, because root can do more than the
+// server usually can.
 package unprivileged
 
 import (
@@ -18,8 +18,8 @@ import (
 // nobody is a user without any rights or files.
 const nobody = 65534
 
-// Rerun reports whether this process is root. If so, it first runs the calling test again in a process of an unprivileged user. The
-// result of that process becomes the result of the test.
+// Rerun reports whether this process is root. If so, it first runs the calling test again in a process of an unprivileged
+// user. The test then fails or is skipped as it was there, and the caller must return.
 func Rerun(t *testing.T) bool {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -29,6 +29,8 @@ func Rerun(t *testing.T) bool {
 	return true
 }
 
+// rerunWith runs the calling test again in a process with the attributes. If command is given, the process runs it with the
+// test program and its arguments appended.
 func rerunWith(t *testing.T, attr *syscall.SysProcAttr, command ...string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "unprivileged-*") // t.TempDir is in a directory that only root can use
@@ -37,7 +39,7 @@ func rerunWith(t *testing.T, attr *syscall.SysProcAttr, command ...string) {
 	require.NoError(t, os.Chown(dir, nobody, nobody))
 	self, err := os.Executable()
 	require.NoError(t, err)
-	program, err := os.ReadFile(self) // the test program is in such a directory too
+	program, err := os.ReadFile(self) // the test program is in a directory that only root can use, too
 	require.NoError(t, err)
 	executable := filepath.Join(dir, "test")
 	require.NoError(t, os.WriteFile(executable, program, 0o755))

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNoHome checks that a user without a home directory has no directories, instead of directories of the system.
-func TestNoHome(t *testing.T) {
+// TestBelow checks that a user without a home directory has no default directories, instead of directories of the system.
+func TestBelow(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ home, base, want string }{
 		{"/home/alice", "/home/alice/.local/share", "/home/alice/.local/share/fleet"},

@@ -1,8 +1,8 @@
 // Package waittest limits how long tests wait.
 //
 // A test waits for a signal, such as a channel, the end of a process, or an event of the fleet. It fails if no signal
-// comes within Limit. A test that passes never waits that long. If there is no signal for a condition, the test polls
-// with Until and gives the reason.
+// comes within Limit, so a test that passes waits only as long as it must. If there is no signal for a condition, the
+// test polls with Until and gives the reason.
 package waittest
 
 import (
@@ -28,7 +28,8 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
-// UntilSignalled waits until ok returns true. It calls ok at once and after each signal. It fails the test after Limit.
+// UntilSignalled waits until ok returns true. It calls ok at once and after each signal. It fails the test after Limit. Call
+// it only on the test's own goroutine.
 func UntilSignalled(t testing.TB, signal <-chan struct{}, ok func() bool) {
 	t.Helper()
 	limit := time.NewTimer(Limit)
@@ -60,8 +61,8 @@ func Until(t testing.TB, reason string, ok func() bool) {
 }
 
 // WithGrowingLimit calls try with longer and longer time limits, beginning with first, until try returns true. It is for tests
-// in which something must happen before a time limit is reached. On a slow machine the limit may be reached first. Then try
-// must return false.
+// in which something must happen before a time limit is reached. On a slow machine, the limit may be reached first. Then try
+// must return false. WithGrowingLimit fails the test if try returns false for a limit that is longer than Limit.
 func WithGrowingLimit(t testing.TB, first time.Duration, try func(limit time.Duration) bool) {
 	t.Helper()
 	for limit := first; !try(limit); limit *= 4 {

@@ -26,13 +26,13 @@ import (
 const (
 	// timeout is how long a receiver may take to answer.
 	timeout = 15 * time.Second
-	// maxResponse is how much of a response is kept, in bytes.
+	// maxResponse is how much of a response Send returns, in bytes.
 	maxResponse = 512
-	// maxError is how much of an error is kept, in bytes.
+	// maxError is how much of an error Send returns, in bytes.
 	maxError = 300
 )
 
-// Sender is a fleet.WebhookSender.
+// Sender implements fleet.WebhookSender. Its methods are safe for concurrent use.
 type Sender struct {
 	client    *http.Client
 	allow     []string
@@ -40,12 +40,12 @@ type Sender struct {
 	timeout   time.Duration
 }
 
-// New returns a sender. In addition to public hosts, it connects to the hosts in allow, each HOST or HOST:PORT. version is the
-// version of the program.
+// New returns a sender. In addition to public hosts, it connects to the hosts in allow, each HOST or HOST:PORT. Requests name
+// version, the version of this program, in their User-Agent.
 func New(version string, allow []string) *Sender {
 	return &Sender{
 		client: &http.Client{
-			Transport: dial.PublicTransport(allow...), // without the headers of the call's trace, which must not leave the fleet
+			Transport: dial.PublicTransport(allow...), // adds no headers for tracing, which must not leave the fleet
 			// A redirect counts as a failed delivery. If a receiver moves, the owner of the webhook must change its URL.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -53,7 +53,7 @@ func New(version string, allow []string) *Sender {
 	}
 }
 
-// Check returns INVALID_ARGUMENT if the URL cannot be that of a webhook, see fleet.WebhookSender.
+// Check returns INVALID_ARGUMENT if no webhook can have the URL, see fleet.WebhookSender.
 func (s *Sender) Check(address string) error {
 	refuse := func(format string, args ...any) error {
 		return fleet.InvalidField("url", format, args...)
@@ -76,6 +76,7 @@ func (s *Sender) Check(address string) error {
 	return nil
 }
 
+// allows reports whether the configuration allows the host of the URL.
 func (s *Sender) allows(u *url.URL) bool {
 	return slices.ContainsFunc(s.allow, func(host string) bool {
 		return strings.EqualFold(host, u.Hostname()) || strings.EqualFold(host, u.Host)
@@ -117,8 +118,8 @@ func (s *Sender) Send(ctx context.Context, p fleet.WebhookRequest) fleet.Webhook
 	return fleet.WebhookResponse{Code: resp.StatusCode, Body: shortenResponse(body), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 }
 
-// failureReason returns why there is no response. It leaves out the URL, which may contain a secret, and the address of a host
-// that must not be called.
+// failureReason returns why err happened instead of a response. It leaves out the URL, which may contain a secret, and the
+// address of a host that must not be called.
 func (s *Sender) failureReason(ctx context.Context, err error) string {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
@@ -132,7 +133,7 @@ func (s *Sender) failureReason(ctx context.Context, err error) string {
 	return fleet.Shorten(err.Error(), maxError)
 }
 
-// shortenResponse returns the beginning of a response as a text that can be shown anywhere.
+// shortenResponse returns the beginning of a response as valid text without control characters, except line breaks and tabs.
 func shortenResponse(body []byte) string {
 	text := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {

@@ -22,10 +22,12 @@ const (
 	secretTwo = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 )
 
+// newRequest returns a request that is signed with both secrets.
 func newRequest(address string) fleet.WebhookRequest {
 	return fleet.WebhookRequest{URL: address, ID: "msg_1", At: time.Now(), Secrets: []string{secretOne, secretTwo}, Body: []byte(`{"type":"test"}`)}
 }
 
+// serve starts a receiver and returns its URL and its HOST:PORT.
 func serve(t *testing.T, h http.HandlerFunc) (address, host string) {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -41,9 +43,9 @@ func TestRequestsAreSignedWithBothSecrets(t *testing.T) {
 		var failed error
 		address, host := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
-			var judge *standardwebhooks.Webhook
-			if judge, failed = standardwebhooks.NewWebhook(secret); failed == nil {
-				failed = judge.Verify(body, r.Header)
+			var verifier *standardwebhooks.Webhook
+			if verifier, failed = standardwebhooks.NewWebhook(secret); failed == nil {
+				failed = verifier.Verify(body, r.Header)
 			}
 			if r.Header.Get("User-Agent") != "Fleet/v1" || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("traceparent") != "" {
 				failed = fmt.Errorf("headers: %v", r.Header)
@@ -55,7 +57,8 @@ func TestRequestsAreSignedWithBothSecrets(t *testing.T) {
 	}
 }
 
-func TestAnswersOfReceivers(t *testing.T) {
+// TestResponses checks what Send returns for the responses of receivers.
+func TestResponses(t *testing.T) {
 	t.Parallel()
 	reached := false
 	target, _ := serve(t, func(http.ResponseWriter, *http.Request) { reached = true })
@@ -121,8 +124,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 			require.NotContains(t, result.Error, "/secret")
 		}
 	}
-	// The address that a name resolves to counts. Names like localtest.me resolve to 127.0.0.1, and only the dialler sees this
-	// address.
+	// Names like localtest.me resolve to 127.0.0.1. Only the dialer sees this address, so it must refuse it.
 	inner := s.client.Transport.(*http.Transport) //nolint:forcetypeassert // dial.PublicTransport returns one
 	_, err = inner.DialContext(t.Context(), "tcp", net.JoinHostPort("localhost", port))
 	require.ErrorContains(t, err, "not a public address")
@@ -136,7 +138,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	require.True(t, reached)
 }
 
-func TestURLs(t *testing.T) {
+func TestCheck(t *testing.T) {
 	t.Parallel()
 	s := New("v1", []string{"hooks.internal", "10.0.0.5:8080"})
 	for _, good := range []string{"https://example.com", "https://example.com:8443/a?b=c", "http://hooks.internal/x", "https://hooks.internal:9000", "http://10.0.0.5:8080", "https://8.8.8.8"} {
