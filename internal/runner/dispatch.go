@@ -114,7 +114,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 		ReportsRequests: c.ReportsRequests, EndsOnSIGTERM: c.EndsOnSIGTERM, Questions: questions, Program: c.Argv[0],
 	}
 	if t := r.Options.Attached; t != nil {
-		spec.Terminal = &shim.Terminal{Columns: t.Columns, Rows: t.Rows}
+		spec.Terminal = &shim.TerminalSize{Columns: t.Columns, Rows: t.Rows}
 	}
 	if w.Timeout > 0 && (spec.Timeout <= 0 || w.Timeout < spec.Timeout) {
 		spec.Timeout = w.Timeout

@@ -11,7 +11,7 @@ import (
 )
 
 // TestSendBeforeTheSupervisorListens sends a message to a run whose supervisor cannot be reached. The run is active, so
-// the error must allow another attempt.
+// the error must allow another attempt. A message that was delivered must be accepted again even after the end of the run.
 func TestSendBeforeTheSupervisorListens(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)

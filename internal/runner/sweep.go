@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	newPrefix  = ".new-"
-	voidPrefix = ".void-"
+	newPrefix  = ".new-"  // of a run's directory that is not complete
+	voidPrefix = ".void-" // of a directory with the claim of a run that was never started
 	// voidRetention is how long the claim of a run that was never started is kept. By then, a late supervisor of the run would have
 	// started.
 	voidRetention = 24 * time.Hour
-	// maxKeptRuns is the number of an agent's runs that keep their output. Older runs keep only the record of their end,
-	// so that they are never started again.
+	// maxKeptRuns is the number of an agent's runs that keep their output. Older runs keep only the records of their start
+	// and end, so that they are never started again.
 	maxKeptRuns = 20
 )
 
@@ -39,7 +39,7 @@ func (h Home) runDirs() (all []shim.Run, err error) {
 	return all, err
 }
 
-// runs returns the agent's runs and checks, oldest first.
+// runs returns the agent's runs and checks that were created completely, oldest first.
 func (h Home) runs() ([]shim.Run, error) {
 	all, err := h.runDirs()
 	started := map[shim.Run]time.Time{}

@@ -32,8 +32,8 @@ type rule struct {
 	result uint32
 }
 
-// condition is a condition for the argument with the index arg. If nonZero is set, one of the argument's 64 bits must be
-// set. Otherwise, if anyOf is not 0, the argument's lower 32 bits must include one of the bits of anyOf. Otherwise the
+// condition is a condition for the argument with the index arg. If nonZero is set, at least one of the argument's 64 bits
+// must be set. Otherwise, if anyOf is not 0, the argument's lower 32 bits must include one of the bits of anyOf. Otherwise the
 // lower 32 bits, without the bits of ignored, must be equal to equal.
 type condition struct {
 	arg     uint32
@@ -60,7 +60,7 @@ const (
 	setID       = unix.S_ISUID | unix.S_ISGID
 	createFlags = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 
-	// Numbers of calls, which are the same on every architecture.
+	// Numbers of system calls that are the same on every architecture.
 	sysFchmodat2     = 452
 	sysSetxattrat    = 463
 	sysRemovexattrat = 466
@@ -88,7 +88,7 @@ func filterRules(n Network) []rule {
 	}
 	allow(unix.SYS_SOCKET, equals(0, unix.AF_NETLINK), equals(2, unix.NETLINK_ROUTE))
 	denyAll(unix.EACCES, unix.SYS_SOCKET)
-	// The sockets of a pair of datagram sockets can send data and descriptors to every socket with a path.
+	// Only pairs of streams are allowed: a socket of a datagram pair can send data and descriptors to every socket with a path.
 	for _, kind := range []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET} {
 		allow(unix.SYS_SOCKETPAIR, equals(0, unix.AF_UNIX), socketType(1, kind))
 	}
@@ -128,7 +128,8 @@ func filterRules(n Network) []rule {
 		deny(unix.EPERM, c.number, c.when...)
 	}
 
-	// Extended attributes. Landlock does not restrict changes of them. Programs know that some file systems have none.
+	// Extended attributes. Landlock does not restrict changes of them. Programs can handle EOPNOTSUPP, because some file
+	// systems have no extended attributes.
 	denyAll(
 		unix.EOPNOTSUPP, unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, sysSetxattrat, unix.SYS_REMOVEXATTR,
 		unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, sysRemovexattrat,
@@ -158,7 +159,8 @@ func filterRules(n Network) []rule {
 	return all
 }
 
-// assemble compiles the rules to a BPF program. The program allows a call that no rule matches.
+// assemble compiles the rules to a BPF program. The program allows a call that no rule matches. It kills a process that makes a
+// call of another architecture or ABI, because the rules do not have the numbers of these calls.
 func assemble(all []rule) []unix.SockFilter {
 	statement := func(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
 	jump := func(code uint16, k uint32, yes, no uint8) unix.SockFilter {
@@ -208,7 +210,7 @@ func assemble(all []rule) []unix.SockFilter {
 // pastEnd marks a jump past the end of a rule while assemble builds the rule.
 const pastEnd = math.MaxUint8
 
-// filterCalls permanently applies the rules to the thread.
+// filterCalls permanently applies the rules of the policy to the current thread.
 func filterCalls(p Policy) error {
 	program := assemble(filterRules(p.Network))
 	f := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}

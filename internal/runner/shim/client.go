@@ -41,8 +41,9 @@ func (r Run) Interrupt(ctx context.Context, kill bool, linger time.Duration, rea
 	return r.sendRequest(ctx, controlRequest{Op: "interrupt", Kill: kill, Linger: linger, Reason: reason})
 }
 
-// Message writes a line to the input of the run's child. If the child already got a message with the id, Message writes
-// nothing and succeeds, even if the run has ended.
+// Message delivers a message to the run's child. If the child confirms messages, Message waits for that. Otherwise it returns
+// when the message is written to the child's pipe. If the child already has a message with the id, Message succeeds without
+// effect, even if the run has ended. It returns ErrNoMessages, ErrNotRead, ErrNoReply or ErrEnded if it does not deliver the message.
 func (r Run) Message(ctx context.Context, id, text string) error {
 	err := r.sendRequest(ctx, controlRequest{Op: "message", ID: id, Text: text})
 	if errors.Is(err, ErrEnded) && r.hasMessage(id) {
@@ -51,8 +52,10 @@ func (r Run) Message(ctx context.Context, id, text string) error {
 	return err
 }
 
-// Answer passes the answer to a question to the run's child. Only the first answer counts. Later answers succeed
-// without effect.
+// Answer passes the answer to a question to the run's child. message is a text for the child, and by is the name of the person
+// who answers. If remember is set and the answer is question.Allow, the rules of the question allow further calls of this run. Only
+// the first answer counts. Later answers succeed without effect. Answer returns ErrUnknownQuestion if there is no such question, and
+// ErrQuestionClosed if it was withdrawn or has expired.
 func (r Run) Answer(ctx context.Context, id, answer, message, by string, remember bool) error {
 	return r.sendRequest(ctx, controlRequest{Op: "answer", ID: id, Text: answer, Message: message, By: by, Remember: remember})
 }
@@ -60,7 +63,7 @@ func (r Run) Answer(ctx context.Context, id, answer, message, by string, remembe
 // maxMessagesFile limits how much of the file of messages is read, in bytes.
 const maxMessagesFile = 1 << 20
 
-// hasMessage reports whether the run got the message before.
+// hasMessage reports whether the run has recorded that the child got the message.
 func (r Run) hasMessage(id string) bool {
 	b, err := agentfile.Read(r.Path(messagesFile), maxMessagesFile)
 	return err == nil && slices.Contains(strings.Split(string(b), "\n"), id)
@@ -81,7 +84,7 @@ func (r Run) Responds(ctx context.Context) bool {
 	return ok
 }
 
-// sendRequest sends the request and waits for its reply. For a message, it also waits until the child takes the message.
+// sendRequest sends the request and waits for its last reply, which for a message may come much later.
 func (r Run) sendRequest(ctx context.Context, req controlRequest) error {
 	within, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()
@@ -115,7 +118,8 @@ func (r Run) sendRequest(ctx context.Context, req controlRequest) error {
 	return ErrEnded
 }
 
-// readReply returns the next reply. It returns ErrEnded if the run ended before it replied.
+// readReply returns the next reply. It returns ErrNoReply if the context is done first, and ErrEnded if the shim closes the
+// connection without a reply.
 func readReply(ctx context.Context, conn net.Conn, from *bufio.Reader) (re reply, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(expired) })
 	line, err := from.ReadBytes('\n')
@@ -128,8 +132,8 @@ func readReply(ctx context.Context, conn net.Conn, from *bufio.Reader) (re reply
 	return re, nil
 }
 
-// Attach connects a person's terminal with the program. The caller must close the result. It returns ErrEnded if the run has ended
-// or does not listen yet, and ErrNoTerminal if the run has no terminal or somebody has used it.
+// Attach connects a person's terminal with the program. The caller must close the result. Attach returns ErrEnded if the run has
+// ended or does not listen yet, and ErrNoTerminal if the run has no terminal or somebody has already used the terminal.
 func (r Run) Attach(ctx context.Context) (*TerminalConn, error) {
 	within, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()
@@ -149,8 +153,8 @@ func (r Run) Attach(ctx context.Context) (*TerminalConn, error) {
 	return &TerminalConn{conn: conn, from: from, to: json.NewEncoder(conn)}, nil
 }
 
-// Watch returns a channel that receives a value when there may be new output of the run. The channel is closed when the
-// shim ends or the context is done. Watch returns ErrEnded if the run has ended.
+// Watch returns a channel that receives a value at the start, and whenever there may be new output or questions of the run.
+// The channel is closed when the shim ends or the context is done. Watch returns ErrEnded if the run has ended.
 func (r Run) Watch(ctx context.Context) (<-chan struct{}, error) {
 	conn, err := r.dial(ctx, controlRequest{Op: "watch"})
 	if err != nil {
@@ -192,8 +196,8 @@ func (r Run) Wait(ctx context.Context) (*Exit, error) {
 	}
 }
 
-// End interrupts the run, kills it after the grace period, and returns how it ended. If End returns no error, neither
-// the shim nor another process of the run is left.
+// End interrupts the run, kills it after the grace period, and returns how it ended. If End returns no error, the shim has ended or
+// got SIGKILL. If processes of the run could not be killed, Exit.Problem says so.
 func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit, error) {
 	e, err := r.end(ctx, grace, reason)
 	if err != nil {
@@ -222,10 +226,11 @@ func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit
 	return e, nil
 }
 
+// end does what End does, but does not wait for the end of the shim.
 func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit, error) {
 	for _, step := range []struct {
-		act  func() error
-		time time.Duration
+		act   func() error
+		limit time.Duration
 	}{
 		{func() error { return r.Interrupt(ctx, false, 0, reason) }, grace},
 		{func() error { return r.Interrupt(ctx, true, 0, reason) }, killTimeout},
@@ -238,7 +243,7 @@ func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit
 		if err := step.act(); errors.Is(err, ErrNoReply) {
 			continue
 		}
-		within, cancel := context.WithTimeout(ctx, step.time)
+		within, cancel := context.WithTimeout(ctx, step.limit)
 		e, err := r.Wait(within)
 		cancel()
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
@@ -257,7 +262,8 @@ const (
 // expired is an expired deadline.
 var expired = time.Unix(1, 0)
 
-// dial connects to the control socket and sends the request.
+// dial connects to the control socket and sends the request. It returns ErrEnded if no shim listens, and ErrNoReply if the shim
+// does not take the request until the context is done.
 func (r Run) dial(ctx context.Context, req controlRequest) (net.Conn, error) {
 	path, clean, err := shortSocket(r.Path("control"))
 	if errors.Is(err, os.ErrNotExist) {

@@ -20,7 +20,8 @@ type controlRequest struct {
 	Reason string `json:"reason,omitempty"`
 	// Linger is how long an active request of the child to its model may take to complete. 0 means most of Spec.Grace.
 	Linger time.Duration `json:"linger,omitempty"`
-	// confirmed is closed when the child begins no more work, or if the child does not report that.
+	// confirmed is closed when the supervisor has handled the interrupt. If the child has no active request and reports its
+	// turns, the supervisor first waits until the turn has ended, or for turnTimeout.
 	confirmed chan struct{}
 	ID        string `json:"id,omitempty"` // id of the message, or of the answered question
 	Text      string `json:"text,omitempty"`
@@ -31,9 +32,10 @@ type controlRequest struct {
 	Remember bool `json:"remember,omitempty"`
 }
 
-// reply is the answer to a controlRequest, one line of JSON. A message has two replies, because the child may take it much
-// later: the first one is Accepted. A watch has no reply. Instead it gets a byte for each change, until the shim ends
-// and the connection is closed. After the reply to an attach, the connection is that of a terminal.
+// reply is the answer to a controlRequest, one line of JSON. A message has two replies: the first is Accepted, and the second
+// follows when the child has taken the message, which may be much later. A watch has no reply. Instead, the client gets a byte
+// after one or more changes, until the shim ends and the connection is closed. After the reply to an attach, the connection
+// carries a terminal: see terminalInput.
 type reply struct {
 	Accepted bool   `json:"accepted,omitempty"`
 	Error    string `json:"error,omitempty"`
@@ -51,7 +53,7 @@ const (
 // messagesFile holds the ids of the messages that the child got, one per line.
 const messagesFile = "messages"
 
-// messageTimeout is how long writing a message may block.
+// messageTimeout is how long writing a message to a pipe, or input to a terminal, may block.
 const messageTimeout = 2 * time.Second
 
 // control serves the control socket.
@@ -143,8 +145,9 @@ func (c *control) notifyWatchers() {
 	}
 }
 
-// message delivers the message to the child, unless the child already has the message with the id. It returns the text
-// for a reply. A mailbox delivers a message when the child has confirmed it, and a pipe when the line is written.
+// message delivers the message to the child, unless the child already has a message with the id. It returns the error for the
+// reply, or an empty string. With a mailbox, it waits until the child has confirmed the message. With a pipe, it returns when the
+// line is written.
 func (c *control) message(id, text string) string {
 	switch {
 	case c.mailbox != nil:

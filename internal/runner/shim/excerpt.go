@@ -15,8 +15,8 @@ type Excerpt struct {
 // lineSearch is how far from the gap Excerpt searches for the end of a line, in bytes, so that the gap is between lines.
 const lineSearch = 4 << 10
 
-// Excerpt returns the content of the run's file with the name. If the content is longer than the limit, Excerpt returns the
-// beginning and the end. A missing file counts as empty.
+// Excerpt returns the content of the run's file with the name. If the content is longer than limit bytes, or
+// if bytes of it are no longer kept, Excerpt returns the beginning and the end. A missing file counts as empty.
 func (r Run) Excerpt(name string, limit int64) (Excerpt, error) {
 	x, err := openParts(r.Path(name))
 	if err != nil {
@@ -28,11 +28,11 @@ func (r Run) Excerpt(name string, limit int64) (Excerpt, error) {
 		data, err := x.read(0, size)
 		return Excerpt{Data: data}, err
 	}
-	head, err := x.read(0, limit/headShare)
+	head, err := x.read(0, limit/headDivisor)
 	if err != nil {
 		return Excerpt{}, err
 	}
-	begin := max(int64(len(head)), size-(limit-limit/headShare))
+	begin := max(int64(len(head)), size-(limit-limit/headDivisor))
 	end, err := x.read(begin, size)
 	if err != nil {
 		return Excerpt{}, err

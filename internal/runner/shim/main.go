@@ -24,7 +24,7 @@ import (
 // before that.
 const HandshakeFD = 3
 
-// Handshake is the first message of a shim.
+// Handshake tells the server whether the run has started. It is the only message of the shim on HandshakeFD.
 type Handshake struct {
 	Started        bool   `json:"started,omitempty"`
 	AlreadyClaimed bool   `json:"taken,omitempty"` // another shim has claimed the run, so this shim does nothing
@@ -52,6 +52,7 @@ func Main(args []string) int {
 	return 0
 }
 
+// supervise executes the run, and sends a Handshake over the pipe. It returns when the run has ended.
 func supervise(run Run, pipe io.WriteCloser) error {
 	report := func(h Handshake) {
 		_ = json.NewEncoder(pipe).Encode(h)
@@ -117,6 +118,7 @@ func supervise(run Run, pipe io.WriteCloser) error {
 	return err
 }
 
+// recordNotStarted records and reports that the program could not be started. It always returns an error.
 func recordNotStarted(run Run, spec Spec, cause error, report func(Handshake)) error {
 	now := time.Now().UTC()
 	run.removeSecrets(spec.SecretFiles)
@@ -203,7 +205,7 @@ func (s *supervisor) openInput() (*os.File, error) {
 		path = filepath.Base(s.spec.StdinFile)
 	}
 	stdin, err := os.Open(path)
-	if err == nil && slices.Contains(s.spec.SecretFiles, s.spec.StdinFile) { // otherwise processes of the child could read it
+	if err == nil && slices.Contains(s.spec.SecretFiles, s.spec.StdinFile) { // so that processes of the child cannot open it
 		err = os.Remove(s.run.Path(s.spec.StdinFile))
 	}
 	return stdin, err
@@ -228,7 +230,8 @@ func (s *supervisor) openMessages() (child *os.File, err error) {
 	return child, err
 }
 
-// openOutput returns a pipe to the output with the name.
+// openOutput creates the output with the name, and returns a pipe for the child. A new pump copies the data from the pipe to the
+// output.
 func (s *supervisor) openOutput(name string, limit int64) (*os.File, error) {
 	to, err := newOutput(name, limit, s.spec.MaxOutput, s.control.notifyWatchers)
 	if err != nil {

@@ -8,16 +8,16 @@ import (
 	"strconv"
 )
 
-// headShare divides an output's limit: 1/headShare of the limit is for the beginning. The end gets the rest, because
-// programs report their result there.
-const headShare = 4
+// headDivisor divides an output's limit: 1/headDivisor of the limit is for the beginning. The end gets the rest, because
+// programs usually report their result there.
+const headDivisor = 4
 
 // segmentCount is the number of files for the end of an output. When another file is needed, the oldest one is removed.
 const segmentCount = 16
 
 // output writes the child's output unchanged to files of limited size. The beginning goes to the file itself. The rest
 // goes to segments, which are named after the file and their offset. Only the last segments are kept. Data is written
-// at once, so the output can be followed while the child runs, and survives the supervisor.
+// without a buffer, so the output can be followed while the child runs, and survives the supervisor.
 //
 // Write never fails, so that the child is always drained.
 type output struct {
@@ -37,7 +37,7 @@ type output struct {
 // newOutput creates the file. It fails if the file exists. An output of at most limit bytes is kept completely. Of a
 // longer output, about limit bytes are kept, and at least the parts that Excerpt returns for the limit minKept.
 func newOutput(path string, limit, minKept int64, onGrow func()) (*output, error) {
-	o := &output{path: path, free: limit / headShare, maxTail: limit - limit/headShare, minTail: minKept - minKept/headShare, onGrow: onGrow}
+	o := &output{path: path, free: limit / headDivisor, maxTail: limit - limit/headDivisor, minTail: minKept - minKept/headDivisor, onGrow: onGrow}
 	var err error
 	o.file, err = create(path)
 	return o, err
@@ -66,11 +66,11 @@ func (o *output) Write(p []byte) (int, error) {
 
 // nextSegment removes old segments and starts a new segment. It returns false if it cannot start one.
 func (o *output) nextSegment() bool {
-	o.close()
+	o.closeFile()
 	if o.maxTail == 0 || o.err != nil {
 		return false
 	}
-	segment := max(1, o.maxTail/segmentCount)
+	segmentSize := max(1, o.maxTail/segmentCount)
 	for len(o.offsets) > 1 && o.size-o.offsets[0] >= o.maxTail && o.size-o.offsets[1] >= o.minTail {
 		if err := os.Remove(segmentPath(o.path, o.offsets[0])); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			o.err = err // otherwise the child could fill the disk
@@ -82,10 +82,10 @@ func (o *output) nextSegment() bool {
 		return false
 	}
 	if len(o.offsets) > 0 && o.size-o.offsets[0] < o.maxTail {
-		segment = min(segment, o.maxTail-(o.size-o.offsets[0]))
+		segmentSize = min(segmentSize, o.maxTail-(o.size-o.offsets[0]))
 	}
 	o.offsets = append(o.offsets, o.size)
-	o.free = segment
+	o.free = segmentSize
 	return true
 }
 
@@ -102,13 +102,13 @@ func (o *output) writeData(p []byte) {
 	o.onGrow()
 }
 
-// Close closes the output.
+// Close closes the output. Write must not be called afterwards.
 func (o *output) Close() {
-	o.close()
+	o.closeFile()
 	o.free = 0
 }
 
-func (o *output) close() {
+func (o *output) closeFile() {
 	if o.file == nil {
 		return
 	}
@@ -123,10 +123,10 @@ func segmentPath(path string, offset int64) string {
 	return path + "." + strconv.FormatInt(offset, 10)
 }
 
-// segmentOffset returns the offset of the segment in the file. It returns false if the file is not a segment of the
-// output.
-func segmentOffset(output, file string) (int64, bool) {
-	base := filepath.Base(output) + "."
+// segmentOffset returns the offset of the segment that is stored in the file. It returns false if the name of the file is not that
+// of a segment of the output with the path.
+func segmentOffset(path, file string) (int64, bool) {
+	base := filepath.Base(path) + "."
 	if len(file) <= len(base) || file[:len(base)] != base {
 		return 0, false
 	}

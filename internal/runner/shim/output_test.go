@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestOutputLimit checks that an output is complete, or has its unchanged beginning and end, and that a fast reader
-// gets all of it.
+// TestOutputLimit checks that an output is complete, or has its unchanged beginning and end, and that readers and pages account
+// for each of its bytes.
 func TestOutputLimit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -57,28 +57,7 @@ func TestOutputLimit(t *testing.T) {
 			require.Equal(rt, int64(len(all)), int64(seen.Len())+skipped)
 		}
 
-		pages, missing := "", int64(0)
-		for at, limit := int64(0), rapid.Int64Range(1, 200).Draw(rt, "page"); at < int64(len(all)); {
-			p, ok, err := run.Page("output", at, limit)
-			require.NoError(rt, err)
-			require.True(rt, ok)
-			if raw == 0 {
-				break
-			}
-			require.Equal(rt, int64(len(all)), p.Size)
-			require.LessOrEqual(rt, int64(len(p.Data)), limit)
-			require.NotEmpty(rt, p.Data)
-			require.Equal(rt, all[p.Offset:p.Offset+int64(len(p.Data))], string(p.Data))
-			if p.Offset > at {
-				require.Equal(rt, [2]int64{p.GapOffset, p.GapSize}, [2]int64{at, p.Offset - at})
-			}
-			missing += p.Offset - at
-			pages += string(p.Data)
-			at = p.Offset + int64(len(p.Data))
-		}
-		if raw > 0 {
-			require.Equal(rt, int64(len(all)), int64(len(pages))+missing)
-		}
+		requirePages(rt, run, all, raw)
 
 		kept, err := run.Excerpt("output", limit)
 		require.NoError(rt, err)
@@ -110,7 +89,35 @@ func TestOutputLimit(t *testing.T) {
 	})
 }
 
-// TestOutputShares checks that the end gets three quarters of the limit, and that not much more disk space is used.
+// requirePages checks that the pages of the output and the gaps between them are all of the output.
+func requirePages(rt *rapid.T, run Run, all string, raw int64) {
+	rt.Helper()
+	pages, missing := "", int64(0)
+	for at, limit := int64(0), rapid.Int64Range(1, 200).Draw(rt, "page"); at < int64(len(all)); {
+		p, ok, err := run.Page("output", at, limit)
+		require.NoError(rt, err)
+		require.True(rt, ok)
+		if raw == 0 {
+			break
+		}
+		require.Equal(rt, int64(len(all)), p.Size)
+		require.LessOrEqual(rt, int64(len(p.Data)), limit)
+		require.NotEmpty(rt, p.Data)
+		require.Equal(rt, all[p.Offset:p.Offset+int64(len(p.Data))], string(p.Data))
+		if p.Offset > at {
+			require.Equal(rt, [2]int64{p.GapOffset, p.GapSize}, [2]int64{at, p.Offset - at})
+		}
+		missing += p.Offset - at
+		pages += string(p.Data)
+		at = p.Offset + int64(len(p.Data))
+	}
+	if raw > 0 {
+		require.Equal(rt, int64(len(all)), int64(len(pages))+missing)
+	}
+}
+
+// TestOutputShares checks that the end gets three quarters of the limit, and that not much more disk space is used than the
+// limit.
 func TestOutputShares(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20

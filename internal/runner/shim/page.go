@@ -14,12 +14,12 @@ type Page struct {
 	Data      []byte
 	Offset    int64 // offset of Data
 	Size      int64 // size of the output so far
-	GapOffset int64 // offset of the missing bytes
-	GapSize   int64 // number of missing bytes; 0 if none
+	GapOffset int64 // offset of the missing bytes in the output
+	GapSize   int64 // number of missing bytes; 0 if none; if there are several gaps, with the bytes between them
 }
 
 // Page returns at most limit bytes of the output with the name, from the offset. A negative offset counts from the end.
-// If bytes are missing, the page starts after them or ends before them. ok is false if nothing of the output is kept.
+// If bytes are missing, the page starts after them or ends before them. ok is false if the output has no file.
 func (r Run) Page(name string, offset, limit int64) (p Page, ok bool, err error) {
 	x, err := openParts(r.Path(name))
 	if err != nil || len(x) == 0 {
@@ -54,6 +54,7 @@ type part struct {
 // parts are the files of an output, in order.
 type parts []part
 
+// openParts opens the files of the output that exist.
 func openParts(path string) (parts, error) {
 	var all []int64
 	var err error
@@ -88,17 +89,17 @@ func openParts(path string) (parts, error) {
 }
 
 func (p parts) close() {
-	for _, p := range p {
-		_ = p.file.Close()
+	for _, f := range p {
+		_ = f.file.Close()
 	}
 }
 
 // size returns the size of the output, and whether all of it is kept.
 func (p parts) size() (size int64, whole bool) {
 	whole = true
-	for _, p := range p {
-		whole = whole && p.begin <= size
-		size = max(size, p.begin+p.size)
+	for _, f := range p {
+		whole = whole && f.begin <= size
+		size = max(size, f.begin+f.size)
 	}
 	return size, whole
 }
@@ -107,20 +108,20 @@ func (p parts) size() (size int64, whole bool) {
 // bytes. If bytes are missing later, the result ends before them.
 func (p parts) read(from, to int64) ([]byte, error) {
 	var b []byte
-	for _, p := range p {
-		if p.begin+p.size <= from || p.begin >= to {
+	for _, f := range p {
+		if f.begin+f.size <= from || f.begin >= to {
 			continue
 		}
-		if p.begin > from {
+		if f.begin > from {
 			if len(b) > 0 {
 				break
 			}
-			from = p.begin
+			from = f.begin
 		}
-		n := min(to, p.begin+p.size) - from
+		n := min(to, f.begin+f.size) - from
 		at := len(b)
 		b = append(b, make([]byte, n)...)
-		got, err := p.file.ReadAt(b[at:], from-p.begin)
+		got, err := f.file.ReadAt(b[at:], from-f.begin)
 		b = b[:at+got]
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err

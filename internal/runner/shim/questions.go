@@ -107,7 +107,7 @@ func (a *questions) serve() {
 			return
 		}
 		m := askLinePattern.FindSubmatch(bytes.TrimSuffix(line, []byte("\n")))
-		if m == nil || !first || !whole {
+		if m == nil || !first || !whole { // including the parts of a line that is longer than the buffer
 			continue
 		}
 		switch name := string(m[2]); string(m[1]) {
@@ -122,6 +122,7 @@ func (a *questions) serve() {
 }
 
 // ask handles a new question with the name. It answers the question by the rules, refuses it, or records it as waiting.
+// It ignores a name that is in use.
 func (a *questions) ask(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -252,8 +253,8 @@ func (a *questions) refuse(name, why string) {
 	a.writeAnswer(name, question.Answer{Status: question.Refused, Message: why})
 }
 
-// writeAnswer writes the answer to the file from which the child reads it. If that fails, a child that still runs waits until
-// the run is ended.
+// writeAnswer writes the answer to the file from which the child reads it. If that fails, the child waits until the run
+// ends.
 func (a *questions) writeAnswer(name string, answer question.Answer) {
 	b, err := json.Marshal(answer)
 	if err == nil {
@@ -315,7 +316,8 @@ func readQuestion(path string) (question.Question, error) {
 	return q, nil
 }
 
-// truncateUTF8 returns at most limit bytes of the text as valid UTF-8.
+// truncateUTF8 returns the first limit bytes of the text as valid UTF-8 without NUL. The result can be longer than limit, because
+// U+FFFD replaces invalid parts.
 func truncateUTF8(s string, limit int) string {
 	s = strings.ToValidUTF8(s[:min(len(s), limit)], "\uFFFD")
 	return strings.ReplaceAll(s, "\x00", "\uFFFD")
@@ -324,8 +326,9 @@ func truncateUTF8(s string, limit int) string {
 // maxValue is the size limit, in bytes, for texts in a tool's input that is too long for the journal.
 const maxValue = 2 << 10
 
-// shownInput returns the tool's input as it is shown to people: an object, with shortened texts if the input is too long. It
-// returns nil if the input is not an object.
+// shownInput returns the tool's input as it is shown to people: an object. If the input is too long or has text that cannot be
+// stored, all values become texts, long texts are shortened, and some fields may be left out. shownInput returns nil if the input
+// is not an object.
 func shownInput(input json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(input, &fields) != nil || fields == nil {

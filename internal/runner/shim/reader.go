@@ -19,8 +19,8 @@ type Reader struct {
 	offset     int64 // offset of the next byte to read
 }
 
-// Reader returns a reader for the output with the name, from its beginning. The reader can still read the first file
-// after the run was removed.
+// Reader returns a reader for the output with the name, from its beginning. If the first file of the output
+// exists already, the reader can still read it after the run was removed.
 func (r Run) Reader(name string) *Reader {
 	x := &Reader{path: r.Path(name), fileOffset: -1}
 	_ = x.open() // Read tries again
@@ -39,7 +39,7 @@ func (r *Reader) open() error {
 	return err
 }
 
-// isAbsent reports whether the file does not exist, or was replaced by the agent.
+// isAbsent reports whether err means that the file does not exist, or that the agent has replaced it.
 func isAbsent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, agentfile.ErrReplaced)
 }
@@ -98,7 +98,6 @@ func (r *Reader) next() (int64, error) {
 	return -1, err
 }
 
-// Close closes the reader.
 func (r *Reader) Close() {
 	if r.file != nil {
 		_ = r.file.Close()

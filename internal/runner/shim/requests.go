@@ -29,13 +29,13 @@ func newModelRequests(to io.Writer) *modelRequests {
 	return &modelRequests{to: to, active: map[string]bool{}, quiet: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1)}
 }
 
-// Prefixes of the lines that are removed.
+// requestLines are the prefixes of the lines that are removed.
 var requestLines = [][]byte{[]byte(`{"type":"stream_event"`), []byte(`{"type":"system","subtype":"status"`)}
 
 // resultLine is the prefix of the line that ends a turn. The line stays in the output.
 var resultLine = []byte(`{"type":"result"`)
 
-// maxRequestLine limits the size of an event, in bytes.
+// maxRequestLine limits the size of an event, in bytes. A longer line is passed on like other output.
 const maxRequestLine = 4 << 20
 
 // Write implements io.Writer.
@@ -53,7 +53,7 @@ func (r *modelRequests) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// handlePart handles a part of one line. last means that the line ends with it.
+// handlePart handles a part of one line. last means that the line ends with this part.
 func (r *modelRequests) handlePart(piece []byte, last bool) {
 	if r.passOn {
 		_, _ = r.to.Write(piece)
@@ -82,7 +82,7 @@ func (r *modelRequests) mayBeEvent() bool {
 	return bytes.HasPrefix(resultLine, r.line) || slices.ContainsFunc(requestLines, func(prefix []byte) bool { return bytes.HasPrefix(prefix, r.line) })
 }
 
-// flush passes on the part of a line that was held back.
+// flush passes on the part of a line that was held back. If it is the result, flush also reports that the turn has ended.
 func (r *modelRequests) flush() {
 	if len(r.line) > 0 {
 		if bytes.HasPrefix(r.line, resultLine) {
@@ -93,6 +93,7 @@ func (r *modelRequests) flush() {
 	}
 }
 
+// event updates the active requests. It ignores an invalid event.
 func (r *modelRequests) event(line []byte) {
 	var e struct {
 		Type   string `json:"type"`

@@ -63,7 +63,7 @@ func (r Run) Void() (bool, error) {
 
 // Settle returns how the run ended, or nil while the run is active. If the run's shim was killed, Settle kills the
 // remaining processes and records the end. It does the same for a run whose files were replaced, because the supervisor
-// of such a run is unknown.
+// of such a run is unknown. Settle returns an error if the run was never started.
 func (r Run) Settle() (*Exit, error) {
 	e, c, err := r.state()
 	switch {
@@ -90,8 +90,8 @@ type lossRecord struct {
 }
 
 // isFinishing reports whether the child of a killed shim still completes its active request to the model, which is paid for.
-// The first call asks the child to end, because not every system does that when the shim is killed. The child may take
-// Spec.Grace for that.
+// The first call sends SIGTERM to the child, because not every system does that when the shim is killed. The child then has
+// Spec.Grace to end.
 func (r Run) isFinishing(c *Claim) (bool, error) {
 	spec, err := r.Spec()
 	if err != nil || !spec.EndsOnSIGTERM || c.PIDNamespace || machineRestarted(c.Shim) {
@@ -125,8 +125,8 @@ func (r Run) state() (*Exit, *Claim, error) {
 	return nil, c, err
 }
 
-// Kill ends a run whose shim does not answer. It kills all processes of the run and the shim, and records the end. It
-// does not change a run that has ended.
+// Kill ends a run whose shim does not answer. It kills the shim and the processes of the run that it can find, and records the end.
+// It does not change a run that has ended.
 func (r Run) Kill(end End) error {
 	e, c, err := r.state()
 	switch {
@@ -151,7 +151,8 @@ func (r Run) endReplaced(c *Claim, cause error) (*Exit, error) {
 	return r.recordLost(c, Lost, all, "the run was ended, because its files were replaced: "+cause.Error())
 }
 
-// killTree kills the shim and all its descendants. It returns true only if certainly none of them is left.
+// killTree kills the shim and all its descendants. It returns true only if certainly none of them is left. If the shim has ended, or
+// if shims cannot adopt orphans on this system, killTree kills nothing and returns false.
 func killTree(shim process.ID) bool {
 	if !process.AdoptsOrphans || !shim.Alive() {
 		return false
@@ -223,7 +224,6 @@ func killGroup(leader process.ID) {
 	}
 }
 
-// removeSecrets removes files with secrets.
 func (r Run) removeSecrets(names []string) {
 	for _, n := range names {
 		_ = os.Remove(r.Path(n))
@@ -246,7 +246,7 @@ func WriteFile(path string, data []byte) error {
 	return err
 }
 
-// writeOnce writes v as JSON to a new file, atomically. It returns os.ErrExist if the file exists. On a full disk it
+// writeOnce writes v as JSON to a new file, atomically. The error is os.ErrExist if the file exists. On a full disk it
 // uses a spare file of the run.
 func writeOnce(path string, v any) error {
 	b, err := json.Marshal(v)
@@ -278,6 +278,7 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
+// readOptional returns the content of the file, or nil if the file does not exist.
 func readOptional[T any](path string) (*T, error) {
 	v := new(T)
 	err := readJSON(path, v)

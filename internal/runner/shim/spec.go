@@ -12,7 +12,7 @@ type Spec struct {
 	Argv             []string        `json:"argv"`                   // the program's arguments, starting with its name
 	Dir              string          `json:"dir"`                    // the program's working directory
 	Timeout          time.Duration   `json:"timeout"`                // time limit; 0 means no limit
-	Grace            time.Duration   `json:"grace"`                  // how long the run may take to stop at its time limit before it is killed
+	Grace            time.Duration   `json:"grace"`                  // how long the run may take to stop, for example at its time limit, before it is killed
 	MaxOutput        int64           `json:"max_output"`             // limit of the kept stderr, in bytes; the limit of the output is at least this
 	RawOutput        int64           `json:"raw_output,omitempty"`   // maximum size of the kept output, in bytes; 0 means MaxOutput
 	SplitStderr      bool            `json:"split_stderr,omitempty"` // stderr goes to its own file instead of the output
@@ -22,10 +22,10 @@ type Spec struct {
 	ReportsRequests  bool            `json:"requests,omitempty"`     // the output contains events about requests to the model
 	EndsOnSIGTERM    bool            `json:"finishes,omitempty"`     // if the shim is killed, the program ends by itself after SIGTERM
 	Questions        *QuestionConfig `json:"asks,omitempty"`         // nil if the program cannot ask questions
-	Terminal         *Terminal       `json:"terminal,omitempty"`     // a person uses the program on this terminal; nil if the program has none
+	Terminal         *TerminalSize   `json:"terminal,omitempty"`     // a person uses the program on a terminal of this size; nil if the program has none
 	// Sandbox limits what the program may access. If it is nil, the program may access everything that its user may.
 	Sandbox     *sandbox.Policy `json:"sandbox,omitempty"`
-	SecretFiles []string        `json:"secrets,omitempty"` // files to remove at the end of the run; StdinFile is removed at the start
+	SecretFiles []string        `json:"secrets,omitempty"` // files to remove at the end of the run; if one of them is StdinFile, it is removed at the start
 	Log         string          `json:"log,omitempty"`     // file that gets a line about the start, and a line about the end
 	Mark        string          `json:"mark"`              // variable in the child's environment that identifies its descendants
 	Name        string          `json:"name"`              // name of the run, for the log
@@ -40,7 +40,7 @@ const (
 	Deadline    End = "deadline"    // the run was ended at its time limit
 	Interrupted End = "interrupted" // the run was ended by a request
 	NotStarted  End = "not started" // the program did not start
-	Lost        End = "lost"        // the shim was killed or told to end, and the child ended with it, although nobody asked for that
+	Lost        End = "lost"        // the shim was killed or told to end, and the child ended with it, although nobody had asked the run to end
 )
 
 // Exit records how a run ended.

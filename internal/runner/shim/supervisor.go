@@ -3,13 +3,10 @@ package shim
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 	"syscall"
 	"time"
 
-	"fleet/internal/place/agentfile"
 	"fleet/internal/runner/process"
 )
 
@@ -39,13 +36,13 @@ type supervisor struct {
 
 	modelRequests *modelRequests // nil if the output has no events about requests to the model
 
-	end        End
-	reason     string
-	exited     bool // the child has ended and was waited for
-	status     syscall.WaitStatus
-	hasOrphans bool // the shim has other children
-	termSent   bool // SIGTERM was sent to the processes that the child left behind
-	killing    bool
+	end         End
+	reason      string
+	exited      bool // the child has ended and was waited for
+	status      syscall.WaitStatus
+	hasChildren bool // the shim has children that have not ended: the child, or orphans that the shim adopted
+	termSent    bool // SIGTERM was sent to the processes that the child left behind
+	killing     bool // SIGKILL is sent repeatedly
 
 	killTimer    <-chan time.Time  // when the processes are killed
 	lingerUntil  time.Time         // until when the loop waits for an active request to the model
@@ -165,15 +162,15 @@ func (s *supervisor) setEnd(end End, reason string) {
 	}
 }
 
-// terminate sends SIGTERM to the child's process group. After the shim has waited for the child, the group could belong to
-// another process.
+// terminate sends SIGTERM to the child's process group. It sends nothing after the child was waited for, because then the group
+// could belong to another process.
 func (s *supervisor) terminate() {
 	if s.exited {
 		return
 	}
 	_ = syscall.Kill(-s.pid, syscall.SIGTERM)
 	if s.control.terminal != nil {
-		_ = syscall.Kill(-s.pid, syscall.SIGHUP) // a shell on a terminal ignores SIGTERM, and passes this on to its jobs
+		_ = syscall.Kill(-s.pid, syscall.SIGHUP) // a shell on a terminal ignores SIGTERM, and passes SIGHUP on to its jobs
 	}
 	_ = syscall.Kill(-s.pid, syscall.SIGCONT) // a suspended process would not handle SIGTERM
 }
@@ -186,10 +183,10 @@ func (s *supervisor) reap() {
 		switch {
 		case err == syscall.EINTR:
 		case err != nil: // ECHILD: no child is left, and therefore no descendant
-			s.hasOrphans = false
+			s.hasChildren = false
 			return
 		case pid == 0:
-			s.hasOrphans = true
+			s.hasChildren = true
 			return
 		case pid == s.pid:
 			s.exited, s.status = true, status
@@ -201,7 +198,7 @@ func (s *supervisor) reap() {
 func (s *supervisor) endLeftovers() bool {
 	s.confirmInterrupts()
 	leftovers := s.leftovers()
-	if !s.hasOrphans && len(leftovers) == 0 {
+	if !s.hasChildren && len(leftovers) == 0 {
 		return false
 	}
 	if !s.termSent {
@@ -214,9 +211,10 @@ func (s *supervisor) endLeftovers() bool {
 	return true
 }
 
-// leftovers returns the processes that the child left behind.
+// leftovers returns the descendants of the shim. If shims cannot adopt orphans on this system and the child has ended, it returns the
+// members of the child's process group. After the end of the child, the result is what the child left behind.
 func (s *supervisor) leftovers() []process.Entry {
-	if s.hasOrphans {
+	if s.hasChildren {
 		found, err := process.Descendants(os.Getpid())
 		if err != nil {
 			s.problem = err.Error()
@@ -267,28 +265,7 @@ func (s *supervisor) finish() Exit {
 	return e
 }
 
-// pump copies the child's output to files.
-type pump struct {
-	from          *os.File
-	to            *output
-	modelRequests *modelRequests // detects requests in the data; may be nil
-	done          chan struct{}
-}
-
-func (p *pump) run() {
-	defer close(p.done)
-	var to io.Writer = p.to
-	if p.modelRequests != nil {
-		to = p.modelRequests
-	}
-	_ = process.Copy(to, p.from)
-	if p.modelRequests != nil {
-		p.modelRequests.flush()
-	}
-	p.to.Close()
-}
-
-// signalName returns the usual name of the signal.
+// signalName returns the name of the signal without SIG, or the number of a signal that is not in its list.
 func signalName(s syscall.Signal) string {
 	names := map[syscall.Signal]string{
 		syscall.SIGHUP: "HUP", syscall.SIGINT: "INT", syscall.SIGQUIT: "QUIT", syscall.SIGILL: "ILL", syscall.SIGABRT: "ABRT",
@@ -299,35 +276,4 @@ func signalName(s syscall.Signal) string {
 		return n
 	}
 	return fmt.Sprint(int(s))
-}
-
-// logEnd appends a line about the end of the run to the agent's log.
-func logEnd(spec Spec, e Exit) {
-	words := []string{string(e.End)}
-	switch {
-	case e.Signal != "":
-		words = append(words, "by signal "+e.Signal)
-	case e.Code >= 0:
-		words = append(words, fmt.Sprintf("with code %d", e.Code))
-	}
-	if e.Reason != "" {
-		words = append(words, "("+e.Reason+")")
-	}
-	if e.Problem != "" {
-		words = append(words, "; "+e.Problem)
-	}
-	spec.log("ended: " + strings.Join(words, " "))
-}
-
-// log appends a line about the run to the agent's log.
-func (s Spec) log(what string) {
-	if s.Log != "" {
-		AppendLog(s.Log, "run "+s.Name+" "+what)
-	}
-}
-
-// AppendLog appends a line with the time to a log. It ignores errors and does not create the log.
-func AppendLog(path, line string) {
-	line = time.Now().UTC().Format(time.RFC3339) + " " + strings.ReplaceAll(line, "\n", " ") + "\n"
-	_ = agentfile.Append(path, []byte(line))
 }

@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is the pseudo-terminal of a run whose program a person uses. The program's output is not stored.
-type Terminal struct {
+// TerminalSize is the first size of the pseudo-terminal of a run whose program a person uses. The output of such a program is not
+// stored.
+type TerminalSize struct {
 	Columns uint16 `json:"columns"`
 	Rows    uint16 `json:"rows"`
 }
@@ -29,7 +30,8 @@ const lastOutputTimeout = time.Second
 // ErrNoTerminal means that the run has no terminal, or that somebody has already used it.
 var ErrNoTerminal = errors.New("the run has no terminal that is free")
 
-// terminalInput is a message from a person's terminal to the shim, as a JSON object. The shim sends plain bytes.
+// terminalInput is a message from a person's terminal to the shim, as a JSON object. In the other direction, the shim sends
+// the output of the program as plain bytes.
 type terminalInput struct {
 	Input   []byte `json:"input,omitempty"`
 	Columns uint16 `json:"columns,omitempty"` // the new size; 0 if it has not changed
@@ -42,17 +44,17 @@ type terminal struct {
 	pty          *os.File
 	disconnected chan struct{} // closed when nobody uses the terminal any more
 	disconnect   func()        // closes disconnected
-	timer        *time.Timer
+	timer        *time.Timer   // ends the wait for a client
 	drained      chan struct{} // closed when all output was sent
 
 	mu    sync.Mutex
 	conn  net.Conn
-	taken bool
+	taken bool // a client has reserved the terminal, or no client can reserve it any more
 }
 
-// newTerminal opens a pseudo-terminal and returns the child's side of it too.
-func newTerminal(size Terminal) (*terminal, *os.File, error) {
-	opened, childs, err := pty.Open()
+// newTerminal opens a pseudo-terminal. The second result is the child's side of it.
+func newTerminal(size TerminalSize) (*terminal, *os.File, error) {
+	opened, childSide, err := pty.Open()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -63,7 +65,7 @@ func newTerminal(size Terminal) (*terminal, *os.File, error) {
 		err = unix.SetNonblock(fd, true)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, childs.Close())
+		return nil, nil, errors.Join(err, childSide.Close())
 	}
 	t := &terminal{pty: os.NewFile(uintptr(fd), opened.Name()), disconnected: make(chan struct{}), drained: make(chan struct{})}
 	t.disconnect = sync.OnceFunc(func() { close(t.disconnected) })
@@ -73,7 +75,7 @@ func newTerminal(size Terminal) (*terminal, *os.File, error) {
 		}
 	})
 	t.resize(size.Columns, size.Rows)
-	return t, childs, nil
+	return t, childSide, nil
 }
 
 func (t *terminal) resize(columns, rows uint16) {
@@ -118,7 +120,7 @@ func (t *terminal) serve(conn net.Conn, from *json.Decoder) {
 	}
 }
 
-// close sends the rest of the output and closes the terminal. The child has ended.
+// close sends the rest of the output and closes the terminal. It must be called after the end of the child.
 func (t *terminal) close() {
 	t.timer.Stop()
 	t.mu.Lock()
@@ -157,7 +159,7 @@ type TerminalConn struct {
 // Read implements io.Reader.
 func (t *TerminalConn) Read(p []byte) (int, error) { return t.from.Read(p) }
 
-// Send sends input to the program, and the size of the terminal if it is not 0.
+// Send sends input to the program, and the new size of the terminal unless columns or rows is 0.
 func (t *TerminalConn) Send(input []byte, columns, rows uint16) error {
 	return t.to.Encode(terminalInput{Input: input, Columns: columns, Rows: rows})
 }

@@ -9,7 +9,7 @@ import (
 
 // Branch returns the branch with the name and its newest commit. If the name is empty, it is the branch that people have
 // checked out in the repository or, in a mirror, the default branch of its source. source is the URL of a mirror's source, from
-// which Branch first fetches. It is empty for any other repository.
+// which Branch first fetches. It is empty for any other repository. Branch returns BRANCH_NOT_FOUND if there is no such branch.
 func (g *Git) Branch(ctx context.Context, repository, source, name string) (fleet.Branch, error) {
 	prefix := "refs/heads/"
 	if source == "" && commonDir(repository) == "" {
@@ -44,7 +44,7 @@ func (g *Git) Branch(ctx context.Context, repository, source, name string) (flee
 // remoteBranches is the prefix of the refs for the branches of a mirror's source.
 const remoteBranches = "refs/remotes/origin/"
 
-// defaultBranch returns the name of the branch that HEAD names.
+// defaultBranch returns the name of the branch that HEAD names. If prefix is remoteBranches, the HEAD of the mirror's source counts.
 func (g *Git) defaultBranch(ctx context.Context, repository, prefix string) (string, error) {
 	head := "HEAD"
 	if prefix == remoteBranches {

@@ -1,12 +1,13 @@
 package worktree
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"fleet/internal/fleet"
 )
 
 // checkout is a working tree of people in which a branch is checked out.
@@ -40,8 +41,8 @@ func (g *Git) checkouts(ctx context.Context, repository, branch string) ([]check
 	return all, nil
 }
 
-// unfinishedOperation returns the operation that people have begun in the working tree and not finished. If branch is set, it
-// considers only a rebase of that branch.
+// unfinishedOperation returns the operation that people have begun in the working tree and not finished, or an empty string if there
+// is none. If branch is set, it considers only a rebase of the branch with that full name.
 func (c checkout) unfinishedOperation(branch string) string {
 	for _, dir := range []string{"rebase-merge", "rebase-apply"} {
 		name, err := os.ReadFile(filepath.Join(c.gitDir, dir, "head-name"))
@@ -60,68 +61,7 @@ func (c checkout) unfinishedOperation(branch string) string {
 	return ""
 }
 
-// firstFilteredPath returns the first path for which git would run one of the filters when it checks out the commit, or an
-// empty string if there is none.
-func (g *Git) firstFilteredPath(ctx context.Context, repository, commit string, filters, paths []string) (string, error) {
-	if len(filters) == 0 || len(paths) == 0 {
-		return "", nil
-	}
-	v, err := g.view(repository, false)
-	if err != nil {
-		return "", err
-	}
-	defer v.close()
-	v.env = append(v.env, "GIT_INDEX_FILE="+filepath.Join(v.gitDir, "index"))
-	if _, err := v.run(ctx, "read-tree", commit); err != nil {
-		return "", err
-	}
-	var fields []string
-	in := strings.NewReader(strings.Join(paths, "\x00") + "\x00")
-	each := &lineWriter{zero: true, each: func(f string) { fields = append(fields, f) }}
-	if err := v.pipe(ctx, in, each, "check-attr", "--cached", "-z", "--stdin", "filter"); err != nil {
-		return "", err
-	}
-	for i := 0; i+2 < len(fields); i += 3 { // the path, the attribute, the value
-		if slices.Contains(filters, fields[i+2]) {
-			return fields[i], nil
-		}
-	}
-	return "", nil
-}
-
-// filters returns the names of the filters in the configuration of the repository, the user and the system.
-func (g *Git) filters(ctx context.Context, repository string) ([]string, error) {
-	out, err := g.run(ctx, repository, "config", "--includes", "--name-only", "-z", "--list")
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for key := range strings.SplitSeq(out, "\x00") {
-		rest, ok := strings.CutPrefix(key, "filter.")
-		if i := strings.LastIndexByte(rest, '.'); ok && i > 0 && !slices.Contains(names, rest[:i]) {
-			names = append(names, rest[:i])
-		}
-	}
-	return names, nil
-}
-
-// changedFile is a file that differs between two commits.
-type changedFile struct {
-	path     string
-	old, new string // objects; zeros if there is none
-}
-
-// changedFiles returns the files that differ between the commits.
-func (v *view) changedFiles(ctx context.Context, from, to string) (all []changedFile, err error) {
-	var out bytes.Buffer
-	if err := v.pipe(ctx, nil, &out, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--end-of-options", from, to); err != nil {
-		return nil, err
-	}
-	fields := strings.Split(out.String(), "\x00")
-	for i := 0; i+1 < len(fields); i += 2 { // ":100644 100644 OID OID M", the path
-		if entry := strings.Fields(fields[i]); len(entry) == 5 {
-			all = append(all, changedFile{fields[i+1], entry[2], entry[3]})
-		}
-	}
-	return all, nil
+// busyError returns BRANCH_CHECKED_OUT for the working tree. The format completes a sentence that ends with "where".
+func (c checkout) busyError(branch, format string, args ...any) *fleet.Error {
+	return fleet.Errorf(fleet.ReasonBranchCheckedOut, "the branch %q is checked out in %s, where "+format, append([]any{branch, c.dir}, args...)...).With("path", c.dir)
 }

@@ -18,9 +18,9 @@ const maxRefs = 1000
 // collect copies the agent's commits, and head, the commit of its HEAD, into the repository. It does not copy files of Git
 // LFS; see keepLFS. The agent's branches become branches of the repository. If the repository already has a branch of somebody
 // else with the same name, the agent's branch gets another name. Tags, notes, the stash, and branches for which no name is
-// free are stored as refs of the agent. collect returns the resulting refs of the repository. It leaves out broken refs, and
-// refs beyond maxRefs, and describes them in left. It starts with the agent's current branch, and continues with the other
-// refs by name.
+// free are stored as refs of the agent. collect returns the resulting refs of the repository. It collects the agent's current
+// branch first, then the other refs by name, and leaves out refs beyond maxRefs. If a ref is broken, it leaves out all refs that are
+// not at head. left describes what it leaves out; it is empty if collect leaves out nothing.
 func (g *Git) collect(ctx context.Context, t Tree, v *view, head string) (have refSet, left string, err error) {
 	if have, err = g.refs(ctx, t); err != nil {
 		return nil, "", err
@@ -54,7 +54,7 @@ func (v *view) changedRefs(ctx context.Context, t Tree, have refSet, record *ref
 	consider := func(name string, r ref) {
 		given := record.FromRepository[name]
 		if _, found := slices.BinarySearch(tips, r.oid); r.target != "" || given == r.oid || given != "" && found {
-			return // the agent has not changed it, or the repository has its commit
+			return // a symbolic ref, a ref that the agent has not changed, or one that it has moved to a commit of another ref
 		}
 		stored, as := record.isStored(t, have, name)
 		switch {
@@ -141,7 +141,7 @@ func ownRef(t Tree, have refSet, folders map[string]bool, name string) string {
 }
 
 // refresh updates the agent's branches, remote branches and tags to the state of the repository. It does not change
-// refs that the agent has changed.
+// refs that the agent has changed or checked out.
 func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 	record, err := t.readRecord()
 	if err != nil {

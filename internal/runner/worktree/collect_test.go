@@ -100,14 +100,13 @@ func TestCollect(t *testing.T) {
 	t.Run("broken objects", func(t *testing.T) {
 		t.Parallel()
 		g, tree := createTree(t)
-		for name, make := range map[string]string{
+		for name, script := range map[string]string{
 			"a tree with .git in it":   `T=$(printf '100644 .git\0%s' "$(git rev-parse HEAD:file | xxd -r -p | tr '\0' '\1')" | git hash-object -t tree -w --literally --stdin)`,
 			"a commit without parents": `T=$(git write-tree); git update-ref HEAD $(printf 'tree %s\nparent 1111111111111111111111111111111111111111\nauthor a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\n\nx\n' $T | git hash-object -t commit -w --stdin)`,
 		} {
-			sh(t, tree.Dir, "git branch -f good HEAD; "+make+`; [ "$(git cat-file -t HEAD)" = commit ]; git rev-parse --verify HEAD^ || git update-ref HEAD $(git commit-tree -p HEAD -m broken $T) `)
+			sh(t, tree.Dir, "git branch -f good HEAD; "+script+`; [ "$(git cat-file -t HEAD)" = commit ]; git rev-parse --verify HEAD^ || git update-ref HEAD $(git commit-tree -p HEAD -m broken $T) `)
 			_, err := g.collectWork(t.Context(), tree, "")
 			require.ErrorContains(t, err, "fatal: ", name)
-			t.Log(name, err)
 			require.Equal(t, "fleet/papi-1 one\nmain one\n", sh(t, tree.Repository, "git for-each-ref --format='%(refname:short) %(subject)' refs/heads; git fsck --full 2>&1"), name)
 			sh(t, tree.Dir, "git update-ref HEAD good; git branch -D good")
 		}
@@ -154,7 +153,7 @@ func TestBorrowedObjects(t *testing.T) {
 	require.Equal(t, "three\n", sh(t, tree.Repository, "git fsck --full --no-dangling 2>&1; git show refs/fleet/agent/one:new"))
 }
 
-// TestRepositories checks that agents can work on repositories of all layouts.
+// TestRepositories checks that agents can work on repositories of many layouts.
 func TestRepositories(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
@@ -200,7 +199,7 @@ origin/main
 	})
 }
 
-// TestLargeFiles checks that files of Git LFS reach the repository.
+// TestLargeFiles checks that valid files of Git LFS reach the repository, and that Sweep removes only Fleet's temporary files.
 func TestLargeFiles(t *testing.T) {
 	t.Parallel()
 	g, tree := createTree(t)
@@ -211,7 +210,7 @@ func TestLargeFiles(t *testing.T) {
 	require.Empty(t, c.LeftOut)
 	require.Equal(t, "./48/6e/"+digest+"\n", sh(t, tree.Repository, "cd .git/lfs/objects; find . -type f -o -type l"))
 	sh(t, tree.Repository, "rmdir .git/lfs/tmp; mkdir -p .git/lfs/tmp/fleet-1; touch .git/lfs/tmp/fleet-1/x .git/lfs/tmp/theirs")
-	require.NoError(t, Sweep(tree.Repository), "remains of a killed process")
+	require.NoError(t, Sweep(tree.Repository), "a killed process can leave temporary files")
 	require.Equal(t, "theirs\n", sh(t, tree.Repository, "ls .git/lfs/tmp"))
 }
 
@@ -221,10 +220,10 @@ func TestNamedPipes(t *testing.T) {
 	if err := sandbox.Available(); err != nil {
 		t.Skip(err)
 	}
-	for name, make := range map[string]string{"a ref": "mkfifo ../git/refs/heads/x", "objects": "rm -f ../git/objects/info/alternates; mkfifo ../git/objects/info/alternates"} {
+	for name, script := range map[string]string{"a ref": "mkfifo ../git/refs/heads/x", "objects": "rm -f ../git/objects/info/alternates; mkfifo ../git/objects/info/alternates"} {
 		g, tree := createTree(t)
 		g.timeout = 300 * time.Millisecond
-		sh(t, tree.Dir, make)
+		sh(t, tree.Dir, script)
 		w, err := examine(t, g, tree)
 		if err == nil {
 			err = errors.New(strings.Join(w.Unsaved, ", "))

@@ -47,11 +47,11 @@ func (d *draft) combine(ctx context.Context, c fleet.Combination) (r fleet.Combi
 		r.Conflicts = m.conflicts
 		return r, err
 	}
-	trees, err := d.trees(ctx, c.Onto)
+	tree, err := d.treeOf(ctx, c.Onto)
 	if err != nil {
 		return r, err
 	}
-	if m.tree == trees[0] {
+	if m.tree == tree {
 		r.Commit = c.Onto
 		return r, nil
 	}
@@ -108,17 +108,17 @@ func (d *draft) mergeSides(ctx context.Context, base workBase, onto, head string
 	return ours, theirs, err
 }
 
-// mergeSide returns a commit to merge in place of the given commit. It has the same files, and a chosen base as its parent,
-// because git has no option for the base before version 2.40.
+// mergeSide returns the commit to merge in place of the given commit. If the base is chosen, it has the same files and the base as
+// its parent, because git has no option for the base before version 2.40. Otherwise it is the given commit.
 func (d *draft) mergeSide(ctx context.Context, base workBase, commit string) (string, error) {
 	if !base.isChosen {
 		return commit, nil
 	}
-	trees, err := d.trees(ctx, commit)
+	tree, err := d.treeOf(ctx, commit)
 	if err != nil {
 		return "", err
 	}
-	return d.syntheticCommit(ctx, trees[0], base.commit)
+	return d.syntheticCommit(ctx, tree, base.commit)
 }
 
 // rebase repeats each commit of the work on top of c.Onto. It leaves out commits that change nothing there.
@@ -135,7 +135,7 @@ func (d *draft) rebase(ctx context.Context, c fleet.Combination, base workBase, 
 	if err != nil {
 		return err
 	}
-	trees, err := d.trees(ctx, c.Onto)
+	tree, err := d.treeOf(ctx, c.Onto)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (d *draft) rebase(ctx context.Context, c fleet.Combination, base workBase, 
 			return fleet.InvalidField("strategy", "the work has the merge commit %s, which cannot be rebased: use squash or merge", w.oid)
 		}
 	}
-	top, tree := c.Onto, trees[0]
+	top := c.Onto
 	for _, w := range work {
 		m, err := d.pick(ctx, tree, w)
 		if err != nil || len(m.conflicts) > 0 {

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// combination returns how head comes onto the branch main.
+// combination returns a request to combine head with the branch main.
 func combination(t *testing.T, repo, head string, s fleet.Strategy) fleet.Combination {
 	t.Helper()
 	return fleet.Combination{
@@ -28,7 +28,7 @@ func revision(t testing.TB, repo, name string) string {
 	return strings.TrimSpace(sh(t, repo, "git rev-parse "+name))
 }
 
-// reasonOf returns the reason of the error, or an empty reason if the error is not a *fleet.Error.
+// reasonOf returns the reason of the error. Unlike fleet.ReasonOf, it returns an empty reason if the error is not a *fleet.Error.
 func reasonOf(err error) fleet.Reason {
 	e, _ := errors.AsType[*fleet.Error](err)
 	if e == nil {
@@ -59,7 +59,7 @@ func TestCombine(t *testing.T) {
 	r := combine(t, repo, combination(t, repo, "work", fleet.Squash))
 	require.Equal(t, base, r.Base)
 	require.Equal(t, "papi x|papi@example.com|1700000000|alice|alice@example.com|"+main+"|Land it\n\nbody\n\none\nnine\nfile,n,odd \"na\tme,", show(r.Commit))
-	require.Equal(t, r, combine(t, repo, combination(t, repo, "work", fleet.Squash)), "the same commit")
+	require.Equal(t, r, combine(t, repo, combination(t, repo, "work", fleet.Squash)), "a repeated call must return the same commit")
 
 	r = combine(t, repo, combination(t, repo, "work", fleet.Merge))
 	require.Equal(t, "alice|alice@example.com|1700000000|alice|alice@example.com|"+main+" "+head+"|Land it\n\nbody\n\none\nnine\nfile,n,odd \"na\tme,", show(r.Commit))
@@ -300,8 +300,8 @@ func TestOverlaps(t *testing.T) {
 	}, found)
 }
 
-// TestCombineManyPaths checks that a few small trees with millions of paths cost neither much time nor much memory of the
-// server.
+// TestCombineManyPaths checks that Combine and Overlaps work with a few small trees that have millions of paths, or fail with a
+// message if git reaches its memory limit.
 func TestCombineManyPaths(t *testing.T) {
 	t.Parallel()
 	repo := repository(t)

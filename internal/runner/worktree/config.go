@@ -29,7 +29,7 @@ func (g *Git) findConfigPaths() []string {
 			paths = append(paths, filepath.Join(value, "git"))
 		}
 	}
-	// An error means that there is no configuration.
+	// git fails if the user has no configuration.
 	listed, _ := g.run(ctx, "/", "config", "--global", "--includes", "--show-origin", "-z", "--list")
 	fields := strings.Split(listed, "\x00")
 	for i := 0; i+1 < len(fields); i += 2 {

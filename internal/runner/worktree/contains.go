@@ -18,6 +18,18 @@ func (g *Git) Contains(ctx context.Context, repository, commit, older string) (b
 	return v.contains(ctx, commit, older)
 }
 
+// contains reports whether the history of the commit has the older commit.
+func (v *view) contains(ctx context.Context, commit, older string) (bool, error) {
+	if commit == older {
+		return true, nil
+	}
+	_, err := v.run(ctx, "merge-base", "--is-ancestor", older, commit)
+	if exitCode(err) == 1 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // RequireCommit returns CHANGES_NOT_FOUND if the repository does not have the commit.
 func (g *Git) RequireCommit(ctx context.Context, repository, commit string) error {
 	v, err := g.view(repository, false)

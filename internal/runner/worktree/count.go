@@ -8,7 +8,8 @@ import (
 )
 
 // countDifferent returns how many files of the working tree differ from the commit head, or are not in it. files is the number of all
-// files in the tree, with the link to the git directory.
+// files in the tree, with the link to the git directory. The result may be too low if files of head are missing in the tree, but it is
+// 0 only if nothing differs.
 func (v *view) countDifferent(ctx context.Context, t Tree, head string, files int64) (int, error) {
 	if head == "" {
 		return int(files), nil

@@ -16,16 +16,17 @@ type Work struct {
 	// Unsaved describes, for people, what may exist only in the tree or in its git directory. It is empty only if the repository
 	// certainly has everything.
 	Unsaved []string
-	// Commits is the number of commits that are only on branches of the agent in the repository, and Branches are these branches.
-	Commits  int
+	// Commits is the number of commits that are only on branches of the agent in the repository.
+	Commits int
+	// Branches are the branches with these commits, at most maxNamedBranches: see Git.Commits.
 	Branches []string
 }
 
 // Examine collects the agent's commits into the repository, and compares the tree with the repository. survey describes the
 // directory that contains t.Dir and t.GitDir.
 //
-// It does not ask what git says about the agent's index, because the agent decides what its index says: files can be ignored, or
-// marked as unchanged. It proves that the directory has the files of HEAD, unchanged, and no other files; that the git directory
+// It does not trust the agent's index, in which the agent can mark changed files as unchanged, or the agent's lists of ignored files.
+// It proves that the directory has the files of HEAD, unchanged, and no other files; that the git directory
 // has no files besides those of an ordinary git directory; and that every commit in it is on a branch or a tag of the
 // repository. Whatever cannot be proved counts as unsaved.
 func (g *Git) Examine(ctx context.Context, t Tree, survey filetree.Survey) (Work, error) {

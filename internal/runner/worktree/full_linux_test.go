@@ -24,7 +24,7 @@ func smallDisk(t *testing.T, size string) string {
 	return dir
 }
 
-// fillDisk leaves at most the number of bytes free on the disk. It returns a function that frees the rest.
+// fillDisk leaves at most the number of bytes free on the disk. It returns a function that frees the space again.
 func fillDisk(t *testing.T, dir string, free int) (empty func()) {
 	t.Helper()
 	path := filepath.Join(dir, "filler")
@@ -43,7 +43,8 @@ func fillDisk(t *testing.T, dir string, free int) (empty func()) {
 	return func() { require.NoError(t, os.Remove(path)) }
 }
 
-// TestFullDisk checks that only what does not fit on a full disk is left out, and that the result says so.
+// TestFullDisk takes snapshots while a disk is full. Work that does not fit must be named in LeftOut or lead to an error. A snapshot
+// after that must have all of it.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T, temp, repository string) (*Git, Tree, string) {

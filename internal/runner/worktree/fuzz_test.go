@@ -10,7 +10,7 @@ import (
 	"fleet/internal/runner/gitfiles"
 )
 
-// FuzzFiles checks that the list of changed files can be read for any names of the files.
+// FuzzFiles checks that addFiles accepts any output, and lists at most fleet.MaxChangedFiles files.
 func FuzzFiles(f *testing.F) {
 	f.Add(":100644 100644 a b M\x00f\x00:100644 100644 a b R100\x00from\x00to\x001\t2\tf\x00-\t-\t\x00from\x00to\x00")
 	f.Add(":\x00\x001\t")

@@ -1,9 +1,11 @@
 // Package worktree gives each agent a working copy of a repository, on a branch of its own. An agent has its own git
 // directory, which uses the repository's objects. The agent cannot write the repository. The package copies the agent's
-// commits into the repository, where people find them. It also reports what work would be lost with a working copy.
+// commits into the repository, where people find them. It also reports what work would be lost with a working copy,
+// combines the work of agents with branches, and moves and pushes branches.
 //
 // Package runner and the places on this machine use it. It must never run git with an agent's configuration on files
-// that the agent wrote. It must never change a branch that people have changed.
+// that the agent wrote. It must never change a branch that people have changed, except when it is asked to move the branch from
+// its current commit.
 package worktree
 
 import (
@@ -49,7 +51,8 @@ var Program = sync.OnceValues(func() (string, error) {
 
 var errNoGit = &Error{Message: "git was not found when this process started: install the package \"git\" of your system and restart the server, or remove repository from the project"}
 
-// New returns a Git that runs git with a safe version of the environment. Its temporary files are in the directory temp,
+// New returns a Git that runs git with the environment, but without variables that change what git does, and so that
+// git asks no questions. Its temporary files are in the directory temp,
 // which must exist.
 func New(env []string, temp string) *Git {
 	program, _ := Program() // each call of git reports that git is missing
@@ -73,13 +76,21 @@ func New(env []string, temp string) *Git {
 	return g
 }
 
-// Error is an error message of git, without credentials.
+// Error is an error of git, or of this package about git. Its message has no credentials.
 type Error struct {
 	Message string
 	code    int // git's exit code; 0 if git has not exited
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// exitCode returns git's exit code; 0 if err does not have it.
+func exitCode(err error) int {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.code
+	}
+	return 0
+}
 
 var credentialPattern = regexp.MustCompile(`://[^/@\s]+@`)
 
@@ -182,7 +193,7 @@ const readTimeout = 2 * time.Minute
 // packTimeFactor multiplies Git.timeout for copying objects.
 const packTimeFactor = 10
 
-// withPackTimeout returns a Git with the longer limit.
+// withPackTimeout returns a Git with the longer limit. It does not share the locks of g, so it must not change refs.
 func (g *Git) withPackTimeout() *Git {
 	return &Git{program: g.program, env: g.env, temp: g.temp, timeout: packTimeFactor * g.timeout, memory: g.memory, configPaths: g.configPaths}
 }

@@ -14,12 +14,12 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// hasOwnGitDir reports whether the tree has its own git directory. It does not look at the disk, where the agent decides what
-// there is.
+// hasOwnGitDir reports whether the tree has its own git directory. It does not look at the disk, because the
+// agent can change the files there.
 func (t Tree) hasOwnGitDir() bool { return t.GitDir != "" }
 
-// initGitDir creates the agent's git directory, with the agent's branch at the commit of p. The repository's refs in have
-// do not include p. initGitDir replaces a git directory that an interrupted call left.
+// initGitDir creates the agent's git directory, with the agent's branch at the commit of p. have are the refs of the
+// repository without p. initGitDir replaces a git directory that an interrupted call left.
 func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, p publishedBranch) error {
 	record := &refRecord{FromRepository: have.refsForAgent(t.UID), Published: map[string]publishedBranch{t.Branch: p}}
 	delete(record.FromRepository, "refs/heads/"+t.Branch)
@@ -29,7 +29,7 @@ func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, p publishedBr
 	}
 	own := "refs/heads/" + t.Branch
 	for name, text := range map[string]string{"HEAD": "ref: " + own + "\n", own: p.OID + "\n"} {
-		if err := writeNew(filepath.Join(dir, name), text); err != nil {
+		if err := writeFile(filepath.Join(dir, name), text); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func (t Tree) makeGitDir(common, config string, have refSet) (dir string, err er
 		}
 	}
 	for name, text := range files {
-		if err := writeNew(filepath.Join(dir, name), text); err != nil {
+		if err := writeFile(filepath.Join(dir, name), text); err != nil {
 			return "", err
 		}
 	}
@@ -102,7 +102,8 @@ func (t Tree) makeGitDir(common, config string, have refSet) (dir string, err er
 // maxCopied limits the size of a file that is copied from a repository, in bytes.
 const maxCopied = 16 << 20
 
-func writeNew(path, text string) error {
+// writeFile writes the file, and creates its directory if necessary.
+func writeFile(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func (g *Git) openView(ctx context.Context, t Tree) (*view, error) {
 		}
 		v.policy.Read = append(v.policy.Read, append(ReadableDirs(t.Repository), t.Dir, t.GitDir)...)
 		v.policy.Write = append(v.policy.Write, existingPaths(filepath.Join(common, "lfs"))...)
-		if err := g.fillOwn(v, t, common, info); err != nil {
+		if err := v.fillOwn(t, common, info); err != nil {
 			v.close()
 			return nil, fmt.Errorf("view of %s: %w", t.Dir, err)
 		}
@@ -149,7 +150,8 @@ func (g *Git) openView(ctx context.Context, t Tree) (*view, error) {
 	})
 }
 
-func (g *Git) fillOwn(v *view, t Tree, common string, info gitfiles.Info) error {
+// fillOwn completes the view of an agent's tree. info describes the agent's git directory.
+func (v *view) fillOwn(t Tree, common string, info gitfiles.Info) error {
 	settings := info.Settings
 	if info.ConfigBroken { // the agent has damaged it; the refs can perhaps still be read
 		commonInfo, err := gitfiles.Read(common)
@@ -169,7 +171,7 @@ func (g *Git) fillOwn(v *view, t Tree, common string, info gitfiles.Info) error 
 		return err
 	}
 	from := append([]string{filepath.Join(t.GitDir, "objects")}, withAlternates(filepath.Join(common, "objects"))...)
-	if err := writeNew(filepath.Join(v.gitDir, "objects", "info", "alternates"), alternates(from)); err != nil {
+	if err := writeFile(filepath.Join(v.gitDir, "objects", "info", "alternates"), alternates(from)); err != nil {
 		return err
 	}
 	return v.fill(t.GitDir, t.GitDir, viewConfig(settings, false), "refs/heads/"+t.Branch, info)

@@ -11,7 +11,7 @@ import (
 const maxHooks = 1000
 
 // copyHooks copies the repository's hooks, so that they run when the agent commits. It also copies the other files
-// there, because hooks use them.
+// there, because hooks use them. It leaves out files beyond maxHooks files or maxCopied bytes in total.
 func copyHooks(from, to string) error {
 	left, files := int64(maxCopied), 0
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {

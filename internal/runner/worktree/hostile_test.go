@@ -66,8 +66,8 @@ func TestCommitsComeFirst(t *testing.T) {
 	}
 }
 
-// TestSmallObjectsWithManyPaths checks that a few small trees with millions of paths cost neither the commits nor much memory
-// of the server.
+// TestSmallObjectsWithManyPaths checks that commits with a few small trees that have millions of paths are kept, although git
+// cannot list the paths within its limits.
 func TestSmallObjectsWithManyPaths(t *testing.T) {
 	t.Parallel()
 	g, tree := beginTask(t)
@@ -111,7 +111,7 @@ func TestCommitsComeBeforeLargeFiles(t *testing.T) {
 	require.Equal(t, []string{"files of Git LFS (they cannot be copied into the repository: not a directory)"}, c.LeftOut)
 }
 
-// TestLargeFilesOfAgents checks that a sparse Git LFS file is not read.
+// TestLargeFilesOfAgents checks that a huge sparse Git LFS file is not copied, and does not prevent the snapshot.
 func TestLargeFilesOfAgents(t *testing.T) {
 	t.Parallel()
 	g, tree := beginTask(t)
@@ -134,7 +134,7 @@ func TestNoWorkingDirectory(t *testing.T) {
 	require.Contains(t, c.LeftOut[0], "no longer exists")
 }
 
-// TestManyRefs checks that the server does not keep a very long list of an agent's refs in memory.
+// TestManyRefs checks that Begin refuses a very long list of an agent's refs, so that the server does not keep it in memory.
 func TestManyRefs(t *testing.T) {
 	t.Parallel()
 	g, tree := beginTask(t)
@@ -145,8 +145,8 @@ func TestManyRefs(t *testing.T) {
 	require.ErrorContains(t, g.Begin(t.Context(), tree, "next"), "MiB")
 }
 
-// TestLinkedWorktrees checks that the agent's own worktrees below its working tree are left out only if they have uncommitted
-// files, because their commits are collected.
+// TestLinkedWorktrees checks that the agent's own worktrees below its working tree are reported as left out only if they have
+// uncommitted files, because their commits are collected.
 func TestLinkedWorktrees(t *testing.T) {
 	t.Parallel()
 	g, tree := createTree(t)

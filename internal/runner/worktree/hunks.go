@@ -14,7 +14,7 @@ var (
 	conflictEndPattern   = regexp.MustCompile(`^>{7,} ` + theirsLabel + `(:.*)?\r?$`)
 )
 
-// hunks collects the lines of a file that are in conflict, at most fleet.MaxHunksSize bytes.
+// hunks collects the lines of a file that are in conflict, with the conflict markers, at most fleet.MaxHunksSize bytes.
 type hunks struct {
 	text       strings.Builder
 	inConflict bool

@@ -8,25 +8,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"time"
 
-	"fleet/internal/fleet"
 	"fleet/internal/runner/process"
 	"fleet/internal/scratch"
 )
 
-// lockTimeout is how long the index of a working tree may be locked by another process, such as the git of an editor. An empty lock of
-// a ref that is older than staleLockAge was left by a git that was killed.
-const (
-	lockTimeout  = 3 * time.Second
-	staleLockAge = 3 * time.Second
-)
+// lockTimeout is how long Fleet waits for an index that another process has locked, such as the git of an editor.
+const lockTimeout = 3 * time.Second
 
 const lockPollInterval = 20 * time.Millisecond
 
-// lockPath returns the path of git's own lock of the index, and nextPath the path of the next index, which replaces the index.
+// lockPath returns the path of git's own lock of the index.
 func (c checkout) lockPath() string { return filepath.Join(c.gitDir, "index.lock") }
+
+// nextPath returns the path of the next index, which replaces the index.
 func (c checkout) nextPath() string { return filepath.Join(c.gitDir, "fleet-move.index") }
 
 // lock locks the index of the working tree as git does, so that people cannot commit meanwhile. The lock names this process,
@@ -112,7 +108,7 @@ func (c checkout) copyIndex() error {
 		return err
 	}
 	_, err = io.Copy(to, from)
-	// git trusts an index only about files that are older than the index.
+	// git trusts what the index says about a file only if the index is newer than the file. So the copy keeps the time.
 	return errors.Join(err, to.Close(), ownerOf(c.dir).chown(c.nextPath()), os.Chtimes(c.nextPath(), time.Time{}, info.ModTime()))
 }
 
@@ -128,35 +124,4 @@ func (c checkout) unlock() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// lockedRefPattern matches git's message about a lock that another git holds.
-var lockedRefPattern = regexp.MustCompile(`Unable to create '(.*/(?:refs/.*|HEAD)\.lock)': File exists`)
-
-// removeStaleRefLock reports whether git failed because of the lock of a ref that a killed git has left, and removes the lock. Such a lock
-// is empty if git was killed just after creating it. A running git writes the lock at once.
-func removeStaleRefLock(err error) bool {
-	m := lockedRefPattern.FindStringSubmatch(err.Error())
-	if m == nil {
-		return false
-	}
-	for {
-		info, err := os.Lstat(m[1])
-		switch {
-		case err != nil:
-			return errors.Is(err, fs.ErrNotExist)
-		case !info.Mode().IsRegular() || info.Size() > 0:
-			return false
-		}
-		if left := staleLockAge - time.Since(info.ModTime()); left > 0 {
-			time.Sleep(min(left, lockPollInterval))
-			continue
-		}
-		return os.Remove(m[1]) == nil
-	}
-}
-
-// busyError returns BRANCH_CHECKED_OUT for a working tree.
-func (c checkout) busyError(branch, format string, args ...any) *fleet.Error {
-	return fleet.Errorf(fleet.ReasonBranchCheckedOut, "the branch %q is checked out in %s, where "+format, append([]any{branch, c.dir}, args...)...).With("path", c.dir)
 }

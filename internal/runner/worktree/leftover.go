@@ -17,8 +17,8 @@ type LeftoverQuery struct {
 	Before  time.Time
 	Deleted map[string]string // from the uid of a deleted agent to the label in the names of its branches
 	Present []string          // uids of agents whose homes exist, also kept ones
-	Tasks   []string
-	Settled []string
+	Tasks   []string          // ids of tasks that had ended by the time Before
+	Settled []string          // commits of work that has landed or was abandoned
 }
 
 // leftoverRef is a ref that an agent has left.
@@ -65,8 +65,8 @@ func (g *Git) Leftovers(ctx context.Context, repository string, q LeftoverQuery)
 	return all, nil
 }
 
-// RemoveLeftovers removes the refs of a leftover that Leftovers has returned. It does nothing if the refs or their proof have
-// changed, or if a branch among them is checked out.
+// RemoveLeftovers removes all refs that now have the agent, the kind and the proof of the leftover, which Leftovers has returned. If
+// there are none, or if a branch among them is checked out, it removes nothing and returns an error.
 func (g *Git) RemoveLeftovers(ctx context.Context, repository string, q LeftoverQuery, l fleet.Leftover) error {
 	defer g.lock("branches of " + repository)()
 	found, err := g.leftoverRefs(ctx, repository, q)
@@ -204,7 +204,8 @@ func agentLabel(branch string) (label string, ok bool) {
 	return "", false
 }
 
-// ownerOfBranch returns the uid of the agent whose branches begin with the label; empty if there is none. See refRecord.names.
+// ownerOfBranch returns the uid of the agent of a branch; empty if there is none. label is the part of the branch's name that
+// agentLabel returns. It begins with one of the keys of labels: see refRecord.candidateNames.
 func ownerOfBranch(label string, labels map[string]string) string {
 	for end := len(label); end > 0; end = strings.LastIndexByte(label[:end], '-') {
 		if uid := labels[label[:end]]; uid != "" {

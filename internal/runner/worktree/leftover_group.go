@@ -36,9 +36,9 @@ func groupRefs(all []leftoverRef) []refGroup {
 }
 
 // leftover describes the refs, without their size.
-func (r refGroup) leftover(repository string) fleet.Leftover {
-	l := fleet.Leftover{Kind: fleet.LeftoverSnapshots, AgentUID: r[0].uid, Location: repository, Count: len(r), Proof: r[0].proof}
-	for _, r := range r {
+func (g refGroup) leftover(repository string) fleet.Leftover {
+	l := fleet.Leftover{Kind: fleet.LeftoverSnapshots, AgentUID: g[0].uid, Location: repository, Count: len(g), Proof: g[0].proof}
+	for _, r := range g {
 		name, branch := strings.CutPrefix(r.name, "refs/heads/")
 		if branch {
 			l.Kind = fleet.LeftoverBranches
@@ -61,8 +61,9 @@ func (r refGroup) leftover(repository string) fleet.Leftover {
 	return l
 }
 
-// sizeOf returns the size of the objects that only the refs of p need, in bytes on the disk. Refs of the same agent in later
-// do not count, because they may be removed too. Objects of the refs in counted are left out.
+// sizeOf returns the size of the objects that only the refs of p need, in bytes on the disk. Objects that refs of
+// the same agent in later also need are included, because these refs may be removed too. Objects of the refs in counted are left out,
+// because they are part of the sizes of those groups.
 func (v *view) sizeOf(ctx context.Context, p refGroup, counted, later []refGroup) (int64, error) {
 	may := map[string]bool{}
 	var tips, others []string

@@ -88,7 +88,7 @@ func hasLFS(common, digest string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// ReadLFS writes the Git LFS file with the digest. The error is fs.ErrNotExist if the repository does not have it.
+// ReadLFS writes the Git LFS file with the digest to out. The error is fs.ErrNotExist if the repository does not have it.
 func (g *Git) ReadLFS(repository, digest string, out io.Writer) error {
 	path := gitfiles.LFSPath(digest)
 	if path == "" {
@@ -106,7 +106,8 @@ func (g *Git) ReadLFS(repository, digest string, out io.Writer) error {
 	return err
 }
 
-// AddLFS adds a Git LFS file, and reports whether the content has the digest.
+// AddLFS adds a Git LFS file to the repository. ok is false if the content does not have the digest. Then the repository does not
+// change.
 func (g *Git) AddLFS(repository, digest string, in io.Reader) (ok bool, err error) {
 	path := gitfiles.LFSPath(digest)
 	if path == "" {
@@ -137,7 +138,7 @@ func (g *Git) AddLFS(repository, digest string, in io.Reader) (ok bool, err erro
 	return true, os.Rename(f.Name(), at)
 }
 
-// CopyLFS copies a Git LFS file from another repository on this machine, and reports whether the other repository has it.
+// CopyLFS copies a Git LFS file from another repository on this machine. ok is false if the other repository does not have it.
 func (g *Git) CopyLFS(repository, digest, from string) (ok bool, err error) {
 	in, out := io.Pipe()
 	go func() { _ = out.CloseWithError(g.ReadLFS(from, digest, out)) }()

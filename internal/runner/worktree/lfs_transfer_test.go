@@ -13,7 +13,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestPushLFS pushes commits with files of Git LFS. Their content must be at the other repository before the commits are.
+// TestPushLFS pushes commits with files of Git LFS. Their content must reach the other repository too. If it
+// cannot be pushed, the commits are not pushed.
 func TestPushLFS(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git-lfs"); err != nil {

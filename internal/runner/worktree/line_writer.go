@@ -2,7 +2,7 @@ package worktree
 
 import "bytes"
 
-// lineWriter calls a function for each line that is written to it, and keeps none.
+// lineWriter calls a function for each line that is written to it, and keeps none. It ignores a last line without its end.
 type lineWriter struct {
 	each func(line string)
 	rest []byte // the beginning of a line

@@ -10,12 +10,12 @@ import (
 // the files of the directories that have most of them.
 type listing struct {
 	paths       []string
-	bytes       int            // of paths
+	bytes       int            // memory of paths, see pathCost
 	countedDirs map[string]int // number of files in directories whose files are only counted, by the keys that heaviest returns
 }
 
-// ownFilesKey is the end of the key of files that are directly in a directory.
-const ownFilesKey = "\x00"
+// ownFilesSuffix ends the keys of files that are directly in a directory.
+const ownFilesSuffix = "\x00"
 
 // pathCost is the memory that a path takes besides its text, in bytes. A path is kept in several lists, so short paths would
 // otherwise take many times as much memory as the limit.
@@ -24,7 +24,7 @@ const pathCost = 48
 func (l *listing) add(path string) {
 	if len(l.countedDirs) > 0 {
 		dir := path[:strings.LastIndexByte(path, '/')+1]
-		keys := []string{dir + ownFilesKey}
+		keys := []string{dir + ownFilesSuffix}
 		for i := range path {
 			if path[i] == '/' {
 				keys = append(keys, path[:i+1])
@@ -58,7 +58,7 @@ func (l *listing) shrink() {
 		key := heaviest(files)
 		kept := l.paths[:0]
 		for _, path := range l.paths {
-			own, ok := strings.CutSuffix(key, ownFilesKey)
+			own, ok := strings.CutSuffix(key, ownFilesSuffix)
 			if ok && path[:strings.LastIndexByte(path, '/')+1] == own || !ok && strings.HasPrefix(path, key) {
 				l.countedDirs[key]++
 				l.bytes -= len(path) + pathCost
@@ -71,7 +71,8 @@ func (l *listing) shrink() {
 	}
 }
 
-// heaviest returns the key of the smallest directory that has most of the files, or of the files that are directly in it.
+// heaviest returns the key of the smallest directory that has more than half of the files' size, or of the files that are directly in
+// it.
 func heaviest(files []*newFile) string {
 	m := measure{func(f *newFile) int64 { return f.size }, true}
 	for dir := ""; ; {
@@ -79,7 +80,7 @@ func heaviest(files []*newFile) string {
 		u := m.parts(dir, files)[0]
 		switch {
 		case u.dir == "" && (dir == "" || 2*u.weight > total):
-			return dir + ownFilesKey
+			return dir + ownFilesSuffix
 		case dir != "" && 2*u.weight <= total:
 			return dir
 		case 2*u.weight <= total:
@@ -93,7 +94,7 @@ func heaviest(files []*newFile) string {
 func (s *staging) leaveOutCounted(l *listing) {
 	for _, key := range slices.Sorted(maps.Keys(l.countedDirs)) {
 		what := key
-		if dir, ok := strings.CutSuffix(key, ownFilesKey); ok {
+		if dir, ok := strings.CutSuffix(key, ownFilesSuffix); ok {
 			what = "files in " + dirLabel(dir)
 		}
 		s.leaveOut(what, plural(l.countedDirs[key], "file", "files")+": too much for uncommitted files")

@@ -68,9 +68,9 @@ func TestUnreadableRefs(t *testing.T) {
 	}
 }
 
-// TestBrokenBranchIsNamed checks that the report says that a branch with missing objects also prevents collecting the
-// others.
-func TestBrokenBranchIsNamed(t *testing.T) {
+// TestBrokenBranchIsReported checks that the agent's other branches count as left out if one of them has missing objects, because
+// then none of them is collected.
+func TestBrokenBranchIsReported(t *testing.T) {
 	t.Parallel()
 	g, tree := beginTask(t)
 	sh(t, tree.Dir, `git commit -q --allow-empty -m good; git branch other $(git commit-tree -m other -p HEAD HEAD^{tree})
@@ -149,7 +149,8 @@ func TestFirstBranchIsNamed(t *testing.T) {
 	require.Equal(t, "fleet/papi-1", w.Branches[0])
 }
 
-// TestManyRefsAndCommits checks that the time for collecting and examining is proportional to the number of refs and commits.
+// TestManyRefsAndCommits collects and examines thousands of refs and commits. The limit of the time for the examination is far below
+// the time of an algorithm that compares each ref with each commit.
 func TestManyRefsAndCommits(t *testing.T) {
 	t.Parallel()
 	g, tree := createTree(t)

@@ -124,13 +124,14 @@ func realPath(paths []string) string {
 	return strings.Join(paths[:min(1, len(paths))], "")
 }
 
-// addHunks adds the lines that differ to the conflicts. The tree has the files with conflict markers.
+// addHunks sets the lines in conflict of each of the conflicts. The tree has the files with conflict markers.
 func (d *draft) addHunks(ctx context.Context, tree string, all []fleet.Conflict) error {
 	args := []string{"ls-tree", "-z", "--full-tree", tree, "--"}
 	for _, c := range all {
 		args = append(args, c.Path)
 	}
-	oids := map[string]string{}                                               // from a path to an object
+	oids := map[string]string{} // from a path to an object
+
 	err := d.pipe(ctx, nil, &lineWriter{zero: true, each: func(line string) { // MODE TYPE OID<tab>PATH
 		entry, path, _ := strings.Cut(line, "\t")
 		if f := strings.Fields(entry); len(f) == 3 && f[1] == "blob" && f[0] != "120000" {

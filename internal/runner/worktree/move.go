@@ -99,7 +99,7 @@ func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to st
 	return err
 }
 
-// landedWork is the message in the log of a branch that gets landed work.
+// landedWork is the message in the reflog of a branch that gets landed work.
 const landedWork = "fleet: landed work"
 
 // branchMovedError returns BRANCH_MOVED.
@@ -110,7 +110,7 @@ func branchMovedError(b fleet.Branch, now string) error {
 	return fleet.Errorf(fleet.ReasonBranchMoved, "the branch %q is no longer at %s: it is at %s", b.Name, b.Commit, now).With("commit", now)
 }
 
-// checkMove returns an error unless the branch is in the history of the commit to.
+// checkMove returns an error unless the repository has the commit to, and b.Commit is in its history.
 func (g *Git) checkMove(ctx context.Context, repository string, b fleet.Branch, to string) error {
 	if err := g.RequireCommit(ctx, repository, to); err != nil {
 		return err
@@ -128,8 +128,8 @@ func (g *Git) branchCommit(ctx context.Context, repository, name string) (string
 	return have["refs/heads/"+name].oid, err
 }
 
-// inTheWay returns the first untracked file of the working tree that one of the changed files would replace. git itself
-// overwrites such a file if it is ignored.
+// inTheWay returns the first untracked file of the working tree that one of the changed files would replace, or an empty string if
+// there is none. git itself overwrites such a file if it is ignored.
 func (c checkout) inTheWay(changed []changedFile) string {
 	tracked := map[string]bool{}
 	for _, f := range changed {
@@ -161,7 +161,7 @@ func (c checkout) inTheWay(changed []changedFile) string {
 	return ""
 }
 
-// hasTrackedParent reports whether a file is at the place of one of the path's directories.
+// hasTrackedParent reports whether one of the path's directories is a tracked file before the change.
 func hasTrackedParent(tracked map[string]bool, path string) bool {
 	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
 		if tracked[dir] {

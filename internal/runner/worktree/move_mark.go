@@ -117,7 +117,8 @@ func (t *treeUpdater) differingFiles(ctx context.Context, c checkout, commit str
 	return all, nil
 }
 
-// restore restores the old content of the files. The index still has their old versions.
+// restore gives the files that the interrupted update wrote or removed their old content, and removes those that did not exist
+// before. The index still has the old versions.
 func (t *treeUpdater) restore(ctx context.Context, c checkout, m moveMark) error {
 	fromOld, err := t.differingFiles(ctx, c, m.From)
 	if err != nil {

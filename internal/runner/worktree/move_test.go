@@ -3,7 +3,6 @@ package worktree
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,7 +24,7 @@ func TestMoveCheckedOut(t *testing.T) {
 	const later = "echo 2 >a; echo new >c; git rm -rq d; echo file >d; chmod +x b; ln -s a link"
 	for _, tc := range []struct {
 		name, dirty string
-		file        string // the file that is in the way; empty if the files are updated
+		file        string // the file that is in the way, - if the error names none; empty if the files are updated
 		status      string // of git afterwards
 	}{
 		{"clean", "true", "", ""},
@@ -67,7 +66,7 @@ func TestMoveCheckedOut(t *testing.T) {
 			require.Equal(t, to, revision(t, repo, "main"))
 			require.Equal(t, tc.status, status)
 			require.Equal(t, "2\nnew\nfile\n2\n", sh(t, repo, "cat a c d link; test -x b"))
-			require.NoError(t, New(os.Environ(), t.TempDir()).Move(t.Context(), repo, b, to), "a repeated call")
+			require.NoError(t, New(os.Environ(), t.TempDir()).Move(t.Context(), repo, b, to), "a repeated call must succeed")
 			require.Contains(t, sh(t, repo, "git reflog -1 main"), "land")
 		})
 	}
@@ -148,7 +147,7 @@ func TestMoveSource(t *testing.T) {
 	require.NoError(t, g.MoveSource(t.Context(), source, mirror, b, c.Commit))
 	require.Equal(t, c.Commit, revision(t, origin, "main"))
 	require.Equal(t, c.Commit, revision(t, mirror, "refs/remotes/origin/main"))
-	require.NoError(t, g.MoveSource(t.Context(), source, mirror, b, c.Commit), "a repeated call")
+	require.NoError(t, g.MoveSource(t.Context(), source, mirror, b, c.Commit), "a repeated call must succeed")
 
 	sh(t, work, "git pull -q origin main; echo three >file; git commit -qam three; git push -q origin main")
 	sh(t, tree.Dir, "echo other >file; git commit -qam other")
@@ -158,55 +157,7 @@ func TestMoveSource(t *testing.T) {
 	require.Equal(t, revision(t, work, "main"), revision(t, origin, "main"))
 	b, err = g.Branch(t.Context(), mirror, source, "main")
 	require.NoError(t, err)
-	require.Equal(t, revision(t, work, "main"), b.Commit, "Branch asks the source")
+	require.Equal(t, revision(t, work, "main"), b.Commit, "Branch must ask the source")
 	_, err = g.Branch(t.Context(), mirror, source, "gone")
 	require.Equal(t, fleet.ReasonBranchNotFound, reasonOf(err))
-}
-
-func TestPush(t *testing.T) {
-	t.Parallel()
-	repo, dir := repository(t), t.TempDir()
-	remote := filepath.Join(dir, "r.git")
-	sh(t, dir, "git init -q --bare r.git; git init -q --bare s.git")
-	g := New(os.Environ(), t.TempDir())
-	p := fleet.Push{Commit: revision(t, repo, "main"), Branch: "feature/x"}
-	_, err := g.Push(t.Context(), repo, "", p)
-	require.Equal(t, fleet.ReasonRemoteNotFound, reasonOf(err))
-	require.ErrorContains(t, err, "it has none")
-	sh(t, repo, "git remote add fork "+remote+"; printf '#!/bin/sh\\nexit 1\\n' >.git/hooks/pre-push; chmod +x .git/hooks/pre-push")
-	got, err := g.Push(t.Context(), repo, "", p)
-	require.NoError(t, err)
-	require.Equal(t, fleet.PushResult{Remote: "fork", URL: remote}, got)
-	require.Equal(t, p.Commit, revision(t, remote, "feature/x"))
-	require.Equal(t, p.Commit, revision(t, repo, "refs/remotes/fork/feature/x"))
-	_, err = g.Push(t.Context(), repo, "", p)
-	require.NoError(t, err, "a repeated call")
-
-	sh(t, repo, "git commit -q --allow-empty -m theirs; git push -q --no-verify fork HEAD:feature/x; git reset -q --hard HEAD^; git commit -q --allow-empty -m mine")
-	p.Commit = revision(t, repo, "main")
-	_, err = g.Push(t.Context(), repo, "", p)
-	require.Equal(t, fleet.ReasonBranchMoved, reasonOf(err), "%v", err)
-	sh(t, repo, "git remote add other "+filepath.Join(dir, "s.git"))
-	_, err = g.Push(t.Context(), repo, "", p)
-	require.Equal(t, fleet.ReasonRemoteNotFound, reasonOf(err), "several remotes, and none is origin")
-	p.Remote = "other"
-	_, err = g.Push(t.Context(), repo, "", p)
-	require.NoError(t, err)
-	for _, p.Branch = range []string{"-f", "a b", "a..b", "refs/../x", ""} {
-		_, err = g.Push(t.Context(), repo, "", p)
-		require.Error(t, err, p.Branch)
-	}
-
-	sh(t, filepath.Join(dir, "s.git"), `printf '#!/bin/sh\necho no entry; exit 1\n' >hooks/pre-receive; chmod +x hooks/pre-receive`)
-	p.Branch = "refused"
-	_, err = g.Push(t.Context(), repo, "", p)
-	require.ErrorContains(t, err, "pre-receive hook declined")
-	require.Equal(t, fleet.ReasonPushRefused, reasonOf(err))
-
-	sh(t, repo, "git remote add secret https://user:hunter2secret@localhost:1/x.git")
-	p.Remote = "secret"
-	_, err = g.Push(t.Context(), repo, "", p)
-	require.Error(t, err)
-	require.NotContains(t, err.Error(), "hunter2")
-	require.False(t, strings.Contains(err.Error(), "user:"))
 }

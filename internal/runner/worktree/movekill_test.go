@@ -43,7 +43,7 @@ func TestMoveKilled(t *testing.T) {
 		go func() { ended <- cmd.Wait() }()
 		var err error
 		for begun := (time.Time{}); ; runtime.Gosched() {
-			if _, missing := os.Lstat(mark); begun.IsZero() && missing == nil {
+			if _, markErr := os.Lstat(mark); begun.IsZero() && markErr == nil {
 				begun = time.Now()
 			}
 			if !begun.IsZero() && time.Since(begun) >= killAfter {
@@ -77,7 +77,7 @@ func TestMoveKilled(t *testing.T) {
 		require.NoFileExists(t, filepath.Join(repo, ".git", "index.lock"))
 		sh(t, repo, "git stash -q; git reset -q --hard "+b.Commit+"; git stash pop -q")
 	}
-	require.NotZero(t, half)
+	require.NotZero(t, half, "no kill has left only some of the files written")
 	t.Logf("killed %d times, %d of them with some of the files written", killed, half)
 }
 

@@ -1,0 +1,77 @@
+package worktree
+
+import (
+	"context"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxAttributeDirs limits the number of directories whose attributes are read.
+const maxAttributeDirs = 5000
+
+// maxAttributesFile limits how much of a file .gitattributes is read, in bytes.
+const maxAttributesFile = 1 << 20
+
+// useAttributes copies files .gitattributes of the commit onto into the draft's working tree, where git merge-tree reads them. It copies
+// those of the directories in which onto or one of the commits has changed files since base, and of their parent directories.
+func (d *draft) useAttributes(ctx context.Context, onto, base string, commits ...string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	dirs := map[string]bool{".": true}
+	for _, c := range append([]string{onto}, commits...) {
+		within, enough := context.WithCancel(ctx) // a few small trees of an agent can have millions of paths
+		each := &lineWriter{zero: true, each: func(changed string) {
+			d.changesAttributes = d.changesAttributes || path.Base(changed) == ".gitattributes"
+			for dir := path.Dir(changed); !dirs[dir] && len(dirs) < maxAttributeDirs; dir = path.Dir(dir) {
+				dirs[dir] = true
+			}
+			if len(dirs) >= maxAttributeDirs {
+				enough()
+			}
+		}}
+		err := d.pipe(within, nil, each, "diff-tree", "-r", "-z", "--name-only", "--no-renames", base, c)
+		enough()
+		if err != nil && (len(dirs) < maxAttributeDirs || ctx.Err() != nil) {
+			return err
+		}
+	}
+	var names, files []string
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
+		if name := path.Join(dir, ".gitattributes"); !d.visited[dir] && filepath.IsLocal(dir) && !strings.Contains(dir, "\n") {
+			names, files = append(names, onto+":"+name), append(files, filepath.Join(d.dir, name))
+		}
+		d.visited[dir] = true
+	}
+	return d.eachBlob(ctx, names, func(text io.Reader) error {
+		file := files[0]
+		files = files[1:]
+		if text == nil {
+			return nil
+		}
+		b, err := io.ReadAll(io.LimitReader(text, maxAttributesFile))
+		if err != nil {
+			return err
+		}
+		return writeFile(file, string(b))
+	})
+}
+
+// renewAttributes repeats useAttributes for onto, the new top of the branch, if the work changes attributes. head is the work.
+func (d *draft) renewAttributes(ctx context.Context, onto, base, head string) error {
+	if !d.changesAttributes {
+		return nil
+	}
+	clear(d.visited)
+	if err := RemoveAll(d.dir); err != nil {
+		return err
+	}
+	if err := os.Mkdir(d.dir, 0o700); err != nil {
+		return err
+	}
+	return d.useAttributes(ctx, onto, base, head)
+}

@@ -1,0 +1,75 @@
+package worktree
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"fleet/internal/place/agentfile"
+)
+
+// commonDir returns the git directory that a repository shares with its worktrees. It returns an empty path if there is
+// no repository.
+func commonDir(repository string) string {
+	common, _ := gitDirs(repository)
+	return common
+}
+
+// gitDirs finds the repository that contains the directory, and returns two git directories. All worktrees of the
+// repository share common. Only the worktree that contains the directory uses own. The two are equal in the main
+// worktree and differ in linked worktrees. Both are empty if no repository contains the directory.
+func gitDirs(dir string) (common, own string) {
+	for dir := filepath.Clean(dir); ; dir = filepath.Dir(dir) {
+		for _, own := range []string{gitDirOf(dir), dir} { // dir may be a bare repository
+			common := commonOf(own)
+			if len(existingPaths(filepath.Join(own, "HEAD"), filepath.Join(common, "objects"), filepath.Join(common, "refs"))) == 3 {
+				return common, own
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return "", ""
+		}
+	}
+}
+
+// gitDirOf returns the git directory of a working tree.
+func gitDirOf(dir string) string {
+	own := filepath.Join(dir, ".git")
+	if info, err := os.Stat(own); err == nil && !info.IsDir() {
+		return readLink(dir)
+	}
+	return own
+}
+
+// maxLink limits the size of a file that names other git directories or directories of objects, in bytes.
+const maxLink = 64 << 10
+
+// commonOf returns the common directory of a git directory. The common directory contains refs and objects.
+func commonOf(own string) string {
+	link, err := agentfile.Read(filepath.Join(own, "commondir"), maxLink)
+	if err != nil {
+		return own
+	}
+	common := strings.TrimSpace(string(link))
+	if !filepath.IsAbs(common) {
+		common = filepath.Join(own, common)
+	}
+	return common
+}
+
+// readLink returns the git directory that the file .git of a working tree names. It returns an empty path if the file
+// cannot be read or names no directory.
+func readLink(dir string) string {
+	link, err := agentfile.Read(filepath.Join(dir, ".git"), maxLink)
+	if err != nil {
+		return ""
+	}
+	to, ok := strings.CutPrefix(strings.TrimSpace(string(link)), "gitdir:")
+	if to = strings.TrimSpace(to); !ok || to == "" {
+		return ""
+	}
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(dir, to)
+	}
+	return to
+}
