@@ -14,7 +14,7 @@ import (
 // Table has prices by provider/model.
 type Table map[string]fleet.Price
 
-// Published are the published prices of popular models in November 2026.
+// Published are the prices of popular models that their providers published, as of November 2026.
 var Published = Table{
 	"anthropic/claude-opus-4-5":   {Input: 5, Output: 25, CacheRead: 0.5, CacheWrite: 6.25, Context: 200_000},
 	"anthropic/claude-opus-4-1":   {Input: 15, Output: 75, CacheRead: 1.5, CacheWrite: 18.75, Context: 200_000},
@@ -35,7 +35,7 @@ var Published = Table{
 	},
 }
 
-// Of returns the price of the model provider/model, or of a model without its provider. A date at the end of the name is
+// Of returns the price of the model. Its name may be provider/model, or the model alone. A date at the end of the name is
 // ignored if the whole name has no price. ok is false if the table lacks the model.
 func (t Table) Of(model string) (p fleet.Price, ok bool) {
 	if p, ok = t.exact(model); ok {

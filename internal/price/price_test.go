@@ -29,6 +29,10 @@ func TestList(t *testing.T) {
 		require.InDelta(t, want, p.Input, 1e-9, model)
 	}
 	require.InDelta(t, 1.25, price.Published["openai/gpt-5"].Input, 1e-9, "the published prices must not change")
+}
+
+func TestUSD(t *testing.T) {
+	t.Parallel()
 	p := fleet.Price{Input: 1, Output: 10, CacheRead: 0.1, CacheWrite: 2}
 	require.InDelta(t, (1000*1+100*10+5000*0.1+200*2)/1e6, p.USD(fleet.RequestUsage{Input: 1000, Output: 100, CacheRead: 5000, CacheWrite: 200}), 1e-12)
 }

@@ -16,11 +16,11 @@ import (
 
 // State has everything on which a decision depends.
 type State struct {
-	Tasks  []*fleet.QueuedTask // the tasks of the queue that have not ended, in the order in which they were queued
-	Now    time.Time
-	Age    time.Duration // how long a task waits until it counts as one priority higher; 0: fleet.DefaultAgeStep
-	Detail Detail        // how much the decision says about tasks that wait
-	Pause  *fleet.Pause  // nil if the fleet is not paused
+	Tasks   []*fleet.QueuedTask // the tasks of the queue that have not ended, in the order in which they were queued
+	Now     time.Time
+	AgeStep time.Duration // how long a task waits until it counts as one priority higher; 0: fleet.DefaultAgeStep
+	Detail  Detail        // how much the decision says about tasks that wait
+	Pause   *fleet.Pause  // nil if the fleet is not paused
 
 	Agents          []*fleet.AgentView // all that are not deleted
 	Pools           []*fleet.Pool
@@ -28,7 +28,7 @@ type State struct {
 	Dependee        func(taskID string) fleet.Dependee
 	PlaceError      func(a *fleet.Agent) error                      // why the agent's place cannot be used; nil if it can
 	UseError        func(q *fleet.QueuedTask, a *fleet.Agent) error // why the principal that queued the task may not use the agent; nil if it may
-	TaskRoom        func(owner string) (free int, limited bool)     // how many more tasks of the owner may run
+	TaskRoom        func(owner string) (free int, limited bool)     // how many more tasks of the owner may run; any number if not limited
 	CredentialWaits func(q *fleet.QueuedTask) []fleet.Wait          // why the task may not use the credential of its agent now
 	Claims          func(q *fleet.QueuedTask) []fleet.BudgetClaim   // what the task must reserve of each budget
 	BudgetFits      func(budget string, want fleet.Amount) bool     // whether the budget has at least this amount left
@@ -48,12 +48,12 @@ const (
 type Decision struct {
 	Order     []*fleet.QueuedTask     // the pending tasks, the next one first
 	Start     []Start                 // those that start now
-	Waits     map[string][]fleet.Wait // why the others wait, by id, current reasons first; empty with NoWaits
+	Waits     map[string][]fleet.Wait // why the others wait, by id; empty with NoWaits
 	End       map[string]string       // why tasks can never start, by id
 	ChangesAt time.Time               // when the decision may change by itself; zero if it does not
 
 	Create map[*fleet.Pool]int // how many agents to create
-	Retire []*fleet.AgentView  // agents to delete, because they have been idle for too long
+	Retire []*fleet.AgentView  // agents to delete, because they have been idle for too long, or because their pool drains or was deleted
 }
 
 // Start is a task that starts on an agent.
@@ -62,10 +62,10 @@ type Start struct {
 	Agent *fleet.AgentView
 }
 
-// Decide decides about the pending tasks of the state.
+// Decide decides which pending tasks start or end, why the others wait, and which agents are created and retired.
 func Decide(s State) Decision {
 	d := &decider{
-		State: s, Decision: Decision{Order: order(s.Tasks, s.Now, cmp.Or(s.Age, fleet.DefaultAgeStep)), Waits: map[string][]fleet.Wait{}, End: map[string]string{}, Create: map[*fleet.Pool]int{}},
+		State: s, Decision: Decision{Order: order(s.Tasks, s.Now, cmp.Or(s.AgeStep, fleet.DefaultAgeStep)), Waits: map[string][]fleet.Wait{}, End: map[string]string{}, Create: map[*fleet.Pool]int{}},
 		assigned: map[string]*fleet.QueuedTask{}, exclusive: map[string]*fleet.QueuedTask{}, startedByOwner: map[string]int{}, ahead: map[string]int{},
 		pools: map[string]*fleet.Pool{}, groups: map[groupKey]*agentGroup{},
 		claimed: map[string]fleet.Amount{}, runningInTree: map[string]int{},
@@ -88,7 +88,8 @@ func Decide(s State) Decision {
 	return d.Decision
 }
 
-// order returns the pending tasks in the order in which they start: by rank, then the principals take turns, then by age.
+// order returns the pending tasks in the order in which they start: by rank, then the principals that queued them take turns, then
+// by age.
 func order(tasks []*fleet.QueuedTask, now time.Time, step time.Duration) []*fleet.QueuedTask {
 	type position struct {
 		q          *fleet.QueuedTask
@@ -102,12 +103,12 @@ func order(tasks []*fleet.QueuedTask, now time.Time, step time.Duration) []*flee
 	var positions []position
 	for _, q := range tasks { // oldest first
 		if q.Status == fleet.TaskPending {
-			g := turnKey{q.Entry.Rank(q.CreatedAt, now, step), q.Entry.By}
+			k := turnKey{q.Entry.Rank(q.CreatedAt, now, step), q.Entry.By}
 			if q.Delegation.Waits {
-				g.rank = math.MaxInt // it gave up its agent only for the time that it waits
+				k.rank = math.MaxInt // it has begun, and gave up its agent only while it waits
 			}
-			positions = append(positions, position{q, g.rank, turns[g]})
-			turns[g]++
+			positions = append(positions, position{q, k.rank, turns[k]})
+			turns[k]++
 		}
 	}
 	slices.SortStableFunc(positions, func(a, b position) int { return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(a.turn, b.turn)) })
@@ -118,19 +119,21 @@ func order(tasks []*fleet.QueuedTask, now time.Time, step time.Duration) []*flee
 	return out
 }
 
+// decider makes one decision.
 type decider struct {
 	State
 	Decision
 	assigned       map[string]*fleet.QueuedTask // the task that starts now, by agent
 	exclusive      map[string]*fleet.QueuedTask // the task that runs or starts now, by exclusive key
 	startedByOwner map[string]int               // how many tasks start now, by owner
-	ahead          map[string]int               // how many tasks wait only for their agent, by agent
+	ahead          map[string]int               // how many of the tasks that were decided so far wait only for their agent, by agent
 	pools          map[string]*fleet.Pool       // by key
 	groups         map[groupKey]*agentGroup
 	claimed        map[string]fleet.Amount // the amount that the starting tasks claim, by budget
-	runningInTree  map[string]int          // how many tasks below a root run or start now
+	runningInTree  map[string]int          // how many tasks run or start now, by root
 }
 
+// decide decides about one task. The tasks before it in the order must have been decided.
 func (d *decider) decide(q *fleet.QueuedTask) {
 	if !q.Entry.Expires.IsZero() && !q.Entry.Expires.After(d.Now) {
 		d.End[q.ID] = "it expired before it could start"
@@ -170,7 +173,7 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 		return
 	}
 	if d.Detail != NoWaits {
-		d.Waits[q.ID] = withSince(q, waits)
+		d.Waits[q.ID] = clampSince(q, waits)
 	}
 	if len(own) == 0 && required {
 		d.ahead[a.UID]++
@@ -187,8 +190,8 @@ func (d *decider) occupy(q *fleet.QueuedTask) {
 	}
 }
 
-// withSince returns the waits of the task. A wait that began before the task was pending begins when the task became pending.
-func withSince(q *fleet.QueuedTask, waits []fleet.Wait) []fleet.Wait {
+// clampSince returns the waits of the task. A wait that began before the task was pending begins when the task became pending.
+func clampSince(q *fleet.QueuedTask, waits []fleet.Wait) []fleet.Wait {
 	pending := q.CreatedAt
 	if n := len(q.Entry.Attempts); n > 0 {
 		pending = q.Entry.Attempts[n-1].At
@@ -220,7 +223,7 @@ func (d *decider) requiredAgent(q *fleet.QueuedTask) (a *fleet.AgentView, requir
 // pool returns the owner's pool with the name; nil if there is none.
 func (d *decider) pool(name, owner string) *fleet.Pool { return d.pools[fleet.OwnedKey(name, owner)] }
 
-// ownWaits returns the reasons that are in the task itself, in other tasks, or in a pause of the fleet.
+// ownWaits returns the reasons that come from the task itself, from other tasks, or from a pause of the fleet.
 func (d *decider) ownWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 	e := &q.Entry
 	if d.Pause != nil {
@@ -305,7 +308,7 @@ func (d *decider) ownerWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
 	return waits
 }
 
-// agentWaits returns the reasons that depend on the agent.
+// agentWaits returns the reasons that depend on the agent that the task must run on.
 func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []fleet.Wait) {
 	switch a.Status() {
 	case fleet.StatusBusy:
@@ -349,7 +352,8 @@ func starting(a *fleet.AgentView) bool {
 // nextDependency says what to do about a task whose dependency has failed.
 const nextDependency = "`update_queued_task` lets it depend on other tasks or on none, and `stop_task` stops it"
 
-// placeRetry is how long the decision waits before it checks again whether a place can be used. No event reports this.
+// placeRetry is how long it takes until a decision must be made again because a place cannot be used. No event reports when it
+// can be used.
 const placeRetry = 2 * time.Second
 
 func delegatedTasks(n int) string {
@@ -359,7 +363,7 @@ func delegatedTasks(n int) string {
 	return fmt.Sprintf("%d delegated tasks", n)
 }
 
-// text returns the text of a reason, if texts are wanted.
+// text returns the text of a reason, or "" if no texts are wanted.
 func (d *decider) text(format string, args ...any) string {
 	if d.Detail != Texts {
 		return ""
@@ -367,7 +371,7 @@ func (d *decider) text(format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// recheckAt records that the decision may change at the time.
+// recheckAt records that the decision may change at the time, if that is in the future.
 func (d *decider) recheckAt(at time.Time) {
 	if at.After(d.Now) && (d.ChangesAt.IsZero() || at.Before(d.ChangesAt)) {
 		d.ChangesAt = at

@@ -21,26 +21,9 @@ func anyState(rt *rapid.T) State {
 	deps := map[string]fleet.Dependee{}
 	down := rapid.Bool().Draw(rt, "down")
 	s := State{Now: noon, Pools: anyPools(rt), Detail: Reasons}
-	for i := range rapid.IntRange(1, 6).Draw(rt, "agents") {
-		uid := "u" + strconv.Itoa(i)
-		a := &fleet.AgentView{Agent: fleet.Agent{
-			UID: uid, Name: uid, State: fleet.StateRunning, Desired: fleet.DesiredRunning, Place: rapid.SampledFrom([]string{"local", "coder"}).Draw(rt, "place"),
-			Owner: rapid.SampledFrom([]string{"alice", "bob"}).Draw(rt, "agent's owner"), Role: rapid.SampledFrom([]string{"coder", "tester"}).Draw(rt, "role"), Project: "web",
-			Pool: rapid.SampledFrom([]string{"", "", "p0", "p1", "gone"}).Draw(rt, "pool"), MaxIdle: rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(rt, "max idle"),
-			UpdatedAt: noon.Add(-time.Duration(rapid.IntRange(0, 3).Draw(rt, "idle")) * time.Minute),
-		}}
-		switch rapid.IntRange(0, 5).Draw(rt, "agent") {
-		case 0:
-			a.Task = &fleet.Task{ID: "busy-" + uid, AgentUID: uid, Status: fleet.TaskRunning}
-		case 1:
-			a.State = fleet.StateStopped
-		case 2:
-			a.State = fleet.StateStarting
-		case 3:
-			a.Desired = fleet.DesiredDeleted
-		}
-		agents[uid] = a
-		s.Agents = append(s.Agents, a)
+	s.Agents = anyAgents(rt)
+	for _, a := range s.Agents {
+		agents[a.UID] = a
 	}
 	if rapid.IntRange(0, 9).Draw(rt, "pause") == 0 {
 		s.Pause = &fleet.Pause{By: "root"}
@@ -121,6 +104,31 @@ func claim(budget string, want, left int64) fleet.BudgetClaim {
 	return c
 }
 
+// anyAgents draws agents.
+func anyAgents(rt *rapid.T) (agents []*fleet.AgentView) {
+	for i := range rapid.IntRange(1, 6).Draw(rt, "agents") {
+		uid := "u" + strconv.Itoa(i)
+		a := &fleet.AgentView{Agent: fleet.Agent{
+			UID: uid, Name: uid, State: fleet.StateRunning, Desired: fleet.DesiredRunning, Place: rapid.SampledFrom([]string{"local", "coder"}).Draw(rt, "place"),
+			Owner: rapid.SampledFrom([]string{"alice", "bob"}).Draw(rt, "agent's owner"), Role: rapid.SampledFrom([]string{"coder", "tester"}).Draw(rt, "role"), Project: "web",
+			Pool: rapid.SampledFrom([]string{"", "", "p0", "p1", "gone"}).Draw(rt, "pool"), MaxIdle: rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(rt, "max idle"),
+			UpdatedAt: noon.Add(-time.Duration(rapid.IntRange(0, 3).Draw(rt, "idle")) * time.Minute),
+		}}
+		switch rapid.IntRange(0, 5).Draw(rt, "agent") {
+		case 0:
+			a.Task = &fleet.Task{ID: "busy-" + uid, AgentUID: uid, Status: fleet.TaskRunning}
+		case 1:
+			a.State = fleet.StateStopped
+		case 2:
+			a.State = fleet.StateStarting
+		case 3:
+			a.Desired = fleet.DesiredDeleted
+		}
+		agents = append(agents, a)
+	}
+	return agents
+}
+
 // anyPools draws pools.
 func anyPools(rt *rapid.T) (pools []*fleet.Pool) {
 	for i := range rapid.IntRange(0, 2).Draw(rt, "pools") {
@@ -156,8 +164,8 @@ func mayRunOn(s State, q *fleet.QueuedTask, a *fleet.AgentView) bool {
 	return a.Pool == "" && a.MaxIdle == 0 && a.Owner == q.Owner && t.Matches(&a.Agent)
 }
 
-// decideSlowly is a simple form of Decide. As long as another task can start, it starts the best such task on the agent that
-// was used last.
+// decideSlowly is a simple form of Decide, which decides only what starts. As long as another task can start, it starts the first
+// such task on the agent that was used last. It returns the starts as "TASK on AGENT".
 func decideSlowly(s State) (started []string) {
 	var running []*fleet.QueuedTask
 	for _, q := range s.Tasks {
@@ -217,20 +225,21 @@ func decideSlowly(s State) (started []string) {
 		free, limited := s.TaskRoom(q.Owner)
 		return !limited || owned < free
 	}
-	best := order(s.Tasks, s.Now, fleet.DefaultAgeStep)
+	ordered := order(s.Tasks, s.Now, fleet.DefaultAgeStep)
 	for {
-		i := slices.IndexFunc(best, can)
+		i := slices.IndexFunc(ordered, can)
 		if i < 0 {
 			return started
 		}
-		a := agentFor(best[i])
+		a := agentFor(ordered[i])
 		used[a.UID] = true
-		running = append(running, best[i])
-		started = append(started, best[i].ID+" on "+a.UID)
+		running = append(running, ordered[i])
+		started = append(started, ordered[i].ID+" on "+a.UID)
 	}
 }
 
-// TestDecide compares the decision with a slow one. A task starts, waits for reasons, or can never start.
+// TestDecide compares the decisions of Decide and decideSlowly. It checks that each pending task starts, waits for reasons, or can
+// never start, and that the decision does not depend on its detail.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -307,7 +316,7 @@ func checkPools(rt *rapid.T, s State, d Decision) {
 	for _, a := range d.Retire {
 		require.True(rt, a.Task == nil && !taken[a.UID] && a.Desired != fleet.DesiredDeleted && (a.Pool != "" || a.MaxIdle > 0))
 		for _, q := range d.Order {
-			require.NotEqual(rt, a.UID, q.AgentUID, "a task waits for it")
+			require.NotEqual(rt, a.UID, q.AgentUID, "a task waits for the agent")
 		}
 	}
 }
@@ -331,7 +340,7 @@ func TestOrder(t *testing.T) {
 	require.Equal(t, []string{"old", "high", "a1", "b1", "a2", "a3"}, ids)
 }
 
-// BenchmarkDecide decides about 10,000 tasks of 1,000 agents.
+// BenchmarkDecide measures the decision for 10,000 tasks of 1,000 agents.
 func BenchmarkDecide(b *testing.B) {
 	s := State{Now: noon}
 	agents := map[string]*fleet.AgentView{}
@@ -366,7 +375,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// TestFanOutSpreads decides about a task whose prompt an idle agent of its pool has worked on already: it needs another agent.
+// TestFanOutSpreads checks that a task of a fan-out does not start on an agent that has worked on another task of the fan-out.
 func TestFanOutSpreads(t *testing.T) {
 	t.Parallel()
 	agent := func(uid string) *fleet.AgentView {
@@ -395,7 +404,8 @@ func TestFanOutSpreads(t *testing.T) {
 	require.Equal(t, 1, d.Create[pool])
 	require.Equal(t, fleet.WaitProvisioning, d.Waits["second"][0].Reason)
 	d = decide(agent("used"), agent("other"))
-	require.Equal(t, []Start{{second, d.Start[0].Agent}}, d.Start)
+	require.Len(t, d.Start, 1)
+	require.Equal(t, second, d.Start[0].Task)
 	require.Equal(t, "other", d.Start[0].Agent.UID)
 	require.Empty(t, d.Create)
 }

@@ -13,12 +13,12 @@ type agentGroup struct {
 	idle     []*fleet.AgentView // agents that can take a task, the last used first; choose removes agents that start a task
 	creating int                // agents that are not ready yet
 	offline  int                // agents that are not ready and will not become ready by themselves
-	all      int
-	demand   int // tasks that wait only for an agent
-	unsuited int // of these, the tasks for which no idle agent is suitable
+	all      int                // all agents of the group
+	demand   int                // tasks that wait only for an agent
+	unsuited int                // of these, the tasks for which agents are idle, but may not take the task
 }
 
-// groupKey names a group: the agents of an owner that are in a pool, or those that are in none and have a role.
+// groupKey names a group: the agents of an owner in a pool, or the owner's agents with a role that are in no pool.
 type groupKey struct {
 	pool, owner string
 	role        fleet.ProjectRole
@@ -31,8 +31,8 @@ func groupKeyOf(q *fleet.QueuedTask) groupKey {
 	return groupKey{pool: q.Entry.Target.Pool, owner: q.Owner}
 }
 
-// groupAgents fills the groups. An agent that a pool creates counts as being created until the pool has noticed that the
-// creation has ended.
+// groupAgents fills the groups. An agent that a pool creates counts as being created until it is ready, or until the pool has
+// noticed that the creation failed.
 func (d *decider) groupAgents() {
 	unsettled := map[string]bool{}
 	for _, p := range d.Pools {
@@ -74,7 +74,7 @@ func (d *decider) groupAgents() {
 	}
 }
 
-// lastUsedFirst compares agents.
+// lastUsedFirst compares agents for sorting. The agent that has changed last comes first.
 func lastUsedFirst(a, b *fleet.AgentView) int {
 	return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), strings.Compare(a.UID, b.UID))
 }
@@ -88,7 +88,8 @@ func (d *decider) group(key groupKey) *agentGroup {
 	return g
 }
 
-// choose returns an agent for the task, or the reasons why there is none. ready says that the task waits only for an agent.
+// choose returns an agent for the task, or the reasons why there is none. ready says that the task waits only for an agent, so that it
+// counts as demand for one.
 func (d *decider) choose(q *fleet.QueuedTask, ready bool) (*fleet.AgentView, []fleet.Wait) {
 	key := groupKeyOf(q)
 	g := d.group(key)
@@ -128,7 +129,8 @@ func (d *decider) workedOnFanOut(a *fleet.AgentView, q *fleet.QueuedTask) bool {
 }
 
 // hasNoAgent reports whether no agent is free for the task, and none would be created for it. required is the agent that it must
-// run on; nil if several agents would do. Most tasks of a long queue have no agent, whatever else they wait for.
+// run on; nil if several agents would do. Most tasks of a long queue have no agent. With NoWaits, decide checks
+// nothing else of them.
 func (d *decider) hasNoAgent(q *fleet.QueuedTask, required *fleet.AgentView) bool {
 	if required != nil {
 		return required.Status() != fleet.StatusIdle || d.assigned[required.UID] != nil
@@ -239,7 +241,7 @@ func (d *decider) sizePools() {
 	}
 }
 
-// retire decides whether an agent without a task is deleted. kept counts the idle agents that pools keep.
+// retire decides whether an agent without a task is deleted. kept counts the idle agents that each pool keeps so far.
 func (d *decider) retire(a *fleet.AgentView, kept map[*fleet.Pool]int) {
 	limit, p := a.MaxIdle, d.pool(a.Pool, a.Owner)
 	switch {

@@ -17,16 +17,16 @@ const (
 	// maxInspected limits how many of these workspaces are inspected after one listing.
 	maxInspected = 64
 	// maxDeletedAtOnce is how many workspaces of a place may disappear at once. If its host reports that more were deleted,
-	// something is wrong with the host, or a person should confirm it.
+	// something may be wrong with the host. They then count as missing, not as deleted.
 	maxDeletedAtOnce = 3
-	// missingRetention is how long an agent is kept while its host does not show its workspace.
+	// missingRetention is how long an agent is kept while its workspace is missing.
 	missingRetention = 7 * 24 * time.Hour
 )
 
-// lookForMissing inspects the workspaces that a place did not list, and records what it finds. An agent counts as deleted only
-// if the host reports that its workspace was deleted. All agents are of one place.
+// lookForMissing inspects the workspaces of the agents, which one place did not list, and records what it finds. An agent counts as
+// deleted only if the host reports that its workspace was deleted, or if the workspace was missing for missingRetention.
 func (r *Reconciler) lookForMissing(ctx context.Context, agents []*fleet.AgentView) error {
-	rand.Shuffle(len(agents), func(i, j int) { agents[i], agents[j] = agents[j], agents[i] }) // so that each is inspected at some time
+	rand.Shuffle(len(agents), func(i, j int) { agents[i], agents[j] = agents[j], agents[i] }) // so that each is inspected sooner or later
 	agents = agents[:min(len(agents), maxInspected)]
 	found, errs := r.inspectAll(ctx, agents)
 	deleted := 0
@@ -57,7 +57,7 @@ func (r *Reconciler) lookForMissing(ctx context.Context, agents []*fleet.AgentVi
 	return errors.Join(errs...)
 }
 
-// inspectAll inspects the agents' workspaces, several at a time.
+// inspectAll inspects the agents' workspaces, several at a time. The results have the order of the agents.
 func (r *Reconciler) inspectAll(ctx context.Context, agents []*fleet.AgentView) ([]fleet.Workspace, []error) {
 	ctx, cancel := context.WithTimeout(ctx, min(r.cfg.CallTimeout, inspectTimeout))
 	defer cancel()
@@ -82,8 +82,8 @@ func (r *Reconciler) inspectAll(ctx context.Context, agents []*fleet.AgentView) 
 	return found, errs
 }
 
-// recordUnknown records that nothing is known about the agents' workspaces, and why. This time does not count as missing,
-// because nobody can look for the workspaces.
+// recordUnknown records that nothing is known about the agents' workspaces, and why. This time does not count
+// towards missingRetention, because nobody can look for the workspaces.
 func (r *Reconciler) recordUnknown(ctx context.Context, agents []*fleet.AgentView, reason string) error {
 	var errs []error
 	for _, v := range agents {

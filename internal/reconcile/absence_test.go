@@ -200,7 +200,8 @@ func TestStopThatIsNeverDelivered(t *testing.T) {
 	require.Zero(t, h.World.Calls(fake.Stop))
 }
 
-// shiftClock returns a change of the configuration that sets the fleet's clock forward by the number of nanoseconds.
+// shiftClock returns a change of the configuration that sets the fleet's clock forward by a number of nanoseconds, which the test may
+// change at any time.
 func shiftClock(by *atomic.Int64) func(*state.Config) {
 	return func(c *state.Config) { c.Now = func() time.Time { return time.Now().Add(time.Duration(by.Load())) } }
 }

@@ -23,7 +23,7 @@ func TestFailedAttempts(t *testing.T) {
 		attempts     int // failed attempts after which the task waits
 		status       fleet.TaskStatus
 		reason       fleet.WaitReason
-		conversed    bool // after the first failure
+		conversed    bool // the agent still has a conversation after the first failure
 	}{
 		{"an overloaded API", "session s1\nfail-first 2 OVERLOADED\ndone well", 3, 2, fleet.TaskCompleted, fleet.WaitRetry, true},
 		{"too many failures", "session s1\nfail-first 9 NETWORK\ndone well", 2, 1, fleet.TaskFailed, fleet.WaitRetry, true},
@@ -56,7 +56,8 @@ func TestFailedAttempts(t *testing.T) {
 	}
 }
 
-// waitingAgain waits until the task is pending and has this number of failed attempts.
+// waitingAgain waits until the task is pending and has this number of failed attempts, and returns its entry. No other task may be
+// pending.
 func waitingAgain(h *servicetest.Harness, id string, attempts int) (item service.QueueItem) {
 	h.T.Helper()
 	waittest.Until(h.T, "nothing signals that the queue has changed", func() bool {
@@ -71,7 +72,7 @@ func waitingAgain(h *servicetest.Harness, id string, attempts int) (item service
 	return item
 }
 
-// TestLostAttempts checks that a queued task continues after its workspace was stopped, and after its process was killed.
+// TestLostAttempts checks that a queued task gets another attempt after its workspace was stopped, and after its process was killed.
 func TestLostAttempts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

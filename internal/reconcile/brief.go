@@ -6,7 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// brief returns Fleet's own instructions for the agent: who has delegated the task, and how to delegate tasks.
+// brief returns Fleet's own instructions for the agent: that another agent has delegated the task, and how to delegate tasks. It
+// returns "" if the task is not delegated and the agent may not delegate.
 func brief(t *fleet.Task, mayDelegate bool) string {
 	var texts []string
 	if t.ParentID != "" {

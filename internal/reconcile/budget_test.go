@@ -39,7 +39,7 @@ func checkedLedger(h *servicetest.Harness, name string) *service.BudgetLedger {
 
 func limited(usd float64) fleet.TaskOptions { return fleet.TaskOptions{MaxCostUSD: &usd} }
 
-// waits returns the waits of the pending task.
+// waits returns the waits of the pending task; nil if the task is not pending.
 func waits(h *servicetest.Harness, id string) []fleet.Wait {
 	h.T.Helper()
 	l, err := h.ListQueue(h.Context(), service.QueueRequest{})
@@ -160,8 +160,8 @@ func TestBudgetAsk(t *testing.T) {
 	require.Equal(t, fleet.Micros(300_000), checkedLedger(h, "all").Total.Spent.Micros)
 }
 
-// TestBudgetAskWhenUsedUp checks a question about a budget that is used up: the task continues when the budget has room, or is
-// stopped.
+// TestBudgetAskWhenUsedUp checks the question about a budget that is used up. After the answer "go on", the task continues when the
+// budget has room. The other answer stops the task, and a stop of the task withdraws the question.
 func TestBudgetAskWhenUsedUp(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -235,7 +235,7 @@ func TestBudgetTokens(t *testing.T) {
 	require.Equal(t, int64(60), checkedLedger(h, "tokens").Total.Spent.Tokens)
 }
 
-// TestBudgetUnpriced checks that a program without costs starts only if the budget allows it.
+// TestBudgetUnpriced checks that a task whose model has no known price starts only if the budget allows that.
 func TestBudgetUnpriced(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -251,7 +251,7 @@ func TestBudgetUnpriced(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
 }
 
-// TestBudgetLongOutput checks that usage counts even if it is in output beyond its limit, which is not in the event log.
+// TestBudgetLongOutput checks that usage counts even if it is in output that exceeds the limit and is not in the event log.
 func TestBudgetLongOutput(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.MaxOutput = 10 })
@@ -264,7 +264,7 @@ func TestBudgetLongOutput(t *testing.T) {
 }
 
 // TestBudgetBill checks that the ledger has what the tasks have cost, to the millionth of a dollar, although the server is
-// restarted again and again. Half of the tasks wait until the budget is raised.
+// restarted again and again. Some of the tasks wait until the budget is raised.
 func TestBudgetBill(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -336,8 +336,8 @@ func TestBudgetOfRole(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 }
 
-// TestBudgetOfTaskGivenLater checks a limit that a task gets while it runs.
-func TestBudgetOfTaskGivenLater(t *testing.T) {
+// TestTaskLimitGivenLater checks that a limit that a task gets while it runs ends the task.
+func TestTaskLimitGivenLater(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")

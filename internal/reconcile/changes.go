@@ -25,7 +25,8 @@ const (
 // the runner fails, the record contains the problem, and Fleet tries again before the agent's next task and before the
 // agent's deletion. If again is set, saveChanges replaces an earlier record.
 //
-// Before it begins, saveChanges counts the try in the record, so that work that ends the server is left alone after collectTries.
+// Before it begins, saveChanges counts the try in the record, so that work whose collection crashes the server is left alone after
+// collectTries.
 func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) error {
 	if !w.places.Of(a).Traits().SupportsChanges || t.DispatchedAt.IsZero() || a.WorkspaceID == "" || t.Terminal {
 		return nil
@@ -70,7 +71,8 @@ func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 	return w.putChanges(ctx, a, t, c)
 }
 
-// putChanges writes the record of the changes, unless the task was deleted.
+// putChanges writes the record of the changes, and records them as work that can land. It does nothing if the task was deleted. A nil
+// c means that the task has changed nothing, or does not work in a repository.
 func (w *worker) putChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, c *fleet.Changes) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		if t, err := tx.Task(t.ID); err != nil || t == nil {
@@ -84,9 +86,9 @@ func (w *worker) putChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, 
 }
 
 // collectChanges gets the changes of the task from the agent's runner, which first copies the agent's work. That can take
-// long. So it has the time limit of operations on workspaces, people can see it, and a stop or a deletion waits for it only
-// for CollectWait. After a restart of the server it continues, because the task ends only after it, and copies only what is
-// missing.
+// long, so it may take as long as an operation on a workspace, people can see that it is under way, and a stop or a deletion
+// waits for it only for CollectWait. A task ends only after its work was collected, so the next server collects it again if this
+// one ends. The runner then copies only what is missing.
 func (w *worker) collectChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, tries int) (*fleet.Changes, error) {
 	limited, cancel := context.WithTimeout(ctx, w.cfg.OpTimeout)
 	defer cancel()
@@ -136,7 +138,7 @@ func (w *worker) collectChanges(ctx context.Context, a *fleet.Agent, t *fleet.Ta
 	}
 }
 
-// tryCollect gets the changes of the task, with at most the number of tries.
+// tryCollect gets the changes of the task, with at most the number of tries. It does not try again if the agent is offline.
 func (w *worker) tryCollect(ctx context.Context, a *fleet.Agent, t *fleet.Task, tries int) (*fleet.Changes, error) {
 	for try := 1; ; try++ {
 		c, err := w.places.Of(a).Connect(*a).Changes(ctx, t.FirstRun()) // so that the changes cover all tries
@@ -149,12 +151,13 @@ func (w *worker) tryCollect(ctx context.Context, a *fleet.Agent, t *fleet.Task, 
 	}
 }
 
-// stopRequested reports whether somebody has asked for a stop or a deletion since the agent and its task were read.
+// stopRequested reports whether somebody has requested to stop, start, restart or delete the agent, or to stop its task, since a
+// and t were read. v is the agent now; nil if it does not exist.
 func (w *worker) stopRequested(a *fleet.Agent, t *fleet.Task, v *fleet.AgentView) bool {
 	return v != nil && (v.Desired != a.Desired || v.RestartsRequested != a.RestartsRequested || v.Task != nil && v.Task.ID == t.ID && !v.Task.StopRequestedAt.Equal(t.StopRequestedAt))
 }
 
-// showCollecting shows that the work of the task is collected.
+// showCollecting records, for people, that the work of the task is being collected.
 func (w *worker) showCollecting(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
 	err := w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
 		t.CollectingAt = w.now()
@@ -166,7 +169,7 @@ func (w *worker) showCollecting(ctx context.Context, a *fleet.Agent, t *fleet.Ta
 	return err
 }
 
-// showWaiting says that a stop or a deletion waits until the work is collected.
+// showWaiting records, for people, that a stop or a deletion waits until the work is collected.
 func (w *worker) showWaiting(ctx context.Context, v *fleet.AgentView) error {
 	text := fmt.Sprintf("the work of its task is collected first, for at most %s", w.cfg.CollectWait)
 	switch {
@@ -180,7 +183,7 @@ func (w *worker) showWaiting(ctx context.Context, v *fleet.AgentView) error {
 	})
 }
 
-// logNotRecorded logs that the store could not record the state of a collection. That must not stop the work.
+// logNotRecorded logs err, if it is not nil: the store could not record the state of a collection. That must not stop the work.
 func (w *worker) logNotRecorded(ctx context.Context, t *fleet.Task, err error) {
 	if err != nil && ctx.Err() == nil {
 		w.log.WarnContext(ctx, "the state of a collection could not be recorded", slog.String("task", t.ID), slog.Any("error", err))

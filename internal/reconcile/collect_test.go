@@ -14,7 +14,7 @@ import (
 
 func collecting(v *fleet.AgentView) bool { return v.Collecting() }
 
-// TestCollectingIsShown checks that a task shows that its work is collected, until that is done.
+// TestCollectingIsShown checks that a task shows that its work is being collected, until that is done.
 func TestCollectingIsShown(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{SupportsChanges: true}}, func(c *state.Config) { c.CollectNotice = time.Millisecond })
@@ -92,9 +92,9 @@ func TestStopWhileCollecting(t *testing.T) {
 	})
 }
 
-// TestCollectingEndsTheServer checks that work that ends the server each time it is collected is left alone in the end, and that
+// TestCollectionThatCrashesTheServer checks that work is left alone after its collection has crashed the server three times, and that
 // orderly ends of the server do not count.
-func TestCollectingEndsTheServer(t *testing.T) {
+func TestCollectionThatCrashesTheServer(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{SupportsChanges: true}}, nil)
 	h.Create("papi")

@@ -19,8 +19,8 @@ import (
 // checkPoints are the fault points that only tasks with checks reach.
 var checkPoints = []string{reconcile.FaultCheckBefore, reconcile.FaultCheckAfter, reconcile.FaultRetryRecorded}
 
-// TestCrashWhileChecked stops the reconciler at each of checkPoints, while a task runs whose checks fail once. It checks
-// that a second reconciler completes the task.
+// TestCrashWhileChecked stops the reconciler at each of checkPoints, for the first, second or third time that it is reached, while a
+// task runs whose checks fail once. It checks that a second reconciler completes the task.
 func TestCrashWhileChecked(t *testing.T) {
 	t.Parallel()
 	for _, point := range checkPoints {

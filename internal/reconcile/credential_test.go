@@ -16,8 +16,9 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestUsageWindow lets the first of 400 tasks find the window of their subscription used up. No other one may start before the window
-// ends. Then all complete, and no attempt counts.
+// TestUsageWindow lets the first tasks of eight agents find the usage window of their subscription used up. None of the other queued
+// tasks may start before the window ends. Then all complete, although each may have only one attempt, because these failures do not
+// count.
 func TestUsageWindow(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64
@@ -111,7 +112,7 @@ func TestHeldCredential(t *testing.T) {
 			failed, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "sony", Description: "fail-first 1 " + string(code)})
 			require.NoError(t, err)
 			require.Equal(t, fleet.TaskFailed, h.WaitTask(failed.ID).Status, "a task that was started directly does not wait")
-			require.Equal(t, []fleet.WaitReason{fleet.WaitHeld}, reasons(waits(h, task.ID)), "the other one still does")
+			require.Equal(t, []fleet.WaitReason{fleet.WaitHeld}, reasons(waits(h, task.ID)), "the queued task still waits")
 
 			_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "sony", Description: "done"})
 			require.NoError(t, err)

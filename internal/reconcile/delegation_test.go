@@ -21,7 +21,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// wakePoints are between the end of a delegated task and the next turn of its parent.
+// wakePoints are the fault points between the end of a delegated task and the next turn of its parent.
 var wakePoints = []string{
 	reconcile.FaultFinishBefore, reconcile.FaultResultsAwaited, reconcile.FaultDispatchRecorded, reconcile.FaultDispatchAfter, reconcile.FaultMessageBefore, reconcile.FaultMessageAfter,
 }
@@ -33,8 +33,8 @@ type crashingServers struct {
 	left      int // how many more servers die
 	died      int
 	random    *rand.Rand
-	tokens    map[string]string            // of the last run, by task
-	feedbacks map[string]map[string]string // Run.Feedback by run, by task
+	tokens    map[string]string            // token of the last run, by task
+	feedbacks map[string]map[string]string // Run.Feedback, by task and run
 }
 
 func newCrashingServers(t *testing.T) *crashingServers {
@@ -48,7 +48,7 @@ func newCrashingServers(t *testing.T) *crashingServers {
 			}
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			id := c.Run.TaskID[:min(36, len(c.Run.TaskID))]
+			id := c.Run.TaskID[:min(36, len(c.Run.TaskID))] // the ids of later runs of a task have a suffix
 			if c.FleetEndpoint != nil {
 				m.tokens[id] = c.FleetEndpoint.Token
 			}
@@ -111,7 +111,7 @@ func TestWokenOnceAcrossKills(t *testing.T) {
 		}
 		var families sync.WaitGroup
 		for i := range 4 {
-			families.Go(func() { m.family(t, fmt.Sprintf("boss-%d", i), fmt.Sprintf("%d-%d", round, i)) })
+			families.Go(func() { m.runFamily(t, fmt.Sprintf("boss-%d", i), fmt.Sprintf("%d-%d", round, i)) })
 		}
 		families.Wait()
 		if t.Failed() {
@@ -121,8 +121,9 @@ func TestWokenOnceAcrossKills(t *testing.T) {
 	t.Logf("%d servers died", m.died)
 }
 
-// family lets the agent delegate three tasks, which end before, while and after its turn ends.
-func (m *crashingServers) family(t *testing.T, boss, gate string) {
+// runFamily lets the agent delegate three tasks, which end before, while and after its turn ends. It checks that the agent gets each
+// result once.
+func (m *crashingServers) runFamily(t *testing.T, boss, gate string) {
 	t.Helper()
 	parent := m.Start(boss, "wait turn-"+gate+"\ndone")
 	var ctx context.Context

@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// dispatchLease is the lease of the server that starts the tasks of the queue.
+// dispatchLease is the key of the lease of the server that starts the tasks of the queue.
 const dispatchLease = "queue"
 
-// dispatch starts pending tasks whenever something has changed, as long as this server has the lease.
+// dispatch starts pending tasks whenever something has changed, while this server has the lease. It returns when ctx is done.
 func (r *Reconciler) dispatch(ctx context.Context) {
 	signal, cancel := r.store.Subscribe()
 	defer cancel()
-	// It reads the queue before it takes the lease. Otherwise no server could start tasks while it reads a long queue.
+	// Prepare reads the queue before this server takes the lease. Otherwise no server could start tasks while it reads a long queue.
 	r.withLease(ctx, dispatchLease, r.jobs.Prepare, func(held context.Context) { r.dispatchWith(held, signal) })
 }
 
-// withLease calls f again and again, as long as this server has the lease on the key. It asks for the lease after prepare, which may be nil.
+// withLease calls f whenever this server gets the lease on the key, until ctx is done. It calls prepare before it asks for the lease,
+// unless prepare is nil. When f returns, it releases the lease, and asks for it again after a while.
 func (r *Reconciler) withLease(ctx context.Context, key string, prepare func(context.Context) error, f func(held context.Context)) {
 	for ctx.Err() == nil {
 		if prepare != nil {
@@ -36,11 +37,11 @@ func (r *Reconciler) withLease(ctx context.Context, key string, prepare func(con
 		} else if err != nil && ctx.Err() == nil {
 			r.log.WarnContext(ctx, "no lease, retrying", slog.String("key", key), slog.Any("error", err))
 		}
-		_ = sleep(ctx, r.cfg.LeaseTTL/3) // another server has the lease, or the store does not answer
+		_ = sleep(ctx, r.cfg.LeaseTTL/3) // another server has the lease, the store does not answer, or f has given up
 	}
 }
 
-// SettingsChanged makes the server that starts tasks look at the settings of the queue.
+// SettingsChanged tells the dispatcher that the settings of the queue have changed, so that it looks again. It does not wait.
 func (r *Reconciler) SettingsChanged() {
 	select {
 	case r.settings <- struct{}{}:
@@ -48,8 +49,8 @@ func (r *Reconciler) SettingsChanged() {
 	}
 }
 
-// After each look, the dispatcher rests for dispatchRestFactor times as long as the look took, but at most maxRest. So calls that
-// queue many tasks get most of the processor. The first look after a time without events is not delayed.
+// A look is one call of Jobs.Dispatch. After each look, the dispatcher rests for dispatchRestFactor times as long as the look took, but
+// at most maxRest. So calls that queue many tasks get most of the processor. The first look after a time without events is not delayed.
 const (
 	dispatchRestFactor = 3
 	maxRest            = 100 * time.Millisecond

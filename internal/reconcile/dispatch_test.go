@@ -56,7 +56,7 @@ func TestQueue(t *testing.T) {
 	require.Contains(t, three.Description, "high")
 }
 
-// TestQueueEnds checks the tasks that never start.
+// TestQueueEnds checks the reasons of tasks that end before they start.
 func TestQueueEnds(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.LeaseTTL = waittest.Limit })

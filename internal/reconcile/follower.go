@@ -11,8 +11,8 @@ import (
 	"fleet/internal/state"
 )
 
-// outputQueue is how many pieces of output may wait for the store. If there are more, reading from the run pauses.
-const outputQueue = 64
+// outputQueueSize is how many pieces of output may wait for the store. If there are more, reading from the run pauses.
+const outputQueueSize = 64
 
 // follower follows one run in the background and writes its output to the event log. Output that arrives while the
 // store is busy is written together in the next transaction.
@@ -23,11 +23,11 @@ type follower struct {
 	ctx      context.Context //nolint:containedctx // context of Follow, and of the deliveries of messages meanwhile
 	cancel   context.CancelFunc
 	delivery *delivery     // delivers the run's messages; nil if there were none
-	done     chan struct{} // closed at the end
+	done     chan struct{} // closed when outcome and err are set
 	outcome  fleet.Outcome
 	err      error
 
-	checks *fleet.Checks // running checks, after the run has ended; nil while it is followed
+	checks *fleet.Checks // the checks that are running, after the run has ended; nil while the run is followed
 }
 
 // followRun starts to follow the task's run from the output position that the event log has. isNew means that the run was
@@ -42,7 +42,7 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 	}
 	w.progress.begin(t.ID, progressed)
 	host, agent, task, run, cursor := w.places.Of(a), *a, *t, t.Run(true), t.Cursor
-	queue, written := make(chan fleet.Output, outputQueue), make(chan error, 1)
+	queue, written := make(chan fleet.Output, outputQueueSize), make(chan error, 1)
 	go func() {
 		defer close(f.done)
 		defer cancel()
@@ -91,7 +91,7 @@ var errOtherFollower = errors.New("another process has recorded the run's output
 // run has ended.
 func (w *worker) recordOutputs(ctx context.Context, taskID, cursor string, queue <-chan fleet.Output, ended func() bool) error {
 	var rest outputTail
-	full := false               // the store has no space, so output is lost
+	full := false               // the store had no space for output of the last batch
 	var notify <-chan time.Time // receives when it is time to notify watchers of more output
 	for {
 		var batch []fleet.Output
@@ -131,9 +131,9 @@ func (w *worker) recordOutputs(ctx context.Context, taskID, cursor string, queue
 	}
 }
 
-// appendWaiting appends the outputs that wait in the queue, up to outputQueue.
+// appendWaiting appends the outputs that wait in the queue, until the batch has outputQueueSize outputs.
 func appendWaiting(batch []fleet.Output, queue <-chan fleet.Output) []fleet.Output {
-	for len(batch) < outputQueue {
+	for len(batch) < outputQueueSize {
 		select {
 		case o, ok := <-queue:
 			if !ok {
@@ -148,8 +148,8 @@ func appendWaiting(batch []fleet.Output, queue <-chan fleet.Output) []fleet.Outp
 }
 
 // recordBatch writes the outputs to the event log, except those beyond the limit, which it returns as left. beyond means that all are beyond
-// the limit. at is the cursor after the written ones. lost reports whether the store had no space for one of them; full means that this is
-// known from an earlier batch. Questions are recorded regardless of the limit, because the run waits for the answers.
+// the limit. at is the cursor after the written ones. lost reports whether the store had no space for one of them; full means that the
+// batch before was lost in the same way, so that this needs no further event. Questions are recorded regardless of the limit, because the run waits for the answers.
 func (w *worker) recordBatch(ctx context.Context, taskID, cursor string, batch []fleet.Output, beyond, full bool) (left []fleet.Output, at string, lost bool, err error) {
 	left, at = batch, cursor
 	err = w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
@@ -197,7 +197,7 @@ func (w *worker) notifyMore(ctx context.Context, taskID string, rest *outputTail
 	})
 }
 
-// addRestUsage adds up the usage in output beyond the limit, so that the task keeps within its budgets.
+// addRestUsage adds the usage in left, which is output beyond the limit, to rest, so that the task keeps within its budgets.
 func (w *worker) addRestUsage(ctx context.Context, taskID string, rest *outputTail, left []fleet.Output) error {
 	news := false
 	for _, o := range left {
@@ -220,7 +220,8 @@ func (w *worker) addRestUsage(ctx context.Context, taskID string, rest *outputTa
 	})
 }
 
-// recordRest adds the last part of an output that exceeds its limit to the event log, if the run has ended.
+// recordRest adds the last part of an output that exceeds its limit to the event log. It does nothing if the run has not ended,
+// because the next Follow delivers this output again.
 func (w *worker) recordRest(ctx context.Context, taskID, cursor string, rest *outputTail, ended func() bool) error {
 	if rest.seen == 0 || !ended() {
 		return nil
@@ -249,16 +250,15 @@ func (w *worker) recordRest(ctx context.Context, taskID, cursor string, rest *ou
 	})
 }
 
-// lastOutputSize is how many bytes from the end of an output that exceeds its limit are written to the event log. The payload
-// of the task has more.
+// lastOutputSize is how many bytes from the end of an output that exceeds its limit are written to the event log, at most.
 const lastOutputSize = 256 << 10
 
-// outputTail keeps the last pieces of an output.
+// outputTail keeps the last pieces of the output beyond the limit, and the usage in all of that output.
 type outputTail struct {
 	outputs             []fleet.Output
-	seen, kept, dropped int64         // bytes
-	usage               []*fleet.Step // those about usage, of all pieces
-	sum                 fleet.Task    // has their usage
+	seen, kept, dropped int64         // sizes of all pieces, of outputs, and of the other pieces, in bytes
+	usage               []*fleet.Step // steps about usage, of all pieces
+	sum                 fleet.Task    // has the sum of usage
 }
 
 func (l *outputTail) add(o fleet.Output) {

@@ -48,7 +48,7 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("sony", "done").ID).Status)
 }
 
-// fullStore is a store that has no room for anything new while full is set.
+// fullStore is a store that has no space for new rows, parts and output while full is set.
 type fullStore struct {
 	fleet.Store
 	full *atomic.Bool
@@ -65,7 +65,7 @@ func (s fullStore) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	})
 }
 
-// fullTx is a transaction that fails with ErrStoreFull when it adds an agent, a task, a payload or output.
+// fullTx is a transaction that fails with ErrStoreFull when it adds a row, a part, or an event with output.
 type fullTx struct{ fleet.Tx }
 
 func (fullTx) Insert(fleet.Row) error       { return fleet.ErrStoreFull }

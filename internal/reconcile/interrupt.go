@@ -30,6 +30,7 @@ type interruptedRun struct {
 	at     time.Time // when the interrupt began
 }
 
+// interrupt carries out the request. If that succeeds, it tells the agent's worker.
 func (r *Reconciler) interrupt(ctx context.Context, q state.Interrupt) error {
 	begun := time.Now()
 	err := r.interruptRun(ctx, q.Agent, q.Task.Run(true))
@@ -41,7 +42,7 @@ func (r *Reconciler) interrupt(ctx context.Context, q state.Interrupt) error {
 	return err
 }
 
-// interruptRun interrupts the run because its task has ended.
+// interruptRun interrupts the run because its task has ended. The run may continue for maxLinger.
 func (r *Reconciler) interruptRun(ctx context.Context, a fleet.Agent, run fleet.Run) error {
 	ctx, cancel := context.WithTimeout(ctx, interruptTimeout)
 	defer cancel()

@@ -44,7 +44,7 @@ func TestEndedTaskWhoseRunWasNotInterrupted(t *testing.T) {
 }
 
 // TestRunOnThisMachine ends a task as another server does. The run is on the machine of this server, so only this server
-// can interrupt the run, and it must not wait for the other. The clock stands still, so that no wait would end.
+// can interrupt the run. It must do so without waiting for the other server. The clock stands still, so that no wait would end.
 func TestRunOnThisMachine(t *testing.T) {
 	t.Parallel()
 	second := servicetest.SecondPlace(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("second", "here")}})
@@ -93,7 +93,7 @@ func TestTaskThatEndsBeforeItsRun(t *testing.T) {
 	}))
 }
 
-// ignoringPlace is a place whose first interrupt has no effect, because it comes before the run.
+// ignoringPlace is a place whose first interrupt has no effect, like an interrupt that comes before the run.
 type ignoringPlace struct {
 	*fake.Place
 	once sync.Once

@@ -24,7 +24,7 @@ type leases struct {
 	mu   sync.Mutex
 	held map[string]*heldLease // by key
 
-	renewals, failures, lost atomic.Int64 // since the start
+	renewals, failures, lost atomic.Int64 // renewed leases, failed statements, and lost leases since the start
 }
 
 // heldLease is a lease that this process holds. Its context ends when the lease is lost, or may be lost.
@@ -40,8 +40,8 @@ func newLeases(store fleet.Store, owner string, ttl time.Duration, log *slog.Log
 }
 
 // hold takes the lease on the key and keeps it until release is called. held carries the lease, so that no write with held
-// succeeds after another owner has taken the lease. held ends when the lease is lost. ok is false if another owner has the
-// lease.
+// succeeds after another owner has taken the lease. held ends when the lease is lost. If another owner has the lease, ok is
+// false and err is nil.
 func (l *leases) hold(ctx context.Context, key string) (held context.Context, release func(), ok bool, err error) {
 	asked := time.Now() // the lease begins after this time
 	epoch, err := l.store.Lease(ctx, key, l.owner, l.ttl)
@@ -104,7 +104,7 @@ func (l *leases) keep(ctx context.Context) {
 	}
 }
 
-// renew renews the leases once. Leases that another owner has taken are lost.
+// renew renews the leases once. It loses leases that another owner has taken, and leases whose time has run out meanwhile.
 func (l *leases) renew(ctx context.Context) error {
 	l.mu.Lock()
 	before := maps.Clone(l.held)

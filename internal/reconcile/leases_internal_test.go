@@ -20,7 +20,7 @@ type leaseStore struct {
 	epochs atomic.Pointer[map[string]int64] // of the leases that Lease and RenewLeases grant, by key
 	renews atomic.Int64                     // number of calls of RenewLeases
 	keys   atomic.Pointer[[]string]         // of the last call of RenewLeases
-	fails  atomic.Bool                      // RenewLeases blocks until its context ends, then fails
+	hangs  atomic.Bool                      // RenewLeases waits until its context ends, then fails
 }
 
 func (s *leaseStore) Lease(_ context.Context, key, _ string, _ time.Duration) (int64, error) {
@@ -30,7 +30,7 @@ func (s *leaseStore) Lease(_ context.Context, key, _ string, _ time.Duration) (i
 func (s *leaseStore) RenewLeases(ctx context.Context, _ string, _ time.Duration, keys []string) (map[string]int64, error) {
 	s.renews.Add(1)
 	s.keys.Store(&keys)
-	if s.fails.Load() {
+	if s.hangs.Load() {
 		<-ctx.Done()
 		return nil, errors.New("it does not answer")
 	}
@@ -47,8 +47,8 @@ func newLeaseStore(epochs map[string]int64) *leaseStore {
 
 const ttl = 9 * time.Second
 
-// keep returns leases that are renewed until the test ends.
-func keep(t *testing.T, s *leaseStore) *leases {
+// newKeptLeases returns leases that are renewed until the test ends.
+func newKeptLeases(t *testing.T, s *leaseStore) *leases {
 	l := newLeases(s, "me", ttl, slog.New(slog.DiscardHandler), func(error) {})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -71,7 +71,7 @@ func TestAllLeasesAreRenewedInOneStatement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newLeaseStore(map[string]int64{"a": 1, "b": 2, "c": 3})
-		l := keep(t, s)
+		l := newKeptLeases(t, s)
 		a, b, c := hold(t, l, "a"), hold(t, l, "b"), hold(t, l, "c")
 		lease, ok := fleet.LeaseFrom(b)
 		require.True(t, ok)
@@ -95,9 +95,9 @@ func TestLeasesEndWhenTheStoreDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newLeaseStore(map[string]int64{"a": 1})
-		l := keep(t, s)
+		l := newKeptLeases(t, s)
 		a := hold(t, l, "a")
-		s.fails.Store(true)
+		s.hangs.Store(true)
 		time.Sleep(ttl - time.Millisecond)
 		synctest.Wait()
 		require.NoError(t, a.Err())

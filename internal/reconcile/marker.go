@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Instead of calling agent_complete, an agent that reports may write one of these markers, alone on the last line of its
-// final message. Elsewhere a marker has no meaning, because agents also announce, quote and echo markers.
+// Instead of calling agent_complete, an agent that is told to report its result may write one of these markers, alone on the last
+// line of its final message. Elsewhere a marker has no meaning, because agents also announce, quote and echo markers.
 const (
 	MarkerComplete = "[CONTRACT COMPLETE]"
 	MarkerFailed   = "[CONTRACT FAILED]"

@@ -84,8 +84,8 @@ func TestWorkThatFleetDoesNotKnow(t *testing.T) {
 	require.Contains(t, task.Reason, "restart the agent")
 }
 
-// TestAdoptedAgentIsShown checks that an agent whose workspace was found at its host says so, and that an agent that Fleet has
-// made does not.
+// TestAdoptedAgentIsShown checks that an agent whose workspace was found at its host is shown as adopted, and that an agent that Fleet
+// has created is not.
 func TestAdoptedAgentIsShown(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: servicetest.Workspaces(1)}, nil)

@@ -7,9 +7,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// withOutput returns the outcome of a run of the task. If the task has an output schema, a completed run without an output that
-// matches it becomes a failed one. The output comes from the agent, so it is checked here even if its program has checked it.
-func (w *worker) withOutput(t *fleet.Task, o fleet.Outcome) fleet.Outcome {
+// withCheckedOutput returns the outcome of a run of the task, with an output only if the run is completed and the output matches the
+// task's output schema. If the task has a schema and the output of a completed run does not match it, the outcome becomes a failure.
+// The output comes from the agent, so it is checked here even if the agent's program has checked it.
+func (w *worker) withCheckedOutput(t *fleet.Task, o fleet.Outcome) fleet.Outcome {
 	output := bytes.ToValidUTF8(o.Output, []byte("\uFFFD")) // databases refuse anything else
 	o.Output = nil
 	if len(t.Options.OutputSchema) == 0 || o.Status != fleet.TaskCompleted {

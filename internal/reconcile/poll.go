@@ -17,7 +17,7 @@ func (r *Reconciler) poll(ctx context.Context, p *state.ManagedPlace) {
 	tick := time.NewTicker(p.Interval)
 	defer tick.Stop()
 	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), p.PollKey(), r.pollOwner()) }() // otherwise the lease expires
-	var request chan<- struct{}                                                                    // the call of PollNow that the next listing is for
+	var request chan<- struct{}                                                                    // from the call of PollNow that waits for the next listing
 	for {
 		if err := r.pollOnce(ctx, p); err != nil && ctx.Err() == nil && p.ListingError() == nil { // a listing error is logged elsewhere, once
 			r.log.ErrorContext(ctx, "poll failed", slog.String("place", p.Name), slog.Any("error", err))
@@ -35,8 +35,9 @@ func (r *Reconciler) poll(ctx context.Context, p *state.ManagedPlace) {
 	}
 }
 
-// PollNow lists the workspaces of the place with the name now, and waits until the result is recorded. It does nothing if this
-// process has no such place.
+// PollNow makes this process poll the place with the name now, and waits until that has succeeded or failed. If another process polls
+// the place, only the health of the place is read. PollNow does nothing if this process has no such place. It returns early if ctx is
+// done or the reconciler stops.
 func (r *Reconciler) PollNow(ctx context.Context, name string) {
 	p := r.places.Configured(name)
 	if p == nil {
@@ -61,8 +62,8 @@ func (r *Reconciler) PollNow(ctx context.Context, name string) {
 // not renew them.
 func (r *Reconciler) pollOwner() string { return "poll/" + r.leases.owner }
 
-// pollOnce lists the place's workspaces if no other process does. A place without agents of the fleet is listed only
-// while it has agents of other toolsets.
+// pollOnce lists the place's workspaces and records the result, if no other process does. A place that is only for other toolsets is
+// listed only while it has agents.
 func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error {
 	if err := r.snap.Refresh(ctx); err != nil {
 		return err

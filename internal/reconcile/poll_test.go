@@ -143,8 +143,8 @@ func TestDeletedAgentIsNotAdopted(t *testing.T) {
 	made.Open()
 }
 
-// TestAdoptionOfLateWorkspace finds a workspace of a deleted agent, because the request that has created the workspace was
-// late. It must become another agent, so that somebody can see and delete it.
+// TestAdoptionOfLateWorkspace adds a workspace of a deleted agent, as if the request to create it had been delayed. The workspace must
+// get another agent, so that somebody can see and delete it.
 func TestAdoptionOfLateWorkspace(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Name: "fake", Adopts: true}}, nil)

@@ -25,16 +25,16 @@ func TestTwoProcesses(t *testing.T) {
 	t.Run("store fails now and then", func(t *testing.T) { t.Parallel(); twoProcesses(t, 7) })
 }
 
-// twoProcesses runs TestTwoProcesses. In the first process, every n-th call of the store fails, where n is the parameter
-// fails. If it is 0, no call fails.
-func twoProcesses(t *testing.T, fails int64) {
+// twoProcesses is TestTwoProcesses for a store of which, in the first process, every failEvery-th call fails. If failEvery is 0, no
+// call fails.
+func twoProcesses(t *testing.T, failEvery int64) {
 	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = 300 * time.Millisecond })
 	st := state.New(flaky.Store, []fleet.Place{h.World}, h.Config)
 	other, r := service.New(st), reconcile.New(st, nil)
 	r.Start()
 	t.Cleanup(r.Stop)
 
-	flaky.Fails.Store(fails)
+	flaky.Fails.Store(failEvery)
 	services := []*service.Service{h.Service, other}
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	var mu sync.Mutex

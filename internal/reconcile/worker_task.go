@@ -285,7 +285,7 @@ func (w *worker) handleFollowerEnd(ctx context.Context, v *fleet.AgentView, f *f
 		if waits, err := w.awaitResults(ctx, a, t, o); waits || err != nil {
 			return err
 		}
-		return w.handleRunEnd(ctx, a, t, known, w.withOutput(t, o))
+		return w.handleRunEnd(ctx, a, t, known, w.withCheckedOutput(t, o))
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && !t.StopRequestedAt.IsZero() && (w.confirmed(t) || !startsByItself(a, t)):
 		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && a.State == fleet.StateRunning:

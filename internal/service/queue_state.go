@@ -25,7 +25,7 @@ func (s *Service) queueDecision(ctx context.Context, detail queue.Detail) (queue
 		return queue.Decision{}, err
 	}
 	return queue.Decide(queue.State{
-		Tasks: tasks, Now: s.now(), Age: s.cfg.AgeStep, Detail: detail, Pause: s.queue.Pause(),
+		Tasks: tasks, Now: s.now(), AgeStep: s.cfg.AgeStep, Detail: detail, Pause: s.queue.Pause(),
 		Agent:  s.snap.Get,
 		Agents: s.snap.All(), Pools: pools, Dependee: s.queue.Dependee,
 		PlaceError:      func(a *fleet.Agent) error { return s.places.Of(a).Available() },

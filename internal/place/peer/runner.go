@@ -8,7 +8,7 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// readOnlyRunner reads through the runner that call provides. It refuses to change anything.
+// readOnlyRunner reads through the runner that call provides. Its other methods return errReadOnly.
 type readOnlyRunner struct {
 	call func(context.Context, func(fleet.Runner) error) error
 }
@@ -41,7 +41,7 @@ func (r readOnlyRunner) Bundle(ctx context.Context, w io.Writer) error {
 	return r.call(ctx, func(runner fleet.Runner) error { return runner.Bundle(ctx, w) })
 }
 
-// Runner implements state.OtherServers. The methods of the runner return BACKEND_UNAVAILABLE if the server does not answer.
+// Runner implements state.OtherServers. The methods that read return BACKEND_UNAVAILABLE if the server does not answer.
 func (p *Peers) Runner(server string, a fleet.Agent) fleet.Runner {
 	return readOnlyRunner{func(ctx context.Context, f func(fleet.Runner) error) error {
 		address, err := p.addressOf(ctx, server)
@@ -60,7 +60,7 @@ func (p *Peers) Runner(server string, a fleet.Agent) fleet.Runner {
 	}}
 }
 
-// localRunners are the runners that this server offers to other servers: the runners of agents on its machine.
+// localRunners implements remote.Runners. It connects other servers to the runners of agents on this machine.
 type localRunners struct{ peers *Peers }
 
 func (l localRunners) Connect(a fleet.Agent) fleet.Runner {
@@ -73,7 +73,7 @@ func (l localRunners) Connect(a fleet.Agent) fleet.Runner {
 	}}
 }
 
-// errReadOnly is the error of the methods that change something: a server does not call them on another server.
+// errReadOnly is the error of the methods that servers do not call on each other.
 var errReadOnly = fleet.Errorf(fleet.ReasonUnimplemented, "servers only read from each other")
 
 func (readOnlyRunner) Dispatch(context.Context, fleet.Run) error { return errReadOnly }

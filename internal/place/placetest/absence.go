@@ -2,8 +2,8 @@ package placetest
 
 import "fleet/internal/fleet"
 
-// hiddenWorkspace checks that a workspace that the host does not show does not count as deleted, and can be used when the host shows
-// it again.
+// hiddenWorkspace hides a workspace at the host. The workspace must not count as deleted, and must be usable when the host shows it
+// again.
 func hiddenWorkspace(x *fixture) {
 	if x.harness.Hide == nil {
 		x.Skip("nothing can hide a workspace")
@@ -32,8 +32,8 @@ func hiddenWorkspace(x *fixture) {
 	x.interruptRun(a, r, f)
 }
 
-// otherCaller checks that a place whose requests come from another user changes nothing and draws no conclusions, and that it
-// continues when they come from the first user again.
+// otherCaller checks that every call fails while the place's requests come from another user, and that the agent and its run are
+// still there when the requests come from the first user again.
 func otherCaller(x *fixture) {
 	if x.harness.ChangeCaller == nil {
 		x.Skip("the host does not know its callers")
@@ -62,7 +62,8 @@ func otherCaller(x *fixture) {
 	x.interruptRun(a, r, x.follow(x.ctx, a, r, ""))
 }
 
-// otherFleet checks that the place says that a workspace belongs to another Fleet, and that a start can take it over.
+// otherFleet gives a workspace to another Fleet. The place must report the new owner, and Start must be able to take the workspace
+// over.
 func otherFleet(x *fixture) {
 	if x.harness.GiveAway == nil {
 		x.Skip("only one Fleet can use the host")

@@ -13,14 +13,15 @@ import (
 // activeFollow is an active Follow call.
 type activeFollow struct {
 	x    *fixture
-	done chan struct{}
+	done chan struct{} // closed when Follow has returned
+
+	outcome fleet.Outcome // outcome and err are the results of Follow, set before done is closed
+	err     error
 
 	mu      sync.Mutex
 	outputs []fleet.Output
 	asked   []fleet.Question // every question that Follow has reported, in order
 	grown   chan struct{}    // closed and replaced by a new channel at every output and question
-	outcome fleet.Outcome
-	err     error
 }
 
 // follow follows the run in the background.
@@ -45,6 +46,7 @@ func (x *fixture) follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor
 	return f
 }
 
+// seen returns the outputs so far, and a channel that is closed at the next output or question.
 func (f *activeFollow) seen() ([]fleet.Output, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,8 +76,8 @@ func (f *activeFollow) until(line string) []fleet.Output {
 	}
 }
 
-// question waits until Follow reports the question with the id in the status, and returns the question. An empty id
-// means any question. If several match, question returns the last one.
+// question waits until Follow has reported a question with the id and the status, and returns the question. An empty id
+// means any id. If several questions match, question returns the one that was reported last.
 func (f *activeFollow) question(id string, want fleet.QuestionStatus) fleet.Question {
 	f.x.Helper()
 	stuck := time.After(f.x.harness.Patience)

@@ -30,6 +30,7 @@ func agentConfig(x *fixture) {
 	x.Empty(x.list(a))
 }
 
+// configUnknownDriver checks that the names of the place's drivers are unique, and that an agent with an unknown driver is refused.
 func configUnknownDriver(x *fixture) {
 	drivers := x.place.Traits().DriverNames()
 	if len(drivers) == 0 {
@@ -45,8 +46,8 @@ func configUnknownDriver(x *fixture) {
 }
 
 // newConfigAgent returns an agent with the configuration. It has no workspace yet.
-func (x *fixture) newConfigAgent(r *fleet.AgentConfig) fleet.Agent {
+func (x *fixture) newConfigAgent(c *fleet.AgentConfig) fleet.Agent {
 	a := x.agent()
-	a.Toolset, a.Project, a.Role, a.Spec, a.Config = fleet.ToolsetSubagents, "", "", "", r
+	a.Toolset, a.Project, a.Role, a.Spec, a.Config = fleet.ToolsetSubagents, "", "", "", c
 	return a
 }

@@ -25,14 +25,13 @@ func bundle(x *fixture) {
 	x.NotEmpty(readBundle(), "the bundle must contain uncommitted changes")
 	_, err := x.place.Connect(a).Changes(x.ctx, r)
 	x.NoError(err)
-	before := readBundle()
-	x.NotEmpty(before)
+	x.NotEmpty(readBundle(), "the bundle must contain the commit that Changes has made")
 	full := errors.New("full")
 	x.ErrorIs(x.place.Connect(a).Bundle(x.ctx, failingWriter{full}), full)
 
 	x.stop(a)
 	if err := x.place.Connect(a).Bundle(x.ctx, &bytes.Buffer{}); err != nil {
-		x.requireReason(err, fleet.ReasonAgentOffline) // the error says that the workspace has to run for it
+		x.requireReason(err, fleet.ReasonAgentOffline) // the place may need a running workspace for a bundle
 	}
 	x.start(a)
 	x.NotEmpty(readBundle(), "the work must survive a stop")
@@ -43,7 +42,7 @@ func bundle(x *fixture) {
 	}
 }
 
-// failingWriter is a writer that returns an error.
+// failingWriter is a writer whose Write always returns err.
 type failingWriter struct{ err error }
 
 func (f failingWriter) Write([]byte) (int, error) { return 0, f.err }

@@ -28,7 +28,7 @@ func checks(x *fixture) {
 	x.NoError(err)
 	x.Equal(fleet.CheckFailed, res.Status, "result: %+v", res)
 
-	id := "3"
+	id := "3" // each try needs another id, because the command of a check is executed only once
 	waittest.WithGrowingLimit(x.T, x.harness.TimeLimit, func(limit time.Duration) (begun bool) {
 		late := check(id, c.Hangs)
 		id += "0"
@@ -53,7 +53,7 @@ func checks(x *fixture) {
 	x.runSays(a)
 }
 
-// check returns a check with a long time limit.
+// check returns a check with a time limit that the suite does not reach.
 func check(id, command string) fleet.Check {
 	return fleet.Check{ID: id, Command: command, Timeout: time.Hour}
 }
@@ -74,8 +74,8 @@ func (x *fixture) requireCheckFails(a fleet.Agent, r fleet.Run, c fleet.Check) {
 	x.Equal(res, again, "a repeated call must return the same result")
 }
 
-// startHangingCheck starts a check that hangs. It returns when the check is active, so that the agent refuses other runs.
-// Check waits for the result, so startHangingCheck cancels each call, a little later each time.
+// startHangingCheck starts a check that hangs, and returns when the agent refuses other runs because of it. Check waits for
+// the result, so startHangingCheck calls it with a timeout. It doubles the timeout until the check has started in time.
 func (x *fixture) startHangingCheck(a fleet.Agent) (fleet.Run, fleet.Check) {
 	x.Helper()
 	if x.harness.Checks.Hangs == "" {
@@ -145,7 +145,7 @@ func checkTakeOver(x *fixture) {
 	ctx, cancel := context.WithTimeout(x.ctx, x.harness.TimeLimit)
 	defer cancel()
 	_, err := x.place.Connect(a).Check(ctx, r, c)
-	x.ErrorIs(err, context.DeadlineExceeded, "the check must continue after the place was opened again")
+	x.ErrorIs(err, context.DeadlineExceeded, "the check must continue after another place was opened")
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true))
 	x.requireCheckStopped(a, r, c)
 	x.requireCheckFails(a, r, check("2", x.harness.Checks.Fails))

@@ -54,7 +54,8 @@ func (d *directory) path(a fleet.Agent, name ...string) string {
 	return filepath.Join(append([]string{d.root, runner.FileName(a.UID)}, name...)...)
 }
 
-// Provision implements fleet.Place. A repeated call can repeat each step, and the record is written last.
+// Provision implements fleet.Place. It writes the record last, so that an agent with a record is complete. Another call after an
+// interrupted one repeats all steps.
 func (d *directory) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
 	if a.Project != "scripts" || a.Config != nil {
 		return fleet.Workspace{}, fleet.Errorf(fleet.ReasonProvisioningFailed, "project %q not found: the only project is scripts", a.Project)
@@ -130,7 +131,7 @@ func (d *directory) Inspect(ctx context.Context, a fleet.Agent) (w fleet.Workspa
 	if err == nil {
 		err = json.Unmarshal(record, &w)
 	}
-	if err != nil { // no error, because List would then fail for all agents
+	if err != nil { // not returned, because List would then fail for all agents
 		return fleet.Workspace{ID: a.UID, AgentUID: a.UID, State: fleet.StateUnhealthy, Reason: "its record cannot be read: delete the agent"}, nil
 	}
 	if _, err := os.Stat(d.path(a, "stopped")); err == nil {

@@ -41,8 +41,8 @@ func ExampleRun() {
 	// Output: the place passes: true
 }
 
-// This example calls the small place of directory_test.go step by step. In Fleet, the core makes these calls. A place
-// never decides when to do something.
+// This example calls the small place of directory_test.go step by step. In Fleet, the reconciler makes these calls. A
+// place never decides when to do something.
 func Example() {
 	ctx := context.Background()
 	root, err := os.MkdirTemp("", "place")

@@ -50,6 +50,8 @@ func (x *fixture) agent() fleet.Agent {
 	return x.agentOf(x.harness.Project, x.harness.Role, "Do as the tests say.")
 }
 
+// agentOf is like agent, for the given project, role and spec. If Harness.AgentConfig is set, that replaces the project and the
+// role.
 func (x *fixture) agentOf(project, role, spec string) fleet.Agent {
 	uid := uuid.NewString()
 	a := fleet.Agent{
@@ -123,7 +125,7 @@ func (x *fixture) inspect(a fleet.Agent) fleet.Workspace {
 }
 
 // await waits until the agent's workspace is in the state, and returns the workspace. The test fails if the workspace
-// stays in another state.
+// is in another state that does not change by itself.
 func (x *fixture) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 	x.Helper()
 	deadline := time.After(x.harness.Patience)
@@ -191,7 +193,7 @@ func (x *fixture) followUntil(a fleet.Agent, r fleet.Run, line string) []fleet.O
 	return outputs
 }
 
-// interruptRun interrupts an active run, and requires that the run ends with the status stopped.
+// interruptRun interrupts an active run, which f follows, and requires that the run ends with the status stopped.
 func (x *fixture) interruptRun(a fleet.Agent, r fleet.Run, f *activeFollow) fleet.Outcome {
 	x.Helper()
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false))
@@ -206,7 +208,8 @@ func (x *fixture) followWhole(a fleet.Agent, r fleet.Run) ([]fleet.Output, fleet
 	return x.follow(x.ctx, a, r, "").finish()
 }
 
-// requireCompleted requires that the run completes, and prints each of the prompt's lines once and in order.
+// requireCompleted follows the run to its end. It requires that the run completes, with the prompt's summary if there is one, and
+// prints each of the prompt's lines once and in order.
 func (x *fixture) requireCompleted(a fleet.Agent, r fleet.Run, p Prompt) ([]fleet.Output, fleet.Outcome) {
 	x.Helper()
 	outputs, o := x.followWhole(a, r)
@@ -267,7 +270,7 @@ func (x *fixture) allowUnimplemented(err error) {
 	}
 }
 
-// reopen closes the place, and replaces it with another place with the same world. It skips the case if the harness has
+// reopen closes the place, and continues with another place that has the same world. It skips the case if the harness has
 // no Reopen.
 func (x *fixture) reopen() {
 	x.Helper()
@@ -278,8 +281,7 @@ func (x *fixture) reopen() {
 	x.place = x.harness.Reopen(x.T, x.place)
 }
 
-// skipUnlessSet skips the case if the prompt is empty. The message of the skip contains what, which names the feature that the
-// prompt tests.
+// skipUnlessSet skips the case if the prompt is empty. what names the feature that the prompt tests, for the message.
 func (x *fixture) skipUnlessSet(p Prompt, what string) {
 	x.Helper()
 	if p.Text == "" {
@@ -287,7 +289,7 @@ func (x *fixture) skipUnlessSet(p Prompt, what string) {
 	}
 }
 
-// text joins the outputs, regardless of how they were split at ends of lines.
+// text joins the outputs. Each ends with one line break, whether the output itself has it or not.
 func text(outputs []fleet.Output) string {
 	var s strings.Builder
 	for _, out := range outputs {

@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// canceledCalls calls every method with a cancelled context. Each call must return the context's error and have no lasting
-// effect.
+// canceledCalls calls the methods of the place, and the runner's methods that every place has, with a cancelled context. Each call
+// must return the context's error, and must not prevent a later call from succeeding.
 func canceledCalls(x *fixture) {
 	a := x.readyAgent()
 	r, f := x.startWorking(a, x.harness.Prompts.Works)
@@ -32,7 +32,7 @@ func canceledCalls(x *fixture) {
 			_, err := x.place.Connect(a).Follow(done, r, "", func(fleet.Output) error { return nil })
 			return err
 		},
-		"Follow of what has ended": func() error {
+		"Follow of an ended run": func() error {
 			_, err := x.place.Connect(ended).Follow(done, past, "", func(fleet.Output) error { return nil })
 			return err
 		},
@@ -48,7 +48,7 @@ func canceledCalls(x *fixture) {
 		x.ErrorIs(call(), context.Canceled, name)
 	}
 
-	// Repeated calls with a context that is not cancelled succeed.
+	// Calls with a context that is not cancelled succeed afterwards.
 	w := x.provision(fresh)
 	x.NotEmpty(w.ID)
 	x.Len(x.list(fresh), 1)
@@ -60,8 +60,8 @@ func canceledCalls(x *fixture) {
 	x.requireCutShort(o)
 }
 
-// interruptedCalls calls each method with a deadline, and repeats the call with a later deadline until it succeeds. Each repeated
-// call must continue the work of the interrupted call.
+// interruptedCalls creates an agent, lets it work, and deletes it. It makes each call with a deadline, and repeats the call with a
+// later deadline until it succeeds. A repeated call must continue the work of the interrupted call.
 func interruptedCalls(x *fixture) {
 	a := x.agent()
 	callUntilDone := func(name string, call func(ctx context.Context) error) {

@@ -51,7 +51,7 @@ func output(x *fixture) {
 	x.Equal(fleet.OutputPage{Data: []byte(all[size-3:]), Offset: size - 3, Size: size}, page(r, -3, 100))
 	x.Equal(fleet.OutputPage{Data: []byte(all[size-3 : size-1]), Offset: size - 3, Size: size}, page(r, -3, 2))
 	x.Equal(all, string(page(r, -size-5, 1<<20).Data))
-	x.Equal(all, string(page(r, 0, 1<<30).Data), "a limit that exceeds the size of the output")
+	x.Equal(all, string(page(r, 0, 1<<30).Data), "a limit beyond the size of the output")
 	for _, beyond := range []int64{size, size + 5} {
 		p := page(r, beyond, 10)
 		x.Empty(p.Data)

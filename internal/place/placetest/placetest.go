@@ -2,8 +2,8 @@
 // interface, with a new world for each case: a host without workspaces of other cases. The Harness says which features a
 // place does not have. A bug fix in a place starts with a new case here.
 //
-// The suite waits for outputs and for the ends of runs, which a place reports. It polls only for the state of a
-// workspace, because a place does not report changes of the state.
+// The suite waits for outputs and for the ends of runs, which a place reports. It polls for the state of a workspace and for
+// the start of a check, because a place reports neither.
 //
 // The tests of places call Run. The package may import the core, but never a particular place. The differences between
 // places are in the Harness.
@@ -52,7 +52,8 @@ type Harness struct {
 	// and have no configuration.
 	AgentConfig *fleet.AgentConfig
 
-	// Forget deletes all conversations of Prompts.Converses, as if the home of the workspace had been recreated.
+	// Forget deletes all conversations of Prompts.Converses, as if the home of the workspace had been recreated. It is required if
+	// Prompts.Converses is set.
 	Forget func(t *testing.T)
 
 	// Checks are commands for Check. Leave them empty if the place does not have the trait SupportsChecks.
@@ -120,7 +121,8 @@ type Prompts struct {
 	// conversation.
 	Converses Prompt
 
-	// UnansweredQuestion asks a question that expires soon. When it has expired, it prints Reply and completes.
+	// UnansweredQuestion asks a question that expires soon. When the question has expired, it prints Reply and completes. Leave it
+	// empty if questions do not expire soon.
 	UnansweredQuestion Prompt
 }
 
@@ -183,7 +185,7 @@ var cases = []struct {
 	{"start and stop", startAndStop},
 	{"start does not change a running workspace", startRunning},
 	{"stop ends runs and keeps their work", stopEndsRuns},
-	{"delete", deleteTwice},
+	{"delete", deleteInEachState},
 	{"delete an unknown agent", deleteUnknownAgent},
 	{"delete ends runs", deleteEndsRuns},
 	{"a name can be used again", reuseName},
@@ -234,5 +236,5 @@ var cases = []struct {
 	{"close keeps workspaces and runs", closeKeepsWorld},
 	{"a second place takes over", takeOver},
 	{"a second place sends messages", sendTakeOver},
-	{"a time limit holds while no place is open", timeLimitWithoutPlace},
+	{"a time limit holds after the place was closed", timeLimitAfterReopen},
 }

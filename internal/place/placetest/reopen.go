@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// closeKeepsWorld closes the place while agents work, and checks the world through another place.
+// closeKeepsWorld closes the place while an agent works. Another place must find the agents and their runs.
 func closeKeepsWorld(x *fixture) {
 	a, idle, stopped := x.readyAgent(), x.readyAgent(), x.readyAgent()
 	x.stop(stopped)
@@ -97,7 +97,7 @@ func takeOver(x *fixture) {
 	x.Empty(x.list(a))
 }
 
-// survivesClose checks that a run continues while no place is open, and that the next place can stop the run.
+// survivesClose checks that a run continues after its place was closed, and that the next place can end the run.
 func (x *fixture) survivesClose(a fleet.Agent) {
 	x.Helper()
 	r := x.dispatch(a, x.harness.Prompts.Works)
@@ -111,8 +111,8 @@ func (x *fixture) survivesClose(a fleet.Agent) {
 	x.Equal(fleet.TaskStopped, o.Status, "outcome: %+v", o)
 }
 
-// timeLimitWithoutPlace checks that a run ends at its time limit while no place is open.
-func timeLimitWithoutPlace(x *fixture) {
+// timeLimitAfterReopen checks that the time limit of a run holds after the place that has dispatched the run was closed.
+func timeLimitAfterReopen(x *fixture) {
 	a := x.readyAgent()
 	r := x.run(x.harness.Prompts.Works)
 	r.Timeout = x.harness.TimeLimit

@@ -18,7 +18,7 @@ type LandingProject struct {
 	HasBoth  string // a check that succeeds if both files exist
 }
 
-// repository lands the work of several agents in one repository.
+// repository lands the work of several agents in one repository, and checks the methods of fleet.Repository on the way.
 func repository(x *fixture) {
 	i, ok := x.place.(fleet.Integrator)
 	if !ok || x.harness.Landing.Project == "" {
@@ -26,21 +26,7 @@ func repository(x *fixture) {
 	}
 	r, err := i.Repository(x.harness.Landing.Project)
 	x.NoError(err)
-	var all []fleet.Contribution
-	var agents []fleet.Agent
-	var changes []fleet.Changes
-	for _, prompt := range []string{x.harness.Landing.Change, x.harness.Landing.Other, x.harness.Landing.Conflict} {
-		a := x.readyAgentIn(x.harness.Landing.Project)
-		if x.harness.Landing.Prepare != "" {
-			x.requireCompleted(a, x.dispatch(a, Prompt{Text: x.harness.Landing.Prepare}), Prompt{})
-		}
-		run := x.dispatch(a, Prompt{Text: prompt})
-		x.requireCompleted(a, run, Prompt{})
-		c, err := x.place.Connect(a).Changes(x.ctx, run)
-		x.NoError(err)
-		agents, changes = append(agents, a), append(changes, *c)
-		all = append(all, fleet.Contribution{Name: run.TaskID, Head: c.Commit, Since: c.Base})
-	}
+	agents, changes, all := x.contribute()
 	collectAll := func(r fleet.Repository) {
 		for n, c := range changes {
 			x.NoError(r.Collect(x.ctx, agents[n], c))
@@ -49,7 +35,7 @@ func repository(x *fixture) {
 	onto, err := r.Branch(x.ctx, "")
 	x.NoError(err)
 	collectAll(r)
-	collectAll(r) // repeating it changes nothing
+	collectAll(r) // a repeated call must succeed
 	_, err = r.Branch(x.ctx, "no-such-branch")
 	x.requireReason(err, fleet.ReasonBranchNotFound)
 
@@ -64,7 +50,7 @@ func repository(x *fixture) {
 	first := combine(r, all[0], onto.Commit)
 	x.Empty(first.Conflicts)
 	x.NotEqual(onto.Commit, first.Commit)
-	x.Equal(first.Commit, combine(r, all[0], onto.Commit).Commit, "the same work on the same commit is the same commit")
+	x.Equal(first.Commit, combine(r, all[0], onto.Commit).Commit, "combining the same work with the same commit again must return the same commit")
 	top := combine(r, all[1], first.Commit).Commit
 	conflict := combine(r, all[2], top)
 	x.Empty(conflict.Commit)
@@ -84,6 +70,45 @@ func repository(x *fixture) {
 	x.ElementsMatch([]string{all[0].Name, all[2].Name}, []string{pairs[0].A, pairs[0].B})
 	x.True(pairs[0].Conflict)
 
+	x.requireCommitChecks(r, top, onto.Commit)
+
+	x.NoError(r.Move(x.ctx, onto, top))
+	x.requireReason(r.Move(x.ctx, fleet.Branch{Name: onto.Name, Commit: onto.Commit}, first.Commit), fleet.ReasonBranchMoved)
+	again, err := i.Repository(x.harness.Landing.Project) // like another server of the fleet
+	x.NoError(err)
+	now, err := again.Branch(x.ctx, onto.Name)
+	x.NoError(err)
+	x.Equal(fleet.Branch{Name: onto.Name, Commit: top}, now)
+	collectAll(again)
+	x.Equal(top, combine(again, all[1], top).Commit, "the branch already has all of the work")
+
+	x.requireReason(again.Collect(x.ctx, agents[0], fleet.Changes{Commit: strings.Repeat("1", 40)}), fleet.ReasonChangesNotFound)
+	_, err = again.Push(x.ctx, fleet.Push{Commit: all[0].Head, Branch: "work", Remote: "no-such-remote"})
+	x.requireReason(err, fleet.ReasonRemoteNotFound)
+}
+
+// contribute lets one agent work on each of the tasks Change, Other and Conflict of Harness.Landing. It returns the agents, their
+// changes and their contributions, in this order of the tasks.
+func (x *fixture) contribute() (agents []fleet.Agent, changes []fleet.Changes, all []fleet.Contribution) {
+	x.Helper()
+	for _, prompt := range []string{x.harness.Landing.Change, x.harness.Landing.Other, x.harness.Landing.Conflict} {
+		a := x.readyAgentIn(x.harness.Landing.Project)
+		if x.harness.Landing.Prepare != "" {
+			x.requireCompleted(a, x.dispatch(a, Prompt{Text: x.harness.Landing.Prepare}), Prompt{})
+		}
+		run := x.dispatch(a, Prompt{Text: prompt})
+		x.requireCompleted(a, run, Prompt{})
+		c, err := x.place.Connect(a).Changes(x.ctx, run)
+		x.NoError(err)
+		agents, changes = append(agents, a), append(changes, *c)
+		all = append(all, fleet.Contribution{Name: run.TaskID, Head: c.Commit, Since: c.Base})
+	}
+	return agents, changes, all
+}
+
+// requireCommitChecks checks the commit top, which has the files of two agents, and the commit before, which has neither.
+func (x *fixture) requireCommitChecks(r fleet.Repository, top, before string) {
+	x.Helper()
 	for command, want := range map[string]fleet.CheckStatus{x.harness.Landing.HasBoth: fleet.CheckPassed, x.harness.Checks.Fails: fleet.CheckFailed} {
 		var results []fleet.CheckResult
 		for range 2 {
@@ -92,23 +117,9 @@ func repository(x *fixture) {
 			x.Equal(want, res.Status, "%+v", res)
 			results = append(results, res)
 		}
-		x.Equal(results[0], results[1], "a check of a commit is executed once")
+		x.Equal(results[0], results[1], "a repeated check must return the first result")
 	}
-	res, err := r.Check(x.ctx, onto.Commit, fleet.Check{ID: "land1", Command: x.harness.Landing.HasBoth, Timeout: x.harness.Patience})
+	res, err := r.Check(x.ctx, before, fleet.Check{ID: "land1", Command: x.harness.Landing.HasBoth, Timeout: x.harness.Patience})
 	x.NoError(err)
-	x.Equal(fleet.CheckFailed, res.Status, "the branch does not have the work yet: %+v", res)
-
-	x.NoError(r.Move(x.ctx, onto, top))
-	x.requireReason(r.Move(x.ctx, fleet.Branch{Name: onto.Name, Commit: onto.Commit}, first.Commit), fleet.ReasonBranchMoved)
-	again, err := i.Repository(x.harness.Landing.Project) // as another server has it
-	x.NoError(err)
-	now, err := again.Branch(x.ctx, onto.Name)
-	x.NoError(err)
-	x.Equal(fleet.Branch{Name: onto.Name, Commit: top}, now)
-	collectAll(again)
-	x.Equal(top, combine(again, all[1], top).Commit, "the branch has everything of the work")
-
-	x.requireReason(again.Collect(x.ctx, agents[0], fleet.Changes{Commit: strings.Repeat("1", 40)}), fleet.ReasonChangesNotFound)
-	_, err = again.Push(x.ctx, fleet.Push{Commit: all[0].Head, Branch: "work", Remote: "no-such-remote"})
-	x.requireReason(err, fleet.ReasonRemoteNotFound)
+	x.Equal(fleet.CheckFailed, res.Status, "the commit does not have the work: %+v", res)
 }

@@ -1,6 +1,6 @@
 package placetest
 
-// ShellPrompts returns prompts for agents whose tasks are shell scripts that package runner runs, and who may ask questions.
+// ShellPrompts returns prompts for agents that may ask questions, and whose tasks are shell scripts that package runner runs.
 func ShellPrompts() Prompts {
 	return Prompts{
 		Says: Prompt{

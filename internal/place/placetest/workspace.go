@@ -2,66 +2,9 @@ package placetest
 
 import (
 	"sync"
-	"time"
 
 	"fleet/internal/fleet"
 )
-
-func traits(x *fixture) {
-	x.NotEmpty(x.place.Traits().Name)
-	x.GreaterOrEqual(x.place.Traits().PollInterval, time.Duration(0))
-	x.GreaterOrEqual(x.place.Traits().StopGrace, time.Duration(0))
-	before := x.place.Traits()
-	x.readyAgent()
-	x.Equal(before, x.place.Traits())
-}
-
-// requireChecks requires that the checks are valid, and empty if Traits.HasProjectChecks is not set.
-func (x *fixture) requireChecks(c fleet.Checks) {
-	x.Helper()
-	x.NoError(c.Validate())
-	if !x.place.Traits().HasProjectChecks {
-		x.Empty(c)
-	}
-}
-
-func projects(x *fixture) {
-	all, err := x.place.Projects(x.ctx)
-	x.NoError(err)
-	found := false
-	for i, p := range all {
-		x.NotEmpty(p.Name)
-		if i > 0 {
-			x.Less(all[i-1].Name, p.Name, "projects must be sorted and unique")
-		}
-		found = found || p.Name == x.harness.Project
-
-		roles, err := x.place.Roles(x.ctx, p.Name)
-		x.NoError(err)
-		x.NotEmpty(roles, "project %q has no role", p.Name)
-		defaults, names := 0, map[string]bool{}
-		x.requireChecks(p.Checks)
-		for _, r := range roles {
-			x.NotEmpty(r.Name)
-			x.requireChecks(r.Checks)
-			x.False(names[r.Name], "project %q has the role %q twice", p.Name, r.Name)
-			names[r.Name] = true
-			if r.Default {
-				defaults++
-			}
-		}
-		x.LessOrEqual(defaults, 1, "project %q has more than one default role", p.Name)
-		if p.Name == x.harness.Project {
-			x.True(names[x.harness.Role], "project %q has no role %q", p.Name, x.harness.Role)
-		}
-	}
-	x.True(found, "there is no project %q among %v", x.harness.Project, all)
-
-	for _, name := range []string{"no-such-project", "", "../" + x.harness.Project} {
-		_, err = x.place.Roles(x.ctx, name)
-		x.requireReason(err, fleet.ReasonProjectNotFound)
-	}
-}
 
 func provision(x *fixture) {
 	a := x.agent()
@@ -69,8 +12,7 @@ func provision(x *fixture) {
 	x.NotEmpty(w.ID)
 	x.Contains([]fleet.State{fleet.StatePending, fleet.StateStarting, fleet.StateRunning}, w.State)
 
-	// Inspect must find the workspace by the agent's uid alone, because a crash may prevent the core from recording the
-	// id.
+	// Inspect must find the workspace by the agent's uid alone, because a crash may prevent Fleet from recording the id.
 	got := x.await(a, fleet.StateRunning)
 	x.Equal(w.ID, got.ID)
 	x.NotEmpty(got.Location)
@@ -206,7 +148,7 @@ func stopEndsRuns(x *fixture) {
 	x.runSays(a)
 }
 
-// requireCutShort requires that a run whose workspace was stopped or deleted has the status stopped or failed.
+// requireCutShort checks the outcome of a run whose workspace was stopped or deleted: it must be stopped, or failed with a reason.
 func (x *fixture) requireCutShort(o fleet.Outcome) {
 	x.Helper()
 	if o.Status != fleet.TaskStopped {
@@ -214,7 +156,7 @@ func (x *fixture) requireCutShort(o fleet.Outcome) {
 	}
 }
 
-func deleteTwice(x *fixture) {
+func deleteInEachState(x *fixture) {
 	a := x.readyAgent()
 	x.runSays(a)
 	for range 2 {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// maxBody limits how much of a response is read, in bytes.
+// maxBody limits how much of the body of a response is read, in bytes.
 const maxBody = 1 << 20
 
 // Prober requests URLs and runs programs on this machine. Its methods are safe for concurrent use.
@@ -53,8 +53,8 @@ func New(c Config) *Prober {
 	return p
 }
 
-// Get requests the URL with the header, and returns the status and the body of the response. It does not follow
-// redirects. Its errors do not contain the request.
+// Get requests the URL with the header, and returns the status and the first MiB of the body of the response. It does not follow
+// redirects. Its errors do not contain the header. Only an error for a done context or a timeout contains the URL.
 func (p *Prober) Get(ctx context.Context, url string, header map[string]string) (status int, body []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -77,7 +77,8 @@ func (p *Prober) Get(ctx context.Context, url string, header map[string]string) 
 	return resp.StatusCode, body, nil
 }
 
-// publicError returns a short error for people. It does not contain the request, which may hold secrets.
+// publicError returns a short error for people. It does not contain the request, which may hold secrets. An error for a done
+// context or a timeout is returned unchanged.
 func publicError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return err

@@ -21,8 +21,8 @@ import (
 	"fleet/internal/place/probe"
 )
 
-// programs creates executable scripts in the directory dir. It returns a Prober with dir in its PATH and a key in its
-// environment.
+// programs creates executable scripts in a new directory. It returns the directory, and a Prober with the directory in its PATH and
+// a key in its environment.
 func programs(t *testing.T, scripts map[string]string) (o *probe.Prober, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -78,7 +78,8 @@ func TestVersion(t *testing.T) {
 	require.Len(t, output, 4096)
 }
 
-// TestVersionKillsChildren checks that Version kills programs that do not end, and children that hold the output open.
+// TestVersionKillsChildren checks that Version kills a program when its context is cancelled, and children that outlive their
+// program and hold the output open.
 func TestVersionKillsChildren(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -217,7 +218,7 @@ func TestGetErrors(t *testing.T) {
 		reached <- struct{}{}
 		<-t.Context().Done()
 	})
-	const nobody = "http://127.0.0.1:1" // no program gets this port by chance
+	const nobody = "http://127.0.0.1:1" // nothing listens there, because programs get this port only if they request it
 	o := probe.New(probe.Config{})
 	for url, want := range map[string]string{
 		garbage: "the server does not speak HTTP",

@@ -63,8 +63,8 @@ func (p *Prober) Version(ctx context.Context, program string) (path, output stri
 	return path, output, err
 }
 
-// find returns the path of the program, or "" if it is not found. It ignores relative directories in PATH, and relative
-// paths.
+// find returns the path of the program, or "" if it is not found. It finds no program by a relative path or in a relative directory
+// of PATH.
 func (p *Prober) find(program string) string {
 	if strings.ContainsRune(program, '/') {
 		if filepath.IsAbs(program) {

@@ -5,7 +5,7 @@ import "sync"
 // Gate is a point at which an answer waits until the test opens the Gate or the client disconnects.
 type Gate struct {
 	arrived, open, left chan struct{}
-	arrive, leave, pass func() // close the channel, once
+	arrive, pass, leave func() // close arrived, open and left; only the first call of each has an effect
 }
 
 func newGate() *Gate {

@@ -11,46 +11,51 @@ import (
 // Gemini is Google's Gemini API.
 const Gemini = "gemini"
 
+// geminiParts are the parts of a message.
+type geminiParts []struct {
+	Text    string `json:"text"`
+	Thought bool   `json:"thought"`
+	Call    *struct {
+		ID   string          `json:"id"`
+		Name string          `json:"name"`
+		Args json.RawMessage `json:"args"`
+	} `json:"functionCall"`
+	Result *struct {
+		ID       string          `json:"id"`
+		Name     string          `json:"name"`
+		Response json.RawMessage `json:"response"`
+	} `json:"functionResponse"`
+}
+
+// geminiRequest is the body of a request, as far as the server uses it.
+type geminiRequest struct {
+	System struct {
+		Parts geminiParts `json:"parts"`
+	} `json:"systemInstruction"`
+	Contents []struct {
+		Role  string      `json:"role"`
+		Parts geminiParts `json:"parts"`
+	} `json:"contents"`
+	Tools []struct {
+		Functions []struct {
+			Name        string          `json:"name"`
+			Description string          `json:"description"`
+			Parameters  json.RawMessage `json:"parameters"`
+			Schema      json.RawMessage `json:"parametersJsonSchema"`
+		} `json:"functionDeclarations"`
+	} `json:"tools"`
+	Config struct {
+		Temperature *float64 `json:"temperature"`
+	} `json:"generationConfig"`
+}
+
 // parseGemini returns a parser for bodies of POST /v1beta/models/MODEL:METHOD. The path contains the model, and says
-// whether the answer is streamed. Older versions of the API have no ids of calls, so the parser uses the position of a
-// call as its id.
+// whether the answer is streamed. Older versions of the API have no ids of calls, so the parser numbers the
+// calls and uses the number of a call as its id.
 func parseGemini(path string) func(body []byte) (Request, error) {
 	model, method, _ := strings.Cut(path[strings.LastIndexByte(path, '/')+1:], ":")
 	return func(body []byte) (Request, error) {
-		type parts []struct {
-			Text    string `json:"text"`
-			Thought bool   `json:"thought"`
-			Call    *struct {
-				ID   string          `json:"id"`
-				Name string          `json:"name"`
-				Args json.RawMessage `json:"args"`
-			} `json:"functionCall"`
-			Result *struct {
-				ID       string          `json:"id"`
-				Name     string          `json:"name"`
-				Response json.RawMessage `json:"response"`
-			} `json:"functionResponse"`
-		}
-		var in struct {
-			System struct {
-				Parts parts `json:"parts"`
-			} `json:"systemInstruction"`
-			Contents []struct {
-				Role  string `json:"role"`
-				Parts parts  `json:"parts"`
-			} `json:"contents"`
-			Tools []struct {
-				Functions []struct {
-					Name        string          `json:"name"`
-					Description string          `json:"description"`
-					Parameters  json.RawMessage `json:"parameters"`
-					Schema      json.RawMessage `json:"parametersJsonSchema"`
-				} `json:"functionDeclarations"`
-			} `json:"tools"`
-			Config struct {
-				Temperature *float64 `json:"temperature"`
-			} `json:"generationConfig"`
-		}
+		var in geminiRequest
 		if err := json.Unmarshal(body, &in); err != nil {
 			return Request{}, err
 		}
@@ -77,8 +82,9 @@ func parseGemini(path string) func(body []byte) (Request, error) {
 					open = append(open, Call{ID: id, Name: p.Call.Name})
 				case p.Result != nil:
 					result := Message{Role: "tool", Text: geminiResult(p.Result.Response)}
-					// If Gemini CLI resumes a conversation, the ids and names of results may differ, and results may
-					// occur twice.
+					// If Gemini CLI resumes a conversation, the ids and names of results may differ from those of
+					// the calls, and results may occur twice. A result without a call of its name belongs to the
+					// first open call. A result without an open call is left out.
 					at := slices.IndexFunc(open, func(c Call) bool { return c.ID == p.Result.ID })
 					if at < 0 {
 						at = max(0, slices.IndexFunc(open, func(c Call) bool { return c.Name == p.Result.Name }))
@@ -109,7 +115,7 @@ func parseGemini(path string) func(body []byte) (Request, error) {
 	}
 }
 
-// geminiResult returns the output or the error in a tool's result.
+// geminiResult returns the output or the error in a tool's result, or the whole JSON if it has neither.
 func geminiResult(response json.RawMessage) string {
 	var r struct{ Output, Error string }
 	if json.Unmarshal(response, &r) == nil && r.Output+r.Error != "" {

@@ -7,15 +7,9 @@ import (
 	"strings"
 )
 
-// These are values of Request.API. Gemini and Responses are the others.
-const (
-	Anthropic = "anthropic"
-	OpenAI    = "openai"
-)
-
 // Request is a parsed request, in the same form for all APIs.
 type Request struct {
-	API    string
+	API    string // Anthropic, OpenAI, Responses or Gemini
 	Path   string
 	Header http.Header
 	Body   []byte // the body as it was received
@@ -27,7 +21,7 @@ type Request struct {
 	Messages    []Message
 	Tools       []Tool
 
-	namespaces []string // names of namespaces, for an API that splits the name of a tool into a namespace and a name
+	namespaces []string // names of namespaces of tools; only Responses has them
 }
 
 // Message is one message of the conversation. Tool results are separate messages with the role "tool".
@@ -53,7 +47,7 @@ type Tool struct {
 	Schema      json.RawMessage
 }
 
-// Key returns the API key of the request.
+// Key returns the API key of the request, or "" if it has none.
 func (r Request) Key() string {
 	for _, name := range []string{"X-Api-Key", "X-Goog-Api-Key"} {
 		if k := r.Header.Get(name); k != "" {
@@ -86,7 +80,7 @@ func (r Request) Transcript() string {
 	return strings.Join(all, "\n")
 }
 
-// problem returns why a real API would refuse the request, or "" if the API would accept it.
+// problem returns why the server refuses the request, as the real APIs do, or "" if it accepts the request.
 func (r Request) problem() string {
 	if len(r.Messages) == 0 {
 		return "messages: at least one is required"
@@ -148,101 +142,4 @@ func (c content) text() string {
 		}
 	}
 	return strings.Join(all, "\n")
-}
-
-// parseAnthropic parses a body of POST /v1/messages.
-func parseAnthropic(body []byte) (Request, error) {
-	var in struct {
-		Model       string   `json:"model"`
-		Stream      bool     `json:"stream"`
-		Temperature *float64 `json:"temperature"`
-		System      content  `json:"system"`
-		Messages    []struct {
-			Role    string  `json:"role"`
-			Content content `json:"content"`
-		} `json:"messages"`
-		Tools []struct {
-			Name        string          `json:"name"`
-			Description string          `json:"description"`
-			InputSchema json.RawMessage `json:"input_schema"`
-		} `json:"tools"`
-	}
-	if err := json.Unmarshal(body, &in); err != nil {
-		return Request{}, err
-	}
-	r := Request{API: Anthropic, Body: body, Model: in.Model, Stream: in.Stream, Temperature: in.Temperature, System: in.System.text()}
-	for _, m := range in.Messages {
-		said := Message{Role: m.Role}
-		var texts content
-		for _, p := range m.Content {
-			switch p.Type {
-			case "text":
-				if isReminder(p.Text) { // the reminder becomes a separate message
-					r.Messages = append(r.Messages, Message{Role: m.Role, Text: p.Text})
-					continue
-				}
-				texts = append(texts, p)
-			case "tool_use":
-				said.Calls = append(said.Calls, Call{p.ID, p.Name, p.Input})
-			case "tool_result":
-				r.Messages = append(r.Messages, Message{Role: "tool", Text: p.Content.text(), CallID: p.ToolUseID, IsError: p.IsError})
-			}
-		}
-		if said.Text = texts.text(); said.Text != "" || len(said.Calls) > 0 {
-			r.Messages = append(r.Messages, said)
-		}
-	}
-	for _, t := range in.Tools {
-		r.Tools = append(r.Tools, Tool{t.Name, t.Description, t.InputSchema})
-	}
-	return r, nil
-}
-
-// parseOpenAI parses a body of POST /v1/chat/completions.
-func parseOpenAI(body []byte) (Request, error) {
-	var in struct {
-		Model       string   `json:"model"`
-		Stream      bool     `json:"stream"`
-		Temperature *float64 `json:"temperature"`
-		Messages    []struct {
-			Role       string  `json:"role"`
-			Content    content `json:"content"`
-			ToolCallID string  `json:"tool_call_id"`
-			ToolCalls  []struct {
-				ID       string `json:"id"`
-				Function struct {
-					Name      string `json:"name"`
-					Arguments string `json:"arguments"`
-				} `json:"function"`
-			} `json:"tool_calls"`
-		} `json:"messages"`
-		Tools []struct {
-			Function struct {
-				Name        string          `json:"name"`
-				Description string          `json:"description"`
-				Parameters  json.RawMessage `json:"parameters"`
-			} `json:"function"`
-		} `json:"tools"`
-	}
-	if err := json.Unmarshal(body, &in); err != nil {
-		return Request{}, err
-	}
-	r := Request{API: OpenAI, Body: body, Model: in.Model, Stream: in.Stream, Temperature: in.Temperature}
-	var system []string
-	for _, m := range in.Messages {
-		if m.Role == "system" || m.Role == "developer" {
-			system = append(system, m.Content.text())
-			continue
-		}
-		said := Message{Role: m.Role, Text: m.Content.text(), CallID: m.ToolCallID}
-		for _, c := range m.ToolCalls {
-			said.Calls = append(said.Calls, Call{c.ID, c.Function.Name, json.RawMessage(c.Function.Arguments)})
-		}
-		r.Messages = append(r.Messages, said)
-	}
-	r.System = strings.Join(system, "\n")
-	for _, t := range in.Tools {
-		r.Tools = append(r.Tools, Tool{t.Function.Name, t.Function.Description, t.Function.Parameters})
-	}
-	return r, nil
 }

@@ -88,6 +88,7 @@ type responsesTool struct {
 	Tools       []responsesTool `json:"tools"` // the tools of a namespace
 }
 
+// tools returns the tool, or the tools of the namespace with names like NAMESPACE__NAME.
 func (t responsesTool) tools() (all []Tool) {
 	if t.Type != "namespace" {
 		name := t.Name
@@ -106,11 +107,11 @@ func (t responsesTool) tools() (all []Tool) {
 // responses writes answers of the Responses API.
 type responses struct {
 	eventStream
-	request Request
-	id      string
-	content strings.Builder
-	open    bool // a text block is open
-	output  []any
+	request  Request
+	id       string
+	content  strings.Builder // text of the open text block
+	textOpen bool            // a text block is open
+	output   []any           // complete items
 }
 
 func responsesWriter(w http.ResponseWriter, q Request) writer {
@@ -121,6 +122,7 @@ func (a *responses) fail(status int, message string) {
 	writeJSON(a.w, status, openAIFailure(status, message))
 }
 
+// emit sends an event with the name, if the answer is streamed.
 func (a *responses) emit(name string, fields map[string]any) {
 	if a.request.Stream {
 		fields["type"] = name
@@ -128,6 +130,7 @@ func (a *responses) emit(name string, fields map[string]any) {
 	}
 }
 
+// response returns the response object with the complete items so far.
 func (a *responses) response(status string) map[string]any {
 	output := a.output
 	if output == nil {
@@ -143,6 +146,7 @@ func (a *responses) begin() {
 	a.emit("response.created", map[string]any{"response": a.response("in_progress")})
 }
 
+// message returns the open text block as an item.
 func (a *responses) message(status string) map[string]any {
 	content := []any{}
 	if a.content.Len() > 0 {
@@ -167,8 +171,8 @@ func (a *responses) thought(s string) {
 }
 
 func (a *responses) text(s string) {
-	if !a.open {
-		a.open = true
+	if !a.textOpen {
+		a.textOpen = true
 		a.emit("response.output_item.added", map[string]any{"output_index": len(a.output), "item": a.message("in_progress")})
 	}
 	a.content.WriteString(s)
@@ -182,8 +186,8 @@ func (a *responses) done(item map[string]any) {
 }
 
 func (a *responses) closeText() {
-	if a.open {
-		a.open = false
+	if a.textOpen {
+		a.textOpen = false
 		a.done(a.message("completed"))
 		a.content.Reset()
 	}

@@ -13,12 +13,12 @@ type Answer struct {
 	Text    string
 	Calls   []Call // tool calls; their ids are generated
 	Status  int    // if not 0, the answer is an API error with this status and the message Text
-	Gate    string // name of the gate at which the answer waits before Text
+	Gate    string // name of the gate at which the answer waits before it begins; empty if it does not wait
 	// Forever makes the answer continue after Text until the client disconnects or the gate "forever" is open. Cut
 	// breaks the connection after Text.
 	Forever, Cut bool
-	// Later is the status of an API error that answers only the first request with this conversation. The client may
-	// repeat the request.
+	// Later is the status of an API error that answers the first request. If the client repeats the request, it gets this
+	// answer. 0 means that there is no such error.
 	Later int
 }
 
@@ -30,14 +30,14 @@ var (
 // Prompt returns the current prompt, and the number of answers that it has so far. The current prompt is the latest
 // prompt. But a prompt without a script does not replace an earlier one whose script has begun and is not finished.
 func (r Request) Prompt() (text string, answers int) {
-	left := 0 // answers that the script still has
+	scripted := 0 // how many answers the script of the prompt has
 	for _, m := range r.Messages {
 		switch {
 		case m.Role == "assistant":
 			answers++
 		case m.Role != "user" || isReminder(m.Text):
-		case answers == 0 || answers >= left || answerLinePattern.MatchString(m.Text):
-			text, answers, left = m.Text, 0, len(answerLinePattern.FindAllString(m.Text, -1))
+		case answers == 0 || answers >= scripted || answerLinePattern.MatchString(m.Text):
+			text, answers, scripted = m.Text, 0, len(answerLinePattern.FindAllString(m.Text, -1))
 		}
 	}
 	return text, answers
@@ -48,7 +48,7 @@ func isReminder(text string) bool {
 	return strings.HasPrefix(strings.TrimSpace(text), "<system-reminder>")
 }
 
-// ScriptedAnswer returns the next answer of the script in the conversation.
+// ScriptedAnswer returns the next answer of the script in the current prompt. Without a script, it is "You said: " and the prompt.
 func ScriptedAnswer(r Request) Answer {
 	text, answers := r.Prompt()
 	lines := answerLinePattern.FindAllStringSubmatch(text, -1)
@@ -112,7 +112,7 @@ func (r Request) answer(verb, rest string) Answer {
 	return Answer{Status: 400, Text: "model: there is no " + verb}
 }
 
-// unquote returns the decoded text if it is a JSON string, else the text itself.
+// unquote decodes the text if it is a JSON string. Otherwise it returns the text unchanged.
 func unquote(s string) string {
 	var text string
 	if strings.HasPrefix(s, `"`) && json.Unmarshal([]byte(s), &text) == nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Every answer reports this usage, in tokens.
+// Every complete answer reports this usage, in tokens.
 const (
 	InputTokens  = 1000
 	OutputTokens = 500
@@ -33,8 +33,7 @@ type Server struct {
 	gates    map[string]*Gate
 	answer   func(Request) Answer
 	key      string
-	models   []string
-	failed   map[string]bool // conversations whose first request was answered with an error, see Answer.Later
+	failed   map[string]bool // requests that were answered with an error, by their number of answers and prompt; see Answer.Later
 }
 
 // New starts a server on a free loopback port. It runs until the test ends.
@@ -48,7 +47,7 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Listen starts a server at the address.
+// Listen starts a server at the address. Close ends it.
 func Listen(address string) (*Server, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -56,7 +55,6 @@ func Listen(address string) (*Server, error) {
 	}
 	s := &Server{
 		URL: "http://" + l.Addr().String(), gates: map[string]*Gate{}, failed: map[string]bool{}, changed: make(chan struct{}), answer: ScriptedAnswer,
-		models: []string{"stub-large", "stub-small"},
 	}
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
 	go func() { _ = s.http.Serve(l) }()
@@ -80,7 +78,7 @@ func (s *Server) RequireKey(key string) {
 	s.key = key
 }
 
-// Gate returns the gate with the name. It creates the gate at the first call.
+// Gate returns the gate with the name. The first call with a name creates the gate.
 func (s *Server) Gate(name string) *Gate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,14 +88,14 @@ func (s *Server) Gate(name string) *Gate {
 	return s.gates[name]
 }
 
-// Requests returns all requests, oldest first.
+// Requests returns all recorded requests, oldest first. Requests for answers are recorded, unless they cannot be parsed.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// RequestsWith returns the requests whose prompt contains the text, oldest first.
+// RequestsWith returns the recorded requests whose prompt contains the text, oldest first.
 func (s *Server) RequestsWith(text string) []Request {
 	return slices.DeleteFunc(s.Requests(), func(r Request) bool {
 		prompt, _ := r.Prompt()
@@ -105,7 +103,7 @@ func (s *Server) RequestsWith(text string) []Request {
 	})
 }
 
-// Await waits until there are n requests or ctx is done, and returns all requests.
+// Await waits until n requests are recorded or ctx is done, and returns all recorded requests.
 func (s *Server) Await(ctx context.Context, n int) ([]Request, error) {
 	for {
 		s.mu.Lock()
@@ -137,7 +135,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]any{"totalTokens": InputTokens})
 	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/models"):
 		var data []map[string]any
-		for _, name := range s.models {
+		for _, name := range []string{"stub-large", "stub-small"} {
 			data = append(data, map[string]any{"id": name, "object": "model", "type": "model", "display_name": name})
 		}
 		writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": data, "has_more": false})
@@ -184,7 +182,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte
 	}
 }
 
-// isFirst reports whether this is the first request with its prompt and its number of answers, and records the request.
+// isFirst reports whether this is the first request with its prompt and its number of answers. A later call for such a request
+// returns false.
 func (s *Server) isFirst(q Request) bool {
 	prompt, answers := q.Prompt()
 	key := fmt.Sprint(answers, prompt)
@@ -238,7 +237,7 @@ func (s *Server) sendAnswer(ctx context.Context, a writer, answer Answer) {
 	a.end(len(answer.Calls) > 0)
 }
 
-// forever writes a text every 5 ms until the gate is open. It returns an error if ctx is done before. Tests do not
+// forever writes a text every 5 ms until the gate is open. It returns an error if ctx is done first. Tests do not
 // depend on the interval.
 func forever(ctx context.Context, g *Gate, a writer) error {
 	tick := time.NewTicker(5 * time.Millisecond)

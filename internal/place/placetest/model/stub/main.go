@@ -1,5 +1,5 @@
 // Program stub serves a stub of the APIs of language models, for demonstrations without a key. The prompts contain the
-// answers, see package model. The program prints its URL and serves until it is interrupted.
+// answers: see package model. The program prints its URL and serves until it receives SIGINT or SIGTERM.
 package main
 
 import (
