@@ -60,7 +60,7 @@ func (p *Place) requestDeployment(ctx context.Context) (page *url.URL, apps stri
 
 // addresses returns the URL of Coder's pages, and the host name of apps and ports with a * for the name of the app. The
 // host name is empty if Coder has none.
-func (p *Place) addresses() (page *url.URL, apps string) {
+func (p *Place) addresses() (page *url.URL, appHost string) {
 	d := &p.deployment
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -146,13 +146,13 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestWhoSaysDeleted returns different answers that say that a workspace does not exist. Only Coder's own answer about the
+// TestOnlyCoderReportsDeletion returns different answers that say that a workspace does not exist. Only Coder's own answer about the
 // workspace means that it was deleted.
-func TestWhoSaysDeleted(t *testing.T) {
+func TestOnlyCoderReportsDeletion(t *testing.T) {
 	t.Parallel()
 	x, p := newFakePlace(t)
 	path := "/api/v2/workspaces/" + x.ws.ID.String()
-	answers := func(answer func(http.ResponseWriter)) {
+	setAnswer := func(answer func(http.ResponseWriter)) {
 		x.setFault(func(w http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Path == path {
 				answer(w)
@@ -161,7 +161,7 @@ func TestWhoSaysDeleted(t *testing.T) {
 		})
 	}
 	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
-		answers(func(w http.ResponseWriter) { writePage(w, status) })
+		setAnswer(func(w http.ResponseWriter) { writePage(w, status) })
 		_, err := p.Inspect(t.Context(), x.agent())
 		requireReason(x.T, err, fleet.ReasonBackendUnavailable)
 		_, err = p.Delete(t.Context(), x.agent())
@@ -169,14 +169,14 @@ func TestWhoSaysDeleted(t *testing.T) {
 		_, err = p.Connect(x.agent()).Follow(t.Context(), x.run("x"), "", func(fleet.Output) error { return nil })
 		requireReason(x.T, err, fleet.ReasonBackendUnavailable)
 	}
-	answers(func(w http.ResponseWriter) { _ = writeJSON(w, map[string]any{}) })
+	setAnswer(func(w http.ResponseWriter) { _ = writeJSON(w, map[string]any{}) })
 	_, err := p.Inspect(t.Context(), x.agent())
 	requireReason(x.T, err, fleet.ReasonBackendUnavailable)
-	answers(func(w http.ResponseWriter) { writeError(w, http.StatusGone, "This service has moved.") })
+	setAnswer(func(w http.ResponseWriter) { writeError(w, http.StatusGone, "This service has moved.") })
 	w, err := p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
 	x.True(w.Missing, "%+v", w)
-	answers(func(w http.ResponseWriter) {
+	setAnswer(func(w http.ResponseWriter) {
 		writeError(w, http.StatusGone, "Workspace \""+x.ws.ID.String()+"\" was deleted, you can view")
 	})
 	w, err = p.Inspect(t.Context(), x.agent())
@@ -203,11 +203,11 @@ func TestTokenExpires(t *testing.T) {
 		writeError(w, http.StatusUnauthorized, "You are signed out or your session has expired.")
 		return true
 	})
-	started := a
-	started.WorkspaceID, started.Name, started.UID = "", "fresh", "fresh"
+	fresh := a
+	fresh.WorkspaceID, fresh.Name, fresh.UID = "", "fresh", "fresh"
 	for what, call := range map[string]func() error{
 		"inspect":   func() error { _, err := p.Inspect(t.Context(), a); return err },
-		"provision": func() error { _, err := p.Provision(t.Context(), started); return err },
+		"provision": func() error { _, err := p.Provision(t.Context(), fresh); return err },
 		"start":     func() error { return p.Start(t.Context(), a) },
 		"stop":      func() error { return p.Stop(t.Context(), a) },
 		"delete":    func() error { _, err := p.Delete(t.Context(), a); return err },

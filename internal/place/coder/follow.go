@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	pollPause    = time.Second      // pause between attempts to reach a runner
-	maxPollPause = 15 * time.Second // the longest such pause
+	reconnectPause    = time.Second      // pause between attempts to reach a runner
+	maxReconnectPause = 15 * time.Second // the longest such pause
 )
 
 // follower follows a run in a fleet-runner.
@@ -76,7 +76,7 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 		if reason := fleet.ReasonOf(err); ctx.Err() != nil || reason != fleet.ReasonBackendUnavailable && reason != fleet.ReasonAgentOffline {
 			return fleet.Outcome{}, err
 		}
-		f.pause = min(max(2*f.pause, pollPause), maxPollPause)
+		f.pause = min(max(2*f.pause, reconnectPause), maxReconnectPause)
 		if err := f.place.sleep(ctx, f.pause); err != nil {
 			return fleet.Outcome{}, err
 		}

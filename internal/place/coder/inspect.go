@@ -45,7 +45,7 @@ func (p *Place) inspect(ctx context.Context, a fleet.Agent, w *workspace) (fleet
 		Location: p.location(w.ws), CreatedAt: w.ws.CreatedAt, Host: p.hostFacts(w, a.Project),
 	}
 	out.State, out.Reason = p.state(w)
-	out.ForeignOwnerUnknown = out.State.Moving() || p.readFleet(ctx, w, &out) != nil // it is read again later
+	out.ForeignOwnerUnknown = out.State.Moving() || p.readForeignOwner(ctx, w, &out) != nil // it is read again later
 	if out.State != fleet.StateRunning {
 		return out, ctx.Err()
 	}

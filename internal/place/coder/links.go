@@ -41,10 +41,10 @@ func (p *Place) links(w *workspace) []fleet.Link {
 	if w.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning {
 		return links
 	}
-	page, apps := p.addresses()
-	several := 0
+	page, appHost := p.addresses()
+	agentCount := 0
 	for _, r := range w.ws.LatestBuild.Resources {
-		several += len(r.Agents)
+		agentCount += len(r.Agents)
 	}
 	for _, r := range w.ws.LatestBuild.Resources {
 		for i := range r.Agents {
@@ -55,19 +55,19 @@ func (p *Place) links(w *workspace) []fleet.Link {
 			first := len(links)
 			links = append(links, displayLinks(page, w.ws, agent)...)
 			for _, app := range agent.Apps {
-				if address := appLink(page, apps, w.ws, agent, app); address != "" {
+				if address := appLink(page, appHost, w.ws, agent, app); address != "" {
 					links = append(links, fleet.Link{Name: shortLine(cmp.Or(app.DisplayName, app.Slug)), URL: address})
 				}
 			}
-			for k := first; several > 1 && k < len(links); k++ {
+			for k := first; agentCount > 1 && k < len(links); k++ {
 				links[k].Name += " (" + agent.Name + ")"
 			}
 		}
 	}
-	if agent, _ := w.appAgent(); agent != nil && apps != "" {
+	if agent, _ := w.appAgent(); agent != nil && appHost != "" {
 		for _, port := range p.factCache.get(w.ws).ports {
 			name := fmt.Sprintf("%d--%s--%s--%s", port, agent.Name, w.ws.Name, w.ws.OwnerName)
-			links = append(links, fleet.Link{Name: fmt.Sprintf("Port %d", port), URL: appURL(page, apps, name)})
+			links = append(links, fleet.Link{Name: fmt.Sprintf("Port %d", port), URL: appURL(page, appHost, name)})
 		}
 	}
 	return links
@@ -107,7 +107,7 @@ func agentPage(page *url.URL, ws codersdk.Workspace, agent *codersdk.WorkspaceAg
 const sessionTokenPlaceholder = "$SESSION_TOKEN"
 
 // appLink returns the address at which people open the app; "" if there is none, or if it is Fleet's own.
-func appLink(page *url.URL, apps string, ws codersdk.Workspace, agent *codersdk.WorkspaceAgent, app codersdk.WorkspaceApp) string {
+func appLink(page *url.URL, appHost string, ws codersdk.Workspace, agent *codersdk.WorkspaceAgent, app codersdk.WorkspaceApp) string {
 	switch {
 	case app.Hidden || app.Slug == runnerSlug || app.Health == codersdk.WorkspaceAppHealthUnhealthy:
 		return ""
@@ -119,10 +119,10 @@ func appLink(page *url.URL, apps string, ws codersdk.Workspace, agent *codersdk.
 		u := agentPage(page, ws, agent, "terminal")
 		u.RawQuery = url.Values{"command": {app.Command}}.Encode()
 		return u.String()
-	case app.Subdomain && (apps == "" || app.SubdomainName == ""):
+	case app.Subdomain && (appHost == "" || app.SubdomainName == ""):
 		return ""
 	case app.Subdomain:
-		return appURL(page, apps, app.SubdomainName)
+		return appURL(page, appHost, app.SubdomainName)
 	}
 	return agentPage(page, ws, agent, "apps", app.Slug).String() + "/"
 }

@@ -242,7 +242,7 @@ func (p *Place) listedWorkspace(ctx context.Context, l *hostedWorkspace) fleet.W
 	if failure != nil {
 		err = failure.err
 	} else {
-		w.ForeignOwnerUnknown = p.readFleet(ctx, l.workspace, &w) != nil
+		w.ForeignOwnerUnknown = p.readForeignOwner(ctx, l.workspace, &w) != nil
 		w.Role, w.Spec, err = p.roleAndSpec(ctx, l.workspace)
 		if p.config.Owner == OwnerSelf {
 			values, _ := p.buildValues(ctx, l.account, l.ws.LatestBuild.ID) // the values are cached

@@ -73,29 +73,29 @@ func (l *listCache) allowLookup(now time.Time) bool {
 // few lookups, if the list does not have the workspace, or if the list is older than the last requested build of the
 // workspace.
 func (p *Place) fromList(ctx context.Context, id uuid.UUID) (*codersdk.Workspace, error) {
-	b := &p.listCache
-	if p.config.Owner != OwnerSelf || b.allowLookup(p.config.Now()) {
+	c := &p.listCache
+	if p.config.Owner != OwnerSelf || c.allowLookup(p.config.Now()) {
 		return nil, nil
 	}
-	b.listMu.Lock()
-	defer b.listMu.Unlock()
+	c.listMu.Lock()
+	defer c.listMu.Unlock()
 	now := p.config.Now()
-	if now.Sub(b.listedAt) >= maxListAge {
+	if now.Sub(c.listedAt) >= maxListAge {
 		all, err := callCoder(ctx, "listing Coder's workspaces", func(ctx context.Context) (codersdk.WorkspacesResponse, error) {
 			return p.self.sdk.Workspaces(ctx, codersdk.WorkspaceFilter{Owner: codersdk.Me})
 		})
 		if err != nil {
 			return nil, err
 		}
-		b.listedAt, b.byID = now, make(map[uuid.UUID]codersdk.Workspace, len(all.Workspaces))
+		c.listedAt, c.byID = now, make(map[uuid.UUID]codersdk.Workspace, len(all.Workspaces))
 		for _, ws := range all.Workspaces {
-			b.byID[ws.ID] = ws
+			c.byID[ws.ID] = ws
 		}
 	}
-	ws, found := b.byID[id]
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !found || !b.listedAt.After(b.buildRequestedAt[id]) {
+	ws, found := c.byID[id]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !found || !c.listedAt.After(c.buildRequestedAt[id]) {
 		return nil, nil
 	}
 	return &ws, nil

@@ -64,14 +64,14 @@ func TestListIsolatesProblems(t *testing.T) {
 				return map[string]fleet.Workspace{all[0].Name: all[0], all[1].Name: all[1]}
 			}
 			listed := byName()
-			good, other := listed["papi"], listed["sony"]
+			good, affected := listed["papi"], listed["sony"]
 			x.Equal("Coder", good.Role)
 			x.Empty(good.Reason)
 			x.Equal(fleet.StateRunning, good.State)
-			x.Equal(bad.ID.String(), other.ID)
-			x.Contains(other.Reason, "failed: ")
-			isAgent := c.status == 401
-			x.Equal(isAgent, other.Role != "")
+			x.Equal(bad.ID.String(), affected.ID)
+			x.Contains(affected.Reason, "failed: ")
+			agentFails := c.status == 401
+			x.Equal(agentFails, affected.Role != "")
 
 			tries := x.count("GET parameters") + x.count("GET presets") + x.count("GET rich-parameters")
 			byName()
@@ -81,9 +81,9 @@ func TestListIsolatesProblems(t *testing.T) {
 			broken = false
 			x.mu.Unlock()
 			x.clock.Add(int64(time.Minute))
-			other = byName()["sony"]
-			x.Equal("Coder", other.Role)
-			x.Empty(other.Reason)
+			affected = byName()["sony"]
+			x.Equal("Coder", affected.Role)
+			x.Empty(affected.Reason)
 		})
 	}
 }

@@ -24,7 +24,7 @@ func TestOwnerPrincipal(t *testing.T) {
 	if os.Getenv("FLEET_E2E") == "" || admin == "" {
 		t.Skip("set FLEET_E2E=1 and the environment of testdata/coder-testbed/env.sh")
 	}
-	others := countTokens(t, admin) // tokens that exist before the test, for example from experiments
+	before := countTokens(t, admin) // tokens that exist before the test, for example from experiments
 	prefix := "own-"
 	p, err := coder.New(coder.Config{
 		URL: os.Getenv("CODER_URL"), Token: func(context.Context) (string, error) { return admin, nil }, Owner: coder.OwnerPrincipal,
@@ -35,9 +35,9 @@ func TestOwnerPrincipal(t *testing.T) {
 	t.Cleanup(func() {
 		_, err := p.Delete(context.Background(), a)
 		require.NoError(t, err)
-		require.Greater(t, countTokens(t, admin), others)
+		require.Greater(t, countTokens(t, admin), before)
 		require.NoError(t, p.Close())
-		require.Equal(t, others, countTokens(t, admin), "the tokens that Fleet has created must be revoked")
+		require.Equal(t, before, countTokens(t, admin), "the tokens that Fleet has created must be revoked")
 	})
 	w, err := p.Provision(t.Context(), a)
 	require.NoError(t, err)

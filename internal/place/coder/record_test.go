@@ -39,7 +39,7 @@ var record = flag.Bool("record", false, "record the cassettes from a real Coder 
 const (
 	cassettes           = "../../../testdata/cassettes"
 	testbed             = "../../../testdata/coder-testbed"
-	hostName            = "http://coder.test"
+	recordedURL            = "http://coder.test"
 	recordedStreamLimit = time.Second // limits a runner's streams, because a recorder reads bodies to their end
 )
 
@@ -64,7 +64,7 @@ func newRecordedPlace(t *testing.T, change func(*coder.Config)) *recordedPlace {
 		CassetteName: filepath.Join(cassettes, name), Mode: recorder.ModeReplayOnly, SkipRequestLatency: true,
 	}
 	config := coder.Config{
-		URL: hostName, Token: func(context.Context) (string, error) { return "a-token", nil },
+		URL: recordedURL, Token: func(context.Context) (string, error) { return "a-token", nil },
 		RunnerKey: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), // the same key in each recording
 	}
 	clock := &replayClock{}
@@ -307,7 +307,7 @@ const (
 // scrub removes secrets, and values that differ between recordings.
 func scrub(i *cassette.Interaction) error {
 	i.Request.Headers, i.Request.Host, i.Request.RemoteAddr, i.Request.Form = nil, "", "", nil
-	i.Request.URL = strings.Replace(i.Request.URL, os.Getenv("CODER_URL"), hostName, 1)
+	i.Request.URL = strings.Replace(i.Request.URL, os.Getenv("CODER_URL"), recordedURL, 1)
 	i.Request.URL = keyPathPattern.ReplaceAllString(i.Request.URL, "/keys/minted")
 	i.Request.Body = tokenNamePattern.ReplaceAllString(i.Request.Body, fixedTokenName)
 	i.Response.Body = tokenPattern.ReplaceAllString(i.Response.Body, fixedToken)
@@ -319,7 +319,7 @@ func scrub(i *cassette.Interaction) error {
 	}
 	i.Response.Headers, i.Response.Duration = headers, 0
 	for old, replacement := range map[string]string{
-		os.Getenv("CODER_URL"): hostName, os.Getenv("TESTBED_DIR"): "/testbed", os.Getenv("CODER_SESSION_TOKEN"): "TOKEN",
+		os.Getenv("CODER_URL"): recordedURL, os.Getenv("TESTBED_DIR"): "/testbed", os.Getenv("CODER_SESSION_TOKEN"): "TOKEN",
 	} {
 		if old != "" {
 			i.Response.Body = strings.ReplaceAll(i.Response.Body, old, replacement)

@@ -111,10 +111,10 @@ func (p runnerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// readFleet sets in out which Fleet the workspace belongs to. It reads this from the workspace's parameters, if the template
+// readForeignOwner sets in out which Fleet the workspace belongs to. It reads this from the workspace's parameters, if the template
 // has the parameter for Fleet's key. A runner accepts only requests of the Fleet with that key, so a running workspace of
 // another Fleet is unhealthy.
-func (p *Place) readFleet(ctx context.Context, w *workspace, out *fleet.Workspace) error {
+func (p *Place) readForeignOwner(ctx context.Context, w *workspace, out *fleet.Workspace) error {
 	if len(p.config.RunnerKey) == 0 {
 		return nil
 	}

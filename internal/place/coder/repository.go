@@ -124,7 +124,7 @@ func (r *repository) Collect(ctx context.Context, a fleet.Agent, c fleet.Changes
 	if err != nil || collected.Found && len(collected.MissingLFS) == 0 {
 		return err
 	}
-	from, err := r.workspaceOf(ctx, a)
+	from, err := r.agentRepository(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -169,8 +169,8 @@ func errLostWork(commit string) error {
 	return fleet.Errorf(fleet.ReasonChangesNotFound, "the commit %s cannot be read completely from its agent's workspace", fleet.ShortCommit(commit))
 }
 
-// workspaceOf returns the repository next to the agent's clone, in the agent's workspace.
-func (r *repository) workspaceOf(ctx context.Context, a fleet.Agent) (remote.Repository, error) {
+// agentRepository returns the repository next to the agent's clone, in the agent's workspace.
+func (r *repository) agentRepository(ctx context.Context, a fleet.Agent) (remote.Repository, error) {
 	w, err := r.place.find(ctx, a)
 	switch {
 	case err != nil:
@@ -283,7 +283,7 @@ func (r *repository) Push(ctx context.Context, push fleet.Push) (fleet.PushResul
 	if !known {
 		return fleet.PushResult{}, errLostWork(push.Commit)
 	}
-	from, err := r.workspaceOf(ctx, a)
+	from, err := r.agentRepository(ctx, a)
 	if err != nil {
 		return fleet.PushResult{}, err
 	}

@@ -30,14 +30,14 @@ import (
 // hidingPlace is a place for which test cases can change what Coder shows.
 type hidingPlace struct {
 	*coder.Place
-	other  atomic.Bool // whether requests have the token of the admin, who sees all workspaces
+	asAdmin  atomic.Bool // whether requests have the token of the admin, who sees all workspaces
 	mu     sync.Mutex
 	hidden map[string]bool // ids of workspaces that Coder does not show
 }
 
 func (h *hidingPlace) token(own func(context.Context) (string, error)) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
-		if h.other.Load() {
+		if h.asAdmin.Load() {
 			return os.Getenv("TESTBED_ADMIN_TOKEN"), nil
 		}
 		return own(ctx)
@@ -90,8 +90,8 @@ func hide(_ *testing.T, p fleet.Place, a fleet.Agent) func() {
 
 func changeCaller(_ *testing.T, p fleet.Place) func() {
 	h := hidingPlaceOf(p)
-	h.other.Store(true)
-	return func() { h.other.Store(false) }
+	h.asAdmin.Store(true)
+	return func() { h.asAdmin.Store(false) }
 }
 
 // giveAway restarts the agent's workspace with the key of another Fleet.

@@ -31,8 +31,8 @@ func (t *testPlace) provision(a fleet.Agent) fleet.Agent {
 	return a
 }
 
-// withoutDuration matches the duration of a tool call. A step leaves it out if it is less than a millisecond.
-var withoutDuration = regexp.MustCompile(`,"duration":\d+`)
+// durationPattern matches the duration of a tool call. A step leaves it out if it is less than a millisecond.
+var durationPattern = regexp.MustCompile(`,"duration":\d+`)
 
 func TestAgentConfig(t *testing.T) {
 	t.Parallel()
@@ -57,7 +57,7 @@ func TestAgentConfig(t *testing.T) {
 	}, o)
 	require.Equal(t, "I will look.\n<Bash: ls -l>\n", outputText(outputs))
 	require.JSONEq(t, `{"type":"tool_call","id":"t1","name":"Bash","arguments":{"command":"ls\n  -l","description":"List"}}`, string(outputs[2].Data))
-	require.JSONEq(t, `{"type":"tool_result","id":"t1","name":"Bash","result":"file"}`, withoutDuration.ReplaceAllString(string(outputs[3].Data), ""))
+	require.JSONEq(t, `{"type":"tool_result","id":"t1","name":"Bash","result":"file"}`, durationPattern.ReplaceAllString(string(outputs[3].Data), ""))
 
 	require.Equal(t, []string{
 		"-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json", "--replay-user-messages", "--include-partial-messages", "--include-hook-events", "--forward-subagent-text", "--setting-sources", "", "--model", "haiku",
