@@ -97,6 +97,15 @@ func isNotFound(err error) bool {
 	return code == http.StatusNotFound || code == http.StatusGone
 }
 
+// errConflict is the cause of errors about something that already exists or is in progress.
+var errConflict = errors.New(http.StatusText(http.StatusConflict))
+
+// isConflict reports whether Coder refused a request because something already exists or is in progress.
+func isConflict(err error) bool {
+	var e *fleet.Error
+	return errors.As(err, &e) && errors.Is(e.Cause, errConflict)
+}
+
 // messageSuffix returns ": " and Coder's message, for appending to another message. It returns "" if there is no message or
 // the response is a web page.
 func messageSuffix(e *codersdk.Error) string {

@@ -120,6 +120,13 @@ func (x *fakeCoder) update(do func()) {
 	x.changed = make(chan struct{})
 }
 
+// setFault sets the fault of a fake Coder that is in use.
+func (x *fakeCoder) setFault(f func(http.ResponseWriter, *http.Request) bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.fault = f
+}
+
 // showScreen shows the text on the agent's screen, and sets the status of the agent.
 func (x *fakeCoder) showScreen(text, status string) {
 	x.update(func() {

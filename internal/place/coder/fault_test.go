@@ -10,15 +10,13 @@ import (
 
 	"github.com/coder/coder/v2/codersdk"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/coder"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
-
-// TestFaults makes Coder answer all requests with the same fault, and checks the errors and the number of attempts.
+// TestFaults makes Coder answer first all requests and then only writes with the same fault. It checks the errors and the number
+// of attempts.
 func TestFaults(t *testing.T) {
 	type want struct {
 		reason fleet.Reason
@@ -262,7 +260,8 @@ func (discardWriter) Header() http.Header         { return http.Header{} }
 func (discardWriter) Write(b []byte) (int, error) { return len(b), nil }
 func (discardWriter) WriteHeader(int)             {}
 
-// TestLostMessage drops a message before it reaches the agent, as can happen after an agent was restarted.
+// TestLostMessage drops a message before it reaches the agent, as can happen after an agent was restarted. The message must be
+// sent again, and must arrive once.
 func TestLostMessage(t *testing.T) {
 	t.Parallel()
 	x := newFakeCoder(t)
@@ -277,7 +276,8 @@ func TestLostMessage(t *testing.T) {
 	require.Len(t, x.prompts(), 1)
 }
 
-// TestBusyBriefly makes AgentAPI refuse messages until the agent is idle.
+// TestBusyBriefly makes AgentAPI refuse a message once, because the agent is not idle. The message must be sent again. Then the
+// agent works, and must refuse another task.
 func TestBusyBriefly(t *testing.T) {
 	t.Parallel()
 	x := newFakeCoder(t)
@@ -292,10 +292,10 @@ func TestBusyBriefly(t *testing.T) {
 	require.Len(t, x.prompts(), 1)
 
 	err := x.newPlace().Connect(x.agent()).Dispatch(t.Context(), x.run("something else"))
-	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(err), "the agent must be busy")
+	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(err), "an agent that works must refuse another task")
 }
 
-// followInBackground follows the run in the background.
+// followInBackground follows the run from the cursor until it ends. outputs receives the outputs, and done the result.
 func (x *fakeCoder) followInBackground(p *coder.Place, r fleet.Run, cursor string) (outputs chan fleet.Output, done chan result) {
 	outputs, done = make(chan fleet.Output, 100), make(chan result, 1)
 	go func() {
@@ -308,6 +308,7 @@ func (x *fakeCoder) followInBackground(p *coder.Place, r fleet.Run, cursor strin
 	return outputs, done
 }
 
+// result is the result of Follow.
 type result struct {
 	fleet.Outcome
 	err error
@@ -369,8 +370,8 @@ func TestFollowCutStreams(t *testing.T) {
 	x.Equal(fleet.TaskCompleted, o.Status)
 }
 
-// TestStuckAgentAPI makes an agent repeat its previous answer. AgentAPI treats a repeated answer as no answer, and
-// waits.
+// TestStuckAgentAPI makes an agent repeat its previous answer. AgentAPI treats a repeated answer as no answer, and waits. Fleet
+// must then change the screen with a key, so that the run completes.
 func TestStuckAgentAPI(t *testing.T) {
 	t.Parallel()
 	x := newFakeCoder(t)
@@ -405,6 +406,7 @@ func TestStuckAgentAPI(t *testing.T) {
 	x.Equal("Ready.", o.Summary)
 }
 
+// TestAgentGoesAway checks why a run fails whose agent can no longer continue it.
 func TestAgentGoesAway(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(x *fakeCoder)
@@ -494,13 +496,6 @@ func TestReports(t *testing.T) {
 			x.Equal("I have worked.", o.Summary)
 		})
 	}
-}
-
-// setFault sets the fault of a fake Coder that is in use.
-func (x *fakeCoder) setFault(f func(http.ResponseWriter, *http.Request) bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.fault = f
 }
 
 // TestManyInspections inspects a workspace many times in a short time. Coder must get a few requests for lists instead of many

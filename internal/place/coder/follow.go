@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	reconnectPause    = time.Second      // pause between attempts to reach a runner
+	reconnectPause    = time.Second      // the first pause between attempts to reach a runner
 	maxReconnectPause = 15 * time.Second // the longest such pause
 )
 
@@ -20,16 +20,17 @@ type follower struct {
 	run   fleet.Run
 	sink  func(fleet.Output) error
 	w     *workspace
-	pause time.Duration // the last pause; it grows while the runner is unreachable
+	pause time.Duration // the last pause; it grows while the runner is unreachable, and is 0 after an output
 }
 
-// lostOutcome returns the outcome of a run whose workspace is lost.
+// lostOutcome returns the outcome of a run that no longer exists in its workspace, for example because the workspace was deleted.
 func lostOutcome(reason string) fleet.Outcome {
 	return fleet.Outcome{Status: fleet.TaskFailed, Reason: reason, ReasonCode: fleet.CodePlaceLost}
 }
 
 // follow passes on the outputs of the run after the cursor until the run ends, and returns the outcome. It retries as long as
-// the runner is unreachable, because the run continues in its workspace until the runner ends it at its time limit.
+// the runner is unreachable, because the run continues in its workspace until the runner ends it at its time limit. If the
+// workspace was stopped, deleted or restarted without a fleet-runner, the run has failed.
 func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -87,7 +88,7 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 		if !exists {
 			return lostOutcome("its workspace was deleted"), nil
 		}
-		if !f.w.hasRunner() && !f.w.hasNoApp() {
+		if !f.w.hasRunner() && f.w.hasApp() {
 			return lostOutcome(reasonWithoutRunner), nil
 		}
 	}

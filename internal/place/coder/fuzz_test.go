@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzLogLines checks that logLines removes all control characters, whatever a build prints.
+// FuzzLogLines checks that logLines removes all control characters except tabs, whatever a build prints.
 func FuzzLogLines(f *testing.F) {
 	f.Add("Cloning", "\x1b[31mred\x1b[0m\r\nnext\x1b]0;title\x07\x00")
 	f.Add("", "\x1b[\x9b31m\u202e\n\n")

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// identity is the Coder user of Fleet's own token. Coder shows each user only some workspaces, and answers 404 for the others.
+// identity caches the Coder user of Fleet's own token. Coder shows each user only some workspaces, and answers 404 for the others.
 // With another user's token, every workspace would look deleted, so Fleet must know the token's user before it interprets a
 // response.
 type identity struct {
@@ -22,8 +22,9 @@ type identity struct {
 	refusal     error         // why the token is refused; nil if it is accepted
 }
 
-// verifiedToken returns the token for requests as Fleet's own user. It fails if the token belongs to a user other than the
-// owner of this Fleet's workspaces, so that no request is ever sent as that user.
+// verifiedToken returns the token for requests as Fleet's own user. If Config.User or Config.Remember is set, it first asks Coder
+// for the token's user, and fails with fleet.ErrOtherIdentity if that is another user than before. So no other request is sent as
+// the other user. If neither is set, it does not check the token.
 func (p *Place) verifiedToken(ctx context.Context) (string, error) {
 	token, err := p.config.Token(ctx)
 	if err != nil || p.config.User == "" && p.config.Remember == nil {
@@ -42,8 +43,8 @@ func (p *Place) whoami(ctx context.Context) (codersdk.User, error) {
 	return p.userOfToken(ctx, token)
 }
 
-// userOfToken returns the user of the token. It asks Coder only once for each token, because the user of a token never
-// changes.
+// userOfToken returns the user of the token. It fails with fleet.ErrOtherIdentity if Fleet's token must belong to another user. It
+// caches the answer for the last token, because the user of a token never changes.
 func (p *Place) userOfToken(ctx context.Context, token string) (codersdk.User, error) {
 	id := &p.identity
 	id.mu.Lock()

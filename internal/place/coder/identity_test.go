@@ -15,7 +15,7 @@ import (
 	"fleet/internal/place/coder"
 )
 
-// userIDStore stores the id of the first Coder user, as the store does.
+// userIDStore stores the id of the first Coder user, as Fleet's store does.
 type userIDStore struct {
 	mu sync.Mutex
 	id string
@@ -105,10 +105,11 @@ func TestOtherUsersToken(t *testing.T) {
 	require.Empty(t, all)
 	w, err := decided.Inspect(t.Context(), a)
 	require.NoError(t, err)
-	require.True(t, w.Missing, "404 does not mean that it was deleted: %+v", w)
+	require.True(t, w.Missing, "a 404 must not count as a deletion: %+v", w)
 }
 
-// TestRenamedUser renames the user of Fleet's token in Coder. The workspaces are still Fleet's, and requests use the new name.
+// TestRenamedUser renames the user of Fleet's token in Coder. The workspaces are still Fleet's, and
+// their locations have the new name.
 func TestRenamedUser(t *testing.T) {
 	t.Parallel()
 	x, p := newFakePlace(t)

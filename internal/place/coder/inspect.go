@@ -32,8 +32,8 @@ func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 	return p.inspect(ctx, a, w)
 }
 
-// inspect returns the state of the agent's workspace. If the workspace is running, inspect also probes its app and reads its
-// metadata.
+// inspect returns the state of the agent's workspace. If the workspace is running, inspect probes its app, and if the app is ready,
+// it reads the metadata and the ports.
 func (p *Place) inspect(ctx context.Context, a fleet.Agent, w *workspace) (fleet.Workspace, error) {
 	p.readDeployment(ctx)
 	owner, err := p.principalOf(ctx, w.ws)
@@ -45,7 +45,7 @@ func (p *Place) inspect(ctx context.Context, a fleet.Agent, w *workspace) (fleet
 		Location: p.location(w.ws), CreatedAt: w.ws.CreatedAt, Host: p.hostFacts(w, a.Project),
 	}
 	out.State, out.Reason = p.state(w)
-	out.ForeignOwnerUnknown = out.State.Moving() || p.readForeignOwner(ctx, w, &out) != nil // it is read again later
+	out.ForeignOwnerUnknown = out.State.Moving() || p.readForeignOwner(ctx, w, &out) != nil // a later Inspect or List reads the parameters again
 	if out.State != fleet.StateRunning {
 		return out, ctx.Err()
 	}
@@ -56,7 +56,7 @@ func (p *Place) inspect(ctx context.Context, a fleet.Agent, w *workspace) (fleet
 		p.readMetadata(ctx, w)
 		p.readPorts(ctx, w)
 		out.Metadata = p.metadata(ctx, w)
-		h := p.hostFacts(w, a.Project)
+		h := p.hostFacts(w, a.Project) // now with the links to the ports
 		h.ForeignOwner, out.Host = out.Host.ForeignOwner, h
 	}
 	return out, ctx.Err()
@@ -86,7 +86,7 @@ func (p *Place) probe(ctx context.Context, w *workspace) (fleet.State, string, e
 	return state, reason, nil
 }
 
-// probeAgentAPI asks AgentAPI whether the agent is ready. It returns the resulting state and its reason.
+// probeAgentAPI asks AgentAPI whether the agent is ready. It returns the state that follows, and the reason for it.
 func (p *Place) probeAgentAPI(ctx context.Context, w *workspace, facts agentapi.Facts) (fleet.State, string, error) {
 	wasReady := p.factCache.get(w.ws).ready
 	ready, err := p.agentAPIRunners.Ready(ctx, facts, wasReady, func() agentapi.Prompt {

@@ -17,12 +17,12 @@ import (
 // maxPorts limits the links to ports of a workspace, because an agent can listen on any number of ports.
 const maxPorts = 20
 
-// hostFacts returns what is known about the project's workspace in addition to its state.
+// hostFacts returns the facts about the workspace in addition to its state. project is the name of the workspace's project.
 func (p *Place) hostFacts(w *workspace, project string) fleet.HostFacts {
 	ws := w.ws
 	h := fleet.HostFacts{Credential: p.Credential(project), Outdated: ws.Outdated, Links: p.links(w)}
 	if deadline := ws.LatestBuild.Deadline; deadline.Valid && ws.LatestBuild.Status == codersdk.WorkspaceStatusRunning {
-		// Coder moves the time with every use, so it is not exact.
+		// Coder moves the deadline whenever the workspace is used, so its seconds mean nothing.
 		h.StopsAt = deadline.Time.UTC().Truncate(time.Minute)
 	}
 	if ws.DormantAt != nil {
@@ -34,8 +34,8 @@ func (p *Place) hostFacts(w *workspace, project string) fleet.HostFacts {
 	return h
 }
 
-// links returns the links that Coder's own page has for the workspace: its page and, if it runs, its terminal, its apps and
-// its ports.
+// links returns the links that Coder's own page has for the workspace: its page and, if it runs, its terminals, editors
+// and apps, and the ports in the cache.
 func (p *Place) links(w *workspace) []fleet.Link {
 	links := []fleet.Link{{Name: "Workspace", URL: p.location(w.ws)}}
 	if w.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning {
@@ -73,7 +73,7 @@ func (p *Place) links(w *workspace) []fleet.Link {
 	return links
 }
 
-// displayLinks returns the links to what Coder itself offers for every agent.
+// displayLinks returns the links to the terminal and the editors of the agent, as far as the template shows them.
 func displayLinks(page *url.URL, ws codersdk.Workspace, agent *codersdk.WorkspaceAgent) (links []fleet.Link) {
 	if slices.Contains(agent.DisplayApps, codersdk.DisplayAppWebTerminal) {
 		links = append(links, fleet.Link{Name: "Terminal", URL: agentPage(page, ws, agent, "terminal").String()})
@@ -99,6 +99,7 @@ func displayLinks(page *url.URL, ws codersdk.Workspace, agent *codersdk.Workspac
 	return links
 }
 
+// agentPage returns the URL of a page of the agent, for example its terminal.
 func agentPage(page *url.URL, ws codersdk.Workspace, agent *codersdk.WorkspaceAgent, parts ...string) *url.URL {
 	return page.JoinPath(append([]string{"@" + ws.OwnerName, ws.Name + "." + agent.Name}, parts...)...)
 }
@@ -106,7 +107,8 @@ func agentPage(page *url.URL, ws codersdk.Workspace, agent *codersdk.WorkspaceAg
 // sessionTokenPlaceholder is the placeholder for the user's token in links to external apps. Coder's page replaces it.
 const sessionTokenPlaceholder = "$SESSION_TOKEN"
 
-// appLink returns the address at which people open the app; "" if there is none, or if it is Fleet's own.
+// appLink returns the address at which people open the app. It returns "" if there is none, if the app is fleet-runner, hidden or
+// unhealthy, or if only Coder's own page can open it.
 func appLink(page *url.URL, appHost string, ws codersdk.Workspace, agent *codersdk.WorkspaceAgent, app codersdk.WorkspaceApp) string {
 	switch {
 	case app.Hidden || app.Slug == runnerSlug || app.Health == codersdk.WorkspaceAppHealthUnhealthy:
@@ -127,8 +129,8 @@ func appLink(page *url.URL, appHost string, ws codersdk.Workspace, agent *coders
 	return agentPage(page, ws, agent, "apps", app.Slug).String() + "/"
 }
 
-// readPorts reads into the cache on which ports programs in the workspace listen. If Coder has no host name for ports, it
-// sends no request, because nobody could open them.
+// readPorts reads the ports on which programs in the workspace listen into the cache. It sends no request if nobody could open
+// them, because Coder has no host name for ports or the template does not show them. Errors are only logged.
 func (p *Place) readPorts(ctx context.Context, w *workspace) {
 	agent, _ := w.appAgent()
 	if _, apps := p.addresses(); apps == "" || agent == nil || !slices.Contains(agent.DisplayApps, codersdk.DisplayAppPortForward) {

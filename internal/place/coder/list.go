@@ -17,17 +17,20 @@ import (
 // These are limits for one List, in addition to the list request, so that many agents do not overload Coder. Each List
 // refreshes the oldest facts and leaves the rest to later Lists.
 const (
-	listProbes   = 16               // requests to AgentAPIs; these do not count against Coder's rate limit
-	listMetadata = 4                // requests for metadata
-	listValues   = 40               // requests for build parameters
-	metadataAge  = 10 * time.Second // maximum age of metadata
-	quietPause   = 30 * time.Second // pause between two requests for the metadata of idle agents
-	quietAfter   = time.Minute      // an agent counts as idle this long after its last run
-	valueTries   = 3                // attempts to read build parameters while Coder does not answer
-	listParallel = 8                // concurrent requests
+	listProbes   = 16 // running workspaces whose app is probed; these requests do not count against Coder's rate limit
+	listMetadata = 4  // workspaces whose metadata and ports are read
+	listValues   = 40 // builds whose parameters are read
+	listParallel = 8  // concurrent requests
 )
 
-// List implements fleet.Place. It lists all workspaces with one request, and makes few other requests.
+const (
+	metadataAge = 10 * time.Second // metadata are read again when they are this old
+	quietPause  = 30 * time.Second // pause between two Lists that read the metadata of an idle agent
+	quietAfter  = time.Minute      // an agent counts as idle this long after its last run
+	valueTries  = 3                // failed attempts to read build parameters, without an answer of Coder, until the failure counts
+)
+
+// List implements fleet.Place. It lists all workspaces with one request, and makes a limited number of other requests.
 func (p *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -57,7 +60,7 @@ type hostedWorkspace struct {
 	facts       workspaceFacts
 }
 
-// workspaces lists the workspaces that host agents.
+// workspaces lists the workspaces that host agents. It drops the cached facts about all other workspaces.
 func (p *Place) workspaces(ctx context.Context) ([]*hostedWorkspace, error) {
 	me, err := p.whoami(ctx)
 	if err != nil {
@@ -114,6 +117,7 @@ func (p *Place) workspaces(ctx context.Context) ([]*hostedWorkspace, error) {
 	return hosted, nil
 }
 
+// cutPrefixFold is like strings.CutPrefix, but ignores case.
 func cutPrefixFold(s, prefix string) (string, bool) {
 	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
 		return s, false
@@ -121,12 +125,11 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// refreshFacts requests facts that the list of workspaces does not contain, within the limits for one List. The oldest
-// facts are refreshed first. It returns an error if Coder's rate limit is reached.
-func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) error {
-	now := p.config.Now()
-	var running, stale, quiet, missing []*hostedWorkspace
-	failedAt := map[*hostedWorkspace]time.Time{} // when reading the values of each workspace in missing failed; other goroutines may read them meanwhile
+// outdatedFacts returns the workspaces whose facts can be refreshed, those with the oldest facts first: running workspaces, whose
+// apps can be probed; running workspaces with stale metadata; and workspaces whose build parameters are missing.
+func (p *Place) outdatedFacts(hosted []*hostedWorkspace, now time.Time) (running, stale, missing []*hostedWorkspace) {
+	var quiet []*hostedWorkspace
+	failedAt := map[*hostedWorkspace]time.Time{} // by workspace in missing; copied, because other goroutines change the cache meanwhile
 	for _, l := range hosted {
 		if l.state == fleet.StateRunning {
 			running = append(running, l)
@@ -150,7 +153,14 @@ func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) err
 	}
 	sortByAge(stale, func(l *hostedWorkspace) time.Time { return l.facts.readAt })
 	sortByAge(missing, func(l *hostedWorkspace) time.Time { return failedAt[l] })
+	return running, stale, missing
+}
 
+// refreshFacts requests facts that the list of workspaces does not contain, within the limits for one List. It records other
+// errors in the cache, and returns an error if Coder's rate limit is reached.
+func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) error {
+	now := p.config.Now()
+	running, stale, missing := p.outdatedFacts(hosted, now)
 	var mu sync.Mutex
 	var failure error
 	setFailure := func(err error) {
@@ -210,7 +220,7 @@ func sortByAge(list []*hostedWorkspace, at func(*hostedWorkspace) time.Time) {
 }
 
 // valuesFailure returns the record of failed attempts to read the parameters of the build. It returns nil if the parameters
-// are cached. The record has no error until the failure counts.
+// are cached. The record has no error if there was no attempt, or until the failure counts.
 func (p *Place) valuesFailure(build uuid.UUID) *readFailure {
 	p.factCache.mu.Lock()
 	defer p.factCache.mu.Unlock()
@@ -221,8 +231,8 @@ func (p *Place) valuesFailure(build uuid.UUID) *readFailure {
 	return &failure
 }
 
-// listedWorkspace returns the workspace for List. The workspace has no name until its parameters were read, so that it is not
-// imported too early. If the parameters cannot be read, the workspace has no role, and its reason says why.
+// listedWorkspace returns the workspace for List. The workspace has no name until its parameters have been read, so that it is not
+// adopted too early. If the parameters cannot be read, the workspace has a name but no role, and its reason says why.
 func (p *Place) listedWorkspace(ctx context.Context, l *hostedWorkspace) fleet.Workspace {
 	w := fleet.Workspace{
 		ID: l.ws.ID.String(), AgentUID: p.index.agent(l.ws.ID), Owner: l.owner, Project: l.project.Name,

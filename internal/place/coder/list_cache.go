@@ -14,7 +14,7 @@ const (
 	// lists all workspaces with one request.
 	lookupThreshold = 20
 	lookupWindow    = 2 * time.Second
-	maxListAge      = 2 * time.Second
+	maxListAge      = 2 * time.Second // a list is used for this time
 )
 
 // listCache caches a list of all workspaces. It saves requests when there are many lookups, for example after many agents
@@ -22,7 +22,7 @@ const (
 type listCache struct {
 	mu               sync.Mutex
 	lookups          []time.Time             // times of the latest lookups of single workspaces
-	buildRequestedAt map[uuid.UUID]time.Time // when a build of each workspace was last requested; an older list does not have its current state
+	buildRequestedAt map[uuid.UUID]time.Time // when a build of each workspace was last requested; an older list does not show the current state of the workspace
 
 	listMu   sync.Mutex // held while listing
 	listedAt time.Time  // when the list was requested
@@ -43,7 +43,7 @@ func (l *listCache) recordBuild(id uuid.UUID, now time.Time) {
 	l.buildRequestedAt[id] = now
 }
 
-// lastBuild returns when a build of the workspace was last requested.
+// lastBuild returns when a build of the workspace was last requested. It returns the zero time if that is not recorded.
 func (l *listCache) lastBuild(id uuid.UUID) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

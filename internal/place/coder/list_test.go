@@ -1,6 +1,8 @@
 package coder_test
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,8 +14,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestListIsolatesProblems makes Coder hide a part of one of two workspaces. List must return both workspaces, and the other
-// workspace must be complete. The missing part must be reported, and read later.
+// TestListIsolatesProblems makes every request for one part of one of two workspaces fail. List must return both workspaces. The
+// workspace without problems must be complete. The other one must have the problem as its reason, and must be completed by a later
+// List.
 func TestListIsolatesProblems(t *testing.T) {
 	t.Parallel()
 	badTemplate, badVersion := uuid.New(), uuid.New()
@@ -86,4 +89,55 @@ func TestListIsolatesProblems(t *testing.T) {
 			x.Empty(affected.Reason)
 		})
 	}
+}
+
+// TestIdle lists a hundred idle agents for ten minutes. After the metadata of each agent were read once, a minute of listings must
+// cost only a few requests, and must still read the metadata of some agents again.
+func TestIdle(t *testing.T) {
+	x := newFakeCoder(t)
+	x.withRunner()
+	runner := x.fault
+	var all []codersdk.Workspace
+	for range 100 {
+		ws := x.ws
+		ws.ID, ws.LatestBuild.ID, ws.Name = uuid.New(), uuid.New(), fmt.Sprintf("agent-idle-%d", len(all))
+		all = append(all, ws)
+	}
+	requests, metadata := 0, 0
+	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		x.update(func() {
+			requests++
+			if strings.HasSuffix(r.URL.Path, "/watch-metadata") {
+				metadata++
+			}
+		})
+		switch {
+		case r.URL.Path == "/api/v2/workspaces":
+			return writeJSON(w, codersdk.WorkspacesResponse{Workspaces: all, Count: len(all)})
+		case strings.HasSuffix(r.URL.Path, "/parameters"):
+			return writeJSON(w, []codersdk.WorkspaceBuildParameter{})
+		case strings.HasSuffix(r.URL.Path, "/watch-metadata"):
+			_, _ = io.WriteString(w, "event: data\ndata: []\n\n")
+		default:
+			return runner(w, r)
+		}
+		return true
+	}
+	p := x.newPlace()
+	minute := func() int {
+		x.update(func() { requests, metadata = 0, 0 })
+		for range 20 {
+			x.clock.Add(int64(3 * time.Second))
+			list, err := p.List(t.Context())
+			x.NoError(err)
+			x.Len(list, 100)
+		}
+		return requests
+	}
+	least := minute()
+	for range 9 { // in the first minutes, the metadata of each agent are read for the first time
+		least = min(least, minute())
+	}
+	x.LessOrEqual(least, 25)
+	x.Positive(metadata)
 }

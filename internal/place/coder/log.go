@@ -14,7 +14,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Log implements fleet.Place. It returns the log of the latest build, followed by the log of the workspace's agent.
+// Log implements fleet.Place. It returns the log of the latest build, the log of the workspace's agent, and the error of
+// the build, if there is one.
 func (p *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, error) {
 	w, err := p.find(ctx, a)
 	if err != nil || w == nil {
@@ -75,7 +76,8 @@ func dropControl(r rune) rune {
 	return r
 }
 
-// logLines splits a log entry into lines. It adds the source before each line, and removes escape sequences.
+// logLines splits a log entry into lines. It adds the source, if there is one, before each line, and removes escape sequences and
+// control characters.
 func logLines(source, text string) []string {
 	var lines []string
 	for line := range strings.Lines(text) {

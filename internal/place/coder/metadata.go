@@ -36,6 +36,7 @@ func (p *Place) readMetadata(ctx context.Context, w *workspace) {
 	})
 }
 
+// requestMetadata requests the current metadata of the workspace's agent. It returns nil if there is no agent.
 func (p *Place) requestMetadata(ctx context.Context, w *workspace) ([]codersdk.WorkspaceAgentMetadata, error) {
 	wsAgent, _ := w.appAgent()
 	if wsAgent == nil {

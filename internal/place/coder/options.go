@@ -15,7 +15,7 @@ func (p *Place) CheckOptions(a fleet.Agent, o fleet.TaskOptions) error {
 	}
 	w := p.workspace(last.ws, nil)
 	switch {
-	case w.hasNoApp():
+	case !w.hasApp():
 		return nil
 	case !w.hasRunner():
 		return o.CheckSupported(nil, "the workspace of agent "+a.Name+", which has AgentAPI and no fleet-runner,", nil)

@@ -12,7 +12,7 @@ func TestTaskOptions(t *testing.T) {
 	model := fleet.TaskOptions{Model: "m-1"}
 
 	x, p := newFakePlace(t)
-	x.NoError(p.CheckOptions(x.agent(), model), "nothing is known yet")
+	x.NoError(p.CheckOptions(x.agent(), model), "no option may be refused before Coder has shown the workspace")
 	_, err := p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
 	err = p.CheckOptions(x.agent(), model)
@@ -27,7 +27,7 @@ func TestTaskOptions(t *testing.T) {
 	p = y.newPlace()
 	_, err = p.Inspect(t.Context(), y.agent())
 	y.NoError(err)
-	y.NoError(p.CheckOptions(y.agent(), model), "the runner has not said yet what it supports")
+	y.NoError(p.CheckOptions(y.agent(), model), "no option may be refused before the runner has reported its drivers")
 	y.ErrorContains(p.Connect(y.agent()).Dispatch(t.Context(), r), "the runner of the agent does not support model")
 	y.ErrorContains(p.CheckOptions(y.agent(), model), "the runner of the agent does not support model")
 }

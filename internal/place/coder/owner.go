@@ -15,17 +15,16 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Lifetimes of the tokens that Fleet creates for owners.
 const (
-	ownerTokenLife  = time.Hour
-	ownerTokenRenew = 15 * time.Minute
-	revokeTimeout   = 5 * time.Second // limit for revoking all tokens when the place is closed
+	ownerTokenLife  = time.Hour        // lifetime of a token that Fleet creates for an owner
+	ownerTokenRenew = 15 * time.Minute // a token is replaced if it expires within this time
+	revokeTimeout   = 5 * time.Second  // limit for revoking all tokens when the place is closed
 )
 
 // owners holds the tokens of the Coder users on whose behalf Fleet acts.
 type owners struct {
 	mu     sync.Mutex
-	tokens map[string]*ownerToken // by the user's id; by the user's name if the principal's name is that name
+	tokens map[string]*ownerToken // by the user's id or name; by both if the id became known after the name was used
 }
 
 // ownerToken is a token that Fleet created for an owner. It is kept in memory only.
@@ -49,7 +48,9 @@ type Users interface {
 // fleet.Subject.
 const sourceSeparator = ":"
 
-// userOf returns the Coder user who owns the agent: the id of a user who has signed in, else the owner's name.
+// userOf returns the Coder user of the agent's owner. If the owner has a source, as in coder:alice, it is the id of the user as whom
+// the owner has signed in. Otherwise it is the owner's name. It returns INVALID_ARGUMENT if the owner has a source but has not
+// signed in with Coder.
 func (p *Place) userOf(ctx context.Context, a fleet.Agent) (string, error) {
 	if p.config.Users == nil || !strings.Contains(a.Owner, sourceSeparator) {
 		return a.Owner, nil
@@ -65,7 +66,8 @@ func (p *Place) userOf(ctx context.Context, a fleet.Agent) (string, error) {
 	return id, nil
 }
 
-// principalOf returns the owner of the agent in the workspace: the principal of the workspace's Coder user.
+// principalOf returns the owner of the agent in the workspace: the principal of the workspace's Coder user. It is the user's name if
+// Config.Users is nil, or if one user owns all workspaces.
 func (p *Place) principalOf(ctx context.Context, ws codersdk.Workspace) (string, error) {
 	if p.config.Users == nil || p.config.Owner == OwnerSelf {
 		return ws.OwnerName, nil
@@ -91,7 +93,8 @@ func (p *Place) owner(ctx context.Context, a fleet.Agent) (string, *account, err
 	return user, account, err
 }
 
-// accountOf returns the account that sends requests as the Coder user with the id or, if the id is not known, the name. me is the user of Fleet's own token.
+// accountOf returns the account that sends requests as the Coder user with the id or, if the id is not known, the name. me is the
+// user of Fleet's own token. The error is PERMISSION_DENIED if user is empty or a nil UUID.
 func (p *Place) accountOf(user string, me codersdk.User) (*account, error) {
 	o := &p.owners
 	o.mu.Lock()
@@ -169,6 +172,7 @@ func (p *Place) revoke(ctx context.Context, user, key string) {
 	}
 }
 
+// close revokes and forgets all tokens.
 func (o *owners) close(p *Place) {
 	o.mu.Lock()
 	all := o.tokens

@@ -17,8 +17,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestOwnerPrincipal uses an admin's token to create agents that belong to their owners in Coder. It needs the test
-// bed.
+// TestOwnerPrincipal uses an admin's token to create an agent whose workspace belongs to the agent's owner in Coder. It needs the
+// test bed.
 func TestOwnerPrincipal(t *testing.T) {
 	admin := os.Getenv("TESTBED_ADMIN_TOKEN")
 	if os.Getenv("FLEET_E2E") == "" || admin == "" {

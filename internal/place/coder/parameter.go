@@ -18,8 +18,8 @@ var parameterTypes = map[string]fleet.ParameterType{
 	"number": fleet.ParameterNumber, "bool": fleet.ParameterBool, "list(string)": fleet.ParameterList,
 }
 
-// parameters returns the template's parameters that a caller can choose. Fleet sets the others itself. Parameters that apply
-// to only one build are left out, because an agent outlives its builds.
+// parameters returns the template's parameters that a caller can choose. It leaves out those that Fleet sets itself, and ephemeral
+// ones, which apply to only one build, because an agent outlives its builds.
 func (s Settings) parameters(v *version) []fleet.Parameter {
 	var list []fleet.Parameter
 	for i := range v.parameters {
@@ -58,7 +58,7 @@ func (s Settings) presetValues(v *version, preset codersdk.Preset) map[string]st
 	return values
 }
 
-// buildParameters returns the agent's parameters as parameters of a build.
+// buildParameters returns the agent's parameters as parameters of a build, sorted by name.
 func buildParameters(values map[string]string) []codersdk.WorkspaceBuildParameter {
 	var list []codersdk.WorkspaceBuildParameter
 	for _, name := range slices.Sorted(maps.Keys(values)) {

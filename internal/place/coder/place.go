@@ -20,8 +20,8 @@ type Place struct {
 	config   Config
 	url      *url.URL
 	throttle *throttle
-	self     *account
-	close    func()
+	self     *account // sends requests as Fleet's own user
+	close    func()   // closes idle connections, if the place has created its own transport
 
 	catalog         catalog
 	owners          owners
@@ -91,8 +91,8 @@ func (p *Place) Traits() fleet.Traits {
 	return fleet.Traits{
 		Name: "coder", PollInterval: p.config.PollInterval, StopGrace: stopGrace,
 		ReachesFleet: p.config.FleetURL != "", FleetURL: mcpURL(p.config.FleetURL),
-		StopEndsRuns: true, Adopts: true, UniqueNames: p.config.Owner == OwnerSelf,
-		Asks: true, SupportsChanges: true, SupportsChecks: true, HasProjectChecks: true, SupportsBundles: true, SupportsOutput: true, KeepsVersions: true, CallsKeepAwake: true, // in workspaces that have fleet-runner
+		StopEndsRuns: true, Adopts: true, KeepsVersions: true, CallsKeepAwake: true, UniqueNames: p.config.Owner == OwnerSelf,
+		Asks: true, SupportsChanges: true, SupportsChecks: true, HasProjectChecks: true, SupportsBundles: true, SupportsOutput: true, // in workspaces that have fleet-runner
 	}
 }
 
@@ -100,7 +100,7 @@ func (p *Place) Traits() fleet.Traits {
 // agent is idle.
 const stopGrace = 6 * time.Second
 
-// Close implements fleet.Place.
+// Close implements fleet.Place. It revokes the tokens that Fleet has created for owners.
 func (p *Place) Close() error {
 	p.owners.close(p)
 	p.close()

@@ -3,7 +3,6 @@ package coder
 import (
 	"context"
 	"errors"
-	"net/http"
 
 	"github.com/coder/coder/v2/codersdk"
 	"github.com/google/uuid"
@@ -12,7 +11,7 @@ import (
 )
 
 // Provision implements fleet.Place. If an earlier, interrupted call has created the workspace, Provision returns that
-// workspace. It has the agent's name, owner and project, and is not older than the agent.
+// workspace. Provision recognises it by the agent's name, owner and project, and because it is not older than the agent.
 func (p *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
 	if err := ctx.Err(); err != nil {
 		return fleet.Workspace{}, err
@@ -77,8 +76,8 @@ func (p *Place) withAgentField(ctx context.Context, proj *templateProject, err e
 	return c.With("field", field)
 }
 
-// createRequest returns the request that creates the agent's workspace. The request has only parameters that the
-// template declares, because Coder accepts and ignores other parameters.
+// createRequest returns the request that creates the agent's workspace. It sets the specification, the owner and Fleet's key only
+// if the template declares a parameter for them, because Coder accepts and ignores other parameters.
 func (p *Place) createRequest(ctx context.Context, a fleet.Agent, proj *templateProject) (codersdk.CreateWorkspaceRequest, error) {
 	request := codersdk.CreateWorkspaceRequest{TemplateID: proj.template.ID, Name: proj.prefix() + a.Name}
 	if err := codersdk.NameValid(request.Name); err != nil {
@@ -121,12 +120,3 @@ func (p *Place) handleNameConflict(ctx context.Context, a fleet.Agent, proj *tem
 	return fleet.Workspace{}, fleet.Errorf(fleet.ReasonAgentExists,
 		"Coder already has a workspace %s, which was not created for this agent: choose another name, or delete that workspace first", name).With("field", "name")
 }
-
-// isConflict reports whether Coder refused a request because something already exists or is in progress.
-func isConflict(err error) bool {
-	var e *fleet.Error
-	return errors.As(err, &e) && errors.Is(e.Cause, errConflict)
-}
-
-// errConflict is the cause of errors about something that already exists or is in progress.
-var errConflict = errors.New(http.StatusText(http.StatusConflict))

@@ -11,8 +11,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// recentPolls is for how many poll intervals a workspace counts as recently seen. In this time, Fleet calls its runner without
-// requesting the workspace again.
+// recentPolls is the number of poll intervals for which a workspace counts as recently seen. In this time, Fleet calls its runner
+// without requesting the workspace again.
 const recentPolls = 2
 
 // recentWorkspaces remembers the workspaces as Coder last showed them, so that a task needs no request for its workspace.
@@ -21,7 +21,7 @@ type recentWorkspaces struct {
 	byID map[uuid.UUID]recentWorkspace
 }
 
-// recentWorkspace is a workspace, and the time when it was requested.
+// recentWorkspace is a workspace as Coder showed it to the request that was sent at seenAt.
 type recentWorkspace struct {
 	ws     codersdk.Workspace
 	seenAt time.Time

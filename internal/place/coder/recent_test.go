@@ -49,7 +49,7 @@ func TestRequestsOfTask(t *testing.T) {
 	requests.Store(0)
 	_, err = runner.Changes(t.Context(), r)
 	x.NoError(err)
-	x.Equal(int64(2), requests.Load(), "what Coder showed a minute ago must not be believed")
+	x.Equal(int64(2), requests.Load(), "a workspace that Coder showed a minute ago must be requested again")
 
 	x.update(func() {
 		x.ws.LatestBuild.Status, x.ws.LatestBuild.Transition = codersdk.WorkspaceStatusStopped, codersdk.WorkspaceTransitionStop

@@ -15,9 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,7 +26,6 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/coder"
-	"fleet/internal/runner/remote"
 )
 
 // record makes TestCassettes record the cassettes from a test bed (testdata/coder-testbed) whose environment is set (`eval
@@ -39,7 +36,7 @@ var record = flag.Bool("record", false, "record the cassettes from a real Coder 
 const (
 	cassettes           = "../../../testdata/cassettes"
 	testbed             = "../../../testdata/coder-testbed"
-	recordedURL            = "http://coder.test"
+	recordedURL         = "http://coder.test"
 	recordedStreamLimit = time.Second // limits a runner's streams, because a recorder reads bodies to their end
 )
 
@@ -52,11 +49,11 @@ type recordedPlace struct {
 	live  fleet.Place // a place on the same deployment that is not recorded; nil in a replay
 
 	config coder.Config // of place
-
-	clock *replayClock
+	clock  *replayClock
 }
 
-// newRecordedPlace returns a place that uses the cassette with the test's name.
+// newRecordedPlace returns a place that uses the cassette with the name of the subtest. change can change its configuration; it may
+// be nil.
 func newRecordedPlace(t *testing.T, change func(*coder.Config)) *recordedPlace {
 	x := &recordedPlace{T: t, Assertions: require.New(t), ctx: t.Context()}
 	name := t.Name()[strings.Index(t.Name(), "/")+1:]
@@ -146,8 +143,7 @@ func (x *recordedPlace) ready(suffix string) fleet.Agent {
 	return a
 }
 
-// prepare runs the function only if the test records. The function makes changes in the real Coder that are not
-// recorded.
+// prepare runs the function only if the test records. The requests of the function are not recorded.
 func (x *recordedPlace) prepare(do func()) {
 	if *record {
 		do()
@@ -200,7 +196,7 @@ func (x *recordedPlace) runScript(name string, args ...string) {
 	x.NoError(err, "%s", out)
 }
 
-// request sends a request to Coder that is not recorded.
+// request sends a request to Coder, which is not recorded, and returns the body of the response.
 func (x *recordedPlace) request(method, path, body string) string {
 	r, err := http.NewRequestWithContext(x.ctx, method, os.Getenv("CODER_URL")+path, strings.NewReader(body))
 	x.NoError(err)
@@ -224,7 +220,8 @@ func (x *recordedPlace) requireReason(err error, want fleet.Reason) *fleet.Error
 	return e
 }
 
-// matches compares all parts of a request except the host.
+// matches reports whether the request r is the recorded request i. It ignores the host, the headers and the random names of tokens,
+// and compares messages to runners with sameMessage.
 func matches(r *http.Request, i cassette.Request) bool {
 	u, err := url.Parse(i.URL)
 	if err != nil || r.Method != i.Method || r.URL.Path != u.Path || r.URL.RawQuery != u.RawQuery {
@@ -247,8 +244,8 @@ func matches(r *http.Request, i cassette.Request) bool {
 // runnerService is the path prefix of calls to runners.
 const runnerService = "/fleet.runner.v1.RunnerService/"
 
-// sameMessage compares messages of the Connect protocol. It ignores white space, which differs between programs, and
-// fields that did not exist when the message was recorded.
+// sameMessage reports whether two messages of the Connect protocol are equal. It ignores white space, which differs between programs,
+// and fields that did not exist when the message was recorded.
 func sameMessage(got, recorded []byte) bool {
 	var a, b map[string]any
 	for into, body := range map[*map[string]any][]byte{&a: got, &b: recorded} {
@@ -265,6 +262,7 @@ func sameMessage(got, recorded []byte) bool {
 // envelopeSize is the size of the envelope before each message in a stream, in bytes.
 const envelopeSize = 5
 
+// hasAll reports whether got has all fields of recorded, with the same values.
 func hasAll(got, recorded map[string]any) bool {
 	for key, want := range recorded {
 		below, ok := want.(map[string]any)
@@ -291,45 +289,6 @@ func (o recordedOnly) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fleet.Errorf(fleet.ReasonInternal, "%s is not recorded: %s", r.URL.Path, err)
 	}
 	return res, err
-}
-
-// Tokens that Fleet creates have a random name and secret. Recordings have fixedTokenName and fixedToken instead.
-var (
-	tokenNamePattern = regexp.MustCompile(`"token_name":"fleet-[0-9a-f]{8}"`)
-	keyPathPattern   = regexp.MustCompile(`/keys/[A-Za-z0-9]{10}$`)
-)
-
-const (
-	fixedTokenName = `"token_name":"fleet-0"`
-	fixedToken     = "minted-token"
-)
-
-// scrub removes secrets, and values that differ between recordings.
-func scrub(i *cassette.Interaction) error {
-	i.Request.Headers, i.Request.Host, i.Request.RemoteAddr, i.Request.Form = nil, "", "", nil
-	i.Request.URL = strings.Replace(i.Request.URL, os.Getenv("CODER_URL"), recordedURL, 1)
-	i.Request.URL = keyPathPattern.ReplaceAllString(i.Request.URL, "/keys/minted")
-	i.Request.Body = tokenNamePattern.ReplaceAllString(i.Request.Body, fixedTokenName)
-	i.Response.Body = tokenPattern.ReplaceAllString(i.Response.Body, fixedToken)
-	headers := http.Header{}
-	for _, name := range []string{"Content-Type", "Retry-After", "Location", remote.VersionHeader} {
-		if v := i.Response.Headers.Get(name); v != "" {
-			headers.Set(name, v)
-		}
-	}
-	i.Response.Headers, i.Response.Duration = headers, 0
-	for old, replacement := range map[string]string{
-		os.Getenv("CODER_URL"): recordedURL, os.Getenv("TESTBED_DIR"): "/testbed", os.Getenv("CODER_SESSION_TOKEN"): "TOKEN",
-	} {
-		if old != "" {
-			i.Response.Body = strings.ReplaceAll(i.Response.Body, old, replacement)
-		}
-	}
-	if host, err := os.Hostname(); err == nil {
-		i.Response.Body = strings.ReplaceAll(i.Response.Body, host, "host")
-	}
-	i.Response.ContentLength = int64(len(i.Response.Body))
-	return nil
 }
 
 // firstEvents ends event streams after the first event with data, because a recorder reads bodies to their end.
@@ -368,81 +327,6 @@ func (n noStream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return n.RoundTripper.RoundTrip(r)
 }
 
-// replayClock is the clock of a replay. It shows the latest time in the answers that have been replayed so far.
-type replayClock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-var timePattern = regexp.MustCompile(`"(?:now|created_at|updated_at|started_at|completed_at|ready_at|last_connected_at)": ?"(2[^"]+)"`)
-
-func (c *replayClock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at.Add(time.Second)
-}
-
-// advance advances the clock by d.
-func (c *replayClock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
-
-// observe returns a transport that advances the clock to the times in the answers of next.
-func (c *replayClock) observe(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		res, err := next.RoundTrip(r)
-		if err != nil {
-			return nil, err
-		}
-		b, err := io.ReadAll(res.Body)
-		if err != nil {
-			return nil, err
-		}
-		res.Body = io.NopCloser(bytes.NewReader(b))
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for _, found := range timePattern.FindAllSubmatch(b, -1) {
-			if at, err := time.Parse(time.RFC3339Nano, string(found[1])); err == nil && at.After(c.at) {
-				c.at = at
-			}
-		}
-		return res, nil
-	})
-}
-
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// secretWords must not occur in a recording, in upper or lower case. tokenPattern matches Coder's tokens.
-var (
-	secretWords  = []string{"coder-session-token", "set-cookie", "authorization", "bearer ", "-----begin", "sk-ant-", "ghp_", "\n                date:", "/root/", "/home/"}
-	tokenPattern = regexp.MustCompile(`\b[A-Za-z0-9]{10}-[A-Za-z0-9]{22}\b`)
-)
-
-// TestCassettesHaveNoSecrets searches every cassette for secrets.
-func TestCassettesHaveNoSecrets(t *testing.T) {
-	t.Parallel()
-	files, err := filepath.Glob(filepath.Join(cassettes, "*.yaml"))
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			t.Parallel()
-			b, err := os.ReadFile(file)
-			require.NoError(t, err)
-			c, err := cassette.Load(strings.TrimSuffix(file, ".yaml"))
-			require.NoError(t, err)
-			for _, i := range c.Interactions { // checks the decoded bodies, because the file has some bodies in base64
-				b = append(b, i.Request.Body+"\n"+i.Response.Body+"\n"...)
-			}
-			small := bytes.ToLower(b)
-			for _, word := range secretWords {
-				require.False(t, bytes.Contains(small, []byte(word)), "the cassette must not have %q", word)
-			}
-			require.Nil(t, tokenPattern.FindIndex(b), "the cassette must not have a text that looks like a session token")
-		})
-	}
-}

@@ -19,7 +19,7 @@ import (
 const (
 	// runnerSlug is the slug of fleet-runner's app.
 	runnerSlug = "fleet-runner"
-	// keyParameter is the parameter with Fleet's public key. The runner accepts only requests that are signed with the
+	// keyParameter is the name of the parameter with Fleet's public key. The runner accepts only requests that are signed with the
 	// key.
 	keyParameter = "fleet_public_key"
 	// runnerRetryTimeout is how long a runner may be unreachable before its workspace is inspected.
@@ -34,10 +34,11 @@ func (w *workspace) hasRunner() bool {
 	return app != nil && app.Slug == runnerSlug
 }
 
-// hasNoApp reports whether Coder shows no usable app of the workspace, for example because the workspace is stopped.
-func (w *workspace) hasNoApp() bool {
+// hasApp reports whether Coder shows an app of the workspace that Fleet can use. It shows none if, for example, the workspace is
+// stopped.
+func (w *workspace) hasApp() bool {
 	_, app := w.appAgent()
-	return app == nil
+	return app != nil
 }
 
 // remoteRunner returns the runner of the agent in its fleet-runner. It returns the same errors as client.
@@ -50,12 +51,13 @@ func (p *Place) remoteRunner(a fleet.Agent, w *workspace) (fleet.Runner, error) 
 }
 
 // client returns the client of the agent's fleet-runner. It returns AGENT_OFFLINE if the workspace does not exist or is not
-// started, or if Fleet has no key for runners. The workspace need not be ready: after a restart of Coder's agent, runs continue while the startup script runs.
+// started, or if Fleet has no key for runners. The workspace need not be ready: after a restart of Coder's agent, runs continue
+// while the startup script runs.
 func (p *Place) client(a fleet.Agent, w *workspace) (*remote.Client, error) {
 	if w == nil {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace in Coder", a.Name)
 	}
-	if w.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning || w.hasNoApp() {
+	if w.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning || !w.hasApp() {
 		if err := p.offlineError(a, w); err != nil {
 			return nil, err
 		}
@@ -111,9 +113,9 @@ func (p runnerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// readForeignOwner sets in out which Fleet the workspace belongs to. It reads this from the workspace's parameters, if the template
-// has the parameter for Fleet's key. A runner accepts only requests of the Fleet with that key, so a running workspace of
-// another Fleet is unhealthy.
+// readForeignOwner reads from the workspace's parameters whether the workspace belongs to another Fleet or to a person. If so, it
+// sets the foreign owner and the reason in out. A runner accepts only requests of the Fleet whose key is in the parameters, so a
+// running workspace of another owner becomes unhealthy. It changes nothing if the template has no parameter for the key.
 func (p *Place) readForeignOwner(ctx context.Context, w *workspace, out *fleet.Workspace) error {
 	if len(p.config.RunnerKey) == 0 {
 		return nil

@@ -2,129 +2,18 @@ package coder_test
 
 import (
 	"context"
-	"crypto/ed25519"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/coder/coder/v2/codersdk"
-	"github.com/google/uuid"
-	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/remote"
 	"fleet/internal/waittest"
 )
-
-// scriptedRunner is a runner whose runs print wideText, and end with the first outcome that is sent to their channel in ends.
-type scriptedRunner struct {
-	fleet.Runner
-	mu      sync.Mutex
-	runs    []fleet.Run
-	cursors []string
-	ends    map[string]chan fleet.Outcome // by task; each channel holds the outcome of the task
-}
-
-func (s *scriptedRunner) Connect(fleet.Agent) fleet.Runner { return s }
-
-func (s *scriptedRunner) Dispatch(_ context.Context, r fleet.Run) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.runs = append(s.runs, r)
-	return nil
-}
-
-// end returns the channel with the outcome of the run.
-func (s *scriptedRunner) end(task string) chan fleet.Outcome {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ends[task] == nil {
-		s.ends[task] = make(chan fleet.Outcome, 1)
-	}
-	return s.ends[task]
-}
-
-func (s *scriptedRunner) Follow(ctx context.Context, r fleet.Run, cursor string, sink func(fleet.Output) error) (fleet.Outcome, error) {
-	s.mu.Lock()
-	s.cursors = append(s.cursors, cursor)
-	s.mu.Unlock()
-	if cursor == "" {
-		if err := sink(fleet.Output{Cursor: "17", Text: wideText}); err != nil {
-			return fleet.Outcome{}, err
-		}
-	}
-	end := s.end(r.TaskID)
-	select {
-	case o := <-end:
-		end <- o // puts the outcome back for a later Follow
-		return o, nil
-	case <-ctx.Done():
-		return fleet.Outcome{}, ctx.Err()
-	}
-}
-
-func (s *scriptedRunner) Interrupt(_ context.Context, r fleet.Run, _ bool) error {
-	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskStopped}
-	return nil
-}
-
-func (s *scriptedRunner) Send(_ context.Context, r fleet.Run, _, text string) error {
-	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted, Summary: text, Payload: []byte(wideText)}
-	return nil
-}
-
-func (s *scriptedRunner) Answer(_ context.Context, r fleet.Run, q fleet.Question) error {
-	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted, Summary: q.Answer}
-	return nil
-}
-
-func (s *scriptedRunner) Changes(_ context.Context, r fleet.Run) (*fleet.Changes, error) {
-	return &fleet.Changes{Base: "b", Commit: r.TaskID}, nil
-}
-
-func (s *scriptedRunner) Patch(_ context.Context, c fleet.Changes, path string, offset int64, _ int) ([]byte, bool, error) {
-	return []byte(c.Commit + path)[offset:], true, nil
-}
-
-func (s *scriptedRunner) Check(_ context.Context, _ fleet.Run, c fleet.Check) (fleet.CheckResult, error) {
-	return fleet.CheckResult{Command: c.Command, Status: fleet.CheckPassed}, nil
-}
-
-func (s *scriptedRunner) Bundle(_ context.Context, w io.Writer) error {
-	_, err := io.WriteString(w, wideText)
-	return err
-}
-
-// wideText is a text that a terminal with 80 columns would change.
-var wideText = "| a |\n|---|\n```go\nfmt.Println(\"hi\")\n```\n" + strings.Repeat("long ", 40) + "\n"
-
-const runnerPath = "/@fleet/agent-papi.main/apps/fleet-runner"
-
-// withRunner adds a fleet-runner to the workspace, in addition to AgentAPI.
-func (x *fakeCoder) withRunner() *scriptedRunner {
-	public, key, err := ed25519.GenerateKey(nil)
-	x.NoError(err)
-	x.key = key
-	s := &scriptedRunner{ends: map[string]chan fleet.Outcome{}}
-	server, err := remote.NewServer(s, remote.ServerConfig{Key: public})
-	x.NoError(err)
-	app := http.StripPrefix(runnerPath, server.Handler())
-	apps := &x.ws.LatestBuild.Resources[0].Agents[0].Apps
-	*apps = append(*apps, codersdk.WorkspaceApp{Slug: "fleet-runner", Health: codersdk.WorkspaceAppHealthHealthy})
-	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
-		if !strings.HasPrefix(r.URL.Path, runnerPath) {
-			return false
-		}
-		app.ServeHTTP(w, r)
-		return true
-	}
-	return s
-}
 
 // TestRunner checks that a workspace's fleet-runner is used, and not its AgentAPI.
 func TestRunner(t *testing.T) {
@@ -168,8 +57,8 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-// TestRunnerReportsWork checks the calls that read an agent's work from fleet-runner, and their errors after the
-// workspace was stopped or deleted.
+// TestRunnerReportsWork checks the calls that read an agent's work from fleet-runner, an answer to a question, and the errors of
+// Patch after the workspace was stopped or deleted.
 func TestRunnerReportsWork(t *testing.T) {
 	x := newFakeCoder(t)
 	x.withRunner()
@@ -235,7 +124,7 @@ func TestPathAppsDisabled(t *testing.T) {
 	x.Contains(err.Error(), "--disable-path-apps")
 }
 
-// TestRunnerGone checks that a run ends when its workspace is stopped.
+// TestRunnerGone checks that a run fails when its workspace is stopped.
 func TestRunnerGone(t *testing.T) {
 	x := newFakeCoder(t)
 	x.withRunner()
@@ -259,7 +148,7 @@ func TestRunnerGone(t *testing.T) {
 	x.Contains(o.Reason, "stopped")
 }
 
-// TestRunnerOff checks all calls for a stopped workspace. Coder does not show the apps of such a workspace.
+// TestRunnerOff checks calls for a stopped workspace. Coder does not show the apps of such a workspace.
 func TestRunnerOff(t *testing.T) {
 	x := newFakeCoder(t)
 	x.withRunner()
@@ -307,120 +196,7 @@ func TestRunnerWhileStarting(t *testing.T) {
 	x.Len(s.runs, 2)
 }
 
-// TestIdle lists a hundred idle agents for a minute. This must refresh each agent and cost only a few requests.
-func TestIdle(t *testing.T) {
-	x := newFakeCoder(t)
-	x.withRunner()
-	runner := x.fault
-	var all []codersdk.Workspace
-	for range 100 {
-		ws := x.ws
-		ws.ID, ws.LatestBuild.ID, ws.Name = uuid.New(), uuid.New(), fmt.Sprintf("agent-idle-%d", len(all))
-		all = append(all, ws)
-	}
-	requests, metadata := 0, 0
-	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
-		x.update(func() {
-			requests++
-			if strings.HasSuffix(r.URL.Path, "/watch-metadata") {
-				metadata++
-			}
-		})
-		switch {
-		case r.URL.Path == "/api/v2/workspaces":
-			return writeJSON(w, codersdk.WorkspacesResponse{Workspaces: all, Count: len(all)})
-		case strings.HasSuffix(r.URL.Path, "/parameters"):
-			return writeJSON(w, []codersdk.WorkspaceBuildParameter{})
-		case strings.HasSuffix(r.URL.Path, "/watch-metadata"):
-			_, _ = io.WriteString(w, "event: data\ndata: []\n\n")
-		default:
-			return runner(w, r)
-		}
-		return true
-	}
-	p := x.newPlace()
-	minute := func() int {
-		x.update(func() { requests, metadata = 0, 0 })
-		for range 20 {
-			x.clock.Add(int64(3 * time.Second))
-			list, err := p.List(t.Context())
-			x.NoError(err)
-			x.Len(list, 100)
-		}
-		return requests
-	}
-	least := minute()
-	for range 9 { // until the metadata of each agent have been read once, which is not part of listing
-		least = min(least, minute())
-	}
-	x.LessOrEqual(least, 25)
-	x.Positive(metadata)
-}
-
-// TestDeadline checks that a run extends the deadline of its workspace, and warns if that fails.
-func TestDeadline(t *testing.T) {
-	for name, latest := range map[string]time.Duration{"extended": 0, "as far as it goes": 50 * time.Minute, "not at all": 10 * time.Minute} {
-		t.Run(name, func(t *testing.T) {
-			x := newFakeCoder(t)
-			s := x.withRunner()
-			now := time.Now()
-			build := &x.ws.LatestBuild
-			build.Deadline = codersdk.NewNullTime(now.Add(10*time.Minute), true)
-			if latest > 0 {
-				build.MaxDeadline = codersdk.NewNullTime(now.Add(latest), true)
-			}
-			asked := make(chan time.Time, 1)
-			runner := x.fault
-			x.fault = func(w http.ResponseWriter, r *http.Request) bool {
-				if !strings.HasSuffix(r.URL.Path, "/extend") {
-					return runner(w, r)
-				}
-				var req codersdk.PutExtendWorkspaceRequest
-				_ = json.NewDecoder(r.Body).Decode(&req)
-				x.update(func() { x.ws.LatestBuild.Deadline = codersdk.NewNullTime(req.Deadline, true) })
-				select {
-				case asked <- req.Deadline:
-				default:
-				}
-				return writeJSON(w, struct{}{})
-			}
-			var warned []string
-			warning := make(chan struct{})
-			r := x.run("Say it.")
-			done := make(chan error)
-			go func() {
-				_, err := x.newPlace().Connect(x.agent()).Follow(t.Context(), r, "", func(out fleet.Output) error {
-					if out.Step {
-						warned = append(warned, string(out.Data))
-						close(warning)
-					}
-					return nil
-				})
-				done <- err
-			}()
-			if name == "not at all" {
-				<-warning
-			} else {
-				want := now.Add(90 * time.Minute)
-				if latest > 0 {
-					want = now.Add(latest)
-				}
-				require.WithinDuration(t, want, <-asked, time.Minute)
-			}
-			require.NoError(t, s.Send(t.Context(), r, "", "done"))
-			require.NoError(t, <-done)
-			if name == "not at all" {
-				require.Len(t, warned, 1)
-				require.Contains(t, warned[0], `"type":"warning"`)
-				require.Contains(t, warned[0], "the latest time that its template allows")
-			} else {
-				require.Empty(t, warned)
-			}
-		})
-	}
-}
-
-// TestPublicKey checks that a workspace gets Fleet's key if its template has the parameter.
+// TestPublicKey checks that a workspace gets Fleet's key if its template has the parameter for the key.
 func TestPublicKey(t *testing.T) {
 	x := newFakeCoder(t)
 	x.withRunner()

@@ -29,7 +29,7 @@ type repository struct {
 
 	mu      sync.Mutex
 	host    remote.Repository
-	pushers map[string]fleet.Agent // the agent that made each commit
+	pushers map[string]fleet.Agent // the agent that made each commit, and pushes it
 }
 
 // connect returns the repository's copy in the host. The first call chooses the host.
@@ -144,8 +144,9 @@ func (r *repository) Collect(ctx context.Context, a fleet.Agent, c fleet.Changes
 	return nil
 }
 
-// transferCommit transfers the commit to the host, unless the host already has it. It returns the result of the host's last
-// Collect.
+// transferCommit transfers the commit to the host, unless the host already has it. collected is the result of the host's last
+// Collect. If the host cannot use a pack without the objects that it has, the whole history is sent. It returns the result of
+// another Collect.
 func transferCommit(ctx context.Context, from, host remote.Repository, commit string, collected remote.CollectResult) (remote.CollectResult, error) {
 	for _, whole := range []bool{false, true} {
 		if collected.Found {
@@ -185,7 +186,8 @@ func (r *repository) agentRepository(ctx context.Context, a fleet.Agent) (remote
 	return client.Repository(a, remote.Source{}), nil
 }
 
-// transfer passes the data that read writes in one workspace to add in another workspace. It does not interpret the data.
+// transfer passes the data that read writes in one workspace to add in another workspace. It does not interpret the data. ok is the
+// result of add.
 func transfer(ctx context.Context, read func(context.Context, io.Writer) error, add func(context.Context, io.Reader) (bool, error)) (ok bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -22,7 +22,7 @@ import (
 // unusedMethods are the methods that the tests do not call.
 type unusedMethods interface{ remote.Repository }
 
-// landingWorkspace is a workspace in which work can be brought together. It has commits, and records calls.
+// landingWorkspace simulates a workspace in which work can be brought together. It has commits, and records calls.
 type landingWorkspace struct {
 	unusedMethods
 	ws      codersdk.Workspace
@@ -126,8 +126,8 @@ func (w *landingWorkspace) Push(context.Context, fleet.Push) (fleet.PushResult, 
 // oldRunners are runners that cannot combine work.
 type oldRunners struct{ remote.Runners }
 
-// newLandingCoder returns a deployment with a workspace for each agent. An agent whose name begins with old has a runner that cannot
-// combine work, and the workspace of one whose name begins with foreign has the key of another server.
+// newLandingCoder returns a deployment with a workspace for each agent. If the agent's name begins with old, its runner cannot
+// combine work. If the name begins with foreign, its workspace has the key of another server.
 func newLandingCoder(t *testing.T, names ...string) (*fakeCoder, map[string]*landingWorkspace) {
 	x := newFakeCoder(t)
 	public, key, err := ed25519.GenerateKey(nil)
@@ -193,12 +193,12 @@ func TestLandingHost(t *testing.T) {
 	x.NoError(err)
 	b, err := r.Branch(ctx, "")
 	x.NoError(err)
-	x.Equal("ann", b.Commit, "the oldest workspace whose runner can do it")
+	x.Equal("ann", b.Commit, "the host must be the oldest workspace whose runner can combine work")
 
 	bob.clone, ann.needsWhole = []string{"c1"}, true
 	x.NoError(r.Collect(ctx, bob.agent, fleet.Changes{Commit: "c1"}))
 	x.Equal([]string{"branch", "collect", "unpack", "unpack", "collect"}, ann.takeCalls())
-	x.Equal([]string{"pack", "pack"}, bob.takeCalls(), "a pack that is not complete is made again, with everything")
+	x.Equal([]string{"pack", "pack"}, bob.takeCalls(), "after an incomplete pack, a complete one must be made")
 	x.NoError(r.Collect(ctx, bob.agent, fleet.Changes{Commit: "c1"}))
 	x.Empty(bob.takeCalls())
 	requireReason(t, r.Collect(ctx, bob.agent, fleet.Changes{Commit: "c2"}), fleet.ReasonChangesNotFound)
@@ -214,7 +214,7 @@ func TestLandingHost(t *testing.T) {
 	pushed, err := r.Push(ctx, fleet.Push{Commit: "c1", Branch: "work"})
 	x.NoError(err)
 	x.Equal("origin", pushed.Remote)
-	x.Empty(ann.takeCalls(), "the work of an agent is pushed from its own workspace")
+	x.Empty(ann.takeCalls(), "the work of an agent must be pushed from its own workspace")
 	x.Contains(bob.takeCalls(), "push")
 
 	carl.clone, carl.down = []string{"c4"}, true
@@ -223,7 +223,7 @@ func TestLandingHost(t *testing.T) {
 	requireReason(t, r.Collect(ctx, carl.agent, fleet.Changes{Commit: "c4"}), fleet.ReasonAgentOffline)
 	ann.down = true
 	_, err = r.Branch(ctx, "")
-	x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "the host stays the same until the caller begins again: %v", err)
+	x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "the host must stay the same until the caller begins again: %v", err)
 	bob.takeCalls()
 	again, err := p.Repository("setup")
 	x.NoError(err)
@@ -235,7 +235,7 @@ func TestLandingHost(t *testing.T) {
 	x.NoError(err)
 	b, err = again.Branch(ctx, "")
 	x.NoError(err)
-	x.Equal("bob", b.Commit, "the last host has the commits")
+	x.Equal("bob", b.Commit, "the last host must be chosen again, because it has the commits")
 
 	ann.down, bob.ws.LatestBuild.Status = true, codersdk.WorkspaceStatusStopped
 	again, err = p.Repository("setup")

@@ -18,7 +18,7 @@ type runner struct {
 // Connect implements fleet.Place.
 func (p *Place) Connect(a fleet.Agent) fleet.Runner { return runner{p, a} }
 
-// connectNow returns the runner of the agent's workspace. It returns AGENT_OFFLINE if the workspace does not exist or is not
+// connectNow requests the agent's workspace from Coder, and returns its runner. It returns AGENT_OFFLINE if the workspace does not exist or is not
 // started.
 func (r runner) connectNow(ctx context.Context) (fleet.Runner, error) {
 	w, err := r.place.find(ctx, r.agent)
@@ -29,8 +29,8 @@ func (r runner) connectNow(ctx context.Context) (fleet.Runner, error) {
 }
 
 // call runs do with the agent's runner. If Coder has recently shown the workspace, call does not request the workspace again.
-// If the runner then cannot be reached, call requests the workspace, which may have been stopped, and runs do once more. All
-// methods of runners can be repeated.
+// If the runner then cannot be reached, call requests the workspace, which may have been stopped, and runs do once more. So
+// do must be a call that can be repeated.
 func (r runner) call(ctx context.Context, do func(fleet.Runner) error) error {
 	if w := r.place.findRecent(ctx, r.agent); w != nil {
 		next, err := r.connect(w)
@@ -60,7 +60,7 @@ func callRunner[T any](ctx context.Context, r runner, do func(fleet.Runner) (T, 
 
 // connect returns the runner of the workspace. w is nil if the agent has no workspace.
 func (r runner) connect(w *workspace) (fleet.Runner, error) {
-	if w == nil || w.hasRunner() || w.hasNoApp() {
+	if w == nil || w.hasRunner() || !w.hasApp() {
 		return r.place.remoteRunner(r.agent, w)
 	}
 	return r.agentAPIRunner(w), nil
@@ -105,7 +105,7 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 	switch {
 	case w == nil:
 		return lostOutcome("its workspace was deleted"), nil
-	case w.hasRunner(), isRunnerCursor && w.hasNoApp():
+	case w.hasRunner(), isRunnerCursor && !w.hasApp():
 		if !isRunnerCursor {
 			runnerCursor = ""
 		}
@@ -117,8 +117,8 @@ func (r runner) Follow(ctx context.Context, run fleet.Run, cursor string, sink f
 	return r.agentAPIRunner(w).Follow(ctx, run, cursor, sink)
 }
 
-// Interrupt implements fleet.Runner. It returns an error if the agent cannot be reached, because the run may continue. Only a
-// stopped workspace certainly has no runs.
+// Interrupt implements fleet.Runner. It returns an error if the agent cannot be reached, because the run may continue. A
+// workspace that was stopped or deleted has no runs.
 func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
 	w, err := r.place.find(ctx, r.agent)
 	if err != nil || w == nil {

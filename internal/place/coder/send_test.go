@@ -78,9 +78,7 @@ func TestMessagesOfAnotherProcess(t *testing.T) {
 	third := x.newPlace()
 	r.Messages = append(r.Messages, fleet.Message{ID: "m3", Text: "go on"})
 	x.showScreen("answer iv", "stable")
-	sent := make(chan error, 1)
-	go func() { sent <- third.Connect(x.agent()).Send(t.Context(), r, "m4", "and report") }()
-	x.NoError(<-sent)
+	x.NoError(third.Connect(x.agent()).Send(t.Context(), r, "m4", "and report"))
 	x.Len(x.prompts(), 5)
 	_, done := x.followInBackground(third, r, "")
 	x.showScreen("the end", "stable")
@@ -113,7 +111,7 @@ func TestMessageAfterLongIdleTime(t *testing.T) {
 	x.Equal("done too", o.Summary)
 }
 
-// TestUnacceptedMessages sends messages to agents that never accept them.
+// TestUnacceptedMessages sends messages that the agent never receives.
 func TestUnacceptedMessages(t *testing.T) {
 	t.Parallel()
 	x, p := newFakePlace(t)

@@ -91,6 +91,7 @@ func (s Settings) prefix() string {
 
 func (s Settings) slugs() []string { return oneOrAll(s.App, appSlugs) }
 
+// oneOrAll returns a list of only one, or all of list if one is empty.
 func oneOrAll(one string, list []string) []string {
 	if one != "" {
 		return []string{one}

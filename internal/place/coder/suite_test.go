@@ -27,14 +27,15 @@ import (
 	"fleet/internal/waittest"
 )
 
-// hidingPlace is a place for which test cases can change what Coder shows.
+// hidingPlace is a place from which test cases can hide workspaces of Coder, and whose token they can change.
 type hidingPlace struct {
 	*coder.Place
-	asAdmin  atomic.Bool // whether requests have the token of the admin, who sees all workspaces
-	mu     sync.Mutex
-	hidden map[string]bool // ids of workspaces that Coder does not show
+	asAdmin atomic.Bool // whether requests have the token of the admin, who sees all workspaces
+	mu      sync.Mutex
+	hidden  map[string]bool // ids of workspaces that Coder does not show
 }
 
+// token returns a function that returns the admin's token if asAdmin is set, else the result of own.
 func (h *hidingPlace) token(own func(context.Context) (string, error)) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		if h.asAdmin.Load() {
@@ -183,7 +184,7 @@ func TestSuiteRunner(t *testing.T) {
 }
 
 // realPlace returns a function that opens places on a real Coder deployment. All places have the same key for runners.
-// realPlace skips the test if there is no deployment.
+// realPlace skips the test if FLEET_E2E is not set.
 func realPlace(t *testing.T, change func(*testing.T, *coder.Config)) func(t *testing.T) fleet.Place {
 	if os.Getenv("FLEET_E2E") == "" {
 		t.Skip("set FLEET_E2E=1, CODER_URL and CODER_SESSION_TOKEN to run against a real Coder deployment")

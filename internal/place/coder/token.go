@@ -11,7 +11,8 @@ import (
 
 // FindToken returns a function that returns the session token. The token comes from the file if file is not empty, else
 // from the environment variable CODER_SESSION_TOKEN, else from Coder's own login (`coder login`) in CODER_CONFIG_DIR or
-// below home. The function reads the file at each call, so that a new login takes effect at once.
+// below home. The function reads the file at each call, so that a new token in the file takes effect at
+// once.
 func FindToken(getenv func(string) string, home, file string) func(context.Context) (string, error) {
 	if file == "" {
 		if token := strings.TrimSpace(getenv("CODER_SESSION_TOKEN")); token != "" {
@@ -32,7 +33,7 @@ func FindToken(getenv func(string) string, home, file string) func(context.Conte
 	}
 }
 
-// RenewTokenHint tells people what to do if Coder does not accept the token that FindToken finds with the same arguments.
+// RenewTokenHint returns a text that tells people what to do if Coder does not accept the token that FindToken finds with the same arguments.
 func RenewTokenHint(getenv func(string) string, home, file string) string {
 	switch {
 	case file != "":

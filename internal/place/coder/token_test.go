@@ -23,7 +23,7 @@ func TestRefusedToken(t *testing.T) {
 	}{
 		"revoked, in a file":          {file: "/etc/fleet/coder-token", fault: answerRevoked, messageParts: []string{"expired or revoked", "/etc/fleet/coder-token", "coder.token_file"}},
 		"revoked, in the environment": {env: "t", fault: answerRevoked, messageParts: []string{"expired or revoked", "CODER_SESSION_TOKEN"}},
-		"revoked, of a login":         {fault: answerRevoked, messageParts: []string{"expired or revoked", "coder login"}},
+		"revoked, in a login":         {fault: answerRevoked, messageParts: []string{"expired or revoked", "coder login"}},
 		"without the needed scopes":   {fault: answerScoped, messageParts: []string{"scopes are limited", "without --scope"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,11 +15,10 @@ import (
 	"fleet/internal/runner/agentapi"
 )
 
-// Time limits.
 const (
-	requestTimeout = 20 * time.Second // limit for one request and its response
-	retryPause     = 250 * time.Millisecond
-	maxThrottle    = time.Minute // the longest Retry-After that Fleet respects
+	requestTimeout = 20 * time.Second       // limit for one request and its response
+	retryPause     = 250 * time.Millisecond // pause before a GET is sent again
+	maxThrottle    = time.Minute            // the longest Retry-After that Fleet respects
 )
 
 // throttledError means that Coder's rate limit is reached.
@@ -64,6 +63,7 @@ type throttle struct {
 	skew           time.Duration // how far Coder's clock is ahead of Fleet's
 }
 
+// newTransport returns the transport for a Config without one.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -77,8 +77,8 @@ func newTransport() *http.Transport {
 	}
 }
 
-// roundTrip sends the request. It retries a GET once if there was no response, or if a proxy reported an error. It
-// returns a throttledError while the rate limit is reached.
+// roundTrip sends the request. It retries a GET once if there was no response, or if the status is 502, 503 or 504. It returns a
+// throttledError while the rate limit is reached.
 func (t *throttle) roundTrip(r *http.Request) (*http.Response, error) {
 	if err := t.checkOpen(); err != nil {
 		return nil, err
@@ -139,10 +139,10 @@ func (t *throttle) suspend(retryAfter string) error {
 	return &throttledError{after: wait}
 }
 
-// measureSkew computes the skew from the Date of a response.
+// measureSkew sets the skew from the Date of a response, unless the response is from an app in a workspace.
 func (t *throttle) measureSkew(res *http.Response) {
 	if isAppRequest(res.Request) {
-		return // an app in a workspace has responded, so the Date is from the workspace's clock
+		return // the Date is from the workspace's clock
 	}
 	skew := agentapi.ClockSkew(res, t.now())
 	t.mu.Lock()

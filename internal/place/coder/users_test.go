@@ -20,8 +20,8 @@ import (
 type userMap map[string]string
 
 func (u userMap) UserOf(_ context.Context, principal string) (string, error) {
-	for id, name := range u {
-		if name == principal {
+	for id, p := range u {
+		if p == principal {
 			return id, nil
 		}
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// readFailure records a failed read.
+// readFailure records that a template version, or the parameters of a build, could not be read.
 type readFailure struct {
-	err      error
+	err      error     // nil if no failure counts
 	failedAt time.Time // when the last attempt that counts failed; zero if none counts
-	tries    int
-	partial  *version // the part that could be read; nil if nothing could be read
+	tries    int       // failed attempts; only for the parameters of a build
+	partial  *version  // the part of a version that could be read; nil if nothing could be read
 }
 
 // version is the cached part of a template version.

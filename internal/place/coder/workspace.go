@@ -18,7 +18,7 @@ import (
 // allows for inexact clocks.
 const createSkew = 30 * time.Second
 
-// workspace is the workspace of an agent, with the account that may access it.
+// workspace is the workspace of an agent, with the account that may access it and the settings of its template.
 type workspace struct {
 	ws      codersdk.Workspace
 	account *account
@@ -26,7 +26,7 @@ type workspace struct {
 }
 
 // find returns the agent's workspace. It returns nil if Coder says that the workspace was deleted, or if the agent has none.
-// The error is errNotShown if Coder does not show the workspace, which does not mean that it was deleted.
+// The error has the cause errNotShown if Coder does not show the workspace, which does not mean that it was deleted.
 func (p *Place) find(ctx context.Context, a fleet.Agent) (*workspace, error) {
 	return p.findIn(ctx, a, nil)
 }
@@ -103,6 +103,7 @@ func (p *Place) wasCreatedFor(a fleet.Agent, proj *templateProject, ws codersdk.
 	return ws.TemplateID == proj.template.ID && !ws.CreatedAt.Before(a.CreatedAt.Add(p.throttle.clockSkew()-createSkew))
 }
 
+// getByName returns the user's workspace with the name, or nil if there is none.
 func (p *Place) getByName(ctx context.Context, user string, acc *account, name string) (*codersdk.Workspace, error) {
 	ws, err := callCoder(ctx, "looking for the workspace "+name, func(ctx context.Context) (codersdk.Workspace, error) {
 		ws, err := acc.sdk.WorkspaceByOwnerAndName(ctx, user, name, codersdk.WorkspaceOptions{})
@@ -114,8 +115,8 @@ func (p *Place) getByName(ctx context.Context, user string, acc *account, name s
 	return &ws, nil
 }
 
-// getWorkspace returns the workspace. It returns nil if Coder says that the workspace was deleted. It returns errNotShown if
-// Coder does not find the workspace, because a user who may not see the workspace gets the same response.
+// getWorkspace returns the workspace. It returns nil if Coder says that the workspace was deleted. The error has the cause
+// errNotShown if Coder does not find the workspace, because a user who may not see the workspace gets the same response.
 func getWorkspace(ctx context.Context, acc *account, id uuid.UUID) (*codersdk.Workspace, error) {
 	deleted := false
 	ws, err := callCoder(ctx, "reading a workspace", func(ctx context.Context) (codersdk.Workspace, error) {
@@ -188,8 +189,8 @@ func (w *workspace) refresh(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// appAgent returns the workspace's agent that has a usable app, and the app. If no agent has one, it returns the first
-// agent and no app.
+// appAgent returns the workspace's agent that has an app with one of the slugs, and the app. Earlier slugs are preferred. If no
+// agent has such an app, it returns the first agent and no app.
 func (w *workspace) appAgent() (*codersdk.WorkspaceAgent, *codersdk.WorkspaceApp) {
 	var first *codersdk.WorkspaceAgent
 	for _, slug := range w.slugs() {
@@ -215,7 +216,8 @@ func (w *workspace) appAgent() (*codersdk.WorkspaceAgent, *codersdk.WorkspaceApp
 // counts as unhealthy. A template can allow the agent more time.
 const connectTimeout = 2 * time.Minute
 
-// state returns the state of the workspace, derived from its build, its agent and the app, and the reason for it. The reason may be empty.
+// state derives the state of the workspace from its build, its agent and the app. It also returns the reason for the state, which
+// may be empty.
 func (p *Place) state(w *workspace) (fleet.State, string) {
 	build := w.ws.LatestBuild
 	switch build.Status {
@@ -246,7 +248,8 @@ func (p *Place) state(w *workspace) (fleet.State, string) {
 	return fleet.StateUnhealthy, fmt.Sprintf("Coder reports the status %q, which this version of Fleet does not know", shortLine(string(build.Status)))
 }
 
-// hasStopped reports whether the workspace does not run any more, so that all its runs have ended. why is the reason.
+// hasStopped reports whether the workspace was stopped or deleted, is about to be, or has failed, so that its runs have ended. why
+// says so for people.
 func (p *Place) hasStopped(w *workspace) (why string, ended bool) {
 	switch state, reason := p.state(w); state {
 	case fleet.StateRunning, fleet.StateStarting, fleet.StateUnhealthy:
@@ -289,7 +292,7 @@ func jobError(j codersdk.ProvisionerJob) string {
 	return "Coder gives no reason; the log of the build may have one"
 }
 
-// agentState returns the state of a workspace whose build has succeeded.
+// agentState is state for a workspace whose build has succeeded.
 func (p *Place) agentState(w *workspace) (fleet.State, string) {
 	agent, app := w.appAgent()
 	if agent == nil {

@@ -10,7 +10,7 @@ import (
 // agent's workspace.
 type workspaceIndex struct {
 	mu     sync.Mutex
-	byUID  map[string]uuid.UUID
+	byUID  map[string]uuid.UUID // workspace of the agent, by uid
 	agents map[uuid.UUID]string // uid of the agent, by workspace
 }
 
