@@ -9,13 +9,19 @@ import (
 	"fleet/internal/fleet"
 )
 
+// commitPrefix precedes the id of the task in the id of the commit with the work of a run.
+const commitPrefix = "tree-"
+
+// taskOf returns the id of the task whose run made the commit.
+func taskOf(commit string) string { return strings.TrimPrefix(commit, commitPrefix) }
+
 // change records that the agent has added a line to a file and has not committed it. The text is "PATH LINE".
 func (r *run) change(text string) {
 	path, line, _ := strings.Cut(text, " ")
 	r = r.first
 	if r.changes == nil {
 		r.changes, r.patch = &fleet.Changes{
-			Base: "base-" + r.task.TaskID, Commit: "tree-" + r.task.TaskID, Ref: "refs/fleet/" + r.workspace.AgentUID + "/" + r.task.TaskID,
+			Base: "base-" + r.task.TaskID, Commit: commitPrefix + r.task.TaskID, Ref: "refs/fleet/" + r.workspace.AgentUID + "/" + r.task.TaskID,
 			Branch: "fleet/" + r.workspace.Name, Dirty: true,
 		}, map[string]string{}
 	}
@@ -67,7 +73,7 @@ func (r runner) Compare(ctx context.Context, base, commit string) (c *fleet.Chan
 	return c, err
 }
 
-// Patch returns a page of the changes as a diff.
+// Patch returns a page of the diff of the changes, and whether there is more. An empty path means all files.
 func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) (text []byte, more bool, err error) {
 	err = r.readRunOf(ctx, Patch, c.Commit, func(found *run) {
 		for _, f := range found.changes.FileChanges {
@@ -83,9 +89,9 @@ func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset 
 	return text, more, err
 }
 
-// readRunOf calls read with the run that made the commit.
+// readRunOf calls read with the run that made the commit. It returns CHANGES_NOT_FOUND if there is no such run.
 func (r runner) readRunOf(ctx context.Context, m Method, commit string, read func(*run)) error {
-	taskID := strings.TrimPrefix(commit, "tree-")
+	taskID := taskOf(commit)
 	return r.place.callLocked(ctx, Call{Method: m, Agent: r.agent, TaskID: taskID}, func() error {
 		found := r.place.runs[taskID]
 		if found == nil || found.changes == nil {

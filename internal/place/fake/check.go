@@ -9,24 +9,6 @@ import (
 	"fleet/internal/fleet"
 )
 
-// fixPrefix is the prefix of lines of feedback with instructions, see instructionsOf.
-const fixPrefix = "fix: "
-
-// instructionsOf returns the script of the run. If the feedback of the run has lines that begin with "fix: ", or the prompt
-// quotes such lines, the script consists of these lines without the prefix. Otherwise the script is the prompt.
-func instructionsOf(r fleet.Run) string {
-	var lines []string
-	for line := range strings.Lines(r.Feedback + "\n" + r.Prompt) {
-		if text, ok := strings.CutPrefix(strings.TrimPrefix(strings.TrimSpace(line), "# > "), fixPrefix); ok {
-			lines = append(lines, text)
-		}
-	}
-	if len(lines) == 0 {
-		return r.Prompt
-	}
-	return strings.Join(lines, "\n")
-}
-
 // check is a check that was started. The world's mutex guards it.
 type check struct {
 	result fleet.CheckResult
@@ -90,7 +72,8 @@ func (p *Place) startCheck(a fleet.Agent, task fleet.Run, c fleet.Check) (*check
 	return k, nil
 }
 
-// executeCheck executes the command of the check c, and sets the result of k.
+// executeCheck executes the command of the check c until it ends, its time limit is reached or k is stopped, and sets the result
+// of k.
 func (p *Place) executeCheck(r *run, c fleet.Check, k *check) {
 	var out strings.Builder
 	command, repair, _ := strings.Cut(c.Command, fixPrefix)

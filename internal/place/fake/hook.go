@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Method is a method of fleet.Place or fleet.Runner. Together, these interfaces are the port.
+// Method is a method of fleet.Place, fleet.Versioner or fleet.Runner. Together, these interfaces are the port.
 type Method string
 
 // Methods for which hooks can be set.
@@ -125,14 +125,15 @@ func (p *Place) hold(at hookPoint) *Gate {
 	return g
 }
 
-// Release opens the gate with the name, at which the instruction "wait NAME" waits. Runs that arrive later do not wait there.
+// Release opens the gate with the name, at which the instruction "wait NAME" waits. Runs and checks that arrive later do not wait.
 func (p *Place) Release(name string) { p.gate(name).Open() }
 
-// Reached returns a channel that is closed when a run waits at the gate with the name.
+// Reached returns a channel that is closed when the first run or check waits at the gate with the name.
 func (p *Place) Reached(name string) <-chan struct{} { return p.gate(name).arrived }
 
 func (p *Place) arrive(name string) { p.gate(name).arrive() }
 
+// gate returns the gate with the name, which it creates if there is none.
 func (p *Place) gate(name string) *Gate {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,10 +8,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// keptRetention is the time for which a kept workspace claims to be kept. The world never removes one.
+// keptRetention is the time between KeptAt and Until of kept workspaces. Nothing is removed when it is over.
 const keptRetention = 7 * 24 * time.Hour
 
-// Kept returns the workspaces that Delete has kept for the agent with the uid, or for all agents if the uid is empty.
+// Kept returns the workspaces that Delete has kept for the agent with the uid, or for all agents if the uid is empty. The oldest
+// comes first.
 func (p *Place) Kept(ctx context.Context, uid string) (all []fleet.KeptWork, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -36,7 +37,7 @@ func (p *Place) Unsaved(_ context.Context, a fleet.Agent) (string, error) {
 	return "", fleet.Errorf(fleet.ReasonUnimplemented, "the world knows nothing about the work of agent %q", a.Name)
 }
 
-// restore brings the agent's kept workspace back, stopped. It returns nil if none is kept. The world's mutex must be held.
+// restore brings the agent's kept workspace back in the state stopped. It returns nil if none is kept. The world's mutex must be held.
 func (p *Place) restore(a fleet.Agent) *workspace {
 	i := slices.IndexFunc(p.kept, func(w *workspace) bool { return w.AgentUID == a.UID })
 	if i < 0 {

@@ -12,71 +12,6 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Config configures the initial world. The zero value is a world with DefaultProjects, in which everything succeeds at
-// once.
-type Config struct {
-	// Traits of the place; the default name is "fake".
-	Traits fleet.Traits
-
-	// Projects are the projects for agents, in any order; nil: DefaultProjects.
-	Projects []Project
-
-	// Workspaces are workspaces that exist at the start, see AddWorkspace.
-	Workspaces []fleet.Workspace
-
-	// BuildPolls is how many calls of Inspect or List after Provision or Start still see the workspace as starting.
-	BuildPolls int
-
-	// NoMessages makes Send return UNIMPLEMENTED.
-	NoMessages bool
-
-	// NoQuestions makes Answer return UNIMPLEMENTED. New sets the trait Asks to the opposite.
-	NoQuestions bool
-
-	// Credentials name the credentials with which the agents of each project use their models.
-	Credentials map[string]string
-	// MaxCosts limit the costs of tasks whose callers set no limit, by role.
-	MaxCosts map[string]fleet.Micros
-	// Grants are what agents may delegate, by role.
-	Grants map[string]*fleet.Grant
-
-	// Before and After are called in every call of the port. Before is called before the call does anything. After is called when
-	// the call has done everything except return. If they return an error, the call returns that error.
-	Before, After func(ctx context.Context, c Call) error
-
-	// Now returns the time; nil: time.Now.
-	Now func() time.Time
-}
-
-// Project is a project with roles.
-type Project struct {
-	fleet.Project
-	Roles []fleet.Role // empty: DefaultRoles
-}
-
-// DefaultProjects returns the two projects that the examples of the API use.
-func DefaultProjects() []Project {
-	return []Project{
-		{Project: fleet.Project{
-			Name: "DataOne", DisplayName: "DataOne Platform", Description: "Data processing and analytics platform",
-			TemplateID: "template-uuid-2", TemplateName: "dataone-devcontainer",
-		}},
-		{Project: fleet.Project{
-			Name: "Setup", DisplayName: "Setup Monorepo", Description: "Infrastructure and tooling monorepo",
-			TemplateID: "template-uuid-1", TemplateName: "setup-devcontainer",
-		}},
-	}
-}
-
-// DefaultRoles returns the three roles that the examples of the API use.
-func DefaultRoles() []fleet.Role {
-	return []fleet.Role{
-		{Name: "coder", DisplayName: "Software Engineer", Description: "Writes code, implements features, fixes bugs", Default: true},
-		{Name: "operator", DisplayName: "Operations Engineer", Description: "Manages deployments, monitors systems, handles incidents"},
-		{Name: "manager", DisplayName: "Engineering Manager", Description: "Coordinates work, reviews specs, verifies agent alignment"},
-	}
-}
-
 // Place is a world and its fleet.Place. Its methods are safe for concurrent use.
 type Place struct {
 	config     Config
@@ -87,15 +22,15 @@ type Place struct {
 	workspaces        []*workspace // existing workspaces, oldest first
 	byUID             map[string]*workspace
 	byID              map[string]*workspace
-	workspacesCreated int // number of workspaces ever created
-	runs              map[string]*run
-	deliveries        map[string]int
-	dispatches        map[string]int
+	workspacesCreated int             // number of workspaces ever created
+	runs              map[string]*run // by task
+	deliveries        map[string]int  // by task, see Deliveries
+	dispatches        map[string]int  // by task, see Dispatches
 
-	buildGate     *Gate // new builds wait at this gate; may be nil
-	runGate       *Gate // new runs wait at this gate; may be nil
-	buildFailures map[string][]string
-	gates         map[string]*Gate
+	buildGate     *Gate               // new builds wait at this gate; may be nil
+	runGate       *Gate               // new runs wait at this gate; may be nil
+	buildFailures map[string][]string // reasons of the next failures, by the agent's name in lower case
+	gates         map[string]*Gate    // gates of the instruction wait, by name
 	holdGates     map[hookPoint]*Gate
 	faults        map[hookPoint]*fault
 	delays        map[Method]time.Duration
@@ -107,9 +42,9 @@ type Place struct {
 	kept          []*workspace                    // workspaces that Delete has kept, oldest first
 	mainCommits   map[string]string               // the newest commit of the branch main, by project
 	commitChecks  map[[3]string]fleet.CheckResult // by the commit, the id and the command
-	commits       map[string]*commit
-	protected     bool // see ProtectBranches
-	otherCaller   bool // see ChangeCaller
+	commits       map[string]*commit              // by id
+	protected     bool                            // see ProtectBranches
+	otherCaller   bool                            // see ChangeCaller
 }
 
 var (
@@ -244,7 +179,7 @@ func (p *Place) project(name string) (Project, error) {
 	return Project{}, fleet.Errorf(fleet.ReasonProjectNotFound, "there is no project %q: choose one of %s", name, cmp.Or(strings.Join(names, ", "), "none"))
 }
 
-// Provision creates the agent's workspace.
+// Provision creates the agent's workspace. If it exists, Provision returns it.
 func (p *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspace, err error) {
 	err = p.callLocked(ctx, Call{Method: Provision, Agent: a}, func() error {
 		if w := p.workspaceOf(a); w != nil {
@@ -274,7 +209,7 @@ func (p *Place) Provision(ctx context.Context, a fleet.Agent) (ws fleet.Workspac
 	return ws, err
 }
 
-// Start starts the agent's workspace.
+// Start starts the agent's workspace, or a kept workspace of the agent, with the changes in Agent.Next.
 func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 	return p.callLocked(ctx, Call{Method: Start, Agent: a}, func() error {
 		w := p.workspaceOf(a)
@@ -310,7 +245,8 @@ func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	})
 }
 
-// Delete destroys the agent's workspace. The run in the workspace ends as stopped.
+// Delete destroys the agent's workspace. The run in the workspace ends as stopped. Delete keeps the workspace for Start if SetKept
+// has set a text. It leaves a hidden workspace alone.
 func (p *Place) Delete(ctx context.Context, a fleet.Agent) (kept string, err error) {
 	err = p.callLocked(ctx, Call{Method: Delete, Agent: a}, func() error {
 		switch w := p.workspaceOf(a); {

@@ -7,7 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Prune lists the kept workspaces, and removes them if the query asks for that.
+// Prune lists the kept workspaces that match the query. It removes them if the query includes unproved leftovers and is not a dry
+// run.
 func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) (all []fleet.Leftover, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// repository is the repository of a project. It has one branch, main. It identifies a commit by the content of its files.
+// repository is the repository of a project. It has one branch, main. The id of a commit names the tasks whose work is in it.
 type repository struct {
 	place   *Place
 	project string
@@ -23,7 +23,7 @@ type commit struct {
 	parents []string
 }
 
-// Repository returns the repository of the project, if the place reports changes.
+// Repository returns the repository of the project. It returns UNIMPLEMENTED if the place does not support changes.
 func (p *Place) Repository(project string) (fleet.Repository, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,11 +40,11 @@ func (p *Place) Repository(project string) (fleet.Repository, error) {
 	return repository{p, project}, nil
 }
 
-// Collect fails if the run of the changes was deleted.
+// Collect returns CHANGES_NOT_FOUND if no run has made the commit.
 func (r repository) Collect(_ context.Context, _ fleet.Agent, c fleet.Changes) error {
 	r.place.mu.Lock()
 	defer r.place.mu.Unlock()
-	if r.place.runs[strings.TrimPrefix(c.Commit, "tree-")] == nil {
+	if r.place.runs[taskOf(c.Commit)] == nil {
 		return fleet.Errorf(fleet.ReasonChangesNotFound, "the repository no longer has the commit %s", c.Commit)
 	}
 	return nil
@@ -60,7 +60,7 @@ func (r repository) Branch(_ context.Context, name string) (fleet.Branch, error)
 	return fleet.Branch{Name: "main", Commit: r.place.mainCommits[r.project]}, nil
 }
 
-// Contains follows the parents of the commit.
+// Contains reports whether older is the commit id or one of its ancestors.
 func (r repository) Contains(_ context.Context, id, older string) (bool, error) {
 	r.place.mu.Lock()
 	defer r.place.mu.Unlock()
@@ -75,10 +75,10 @@ func (r repository) Contains(_ context.Context, id, older string) (bool, error) 
 	return false, nil
 }
 
-// filesOf returns the files that the run with the head has written. The caller holds the world's mutex.
+// filesOf returns the content of the files that the run that made the commit head has written, by path. The caller holds the world's mutex.
 func (r repository) filesOf(head string) map[string]string {
 	files := map[string]string{}
-	if run := r.place.runs[strings.TrimPrefix(head, "tree-")]; run != nil {
+	if run := r.place.runs[taskOf(head)]; run != nil {
 		for path, patch := range run.patch {
 			_, lines, _ := strings.Cut(patch, "\n")
 			files[path] = strings.ReplaceAll("\n"+lines, "\n+", "\n")[1:]
@@ -113,7 +113,7 @@ func (r repository) Combine(_ context.Context, c fleet.Combination) (fleet.Combi
 	case maps.Equal(files, onto.files):
 		combined.Commit = c.Onto
 	default:
-		combined.Commit = fmt.Sprintf("%s+%s", c.Onto, strings.TrimPrefix(c.Head, "tree-"))
+		combined.Commit = fmt.Sprintf("%s+%s", c.Onto, taskOf(c.Head))
 		made := &commit{files, []string{c.Onto}}
 		if c.Strategy == fleet.Merge {
 			made.parents = append(made.parents, c.Head)
@@ -146,7 +146,8 @@ func (r repository) Overlaps(_ context.Context, _ string, all []fleet.Contributi
 }
 
 // Check executes "echo TEXT", "has PATH" and "exit CODE", as runner.Check does. "hasnot PATH" fails if the commit has the
-// file. "both PATH OTHER" fails if the commit has both files and does not have the file c.txt.
+// file. "both PATH OTHER" fails if the commit has both files and does not have the file c.txt. A repeated check returns the first
+// result.
 func (r repository) Check(_ context.Context, id string, c fleet.Check) (fleet.CheckResult, error) {
 	p := r.place
 	p.mu.Lock()
@@ -192,14 +193,7 @@ func (r repository) Check(_ context.Context, id string, c fleet.Check) (fleet.Ch
 	return result, nil
 }
 
-// ProtectBranches sets whether the repositories refuse to move their branches.
-func (p *Place) ProtectBranches(protected bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.protected = protected
-}
-
-// Move moves the branch.
+// Move moves the branch, unless it is protected or is no longer at the commit in b.
 func (r repository) Move(_ context.Context, b fleet.Branch, to string) error {
 	r.place.mu.Lock()
 	defer r.place.mu.Unlock()

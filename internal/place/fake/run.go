@@ -18,7 +18,7 @@ type run struct {
 	workspace *workspace
 	gate      *Gate // the run waits here before it reads its prompt; may be nil
 	first     *run  // the first attempt of the task; the run itself if there was no earlier attempt
-	failed    int   // attempts that fail-first has ended, or would have ended; only used in the first attempt
+	failed    int   // how often fail-first was executed; only used in the first attempt
 	claimed   bool  // whether the agent started the run by itself, and a task was assigned to it later
 
 	outputs      []fleet.Output
@@ -32,7 +32,7 @@ type run struct {
 	patch        map[string]string // diffs by path
 	checks       map[string]*check // by the check's id
 	payload      []byte
-	output       []byte
+	output       []byte // set by the instruction output
 	gap          fleet.Gap
 	cost         float64
 	turns        int
@@ -52,7 +52,7 @@ func (r *run) wake() {
 	r.changed = make(chan struct{})
 }
 
-// startRun starts a run of the task in the workspace. The world's mutex must be held.
+// startRun starts a run of the task in the workspace. A run with feedback is another attempt of the workspace's last run. The world's mutex must be held.
 func (p *Place) startRun(w *workspace, task fleet.Run) *run {
 	r := &run{task: task, script: parse(instructionsOf(task)), workspace: w, gate: p.runGate, sent: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
 	if r.first = r; task.Feedback != "" && w.run != nil {
@@ -67,7 +67,7 @@ func (p *Place) startRun(w *workspace, task fleet.Run) *run {
 	return r
 }
 
-// setDeadline makes the run fail after the duration d. The world's mutex must be held.
+// setDeadline makes the run fail after the duration d, or never if d is not positive. The world's mutex must be held.
 func (p *Place) setDeadline(r *run, d time.Duration) {
 	if d <= 0 {
 		return
@@ -233,7 +233,7 @@ func (p *Place) execute(r *run, in instruction) {
 	}
 }
 
-// listen waits for the next message and prints it.
+// listen waits for the next message and prints it. It returns early if the run ends.
 func (p *Place) listen(r *run) {
 	for {
 		p.mu.Lock()

@@ -20,7 +20,7 @@ type runner struct {
 // Connect implements fleet.Place.
 func (p *Place) Connect(a fleet.Agent) fleet.Runner { return runner{p, a} }
 
-// Dispatch starts the run.
+// Dispatch starts the run, or claims the run that the agent has started by itself. A repeated call does nothing.
 func (r runner) Dispatch(ctx context.Context, run fleet.Run) error {
 	p, a := r.place, r.agent
 	return p.callLocked(ctx, Call{Method: Dispatch, Agent: a, TaskID: run.TaskID, FleetEndpoint: run.FleetEndpoint, Run: &run}, func() error {
@@ -117,7 +117,8 @@ func (p *Place) runFromCursor(a fleet.Agent, task fleet.Run, cursor string) (*ru
 	return r, n, nil
 }
 
-// Interrupt ends the run as stopped, unless the script of the run ignores the interrupt or the kill.
+// Interrupt ends the run as stopped, unless the script of the run ignores the interrupt or the kill. It always stops the checks of
+// the run.
 func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
 	p, a := r.place, r.agent
 	return p.callLocked(ctx, Call{Method: Interrupt, Agent: a, TaskID: run.TaskID, Kill: kill}, func() error {
@@ -140,7 +141,7 @@ func (r runner) Interrupt(ctx context.Context, run fleet.Run, kill bool) error {
 	})
 }
 
-// Send sends a message to the run. The instruction listen reads it.
+// Send sends a message to the run. The instruction listen reads it. A repeated id sends nothing.
 func (r runner) Send(ctx context.Context, run fleet.Run, id, message string) error {
 	p, a := r.place, r.agent
 	return p.callLocked(ctx, Call{Method: Send, Agent: a, TaskID: run.TaskID}, func() error {

@@ -32,6 +32,25 @@ type instruction struct {
 	gap   fleet.Gap
 }
 
+// fixPrefix is the prefix of instructions in feedback, see instructionsOf. Checks and conflicts write such lines.
+const fixPrefix = "fix: "
+
+// instructionsOf returns the script of the run. If the feedback of the run has lines that begin with "fix: ", or the prompt
+// quotes such lines, the script consists of these lines without the prefix. Otherwise the script is the prompt.
+func instructionsOf(r fleet.Run) string {
+	var lines []string
+	for line := range strings.Lines(r.Feedback + "\n" + r.Prompt) {
+		if text, ok := strings.CutPrefix(strings.TrimPrefix(strings.TrimSpace(line), "# > "), fixPrefix); ok {
+			lines = append(lines, text)
+		}
+	}
+	if len(lines) == 0 {
+		return r.Prompt
+	}
+	return strings.Join(lines, "\n")
+}
+
+// parse parses the prompt. It ignores the lines after an instruction that always ends the run.
 func parse(prompt string) script {
 	first, _, _ := strings.Cut(strings.TrimSpace(prompt), "\n")
 	s := script{defaultSummary: "Handled: " + strings.TrimSpace(first)}

@@ -18,7 +18,7 @@ type workspace struct {
 	checkedRun *run // the last run for which a check was started
 	hidden     bool // the host does not show it
 	log        []string
-	kept       string // the result of Delete, and why Delete keeps the workspace
+	kept       string // set by SetKept; if it is not empty, Delete keeps the workspace and returns it
 	keptAt     time.Time
 
 	files      map[string]bool // files that runs have changed
@@ -44,6 +44,7 @@ func (w *workspace) logf(format string, args ...any) {
 	w.log = append(w.log, fmt.Sprintf(format, args...))
 }
 
+// view returns a copy for callers.
 func (w *workspace) view() fleet.Workspace {
 	v := w.Workspace
 	v.Metadata = maps.Clone(v.Metadata)
@@ -153,6 +154,7 @@ func (p *Place) mustFind(ref string) *workspace {
 	return w
 }
 
+// lookup is mustFind, but returns nil if there is no such workspace.
 func (p *Place) lookup(ref string) *workspace {
 	for _, w := range p.workspaces {
 		if w.ID == ref || w.AgentUID == ref && ref != "" || strings.EqualFold(w.Name, ref) {

@@ -34,8 +34,8 @@ func (p *Place) Workspaces() []fleet.Workspace {
 	return all
 }
 
-// AddWorkspace adds a workspace that Fleet did not provision. The default state is running. By default, the workspace gets a
-// new id.
+// AddWorkspace adds a workspace that Fleet did not provision, and returns it. The default state is running. By default, the
+// workspace gets a new id.
 func (p *Place) AddWorkspace(w fleet.Workspace) fleet.Workspace {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,7 +47,7 @@ func (p *Place) AddWorkspace(w fleet.Workspace) fleet.Workspace {
 	return n.view()
 }
 
-// changeWorkspace changes the workspace.
+// changeWorkspace calls change with the workspace, while it holds the world's mutex.
 func (p *Place) changeWorkspace(ref string, change func(w *workspace)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,12 +79,19 @@ func (p *Place) setHidden(ref string, hidden bool) {
 	p.changeWorkspace(ref, func(w *workspace) { w.hidden = hidden })
 }
 
-// ChangeCaller makes the requests of the place come from another user of the host if other is true, and from the first user if
-// it is false. While they come from another user, every call of the port fails.
+// ChangeCaller sets whether the requests of the place come from another user of the host than at first. While they do, every call
+// of the port fails with fleet.ErrOtherIdentity.
 func (p *Place) ChangeCaller(other bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.otherCaller = other
+}
+
+// ProtectBranches sets whether the repositories refuse to move their branches.
+func (p *Place) ProtectBranches(protected bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.protected = protected
 }
 
 // MakeUnhealthy makes the workspace unhealthy. It then accepts no new runs, but an active run continues.
@@ -95,7 +102,7 @@ func (p *Place) MakeUnhealthy(ref, reason string) {
 	})
 }
 
-// MakeHealthy makes the workspace healthy.
+// MakeHealthy makes the workspace run.
 func (p *Place) MakeHealthy(ref string) {
 	p.changeWorkspace(ref, func(w *workspace) {
 		w.State, w.Reason = fleet.StateRunning, ""
@@ -127,7 +134,7 @@ func (p *Place) SetHost(ref string, h fleet.HostFacts) {
 	p.changeWorkspace(ref, func(w *workspace) { w.Host = h })
 }
 
-// GiveAway makes the workspace belong to the other Fleet named by to, until Start builds it again.
+// GiveAway makes the workspace belong to another owner, until Start builds it again. to names the owner, as in "another Fleet".
 func (p *Place) GiveAway(ref, to string) {
 	p.changeWorkspace(ref, func(w *workspace) {
 		w.Host.ForeignOwner, w.State, w.Reason = to, fleet.StateUnhealthy, "its workspace belongs to "+to

@@ -45,7 +45,8 @@ func Drivers() []fleet.Driver {
 func hasConfig(a fleet.Agent) bool { return a.Config != nil && a.Config.Driver != "" }
 
 // agentProject returns the project that describes how the agent works. For an agent with a configuration, it converts the
-// configuration to a project. models are the models that a task of the agent names.
+// configuration to a project. If the configuration only adds settings to the agent's project, agentProject applies them. models are
+// the models that a task of the agent names.
 func (p *Place) agentProject(a fleet.Agent, models ...string) (project, error) {
 	proj, err := project{}, error(nil)
 	switch {
@@ -121,7 +122,7 @@ func configProject(a fleet.Agent) (project, error) {
 	}, nil
 }
 
-// refuse returns the error for a configuration that this place cannot support.
+// refuse returns PROVISIONING_FAILED, for a configuration that this place cannot support.
 func refuse(format string, args ...any) (project, error) {
 	return project{}, fleet.Errorf(fleet.ReasonProvisioningFailed, format, args...)
 }
@@ -152,7 +153,7 @@ func configOptions(c *fleet.AgentConfig) (o driver.Options, known bool) {
 // toolLists returns two lists. The list tools has Claude Code's own tools that the agent has: those that its configuration
 // allows, or for which the agent may ask. The list allowed has the tools that need no permission. The agent may also use the
 // tools of its MCP servers: all tools of a server, or only single tools if the configuration allows only these. An empty list
-// in the configuration means no tools.
+// in the configuration means no tools. Without a list, tools is nil, which means all tools.
 func toolLists(c *fleet.AgentConfig) (tools, allowed []string) {
 	allowed = slices.Clone(c.Allow)
 	if c.Allow == nil || len(c.Allow) > 0 {
@@ -176,7 +177,8 @@ func toolLists(c *fleet.AgentConfig) (tools, allowed []string) {
 	return tools, allowed
 }
 
-// configServers returns the configuration's MCP servers by name. It does not expand references to variables in them.
+// configServers returns the configuration's MCP servers by name. It does not expand references to variables in them. It returns
+// PROVISIONING_FAILED if two servers have the same name, or one has no name or a name that Fleet uses itself.
 func configServers(c *fleet.AgentConfig) (map[string]driver.MCPServer, error) {
 	servers := map[string]driver.MCPServer{}
 	for _, s := range c.MCPServers {
@@ -214,7 +216,8 @@ func (p *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, 
 	return expanded, nil
 }
 
-// expandAll returns the texts of an MCP server with the references to variables replaced by their values.
+// expandAll returns the texts of an MCP server with the references to variables replaced by their values. It returns
+// PROVISIONING_FAILED if a variable is not set or may not be used, or if a reference is not valid.
 func (p *Place) expandAll(server string, texts map[string]string) (map[string]string, error) {
 	if texts == nil {
 		return nil, nil

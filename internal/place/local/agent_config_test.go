@@ -19,8 +19,8 @@ import (
 )
 
 // configuredAgent returns an agent with the configuration and without a project.
-func configuredAgent(r fleet.AgentConfig) fleet.Agent {
-	return fleet.Agent{UID: uuid.NewString(), Name: "web-search-1", Owner: "alice", Toolset: fleet.ToolsetSubagents, Config: &r}
+func configuredAgent(c fleet.AgentConfig) fleet.Agent {
+	return fleet.Agent{UID: uuid.NewString(), Name: "web-search-1", Owner: "alice", Toolset: fleet.ToolsetSubagents, Config: &c}
 }
 
 func (t *testPlace) provision(a fleet.Agent) fleet.Agent {
@@ -31,7 +31,7 @@ func (t *testPlace) provision(a fleet.Agent) fleet.Agent {
 	return a
 }
 
-// durationPattern matches the duration of a tool call. A step leaves it out if it is less than a millisecond.
+// durationPattern matches the duration in the step of a tool call. The step has none if the call took less than a millisecond.
 var durationPattern = regexp.MustCompile(`,"duration":\d+`)
 
 func TestAgentConfig(t *testing.T) {
@@ -362,7 +362,7 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 	t.Run("an answer that never comes is not waited for longer than the grace", func(t *testing.T) {
 		t.Parallel()
-		waittest.WithGrowingLimit(t, 400*time.Millisecond, func(grace time.Duration) (tidy bool) {
+		waittest.WithGrowingLimit(t, 400*time.Millisecond, func(grace time.Duration) (inTime bool) {
 			w, a, r := begin(t, grace, "tool_use", true)
 			require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 			output, o := w.follow(a, r)
@@ -378,7 +378,7 @@ func TestSoftInterrupt(t *testing.T) {
 		soft := r
 		soft.Linger = waittest.Limit
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, soft, false))
-		require.NoError(t, w.Connect(a).Interrupt(w.ctx, soft, false), "again")
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, soft, false), "a repeated interrupt must be accepted")
 		more, err := shim.Run(w.runDir(a, r)).Watch(w.ctx)
 		require.NoError(t, err)
 		for over := time.After(3 * grace); over != nil; {
@@ -396,7 +396,7 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 	t.Run("an interrupt without Linger ends the wait", func(t *testing.T) {
 		t.Parallel()
-		waittest.WithGrowingLimit(t, 200*time.Millisecond, func(grace time.Duration) (tidy bool) {
+		waittest.WithGrowingLimit(t, 200*time.Millisecond, func(grace time.Duration) (inTime bool) {
 			w, a, r := begin(t, grace, "tool_use", true)
 			soft := r
 			soft.Linger = time.Hour
@@ -425,7 +425,7 @@ func TestSoftInterrupt(t *testing.T) {
 }
 
 // TestAgentConfigQuestions checks an agent whose configuration has Ask. It must get the tools that need a permission, and the
-// MCP server through which it asks.
+// MCP server through which it asks. A driver that does not ask must refuse such a configuration.
 func TestAgentConfigQuestions(t *testing.T) {
 	t.Parallel()
 	w := newClaudePlace(t, local.Role{})
@@ -440,9 +440,9 @@ func TestAgentConfigQuestions(t *testing.T) {
 	require.Contains(t, w.file("initialize"), `"sdkMcpServers":["fleet-ask"]`)
 	require.Contains(t, w.file("environment"), "MCP_TOOL_TIMEOUT=660000\n")
 
-	for driver, want := range map[string]string{"shell": "does not ask for permissions", "command": "does not ask for permissions"} {
-		_, err := w.Provision(w.ctx, fleet.Agent{UID: "other", Name: "other", Config: &fleet.AgentConfig{Driver: driver, Command: []string{"true"}, Ask: []string{}}})
-		require.ErrorContains(t, err, want)
+	for _, kind := range []string{"shell", "command"} {
+		_, err := w.Provision(w.ctx, fleet.Agent{UID: "other", Name: "other", Config: &fleet.AgentConfig{Driver: kind, Command: []string{"true"}, Ask: []string{}}})
+		require.ErrorContains(t, err, "does not ask for permissions")
 	}
 }
 
