@@ -9,7 +9,7 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// Allow implements fleet.Allower. Agents on models read the file before each request.
+// Allow implements fleet.Allower. It writes the allowance to a file of the run, which agents on models read before each request.
 func (a Agent) Allow(ctx context.Context, r fleet.Run) error {
 	if err := ctx.Err(); err != nil {
 		return err

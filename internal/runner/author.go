@@ -2,14 +2,11 @@ package runner
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"os/exec"
 	"strings"
 
-	"fleet/internal/fleet"
 	"fleet/internal/runner/filetree"
-	"fleet/internal/runner/sandbox"
 	"fleet/internal/runner/worktree"
 )
 
@@ -56,8 +53,8 @@ const (
 	ownGitConfig = ".gitconfig"
 )
 
-// GitHomeFiles returns the files with the git configuration of an agent's home: the author of its commits, and that commits
-// are not signed, because the home has no keys. Fields that own leaves empty come from the configuration of the user of this
+// GitHomeFiles returns the files with the git configuration of an agent's home. It sets the author of the agent's commits. It
+// turns off signing, because the home has no keys. Fields that own leaves empty come from the configuration of the user of this
 // process, which git finds through env. Only the user's name and address are copied, because the rest may name programs and
 // hold secrets. If the user has none, the agent itself is the author. The agent can override these settings.
 func GitHomeFiles(env []string, agent string, own Author) filetree.HomeFiles {
@@ -69,22 +66,8 @@ func GitHomeFiles(env []string, agent string, own Author) filetree.HomeFiles {
 	}
 }
 
-// WriteHomeFiles writes the files into an agent's home. It returns PROVISIONING_FAILED if the agent has replaced a part of the home that is
-// needed, for example with a link that leads out of it.
-func WriteHomeFiles(ctx context.Context, home string, e filetree.HomeFiles) error {
-	e.Dir = home
-	replaced, err := sandbox.WriteHomeFiles(ctx, e)
-	switch {
-	case err != nil:
-		return HostError("cannot create the agent's own directory", err)
-	case replaced != "":
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "the agent has replaced %s in its home: remove it, or delete the agent", replaced)
-	}
-	return nil
-}
-
-// readAuthor returns the user's name and address. They are empty if the user has not configured them, or if git cannot
-// read the configuration.
+// readAuthor returns the name and the address in the user's git configuration. They are empty if the user has not configured
+// them, or if git cannot read the configuration.
 func readAuthor(env []string) (a Author) {
 	git, err := worktree.Program()
 	if err != nil {
@@ -107,8 +90,8 @@ func readAuthor(env []string) (a Author) {
 	return a
 }
 
-// AuthorVariables returns variables that make the agent the author of commits. It returns nil if git in the directory,
-// with the environment env, knows an author.
+// AuthorVariables returns variables that make the agent the author of commits. It returns nil if git knows an author in the
+// directory with the environment env.
 func AuthorVariables(dir string, env []string, agent string) map[string]string {
 	if git, err := worktree.Program(); err == nil {
 		cmd := exec.Command(git, "-C", dir, "var", "GIT_AUTHOR_IDENT")

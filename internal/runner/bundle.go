@@ -12,7 +12,7 @@ import (
 // bundleSnapshot stands in for a task's id when Bundle makes a snapshot.
 const bundleSnapshot = "now"
 
-// Bundle implements fleet.Runner. It first makes a snapshot of the agent's working tree, if the tree can be read.
+// Bundle implements fleet.Runner. It first makes a snapshot of the agent's working tree if the tree exists.
 func (a Agent) Bundle(ctx context.Context, out io.Writer) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -24,7 +24,7 @@ func (a Agent) Bundle(ctx context.Context, out io.Writer) error {
 	if t.Dir != "" {
 		_, err = t.Git.Snapshot(ctx, t.Tree, bundleSnapshot) // may succeed although nobody can work in the tree any more
 		if err != nil && ctx.Err() == nil && t.Problem() != "" {
-			err = nil // the repository has the work that was collected before
+			err = nil // the repository has the earlier snapshots
 		}
 	}
 	recorder := &errorWriter{out: out}

@@ -63,7 +63,7 @@ func (a Agent) Patch(ctx context.Context, c fleet.Changes, path string, offset i
 	return text, more, err
 }
 
-// readCommits calls read with the tree of the agent, which may have been deleted, and translates the error.
+// readCommits calls read with the agent's repository, and translates the error. The agent may have been deleted.
 func (a Agent) readCommits(ctx context.Context, read func(*Tree) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -28,7 +28,7 @@ const checkSeparator = ".check-"
 func (h Home) checkRun(r fleet.Run, id string, retry bool) shim.Run {
 	name := FileName(r.TaskID) + checkSeparator + id
 	if retry {
-		name += ".again"
+		name += ".again" // outside checkIDPattern, so it is not the name of another check
 	}
 	return shim.Run(h.path("runs", name))
 }
@@ -56,8 +56,8 @@ func (a Agent) CheckTree(ctx context.Context, c fleet.Check) (fleet.CheckResult,
 	return a.runCheck(ctx, fleet.Run{TaskID: treeTaskID}, c)
 }
 
-// CheckTreeEnded reports whether all checks of CheckTree have ended, and when the last one ended. at is zero if there was no
-// check.
+// CheckTreeEnded reports whether all checks of CheckTree have ended, and when the last one ended. at is zero if a check is
+// running or there was none.
 func (h Home) CheckTreeEnded() (ended bool, at time.Time, err error) {
 	runs, err := h.checkRuns(fleet.Run{TaskID: treeTaskID})
 	for _, run := range runs {
@@ -134,8 +134,8 @@ func (a Agent) startCheck(ctx context.Context, r fleet.Run, c fleet.Check, run s
 	return a.host.launch(ctx, a.name, a.home, run, env)
 }
 
-// waitCheck waits until the check has ended. If the check is overdue because its supervisor is suspended, waitCheck
-// kills the check. If the agent was deleted meanwhile, the check counts as interrupted.
+// waitCheck waits until the check has ended. If the check is overdue and its supervisor does not respond, for example because it is
+// suspended, waitCheck kills the check. If the agent was deleted meanwhile, the check counts as interrupted.
 func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 	for {
 		spec, err := run.Spec()

@@ -25,7 +25,7 @@ func (b *bench) runToEnd(ctx context.Context, id string) fleet.Run {
 	return r
 }
 
-// TestCheckAfterCrash leaves the files of an interrupted start of a check. The next call must run the command once.
+// TestCheckAfterCrash leaves the files of a check whose start was interrupted. The next calls must run the command once.
 func TestCheckAfterCrash(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
@@ -52,7 +52,8 @@ func TestCheckAfterCrash(t *testing.T) {
 	require.Equal(t, "task-a\ntask-b\ntask-c\n", x.times())
 }
 
-// TestCheckAgain kills the supervisor of a check, as a failure of the machine would. The command must run again.
+// TestCheckAgain kills the supervisor of a check, as a failure of the machine would. The command must run a second time, but not a
+// third time.
 func TestCheckAgain(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)

@@ -13,14 +13,15 @@ import (
 // credentialVariables are the variables that name a program's certificates and credentials.
 var credentialVariables = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "GOOGLE_APPLICATION_CREDENTIALS"}
 
-// confinedPolicy returns the sandbox policy of one run. It adds to the workspace's policy p the run's files, the program, the
-// command that the program starts, the commands of the MCP servers, the paths in credentialVariables, and what PATH names.
-func confinedPolicy(p sandbox.Policy, run shim.Run, program, starts string, servers map[string]driver.MCPServer, env []string) *sandbox.Policy {
+// confinedPolicy returns the sandbox policy of one run. To the workspace's policy p it adds the run's files, the program, the
+// agent's program that this program starts, the commands of the MCP servers, the paths in credentialVariables, and the
+// directories in PATH with their installations. agentProgram is empty if program starts no other program.
+func confinedPolicy(p sandbox.Policy, run shim.Run, program, agentProgram string, servers map[string]driver.MCPServer, env []string) *sandbox.Policy {
 	p.Write = append(slices.Clone(p.Write), run.Path(shim.FilesDir))
 	p.Read = append(slices.Clone(p.Read), string(run))
 	r := &readableSet{run: string(run), excluded: p.Read}
 	r.addProgram(program)
-	commands := []string{starts}
+	commands := []string{agentProgram}
 	for _, s := range servers {
 		commands = append(commands, s.Command)
 	}

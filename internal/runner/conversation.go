@@ -15,8 +15,8 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// conversation returns the conversation that the run continues, and when that conversation was last used. If the agent
-// has a conversation that the run cannot continue, lost says why.
+// conversation returns the conversation that the run continues, and when that conversation was last used. session is empty if the
+// run begins a conversation. If the agent has a conversation that the run cannot continue, lost says why.
 func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, usedAt time.Time, lost string) {
 	if _, ok := d.(driver.ConversationDriver); !ok {
 		return "", time.Time{}, ""
@@ -32,15 +32,15 @@ func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, usedAt
 	// The recorded file existed when the last run ended. Without a record, only the program can detect that the
 	// conversation is lost.
 	if record := h.readText(recordFile); session != "" && record != "" {
-		if found, err := sandbox.Find(context.Background(), driver.Pattern(record)); err == nil && found == "" {
+		if found, err := sandbox.Find(context.Background(), driver.LiteralPattern(record)); err == nil && found == "" {
 			return "", usedAt, "the file of the previous conversation was removed from the agent's machine"
 		}
 	}
 	return session, usedAt, ""
 }
 
-// conversationFiles returns the names of the files for the agent's conversation with the name. All runs without a name
-// continue the conversation with the empty name.
+// conversationFiles returns the names of the files session and record (see Home) for the conversation with the name. Runs that
+// name no conversation continue the one with the empty name.
 func conversationFiles(name string) (session, record string) {
 	if name == "" {
 		return "session", "record"
@@ -69,8 +69,8 @@ func (h Home) forgetOldest() error {
 	return errors.Join(h.removeFile(oldest), h.removeFile("record-"+strings.TrimPrefix(oldest, "session-")))
 }
 
-// recordPattern returns a pattern for the file in which the program will store the run's conversation. It returns an
-// empty pattern if the driver does not define one or if no later run continues the conversation.
+// recordPattern returns a pattern for the file in which the program will store the run's conversation. The pattern is empty if it
+// is unknown, or if no later run continues the conversation.
 func recordPattern(w Work, env []string) string {
 	recorder, ok := w.Driver.(driver.ConversationFileDriver)
 	if !ok || w.Job.OneTask {
@@ -83,7 +83,8 @@ func recordPattern(w Work, env []string) string {
 	return recorder.ConversationPattern(env, dir)
 }
 
-// storeConversation stores the conversation that the agent's next run continues, as the result of the last run describes it.
+// storeConversation stores which conversation the agent's next run continues. r is the result of the run that has ended. If the
+// agent was deleted, storeConversation does nothing.
 func (h Home) storeConversation(f driver.Format, r driver.Result) error {
 	if !h.exists() {
 		return nil

@@ -29,9 +29,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// These tests interrupt a call where the program could be killed, and check what the next call does.
-
-// bench is a Host with an agent whose tasks are shell scripts.
+// bench is a Host with an agent whose tasks are shell scripts. Tests use it to interrupt a call where the program could be killed,
+// and check what the next call does. It implements Workspace.
 type bench struct {
 	t           *testing.T
 	host        *Host
@@ -74,6 +73,7 @@ func (b *bench) Work(r fleet.Run) (Work, error) {
 	}, err
 }
 
+// prepare creates the run, as a call of Dispatch does that is interrupted before it starts the supervisor.
 func (b *bench) prepare(r fleet.Run) ([]string, error) {
 	w, err := b.Work(r)
 	require.NoError(b.t, err)
@@ -84,6 +84,7 @@ func (b *bench) follow(ctx context.Context, r fleet.Run) (fleet.Outcome, error) 
 	return b.agent.Follow(ctx, r, "", func(fleet.Output) error { return nil })
 }
 
+// times returns the content of the file times, to which the scripts append a line each time they run.
 func (b *bench) times() string {
 	b.t.Helper()
 	out, err := os.ReadFile(filepath.Join(string(b.home), "times"))
@@ -91,15 +92,16 @@ func (b *bench) times() string {
 	return string(out)
 }
 
+// TestCrashBeforeTheShim interrupts Dispatch before it starts the supervisor. The run must not exist, whatever is called next.
 func TestCrashBeforeTheShim(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
 	r := fleet.Run{TaskID: "task-1", Prompt: "echo once >>times", Timeout: waittest.Limit}
 
 	for _, next := range []func() error{
-		func() error {
+		func() error { // the agent is idle, so it accepts another task
 			return x.agent.Dispatch(ctx, fleet.Run{TaskID: "task-0", Prompt: "true", Timeout: waittest.Limit})
-		}, // the agent is idle
+		},
 		func() error { _, err := x.follow(ctx, r); return err },
 		func() error { return x.agent.Interrupt(ctx, r, true) },
 	} {
@@ -125,6 +127,7 @@ func TestCrashBeforeTheShim(t *testing.T) {
 	require.Equal(t, "once\n", x.times())
 }
 
+// handshake reads what the supervisor reports about its start. The result is zero if it reports nothing.
 func handshake(t *testing.T, pipe *os.File) (h shim.Handshake) {
 	t.Helper()
 	_ = json.NewDecoder(pipe).Decode(&h)
@@ -143,7 +146,7 @@ func TestDispatchDuringShimStart(t *testing.T) {
 		require.NoError(t, err)
 		late, err := x.host.spawn(x.home.run(r.TaskID), env)
 		require.NoError(t, err)
-		<-time.After(time.Duration(i) * time.Millisecond) // no signal: the test must pass at any moment
+		<-time.After(time.Duration(i) * time.Millisecond) // waits for no event, because the test must pass at any moment
 		require.NoError(t, x.agent.Dispatch(ctx, r))
 		o, err := x.follow(ctx, r)
 		require.NoError(t, err)
@@ -155,8 +158,8 @@ func TestDispatchDuringShimStart(t *testing.T) {
 	require.Len(t, strings.Fields(x.times()), 24, "each run must execute once; %d by the first shim", byFirst)
 }
 
-// TestTwoShims starts several supervisors for one run. Only one may run it.
-func TestTwoShims(t *testing.T) {
+// TestSeveralShims starts several supervisors for one run. Only one may run it.
+func TestSeveralShims(t *testing.T) {
 	t.Parallel()
 	x, ctx := newBench(t)
 	r := fleet.Run{TaskID: "task-1", Prompt: "echo once >>times", Timeout: waittest.Limit}

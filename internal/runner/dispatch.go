@@ -21,8 +21,8 @@ const (
 	formatFile = "format.json"
 )
 
-// attachmentsDir is the directory of a run with the attachments of its task. The program can only read it, so the supervisor can remove
-// the files safely.
+// attachmentsDir is the directory of a run with the attachments of its task. The program cannot write there, so the supervisor can
+// remove the files safely.
 const attachmentsDir = "attachments"
 
 // reportTokenFile holds the token that authenticates a run's reports to Fleet.
@@ -70,7 +70,7 @@ func (a Agent) Dispatch(ctx context.Context, r fleet.Run) error {
 	return a.host.launch(ctx, a.name, h, run, env)
 }
 
-// checkFree returns AGENT_BUSY if the agent works on a run other than name.
+// checkFree returns AGENT_BUSY if the agent works on a run or a check other than the one with the name.
 func (a Agent) checkFree(name string) error {
 	id := a.home.readText("active")
 	if id == "" || id == name {
@@ -186,7 +186,7 @@ func taskVariables(r fleet.Run, j driver.Job, c driver.Command) map[string]strin
 	return variables
 }
 
-// runFiles returns the files of the run for its program.
+// runFiles returns the files that the run's program can read.
 func runFiles(r fleet.Run, j driver.Job, c driver.Command) (files []driver.File, err error) {
 	for _, a := range r.Attachments {
 		files = append(files, driver.File{Name: attachmentsDir + "/" + a.Name, Data: string(a.Content), Secret: true})

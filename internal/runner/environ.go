@@ -38,7 +38,7 @@ func PickVariables(environ []string, patterns ...[]string) map[string]string {
 	return picked
 }
 
-// WithoutVariables returns the environment without the variables that match one of the patterns, as for PickVariables.
+// WithoutVariables returns the environment without the variables that PickVariables would return. So reserved variables stay.
 func WithoutVariables(environ []string, patterns ...[]string) []string {
 	matching := PickVariables(environ, patterns...)
 	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
@@ -48,8 +48,8 @@ func WithoutVariables(environ []string, patterns ...[]string) []string {
 	})
 }
 
-// Environ returns the variables in the form of os.Environ, sorted. It adds a default PATH if PATH is missing or empty, and the
-// hosts that programs must reach without a proxy.
+// Environ returns the variables in the form of os.Environ, sorted. It adds a default PATH if PATH is missing or empty. If there is a
+// proxy, it adds the hosts that programs must reach without the proxy.
 func Environ(variables map[string]string) []string {
 	variables = withNoProxy(variables)
 	list := make([]string, 0, len(variables)+1)

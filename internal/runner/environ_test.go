@@ -9,7 +9,7 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// TestNoProxyForFleet checks that programs reach this machine and Fleet directly, whatever proxy they use for the rest.
+// TestNoProxyForFleet checks that programs reach this machine and Fleet directly, although they use a proxy for other hosts.
 func TestNoProxyForFleet(t *testing.T) {
 	t.Parallel()
 	const proxy, report = "http://proxy.example.com:3128", "http://10.0.0.5:8101/mcp"

@@ -11,8 +11,8 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// scriptWorkspace is an agent whose tasks are shell scripts. A place implements runner.Workspace in the same way, and derives the
-// results from its own agents.
+// scriptWorkspace is the workspace of an agent whose tasks are shell scripts. A place implements runner.Workspace in the same way, and
+// derives the results from its own agents.
 type scriptWorkspace struct{ dir string }
 
 // Ready implements runner.Workspace.

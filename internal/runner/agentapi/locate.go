@@ -26,7 +26,7 @@ const (
 func (runners *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) int {
 	prompt := typeableText(r.Prompt)
 	if r.SelfStarted {
-		v.showPrompt(prompt)
+		v.findPrompt(prompt)
 	}
 	first := true
 	at := -1

@@ -36,7 +36,7 @@ func (runners *Runners) Ready(ctx context.Context, f Facts, wasReady bool, start
 		var v *view
 		if v, err = api.readView(limited); err == nil {
 			p := startPrompt()
-			ready = v.hasOtherMessage(p.Text) || p.Task && v.showPrompt(p.Text)
+			ready = v.hasOtherMessage(p.Text) || p.Task && v.findPrompt(p.Text)
 		}
 	}
 	var unreachable *unreachableError

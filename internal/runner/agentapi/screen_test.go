@@ -11,7 +11,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// pad returns the lines as a screen of 80 columns shows them.
+// pad returns the lines as a screen of 80 columns shows them: padded with spaces.
 func pad(lines ...string) string {
 	for i, line := range lines {
 		lines[i] = line + strings.Repeat(" ", max(0, 80-len([]rune(line))))
@@ -66,7 +66,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-func TestWasInterrupted(t *testing.T) {
+func TestShowsInterrupt(t *testing.T) {
 	for _, last := range []string{"Interrupted", "  ⎿  Interrupted by user", "⎿ Interrupted · What should Claude do instead?", "■ Conversation interrupted"} {
 		require.True(t, showsInterrupt([]string{"said before", last}), last)
 	}
@@ -119,6 +119,7 @@ func TestScreenReaderOfGrowingScreen(t *testing.T) {
 func TestScreenReaderOfRedrawnScreen(t *testing.T) {
 	s := newScreenReader(position{})
 	now := time.Unix(1000, 0)
+	// look reads the screen a second later, and returns the new text.
 	look := func(final bool, lines ...string) string {
 		now = now.Add(time.Second)
 		return joinText(s.newText(message{ID: 1}, []message{{ID: 2, Content: pad(lines...)}}, final, now))

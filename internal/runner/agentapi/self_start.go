@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// waitStarted waits until the agent has started the run by itself. If the agent stays idle, waitStarted returns TASK_NOT_FOUND. It
-// does not send the prompt, because the agent might then get the prompt twice.
+// waitStarted waits until the agent has started the run by itself. If the agent stays idle, waitStarted returns TASK_NOT_FOUND. It also
+// gives up if it cannot read the conversation. It never sends the prompt, because the agent might then get the prompt twice.
 func (runners *Runners) waitStarted(ctx context.Context, a fleet.Agent, r fleet.Run, workspace Workspace, api *client) error {
 	t := runners.transcripts.getOrCreate(r.TaskID)
 	idleChecks, failures := 0, 0

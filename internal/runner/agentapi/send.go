@@ -23,23 +23,23 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 	if _, ended := t.endOutcome(); ended { // this process has seen the end of the run
 		return noTaskErr
 	}
-	l := &pendingMessage{id: id, text: typeableText(text), dropped: make(chan struct{})}
-	if l.text == "" {
+	pending := &pendingMessage{id: id, text: typeableText(text), dropped: make(chan struct{})}
+	if pending.text == "" {
 		return fleet.InvalidField("message", "message has no characters that can be typed into a terminal: write the message as text")
 	}
-	registered := t.addPending(l)
-	defer t.removePending(l)
+	registered := t.addPending(pending)
+	defer t.removePending(pending)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-l.dropped:
+		case <-pending.dropped:
 			cancel(noTaskErr)
 		case <-ctx.Done():
 		}
 	}()
 	for {
-		retry, err := w.deliver(ctx, r, t, l, registered, noTaskErr)
+		retry, err := w.deliver(ctx, r, t, pending, registered, noTaskErr)
 		if retry && registered {
 			pause := pollPause
 			var e *fleet.Error
@@ -58,8 +58,9 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 }
 
 // deliver delivers the message to the agent. retry reports whether a later attempt may succeed. registered is false if the
-// run has ended: then deliver only checks whether the run got the message before its end.
-func (w runner) deliver(ctx context.Context, r fleet.Run, t *transcript, l *pendingMessage, registered bool, noTaskErr error) (retry bool, err error) {
+// run accepts no more messages: then deliver only checks whether the run has already got the message. deliver returns noTaskErr
+// if the run can no longer get the message.
+func (w runner) deliver(ctx context.Context, r fleet.Run, t *transcript, pending *pendingMessage, registered bool, noTaskErr error) (retry bool, err error) {
 	runners, a := w.runners, w.agent
 	workspace, err := w.find(ctx)
 	if err != nil {
@@ -72,7 +73,7 @@ func (w runner) deliver(ctx context.Context, r fleet.Run, t *transcript, l *pend
 	_, err = runners.deliverOnce(ctx, a, workspace, api, delivery{
 		find: func(v *view) bool {
 			i := runners.locate(v, a, r, t)
-			return i >= 0 && t.findMessage(v.messages[i+1:], l.id, l.text)
+			return i >= 0 && t.findMessage(v.messages[i+1:], pending.id, pending.text)
 		},
 		text: func(v *view) (string, error) {
 			i := runners.locate(v, a, r, t)
@@ -82,7 +83,7 @@ func (w runner) deliver(ctx context.Context, r fleet.Run, t *transcript, l *pend
 			if _, last := runners.segment(v, a, t, i); !last {
 				return "", noTaskErr
 			}
-			return l.text, nil
+			return pending.text, nil
 		},
 		busy: func(*view) error {
 			if !registered {
@@ -100,7 +101,8 @@ func (w runner) deliver(ctx context.Context, r fleet.Run, t *transcript, l *pend
 	return false, err
 }
 
-// findMessage reports whether the message is among the run's later messages, and records when the run got it.
+// findMessage reports whether the run has got the message. It looks for the message among the run's later messages, and records
+// when the run got it.
 func (t *transcript) findMessage(later []message, id, text string) bool {
 	if t.hasMessage(id) {
 		return true

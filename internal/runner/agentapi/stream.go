@@ -34,7 +34,7 @@ func (l *latestView) get() *view {
 }
 
 // watch follows the run while its agent can be reached. It uses AgentAPI's event stream, and polls while the stream
-// does not work.
+// does not work. If the agent cannot be reached, watch returns without an error, and ended is false.
 func (f *follower) watch(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
 	facts := f.workspace.Facts()
 	if facts.URL == nil {
@@ -63,20 +63,22 @@ func (f *follower) watch(ctx context.Context) (o fleet.Outcome, ended bool, err 
 	}
 }
 
+// markLost records that the agent cannot be reached, unless that is already recorded.
 func (f *follower) markLost() {
 	if f.lostSince.IsZero() {
 		f.lostSince = f.now()
 	}
 }
 
-// stream follows the run while AgentAPI's event stream works.
+// stream follows the run while AgentAPI's event stream works. If the stream ends, stream returns without an error, and ended is
+// false.
 func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
 	watching, cancel := context.WithCancel(ctx)
-	d := &latestView{changed: make(chan struct{}, 1)}
+	latest := &latestView{changed: make(chan struct{}, 1)}
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_ = f.api.watch(watching, d.put)
+		_ = f.api.watch(watching, latest.put)
 	}()
 	defer func() {
 		cancel()
@@ -89,8 +91,8 @@ func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err
 		select {
 		case <-ctx.Done():
 			return o, false, ctx.Err()
-		case <-d.changed:
-			f.setView(d.get())
+		case <-latest.changed:
+			f.setView(latest.get())
 		case <-over:
 			return o, false, nil
 		case <-tick.C:
@@ -106,7 +108,7 @@ func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err
 		if f.view == nil {
 			return o, false, nil
 		}
-		// Either nothing happens, or the stream is broken.
+		// No event came for a while. If the conversation has changed meanwhile, the stream is broken.
 		v, err := f.api.readView(ctx)
 		if err != nil {
 			return o, false, err
@@ -119,7 +121,7 @@ func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err
 	}
 }
 
-// checkError returns err if the error must end Follow. It handles any other error as a broken connection.
+// checkError returns err unchanged if it is an error of the sink or of Fleet. It handles any other error as a broken connection.
 func (f *follower) checkError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -132,10 +134,11 @@ func (f *follower) checkError(ctx context.Context, err error) error {
 	return f.handleBroken(ctx, err)
 }
 
-// sinkError is an error of the sink.
+// sinkError marks an error that the sink of Follow returned.
 type sinkError struct{ error }
 
-// handleBroken handles a broken connection to the agent. It returns nil if the agent may become reachable again.
+// handleBroken handles a broken connection to the agent. If the agent may become reachable again, it marks the agent as lost and
+// returns nil.
 func (f *follower) handleBroken(ctx context.Context, err error) error {
 	var unreachable *unreachableError
 	var refusal *RefusalError

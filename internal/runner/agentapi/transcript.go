@@ -14,11 +14,11 @@ const (
 	maxTranscriptBytes = 4 << 20 // of output of one run
 )
 
-// transcripts holds the transcripts of the newest runs, by task.
+// transcripts holds the transcripts of the newest runs, by task. It keeps the transcript of each run that is being followed.
 type transcripts struct {
 	mu     sync.Mutex
 	byTask map[string]*transcript
-	order  []string
+	order  []string // the keys of byTask, oldest first
 }
 
 // getOrCreate returns the transcript of the run. It creates one if there is none.
@@ -49,8 +49,8 @@ func (r *transcripts) has(taskID string) bool {
 	return r.byTask[taskID] != nil
 }
 
-// taskOf returns the task, other than except, to which the agent's message at that time belongs. It returns an empty id
-// if the task is unknown.
+// taskOf returns the id of the task whose run's message the agent got at that time. It ignores the task except, and returns an
+// empty id if the task is unknown. uid is the agent's.
 func (r *transcripts) taskOf(uid string, at time.Time, except string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,12 +62,12 @@ func (r *transcripts) taskOf(uid string, at time.Time, except string) string {
 	return ""
 }
 
-// transcript is the state of a run and the output of it that this process has seen. The output is kept because the screen
+// transcript is the state of a run, and the part of its output that this process has seen. The output is kept because the screen
 // loses text, and because text that was passed on must not change.
 type transcript struct {
-	followerLock chan struct{} // held by the follower
+	followerLock chan struct{} // holds a value while a follower follows the run
 
-	// Used by the follower.
+	// Only the holder of followerLock uses the following fields.
 	screenReader *screenReader
 	outputs      []fleet.Output
 	size         int  // bytes of text in outputs
@@ -75,8 +75,8 @@ type transcript struct {
 
 	cursorMessageID int // id of the run's message, from a cursor; 0 if unknown
 
-	mu           sync.Mutex
-	agent        string               // the agent's uid
+	mu           sync.Mutex           // protects the following fields
+	agentUID     string               // empty if unknown
 	messageAt    time.Time            // time of the run's message, by the agent's clock; zero if unknown
 	messageTimes map[string]time.Time // times of the run's later messages, by id
 	pending      []*pendingMessage    // later messages that are being delivered
@@ -107,6 +107,7 @@ func (t *transcript) indexAfter(cursor string) (int, error) {
 	return 0, nil
 }
 
+// add appends the outputs to those of the run.
 func (t *transcript) add(outputs []fleet.Output) {
 	for _, out := range outputs {
 		t.outputs = append(t.outputs, out)
@@ -133,7 +134,7 @@ func (t *transcript) trim(n int) int {
 func (t *transcript) setMessage(uid string, m message) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.agent, t.messageAt = uid, m.Time
+	t.agentUID, t.messageAt = uid, m.Time
 }
 
 // ownMessageTime returns the time of the run's message, and whether that time is known.
@@ -143,35 +144,39 @@ func (t *transcript) ownMessageTime() (time.Time, bool) {
 	return t.messageAt, !t.messageAt.IsZero()
 }
 
+// ownsMessage reports whether the run's message is the one that the agent got at that time.
 func (t *transcript) ownsMessage(uid string, at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.agent == uid && !t.messageAt.IsZero() && t.messageAt.Equal(at)
+	return t.agentUID == uid && !t.messageAt.IsZero() && t.messageAt.Equal(at)
 }
 
+// recordMessage records when the run got a later message.
 func (t *transcript) recordMessage(id string, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.messageTimes[id] = at
 }
 
+// hasMessage reports whether the run is known to have got the later message.
 func (t *transcript) hasMessage(id string) bool {
 	_, ok := t.messageTime(id)
 	return ok
 }
 
+// hasMessageAt reports whether the run is known to have got a later message at that time.
 func (t *transcript) hasMessageAt(at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, l := range t.messageTimes {
-		if l.Equal(at) {
+	for _, known := range t.messageTimes {
+		if known.Equal(at) {
 			return true
 		}
 	}
 	return false
 }
 
-// markDispatched records that the agent got the run.
+// markDispatched records that this process has dispatched the run. Reports of the agent before since are not about the run.
 func (t *transcript) markDispatched(since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -204,6 +209,7 @@ func (t *transcript) setOutcome(o fleet.Outcome) {
 	t.ended, t.outcome = true, o
 }
 
+// endOutcome returns the outcome of the run, and whether this process has seen the run's end.
 func (t *transcript) endOutcome() (fleet.Outcome, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

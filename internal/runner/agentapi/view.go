@@ -24,7 +24,7 @@ type view struct {
 	skew      time.Duration // how far the agent's clock is ahead of Fleet's clock; 0 if the clocks are about the same
 }
 
-// apiMessages returns the messages of AgentAPI, without the message that showPrompt may have added.
+// apiMessages returns the messages of AgentAPI, without the message that findPrompt may have added.
 func (v *view) apiMessages() []message {
 	if len(v.messages) > 0 && v.messages[0].ID == shownMessageID {
 		return v.messages[1:]
@@ -32,9 +32,10 @@ func (v *view) apiMessages() []message {
 	return v.messages
 }
 
-// showPrompt reports whether the conversation begins with the prompt. An agent that got the prompt on its command line
-// has no message with it. If the first screen of such an agent shows the prompt, showPrompt adds the message.
-func (v *view) showPrompt(prompt string) bool {
+// findPrompt reports whether the conversation begins with the prompt. The conversation of an agent that got the prompt
+// on its command line has no message with the prompt. If the first screen of such an agent shows the prompt, findPrompt adds the
+// message.
+func (v *view) findPrompt(prompt string) bool {
 	prompt = typeableText(prompt)
 	if prompt == "" || len(v.messages) == 0 {
 		return false
@@ -56,13 +57,13 @@ func (v *view) showPrompt(prompt string) bool {
 // letters than minShown is not looked for.
 const minShown, maxShown = 12, 80
 
-// shownMessageID is the id of the message that showPrompt adds. shownMessageTime is the time of that message, before all other
+// shownMessageID is the id of the message that findPrompt adds. shownMessageTime is the time of that message, before all other
 // messages.
 const shownMessageID = -1
 
 var shownMessageTime = time.Unix(1, 0)
 
-// letters returns only the letters and digits of the text, because a screen may insert other characters.
+// letters returns the letters and digits of the text. A screen may insert other characters between them.
 func letters(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {

@@ -63,8 +63,8 @@ func offlineError(a fleet.Agent, why string) error {
 	return fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q cannot work, %s", a.Name, why)
 }
 
-// reachableClient returns a client for a running agent. It returns AGENT_OFFLINE for an agent that cannot be reached. workspace
-// is nil if the agent has no workspace.
+// reachableClient returns a client for the AgentAPI of the workspace. It returns AGENT_OFFLINE if the agent cannot be reached.
+// workspace is nil if the agent has no workspace.
 func (runners *Runners) reachableClient(a fleet.Agent, workspace Workspace) (*client, error) {
 	if workspace == nil {
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the agent %q has no workspace", a.Name)
@@ -93,8 +93,8 @@ func (f Facts) lastReportTime() time.Time {
 	return last
 }
 
-// report returns the agent's last report between the times. If until is zero, there is no upper limit. report ignores
-// the reports of the screen watcher, which are empty or repeat an earlier report.
+// report returns the agent's last report after since and not after until, or a zero Report if there is none. If until is zero,
+// there is no upper limit. report ignores the reports of the screen watcher, which are empty or repeat the previous report.
 func (f Facts) report(since, until time.Time) Report {
 	var last Report
 	found := false

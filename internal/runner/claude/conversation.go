@@ -19,16 +19,16 @@ import (
 
 // Time limits.
 var (
-	interruptTimeout  = 2 * time.Second        // until an interrupted turn has ended; a stop of the run may take DefaultStopGrace in all
+	interruptTimeout  = 2 * time.Second        // until an interrupted turn has ended; all steps of a stop together may take DefaultStopGrace
 	closeTimeout      = 500 * time.Millisecond // after an interrupted turn, until a program whose input was closed has ended
 	signalTimeout     = 700 * time.Millisecond // until a program has ended after a signal
 	backgroundTimeout = 10 * time.Minute       // for work in the background after the last turn
 	receiptTimeout    = 30 * time.Second       // until Claude Code confirms a message after its last turn
 )
 
-// maxAuthRetries is how often Claude Code may repeat a request that was refused because of its key. Claude Code itself
+// maxAuthAttempts is how often Claude Code may send a request that is refused because of its key. Without this limit, Claude Code
 // would try for several minutes.
-const maxAuthRetries = 2
+const maxAuthAttempts = 2
 
 // maxLine limits the length of a line that is read as a whole, in bytes. A longer line is only passed on.
 const maxLine = 32 << 20
@@ -51,10 +51,10 @@ type conversation struct {
 	finishing    bool                          // the mailbox was asked to close
 	stopping     bool                          // the run must end
 	failed       bool                          // Fleet ends the run because it cannot succeed
-	background   map[string]bool               // work in the background
-	subagents    map[string]bool               // subagents that work
-	questions    map[string]context.CancelFunc // requests of Claude Code that wait for an answer
-	answeredIDs  chan string                   // ids of requests that were answered
+	background   map[string]bool               // ids of work in the background
+	subagents    map[string]bool               // ids of subagents that are working
+	questions    map[string]context.CancelFunc // withdraws a question to people, by the id of Claude Code's request
+	answeredIDs  chan string                   // keys of questions that were answered or withdrawn
 	waitLimit    *time.Timer                   // ends the wait for work in the background and for receipts
 }
 
@@ -243,8 +243,8 @@ func (c *conversation) interruptTurn() {
 	c.interruptID = c.sendRequest(map[string]any{"subtype": "interrupt", "cancel_queued": true})
 }
 
-// giveUpWaiting ends background work that takes too long after the last turn. It also ends the wait for receipts if this
-// version sends none.
+// giveUpWaiting stops background work that takes too long after the last turn. It also ends the wait for receipts, which some
+// versions do not send.
 func (c *conversation) giveUpWaiting() {
 	if !c.idle {
 		return
@@ -270,6 +270,8 @@ func (c *conversation) writeNote(fields map[string]any) {
 // writeLine writes a line to the output. An error means that the supervisor has ended, and the run with it.
 func (c *conversation) writeLine(l []byte) { _, _ = c.out.Write(l) }
 
+// handleLine handles a line of Claude Code, and passes it on to the output unless it belongs to the control protocol. asking is the
+// context of questions.
 func (c *conversation) handleLine(asking context.Context, raw []byte) {
 	var l line
 	if err := json.Unmarshal(raw, &l); err != nil && l.Type == "" {
@@ -339,7 +341,7 @@ func (c *conversation) handleLifecycle(l line) {
 	}
 }
 
-// confirmTaken handles the receipt of a message.
+// confirmTaken handles Claude Code's receipt for the message with the UUID u.
 func (c *conversation) confirmTaken(u string) {
 	mailboxID, ok := c.unconfirmed[u]
 	if !ok {
@@ -373,7 +375,7 @@ func (c *conversation) handleSystem(l line) {
 		}
 	case "api_retry":
 		refused := l.ErrorStatus == 401 || l.ErrorStatus == 403
-		if refused && l.Attempt >= maxAuthRetries && !c.stopping {
+		if refused && l.Attempt >= maxAuthAttempts && !c.stopping {
 			c.failed = true
 			c.writeNote(map[string]any{"subtype": "gave_up", "error_status": l.ErrorStatus})
 			c.interruptTurn()
@@ -428,7 +430,7 @@ func (c *conversation) handleRequest(asking context.Context, id string, r reques
 	}
 }
 
-// shortenWord shortens a word of Claude Code for an answer.
+// shortenWord returns at most 80 bytes of the word, for an error message.
 func shortenWord(word string) string {
 	return string(bytes.ToValidUTF8([]byte(word[:min(len(word), 80)]), nil))
 }

@@ -46,7 +46,7 @@ func (o *output) waitForLine(t *testing.T, text string) {
 	}
 }
 
-// fakeRun is a run of the fake Claude Code with the script.
+// fakeRun is a run of the fake Claude Code, see actAsClaude.
 type fakeRun struct {
 	out    *output
 	send   func(id, text string) error
@@ -54,6 +54,7 @@ type fakeRun struct {
 	status chan int
 }
 
+// start starts a run of the fake Claude Code with the script. change may change the job; it may be nil.
 func start(t *testing.T, script string, change func(*Job)) *fakeRun {
 	t.Helper()
 	t.Setenv("FAKE_CLAUDE", "1")
@@ -82,6 +83,7 @@ func start(t *testing.T, script string, change func(*Job)) *fakeRun {
 	return p
 }
 
+// wait waits for the end of the run, and returns its exit code.
 func (f *fakeRun) wait(t *testing.T) int {
 	t.Helper()
 	select {
@@ -147,7 +149,7 @@ func TestStop(t *testing.T) {
 		p.out.waitForLine(t, "init")
 		p.stop()
 		require.Equal(t, 1, p.wait(t))
-		require.Contains(t, p.out.all.String(), `"total_cost_usd":0.5`, "the interrupted turn reports its cost")
+		require.Contains(t, p.out.all.String(), `"total_cost_usd":0.5`, "the interrupted turn must report its cost")
 	})
 	t.Run("a program that ignores everything", func(t *testing.T) {
 		defer func(before time.Duration) { interruptTimeout = before }(interruptTimeout)
@@ -194,8 +196,8 @@ interrupted`, nil)
 	require.Contains(t, p.out.all.String(), `"subtype":"gave_up"`)
 }
 
-// TestUsedUpWindow checks that a run ends when the subscription refuses requests, and continues if the subscription pays for
-// them.
+// TestUsedUpWindow checks that a run ends when the subscription refuses requests. It must continue if the subscription pays for
+// requests beyond its window.
 func TestUsedUpWindow(t *testing.T) {
 	p := start(t, `turn
 print {"type":"rate_limit_event","rate_limit_info":{"status":"rejected","isUsingOverage":false}}
@@ -239,7 +241,7 @@ result`, ask)
 	}
 }
 
-// FuzzLine checks that no line of Claude Code makes Fleet write a line that is not JSON, allow a tool, or fail.
+// FuzzLine checks that Fleet survives any line of Claude Code. It must answer only with valid JSON, and must never allow a tool.
 func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"type":"control_request","request_id":"q","request":{"subtype":"can_use_tool","tool_name":"Bash","input":1}}`))
 	f.Add([]byte(`{"type":"control_request","request_id":"q","request":{"subtype":"mcp_message","server_name":"fleet-ask","message":{"id":1,"method":"tools/call","params":{"name":"ask_user","arguments":{"question":"?"}}}}}`))

@@ -25,10 +25,12 @@ func TestMain(m *testing.M) {
 //	print LINE       prints the line
 //	read             waits for a line, and prints it as {"type":"heard","line":LINE}
 //	take             waits for a message, and prints that the model has it
-//	turn, result     prints the begin or the end of a turn
+//	turn, result     prints the beginning or the end of a turn
 //	interrupted      waits for an interrupt, answers it, and prints the end of a turn
 //	ignore           ignores SIGINT and SIGTERM, and the end of the input
 //	exit CODE        exits
+//
+// After the script, it reads lines until its input ends.
 func actAsClaude() {
 	in := bufio.NewReader(os.Stdin)
 	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }

@@ -16,8 +16,8 @@ type input struct {
 	writing bool
 }
 
-// send queues the value as a line of JSON. Claude Code ends at a line that is not JSON, so there must be no other way to
-// write to it.
+// send queues the value as a line of JSON. Claude Code ends when it reads a line that is not JSON, so everything that is written to
+// it must go through send.
 func (in *input) send(v any) {
 	line, err := json.Marshal(v)
 	if err != nil {
@@ -32,6 +32,7 @@ func (in *input) send(v any) {
 	}
 }
 
+// write writes the queued lines until the queue is empty.
 func (in *input) write() {
 	for {
 		in.mu.Lock()

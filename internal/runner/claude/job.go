@@ -33,10 +33,10 @@ func (i Image) block() (any, error) {
 	return map[string]any{"type": "image", "source": map[string]any{"type": "base64", "media_type": i.MediaType, "data": data}}, err
 }
 
-// AskServer is the name of the MCP server with the tool ask_user, which Main serves over Claude Code's input and output.
+// AskServer is the name of the MCP server that has the tool ask_user. Main serves it over Claude Code's input and output.
 const AskServer = "fleet-ask"
 
-// uuidOf derives the id of a message for Claude Code, which accepts only UUIDs, from an id of Fleet.
+// uuidOf derives a UUID from the id of a message, because Claude Code accepts only UUIDs.
 func uuidOf(id string) string {
 	h := sha256.Sum256([]byte(id))
 	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80 // version 8: derived by a rule of the application

@@ -33,7 +33,7 @@ type line struct {
 		Status string `json:"status"`
 	} `json:"patch"`
 
-	// A message, or an event of the model's API. Parent is the tool call whose subagent it belongs to.
+	// A message, or an event of the model's API. Parent is the id of the tool call that started the subagent; empty for the agent itself.
 	Parent  string `json:"parent_tool_use_id"`
 	Message struct {
 		Content json.RawMessage `json:"content"`
@@ -58,12 +58,12 @@ func (l subscriptionLimit) usedUp() bool { return l.Status == "rejected" && !l.O
 
 // request is a request of Claude Code.
 type request struct {
-	Subtype string          `json:"subtype"`
-	Tool    string          `json:"tool_name"`
-	Input   json.RawMessage `json:"input"`
-	Suggest []suggestion    `json:"permission_suggestions"`
-	Server  string          `json:"server_name"`
-	Message json.RawMessage `json:"message"`
+	Subtype     string          `json:"subtype"`
+	Tool        string          `json:"tool_name"`
+	Input       json.RawMessage `json:"input"`
+	Suggestions []suggestion    `json:"permission_suggestions"`
+	Server      string          `json:"server_name"`
+	Message     json.RawMessage `json:"message"`
 }
 
 // suggestion is a change of Claude Code's permissions that would allow a call.
@@ -78,7 +78,7 @@ type suggestion struct {
 
 // rules returns the suggested rules that allow calls.
 func (r request) rules() (all []string) {
-	for _, s := range r.Suggest {
+	for _, s := range r.Suggestions {
 		if s.Type != "addRules" || s.Behavior != "allow" {
 			continue
 		}

@@ -25,8 +25,8 @@ func (j *Job) replaceProcess() error {
 	return syscall.Exec(path, j.Argv, os.Environ())
 }
 
-// Main executes the job in the file args[0] in the current directory. It returns Claude Code's exit code, or 1 if the
-// run failed before Claude Code ended.
+// Main executes the job in the file args[0] in the current directory. It returns Claude Code's exit code. It returns 1 if the job
+// cannot be executed, or if Claude Code returned 0 although Fleet has ended the run because it could not succeed.
 func Main(args []string) int {
 	return program.Main(args, func(ctx context.Context, j *Job) int {
 		status, err := j.execute(ctx)

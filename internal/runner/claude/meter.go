@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// meter measures what the other events of Claude Code do not report: how long tool calls take, and what each request to the
-// model uses. The usage in Claude Code's events of messages is not final.
+// meter measures how long tool calls take, and what each request to the model uses. Claude Code's events of messages do not report
+// these times, and the usage in them is not final.
 type meter struct {
-	calls   map[string]time.Time // when tool calls began, by id
-	answers map[string]*answer   // the model's current answer, by the tool call of the subagent that gets it
-	note    func(fields map[string]any)
+	calls   map[string]time.Time        // when tool calls began, by id
+	answers map[string]*answer          // the model's current answer, by the tool call of the subagent that gets it; "" is the agent itself
+	note    func(fields map[string]any) // writes a line of Fleet's own to the output
 }
 
 // answer is an answer of the model that has begun.
@@ -31,6 +31,8 @@ type streamEvent struct {
 	Usage map[string]json.RawMessage `json:"usage"` // of message_delta
 }
 
+// handleEvent handles an event of the model's API. parent is the tool call of the subagent to which the event belongs; "" is the
+// agent itself.
 func (m *meter) handleEvent(parent string, e streamEvent) {
 	switch e.Type {
 	case "message_start":
@@ -51,7 +53,7 @@ func (m *meter) handleEvent(parent string, e streamEvent) {
 	}
 }
 
-// writeUsage notes the usage of an answer so far. final means that the answer is complete.
+// writeUsage writes a line with the usage of an answer so far. final means that the answer is complete.
 func (m *meter) writeUsage(parent string, a *answer, final bool) {
 	fields := map[string]any{"subtype": "usage", "final": final, "message": map[string]any{"id": a.id, "model": a.model, "usage": a.usage}}
 	if parent != "" {

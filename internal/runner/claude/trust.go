@@ -13,11 +13,11 @@ import (
 	"fleet/internal/scratch"
 )
 
-// jsonObject are the fields of a JSON object. Unknown ones keep their values.
+// jsonObject is a JSON object whose fields are not decoded, so that unknown fields keep their values.
 type jsonObject = map[string]json.RawMessage
 
-// setTrust records in Claude Code's own file whether the user trusts the directory. Claude Code follows permissions.allow in
-// the settings of a repository only if it is trusted.
+// setTrust records in Claude Code's state file whether the user trusts the directory. Claude Code follows permissions.allow in
+// the settings of a directory only if the user trusts the directory.
 func setTrust(dir string, trusted bool) error {
 	return changeState(func(state jsonObject) error {
 		projects := objectIn(state, "projects")
@@ -27,8 +27,9 @@ func setTrust(dir string, trusted bool) error {
 	})
 }
 
-// answerFirstQuestions answers, in Claude Code's own file, the questions that Claude Code asks a new user on a terminal before anything else.
-// They are about the colours, the login, and whether to use the key in the environment. Fleet's configuration decides about the login and the key.
+// answerFirstQuestions records in Claude Code's state file answers to the questions that Claude Code asks a new user on a terminal
+// before anything else. They are about the colours, the login, and whether to use the key in the environment. Fleet's configuration
+// decides about the login and the key.
 func answerFirstQuestions() error {
 	return changeState(func(state jsonObject) error {
 		state["hasCompletedOnboarding"] = json.RawMessage("true")
@@ -36,8 +37,8 @@ func answerFirstQuestions() error {
 		if key == "" {
 			return nil
 		}
-		const shown = 20 // Claude Code identifies a key by its end
-		key = key[max(0, len(key)-shown):]
+		const suffixLen = 20 // Claude Code identifies a key by its last characters
+		key = key[max(0, len(key)-suffixLen):]
 		answers := objectIn(state, "customApiKeyResponses")
 		var approved, rejected []string
 		_ = json.Unmarshal(answers["approved"], &approved) // a value that is not a list is replaced
@@ -49,7 +50,7 @@ func answerFirstQuestions() error {
 	})
 }
 
-// changeState changes Claude Code's own file. This process has no more rights than Claude Code, so it does no harm if the agent has
+// changeState changes Claude Code's state file. This process has no more rights than Claude Code, so it does no harm if the agent has
 // replaced the file with a link.
 func changeState(change func(state jsonObject) error) error {
 	home := cmp.Or(os.Getenv("CLAUDE_CONFIG_DIR"), os.Getenv("HOME"))
@@ -75,7 +76,7 @@ func changeState(change func(state jsonObject) error) error {
 	return scratch.WriteFile(path, data)
 }
 
-// objectIn returns the object in the field; an empty one if there is no object.
+// objectIn returns the object in the field, or an empty object if the field does not contain one.
 func objectIn(of jsonObject, name string) jsonObject {
 	object := jsonObject{}
 	if json.Unmarshal(of[name], &object) != nil || object == nil {

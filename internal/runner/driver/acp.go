@@ -16,7 +16,7 @@ import (
 )
 
 // acpDriver runs a program that speaks the Agent Client Protocol. The client side of the protocol is a separate
-// process of the run, see package acp. The tasks of an agent share one conversation if the program can continue its
+// process of the run (see package acp). The tasks of an agent share one conversation if the program can continue its
 // sessions.
 type acpDriver struct{ options Options }
 

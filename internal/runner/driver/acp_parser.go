@@ -21,8 +21,8 @@ type acpParser struct {
 
 	session       string
 	modelAnswered bool             // the model has answered, so it has received this run's instructions
-	pendingLine   acp.Line         // a thought or a text of a subagent that was not reported so far
-	pendingText   []byte           // of pendingLine
+	pendingLine   acp.Line         // the newest line of a thought or of a subagent's text that was not reported so far
+	pendingText   []byte           // the text of that thought or subagent so far
 	callStarts    map[string]int64 // when tool calls began, in Unix milliseconds; 0 if unknown
 	lastText      []byte           // text of the agent's current or last message
 	messageID     string           // id of that message
@@ -38,7 +38,7 @@ type acpParser struct {
 	contextTokens int64 // tokens in the conversation
 	contextWindow int64 // tokens that fit into the conversation
 	toolCount     int
-	sessionCost   float64 // of the session so far
+	sessionCost   float64 // cost of the session so far, in US dollars
 	unknownOutput string  // the last line that is not from the client in package acp
 }
 
@@ -76,7 +76,7 @@ func (p *acpParser) Line(line []byte) []Piece {
 	return pieces
 }
 
-// flushPending reports the thought, or the text of a subagent, before the current line.
+// flushPending reports the thought or the subagent's text that the lines before the current line contain, if any.
 func (p *acpParser) flushPending() []Piece {
 	text := strings.TrimSpace(string(p.pendingText))
 	if p.pendingText = p.pendingText[:0]; text == "" {
@@ -213,6 +213,7 @@ func (p *acpParser) addSteps(steps ...Piece) []Piece {
 	return append(p.endLine(), steps...)
 }
 
+// callSteps returns steps for a tool call that has begun at the given time, in Unix milliseconds.
 func (p *acpParser) callSteps(t *acp.ToolCall, at int64) []Piece {
 	p.toolCount++
 	p.callStarts[t.ID] = at
@@ -223,7 +224,7 @@ func (p *acpParser) callSteps(t *acp.ToolCall, at int64) []Piece {
 	return pieces
 }
 
-// withSubagent adds to the piece which subagent made the call.
+// withSubagent returns the piece with the subagent that made the call.
 func withSubagent(t *acp.ToolCall, p Piece) Piece {
 	p.Data.Parent = t.Parent
 	return p

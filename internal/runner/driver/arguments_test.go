@@ -10,7 +10,7 @@ import (
 )
 
 // TestPromptsAreNotArguments checks that no driver puts a task, a role or a specification into the arguments of a
-// program, because other programs can read these. Only a template of the driver command can do so.
+// program, because other programs can read the arguments. Only a template of the driver "command" can put them there.
 func TestPromptsAreNotArguments(t *testing.T) {
 	t.Parallel()
 	all := map[string]driver.Options{

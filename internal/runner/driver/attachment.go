@@ -19,7 +19,7 @@ func WithAttachments(d Driver, j Job) Job {
 	return j
 }
 
-// maxImage is the largest image that the model's API accepts from Claude Code, in bytes.
+// maxImage is the size of the largest image that the model's API accepts from Claude Code, in bytes.
 const maxImage = 3750 << 10
 
 // imageAttachments returns the attachments that a message to Claude Code can contain.

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -13,7 +14,8 @@ import (
 // claudeTested is the version of Claude Code with which the driver was tested.
 const claudeTested = "2.1.332"
 
-// claudeCode runs Claude Code in headless mode. A process of the run talks to it, see package claude. The tasks of an agent share one conversation, which each run resumes.
+// claudeCode runs Claude Code in headless mode. A process of the run talks to it (see package claude). The tasks of an agent share
+// one conversation, which each run resumes.
 type claudeCode struct{ argv []string }
 
 func newClaude(o Options) claudeCode {
@@ -76,17 +78,14 @@ func (c claudeCode) Command(j Job) (Command, error) {
 	return out, err
 }
 
-// ReportServer is the name of the MCP server with which an agent reports to Fleet.
-const ReportServer = "fleet"
-
-// mcpServersOf returns the MCP servers of the run.
-func mcpServersOf(j Job) map[string]MCPServer {
-	servers := map[string]MCPServer{}
-	maps.Copy(servers, j.Role.MCPServers)
-	if j.Report != nil {
-		servers[ReportServer] = MCPServer{
-			Type: "http", URL: j.Report.URL, Headers: map[string]string{"Authorization": "Bearer " + j.Report.Token},
-		}
+// setClientJob makes the client for Claude Code execute clientJob in the run of j.
+func (c *Command) setClientJob(j Job, clientJob claude.Job) error {
+	const file = "claude.json"
+	b, err := json.Marshal(clientJob)
+	if err != nil {
+		return err
 	}
-	return servers
+	c.Files = append(c.Files, File{Name: file, Data: string(b)})
+	c.Argv = append(slices.Clone(j.Client), ProtocolClaude, j.path(file))
+	return checkArguments(clientJob.Argv, "shorten the role's options")
 }

@@ -3,13 +3,13 @@ package driver
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
 	"fleet/internal/fleet"
 )
 
+// claudeEvent is a line of output: an event of Claude Code, or of Fleet's client in package claude.
 type claudeEvent struct {
 	Type      string  `json:"type"`
 	Subtype   string  `json:"subtype"`
@@ -18,7 +18,7 @@ type claudeEvent struct {
 	Subagent  string  `json:"subagent_type"`
 	IsError   bool    `json:"is_error"`
 	Result    string  `json:"result"`
-	// Output is set in a result if the run has a schema and the model returned an object.
+	// Output is the object in a result. It is missing if the run has no schema, or if the model returned no object.
 	Output json.RawMessage `json:"structured_output"`
 	Errors []string        `json:"errors"`
 	Cost   float64         `json:"total_cost_usd"`
@@ -34,15 +34,15 @@ type claudeEvent struct {
 	// The following fields are set in Fleet's event tool_time, which precedes the result of a tool call.
 	ToolUse      string `json:"tool_use_id"`
 	Milliseconds int64  `json:"ms"`
-	// The following fields are set in a result that reports a failure. APIError is set in a message that reports one.
+	APIError     string `json:"error"` // in a message: the error of the model's API, if the message reports one
+	// The following fields of a result explain a failure.
 	APIStatus      int    `json:"api_error_status"`
-	APIError       string `json:"error"`
 	StopReason     string `json:"stop_reason"`
 	TerminalReason string `json:"terminal_reason"`
 	Denials        []struct {
 		ID   string `json:"tool_use_id"`
 		Name string `json:"tool_name"`
-	} `json:"permission_denials"`
+	} `json:"permission_denials"` // in a result: the tool calls that were denied
 	// The following fields are set in an event with the result of one tool call.
 	ToolResult json.RawMessage `json:"tool_use_result"` // a text if the call failed
 	ToolMeta   []struct {
@@ -62,7 +62,7 @@ type claudeMessage struct {
 	Usage   *messageTokens  `json:"usage"`
 }
 
-// requestUsage returns the message's usage, which must be known.
+// requestUsage returns the message's usage. m.Usage must not be nil.
 func (m *claudeMessage) requestUsage() fleet.RequestUsage {
 	u := m.Usage
 	return fleet.RequestUsage{Model: oneLine(m.Model), Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output}
@@ -87,6 +87,7 @@ func serverWarnings(servers []claudeServer) (pieces []Piece) {
 	return pieces
 }
 
+// claudeBlock is a block in the content of a message.
 type claudeBlock struct {
 	Type     string          `json:"type"`
 	Text     string          `json:"text"`
@@ -101,14 +102,7 @@ type claudeBlock struct {
 	IsError   bool            `json:"is_error"`
 }
 
-// isTypeError reports whether the error means that a field has another type than in known events. The other fields were
-// read.
-func isTypeError(err error) bool {
-	_, ok := errors.AsType[*json.UnmarshalTypeError](err)
-	return ok
-}
-
-// withSubagent adds to the piece which subagent took its step.
+// withSubagent returns the piece with the subagent to which the event belongs, if any.
 func (e *claudeEvent) withSubagent(p Piece) Piece {
 	if e.Parent != nil {
 		p.Data.Parent, p.Data.Agent = *e.Parent, oneLine(e.Subagent)
@@ -119,8 +113,8 @@ func (e *claudeEvent) withSubagent(p Piece) Piece {
 // failed reports whether the result reports a failure.
 func (e *claudeEvent) failed() bool { return e.IsError || strings.HasPrefix(e.Subtype, "error") }
 
-// claudeFailureReason returns the reason of a failure from a result that reports one, in Claude's own words if there are any.
-// The number of turns and the cost in the text may exceed the limits, because Claude checks its limits after a turn.
+// claudeFailureReason returns why the run failed, from a result that reports a failure. It uses the text in the result if there is one.
+// The number of turns and the cost in the returned text may exceed the limits, because Claude Code checks its limits after a turn.
 func claudeFailureReason(e *claudeEvent) string {
 	text := cmp.Or(strings.Join(e.Errors, "; "), e.Result)
 	switch {

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/runner/acp"
 )
 
-// failureCode returns the code of a result that reports a failure.
+// failureCode returns the code of a result that reports a failure, or an empty code if the cause is unknown.
 func (p *claudeParser) failureCode(res *claudeEvent) fleet.ReasonCode {
 	switch res.Subtype {
 	case "error_max_turns":
@@ -34,8 +34,8 @@ func (p *claudeParser) failureCode(res *claudeEvent) fleet.ReasonCode {
 	return code
 }
 
-// addLimitReason says in the outcome of a failed run that a window of the subscription was used up. Fleet's client then ends the run, so the
-// program itself may not say so.
+// addLimitReason changes the reason of a failed run if a window of the subscription was used up. In this case Fleet's client ends the
+// run, so the program itself may not report why.
 func (p *claudeParser) addLimitReason(o *fleet.Outcome) {
 	if o.Status != fleet.TaskFailed || !p.limit.reached() || o.ReasonCode != "" && o.ReasonCode != fleet.CodeRateLimited {
 		return

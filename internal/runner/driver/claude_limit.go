@@ -9,11 +9,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// claudeLimit is the state of the limits of the subscription.
+// claudeLimit is the state of the limits of the subscription. The fields outside Windows are those of the window that limits it most.
 type claudeLimit struct {
 	Status      string  `json:"status"` // allowed, allowed_warning or rejected
 	Window      string  `json:"rateLimitType"`
-	ResetsAt    int64   `json:"resetsAt"` // in seconds
+	ResetsAt    int64   `json:"resetsAt"` // in Unix seconds
 	Utilization float64 `json:"utilization"`
 	Overage     bool    `json:"isUsingOverage"` // the subscription pays for what exceeds its windows, so nothing is refused
 	// Windows are all windows, by name, in newer versions.
@@ -23,7 +23,7 @@ type claudeLimit struct {
 	} `json:"unifiedWindows"`
 }
 
-// resetTime returns when the window ends, or a zero time.
+// resetTime returns when the window ends, or a zero time if that is unknown.
 func (l *claudeLimit) resetTime() time.Time { return unixTime(l.ResetsAt) }
 
 // reached reports whether requests are refused until the window ends.
@@ -34,6 +34,7 @@ func (l *claudeLimit) usage() fleet.UsageLimit {
 	return fleet.UsageLimit{Window: oneLine(l.Window), Utilization: l.Utilization, Reached: l.reached(), ResetsAt: l.resetTime()}
 }
 
+// unixTime returns the time that is given in Unix seconds, or a zero time if it is not positive.
 func unixTime(seconds int64) time.Time {
 	if seconds <= 0 {
 		return time.Time{}
@@ -41,7 +42,8 @@ func unixTime(seconds int64) time.Time {
 	return time.Unix(seconds, 0).UTC()
 }
 
-// limitSteps returns a step for a limit that is nearly or completely used up, and one for each other window whose use has changed.
+// limitSteps returns a step for a window that is nearly or completely used up, and a step for each other window whose state has
+// changed since the last step.
 func (p *claudeParser) limitSteps(l *claudeLimit) (steps []Piece) {
 	if l == nil || l.Status == "" {
 		return nil

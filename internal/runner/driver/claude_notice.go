@@ -10,12 +10,12 @@ import (
 	"fleet/internal/fleet"
 )
 
-// claudeNotice has the fields of events that tell people something besides the conversation.
+// claudeNotice is an event that is not part of the conversation but that people want to see.
 type claudeNotice struct {
 	Type    string       `json:"type"`
 	Subtype string       `json:"subtype"`
 	Limit   *claudeLimit `json:"rate_limit_info"`
-	// Subtype api_retry: a request to the model failed and is repeated.
+	// Subtype api_retry: a request to the model failed and is repeated. Fleet's event gave_up also has HTTPStatus.
 	Attempt    int    `json:"attempt"`
 	MaxRetries int    `json:"max_retries"`
 	DelayMS    int64  `json:"retry_delay_ms"`
@@ -32,10 +32,10 @@ type claudeNotice struct {
 		Before  int64  `json:"pre_tokens"`
 		After   int64  `json:"post_tokens"`
 	} `json:"compact_metadata"`
-	// Subtype model_fallback.
+	// Subtype model_fallback: another model continues the turn.
 	From string `json:"original_model"`
 	To   string `json:"fallback_model"`
-	// Subtype hook_response.
+	// Subtype hook_response: a hook has ended.
 	Hook     string `json:"hook_name"`
 	Output   string `json:"output"`
 	Stdout   string `json:"stdout"`
@@ -48,12 +48,12 @@ type claudeNotice struct {
 	Summary     string `json:"summary"`
 	Status      string `json:"status"`
 	Background  *bool  `json:"is_backgrounded"` // nil: an older version, which reports only work in the background
-	// Subtype background_stopped, from Fleet's own process.
+	// Subtype background_stopped, from Fleet's client: background work took too long.
 	Tasks   int `json:"tasks"`
 	Seconds int `json:"seconds"`
 }
 
-// handleNotice remembers what the event says about failures, and returns a step if people want to see the event.
+// handleNotice records what the event says about limits, errors and background work. It returns steps if people want to see the event.
 func (p *claudeParser) handleNotice(line []byte) []Piece {
 	var n claudeNotice
 	if err := json.Unmarshal(line, &n); err != nil && !isTypeError(err) {
@@ -120,7 +120,8 @@ func (n *claudeNotice) hookStep() Piece {
 	return stepPiece(text, s)
 }
 
-// trackForeground handles the list of background work. A foreground command that takes long can move to the background.
+// trackForeground handles a list of the background work. A command in this list no longer runs in the foreground, because a command
+// that takes long can move to the background.
 func (p *claudeParser) trackForeground(line []byte) {
 	var list struct {
 		Tasks []struct {

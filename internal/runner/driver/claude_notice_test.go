@@ -87,7 +87,7 @@ func TestClaudeNotices(t *testing.T) {
 			continue
 		}
 		require.Equal(t, []Piece{{Step: true, Text: tc.want, Data: &tc.step}}, pieces, tc.line)
-		require.True(t, p.hasKnownEvent, "the event is known")
+		require.True(t, p.hasKnownEvent, "the event must be known")
 	}
 }
 
@@ -101,12 +101,13 @@ func TestClaudeWrongKey(t *testing.T) {
 	require.Equal(t, "the model's API refuses the key: check the key of the project", o.Reason)
 }
 
-// TestClaudeWindows checks that the state of each usage window is a step when it changes, and that only one that is nearly used up is
-// shown to people.
+// TestClaudeWindows checks that each change of a usage window becomes a step. The step has the type "limit" only if the window is
+// nearly or completely used up.
 func TestClaudeWindows(t *testing.T) {
 	t.Parallel()
 	p := newClaudeParser(Format{})
-	say := func(status, window string, five, seven float64) (steps []string) {
+	// report parses an event of Claude Code, and describes the steps.
+	report := func(status, window string, five, seven float64) (steps []string) {
 		line := fmt.Sprintf(`{"type":"rate_limit_event","rate_limit_info":{"status":%q,"rateLimitType":%q,"resetsAt":1795770908,"utilization":%g,"unifiedWindows":{"five_hour":{"utilization":%g,"resetsAt":1795770908},"seven_day":{"utilization":%g,"resetsAt":1796000000}}}}`, status, window, five, five, seven)
 		for _, piece := range p.Line([]byte(line)) {
 			l := piece.Data.Limit
@@ -114,11 +115,11 @@ func TestClaudeWindows(t *testing.T) {
 		}
 		return steps
 	}
-	require.Equal(t, []string{"window five_hour 0.42 false", "window seven_day 0.10 false"}, say("allowed", "five_hour", 0.42, 0.1))
-	require.Empty(t, say("allowed", "five_hour", 0.425, 0.1))
-	require.Equal(t, []string{"window seven_day 0.11 false"}, say("allowed", "five_hour", 0.425, 0.11))
-	require.Equal(t, []string{"limit five_hour 0.91 false"}, say("allowed_warning", "five_hour", 0.91, 0.11))
-	require.Equal(t, []string{"limit five_hour 1.00 true"}, say("rejected", "five_hour", 1, 0.11))
+	require.Equal(t, []string{"window five_hour 0.42 false", "window seven_day 0.10 false"}, report("allowed", "five_hour", 0.42, 0.1))
+	require.Empty(t, report("allowed", "five_hour", 0.425, 0.1))
+	require.Equal(t, []string{"window seven_day 0.11 false"}, report("allowed", "five_hour", 0.425, 0.11))
+	require.Equal(t, []string{"limit five_hour 0.91 false"}, report("allowed_warning", "five_hour", 0.91, 0.11))
+	require.Equal(t, []string{"limit five_hour 1.00 true"}, report("rejected", "five_hour", 1, 0.11))
 }
 
 // TestClaudeReasonCodes checks the codes of failures. The lines are events of version 2.1.332, without their ids.
@@ -169,7 +170,7 @@ func TestClaudeReasonCodes(t *testing.T) {
 	}
 }
 
-// TestClaudeForeground checks that a command is a step of the background only while nobody waits for it.
+// TestClaudeForeground checks that a command in the foreground is not reported as background work, unless it moves to the background.
 func TestClaudeForeground(t *testing.T) {
 	t.Parallel()
 	const started = `{"type":"system","subtype":"task_started","task_id":"f","task_type":"local_bash","description":"sleep 12","is_backgrounded":false}`

@@ -2,15 +2,12 @@ package driver
 
 import (
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
-
-	"fleet/internal/runner/question"
 )
 
-// claudeOptions returns the options of Claude Code that the job sets. It adds the job's MCP servers to the given ones, and a
-// file with all of them to out.
+// claudeOptions returns the options of Claude Code that the job sets. It adds the job's MCP servers to servers. If there are servers
+// or the role is sealed, it adds a file with the servers to out.
 func claudeOptions(j Job, servers map[string]any, out *Command) ([]string, error) {
 	const mcpFile = "mcp.json"
 	argv := []string{"--setting-sources", settingSources(j.Role)}
@@ -55,15 +52,6 @@ func claudeOptions(j Job, servers map[string]any, out *Command) ([]string, error
 	return argv, nil
 }
 
-// denyRules returns the rules for calls that the program must deny by itself. The program does not ask about calls that the
-// settings of its directory allow, and the agent can write these settings.
-func denyRules(r Role) []string {
-	if r.Permissions == nil {
-		return r.DisallowedTools
-	}
-	return slices.Concat(r.DisallowedTools, r.Permissions.Deny)
-}
-
 // askSettings returns settings of Claude Code with rules for calls that people decide about, or "" if there are none.
 func askSettings(rules []string) string {
 	if len(rules) == 0 {
@@ -72,29 +60,18 @@ func askSettings(rules []string) string {
 	return string(encodeJSON(map[string]any{"permissions": map[string]any{"ask": rules}}))
 }
 
-// claudeVariables are variables of Claude Code's environment.
+// claudeVariables are set in the environment of every Claude Code process. The map must not be changed.
 var claudeVariables = map[string]string{
 	"DISABLE_AUTOUPDATER":             "1",    // the operator installs versions
 	"CLAUDE_CODE_MCP_STARTUP_WAIT_MS": "3000", // a server of the agent that starts slowly must not delay the first request; its tools come later
 }
 
-// settingSources returns which settings files Claude Code reads. The project's settings are in the agent's directory, where
-// the agent can change them. An agent with a sealed role gets none, because they could lift the role's restrictions.
+// settingSources returns which settings files Claude Code reads, in the form of its option --setting-sources. The project's settings
+// are in the agent's directory, where the agent can change them. Claude Code ignores them if the role is sealed, because they could
+// lift the role's restrictions.
 func settingSources(r Role) string {
 	if r.Sealed {
 		return ""
 	}
 	return "project"
-}
-
-// allowedTools returns the tools that need no permission.
-func allowedTools(j Job) []string {
-	tools := slices.Clone(j.Role.AllowedTools)
-	if j.Report != nil {
-		tools = append(tools, "mcp__"+ReportServer)
-	}
-	if len(j.Ask) > 0 {
-		tools = append(tools, "mcp__"+AskServer+"__"+question.ToolAskUser)
-	}
-	return tools
 }

@@ -11,14 +11,14 @@ import (
 
 // claudeParser parses the events of --output-format stream-json, one per line. It skips unknown events.
 //
-// A run has several results if background work continues after the first result. The last result counts, and the costs
-// of all results are added.
+// A run has several results if background work continues after the first result. The last result decides how the run ended. The turns
+// and the usage of all results are added.
 type claudeParser struct {
 	unknownLines
 
 	format          Format
-	modelAnswered   bool // the model has answered, so it has received this run's instructions
-	session         string
+	modelAnswered   bool   // the model has answered, so it has received this run's instructions
+	session         string // id of the program's session
 	lastText        string // the model's last text
 	version         string // version of the program
 	result          *claudeEvent
@@ -30,12 +30,12 @@ type claudeParser struct {
 	foreground      map[string]bool          // ids of commands that run in the foreground
 	reportedDenials map[string]bool          // tool calls whose denial was reported
 	hasBegun        bool                     // the first turn has begun
-	endReason       string                   // why Fleet ended the run, because it could not succeed
+	endReason       string                   // why Fleet's client ended a run that could not succeed
 	usage           claudeUsage
 
 	limit       *claudeLimit                // the newest state of the limits of the subscription
 	windows     map[string]fleet.UsageLimit // the last state that a step has reported of each window, by name
-	apiError    string                      // the newest error of the model's API, as Claude Code names it
+	apiError    string                      // error of the model's API since the last answer, as Claude Code names it
 	unreachable bool                        // the newest request to the model got no answer
 }
 
@@ -73,7 +73,7 @@ func (p *claudeParser) Line(line []byte) []Piece {
 	case "rate_limit_event":
 		p.hasKnownEvent = true
 		return p.handleNotice(line)
-	case "fleet": // an event of Fleet's own process, which talks to Claude Code
+	case "fleet": // an event of Fleet's client in package claude
 		p.hasKnownEvent = true
 		switch e.Subtype {
 		case "gave_up":
@@ -121,7 +121,7 @@ func (p *claudeParser) handleResult(e *claudeEvent) (pieces []Piece) {
 	return pieces
 }
 
-// denialSteps returns a step for a tool call that was denied, unless the denial was reported before.
+// denialSteps returns a step for a tool call that was denied, or none if the denial was reported before.
 func (p *claudeParser) denialSteps(id, name, why string) []Piece {
 	if p.reportedDenials[id] {
 		return nil
@@ -173,7 +173,7 @@ func toolCallText(name string, arguments json.RawMessage) string {
 	return oneLine(name)
 }
 
-// toolName returns a short name of the tool.
+// toolName returns the name of the tool for people. It shortens mcp__SERVER__TOOL to SERVER.TOOL.
 func toolName(name string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(name, "mcp__"), "__", ".")
 }
@@ -189,12 +189,12 @@ func (p *claudeParser) Result(e Exit) Result {
 		addFinalText(&o, p.lastText)
 		switch {
 		case e.Code == 0 && !p.hasKnownEvent:
-			setFailed(&o, unknownOutputReason("", p.first, "claude", p.version, p.format.Tested))
+			setFailed(&o, unknownOutputReason("", p.firstUnknown, "claude", p.version, p.format.Tested))
 			o.ReasonCode = fleet.CodeProgramChanged
 		case e.Code == 0:
 			setFailed(&o, unknownOutputReason("claude ended without a result", "", "claude", p.version, p.format.Tested))
 		case !p.hasKnownEvent && e.Signal == "" && resumed == "":
-			o.Reason = unknownOutputReason(o.Reason, p.first, "claude", p.version, p.format.Tested)
+			o.Reason = unknownOutputReason(o.Reason, p.firstUnknown, "claude", p.version, p.format.Tested)
 			o.ReasonCode = fleet.CodeProgramChanged
 		}
 	case p.endReason != "":

@@ -34,8 +34,8 @@ func (p *claudeParser) handleUser(e claudeEvent) []Piece {
 	return pieces
 }
 
-// filePatch returns the file that a tool call has changed, and its change in the unified format. path is empty if the call
-// has changed no file.
+// filePatch returns the path of the file that a tool call has changed, and the change in the unified format. path is empty if the
+// call has changed no file.
 func filePatch(result json.RawMessage) (path, patch string) {
 	var r struct {
 		Path    string  `json:"filePath"`
@@ -63,8 +63,8 @@ func filePatch(result json.RawMessage) (path, patch string) {
 	return r.Path, b.String()
 }
 
-// contentText returns the text of a content, which is a string or a list of blocks. A block that is not text is shown as its
-// type in brackets.
+// contentText returns the text of a message's content, which is a string or a list of blocks. A block that is not text is shown as
+// its type in brackets.
 func contentText(content json.RawMessage) string {
 	var s string
 	if json.Unmarshal(content, &s) == nil {

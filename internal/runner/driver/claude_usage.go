@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// claudeUsage computes the usage of a Claude Code run. It adds up the usage in the results. The usage of messages counts
-// only if no result follows them, because the run was stopped.
+// claudeUsage computes the usage of a Claude Code run. It adds up the usage in the results. The usage of a message counts only if
+// no result follows the message, for example because the run was stopped.
 type claudeUsage struct {
 	model     string
 	calls     int
@@ -18,6 +18,7 @@ type claudeUsage struct {
 	measured  map[string]bool   // ids of messages whose usage Fleet's client has measured
 }
 
+// tokens are numbers of tokens that a model has read and written.
 type tokens struct{ in, out int64 }
 
 func (t *tokens) add(o tokens) { t.in, t.out = t.in+o.in, t.out+o.out }
@@ -47,7 +48,7 @@ func (c claudeTokens) sum() tokens {
 	return tokens{in: c.Input + c.CacheRead + c.CacheWrite, out: c.Output}
 }
 
-// setModel sets the configured model of the run, unless a message has already named the model.
+// setModel sets the model of the run, unless it is already known.
 func (u *claudeUsage) setModel(model string) {
 	if u.model == "" {
 		u.model = model
@@ -55,8 +56,8 @@ func (u *claudeUsage) setModel(model string) {
 }
 
 // addMessage handles an event of a message. All events of one message report the usage of the same request, so only the last
-// event counts. Claude Code's own events do not have the final usage, but subagents have no other events. It returns a step
-// for a new message of a subagent.
+// event counts. Their usage is not final, so they do not count if Fleet's client has measured the message. addMessage returns a step
+// for a new message of a subagent that was not measured.
 func (u *claudeUsage) addMessage(e *claudeEvent) []Piece {
 	m := e.Message
 	if m.Model == "<synthetic>" { // Claude Code itself has written it
@@ -76,7 +77,7 @@ func (u *claudeUsage) addMessage(e *claudeEvent) []Piece {
 	return []Piece{e.withSubagent(usageStep(m.requestUsage()))}
 }
 
-// setMeasured handles the usage of a message that Fleet's client reports. It returns a step if the message is complete.
+// setMeasured handles the usage that Fleet's client has measured for a message. It returns a step if the message is complete.
 func (u *claudeUsage) setMeasured(e *claudeEvent) []Piece {
 	m := e.Message
 	if m.Usage == nil {

@@ -5,13 +5,12 @@ type CLI struct {
 	Name        string // the name of the program, and of its project in Fleet
 	DisplayName string
 	Options     Options
-	Install     string // how to install it
+	Install     string // the command that installs it
 }
 
 // CLIs returns the known agent CLIs, Claude Code first.
 //
-// The options do not set permissions: the role's permission mode and the configuration of the program decide what a
-// program may do.
+// The options do not give a program any permissions. The role and the configuration of the program decide what the program may do.
 func CLIs() []CLI {
 	return []CLI{
 		{
@@ -63,7 +62,7 @@ func CLIs() []CLI {
 	}
 }
 
-// HowToInstall returns how to install the program, as the end of an error text. It returns an empty text for an unknown
+// HowToInstall returns how to install the program, as the last clause of an error text. It returns an empty text for an unknown
 // program.
 func HowToInstall(program string) string {
 	for _, k := range CLIs() {

@@ -86,7 +86,7 @@ func (c codex) Command(j Job) (Command, error) {
 	return out, checkArguments(out.Argv, "shorten the role's options")
 }
 
-// codexOptions returns the options of Codex that the role sets.
+// codexOptions returns the options of Codex that the job sets. It adds the files and variables that its MCP servers need to out.
 func codexOptions(j Job, out *Command) ([]string, error) {
 	mode, ok := codexModes[j.Role.PermissionMode]
 	if !ok {
@@ -119,10 +119,11 @@ func codexOptions(j Job, out *Command) ([]string, error) {
 	return argv, err
 }
 
+// codexNamePattern matches the names of MCP servers and tools that can be a part of a setting's name.
 var codexNamePattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // codexServers returns the settings for the MCP servers of the run. Arguments must not contain secrets. So a shell reads a
-// server's variables from a file before it executes the server, and headers are passed in the environment.
+// server's variables from a file in out before it executes the server, and out's environment contains the headers.
 func codexServers(j Job, out *Command) (settings []string, err error) {
 	refuse := func(format string, args ...any) ([]string, error) {
 		return nil, fleet.InvalidField("role", format, args...)

@@ -10,6 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
+// codexEvent is a line of the output of `codex exec --json`.
 type codexEvent struct {
 	Type    string     `json:"type"`
 	Thread  string     `json:"thread_id"`
@@ -22,12 +23,13 @@ type codexEvent struct {
 }
 
 type codexUsage struct {
-	Input  int64 `json:"input_tokens"`
-	Cached int64 `json:"cached_input_tokens"`      // a part of Input
-	Writes int64 `json:"cache_write_input_tokens"` // a part of Input
-	Output int64 `json:"output_tokens"`
+	Input      int64 `json:"input_tokens"`
+	CacheRead  int64 `json:"cached_input_tokens"`      // a part of Input
+	CacheWrite int64 `json:"cache_write_input_tokens"` // a part of Input
+	Output     int64 `json:"output_tokens"`
 }
 
+// codexItem is a part of a turn: a message, a thought, a tool call, a list of things to do, or an error.
 type codexItem struct {
 	ID      string `json:"id"`
 	Type    string `json:"type"`
@@ -68,14 +70,8 @@ func (i *codexItem) todoItems() []fleet.TodoItem {
 	return items
 }
 
-// encodeJSON encodes v as JSON. v must be encodable.
-func encodeJSON(v any) json.RawMessage {
-	b, _ := json.Marshal(v)
-	return b
-}
-
 // tool describes the item as a tool call: its name, a short description, and its arguments.
-func (i *codexItem) tool() (name, step string, input json.RawMessage) {
+func (i *codexItem) tool() (name, text string, input json.RawMessage) {
 	switch i.Type {
 	case "command_execution":
 		command := shellScript(i.Command)
@@ -117,6 +113,7 @@ func shellScript(command string) string {
 	return m[1]
 }
 
+// result returns the result of a tool call, or its error.
 func (i *codexItem) result() string {
 	switch {
 	case i.Error != nil:

@@ -39,7 +39,7 @@ func codexRetryStep(attempt, limit, status int, why string) Piece {
 var reconnectingPattern = regexp.MustCompile(`^Reconnecting\.\.\. (\d{1,4})/(\d{1,4})(?: \((.*)\))?$`)
 
 // parseReconnecting parses the message in which Codex says that it repeats a request. It returns the number of the failed
-// attempt, the maximum number of attempts, and the reason. attempt is 0 for any other message.
+// attempt, the maximum number of attempts, and the reason. For any other message, attempt is 0 and why is the message.
 func parseReconnecting(message string) (attempt, limit int, why string) {
 	m := reconnectingPattern.FindStringSubmatch(message)
 	if m == nil {
@@ -50,8 +50,8 @@ func parseReconnecting(message string) (attempt, limit int, why string) {
 	return attempt, limit + 1, m[3]
 }
 
-// codexFailureReason returns an error message of Codex. If the message is a JSON response of the model's API, codexFailureReason
-// returns the message in that response.
+// codexFailureReason returns the reason in an error message of Codex. That is the whole message, unless the message is a JSON response
+// of the model's API with a message of its own.
 func codexFailureReason(message string) string {
 	if e := parseAPIError(message); e.Message != "" {
 		return e.Message
@@ -66,6 +66,7 @@ type openAIError struct {
 	Code    string `json:"code"`
 }
 
+// parseAPIError returns the error in a message that is a JSON response of the model's API. For any other message, the error is empty.
 func parseAPIError(message string) openAIError {
 	var response struct {
 		Error openAIError `json:"error"`
@@ -86,7 +87,7 @@ func codexStatus(message string) int {
 	return n
 }
 
-// codexMessages are messages of Codex for errors that have no HTTP status.
+// codexMessages are the beginnings of Codex's messages for errors that have no HTTP status.
 var codexMessages = []struct {
 	start string
 	code  fleet.ReasonCode
@@ -108,8 +109,8 @@ var codesOfAPI = map[string]fleet.ReasonCode{
 	"api_error": fleet.CodeOverloaded, "overloaded_error": fleet.CodeOverloaded, "usage_limit_reached": fleet.CodeUsageWindow,
 }
 
-// codexCode returns the reason code for an error message of Codex, or an empty code if the message is unknown. It compares the
-// beginnings of messages, which Codex itself writes, because the events of `codex exec --json` have no field for a code.
+// codexCode returns the reason code for an error message of Codex, or an empty code if the message is unknown. It reads the code from
+// the text of the message, because the events of `codex exec --json` have no field for a code.
 func codexCode(message string) fleet.ReasonCode {
 	e := parseAPIError(message)
 	if code := cmp.Or(codesOfAPI[e.Code], codesOfAPI[e.Type]); code != "" {

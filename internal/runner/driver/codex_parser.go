@@ -78,9 +78,9 @@ func (p *codexParser) Line(line []byte) []Piece {
 	return nil
 }
 
-// turnUsage returns a step for the usage of a turn. That is the usage of the conversation minus its usage before the turn.
-// Codex does not say how much of an earlier conversation was cached, so the first turn of a resumed conversation counts no
-// cached tokens.
+// turnUsage returns a step for the usage of a turn. u is the usage of the conversation after the turn. The usage of the turn is u
+// minus the usage of the conversation before the turn. Fleet does not know how many tokens earlier runs read from the cache, so all
+// input of the first turn of a resumed conversation counts as not cached.
 func (p *codexParser) turnUsage(u *codexUsage) Piece {
 	before := p.usage
 	p.usage = tokens{in: u.Input, out: u.Output}
@@ -89,18 +89,18 @@ func (p *codexParser) turnUsage(u *codexUsage) Piece {
 		step.Input, step.Output = u.Input, u.Output
 	}
 	if p.turns > 1 || before == (tokens{}) {
-		step.CacheRead = min(max(0, u.Cached-p.cacheRead), step.Input)
-		step.CacheWrite = min(max(0, u.Writes-p.cacheWrite), step.Input-step.CacheRead)
+		step.CacheRead = min(max(0, u.CacheRead-p.cacheRead), step.Input)
+		step.CacheWrite = min(max(0, u.CacheWrite-p.cacheWrite), step.Input-step.CacheRead)
 		step.Input -= step.CacheRead + step.CacheWrite
 	}
-	p.cacheRead, p.cacheWrite = u.Cached, u.Writes
+	p.cacheRead, p.cacheWrite = u.CacheRead, u.CacheWrite
 	return usageStep(step)
 }
 
 var digitsPattern = regexp.MustCompile(`\d+`)
 
-// handleError handles an error after which Codex continues or ends. It reports a repeated error only once, because it is not a
-// sign of progress. But it reports each request to the model that Codex repeats.
+// handleError handles an error after which Codex continues or ends. It does not report an error that repeats the previous error,
+// because the repetition is not a sign of progress. But it reports each request to the model that Codex repeats.
 func (p *codexParser) handleError(message string) []Piece {
 	if attempt, limit, why := parseReconnecting(message); attempt > 0 {
 		p.lastError = why
@@ -163,7 +163,7 @@ func (p *codexParser) Result(e Exit) Result {
 		o.ReasonCode = p.failureCode
 	case !p.hasKnownEvent && e.Signal == "":
 		o.Status = fleet.TaskFailed
-		o.Reason = unknownOutputReason(o.Reason, p.first, "codex", "", p.format.Tested)
+		o.Reason = unknownOutputReason(o.Reason, p.firstUnknown, "codex", "", p.format.Tested)
 		o.ReasonCode = fleet.CodeProgramChanged
 	case e.Code == 0 && p.turns == 0:
 		setFailed(&o, unknownOutputReason("codex ended before it completed a turn", "", "codex", "", p.format.Tested))

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// codexRun parses output of Codex. output is the output itself, or the name of a recording of Codex 0.171.0 in testdata. The
-// recording "stopped" ends where the run was stopped.
+// codexRun parses the output of a Codex run that ended with e. output is the output itself, or the name of a recording of Codex
+// 0.171.0 in testdata.
 func codexRun(t *testing.T, f Format, e Exit, output string) ([]Piece, Result) {
 	t.Helper()
 	if !strings.Contains(output, "\n") {
@@ -42,7 +42,7 @@ func TestCodex(t *testing.T) {
 	require.Equal(t, "Yes again", r.Outcome.Summary)
 	require.Equal(t, "01a201d1-e3a9-72c2-8e8e-7eb2444f4026 t1 6000 3000", r.Session)
 
-	// A stopped run continues its conversation, and has an open call.
+	// A run that was stopped during a tool call has an open call, and its conversation can continue.
 	data, err := os.ReadFile("testdata/codex-stopped.jsonl")
 	require.NoError(t, err)
 	_, p := parseAll(t, Format{Kind: "codex"}, string(data))
@@ -118,15 +118,20 @@ func TestCodexCommand(t *testing.T) {
 	c, err = d.Command(j)
 	require.NoError(t, err)
 	require.Contains(t, c.Argv, "danger-full-access")
+}
 
-	// No argument contains a secret of an MCP server.
+// TestCodexServers checks the settings for MCP servers. No argument may contain a secret of a server.
+func TestCodexServers(t *testing.T) {
+	d, err := New(Options{Kind: "codex"})
+	require.NoError(t, err)
+	j := Job{Agent: "papi", Prompt: "Do it.", Spec: "Be good.", RunDir: "/runs/1", Confined: true}
 	j.Role = Role{Name: "coder", AllowedTools: []string{"mcp__birds__list_birds", "mcp__web"}, MCPServers: map[string]MCPServer{
 		"birds": {Command: "birds", Args: []string{"-v"}, Env: map[string]string{"KEY": "it's s3cret"}},
 		"web":   {Type: "http", URL: "http://x", Headers: map[string]string{"X-Key": "s3cret"}},
 		"plain": {Command: "plain"},
 	}}
 	j.Report = &fleet.ServerEndpoint{URL: "http://fleet", Token: "s3cret"}
-	c, err = d.Command(j)
+	c, err := d.Command(j)
 	require.NoError(t, err)
 	all := strings.Join(c.Argv, "\n")
 	require.NotContains(t, all, "s3cret")
@@ -149,7 +154,12 @@ func TestCodexCommand(t *testing.T) {
 	} {
 		require.Contains(t, c.Argv, want)
 	}
+}
 
+// TestCodexRefusesRoles checks that the driver refuses roles whose rules Codex cannot follow.
+func TestCodexRefusesRoles(t *testing.T) {
+	d, err := New(Options{Kind: "codex"})
+	require.NoError(t, err)
 	for want, role := range map[string]Role{
 		"never asks for permissions":    {Permissions: &Permissions{Deny: []string{"Bash(rm *)"}}},
 		`no permission_mode "dontAsk"`:  {PermissionMode: "dontAsk"},

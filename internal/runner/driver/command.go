@@ -83,7 +83,7 @@ func (c *commandDriver) Program() string { return c.options.Command[0] }
 func (c *commandDriver) Keys() []string { return c.options.Keys }
 
 func (c *commandDriver) Command(j Job) (Command, error) {
-	w := TemplateData{
+	data := TemplateData{
 		Prompt: j.Prompt, Role: j.Role.Name, RolePrompt: j.Role.Prompt, Spec: j.Spec, Brief: fullInstructions(j), Agent: j.Agent,
 		Project: j.Project, TaskID: j.TaskID, Model: j.Role.Model, PromptFile: j.path(PromptFile),
 		SpecFile: j.path(SpecFile), RoleFile: j.path(RoleFile), BriefFile: j.path(BriefFile),
@@ -94,14 +94,14 @@ func (c *commandDriver) Command(j Job) (Command, error) {
 	}
 	for _, t := range c.argv {
 		var b strings.Builder
-		if err := t.Execute(&b, w); err != nil {
+		if err := t.Execute(&b, data); err != nil {
 			return Command{}, err
 		}
 		out.Argv = append(out.Argv, b.String())
 	}
 	if c.stdin != nil {
 		var b strings.Builder
-		if err := c.stdin.Execute(&b, w); err != nil {
+		if err := c.stdin.Execute(&b, data); err != nil {
 			return Command{}, err
 		}
 		out.StdinFile, out.Files = "stdin", []File{{Name: "stdin", Data: b.String()}}

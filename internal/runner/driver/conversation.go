@@ -40,7 +40,7 @@ func (f Format) nextConversation(session string, answered bool, usage string) st
 	return c.String()
 }
 
-// ConversationID returns the id of the stored form of a conversation, as its program knows it.
+// ConversationID returns the id by which a program knows the conversation. session is the stored form of the conversation.
 func ConversationID(session string) string { return parseConversation(session).id }
 
 // fingerprint returns a short hash of the text.

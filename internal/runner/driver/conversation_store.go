@@ -8,23 +8,23 @@ import (
 
 // ConversationStoreDriver is a driver whose program stores its conversations outside its working directory.
 type ConversationStoreDriver interface {
-	// Conversations returns where the program stores its conversations when it has this environment and working
-	// directory: a directory root, and a path below root. Both are empty if the location is unknown.
+	// Conversations returns where a program with this environment and working directory stores its conversations: a
+	// directory root, and a path below root. Both are empty if the location is unknown.
 	Conversations(environ []string, dir string) (root, path string)
 }
 
 // ConversationFileDriver is a driver whose program stores each conversation in its own file.
 type ConversationFileDriver interface {
-	// ConversationPattern returns a path/filepath pattern for the file in which the program stores a conversation when it has this
-	// environment and working directory. ConversationIDPlaceholder stands for the conversation's id. The pattern is
-	// empty if the path is unknown.
+	// ConversationPattern returns a path/filepath pattern for the file in which a program with this environment and working
+	// directory stores a conversation. ConversationIDPlaceholder stands for the conversation's id. The pattern is empty if
+	// the path is unknown.
 	ConversationPattern(environ []string, dir string) string
 }
 
 // ConversationIDPlaceholder is in a result of ConversationPattern in place of the id of a conversation.
 const ConversationIDPlaceholder = "{id}"
 
-// ConversationDriver is a driver whose program continues the agent's conversation in the next task.
+// ConversationDriver is a driver whose program continues the agent's conversation in the next task. Its method only marks the driver.
 type ConversationDriver interface{ ContinuesConversation() }
 
 // ContinuesConversation implements ConversationDriver.
@@ -42,7 +42,7 @@ func (c claudeCode) ConversationPattern(environ []string, dir string) string {
 	if path == "" {
 		return ""
 	}
-	return Pattern(root) + "/" + path + "/" + ConversationIDPlaceholder + ".jsonl"
+	return LiteralPattern(root) + "/" + path + "/" + ConversationIDPlaceholder + ".jsonl"
 }
 
 // ConversationPattern implements ConversationFileDriver. The last three directories are the year, month and day when the conversation
@@ -55,14 +55,15 @@ func (c codex) ConversationPattern(environ []string, _ string) string {
 	if !filepath.IsAbs(root) {
 		return ""
 	}
-	return Pattern(root) + "/sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]/[0-9][0-9]/rollout-*-" + ConversationIDPlaceholder + ".jsonl*"
+	return LiteralPattern(root) + "/sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]/[0-9][0-9]/rollout-*-" + ConversationIDPlaceholder + ".jsonl*"
 }
 
 var globSpecialPattern = regexp.MustCompile(`[*?\[\\]`)
 
-// Pattern returns a pattern that matches only the path.
-func Pattern(path string) string { return globSpecialPattern.ReplaceAllString(path, `\$0`) }
+// LiteralPattern returns a path/filepath pattern that matches only the path.
+func LiteralPattern(path string) string { return globSpecialPattern.ReplaceAllString(path, `\$0`) }
 
+// lookUpVariable returns the value of the variable, or an empty text if it is not set.
 func lookUpVariable(environ []string, name string) (value string) {
 	for _, v := range environ { // the last of several values counts
 		if key, val, ok := strings.Cut(v, "="); ok && key == name {
@@ -74,8 +75,8 @@ func lookUpVariable(environ []string, name string) (value string) {
 
 var sessionIDPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// SessionPattern returns the pattern for the file of one session. pattern is a result of ConversationPattern. SessionPattern returns
-// an empty string if pattern is empty or the session has no valid id.
+// SessionPattern returns the pattern for the file of one session. pattern is a result of ConversationPattern, and session is the stored
+// form of a conversation. The result is empty if pattern is empty or the session has no valid id.
 func SessionPattern(pattern, session string) string {
 	id := parseConversation(session).id
 	if pattern == "" || !sessionIDPattern.MatchString(id) {

@@ -10,7 +10,7 @@ import (
 const maxDiffed = 256 << 10
 
 // unifiedDiff returns the change between two texts in the unified format, without file names. It returns an empty string if
-// the texts are larger than maxDiffed.
+// the texts together are larger than maxDiffed.
 func unifiedDiff(before, after string) string {
 	if len(before)+len(after) > maxDiffed {
 		return ""

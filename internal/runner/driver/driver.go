@@ -44,7 +44,7 @@ type Options struct {
 	Stdin              string            // command: template of the standard input; if empty, there is no input
 	Output             string            // command: text or jsonl
 	Fields             Fields            // command: paths in JSON lines
-	Keys               []string          // environment variables that the program needs
+	Keys               []string          // acp, command: what Driver.Keys returns
 	Env                map[string]string // acp: variables for the program
 	Home               map[string]string // acp: initial files of the agent's home
 	WaitsForNextMinute bool              // acp: a session cannot be resumed in the minute in which it was last used

@@ -31,7 +31,7 @@ func FuzzClaude(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { requireParsed(t, Format{Kind: "claude", Session: "x"}, data) })
 }
 
-// FuzzLines checks that the output of any program can be parsed, as text and as JSON lines.
+// FuzzLines checks that the output of any program can be parsed as text, as JSON lines and as lines of the type OutputLine.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte("half a line \xe2\x82"))
 	f.Add([]byte(`{"a":"b"}` + "\n" + `{"a":{"b":[1]}}`))
@@ -43,7 +43,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// requireParsed fails unless the output gives valid text and a result, however it is split.
+// requireParsed parses the output in small parts, and fails the test unless the texts are valid UTF-8 and there is a result.
 func requireParsed(t *testing.T, format Format, data []byte) {
 	t.Helper()
 	pieces, r := parseInParts(t, format, data, func() int { return 7 })

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/runner/acp"
 )
 
-// Job is a task for a driver.
+// Job is a task for an agent, with everything that its driver must know about the agent.
 type Job struct {
 	TaskID        string
 	Agent         string
@@ -55,7 +55,8 @@ func BaseFiles(j Job) []File {
 
 func (j Job) path(name string) string { return filepath.Join(j.RunDir, name) }
 
-// standingInstructions returns the instructions for all tasks of the agent: its role and its specification.
+// standingInstructions returns the instructions besides the prompt: the role's prompt, the specification, the brief, and what the
+// task's options append.
 func standingInstructions(j Job) string {
 	var parts []string
 	if p := strings.TrimSpace(j.Role.Prompt); p != "" {
@@ -81,7 +82,7 @@ func firstPrompt(j Job, prompt string) string {
 	return acp.LostConversationNote + prompt
 }
 
-// fullInstructions returns all instructions in one text, for programs that accept only one.
+// fullInstructions returns the standing instructions and the prompt in one text, for programs that accept only one.
 func fullInstructions(j Job) string {
 	s := standingInstructions(j)
 	if s == "" {
@@ -90,7 +91,7 @@ func fullInstructions(j Job) string {
 	return s + "\n\nYour task now:\n\n" + j.Prompt
 }
 
-// changedInstructions returns all instructions for a program that has received other ones in its conversation.
+// changedInstructions returns the full instructions for a program that has received other standing instructions in its conversation.
 func changedInstructions(j Job) string {
 	return "What you were told about yourself has changed. From now on this holds instead:\n\n" + fullInstructions(j)
 }

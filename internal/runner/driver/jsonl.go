@@ -26,7 +26,7 @@ type jsonParser struct {
 
 	delta       bool
 	summaryText string
-	lastText    []byte // the last text; with delta, the joined pieces of that text
+	lastText    []byte // the last text; with delta, its pieces are joined
 	startsText  bool   // the next piece starts a new text
 	failureText string
 	costUSD     float64

@@ -13,18 +13,18 @@ import (
 // driver.
 const Cagent = "cagent"
 
-// ModelJob is the input of the program that runs one agent on its model, package model/run.
+// ModelJob is the input of the program that runs one agent on its model (see package model/run).
 type ModelJob struct {
-	UID        string             `json:"uid"` // the agent's
+	UID        string             `json:"uid"` // of the agent
 	Config     *fleet.AgentConfig `json:"config"`
 	Spec       string             `json:"spec,omitempty"`
 	TaskID     string             `json:"task_id"`
 	Brief      string             `json:"brief,omitempty"`
 	Options    fleet.TaskOptions  `json:"options,omitzero"`
 	Work       string             `json:"work"`             // the agent's working directory
-	NoSymlinks bool               `json:"plain,omitempty"`  // the path of Work may not contain symbolic links
-	State      string             `json:"state"`            // directory of its conversation and todos
-	Memory     string             `json:"memory"`           // directory of its memories
+	NoSymlinks bool               `json:"plain,omitempty"`  // the path of Work must not contain symbolic links
+	State      string             `json:"state"`            // directory of the agent's conversation and todos
+	Memory     string             `json:"memory"`           // directory of the agent's memories
 	Skills     string             `json:"skills,omitempty"` // home of the server's user, if the definition uses the user's skills
 
 	Settings ModelSettings `json:"settings"`
@@ -53,7 +53,7 @@ type ModelSettings struct {
 // ModelNeeds lists what a run of an agent on a model needs on its machine. Package model/definition determines it.
 type ModelNeeds struct {
 	ProgramSource string       // the part of the definition or configuration that starts programs, described for people; empty if no part does
-	Programs      []string     // these programs
+	Programs      []string     // the programs that it starts
 	UsesMachine   bool         // the run uses files, programs or code of the machine
 	Skills        []string     // directories that the run reads, relative to the home of the server's user
 	Variables     []string     // names of the environment variables that the run may read, including the keys of models

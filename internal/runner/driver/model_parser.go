@@ -17,11 +17,11 @@ type OutputLine struct {
 	Outcome *fleet.Outcome  `json:"outcome,omitempty"` // in the last line; its payload is in the run's payload file
 }
 
-// modelParser parses lines of output in the form OutputLine.
+// modelParser parses lines of the type OutputLine.
 type modelParser struct {
 	open    int
-	usage   fleet.Outcome
-	outcome *fleet.Outcome
+	usage   fleet.Outcome  // the newest Spent
+	outcome *fleet.Outcome // nil until it is reported
 }
 
 // OpenCalls implements CallCounter.
@@ -49,7 +49,8 @@ func (p *modelParser) Line(line []byte) []Piece {
 	return []Piece{piece}
 }
 
-// Result implements lineParser. If the run has ended before it wrote its outcome, Result uses the usage that the run reported last.
+// Result implements lineParser. If the run ended before it wrote its outcome, Result takes the usage from the last Spent or from
+// Exit.Usage, whichever is newer.
 func (p *modelParser) Result(e Exit) Result {
 	o := exitOutcome(e, "")
 	if p.outcome == nil && e.Code == 0 {

@@ -8,14 +8,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestOutputs parses the output of runs of models that ended normally, with an error, and without an outcome.
-func TestOutputs(t *testing.T) {
+// TestModelOutputs parses the output of runs of models that ended normally, with an error, and without an outcome.
+func TestModelOutputs(t *testing.T) {
 	t.Parallel()
 	const begin = `{"text":"one\n","data":{"type":"text"}}
 {"step":true,"text":"shell: ls","open":1}
 {"spent":{"Usage":{"Model":"m","InputTokens":7},"CostUSD":0.5,"Turns":1}}
 `
-	bill := fleet.Usage{Model: "m", InputTokens: 7}
+	used := fleet.Usage{Model: "m", InputTokens: 7}
 	for name, c := range map[string]struct {
 		end  string
 		exit Exit
@@ -29,9 +29,9 @@ func TestOutputs(t *testing.T) {
 		"failed":         {`{"outcome":{"Status":"failed","Reason":"no key"}}`, Exit{}, fleet.Outcome{Status: fleet.TaskFailed, Reason: "no key"}},
 		"stopped":        {`{"outcome":{"Status":"stopped","Reason":"it was interrupted"}}`, Exit{}, fleet.Outcome{Status: fleet.TaskStopped, Reason: "it was interrupted"}},
 		"unknown status": {`{"outcome":{"Status":"running","Reason":"never"}}`, Exit{}, fleet.Outcome{Status: fleet.TaskFailed, Reason: "never"}},
-		"killed":         {"", Exit{Code: -1, Signal: "KILL"}, fleet.Outcome{Status: fleet.TaskFailed, Reason: "ended by signal KILL", Usage: bill, CostUSD: 0.5, Turns: 1}},
-		"crashed":        {"", Exit{Code: 2, Stderr: "panic: sk-secret"}, fleet.Outcome{Status: fleet.TaskFailed, Reason: "exit code 2", Usage: bill, CostUSD: 0.5, Turns: 1}},
-		"no outcome":     {"", Exit{}, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the run ended without a result", Usage: bill, CostUSD: 0.5, Turns: 1}},
+		"killed":         {"", Exit{Code: -1, Signal: "KILL"}, fleet.Outcome{Status: fleet.TaskFailed, Reason: "ended by signal KILL", Usage: used, CostUSD: 0.5, Turns: 1}},
+		"crashed":        {"", Exit{Code: 2, Stderr: "panic: sk-secret"}, fleet.Outcome{Status: fleet.TaskFailed, Reason: "exit code 2", Usage: used, CostUSD: 0.5, Turns: 1}},
+		"no outcome":     {"", Exit{}, fleet.Outcome{Status: fleet.TaskFailed, Reason: "the run ended without a result", Usage: used, CostUSD: 0.5, Turns: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

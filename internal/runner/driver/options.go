@@ -17,7 +17,7 @@ var taskOptions = map[string][]string{
 	Cagent:    {fleet.OptionModel, fleet.OptionMaxTurns, fleet.OptionMaxCost, fleet.OptionAppendSystemPrompt, fleet.OptionOutputSchema},
 }
 
-// effortsOf are the values of the option effort, by kind of driver.
+// effortsOf are the values of the option effort, by kind of driver. Other kinds do not support the option.
 var effortsOf = map[string][]string{
 	"claude": {"low", "medium", "high", "xhigh", "max"},
 	"codex":  {"minimal", "low", "medium", "high", "xhigh"},

@@ -8,8 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestTaskOptions checks that each driver passes the options that it supports to its program, and that the others are refused
-// by name.
+// TestTaskOptions checks that drivers pass the options that they support to their programs, and that the others are refused by name.
 func TestTaskOptions(t *testing.T) {
 	t.Parallel()
 	all := fleet.TaskOptions{Model: "m-2", Effort: "high", MaxTurns: new(7), MaxCostUSD: new(0.25), AppendSystemPrompt: "Be brief."}
@@ -39,7 +38,7 @@ func TestTaskOptions(t *testing.T) {
 	require.NotContains(t, c.Argv, `model_reasoning_effort="high"`)
 	c, err := d.Command(Job{RunDir: "/runs/1", Role: Role{RoleOptions: RoleOptions{Effort: "low"}}})
 	require.NoError(t, err)
-	require.Contains(t, c.Argv, `model_reasoning_effort="low"`, "the effort of a role")
+	require.Contains(t, c.Argv, `model_reasoning_effort="low"`, "the effort of a role must be passed on")
 	require.ErrorContains(t, CheckOptions(d, all), "does not support max_turns")
 	require.ErrorContains(t, CheckOptions(d, fleet.TaskOptions{Effort: "max"}), "minimal, low")
 

@@ -6,7 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// exitOutcome returns an outcome with the status completed if the program ended with exit code 0, and otherwise failed.
+// exitOutcome returns an outcome with the status completed if the program ended with exit code 0, and otherwise failed. detail is the
+// program's last text or error; it becomes a part of the reason of a failure.
 func exitOutcome(e Exit, detail string) fleet.Outcome {
 	o := fleet.Outcome{Status: fleet.TaskCompleted}
 	if e.Code >= 0 {
@@ -18,7 +19,7 @@ func exitOutcome(e Exit, detail string) fleet.Outcome {
 	return o
 }
 
-// describeEnd describes an abnormal end of the program. detail is the program's last text, which is shortened.
+// describeEnd describes an abnormal end of the program. It shortens detail.
 func describeEnd(e Exit, detail string) string {
 	text := fmt.Sprintf("exit code %d", e.Code)
 	if e.Signal != "" {

@@ -22,7 +22,7 @@ type Format struct {
 	// Model is the configured model of the run, for outputs that do not contain the model. It is empty if the program
 	// chooses its model.
 	Model string `json:"model,omitempty"`
-	// Output reports whether the run's last message has the JSON object of fleet.Outcome.Output.
+	// Output means that the parser must look for fleet.Outcome.Output in the run's last message.
 	Output bool `json:"output,omitempty"`
 	// LostReason is why the run cannot continue the agent's conversation. It is empty if the run continues that conversation,
 	// or if the agent had none.
@@ -124,11 +124,11 @@ type lineParser interface {
 	Result(e Exit) Result
 }
 
-// lineSplitter splits an output into lines.
+// lineSplitter is a Parser that splits the output into lines for a lineParser.
 type lineSplitter struct {
 	parser     lineParser
 	lostReason string // why a new conversation starts; reported before the first line
-	output     bool   // the last message has the run's output, see Format.Output
+	output     bool   // see Format.Output
 	skipping   bool   // the next data is the rest of an incomplete or too long line, which is dropped
 }
 
@@ -160,6 +160,7 @@ func (l *lineSplitter) Parse(data []byte, final bool) (int, []Piece) {
 	return n, pieces
 }
 
+// lostConversationStep returns a step that says why a new conversation starts.
 func lostConversationStep(why string) Piece {
 	why = reasonText(why)
 	return Piece{Step: true, Text: oneLine("a new conversation starts: " + why), LostReason: why}

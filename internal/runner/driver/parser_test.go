@@ -16,7 +16,7 @@ func parseInParts(t require.TestingT, f Format, data []byte, nextSize func() int
 	return pieces, p.Result(Exit{})
 }
 
-// parseAll parses the whole output of a program.
+// parseAll parses the whole output of a program at once.
 func parseAll(t require.TestingT, f Format, output string) ([]Piece, Parser) {
 	return parse(t, f, []byte(output), func() int { return max(1, len(output)) })
 }
@@ -45,6 +45,7 @@ func parse(t require.TestingT, f Format, data []byte, nextSize func() int) ([]Pi
 	return pieces, p
 }
 
+// piecesText joins the texts of the pieces. It puts details into braces, and other steps into angle brackets.
 func piecesText(pieces []Piece) string {
 	var b strings.Builder
 	for _, s := range pieces {
@@ -99,8 +100,8 @@ func TestPieces(t *testing.T) {
 	})
 }
 
-// TestOpen checks that a tool call is open until its result arrives.
-func TestOpen(t *testing.T) {
+// TestOpenCalls checks that a tool call is open until its result arrives.
+func TestOpenCalls(t *testing.T) {
 	t.Parallel()
 	p := newClaudeParser(Format{})
 	for _, step := range []struct {
@@ -115,31 +116,6 @@ func TestOpen(t *testing.T) {
 		p.Line([]byte(step.line))
 		require.Equal(t, step.open, p.OpenCalls(), step.line)
 	}
-}
-
-func TestClean(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"": "", "é\n": "é\n", "a\x00b": "a\uFFFDb", "\xff\xfe": "\uFFFD\uFFFD", "\xe2\x82": "\uFFFD\uFFFD", "\xe2\x82\xac": "€",
-	} {
-		require.Equal(t, want, Clean([]byte(in)))
-	}
-}
-
-func TestFlush(t *testing.T) {
-	t.Parallel()
-	p := &textParser{}
-	n, pieces := p.Parse([]byte("half a line \xe2\x82"), false)
-	require.Zero(t, n)
-	require.Empty(t, pieces)
-	n, pieces = p.Flush([]byte("half a line \xe2\x82"))
-	require.Equal(t, len("half a line "), n)
-	require.Equal(t, []Piece{{Text: "half a line "}}, pieces)
-	n, pieces = p.Flush([]byte("\xe2\x82"))
-	require.Zero(t, n)
-	require.Empty(t, pieces)
-	p.Parse([]byte("\xe2\x82\xac"), true)
-	require.Equal(t, "half a line €", p.Result(Exit{}).Outcome.Summary)
 }
 
 func TestLongLines(t *testing.T) {
@@ -163,27 +139,5 @@ func TestLongTexts(t *testing.T) {
 	for kind, line := range map[string]string{"jsonl": `{"a":"` + piece + `"}`, "acp": `{"type":"text","text":"` + piece + `"}`} {
 		_, r := parseInParts(t, Format{Kind: kind, Fields: Fields{Text: "a", Delta: true}}, []byte(strings.Repeat(line+"\n", 12)), func() int { return 1 << 20 })
 		require.Equal(t, strings.Repeat("é", maxLastText/2), string(r.Outcome.Payload), kind)
-	}
-}
-
-func TestPath(t *testing.T) {
-	t.Parallel()
-	v := map[string]any{
-		"type": "item.completed", "n": 1.5, "ok": true, "nil": nil,
-		"item": map[string]any{"type": "message", "text": "hi", "list": []any{"a", map[string]any{"b": "c"}}},
-	}
-	for path, want := range map[string]string{
-		"type": "item.completed", "item.text": "hi", "item.list.0": "a", "item.list.1.b": "c", "n": "1.5", "ok": "true", "nil": "",
-		"item.no": "", "no.text": "", "type.x": "", "item.list.9": "", "item.list.x": "", "item.list": `["a",{"b":"c"}]`,
-		"[type=item.completed].item.text": "hi", "[type=other].item.text": "", "item[type=message].text": "hi", "item[type=x].text": "",
-		"[type=item.completed,n=1.5].item[type=message].text": "hi", "[type=item.completed, n=2].item.text": "", "type[a=b]": "",
-	} {
-		p, err := parsePath(path)
-		require.NoError(t, err, path)
-		require.Equal(t, want, p.text(v), path)
-	}
-	for _, path := range []string{".", "a.", ".a", "a..b", "a[", "a[b", "a[b]", "a[=c]", "a[b=c]d", "a[b=c]."} {
-		_, err := parsePath(path)
-		require.Error(t, err, path)
 	}
 }

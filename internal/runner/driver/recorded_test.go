@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the steps that the parsers find now")
 
-// TestRecorded parses the output of real programs, and compares everything that the parsers find in it with the golden files. The
-// tests of package npm write the recordings, with -update.
+// TestRecorded parses recorded output of real programs, and compares everything that the parsers find in it with the golden files. The
+// tests of package npm write the recordings if they run with -update.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	recordings, err := filepath.Glob("testdata/recorded/*.jsonl")
@@ -42,7 +42,7 @@ func TestRecorded(t *testing.T) {
 					require.NoError(t, lines.Encode(map[string]any{"shown": piece.Text}))
 				}
 			}
-			result.Outcome.Payload = nil // it is the text
+			result.Outcome.Payload = nil // a text that the lines before already contain
 			require.NoError(t, lines.Encode(result))
 			golden := "testdata/recorded/" + name + ".golden"
 			if *update {

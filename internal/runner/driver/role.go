@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"fleet/internal/runner/claude"
+	"fleet/internal/runner/question"
 )
 
 // Role is the part of an agent's role that concerns its driver.
@@ -16,7 +16,7 @@ type Role struct {
 	Tools           []string // available tools; nil means the program's default
 	AllowedTools    []string // tools that need no permission
 	DisallowedTools []string
-	PermissionMode  string
+	PermissionMode  string // a value that the program defines (see ModesDriver); empty means the program's default
 	MCPServers      map[string]MCPServer
 	Permissions     *Permissions // if nil, the agent cannot ask, and tools that need a permission are denied
 	RoleOptions
@@ -47,20 +47,23 @@ const DefaultAskTimeout = time.Hour
 // QuestionTimeout returns how long a question waits for its answer.
 func (p *Permissions) QuestionTimeout() time.Duration { return cmp.Or(p.Timeout, DefaultAskTimeout) }
 
-// AskServer is the name of the MCP server that an agent uses to ask people.
-const AskServer = claude.AskServer
-
-// askServer returns the MCP server AskServer as a program of its own.
-func askServer(j Job) MCPServer {
-	return MCPServer{Type: "stdio", Command: j.Ask[0], Args: append(slices.Clone(j.Ask[1:]), "mcp")}
+// denyRules returns the rules for calls that the program must deny by itself. The program does not ask about calls that the
+// settings of its directory allow, and the agent can write these settings.
+func denyRules(r Role) []string {
+	if r.Permissions == nil {
+		return r.DisallowedTools
+	}
+	return slices.Concat(r.DisallowedTools, r.Permissions.Deny)
 }
 
-// MCPServer is a server with tools for the agent.
-type MCPServer struct {
-	Type    string            `json:"type,omitempty" yaml:"type"` // stdio, http or sse; empty means stdio
-	Command string            `json:"command,omitempty" yaml:"command"`
-	Args    []string          `json:"args,omitempty" yaml:"args"`
-	Env     map[string]string `json:"env,omitempty" yaml:"env"`
-	URL     string            `json:"url,omitempty" yaml:"url"`
-	Headers map[string]string `json:"headers,omitempty" yaml:"headers"`
+// allowedTools returns the tools that need no permission.
+func allowedTools(j Job) []string {
+	tools := slices.Clone(j.Role.AllowedTools)
+	if j.Report != nil {
+		tools = append(tools, "mcp__"+ReportServer)
+	}
+	if len(j.Ask) > 0 {
+		tools = append(tools, "mcp__"+AskServer+"__"+question.ToolAskUser)
+	}
+	return tools
 }

@@ -13,13 +13,13 @@ type RoleOptions struct {
 }
 
 // TaskOptions returns the role's options as options of a task, so that CheckOptions can check them.
-func (l RoleOptions) TaskOptions() fleet.TaskOptions {
-	o := fleet.TaskOptions{Effort: l.Effort}
-	if l.MaxTurns != 0 {
-		o.MaxTurns = &l.MaxTurns
+func (r RoleOptions) TaskOptions() fleet.TaskOptions {
+	o := fleet.TaskOptions{Effort: r.Effort}
+	if r.MaxTurns != 0 {
+		o.MaxTurns = &r.MaxTurns
 	}
-	if l.MaxCostUSD != 0 {
-		o.MaxCostUSD = &l.MaxCostUSD
+	if r.MaxCostUSD != 0 {
+		o.MaxCostUSD = &r.MaxCostUSD
 	}
 	return o
 }

@@ -27,9 +27,9 @@ func withSchema(j Job) Job {
 // maxObjectTries is the number of positions at which FindObject tries to parse an object.
 const maxObjectTries = 100
 
-// FindObject returns the JSON object in the text of a message. That is the whole text, or else the last object that begins at
-// the start of a line and ends at the end of a line, because models like to explain an object and to put it in a code block.
-// FindObject returns nil if there is no such object.
+// FindObject returns the JSON object in the text of a message, or nil if there is none. Models often explain an object, or put it in a
+// code block. So if the whole text is not an object, FindObject looks for an object that ends with the last line that ends with "}".
+// This object must begin at the start of a line, except for space, and may be at most fleet.MaxTaskOutput bytes long.
 func FindObject(text string) json.RawMessage {
 	text = strings.TrimSpace(text)
 	if isObject(text) {

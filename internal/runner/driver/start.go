@@ -1,12 +1,9 @@
 package driver
 
 import (
-	"encoding/json"
-	"slices"
 	"strings"
 
 	"fleet/internal/fleet"
-	"fleet/internal/runner/claude"
 )
 
 // Command describes how to start a program.
@@ -36,7 +33,8 @@ type File struct {
 // NUL).
 const MaxArgument = 128<<10 - 1
 
-// checkArguments returns a helpful error for arguments that the operating system would refuse.
+// checkArguments returns INVALID_ARGUMENT if the operating system would refuse an argument. hint says what the user can do about a
+// long one.
 func checkArguments(argv []string, hint string) error {
 	for i, a := range argv {
 		if len(a) > MaxArgument {
@@ -49,16 +47,4 @@ func checkArguments(argv []string, hint string) error {
 		}
 	}
 	return nil
-}
-
-// setClientJob makes the client for Claude Code execute clientJob, which is part of j.
-func (c *Command) setClientJob(j Job, clientJob claude.Job) error {
-	const file = "claude.json"
-	b, err := json.Marshal(clientJob)
-	if err != nil {
-		return err
-	}
-	c.Files = append(c.Files, File{Name: file, Data: string(b)})
-	c.Argv = append(slices.Clone(j.Client), ProtocolClaude, j.path(file))
-	return checkArguments(clientJob.Argv, "shorten the role's options")
 }

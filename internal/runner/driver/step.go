@@ -28,7 +28,7 @@ func truncate(s *fleet.Step, text string) string {
 	return strings.ToValidUTF8(text[:maxStepData], "") + "…"
 }
 
-// warningStep returns a step that tells the task's owner what does not work.
+// warningStep returns a step that warns the task's owner.
 func warningStep(text string) Piece {
 	s := &fleet.Step{Type: fleet.StepWarning}
 	s.Message = truncate(s, text)
@@ -96,14 +96,14 @@ func todoListStep(items []fleet.TodoItem) Piece {
 // maxTodoItems limits the length of a list of things to do.
 const maxTodoItems = 100
 
-// subagentTextStep returns a step for a text that a subagent wrote.
+// subagentTextStep returns a step for a text that a subagent wrote. agent is the type of the subagent; it may be empty.
 func subagentTextStep(agent, text string) Piece {
 	s := &fleet.Step{Type: fleet.StepText}
 	s.Message = truncate(s, strings.TrimRight(text, "\n"))
 	return stepPiece(cmp.Or(agent, "a subagent")+": "+s.Message, s)
 }
 
-// usageStep returns a step for the usage of an answered request to the model.
+// usageStep returns a step for the usage of an answered request to the model, or of a turn.
 func usageStep(u fleet.RequestUsage) Piece {
 	return stepPiece(fmt.Sprintf("%s: %d tokens in, %d out", cmp.Or(u.Model, "the model"), u.AllInput(), u.Output), &fleet.Step{Type: fleet.StepUsage, Usage: &u})
 }

@@ -82,7 +82,7 @@ func displayedText(line string) string {
 	return strings.TrimSpace(line)
 }
 
-// shorten returns at most n characters of s, without surrounding space.
+// shorten returns s without surrounding space, shortened to n characters.
 func shorten(s string, n int) string {
 	return fleet.Shorten(strings.TrimSpace(s), n)
 }

@@ -16,7 +16,8 @@ const KindTerminal = "terminal"
 
 // TerminalDriver is a driver whose program a person can use on a terminal, in the agent's conversation.
 type TerminalDriver interface {
-	// CheckTerminal returns UNIMPLEMENTED if the program cannot be used. hasConversation reports whether the agent has a conversation.
+	// CheckTerminal returns UNIMPLEMENTED if a person cannot use the program. hasConversation reports whether the agent has a
+	// conversation.
 	CheckTerminal(hasConversation bool) error
 
 	// Terminal returns how to start the program for a person.
@@ -57,7 +58,7 @@ func requireConversation(program string, hasConversation bool) error {
 // CheckTerminal implements TerminalDriver.
 func (c claudeCode) CheckTerminal(bool) error { return nil }
 
-// Terminal implements TerminalDriver. The person decides about permissions, so nothing goes to Fleet.
+// Terminal implements TerminalDriver. The person at the terminal decides about permissions, so no question goes to Fleet.
 func (c claudeCode) Terminal(j Job) (Command, error) {
 	j.Ask, j.Role.RoleOptions = nil, RoleOptions{Effort: j.Role.Effort} // Claude Code has the other limits only for tasks
 	system := standingInstructions(j)
@@ -104,8 +105,7 @@ func (c codex) Terminal(j Job) (Command, error) {
 	return out, checkArguments(out.Argv, "shorten the role's options")
 }
 
-// resumeOptions maps the name of a program that uses the Agent Client Protocol to the option with which it continues a session
-// on a terminal.
+// resumeOptions maps the names of programs that use the Agent Client Protocol to the options that continue a session on a terminal.
 var resumeOptions = map[string]string{"gemini": "--resume", "opencode": "--session"}
 
 // CheckTerminal implements TerminalDriver.

@@ -13,7 +13,7 @@ type textParser struct {
 	last string // the last line with any text
 }
 
-// Parse waits for complete lines, unless a line is very long.
+// Parse implements Parser. It waits for complete lines, unless a line is longer than maxChunk.
 func (p *textParser) Parse(data []byte, final bool) (int, []Piece) {
 	if i := bytes.LastIndexByte(data[:min(len(data), maxChunk)], '\n'); i >= 0 {
 		return p.parsePart(data, i+1)
@@ -39,6 +39,7 @@ func (p *textParser) Skip(data []byte) []Piece {
 	return pieces
 }
 
+// parsePart parses the first n bytes of data.
 func (p *textParser) parsePart(data []byte, n int) (int, []Piece) {
 	if n == 0 {
 		return 0, nil
@@ -47,7 +48,8 @@ func (p *textParser) parsePart(data []byte, n int) (int, []Piece) {
 	return n, []Piece{{Text: Clean(data[:n])}}
 }
 
-// recordLastLine records the last line of data that has any text. It searches from the end, because data can have many lines.
+// recordLastLine records the last complete line that has any text, and the start of an incomplete line. It searches from the end,
+// because data can have many lines.
 func (p *textParser) recordLastLine(data []byte) {
 	first := bytes.IndexByte(data, '\n')
 	if first < 0 {

@@ -25,3 +25,20 @@ func TestLastLine(t *testing.T) {
 		require.Equal(t, shorten(want, maxSummary), r.Outcome.Summary)
 	})
 }
+
+// TestFlush checks that Flush parses an incomplete line up to its last complete character.
+func TestFlush(t *testing.T) {
+	t.Parallel()
+	p := &textParser{}
+	n, pieces := p.Parse([]byte("half a line \xe2\x82"), false)
+	require.Zero(t, n)
+	require.Empty(t, pieces)
+	n, pieces = p.Flush([]byte("half a line \xe2\x82"))
+	require.Equal(t, len("half a line "), n)
+	require.Equal(t, []Piece{{Text: "half a line "}}, pieces)
+	n, pieces = p.Flush([]byte("\xe2\x82"))
+	require.Zero(t, n)
+	require.Empty(t, pieces)
+	p.Parse([]byte("\xe2\x82\xac"), true)
+	require.Equal(t, "half a line €", p.Result(Exit{}).Outcome.Summary)
+}

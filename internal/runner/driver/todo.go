@@ -6,8 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// todoItems returns the list of things to do in the arguments of a call. It is empty if the arguments have none. Claude Code
-// and OpenCode do not report their lists in another way.
+// todoItems returns the list of things to do in the arguments of a tool call. It is empty if the arguments have none. Claude Code
+// and opencode report their lists only in this way.
 func todoItems(arguments json.RawMessage) []fleet.TodoItem {
 	var list struct {
 		Todos todoEntries `json:"todos"`
@@ -18,7 +18,7 @@ func todoItems(arguments json.RawMessage) []fleet.TodoItem {
 	return list.Todos.items()
 }
 
-// todoEntries is a list of things to do, as in plans of the protocol and in the arguments of tools.
+// todoEntries is a list of things to do, as in plans of the Agent Client Protocol and in the arguments of tools.
 type todoEntries []struct {
 	Content string `json:"content"`
 	Status  string `json:"status"`

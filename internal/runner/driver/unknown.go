@@ -9,7 +9,7 @@ import (
 // result.
 type unknownLines struct {
 	hasKnownEvent bool   // an event was understood
-	first         string // the first unknown line, if no known event preceded it
+	firstUnknown  string // the first unknown line, if no known event preceded it
 	lastNonEvent  string // the last line that is not an event
 }
 
@@ -26,14 +26,14 @@ func (u *unknownLines) handleNonEvent(line []byte) []Piece {
 
 // addUnknown records the line as the first unknown line, unless a known event or another unknown line preceded it.
 func (u *unknownLines) addUnknown(line []byte) {
-	if !u.hasKnownEvent && u.first == "" {
-		u.first = Clean(line[:min(len(line), maxReason)])
+	if !u.hasKnownEvent && u.firstUnknown == "" {
+		u.firstUnknown = Clean(line[:min(len(line), maxReason)])
 	}
 }
 
 // unknownOutputReason returns the reason why a run with unknown or incomplete output failed. why is the reason so far, and
 // first is the first unknown line of the output. version is the version of the program that ran. tested is the version
-// that Fleet was tested with. Each may be empty.
+// that Fleet was tested with. Each of these four may be empty.
 func unknownOutputReason(why, first, program, version, tested string) string {
 	if why == "" {
 		why = "this version of " + strings.TrimSpace(program+" "+version) + " writes no output that Fleet understands"

@@ -16,6 +16,7 @@ import (
 	"fleet/internal/runner/filetree"
 )
 
+// sh runs the shell script in the directory, and returns its output.
 func sh(t *testing.T, dir, script string) string {
 	t.Helper()
 	cmd := exec.Command("bash", "-ec", script)
@@ -44,8 +45,8 @@ func createNested(t *testing.T, dir string, depth int) {
 	require.NoError(t, unix.Close(fd))
 }
 
-// TestDepth checks that the depth of a directory does not matter: not for the number of descriptors, and not because of the
-// longest path.
+// TestDepth checks a directory whose nested directories are more than the process may have open descriptors. Their path is also
+// longer than a system call accepts.
 func TestDepth(t *testing.T) {
 	dir := t.TempDir()
 	createNested(t, dir, 22_000)
@@ -78,7 +79,7 @@ func TestRemoveContents(t *testing.T) {
 	require.Equal(t, "precious\nprecious", sh(t, outside, "cat file dir/file"))
 	require.Error(t, filetree.RemoveContents(filepath.Join(dir, "missing")))
 	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "link")))
-	require.Error(t, filetree.RemoveContents(filepath.Join(dir, "link")), "the directory itself may be a link of the agent")
+	require.Error(t, filetree.RemoveContents(filepath.Join(dir, "link")), "the directory itself must not be a link")
 }
 
 func TestExamine(t *testing.T) {
@@ -109,7 +110,7 @@ func TestHide(t *testing.T) {
 		for repository in .git inner/.git bare; do git --git-dir=$repository config core.fsmonitor 'touch `+dir+`/ran; false'; done`)
 	before := sh(t, dir, "find . -name '*HEAD*' | sort; cd work; git status --porcelain; rm -f ../ran")
 	require.NoError(t, filetree.HideRepositories(dir))
-	require.NoError(t, filetree.HideRepositories(dir), "it can be repeated")
+	require.NoError(t, filetree.HideRepositories(dir), "hiding must be repeatable")
 	for _, in := range []string{"work", "work/inner", "work/bare", "tmp/tree"} {
 		cmd := exec.Command("git", "-C", filepath.Join(dir, in), "status")
 		cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))

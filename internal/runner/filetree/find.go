@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Find returns the first path that the pattern of path/filepath matches, or an empty path. The agent controls the directory,
-// so the path proves only that a file with this name exists.
+// Find returns the first path that matches the path/filepath pattern, or an empty path if there is none. The agent controls the
+// directory, so the path proves only that a file with this name exists.
 func Find(pattern string) (string, error) {
 	found, err := filepath.Glob(pattern)
 	if err != nil || len(found) == 0 {
@@ -17,7 +17,7 @@ func Find(pattern string) (string, error) {
 	return found[0], nil
 }
 
-// PatternRoot returns the directory below which Find searches.
+// PatternRoot returns a directory that contains everything that Find must read for the pattern.
 func PatternRoot(pattern string) string {
 	dir := filepath.Dir(pattern)
 	for strings.ContainsAny(dir, `*?[`) {

@@ -29,6 +29,7 @@ func HideRepositories(dir string) error {
 func ShowRepositories(dir string) error {
 	return renameHeads(dir, func(name string, taken map[string]bool) string {
 		head := name[:len("HEAD")]
+		// Of several hidden names, the longest was hidden last.
 		if strings.ReplaceAll(name, hiddenSuffix, "") != head || taken[head] || taken[name+hiddenSuffix] {
 			return name
 		}
@@ -36,8 +37,8 @@ func ShowRepositories(dir string) error {
 	})
 }
 
-// renameHeads renames the files below the directory whose names begin with HEAD, in any case. newName returns the new name of a file, or
-// the same name. taken has the names in its directory.
+// renameHeads renames files in the directory and below it. It calls newName for each file whose name begins with HEAD, in any case.
+// newName returns the new name of the file, or the same name. taken contains the names in the file's directory.
 func renameHeads(dir string, newName func(name string, taken map[string]bool) string) error {
 	return walk(dir, visitor{enter: func(d *directory, _ int, entries []entry) (subdirs []string, err error) {
 		var taken map[string]bool

@@ -19,22 +19,22 @@ import (
 // HomeFiles are the files that Fleet puts into the home directory of an agent. The agent can write there, and may have
 // replaced any of them.
 type HomeFiles struct {
-	Dir     string            `json:"dir"`
-	Dirs    []string          `json:"dirs,omitempty"`
+	Dir     string            `json:"dir"`               // the home; Dirs and the keys of the maps are relative to it
+	Dirs    []string          `json:"dirs,omitempty"`    // directories that are created if they do not exist
 	Initial map[string][]byte `json:"new,omitempty"`     // contents of files that are created if they do not exist
 	Managed map[string][]byte `json:"current,omitempty"` // contents of files that are replaced
 	Links   map[string]string `json:"links,omitempty"`   // targets of symbolic links that are created if they do not exist
 	Caches  Caches            `json:"caches,omitzero"`
 }
 
-// Caches are symbolic links to directories below Dir, which several agents share.
+// Caches are symbolic links to directories that several agents share.
 type Caches struct {
-	Dir   string            `json:"dir"`
-	Links map[string]string `json:"links"` // targets, relative to Dir; "" removes the link
+	Dir   string            `json:"dir"`   // contains the shared directories
+	Links map[string]string `json:"links"` // targets relative to Dir, by the paths of the links in the home; "" removes the link
 }
 
-// updateLinks creates, changes and removes the links. If the agent has put anything else at the path of a link, it stays there
-// and is not shared.
+// updateLinks creates, changes and removes the links. If the agent has put anything else at the path of a link, the agent keeps that
+// and does not share the cache.
 func (c Caches) updateLinks(root *os.Root) {
 	for name, target := range c.Links {
 		now, err := root.Readlink(name)
@@ -53,15 +53,15 @@ func (c Caches) updateLinks(root *os.Root) {
 	}
 }
 
-// WriteHomeFiles creates and replaces the files. It follows no link out of the directory. If something of the agent is in the
-// way of a file, a directory or a link, WriteHomeFiles returns its path in replaced.
-func WriteHomeFiles(e HomeFiles) (replaced string, err error) {
-	root, err := os.OpenRoot(e.Dir)
+// WriteHomeFiles creates and replaces the files. It follows no link out of the directory. If the agent has put something in the way of
+// a directory, of a link or of a temporary file, WriteHomeFiles returns that path in replaced. It reports no failure of Caches.
+func WriteHomeFiles(h HomeFiles) (replaced string, err error) {
+	root, err := os.OpenRoot(h.Dir)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = root.Close() }()
-	for _, dir := range slices.Sorted(slices.Values(e.neededDirs())) {
+	for _, dir := range slices.Sorted(slices.Values(h.neededDirs())) {
 		if err := root.MkdirAll(dir, 0o700); err != nil {
 			return dir, nil
 		}
@@ -69,20 +69,20 @@ func WriteHomeFiles(e HomeFiles) (replaced string, err error) {
 			return dir, nil //nolint:nilerr // for example, a link out of the directory
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(e.Initial)) {
-		if err := createFile(root, name, e.Initial[name]); err != nil && !errors.Is(err, fs.ErrExist) {
+	for _, name := range slices.Sorted(maps.Keys(h.Initial)) {
+		if err := createFile(root, name, h.Initial[name]); err != nil && !errors.Is(err, fs.ErrExist) {
 			return "", err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(e.Managed)) {
+	for _, name := range slices.Sorted(maps.Keys(h.Managed)) {
 		temp := name + ".new"
-		if hasContent(root, name, e.Managed[name]) {
+		if hasContent(root, name, h.Managed[name]) {
 			continue // so that an agent can also start on a full disk
 		}
 		if err := root.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return temp, nil
 		}
-		err := createFile(root, temp, e.Managed[name])
+		err := createFile(root, temp, h.Managed[name])
 		if err == nil {
 			err = root.Rename(temp, name)
 		}
@@ -90,12 +90,12 @@ func WriteHomeFiles(e HomeFiles) (replaced string, err error) {
 			return "", err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(e.Links)) {
-		if err := root.Symlink(e.Links[name], name); err != nil && !errors.Is(err, fs.ErrExist) {
+	for _, name := range slices.Sorted(maps.Keys(h.Links)) {
+		if err := root.Symlink(h.Links[name], name); err != nil && !errors.Is(err, fs.ErrExist) {
 			return name, nil
 		}
 	}
-	e.Caches.updateLinks(root)
+	h.Caches.updateLinks(root)
 	return "", nil
 }
 
@@ -122,7 +122,7 @@ func createFile(root *os.Root, name string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// hasContent reports whether the file has the content.
+// hasContent reports whether name is a regular file with the content text.
 func hasContent(root *os.Root, name string, text []byte) bool {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {

@@ -7,7 +7,7 @@ import "golang.org/x/sys/unix"
 // removeBatch is the number of entries that RemoveContents reads at a time.
 const removeBatch = 4096
 
-// RemoveContents removes everything in the directory, but not the directory itself.
+// RemoveContents removes everything in the directory, but not the directory itself. It fails if dir is a symbolic link.
 func RemoveContents(dir string) error { return walk(dir, remover) }
 
 // remover removes the entries of directories.

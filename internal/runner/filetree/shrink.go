@@ -21,13 +21,13 @@ type CacheLimit struct {
 	// WholeDirs are patterns of path.Match for directories that are used and removed as a whole, because programs expect them to be
 	// complete. The paths are relative to Dir. Directories with an @ in their names, such as Go modules, are whole too.
 	WholeDirs []string `json:"whole,omitempty"`
-	Keep      []string `json:"keep,omitempty"` // patterns for files that are never removed, because programs lock them
+	Keep      []string `json:"keep,omitempty"` // like WholeDirs, for files that are never removed, because programs lock them
 }
 
 // ShrinkResult is the result of Shrink.
 type ShrinkResult struct {
-	Bytes   int64 `json:"bytes"`   // the space on the disk, afterwards
-	Removed int64 `json:"removed"` // the space that was freed
+	Bytes   int64 `json:"bytes"`   // space on the disk afterwards
+	Removed int64 `json:"removed"` // space that was freed
 }
 
 // Limits of Shrink. A file counts as at least minSize, so that the number of files is limited too. All times before maxAge ago
@@ -44,8 +44,8 @@ const neverRemoved = math.MaxInt64
 // removedName is the name of a directory that is being removed.
 const removedName = ".removed@fleet"
 
-// Shrink removes the least recently used files and whole directories if the directory is larger than its limit. It stops when
-// the size is a tenth below the limit. Programs may use the directory at the same time.
+// Shrink removes the least recently used files and whole directories if the directory is larger than its limit. It removes so many
+// that the size is at least a tenth below the limit, if files to keep allow that. Programs may use the directory at the same time.
 func Shrink(l CacheLimit) (s ShrinkResult, err error) {
 	bytes := map[int64]int64{} // sizes, by the time of the last use
 	_, err = l.walk(math.MinInt64, func(_ *directory, _ entry, used, size int64) {
@@ -74,7 +74,7 @@ func Shrink(l CacheLimit) (s ShrinkResult, err error) {
 
 // walk calls visit with each entry, the time of its last use in minutes, and its size on the disk. It visits a whole directory
 // as one entry. The time of any other directory, and of a file to keep, is neverRemoved. walk also removes empty directories
-// that were not changed after the time last, and returns their size.
+// that were not changed after the time last, except those directly in Dir. It returns the size of the removed directories.
 func (l CacheLimit) walk(last int64, visit func(d *directory, e entry, used, size int64)) (removed int64, err error) {
 	var parents []string // names on the path of the visited directory, up to maxLevel
 	now := time.Now()
@@ -127,6 +127,7 @@ func (l CacheLimit) walk(last int64, visit func(d *directory, e entry, used, siz
 	return removed, err
 }
 
+// matches reports whether the name matches one of the patterns of path.Match.
 func matches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, name)
@@ -134,9 +135,11 @@ func matches(patterns []string, name string) bool {
 	})
 }
 
+// sizeOf returns the space of the entry on the disk, in bytes, or minSize if that is more.
 func sizeOf(e entry) int64 { return max(e.stat.Blocks*blockSize, minSize) }
 
-// usage returns the time when anything in the subdirectory was last used, and the size of the subdirectory.
+// usage returns the time when anything in the subdirectory e was last used, and the size of the subdirectory. The parameter used
+// returns the time of one entry.
 func (d *directory) usage(e entry, used func(entry) int64) (last, size int64, err error) {
 	last, size = used(e), sizeOf(e)
 	down, err := open(int(d.Fd()), e.name)

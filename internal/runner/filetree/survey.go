@@ -14,7 +14,7 @@ type Survey struct {
 	// Repositories is the number of directories that git may recognise as repositories or working trees.
 	Repositories int64 `json:"repositories"`
 	// Parts describes the entries of the directory and of its subdirectories, by their paths. It has at most maxParts entries
-	// of each subdirectory.
+	// of the directory, and at most maxParts of each subdirectory.
 	Parts map[string]Part `json:"parts"`
 	// TooDeep is the number of Files whose paths are too long for a system call. TooDeepIn is the directory that contains the
 	// first of these files, shortened to two levels.
@@ -28,7 +28,7 @@ type Part struct {
 	Repositories int64 `json:"repositories"`
 }
 
-// maxParts limits the number of entries of one subdirectory in Survey.Parts, and the number of subdirectories with entries.
+// maxParts limits the number of entries of one directory in Survey.Parts.
 const maxParts = 100
 
 // maxPath is the length of the longest path that a system call accepts, in bytes, with the zero at its end.

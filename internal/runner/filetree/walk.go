@@ -38,7 +38,7 @@ type visitor struct {
 	// If batch is 0, enter gets all entries in one call. Otherwise it gets at most batch entries, and is called again with the
 	// entries that are left, until there are none.
 	enter func(d *directory, depth int, entries []entry) (subdirs []string, err error)
-	// leave is called in the parent of a directory whose walk is complete. It may be nil.
+	// leave is called when the walk of the directory name is complete. depth is that of the parent. leave may be nil.
 	leave func(parent *directory, depth int, name string) error
 	batch int
 }
@@ -46,7 +46,7 @@ type visitor struct {
 // errMoved means that a directory was moved during the walk.
 var errMoved = errors.New("the directory was moved while it was read")
 
-// walk visits the directory and everything below it.
+// walk visits the directory and everything below it. It fails if root is a symbolic link.
 func walk(root string, v visitor) error {
 	d, err := open(unix.AT_FDCWD, root)
 	if err != nil {
@@ -178,7 +178,8 @@ func (d *directory) entries(n int) ([]entry, error) {
 	return all, nil
 }
 
-// changeEntry changes an entry of the directory. If the directory is not writable, changeEntry makes it writable for its owner first.
+// changeEntry calls do, which changes an entry of the directory. If the directory is not writable, changeEntry makes it writable for its
+// owner and tries again. It returns nil if the entry no longer exists. what names the change in errors.
 func (d *directory) changeEntry(what, name string, do func(fd int) error) error {
 	err := do(int(d.Fd()))
 	if errors.Is(err, unix.EACCES) {
