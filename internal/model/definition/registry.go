@@ -20,7 +20,7 @@ var errTooLarge = fmt.Errorf("the registry's answer is larger than %d bytes", ma
 // of answers, and does not let a remote registry redirect to this machine.
 type registryTransport struct {
 	base  *http.Transport
-	local bool
+	local bool // the registry is on this machine
 }
 
 func newRegistryTransport(host string, allowedHosts ...string) *registryTransport {
@@ -42,10 +42,10 @@ func (t *registryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// limitedBody is a body that returns an error when it exceeds the limit.
+// limitedBody is a body whose Read returns errTooLarge when the limit is exceeded.
 type limitedBody struct {
 	io.ReadCloser
-	left int
+	left int // bytes until the limit
 }
 
 // Read implements io.Reader.

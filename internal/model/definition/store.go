@@ -25,13 +25,13 @@ import (
 type artifact struct {
 	Owner     string    `json:"owner"`     // the principal who pulled it
 	Reference string    `json:"reference"` // as the caller wrote it
-	Canonical string    `json:"canonical"`
+	Canonical string    `json:"canonical"` // the reference with its registry, and its tag or digest
 	Digest    string    `json:"digest"`
 	Document  string    `json:"document"`
 	PulledAt  time.Time `json:"pulled_at"`
 }
 
-// shortName returns the last part of the canonical reference, NAME:TAG. findArtifact accepts it too.
+// shortName returns the last part of the canonical reference: NAME:TAG, or NAME@DIGEST.
 func (a *artifact) shortName() string {
 	if i := strings.LastIndexByte(a.Canonical, '/'); i >= 0 {
 		return a.Canonical[i+1:]
@@ -44,7 +44,7 @@ func (c *Catalog) artifactPath(a *artifact) string {
 	return filepath.Join(c.config.StoreDir, hex.EncodeToString(sum[:])+".json")
 }
 
-// store stores the artifact.
+// store writes the artifact to its file. It replaces what the same owner pulled earlier by the same reference.
 func (c *Catalog) store(a *artifact) error {
 	if err := os.MkdirAll(c.config.StoreDir, 0o700); err != nil {
 		return err
@@ -56,8 +56,8 @@ func (c *Catalog) store(a *artifact) error {
 	return scratch.WriteFile(c.artifactPath(a), b)
 }
 
-// artifacts returns the stored artifacts that the context's principal may see, sorted by reference. An admin sees all
-// artifacts, and other principals see their own.
+// artifacts returns the stored artifacts that the context's principal may see, sorted by reference and owner. An admin
+// sees all artifacts, and other principals see their own.
 func (c *Catalog) artifacts(ctx context.Context) ([]*artifact, error) {
 	if c.config.StoreDir == "" {
 		return nil, nil
@@ -100,7 +100,7 @@ func (c *Catalog) artifacts(ctx context.Context) ([]*artifact, error) {
 }
 
 // definition returns the artifact's definition. It checks the policy again, because the policy may have changed since
-// the pull.
+// the pull. If the policy refuses the definition, Problem says why.
 func (c *Catalog) definition(a *artifact) fleet.Definition {
 	d := fleet.Definition{Name: a.shortName(), Source: fleet.DefinitionStore, Reference: a.Reference, Digest: a.Digest}
 	if p := c.describe(&d, []byte(a.Document)); p != nil {
@@ -156,8 +156,8 @@ func (c *Catalog) Remove(ctx context.Context, reference string) (fleet.PulledArt
 	return fleet.PulledArtifact{Digest: a.Digest, Reference: a.Reference}, nil
 }
 
-// findArtifact returns the artifact with the reference that the context's principal may see. It prefers the principal's own
-// artifacts. field is the request field that errors name.
+// findArtifact finds an artifact among those that the context's principal may see, by its reference or its short name. It
+// prefers the principal's own artifacts. field is the request field that errors name.
 func (c *Catalog) findArtifact(ctx context.Context, field, reference string) (*artifact, error) {
 	missing := fleet.Errorf(fleet.ReasonAgentNotFound, "there is no agent %q that you have pulled", fleet.Shorten(reference, 200)).Next("{pull_agent} pulls an agent from its registry")
 	ref, err := parseReference(reference)
@@ -200,7 +200,7 @@ func (c *Catalog) findArtifact(ctx context.Context, field, reference string) (*a
 	return nil, missing
 }
 
-// parseReference parses a reference to an artifact.
+// parseReference parses a reference to an artifact. It refuses paths, options of a command line, and URLs.
 func parseReference(s string) (name.Reference, error) {
 	if len(s) > 512 {
 		return nil, errors.New("it is too long")

@@ -13,7 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// providerVariables lists the variables that the clients of a provider read.
+// providerVariables lists the variables that the library's client of each provider reads.
 var providerVariables = map[string][]string{
 	"anthropic": {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"},
 	"openai":    {"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"},
@@ -25,16 +25,15 @@ var providerVariables = map[string][]string{
 }
 
 // variables returns the names of the environment variables that a run of the agent may read: those that its definition and its
-// configuration name, including the keys of models. Registered tools may use only those in toolEnv. lookup finds the server's
-// variables. models are models that the run may use in addition to those of the definition, and may be empty.
+// configuration name, and those of the providers of its models. Registered tools may use only the variables in toolEnv. lookup
+// finds the server's variables. models are models that the run may use in addition to those of the definition.
 func (d *Definition) variables(c *fleet.AgentConfig, toolEnv []string, lookup func(string) (string, bool), models ...string) []string {
 	agentConfig, _ := json.Marshal([]any{c.MCPServers, c.SystemPrompt}) // texts can always be encoded
 	names := slices.Concat(config.GatherEnvVarsForModels(d.Config), variableNames(c.Document), variableNames(string(agentConfig)))
-	if tools, _ := json.Marshal(c.Tools); len(tools) > 0 {
-		for _, name := range variableNames(string(tools)) {
-			if slices.Contains(toolEnv, name) {
-				names = append(names, name)
-			}
+	tools, _ := json.Marshal(c.Tools) // their parameters are valid JSON
+	for _, name := range variableNames(string(tools)) {
+		if slices.Contains(toolEnv, name) {
+			names = append(names, name)
 		}
 	}
 	for _, a := range d.Config.Agents {

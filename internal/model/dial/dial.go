@@ -1,5 +1,5 @@
-// Package dial connects to hosts that definitions and callers name. They must be on the public internet, unless the configuration
-// allows them: otherwise a definition could reach services on the networks of the server.
+// Package dial connects to hosts that definitions and callers name. These hosts must be on the public internet, unless the
+// configuration allows them. Otherwise a definition could reach services on the networks of the server.
 package dial
 
 import (
@@ -95,7 +95,7 @@ func proxyAddress(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), cmp.Or(port, "80"))
 }
 
-// Host returns the host of a URL, without its port; empty if the URL is invalid.
+// Host returns the host of a URL, without its port. It returns "" if the URL is invalid.
 func Host(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestIsPublic checks an address in each of IANA's special-purpose ranges, and each notation that can contain an IPv4
-// address.
+// TestIsPublic checks addresses in IANA's special-purpose ranges, IPv6 addresses that contain an IPv4 address, and public
+// addresses.
 func TestIsPublic(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{

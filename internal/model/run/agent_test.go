@@ -43,8 +43,8 @@ type fixture struct {
 	agent fleet.Agent
 }
 
-// newFixture creates a place and an agent with the configuration. It replaces "MODEL" in the agent's document by the URL of
-// the model.
+// newFixture creates a place and an agent with the configuration. It replaces "MODEL" in the agent's document with the URL of
+// the model. An agent without a document gets a default one. with changes the place's configuration; it may be nil.
 func newFixture(t *testing.T, agentConfig fleet.AgentConfig, with func(*local.Config)) *fixture {
 	t.Helper()
 	d := &fixture{t: t, model: model.New(t), cfg: local.Config{Dir: t.TempDir(), Environ: environment()}}
@@ -171,7 +171,8 @@ func TestReports(t *testing.T) {
 	require.Contains(t, strings.Join(d.results(), "\n"), "The tool was not used: the agent has reported its result.")
 }
 
-// TestInterrupt checks that an interrupt lets the active request complete and prevents further requests.
+// TestInterrupt checks that an interrupt lets the active request complete and prevents further requests, and that an interrupt
+// by force cancels the active request.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{}, nil)
@@ -192,7 +193,7 @@ func TestInterrupt(t *testing.T) {
 	<-d.model.Gate("forever").Left()
 }
 
-// TestLimits checks that limits end tools, MCP servers and models that would never end.
+// TestLimits checks that limits end tools and MCP servers that hang, and runs whose model never stops.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	t.Run("a tool", func(t *testing.T) {
@@ -234,7 +235,8 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestBadModelAnswers checks how runs end if the model answers with errors, or with calls of unknown tools.
+// TestBadModelAnswers checks runs whose model answers with errors, with calls of unknown tools, or with its own key, and runs
+// without a key.
 func TestBadModelAnswers(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{}, nil)
@@ -266,7 +268,7 @@ func TestBadModelAnswers(t *testing.T) {
 }
 
 // TestConversationSurvives checks that a run and the conversation survive a restart of the server. A crash may leave an
-// incomplete last line of the conversation, which must be removed.
+// incomplete last line in the conversation's file. The next run must remove it.
 func TestConversationSurvives(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, fleet.AgentConfig{}, nil)
@@ -333,9 +335,9 @@ func TestPermissions(t *testing.T) {
 // TestRegisteredTools checks registered tools that are HTTP endpoints or programs.
 func TestRegisteredTools(t *testing.T) {
 	t.Parallel()
-	var got http.Header
+	tokens := map[string]string{} // by path
 	s := model.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got = r.Header.Clone()
+		tokens[r.URL.Path] = r.Header.Get("X-Token")
 		if r.URL.Path == "/broken" {
 			http.Error(w, "no, and the key is "+stubKey, http.StatusTeapot)
 			return
@@ -371,7 +373,7 @@ func TestRegisteredTools(t *testing.T) {
 	require.Equal(t, "early\nlate", results[4], "the output of a child after the program's end must be included")
 	require.Contains(t, results[5], "not a public address", "the tool must not connect to a host whose address is not public")
 	require.Contains(t, results[6], "not a public address")
-	require.Empty(t, got.Get("X-Token"), "a tool without headers must send none")
+	require.Equal(t, map[string]string{"/": "Bearer tool-secret-1", "/broken": ""}, tokens, "a tool must send its own headers only")
 	require.NotContains(t, fmt.Sprint(all, results), "tool-secret-1")
 	require.NotContains(t, fmt.Sprint(all), stubKey)
 	offered := d.model.Requests()[0]
@@ -412,6 +414,8 @@ agents:
 	d.open()
 	_, o = d.runTask("again")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+	asked := d.model.Requests()
+	require.Contains(t, asked[len(asked)-1].Transcript(), "a poem please")
 }
 
 // TestAllowance checks that a run that has used its allowance sends no request until the allowance grows.

@@ -13,16 +13,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// allowanceInterval is how often a waiting request checks whether the allowance has grown. allowanceNotice is how long it
-// waits before it reports that.
 const (
-	allowanceInterval = 50 * time.Millisecond
-	allowanceNotice   = time.Second
+	allowanceInterval = 50 * time.Millisecond // how often a waiting request checks whether the allowance has grown
+	allowanceNotice   = time.Second           // how long a request waits before the run reports that it waits
 )
 
-// awaitAllowance waits until the run may use more than it has used. It returns false if the run must end or ctx is done. Even
-// while no server counts the usage, the run exceeds its allowance by at most one answer for each agent that is asking its model
-// at the time.
+// awaitAllowance waits until the usage is below the allowance. It returns false if the run must end or ctx is done before that.
+// The run compares the figures itself, so even without a server it exceeds its allowance by at most one answer for each
+// concurrent request.
 func (g *gate) awaitAllowance(ctx context.Context) bool {
 	for begun, noticed := time.Now(), false; g.usedUp(); {
 		select {
@@ -40,7 +38,8 @@ func (g *gate) awaitAllowance(ctx context.Context) bool {
 	return true
 }
 
-// usedUp reports whether the run has used its allowance. It returns true if the allowance cannot be read.
+// usedUp reports whether the run has used its allowance. It returns false if the run has no allowance, and true if the
+// allowance cannot be read.
 func (g *gate) usedUp() bool {
 	if g.allowance == "" {
 		return false

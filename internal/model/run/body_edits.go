@@ -12,28 +12,28 @@ import (
 	"github.com/docker/cagent/pkg/config/latest"
 )
 
-// bodyEdits are changes of a request's body.
+// bodyEdits are changes to the fields of a request's body.
 type bodyEdits struct {
-	Set  map[string]any `json:"set"`
-	Drop []string       `json:"drop"`
+	Set  map[string]any `json:"set"`  // new values, by field
+	Drop []string       `json:"drop"` // fields to remove
 }
 
 // bodyEditsOf returns the edits in the model's options (provider_opts.request), and removes them from the options.
-func bodyEditsOf(m *latest.ModelConfig) (c bodyEdits, err error) {
+func bodyEditsOf(m *latest.ModelConfig) (b bodyEdits, err error) {
 	opts, ok := m.ProviderOpts["request"]
 	if !ok {
-		return c, nil
+		return b, nil
 	}
 	m.ProviderOpts = maps.Clone(m.ProviderOpts)
 	delete(m.ProviderOpts, "request")
 	raw, err := json.Marshal(opts)
 	if err == nil {
-		err = json.Unmarshal(raw, &c)
+		err = json.Unmarshal(raw, &b)
 	}
-	return c, err
+	return b, err
 }
 
-// apply applies the edits to the request's body if the body is a JSON object.
+// apply applies the edits to the request's body. It leaves a body unchanged that is not a JSON object.
 func (b bodyEdits) apply(r *http.Request) error {
 	if r.Body == nil || len(b.Set)+len(b.Drop) == 0 {
 		return nil

@@ -36,9 +36,11 @@ type builder struct {
 	mainAgent   string
 	workDir     string
 	rules       rules
-	guards      []*guard // created toolsets
+	guards      []*guard // the toolsets that must be stopped when the run ends
 }
 
+// agent creates the agent with the name. Only the main agent gets the settings and texts of the agent's configuration and of the
+// task.
 func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig) (*agent.Agent, error) {
 	model, instructions := c.Model, []string{c.Instruction}
 	if name == b.mainAgent {
@@ -83,16 +85,16 @@ func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig)
 	return agent.New(name, strings.Join(instructions, "\n\n"), append(opts, agent.WithToolSets(sets...))...), nil
 }
 
-// model creates a client for a model. In a run, the client makes at most the given number of requests. The name is the name of
-// a model in the definition, or has the form provider/model. If the name is empty, ModelSettings.Model is used
+// model creates a client for a model. When the run has sent maxRequests requests, the client sends no more. The name is the
+// name of a model in the definition, or has the form provider/model. If the name is empty, ModelSettings.Model is used
 // instead. If that is empty too, or if either is "auto", the model is a model of the first provider that has a key.
-func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig, requests int) (provider.Provider, error) {
+func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig, maxRequests int) (provider.Provider, error) {
 	env := b.run.secrets
 	m, ok := b.def.Config.Models[name]
 	switch p, n, isRef := strings.Cut(name, "/"); {
 	case ok:
 	case name == "" && b.run.settings.Model != "" && b.run.settings.Model != "auto":
-		return b.model(ctx, b.run.settings.Model, c, requests)
+		return b.model(ctx, b.run.settings.Model, c, maxRequests)
 	case name == "" || name == "auto":
 		m = config.AutoModelConfig(ctx, "", env)
 		if m.Provider == "dmr" {
@@ -122,7 +124,7 @@ func (b *builder) model(ctx context.Context, name string, c *latest.AgentConfig,
 	if err != nil {
 		return nil, fmt.Errorf("model %q: %w", name, err)
 	}
-	return &gatedModel{Provider: p, gate: b.run.gate, maxRequests: requests, edits: edits}, nil
+	return &gatedModel{Provider: p, gate: b.run.gate, maxRequests: maxRequests, edits: edits}, nil
 }
 
 // routableModels returns the models to which the rules of a routing model can refer, by name: the models of the definition,
@@ -152,11 +154,13 @@ func (b *builder) expand(ctx context.Context, s string) string {
 	return js.NewJsExpander(b.run.secrets).Expand(ctx, s)
 }
 
+// toolsets creates the toolsets of the agent with the name. A toolset of the definition that cannot be created becomes a
+// missingToolset. The main agent also gets the MCP servers and tools of the agent's configuration.
 func (b *builder) toolsets(ctx context.Context, name string, c *latest.AgentConfig) ([]tools.ToolSet, error) {
 	r := b.run
 	var sets []tools.ToolSet
-	add := func(what string, s tools.ToolSet, approved bool) {
-		g := &guard{ToolSet: s, name: what, run: r, rules: b.rules, approved: approved}
+	add := func(description string, s tools.ToolSet, approved bool) {
+		g := &guard{ToolSet: s, name: description, run: r, rules: b.rules, approved: approved}
 		sets, b.guards = append(sets, g), append(b.guards, g)
 	}
 	for _, t := range c.Toolsets {
@@ -251,11 +255,11 @@ func (b *builder) toolset(ctx context.Context, agent string, t *latest.Toolset) 
 	case t.Type == "mcp" && t.Remote.URL != "":
 		js := js.NewJsExpander(b.run.secrets)
 		address := js.Expand(ctx, t.Remote.URL)
-		var inside []string
+		var allowedHosts []string
 		if !b.agentConfig.UntrustedDocument { // the operator has configured the host, so it need not be public
-			inside = []string{dial.Host(address)}
+			allowedHosts = []string{dial.Host(address)}
 		}
-		return tool.MCPRemote(t.Name, address, t.Remote.TransportType, js.ExpandMap(ctx, t.Remote.Headers), inside...), nil
+		return tool.MCPRemote(t.Name, address, t.Remote.TransportType, js.ExpandMap(ctx, t.Remote.Headers), allowedHosts...), nil
 	case t.Type == "todo":
 		return tool.NewTodos(b.run.job.State, agent, t.Shared), nil
 	case t.Type == "memory" && (filepath.IsAbs(t.Path) || t.Path != "" && !filepath.IsLocal(t.Path)):

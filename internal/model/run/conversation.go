@@ -17,8 +17,8 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// conversation is an agent's conversation, in an append-only file with one item per line. It implements the library's
-// session.Store for one run, and writes each message as soon as it is complete.
+// conversation appends an agent's conversation to a file with one item per line. It implements the library's session.Store for
+// one run, and writes each message as soon as it is complete.
 type conversation struct {
 	session.Store
 	path        string
@@ -28,7 +28,8 @@ type conversation struct {
 	onError     func(error) // called when a write fails
 }
 
-// openConversation opens the conversation in the file and returns its items. It removes an incomplete last line.
+// openConversation returns the conversation in the file, and its items. It removes an incomplete last line from the file. If
+// the file does not exist, the conversation is empty.
 func openConversation(path string) (*conversation, []session.Item, error) {
 	items, completeSize, err := readItems(path)
 	if err != nil {
@@ -42,7 +43,7 @@ func openConversation(path string) (*conversation, []session.Item, error) {
 	return &conversation{Store: session.NewInMemorySessionStore(), path: path, savedCount: len(items)}, items, nil
 }
 
-// readItems returns the items. If the last line is incomplete, completeSize is the length of the file without that line, in
+// readItems returns the items in the file, or none if it does not exist. If the last line is incomplete, completeSize is the length of the file without that line, in
 // bytes; otherwise it is -1.
 func readItems(path string) (items []session.Item, completeSize int64, err error) {
 	f, err := agentfile.Open(path)
@@ -83,8 +84,8 @@ func (c *conversation) UpdateSession(_ context.Context, s *session.Session) erro
 }
 
 // save appends the session's new items to the file. If there are tool calls among them, save returns only after the items are
-// on the disk: after a crash of the machine, the agent must still know what its tools may have done. After an error, save
-// writes nothing more.
+// on the disk: after a crash of the machine, the agent must still know what its tools may have done. After a failed
+// write, save calls onError and writes nothing more.
 func (c *conversation) save(s *session.Session) {
 	items := s.Messages[c.savedCount:]
 	if c.writeFailed || len(items) == 0 {

@@ -17,6 +17,7 @@ import (
 	"fleet/internal/waittest"
 )
 
+// newRepository returns the directory of a git repository with one commit.
 func newRepository(t *testing.T) string {
 	t.Helper()
 	repository := t.TempDir()
@@ -63,7 +64,8 @@ func TestWorkingCopy(t *testing.T) {
 	require.ErrorContains(t, err, "none")
 }
 
-// TestProgramsInWorkingCopy runs an agent whose programs work in a working copy of a project's repository.
+// TestProgramsInWorkingCopy checks what the programs of an agent in a working copy may change, and that the agent's commits are
+// kept.
 func TestProgramsInWorkingCopy(t *testing.T) {
 	t.Parallel()
 	if sandbox.Available() != nil {

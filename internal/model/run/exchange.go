@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// exchange is one request to a model, as seen by modelTransport.
+// exchange is one request to a model, with all attempts of the client to send it. modelTransport fills in what it learns.
 type exchange struct {
 	edits   bodyEdits
-	onUsage func() // called when the usage changes; nil: not called
+	onUsage func() // called after each report of usage; nil: not called
 
 	mu        sync.Mutex
 	err       error   // the error of the last attempt, more precise than the client's error; nil if it did not fail
@@ -52,13 +52,13 @@ func (e *exchange) isTruncated() bool {
 }
 
 // mergeUsage updates the usage of the exchange. The figures in an event are totals since the beginning of the answer, so
-// mergeUsage keeps the largest. If the event lists steps, their sum replaces the usage instead, see replaceUsage.
+// mergeUsage keeps the largest. If the event lists iterations, their sum replaces the usage instead, see replaceUsage.
 func (e *exchange) mergeUsage(u messagesUsage) {
-	if len(u.Steps) > 0 {
+	if len(u.Iterations) > 0 {
 		var sum tokens
-		for _, step := range u.Steps {
+		for _, one := range u.Iterations {
 			for _, f := range []struct{ to, said *int64 }{
-				{&sum.input, step.Input}, {&sum.output, step.Output}, {&sum.cached, step.Cached}, {&sum.written, step.Written},
+				{&sum.input, one.Input}, {&sum.output, one.Output}, {&sum.cached, one.Cached}, {&sum.written, one.Written},
 			} {
 				if f.said != nil {
 					*f.to += max(0, *f.said)
@@ -79,8 +79,8 @@ func (e *exchange) mergeUsage(u messagesUsage) {
 	})
 }
 
-// replaceUsage sets the usage of the exchange to the totals in an event, unless an earlier event has reported more output.
-// The last event is the most precise: some servers count the prompt again for it.
+// replaceUsage sets the usage of the exchange to the totals in an event, unless they are zero or an earlier event has reported
+// more output. The last event is the most precise: some servers count the prompt again for it.
 func (e *exchange) replaceUsage(u tokens) {
 	u = tokens{max(0, u.input), max(0, u.output), max(0, u.cached), max(0, u.written)}
 	e.updateUsage(func(t *tokens) {

@@ -38,6 +38,7 @@ func (f *fixture) use(calls ...any) []string {
 	return results[len(results)-len(list):]
 }
 
+// path returns the arguments of a tool with a single path.
 func path(p string) map[string]any { return map[string]any{"path": p} }
 
 // TestFileToolsCannotEscape checks that the file tools cannot access anything outside the agent's directory.
@@ -63,9 +64,9 @@ func TestFileToolsCannotEscape(t *testing.T) {
 			"list_directory", path(filepath.Dir(w)), "directory_tree", path(filepath.Dir(w)),
 			"search_files_content", map[string]any{"path": filepath.Dir(w), "query": "classified"})
 		for i, r := range results {
-			require.NotContains(t, r, "classified", "%s by %d", w, i)
-			require.NotContains(t, r, "FILE conversation.jsonl", "%s by %d", w, i)
-			require.NotContains(t, r, "successfully", "%s by %d", w, i)
+			require.NotContains(t, r, "classified", "path %s, call %d", w, i)
+			require.NotContains(t, r, "FILE conversation.jsonl", "path %s, call %d", w, i)
+			require.NotContains(t, r, "successfully", "path %s, call %d", w, i)
 		}
 		require.Regexp(t, "outside the working directory|leads out of the working directory", results[0], w)
 	}

@@ -10,22 +10,22 @@ import (
 	"fleet/internal/price"
 )
 
-// gate stands between a run and its models. When the run is over, the gate sends no more requests to the models. Instead, it
-// returns an empty answer to the library, which then ends the run normally.
+// gate stands between a run and its models. When the run is over, the gate admits no more requests. gatedModel then returns an
+// empty answer to the library, which ends the run normally.
 type gate struct {
 	prices  *price.List
 	log     *slog.Logger
 	secrets *secrets
-	isOver  func() bool // reports whether the run must end
+	isOver  func() bool // reports whether no new request may start
 	onLimit func()      // called when the limit of requests is reached
-	onUsage func()      // called when the usage changes
+	onUsage func()      // called after each report of usage
 
 	allowance string          // path of driver.AllowanceFile; empty: there is no limit
-	quit      <-chan struct{} // closed when the run must end
+	quit      <-chan struct{} // closed when the run's tools must end, see run.end
 	onWait    func()          // called when a request has waited for a larger allowance for a while
 
 	mu         sync.Mutex
-	requests   int
+	requests   int                       // number of admitted requests
 	unreported []requestUsage            // usage that takeUsage has not returned yet
 	total      fleet.Usage               // usage of all answered requests
 	usd        float64                   // cost of total
@@ -40,7 +40,7 @@ func (g *gate) spent() (fleet.Usage, float64) {
 	for x, m := range g.active {
 		if t, _ := x.state(); t != nil {
 			total.InputTokens, total.OutputTokens = total.InputTokens+t.inputTotal(), total.OutputTokens+t.output
-			usd += g.priceOf(m.ID()).USD(t.stepUsage())
+			usd += g.priceOf(m.ID()).USD(t.toFleet())
 		}
 	}
 	return total, usd
@@ -52,7 +52,7 @@ func (g *gate) priceOf(id string) fleet.Price {
 	return p
 }
 
-// begin adds an active request.
+// begin records an active request.
 func (g *gate) begin(x *exchange, m *gatedModel) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -62,7 +62,7 @@ func (g *gate) begin(x *exchange, m *gatedModel) {
 	g.active[x] = m
 }
 
-// end removes an active request and adds its usage. u is nil if the usage is unknown.
+// end records the end of an active request, and adds its usage. u is nil if the usage is unknown.
 func (g *gate) end(x *exchange, u *requestUsage) {
 	g.mu.Lock()
 	delete(g.active, x)
@@ -79,7 +79,7 @@ func (g *gate) end(x *exchange, u *requestUsage) {
 	}
 }
 
-// takeUsage returns the usage since the last call.
+// takeUsage returns the usage of each request that has ended since the last call.
 func (g *gate) takeUsage() []requestUsage {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -88,20 +88,21 @@ func (g *gate) takeUsage() []requestUsage {
 	return u
 }
 
-// requestCount returns the number of requests so far.
+// requestCount returns the number of requests that were admitted so far.
 func (g *gate) requestCount() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.requests
 }
 
-// admit reports whether the next request may be sent, and counts it if so. After max requests, it ends the run.
-func (g *gate) admit(max int) bool {
+// admit reports whether the next request may be sent, and counts it if so. If the run has already sent limit requests, admit
+// ends the run.
+func (g *gate) admit(limit int) bool {
 	if g.isOver() {
 		return false
 	}
 	g.mu.Lock()
-	full := g.requests >= max
+	full := g.requests >= limit
 	if !full {
 		g.requests++
 	}

@@ -19,7 +19,7 @@ import (
 type gatedModel struct {
 	provider.Provider
 	gate        *gate
-	maxRequests int // maximum number of requests in a run
+	maxRequests int // number of requests of the whole run after which the model sends no more
 	edits       bodyEdits
 }
 
@@ -27,7 +27,7 @@ type gatedModel struct {
 // would create another model, which bypasses the gate.
 func (m *gatedModel) BaseConfig() base.Config { return base.Config{} }
 
-// CreateChatCompletionStream implements provider.Provider.
+// CreateChatCompletionStream implements provider.Provider. It returns an empty answer if the gate does not admit the request.
 func (m *gatedModel) CreateChatCompletionStream(ctx context.Context, messages []chat.Message, offered []tools.Tool) (s chat.MessageStream, err error) {
 	if !m.gate.awaitAllowance(ctx) || !m.gate.admit(m.maxRequests) {
 		return emptyStream{}, nil

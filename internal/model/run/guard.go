@@ -23,7 +23,7 @@ type guard struct {
 	name     string // names the toolset in warnings
 	run      *run
 	rules    rules
-	approved bool
+	approved bool // the tools need no permission
 
 	mu          sync.Mutex
 	started     bool
@@ -62,8 +62,8 @@ func (g *guard) usable() bool {
 // errNoAnswer means that a call of a tool or toolset did not return in time.
 var errNoAnswer = errors.New("it did not answer in time")
 
-// callWithTimeout calls f and returns its result. It waits until ctx is done or the limit is over, and then abandons the call.
-// If f panics, callWithTimeout returns an error.
+// callWithTimeout calls f and returns its result. If ctx ends or the limit passes before f returns, callWithTimeout abandons the
+// call and returns the cause, which is errNoAnswer for the limit. It also returns an error if f panics.
 func callWithTimeout[T any](ctx context.Context, r *run, limit time.Duration, f func(context.Context) (T, error)) (T, error) {
 	type result struct {
 		v   T
@@ -98,7 +98,7 @@ func callWithTimeout[T any](ctx context.Context, r *run, limit time.Duration, f 
 // Start implements tools.ToolSet.
 func (g *guard) Start(ctx context.Context) error {
 	if !g.usable() {
-		return nil // the toolset has no tools, and is not started again
+		return nil // the start has failed before, and is not repeated; the toolset has no tools
 	}
 	_, err := callWithTimeout(ctx, g.run, g.run.startTimeout(), func(ctx context.Context) (struct{}, error) { return struct{}{}, g.ToolSet.Start(ctx) })
 	g.mu.Lock()
@@ -140,7 +140,7 @@ func (g *guard) Stop(ctx context.Context) error {
 	return g.run.hide(err)
 }
 
-// Instructions implements tools.ToolSet.
+// Instructions implements tools.ToolSet. It returns "" if the toolset panics.
 func (g *guard) Instructions() (s string) {
 	if !g.isStarted() {
 		return ""
@@ -153,7 +153,7 @@ func (g *guard) Instructions() (s string) {
 	return g.ToolSet.Instructions()
 }
 
-// Tools implements tools.ToolSet.
+// Tools implements tools.ToolSet. It returns only the first error; after later errors, it returns no tools.
 func (g *guard) Tools(ctx context.Context) ([]tools.Tool, error) {
 	if !g.isStarted() {
 		return nil, nil
@@ -214,7 +214,8 @@ func (g *guard) call(ctx context.Context, t *tools.Tool, handler tools.ToolHandl
 	return &out
 }
 
-// clip returns a tool's text for the model, without secrets. A text that is longer than the limit is cut, and ends with an ellipsis.
+// clip returns a tool's text for the model, without secrets. It cuts a text that is longer than MaxToolOutput, and adds an
+// ellipsis.
 func (r *run) clip(text string) string {
 	text = r.secrets.hide(text)
 	if n := r.settings.MaxToolOutput; len(text) > n {

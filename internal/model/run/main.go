@@ -19,27 +19,27 @@ import (
 // abandonedGrace is how long a run may take to end after its supervisor was killed, if no server ends it.
 const abandonedGrace = time.Minute
 
-// Main executes the run that its standard input describes, and returns the exit code of the process. The server's binary calls
-// Main if it was started with the command of driver.NewModel.
+// Main executes the run that its standard input and its environment describe, and returns the exit code of the process. The
+// server's binary calls Main if it was started with the command of driver.NewModel.
 func Main() int {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // if nobody reads the output any more, a write fails instead of ending the process
-	files, prompt := os.Getenv("FLEET_RUN_DIR"), os.Getenv("FLEET_PROMPT_FILE")
-	if files == "" || prompt == "" {
+	runDir, promptFile := os.Getenv("FLEET_RUN_DIR"), os.Getenv("FLEET_PROMPT_FILE")
+	if runDir == "" || promptFile == "" {
 		fmt.Fprintln(os.Stderr, "this command executes one run of a model, and only Fleet can start it")
 		return 2
 	}
-	if err := runJob(files, prompt, signals); err != nil {
+	if err := runJob(runDir, promptFile, signals); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
-// runJob executes the run with the prompt in promptFile. It writes the outcome to standard output, and the payload to a
-// file in the directory files. A signal from signals interrupts the run.
-func runJob(files, promptFile string, signals <-chan os.Signal) error {
+// runJob reads the job from standard input and executes it with the prompt in promptFile. It writes the outputs and the outcome
+// to standard output, and the payload to a file in runDir. A signal from signals interrupts the run.
+func runJob(runDir, promptFile string, signals <-chan os.Signal) error {
 	if err := makeUndumpable(); err != nil {
 		return err
 	}
@@ -53,17 +53,17 @@ func runJob(files, promptFile string, signals <-chan os.Signal) error {
 	}
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // the library's log is for its developers, and contains prompts
 	if os.Getenv("HOME") == "" {
-		if err := os.Setenv("HOME", files); err != nil { // the library needs one
+		if err := os.Setenv("HOME", runDir); err != nil { // the library needs a home directory
 			return err
 		}
 	}
-	out := &output{file: os.Stdout, spentPath: filepath.Join(files, driver.UsageFile)}
+	out := &output{file: os.Stdout, spentPath: filepath.Join(runDir, driver.UsageFile)}
 	ctx, r, err := newRun(context.Background(), job, out, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return err
 	}
 	r.gate.allowance = os.Getenv(driver.AllowanceVariable)
-	r.home, r.processMarks = os.Getenv("HOME"), []string{"FLEET_RUN_DIR=" + files}
+	r.home, r.processMarks = os.Getenv("HOME"), []string{"FLEET_RUN_DIR=" + runDir}
 	if job.Skills != "" {
 		if err := os.Setenv("HOME", job.Skills); err != nil {
 			return err
@@ -79,7 +79,7 @@ func runJob(files, promptFile string, signals <-chan os.Signal) error {
 		}
 	}()
 	o := r.execute(ctx, string(prompt))
-	payload := filepath.Join(files, "payload")
+	payload := filepath.Join(runDir, "payload")
 	if err := os.Remove(payload); err != nil && !os.IsNotExist(err) {
 		return err
 	}

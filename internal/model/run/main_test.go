@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// withProcesses makes the place use the test binary for runs in their own processes.
+// withProcesses makes the place run each agent in a process of the test binary, under the real supervisor.
 func withProcesses(t testing.TB, c *local.Config) {
 	t.Helper()
 	exe, err := os.Executable()

@@ -28,6 +28,7 @@ import (
 // asServer is an argument that makes the test binary act as an MCP server.
 const asServer = "be-an-mcp-server"
 
+// terms are the arguments of the tool add.
 type terms struct {
 	A int `json:"a"`
 	B int `json:"b"`
@@ -45,6 +46,8 @@ func calculator() *mcp.Server {
 	return s
 }
 
+// TestMCPServers checks MCP servers of the definition, of the configuration and of a registered tool, and which variables they
+// get.
 func TestMCPServers(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -157,8 +160,8 @@ func TestToolArguments(t *testing.T) {
 	}
 }
 
-// TestMCPServerInside checks which agents reach an MCP server on the server's own network: those whose definition comes from
-// the operator, and those with a registered tool that may connect to the host.
+// TestMCPServerInside checks which agents can use an MCP server at a private address: those whose definition comes from the
+// operator, and those with a registered tool and the host in PrivateHosts.
 func TestMCPServerInside(t *testing.T) {
 	t.Parallel()
 	s := model.Serve(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return calculator() }, nil))

@@ -10,7 +10,7 @@ import (
 	"github.com/docker/cagent/pkg/chat"
 )
 
-// meteredStream counts the usage of an answer. The library ends an answer at the first finish reason. If an answer ends
+// meteredStream measures the usage of an answer. The library ends an answer at the first finish reason. If an answer ends
 // without a finish reason and is not empty, the library sends another request. Models send the finish reason before, with or
 // after their last text and the usage, or not at all. So meteredStream removes the finish reasons of the model, and adds one
 // at the end.
@@ -53,7 +53,7 @@ func (s *meteredStream) Recv() (r chat.MessageStreamResponse, err error) {
 	return r, s.model.publicError(s.exchange, err)
 }
 
-// finish returns the last part of the answer.
+// finish returns the last part of the answer, with the finish reason and the usage.
 func (s *meteredStream) finish() chat.MessageStreamResponse {
 	s.ended = true
 	reason := chat.FinishReasonStop
@@ -67,7 +67,7 @@ func (s *meteredStream) finish() chat.MessageStreamResponse {
 	}
 }
 
-// usage returns the usage so far.
+// usage returns the usage so far: that of the exchange, or else the client's last report.
 func (s *meteredStream) usage() tokens {
 	if told, _ := s.exchange.state(); told != nil { // known even for an incomplete answer
 		return *told
@@ -82,7 +82,7 @@ func (s *meteredStream) usage() tokens {
 	return t
 }
 
-// Close implements chat.MessageStream.
+// Close implements chat.MessageStream. It records the usage and the cost of the request.
 func (s *meteredStream) Close() {
 	s.MessageStream.Close()
 	g := s.model.gate
@@ -91,11 +91,11 @@ func (s *meteredStream) Close() {
 	if u.model == "" {
 		_, u.model, _ = strings.Cut(id, "/")
 	}
-	u.usd = g.priceOf(id).USD(u.stepUsage())
+	u.usd = g.priceOf(id).USD(u.toFleet())
 	g.end(s.exchange, &u)
 }
 
-// emptyStream is an empty answer, with which the library ends the run.
+// emptyStream is an empty answer. It makes the library end the run.
 type emptyStream struct{}
 
 // Recv implements chat.MessageStream.

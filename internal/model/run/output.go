@@ -14,16 +14,16 @@ import (
 
 // output is the pipe to the run's supervisor. The run writes its outputs to it, one per line.
 type output struct {
-	limit     int64
+	limit     int64  // bytes
 	spentPath string // path of driver.UsageFile; empty: it is not written
 
-	spentMu sync.Mutex
+	spentMu sync.Mutex // held while usage is written
 
 	mu   sync.Mutex
 	file *os.File
 	size int64
-	full bool
-	err  error
+	full bool  // size exceeds the limit
+	err  error // the first write error
 }
 
 // writeSpent writes the usage of the run so far, which setUsage sets, to the file and to the output.
@@ -70,7 +70,7 @@ func (o *output) writeLine(p driver.OutputLine) {
 	o.full = o.size > o.limit
 }
 
-// finish writes a last line, even if the output is full, and closes the file.
+// finish writes a last line, even if the output is full, and closes the file. It returns the first write error.
 func (o *output) finish(p driver.OutputLine) error {
 	o.mu.Lock()
 	o.full = false

@@ -39,8 +39,8 @@ func (f *fixture) shell(commands ...string) []string {
 	return f.use(calls...)
 }
 
-// TestSwappedDirectory replaces a directory that a caller has named by a symbolic link, as a program of another agent
-// could. The agent's runs must not follow the link.
+// TestSwappedDirectory checks that runs do not follow a symbolic link in place of the directory that a caller has chosen for the
+// agent. A program of another agent could replace the directory with such a link.
 func TestSwappedDirectory(t *testing.T) {
 	t.Parallel()
 	for name, document := range map[string]string{"programs": shellDoc, "file tools": filesDoc} {
@@ -65,7 +65,8 @@ func TestSwappedDirectory(t *testing.T) {
 	}
 }
 
-// TestAttacks checks that the tools of an agent cannot do anything that the sandbox forbids.
+// TestAttacks checks that the programs of an agent cannot read keys and files of others, and cannot change the records of
+// Fleet about the agent and its runs.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	if err := sandbox.Available(); err != nil {
@@ -177,7 +178,7 @@ func TestKilledSupervisor(t *testing.T) {
 		_, o := d.waitForEnd(r)
 		ended <- o
 	}()
-	waittest.Until(t, "the program gives no sign of having been told", func() bool {
+	waittest.Until(t, "the program does not signal that it has noticed the end of its supervisor", func() bool {
 		_, err := os.Stat(filepath.Join(d.runDir(r), "lost"))
 		return err == nil
 	})
@@ -197,8 +198,8 @@ func TestKilledSupervisor(t *testing.T) {
 	require.Equal(t, 1, o.Turns)
 }
 
-// TestProcessSecrets checks that the environment of a run has only the secrets that the agent needs, and that its
-// command line has none.
+// TestProcessSecrets checks that the environment of a run has only the secrets that the agent needs, and that the command line
+// of the run has none.
 func TestProcessSecrets(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

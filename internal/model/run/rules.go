@@ -17,9 +17,11 @@ import (
 type rules struct {
 	deny      *permissions.Checker
 	allow     *permissions.Checker // tools that are allowed by name
-	allowOnly bool                 // other tools are not allowed
+	allowOnly bool                 // no other tools are allowed
 }
 
+// newRules returns the rules of the definition and the agent's configuration. Both can deny tools. If the configuration has an
+// Allow list, only the tools in it are allowed, and the definition's list does not count.
 func newRules(doc *latest.PermissionsConfig, agentConfig *fleet.AgentConfig) rules {
 	if doc == nil {
 		doc = &latest.PermissionsConfig{}

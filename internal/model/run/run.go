@@ -39,7 +39,7 @@ var (
 const (
 	endGrace   = 5 * time.Second        // how long the library may take to end after a run was cancelled
 	flushAfter = 250 * time.Millisecond // how long an incomplete line waits for its end before it is output
-	flushSize  = 4 << 10                // an incomplete line of this many bytes is output at once
+	flushSize  = 4 << 10                // an incomplete line of more bytes is output at once
 	maxData    = 32 << 10               // bytes of the arguments and results in a step's data
 	maxSummary = 4000                   // bytes
 	maxReason  = 1000                   // bytes
@@ -58,18 +58,18 @@ type run struct {
 	gate         *gate
 
 	cancel context.CancelCauseFunc // cancels everything in the run
-	quit   chan struct{}           // closed when the run's tools must end
+	quit   chan struct{}           // closed when the run's tools must end; not closed by a reported result
 
-	answered bool // whether the agent has answered; then later errors do not count
+	answered bool // whether the agent has finished its answer; then a later reason to end does not count
 
 	mu        sync.Mutex
 	endReason error // why the run is over; nil if it is not; active requests may still complete
 	reported  *fleet.Outcome
 
-	toolCalls atomic.Int64 // number of tool calls
+	toolCalls atomic.Int64
 }
 
-// newRun returns the run of the job, and its context.
+// newRun returns the run of the job, and its context. It sets the defaults of the settings, and the limit of the output.
 func newRun(ctx context.Context, job driver.ModelJob, out *output, log *slog.Logger) (context.Context, *run, error) {
 	if err := useBuiltinModelTable(); err != nil {
 		return nil, nil, err
@@ -151,7 +151,8 @@ func (r *run) kill(why error) {
 	r.cancel(why)
 }
 
-// report accepts the result that the agent reports. Only the first report counts, and only while the run is not over.
+// report accepts the result that the agent reports. Only the first report counts, and only while the run is not over. report
+// does not cancel the tools, because the report itself is a tool call that must still return.
 func (r *run) report(summary string, payload []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,7 +163,6 @@ func (r *run) report(summary string, payload []byte) {
 		}
 		r.reported, r.endReason = o, errReported
 	}
-	// Do not cancel the tools: the report itself is a tool call, which must still return.
 }
 
 // hide returns an error with the same text, without secrets.
@@ -276,7 +276,7 @@ func (r *run) converse(ctx context.Context, prompt string) (final string, err er
 	return lastText(s.Messages[len(items):]), w.err
 }
 
-// logFailure logs an error of this machine, and returns one for the agent and its user.
+// logFailure logs an error of this machine, and returns an error without its details for users.
 func (r *run) logFailure(what string, err error) error {
 	r.log.Error(what, "error", err)
 	return errors.New(what)
@@ -285,7 +285,7 @@ func (r *run) logFailure(what string, err error) error {
 // toolsetErrorPrefixes removes the library's prefixes from errors of toolsets.
 var toolsetErrorPrefixes = strings.NewReplacer(fmt.Sprintf("%T start failed: ", (*guard)(nil)), "", fmt.Sprintf("%T list failed: ", (*guard)(nil)), "")
 
-// stopTools ends the agents' toolsets.
+// stopTools stops the agents' toolsets.
 func (r *run) stopTools(c *agentTeam) {
 	ctx, cancel := context.WithTimeout(context.Background(), endGrace)
 	defer cancel()

@@ -100,7 +100,7 @@ func (a *answerBody) readLine(limit int) (line []byte, err error) {
 	}
 }
 
-// end returns the error for the end of the stream.
+// end returns the error for the end of the stream: io.EOF if the answer is complete or the request was cancelled.
 func (a *answerBody) end() error {
 	if a.request.Context().Err() == nil {
 		switch {
@@ -113,7 +113,8 @@ func (a *answerBody) end() error {
 	return io.EOF
 }
 
-// preciseError returns a precise error for an error of the connection.
+// preciseError returns a more precise error for an error of the connection, and records it in the exchange. It returns nil,
+// io.EOF and errors of a cancelled request unchanged.
 func (a *answerBody) preciseError(err error) error {
 	switch {
 	case err == nil, errors.Is(err, io.EOF), a.request.Context().Err() != nil:

@@ -98,12 +98,12 @@ func errorText(c chunk) string {
 	var text string
 	_ = json.Unmarshal(c.Error, &e) // an error that is not an object has no message
 	if json.Unmarshal(c.Error, &text) != nil {
-		_ = json.Unmarshal(c.Message, &text) // nor has every error a text
+		_ = json.Unmarshal(c.Message, &text) // not every error has a text
 	}
 	return cmp.Or(e.Message, text, string(c.Error), "unknown error")
 }
 
-// gemini reads an event of the Gemini API.
+// gemini reads an event of the Gemini API. Such events need no conversion.
 func (s *streamConverter) gemini(x *exchange, c chunk) {
 	for _, one := range c.Candidates {
 		s.ended = s.ended || one.FinishReason != ""
@@ -208,7 +208,7 @@ func (s *streamConverter) chat(x *exchange, c chunk, data []byte) []sseEvent {
 	return []sseEvent{{"", data}}
 }
 
-// textOf returns the text in a list of parts of a message. Other parts are not shown.
+// textOf returns the text in a list of parts of a message. It leaves out other parts.
 func textOf(content []byte) string {
 	var parts []struct {
 		Type string `json:"type"`
@@ -263,7 +263,7 @@ func (s *streamConverter) messages(x *exchange, c chunk, data []byte) []sseEvent
 // knownBlocks are the types of content blocks that the library reads.
 var knownBlocks = map[string]bool{"text": true, "thinking": true, "redacted_thinking": true, "tool_use": true}
 
-// knownDeltas are the types of parts of content blocks that the library reads. It fails on others.
+// knownDeltas are the types of deltas of content blocks that the library reads. The library fails on other types.
 var knownDeltas = map[string]bool{"text_delta": true, "thinking_delta": true, "signature_delta": true, "input_json_delta": true}
 
 func (s *streamConverter) blockStart(c chunk, pass []sseEvent) []sseEvent {
@@ -312,13 +312,13 @@ func (s *streamConverter) blockStop(c chunk, pass []sseEvent) []sseEvent {
 	return pass
 }
 
-// blockPart returns a part of a content block.
+// blockPart returns an event with the delta of a content block.
 func blockPart(index int, delta map[string]any) sseEvent {
 	data, _ := json.Marshal(map[string]any{"type": "content_block_delta", "index": index, "delta": delta}) // texts can always be encoded
 	return sseEvent{"content_block_delta", data}
 }
 
-// editJSON applies the change to the JSON object and returns it.
+// editJSON returns the JSON object after the change. It returns data unchanged if data is not a JSON object.
 func editJSON(data []byte, change func(map[string]any)) []byte {
 	var e map[string]any
 	d := json.NewDecoder(bytes.NewReader(data))

@@ -29,21 +29,21 @@ var modelStreams = map[string]struct {
 	usage       [2]int64 // input and output
 	warning     string
 }{
-	"chat without usage":          {"openai", data(chat(`{"content":"hello"}`, `null`, ``), chat(`{}`, `"stop"`, ``), `[DONE]`), "hello", [2]int64{}, ""},
-	"chat without an end":         {"openai", data(chat(`{"content":"hello"}`, `null`, ``), chat(`{}`, `"stop"`, ``)), "hello", [2]int64{}, ""},
-	"chat with text at its end":   {"openai", data(chat(`{"content":"hel"}`, `null`, ``), chat(`{"content":"lo"}`, `"stop"`, `,"usage":{"prompt_tokens":3,"completion_tokens":4}`), `[DONE]`), "hello", [2]int64{3, 4}, ""},
-	"chat in one event":           {"openai", data(chat(`{"content":"hello"}`, `"stop"`, ``), `[DONE]`), "hello", [2]int64{}, ""},
-	"chat cut off":                {"openai", data(chat(`{"content":"hello"}`, `null`, ``), chat(`{}`, `"length"`, ``), `[DONE]`), "hello", [2]int64{}, "cut off at the limit of tokens"},
-	"chat cut off, with usage":    {"openai", data(chat(`{"content":"hello"}`, `"length"`, ``), `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4}}`, `[DONE]`), "hello", [2]int64{3, 4}, "cut off at the limit of tokens"},
-	"chat with usage everywhere":  {"openai", data(chat(`{"content":"hel"}`, `null`, `,"usage":{"prompt_tokens":3,"completion_tokens":1}`), chat(`{"content":"lo"}`, `null`, `,"usage":{"prompt_tokens":3,"completion_tokens":2}`), chat(`{}`, `"stop"`, ``), `[DONE]`), "hello", [2]int64{3, 2}, ""},
-	"chat with usage before text": {"openai", data(chat(`{"content":""}`, `null`, `,"usage":{"prompt_tokens":3,"completion_tokens":0}`), chat(`{"content":"hello"}`, `"stop"`, ``)), "hello", [2]int64{3, 0}, ""},
-	"chat with usage of Groq":     {"openai", data(chat(`{"content":"hello"}`, `null`, ``), chat(`{}`, `"stop"`, `,"x_groq":{"id":"r","usage":{"queue_time":0.1,"prompt_tokens":5,"completion_tokens":6,"total_tokens":11}}`), `[DONE]`), "hello", [2]int64{5, 6}, ""},
-	"chat with cached tokens":     {"openai", data(chat(`{"content":"hello"}`, `"stop"`, `,"usage":{"prompt_tokens":100,"completion_tokens":6,"total_tokens":106,"prompt_tokens_details":{"cached_tokens":90}}`)), "hello", [2]int64{100, 6}, ""},
-	"chat with other thoughts":    {"openai", data(chat(`{"content":"hello"}`, `"stop"`, `,"usage":{"prompt_tokens":10,"completion_tokens":6,"total_tokens":316,"completion_tokens_details":{"reasoning_tokens":300}}`)), "hello", [2]int64{10, 306}, ""},
-	"chat with parts":             {"openai", data(chat(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}`, `null`, ``), chat(`{"content":[{"type":"text","text":"hel"},{"type":"reference","reference_ids":[1]},{"type":"text","text":"lo"}]}`, `null`, ``), chat(`{"content":""}`, `"stop"`, ``), `[DONE]`), "hello", [2]int64{}, ""},
-	"chat with a refusal":         {"openai", data(chat(`{"content":null,"refusal":"I will not."}`, `null`, ``), chat(`{}`, `"stop"`, ``), `[DONE]`), "I will not.", [2]int64{}, ""},
-	"chat with comments":          {"openai", ": PROCESSING\n\n: PROCESSING\n\n" + data(chat(`{"content":"hello"}`, `"stop"`, `,"error":null`), `[DONE]`), "hello", [2]int64{}, ""},
-	"chat of another reason":      {"openai", data(chat(`{"content":"hello"}`, `"content_filter"`, ``), `[DONE]`), "hello", [2]int64{}, ""},
+	"chat without usage":           {"openai", data(chat(`{"content":"hello"}`, `null`, ``), chat(`{}`, `"stop"`, ``), `[DONE]`), "hello", [2]int64{}, ""},
+	"chat without an end":          {"openai", data(chat(`{"content":"hello"}`, `null`, ``), chat(`{}`, `"stop"`, ``)), "hello", [2]int64{}, ""},
+	"chat with text at its end":    {"openai", data(chat(`{"content":"hel"}`, `null`, ``), chat(`{"content":"lo"}`, `"stop"`, `,"usage":{"prompt_tokens":3,"completion_tokens":4}`), `[DONE]`), "hello", [2]int64{3, 4}, ""},
+	"chat in one event":            {"openai", data(chat(`{"content":"hello"}`, `"stop"`, ``), `[DONE]`), "hello", [2]int64{}, ""},
+	"chat cut off":                 {"openai", data(chat(`{"content":"hello"}`, `null`, ``), chat(`{}`, `"length"`, ``), `[DONE]`), "hello", [2]int64{}, "cut off at the limit of tokens"},
+	"chat cut off, with usage":     {"openai", data(chat(`{"content":"hello"}`, `"length"`, ``), `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4}}`, `[DONE]`), "hello", [2]int64{3, 4}, "cut off at the limit of tokens"},
+	"chat with usage everywhere":   {"openai", data(chat(`{"content":"hel"}`, `null`, `,"usage":{"prompt_tokens":3,"completion_tokens":1}`), chat(`{"content":"lo"}`, `null`, `,"usage":{"prompt_tokens":3,"completion_tokens":2}`), chat(`{}`, `"stop"`, ``), `[DONE]`), "hello", [2]int64{3, 2}, ""},
+	"chat with usage before text":  {"openai", data(chat(`{"content":""}`, `null`, `,"usage":{"prompt_tokens":3,"completion_tokens":0}`), chat(`{"content":"hello"}`, `"stop"`, ``)), "hello", [2]int64{3, 0}, ""},
+	"chat with usage of Groq":      {"openai", data(chat(`{"content":"hello"}`, `null`, ``), chat(`{}`, `"stop"`, `,"x_groq":{"id":"r","usage":{"queue_time":0.1,"prompt_tokens":5,"completion_tokens":6,"total_tokens":11}}`), `[DONE]`), "hello", [2]int64{5, 6}, ""},
+	"chat with cached tokens":      {"openai", data(chat(`{"content":"hello"}`, `"stop"`, `,"usage":{"prompt_tokens":100,"completion_tokens":6,"total_tokens":106,"prompt_tokens_details":{"cached_tokens":90}}`)), "hello", [2]int64{100, 6}, ""},
+	"chat with uncounted thoughts": {"openai", data(chat(`{"content":"hello"}`, `"stop"`, `,"usage":{"prompt_tokens":10,"completion_tokens":6,"total_tokens":316,"completion_tokens_details":{"reasoning_tokens":300}}`)), "hello", [2]int64{10, 306}, ""},
+	"chat with parts":              {"openai", data(chat(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}`, `null`, ``), chat(`{"content":[{"type":"text","text":"hel"},{"type":"reference","reference_ids":[1]},{"type":"text","text":"lo"}]}`, `null`, ``), chat(`{"content":""}`, `"stop"`, ``), `[DONE]`), "hello", [2]int64{}, ""},
+	"chat with a refusal":          {"openai", data(chat(`{"content":null,"refusal":"I will not."}`, `null`, ``), chat(`{}`, `"stop"`, ``), `[DONE]`), "I will not.", [2]int64{}, ""},
+	"chat with comments":           {"openai", ": PROCESSING\n\n: PROCESSING\n\n" + data(chat(`{"content":"hello"}`, `"stop"`, `,"error":null`), `[DONE]`), "hello", [2]int64{}, ""},
+	"chat with another reason":     {"openai", data(chat(`{"content":"hello"}`, `"content_filter"`, ``), `[DONE]`), "hello", [2]int64{}, ""},
 	"messages with citations": {"anthropic", messageStart +
 		event("content_block_start", `,"index":0,"content_block":{"type":"text","text":"","citations":[]}`) +
 		event("content_block_delta", `,"index":0,"delta":{"type":"citations_delta","citation":{"type":"web_search_result_location","cited_text":"x"}}`) +

@@ -45,13 +45,13 @@ agents:
 `, provider, base)
 }
 
-// waiting returns a tool with the name whose calls never return.
+// waiting returns a tool whose calls never return.
 func waiting(t *testing.T, name string) fleet.Tool {
 	t.Helper()
 	return fleet.Tool{Name: name, Description: "Waits.", Parameters: []byte(`{"type":"object","properties":{}}`), HTTP: &fleet.HTTPTool{URL: model.HangingServer(t)}}
 }
 
-// environment is the environment of the servers in the tests, with the variables in more added.
+// environment returns the environment of the servers in the tests, with the variables in more added.
 func environment(more ...string) []string {
 	return append([]string{"ANTHROPIC_API_KEY=" + stubKey, "OPENAI_API_KEY=" + stubKey, "GOOGLE_API_KEY=" + stubKey, "PATH=" + os.Getenv("PATH")}, more...)
 }

@@ -54,8 +54,8 @@ func routeThroughTransport(m *latest.ModelConfig, custom map[string]latest.Provi
 // withoutPrefix returns the text with the prefix removed from all URLs in it.
 func withoutPrefix(text string) string { return strings.ReplaceAll(text, schemePrefix+"http", "http") }
 
-// modelTransport is the transport between the clients of models and the network. It returns precise errors. It does not
-// let clients follow redirects, because requests hold keys.
+// modelTransport is the transport between the clients of models and the network. It applies the edits of the exchange and
+// returns precise errors. It does not let clients follow redirects, because requests hold keys.
 type modelTransport struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -94,8 +94,8 @@ func (m modelTransport) RoundTrip(q *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// apiErrorResponse returns an API error with the message why, in place of a response that clients would misinterpret. Clients do
-// not retry it if the status is 400.
+// apiErrorResponse returns an API error whose message is the text of why, in place of a response that clients would
+// misinterpret. If the status is 400, clients do not retry the request.
 func apiErrorResponse(res *http.Response, status int, why error) *http.Response {
 	_ = res.Body.Close()
 	body, _ := json.Marshal(map[string]any{"type": "error", "error": map[string]any{"type": "api_error", "message": why.Error()}}) // texts can always be encoded

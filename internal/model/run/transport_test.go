@@ -4,6 +4,7 @@ package run_test
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -16,7 +17,7 @@ import (
 	"fleet/internal/place/placetest/model"
 )
 
-// event returns an event of a stream of the Messages API.
+// event returns an event of a stream of the Messages API or the Responses API. rest has the fields after the type.
 func event(kind, rest string) string {
 	return fmt.Sprintf("event: %s\ndata: {\"type\":%q%s}\n\n", kind, kind, rest)
 }
@@ -26,13 +27,16 @@ func event(kind, rest string) string {
 var messageStart = event("message_start", `,"message":{"id":"m","type":"message","role":"assistant","model":"stub-large","content":[],"stop_reason":null,`+
 	`"usage":{"input_tokens":12,"cache_read_input_tokens":7,"cache_creation_input_tokens":5,"output_tokens":1}}`)
 
+// hello is a content block with the text hello.
 var hello = event("content_block_start", `,"index":0,"content_block":{"type":"text","text":""}`) +
 	event("content_block_delta", `,"index":0,"delta":{"type":"text_delta","text":"hello"}`) + event("content_block_stop", `,"index":0`)
 
+// messageEnd ends an answer with the usage.
 func messageEnd(usage string) string {
 	return event("message_delta", `,"delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":`+usage) + event("message_stop", "")
 }
 
+// stream answers with the text as a stream of events.
 func stream(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = fmt.Fprint(w, text)
@@ -55,7 +59,7 @@ func newFixtureWithModel(t *testing.T, api string, h http.HandlerFunc) *fixture 
 	return newFixture(t, fleet.AgentConfig{Document: fmt.Sprintf(documents[api], model.Serve(t, h).URL)}, nil)
 }
 
-// TestModelUsage checks the usage of answers that report it in one event, in two events, and in parts.
+// TestModelUsage checks the usage of answers whose last event repeats, changes or lacks figures of the first event.
 func TestModelUsage(t *testing.T) {
 	t.Parallel()
 	for usage, want := range map[string][2]int64{
@@ -76,8 +80,8 @@ func TestModelUsage(t *testing.T) {
 // TestModelErrors checks that each failure of a model's API leads to a precise error.
 func TestModelErrors(t *testing.T) {
 	t.Parallel()
-	var thief atomic.Int32
-	other := model.Serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { thief.Add(1) }))
+	var followed atomic.Int32 // requests to the target of the redirects
+	other := model.Serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
 	for name, c := range map[string]struct {
 		api    string
 		answer http.HandlerFunc
@@ -123,7 +127,7 @@ func TestModelErrors(t *testing.T) {
 			require.NotContains(t, o.Reason, "fleet-http")
 		})
 	}
-	t.Cleanup(func() { require.Zero(t, thief.Load(), "a redirect was followed and the key was sent") })
+	t.Cleanup(func() { require.Zero(t, followed.Load(), "a redirect was followed and the key was sent") })
 }
 
 // reset resets the connection, like a server that crashes.
@@ -141,8 +145,7 @@ func TestModelRequest(t *testing.T) {
 	t.Parallel()
 	var body atomic.Value
 	d := newFixtureWithModel(t, "openai", func(w http.ResponseWriter, r *http.Request) {
-		b := make([]byte, r.ContentLength)
-		_, _ = r.Body.Read(b)
+		b, _ := io.ReadAll(r.Body)
 		body.Store(string(b))
 		stream(w, data(chat(`{"content":"hello"}`, `null`, ``), chat(`{"content":""}`, `"stop"`, `,"usage":{"prompt_tokens":3,"completion_tokens":4}`), `[DONE]`))
 	})

@@ -10,9 +10,9 @@ type messagesUsage struct {
 	Output  *int64 `json:"output_tokens"`
 	Cached  *int64 `json:"cache_read_input_tokens"`
 	Written *int64 `json:"cache_creation_input_tokens"`
-	// Steps are the parts of an answer for which the provider sent several requests to models, for example because of a
-	// compaction. If there are any, the figures above do not include all of them.
-	Steps []messagesUsage `json:"iterations"`
+	// Iterations has the usage of each request to a model, if the provider needed several for one answer, for example because of
+	// a compaction. The figures above then do not include all of them.
+	Iterations []messagesUsage `json:"iterations"`
 }
 
 // chatUsage is the usage in an event of chat completions.
@@ -51,8 +51,8 @@ func (u responsesUsage) tokens() tokens {
 	return tokens{input: u.Input - cached, output: max(u.Output, u.Total-u.Input), cached: cached}
 }
 
-// geminiUsage is the usage in an event of the Gemini API. The prompt includes cached tokens. The candidates do not include
-// thoughts.
+// geminiUsage is the usage in an event of the Gemini API. Prompt includes the cached tokens. Candidates, the tokens of the
+// answer, does not include the thoughts.
 type geminiUsage struct {
 	Prompt     int64 `json:"promptTokenCount"`
 	Tools      int64 `json:"toolUsePromptTokenCount"`
@@ -66,21 +66,22 @@ func (u geminiUsage) tokens() tokens {
 	return tokens{input: u.Prompt + u.Tools - cached, output: u.Candidates + u.Thoughts, cached: cached}
 }
 
-// tokens are the token counts of one request.
+// tokens are the token counts of one request. input does not include cached tokens, which were read from the provider's cache,
+// and written tokens, which were written to it.
 type tokens struct{ input, output, cached, written int64 }
 
-// inputTotal returns the number of input tokens, including cached tokens.
+// inputTotal returns the number of all input tokens.
 func (t tokens) inputTotal() int64 { return t.input + t.cached + t.written }
 
-// requestUsage is the usage of one answered request.
+// toFleet returns the token counts in the form of package fleet.
+func (t tokens) toFleet() fleet.RequestUsage {
+	return fleet.RequestUsage{Input: t.input, CacheRead: t.cached, CacheWrite: t.written, Output: t.output}
+}
+
+// requestUsage is the usage and the cost of one answered request.
 type requestUsage struct {
-	model string
+	model string // without the provider
 	tokens
 	usd       float64
 	truncated bool // the answer ended at the limit of tokens
-}
-
-// stepUsage returns the tokens as the usage of a request.
-func (t tokens) stepUsage() fleet.RequestUsage {
-	return fleet.RequestUsage{Input: t.input, CacheRead: t.cached, CacheWrite: t.written, Output: t.output}
 }

@@ -23,11 +23,11 @@ type watcher struct {
 	rt    *runtime.LocalRuntime
 	agent string          // the current speaker
 	line  strings.Builder // text of the line that is not complete yet
-	text  strings.Builder // all text since the last step
+	text  strings.Builder // all text since the last flushMessage
 	open  int             // number of open tool calls
-	err   error
+	err   error           // the last error that the library has reported
 
-	midLine bool // the text that was output last lacks the end of its line
+	midLine bool // the text that was output last does not end with a newline
 }
 
 // watch handles the events until the channel is closed, and returns true. If ctx is done and the channel is not closed
@@ -69,6 +69,7 @@ func (w *watcher) watch(ctx context.Context, events <-chan runtime.Event) bool {
 	}
 }
 
+// end outputs the remaining text and the remaining usage.
 func (w *watcher) end() {
 	w.flush(true)
 	w.writeUsage()
@@ -170,8 +171,7 @@ func (w *watcher) addText(s string) {
 	}
 }
 
-// flush outputs the text of an incomplete line. If end is true, the message has ended, and flush adds the end of the
-// line.
+// flush outputs the text of an incomplete line. If end is true, the message has ended, and flush adds the missing newline.
 func (w *watcher) flush(end bool) {
 	s := w.line.String()
 	w.line.Reset()
@@ -188,7 +188,8 @@ func (w *watcher) writeText(s string) {
 	}
 }
 
-// flushMessage outputs the remaining text. It is called before each step.
+// flushMessage outputs the remaining text and starts a new message. It is called before tool calls, their results, and
+// warnings of the library.
 func (w *watcher) flushMessage() {
 	w.flush(true)
 	w.text.Reset()
@@ -210,12 +211,8 @@ func (w *watcher) stepData(s fleet.Step) json.RawMessage {
 
 // writeUsage outputs the usage of each request that was answered since the last call.
 func (w *watcher) writeUsage() {
-	used := w.run.gate.takeUsage()
-	if len(used) == 0 {
-		return
-	}
-	for _, u := range used {
-		spent := u.stepUsage()
+	for _, u := range w.run.gate.takeUsage() {
+		spent := u.toFleet()
 		spent.Model, spent.CostUSD = u.model, u.usd
 		w.writeStep(fmt.Sprintf("%s: %d tokens in, %d out", u.model, u.inputTotal(), u.output), fleet.Step{Type: fleet.StepUsage, Usage: &spent})
 		if u.truncated {

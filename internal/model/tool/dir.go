@@ -21,8 +21,8 @@ const maxStoredSize = 64 << 20
 
 func (d dir) path(name string) string { return filepath.Join(string(d), name) }
 
-// withLock calls do while it holds the lock of the directory, which excludes other goroutines and processes. An agent that never releases
-// the lock only stops its own tools.
+// withLock calls do while it holds the lock of the directory. The lock excludes other goroutines and processes. An agent that
+// never releases the lock only stops its own tools.
 func (d dir) withLock(do func() error) error {
 	unlock, err := lockedfile.MutexAt(d.path(".lock")).Lock()
 	if err != nil {

@@ -35,7 +35,7 @@ type files struct {
 	tools.BaseToolSet
 	dir            string
 	noSymlinks     bool // the path of dir may not contain symbolic links
-	includeIgnored bool // includes files that git ignores
+	includeIgnored bool // the tools also show git's own files and files that git ignores
 	postEdit       []latest.PostEditConfig
 	env            []string // environment of the postEdit commands
 	limit          int      // the largest result, in bytes
@@ -76,7 +76,7 @@ func (f *files) Tools(ctx context.Context) ([]tools.Tool, error) {
 	}
 	known := all[:0]
 	for _, t := range all {
-		if h := handlers[t.Name]; h != nil { // leaves out tools that a newer library has added, because they would not be restricted to the directory
+		if h := handlers[t.Name]; h != nil { // tools that a newer library has added would not be restricted to the directory
 			t.Handler = h
 			known = append(known, t)
 		}
@@ -141,7 +141,8 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// relativePath returns the path relative to the directory. It returns an error if the path leads out of the directory.
+// relativePath returns the path relative to the directory. It returns an error if the text of the path leads out of the
+// directory. Symbolic links are left to os.Root, which does not follow them out of the directory.
 func (f *files) relativePath(p string) (string, error) {
 	if strings.ContainsRune(p, 0) {
 		return "", errors.New("the path contains a NUL character")

@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	maxMatches   = 1000
+	maxMatches   = 1000    // a search returns at most this many matching lines
 	maxGitIgnore = 1 << 20 // at most this many bytes of a .gitignore are read
 )
 
 // ignoreRules finds out which files git ignores. It reads each .gitignore once, through the root.
 type ignoreRules struct {
 	dir           *os.Root
-	off           bool
+	off           bool                           // ignores nothing
 	patternsByDir map[string][]gitignore.Pattern // patterns in effect, by directory
 }
 
@@ -35,7 +35,8 @@ func newIgnoreRules(dir *os.Root, off bool) *ignoreRules {
 	return &ignoreRules{dir: dir, off: off, patternsByDir: map[string][]gitignore.Pattern{}}
 }
 
-// ignores reports whether git ignores the file or stores its own data in it.
+// ignores reports whether git ignores the file or stores its own data in it. It returns false for every file if the rules are
+// off.
 func (i *ignoreRules) ignores(name string, isDir bool) bool {
 	switch {
 	case i.off || name == ".":
@@ -46,6 +47,7 @@ func (i *ignoreRules) ignores(name string, isDir bool) bool {
 	return gitignore.NewMatcher(i.patterns(path.Dir(name))).Match(strings.Split(name, "/"), isDir)
 }
 
+// patterns returns the patterns that apply in the directory, including those of its parent directories.
 func (i *ignoreRules) patterns(dir string) []gitignore.Pattern {
 	if p, ok := i.patternsByDir[dir]; ok {
 		return p
@@ -68,8 +70,8 @@ func (i *ignoreRules) patterns(dir string) []gitignore.Pattern {
 	return all
 }
 
-// walk calls visit for p, and for the files and directories below p that git does not ignore. It does not follow
-// symbolic links.
+// walk calls visit for p, and for the files and directories below p that the ignore rules leave. It does not follow symbolic
+// links.
 func (f *files) walk(ctx context.Context, dir *os.Root, p string, visit func(name string, e fs.DirEntry) error) error {
 	name, err := f.relativePath(p)
 	if err != nil {

@@ -17,11 +17,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// mcpToolset is a toolset of an MCP server. It replaces the library's toolset, whose start cannot be cancelled without leaving the
-// program running, and which calls tools by changed names.
+// mcpToolset is the toolset of an MCP server. It replaces the library's toolset for two reasons: if the start of that toolset is
+// cancelled, the program keeps running; and that toolset calls tools by changed names.
 type mcpToolset struct {
 	tools.BaseToolSet
-	name      string // prefix of the tools' names; may be empty
+	name      string // prefix of the names that the model sees; may be empty
 	transport func(ctx context.Context) mcp.Transport
 	closeIdle func() // closes idle connections; may be nil
 
@@ -29,7 +29,7 @@ type mcpToolset struct {
 	end     context.CancelFunc // ends the session
 }
 
-// MCPCommand returns the toolset of an MCP server that is a program.
+// MCPCommand returns the toolset of an MCP server that is a program. name is the prefix of the tools' names, and may be empty.
 func MCPCommand(name, command string, args, env []string, dir string) tools.ToolSet {
 	return &mcpToolset{name: name, transport: func(ctx context.Context) mcp.Transport {
 		cmd := exec.CommandContext(ctx, command, args...)
@@ -39,8 +39,8 @@ func MCPCommand(name, command string, args, env []string, dir string) tools.Tool
 	}}
 }
 
-// MCPRemote returns the toolset of an MCP server at a URL. kind is "sse" for a server that sends events over SSE; any other kind means
-// streamable HTTP. The host must be public, or listed in allowedHosts.
+// MCPRemote returns the toolset of an MCP server at a URL. name is the prefix of the tools' names, and may be empty. kind is "sse"
+// for the SSE transport; any other kind means streamable HTTP. The host must be public, or listed in allowedHosts.
 func MCPRemote(name, url, kind string, headers map[string]string, allowedHosts ...string) tools.ToolSet {
 	base := dial.PublicTransport(allowedHosts...)
 	client := &http.Client{
@@ -136,7 +136,8 @@ func (s *mcpToolset) Tools(ctx context.Context) ([]tools.Tool, error) {
 	return all, nil
 }
 
-// toolHandler returns a handler that calls the tool with the given name, which is the server's own name for it.
+// toolHandler returns a handler that calls the tool with the server's own name for it. The result has only the texts of the
+// server's answer.
 func (s *mcpToolset) toolHandler(name string) tools.ToolHandler {
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		var args map[string]any

@@ -18,8 +18,7 @@ import (
 // maxMemoriesSize limits the texts of one set of memories, in bytes.
 const maxMemoriesSize = 1 << 20
 
-// memories are the texts that an agent stores with its memory tools. All sessions of one owner with the same definition
-// share them, in a file that outlives the sessions, see NewMemories.
+// memories are the texts that agents store with their memory tools, in a file that outlives the sessions.
 type memories struct {
 	dir  dir
 	name string
@@ -33,8 +32,8 @@ func NewMemories(where, path string) tools.ToolSet {
 	return builtin.NewMemoryTool(&memories{dir(where), "memory-" + runner.FileName(path) + ".json"})
 }
 
-// change calls do with the memories while it holds the lock of the directory. It writes the result if do reports a change.
-func (m *memories) change(do func([]database.UserMemory) (_ []database.UserMemory, changed bool)) error {
+// access calls do with the memories while it holds the lock of the directory. It writes the result if do reports a change.
+func (m *memories) access(do func([]database.UserMemory) (_ []database.UserMemory, changed bool)) error {
 	return m.dir.withLock(func() error {
 		var all []database.UserMemory
 		if err := m.dir.read(m.name, &all); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -60,12 +59,12 @@ func (m *memories) change(do func([]database.UserMemory) (_ []database.UserMemor
 
 // AddMemory implements builtin.DB.
 func (m *memories) AddMemory(_ context.Context, one database.UserMemory) error {
-	return m.change(func(all []database.UserMemory) ([]database.UserMemory, bool) { return append(all, one), true })
+	return m.access(func(all []database.UserMemory) ([]database.UserMemory, bool) { return append(all, one), true })
 }
 
 // GetMemories implements builtin.DB.
 func (m *memories) GetMemories(_ context.Context) (all []database.UserMemory, err error) {
-	err = m.change(func(now []database.UserMemory) ([]database.UserMemory, bool) {
+	err = m.access(func(now []database.UserMemory) ([]database.UserMemory, bool) {
 		all = now
 		return now, false
 	})
@@ -74,7 +73,7 @@ func (m *memories) GetMemories(_ context.Context) (all []database.UserMemory, er
 
 // DeleteMemory implements builtin.DB.
 func (m *memories) DeleteMemory(_ context.Context, one database.UserMemory) error {
-	return m.change(func(all []database.UserMemory) ([]database.UserMemory, bool) {
+	return m.access(func(all []database.UserMemory) ([]database.UserMemory, bool) {
 		return slices.DeleteFunc(all, func(x database.UserMemory) bool { return x.ID == one.ID }), true
 	})
 }

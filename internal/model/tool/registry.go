@@ -20,7 +20,8 @@ type Registry struct {
 	all []tools.Tool
 }
 
-// Add adds a tool.
+// Add adds a tool. The handler gets only arguments that match the tool's parameters. A tool without parameters accepts any
+// object.
 func (r *Registry) Add(t fleet.Tool, h tools.ToolHandler) {
 	var parameters any
 	if json.Unmarshal(t.Parameters, &parameters) != nil || parameters == nil {
@@ -29,7 +30,8 @@ func (r *Registry) Add(t fleet.Tool, h tools.ToolHandler) {
 	r.all = append(r.all, tools.Tool{Name: t.Name, Description: t.Description, Parameters: parameters, Handler: checkArguments(parameters, h)})
 }
 
-// checkArguments returns a handler that calls h only with arguments that match the parameters.
+// checkArguments returns a handler that calls h only with arguments that match the parameters. It returns h itself if the
+// parameters are not a valid schema.
 func checkArguments(parameters any, h tools.ToolHandler) tools.ToolHandler {
 	text, err := json.Marshal(parameters)
 	if err != nil {
@@ -37,7 +39,7 @@ func checkArguments(parameters any, h tools.ToolHandler) tools.ToolHandler {
 	}
 	s, err := schema.Compile(text)
 	if err != nil {
-		return h // a tool of an MCP server; the parameters of other tools were checked when they were registered
+		return h // a tool of an MCP server; parameters of other tools are checked when the tools are registered
 	}
 	return func(ctx context.Context, c tools.ToolCall) (*tools.ToolCallResult, error) {
 		if problems := s.Check(json.RawMessage(c.Function.Arguments)); problems != nil {

@@ -15,13 +15,14 @@ import (
 // renamedTool is one tool of an MCP server under its registered name.
 type renamedTool struct {
 	tools.ToolSet
-	remote string
-	as     fleet.Tool
+	remote     string // the server's name of the tool
+	registered fleet.Tool
 }
 
-// NewRenamedTool returns a toolset with one tool of the MCP server s. The server calls it remote. Its registration is as.
-func NewRenamedTool(s tools.ToolSet, remote string, as fleet.Tool) tools.ToolSet {
-	return &renamedTool{teamloader.WithToolsFilter(s, remote), remote, as}
+// NewRenamedTool returns a toolset with only one tool of the MCP server s, under the name of the registered tool. remote is the
+// server's name of the tool.
+func NewRenamedTool(s tools.ToolSet, remote string, registered fleet.Tool) tools.ToolSet {
+	return &renamedTool{teamloader.WithToolsFilter(s, remote), remote, registered}
 }
 
 // Tools implements tools.ToolSet.
@@ -34,9 +35,9 @@ func (r *renamedTool) Tools(ctx context.Context) ([]tools.Tool, error) {
 		return nil, fmt.Errorf("the MCP server has no tool %q", r.remote)
 	}
 	t := all[0]
-	t.Name = r.as.Name
-	if r.as.Description != "" {
-		t.Description = r.as.Description
+	t.Name = r.registered.Name
+	if r.registered.Description != "" {
+		t.Description = r.registered.Description
 	}
 	t.Handler = checkArguments(t.Parameters, t.Handler)
 	return []tools.Tool{t}, nil

@@ -10,14 +10,15 @@ import (
 	"github.com/docker/cagent/pkg/tools"
 )
 
-// reporter is the tool with which an agent reports its result and ends its task.
+// reporter is the toolset of the tool with which an agent reports its result and ends its task.
 type reporter struct {
 	tools.BaseToolSet
 	uid    string // the agent's
 	report func(summary string, payload []byte)
 }
 
-// NewReporter returns the tool with which the agent with the uid reports its result. It calls report.
+// NewReporter returns the toolset of the tool with which the agent with the uid reports its result. The tool calls report. The
+// payload is nil if the agent gives none.
 func NewReporter(uid string, report func(summary string, payload []byte)) tools.ToolSet {
 	return &reporter{uid: uid, report: report}
 }

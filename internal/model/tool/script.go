@@ -11,7 +11,7 @@ import (
 	"github.com/docker/cagent/pkg/tools"
 )
 
-// scriptTools is a toolset of scripts that accept only declared arguments. The library passes arguments as environment
+// scriptTools is the library's toolset of scripts, whose tools here accept only declared arguments. The library passes arguments as environment
 // variables, so without this check a model could set PATH.
 type scriptTools struct {
 	tools.ToolSet

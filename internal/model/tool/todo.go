@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	maxTodos    = 1000
+	maxTodos    = 1000    // per list
 	maxTodoText = 4 << 10 // bytes
 )
 
@@ -30,8 +30,8 @@ type todos struct {
 	file string // the agents of a definition can share a file
 }
 
-// NewTodos returns the tools for the list of an agent of the definition, or, if shared is true, for the list that all its agents share.
-// The list is stored in the directory.
+// NewTodos returns the tools for a list of todos, which is stored in the directory. It is the list of the definition's agent with
+// the name, or, if shared is true, the list that all agents of the definition share.
 func NewTodos(where, agent string, shared bool) tools.ToolSet {
 	file := "todos.json"
 	if !shared {
@@ -61,14 +61,15 @@ func (t *todos) Tools(ctx context.Context) ([]tools.Tool, error) {
 	}
 	known := all[:0]
 	for _, tool := range all {
-		if tool.Handler = handlers[tool.Name]; tool.Handler != nil { // leaves out tools that a newer library has added, because they would use the library's own list
+		if tool.Handler = handlers[tool.Name]; tool.Handler != nil { // tools that a newer library has added would use its own list
 			known = append(known, tool)
 		}
 	}
 	return known, nil
 }
 
-// listHandler returns a handler that reads the list, calls do, and writes the list if do has changed it.
+// listHandler returns a handler that reads the list, calls do, and writes the list if do has changed it. The model receives an
+// error of do as the tool's result, and the list stays unchanged.
 func listHandler[T any](t *todos, do func(*[]builtin.Todo, T) (string, error)) tools.ToolHandler {
 	return builtin.NewHandler(func(_ context.Context, args T) (res *tools.ToolCallResult, err error) {
 		err = t.dir.withLock(func() error {

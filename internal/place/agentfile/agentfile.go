@@ -1,6 +1,6 @@
 // Package agentfile reads and appends to files that an agent can replace. An agent could replace such a file with a
 // named pipe, a device, a socket or a symbolic link. Opening the path would then block forever or open another file.
-// The functions of this package never block, and accept only regular files and directories.
+// The functions of this package never block on such a file, and open only regular files and directories.
 //
 // Places and runners must use this package instead of package os for every file that an agent can write.
 package agentfile
@@ -18,14 +18,15 @@ import (
 // ErrReplaced means that the path exists but is not the expected kind of file, or that the file is too long.
 var ErrReplaced = errors.New("not a regular file")
 
-// flags prevent opening a file from blocking or from following a symbolic link.
+// flags prevent opening a file from blocking, and from following a symbolic link in the last part of the path.
 const flags = syscall.O_NONBLOCK | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
 
 // Open opens a regular file for reading. It returns fs.ErrNotExist if the path does not exist, and ErrReplaced if it is
 // not a regular file.
 func Open(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
 
-// Read returns the content of a regular file. It returns ErrReplaced if the file is longer than limit bytes.
+// Read returns the content of a regular file, with the errors of Open. It also returns ErrReplaced if the file is longer than
+// limit bytes.
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -73,7 +74,7 @@ func Kind(path string) int {
 	return Other
 }
 
-// Append appends data to an existing regular file. It does not create the file.
+// Append appends data to an existing regular file, with the errors of Open. It does not create the file.
 func Append(path string, data []byte) error {
 	f, err := open(path, os.O_WRONLY|os.O_APPEND)
 	if err != nil {
@@ -83,7 +84,8 @@ func Append(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// OpenAppend opens a regular file for appending, and creates it if necessary.
+// OpenAppend opens a regular file for appending, and creates it if necessary. It returns ErrReplaced if the path is not a regular
+// file.
 func OpenAppend(path string) (*os.File, error) {
 	return open(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 }

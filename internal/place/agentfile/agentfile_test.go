@@ -13,8 +13,8 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// TestReplaced checks that the functions refuse every kind of file that can replace a regular file. A wrong implementation
-// hangs.
+// TestReplaced checks that the functions refuse every kind of file that can replace a regular file. A wrong implementation may
+// block forever.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

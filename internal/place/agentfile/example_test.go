@@ -10,8 +10,8 @@ import (
 	"fleet/internal/place/agentfile"
 )
 
-// Fleet reads a file that an agent can write. The agent replaces the file with a link to a secret file that it cannot
-// read itself. Fleet must not read the secret file for the agent.
+// Fleet reads a file that an agent can write. The agent replaces the file with a symbolic link to a secret file that the agent
+// cannot read itself. Fleet must not read the secret file for the agent.
 func ExampleRead() {
 	dir, err := os.MkdirTemp("", "agent")
 	check(err)

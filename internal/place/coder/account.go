@@ -20,6 +20,7 @@ type account struct {
 	renewHint string
 }
 
+// newAccount returns an account whose requests carry the token. token is called for each request.
 func (p *Place) newAccount(token func(context.Context) (string, error)) *account {
 	a := &account{throttle: p.throttle, token: token, renewHint: p.config.RenewHint}
 	a.http = &http.Client{
@@ -37,7 +38,8 @@ func (a *account) newTokenError() error {
 }
 
 // RoundTrip implements http.RoundTripper. It adds the token. If Coder does not accept the token, it returns the error of
-// newTokenError. It returns responses of apps in workspaces unchanged.
+// newTokenError. For a response that does not come from Coder, it returns a proxyError. It returns the responses to requests for
+// apps unchanged.
 func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	token, err := a.token(r.Context())
 	if err != nil {
@@ -65,8 +67,8 @@ func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// isTokenRefused reports whether Coder responds that it does not accept the token. It redirects a
-// refused request for an app to its login page.
+// isTokenRefused reports whether Coder responds that it does not accept the token. If the request is for an app, Coder redirects
+// it to the login page.
 func isTokenRefused(res *http.Response) bool {
 	switch res.StatusCode {
 	case http.StatusUnauthorized:

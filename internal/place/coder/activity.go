@@ -11,7 +11,7 @@ import (
 // of idle agents cost few requests.
 type activity struct {
 	mu          sync.Mutex
-	runs        map[uuid.UUID]int
+	runs        map[uuid.UUID]int       // number of followed runs, by workspace
 	endedAt     map[uuid.UUID]time.Time // when the last run ended, for workspaces without a run
 	lastRefresh time.Time               // when List last refreshed an idle workspace
 }

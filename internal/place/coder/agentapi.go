@@ -49,7 +49,7 @@ func (p *Place) agentAPIFacts(w *workspace) agentapi.Facts {
 // Refresh implements agentapi.Workspace.
 func (a agentAPIWorkspace) Refresh(ctx context.Context) (bool, error) { return a.w.refresh(ctx) }
 
-// Spec implements agentapi.Workspace.
+// Spec implements agentapi.Workspace. It returns "" if the workspace got the specification by a parameter.
 func (a agentAPIWorkspace) Spec(ctx context.Context) (string, error) {
 	version, err := a.place.version(ctx, a.w.ws.LatestBuild.TemplateVersionID)
 	if err != nil || a.w.findSpecParameter(version) != nil {
@@ -62,7 +62,7 @@ func (a agentAPIWorkspace) Spec(ctx context.Context) (string, error) {
 func (agentAPIWorkspace) Translate(what string, err error) error { return translate(what, err) }
 
 // agentAPITransport sends requests to AgentAPI through Coder's app proxy. It translates only one of the proxy's own
-// answers: that Coder does not accept the token. The client recognises the others itself.
+// answers: that Coder does not accept the token. Package runner/agentapi recognises the others.
 type agentAPITransport struct{ account *account }
 
 // RoundTrip implements http.RoundTripper.

@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// CheckAttach implements fleet.Attacher. It always returns an error: people open a terminal in a workspace with Coder's own tools, under
-// their own Coder account.
+// CheckAttach implements fleet.Attacher. It always returns an error: people open a terminal in a workspace with Coder's own
+// tools, under their own Coder account.
 func (p *Place) CheckAttach(a fleet.Agent) error {
 	continued := "the agent's program"
 	if a.SessionID != "" {
@@ -19,7 +19,7 @@ func (p *Place) CheckAttach(a fleet.Agent) error {
 		a.Name, a.Location, a.Location[strings.LastIndex(a.Location, "@")+1:], continued)
 }
 
-// Attach implements fleet.Attacher.
+// Attach implements fleet.Attacher. It always returns the error of CheckAttach.
 func (p *Place) Attach(_ context.Context, a fleet.Agent, _ fleet.Run, _ <-chan fleet.TerminalInput, _ func([]byte) error) error {
 	return p.CheckAttach(a)
 }

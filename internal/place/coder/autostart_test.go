@@ -45,9 +45,9 @@ func TestPromptOnCommandLine(t *testing.T) {
 	require.Zero(t, x.count("POST message"))
 }
 
-// TestBeginsNothing dispatches a self-started run to an idle agent. The call must fail, and the agent must not get a
-// message.
-func TestBeginsNothing(t *testing.T) {
+// TestAgentHasNotStarted dispatches a self-started run to an agent that has not started the task by itself. The call must fail,
+// and the agent must not get a message.
+func TestAgentHasNotStarted(t *testing.T) {
 	x := newFakeCoder(t)
 	r := x.run("Ready.") // the text is on the screen, but it is too short to be recognised
 	r.SelfStarted = true

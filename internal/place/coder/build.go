@@ -15,7 +15,7 @@ import (
 // buildPause is how long Fleet waits before it reads the state of a build again.
 const buildPause = 500 * time.Millisecond
 
-// Start implements fleet.Place.
+// Start implements fleet.Place. It does not wait until the workspace runs.
 func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 	w, err := p.find(ctx, a)
 	if err != nil {
@@ -52,7 +52,8 @@ func (p *Place) Start(ctx context.Context, a fleet.Agent) error {
 	}
 }
 
-// Stop implements fleet.Place. If the workspace is starting, Stop cancels the start, if Coder allows that.
+// Stop implements fleet.Place. It does not wait until the workspace has stopped. If the workspace is starting, Stop cancels the
+// start, if Coder allows that.
 func (p *Place) Stop(ctx context.Context, a fleet.Agent) error {
 	w, err := p.find(ctx, a)
 	if err != nil {
@@ -130,15 +131,16 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	return "", nil
 }
 
-// requestBuild requests a build. It returns false and no error if another build is active and must end first.
-func (p *Place) requestBuild(ctx context.Context, w *workspace, r codersdk.CreateWorkspaceBuildRequest) (bool, error) {
-	_, err := p.createBuild(ctx, w, r)
+// requestBuild requests a build. It returns false and no error if Coder refuses because another build must end first.
+func (p *Place) requestBuild(ctx context.Context, w *workspace, r codersdk.CreateWorkspaceBuildRequest) (requested bool, err error) {
+	_, err = p.createBuild(ctx, w, r)
 	if isConflict(err) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
+// createBuild creates a build and returns its id. It makes the workspace's entry in a cached list of workspaces count as outdated.
 func (p *Place) createBuild(ctx context.Context, w *workspace, r codersdk.CreateWorkspaceBuildRequest) (uuid.UUID, error) {
 	p.listCache.recordBuild(w.ws.ID, p.config.Now())
 	defer func() { p.listCache.recordBuild(w.ws.ID, p.config.Now()) }()
@@ -148,8 +150,8 @@ func (p *Place) createBuild(ctx context.Context, w *workspace, r codersdk.Create
 	return build.ID, err
 }
 
-// cancel cancels the active build. It also returns nil if Coder refuses that or the build has ended, so the caller must read
-// the state again.
+// cancel cancels the latest build. It also returns nil if Coder refuses to cancel or the build has ended, so the caller must
+// read the state again.
 func (p *Place) cancel(ctx context.Context, w *workspace) error {
 	_, err := callCoder(ctx, "canceling a build of "+w.ws.Name, func(ctx context.Context) (struct{}, error) {
 		err := w.account.sdk.CancelWorkspaceBuild(ctx, w.ws.LatestBuild.ID, codersdk.CancelWorkspaceBuildParams{})

@@ -35,7 +35,7 @@ func (x *recordedPlace) runToEnd(a fleet.Agent, r fleet.Run) (string, fleet.Outc
 	return x.follow(a, r)
 }
 
-// runnerCreate creates an agent whose workspace gets Fleet's public key.
+// runnerCreate creates an agent whose workspace gets Fleet's public key, and runs a task in it.
 func runnerCreate(x *recordedPlace) {
 	a := x.agentOf("Runner", "made")
 	w, err := x.place.Provision(x.ctx, a)
@@ -96,12 +96,12 @@ func runnerMessage(x *recordedPlace) {
 func runnerInterrupt(x *recordedPlace) {
 	a := x.shellAgent("stopped")
 	r := script("sleeps", "echo at work; sleep 3600")
-	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false), "an interrupt of a run that was never dispatched")
+	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false), "an interrupt of a run that was never dispatched must succeed")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true))
 	_, o := x.follow(a, r)
 	x.Equal(fleet.TaskStopped, o.Status)
-	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true), "a kill of a run that has ended")
+	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true), "an interrupt of a run that has ended must succeed")
 	_, o = x.runToEnd(a, script("next", "echo still here"))
 	x.Equal("still here", o.Summary)
 }
@@ -202,7 +202,7 @@ func runnerStopped(x *recordedPlace) {
 	x.Equal("its workspace was stopped", o.Reason)
 }
 
-// runnerOtherKey signs requests with another key. The runner must refuse them.
+// runnerOtherKey signs requests with a key that the runner does not know. The runner must refuse them.
 func runnerOtherKey(x *recordedPlace) {
 	a := x.shellAgent("safe")
 	config := x.config

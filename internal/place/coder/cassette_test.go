@@ -23,7 +23,7 @@ func TestCassettes(t *testing.T) {
 		config func(*coder.Config)
 	}{
 		"projects":                  {run: projects},
-		"projects-configured":       {run: projectsConfigured, config: named},
+		"projects-configured":       {run: projectsConfigured, config: namedProjects},
 		"roles":                     {run: roles},
 		"roles-presets":             {run: rolesOfPresets, config: byPreset},
 		"create":                    {run: create},
@@ -95,7 +95,7 @@ func TestCassettes(t *testing.T) {
 	}
 }
 
-func named(c *coder.Config) {
+func namedProjects(c *coder.Config) {
 	c.Projects = map[string]coder.Project{"Platform": {Template: "dataone-devcontainer"}, "Odd": {Template: "plain"}}
 }
 
@@ -264,7 +264,7 @@ func createByPreset(x *recordedPlace) {
 	x.place.ForgetTemplates() // the clock of a replay differs from the clock of the recording
 	all, err := x.place.List(x.ctx)
 	x.NoError(err)
-	x.Equal("Operations Engineer", requireOnly(x, all, "cas-preset").Role)
+	x.Equal("Operations Engineer", requireListed(x, all, "cas-preset").Role)
 }
 
 func createAfterCrash(x *recordedPlace) {
@@ -304,7 +304,8 @@ func (x *recordedPlace) projectOfTemplate(template string) string {
 	return ""
 }
 
-func requireOnly(x *recordedPlace, all []fleet.Workspace, name string) fleet.Workspace {
+// requireListed returns the workspace with the name. It fails the test if the list does not have one.
+func requireListed(x *recordedPlace, all []fleet.Workspace, name string) fleet.Workspace {
 	for _, w := range all {
 		if w.Name == name {
 			return w
@@ -327,7 +328,7 @@ func list(x *recordedPlace) {
 	})
 	all, err := x.place.List(x.ctx)
 	x.NoError(err)
-	w := requireOnly(x, all, "cas-one")
+	w := requireListed(x, all, "cas-one")
 	x.Equal(fleet.StateRunning, w.State, w.Reason)
 	x.Equal("Setup", w.Project)
 	x.Equal("coder", w.Role)
@@ -336,7 +337,7 @@ func list(x *recordedPlace) {
 	x.Empty(w.AgentUID)
 	x.False(w.CreatedAt.IsZero())
 	x.Equal(running.Spec, w.Metadata["fleet_mcp_agent_spec"])
-	w = requireOnly(x, all, "cas-two")
+	w = requireListed(x, all, "cas-two")
 	x.Equal(fleet.StateStopped, w.State)
 	x.Equal("operator", w.Role)
 	x.Equal("Keep it running.", w.Spec)
@@ -397,7 +398,7 @@ func startOtherRole(x *recordedPlace) {
 	x.place.ForgetTemplates()
 	all, err := x.place.List(x.ctx)
 	x.NoError(err)
-	x.Equal("manager", requireOnly(x, all, "cas-role").Role)
+	x.Equal("manager", requireListed(x, all, "cas-role").Role)
 }
 
 func stop(x *recordedPlace) {
@@ -426,7 +427,7 @@ func deleteMissing(x *recordedPlace) {
 	x.NoError(err)
 	x.Contains(kept, "was not deleted")
 	w := x.inspect(a)
-	x.True(w.Missing, "Coder answers 404, which does not mean that the workspace was deleted: %+v", w)
+	x.True(w.Missing, "a workspace that Coder does not show must be missing, not deleted: %+v", w)
 }
 
 func deleteBusy(x *recordedPlace) {
@@ -454,7 +455,7 @@ func deletedInCoder(x *recordedPlace) {
 	x.NotEmpty(w.Reason)
 }
 
-// stateDeleting inspects a workspace that is deleted in Coder at the same time.
+// stateDeleting inspects a workspace while Coder deletes it.
 func stateDeleting(x *recordedPlace) {
 	a := x.ready("going")
 	w := x.inspect(a)
@@ -483,7 +484,7 @@ func stoppedInCoder(x *recordedPlace) {
 }
 
 // statesOfHanging starts more builds than Coder runs at the same time, so that the last build stays pending. Then it
-// cancels the first and the last build.
+// cancels the last and the first build.
 func statesOfHanging(x *recordedPlace) {
 	project := x.projectOfTemplate("hang-echo")
 	var agents []fleet.Agent
@@ -538,7 +539,7 @@ func stateUnhealthy(x *recordedPlace) {
 	x.Contains(w.Reason, "lost its connection")
 }
 
-// signal sends a signal to the process whose id is in the file. The process runs in a workspace of the test bed.
+// signal sends a signal to the process whose id is in the file of the workspace. The workspace belongs to the test bed's user bob.
 func (x *recordedPlace) signal(workspace, file string, s syscall.Signal) {
 	b, err := os.ReadFile(filepath.Join(os.Getenv("TESTBED_DIR"), "ws", "by-name", "bob", workspace, file))
 	x.NoError(err)
@@ -648,7 +649,7 @@ func taskWithSpec(x *recordedPlace) {
 	x.Equal("two", o.Summary)
 }
 
-// taskOfItsOwn creates an agent that starts to work at once, because its template passes the prompt to it.
+// taskOfItsOwn creates an agent that starts its first task by itself, because its template passes the prompt to it.
 func taskOfItsOwn(x *recordedPlace) {
 	all, err := x.place.Roles(x.ctx, "Prompt first")
 	x.NoError(err)
@@ -674,7 +675,7 @@ func taskOfItsOwn(x *recordedPlace) {
 	x.Equal("what next", o.Summary)
 }
 
-// taskNotBegun creates an agent that should start its work by itself according to the configuration, but does not.
+// taskNotBegun uses an agent that should start its first task by itself according to the configuration, but does not.
 func taskNotBegun(x *recordedPlace) {
 	a := x.ready("rests")
 	r := run(a.Spec)
@@ -702,7 +703,7 @@ func (x *recordedPlace) checkInterrupt(suffix string, kill bool) {
 func interruptIdle(x *recordedPlace) {
 	a := x.ready("idle")
 	r := run("echo done already")
-	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false), "never dispatched")
+	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false), "an interrupt of a run that was never dispatched must succeed")
 	_, o := x.runToEnd(a, r)
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true))
 	_, same := x.follow(a, r)
@@ -779,7 +780,7 @@ func hiddenWorkspace(x *recordedPlace) {
 	a := x.agent("others")
 	a.WorkspaceID = "00000000-0000-4000-8000-000000000001"
 	w := x.inspect(a)
-	x.True(w.Missing, "Coder answers 404, which does not mean that the workspace was deleted: %+v", w)
+	x.True(w.Missing, "a workspace that Coder does not show must be missing, not deleted: %+v", w)
 	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, run("echo hello")), fleet.ReasonBackendUnavailable)
 	x.requireReason(x.place.Start(x.ctx, a), fleet.ReasonBackendUnavailable)
 }
@@ -805,7 +806,7 @@ func othersAgent(x *recordedPlace) {
 		a.WorkspaceID = strings.TrimSpace(string(id))
 	}
 	w := x.inspect(a)
-	x.True(w.Missing, "another owner does not mean that it was deleted: %+v", w)
+	x.True(w.Missing, "a workspace of another owner must be missing, not deleted: %+v", w)
 	x.Contains(w.Reason, "belongs to the Coder user bob")
 	kept, err := x.place.Delete(x.ctx, a)
 	x.NoError(err)

@@ -26,7 +26,7 @@ type catalog struct {
 	listedAt time.Time
 	projects []*templateProject
 	versions map[uuid.UUID]*version    // versions never change
-	failures map[uuid.UUID]readFailure // errors of versions that could not be read, or only in part
+	failures map[uuid.UUID]readFailure // failures to read versions completely
 }
 
 // templateProject is a template that can host agents.
@@ -67,8 +67,8 @@ func (p *Place) findProject(ctx context.Context, name string) (*templateProject,
 	return proj, err
 }
 
-// findListedProject returns the project with the name from a list of templates that is at most age old. It returns PROJECT_NOT_FOUND if
-// no template matches.
+// findListedProject returns the project with the name from a list of templates that is at most age old. It returns
+// PROJECT_NOT_FOUND if no template matches.
 func (p *Place) findListedProject(ctx context.Context, name string, age time.Duration) (*templateProject, error) {
 	all, err := p.projects(ctx, age)
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *Place) findListedProject(ctx context.Context, name string, age time.Dur
 	return nil, fleet.Errorf(fleet.ReasonProjectNotFound, "Coder has no template for the project %q: %s", name, list)
 }
 
-// projects returns all projects, sorted by name, including those that are unreadable. It uses the cached list if that is
+// projects returns all projects, sorted by name, including those that are unreadable. It uses the cached list if the list is
 // younger than age.
 func (p *Place) projects(ctx context.Context, age time.Duration) ([]*templateProject, error) {
 	c := &p.catalog
@@ -113,7 +113,7 @@ func (p *Place) projects(ctx context.Context, age time.Duration) ([]*templatePro
 	projects := make([]*templateProject, 0, len(templates))
 	inUse := map[uuid.UUID]bool{}
 	for _, t := range templates {
-		name, isListed := p.configuredName(t)
+		name, isConfigured := p.configuredName(t)
 		proj := &templateProject{template: t, Settings: p.projectSettings(name)}
 		v, err := p.version(ctx, t.ActiveVersionID)
 		if err != nil && isThrottled(err) {
@@ -123,19 +123,19 @@ func (p *Place) projects(ctx context.Context, age time.Duration) ([]*templatePro
 			return nil, ctx.Err()
 		}
 		if v == nil { // the version was deleted meanwhile, is not visible for this user, or is broken: continue with the other templates
-			v, proj.unreadable = &version{}, !isListed
+			v, proj.unreadable = &version{}, !isConfigured
 		}
 		inUse[t.ActiveVersionID] = true
-		if !isListed && !proj.unreadable && !proj.canHost(v) {
+		if !isConfigured && !proj.unreadable && !proj.canHost(v) {
 			continue
 		}
 		display := cmp.Or(t.DisplayName, t.Name)
-		if !isListed {
+		if !isConfigured {
 			name = display
 		}
 		proj.Project = fleet.Project{
 			Name: name, DisplayName: display, Description: strings.TrimSpace(t.Description), TemplateID: t.ID.String(), TemplateName: t.Name,
-			SpecIsTask: proj.startsItself(v), Groups: p.groups(t, name, isListed), Parameters: proj.parameters(v), Checks: proj.checks(),
+			SpecIsTask: proj.startsItself(v), Groups: p.groups(t, name, isConfigured), Parameters: proj.parameters(v), Checks: proj.checks(),
 		}
 		projects = append(projects, proj)
 	}
@@ -151,23 +151,24 @@ func (p *Place) projects(ctx context.Context, age time.Duration) ([]*templatePro
 	return projects, nil
 }
 
-// groups returns the groups to which the project of the template is restricted. The access of the project's own entry counts
-// first, then that of the template's organization, and then that for all projects.
-func (p *Place) groups(t codersdk.Template, name string, isListed bool) []string {
+// groups returns the groups to which the project of the template is restricted. The access in the project's own configuration
+// counts first, then that of the template's organization, and then that for all projects.
+func (p *Place) groups(t codersdk.Template, name string, isConfigured bool) []string {
 	access := p.config.Access
 	for organization, o := range p.config.Organizations {
 		if strings.EqualFold(organization, t.OrganizationName) && o.Access != nil {
 			access = o.Access
 		}
 	}
-	if isListed && p.config.Projects[name].Access != nil {
+	if isConfigured && p.config.Projects[name].Access != nil {
 		access = p.config.Projects[name].Access
 	}
 	return access.AllowedGroups()
 }
 
-// configuredName returns the name under which the configuration lists the template, and whether it lists the template.
-func (p *Place) configuredName(t codersdk.Template) (string, bool) {
+// configuredName returns the name of the project that the configuration has for the template. isConfigured is false if it has
+// none.
+func (p *Place) configuredName(t codersdk.Template) (name string, isConfigured bool) {
 	for name, proj := range p.config.Projects {
 		if strings.EqualFold(proj.Template, t.Name) {
 			return name, true

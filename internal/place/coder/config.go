@@ -29,15 +29,16 @@ type Config struct {
 	// name. principal requires a token with Coder's owner role. The default is principal if Users is set, else self.
 	Owner string `yaml:"owner"`
 
-	// User is the id of the Coder user to whom Fleet's token must belong. If it is empty, it is the user of the first token that
-	// this Fleet ever used (see Remember). With another user's token, the place refuses every request.
+	// User is the id of the Coder user to whom Fleet's token must belong. If it is empty, the token must belong to the user whose
+	// token was used first (see Remember). With another user's token, the place refuses every request.
 	User string `yaml:"user"`
 
 	// TokenFile is the path of a file with the session token, for FindToken. If it is empty, the token comes from the
 	// environment or from Coder's own login.
 	TokenFile string `yaml:"token_file"`
 
-	// FleetURL is the address at which workspaces reach Fleet. Without it, their agents cannot report, run subagents or delegate tasks.
+	// FleetURL is the address at which workspaces reach Fleet. Without it, their agents cannot report, run subagents or delegate
+	// tasks.
 	FleetURL string `yaml:"fleet_url"`
 
 	Settings `yaml:",inline"`
@@ -49,13 +50,14 @@ type Config struct {
 	// Organizations configures the templates of organizations, by the name of the organization.
 	Organizations map[string]Organization `yaml:"organizations"`
 
-	// Metadata maps keys of Fleet to metadata items of a template. A missing key has its value in DefaultMetadata. An
+	// Metadata maps keys of Fleet to metadata items of a template. A key that is missing here is mapped as in DefaultMetadata. An
 	// empty value turns the key off.
 	Metadata map[string]string `yaml:"metadata"`
 
 	PollInterval time.Duration `yaml:"poll_interval"` // how often workspaces are listed; 0: 3 s
 
-	// Token returns the session token. Place calls it before every request, because the token can change. Users see its errors.
+	// Token returns the session token. Place calls it before every request, because the token can change. Users see the texts of
+	// its errors.
 	Token func(context.Context) (string, error) `yaml:"-"`
 	// Remember stores the id of the Coder user if none is stored yet, and returns the stored id. With it, the place refuses
 	// another user's token even after a restart. If it is nil, the user of this process's first token counts.
@@ -171,7 +173,7 @@ func (c *Config) prepare() (*url.URL, error) {
 	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("coder: %w", err)
 	}
-	if err := c.checkProjects(); err != nil {
+	if err := c.prepareProjects(); err != nil {
 		return nil, err
 	}
 	if err := c.checkFleetURL(); err != nil {
@@ -199,7 +201,8 @@ func (c *Config) prepare() (*url.URL, error) {
 	return u, nil
 }
 
-func (c *Config) checkProjects() error {
+// prepareProjects validates the configured projects, and fills in their templates and the settings that they share.
+func (c *Config) prepareProjects() error {
 	projects := map[string]Project{}
 	templates := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.Projects)) {
@@ -223,7 +226,7 @@ func (c *Config) checkProjects() error {
 	return nil
 }
 
-// redactURL returns the URL without its password.
+// redactURL returns the URL without its password, for an error.
 func redactURL(address string) string {
 	if u, err := url.Parse(address); err == nil {
 		return u.Redacted()
@@ -231,7 +234,7 @@ func redactURL(address string) string {
 	return "not an address"
 }
 
-// checkFleetURL returns an error if the address at which workspaces reach Fleet is not valid, or is missing although agents may delegate.
+// checkFleetURL returns an error if FleetURL is not valid, or if it is missing although agents may delegate.
 func (c *Config) checkFleetURL() error {
 	if c.FleetURL == "" {
 		delegate := len(c.Delegate) > 0

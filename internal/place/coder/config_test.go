@@ -2,8 +2,6 @@ package coder_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/coder/coder/v2/codersdk"
@@ -60,7 +58,7 @@ metadata:
 	}
 	require.Equal(t, "https://fleet.example.com/mcp", p.Traits().FleetURL)
 	require.Equal(t, 3, p.Grant("Setup", "manager").MaxTotal)
-	require.Equal(t, []string{"DataOne"}, p.Grant("DataOne", "manager").Projects, "a project has the defaults of all")
+	require.Equal(t, []string{"DataOne"}, p.Grant("DataOne", "manager").Projects, "a project without its own setting must have the common one")
 	require.Nil(t, p.Grant("Setup", "coder"))
 	require.NoError(t, p.Close())
 	c.FleetURL = ""
@@ -95,40 +93,4 @@ func TestConfigErrors(t *testing.T) {
 			require.NotContains(t, err.Error(), "secret")
 		})
 	}
-}
-
-func TestFindToken(t *testing.T) {
-	t.Parallel()
-	home := t.TempDir()
-	login := filepath.Join(home, "login")
-	require.NoError(t, os.MkdirAll(login, 0o700))
-	environ := func(kv map[string]string) func(string) string { return func(k string) string { return kv[k] } }
-	find := func(getenv func(string) string, file string) (string, error) {
-		return coder.FindToken(getenv, home, file)(t.Context())
-	}
-
-	_, err := find(environ(nil), "")
-	require.ErrorContains(t, err, "coder login")
-	require.NoError(t, os.WriteFile(filepath.Join(login, "session"), []byte("from-login\n"), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(login, "url"), []byte("https://login.example.com\n"), 0o600))
-	env := map[string]string{"CODER_CONFIG_DIR": login}
-	got, err := find(environ(env), "")
-	require.NoError(t, err)
-	require.Equal(t, "from-login", got)
-	require.Equal(t, "https://login.example.com", coder.FindURL(environ(env), home))
-
-	env["CODER_SESSION_TOKEN"], env["CODER_URL"] = "from-env", "https://env.example.com"
-	got, err = find(environ(env), "")
-	require.NoError(t, err)
-	require.Equal(t, "from-env", got)
-	require.Equal(t, "https://env.example.com", coder.FindURL(environ(env), home))
-
-	file := filepath.Join(home, "token")
-	_, err = find(environ(env), file)
-	require.ErrorContains(t, err, file)
-	require.NoError(t, os.WriteFile(file, []byte("from-file"), 0o600))
-	got, err = find(environ(env), file)
-	require.NoError(t, err)
-	require.Equal(t, "from-file", got)
-	require.Empty(t, coder.FindURL(environ(nil), home))
 }

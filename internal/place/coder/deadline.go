@@ -9,14 +9,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// warning returns an output that shows a warning of Fleet in a run.
-func warning(text string) fleet.Output {
-	return fleet.Output{Step: true, Text: text, Data: (&fleet.Step{Type: fleet.StepWarning, Message: text}).JSON()}
-}
-
 const (
 	deadlineCheckInterval = 5 * time.Minute  // how often the deadline of a workspace is checked during a task
-	minDeadlineLeft       = 45 * time.Minute // the deadline is extended if less time than this is left
+	minDeadlineLeft       = 45 * time.Minute // the deadline is extended if at most this time is left
 	deadlineAhead         = 90 * time.Minute // the extended deadline is this far ahead
 )
 
@@ -39,8 +34,8 @@ func (p *Place) extendDeadline(ctx context.Context, a fleet.Agent, w workspace, 
 	}
 }
 
-// extendOnce extends the deadline of a workspace if less than minDeadlineLeft is left. If it cannot extend the deadline, it
-// returns the reason, as a text for users; otherwise it returns "".
+// extendOnce extends the deadline of a workspace if at most minDeadlineLeft is left. It leaves a deadline that has passed. If it
+// cannot extend the deadline, it returns the reason, as a text for users; otherwise it returns "".
 func (p *Place) extendOnce(ctx context.Context, w *workspace) string {
 	build, now := w.ws.LatestBuild, p.config.Now().Add(p.throttle.clockSkew())
 	if !build.Deadline.Valid || build.Deadline.Time.Sub(now) > minDeadlineLeft || !build.Deadline.Time.After(now) {

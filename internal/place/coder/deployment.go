@@ -32,7 +32,7 @@ func (p *Place) readDeployment(ctx context.Context) {
 	if p.config.Now().Before(d.cachedUntil) {
 		return
 	}
-	page, apps, err := p.requestDeployment(ctx)
+	accessURL, appHost, err := p.requestDeployment(ctx)
 	if ctx.Err() != nil {
 		return
 	}
@@ -41,26 +41,27 @@ func (p *Place) readDeployment(ctx context.Context) {
 		d.cachedUntil = p.config.Now().Add(deploymentRetry)
 		return
 	}
-	d.accessURL, d.appHost, d.cachedUntil = page, apps, p.config.Now().Add(deploymentAge)
+	d.accessURL, d.appHost, d.cachedUntil = accessURL, appHost, p.config.Now().Add(deploymentAge)
 }
 
-func (p *Place) requestDeployment(ctx context.Context) (page *url.URL, apps string, err error) {
+// requestDeployment requests the addresses of the deployment. accessURL is nil if Coder's answer has no valid one.
+func (p *Place) requestDeployment(ctx context.Context) (accessURL *url.URL, appHost string, err error) {
 	info, err := callCoder(ctx, "asking Coder for its address", p.self.sdk.BuildInfo)
 	if err != nil {
 		return nil, "", err
 	}
-	if page, err = url.Parse(info.DashboardURL); err != nil || page.Host == "" {
-		page = nil
+	if accessURL, err = url.Parse(info.DashboardURL); err != nil || accessURL.Host == "" {
+		accessURL = nil
 	}
 	host, err := callCoder(ctx, "asking Coder for the address of apps", func(ctx context.Context) (codersdk.AppHostResponse, error) {
 		return p.self.sdk.AppHost(ctx)
 	})
-	return page, host.Host, err
+	return accessURL, host.Host, err
 }
 
-// addresses returns the URL of Coder's pages, and the host name of apps and ports with a * for the name of the app. The
-// host name is empty if Coder has none.
-func (p *Place) addresses() (page *url.URL, appHost string) {
+// addresses returns the URL of Coder's pages, which is Config.URL if the access URL is not known, and the host name of apps and
+// ports with a * for the name of the app. The host name is empty if Coder has none or the access URL is not known.
+func (p *Place) addresses() (accessURL *url.URL, appHost string) {
 	d := &p.deployment
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,12 +73,12 @@ func (p *Place) addresses() (page *url.URL, appHost string) {
 
 // location returns the URL of the workspace's page in Coder.
 func (p *Place) location(ws codersdk.Workspace) string {
-	page, _ := p.addresses()
-	return page.JoinPath("@"+ws.OwnerName, ws.Name).String()
+	accessURL, _ := p.addresses()
+	return accessURL.JoinPath("@"+ws.OwnerName, ws.Name).String()
 }
 
-// appURL returns the URL of an app or a port that has its own host name.
-func appURL(page *url.URL, apps, name string) string {
-	u := url.URL{Scheme: page.Scheme, Host: strings.ReplaceAll(apps, "*", name), Path: "/"}
+// appURL returns the URL of an app or a port that has its own host name. name takes the place of the * in appHost.
+func appURL(accessURL *url.URL, appHost, name string) string {
+	u := url.URL{Scheme: accessURL.Scheme, Host: strings.ReplaceAll(appHost, "*", name), Path: "/"}
 	return u.String()
 }

@@ -63,7 +63,7 @@ func translateResponse(what string, e *codersdk.Error) error {
 	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s failed: Coder answers with status %d%s", what, e.StatusCode(), suffix).WithCause(cause)
 }
 
-// noResponseError means that Coder did not respond.
+// noResponseError means that Coder did not respond. A proxy may have responded in its place.
 type noResponseError struct{ error }
 
 func (e noResponseError) Unwrap() error { return e.error }
@@ -129,7 +129,7 @@ func logCause(e *codersdk.Error) error {
 	return fmt.Errorf("%s %s: status %d%s %s", e.Method(), path, e.StatusCode(), messageSuffix(e), detail)
 }
 
-// connectionError returns err without the URL, whose query may have secrets.
+// connectionError returns err without the URL of the request, because the URL's query may have secrets.
 func connectionError(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -150,7 +150,7 @@ func shortLine(s string) string {
 	return s
 }
 
-// unavailable returns BACKEND_UNAVAILABLE for an operation that the caller retries after 2 seconds.
+// unavailable returns BACKEND_UNAVAILABLE for an operation that the caller should retry after 2 seconds.
 func unavailable(format string, args ...any) *fleet.Error {
 	e := fleet.Errorf(fleet.ReasonBackendUnavailable, format, args...)
 	e.RetryAfter = 2 * time.Second

@@ -9,12 +9,12 @@ import (
 	"github.com/coder/coder/v2/codersdk"
 )
 
-// Examination is the result of Examine.
+// Examination describes the deployment and Fleet's token.
 type Examination struct {
-	Version string
+	Version string    // of Coder
 	User    string    // name of the user of Fleet's token
 	Clock   time.Time // the deployment's time; zero if its response has no date
-	Expires time.Time // when the token expires; zero if it is not known
+	Expires time.Time // when the token expires; zero if that is not known, and for the token of a login
 }
 
 // Examine requests the deployment's version and time, and the user and the expiry of Fleet's token.
@@ -40,7 +40,7 @@ func (p *Place) Examine(ctx context.Context) (x Examination, err error) {
 		return x, translate("reading the token", tokenError{err})
 	}
 	id, _, _ := strings.Cut(token, "-")
-	// Even if the user may not read its keys, Fleet can work. Coder extends the key of a login with every use.
+	// Fleet can work even if the user may not read the key. Coder extends the token of a login with every use.
 	if key, err := p.self.sdk.APIKeyByID(ctx, codersdk.Me, id); err == nil && key.LoginType == codersdk.LoginTypeToken {
 		x.Expires = key.ExpiresAt
 	}

@@ -21,7 +21,7 @@ type factCache struct {
 // workspaceFacts holds the facts about the latest build of one workspace.
 type workspaceFacts struct {
 	build uuid.UUID
-	ready bool // whether the agent was ready before; if so, a busy AgentAPI means that the agent is working
+	ready bool // whether the agent was ready before; if so, a busy AgentAPI means that the agent works on a task
 
 	probedAt time.Time // when the app was last probed
 	state    fleet.State

@@ -31,7 +31,7 @@ type fakeCoder struct {
 	server *httptest.Server
 	ws     codersdk.Workspace
 	key    ed25519.PrivateKey
-	clock  atomic.Int64 // added to the time
+	clock  atomic.Int64 // nanoseconds that newPlace adds to the time
 
 	// fault is called for each request. If it returns true, it has answered the request.
 	fault func(w http.ResponseWriter, r *http.Request) bool
@@ -39,11 +39,11 @@ type fakeCoder struct {
 	mu       sync.Mutex
 	messages []map[string]any
 	status   string
-	raw      []string
+	raw      []string // raw input to the agent's terminal
 	statuses []codersdk.WorkspaceAppStatus
 	deleted  bool
-	changed  chan struct{} // closed and replaced by a new channel at every change
-	requests map[string]int
+	changed  chan struct{}  // closed and replaced by a new channel at every change
+	requests map[string]int // by method and last part of the path, for example "POST message"
 }
 
 var (
@@ -89,7 +89,7 @@ func (x *fakeCoder) open(c coder.Config) *coder.Place {
 	return p
 }
 
-// newPlace returns a place that uses the fake Coder and its fast clock.
+// newPlace returns a place that uses the fake Coder and its clock. The place shortens each wait to a fiftieth.
 func (x *fakeCoder) newPlace() *coder.Place {
 	p := x.open(coder.Config{Now: func() time.Time { return time.Now().Add(time.Duration(x.clock.Load())) }})
 	p.SetWait(func(ctx context.Context, d time.Duration) error {
@@ -151,6 +151,7 @@ func (x *fakeCoder) prompts() (prompts []string) {
 	return prompts
 }
 
+// count returns how many requests the fake Coder has received, by method and last part of the path.
 func (x *fakeCoder) count(request string) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -96,3 +96,8 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 
 // reasonWithoutRunner is the failure reason of a run whose workspace was restarted with AgentAPI instead of fleet-runner.
 const reasonWithoutRunner = "its workspace was restarted without " + runnerSlug
+
+// warning returns an output that shows a warning of Fleet in a run.
+func warning(text string) fleet.Output {
+	return fleet.Output{Step: true, Text: text, Data: (&fleet.Step{Type: fleet.StepWarning, Message: text}).JSON()}
+}
