@@ -22,7 +22,7 @@ func NewSessions(svc *sessions.Service) *Sessions { return &Sessions{svc: svc} }
 
 // CreateAgentSession opens a session.
 func (s *Sessions) CreateAgentSession(ctx context.Context, r *fleetv1.CreateAgentSessionRequest) (*fleetv1.CreateAgentSessionResponse, error) {
-	session, err := s.svc.Create(ctx, r.GetAgent(), r.GetSessionName(), r.GetRequestId(), sessions.Place{Project: r.GetProject(), Directory: r.GetDirectory()})
+	session, err := s.svc.Create(ctx, r.GetAgent(), r.GetSessionName(), r.GetRequestId(), sessions.Location{Project: r.GetProject(), Directory: r.GetDirectory()})
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +46,8 @@ func (s *Sessions) SendMessage(r *fleetv1.SendMessageRequest, out grpc.ServerStr
 
 // InvokeAgent sends one message to an agent without a session, and streams what the agent does until it has answered.
 func (s *Sessions) InvokeAgent(r *fleetv1.InvokeAgentRequest, out grpc.ServerStreamingServer[fleetv1.InvokeAgentResponse]) error {
-	place := sessions.Place{Project: r.GetProject(), Directory: r.GetDirectory()}
-	a, err := s.svc.Invoke(out.Context(), r.GetAgent(), r.GetMessage(), r.GetRequestId(), place, func(c sessions.Content) error {
+	location := sessions.Location{Project: r.GetProject(), Directory: r.GetDirectory()}
+	a, err := s.svc.Invoke(out.Context(), r.GetAgent(), r.GetMessage(), r.GetRequestId(), location, func(c sessions.Content) error {
 		return out.Send(&fleetv1.InvokeAgentResponse{Type: fleetv1.InvokeAgentResponse_partial, Content: contentOf(c)})
 	})
 	if err != nil {

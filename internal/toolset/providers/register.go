@@ -112,26 +112,3 @@ func replacedWarning(name, agent string) string {
 	}
 	return fmt.Sprintf("The tool %q of the agent %q existed already and was replaced", name, agent)
 }
-
-// toolsFor returns the principal's tools that the provider can call. If the principal may no longer use a tool, toolsFor
-// omits it and returns a warning.
-func (s *Service) toolsFor(ctx context.Context, who fleet.Principal, p *Provider) (tools []fleet.Tool, warnings []string, err error) {
-	if !p.TakesTools() {
-		return nil, nil, nil
-	}
-	all, err := s.core.Tools(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, t := range all {
-		if !p.canCall(t, all) {
-			continue
-		}
-		if err := s.checkAllowed(who, &t.Tool); err != nil {
-			warnings = append(warnings, fmt.Sprintf("The tool %q is left out: %s", t.Name, fleet.PublicMessage(err)))
-			continue
-		}
-		tools = append(tools, t.Tool)
-	}
-	return tools, warnings, nil
-}

@@ -2,6 +2,7 @@ package providers
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -62,6 +63,29 @@ func (s *Service) RemoveTool(ctx context.Context, name, agent string) (from []st
 // agentsWithTool returns the agents that can call the tool. all has all tools of the principal.
 func (s *Service) agentsWithTool(t *fleet.RegisteredTool, all []*fleet.RegisteredTool) []string {
 	return s.names(func(p *Provider) bool { return p.canCall(t, all) })
+}
+
+// toolsFor returns the principal's tools that the provider can call. If the principal may no longer use a tool, toolsFor
+// omits it and returns a warning.
+func (s *Service) toolsFor(ctx context.Context, who fleet.Principal, p *Provider) (tools []fleet.Tool, warnings []string, err error) {
+	if !p.TakesTools() {
+		return nil, nil, nil
+	}
+	all, err := s.core.Tools(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, t := range all {
+		if !p.canCall(t, all) {
+			continue
+		}
+		if err := s.checkAllowed(who, &t.Tool); err != nil {
+			warnings = append(warnings, fmt.Sprintf("The tool %q is left out: %s", t.Name, fleet.PublicMessage(err)))
+			continue
+		}
+		tools = append(tools, t.Tool)
+	}
+	return tools, warnings, nil
 }
 
 // canCall reports whether the provider can call the tool. A tool for one agent can be called by this agent only. A tool for

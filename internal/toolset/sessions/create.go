@@ -18,9 +18,9 @@ func (s *Service) checkDriver() error {
 }
 
 // launchRequest returns the request that starts an agent from the definition.
-func (s *Service) launchRequest(method string, d *fleet.Definition, name string, p Place) (service.LaunchRequest, error) {
+func (s *Service) launchRequest(method string, d *fleet.Definition, name string, l Location) (service.LaunchRequest, error) {
 	c := &fleet.AgentConfig{Name: d.Name, Driver: s.cfg.Driver, Document: d.Document, UntrustedDocument: d.Source == fleet.DefinitionStore}
-	project, err := s.applyPlace(c, p)
+	project, err := s.applyLocation(c, l)
 	return service.LaunchRequest{Method: method, Toolset: fleet.ToolsetSessions, Config: c, Project: project, Name: name}, err
 }
 
@@ -29,7 +29,7 @@ const maxName = 200
 
 // Create opens a session with an agent. It returns the earlier session if requestID was used before. It returns
 // LIMIT_REACHED if the principal has too many open sessions and none can be closed.
-func (s *Service) Create(ctx context.Context, agent, name, requestID string, place Place) (*fleet.Session, error) {
+func (s *Service) Create(ctx context.Context, agent, name, requestID string, location Location) (*fleet.Session, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string, pla
 	if utf8.RuneCountInString(name) > maxName || strings.ContainsRune(name, 0) {
 		return nil, fleet.InvalidField("session_name", "the session's name has more than %d characters or contains a NUL character: choose another name", maxName)
 	}
-	c := service.Call{Method: "CreateAgentSession", RequestID: requestID, Body: place.requestBody(agent, name)}
+	c := service.Call{Method: "CreateAgentSession", RequestID: requestID, Body: location.requestBody(agent, name)}
 	if x, err := s.core.EarlierSession(ctx, c); x != nil || err != nil {
 		return x, err
 	}
@@ -53,14 +53,14 @@ func (s *Service) Create(ctx context.Context, agent, name, requestID string, pla
 		if err := s.checkDriver(); err != nil {
 			return nil, err
 		}
-		l, err := s.launchRequest(c.Method, f.definition, "session", place)
+		l, err := s.launchRequest(c.Method, f.definition, "session", location)
 		if err != nil {
 			return nil, err
 		}
 		l.RequestID, l.Body = c.RequestID, c.Body
 		r.Launch = &l
 	} else {
-		if err := place.checkUnset(); err != nil {
+		if err := location.checkUnset(); err != nil {
 			return nil, err
 		}
 		r.Session.AgentUID = f.agent.UID

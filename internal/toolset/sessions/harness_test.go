@@ -51,20 +51,20 @@ type harness struct {
 // newHarness starts a fleet with the agent echo. with, which may be nil, changes the harness before the start.
 func newHarness(t testing.TB, with func(*harness)) *harness {
 	t.Helper()
-	w := &harness{t: t, dir: t.TempDir(), model: model.New(t), fake: fake.New(fake.Config{}), now: time.Now().UTC()}
-	w.cfg.Now = w.clock
-	w.cfg.SweepEvery = time.Hour // tests call Sweep themselves
+	h := &harness{t: t, dir: t.TempDir(), model: model.New(t), fake: fake.New(fake.Config{}), now: time.Now().UTC()}
+	h.cfg.Now = h.clock
+	h.cfg.SweepEvery = time.Hour // tests call Sweep themselves
 	if with != nil {
-		with(w)
+		with(h)
 	}
-	w.define("echo.yaml", w.document("Says what it is told."))
-	w.open()
+	h.define("echo.yaml", h.document("Says what it is told."))
+	h.open()
 	t.Cleanup(func() {
-		w.close()
-		w.fake.Destroy()
+		h.close()
+		h.fake.Destroy()
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	})
-	return w
+	return h
 }
 
 func (h *harness) clock() time.Time {
@@ -156,7 +156,7 @@ func (h *harness) as(principal string) context.Context {
 // openSession opens a session of the principal and returns its id.
 func (h *harness) openSession(principal, agent string) string {
 	h.t.Helper()
-	x, err := h.svc.Create(h.as(principal), agent, "", "", sessions.Place{})
+	x, err := h.svc.Create(h.as(principal), agent, "", "", sessions.Location{})
 	require.NoError(h.t, err)
 	return x.ID
 }

@@ -112,7 +112,7 @@ func (s *Service) turn(ctx context.Context, r service.TurnRequest) (*fleet.Task,
 
 // Invoke sends one message to an agent, outside any session, and waits for the answer. sink is used as in Send. Like Send,
 // Invoke does not wait if the call is detached. If the caller gives up, it interrupts the turn at once.
-func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, place Place, sink func(Content) error) (*Answer, error) {
+func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, location Location, sink func(Content) error) (*Answer, error) {
 	began := s.cfg.Now()
 	if _, err := fleet.PrincipalFrom(ctx); err != nil {
 		return nil, err
@@ -131,14 +131,14 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 	}
 	var t *fleet.Task
 	if f.agent != nil {
-		if err := place.checkUnset(); err != nil {
+		if err := location.checkUnset(); err != nil {
 			return nil, err
 		}
 		t, err = s.turn(ctx, service.TurnRequest{
 			Method: "InvokeAgent", AgentUID: f.agent.UID, Prompt: message, Timeout: s.cfg.TurnTimeout, RequestID: requestID,
 		})
 	} else {
-		t, err = s.launchOne(ctx, f.definition, message, requestID, place, place.requestBody(agent, message))
+		t, err = s.launchOne(ctx, f.definition, message, requestID, location, location.requestBody(agent, message))
 	}
 	if err != nil {
 		return nil, err
@@ -152,8 +152,8 @@ func (s *Service) Invoke(ctx context.Context, agent, message, requestID string, 
 
 // launchOne starts an agent from the definition on one message and returns its task. body becomes
 // LaunchRequest.Body. The core deletes the agent after the task.
-func (s *Service) launchOne(ctx context.Context, d *fleet.Definition, message, requestID string, place Place, body []string) (*fleet.Task, error) {
-	l, err := s.launchRequest("InvokeAgent", d, "invoke", place)
+func (s *Service) launchOne(ctx context.Context, d *fleet.Definition, message, requestID string, location Location, body []string) (*fleet.Task, error) {
+	l, err := s.launchRequest("InvokeAgent", d, "invoke", location)
 	if err != nil {
 		return nil, err
 	}

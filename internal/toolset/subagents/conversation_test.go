@@ -71,8 +71,6 @@ func TestConversation(t *testing.T) {
 	require.NotEqual(t, "-", last(w.calls()).flag("--resume"))
 }
 
-func last[T any](list []T) T { return list[len(list)-1] }
-
 // TestConversationTakesTurns checks that concurrent calls in one conversation run one after the other, and that calls
 // beyond MaxWaiting are refused.
 func TestConversationTakesTurns(t *testing.T) {

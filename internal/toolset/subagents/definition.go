@@ -9,8 +9,8 @@ import (
 	"fleet/internal/schema"
 )
 
-// Main is the name that definitions use for callers that are not agents: people and AI controllers.
-const Main = "main"
+// MainCaller is the name that definitions use for callers that are not agents: people and AI controllers.
+const MainCaller = "main"
 
 // These are the values of Definition.RunsIn.
 const (
@@ -103,8 +103,8 @@ func (d *Definition) checkVariables(lookup func(string) (string, bool)) error {
 
 // allows reports whether the definition lets the caller run it.
 func (d *Definition) allows(c caller) bool {
-	if !c.agent && slices.Contains(d.AllowedCallers, Main) {
+	if !c.agent && slices.Contains(d.AllowedCallers, MainCaller) {
 		return true
 	}
-	return c.name != "" && c.name != Main && slices.Contains(d.AllowedCallers, c.name)
+	return c.name != "" && c.name != MainCaller && slices.Contains(d.AllowedCallers, c.name)
 }

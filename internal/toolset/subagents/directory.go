@@ -54,7 +54,7 @@ var errNoDefinition = errors.New("no definition")
 // get returns the definition with the name. It returns errNoDefinition if no file defines the name, and another error if the
 // file that defines it cannot be used.
 func (d *directory) get(name string) (*Definition, error) {
-	if !namePattern.MatchString(name) || name == Main {
+	if !namePattern.MatchString(name) || name == MainCaller {
 		return nil, errNoDefinition
 	}
 	root, err := os.OpenRoot(d.path)

@@ -105,29 +105,29 @@ func (w logWriter) Write(b []byte) (int, error) {
 }
 
 // deleteAllAgents deletes all agents and waits until they no longer exist. It fails the test if a process is left then.
-func (t *testService) deleteAllAgents() {
-	t.t.Helper()
+func (w *testService) deleteAllAgents() {
+	w.t.Helper()
 	ctx, cancel := context.WithTimeout(asRoot(context.Background()), waittest.Limit)
 	defer cancel()
-	for _, v := range t.agents() {
-		require.NoError(t.t, t.core.RemoveAgent(ctx, v.UID))
+	for _, v := range w.agents() {
+		require.NoError(w.t, w.core.RemoveAgent(ctx, v.UID))
 	}
-	t.waitUntil(func() bool { return len(t.agents()) == 0 })
-	require.Empty(t.t, t.processes(), "no process of a deleted agent may be left")
+	w.waitUntil(func() bool { return len(w.agents()) == 0 })
+	require.Empty(w.t, w.processes(), "no process of a deleted agent may be left")
 }
 
 // waitUntil waits for a condition, checking it after each notification of the store.
-func (t *testService) waitUntil(ok func() bool) {
-	t.t.Helper()
-	signal, cancel := t.store.Subscribe()
+func (w *testService) waitUntil(ok func() bool) {
+	w.t.Helper()
+	signal, cancel := w.store.Subscribe()
 	defer cancel()
-	waittest.UntilSignalled(t.t, signal, ok)
+	waittest.UntilSignalled(w.t, signal, ok)
 }
 
 // hasOutput reports whether a task has output.
-func (t *testService) hasOutput() (ok bool) {
-	t.t.Helper()
-	require.NoError(t.t, t.store.View(context.Background(), func(tx fleet.ReadTx) error {
+func (w *testService) hasOutput() (ok bool) {
+	w.t.Helper()
+	require.NoError(w.t, w.store.View(context.Background(), func(tx fleet.ReadTx) error {
 		last, err := tx.Events(fleet.EventFilter{Types: []fleet.EventType{fleet.EventTaskOutput}}, fleet.EventWindow{Newest: true, Limit: 1})
 		ok = len(last) > 0
 		return err
@@ -136,9 +136,9 @@ func (t *testService) hasOutput() (ok bool) {
 }
 
 // agents returns the existing agents of all owners.
-func (t *testService) agents() (agents []*fleet.AgentView) {
-	t.t.Helper()
-	require.NoError(t.t, t.store.View(context.Background(), func(tx fleet.ReadTx) (err error) {
+func (w *testService) agents() (agents []*fleet.AgentView) {
+	w.t.Helper()
+	require.NoError(w.t, w.store.View(context.Background(), func(tx fleet.ReadTx) (err error) {
 		agents, err = tx.AgentViews(fleet.AgentViewFilter{Live: true})
 		return err
 	}))
@@ -146,12 +146,12 @@ func (t *testService) agents() (agents []*fleet.AgentView) {
 }
 
 // processes returns the command lines of the running claude processes.
-func (t *testService) processes() (found []string) {
+func (w *testService) processes() (found []string) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
 		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if bytes.Contains(env, []byte("HOME="+t.dir)) && bytes.Contains(line, []byte("\x00claude\x00")) {
+		if bytes.Contains(env, []byte("HOME="+w.dir)) && bytes.Contains(line, []byte("\x00claude\x00")) {
 			found = append(found, strings.ReplaceAll(string(line), "\x00", " "))
 		}
 	}
@@ -159,72 +159,72 @@ func (t *testService) processes() (found []string) {
 }
 
 // define writes the definition of a subagent: its frontmatter and its body.
-func (t *testService) define(name, frontmatter, body string) {
-	t.t.Helper()
-	t.write(name+"/agent.md", "---\n"+frontmatter+"\n---\n"+body)
+func (w *testService) define(name, frontmatter, body string) {
+	w.t.Helper()
+	w.write(name+"/agent.md", "---\n"+frontmatter+"\n---\n"+body)
 }
 
 // write writes a file below the directory of definitions.
-func (t *testService) write(path, text string) {
-	t.t.Helper()
-	path = filepath.Join(t.dir, "agents", path)
-	require.NoError(t.t, os.MkdirAll(filepath.Dir(path), 0o700))
-	require.NoError(t.t, os.WriteFile(path, []byte(text), 0o600))
+func (w *testService) write(path, text string) {
+	w.t.Helper()
+	path = filepath.Join(w.dir, "agents", path)
+	require.NoError(w.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(w.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // calls returns the calls of claude so far, in order.
-func (t *testService) calls() (calls []recordedCall) {
-	t.t.Helper()
-	paths, err := filepath.Glob(filepath.Join(t.dir, "home", "calls", "*[0-9]"))
-	require.NoError(t.t, err)
+func (w *testService) calls() (calls []recordedCall) {
+	w.t.Helper()
+	paths, err := filepath.Glob(filepath.Join(w.dir, "home", "calls", "*[0-9]"))
+	require.NoError(w.t, err)
 	slices.Sort(paths)
 	for _, p := range paths {
 		b, err := os.ReadFile(p)
-		require.NoError(t.t, err)
+		require.NoError(w.t, err)
 		var c recordedCall
-		require.NoError(t.t, json.Unmarshal(b, &c))
+		require.NoError(w.t, json.Unmarshal(b, &c))
 		calls = append(calls, c)
 	}
 	return calls
 }
 
 // waitForCalls waits until claude has been called at least n times.
-func (t *testService) waitForCalls(n int) {
-	t.t.Helper()
-	waittest.Until(t.t, "another process gives no signal", func() bool { return len(t.calls()) >= n })
+func (w *testService) waitForCalls(n int) {
+	w.t.Helper()
+	waittest.Until(w.t, "another process gives no signal", func() bool { return len(w.calls()) >= n })
 }
 
 // releaseWaiting ends the waiting of all claude processes that follow "wait", also of later ones.
-func (t *testService) releaseWaiting() {
-	t.t.Helper()
-	require.NoError(t.t, os.WriteFile(filepath.Join(t.dir, "home", "open"), nil, 0o600))
+func (w *testService) releaseWaiting() {
+	w.t.Helper()
+	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "home", "open"), nil, 0o600))
 }
 
 // run runs a subagent for alice.
-func (t *testService) run(name, prompt string) (*subagents.Result, error) {
-	return t.Run(t.ctx(), subagents.Request{Agent: name, Prompt: prompt})
+func (w *testService) run(name, prompt string) (*subagents.Result, error) {
+	return w.Run(w.ctx(), subagents.Request{Agent: name, Prompt: prompt})
 }
 
 // runInBackground runs a subagent in the background, and returns a channel that receives its error.
-func (t *testService) runInBackground(ctx context.Context, r subagents.Request) <-chan error {
+func (w *testService) runInBackground(ctx context.Context, r subagents.Request) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		_, err := t.Run(ctx, r)
+		_, err := w.Run(ctx, r)
 		done <- err
 	}()
 	return done
 }
 
 // mustRun runs a subagent for alice and requires that it succeeds.
-func (t *testService) mustRun(name, prompt string) *subagents.Result {
-	t.t.Helper()
-	r, err := t.run(name, prompt)
-	require.NoError(t.t, err)
+func (w *testService) mustRun(name, prompt string) *subagents.Result {
+	w.t.Helper()
+	r, err := w.run(name, prompt)
+	require.NoError(w.t, err)
 	return r
 }
 
 // ctx returns a context for calls of alice.
-func (t *testService) ctx() context.Context { return asPrincipal(t.t.Context(), "alice") }
+func (w *testService) ctx() context.Context { return asPrincipal(w.t.Context(), "alice") }
 
 func asPrincipal(ctx context.Context, name string) context.Context {
 	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.KindController})
@@ -262,3 +262,5 @@ func runConcurrently(functions ...func()) {
 	}
 	wg.Wait()
 }
+
+func last[T any](list []T) T { return list[len(list)-1] }

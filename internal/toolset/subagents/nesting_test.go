@@ -13,27 +13,27 @@ import (
 )
 
 // startHanging runs a subagent that hangs. It returns the agent and a function that ends the run.
-func (t *testService) startHanging(ctx context.Context, name string) (*fleet.Agent, func()) {
-	t.t.Helper()
+func (w *testService) startHanging(ctx context.Context, name string) (*fleet.Agent, func()) {
+	w.t.Helper()
 	known := map[string]bool{}
-	for _, v := range t.agents() {
+	for _, v := range w.agents() {
 		known[v.UID] = true
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
-	n := len(t.calls())
+	n := len(w.calls())
 	go func() {
 		defer close(done)
-		_, _ = t.Run(ctx, subagents.Request{Agent: name, Prompt: "hang"})
+		_, _ = w.Run(ctx, subagents.Request{Agent: name, Prompt: "hang"})
 	}()
-	t.waitForCalls(n + 1)
-	for _, v := range t.agents() {
+	w.waitForCalls(n + 1)
+	for _, v := range w.agents() {
 		if !known[v.UID] {
 			return &v.Agent, func() { cancel(); <-done }
 		}
 	}
 	cancel()
-	require.FailNow(t.t, "the call must create an agent")
+	require.FailNow(w.t, "the call must create an agent")
 	return nil, nil
 }
 

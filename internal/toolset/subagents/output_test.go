@@ -21,9 +21,9 @@ output_schema:
   required: [results]`
 
 // setRetryAnswers sets the answers that claude gives when it is asked again.
-func (t *testService) setRetryAnswers(lines ...string) {
-	t.t.Helper()
-	require.NoError(t.t, os.WriteFile(filepath.Join(t.dir, "home", "better"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+func (w *testService) setRetryAnswers(lines ...string) {
+	w.t.Helper()
+	require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "home", "better"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 }
 
 // TestOutput checks answers in JSON: valid ones, ones that need another attempt, and those of repeated requests.

@@ -44,7 +44,7 @@ func parse(src source, data, memory []byte, drivers []fleet.Driver) (*Definition
 		return nil, errors.New("it contains a zero byte: remove the zero byte")
 	}
 	d := &Definition{
-		Name: src.name, Description: strings.TrimSpace(h.Description), AllowedCallers: []string{Main}, Subagents: h.Calls, Session: h.Session,
+		Name: src.name, Description: strings.TrimSpace(h.Description), AllowedCallers: []string{MainCaller}, Subagents: h.Calls, Session: h.Session,
 		Project: h.Project, Role: h.Role, Driver: h.Driver, Command: h.Command, Model: h.Model, PassEnv: h.PassEnv,
 		Allow: h.Permissions.Allow, Deny: h.Permissions.Deny, Ask: h.Permissions.Ask, Body: body, Warnings: warnings,
 	}
@@ -114,8 +114,8 @@ func (d *Definition) setTools(h header) error {
 
 func (d *Definition) checkNames(h header) error {
 	switch {
-	case d.Name == Main:
-		return fmt.Errorf("%q means every caller that is not an agent: choose another name", Main)
+	case d.Name == MainCaller:
+		return fmt.Errorf("%q means every caller that is not an agent: choose another name", MainCaller)
 	case !namePattern.MatchString(d.Name):
 		return errors.New("a subagent's name must be 1 to 64 letters, digits, dots, hyphens and underscores: rename its directory, or correct its name")
 	}
@@ -132,8 +132,8 @@ func (d *Definition) checkNames(h header) error {
 			}
 		}
 	}
-	if slices.Contains(d.Subagents, Main) {
-		return fmt.Errorf("calls: %q is not a subagent", Main)
+	if slices.Contains(d.Subagents, MainCaller) {
+		return fmt.Errorf("calls: %q is not a subagent", MainCaller)
 	}
 	for _, v := range d.PassEnv {
 		if !variablePattern.MatchString(v) || fleet.IsReservedVariable(v) {

@@ -118,7 +118,7 @@ type run struct {
 	// detached is set if the call does not wait for its task. It is never set for an answer in JSON, because the subagent may
 	// have to be asked again.
 	detached bool
-	limit    time.Duration // how long the run may take from now on; 0 means that only the timeout of its task counts
+	limit    time.Duration // how long the run may take once its workspace is ready; 0 means that only the timeout of its task counts
 	result   Result
 }
 

@@ -49,7 +49,7 @@ func walkSources(root *os.Root, dir string, levels int) (directories, single []s
 	}
 	for _, e := range entries {
 		at := path.Join(dir, e.Name())
-		if strings.HasPrefix(e.Name(), ".") || at == Main {
+		if strings.HasPrefix(e.Name(), ".") || at == MainCaller {
 			continue
 		}
 		name, isMarkdown := strings.CutSuffix(e.Name(), ".md")

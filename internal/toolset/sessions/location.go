@@ -8,45 +8,45 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Place is where an agent made from a definition works. At most one field is set. If neither field is set, the agent
+// Location is where an agent made from a definition works. At most one field is set. If neither field is set, the agent
 // works in an empty directory of its own.
-type Place struct {
+type Location struct {
 	Project   string // a project; the agent gets a working copy of its repository
 	Directory string // a directory on this machine
 }
 
-// applyPlace sets the place in the configuration and returns the place's project. It returns INVALID_ARGUMENT if both
+// applyLocation sets the location in the configuration and returns its project. It returns INVALID_ARGUMENT if both
 // fields are set, or if agents may not work in the directory.
-func (s *Service) applyPlace(c *fleet.AgentConfig, p Place) (project string, err error) {
+func (s *Service) applyLocation(c *fleet.AgentConfig, l Location) (project string, err error) {
 	switch {
-	case p.Project != "" && p.Directory != "":
+	case l.Project != "" && l.Directory != "":
 		return "", fleet.InvalidField("directory", "both project and directory are given: leave one out")
-	case p.Project != "":
+	case l.Project != "":
 		c.Place = s.cfg.ProjectPlace
-	case p.Directory != "":
-		c.Dir, err = s.resolveDirectory(p.Directory)
+	case l.Directory != "":
+		c.Dir, err = s.resolveDirectory(l.Directory)
 	}
-	return p.Project, err
+	return l.Project, err
 }
 
-// checkUnset returns an error if the caller has named a place. An agent of the fleet works in its own workspace.
-func (p Place) checkUnset() error {
-	if p == (Place{}) {
+// checkUnset returns an error if the caller has named a location. An agent of the fleet works in its own workspace.
+func (l Location) checkUnset() error {
+	if l == (Location{}) {
 		return nil
 	}
 	field := "project"
-	if p.Project == "" {
+	if l.Project == "" {
 		field = "directory"
 	}
 	return fleet.InvalidField(field, "the agent is an agent of the fleet, which works in its own workspace: leave %s out, or name an agent that is defined in a file", field)
 }
 
-// requestBody returns the values that must be equal when a request id is used again: the parts and, if it is set, the place.
-func (p Place) requestBody(parts ...string) []string {
-	if p == (Place{}) {
+// requestBody returns the values that must be equal when a request id is used again: the parts and, if it is set, the location.
+func (l Location) requestBody(parts ...string) []string {
+	if l == (Location{}) {
 		return parts
 	}
-	return append(parts, p.Project, p.Directory)
+	return append(parts, l.Project, l.Directory)
 }
 
 // resolveDirectory returns the path of the directory that the caller named, with symbolic links resolved. It returns
