@@ -1,5 +1,7 @@
-// Package webhook sends signed requests to webhooks, as the Standard Webhooks specification says. Package app gives its Sender to package service, which
-// decides what is sent and when. The package must never connect to an address that is not public, unless the configuration allows its host.
+// Package webhook sends signed requests to webhooks, as the Standard Webhooks specification says.
+//
+// Package app gives its Sender to package service, which decides what is sent and when. This package must never connect to
+// an address that is not public, unless the configuration allows its host.
 package webhook
 
 import (

@@ -34,8 +34,7 @@ func (s *Service) checkAllowed(who fleet.Principal, t *fleet.Tool) error {
 	if t.Command != nil || t.MCP != nil && t.MCP.Server.Command != "" {
 		return refuse("%q may not register a tool that is a program, because it would run as the server's own user: ask an admin, or use an http endpoint or the url of an MCP server", who.Name)
 	}
-	text := address(t)
-	if u, err := url.Parse(text); err == nil && isInternal(u.Hostname()) && !slices.ContainsFunc(s.cfg.ToolHosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) }) {
+	if u, err := url.Parse(address(t)); err == nil && isInternal(u.Hostname()) && !slices.ContainsFunc(s.cfg.ToolHosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) }) {
 		return refuse("%q may not register a tool on the server's own networks (%s): ask an admin, or for an entry in providers.tool_hosts", who.Name, u.Hostname())
 	}
 	return nil

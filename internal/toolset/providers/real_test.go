@@ -66,7 +66,8 @@ func newRealHarness(t *testing.T, agents ...providers.Provider) *realHarness {
 	return newRealHarnessWith(t, time.Minute, agents...)
 }
 
-// newRealHarnessWith is newRealHarness with another time limit for probes.
+// newRealHarnessWith is newRealHarness with another time limit for probes. At the end of the test, no log and no file may
+// contain a key.
 func newRealHarnessWith(t *testing.T, probeTimeout time.Duration, agents ...providers.Provider) *realHarness {
 	t.Helper()
 	r := &realHarness{t: t, model: model.New(t), bin: t.TempDir(), data: t.TempDir(), log: &lockedBuffer{}}

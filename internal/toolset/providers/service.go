@@ -36,7 +36,8 @@ type Service struct {
 	probes           probes
 }
 
-// New returns a service over the core that probes programs and servers in environment. It returns an error if the configuration is invalid.
+// New returns a service over the core that probes programs and servers in environment. It returns an error if the
+// configuration is invalid.
 func New(core Core, environment ProbeEnvironment, cfg Config) (*Service, error) {
 	if err := cfg.Validate(cfg.Drivers); err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ const (
 	maxCommand         = 64      // maximum number of elements of a command
 )
 
-// toolNamePattern matches tool names that every model accepts.
+// toolNamePattern matches tool names that every model accepts. It is also the pattern of the names of MCP servers.
 var toolNamePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
 // reservedTools are the names of tools that Fleet itself gives to agents. Callers cannot register them.

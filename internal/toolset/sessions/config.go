@@ -9,8 +9,8 @@ import (
 
 // Settings is the section sessions of the configuration file. The zero value works.
 type Settings struct {
-	// AgentsDir is the directory of agent definitions, YAML files of cagent. If it is empty, the server uses
-	// ./agents, or agents beside the user's own configuration file.
+	// AgentsDir is the directory of agent definitions, YAML files of cagent. If it is empty, the server uses ./agents if
+	// that exists, otherwise agents beside the user's own configuration file.
 	AgentsDir string `yaml:"agents_dir"`
 	// Directories are the directories that agents of sessions may work in, with everything below. If the list is empty, a
 	// server without tokens allows every directory, and a server with tokens allows no directory.
@@ -43,7 +43,7 @@ type PullPolicy struct {
 	// Login says which credentials are sent to registries: docker for the Docker logins of the server's user, or none.
 	// Empty means docker on a server without tokens, otherwise none.
 	Login string `yaml:"login"`
-	// Timeout is how long a registry may take to answer; 0 means 60 s.
+	// Timeout limits the duration of a pull; 0 means 60 s.
 	Timeout time.Duration `yaml:"timeout"`
 }
 

@@ -25,8 +25,8 @@ func (s *Service) Stop() {
 	s.sweeper.Stop()
 }
 
-// Sweep closes sessions that were idle for too long. It also removes agents without a session, which remain when the
-// creation or closing of a session is interrupted.
+// Sweep closes sessions that were idle for too long. It also removes agents that remain without a session because the
+// creation or closing of a session was interrupted. It leaves the agents of Invoke, which the core deletes.
 func (s *Service) Sweep(ctx context.Context) error {
 	open, others, err := s.core.AllSessions(ctx, fleet.ToolsetSessions)
 	if err != nil {

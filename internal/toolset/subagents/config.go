@@ -15,7 +15,9 @@ import (
 
 // Settings configure the subagents. The zero value works.
 type Settings struct {
-	// Dir is the directory of the definitions: DIR/NAME/agent.md or DIR/NAME.md. If it does not exist, there are no subagents.
+	// Dir is the directory of the definitions: NAME/agent.md or NAME.md, in it or in folders below it. If it does not exist,
+	// there are no subagents. If it is empty in the configuration file, the server uses ./agents or ./.claude/agents, the first
+	// that exists, otherwise agents beside the user's own configuration file.
 	Dir string `yaml:"dir"`
 	// Timeout limits the duration of a run if its definition sets no limit; 0 means 10 min.
 	Timeout time.Duration `yaml:"timeout"`

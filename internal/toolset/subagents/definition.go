@@ -43,7 +43,7 @@ type Definition struct {
 	Allow, Deny []string // the tools that the agent may and may not use; if Allow is nil, the driver decides
 	Ask         []string // the tools that people are asked about, see fleet.AgentConfig; nil means that nobody is asked
 	MCPServers  []fleet.MCPServer
-	PassEnv     []string
+	PassEnv     []string // the variables of the server's environment that the agent gets; NAME* means all that begin with NAME
 
 	OutputFormat   string
 	Schema         json.RawMessage // JSON Schema of the result; nil accepts any result
@@ -55,8 +55,8 @@ type Definition struct {
 }
 
 // agentConfig returns the configuration of the definition's agent. It returns nil for an agent in a workspace, which the
-// project of the workspace configures. depth is the number of agents above it. An agent too deep to run subagents gets a configuration without
-// them.
+// project of the workspace configures. depth is the number of agents above the agent. An agent that is too deep to run
+// subagents gets a configuration without them.
 func (d *Definition) agentConfig(depth, maxDepth int) *fleet.AgentConfig {
 	if d.RunsIn != runsInLocal {
 		return nil

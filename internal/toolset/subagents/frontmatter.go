@@ -45,9 +45,9 @@ type header struct {
 	Color           string    `yaml:"color"` // for screens; not used here
 }
 
-// restrictingKeys are the keys that limit what an agent may do, or who may run it. An unknown key that resembles one of them is an error: it is probably
-// misspelled, and without the right key the agent could do more than its author wants. Any other unknown key is a
-// warning.
+// restrictingKeys are the keys that limit what an agent may do, or who may run it. An unknown key that resembles one of them
+// is an error: it is probably misspelled, and without the right key the agent could do more than its author wants. Any
+// other unknown key is a warning.
 var restrictingKeys = []string{"allowed_callers", "permissions", "tools", "disallowedTools"}
 
 // repeatableKeys are the known keys that may be repeated. Claude Code uses the last value.
