@@ -61,7 +61,7 @@ func TestFailedAttempts(t *testing.T) {
 func waitingAgain(h *servicetest.Harness, id string, attempts int) (item service.QueueItem) {
 	h.T.Helper()
 	waittest.Until(h.T, "nothing signals that the queue has changed", func() bool {
-		l, err := h.ListQueue(h.Context(), service.QueueRequest{})
+		l, err := h.ListQueue(h.Context(), service.ListQueueRequest{})
 		require.NoError(h.T, err)
 		if len(l.Items) == 1 && l.Items[0].ID == id && len(l.Items[0].Entry.Attempts) == attempts {
 			item = l.Items[0]

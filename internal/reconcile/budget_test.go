@@ -42,7 +42,7 @@ func limited(usd float64) fleet.TaskOptions { return fleet.TaskOptions{MaxCostUS
 // waits returns the waits of the pending task; nil if the task is not pending.
 func waits(h *servicetest.Harness, id string) []fleet.Wait {
 	h.T.Helper()
-	l, err := h.ListQueue(h.Context(), service.QueueRequest{})
+	l, err := h.ListQueue(h.Context(), service.ListQueueRequest{})
 	require.NoError(h.T, err)
 	for _, i := range l.Items {
 		if i.ID == id {
@@ -190,7 +190,7 @@ func TestBudgetAskWhenUsedUp(t *testing.T) {
 	open := h.WaitQuestion(tasks[2].ID)
 	_, _, err = h.StopTaskByID(h.Context(), tasks[2].ID, "")
 	require.NoError(t, err)
-	l, err := h.ListQuestions(h.Context(), service.ListQuestionsRequest{TaskID: tasks[2].ID, Answered: true})
+	l, err := h.ListQuestions(h.Context(), service.ListQuestionsRequest{TaskID: tasks[2].ID, IncludeAnswered: true})
 	require.NoError(t, err)
 	require.Equal(t, open.ID, l.Questions[0].ID)
 	require.Equal(t, fleet.QuestionWithdrawn, l.Questions[0].Status)
@@ -288,7 +288,7 @@ func TestBudgetBill(t *testing.T) {
 		h.Restart()
 	}
 	h.WaitStored(func() bool { // the tasks wait only for the budget, and nothing runs
-		l, err := h.ListQueue(h.Context(), service.QueueRequest{})
+		l, err := h.ListQueue(h.Context(), service.ListQueueRequest{})
 		require.NoError(t, err)
 		for _, i := range l.Items {
 			if len(i.Waits) == 0 || i.Waits[0].Reason != fleet.WaitBudget {

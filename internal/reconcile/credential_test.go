@@ -46,7 +46,7 @@ fail`, resets.Format(time.RFC3339))
 	h.World.Release("gate")
 	var waiting []service.QueueItem
 	waittest.Until(t, "nothing signals that the queue and the credentials have changed", func() bool {
-		l, err := h.ListQueue(h.Context(), service.QueueRequest{})
+		l, err := h.ListQueue(h.Context(), service.ListQueueRequest{})
 		require.NoError(t, err)
 		waiting = l.Items
 		all, err := h.ListCredentials(h.Context())

@@ -34,7 +34,7 @@ func TestQueue(t *testing.T) {
 	low := queued(h, "papi", "done low", fleet.QueueEntry{Priority: -1})
 	high := queued(h, "papi", "done high", fleet.QueueEntry{Priority: 1})
 	after := queued(h, "sony", "done after", fleet.QueueEntry{After: []fleet.Dependency{{TaskID: high.ID, Result: true}}})
-	l, err := h.ListQueue(h.Context(), service.QueueRequest{})
+	l, err := h.ListQueue(h.Context(), service.ListQueueRequest{})
 	require.NoError(t, err)
 	require.Equal(t, 3, l.Total)
 	var order []string

@@ -40,7 +40,7 @@ func TestForgedAnswer(t *testing.T) {
 	q.Answer, q.AnsweredBy = fleet.AnswerAllow, "alice"
 	require.NoError(t, h.World.Connect(v.Agent).Answer(t.Context(), fleet.Run{TaskID: task.ID}, q))
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
-	all, err := h.ListQuestions(h.Context(), service.ListQuestionsRequest{TaskID: task.ID, Answered: true})
+	all, err := h.ListQuestions(h.Context(), service.ListQuestionsRequest{TaskID: task.ID, IncludeAnswered: true})
 	require.NoError(t, err)
 	require.Equal(t, fleet.QuestionAnswered, all.Questions[0].Status)
 	require.Equal(t, fleet.ByUnknown, all.Questions[0].AnsweredBy)

@@ -407,7 +407,7 @@ func (w *waitsWorld) compare(reasons map[fleet.WaitReason]int) bool {
 	now := w.clock.freeze()
 	defer w.clock.thaw()
 	w.replay()
-	l, err := w.ListQueue(servicetest.AsAdmin(w.T.Context()), service.QueueRequest{PageRequest: fleet.PageRequest{Limit: new(500)}})
+	l, err := w.ListQueue(servicetest.AsAdmin(w.T.Context()), service.ListQueueRequest{PageRequest: fleet.PageRequest{Limit: new(500)}})
 	require.NoError(w.T, err)
 	var shown *service.TaskDetails // a random one of the queued tasks
 	if len(l.Items) > 0 {

@@ -122,7 +122,7 @@ func (s *Service) assignees(ctx context.Context, p fleet.Principal, all []QueueT
 	for i, r := range all {
 		for { // until a new agent has another name than the others
 			var err error
-			if to[i], err = s.assignee(ctx, p, r); err != nil {
+			if to[i], err = s.findAssignee(ctx, p, r); err != nil {
 				return nil, err
 			}
 			added := to[i].added

@@ -55,6 +55,20 @@ func errNoWork(tx fleet.ReadTx, t *fleet.Task) error {
 	return fleet.Errorf(fleet.ReasonChangesNotFound, "task %s has no work that could land: %s", t.Ref(), why).With("task_id", t.ID).Next(next)
 }
 
+// workTitle returns the title of the task that began the work.
+func workTitle(tx fleet.ReadTx, t *fleet.Task, l *fleet.Landing) (string, error) {
+	if len(l.Earlier) > 0 {
+		first, err := tx.Task(l.Earlier[0])
+		if err != nil {
+			return "", err
+		}
+		if first != nil { // it may have been deleted
+			return first.Title(), nil
+		}
+	}
+	return t.Title(), nil
+}
+
 func errWorkSettled(t *fleet.Task, l *fleet.Landing) error {
 	how := ""
 	switch l.State {

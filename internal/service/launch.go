@@ -16,7 +16,7 @@ type LaunchRequest struct {
 	Method  string // API method, for the request id
 	Toolset fleet.Toolset
 	// Place is the place of the agent. If Config is set, the place must support the configuration's driver, and "" means the
-	// first place that does; see PlaceWith. Otherwise Project and Role define the agent, and "" means the fleet's place that
+	// first place that does; see TraitsWithDriver. Otherwise Project and Role define the agent, and "" means the fleet's place that
 	// has the project.
 	Place         string
 	Project, Role string
@@ -183,7 +183,7 @@ func (s *Service) resolveLaunch(ctx context.Context, r *LaunchRequest) error {
 // place if the request names none.
 func (s *Service) resolveDriver(ctx context.Context, r *LaunchRequest) error {
 	if r.Place == "" {
-		t, ok := s.PlaceWith(r.Config.Driver)
+		t, ok := s.TraitsWithDriver(r.Config.Driver)
 		if !ok {
 			return fleet.InvalidField("driver", "no place of this server has the driver %q", r.Config.Driver)
 		}

@@ -67,8 +67,8 @@ func TestLaunchRefuses(t *testing.T) {
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 }
 
-// TestTurns checks that StartTurn runs one task at a time for the owner of the agent, and returns the same task for a
-// repeated request id.
+// TestTurns checks that StartTurn starts a task only for the agent's owner and only if the agent has none, and that it
+// returns the same task for a repeated request id.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, servicetest.WithOtherPlace(servicetest.SecondPlace(t, fake.Config{})))
@@ -156,8 +156,8 @@ func TestEndByUIDEndsTheRun(t *testing.T) {
 
 var errEnough = fleet.Errorf(fleet.ReasonInternal, "enough")
 
-// TestAgentsToken checks that an agent that reports its end gets a token that is only valid for itself, and only until
-// its task ends.
+// TestAgentsToken checks that an agent that reports its end gets a token. The token is valid only for this agent, and only
+// until its task ends.
 func TestAgentsToken(t *testing.T) {
 	t.Parallel()
 	reports := make(chan fleet.ServerEndpoint, 10)
@@ -174,7 +174,7 @@ func TestAgentsToken(t *testing.T) {
 		servicetest.WithOtherPlace(b)(c)
 		c.MCPURL = func() string { return "http://127.0.0.1:1/mcp" }
 	})
-	b.Fail(fake.Dispatch, 1, nil) // the hook has received the token by then, and the retry replaces it
+	b.Fail(fake.Dispatch, 1, nil) // Before gets the token of the failed dispatch too, and the retry replaces that token
 	v, err := h.Launch(h.Context(), servicetest.LaunchRequest("listen"))
 	require.NoError(t, err)
 	lost, report := <-reports, <-reports
@@ -202,4 +202,24 @@ func TestAgentsToken(t *testing.T) {
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
 	require.NoError(t, h.RemoveAgent(h.Context(), other.UID))
 	h.WaitDeleted(other.UID)
+}
+
+// TestLaunchNames checks that a launched agent of a project gets a name that every host accepts for a workspace.
+func TestLaunchNames(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	for name, want := range map[string]string{
+		"":                    `^[0-9a-f]{20}$`,
+		"web":                 `^web-[0-9a-f]{12}$`,
+		"code_review-of-many": `^code-re-[0-9a-f]{12}$`,
+		"a--b___c":            `^a-b-c-[0-9a-f]{12}$`,
+		"github_actions":      `^github-[0-9a-f]{12}$`,
+		"größe":               `^gr-e-[0-9a-f]{12}$`,
+		"__":                  `^[0-9a-f]{20}$`,
+	} {
+		v, err := h.Launch(h.Context(), service.LaunchRequest{Method: "Test", Toolset: fleet.ToolsetSubagents, Project: "Setup", Spec: "x", Name: name, Prompt: "done", OneTask: true})
+		require.NoError(t, err)
+		require.Regexp(t, want, v.Name)
+		require.NoError(t, fleet.ValidateAgentName(v.Name))
+	}
 }

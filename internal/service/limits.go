@@ -17,7 +17,7 @@ type increase struct {
 
 // admit returns LIMIT_REACHED if the increase m by the caller p would exceed a limit of the owner or of the project, and
 // FLEET_PAUSED if m has tasks and the fleet is paused. Call it in the transaction that makes the increase. It also counts the call as a
-// request about the project.
+// request about the project, and returns LIMIT_REACHED if there were too many requests.
 func admit(ctx context.Context, all fleet.Limits, tx fleet.ReadTx, p fleet.Principal, owner string, m increase) error {
 	if err := fleet.CountIn(ctx, m.project); err != nil {
 		return err
@@ -35,7 +35,7 @@ func admit(ctx context.Context, all fleet.Limits, tx fleet.ReadTx, p fleet.Princ
 		return err
 	}
 	who := "you have"
-	if p.Name != owner { // for example, an agent of the owner is shared with p
+	if p.Name != owner { // for example, p may run tasks on an agent that the owner has shared
 		who = fmt.Sprintf("%q has", owner)
 	}
 	reached := func(kind string, used, most int64, what, next string) *fleet.Error {
@@ -88,7 +88,7 @@ func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase, reach
 	return nil
 }
 
-// holdingsFor returns what the owner has. It counts the agents only if m adds agents and they are limited.
+// holdingsFor returns the owner's holdings. It counts the agents only if m adds agents and they are limited.
 func holdingsFor(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) (fleet.Holdings, error) {
 	if m.agents > 0 && l.Agents > 0 {
 		return tx.Holdings(owner, l, fleet.HoldingsScope{})
@@ -96,6 +96,7 @@ func holdingsFor(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) (fle
 	return tx.Holdings(owner, l, fleet.HoldingsScope{NewTask: true, Bytes: m.bytes})
 }
 
+// admitProject returns LIMIT_REACHED if m would exceed a limit of its project.
 func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {
 	if l.Agents == 0 && l.RunningTasks == 0 && l.StoredBytes == 0 {
 		return nil
@@ -115,9 +116,10 @@ func admitProject(l fleet.ProjectLimits, tx fleet.ReadTx, m increase) error {
 	return nil
 }
 
-// projectFull returns the error of a project that has reached a limit. It does not name the users of the project.
-func projectFull(project, limit string, used, most int64, what, next string) *fleet.Error {
-	key := fleet.Limit{Kind: limit, Project: project}.Setting()
+// projectFull returns LIMIT_REACHED for a project that has reached the limit of the kind. The error does not name the users of
+// the project.
+func projectFull(project, kind string, used, most int64, what, next string) *fleet.Error {
+	key := fleet.Limit{Kind: kind, Project: project}.Setting()
 	return fleet.Errorf(fleet.ReasonLimitReached, "the project %s has %d %s of all its users, and its limit is %d: %s, or ask the operator to raise %s", project, used, what, most, next, key).
 		AtLimit(key, used, most).After(fleet.LimitRetryAfter)
 }
@@ -128,7 +130,7 @@ type LimitUse struct {
 	Used int64 // -1 for a limit without a count, such as requests a second
 }
 
-// limitUses returns the limits of the principal; for an admin also the limits of projects.
+// limitUses returns the limits of the principal and how much of them is used. For an admin, it adds the limits of projects.
 func limitUses(all fleet.Limits, tx fleet.ReadTx, p fleet.Principal) ([]LimitUse, error) {
 	own, err := principalUse(all, tx, p.Name)
 	uses := own.Limits

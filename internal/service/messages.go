@@ -8,8 +8,8 @@ import (
 
 // SendMessage sends a follow-up to the agent's running task. It waits until the agent has received the message, at most
 // state.Config.MessageWait. The returned text says whether the agent has received it. An agent that cannot accept a message now gets
-// it later, and its task does not end before that. The error is NO_RUNNING_TASK if the agent has no task or its task is being
-// stopped, AGENT_OFFLINE if its workspace does not run, and UNIMPLEMENTED if it accepts no messages while it works.
+// it later; unless it is stopped, its task does not end before that. The error is NO_RUNNING_TASK if the agent has no task or
+// its task is being stopped, AGENT_OFFLINE if its workspace does not run, and UNIMPLEMENTED if it accepts no messages while it works.
 func (s *Service) SendMessage(ctx context.Context, ref, message, requestID string) (*fleet.Task, string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -45,7 +45,8 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 	return task, "Message sent to the running task", nil
 }
 
-// insertMessage puts the message into the store, where the worker of the agent finds it.
+// insertMessage puts the message into the store, where the worker of the agent finds it, and returns the agent's task. id returns
+// the id of the message to a task. A message whose id is in the store already is not added again.
 func (s *Service) insertMessage(ctx context.Context, p fleet.Principal, c Call, ref string, id func(*fleet.Task) string, message string) (*fleet.Task, error) {
 	byAgent := p.AgentUID != ""
 	ctx, p, err := s.resolveCaller(ctx, p, &c)
@@ -71,7 +72,7 @@ func (s *Service) insertMessage(ctx context.Context, p fleet.Principal, c Call, 
 		if err := s.checkMessage(p, v); err != nil {
 			return nil, err
 		}
-		if known, err := fleet.First(tx.Messages(fleet.MessageFilter{ID: id(task)})); err != nil || known != nil { // a repeated call, whose request is no longer remembered
+		if known, err := fleet.First(tx.Messages(fleet.MessageFilter{ID: id(task)})); err != nil || known != nil { // a repeated call whose request id the store no longer remembers
 			return task, err
 		}
 		if err := admit(ctx, s.Limits(), tx, p, a.Owner, increase{bytes: len(message), project: a.Project}); err != nil {
@@ -105,7 +106,8 @@ func (s *Service) checkMessage(p fleet.Principal, v *fleet.AgentView) error {
 	return s.places.Of(a).Available()
 }
 
-// awaitMessage waits until the message was delivered or refused, at most state.Config.MessageWait.
+// awaitMessage waits until the message has been delivered or refused, at most state.Config.MessageWait, and returns it. It returns nil
+// if the store does not have the message.
 func (s *Service) awaitMessage(ctx context.Context, id string) (m *fleet.Message, err error) {
 	err = s.await(ctx, s.cfg.MessageWait, func() (bool, error) {
 		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {

@@ -9,15 +9,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// groupsInterval is the minimum time between two writes of a principal's groups. Several credentials of a person may name
-// different groups.
+// groupsInterval is the minimum time between two comparisons of a subject's groups with the stored ones. Several credentials of a
+// person may name different groups; without the interval, each call could write.
 const groupsInterval = time.Minute
 
 // cachedName is the name and the groups of a subject's principal, in Service.names.
 type cachedName struct {
 	principal string
 	groups    []string
-	at        time.Time // when the groups were compared with those in the store
+	at        time.Time // when the groups were compared with those in the store; zero if they were not
 }
 
 // NameOf returns the name of the subject's principal. The first call for a subject chooses the name, which never changes.
@@ -32,13 +32,13 @@ func (s *Service) PrincipalOf(ctx context.Context, who fleet.Subject) (string, e
 	return s.nameOf(ctx, who, false)
 }
 
-// nameOf returns the name of the subject's principal. It stores the subject's groups if groups is set.
-func (s *Service) nameOf(ctx context.Context, who fleet.Subject, groups bool) (string, error) {
+// nameOf returns the name of the subject's principal. If withGroups is set, it also stores the subject's groups.
+func (s *Service) nameOf(ctx context.Context, who fleet.Subject, withGroups bool) (string, error) {
 	type key struct{ source, id string }
 	k := key{who.Source, who.ID}
 	if v, ok := s.names.Load(k); ok {
 		n := v.(cachedName) //nolint:forcetypeassert // only these are stored
-		if !groups || slices.Equal(n.groups, who.Groups) || s.now().Sub(n.at) < groupsInterval {
+		if !withGroups || slices.Equal(n.groups, who.Groups) || s.now().Sub(n.at) < groupsInterval {
 			return n.principal, nil
 		}
 	}
@@ -47,9 +47,9 @@ func (s *Service) nameOf(ctx context.Context, who fleet.Subject, groups bool) (s
 		known, err = tx.Identity(fleet.IdentityKey{Source: who.Source, SubjectID: who.ID})
 		return err
 	})
-	if err == nil && (known == nil || groups && !slices.Equal(known.Groups, who.Groups)) {
+	if err == nil && (known == nil || withGroups && !slices.Equal(known.Groups, who.Groups)) {
 		err = s.store.Update(ctx, func(tx fleet.Tx) (err error) {
-			if known, err = s.findOrAddIdentity(tx, who); err != nil || !groups || slices.Equal(known.Groups, who.Groups) {
+			if known, err = s.findOrAddIdentity(tx, who); err != nil || !withGroups || slices.Equal(known.Groups, who.Groups) {
 				return err
 			}
 			known.Groups = who.Groups
@@ -60,14 +60,14 @@ func (s *Service) nameOf(ctx context.Context, who fleet.Subject, groups bool) (s
 		return "", err
 	}
 	n := cachedName{principal: known.Principal, groups: known.Groups}
-	if groups {
+	if withGroups {
 		n.at = s.now()
 	}
 	s.names.Store(k, n)
 	return known.Principal, nil
 }
 
-// findOrAddIdentity returns the identity of the subject, and adds it if it does not exist.
+// findOrAddIdentity returns the identity of the subject. If there is none, it adds one with a name that no other subject has.
 func (s *Service) findOrAddIdentity(tx fleet.Tx, who fleet.Subject) (*fleet.Identity, error) {
 	known, err := tx.Identity(fleet.IdentityKey{Source: who.Source, SubjectID: who.ID})
 	if err != nil || known != nil {

@@ -53,7 +53,8 @@ func (c Call) key(p fleet.Principal) (fleet.Request, error) {
 	return r, nil
 }
 
-// earlierResult returns the result of the earlier call with the key; nil if there was no such call.
+// earlierResult returns the result of the earlier call with the key; nil if there was no such call. The error is INVALID_ARGUMENT if
+// the request id was used for a different call.
 func earlierResult(tx fleet.ReadTx, key fleet.Request) (*CallResult, error) {
 	old, err := tx.Request(key.Principal, key.ID)
 	if err != nil || old == nil {
@@ -66,8 +67,8 @@ func earlierResult(tx fleet.ReadTx, key fleet.Request) (*CallResult, error) {
 }
 
 // EarlierResult returns the result of the same call if it was executed before. It returns nil if it was not, and for a call without a
-// request id. With it, a repeated call can skip slow checks, for example of a place. The result of a fast check can be given to Once
-// as Refusal instead. Once decides whether the call is executed.
+// request id. A caller of EarlierResult can skip slow checks of a repeated call, for example of a place. The error of a fast check can
+// be passed to Once as Refusal instead. Only Once decides whether the call is executed.
 func (s *Service) EarlierResult(ctx context.Context, c Call) (result *CallResult, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil || c.RequestID == "" {
@@ -84,8 +85,9 @@ func (s *Service) EarlierResult(ctx context.Context, c Call) (result *CallResult
 	return result, err
 }
 
-// Once executes fn in a transaction and remembers the result. If the same call was executed before, Once does not execute
-// fn. It returns the earlier result, and repeated is true. Otherwise it returns c.Refusal if that is set.
+// Once executes fn in a transaction and remembers the result under the call's request id. If the same call was executed before,
+// Once does not execute fn: it returns the earlier result, and repeated is true. Otherwise, if c.Refusal is set, Once returns it
+// instead of executing fn.
 func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (CallResult, error)) (result CallResult, repeated bool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -127,8 +129,8 @@ func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (CallRe
 	return result, repeated, err
 }
 
-// startedTask returns the task that an earlier call with the same request id started. The error is TASK_NOT_FOUND if the
-// task was deleted meanwhile.
+// startedTask returns the task that the earlier call with the result started. The error is TASK_NOT_FOUND if the task was
+// deleted meanwhile.
 func startedTask(tx fleet.ReadTx, result CallResult) (*fleet.Task, error) {
 	t, err := tx.Task(result.ObjectID)
 	if err == nil && t == nil {
@@ -138,8 +140,8 @@ func startedTask(tx fleet.ReadTx, result CallResult) (*fleet.Task, error) {
 	return t, err
 }
 
-// earlierTask returns the task of the earlier call. The error is TASK_NOT_FOUND if the task was deleted meanwhile, or if the
-// caller may no longer see it.
+// earlierTask returns the current state of the task of the earlier call. The error is TASK_NOT_FOUND if the task was deleted
+// meanwhile, or if the caller may no longer see it.
 func (s *Service) earlierTask(ctx context.Context, result CallResult) (t *fleet.Task, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -158,8 +160,8 @@ func (s *Service) earlierTask(ctx context.Context, result CallResult) (t *fleet.
 	return t, err
 }
 
-// earlierAgent returns the agent that an earlier call has changed, if the caller may see it now. It may have been deleted
-// meanwhile.
+// earlierAgent returns the agent that a call has changed, without its task. The agent may have been deleted meanwhile. The error
+// is AGENT_NOT_FOUND if the caller may no longer see it.
 func (s *Service) earlierAgent(ctx context.Context, result CallResult) (*fleet.AgentView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

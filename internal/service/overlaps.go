@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Overlaps is the open work of a project, with the pairs of work that change the same lines or are in conflict.
+// Overlaps is the open work of a project, and the pairs of it that change the same lines or are in conflict.
 type Overlaps struct {
 	Project string
 	Into    fleet.Branch
@@ -59,7 +59,7 @@ func (s *Service) ShowOverlaps(ctx context.Context, project, into string) (*Over
 	return o, s.compareWork(ctx, repo, o, open)
 }
 
-// compareWork compares the open work, and adds what it finds to o.
+// compareWork compares the open work and sets Work, Pairs and Missing of o.
 func (s *Service) compareWork(ctx context.Context, repo fleet.Repository, o *Overlaps, open []*LandingView) (err error) {
 	var all []fleet.Contribution
 	for _, v := range open {

@@ -15,7 +15,7 @@ type ownedKind[T, V any] struct {
 	kind      fleet.ResourceKind
 	event     fleet.EventType
 	notFound  fleet.Reason
-	listHint  string // tells people how to list them
+	listHint  string // tells callers how to list the resources of the kind
 	nameOwner func(*T) (name, owner string)
 	updatedAt func(*T) *time.Time
 	visible   func(*T, fleet.Principal) bool
@@ -53,6 +53,12 @@ func (s *Service) webhooks() ownedKind[fleet.Webhook, WebhookView] {
 	}
 }
 
+// ListOwnedRequest selects pools or schedules.
+type ListOwnedRequest struct {
+	Selector string // of their labels
+	fleet.PageRequest
+}
+
 // fromQueue returns a function that lists the resources that the queue has in memory.
 func fromQueue[T any](s *Service, get func() []*T) func(context.Context) ([]*T, error) {
 	return func(ctx context.Context) ([]*T, error) {
@@ -73,8 +79,8 @@ func (k ownedKind[T, V]) errNotFound(ref string) *fleet.Error {
 	return fleet.Errorf(k.notFound, "there is no %s %q", word, fleet.Shorten(ref, 80)).With(word, fleet.Shorten(ref, 80)).Next(k.listHint)
 }
 
-// find returns the resource with the reference that p can see. "web" is p's own; if p has none of that name, it is another owner's.
-// "web@alice" is alice's.
+// find returns the resource with the reference that p can see. "web" is p's own; if p has none of that name, it is the one that
+// another owner has. "web@alice" is alice's. If several other owners have one, find fails and lists their references.
 func (k ownedKind[T, V]) find(ctx context.Context, p fleet.Principal, ref string) (*T, error) {
 	word := string(k.kind)
 	if ref == "" {
@@ -143,8 +149,8 @@ func (k ownedKind[T, V]) page(ctx context.Context, r fleet.PageRequest, size int
 	return views, total, next, nil
 }
 
-// change changes the resource with the key, and returns its view. do gets nil if it does not exist, and returns the text of the event, or ""
-// if nothing changes.
+// change changes the resource with the key once per request id, and returns its view. do gets the stored resource, or nil if there is
+// none. It returns the resource to store and the text of the event. If the text is "", nothing is stored.
 func (k ownedKind[T, V]) change(ctx context.Context, c Call, key string, do func(fleet.Tx, *T) (*T, string, error)) (*V, error) {
 	var changed *T
 	result, repeated, err := k.s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
@@ -172,7 +178,8 @@ func (k ownedKind[T, V]) change(ctx context.Context, c Call, key string, do func
 	return k.view(ctx, p, changed)
 }
 
-// changeNamed changes the resource that the caller names, and returns its view. do returns the text of the event, or "" if nothing changes.
+// changeNamed works like change, for an existing resource that the caller names. do changes the resource in place, and returns the
+// text of the event, or "" if nothing changes.
 func (k ownedKind[T, V]) changeNamed(ctx context.Context, c Call, ref string, do func(fleet.Tx, fleet.Principal, *T) (string, error)) (*V, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -193,7 +200,7 @@ func (k ownedKind[T, V]) changeNamed(ctx context.Context, c Call, ref string, do
 	})
 }
 
-// delete deletes the resource that the caller names.
+// delete deletes the resource that the caller names, once per request id.
 func (k ownedKind[T, V]) delete(ctx context.Context, c Call, ref string) error {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -219,7 +226,7 @@ func (k ownedKind[T, V]) read(tx fleet.ReadTx, key string) (*T, error) {
 	return fleet.ReadResource[T](tx, k.kind, key)
 }
 
-// put writes the resource, and an event with the text.
+// put sets the time of the last change of the resource, and writes the resource and an event with the text.
 func (k ownedKind[T, V]) put(tx fleet.Tx, x *T, text string) error {
 	*k.updatedAt(x) = k.s.now()
 	if err := fleet.PutResource(tx, k.kind, k.key(x), x); err != nil {

@@ -19,9 +19,9 @@ func (s *Service) TraitsOf(name string) (t fleet.Traits, ok bool) {
 	return p.Traits(), true
 }
 
-// PlaceWith returns the traits of the first place that has the driver. It prefers places of the fleet. ok is false if no
+// TraitsWithDriver returns the traits of the first place that has the driver. It prefers places of the fleet. ok is false if no
 // place has the driver.
-func (s *Service) PlaceWith(driver string) (t fleet.Traits, ok bool) {
+func (s *Service) TraitsWithDriver(driver string) (t fleet.Traits, ok bool) {
 	p := s.places.WithDriver(driver)
 	if p == nil {
 		return fleet.Traits{}, false
@@ -29,8 +29,8 @@ func (s *Service) PlaceWith(driver string) (t fleet.Traits, ok bool) {
 	return p.Traits(), true
 }
 
-// Places returns the state of the places of the fleet, in the order of the configuration, followed by the places of agents
-// that p may see and that this server does not have.
+// Places returns the states of the fleet's places, in the order of the configuration. Then follow the places that this server
+// does not have, but in which p sees agents.
 func (s *Service) Places(p fleet.Principal) []fleet.PlaceState {
 	all := s.places.States()
 	for _, name := range s.snap.AgentLists().PlacesOf(p) {
@@ -47,5 +47,5 @@ func (s *Service) PlaceOf(v *fleet.AgentView) fleet.PlaceState { return s.places
 // Health returns the health of the parts that Fleet needs. It calls the store but no place.
 func (s *Service) Health(ctx context.Context) fleet.Health { return s.places.Health(ctx) }
 
-// SetShuttingDown makes the server not ready, because it is about to stop.
+// SetShuttingDown makes Health report that the server is not ready, because it is about to stop.
 func (s *Service) SetShuttingDown() { s.places.SetShuttingDown() }

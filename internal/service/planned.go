@@ -11,7 +11,7 @@ import (
 type plannedAgent struct {
 	uid, name string
 	taskID    string // empty: none
-	anyTask   bool   // the operation does not affect the task of the agent
+	anyTask   bool   // the agent may have any task, because the operation does not affect tasks
 }
 
 type plannedKey struct{}
@@ -35,7 +35,8 @@ func (p *plannedAgent) allows(v *fleet.AgentView) error {
 		Next("{plan_bulk} makes one").With("agent_name", v.Name).With("task_id", v.Task.ID)
 }
 
-// findPlanned returns the agent of the item, if p may see it.
+// findPlanned returns the agent of the item. The error is AGENT_NOT_FOUND if p may not see it, and PLAN_OUTDATED if it has another
+// task than the plan says.
 func (s *Service) findPlanned(ctx context.Context, p fleet.Principal, item *plannedAgent) (*fleet.AgentView, error) {
 	if err := s.snap.RefreshAgents(ctx, item.uid); err != nil {
 		return nil, err

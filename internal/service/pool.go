@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// CreatePoolRequest describes a pool: its values except the owner, and the project and the role as a caller names them.
+// CreatePoolRequest describes a pool: its values except the owner, and the project and the role with the names that the caller uses.
 type CreatePoolRequest struct {
 	fleet.Pool
 	Project, Role string
@@ -47,7 +47,7 @@ func (s *Service) CreatePool(ctx context.Context, r CreatePoolRequest) (*PoolVie
 		case len(all) >= fleet.MaxPools:
 			return nil, "", fleet.LimitReached("pools", "the fleet has", int64(len(all)), fleet.MaxPools, "pools", "{delete_pool} deletes one")
 		}
-		return &pool, "created by " + p.Name, nil
+		return &pool, "was created by " + p.Name, nil
 	})
 }
 
@@ -76,7 +76,7 @@ func (s *Service) UpdatePool(ctx context.Context, r UpdatePoolRequest) (*PoolVie
 		}
 		r.apply(pool)
 		pool.Failures, pool.Failure, pool.RetryAt = 0, "", time.Time{}
-		return "changed by " + p.Name, nil
+		return "was changed by " + p.Name, nil
 	})
 }
 
@@ -90,7 +90,8 @@ func (r UpdatePoolRequest) apply(pool *fleet.Pool) {
 	setIfGiven(&pool.Groups, r.Groups)
 }
 
-// DeletePool lets the pool take no new tasks. Its agents are deleted when the tasks that wait for it have ended.
+// DeletePool lets the pool take no new tasks, and returns at once. The pool's agents are deleted when no task waits for the pool, and
+// the pool itself when it has neither agents nor waiting tasks.
 func (s *Service) DeletePool(ctx context.Context, name, requestID string) (*PoolView, error) {
 	c := Call{Method: "DeletePool", RequestID: requestID, Body: name}
 	return s.pools().changeNamed(ctx, c, name, func(_ fleet.Tx, p fleet.Principal, pool *fleet.Pool) (string, error) {
@@ -114,7 +115,7 @@ func checkPoolChange(p fleet.Principal, pool *fleet.Pool) error {
 	return nil
 }
 
-// openPool returns the pool that p names and may queue tasks for.
+// openPool returns the pool that ref names and for which p may queue tasks. The error is POOL_NOT_FOUND if the pool is being deleted.
 func (s *Service) openPool(ctx context.Context, p fleet.Principal, ref string) (*fleet.Pool, error) {
 	pool, err := s.pools().find(ctx, p, ref)
 	if err == nil && pool.Draining {

@@ -19,8 +19,8 @@ const (
 	maxPoolBackoff = 10 * time.Minute
 )
 
-// adjustPools creates and retires agents as the decision says. A failure is recorded in the pool, and does not keep tasks from
-// starting.
+// adjustPools creates and retires agents as the decision says, and removes drained pools. A creation that is refused is recorded in
+// the pool and is not an error, so it does not keep tasks from starting.
 func (s *Service) adjustPools(ctx context.Context, d queue.Decision) error {
 	for _, pool := range s.queue.Pools() {
 		if n := d.Create[pool]; n > 0 {
@@ -37,7 +37,7 @@ func (s *Service) adjustPools(ctx context.Context, d queue.Decision) error {
 	return s.removeDrained(ctx)
 }
 
-// settleCreations records the results of the creations that pools have begun.
+// settleCreations records in the pools which of the agents that they create are ready, and which have failed.
 func (s *Service) settleCreations(ctx context.Context) error {
 	if err := s.snap.Refresh(ctx); err != nil {
 		return err
@@ -50,6 +50,7 @@ func (s *Service) settleCreations(ctx context.Context) error {
 	return nil
 }
 
+// settleCreationsOf records the results of the pool's creations, and requests the deletion of the agents that could not be created.
 func (s *Service) settleCreationsOf(ctx context.Context, pool *fleet.Pool) error {
 	settled := func(a *fleet.AgentView) bool { return a == nil || a.Settled() || a.Desired == fleet.DesiredDeleted }
 	if !slices.ContainsFunc(pool.Creating, func(uid string) bool { return settled(s.snap.Get(uid)) }) {
@@ -101,7 +102,7 @@ func (s *Service) settleCreationsOf(ctx context.Context, pool *fleet.Pool) error
 	})
 }
 
-// recordPoolFailure records a failed creation.
+// recordPoolFailure records a failed creation, and when the pool may create the next agent.
 func (s *Service) recordPoolFailure(pool *fleet.Pool, why string) {
 	pool.Failures++
 	pool.Failure = fleet.Shorten(why, 500)
@@ -109,7 +110,7 @@ func (s *Service) recordPoolFailure(pool *fleet.Pool, why string) {
 	pool.RetryAt = s.now().Add(min(wait, maxPoolBackoff))
 }
 
-// growPool begins to create agents for the pool.
+// growPool begins to create count agents for the pool. If that is refused, it records a failure of the pool and returns nil.
 func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) error {
 	p, err := s.withLastGroups(ctx, pool.Principal())
 	if err != nil {
@@ -123,7 +124,7 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 		err = s.changePool(ctx, pool.Key(), func(tx fleet.Tx, pool *fleet.Pool) (string, error) {
 			n.Name = s.generatedName(pool.Name)
 			a, err := s.insertAgent(ctx, tx, p, n)
-			if fleet.ReasonOf(err) == fleet.ReasonAgentExists { // another name next time
+			if fleet.ReasonOf(err) == fleet.ReasonAgentExists { // the name is taken: the next decision tries another one
 				return "", nil
 			}
 			if err != nil {
@@ -145,7 +146,7 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 // poolLabel is the label of the agents of a pool, with the name of the pool.
 const poolLabel = "pool"
 
-// poolShares returns with whom the agents of the pool are shared.
+// poolShares returns the shares that the agents of the pool get: AccessRun for each group of the pool.
 func (s *Service) poolShares(pool *fleet.Pool) (shares []fleet.Share) {
 	for _, g := range pool.Groups {
 		shares = append(shares, fleet.Share{Grantee: fleet.Grantee{Group: g}, Access: fleet.AccessRun, By: pool.Owner, At: s.now()})
@@ -153,7 +154,8 @@ func (s *Service) poolShares(pool *fleet.Pool) (shares []fleet.Share) {
 	return shares
 }
 
-// changePool changes a pool for the dispatcher. change returns the text of the event, or "" if nothing changes.
+// changePool changes the pool with the key for the dispatcher, and does nothing if the pool no longer exists. change returns the text of
+// the event, or "" if nothing changes.
 func (s *Service) changePool(ctx context.Context, key string, change func(fleet.Tx, *fleet.Pool) (string, error)) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		pool, err := s.pools().read(tx, key)
@@ -168,7 +170,8 @@ func (s *Service) changePool(ctx context.Context, key string, change func(fleet.
 	})
 }
 
-// retireAgent deletes an agent that has been idle for too long. Its work is kept like that of any deleted agent.
+// retireAgent requests the deletion of an agent that has been idle for too long or whose pool is being deleted, unless it has a
+// task by now. Its work is kept like that of any deleted agent.
 func (s *Service) retireAgent(ctx context.Context, uid string) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		v, err := state.ReadAgentView(tx, uid)

@@ -10,17 +10,12 @@ import (
 type PoolView struct {
 	fleet.Pool
 	Agents                        []*fleet.AgentView // sorted by name
-	Idle, Busy, Starting, Offline int                // agents
-	Waiting                       int                // tasks
+	Idle, Busy, Starting, Offline int                // numbers of agents
+	Waiting                       int                // number of pending tasks for the pool
 }
 
-// ListOwnedRequest selects pools or schedules.
-type ListOwnedRequest struct {
-	Selector string // of their labels
-	fleet.PageRequest
-}
-
-// ListPools returns the pools that the caller may see, sorted by name.
+// ListPools returns a page of the matching pools that the caller may see, sorted by name, their total number, and the cursor of the
+// next page.
 func (s *Service) ListPools(ctx context.Context, r ListOwnedRequest) (pools []*PoolView, total int, next string, err error) {
 	selector, err := fleet.ParseSelector("selector", r.Selector)
 	if err != nil {
@@ -34,7 +29,7 @@ func (s *Service) ShowPool(ctx context.Context, ref string) (*PoolView, error) {
 	return s.pools().show(ctx, ref)
 }
 
-// poolView counts the agents of the pool and the tasks that wait for it.
+// poolView returns the pool with its agents and the number of tasks that wait for it.
 func (s *Service) poolView(ctx context.Context, pool *fleet.Pool) (*PoolView, error) {
 	if err := s.snap.Refresh(ctx); err != nil {
 		return nil, err

@@ -8,7 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// MoveAgent moves the agent to the pool, or out of its pool if no pool is named. A pool that has the agent already is not an error.
+// MoveAgent moves the agent to the pool, or out of its pool if poolRef is empty. It is not an error if the agent is there already. The
+// text says for people where the agent is.
 func (s *Service) MoveAgent(ctx context.Context, ref, poolRef, requestID string) (*fleet.AgentView, string, error) {
 	c := Call{Method: "MoveAgent", RequestID: requestID, Body: []string{ref, poolRef}}
 	v, p, err := s.agent(ctx, ref, fleet.AccessOwn)
@@ -47,7 +48,7 @@ func (s *Service) MoveAgent(ctx context.Context, ref, poolRef, requestID string)
 	return v, fmt.Sprintf("Agent '%s' is in the pool %s", v.Name, v.Pool), nil
 }
 
-// poolToMoveTo returns the pool that the caller names; nil if the caller names none.
+// poolToMoveTo returns the pool that ref names; nil if ref is empty.
 func (s *Service) poolToMoveTo(ctx context.Context, p fleet.Principal, ref string) (*fleet.Pool, error) {
 	if ref == "" {
 		return nil, nil //nolint:nilnil // out of a pool
@@ -63,7 +64,7 @@ func inPool(a *fleet.Agent, pool *fleet.Pool) bool {
 	return a.Pool == pool.Name && a.Owner == pool.Owner
 }
 
-// checkMovable returns why the agent cannot be in the pool.
+// checkMovable returns why the agent cannot be moved to the pool or, if pool is nil, out of its pool; nil if it can.
 func checkMovable(a *fleet.Agent, pool *fleet.Pool) error {
 	refuse := func(format string, args ...any) error {
 		return fleet.InvalidField("pool", format, args...).With("agent_name", a.Name)
@@ -91,6 +92,7 @@ func (s *Service) checkRoomToMove(v *fleet.AgentView, pool *fleet.Pool) error {
 	return checkPoolRoom(pool, s.countAgents(pool))
 }
 
+// checkPoolRoom returns LIMIT_REACHED if the pool may not have another agent besides this number of agents.
 func checkPoolRoom(pool *fleet.Pool, agents int) error {
 	if agents < pool.MaxAgents {
 		return nil
@@ -119,8 +121,8 @@ func (s *Service) joinPool(a *fleet.Agent, pool *fleet.Pool) {
 	}
 }
 
-// leavePool removes the pool's label from the agent, and the shares that it has because of the pool. The pool is nil if it was
-// deleted.
+// leavePool removes from the agent the label with the pool's name, and the shares with the pool's groups. The pool is nil if it was
+// deleted; then the shares stay.
 func leavePool(a *fleet.Agent, pool *fleet.Pool) {
 	a.Pool, a.Labels = "", a.Labels.With(nil, poolLabel)
 	if pool == nil {

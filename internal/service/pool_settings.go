@@ -14,8 +14,8 @@ func (s *Service) SetPools(all []fleet.PoolSetting) {
 	s.forceDispatch()
 }
 
-// applyPools creates, changes and drains pools as the configuration says, if it has changed. A pool whose project does not answer stays as
-// it is until the next call.
+// applyPools creates, changes and drains pools as the configuration says, if it has changed. A pool that cannot be used stays as it is. If
+// the reason is a place that does not answer, the next call tries again.
 func (s *Service) applyPools(ctx context.Context) error {
 	settings := s.poolSettings.Load()
 	if settings == nil {
@@ -56,7 +56,7 @@ func (s *Service) applyPools(ctx context.Context) error {
 	return nil
 }
 
-// applyPool writes the pool, unless it is the same already.
+// applyPool writes the pool, unless the stored pool has the same settings.
 func (s *Service) applyPool(ctx context.Context, pool fleet.Pool) error {
 	known := s.queue.Pools()
 	if i := slices.IndexFunc(known, func(old *fleet.Pool) bool { return old.Key() == pool.Key() }); i >= 0 && known[i].SameSetting(&pool) {

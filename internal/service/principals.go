@@ -18,9 +18,9 @@ type PrincipalUse struct {
 // MaxPrincipals is the maximum number of principals in one response.
 const MaxPrincipals = 1000
 
-// ListPrincipals returns the caller, the owners of existing agents, the holders of valid tokens and the principals with their
-// own limits. It returns those whose names come after the cursor, sorted by name, and the cursor of the next page; "" on the
-// last page. A nil limit means 100. Package admission lets only admins call it.
+// ListPrincipals returns the known principals whose names come after the cursor, sorted by name, and the cursor of the next page; ""
+// on the last page. Known are the caller, the owners of existing agents, the holders of valid tokens, and the principals that have
+// limits of their own. A nil limit means 100. Package admission lets only admins call it.
 func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int) (page []PrincipalUse, next string, err error) {
 	most, err := limitOr(limit, 100, MaxPrincipals)
 	if err != nil {
@@ -67,6 +67,7 @@ func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int)
 	return page, next, err
 }
 
+// principalUse returns the principal's holdings and limits.
 func principalUse(all fleet.Limits, tx fleet.ReadTx, name string) (use PrincipalUse, err error) {
 	use.Name = name
 	if use.Holdings, err = tx.Holdings(name, fleet.Limits{}, fleet.HoldingsScope{}); err != nil {

@@ -8,7 +8,8 @@ import (
 	"fleet/internal/state"
 )
 
-// asInvalid turns a catalog's NotFound error into an error about a request's field.
+// asInvalid turns a catalog's NotFound error into INVALID_ARGUMENT about the field of the request. It changes that error. It returns
+// any other error as it is.
 func asInvalid(err error, field string) error {
 	if e, ok := err.(*fleet.Error); ok && e.Code == fleet.NotFound { //nolint:errorlint // only the catalog's own errors
 		e.Code, e.Field = fleet.InvalidArgument, field
@@ -17,8 +18,8 @@ func asInvalid(err error, field string) error {
 	return err
 }
 
-// ListProjects returns the projects of all places, with the names that create_agent accepts, and the state of the places.
-// It fails only if no place lists its projects.
+// ListProjects returns the projects of the fleet's places, with the names that create_agent accepts, and the states of the places. A
+// place that cannot list its projects has a Problem; it is an error only if no place can.
 func (s *Service) ListProjects(ctx context.Context) ([]fleet.Project, []fleet.PlaceState, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

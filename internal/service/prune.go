@@ -13,22 +13,22 @@ import (
 // PruneWorkRequest says what PruneWork removes.
 type PruneWorkRequest struct {
 	Project  string        // empty: of all projects
-	Age      time.Duration // only what is older
-	Unproved bool          // also what may exist nowhere else
-	DryRun   bool
+	Age      time.Duration // only leftovers that are older
+	Unproved bool          // also leftovers that may exist nowhere else
+	DryRun   bool          // only lists the leftovers
 }
 
-// DefaultPruneAge is the default of PruneWorkRequest.Age.
+// DefaultPruneAge is the PruneWorkRequest.Age for callers that give none. PruneWork does not apply it.
 const DefaultPruneAge = 30 * 24 * time.Hour
 
-// PrunedLeftover is what an agent has left in a place.
+// PrunedLeftover is a leftover of an agent and the place that has it.
 type PrunedLeftover struct {
 	fleet.Leftover
 	Place string
 }
 
-// PruneWork removes what agents have left in the places of this server, or lists it, the largest first. Package admission lets only admins
-// call it.
+// PruneWork removes the leftovers of agents from the places of this server, and returns them, the largest first. With DryRun it only
+// returns them. Package admission lets only admins call it.
 func (s *Service) PruneWork(ctx context.Context, r PruneWorkRequest) ([]PrunedLeftover, error) {
 	if r.Age < 0 {
 		return nil, fleet.InvalidField("older_than_seconds", "older_than_seconds is %d: give 0 or more", int64(r.Age.Seconds()))

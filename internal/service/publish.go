@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// PublishRequest says where the work of a task is pushed to.
+// PublishRequest says where the work of a task is pushed, and whether a pull request is opened for it.
 type PublishRequest struct {
 	TaskID string
 	Remote string // empty: the only remote of the repository, or origin
@@ -19,7 +19,7 @@ type PublishRequest struct {
 	Title, Text string // of the pull request; empty: from the task
 	Draft       bool
 
-	RequestID string // not needed: a repeated call does nothing that was done before
+	RequestID string // only checked: a repeated call is harmless without it
 }
 
 // PublishTask pushes the work of a task to another repository, and may open a pull request there. It pushes with the credentials of the

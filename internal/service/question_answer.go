@@ -9,7 +9,7 @@ import (
 
 // AnswerQuestionRequest is an answer to a question.
 type AnswerQuestionRequest struct {
-	ID      string // the id, or a prefix that only one visible waiting question or, if none waits, only one visible question has
+	ID      string // id of the question or a prefix of it, see Service.visibleQuestion
 	Answer  string // AnswerAllow or AnswerDeny for a permission, otherwise any text
 	Message string // text for the agent, sent with the answer; may be empty
 	// Remember says for how long an allowed permission holds; empty means once.
@@ -19,9 +19,9 @@ type AnswerQuestionRequest struct {
 }
 
 // AnswerQuestion answers a question. It waits until the agent has received the answer, at most state.Config.MessageWait; the
-// returned text says whether the agent has received it. The first answer counts. Repeating it is not an error. The error is
-// QUESTION_CLOSED for a different answer and for a question that no longer waits, and QUESTION_NOT_FOUND if the caller may
-// not see the question.
+// returned text says whether the agent has received it. Only the first answer counts. Repeating that answer is not an error. The
+// error is QUESTION_CLOSED for a different answer and for a question that was closed without an answer, and QUESTION_NOT_FOUND if
+// the caller may not see the question.
 func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (*fleet.Question, string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 	return q, "The agent has the answer", nil
 }
 
-// answerableQuestion returns the question that p wants to answer; see AnswerQuestionRequest.ID. The error is QUESTION_NOT_FOUND if p may
+// answerableQuestion returns the question that p wants to answer. id is as in visibleQuestion. The error is QUESTION_NOT_FOUND if p may
 // not see the question, and PERMISSION_DENIED if p may see it but not answer it.
 func (s *Service) answerableQuestion(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Question, error) {
 	q, err := s.visibleQuestion(tx, p, id)
@@ -96,6 +96,8 @@ func (s *Service) answerableQuestion(tx fleet.ReadTx, p fleet.Principal, id stri
 	return q, nil
 }
 
+// visibleQuestion returns the question with the id, if p may see it. id may be a prefix of the ids of exactly one visible question.
+// Only if no waiting question has the prefix, other questions count.
 func (s *Service) visibleQuestion(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Question, error) {
 	q, err := fleet.QuestionByID(tx, id)
 	if err != nil {
@@ -127,8 +129,8 @@ func (s *Service) visibleQuestion(tx fleet.ReadTx, p fleet.Principal, id string)
 		With("question_id", fleet.Shorten(id, 80))
 }
 
-// checkAnswer returns an error if the answer does not fit the question. It returns the meaning of an answer to a question
-// about a budget, and for how long the answer is remembered.
+// checkAnswer returns an error if the answer does not fit the question. budget is the meaning of an answer to a question about a
+// budget. remember is for how long an allowed permission holds; empty for any other answer.
 func checkAnswer(q *fleet.Question, r AnswerQuestionRequest) (budget fleet.BudgetAnswer, remember fleet.RememberScope, err error) {
 	if q.Kind == fleet.AskPermission && r.Answer != fleet.AnswerAllow && r.Answer != fleet.AnswerDeny {
 		return budget, "", fleet.InvalidField("answer", "the agent asks for a permission: answer %q or %q, and put further information into message", fleet.AnswerAllow, fleet.AnswerDeny)
@@ -153,7 +155,8 @@ func checkAnswer(q *fleet.Question, r AnswerQuestionRequest) (budget fleet.Budge
 	return budget, remember, nil
 }
 
-// recordAnswer records the principal's answer in tx. The agent's worker delivers it, unless Fleet itself has asked.
+// recordAnswer records the answer of p in tx. It does nothing if p has given the same answer before. The agent's worker delivers the
+// answer, unless Fleet itself has asked.
 func (s *Service) recordAnswer(tx fleet.Tx, p fleet.Principal, q *fleet.Question, r AnswerQuestionRequest) error {
 	budget, remember, err := checkAnswer(q, r)
 	if err != nil {
@@ -167,7 +170,7 @@ func (s *Service) recordAnswer(tx fleet.Tx, p fleet.Principal, q *fleet.Question
 		return err
 	}
 	a, err := tx.Agent(q.AgentUID)
-	if err == nil && a != nil { // it may have been deleted meanwhile
+	if err == nil && a != nil { // the store may no longer have the agent
 		err = s.checkConfined(p, a)
 	}
 	switch {
@@ -186,7 +189,7 @@ func (s *Service) recordAnswer(tx fleet.Tx, p fleet.Principal, q *fleet.Question
 			return err
 		}
 	}
-	if q.Kind == fleet.AskBudget { // Fleet itself acts on it, now
+	if q.Kind == fleet.AskBudget { // Fleet itself acts on the answer, in this transaction
 		q.DeliveredAt = q.AnsweredAt
 	}
 	if err := tx.Update(q); err != nil {
@@ -207,7 +210,8 @@ func questionClosed(q *fleet.Question) *fleet.Error {
 		With("question_id", q.ID).With("status", string(q.Status))
 }
 
-// awaitAnswer waits until the answer is delivered or the question has ended, at most state.Config.MessageWait.
+// awaitAnswer waits until the answer is delivered or the question is closed, at most state.Config.MessageWait, and returns the
+// question. The error is QUESTION_NOT_FOUND if the question was deleted meanwhile.
 func (s *Service) awaitAnswer(ctx context.Context, id string) (q *fleet.Question, err error) {
 	err = s.await(ctx, s.cfg.MessageWait, func() (bool, error) {
 		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {

@@ -10,19 +10,20 @@ import (
 // ListQuestionsRequest selects questions.
 type ListQuestionsRequest struct {
 	Agent, TaskID string // only questions of this agent and of this task; empty means all
-	Answered      bool   // include those that no longer wait for an answer
+	// IncludeAnswered includes all questions that no longer wait, even those that were closed without an answer.
+	IncludeAnswered bool
 	fleet.PageRequest
 }
 
-// Questions is a part of the matching questions, newest first.
+// Questions is a page of the matching questions, newest first.
 type Questions struct {
 	Questions []*fleet.Question
-	Access    []fleet.Access // what the caller may do with the agent of each
+	Access    []fleet.Access // for each question, what the caller may do with its agent
 	Total     int            // number of matching questions
 	Next      string         // cursor of the next page; "" on the last page
 }
 
-// ListQuestions returns questions of the agents that the caller sees, newest first.
+// ListQuestions returns a page of the matching questions of agents that the caller sees, newest first.
 func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Questions, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -42,12 +43,12 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 	q := &Questions{}
 	sel, err := s.selectAgents(ctx, p, r.Agent)
 	switch {
-	case fleet.ReasonOf(err) == fleet.ReasonAgentNotFound: // a name without questions is not an error
+	case fleet.ReasonOf(err) == fleet.ReasonAgentNotFound: // a name of an unknown agent only means that there are no questions
 		return q, nil
 	case err != nil:
 		return nil, err
 	}
-	f := fleet.QuestionFilter{AgentName: sel.name, Owner: sel.owner, Shared: sel.shared, Projects: sel.projects, AgentUID: sel.uid, Waiting: !r.Answered}
+	f := fleet.QuestionFilter{AgentName: sel.name, Owner: sel.owner, Shared: sel.shared, Projects: sel.projects, AgentUID: sel.uid, Waiting: !r.IncludeAnswered}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		if r.TaskID != "" {
 			t, err := s.task(tx, p, r.TaskID, fleet.AccessView)

@@ -8,7 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// QueueTaskRequest describes a task that starts as soon as it can. Agent, Pool or Project names who works on it.
+// QueueTaskRequest describes a task that starts as soon as it can. Exactly one of Agent, Pool and Project is set: an agent, a pool, or
+// a project with an optional role.
 type QueueTaskRequest struct {
 	StartTaskRequest
 	Pool          string
@@ -40,7 +41,7 @@ func (s *Service) QueueTask(ctx context.Context, r QueueTaskRequest) (*fleet.Tas
 		return nil, err
 	}
 	c := Call{Method: "QueueTask", RequestID: r.RequestID, Body: []any{r.callBody(), r.Pool, r.Project, r.Role, r.NewAgent, r.MaxIdle, r.Entry, r.Hold, r.Wake, r.OnParentEnd}}
-	find := s.assignee
+	find := s.findAssignee
 	if r.delegated {
 		if !p.Grant.Allows(fleet.ActStart) {
 			return nil, errMayNotDelegate()
@@ -59,7 +60,7 @@ func (s *Service) QueueTask(ctx context.Context, r QueueTaskRequest) (*fleet.Tas
 	return asQueued(task), nil
 }
 
-// asQueued returns the task as it was when it was queued, so that a repeated call gets the same response.
+// asQueued returns a copy of the task as it was when it was queued, so that a repeated call gets the same response.
 func asQueued(t *fleet.Task) *fleet.Task {
 	queued := asStarted(t)
 	queued.Status, queued.StartedAt = fleet.TaskPending, time.Time{}
@@ -92,6 +93,7 @@ func (s *Service) checkQueued(r QueueTaskRequest) error {
 	return r.Entry.Validate(s.now())
 }
 
+// queueTask adds the task of the checked request and its queue entry to the store. It adds a new agent too if the assignee is one.
 func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal, to assignee, r QueueTaskRequest) (*fleet.Task, error) {
 	a, err := s.assigneeForUpdate(ctx, tx, p, to)
 	if err != nil {
@@ -128,7 +130,8 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	return task, tx.Put(task.ID, &e)
 }
 
-// admitPending returns LIMIT_REACHED if the principal may have no further pending task, or none of this size.
+// admitPending returns LIMIT_REACHED if p has as many pending tasks as it may have, or if the bytes would exceed a limit of stored
+// bytes.
 func (s *Service) admitPending(ctx context.Context, tx fleet.Tx, p fleet.Principal, a *fleet.Agent, bytes int) error {
 	if pending := s.queue.Pending(p.Name); pending >= fleet.MaxPending {
 		return fleet.LimitReached("pending tasks", "you have", int64(pending), fleet.MaxPending, "pending tasks", "{stop_task} stops one")
@@ -136,8 +139,8 @@ func (s *Service) admitPending(ctx context.Context, tx fleet.Tx, p fleet.Princip
 	return admit(ctx, s.Limits(), tx, p, a.Owner, increase{bytes: bytes, project: a.Project})
 }
 
-// dependencies returns the dependencies with the full ids of their tasks, which p must see. id is the task that depends on
-// them; "" for a new one. No dependency may wait for this task.
+// dependencies returns the dependencies with the full ids of their tasks. p must see these tasks. id is the id of the task that
+// depends on them, or "" for a new task. The error is INVALID_ARGUMENT if a dependency waits, directly or not, for the task itself.
 func (s *Service) dependencies(tx fleet.ReadTx, p fleet.Principal, id string, after []fleet.Dependency) ([]fleet.Dependency, error) {
 	after = slices.Clone(after)
 	for i, dep := range after {
@@ -184,7 +187,8 @@ type UpdateQueuedTaskRequest struct {
 	RequestID          string `json:"-"`
 }
 
-// UpdateQueuedTask changes when a pending task starts.
+// UpdateQueuedTask changes the conditions under which a pending task starts. The error is TASK_NOT_PENDING if the task does not wait
+// any more.
 func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskRequest) (*fleet.Task, error) {
 	var given fleet.QueueEntry
 	setIfGiven(&given.Priority, r.Priority)
@@ -196,7 +200,7 @@ func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskReques
 	return s.changePending(ctx, Call{Method: "UpdateQueuedTask", RequestID: r.RequestID, Body: r}, r.TaskID,
 		func(tx fleet.Tx, p fleet.Principal, q *fleet.QueuedTask) (text string, err error) {
 			e := &q.Entry
-			if !e.Expires.IsZero() && !e.Expires.After(s.now()) && r.Expires == nil { // it is stopped in a moment
+			if !e.Expires.IsZero() && !e.Expires.After(s.now()) && r.Expires == nil { // the next Dispatch stops it
 				return "", fleet.Errorf(fleet.ReasonTaskNotPending, "task %q has expired, so it does not wait any more", q.ID).
 					With("task_id", q.ID).With("agent_name", q.AgentName).Next("{queue_task} queues another one")
 			}
@@ -224,7 +228,7 @@ func setIfGiven[T any](value, given *T) {
 	}
 }
 
-// HoldTask keeps a pending task from starting until ReleaseTask.
+// HoldTask keeps a pending task from starting until ReleaseTask is called. It does nothing if the task is held already.
 func (s *Service) HoldTask(ctx context.Context, id, requestID string) (*fleet.Task, error) {
 	return s.changePending(ctx, Call{Method: "HoldTask", RequestID: requestID, Body: id}, id,
 		func(_ fleet.Tx, p fleet.Principal, q *fleet.QueuedTask) (string, error) {
@@ -236,7 +240,7 @@ func (s *Service) HoldTask(ctx context.Context, id, requestID string) (*fleet.Ta
 		})
 }
 
-// ReleaseTask ends HoldTask.
+// ReleaseTask lets a task that HoldTask holds start again. It does nothing if the task is not held.
 func (s *Service) ReleaseTask(ctx context.Context, id, requestID string) (*fleet.Task, error) {
 	return s.changePending(ctx, Call{Method: "ReleaseTask", RequestID: requestID, Body: id}, id,
 		func(_ fleet.Tx, p fleet.Principal, q *fleet.QueuedTask) (string, error) {
@@ -248,7 +252,8 @@ func (s *Service) ReleaseTask(ctx context.Context, id, requestID string) (*fleet
 		})
 }
 
-// changePending changes the entry of a pending task. change returns the text of the event, or "" if nothing changes.
+// changePending changes the queue entry of a pending task, once per request id. change returns the text of the event, or "" if nothing
+// changes. The error is TASK_NOT_PENDING if the task is not pending.
 func (s *Service) changePending(
 	ctx context.Context, c Call, id string, change func(fleet.Tx, fleet.Principal, *fleet.QueuedTask) (string, error),
 ) (*fleet.Task, error) {

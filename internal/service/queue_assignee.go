@@ -7,16 +7,17 @@ import (
 	"fleet/internal/fleet"
 )
 
-// assignee is who works on a queued task: an agent, a new agent, or one that the dispatcher chooses from a target.
+// assignee says which agent works on a queued task: an existing agent, a new one, or one that the dispatcher chooses from a target.
 type assignee struct {
-	agent  *fleet.AgentView // as it was before the transaction
-	added  *agentDraft
-	target fleet.Target
-	owner  string // of the agents of the target
+	agent  *fleet.AgentView // the existing agent, as it was before the transaction
+	added  *agentDraft      // the new agent
+	target fleet.Target     // if agent and added are nil
+	owner  string           // of the agents of the target
 }
 
-// assignee finds the agent, the pool or the role that the request names, and checks that p may use it.
-func (s *Service) assignee(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {
+// findAssignee finds the agent, the pool or the role that the request names, and checks that p may use it. For a new agent, it returns
+// a draft and adds nothing to the store.
+func (s *Service) findAssignee(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {
 	switch {
 	case r.Agent != "":
 		to.agent, _, err = s.agent(ctx, r.Agent, fleet.AccessRun)
@@ -45,8 +46,8 @@ func (s *Service) assignee(ctx context.Context, p fleet.Principal, r QueueTaskRe
 	return to, err
 }
 
-// delegatedAssignee works like assignee, for a task that an agent delegates. The error is the same whether something does not
-// exist or the grant does not allow it.
+// delegatedAssignee works like findAssignee, for a task that an agent delegates. The error is the same whether an agent, a pool or a
+// project does not exist or the grant does not allow it.
 func (s *Service) delegatedAssignee(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {
 	if r.Agent != "" {
 		to.agent, err = s.delegatedAgent(ctx, p, r.Agent)
@@ -55,15 +56,15 @@ func (s *Service) delegatedAssignee(ctx context.Context, p fleet.Principal, r Qu
 	if err := checkGrantTarget(p.Grant, r); err != nil {
 		return to, err
 	}
-	to, err = s.assignee(ctx, p, r)
+	to, err = s.findAssignee(ctx, p, r)
 	if reason := fleet.ReasonOf(err); reason == fleet.ReasonProjectNotFound || reason == fleet.ReasonPoolNotFound {
 		err = errTargetRefused(p.Grant, r)
 	}
 	return to, err
 }
 
-// draftWaitingAgent works like draftAgent, for an agent that waits for tasks. It refuses a project whose agents begin to work
-// by themselves.
+// draftWaitingAgent works like draftAgent, for an agent that waits for tasks. The error is UNIMPLEMENTED for a project whose agents
+// start to work on their spec by themselves.
 func (s *Service) draftWaitingAgent(ctx context.Context, r CreateAgentRequest) (agentDraft, error) {
 	n, err := s.draftAgent(ctx, r)
 	if err == nil && n.project.SpecIsTask {
@@ -73,8 +74,8 @@ func (s *Service) draftWaitingAgent(ctx context.Context, r CreateAgentRequest) (
 	return n, err
 }
 
-// assigneeForUpdate returns the agent of a queued task. It adds a new agent to the store. For a target, it returns an agent
-// with only the values that all agents of the target share.
+// assigneeForUpdate returns the agent of a queued task in tx. If it is a new agent, assigneeForUpdate adds it to the store. For a
+// target, it returns an agent that is not stored and has only the values that all agents of the target share.
 func (s *Service) assigneeForUpdate(ctx context.Context, tx fleet.Tx, p fleet.Principal, to assignee) (*fleet.Agent, error) {
 	switch {
 	case to.agent != nil:
@@ -92,7 +93,7 @@ func (s *Service) assigneeForUpdate(ctx context.Context, tx fleet.Tx, p fleet.Pr
 	}, nil
 }
 
-// generatedName returns a name for a new agent that begins with the words, as far as they fit.
+// generatedName returns a name for a new agent: the words, as far as they fit, and a random end. words consists of ASCII characters.
 func (s *Service) generatedName(words string) string {
 	id := strings.ReplaceAll(s.cfg.NewID(), "-", "")
 	id = id[len(id)-nameTail:]
@@ -103,5 +104,5 @@ func (s *Service) generatedName(words string) string {
 	return words + "-" + id
 }
 
-// nameTail is the number of characters that make a generated name unique.
+// nameTail is the number of random characters at the end of a generated name.
 const nameTail = 4

@@ -13,7 +13,7 @@ import (
 	"fleet/internal/state"
 )
 
-// dispatchRetry is how long a failed start waits for the next try.
+// dispatchRetry is how long Dispatch waits before it tries again to start a task, or to apply the pools of the configuration.
 const dispatchRetry = 5 * time.Second
 
 // startLimit is how long the start of one task may take. It takes milliseconds, unless something else has locked the agent.
@@ -27,9 +27,9 @@ func (s *Service) Prepare(ctx context.Context) error {
 	return s.snap.Refresh(ctx)
 }
 
-// Dispatch queues the tasks of schedules that are due, starts the pending tasks that can start, and ends those that never can.
-// It returns the time at which it should be called again even if nothing happens; zero if that is not necessary. Only one
-// caller in the fleet may call it at a time.
+// Dispatch queues the tasks of schedules that are due, starts the pending tasks that can start, and ends those that never can. It also
+// creates and deletes agents of pools. It returns the time at which it should be called again even if nothing happens; zero if that is
+// not necessary. Only one caller in the fleet may call it at a time.
 func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 	if err := s.queue.Refresh(ctx); err != nil {
 		return time.Time{}, err
@@ -45,16 +45,17 @@ func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 	return next, err
 }
 
-// dispatchState has the last revision for which Dispatch has decided, and the time at which it must decide again even if
+// dispatchState has the revision for which Dispatch has decided last, and the time at which it must decide again even if
 // nothing happens.
 type dispatchState struct {
-	revision int64 // see state.Queue.Revision
-	next     time.Time
+	revision int64     // see state.Queue.Revision
+	next     time.Time // zero if only a new revision requires a decision
 }
 
 // forceDispatch makes the next Dispatch decide even if nothing has happened.
 func (s *Service) forceDispatch() { s.lastDispatch.Store(&dispatchState{revision: -1}) }
 
+// dispatch does the work of Dispatch, even if nothing has happened since the last decision.
 func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 	if err := s.applyPools(ctx); err != nil {
 		return time.Time{}, err
@@ -95,12 +96,12 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 		cancel()
 		switch reason := fleet.ReasonOf(err); {
 		case err == nil:
-		case late: // another server has locked the agent, and may be dead; that must not keep other agents waiting
+		case late: // another server has locked the agent, and may be dead; tasks of other agents must not wait for it
 			s.log.WarnContext(ctx, "a task of the queue did not start in time, trying again", slog.String("task", start.Task.ID), slog.String("agent", start.Agent.UID))
 			sooner(s.now().Add(startLimit))
 		case reason == fleet.ReasonInternal || reason == fleet.ReasonBackendUnavailable || ctx.Err() != nil:
 			return time.Time{}, err
-		default: // the fleet has changed since the decision, or a limit that it does not know is reached
+		default: // the fleet has changed since the decision, or a limit was reached that the decision does not consider
 			s.log.DebugContext(ctx, "a task of the queue did not start", slog.String("task", start.Task.ID), slog.Any("error", err))
 			sooner(s.now().Add(dispatchRetry))
 		}
@@ -108,7 +109,8 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 	return next, nil
 }
 
-// startPending starts a pending task on the agent, if it still may start.
+// startPending starts a pending task on the agent. It does nothing if the task no longer waits to be started. Otherwise the error says
+// why the agent cannot start it now.
 func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 	delay := time.Duration(-1) // time since the agent became free, if the task has waited for that
 	err := s.store.Update(ctx, func(tx fleet.Tx) error {
@@ -166,7 +168,8 @@ func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
 	return err
 }
 
-// checkStart returns why the pending task of p cannot start on the agent; nil if it can. The agent is nil if it does not exist.
+// checkStart returns why the pending task that p has queued cannot start on the agent; nil if it can. v is nil if the agent does not
+// exist.
 func (s *Service) checkStart(ctx context.Context, tx fleet.ReadTx, p fleet.Principal, q *fleet.QueuedTask, v *fleet.AgentView) error {
 	switch t := &q.Task; {
 	case v == nil || t.AgentUID != "" && t.AgentUID != v.UID || t.AgentUID == "" && !q.Entry.Target.Takes(t.Owner, &v.Agent) || !v.DeletedAt.IsZero() || v.Desired == fleet.DesiredDeleted:
@@ -185,8 +188,8 @@ func (s *Service) checkStart(ctx context.Context, tx fleet.ReadTx, p fleet.Princ
 	return admit(ctx, s.Limits(), tx, p, v.Owner, increase{tasks: 1, project: v.Project})
 }
 
-// checkTreeRoom returns an error if the maximum number of tasks below the root of the task already run. A task that goes on
-// has been counted before.
+// checkTreeRoom returns DELEGATION_REFUSED if as many tasks below the root of the task run as may run at once. It does not check a
+// task that goes on after it waited for delegated tasks.
 func checkTreeRoom(tx fleet.ReadTx, t *fleet.Task) error {
 	if t.RootID == "" || t.Delegation.MaxRunning == 0 || t.Delegation.Waits {
 		return nil
@@ -212,8 +215,8 @@ func (s *Service) continuesConversation(q *fleet.QueuedTask, v *fleet.AgentView)
 	return slices.ContainsFunc(q.Entry.After, func(d fleet.Dependency) bool { return s.queue.Dependee(d.TaskID).AgentUID == v.UID })
 }
 
-// dependencyResults returns the reports of the dependencies whose results are wanted, as an addition to a prompt. Each line
-// begins with #, so that a shell, which runs some prompts, treats it as a comment.
+// dependencyResults returns the reports of the dependencies that have Result set, as an addition to a prompt. Each line begins
+// with #, so that a shell, which runs some prompts, treats it as a comment.
 func dependencyResults(tx fleet.ReadTx, after []fleet.Dependency) (string, error) {
 	var b strings.Builder
 	for _, dep := range after {
@@ -239,7 +242,7 @@ func dependencyResults(tx fleet.ReadTx, after []fleet.Dependency) (string, error
 	return b.String(), nil
 }
 
-// endPending ends a pending task that never started.
+// endPending ends a pending task as stopped, for the reason. It does nothing if the task is no longer pending.
 func (s *Service) endPending(ctx context.Context, id, why string) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		t, err := tx.Task(id)

@@ -12,27 +12,28 @@ import (
 // QueueItem is a pending task and why it waits.
 type QueueItem struct {
 	*fleet.QueuedTask
-	Position int // in the whole queue, from 1
-	Waits    []fleet.Wait
-	Access   fleet.Access // what the caller may do with it
+	Position int          // in the whole queue, from 1
+	Waits    []fleet.Wait // why it waits, current reasons first; empty if it can start now
+	Access   fleet.Access // what the caller may do with it; only set by ListQueue
 }
 
-// QueueRequest selects pending tasks.
-type QueueRequest struct {
+// ListQueueRequest selects pending tasks.
+type ListQueueRequest struct {
 	Agent    string // empty: of all agents
 	Selector string // of labels
 	fleet.PageRequest
 }
 
-// QueueList is a part of the queue, the next task first.
+// QueueList is a page of the queue, the next task first.
 type QueueList struct {
 	Items []QueueItem
-	Total int
-	Next  string
+	Total int    // number of matching tasks
+	Next  string // cursor of the next page; "" on the last page
 }
 
-// ListQueue returns the pending tasks that the caller may see, in the order in which they start, and why each of them waits.
-func (s *Service) ListQueue(ctx context.Context, r QueueRequest) (*QueueList, error) {
+// ListQueue returns a page of the matching pending tasks that the caller may see, in the order in which they start, and why each of
+// them waits.
+func (s *Service) ListQueue(ctx context.Context, r ListQueueRequest) (*QueueList, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func (s *Service) ListQueue(ctx context.Context, r QueueRequest) (*QueueList, er
 // defaultQueueItems is how many items ListQueue returns by default.
 const defaultQueueItems = 100
 
-// queueItems returns the pending tasks that p may see.
+// queueItems returns the pending tasks that p may see, the next one first. detail says whether Waits are set, and have texts.
 func (s *Service) queueItems(ctx context.Context, p fleet.Principal, detail queue.Detail) ([]QueueItem, error) {
 	d, err := s.queueDecision(ctx, detail)
 	if err != nil {
@@ -77,7 +78,7 @@ func (s *Service) queueItems(ctx context.Context, p fleet.Principal, detail queu
 	return items, nil
 }
 
-// queueItem returns the item of the task; nil if the task is no longer pending.
+// queueItem returns the item of the task, without Access; nil if the task is no longer pending.
 func (s *Service) queueItem(ctx context.Context, t *fleet.Task) (*QueueItem, error) {
 	d, err := s.queueDecision(ctx, queue.Texts)
 	if err != nil {
@@ -94,13 +95,13 @@ func (s *Service) queueItem(ctx context.Context, t *fleet.Task) (*QueueItem, err
 // QueueSummary counts the pending tasks that a caller may see, by the reasons why they wait.
 type QueueSummary struct {
 	Pending     int
-	Reasons     map[fleet.WaitReason]int // pending tasks by their first reason
+	Reasons     map[fleet.WaitReason]int // number of pending tasks by their first reason; tasks that can start now have none
 	Oldest      time.Time                // when the oldest pending task was queued; zero if none is
 	Paused      *fleet.Pause             // nil if the fleet is not paused
 	MaxOvertake time.Duration            // a task that has waited longer starts before new tasks of any priority
 }
 
-// ShowQueue sums up the pending tasks that the caller may see.
+// ShowQueue returns a summary of the pending tasks that the caller may see.
 func (s *Service) ShowQueue(ctx context.Context) (*QueueSummary, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -122,7 +123,7 @@ func (s *Service) ShowQueue(ctx context.Context) (*QueueSummary, error) {
 	return sum, nil
 }
 
-// QueueStats returns the figures of the whole queue.
+// QueueStats returns figures for metrics: of the whole queue, the budgets and the credentials.
 func (s *Service) QueueStats(ctx context.Context) (f fleet.QueueStats, err error) {
 	d, err := s.queueDecision(ctx, queue.Reasons)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"fleet/internal/queue"
 )
 
-// queueDecision refreshes the known state of the queue and the agents, and decides which tasks start.
+// queueDecision reads what has changed in the queue and the agents, and decides which tasks start. It starts none.
 func (s *Service) queueDecision(ctx context.Context, detail queue.Detail) (queue.Decision, error) {
 	if err := s.queue.Refresh(ctx); err != nil {
 		return queue.Decision{}, err
@@ -37,7 +37,7 @@ func (s *Service) queueDecision(ctx context.Context, detail queue.Detail) (queue
 	}), nil
 }
 
-// taskRoom returns how many more tasks may run, for the owners of the tasks that have a limit.
+// taskRoom returns how many more tasks may run, by owner. It contains the owners of the tasks, except those without a limit.
 func (s *Service) taskRoom(ctx context.Context, tasks []*fleet.QueuedTask) (map[string]int, error) {
 	room := map[string]int{}
 	all := s.Limits()
@@ -66,7 +66,7 @@ func (s *Service) taskRoom(ctx context.Context, tasks []*fleet.QueuedTask) (map[
 	return room, nil
 }
 
-// queuedBy returns the principal that queued the task.
+// queuedBy returns the principal that queued the task, with the kind and the scope that it had then, and without its groups.
 func queuedBy(q *fleet.QueuedTask) fleet.Principal {
 	return fleet.Principal{Name: q.Entry.By, Kind: q.Entry.Kind, Scope: q.Entry.Scope, UnconfinedIn: q.Entry.UnconfinedIn}
 }

@@ -14,8 +14,8 @@ import (
 	"fleet/internal/state"
 )
 
-// TestExpiredTasksDoNotChange changes a task that has expired and that nobody has stopped yet. The error must say so, and not name a
-// field that the caller has not given.
+// TestExpiredTasksDoNotChange changes a task that has expired but is not stopped yet. The error must say that the task has expired, and
+// must not be about a field that the caller has not given.
 func TestExpiredTasksDoNotChange(t *testing.T) {
 	t.Parallel()
 	var late atomic.Bool

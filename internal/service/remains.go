@@ -8,7 +8,8 @@ import (
 	"fleet/internal/state"
 )
 
-// Remains returns what the store keeps of the agent. The caller has already checked the access to the agent.
+// Remains returns what the store keeps of the agent's work, without the bundle; zero if it keeps nothing. The caller must have checked
+// the access to the agent.
 func (s *Service) Remains(ctx context.Context, v *fleet.AgentView) (r fleet.Remains, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		known, err := tx.Remains(v.UID, false)
@@ -20,7 +21,7 @@ func (s *Service) Remains(ctx context.Context, v *fleet.AgentView) (r fleet.Rema
 	return r, err
 }
 
-// DownloadBundle returns a git bundle of the agent's work that exists nowhere else: the current work of an existing agent,
+// DownloadBundle returns the agent and a git bundle of its work that exists nowhere else: the current work of an existing agent,
 // or the kept work of a deleted agent. The error is BUNDLE_NOT_FOUND if there is no such work.
 func (s *Service) DownloadBundle(ctx context.Context, ref string) (*fleet.Agent, []byte, error) {
 	if ref == "" {
@@ -63,11 +64,13 @@ func (s *Service) DownloadBundle(ctx context.Context, ref string) (*fleet.Agent,
 	return a, content, nil
 }
 
-func noBundle(a *fleet.Agent, kept *fleet.Remains, whole *fleet.KeptWork) *fleet.Error {
+// noBundle returns BUNDLE_NOT_FOUND, and says why. kept is what the store keeps of the agent, and workspace is its kept workspace; nil
+// if there is none.
+func noBundle(a *fleet.Agent, kept *fleet.Remains, workspace *fleet.KeptWork) *fleet.Error {
 	why := "it does not work in a repository, or all of its work also exists elsewhere"
 	switch {
-	case whole != nil:
-		return fleet.Errorf(fleet.ReasonBundleNotFound, "agent %q has no commits to rescue, but its directory is kept: %s", a.Name, whole.Reason).
+	case workspace != nil:
+		return fleet.Errorf(fleet.ReasonBundleNotFound, "agent %q has no commits to rescue, but its directory is kept: %s", a.Name, workspace.Reason).
 			Next("{restore_agent} brings the agent back").With("agent_name", a.Name)
 	case kept != nil && kept.LostWork != "":
 		why = kept.LostWork

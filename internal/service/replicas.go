@@ -14,8 +14,8 @@ import (
 // Replica is a server with details for operators.
 type Replica struct {
 	fleet.Replica
-	Running bool // its last sign of life is recent
-	Agents  int  // number of agents on its machine
+	Running bool // it holds its lease, and has not recorded that it stopped
+	Agents  int  // number of existing agents on its machine
 	Answers bool // it is the server that answers this call
 }
 
@@ -23,8 +23,8 @@ type Replica struct {
 // were replaced, leave such servers behind.
 const goneAfter = time.Hour
 
-// ListReplicas returns the servers that share the store, sorted by name: all recorded servers, and servers that only have
-// agents. It leaves out servers without agents that ended more than goneAfter ago. Package admission lets only admins call it.
+// ListReplicas returns the servers that share the store, sorted by name: all recorded servers, and servers that are only known because
+// they have agents. It leaves out servers without agents that ended more than goneAfter ago. Package admission lets only admins call it.
 func (s *Service) ListReplicas(ctx context.Context) ([]Replica, error) {
 	all, err := s.replicas(ctx)
 	return slices.DeleteFunc(all, func(r Replica) bool { return !r.Running && r.Agents == 0 && s.now().Sub(r.HeartbeatAt) > goneAfter }), err
@@ -48,6 +48,7 @@ func (s *Service) RecordedReplicas(ctx context.Context) (map[string]*Replica, er
 	return all, nil
 }
 
+// replicas returns the recorded servers and those that have agents, sorted by name.
 func (s *Service) replicas(ctx context.Context) ([]Replica, error) {
 	if err := s.snap.Refresh(ctx); err != nil {
 		return nil, err
@@ -74,13 +75,13 @@ func (s *Service) replicas(ctx context.Context) ([]Replica, error) {
 }
 
 // forgetTTL is the duration of the leases with which ForgetReplica keeps the server from starting and its agents from being
-// used. The leases are renewed for each agent.
+// used. ForgetReplica renews the leases before it deletes each agent.
 const forgetTTL = time.Minute
 
 // ForgetResult describes what was lost with a server.
 type ForgetResult struct {
 	Agents []fleet.Agent // the agents on its machine
-	Tasks  int           // number of their tasks that had not ended
+	Tasks  int           // number of their tasks that failed because of that
 }
 
 // ForgetReplica forgets a server that will never run again: it deletes the server's agents and fails their tasks. The error
@@ -92,7 +93,7 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetRe
 	if err := s.checkReplicaExists(ctx, name); err != nil {
 		return lost, err
 	}
-	// The leases keep the server from starting meanwhile, and keep a paused worker of the server from writing.
+	// With the leases, the server cannot start meanwhile, and a suspended worker of the server cannot write.
 	owner := "forget/" + s.cfg.NewID()
 	epochs := map[string]int64{}
 	defer func() {
@@ -149,7 +150,8 @@ func (s *Service) checkReplicaExists(ctx context.Context, name string) error {
 		With("replica", fleet.Shorten(name, 60)).Next("{list_replicas} describes them")
 }
 
-// forgetAgent deletes an agent of the forgotten server. The context must have the agent's lease.
+// forgetAgent marks an agent of the forgotten server as deleted, fails its task, and adds both to lost. The context must have the
+// agent's lease.
 func (s *Service) forgetAgent(ctx context.Context, uid, server string, lost *ForgetResult) error {
 	var gone *fleet.Agent
 	tasks := 0
@@ -186,7 +188,7 @@ func (s *Service) forgetAgent(ctx context.Context, uid, server string, lost *For
 	return err
 }
 
-// Message says for people what was lost.
+// Message tells people what was lost with the server.
 func (f ForgetResult) Message(server string) string {
 	if len(f.Agents) == 0 {
 		return fmt.Sprintf("The server %s is forgotten. It had no agents.", server)

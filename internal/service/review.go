@@ -8,8 +8,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ReviewTask adds a review to the work of a task. A review that requests changes becomes the next task of the same agent, in the same
-// conversation.
+// ReviewTask adds a review to the work of a task. It returns the review, and the work with all its reviews. A review that requests
+// changes becomes the next task of the same agent, in the same conversation. The error is WORK_SETTLED if the work has landed, was
+// abandoned or was replaced.
 func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID string) (*fleet.Review, *LandingView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -49,12 +50,12 @@ func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID stri
 				return CallResult{}, err
 			}
 			review.NextTask, text = next.ID, "changes requested by "+p.Name
-			l.Request = nil // withdraws the request to land: the changes come first
+			l.Request = nil // the request to land ends, because the changes must be made first
 		}
 		if err := tx.Insert(&review); err != nil {
 			return CallResult{}, err
 		}
-		// A comment keeps the earlier verdict. Queued work leaves the queue only when a review requests changes.
+		// A comment keeps the earlier verdict. An approval does not take queued work out of the queue; only requested changes do.
 		if r.Verdict == fleet.VerdictChanges || l.State == fleet.LandingBranch || r.Verdict == fleet.VerdictApprove && l.State != fleet.LandingQueued {
 			l.State = r.Verdict.State()
 		}
@@ -76,7 +77,7 @@ func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID stri
 	return nil, nil, taskNotFound(taskID) // it was deleted meanwhile
 }
 
-// landingView returns the landing of the task with its reviews.
+// landingView returns the work of the task with its reviews. The error is TASK_NOT_FOUND if the task or its work does not exist.
 func (s *Service) landingView(ctx context.Context, taskID string) (v *LandingView, err error) {
 	v = &LandingView{}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
@@ -96,7 +97,7 @@ func (s *Service) landingView(ctx context.Context, taskID string) (v *LandingVie
 }
 
 // requestedChanges returns the description of the task that makes the changes that a review requests. Each line begins with
-// #, because a shell runs some descriptions and must take these lines for comments.
+// #, so that a shell, which runs some descriptions, treats it as a comment.
 func requestedChanges(title string, r *fleet.Review) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Changes requested on %q\n# %s has reviewed this work of yours. Make the changes, and say what you did.\n", title, r.By)

@@ -7,11 +7,11 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ReviewsRequest selects work: that of a task, or all matching work.
-type ReviewsRequest struct {
-	TaskID   string
-	Project  string
-	States   []fleet.LandingState // empty: all that has neither landed nor been abandoned
+// ListReviewsRequest selects work: that of the task if TaskID is set, and all matching work otherwise.
+type ListReviewsRequest struct {
+	TaskID   string               // the other fields are ignored if it is set
+	Project  string               // empty: of all projects
+	States   []fleet.LandingState // empty: all openStates
 	Selector string               // of labels
 	fleet.PageRequest
 }
@@ -24,19 +24,19 @@ var openStates = []fleet.LandingState{
 // ReviewList is a page of work, newest first.
 type ReviewList struct {
 	Work  []*LandingView
-	Total int
-	Next  string
+	Total int    // how much matching work there is; counted up to state.Config.MaxCounted
+	Next  string // cursor of the next page; "" on the last page
 }
 
-// ListReviews returns work that the caller may see, with its reviews.
-func (s *Service) ListReviews(ctx context.Context, r ReviewsRequest) (*ReviewList, error) {
+// ListReviews returns a page of the matching work that the caller may see, with its reviews.
+func (s *Service) ListReviews(ctx context.Context, r ListReviewsRequest) (*ReviewList, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, state := range r.States {
 		if !state.Valid() {
-			return nil, fleet.InvalidField("states", "states has %q, which is no state of work", fleet.Shorten(string(state), 40))
+			return nil, fleet.InvalidField("states", "states has %q, which is not a state of work", fleet.Shorten(string(state), 40))
 		}
 	}
 	if r.TaskID != "" {
@@ -77,7 +77,7 @@ func (s *Service) ListReviews(ctx context.Context, r ReviewsRequest) (*ReviewLis
 	return l, err
 }
 
-// workOf returns the work of the tasks that have some, without its reviews. It also sets Task.Landing.
+// workOf returns the work of those tasks that have work, without its reviews, in the order of the tasks. It also sets Task.Landing.
 func workOf(tx fleet.ReadTx, tasks []*fleet.Task) ([]*LandingView, error) {
 	ids := make([]string, len(tasks))
 	for i, t := range tasks {

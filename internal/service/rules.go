@@ -8,7 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// addAllowedRules adds the rules of an answered question to those of the agent. It removes rules of earlier tasks, which no longer hold.
+// addAllowedRules adds the rules of an answered question to those of the agent. It removes the rules that hold only in other tasks. The
+// error is LIMIT_REACHED if the agent would have more than fleet.MaxAllowedRules rules.
 func addAllowedRules(a *fleet.Agent, q *fleet.Question) error {
 	rules := slices.DeleteFunc(slices.Clone(a.Rules), func(r fleet.AllowedRule) bool { return r.TaskID != "" && r.TaskID != q.TaskID })
 	for _, rule := range q.Rules {
@@ -29,14 +30,14 @@ func addAllowedRules(a *fleet.Agent, q *fleet.Question) error {
 	return nil
 }
 
-// RemoveRuleRequest names a rule that somebody has allowed an agent.
+// RemoveRuleRequest names an agent and a rule that somebody has allowed it.
 type RemoveRuleRequest struct {
 	Agent, Rule string
 	RequestID   string `json:"-"`
 }
 
-// RemoveRule removes a rule of the agent, regardless of the tasks that it applies to, and returns the agent. It is not an
-// error if the agent does not have the rule.
+// RemoveRule removes a rule of the agent, whether it holds in one task or in all tasks, and returns the agent. It is not an error if
+// the agent does not have the rule.
 func (s *Service) RemoveRule(ctx context.Context, r RemoveRuleRequest) (*fleet.Agent, string, error) {
 	if r.Rule == "" {
 		return nil, "", fleet.InvalidField("rule", "rule is required").Next("{show_agent} lists the rules")

@@ -9,13 +9,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ScheduledTask is the task of a schedule.
+// ScheduledTask is the request that a schedule makes at each tick.
 type ScheduledTask struct {
 	QueueTaskRequest
-	JSON json.RawMessage `json:"-"` // the request in the form that the function of SetTaskReader reads
+	JSON json.RawMessage `json:"-"` // the same request, in the form that the function set by SetTaskReader reads
 }
 
-// SetTaskReader sets the function that reads the tasks of schedules. Without it, schedules queue nothing.
+// SetTaskReader sets the function that reads the tasks of schedules. Without it, schedules queue nothing. Call it before the first
+// Dispatch.
 func (s *Service) SetTaskReader(read taskReader) { s.readTask = read }
 
 // CreateScheduleRequest describes a schedule.
@@ -31,7 +32,8 @@ type ScheduleView struct {
 	NextTick time.Time // zero if there is none
 }
 
-// CreateSchedule adds a schedule of the caller. Its first tick is after now.
+// CreateSchedule adds a schedule of the caller. Only later ticks count. The error is SCHEDULE_EXISTS if the caller has a schedule of
+// this name.
 func (s *Service) CreateSchedule(ctx context.Context, r CreateScheduleRequest) (*ScheduleView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -63,7 +65,7 @@ func (s *Service) CreateSchedule(ctx context.Context, r CreateScheduleRequest) (
 	})
 }
 
-// setTask checks the task and sets it. The schedule queues the task with the rights of p.
+// setTask checks the task and sets the fields of the schedule that depend on it. The schedule queues the task with the rights of p.
 func (s *Service) setTask(ctx context.Context, p fleet.Principal, sched *fleet.Schedule, t ScheduledTask) error {
 	refuse := func(field, format string) error {
 		return fleet.InvalidField("task", format, "task."+field)
@@ -97,7 +99,7 @@ func (s *Service) setTask(ctx context.Context, p fleet.Principal, sched *fleet.S
 	return err
 }
 
-// scheduledLabels returns the labels of the tasks of the schedule.
+// scheduledLabels returns the labels of the tasks of the schedule. own are the labels of the task's request.
 func scheduledLabels(sched *fleet.Schedule, own fleet.Labels) fleet.Labels {
 	return sched.Labels.With(own).With(fleet.Labels{fleet.ScheduleLabel: sched.Name})
 }
@@ -116,7 +118,7 @@ type UpdateScheduleRequest struct {
 	RequestID      string         `json:"-"`
 }
 
-// UpdateSchedule changes a schedule. Ticks that were missed before the change stay missed.
+// UpdateSchedule changes a schedule. Ticks that were missed before the change queue no tasks. Only the owner can change the task.
 func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (*ScheduleView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -188,12 +190,13 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 	})
 }
 
-// DeleteSchedule deletes the schedule. Its tasks stay.
+// DeleteSchedule deletes the schedule. It does not stop or delete tasks that the schedule has queued.
 func (s *Service) DeleteSchedule(ctx context.Context, name, requestID string) error {
 	return s.schedules().delete(ctx, Call{Method: "DeleteSchedule", RequestID: requestID, Body: name}, name)
 }
 
-// ListSchedules returns the schedules that the caller may see, sorted by name.
+// ListSchedules returns a page of the matching schedules that the caller may see, sorted by name, their total number, and the cursor of
+// the next page.
 func (s *Service) ListSchedules(ctx context.Context, r ListOwnedRequest) (schedules []*ScheduleView, total int, next string, err error) {
 	selector, err := fleet.ParseSelector("selector", r.Selector)
 	if err != nil {
@@ -210,8 +213,8 @@ func (s *Service) ShowSchedule(ctx context.Context, ref string) (*ScheduleView, 
 	return s.schedules().show(ctx, ref)
 }
 
-// nextTick returns the next tick of the schedule, which may be in the past if it was not handled yet. It is zero if there is
-// none.
+// nextTick returns the next tick of the schedule. The tick is in the past if it is due and was not handled yet. It is zero if there is
+// none, or if the schedule is paused.
 func (s *Service) nextTick(sched *fleet.Schedule) time.Time {
 	next, err := sched.Ticks(s.cfg.Cron)
 	if err != nil || sched.Paused {

@@ -10,13 +10,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// cachedTick caches the next tick of a schedule, which would otherwise be computed after each change of the fleet.
+// cachedTick is the next tick of a schedule. It is cached because Dispatch would otherwise compute it after each change of the fleet.
 type cachedTick struct {
-	schedule *fleet.Schedule
-	next     time.Time // zero if there is none
+	schedule *fleet.Schedule // as it was when next was computed
+	next     time.Time       // zero if there is none
 }
 
-// tick queues the tasks of schedules that are due. It returns the time at which the next one is due; zero if there is none.
+// tick queues the tasks of schedules that are due. It returns the time at which the next schedule is due; zero if there is none.
 func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
 	if s.readTask == nil {
 		return time.Time{}, nil
@@ -47,7 +47,8 @@ func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
 	return next, nil
 }
 
-// runTick handles the first due tick of the schedule. The task and the tick are written in one transaction.
+// runTick handles the first due tick of the schedule. The task and the tick are written in one transaction. If the task cannot be
+// queued, runTick records why and returns nil.
 func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 	p, err := s.withLastGroups(ctx, fleet.Principal{Name: sched.Owner, Kind: sched.Kind, Scope: sched.Scope, Projects: sched.Projects})
 	if err != nil {
@@ -87,9 +88,9 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 	return try(err) // the task cannot be queued, which is recorded
 }
 
-// advance handles the first due tick of the schedule, which may have changed since it was read. refused is why its task cannot
-// be queued; nil if no reason is known. advance returns the number of missed ticks, and the outcome of the due tick; "" if
-// none is due.
+// advance handles the first due tick of the schedule. It does nothing if the schedule has changed since it was read. refused is why
+// the task cannot be queued; nil if no reason is known. add queues the task. advance returns the number of ticks that it has recorded
+// as missed, and the outcome of the due tick; "" if there is none.
 func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add func() (*fleet.Task, error)) (late int, outcome string, err error) {
 	sched, err := s.schedules().read(tx, read.Key())
 	if err != nil || sched == nil || !reflect.DeepEqual(sched, read) {
@@ -130,7 +131,7 @@ func (s *Service) advance(tx fleet.Tx, read *fleet.Schedule, refused error, add 
 	return late, fleet.TickQueued, s.schedules().put(tx, sched, fmt.Sprintf("has queued the task %s for %s", task.ID, at))
 }
 
-// unfinishedTask returns the task that the schedule has queued last, or nil if it has ended or was deleted.
+// unfinishedTask returns the task that the schedule has queued last; nil if there is none, or it has ended or was deleted.
 func unfinishedTask(tx fleet.ReadTx, sched *fleet.Schedule) (*fleet.Task, error) {
 	if sched.LastTask == "" {
 		return nil, nil //nolint:nilnil // there is none
@@ -142,13 +143,13 @@ func unfinishedTask(tx fleet.ReadTx, sched *fleet.Schedule) (*fleet.Task, error)
 	return t, nil
 }
 
-// taskReader reads the task of a schedule.
+// taskReader reads the task of a schedule from ScheduledTask.JSON.
 type taskReader = func(json.RawMessage) (QueueTaskRequest, error)
 
-// checkScheduled checks the task of a schedule, and returns who works on it as of now.
+// checkScheduled checks the task of a schedule, and returns the assignee that the task would have now.
 func (s *Service) checkScheduled(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {
 	if err := s.checkQueued(r); err != nil {
 		return to, err
 	}
-	return s.assignee(ctx, p, r)
+	return s.findAssignee(ctx, p, r)
 }

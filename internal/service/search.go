@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// SearchResult is the result of a search.
+// SearchResult has what Search has found, at most the requested number of each kind.
 type SearchResult struct {
 	Agents    []*fleet.AgentView // by name
 	Tasks     []*fleet.Task      // newest first
@@ -21,11 +21,11 @@ const (
 	defaultFound = 10
 )
 
-// maxWaitingQuestions is the maximum number of waiting questions that Search examines. It examines the newest ones.
+// maxWaitingQuestions is the maximum number of waiting questions that Search examines, the newest first.
 const maxWaitingQuestions = 1000
 
-// Search returns the agents, tasks and waiting questions that contain the text and that the caller may see. Agents and
-// tasks of toolsets other than ToolsetFleet are left out. It returns at most limit of each kind; a nil limit means 10.
+// Search returns the agents, tasks and waiting questions that contain the text, ignoring case, and that the caller may see. It leaves
+// out agents and tasks of toolsets other than ToolsetFleet. It returns at most limit of each kind; a nil limit means 10.
 func (s *Service) Search(ctx context.Context, text string, limit *int) (*SearchResult, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

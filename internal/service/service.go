@@ -11,8 +11,9 @@ import (
 	"fleet/internal/state"
 )
 
-// Service implements the calls of the fleet. Every method acts for the principal in its context, and reads and changes only
-// what that principal may read and change. Methods are safe for concurrent use.
+// Service implements the calls of the fleet. A method that needs a principal takes it from its context, and reads and changes only what
+// the principal may read and change. The methods that the server itself calls, such as Dispatch and RunTrain, act for the fleet.
+// Methods are safe for concurrent use, unless their comments say something else.
 type Service struct {
 	store  fleet.Store
 	places *state.Places
@@ -24,11 +25,11 @@ type Service struct {
 	queue  *state.Queue
 
 	readTask  taskReader
-	nextTicks map[string]cachedTick // next ticks of schedules, by name; only tick uses it
+	nextTicks map[string]cachedTick // next ticks of schedules, by Schedule.Key; only tick uses it
 	names     sync.Map              // the principals of subjects: cachedName, by source and id
 
-	// tokens looks up tokens by hash. Every call with a token does that, and so does every open call twice a second. Anybody
-	// can send tokens that do not exist. So lookups at the same time share a query.
+	// tokens looks up tokens by hash. Lookups at the same time share a query, because there are many: one for each call with a token,
+	// and two a second for each open call. Anybody can cause lookups with tokens that do not exist.
 	tokens     *state.Batch[string, *fleet.Token]
 	interrupts *state.Interrupts
 	audit      *AuditLog
@@ -36,7 +37,7 @@ type Service struct {
 
 	lastDispatch  atomic.Pointer[dispatchState]       // never nil
 	poolSettings  atomic.Pointer[[]fleet.PoolSetting] // those that Dispatch has not applied yet; nil if there are none
-	keepFree      atomic.Pointer[map[string]float64]  // of the credentials of the configuration
+	keepFree      atomic.Pointer[map[string]float64]  // CredentialView.KeepFree of the credentials of the configuration, by name
 	estimates     estimates
 	observed      sync.Map               // what ObserveLandings has last seen, by fleet.Train
 	trainBackoffs sync.Map               // the last backoff of a train that could not move its branch, by fleet.Train
@@ -54,16 +55,16 @@ func New(s *state.Fleet) *Service {
 	return svc
 }
 
-// Limits returns what principals and projects may have.
+// Limits returns the limits of principals and projects.
 func (s *Service) Limits() fleet.Limits { return *s.limits.Load() }
 
-// SetLimits replaces the limits. It ends nothing that exceeds the new ones.
+// SetLimits replaces the limits. It does not stop or delete anything that exceeds the new ones.
 func (s *Service) SetLimits(l fleet.Limits) {
 	s.limits.Store(&l)
 	s.forceDispatch()
 }
 
-// AuditLog returns the log for the lines of ended calls.
+// AuditLog returns the log to which the server writes the audit line of each call.
 func (s *Service) AuditLog() *AuditLog { return s.audit }
 
 // NewID returns a new unique id.
@@ -75,8 +76,8 @@ func (s *Service) Now() time.Time { return s.cfg.Now() }
 // now returns the time with the precision of the store.
 func (s *Service) now() time.Time { return s.cfg.Time() }
 
-// agent returns the agent that the caller's reference names. The error is PERMISSION_DENIED if the caller may see the agent
-// but does not have the needed access to it.
+// agent returns the agent that the caller's reference names, and the caller. The error is PERMISSION_DENIED if the caller may see the
+// agent but does not have the needed access to it. agent also counts the call as a request about the agent's project.
 func (s *Service) agent(ctx context.Context, ref string, needed fleet.Access) (*fleet.AgentView, fleet.Principal, error) {
 	v, p, err := s.findAgent(ctx, ref)
 	if err == nil {
@@ -91,7 +92,8 @@ func (s *Service) agent(ctx context.Context, ref string, needed fleet.Access) (*
 	return v, p, nil
 }
 
-// findAgent returns the agent that the caller's reference names, if the caller may see it.
+// findAgent returns the agent that the caller's reference names, and the caller. The error is AGENT_NOT_FOUND if the caller may not
+// see the agent. In a call of a bulk operation, findAgent ignores ref and returns the planned agent.
 func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, fleet.Principal, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -124,8 +126,7 @@ func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 	return v, p, err
 }
 
-// await calls check at once and after each change in the store, until check returns true or an error, at most d. A timeout is not
-// an error.
+// await calls check at once, after changes in the store, and after d, until check returns true or an error. It returns nil if d is over.
 func (s *Service) await(ctx context.Context, d time.Duration, check func() (done bool, err error)) error {
 	signal, cancel := s.store.Subscribe()
 	defer cancel()
@@ -146,8 +147,8 @@ func (s *Service) await(ctx context.Context, d time.Duration, check func() (done
 	}
 }
 
-// waitForAgent waits until ok accepts the agent in the snapshot, at most d, and returns the agent's state at that time. A timeout
-// is not an error.
+// waitForAgent waits until ok returns true for the agent, at most d, and returns the agent as it is then. It returns the agent and no
+// error if d is over.
 func (s *Service) waitForAgent(ctx context.Context, uid string, d time.Duration, ok func(*fleet.AgentView) bool) (v *fleet.AgentView, err error) {
 	err = s.await(ctx, d, func() (bool, error) {
 		err := s.snap.RefreshAgents(ctx, uid)
@@ -162,12 +163,12 @@ func (s *Service) waitForAgent(ctx context.Context, uid string, d time.Duration,
 	return v, nil
 }
 
-// waitForEnd waits until the agent of the task no longer has it, at most d, and returns the agent.
+// waitForEnd waits until the task is no longer the task of its agent, at most d, and returns the agent as it is then.
 func (s *Service) waitForEnd(ctx context.Context, t *fleet.Task, d time.Duration) (*fleet.AgentView, error) {
 	return s.waitForAgent(ctx, t.AgentUID, d, func(v *fleet.AgentView) bool { return v.Task == nil || v.Task.ID != t.ID })
 }
 
-// storedAgent returns the agent, which may be deleted, from the store. It does not read the agent's task.
+// storedAgent returns the agent, which may be deleted, from the store. The view has no task, even if the agent works on one.
 func (s *Service) storedAgent(ctx context.Context, uid string) (*fleet.AgentView, error) {
 	var v *fleet.AgentView
 	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
@@ -183,8 +184,8 @@ func (s *Service) storedAgent(ctx context.Context, uid string) (*fleet.AgentView
 	return v, err
 }
 
-// changeAgent changes the agent in the transaction of the call, and returns it as it is then. v is the agent as the caller has found
-// it; nil if the call is refused. change returns the event of the change, or nil if nothing changes.
+// changeAgent changes the agent once per request id, and returns it as the store has it afterwards, without its task. v is the agent as
+// the caller has found it; nil if the call is refused. change returns the event of the change, or nil if nothing changes.
 func (s *Service) changeAgent(
 	ctx context.Context, c Call, p fleet.Principal, v *fleet.AgentView, needed fleet.Access, change func(fleet.Tx, *fleet.Agent) (*fleet.Event, error),
 ) (*fleet.AgentView, error) {
@@ -211,8 +212,8 @@ func (s *Service) changeAgent(
 	return s.earlierAgent(ctx, result)
 }
 
-// agentForUpdate loads the agent in tx for a change by p. The agent was resolved before tx began. The error is AGENT_NOT_FOUND if
-// the agent was deleted meanwhile, and PERMISSION_DENIED or AGENT_NOT_FOUND if a share that p needs has ended meanwhile.
+// agentForUpdate reads the agent in tx for a change by p. v is the agent as it was found before tx began. The error is AGENT_NOT_FOUND
+// if the agent was deleted meanwhile, and PERMISSION_DENIED or AGENT_NOT_FOUND if a share that p needs has ended meanwhile.
 func agentForUpdate(tx fleet.Tx, p fleet.Principal, v *fleet.AgentView, needed fleet.Access) (*fleet.AgentView, error) {
 	current, err := state.ReadAgentView(tx, v.UID)
 	if err != nil {

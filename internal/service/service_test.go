@@ -1,12 +1,9 @@
 package service_test
 
 import (
-	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,11 +11,11 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
 	"fleet/internal/service/servicetest"
-	"fleet/internal/state"
 )
 
-// TestMainJob creates an agent, runs a task, reads its result and deletes the agent.
-func TestMainJob(t *testing.T) {
+// TestCreateRunDelete creates an agent, runs a task, reads its result and deletes the agent. It checks that the task survives the
+// agent, and that a new agent of the same name does not have it.
+func TestCreateRunDelete(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	v := h.Create("papi")
@@ -56,7 +53,8 @@ func TestMainJob(t *testing.T) {
 	require.NoError(t, err, "history survives deletion")
 }
 
-// TestRefusals checks refusals that no case of testdata/api provokes.
+// TestRefusals checks refusals that no case of testdata/api provokes. It also checks that names of projects and roles are compared
+// ignoring case, and that Watch sends another owner nothing.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -103,17 +101,16 @@ func TestOneTaskPerRequestID(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
-	answers := make([]*fleet.Task, 100)
+	answers, errs := make([]*fleet.Task, 100), make([]error, 100)
 	var wg sync.WaitGroup
 	for i := range answers {
 		wg.Go(func() {
-			var err error
-			answers[i], err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done", RequestID: "one"})
-			require.NoError(t, err)
+			answers[i], errs[i] = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done", RequestID: "one"})
 		})
 	}
 	wg.Wait()
-	for _, a := range answers {
+	for i, a := range answers {
+		require.NoError(t, errs[i])
 		require.Equal(t, answers[0].ID, a.ID)
 		require.Equal(t, fleet.TaskRunning, a.Status)
 		require.Equal(t, answers[0].StartedAt, a.StartedAt)
@@ -128,6 +125,7 @@ func TestOneTaskPerRequestID(t *testing.T) {
 	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
 }
 
+// TestDeleteBusyAgent checks that DeleteAgent stops the agent's task, and that a repeated request gets the first answer.
 func TestDeleteBusyAgent(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -145,6 +143,7 @@ func TestDeleteBusyAgent(t *testing.T) {
 	require.Empty(t, h.World.Workspaces())
 }
 
+// TestDeleteWhileProvisioning checks that a deletion during the creation of an agent leaves no workspace, and that CreateAgent fails.
 func TestDeleteWhileProvisioning(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -159,69 +158,4 @@ func TestDeleteWhileProvisioning(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(<-created))
 	require.Empty(t, h.World.Workspaces())
-}
-
-func TestTokens(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	var mu sync.Mutex
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
-		c.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
-	})
-	root := servicetest.AsAdmin(t.Context())
-	_, secret, _, err := h.CreateToken(root, service.CreateTokenRequest{Name: "ci", Kind: fleet.KindController, Scope: fleet.ScopeRun, TTL: time.Hour})
-	require.NoError(t, err)
-	p, err := h.Authenticate(t.Context(), secret)
-	require.NoError(t, err)
-	require.Equal(t, "ci", p.Name)
-	require.Equal(t, fleet.KindController, p.Kind)
-	require.Equal(t, fleet.ScopeRun, p.Scope)
-	require.Equal(t, now.Add(time.Hour).Unix(), p.ExpiresAt.Unix())
-	_, _, _, err = h.CreateToken(root, service.CreateTokenRequest{Name: "ci", Kind: fleet.KindHuman})
-	require.Equal(t, fleet.ReasonTokenExists, fleet.ReasonOf(err))
-	mu.Lock()
-	now = now.Add(2 * time.Hour)
-	mu.Unlock()
-	_, err = h.Authenticate(t.Context(), secret)
-	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
-	_, err = h.Authenticate(t.Context(), secret+"x")
-	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(err))
-	_, err = h.RevokeToken(root, "ci")
-	require.NoError(t, err)
-	_, err = h.RevokeToken(root, "nope")
-	require.Equal(t, fleet.ReasonTokenNotFound, fleet.ReasonOf(err))
-	tokens, err := h.ListTokens(root)
-	require.NoError(t, err)
-	require.Len(t, tokens, 1)
-	require.NotContains(t, fmt.Sprintf("%+v", tokens[0]), secret)
-}
-
-func TestWatch(t *testing.T) {
-	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
-	slow := make(chan struct{})
-	defer close(slow)
-	ctx, cancel := context.WithCancel(h.Context())
-	defer cancel()
-	go func() { // a slow watcher, which must not delay the others
-		_ = h.Watch(ctx, service.WatchRequest{Follow: true, Wait: -1}, func([]fleet.Event, string) error { <-slow; return nil })
-	}()
-	task := h.Start("papi", "repeat 500 line\ndone")
-	var seqs []int64
-	err := h.Watch(h.Context(), service.WatchRequest{TaskID: task.ID, Follow: true, Wait: -1}, func(events []fleet.Event, _ string) error {
-		for _, e := range events {
-			seqs = append(seqs, e.Seq)
-		}
-		return nil
-	})
-	require.NoError(t, err, "the stream of a task ends with the task")
-	require.IsIncreasing(t, seqs)
-	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
-	err = h.Watch(h.Context(), service.WatchRequest{TaskID: task.ID, Cursor: fmt.Sprint(seqs[len(seqs)-1]), Follow: true, Wait: -1}, func([]fleet.Event, string) error { return nil })
-	require.NoError(t, err, "a stream after the last event of an ended task must end at once")
-	for _, cursor := range []string{"x", "-1", fmt.Sprint(1 << 60)} {
-		err = h.Watch(h.Context(), service.WatchRequest{Cursor: cursor}, func([]fleet.Event, string) error { return nil })
-		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), cursor)
-	}
 }

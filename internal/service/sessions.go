@@ -11,7 +11,7 @@ import (
 type SessionView struct {
 	*fleet.Session
 	Agent      *fleet.Agent // nil if the store no longer has it
-	ActiveTask *fleet.Task  // may belong to another session or to none; nil if the agent is idle
+	ActiveTask *fleet.Task  // the agent's active task, perhaps of another session or of none; nil if it has none
 }
 
 // Turn returns the running turn of the session; nil if there is none.
@@ -107,7 +107,8 @@ func (s *Service) SessionByKey(ctx context.Context, toolset fleet.Toolset, key s
 	return v, err
 }
 
-// SessionTasks returns the last turns of a session that the caller may see, at most limit, oldest first.
+// SessionTasks returns the last turns of a session, at most limit, oldest first. The error is SESSION_NOT_FOUND if the caller may
+// not see the session.
 func (s *Service) SessionTasks(ctx context.Context, id string, limit int) (tasks []*fleet.Task, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -129,17 +130,17 @@ func (s *Service) SessionTasks(ctx context.Context, id string, limit int) (tasks
 
 // SessionRequest describes a session to open. Its agent exists, or is launched for it.
 type SessionRequest struct {
-	Session fleet.Session  // AgentUID is the session's agent, unless Launch is set
-	Launch  *LaunchRequest // launches the session's agent, and may have the first turn; nil for an existing agent
-	// Call identifies the request, unless Launch is set: then Launch identifies it.
+	Session fleet.Session  // AgentUID names the session's agent, unless Launch is set
+	Launch  *LaunchRequest // launches the session's agent, with the first turn if it has a prompt; nil for an existing agent
+	// Call identifies the request. It is not used if Launch is set, because a LaunchRequest identifies itself.
 	Call Call
 	// Max limits the owner's open sessions of the toolset; 0 means no limit.
 	Max int
 }
 
-// OpenSession opens a session. If its agent is launched with a task, that task is the first turn. A repeated request
-// returns the same session and turn. The error is LIMIT_REACHED if the owner has too many open sessions, and SESSION_EXISTS
-// if the owner has an open session with the key.
+// OpenSession opens a session. If its agent is launched with a task, that task is the first turn; otherwise turn is nil. A repeated
+// request returns the same session and turn. The error is LIMIT_REACHED if the owner has too many open sessions, and SESSION_EXISTS if
+// the owner has an open session with the key.
 func (s *Service) OpenSession(ctx context.Context, r SessionRequest) (x *fleet.Session, turn *fleet.Task, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -184,8 +185,8 @@ func (s *Service) OpenSession(ctx context.Context, r SessionRequest) (x *fleet.S
 	return x, turn, err
 }
 
-// earlierSession returns the session that an earlier request with the same id opened, and its first turn; nil if it began
-// without a turn.
+// earlierSession returns the session that the earlier call with the result opened, and its first turn; nil if it began without a
+// turn. The error is TASK_NOT_FOUND if that turn was deleted meanwhile.
 func (s *Service) earlierSession(ctx context.Context, result CallResult) (x *fleet.Session, turn *fleet.Task, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		if x, err = tx.Session(fleet.SessionKey{ID: result.ObjectID}); err != nil || x != nil {
@@ -212,11 +213,12 @@ func (s *Service) EarlierSession(ctx context.Context, c Call) (*fleet.Session, e
 // SessionMessage describes a turn that counts as a message of its session.
 type SessionMessage struct {
 	Max    int       // maximum number of messages of the session; 0 means no limit
-	At     time.Time // when it was sent, by the toolset's clock
+	At     time.Time // when the message was sent, by the toolset's clock
 	Source string    // replaces the session's source; empty keeps it
 }
 
-// countMessage counts a message of the session of the turn, in the transaction that begins the turn.
+// countMessage counts a message of the session of the turn, in the transaction that begins the turn. The error is SESSION_NOT_FOUND if
+// the session is closed, and LIMIT_REACHED if it has m.Max messages.
 func countMessage(tx fleet.Tx, turn *fleet.Task, m SessionMessage) error {
 	x, err := tx.Session(fleet.SessionKey{ID: turn.SessionID})
 	switch {
@@ -248,14 +250,14 @@ func (s *Service) CloseSession(ctx context.Context, x *fleet.Session, reason str
 	return err
 }
 
-// CloseUnused does the same as CloseSession, unless the session has a turn or was used after x was read. closed reports
-// whether the session is closed.
+// CloseUnused does the same as CloseSession, unless the session has a running turn or was used after x was read. closed reports
+// whether the session is closed now.
 func (s *Service) CloseUnused(ctx context.Context, x *fleet.Session, reason string) (closed bool, err error) {
 	return s.closeSession(ctx, x, reason, func(current *SessionView) bool { return current.Turn() == nil && current.UsedAt.Equal(x.UsedAt) })
 }
 
-// closeSession does the same as CloseSession if may returns true for the open session, as the transaction reads it. closed
-// reports whether the session is closed.
+// closeSession does the same as CloseSession if the session is closed already, or if may returns true for the open session as the
+// transaction reads it. closed reports whether the session is closed now.
 func (s *Service) closeSession(ctx context.Context, x *fleet.Session, reason string, may func(*SessionView) bool) (closed bool, err error) {
 	var turn *fleet.Task
 	var a *fleet.Agent
@@ -303,8 +305,8 @@ func (s *Service) closeSession(ctx context.Context, x *fleet.Session, reason str
 	return closed, s.RemoveAgent(ctx, a.UID)
 }
 
-// AllSessions returns the toolset's open sessions of all owners, and the toolset's existing agents that do not belong to any
-// of these sessions and are not being deleted. It is for the toolset's housekeeping.
+// AllSessions returns the toolset's open sessions of all owners. others are the toolset's existing agents that do not belong to any of
+// these sessions and are not being deleted. AllSessions checks no rights: the toolset's housekeeping calls it.
 func (s *Service) AllSessions(ctx context.Context, toolset fleet.Toolset) (open []*SessionView, others []*fleet.AgentView, err error) {
 	if err := s.snap.Refresh(ctx); err != nil {
 		return nil, nil, err

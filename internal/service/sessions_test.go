@@ -10,11 +10,10 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
 	"fleet/internal/service/servicetest"
-	"fleet/internal/state"
 )
 
-// TestUnusedSessionsAndAgents checks that unused sessions and agents are not removed if, after they were found, a session gets
-// a message or an agent gets a task.
+// TestUnusedSessionsAndAgents checks that CloseUnused and RemoveUnusedAgent do nothing if the session got a message or the agent got a
+// task after the caller had read it, and that they remove what is still unused.
 func TestUnusedSessionsAndAgents(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -51,32 +50,4 @@ func TestUnusedSessionsAndAgents(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "idle", s.CloseReason)
 	require.Equal(t, fleet.DesiredDeleted, s.Agent.Desired)
-}
-
-// TestEndedServersAreListedForAnHour checks which servers that do not run are listed.
-func TestEndedServersAreListedForAnHour(t *testing.T) {
-	t.Parallel()
-	var later time.Duration
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.Now = func() time.Time { return time.Now().Add(later) } })
-	h.Reconciler.Stop() // it would read the clock too
-	for _, name := range []string{"busy", "empty"} {
-		_, err := h.Store.RecordHeartbeat(t.Context(), fleet.Replica{Name: name, Machine: name}, true)
-		require.NoError(t, err)
-	}
-	a := &fleet.Agent{UID: "u1", Name: "papi", Owner: "alice", Place: "local@busy", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: time.Now(), UpdatedAt: time.Now()}
-	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
-		require.NoError(t, tx.Insert(a))
-		return tx.Append(a.Event(fleet.EventAgentCreated, time.Now(), ""))
-	}))
-	names := func() (names []string) {
-		all, err := h.ListReplicas(servicetest.AsAdmin(t.Context()))
-		require.NoError(t, err)
-		for _, r := range all {
-			names = append(names, r.Name)
-		}
-		return names
-	}
-	require.Equal(t, []string{"busy", "empty"}, names())
-	later = 2 * time.Hour
-	require.Equal(t, []string{"busy"}, names())
 }

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ShareRequest says with whom an agent is shared, or no longer shared.
+// ShareRequest names an agent and the person or the group with whom ShareAgent shares it, or with whom UnshareAgent ends the share.
 type ShareRequest struct {
 	Agent string
 	fleet.Grantee
@@ -17,8 +17,8 @@ type ShareRequest struct {
 	RequestID string       `json:"-"`
 }
 
-// ShareAgent lets a person or a group see the agent, or also run tasks on it. It replaces a share with the same grantee.
-// Only the owner and admins can share.
+// ShareAgent lets a person or a group see the agent, or also run tasks on it. It replaces a share of other access with the same
+// grantee. Only the owner and admins can share. The text says for people with whom the agent is shared.
 func (s *Service) ShareAgent(ctx context.Context, r ShareRequest) (*fleet.Agent, string, error) {
 	r.Access = cmp.Or(r.Access, fleet.AccessView)
 	if r.Access != fleet.AccessView && r.Access != fleet.AccessRun {
@@ -82,7 +82,8 @@ func (s *Service) AgentShares(ctx context.Context, ref string) (shares []fleet.S
 	return shares, err
 }
 
-// changeShares changes the agent's shares once per request id. change returns the event, or nil if nothing changes.
+// changeShares changes the agent's shares once per request id. It returns the agent, and a text for people about the share with the
+// grantee. change returns the event, or nil if nothing changes.
 func (s *Service) changeShares(
 	ctx context.Context, method string, r ShareRequest, change func(fleet.Principal, *fleet.Agent) (*fleet.Event, error),
 ) (*fleet.Agent, string, error) {

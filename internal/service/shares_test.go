@@ -24,6 +24,8 @@ func shareAgent(h *servicetest.Harness, r service.ShareRequest) {
 	require.NoError(h.T, err)
 }
 
+// TestSharesWithGroups checks that members of a group have the access of its share, that other callers have none, and that the
+// number of shares is limited.
 func TestSharesWithGroups(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
@@ -59,7 +61,7 @@ func TestSharesWithGroups(t *testing.T) {
 	require.Equal(t, fleet.ReasonLimitReached, fleet.ReasonOf(err))
 }
 
-// TestSharesOfDeletedAgent checks that those with whom an agent was shared see its history, as its owner does.
+// TestSharesOfDeletedAgent checks that a person with whom a deleted agent was shared still sees its history, and that others do not.
 func TestSharesOfDeletedAgent(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

@@ -12,7 +12,8 @@ func errNoTaskID() *fleet.Error {
 	return fleet.InvalidField("task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
 }
 
-// viewTask calls fn in a transaction with the task, which the caller must see. id may be a prefix, see Service.task.
+// viewTask calls fn in a transaction with the task. The error is TASK_NOT_FOUND if the caller may not see the task. id may be a
+// prefix, see Service.task.
 func (s *Service) viewTask(ctx context.Context, id string, fn func(tx fleet.ReadTx, t *fleet.Task) error) error {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -34,7 +35,7 @@ func (s *Service) viewTask(ctx context.Context, id string, fn func(tx fleet.Read
 const MinTaskPrefix = 6
 
 // task returns the task with the id. id may be a prefix if p may see only one task whose id begins with it. The error is
-// PERMISSION_DENIED if p may see the task but does not have the needed access to its agent.
+// TASK_NOT_FOUND if p may not see the task, and PERMISSION_DENIED if p may see it but does not have the needed access to its agent.
 func (s *Service) task(tx fleet.ReadTx, p fleet.Principal, id string, needed fleet.Access) (*fleet.Task, error) {
 	t, err := s.visibleTask(tx, p, id)
 	if err != nil || p.OwnsAll(t.Owner) && !isLimitedToTree(p) {
@@ -53,6 +54,7 @@ func (s *Service) task(tx fleet.ReadTx, p fleet.Principal, id string, needed fle
 	return t, nil
 }
 
+// visibleTask returns the task with the id or the prefix, without a check of the access to a task that was found by a prefix.
 func (s *Service) visibleTask(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Task, error) {
 	t, err := tx.Task(id)
 	if err != nil {

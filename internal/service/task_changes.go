@@ -18,15 +18,15 @@ const (
 // ChangesSince says where changes begin.
 type ChangesSince string
 
-// These are where changes can begin. All of them end where the task ended.
+// The places where changes can begin. The changes always end where the task ended.
 const (
 	SinceTask   ChangesSince = "task"   // where the task began
 	SinceWork   ChangesSince = "work"   // where the work began, perhaps with an earlier task
 	SinceReview ChangesSince = "review" // at the commit that the caller has reviewed last
 )
 
-// TaskChanges returns the changes of the task. The error is CHANGES_NOT_FOUND if they are not known, for example because
-// the task is running, and NOT_REVIEWED if they should begin at a review and the caller has written none.
+// TaskChanges returns the changes of the task from the place that since names. The error is CHANGES_NOT_FOUND if they are not known,
+// for example because the task is running, and NOT_REVIEWED for SinceReview if the caller has not reviewed the work.
 func (s *Service) TaskChanges(ctx context.Context, id string, since ChangesSince) (*fleet.Changes, error) {
 	c, a, begin, err := s.taskChanges(ctx, id, since)
 	if err != nil || begin == c.Base || c.Problem != "" {
@@ -42,7 +42,7 @@ func (s *Service) TaskChanges(ctx context.Context, id string, since ChangesSince
 	return c, nil
 }
 
-// withTaskID adds the id of the task to an error about lost changes.
+// withTaskID adds the id of the task to CHANGES_NOT_FOUND. It returns any other error as it is.
 func withTaskID(err error, id string) error {
 	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Reason == fleet.ReasonChangesNotFound {
 		return e.With("task_id", fleet.Shorten(id, 60))
@@ -54,10 +54,11 @@ func withTaskID(err error, id string) error {
 type PatchRequest struct {
 	TaskID, Path  string // Path "" means all files
 	Since         ChangesSince
-	Offset, Limit int // Limit 0 means DefaultPatchSize
+	Offset, Limit int // in bytes; Limit 0 means DefaultPatchSize
 }
 
-// TaskPatch returns a part of the patch, and whether more follows. It does not split UTF-8 characters.
+// TaskPatch returns the changes of the task, a part of their patch, and whether more of the patch follows. It does not split UTF-8
+// characters. Its errors are those of TaskChanges.
 func (s *Service) TaskPatch(ctx context.Context, r PatchRequest) (c *fleet.Changes, text []byte, more bool, err error) {
 	c, a, begin, err := s.taskChanges(ctx, r.TaskID, r.Since)
 	if err != nil {
@@ -107,8 +108,8 @@ func (s *Service) taskChanges(ctx context.Context, id string, since ChangesSince
 	return c, a, begin, err
 }
 
-// beginning returns the commit at which the changes of the task begin. The error is NOT_REVIEWED if they should begin at a review and the
-// caller has written none.
+// beginning returns the commit at which the changes of the task begin. The error is NOT_REVIEWED for SinceReview if p has reviewed
+// neither the task nor the earlier tasks of the work.
 func beginning(tx fleet.ReadTx, p fleet.Principal, t *fleet.Task, c *fleet.Changes, since ChangesSince) (string, error) {
 	l, err := landingOf(tx, t.ID)
 	if err != nil || since == SinceTask || since == SinceWork && l == nil {

@@ -13,9 +13,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Download is the payload of a task, which can be read once. Only its compressed form is in memory.
+// Download is a payload of a task to read. It keeps only the compressed form in memory.
 type Download struct {
-	io.Reader
+	io.Reader  // the payload from the requested offset; it can be read once
 	Task       *fleet.Task
 	Size       int64             // of the whole payload, in bytes
 	SHA256     [sha256.Size]byte // of the whole payload
@@ -23,7 +23,7 @@ type Download struct {
 	PackedSize int               // of the compressed form, in bytes
 }
 
-// DownloadPayload returns the payload of the task from the offset. The error is PAYLOAD_NOT_FOUND if the task has no
+// DownloadPayload returns the payload of the task from the offset, in bytes. The error is PAYLOAD_NOT_FOUND if the task has no
 // payload, or its payload was removed.
 func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) (*Download, error) {
 	if offset < 0 {
@@ -59,7 +59,8 @@ func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) 
 	return d, nil
 }
 
-// examine reads the whole payload once without keeping it.
+// examine reads the whole payload without keeping it, and sets Size, SHA256 and IsText. It returns an error if the payload is
+// damaged or larger than Task.PayloadSize.
 func (d *Download) examine(packed []byte) error {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -78,6 +79,7 @@ func (d *Download) examine(packed []byte) error {
 	return nil
 }
 
+// noPayload returns PAYLOAD_NOT_FOUND, and says why the task has no payload.
 func noPayload(t *fleet.Task) *fleet.Error {
 	why := "has no payload"
 	switch {
@@ -89,10 +91,10 @@ func noPayload(t *fleet.Task) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonPayloadNotFound, "task %q %s", t.ID, why).With("task_id", t.ID)
 }
 
-// utf8Check detects whether the bytes that are written to it are UTF-8.
+// utf8Check is a writer that checks whether the bytes written to it are valid UTF-8.
 type utf8Check struct {
-	rest   []byte // the beginning of a split character
-	broken bool
+	rest   []byte // the beginning of a character that the next write may complete
+	broken bool   // the bytes before rest are not UTF-8
 }
 
 func (c *utf8Check) Write(p []byte) (int, error) {

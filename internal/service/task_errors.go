@@ -2,6 +2,7 @@ package service
 
 import "fleet/internal/fleet"
 
+// agentBusy returns AGENT_BUSY for an agent that works on the task t, or whose program somebody uses on a terminal.
 func agentBusy(name string, t *fleet.Task) *fleet.Error {
 	if at := t.Options.Attached; at != nil {
 		return fleet.Errorf(fleet.ReasonAgentBusy, "%s has been using the program of agent %q on a terminal since %s", at.By, name, t.StartedAt.UTC().Format("2006-01-02 15:04 MST")).
@@ -11,6 +12,7 @@ func agentBusy(name string, t *fleet.Task) *fleet.Error {
 		Next("wait for it with {wait_tasks}, or stop it with {stop_agent_task}").With("agent_name", name).With("task_id", t.ID)
 }
 
+// agentOffline returns AGENT_OFFLINE, and says why the agent can take no task and what the caller can do.
 func agentOffline(v *fleet.AgentView) *fleet.Error {
 	a := &v.Agent
 	if a.Host.ClosedReason != "" && a.State == fleet.StateRunning && a.Desired == fleet.DesiredRunning {
@@ -33,7 +35,8 @@ func agentOffline(v *fleet.AgentView) *fleet.Error {
 		With("agent_name", a.Name).With("state", string(a.State))
 }
 
-// noRunningTask returns the error for a call that needs a running task of the agent, if the agent has none.
+// noRunningTask returns the error for a call that needs a running task, if the agent has none: AGENT_OFFLINE if the agent is offline,
+// and NO_RUNNING_TASK otherwise.
 func noRunningTask(v *fleet.AgentView) *fleet.Error {
 	if v.Status() == fleet.StatusOffline {
 		return agentOffline(v)

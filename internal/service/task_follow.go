@@ -11,12 +11,13 @@ const (
 	// followFailureLimit is how long the store may fail while FollowTask waits. A task should not seem to have failed because
 	// the store restarts.
 	followFailureLimit = 30 * time.Second
-	followRetry        = 500 * time.Millisecond
+	// followRetry is how long FollowTask waits after a failure of the store before it tries again.
+	followRetry = 500 * time.Millisecond
 )
 
-// FollowTask waits until the task has ended, or ctx is done, and returns the ended task. Meanwhile it passes the task's
-// events after the given seq to sink, which may be nil. It returns BACKEND_UNAVAILABLE if the store fails for longer than
-// followFailureLimit.
+// FollowTask waits until the task has ended, and returns the ended task. Meanwhile it passes the task's events with a Seq greater
+// than after to sink, which may be nil. It returns the error of sink or of ctx early, and BACKEND_UNAVAILABLE if the store fails for
+// longer than followFailureLimit.
 func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink func(fleet.Event) error) (*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -59,11 +60,11 @@ func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink f
 	}
 }
 
-// taskEvents returns the task and, if output is set, the task's next events.
-func (s *Service) taskEvents(ctx context.Context, p fleet.Principal, id string, after int64, output bool) (task *fleet.Task, events []fleet.Event, err error) {
+// taskEvents returns the task and, if withEvents is set, at most watchBatch of its events after the Seq.
+func (s *Service) taskEvents(ctx context.Context, p fleet.Principal, id string, after int64, withEvents bool) (task *fleet.Task, events []fleet.Event, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		events = nil
-		if task, err = s.task(tx, p, id, fleet.AccessView); err != nil || !output {
+		if task, err = s.task(tx, p, id, fleet.AccessView); err != nil || !withEvents {
 			return err
 		}
 		events, err = tx.Events(fleet.EventFilter{TaskID: task.ID}, fleet.EventWindow{After: after, Limit: watchBatch})
@@ -75,8 +76,9 @@ func (s *Service) taskEvents(ctx context.Context, p fleet.Principal, id string, 
 	return task, events, nil
 }
 
-// awaitChange waits until the task has ended or, if output is set, until the task has a new event.
-func (s *Service) awaitChange(ctx context.Context, signal <-chan struct{}, t *fleet.Task, after int64, output bool) error {
+// awaitChange waits until the task has ended or, if withEvents is set, has an event after the Seq. signal is a subscription to the
+// store.
+func (s *Service) awaitChange(ctx context.Context, signal <-chan struct{}, t *fleet.Task, after int64, withEvents bool) error {
 	fleet.ReleaseSlot(ctx)
 	for {
 		select {
@@ -88,7 +90,7 @@ func (s *Service) awaitChange(ctx context.Context, signal <-chan struct{}, t *fl
 		if err != nil || ended {
 			return err
 		}
-		if !output {
+		if !withEvents {
 			continue
 		}
 		var events []fleet.Event

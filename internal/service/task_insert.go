@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// newTask returns a running task of the agent.
+// newTask returns a new running task of the agent, which is not stored. A timeout of 0 means state.Config.TaskTimeout.
 func (s *Service) newTask(ctx context.Context, p fleet.Principal, a *fleet.Agent, prompt string, timeout time.Duration, now time.Time) *fleet.Task {
 	if timeout == 0 {
 		timeout = s.cfg.TaskTimeout
@@ -18,7 +18,8 @@ func (s *Service) newTask(ctx context.Context, p fleet.Principal, a *fleet.Agent
 	}
 }
 
-// insertTask adds the task of the agent to the store. Everything that starts or queues a task calls it.
+// insertTask adds the task of the agent and its event to the store. It returns an error if the task may not be delegated, or if no
+// budget has room for it. All code that starts or queues a task calls it.
 func (s *Service) insertTask(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fleet.Task) error {
 	if p.TaskID != "" {
 		if err := s.joinTree(tx, p, a, t); err != nil {

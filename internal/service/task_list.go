@@ -23,7 +23,7 @@ type ListTasksRequest struct {
 	Project  string
 	Selector string // only tasks whose labels match, see fleet.ParseSelector
 	Since    time.Time
-	Text     string
+	Text     string         // only tasks that contain it, see fleet.TaskFilter
 	Toolset  *fleet.Toolset // nil means all toolsets
 	fleet.PageRequest
 }
@@ -62,7 +62,7 @@ func (s *Service) ListTasks(ctx context.Context, r ListTasksRequest) (*TaskPage,
 	h.setPages(offset)
 	if n := len(h.Tasks); found.Last || n == 0 {
 		h.Next = ""
-	} else if h.Next == "" || offset+n >= w.Count { // only a part is counted, and skipping to a later task would take long
+	} else if h.Next == "" || offset+n >= w.Count { // the count ends here, and with an offset alone the next page would be slow
 		h.Next = strconv.Itoa(offset+n) + "." + h.Tasks[n-1].ID
 	}
 	return h, err
@@ -142,8 +142,8 @@ func (r ListTasksRequest) checkValues() error {
 	return fleet.InvalidField("toolset", "toolset %q is not fleet, lifecycle, providers, sessions, subagents or every", *r.Toolset)
 }
 
-// checkProject returns noProject, the catalog's error about the filter's project, unless the caller may see tasks of the
-// project.
+// checkProject returns an error if the filter's project does not exist and the caller may see no task of it. noProject is the
+// catalog's error about the project; nil if the project exists.
 func checkProject(tx fleet.ReadTx, f fleet.TaskFilter, noProject error) error {
 	if fleet.ReasonOf(noProject) != fleet.ReasonProjectNotFound {
 		return noProject
@@ -205,8 +205,8 @@ type TaskPage struct {
 	Next                         string // cursor of the next page; "" on the last one
 }
 
-// TaskHistory returns a page of the agent's tasks. If no existing agent has the name, it returns the tasks of the agent of
-// that name that was deleted last. A page beyond the end is empty.
+// TaskHistory returns a page of the agent's tasks, newest first. If no existing agent has the name, it returns the tasks of the
+// agent of that name that was deleted last. A page beyond the end is empty.
 func (s *Service) TaskHistory(ctx context.Context, ref string, r fleet.PageRequest) (*TaskPage, error) {
 	h, offset, count, err := newTaskPage(r)
 	if err != nil {
@@ -224,7 +224,7 @@ func (s *Service) TaskHistory(ctx context.Context, ref string, r fleet.PageReque
 	return h, err
 }
 
-// newTaskPage returns the requested page without its tasks. The page's tasks are count tasks after the first offset ones.
+// newTaskPage returns the requested page without its tasks. The page has count tasks and begins after the first offset tasks.
 func newTaskPage(r fleet.PageRequest) (h *TaskPage, offset, count int, err error) {
 	page, size, err := r.Resolve(fleet.DefaultPageSize)
 	if err != nil {
@@ -239,7 +239,7 @@ func newTaskPage(r fleet.PageRequest) (h *TaskPage, offset, count int, err error
 	return &TaskPage{Page: page, PageSize: size}, offset, count, nil
 }
 
-// setPages sets the fields of h that depend on the total.
+// setPages sets Next and Pages, which depend on Total.
 func (t *TaskPage) setPages(offset int) {
 	t.Next = fleet.NextCursor(offset, len(t.Tasks), t.Total)
 	t.Pages = (t.Total + t.PageSize - 1) / t.PageSize

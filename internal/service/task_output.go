@@ -18,8 +18,8 @@ const (
 type OutputRequest struct {
 	TaskID string
 	Offset int64
-	Limit  int // 0 means DefaultOutputSize
-	Tail   int // if positive, this many bytes from the end, at most Limit; Offset is then ignored
+	Limit  int // in bytes; 0 means DefaultOutputSize
+	Tail   int // if positive: the last bytes of the output, this many and at most Limit; Offset is then ignored
 }
 
 // TaskOutput returns a part of the raw output of the task's last run, and whether more follows. It does not split UTF-8

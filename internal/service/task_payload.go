@@ -18,14 +18,14 @@ func (s *Service) Payload(ctx context.Context, taskID string) (payload []byte, e
 	return payload, err
 }
 
-// PackedPayload returns the payload of the agent's newest task, compressed as a single gzip member, and its uncompressed
-// size. The error is PAYLOAD_NOT_FOUND if the caller may not change the agent or its task has no payload.
+// PackedPayload returns the payload of the agent's newest task, compressed as a single gzip member, and its uncompressed size in
+// bytes. The error is PAYLOAD_NOT_FOUND if the caller may not change the agent, or its newest task has no payload.
 func (s *Service) PackedPayload(ctx context.Context, uid string) (packed []byte, size int, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	var pieces []byte
+	var unpacked []byte
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		none := fleet.Errorf(fleet.ReasonPayloadNotFound, "agent %q has no payload, or there is no such agent", fleet.Shorten(uid, 60)).With("agent_id", fleet.Shorten(uid, 60))
 		if _, err := changeableAgent(tx, p, uid); err != nil {
@@ -42,19 +42,20 @@ func (s *Service) PackedPayload(ctx context.Context, uid string) (packed []byte,
 			return none
 		}
 		size = last[0].PayloadSize
-		if last[0].Active() { // it may consist of several members
-			pieces, err = tx.Payload(last[0].ID, false)
+		if last[0].Active() { // the stored payload may consist of several members
+			unpacked, err = tx.Payload(last[0].ID, false)
 			return err
 		}
 		packed, err = tx.Payload(last[0].ID, true)
 		return err
 	})
 	if err == nil && packed == nil {
-		packed, err = pack(pieces)
+		packed, err = pack(unpacked)
 	}
 	return packed, size, err
 }
 
+// pack returns b as one gzip member.
 func pack(b []byte) ([]byte, error) {
 	var out bytes.Buffer
 	z, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
@@ -68,9 +69,9 @@ func pack(b []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// AppendPayload appends to the payload of the agent's running task, once per request id, and returns the payload's new
-// size. The error is NO_RUNNING_TASK if the agent has no running task, and LIMIT_REACHED if the payload would exceed limit, in
-// bytes.
+// AppendPayload appends the piece to the payload of the agent's running task, once per request id, and returns the payload's new
+// size in bytes. The error is NO_RUNNING_TASK if the agent has no running task, and LIMIT_REACHED if the payload would have more than
+// limit bytes or exceed a limit of stored bytes.
 func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, limit int, requestID string) (size int, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -87,7 +88,7 @@ func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, l
 		}
 		a, t := &v.Agent, v.Task
 		if t == nil {
-			return nil, fleet.Errorf(fleet.ReasonNoRunningTask, "agent %q has no running task, so nothing can be added to its payload", uid).With("agent_name", uid) // its callers use the uid as its name
+			return nil, fleet.Errorf(fleet.ReasonNoRunningTask, "agent %q has no running task, so nothing can be added to its payload", uid).With("agent_name", uid) // callers of AppendPayload know the agent only by its uid
 		}
 		if size := t.PayloadSize + len(piece); size > limit {
 			return nil, payloadTooLarge(size, limit)
@@ -115,7 +116,7 @@ func payloadTooLarge(size, limit int) *fleet.Error {
 		AtLimit("payload bytes", int64(size), int64(limit)).With("field", "payload")
 }
 
-// payloadExpired reports whether the retention period of the task's payload is over. The payload may still be in the store.
+// payloadExpired reports whether the ended task has a payload whose retention period is over. The store may still have the payload.
 func (s *Service) payloadExpired(t *fleet.Task) bool {
 	return t.PayloadSize > 0 && s.cfg.PayloadRetention >= 0 && t.EndedAt.Add(s.cfg.PayloadRetention).Before(s.now())
 }

@@ -6,9 +6,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// RetryTask starts a task that has ended again, as a new task of the same agent with the same description, time limit, checks,
-// options and attachments. The error is TASK_RUNNING if the task has not ended, and AGENT_NOT_FOUND if its agent was deleted. Otherwise the
-// errors are those of StartTask. Tasks of other toolsets cannot be retried.
+// RetryTask starts an ended task again: it starts a new task of the same agent with the same description, time limit, checks, options,
+// labels and attachments. The error is TASK_RUNNING if the task has not ended, AGENT_NOT_FOUND if its agent was deleted, and
+// INVALID_ARGUMENT if the task belongs to another toolset, was used on a terminal, or its attachments were removed. Otherwise the errors
+// are those of StartTask.
 func (s *Service) RetryTask(ctx context.Context, id, requestID string) (*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

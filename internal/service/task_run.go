@@ -12,9 +12,9 @@ import (
 // MaxRunWait is the longest wait that RunTask can be given.
 const MaxRunWait = 30 * 24 * time.Hour
 
-// RunTask queues a task as QueueTask does, and waits for its end, at most wait; nil means without a limit. It returns the task
-// in its state after the wait. If the wait ends early, also because the caller has left, the task goes on. RunTask passes the
-// task to queued as soon as it is stored, and then its events to sink. A detached call does not wait; see Detach.
+// RunTask queues a task as QueueTask does, and waits for its end, at most wait; nil means without a limit. It returns the task as it
+// is after the wait. The task goes on if the wait is over or the caller has left. RunTask passes the task to queued as soon as it is
+// stored, and then its events to sink. A detached call does not wait and calls neither function; see Detach.
 func (s *Service) RunTask(ctx context.Context, r QueueTaskRequest, wait *time.Duration, queued func(*fleet.Task) error, sink func(fleet.Event) error) (*fleet.Task, error) {
 	if wait != nil && (*wait < 0 || *wait > MaxRunWait) {
 		return nil, fleet.InvalidField("wait_seconds", "wait_seconds is %d: give 0 to %d", int64(wait.Seconds()), int64(MaxRunWait.Seconds()))
@@ -42,7 +42,7 @@ func (s *Service) RunTask(ctx context.Context, r QueueTaskRequest, wait *time.Du
 	return ended, err
 }
 
-// RunMessage describes for people the task that RunTask returned.
+// RunMessage tells people whether the task that RunTask returned has ended.
 func RunMessage(t *fleet.Task) string {
 	if t.Active() {
 		return fmt.Sprintf("The task is %s and goes on: wait_tasks waits for its end", t.Status)
@@ -50,8 +50,8 @@ func RunMessage(t *fleet.Task) string {
 	return "The task has ended: it is " + string(t.Status)
 }
 
-// Detach ends a detached call that has started the task. If the caller has left meanwhile, nobody knows the task's id, so
-// Detach stops the task.
+// Detach ends a detached call that has started the task. If the caller has left meanwhile and the call does not continue, nobody
+// learns the task's id, so Detach stops the task and returns the error of ctx.
 func (s *Service) Detach(ctx context.Context, taskID string) error {
 	if ctx.Err() == nil || fleet.Continues(ctx) {
 		return nil

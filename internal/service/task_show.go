@@ -7,23 +7,23 @@ import (
 	"fleet/internal/fleet"
 )
 
-// previewSize is how much of a running task's output is shown, in bytes.
+// previewSize is the maximum size of TaskDetails.Preview, in bytes.
 const previewSize = 4 << 10
 
 // TaskDetails is a task with the details that a caller requested.
 type TaskDetails struct {
 	*fleet.Task
 	Payload     *fleet.Portion     // nil if it was not requested or does not exist
-	Preview     string             // end of its output while it is running
+	Preview     string             // end of its output and its steps while it has not ended
 	Checks      *fleet.TaskChecks  // nil if it has none
 	Attachments []fleet.Attachment // without their contents
 	QueueItem   *QueueItem         // nil unless it is pending
-	Changes     *fleet.Changes     // nil if they are not known; always nil while it is running
-	Entry       fleet.QueueEntry   // zero if it was not queued
+	Changes     *fleet.Changes     // nil if they are not known; always nil while it has not ended
+	Entry       fleet.QueueEntry   // zero if it has none: it was started directly, and no budget can make it wait
 	TreeCostUSD float64            // cost of the task and all tasks below it
 }
 
-// ShowTask returns the task and the requested portion of its payload; nil requests none.
+// ShowTask returns the task with its details, and the requested portion of its payload; a nil payload requests none.
 func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.PortionRequest) (*TaskDetails, error) {
 	if err := payload.Validate("payload_"); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (s *Service) TaskChecks(ctx context.Context, id string) (checks *fleet.Task
 	return checks, err
 }
 
-// preview returns the end of the task's output.
+// preview returns the end of the task's output, with its steps in brackets between the lines, at most previewSize bytes.
 func preview(tx fleet.ReadTx, taskID string) (string, error) {
 	events, err := tx.Events(fleet.EventFilter{TaskID: taskID, Types: []fleet.EventType{fleet.EventTaskOutput, fleet.EventTaskStep}}, fleet.EventWindow{Newest: true, Limit: 64})
 	var b strings.Builder
@@ -105,7 +105,7 @@ func preview(tx fleet.ReadTx, taskID string) (string, error) {
 	return lastBytes(b.String(), previewSize), err
 }
 
-// lastBytes returns at most the last n bytes of s, beginning with a whole character.
+// lastBytes returns s if it has at most n bytes. Otherwise it returns the last n bytes without those that are not valid UTF-8.
 func lastBytes(s string, n int) string {
 	if len(s) <= n {
 		return s

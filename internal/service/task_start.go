@@ -14,7 +14,7 @@ import (
 // MaxTaskTimeout is the longest time limit of a task.
 const MaxTaskTimeout = 30 * 24 * time.Hour
 
-// StartTaskRequest describes the task to start.
+// StartTaskRequest describes a task and names the agent that works on it.
 type StartTaskRequest struct {
 	Agent, Description string
 	Timeout            time.Duration // 0 means state.Config.TaskTimeout
@@ -24,10 +24,10 @@ type StartTaskRequest struct {
 	Attachments        []fleet.Attachment `json:"-"`
 	RequestID          string             `json:"-"`
 
-	retryOf string // the task that is started again
+	retryOf string // id of the task that is started again; empty: none
 }
 
-// StartTask gives the agent a task and does not wait. From then on the task is running and the agent is busy. The error is
+// StartTask gives the agent a task and does not wait for it. The returned task is running, and the agent is busy. The error is
 // AGENT_OFFLINE if the agent's workspace does not run, and AGENT_BUSY if the agent has a task.
 func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Task, error) {
 	r.Attachments = withMediaTypes(r.Attachments)
@@ -72,7 +72,8 @@ func (s *Service) checkTask(r StartTaskRequest) error {
 	return s.checkSchema(r.Options.OutputSchema)
 }
 
-// checkSchema returns INVALID_ARGUMENT if the text is not a JSON Schema of an object. An empty text is no schema.
+// checkSchema returns INVALID_ARGUMENT if the text is not a JSON Schema of an object. It accepts an empty text, which means that there
+// is no schema.
 func (s *Service) checkSchema(text json.RawMessage) error {
 	if len(text) == 0 {
 		return nil
@@ -122,7 +123,7 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	return task, tx.Update(a)
 }
 
-// requestedTask returns the running task of the request, with the labels of the agent and those of the request.
+// requestedTask returns a new running task for the request, with the labels of the agent and those of the request. It does not store it.
 func (s *Service) requestedTask(ctx context.Context, p fleet.Principal, a *fleet.Agent, r StartTaskRequest) (*fleet.Task, error) {
 	t := s.newTask(ctx, p, a, r.Description, r.Timeout, s.now())
 	t.Options, t.RetryOf, t.Labels = r.Options, r.retryOf, a.Labels.With(r.Labels)
@@ -140,7 +141,7 @@ func (s *Service) checkSupported(p fleet.Principal, a *fleet.Agent, r StartTaskR
 	return fleet.CheckOptions(s.places.Of(a).Place, *a, r.Options)
 }
 
-// asStarted returns the task as it was when it started, so that a repeated call gets the same response.
+// asStarted returns a copy of the task as it was when it started, so that a repeated call gets the same response.
 func asStarted(t *fleet.Task) *fleet.Task {
 	c := *t
 	c.Try, c.ReasonCode, c.RetryAt, c.Output, c.Spending = 0, "", time.Time{}, nil, fleet.Spending{}
@@ -173,7 +174,7 @@ func (r StartTaskRequest) callBody() any {
 	return []any{r, digests}
 }
 
-// withMediaTypes recognises the media types that the caller has left out.
+// withMediaTypes returns copies of the attachments. Those without a media type get the one that their contents suggest.
 func withMediaTypes(all []fleet.Attachment) []fleet.Attachment {
 	all = slices.Clone(all)
 	for i, a := range all {

@@ -9,22 +9,22 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Numbers of steps in a page.
+// The default and the maximum number of steps in a page.
 const (
 	DefaultSteps = 200
 	MaxSteps     = 1000
 )
 
-// maxJoined limits a text that is joined from several events, in bytes.
+// maxJoined is the maximum size of a text that is joined from several events, in bytes.
 const maxJoined = 16 << 10
 
 // StepsRequest selects steps of a task.
 type StepsRequest struct {
 	TaskID string
-	Cursor string // continue after this step; empty for the first
-	Before string // the last steps before this cursor; "end" for the newest; empty for steps after Cursor
-	Limit  int    // 0 means DefaultSteps
-	Types  []fleet.StepType
+	Cursor string           // only steps after this cursor; empty: from the first one
+	Before string           // the last steps before this cursor; "end" for the newest; empty for steps after Cursor
+	Limit  int              // 0 means DefaultSteps
+	Types  []fleet.StepType // empty means all
 }
 
 // stepsEnd is the value of StepsRequest.Before for the newest steps.
@@ -38,7 +38,7 @@ type Steps struct {
 	Previous int64
 }
 
-// TaskSteps returns steps of the task. It joins the pieces of a text that the agent wrote piece by piece.
+// TaskSteps returns a page of the task's steps. It joins the pieces of a text that the agent wrote piece by piece.
 func (s *Service) TaskSteps(ctx context.Context, r StepsRequest) (Steps, error) {
 	after, err := stepCursor("cursor", r.Cursor)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Service) TaskSteps(ctx context.Context, r StepsRequest) (Steps, error) 
 	}
 }
 
-// stepCursor reads a cursor of a step. No cursor is 0.
+// stepCursor returns the Seq that the cursor stands for; 0 if the cursor is empty. field is the name of the cursor in the request.
 func stepCursor(field, cursor string) (int64, error) {
 	if cursor == "" {
 		return 0, nil
@@ -85,10 +85,10 @@ type stepReader struct {
 	store  fleet.Store
 	filter fleet.EventFilter
 	types  []fleet.StepType // empty means all
-	limit  int
+	limit  int              // maximum number of steps
 }
 
-// after returns the first steps after the Seq.
+// after returns the first steps after the Seq, at most the limit.
 func (r stepReader) after(ctx context.Context, seq int64) (Steps, error) {
 	var out Steps
 	for {
@@ -110,7 +110,7 @@ func (r stepReader) after(ctx context.Context, seq int64) (Steps, error) {
 	}
 }
 
-// before returns the last steps before the Seq, or the newest ones if it is 0.
+// before returns the last steps before the Seq, at most the limit. A Seq of 0 means the newest steps.
 func (r stepReader) before(ctx context.Context, seq int64) (Steps, error) {
 	var steps []fleet.TaskStep
 	for len(steps) <= r.limit {
@@ -145,7 +145,7 @@ func (r stepReader) events(ctx context.Context, w fleet.EventWindow) (events []f
 	return events, err
 }
 
-// steps returns the wanted steps that the events report, one for each event.
+// steps returns the steps of r.types that the events report, at most one for each event.
 func (r stepReader) steps(events []fleet.Event) []fleet.TaskStep {
 	steps := make([]fleet.TaskStep, 0, len(events))
 	for i := range events {
@@ -157,7 +157,7 @@ func (r stepReader) steps(events []fleet.Event) []fleet.TaskStep {
 	return steps
 }
 
-// join joins the step to the last one if it continues that step's text in the same line.
+// join adds the text of the step to the last one if it continues that step's text in the same line, and reports whether it does.
 func (s *Steps) join(next fleet.TaskStep) bool {
 	if len(s.List) == 0 {
 		return false

@@ -8,8 +8,8 @@ import (
 	"fleet/internal/state"
 )
 
-// StopTask stops the agent's running task and waits for its end, at most state.Config.CreateWait. If the task ended by itself
-// before the stop took effect, it keeps its own status.
+// StopTask stops the agent's running task and waits for its end, at most state.Config.CreateWait. It returns the task, the agent and a
+// text for people. A task that ends by itself before the stop takes effect keeps its own status.
 func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.Task, *fleet.AgentView, string, error) {
 	task, err := s.requestAgentTaskStop(ctx, Call{Method: "StopAgentTask", RequestID: requestID, Body: ref}, ref)
 	if err != nil {
@@ -31,6 +31,7 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.T
 	return task, v, "The task is being stopped and has not ended yet: show_task shows its status", nil
 }
 
+// requestAgentTaskStop requests the stop of the agent's running task, once per request id, and returns the task.
 func (s *Service) requestAgentTaskStop(ctx context.Context, c Call, ref string) (*fleet.Task, error) {
 	v, p, err := s.agent(ctx, ref, fleet.AccessRun)
 	c.Refusal = err
@@ -50,12 +51,13 @@ func (s *Service) requestAgentTaskStop(ctx context.Context, c Call, ref string) 
 	})
 }
 
-// requestStop requests the stop of a running task.
+// requestStop requests the stop of a running task by p; see state.RequestStop.
 func (s *Service) requestStop(tx fleet.Tx, p fleet.Principal, t *fleet.Task) error {
 	return state.RequestStop(tx, t, stopReason(p), "stop requested by "+p.Name, s.now())
 }
 
-// stopTask stops the task if it waits, and asks it to stop if it runs.
+// stopTask ends the task if it is pending, and requests its stop if it runs. It does nothing if the task has ended or its stop was
+// requested before.
 func (s *Service) stopTask(tx fleet.Tx, p fleet.Principal, id string) (*fleet.Task, error) {
 	t, err := s.task(tx, p, id, fleet.AccessRun)
 	switch {
@@ -67,7 +69,8 @@ func (s *Service) stopTask(tx fleet.Tx, p fleet.Principal, id string) (*fleet.Ta
 	return t, s.requestStop(tx, p, t)
 }
 
-// StopTaskByID stops a task, whether it waits or runs. It waits until the task has ended, at most state.Config.CreateWait.
+// StopTaskByID stops a pending or running task, and waits until it has ended, at most state.Config.CreateWait. It returns the task and
+// a text for people. A task that has ended keeps its status.
 func (s *Service) StopTaskByID(ctx context.Context, id, requestID string) (*fleet.Task, string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -109,7 +112,7 @@ func (s *Service) RequestTaskStop(ctx context.Context, id string) error {
 	return s.requestTaskStopFor(ctx, p, id, stopReason(p), "stop requested by "+p.Name)
 }
 
-// requestTaskStopFor requests the stop of a running task for the reason, and writes the text to the event log.
+// requestTaskStopFor works like RequestTaskStop, with the reason that the task gets and the text of the event.
 func (s *Service) requestTaskStopFor(ctx context.Context, p fleet.Principal, id, reason, text string) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		t, err := s.task(tx, p, id, fleet.AccessRun)

@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxTree is the maximum number of tasks of a tree that are shown.
+// maxTree is the maximum number of tasks of a tree that are read, the newest first.
 const maxTree = 2000
 
 // TreeTask is a task of a tree of delegated tasks.
@@ -24,8 +24,8 @@ func (t TreeTask) Limit() fleet.Micros {
 	return t.Delegation.Limit
 }
 
-// TaskTree returns the task and the tasks below it: each before those that it has delegated, oldest first. cut reports whether there are more
-// tasks, older than these.
+// TaskTree returns the task and the tasks below it: each before those that it has delegated, oldest first. cut reports whether the
+// oldest tasks may be missing, because the whole tree has more than maxTree tasks.
 func (s *Service) TaskTree(ctx context.Context, id string) (tree []TreeTask, cut bool, err error) {
 	err = s.viewTask(ctx, id, func(tx fleet.ReadTx, t *fleet.Task) (err error) {
 		tree, cut, err = readTree(tx, t)
@@ -34,7 +34,7 @@ func (s *Service) TaskTree(ctx context.Context, id string) (tree []TreeTask, cut
 	return tree, cut, err
 }
 
-// readTree returns the task, followed by the tasks below it. cut reports whether tasks are missing.
+// readTree does the work of TaskTree, for a task that the caller may see.
 func readTree(tx fleet.ReadTx, t *fleet.Task) (tree []TreeTask, cut bool, err error) {
 	if t.Delegation.Children == 0 {
 		return []TreeTask{{t, t.CostUSD}}, false, nil

@@ -12,7 +12,7 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// TestTreeSaysThatItIsCut shows a tree with as many tasks as are shown, and then with one more.
+// TestTreeSaysThatItIsCut checks that TaskTree returns a whole tree of 2000 tasks, and reports that a tree with one more task is cut.
 func TestTreeSaysThatItIsCut(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)

@@ -9,16 +9,16 @@ import (
 	"fleet/internal/fleet"
 )
 
-// These limit WaitTasks.
+// The limits of WaitTasks.
 const (
 	MaxWait      = 50 * time.Second
-	MaxWaitTasks = 100
+	MaxWaitTasks = 100 // number of ids
 )
 
 // WaitCondition says when a wait for tasks is over; the zero value means when all tasks have ended.
 type WaitCondition struct {
-	Any      bool // when any task has ended
-	Question bool // also when any task waits for an answer
+	Any      bool // one ended task is enough
+	Question bool // the wait is also over when a task waits for an answer
 }
 
 // WaitTasks waits until the condition is met, at most d. It returns the tasks in the order of ids, and whether the condition
@@ -83,8 +83,8 @@ func (s *Service) WaitTasks(ctx context.Context, ids []string, until WaitConditi
 	}
 }
 
-// anyChanged reports whether one of the active tasks has ended or, with questions set, waits for an answer. It uses the
-// snapshot, because callers call it after every commit and few commits end one of these tasks.
+// anyChanged reports whether one of the tasks that were active is no longer the task of its agent or, with questions set, waits for an
+// answer. It uses the snapshot, because callers call it after every commit and few commits end one of these tasks.
 func (s *Service) anyChanged(ctx context.Context, tasks []*fleet.Task, questions bool) (bool, error) {
 	var uids []string
 	for _, t := range tasks {
@@ -120,7 +120,7 @@ func countEnded(tasks []*fleet.Task) (ended int) {
 	return ended
 }
 
-// WaitMessage describes the progress of the tasks for people.
+// WaitMessage tells people how many of the tasks have ended or wait for an answer. done is the result of WaitTasks.
 func WaitMessage(tasks []*fleet.Task, done bool) string {
 	ended := countEnded(tasks)
 	text := fmt.Sprintf("%d of %d tasks have ended", ended, len(tasks))

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// agentPrincipal returns the principal of a call with the agent's own token, which is valid for the task t. t is nil for a
-// task of an old version. The principal has the name of the agent's owner.
+// agentPrincipal returns the principal of a call with the agent's own token. The token is valid for the task t; t is nil for a token
+// that an old version made. The principal has the name of the agent's owner.
 func agentPrincipal(a *fleet.Agent, t *fleet.Task) fleet.Principal {
 	p := fleet.Principal{Name: a.Owner, Kind: fleet.KindAgent, Scope: fleet.ScopeRun, AgentUID: a.UID, AgentName: a.Name}
 	if t != nil {
@@ -65,8 +65,9 @@ type CreateTokenRequest struct {
 	TTL      time.Duration // 0: it does not expire
 }
 
-// CreateToken creates a token and returns it with its secret, which is not stored. owned is the number of existing agents
-// that the token inherits from an earlier token of the same name.
+// CreateToken creates a token and returns it with its secret. Only a hash of the secret is stored. owned is the number of existing
+// agents that belong to the token's name, for example because of an earlier token. The error is TOKEN_EXISTS if a token of this name
+// is not revoked.
 func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fleet.Token, secret string, owned int, err error) {
 	switch {
 	case !tokenNamePattern.MatchString(r.Name):
@@ -111,7 +112,7 @@ func (s *Service) CreateToken(ctx context.Context, r CreateTokenRequest) (t *fle
 // maxTokenProjects is how many projects a token can be restricted to.
 const maxTokenProjects = 100
 
-// tokenProjects returns the exact names of the projects: NAME, or PLACE/NAME if the caller's reference names the place.
+// tokenProjects returns the exact names of the projects without repetitions: NAME, or PLACE/NAME if the reference names the place.
 func (s *Service) tokenProjects(ctx context.Context, refs []string) (projects []string, err error) {
 	for _, ref := range refs {
 		match, place, err := s.places.MatchFleetProjects(ctx, ref)
@@ -135,7 +136,8 @@ func errNegative(field string) error {
 	return fleet.InvalidField(field, "%s is negative: give a number of seconds, or 0", field)
 }
 
-// ListTokens returns the tokens, sorted by name and age. It leaves out tokens of agents.
+// ListTokens returns the tokens, sorted by name and then from the oldest to the newest. It leaves out tokens of agents. It includes
+// revoked and expired tokens.
 func (s *Service) ListTokens(ctx context.Context) (tokens []*fleet.Token, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		tokens, err = tx.Tokens(fleet.TokenFilter{All: true})
@@ -147,14 +149,15 @@ func (s *Service) ListTokens(ctx context.Context) (tokens []*fleet.Token, err er
 // MaxOverlap is the maximum time for which the old secret of a rotated token still works.
 const MaxOverlap = 7 * 24 * time.Hour
 
-// MaxRotations is the maximum number of new secrets that a token gets within rotationTime. The old secrets stay in the store.
+// MaxRotations is the maximum number of new secrets that a token gets within rotationTime. There is a limit because the old secrets
+// stay in the store.
 const (
 	MaxRotations = 20
 	rotationTime = time.Hour
 )
 
 // RotateToken gives the token a new secret and returns the token and the secret. oldEnds is when the old secret stops
-// working: after overlap, or when it would have expired. The new secret expires after ttl; 0 means after the lifetime that
+// working: after overlap, or when it expires if that is earlier. The new secret expires after ttl; 0 means after the lifetime that
 // the old secret had.
 func (s *Service) RotateToken(ctx context.Context, name string, ttl, overlap time.Duration) (t *fleet.Token, secret string, oldEnds time.Time, err error) {
 	return s.rotate(ctx, name, ttl, overlap, func(old, replacement *fleet.Token) error {
@@ -193,8 +196,8 @@ func (s *Service) RotateOwnToken(ctx context.Context, ttl, overlap time.Duration
 	})
 }
 
-// rotate replaces the newest secret of the token. expire gets the new token, a copy of the old one, and sets when it
-// expires. It can refuse the rotation.
+// rotate replaces the newest secret of the token, and ends the secrets before it at once. expire sets when the replacement, a copy of
+// the old token, expires. An error of expire refuses the rotation.
 func (s *Service) rotate(
 	ctx context.Context, name string, ttl, overlap time.Duration, expire func(old, replacement *fleet.Token) error,
 ) (t *fleet.Token, secret string, oldEnds time.Time, err error) {
@@ -253,7 +256,7 @@ func findToken(tx fleet.ReadTx, name string) (*fleet.Token, error) {
 	return t, err
 }
 
-// checkRotations refuses another rotation of the token if it has had too many lately.
+// checkRotations returns LIMIT_REACHED if the token with the secrets has had MaxRotations rotations within rotationTime.
 func checkRotations(secrets []*fleet.Token, now time.Time) error {
 	if len(secrets) <= MaxRotations {
 		return nil
@@ -267,7 +270,7 @@ func checkRotations(secrets []*fleet.Token, now time.Time) error {
 		AtLimit("rotations per hour", MaxRotations, MaxRotations).After(wait)
 }
 
-// endOverlaps ends the old secrets that still work.
+// endOverlaps ends the secrets that were replaced but still work.
 func endOverlaps(tx fleet.Tx, secrets []*fleet.Token, now time.Time) error {
 	for _, t := range secrets {
 		if !t.RevokedAt.After(now) {
@@ -281,7 +284,7 @@ func endOverlaps(tx fleet.Tx, secrets []*fleet.Token, now time.Time) error {
 	return nil
 }
 
-// RevokeToken revokes a token with all its secrets. It does not change a token that is revoked already.
+// RevokeToken revokes a token with all its secrets. It returns the token as it is if it is revoked already.
 func (s *Service) RevokeToken(ctx context.Context, name string) (t *fleet.Token, err error) {
 	err = s.store.Update(ctx, func(tx fleet.Tx) error {
 		if t, err = findToken(tx, name); err != nil {

@@ -20,9 +20,9 @@ func (s *Service) Tools(ctx context.Context) (tools []*fleet.RegisteredTool, err
 	return tools, err
 }
 
-// RegisterTool stores the tool for the agent, or for every agent if agent is empty. It replaces the caller's tool with the
-// same name for the same agent. before contains the caller's tools before the call; it is nil for a repeated request. The
-// error is LIMIT_REACHED if the caller would have more than maxTools tools.
+// RegisterTool stores the tool for the agent, or for all agents of the caller if agent is empty. It replaces the caller's tool with the
+// same name for the same agent. before contains the caller's tools before the call; it is nil for a repeated request. The error is
+// LIMIT_REACHED if the caller would have more than maxTools tools.
 func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, agent string, maxTools int) (before []*fleet.RegisteredTool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -46,8 +46,8 @@ func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, age
 	return before, err
 }
 
-// RemoveTools removes the caller's tools with the name: the tool for the agent, or all if agent is empty. before contains the
-// caller's tools before the call.
+// RemoveTools removes the caller's tools with the name: only the one for the agent, or all of them if agent is empty. before contains
+// the caller's tools before the call.
 func (s *Service) RemoveTools(ctx context.Context, name, agent string) (removed, before []*fleet.RegisteredTool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

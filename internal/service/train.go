@@ -28,9 +28,8 @@ func (s *Service) Trains(ctx context.Context) (trains []fleet.Train, err error) 
 	return trains, err
 }
 
-// RunTrain lands the work that waits in the project, until nothing is left that can land now. It returns the time at which it
-// should be called again even if nothing happens; zero if that is not necessary. Only one caller in the fleet may call it at a
-// time for a train.
+// RunTrain lands the work that waits in the train, until nothing is left that can land now. It returns the time at which it should be
+// called again even if nothing happens; zero if that is not necessary. For each train, only one caller in the fleet may call it at a time.
 func (s *Service) RunTrain(ctx context.Context, t fleet.Train) (again time.Time, err error) {
 	repo, err := s.repository(t.Place, t.Project)
 	if err != nil {
@@ -46,7 +45,7 @@ func (s *Service) RunTrain(ctx context.Context, t fleet.Train) (again time.Time,
 			break
 		}
 		switch err = s.landBatch(ctx, repo, work); {
-		case err == nil || fleet.ReasonOf(err) == fleet.ReasonBranchMoved: // then the next try begins with the new commit
+		case err == nil || fleet.ReasonOf(err) == fleet.ReasonBranchMoved: // the next round begins with the branch's new commit
 		case fleet.ReasonOf(err) == fleet.ReasonInternal || ctx.Err() != nil:
 			return time.Time{}, err
 		default:
@@ -81,11 +80,11 @@ func (s *Service) refuseAll(ctx context.Context, t fleet.Train, why error) error
 	}
 }
 
-// trainBackoff is how long a train that could not move its branch waits. The wait doubles with each failure, up to maxTrainBackoff.
+// trainBackoff is how long a train waits whose work could not land now. The wait doubles with each failure, up to maxTrainBackoff.
 const trainBackoff, maxTrainBackoff = 10 * time.Second, time.Minute
 
-// prepareBatch returns the work that lands together next, in the order of the requests. It leaves out blocked branches. It takes work out of
-// the queue if the task that went on with it has failed.
+// prepareBatch returns the work that lands together next, in the order of the requests. It leaves out work for the blocked branches and
+// work whose task has not ended. It takes work out of the queue if the task that went on with it did not complete.
 func (s *Service) prepareBatch(ctx context.Context, of fleet.Train, blocked map[string]bool) (work []*LandingView, err error) {
 	var failed []*LandingView
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
@@ -127,7 +126,8 @@ func (s *Service) prepareBatch(ctx context.Context, of fleet.Train, blocked map[
 	return work, err
 }
 
-// landBatch lands the work together, or a part of it.
+// landBatch lands the work together, or a part of it. It takes work out of the queue that cannot land without changes. An error means
+// that the work stays in the queue.
 func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, work []*LandingView) error {
 	b, err := repo.Branch(ctx, work[0].Request.Into)
 	switch fleet.ReasonOf(err) {
@@ -167,7 +167,8 @@ func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, work []*
 	return s.moveBranch(ctx, repo, b, batch, results)
 }
 
-// recoverWork records whether work that a killed server was landing has landed. done is true if there was such work.
+// recoverWork finds out whether work has landed that a server was landing when it was interrupted, and records the result. done reports
+// whether there was such work.
 func (s *Service) recoverWork(ctx context.Context, repo fleet.Repository, b fleet.Branch, work []*LandingView) (done bool, err error) {
 	for _, w := range work {
 		if w.Candidate == "" {
@@ -193,7 +194,8 @@ func (s *Service) recoverWork(ctx context.Context, repo fleet.Repository, b flee
 	return done, nil
 }
 
-// moveBranch moves the branch to the last commit of the batch.
+// moveBranch moves the branch to the last commit of the batch, and records that the work of the batch has landed. It does not move the
+// branch if some of the work is no longer in the queue.
 func (s *Service) moveBranch(ctx context.Context, repo fleet.Repository, b fleet.Branch, batch []combinedWork, results []fleet.CheckResult) error {
 	var ready []*LandingView
 	for _, c := range batch {
@@ -205,7 +207,7 @@ func (s *Service) moveBranch(ctx context.Context, repo fleet.Repository, b fleet
 		}); err != nil {
 			return err
 		}
-		if !still { // somebody has taken it out of the queue
+		if !still { // somebody has taken the work out of the queue
 			break
 		}
 		ready = append(ready, c.LandingView)
@@ -232,9 +234,9 @@ const (
 	FaultLandingMoved    = "landing.moved"    // the branch has moved
 )
 
-// withdraw handles the error why of a move of the branch. If the branch has certainly not moved, withdraw removes the candidates and
-// returns why. If the push was refused, it takes the work out of the queue and returns nil. Any other error may come after the move:
-// withdraw only returns it, and the next try finds out.
+// withdraw handles why, the error of a move of the branch. If the branch has certainly not moved, withdraw removes the candidates and
+// returns why. If the push was refused, it takes the work out of the queue and returns nil. After any other error the branch may have
+// moved: withdraw only returns the error, and recoverWork finds out in the next round.
 func (s *Service) withdraw(ctx context.Context, work []*LandingView, why error) error {
 	switch fleet.ReasonOf(why) {
 	case fleet.ReasonBranchMoved, fleet.ReasonBranchCheckedOut:
@@ -252,7 +254,7 @@ func (s *Service) withdraw(ctx context.Context, work []*LandingView, why error) 
 	return why
 }
 
-// recordDelay records why the work cannot land now.
+// recordDelay logs why the work cannot land now, and records it if the reason is a new one.
 func (s *Service) recordDelay(ctx context.Context, work []*LandingView, why error) error {
 	s.log.WarnContext(ctx, "work cannot land now, retrying", slog.String("project", work[0].Project), slog.Any("error", why))
 	return s.changeEach(ctx, work, func(l *fleet.Landing) string {

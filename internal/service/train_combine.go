@@ -16,7 +16,8 @@ type combinedWork struct {
 	commit string
 }
 
-// combineAll combines the work with the branch, one after the other, as far as this is possible.
+// combineAll combines the work with the branch, one after the other, until work conflicts with the work before it. It takes work out of
+// the queue that cannot be combined with the branch, or that the branch already contains.
 func (s *Service) combineAll(ctx context.Context, repo fleet.Repository, b fleet.Branch, work []*LandingView) (batch []combinedWork, err error) {
 	tip := b.Commit
 	for _, w := range work {
@@ -32,11 +33,11 @@ func (s *Service) combineAll(ctx context.Context, repo fleet.Repository, b fleet
 			err = s.refuse(ctx, err, w)
 		case combined.Commit == "" && tip == b.Commit:
 			err = s.sendBackConflict(ctx, b, w, combined.Conflicts)
-		case combined.Commit == "": // perhaps it only conflicts with the work before it, which may not land
+		case combined.Commit == "": // perhaps it conflicts only with earlier work of the batch, and that work may not land
 			return batch, nil
 		case combined.Commit == b.Commit:
 			err = s.recordLanded(ctx, w, b.Commit, nil)
-		default: // combined.Commit equals tip if the work before it contains all of its changes
+		default: // combined.Commit equals tip if the earlier work of the batch contains all of these changes
 			tip = combined.Commit
 			batch = append(batch, combinedWork{w, tip})
 		}
@@ -47,7 +48,7 @@ func (s *Service) combineAll(ctx context.Context, repo fleet.Repository, b fleet
 	return batch, nil
 }
 
-// combine combines the work with a commit.
+// combine combines the work with the commit onto. The result has no Commit if they conflict.
 func (s *Service) combine(ctx context.Context, repo fleet.Repository, w *LandingView, onto string) (fleet.CombineResult, error) {
 	c, err := s.combination(ctx, w.Task, w.Landing, onto)
 	if err != nil {
@@ -65,10 +66,10 @@ func (s *Service) combine(ctx context.Context, repo fleet.Repository, w *Landing
 	return repo.Combine(ctx, c)
 }
 
-// maxBefore is how many of the agent's tasks landedBefore looks at.
+// maxBefore is how many of the agent's newest tasks landedBefore reads.
 const maxBefore = 50
 
-// landedBefore reports whether the earlier work that this work is based on has landed.
+// landedBefore reports whether earlier work of the same agent, on which the work w is based, has landed.
 func (s *Service) landedBefore(ctx context.Context, w *LandingView) (landed bool, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		tasks, _, err := tx.Tasks(w.Task.AgentUID, maxBefore, 0)
@@ -106,7 +107,7 @@ func (s *Service) combination(ctx context.Context, t *fleet.Task, l *fleet.Landi
 	}, nil
 }
 
-// checkCommit runs the checks of the project on the commit. The results apply to all work of a batch.
+// checkCommit runs the checks of the project of w on the commit, up to the first one that does not pass.
 func (s *Service) checkCommit(ctx context.Context, repo fleet.Repository, w *LandingView, commit string) (results []fleet.CheckResult, passed bool, err error) {
 	checks, err := s.projectChecks(ctx, w.Place, w.Project)
 	if err != nil {
@@ -124,7 +125,7 @@ func (s *Service) checkCommit(ctx context.Context, repo fleet.Repository, w *Lan
 	return results, true, nil
 }
 
-// projectChecks returns the checks of the project.
+// projectChecks returns the checks of the project at the place. The error is PROJECT_NOT_FOUND if the project no longer exists.
 func (s *Service) projectChecks(ctx context.Context, place, project string) (fleet.Checks, error) {
 	all, err := s.places.Configured(place).Catalog.Projects(ctx)
 	if err != nil {

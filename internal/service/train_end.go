@@ -8,7 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// changeQueued changes the landing of the work if it is still in the queue. change returns the text of the event, or "" if nothing changes.
+// changeQueued changes the landing of the work, and sets w.Landing to the changed one. It does nothing if the work is no longer in the
+// queue with the same commit. change returns the text of the event, or "" if nothing changes.
 func (s *Service) changeQueued(ctx context.Context, w *LandingView, change func(fleet.Tx, *fleet.Landing) (string, error)) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		l, err := landingOf(tx, w.Task.ID)
@@ -34,7 +35,7 @@ func (s *Service) changeEach(ctx context.Context, work []*LandingView, change fu
 	return nil
 }
 
-// recordLanded records that the branch has the work with the commit.
+// recordLanded records that the queued work has landed with the commit. results are those of the checks.
 func (s *Service) recordLanded(ctx context.Context, w *LandingView, commit string, results []fleet.CheckResult) error {
 	return s.changeEach(ctx, []*LandingView{w}, func(l *fleet.Landing) string {
 		l.State, l.Commit, l.Candidate, l.Checks, l.Problem, l.EvidenceAt = fleet.LandingLanded, commit, "", results, "", s.now()
@@ -42,7 +43,7 @@ func (s *Service) recordLanded(ctx context.Context, w *LandingView, commit strin
 	})
 }
 
-// refuse takes the work out of the queue until somebody looks at it.
+// refuse takes the work out of the queue, because it cannot land for the reason why. People must review it again.
 func (s *Service) refuse(ctx context.Context, why error, work ...*LandingView) error {
 	return s.changeEach(ctx, work, func(l *fleet.Landing) string {
 		l.State, l.Request, l.Candidate, l.Problem = fleet.LandingReview, nil, "", fleet.PublicMessage(why)
@@ -50,14 +51,14 @@ func (s *Service) refuse(ctx context.Context, why error, work ...*LandingView) e
 	})
 }
 
-// sendBackConflict takes work out of the queue because it cannot be combined with the branch.
+// sendBackConflict takes work out of the queue because it conflicts with the branch. See sendBack.
 func (s *Service) sendBackConflict(ctx context.Context, b fleet.Branch, w *LandingView, conflicts []fleet.Conflict) error {
 	return s.sendBack(ctx, w, func(title string) string { return conflictTask(title, b, conflicts) }, func(l *fleet.Landing) {
 		l.State, l.Conflicts, l.Problem = fleet.LandingConflict, conflicts, conflictText(b.Name, conflicts)
 	})
 }
 
-// sendBackChecks takes work out of the queue because it does not pass the checks on top of the branch.
+// sendBackChecks takes work out of the queue because it does not pass the checks on top of the branch. See sendBack.
 func (s *Service) sendBackChecks(ctx context.Context, b fleet.Branch, w *LandingView, results []fleet.CheckResult) error {
 	last := results[len(results)-1]
 	return s.sendBack(ctx, w, func(title string) string { return checksTask(title, b, last) }, func(l *fleet.Landing) {
@@ -65,7 +66,8 @@ func (s *Service) sendBackChecks(ctx context.Context, b fleet.Branch, w *Landing
 	})
 }
 
-// sendBack takes work out of the queue. If the request says so, it gives the agent the task to fix the work.
+// sendBack takes work out of the queue with change, which sets the new state and the problem. If the request to land says so, sendBack
+// gives the agent the task to fix the work, at most fleet.MaxFixes times.
 func (s *Service) sendBack(ctx context.Context, w *LandingView, task func(title string) string, change func(*fleet.Landing)) error {
 	return s.changeQueued(ctx, w, func(tx fleet.Tx, l *fleet.Landing) (string, error) {
 		change(l)

@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// conflictText describes the conflicts for people.
+// conflictText tells people with which branch and in which files the work conflicts.
 func conflictText(branch string, conflicts []fleet.Conflict) string {
 	paths := make([]string, len(conflicts))
 	for i, c := range conflicts {
@@ -27,8 +27,11 @@ func checkEnding(c fleet.CheckResult) string {
 	return "failed"
 }
 
-// maxTaskOutput limits how much of a check's output a task quotes, in bytes.
-const maxTaskOutput = 4 << 10
+// maxQuotedOutput is how much of the end of a check's output a task quotes, in bytes.
+const maxQuotedOutput = 4 << 10
+
+// maxConflictTask is the size in bytes at which conflictTask adds no further conflicts.
+const maxConflictTask = 32 << 10
 
 // conflictTask returns the description of the task that resolves the conflicts.
 func conflictTask(title string, b fleet.Branch, conflicts []fleet.Conflict) string {
@@ -46,31 +49,14 @@ func conflictTask(title string, b fleet.Branch, conflicts []fleet.Conflict) stri
 	return t.String()
 }
 
-// workTitle returns the title of the task that began the work.
-func workTitle(tx fleet.ReadTx, t *fleet.Task, l *fleet.Landing) (string, error) {
-	if len(l.Earlier) > 0 {
-		first, err := tx.Task(l.Earlier[0])
-		if err != nil {
-			return "", err
-		}
-		if first != nil { // it may have been deleted
-			return first.Title(), nil
-		}
-	}
-	return t.Title(), nil
-}
-
-// maxConflictTask limits the description of a task about conflicts, in bytes.
-const maxConflictTask = 32 << 10
-
-// checksTask returns the description of the task that makes the checks pass.
+// checksTask returns the description of the task that makes the failed check c pass.
 func checksTask(title string, b fleet.Branch, c fleet.CheckResult) string {
 	var t strings.Builder
 	fmt.Fprintf(&t, "# Failed check of %q on %s\n# Make a check pass that fails when this work of yours is combined with the branch, so that it can land there.\n", title, b.Name)
 	fmt.Fprintf(&t, "# Bring your branch on top of the commit %s of %s (git rebase or git merge, after git fetch if you do not have it), make the check pass, and commit.\n#\n# The check %s\n", fleet.ShortCommit(b.Commit), b.Name, checkEnding(c))
 	quoteLines(&t, c.Command)
 	t.WriteString("# and wrote:\n")
-	quoteLines(&t, lastBytes(c.Output, maxTaskOutput))
+	quoteLines(&t, lastBytes(c.Output, maxQuotedOutput))
 	return t.String()
 }
 

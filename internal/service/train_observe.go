@@ -12,8 +12,8 @@ import (
 var mayHaveLanded = []fleet.LandingState{fleet.LandingBranch, fleet.LandingReview, fleet.LandingChangesRequested, fleet.LandingApproved, fleet.LandingConflict}
 
 // ObserveLandings finds open work that people have merged into the branches themselves, in projects whose repositories this
-// server has. It skips branches that have not changed since the last call. It also skips workspaces, because it would keep
-// them awake.
+// server has, and records that it has landed. It skips a project if neither its branch nor the number of its open works has changed
+// since the last call. It also skips places whose workspaces it would keep awake.
 func (s *Service) ObserveLandings(ctx context.Context) error {
 	open := map[fleet.Train][]*fleet.Landing{}
 	if err := s.store.View(ctx, func(tx fleet.ReadTx) error {
@@ -39,6 +39,8 @@ func (s *Service) ObserveLandings(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// observeTrain does the work of ObserveLandings for one project. It compares the work with the branch at which the project's work
+// begins.
 func (s *Service) observeTrain(ctx context.Context, t fleet.Train, work []*fleet.Landing) error {
 	repo, err := s.repository(t.Place, t.Project)
 	if err != nil {

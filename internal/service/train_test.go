@@ -12,7 +12,7 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// landingWorld is a world whose only project has the checks.
+// landingWorld returns a configuration whose only project has the checks and can land work.
 func landingWorld(checks ...string) fake.Config {
 	return fake.Config{
 		Traits:   fleet.Traits{SupportsChanges: true, SupportsChecks: true, HasProjectChecks: true},
@@ -20,15 +20,15 @@ func landingWorld(checks ...string) fake.Config {
 	}
 }
 
-// work lets a new agent change the files as the script says, and returns its task.
-func work(h *servicetest.Harness, n int, script string) *fleet.Task {
+// newWork creates the agent with the number, lets it run the script, and returns the ended task.
+func newWork(h *servicetest.Harness, n int, script string) *fleet.Task {
 	h.T.Helper()
 	name := fmt.Sprint("agent-", n)
 	h.Create(name)
 	return h.WaitTask(h.Start(name, script+"\ndone").ID)
 }
 
-// landings waits until none of the tasks waits for its turn, and returns their work.
+// landings waits until each task has work that is not in the queue, and returns the work in the order of the ids.
 func landings(h *servicetest.Harness, ids ...string) (all []*fleet.Landing) {
 	h.T.Helper()
 	h.WaitStored(func() bool {
@@ -56,7 +56,7 @@ func TestTrainDividesABatch(t *testing.T) {
 		if n == 3 {
 			script = "change bad.txt x"
 		}
-		ids = append(ids, work(h, n, script).ID)
+		ids = append(ids, newWork(h, n, script).ID)
 	}
 	_, _, err := h.ReviewTask(h.Context(), fleet.Review{TaskID: ids[3], Verdict: fleet.VerdictApprove}, "")
 	require.NoError(t, err)
@@ -79,12 +79,12 @@ func TestTrainDividesABatch(t *testing.T) {
 	}
 }
 
-// TestFailedCheckBecomesATask checks that work that fails a check on top of the branch becomes a task, and lands when that
-// task has completed.
+// TestFailedCheckBecomesATask checks that the agent of work that fails a check on top of the branch gets a task to fix it, and that
+// the work lands when that task has completed.
 func TestFailedCheckBecomesATask(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, landingWorld("both a.txt b.txt fix: change c.txt x"), nil)
-	one, two := work(h, 1, "change a.txt x"), work(h, 2, "change b.txt x")
+	one, two := newWork(h, 1, "change a.txt x"), newWork(h, 2, "change b.txt x")
 	_, err := h.LandTasks(h.Context(), service.LandRequest{TaskIDs: []string{one.ID, two.ID}})
 	require.NoError(t, err)
 	l := landings(h, one.ID, two.ID)
@@ -96,11 +96,11 @@ func TestFailedCheckBecomesATask(t *testing.T) {
 	require.Equal(t, fleet.LandingLanded, landings(h, next.ID)[0].State)
 }
 
-// TestTrainGivesUp checks that people decide about work that its agent could not fix.
+// TestTrainGivesUp checks that work leaves the queue, for people to decide, after its agent has tried in vain to fix it three times.
 func TestTrainGivesUp(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, landingWorld("both a.txt b.txt fix: change b.txt y"), nil)
-	one, two := work(h, 1, "change a.txt x"), work(h, 2, "change b.txt x")
+	one, two := newWork(h, 1, "change a.txt x"), newWork(h, 2, "change b.txt x")
 	_, err := h.LandTasks(h.Context(), service.LandRequest{TaskIDs: []string{one.ID, two.ID}})
 	require.NoError(t, err)
 	id, tries := two.ID, 0
@@ -117,11 +117,11 @@ func TestTrainGivesUp(t *testing.T) {
 	require.Equal(t, fleet.MaxFixes, tries)
 }
 
-// TestObserveLandings checks that Fleet finds the work that people have merged themselves, and no other work.
+// TestObserveLandings checks that ObserveLandings records work that people have merged themselves as landed, and no other work.
 func TestObserveLandings(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, landingWorld(), nil)
-	one, two := work(h, 1, "change a.txt x"), work(h, 2, "change b.txt x")
+	one, two := newWork(h, 1, "change a.txt x"), newWork(h, 2, "change b.txt x")
 	repo, err := h.World.Repository("Setup")
 	require.NoError(t, err)
 	b, err := repo.Branch(t.Context(), "")
@@ -137,12 +137,12 @@ func TestObserveLandings(t *testing.T) {
 	require.Equal(t, fleet.LandingBranch, l[1].State)
 }
 
-// TestTrainRefusedPush checks that work leaves the queue if the other repository refuses the push, and can land when it no
-// longer refuses it.
+// TestTrainRefusedPush checks that work leaves the queue if the remote repository refuses the push, and that it can land once the
+// push is accepted.
 func TestTrainRefusedPush(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, landingWorld("has a.txt"), nil)
-	id := work(h, 0, "change a.txt x").ID
+	id := newWork(h, 0, "change a.txt x").ID
 	h.World.ProtectBranches(true)
 	land := func() *fleet.Landing {
 		_, err := h.LandTasks(h.Context(), service.LandRequest{TaskIDs: []string{id}})

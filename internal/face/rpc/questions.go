@@ -14,7 +14,7 @@ import (
 // ListQuestions lists questions of agents.
 func (f *Fleet) ListQuestions(ctx context.Context, r *fleetv1.ListQuestionsRequest) (*fleetv1.ListQuestionsResponse, error) {
 	q, err := f.svc.ListQuestions(ctx, service.ListQuestionsRequest{
-		Agent: r.GetAgentName(), TaskID: r.GetTaskId(), Answered: r.GetIncludeAnswered(), PageRequest: cursorPageIn(r.GetCursor(), r.Limit),
+		Agent: r.GetAgentName(), TaskID: r.GetTaskId(), IncludeAnswered: r.GetIncludeAnswered(), PageRequest: cursorPageIn(r.GetCursor(), r.Limit),
 	})
 	if err != nil {
 		return nil, err

@@ -138,7 +138,7 @@ func (f *Fleet) StopTask(ctx context.Context, r *fleetv1.StopTaskRequest) (*flee
 
 // ListQueue lists pending tasks.
 func (f *Fleet) ListQueue(ctx context.Context, r *fleetv1.ListQueueRequest) (*fleetv1.ListQueueResponse, error) {
-	l, err := f.svc.ListQueue(ctx, service.QueueRequest{
+	l, err := f.svc.ListQueue(ctx, service.ListQueueRequest{
 		Agent: r.GetAgentName(), Selector: r.GetSelector(), PageRequest: cursorPageIn(r.GetCursor(), r.Limit),
 	})
 	if err != nil {

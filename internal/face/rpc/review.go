@@ -30,7 +30,7 @@ func (f *Fleet) ReviewTask(ctx context.Context, r *fleetv1.ReviewTaskRequest) (*
 
 // ListReviews lists work with its reviews.
 func (f *Fleet) ListReviews(ctx context.Context, r *fleetv1.ListReviewsRequest) (*fleetv1.ListReviewsResponse, error) {
-	q := service.ReviewsRequest{
+	q := service.ListReviewsRequest{
 		TaskID: r.GetTaskId(), Project: r.GetProject(), Selector: r.GetSelector(), PageRequest: cursorPageIn(r.GetCursor(), r.Limit),
 	}
 	for _, s := range r.GetStates() {

@@ -11,7 +11,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// Create creates an agent in the project Setup and waits until it is idle.
+// Create creates an agent of alice in the project Setup, and returns it when it is idle.
 func (h *Harness) Create(name string) *fleet.AgentView {
 	h.T.Helper()
 	v, err := h.CreateIn(name, "Setup")
@@ -20,13 +20,13 @@ func (h *Harness) Create(name string) *fleet.AgentView {
 	return v
 }
 
-// CreateIn creates an agent in the project, and returns the agent.
+// CreateIn creates an agent of alice in the project. It returns the agent, or the error of the call.
 func (h *Harness) CreateIn(name, project string) (*fleet.AgentView, error) {
 	v, _, err := h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: name, Project: project, Spec: "a spec"})
 	return v, err
 }
 
-// MustCreate creates an agent in the project, and fails the test if that fails.
+// MustCreate works like CreateIn, but fails the test if the call fails.
 func (h *Harness) MustCreate(name, project string) {
 	h.T.Helper()
 	_, err := h.CreateIn(name, project)
@@ -55,7 +55,7 @@ func (h *Harness) WaitTask(id string) *fleet.Task {
 	}
 }
 
-// WaitStored waits until ok, which reads what is stored, returns true. It calls ok after each commit.
+// WaitStored waits until ok returns true. It calls ok at once and after each commit, so ok should depend only on the store.
 func (h *Harness) WaitStored(ok func() bool) {
 	h.T.Helper()
 	signal, cancel := h.Store.Subscribe()
@@ -63,8 +63,8 @@ func (h *Harness) WaitStored(ok func() bool) {
 	waittest.UntilSignalled(h.T, signal, ok)
 }
 
-// WaitObserved waits until ok, which reads the state of places, returns true. It calls ok after each change of
-// that state.
+// WaitObserved waits until ok returns true. It calls ok at once and after each change of the state of places, so ok should
+// depend only on that state.
 func (h *Harness) WaitObserved(ok func() bool) {
 	h.T.Helper()
 	signal, cancel := h.State.Places.Subscribe()
@@ -113,19 +113,19 @@ func (h *Harness) WaitQuestion(taskID string) (q *fleet.Question) {
 	return q
 }
 
-// Output returns the task's output as the event log has it.
+// Output returns the task's output that is among the task's first 1000 events.
 func (h *Harness) Output(id string) string {
 	h.T.Helper()
 	return strings.Join(h.TaskEvents(id, fleet.EventTaskOutput), "")
 }
 
-// TaskEvents returns the texts of the task's events of the type.
+// TaskEvents returns the texts of those of the task's first 1000 events that have the type.
 func (h *Harness) TaskEvents(id string, typ fleet.EventType) []string {
 	h.T.Helper()
 	return h.texts(service.WatchRequest{TaskID: id}, typ)
 }
 
-// Events returns the texts of all events of the type.
+// Events returns the texts of those of the first service.MaxWatchEvents events that have the type.
 func (h *Harness) Events(typ fleet.EventType) []string {
 	h.T.Helper()
 	return h.texts(service.WatchRequest{MaxEvents: service.MaxWatchEvents}, typ)

@@ -13,10 +13,10 @@ import (
 	"fleet/internal/state"
 )
 
-// FlakyStore is a store whose calls a test can make fail or wait.
+// FlakyStore is a store whose calls a test can make fail or wait. Calls of methods that FlakyStore only embeds always work.
 type FlakyStore struct {
 	fleet.Store
-	Fails atomic.Int64 // if this is n, every n-th call fails; if it is 0, none
+	Fails atomic.Int64 // if this is n, every n-th of the calls that can fail does; if it is 0, none
 	calls atomic.Int64 // number of calls that could fail so far
 
 	mu        sync.Mutex
@@ -27,7 +27,7 @@ type FlakyStore struct {
 // ErrFlaky is the error that failing calls return.
 var ErrFlaky = errors.New("the disk is full")
 
-// NewFlaky starts a fleet over a store that works until Fails is set.
+// NewFlaky starts a fleet like New, over a store that works until Fails is set.
 func NewFlaky(t testing.TB, with func(*state.Config)) (*Harness, *FlakyStore) {
 	t.Helper()
 	var flaky *FlakyStore
@@ -53,6 +53,7 @@ func (s *FlakyStore) OnView(f func(context.Context)) {
 	s.onView = f
 }
 
+// fail counts a call that can fail, and returns ErrFlaky if the call must fail.
 func (s *FlakyStore) fail() error {
 	if n := s.Fails.Load(); n > 0 && s.calls.Add(1)%n == 0 {
 		return ErrFlaky
@@ -60,7 +61,7 @@ func (s *FlakyStore) fail() error {
 	return nil
 }
 
-// Update calls the Update of the store, see fleet.Store, and fails before or after fn.
+// Update calls the Update of the store, see fleet.Store. A failing call fails before or after fn.
 func (s *FlakyStore) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	return s.Store.Update(ctx, func(tx fleet.Tx) error { // half of the failures come after fn, so that its changes are rolled back
 		if s.calls.Load()%2 == 0 {
@@ -114,7 +115,7 @@ func (s *FlakyStore) RenewLeases(ctx context.Context, owner string, ttl time.Dur
 	return s.Store.RenewLeases(ctx, owner, ttl, keys)
 }
 
-// LastDone returns a note of the store, see fleet.Store. It fails only if all calls fail.
+// LastDone calls the LastDone of the store, see fleet.Store. It fails only if Fails is 1.
 func (s *FlakyStore) LastDone(ctx context.Context, key string) (time.Duration, bool, error) {
 	if s.Fails.Load() == 1 { // all calls fail
 		return 0, false, ErrFlaky

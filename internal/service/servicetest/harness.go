@@ -19,7 +19,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// Harness is a running fleet. Its methods fail the test if something goes wrong.
+// Harness is a running fleet. Its own methods fail the test if something goes wrong, unless they return an error. The methods of
+// Service return their errors.
 type Harness struct {
 	*service.Service
 
@@ -33,20 +34,20 @@ type Harness struct {
 	Reconciler *reconcile.Reconciler
 }
 
-// New starts a fleet with the place that world describes, and with more places. If with is not nil, it is called to
+// New starts a fleet whose places are the one that world describes and those in more. If with is not nil, it is called to
 // change the configuration. The fleet stops when the test ends.
 func New(t testing.TB, world fake.Config, with func(*state.Config), more ...fleet.Place) *Harness {
 	t.Helper()
 	return NewOver(t, world, with, func(s fleet.Store) fleet.Store { return s }, more...)
 }
 
-// NewOver is New with the store that wrap returns.
+// NewOver works like New, but the fleet uses the store that wrap returns.
 func NewOver(t testing.TB, world fake.Config, with func(*state.Config), wrap func(fleet.Store) fleet.Store, more ...fleet.Place) *Harness {
 	t.Helper()
 	return newIn(t, fake.New(world), with, wrap, more...)
 }
 
-// NewIn starts another fleet, with a store of its own, in the world of a fleet.
+// NewIn starts another fleet that has the place of a running fleet, and a store of its own.
 func NewIn(t testing.TB, world *fake.Place, with func(*state.Config)) *Harness {
 	t.Helper()
 	return newIn(t, world, with, func(s fleet.Store) fleet.Store { return s })
@@ -91,7 +92,8 @@ func (h *Harness) Restart() {
 	h.Reconciler.Start()
 }
 
-// Replica starts a second service and reconciler over the same store and world, as another process does.
+// Replica starts a second service and reconciler over the same store and places, as another process does. Config.Fault does not
+// apply to them.
 func (h *Harness) Replica() *Harness {
 	r := &Harness{T: h.T, World: h.World, More: h.More, Store: h.Store, Path: h.Path, Config: h.Config}
 	r.Config.Fault = nil
@@ -100,7 +102,7 @@ func (h *Harness) Replica() *Harness {
 	return r
 }
 
-// logWriter writes the log of the fleet into the log of the test. It drops what comes after the end of the test.
+// logWriter writes the log of the fleet into the log of the test. It drops lines that are written after the test has ended.
 type logWriter struct{ t testing.TB }
 
 func (w logWriter) Write(b []byte) (int, error) {
@@ -110,7 +112,8 @@ func (w logWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// As returns a context for calls by the person of this name.
+// As returns a context for calls by the person with the name. The scope is not set, because package admission checks it and
+// Service does not.
 func As(ctx context.Context, name string) context.Context {
 	return fleet.WithPrincipal(ctx, fleet.Principal{Name: name, Kind: fleet.KindHuman})
 }

@@ -13,8 +13,8 @@ import (
 	"fleet/internal/state"
 )
 
-// SecondPlace returns a place named second, which a test passes to New or to WithOtherPlace. It has the driver script, the project
-// Web, and a project Setup, as the first place does.
+// SecondPlace returns a place for New or WithOtherPlace. Its name is second if c has no name. It has the driver script and the
+// projects Setup and Web. The first place has a project Setup too.
 func SecondPlace(t testing.TB, c fake.Config) *fake.Place {
 	t.Helper()
 	c.Traits.Name, c.Traits.Drivers = cmp.Or(c.Traits.Name, "second"), []fleet.Driver{{Name: "script"}}
@@ -29,7 +29,7 @@ func WithOtherPlace(p fleet.Place) func(*state.Config) {
 	return func(c *state.Config) { c.OtherPlaces = []fleet.Place{p} }
 }
 
-// LaunchRequest returns the request for an agent in the place second that has one task.
+// LaunchRequest returns a request for an agent in the place second that works on the prompt and is then deleted.
 func LaunchRequest(prompt string) service.LaunchRequest {
 	return service.LaunchRequest{
 		Method: "Test", Toolset: fleet.ToolsetLifecycle, Place: "second", OneTask: true, Prompt: prompt,

@@ -72,7 +72,7 @@ func New(core *service.Service, cfg Config, restURL func() string) *Service {
 	}
 	cfg = cfg.withDefaults(t)
 	if cfg.Place == "" {
-		t, _ = core.PlaceWith(cfg.Driver)
+		t, _ = core.TraitsWithDriver(cfg.Driver)
 	}
 	d, _ := t.Driver(cfg.Driver)
 	return &Service{core: core, cfg: cfg, needsDocument: d.NeedsDocument, restURL: restURL}

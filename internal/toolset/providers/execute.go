@@ -127,7 +127,7 @@ func (p *Provider) missingCapabilities(wanted []string) (warnings []string) {
 // launchAndWait launches the agent, waits for its task, and returns result with the outcome. If the task takes longer than
 // r.Timeout, or the caller disconnects, it stops the task. See Execute for calls that are detached or continue.
 func (s *Service) launchAndWait(ctx context.Context, result *Result, r service.LaunchRequest) (*Result, error) {
-	if _, ok := s.core.PlaceWith(r.Config.Driver); !ok {
+	if _, ok := s.core.TraitsWithDriver(r.Config.Driver); !ok {
 		result.Error = fmt.Sprintf("The agent %q cannot run on this server: no place has the driver %q", result.Agent, r.Config.Driver)
 		return result, nil
 	}

@@ -327,7 +327,7 @@ var errBroken = errors.New("the disk is full of secrets")
 // coreWithoutModels is a core without a place for models.
 type coreWithoutModels struct{ *service.Service }
 
-func (coreWithoutModels) PlaceWith(string) (fleet.Traits, bool) { return fleet.Traits{}, false }
+func (coreWithoutModels) TraitsWithDriver(string) (fleet.Traits, bool) { return fleet.Traits{}, false }
 
 // coreWithoutFollow is a core that cannot follow tasks.
 type coreWithoutFollow struct{ *service.Service }

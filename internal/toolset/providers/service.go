@@ -18,7 +18,7 @@ type Core interface {
 	RequestTaskStop(ctx context.Context, id string) error
 	Detach(ctx context.Context, taskID string) error
 	StopByUID(ctx context.Context, agentUID string) (*fleet.Task, error)
-	PlaceWith(driver string) (fleet.Traits, bool)
+	TraitsWithDriver(driver string) (fleet.Traits, bool)
 	Tools(ctx context.Context) ([]*fleet.RegisteredTool, error)
 	RegisterTool(ctx context.Context, c service.Call, tool fleet.Tool, agent string, maxTools int) (before []*fleet.RegisteredTool, err error)
 	RemoveTools(ctx context.Context, name, agent string) (removed, before []*fleet.RegisteredTool, err error)

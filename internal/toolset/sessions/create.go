@@ -11,7 +11,7 @@ import (
 
 // checkDriver returns an error if no place of this server can run agents that are made from definitions.
 func (s *Service) checkDriver() error {
-	if _, ok := s.core.PlaceWith(s.cfg.Driver); !ok {
+	if _, ok := s.core.TraitsWithDriver(s.cfg.Driver); !ok {
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "this server cannot run agents from definitions: none of its places has the driver %q; the server's log says why", s.cfg.Driver)
 	}
 	return nil
