@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// agentColumns are the columns of agents that are read.
+// agentColumns are the columns that reads and writes of agents share.
 const agentColumns = `traceparent, name, owner, project, role, spec, workspace_id, location, metadata, state, state_reason,
 	desired, restart, restarted, attempts, retry_at, created_at, updated_at, deleted_at, toolset, place, one_task,
 	refused, refused_field, conversed, shares, parameters, host, next_start, rules, session_id, labels, pool, max_idle, conversation`
@@ -19,7 +19,7 @@ const SelectAgents = `SELECT uid, ` + agentColumns + `, revision, config FROM ag
 
 // agentArgs returns the values of agentWriteColumns.
 func agentArgs(a *fleet.Agent) ([]any, error) {
-	var metadata, shares, parameters, host, next, rules *string // pointers, because a store may escape strings, and must not change JSON
+	var metadata, shares, parameters, host, next, rules *string // pointers, because a store may escape strings, which would change JSON
 	var err error
 	if a.Metadata != nil {
 		metadata, err = marshalText(a.Metadata)
@@ -72,7 +72,8 @@ func scanAgent(row Scanner, a *fleet.Agent) error {
 		&a.Revision, jsonColumn{&a.Config})
 }
 
-// JoinTasks sets the task of each view to the task of its agent, and returns the views. It ignores tasks of other agents.
+// JoinTasks sets the task of each view to the task of its agent, or to nil if tasks has none, and returns the views. It ignores
+// tasks of other agents.
 func JoinTasks(views []*fleet.AgentView, tasks []*fleet.Task) []*fleet.AgentView {
 	taskByAgent := make(map[string]*fleet.Task, len(tasks))
 	for _, t := range tasks {

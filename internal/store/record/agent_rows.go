@@ -6,7 +6,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ByName is the end of a query that orders agents by name.
+// ByName is the end of a query that orders agents by name and owner.
 const ByName = ` ORDER BY name_key, owner`
 
 // NewestAgent is the end of a query for the newest agent with a name. Its arguments are the name's key, and twice the owner;
@@ -19,7 +19,6 @@ var (
 	insertAgent = `INSERT INTO agents (` + agentWriteColumns + `, uid, revision) VALUES (` + Placeholders(agentWriteColumns) + `, ?, 1)`
 	updateAgent = `UPDATE agents SET (` + agentWriteColumns + `) = (` + Placeholders(agentWriteColumns) + `), revision = revision + 1
 		WHERE uid = ? RETURNING revision`
-	uniqueName = UniqueIndex{"agents_name", "agents.name_key"}
 )
 
 // Agent returns the agent, see fleet.ReadTx.
@@ -51,7 +50,7 @@ func (t ReadTx) Agents(f fleet.AgentFilter) ([]*fleet.Agent, error) {
 	}
 }
 
-// agents returns the agents that match, and locks them.
+// agents returns the agents that the end of a query selects, and locks them.
 func (t ReadTx) agents(where string, args ...any) ([]*fleet.Agent, error) {
 	return ReadLocked(t.DB, LockAgent, func(a *fleet.Agent) string { return a.UID }, func() ([]*fleet.Agent, error) {
 		return QueryAll(t.DB, ScanAgent, SelectAgents+where, args...)
@@ -99,7 +98,7 @@ func (t Tx) writeAgent(verb string, a *fleet.Agent, write func(explain func(erro
 	return write(func(err error) error { return agentError(verb, a, err, t.DB.Violates(err, uniqueName)) }, append(args, a.UID))
 }
 
-// lockWorkspace locks the agents of the agent's workspace. It takes no lock if the agent has no workspace yet, so that
+// lockWorkspace locks the workspace of the agent. It takes no lock if the agent has no workspace yet, so that transactions on
 // such agents do not wait for each other.
 func (t Tx) lockWorkspace(a *fleet.Agent) {
 	if a.WorkspaceID != "" {

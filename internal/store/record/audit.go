@@ -16,7 +16,7 @@ func AuditArgs(e *fleet.AuditEntry) []any {
 	}
 }
 
-// ScanAudit reads an audit entry from a row of a SelectAudit query.
+// ScanAudit returns the audit entry of a row of SelectAudit.
 func ScanAudit(row Scanner) (e fleet.AuditEntry, err error) {
 	err = row.Scan(&e.ID, (*TimeColumn)(&e.Time), &e.Principal, (*string)(&e.Kind), &e.Caller, &e.Method, &e.Face, &e.Remote, &e.Target, &e.AgentName, &e.Owner,
 		&e.RequestID, &e.Outcome, &e.Count)

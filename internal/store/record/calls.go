@@ -8,7 +8,7 @@ import (
 // ErrClosed is returned by every call on a closed store.
 var ErrClosed = errors.New("the store is closed")
 
-// Calls counts the pending calls of a store, so that the store can be closed after the last one.
+// Calls tracks the pending calls of a store, so that the store can be closed after the last one.
 type Calls struct {
 	mu      sync.Mutex
 	closed  bool
@@ -29,7 +29,7 @@ func (c *Calls) Begin() error {
 // End ends a call.
 func (c *Calls) End() { c.pending.Done() }
 
-// Close refuses further calls and waits for the pending ones. It reports whether it was called for the first time.
+// Close makes Begin refuse further calls, and waits for the pending calls. It reports whether it was called for the first time.
 func (c *Calls) Close() (first bool) {
 	c.mu.Lock()
 	first = !c.closed

@@ -16,8 +16,8 @@ const (
 	SelectDeliveries = `SELECT ` + deliveryColumns + ` FROM deliveries WHERE `
 	// NewestDeliveries is the end of a query for the newest deliveries of a webhook.
 	NewestDeliveries = ` ORDER BY created_at DESC, seq DESC, id DESC LIMIT ? OFFSET ?`
-	// DueDeliveries is the end of a query for the deliveries that are due first. It repeats the condition of the index literally, so that
-	// databases use the index.
+	// DueDeliveries is the end of a query for the waiting deliveries of a webhook, the next due ones first. It repeats the condition
+	// of the index literally, so that databases use the index.
 	DueDeliveries = ` AND status = 'waiting' ORDER BY next_at, seq, id LIMIT ? OFFSET ?`
 )
 

@@ -2,9 +2,9 @@ package record
 
 import "fleet/internal/fleet"
 
-// FindTasks returns the tasks of the window and their total. readRows returns the first tasks of the window, at most limit.
-// count returns how many tasks match, at most limit; more says that it did not examine all tasks. FindTasks calls count
-// only if w.Count is positive and the total does not follow from the tasks of the window.
+// FindTasks returns the tasks of the window and the total of all matching tasks. readRows returns the matching tasks from the
+// beginning of the window on, at most limit. count returns how many tasks match, at most limit; more says that it did not
+// examine all tasks. FindTasks calls count only if w.Count is positive and the total does not follow from the tasks of the window.
 func FindTasks(w fleet.TaskWindow, readRows func(limit int) ([]*fleet.Task, error), count func(limit int) (n int, more bool, err error)) (found fleet.FoundTasks, err error) {
 	limit := max(0, w.Limit)
 	found.Tasks, err = readRows(limit + 1) // one more than needed, to see whether the window is the last one

@@ -9,9 +9,9 @@ import (
 	"fleet/internal/store/record"
 )
 
-// TestCountThatIsNotComplete checks the total if count has not examined all tasks. Then the total is a lower bound, and
-// is at least the end of the window.
-func TestCountThatIsNotComplete(t *testing.T) {
+// TestIncompleteCount checks the total if count has not examined all tasks, and compares it with complete counts. An incomplete
+// total is a lower bound, and is at least the end of the window.
+func TestIncompleteCount(t *testing.T) {
 	t.Parallel()
 	rows := func(limit int) ([]*fleet.Task, error) { return make([]*fleet.Task, limit), nil }
 	for _, c := range []struct {
@@ -38,9 +38,9 @@ func TestCountThatIsNotComplete(t *testing.T) {
 	}
 }
 
-// TestCountBehindTheEnd checks that the total comes from count if the window begins after the last matching task, because such
+// TestCountBeyondTheEnd checks that the total comes from count if the window begins after the last matching task, because such
 // a window does not show how many tasks match.
-func TestCountBehindTheEnd(t *testing.T) {
+func TestCountBeyondTheEnd(t *testing.T) {
 	t.Parallel()
 	none := func(int) ([]*fleet.Task, error) { return nil, nil }
 	found, err := record.FindTasks(fleet.TaskWindow{Limit: 10, Offset: 40, Count: 100}, none, func(int) (int, bool, error) { return 20, true, nil })

@@ -50,7 +50,7 @@ func scanIdentity(row Scanner) (*fleet.Identity, error) {
 	return &i, err
 }
 
-// groupsArg returns the value of the column member_of.
+// groupsArg returns the groups as JSON, or "" if there are none.
 func groupsArg(groups []string) string {
 	if len(groups) == 0 {
 		return ""

@@ -9,7 +9,7 @@ import (
 
 const putLabels = `UPDATE tasks SET labels = ?, revision = revision + 1 WHERE id = ? AND labels IS DISTINCT FROM ?`
 
-// labelsArg returns the labels as JSON, or nil, which means NULL, for none.
+// labelsArg returns the labels as JSON, or nil, which means NULL, if there are none.
 func labelsArg(l fleet.Labels) any {
 	if len(l) == 0 {
 		return nil
@@ -28,7 +28,7 @@ func (t Tx) putLabels(taskID string, l fleet.Labels) error {
 // placeholder; in is Dialect.InList.
 func SelectorConditions(s fleet.Selector, in string, arg func(any) string) (conditions []string) {
 	if s.RequiresLabel() {
-		conditions = append(conditions, `labels IS NOT NULL`) // as in the index
+		conditions = append(conditions, `labels IS NOT NULL`) // the condition of the index of labelled rows
 	}
 	for _, r := range s {
 		value := `labels ->> CAST(` + arg(r.Key) + ` AS text)`

@@ -23,15 +23,13 @@ func (t ReadTx) Landings(f fleet.LandingFilter) ([]*fleet.Landing, error) {
 	if len(values) == 0 {
 		return nil, nil
 	}
-	for _, id := range f.TaskIDs {
-		t.DB.Lock(LockTask, id)
-	}
+	t.DB.Lock(LockTask, f.TaskIDs...)
 	return ReadLocked(t.DB, LockTask, func(l *fleet.Landing) string { return l.TaskID }, func() ([]*fleet.Landing, error) {
 		return QueryAll(t.DB, scanLanding, selectLandings+column+t.DB.Dialect().InList, TextList(values))
 	})
 }
 
-// LandingCondition returns the condition that a landing is in one of the states. The column has the id of the landing's task. in is
+// LandingCondition returns the condition that the landing of a task is in one of the states. column has the id of the task. in is
 // Dialect.InList, and arg adds an argument of the query and returns its placeholder.
 func LandingCondition(column string, states []fleet.LandingState, in string, arg func(any) string) string {
 	return column + ` IN (SELECT task_id FROM task_landings WHERE state ` + strings.Replace(in, `?`, arg(TextList(toTexts(states))), 1) + `)`

@@ -14,7 +14,7 @@ const (
 	putTotal      = `INSERT INTO budget_totals AS t (budget, begins, ` + ledgerSums + `) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (budget, begins) DO UPDATE SET reserved_micros = t.reserved_micros + excluded.reserved_micros, reserved_tokens = t.reserved_tokens + excluded.reserved_tokens,
 			spent_micros = t.spent_micros + excluded.spent_micros, spent_tokens = t.spent_tokens + excluded.spent_tokens`
-	// addTotal is for an entry of a task that has made a reservation. Its amounts may be negative, unlike those of putTotal.
+	// addTotal is for an entry of a task that has made a reservation before. Its amounts may be negative, unlike those of putTotal.
 	addTotal = `UPDATE budget_totals SET reserved_micros = reserved_micros + ?, reserved_tokens = reserved_tokens + ?,
 			spent_micros = spent_micros + ?, spent_tokens = spent_tokens + ? WHERE budget = ? AND begins = ?`
 	selectTotals = `SELECT budget, begins, ` + ledgerSums + ` FROM budget_totals WHERE (begins >= ? OR begins = ?) AND budget `
@@ -51,7 +51,7 @@ func (t ReadTx) Ledger(f fleet.LedgerFilter) (l fleet.Ledger, err error) {
 	if !f.Begin.IsZero() {
 		query, args = query+` AND begins = ?`, append(args, f.Begin)
 	}
-	l.Entries, err = QueryAll(t.DB, scanLedger, query+` ORDER BY n DESC LIMIT ?`, append(args, f.Limit)...)
+	l.Entries, err = QueryAll(t.DB, scanLedgerEntry, query+` ORDER BY n DESC LIMIT ?`, append(args, f.Limit)...)
 	return l, err
 }
 
@@ -105,7 +105,7 @@ func scanTotal(row Scanner) (l fleet.LedgerTotal, err error) {
 	return l, row.Scan(&l.Budget, (*TimeColumn)(&l.Begin), (*int64)(&l.Reserved.Micros), &l.Reserved.Tokens, (*int64)(&l.Spent.Micros), &l.Spent.Tokens)
 }
 
-func scanLedger(row Scanner) (*fleet.LedgerEntry, error) {
+func scanLedgerEntry(row Scanner) (*fleet.LedgerEntry, error) {
 	e := &fleet.LedgerEntry{}
 	return e, row.Scan(&e.Seq, &e.Budget, (*TimeColumn)(&e.Begin), &e.TaskID, (*string)(&e.Kind),
 		(*int64)(&e.Reserved.Micros), &e.Reserved.Tokens, (*int64)(&e.Spent.Micros), &e.Spent.Tokens, (*TimeColumn)(&e.At), &e.Text)

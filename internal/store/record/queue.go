@@ -35,7 +35,7 @@ func (t Tx) putQueueEntry(taskID string, e *fleet.QueueEntry) error {
 	return t.putJSON(func(err error) error { return fmt.Errorf("queue task %s: %w", taskID, err) }, putQueueEntry, taskID, e)
 }
 
-// scanQueued returns the task of a row of selectQueue.
+// scanQueued returns the task of a row of selectEntries.
 func scanQueued(row Scanner) (*fleet.QueuedTask, error) {
 	q := &fleet.QueuedTask{}
 	t, err := ScanTask(extraColumn{row, jsonColumn{&q.Entry}})
@@ -46,7 +46,7 @@ func scanQueued(row Scanner) (*fleet.QueuedTask, error) {
 	return q, nil
 }
 
-// extraColumn scans the last column of a row into another value.
+// extraColumn is a row whose Scan scans one more column, the last one, into another value.
 type extraColumn struct {
 	Scanner
 	last any

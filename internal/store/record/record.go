@@ -1,5 +1,5 @@
-// Package record has what all stores share: the conversions between values of package fleet and rows of a database, and the
-// reads and writes whose SQL is the same in every database.
+// Package record contains the code that all stores share: the conversions between values of package fleet and rows of a
+// database, and the reads and writes whose SQL is the same in every database.
 //
 // The stores embed ReadTx and Tx in their transactions. SQL that only one database understands belongs to that store, or to
 // Dialect.
@@ -10,7 +10,7 @@ import "strings"
 // Scanner is a row of a result.
 type Scanner interface{ Scan(dest ...any) error }
 
-// NameKey returns the form in which names are compared. It is computed here and not by the database, because a database's
+// NameKey returns the form in which names are compared, which is lower case. It is computed here and not by the database, because a database's
 // lower-case function may depend on a locale or change only ASCII letters.
 func NameKey(name string) string { return strings.ToLower(name) }
 

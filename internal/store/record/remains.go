@@ -12,7 +12,7 @@ const (
 	selectRemains = `SELECT kept_at, size, lost, CASE WHEN CAST(? AS boolean) AND size > 0 THEN bundle END FROM agent_remains WHERE agent_uid = ?`
 )
 
-// Remains returns what the store keeps of an agent, see fleet.ReadTx.
+// Remains returns the remains of the agent, see fleet.ReadTx.
 func (t ReadTx) Remains(uid string, bundle bool) (*fleet.Remains, error) {
 	t.DB.Lock(LockAgent, uid)
 	return QueryFirst(t.DB, func(row Scanner) (*fleet.Remains, error) {

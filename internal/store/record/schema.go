@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// OldestQuery asks a database for Schema.Oldest.
+// OldestQuery is the query for Schema.Oldest.
 const OldestQuery = `SELECT oldest FROM compatibility`
 
-// Schema has the version of a database's schema, and what this program needs.
+// Schema has the version of a database's schema and the version that this program needs.
 type Schema struct {
 	Have   int64 // version of the schema; 0 if there is no schema
 	Want   int64 // version that this program needs
-	Oldest int64 // if Have is greater than Want: the version that a program must know to work with the schema
+	Oldest int64 // if Have is greater than Want: the version that a program must at least support to work with the schema
 }
 
 // Newer reports whether a newer program has upgraded the schema.
@@ -32,8 +32,8 @@ func (s Schema) Check(other string) error {
 		s.Have, s.Oldest, s.Want, other)
 }
 
-// CheckMigrations returns an error if the database lacks a migration of this program but has a later one. Releases only add
-// migrations at the end, so only a build from a branch can have made such a database. applied are the versions of the
+// CheckMigrations returns an error if the database lacks a migration of this program but has a later one. A release only adds
+// migrations after all existing ones, so only a build from a branch can have made such a database. applied are the versions of the
 // migrations in the database, and known are those of this program. other names the alternative for the user, such as
 // "another database".
 func CheckMigrations(applied, known []int64, other string) error {

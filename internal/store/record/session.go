@@ -10,9 +10,9 @@ import (
 const sessionColumns = `toolset, owner, name, key, agent, source, agent_uid, messages, created_at, used_at, closed_at, close_reason, title`
 
 const (
-	selectSessions = `SELECT id, ` + sessionColumns + `, revision FROM sessions `
-	openSessions   = selectSessions + `WHERE toolset = ? AND closed_at IS NULL`
-	lastUsedFirst  = ` ORDER BY used_at DESC, n DESC`
+	selectSessions     = `SELECT id, ` + sessionColumns + `, revision FROM sessions `
+	selectOpenSessions = selectSessions + `WHERE toolset = ? AND closed_at IS NULL`
+	lastUsedFirst      = ` ORDER BY used_at DESC, n DESC`
 )
 
 var (
@@ -28,16 +28,16 @@ func (t ReadTx) Session(k fleet.SessionKey) (*fleet.Session, error) {
 		return QueryFirst(t.DB, scanSession, selectSessions+`WHERE id = ?`, k.ID)
 	}
 	t.DB.Lock(lockSessionKey, joinKey(string(k.Toolset), k.Owner, k.Key))
-	return fleet.First(t.sessions(openSessions+` AND owner = ? AND key <> '' AND key = ?`, string(k.Toolset), k.Owner, k.Key))
+	return fleet.First(t.sessions(selectOpenSessions+` AND owner = ? AND key <> '' AND key = ?`, string(k.Toolset), k.Owner, k.Key))
 }
 
-// Sessions returns the open sessions of the owner, see fleet.ReadTx.
+// Sessions returns the open sessions of the owner, or of all owners, see fleet.ReadTx.
 func (t ReadTx) Sessions(toolset fleet.Toolset, owner string) ([]*fleet.Session, error) {
 	if owner == "" {
-		return QueryAll(t.DB, scanSession, openSessions+lastUsedFirst, string(toolset))
+		return QueryAll(t.DB, scanSession, selectOpenSessions+lastUsedFirst, string(toolset))
 	}
 	t.DB.Lock(lockSessions, joinKey(string(toolset), owner))
-	return t.sessions(openSessions+` AND owner = ?`+lastUsedFirst, string(toolset), owner)
+	return t.sessions(selectOpenSessions+` AND owner = ?`+lastUsedFirst, string(toolset), owner)
 }
 
 func (t ReadTx) sessions(query string, args ...any) ([]*fleet.Session, error) {

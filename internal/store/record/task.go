@@ -8,7 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxHead limits the beginning of a description that is stored in the row of its task and shown in lists, in bytes.
+// maxHead is the largest size, in bytes, of the beginning of a description that is stored in the row of the task and shown in
+// lists.
 const maxHead = 4 << 10
 
 // TaskColumns are the columns of tasks that a write sets. TaskArgs returns their values in the same order.
@@ -23,6 +24,9 @@ const ReadColumns = `id, ` + TaskColumns + `, payload_removed, has_messages, has
 
 // SelectTasks is the beginning of a query whose rows ScanTask reads.
 const SelectTasks = `SELECT ` + ReadColumns + `, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
+
+// EndedCondition is the SQL condition for tasks that have ended.
+const EndedCondition = `status NOT IN ('pending', 'running')`
 
 // ActiveCondition is the SQL condition for tasks that have not ended. Queries contain it unchanged, so that the database uses
 // indexes with the same condition, such as tasks_owned.
@@ -44,7 +48,7 @@ func DescriptionHead(description string) string {
 	return description[:maxHead] // the description is not valid UTF-8
 }
 
-// optionsText returns the options as JSON; empty if none is set.
+// optionsText returns the options as JSON, or "" if none is set.
 func optionsText(o fleet.TaskOptions) string {
 	if !o.IsSet() && o.Attached == nil && o.Continues == "" {
 		return ""
@@ -66,7 +70,7 @@ func TaskArgs(t *fleet.Task) []any {
 	}
 }
 
-// spendingArg returns what the task has spent as JSON, or nil, which means NULL, for nothing.
+// spendingArg returns the spending of a task as JSON, or nil, which means NULL, if the task has spent nothing.
 func spendingArg(s *fleet.Spending) any {
 	if s.IsZero() {
 		return nil
@@ -75,7 +79,7 @@ func spendingArg(s *fleet.Spending) any {
 	return text
 }
 
-// delegationArg is spendingArg for the task's part in a tree of tasks.
+// delegationArg returns the task's part in a tree of tasks as JSON, or nil, which means NULL, if it has none.
 func delegationArg(d *fleet.Delegation) any {
 	if d.IsZero() {
 		return nil

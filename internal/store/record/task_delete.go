@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// These remove rows of a task.
+// These delete the rows of a task in one table.
 const (
 	DeletePayload   = `DELETE FROM payloads WHERE task_id = ?`
 	DeleteEvents    = `DELETE FROM events WHERE task_id <> '' AND task_id = ?`
@@ -16,9 +16,9 @@ const (
 	DeleteQuestions = `DELETE FROM questions WHERE task_id = ?`
 )
 
-// dropTask has the statements that remove the rows that refer to a task, and then the task.
-var dropTask = []string{
-	DeletePayload, `DELETE FROM task_descriptions WHERE task_id = ?`, deleteChanges, `DELETE FROM task_checks WHERE task_id = ?`, `DELETE FROM task_queue WHERE task_id = ?`,
+// deleteTaskRows has the statements that delete the rows that refer to a task, and then the task.
+var deleteTaskRows = []string{
+	DeletePayload, `DELETE FROM task_descriptions WHERE task_id = ?`, deleteChanges, deleteChecks, `DELETE FROM task_queue WHERE task_id = ?`,
 	`DELETE FROM task_reviews WHERE task_id = ?`, `DELETE FROM task_landings WHERE task_id = ?`, `DELETE FROM task_attachments WHERE task_id = ?`,
 	DeleteMessages, DeleteQuestions, DeleteEvents, `DELETE FROM tasks WHERE id = ?`,
 }
@@ -34,7 +34,7 @@ func (t Tx) DeleteTask(id string, task *fleet.Task, before ...string) error {
 		return t.DB.Fail(explain(errors.New("it has not ended")))
 	}
 	t.DB.Lock(LockTask, id)
-	for _, query := range slices.Concat(before, dropTask) {
+	for _, query := range slices.Concat(before, deleteTaskRows) {
 		if err := t.DB.Exec(explain, query, id); err != nil {
 			return err
 		}

@@ -51,8 +51,8 @@ func (t Tx) lockToken(k *fleet.Token) {
 	}
 }
 
-// tokenError returns the function that explains a failed write of the token. It omits the database's error if the hash is
-// taken, because an error must never contain a hash.
+// tokenError returns the function that explains a failed write of the token. If another token has the same hash, the function
+// omits the database's error, because an error must never contain a hash.
 func (t Tx) tokenError(verb string, k *fleet.Token) func(error) error {
 	return func(err error) error {
 		switch {

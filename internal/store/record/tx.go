@@ -9,18 +9,18 @@ import (
 // ReadDB reads in a transaction of a database. Its queries have question marks for their arguments. A store whose database
 // has no type for times or lists converts the time.Time and TextList arguments.
 type ReadDB interface {
-	// Query calls f with every row of the result until f fails. If it fails, the transaction cannot commit.
+	// Query calls f with every row of the result until f fails. If Query fails, the transaction cannot commit.
 	Query(f func(Scanner) error, query string, args ...any) error
 
-	// Lock keeps other transactions from reading or writing the rows that the kind and a name stand for, until this one ends.
-	// It reports whether some of them were not yet locked. It does nothing and returns false in a
-	// view, or if the database has only one writer.
+	// Lock keeps other write transactions from reading or writing the rows that the kind and a name stand for, until this
+	// transaction ends. It reports whether this transaction had not yet locked all of the names. In a view, or if the database
+	// has only one writer, it does nothing and returns false.
 	Lock(kind string, names ...string) (acquired bool)
 
 	// Fail makes the transaction fail with err, unless it has failed before, and returns err.
 	Fail(err error) error
 
-	// Dialect returns what differs between databases.
+	// Dialect returns the SQL of this database that differs in others.
 	Dialect() *Dialect
 }
 
@@ -29,15 +29,15 @@ type DB interface {
 	ReadDB
 
 	// Exec executes a write, perhaps only with a later statement. explain converts an error of the database to the error for
-	// the caller. If it fails, the transaction cannot commit.
+	// the caller. If the write fails, the transaction cannot commit.
 	Exec(explain func(error) error, query string, args ...any) error
 
 	// Revise executes an update that ends with RETURNING and the new revision of the row, and stores that in *revision. It fails
 	// if the row does not exist.
 	Revise(revision *int64, explain func(error) error, query string, args ...any) error
 
-	// LockShared keeps out transactions that lock the name, but not those that share it. It does nothing if the database has only one
-	// writer.
+	// LockShared keeps out transactions that take the same lock with Lock, but not those that take it with LockShared. It does
+	// nothing if the database has only one writer.
 	LockShared(kind, name string)
 
 	// CheckSpace returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
@@ -56,11 +56,13 @@ type Dialect struct {
 // TextList is a list of texts as an argument of a query.
 type TextList []string
 
-// UniqueIndex is a unique index. Databases name either the index or its first column in their errors.
+// UniqueIndex is a unique index. In their errors, databases name either the index or its columns; Column is the first one, as
+// "table.column".
 type UniqueIndex struct{ Index, Column string }
 
 // These are the unique indexes whose violation callers distinguish.
 var (
+	uniqueName       = UniqueIndex{"agents_name", "agents.name_key"}
 	uniqueToken      = UniqueIndex{"tokens_name", "tokens.name"}
 	uniqueHash       = UniqueIndex{"tokens_hash", "tokens.hash"}
 	uniqueSessionKey = UniqueIndex{"sessions_key", "sessions.toolset"}
@@ -76,7 +78,7 @@ const (
 	LockTask      = "task"      // the messages, questions, payload and so on of a task
 	LockSession   = "session"   // a session with its tasks, by id
 
-	lockRequest     = "request"
+	lockRequest     = "request"   // a request, by principal and id
 	lockSessionKey  = "key"       // the open session with a key
 	lockSessions    = "sessions"  // the open sessions of an owner
 	lockTools       = "tools"     // the tools of an owner
@@ -137,8 +139,8 @@ func ScanInto[K ~string, V any](m map[K]V) func(Scanner) error {
 	}
 }
 
-// ReadLocked calls read until the transaction holds the locks on everything that read returns, and returns the last result.
-// name returns the name that a value must be locked by.
+// ReadLocked calls read until the transaction already holds the locks on everything that read returns, and returns this last
+// result. kind and name(value) say which lock a value needs. After each other call, ReadLocked takes the missing locks.
 func ReadLocked[T any](t ReadDB, kind string, name func(T) string, read func() ([]T, error)) ([]T, error) {
 	for {
 		got, err := read()
@@ -181,5 +183,5 @@ func toTexts[T ~string](values []T) []string {
 	return out
 }
 
-// joinKey returns the parts as one name.
+// joinKey joins the parts to one name for Lock.
 func joinKey(parts ...string) string { return strings.Join(parts, "\x00") }

@@ -8,9 +8,6 @@ import (
 	"fleet/internal/fleet"
 )
 
-// EndedCondition is the SQL condition for tasks that have ended.
-const EndedCondition = `status NOT IN ('pending', 'running')`
-
 // UsageDays selects sums of ended tasks by the day on which the tasks were created. Days are counted from 1970.
 type UsageDays struct {
 	First, End     int64  // First is the first day, and End is the day after the last day
@@ -33,7 +30,7 @@ func UsageParts(f fleet.TaskFilter, by fleet.UsageKey) (days []UsageDays, tasks 
 	shared, span := f.Shared, fleet.TaskFilter{Owner: f.Owner, Project: f.Project, Since: f.Since, Until: f.Until}
 	f.Shared = nil
 	if len(f.Projects) == 0 {
-		f.Projects = nil // equal to that of span
+		f.Projects = nil // for DeepEqual, an empty list differs from nil
 	}
 	if by == fleet.UsageByAgent || !reflect.DeepEqual(f, span) {
 		f.Shared = shared
@@ -66,7 +63,8 @@ func nearestDay(t time.Time) (number int64, begins time.Time) {
 	return begins.Unix() / int64(day/time.Second), begins
 }
 
-// appendBetween appends the ended tasks of the filter between two times. If to is before from, they are subtracted.
+// appendBetween appends the part for the ended tasks of the filter between two times. If to is before from, the part subtracts
+// these tasks.
 func appendBetween(tasks []UsageTasks, f fleet.TaskFilter, from, to time.Time) []UsageTasks {
 	switch {
 	case from.Before(to):
@@ -79,12 +77,12 @@ func appendBetween(tasks []UsageTasks, f fleet.TaskFilter, from, to time.Time) [
 	return tasks
 }
 
-// ScanUsage reads a row of usage. The first column is 1 in the row with the sum of all keys, whose key is empty, and 0
-// in all other rows. The other numbers are floating point, and the cost is in billionths of a dollar.
+// ScanUsage returns the usage of a row. The first column is 1 in the row with the sum of all keys, whose key is empty, and 0
+// in all other rows. The other numbers are floating point. The cost is in billionths of a dollar, and the time in microseconds.
 func ScanUsage(row Scanner) (u fleet.UsageRow, err error) {
-	var all int
+	var whole int
 	var tasks, completed, failed, stopped, cost, in, out, calls, took float64
-	err = row.Scan(&all, &u.Key, &u.Owner, &tasks, &completed, &failed, &stopped, &cost, &in, &out, &calls, &took)
+	err = row.Scan(&whole, &u.Key, &u.Owner, &tasks, &completed, &failed, &stopped, &cost, &in, &out, &calls, &took)
 	u.Tasks, u.Completed, u.Failed, u.Stopped, u.CostUSD = int(tasks), int(completed), int(failed), int(stopped), cost/1e9
 	u.InputTokens, u.OutputTokens, u.ToolCalls = int64(in), int64(out), int64(calls)
 	u.Took = time.Duration(took) * time.Microsecond

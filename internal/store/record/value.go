@@ -74,3 +74,9 @@ func (t textColumn) Scan(src any) error {
 	}
 	return nil
 }
+
+// scanJSON returns the value of a row with one column of JSON.
+func scanJSON[T any](row Scanner) (*T, error) {
+	v := new(T)
+	return v, row.Scan(jsonColumn{v})
+}

@@ -1,12 +1,13 @@
 package record
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"fleet/internal/fleet"
 )
 
-// Insert adds the row, see fleet.Tx. Tasks are inserted by the stores.
+// Insert adds the row, see fleet.Tx. The stores insert tasks themselves.
 func (t Tx) Insert(r fleet.Row) error {
 	switch r := r.(type) {
 	case *fleet.Agent:
@@ -37,7 +38,7 @@ func (t Tx) Insert(r fleet.Row) error {
 	return t.DB.Fail(fmt.Errorf("insert: no table for %T", r))
 }
 
-// Update writes the row, see fleet.Tx. Tasks are written by the stores.
+// Update writes the row, see fleet.Tx. The stores write tasks themselves.
 func (t Tx) Update(r fleet.Row) error {
 	switch r := r.(type) {
 	case *fleet.Agent:
@@ -58,7 +59,7 @@ func (t Tx) Update(r fleet.Row) error {
 	return t.DB.Fail(fmt.Errorf("update: rows of %T do not change", r))
 }
 
-// Delete removes the row, see fleet.Tx. Tasks are deleted by the stores.
+// Delete removes the row, see fleet.Tx. The stores delete tasks themselves, with DeleteTask.
 func (t Tx) Delete(r fleet.Row) error {
 	switch r := r.(type) {
 	case *fleet.RegisteredTool:
@@ -92,4 +93,14 @@ func (t Tx) Put(id string, p fleet.Part) error {
 		return t.putRemains(id, p)
 	}
 	return t.DB.Fail(fmt.Errorf("put: no table for %T", p))
+}
+
+// putJSON executes a query that stores v as JSON for the task.
+func (t Tx) putJSON(explain func(error) error, query, taskID string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return t.DB.Fail(explain(err))
+	}
+	t.DB.Lock(LockTask, taskID)
+	return t.DB.Exec(explain, query, taskID, string(text))
 }

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package pgtest
-
-import "net"
-
-// dropPackets does nothing on this system.
-func dropPackets(*net.TCPConn) {}
