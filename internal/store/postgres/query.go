@@ -15,10 +15,10 @@ import (
 // scanner is a row of a result.
 type scanner = record.Scanner
 
-// row is a row of a result whose texts are unescaped.
+// row is a row of a result. Its Scan unescapes texts.
 type row struct{ pgx.Rows }
 
-// Scan reads the columns of the row.
+// Scan implements record.Scanner.
 func (r row) Scan(dest ...any) error {
 	if err := r.Rows.Scan(dest...); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (r row) Scan(dest ...any) error {
 	return nil
 }
 
-// encode returns the arguments of a statement in the form in which they are stored.
+// encode returns a copy of the arguments of a statement with their texts escaped.
 func encode(args []any) []any {
 	out := make([]any, len(args))
 	for i, arg := range args {
@@ -62,7 +62,7 @@ func escapeAll(texts []string) []string {
 	return out
 }
 
-// query is a query, and the function that is called with every row of its result.
+// query is a query with its arguments and the function that is called with every row of its result.
 type query struct {
 	eachRow func(scanner) error
 	text    string
@@ -124,7 +124,7 @@ func readRows(rows pgx.Rows, f func(scanner) error) error {
 	return rows.Err()
 }
 
-// execNow executes a write at once; see execLater.
+// execNow executes a write now, unlike execLater.
 func (t *tx) execNow(text string, args ...any) error {
 	t.wrote = true
 	return t.forEachRow(func(scanner) error { return nil }, text, args...)
@@ -173,8 +173,8 @@ func numberPlaceholders(query string) string {
 // placeholder returns the placeholder of the n-th argument.
 func placeholder(n int) string { return "$" + strconv.Itoa(n) }
 
-// runStatement runs a single statement as a transaction of its own, and calls f with every row of its result. f may be nil. The
-// statement must be repeatable, because it may run more than once.
+// runStatement runs a single statement as a transaction of its own, and calls f with every row of its result. f may be nil.
+// After a conflict with another transaction, runStatement runs the statement again.
 func (s *Store) runStatement(ctx context.Context, pool *pgxpool.Pool, f func(scanner) error, text string, args ...any) error {
 	if err := s.calls.Begin(); err != nil {
 		return err

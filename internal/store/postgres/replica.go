@@ -22,7 +22,7 @@ const (
 		ON CONFLICT (name) DO UPDATE SET forgotten = true`
 )
 
-// RecordHeartbeat records that a server is alive, see fleet.Store. It also sets the clock.
+// RecordHeartbeat records that a server is alive, see fleet.Store. If it has done so, it also corrects the store's clock.
 func (s *Store) RecordHeartbeat(ctx context.Context, r fleet.Replica, fresh bool) (ok bool, err error) {
 	var now time.Time
 	begun := s.clock.local()

@@ -17,16 +17,16 @@ import (
 	"fleet/internal/waittest"
 )
 
-// requireRefused checks that the database at the URL cannot be used, for a reason that contains want.
+// requireRefused checks that the store refuses the database at the URL with an error that contains want.
 func requireRefused(t *testing.T, url, want string) {
 	t.Helper()
 	_, err := postgres.Open(t.Context(), url, postgres.Config{})
 	require.ErrorContains(t, err, want)
 	_, err = postgres.Examine(t.Context(), url)
-	require.ErrorContains(t, err, want, "fleet doctor must say what fleet serve says")
+	require.ErrorContains(t, err, want, "fleet doctor and fleet serve must give the same reason")
 }
 
-// TestRights uses roles that may not do what a server must do, and a database that only allows reads.
+// TestRights checks that the store refuses a role that lacks rights, and a database that only allows reads.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	pgtest.SkipUnlessEnabled(t)
@@ -52,7 +52,8 @@ func TestRights(t *testing.T) {
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "a standby may be promoted")
 }
 
-// TestPooler uses PgBouncer, which gives each transaction another connection in one of its modes.
+// TestPooler connects through PgBouncer. The store must refuse the mode in which each transaction can get another connection,
+// and work in the mode in which a client keeps its connection.
 func TestPooler(t *testing.T) {
 	t.Parallel()
 	const program = "/usr/sbin/pgbouncer" // of Debian's package

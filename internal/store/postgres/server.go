@@ -19,7 +19,8 @@ const (
 	selectServerFacts = `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), current_setting('max_connections')::int,
 		pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool`
 	selectBackendPID = `SELECT pg_backend_pid()`
-	// selectRights says whether the role may create tables, and whether it may use these tables, which stand for all of them.
+	// selectRights selects whether the role may create tables, and whether it may read and write a sample of the tables. It
+	// ignores tables that do not exist.
 	selectRights = `SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false), coalesce(bool_and(has_table_privilege(name, 'SELECT') AND has_table_privilege(name, 'INSERT') AND has_table_privilege(name, 'UPDATE')
 		AND has_table_privilege(name, 'DELETE')), true) FROM unnest(ARRAY['agents', 'events', 'leases', 'tasks']) AS name WHERE to_regclass(name) IS NOT NULL`
 )
@@ -28,7 +29,7 @@ const (
 var errTransactionPooling = errors.New("a pooler between Fleet and the database gives each transaction another connection, and Fleet needs sessions: " +
 	"use the pooler's session mode, or connect to the database itself")
 
-// inspectServer returns how many connections the server may have, and the version of the database's schema. It returns an
+// inspectServer returns how many connections the server accepts, and the version of the database's schema. It returns an
 // error if Fleet cannot work with the server, the database or this role. It changes nothing.
 func inspectServer(ctx context.Context, pool *pgxpool.Pool) (conns int, schema record.Schema, err error) {
 	if conns, err = checkServer(ctx, pool); err != nil {
@@ -40,7 +41,7 @@ func inspectServer(ctx context.Context, pool *pgxpool.Pool) (conns int, schema r
 	return conns, schema, checkRights(ctx, pool, schema)
 }
 
-// checkServer returns how many connections the server may have. It returns an error if Fleet cannot work with the server or
+// checkServer returns how many connections the server accepts. It returns an error if Fleet cannot work with the server or
 // the database.
 func checkServer(ctx context.Context, pool *pgxpool.Pool) (conns int, err error) {
 	if err := checkSessions(ctx, pool); err != nil {
@@ -79,7 +80,7 @@ func checkSessions(ctx context.Context, pool *pgxpool.Pool) error {
 	for range 3 {
 		var pids [2]int64
 		for i, conn := range []*pgxpool.Conn{one, two} {
-			// Use no prepared statement, because another session would not have it.
+			// The simple protocol uses no prepared statement, which another session would not have.
 			if err := conn.QueryRow(ctx, selectBackendPID, pgx.QueryExecModeSimpleProtocol).Scan(&pids[i]); err != nil {
 				return err
 			}

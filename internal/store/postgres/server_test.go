@@ -35,7 +35,7 @@ func dial(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// waitAlone waits until conn is the only connection to its database. Then the other connections have written their
+// waitAlone waits until conn is the only connection to its database. By then, the other connections have written their
 // statistics.
 func waitAlone(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
@@ -47,7 +47,8 @@ func waitAlone(t *testing.T, conn *pgx.Conn) {
 	})
 }
 
-// TestUnreachable kills the database's server while a store is used, and starts it again.
+// TestUnreachable kills the database's server while a store is used, and starts it again. Calls must fail meanwhile and work
+// afterwards.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	pgtest.SkipUnlessEnabled(t)
@@ -137,8 +138,8 @@ func TestLostNotification(t *testing.T) {
 	}
 }
 
-// TestConcurrentAgentCreation creates an agent while the transaction that creates another agent is still open.
-// Neither agent has a workspace yet.
+// TestConcurrentAgentCreation creates an agent while the transaction that creates another agent is still open. The second
+// creation must not wait for the first one. Neither agent has a workspace yet.
 func TestConcurrentAgentCreation(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -193,8 +194,8 @@ func TestActiveTaskIsFoundByItsAgent(t *testing.T) {
 	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
 		for i := range agents {
 			_, err := tx.RunningTask(fmt.Sprint("u", i))
-			_, more := tx.AgentViews(fleet.AgentViewFilter{UIDs: []string{fmt.Sprint("u", i)}})
-			if err := errors.Join(err, more); err != nil {
+			_, viewsErr := tx.AgentViews(fleet.AgentViewFilter{UIDs: []string{fmt.Sprint("u", i)}})
+			if err := errors.Join(err, viewsErr); err != nil {
 				return err
 			}
 		}
@@ -205,8 +206,8 @@ func TestActiveTaskIsFoundByItsAgent(t *testing.T) {
 	require.Equal(t, 2*agents, scans()-before)
 }
 
-// TestRowsAreFoundByKey lets the database analyse and plan for empty tables. The table of leases, for example, is empty
-// most of the time. Later, with rows in the tables, statements must still find rows by key.
+// TestRowsAreFoundByKey lets the database analyse empty tables and plan statements for them. The table of leases, for example,
+// is empty most of the time. When the tables have rows later, the statements must still find rows by key.
 func TestRowsAreFoundByKey(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -244,8 +245,8 @@ func TestRowsAreFoundByKey(t *testing.T) {
 	require.Less(t, after-before, int64(times), "statements of updates must not read whole tables")
 }
 
-// TestPolling checks that a store that polls notices commits of another store. A store polls behind a pooler that does
-// not pass notifications.
+// TestPolling checks that a store that polls notices commits of another store. Config.Poll is for poolers that do not pass
+// notifications.
 func TestPolling(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -279,8 +280,8 @@ func TestConnectionsAreCut(t *testing.T) {
 	requireNotified(t, s, openAt(t, url, postgres.Config{}))
 }
 
-// TestCallersGiveUp lets callers give up while the database executes their statements, which then end soon. Their connections
-// must stay open, because opening others would take the database longer than most statements.
+// TestCallersGiveUp lets callers give up while the database executes their statements. If a statement ends soon afterwards, its
+// connection must stay open, because opening another one takes the database longer than most statements.
 func TestCallersGiveUp(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -503,7 +504,7 @@ func TestWrongURL(t *testing.T) {
 	}
 }
 
-// TestWrongClock checks that stores show the database's time although the clocks of their machines are wrong.
+// TestWrongClock checks that a store shows the database's time although the clock of its machine is wrong.
 func TestWrongClock(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64

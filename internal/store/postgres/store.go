@@ -10,7 +10,7 @@
 // commit, on a separate connection. If it is lost, no data is lost. If notifications do not arrive, for example because
 // of a pooler, replicas poll.
 //
-// After a failed call on a transaction the whole transaction fails, even if its fn returns nil.
+// If a statement of a transaction fails, the whole transaction fails, even if its fn returns nil.
 //
 // Package app opens the store, and the core calls it through fleet.Store. The store must not have rules about the
 // fleet, except rules that the schema can enforce as constraints. It must never notify inside a write transaction.
@@ -43,7 +43,7 @@ var _ fleet.Store = (*Store)(nil)
 type Config struct {
 	// Poll makes the store poll for commits of other replicas instead of listening for notifications.
 	Poll bool
-	// Logger gets problems of the background work; nil logs nothing.
+	// Logger logs problems of the background work; nil logs nothing.
 	Logger *slog.Logger
 	// Clock is this machine's clock; nil means time.Now. The store uses it only to measure how much time has passed.
 	Clock func() time.Time
@@ -55,7 +55,7 @@ const (
 	// With this number, four replicas fit into the default max_connections of 100.
 	mainConns  = 8
 	sideConns  = 3 // for leases and notifications, which must not wait for transactions
-	moverConns = 1 // for moving events: every write waits for this, so it must not wait for leases either
+	moverConns = 1 // for moving events: writes wait until their events are moved, so moving must not wait for leases
 )
 
 // dialTimeout limits how long connecting may take, unless the URL has connect_timeout.
@@ -181,8 +181,8 @@ func newPool(ctx context.Context, url string, n int32, settings map[string]strin
 }
 
 // sessionSettings are the settings of all connections. idle_in_transaction_session_timeout ends the transactions of a
-// paused replica, or of one whose connections were cut, so that others do not wait long for its locks. jit is off, because compiling a plan takes longer than
-// any statement here should.
+// replica that is paused or whose connections were cut, so that others do not wait long for its locks. jit is off, because
+// compiling a plan would take longer than any statement here.
 var sessionSettings = map[string]string{
 	"default_transaction_isolation":       "read committed",
 	"default_transaction_read_only":       "off",
@@ -192,15 +192,16 @@ var sessionSettings = map[string]string{
 }
 
 // keyedSettings are for statements that find their rows by key. The tables of leases, messages and questions are often
-// empty when the database analyses them. Then it would plan to read the whole table, and keep this plan after the table
-// has grown. One generic plan is good for all values, so connections use it from the first execution on, and plan a
-// statement only once.
+// empty when the database analyses them. Without enable_seqscan = off, the database would plan to read the whole table, and
+// keep this plan after the table has grown. One generic plan is good for all values, so a connection plans each statement
+// only once.
 var keyedSettings = map[string]string{
 	"enable_seqscan":  "off",
 	"plan_cache_mode": "force_generic_plan",
 }
 
-// prepareConn sets the settings after connecting, because poolers refuse parameters that they do not know.
+// prepareConn sets the settings with a statement, and not while connecting, because poolers refuse startup parameters that
+// they do not know.
 func prepareConn(ctx context.Context, c *pgx.Conn, settings map[string]string) error {
 	var b strings.Builder
 	for _, group := range []map[string]string{sessionSettings, settings} {

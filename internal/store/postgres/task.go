@@ -9,9 +9,9 @@ import (
 
 const (
 	selectTask = record.SelectTasks + `WHERE id = $1`
-	// currentCondition is the condition of the index tasks_current. It makes Postgres use this index. With record.RunningCondition,
-	// Postgres could choose another index if it plans the query while few tasks run. It would then read the active tasks
-	// of all agents.
+	// currentCondition selects the same tasks as record.RunningCondition, in the form of the index tasks_current, so that Postgres
+	// uses this index. With record.RunningCondition, Postgres could choose another index if it plans the query while few
+	// tasks run. It would then read the running tasks of all agents.
 	currentCondition  = `CASE status WHEN 'running' THEN true ELSE false END`
 	selectActiveTask  = record.SelectTasks + `WHERE agent_uid = $1 AND ` + currentCondition
 	selectActiveTasks = record.SelectTasks + `WHERE agent_uid = ANY($1) AND ` + currentCondition
@@ -33,7 +33,7 @@ var (
 	updateTaskRow = numberPlaceholders(`UPDATE tasks SET (` + record.TaskColumns + `) = ROW (` + record.Placeholders(record.TaskColumns) + `), search = ?, revision = revision + 1
 		WHERE id = ? RETURNING revision`)
 	updateTask = failIfNoRow("", updateTaskRow)
-	// updateShortTask is for a task whose whole description is in its row.
+	// updateShortTask is updateTask for a task whose whole description is in its row. It removes the rest of a former description.
 	updateShortTask = failIfNoRow(`dropped AS (DELETE FROM task_descriptions WHERE task_id = `+placeholder(strings.Count(record.TaskColumns, ",")+3)+`), `, updateTaskRow)
 )
 
@@ -113,8 +113,8 @@ func taskError(verb string, task *fleet.Task, err error) error {
 	return record.TaskError(verb, task, err, isUniqueViolation(err, "tasks_active"), isRefused(err))
 }
 
-// searchText returns the text of the task that searches look at: the beginning of its description, and its summary. It is
-// in lower case. Go converts it, so the result does not depend on the locale of the database.
+// searchText returns the text that searches look at, in lower case: the beginning of the task's description, and its summary.
+// Go converts it to lower case, so that the result does not depend on the locale of the database.
 func searchText(t *fleet.Task) string {
 	return strings.ToLower(record.DescriptionHead(t.Description) + "\n" + t.Summary)
 }

@@ -11,14 +11,14 @@ import (
 const (
 	// trigramLength is the length of the trigrams into which the index of texts splits words, in characters.
 	trigramLength = 3
-	// maxWords is the largest number of words of a text that the index looks for. To look for more words takes longer than to
-	// examine the few tasks that have only the first maxWords words.
+	// maxWords is the largest number of words of a text that the index looks for. The tasks that contain maxWords words are few,
+	// so examining each of them takes less time than looking for more words.
 	maxWords = 4
 )
 
-// addText adds the condition that a task has the text. The index of texts finds the tasks that have the longest words of the
-// text, and then each of them is examined. The index could also find the whole text, but that takes about twice as long,
-// because it would also look for the beginnings and ends of the words, and many tasks have those.
+// addText adds the condition that a task contains the text, in any case. The index of texts finds the tasks that contain the
+// longest words of the text, and then each of these tasks is examined. The index could also find the whole text, but that
+// takes about twice as long, because it would also look for the beginnings and ends of the words, which many tasks contain.
 func (c *clause) addText(text string) {
 	text = strings.ToLower(text)
 	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
@@ -37,11 +37,11 @@ func (c *clause) addText(text string) {
 	c.addContains(text)
 }
 
-// addLike adds the condition that a task has the text, which must be in lower case. The index of texts can find such tasks.
+// addLike adds the condition that a task contains the text, which must be in lower case. The database can use the index of
+// texts for it.
 func (c *clause) addLike(text string) {
 	c.add(`search LIKE ?`, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text)+"%")
 }
 
-// addContains adds the same condition as addLike, for tasks that are read anyway. It takes less time for each task, but uses
-// no index.
+// addContains adds the same condition as addLike in a form that takes less time for each task, but cannot use the index.
 func (c *clause) addContains(text string) { c.add(`strpos(search, ?) > 0`, text) }

@@ -10,8 +10,8 @@ import (
 )
 
 // answerTimeout is how long the database may take to answer a statement. pingTimeout is how long it may take to answer a ping.
-// A connection that was idle for pingIdle is pinged before it is used, because it can be dead without an error, for example
-// when a proxy hangs. Then only these timeouts end the call.
+// A connection that was idle for at least pingIdle is pinged before it is used, because it can be dead without an error, for
+// example when a proxy hangs. Then only these timeouts end the call.
 const (
 	answerTimeout = 10 * time.Second
 	pingTimeout   = 2 * time.Second

@@ -16,7 +16,7 @@ import (
 
 var errEnded = errors.New("the transaction has ended: use it only inside its function")
 
-// errEventsPending means that a view shows changes whose events are not in the log yet, so that it must be repeated.
+// errEventsPending means that a view shows changes whose events are not in the log yet. The view must be repeated.
 var errEventsPending = errors.New("the events of the view are not in the log yet")
 
 const (
@@ -28,18 +28,18 @@ const (
 	holdLease = `SELECT 1 / count(*) FROM (SELECT 1 FROM leases WHERE key = $1 AND epoch = $2 FOR SHARE) AS held`
 )
 
-// endTimeout limits how long a COMMIT or ROLLBACK may take. The caller's context does not interrupt them.
+// endTimeout limits how long a COMMIT or ROLLBACK may take. The end of the caller's context does not interrupt it.
 const endTimeout = 30 * time.Second
 
-// baseTx is what transactions that read and transactions that write have in common. It holds the context of its call, because the
-// methods of fleet.ReadTx have no context.
+// baseTx is the transaction of a view, and the part of a write transaction that reads. It holds the context of its call, because
+// the methods of fleet.ReadTx have no context.
 type baseTx struct {
 	record.ReadTx
 	ctx             context.Context //nolint:containedctx // see above
 	conn            *pgxpool.Conn
 	beginStatement  string // the statement that begins the transaction; "" once it was sent
 	isView          bool
-	lastTry         bool  // this is the last try of the view, which is not repeated because of errEventsPending
+	lastTry         bool  // this is the last try of the view, so errEventsPending must not end it
 	inboxHadEvents  bool  // the view shows changes whose events are not in the log yet
 	err             error // the first failure, or errEnded
 	locks           locks
@@ -102,9 +102,9 @@ func (s *Store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 	return s.awaitLog(ctx, ids)
 }
 
-// awaitReadEvents is for a transaction that has read but not written. It waits until the log has the events of all changes that
-// the transaction has read. Otherwise the caller could learn of changes that later reads of the log do not show,
-// because a replica may have died between a commit and the move of its events to the log.
+// awaitReadEvents is for a transaction that has changed nothing. It waits until the log has the events of all changes that the
+// transaction has read. Otherwise the caller could learn of changes that later reads of the log do not show, because
+// a replica may have died between a commit and the move of its events to the log.
 func (s *Store) awaitReadEvents(ctx context.Context, t *tx) error {
 	if t.beginStatement != "" {
 		return nil // the transaction has read nothing
@@ -146,11 +146,11 @@ func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	}
 }
 
-// maxTries is how often a transaction is tried at most.
+// maxTries limits how often retry calls its function, and how often View repeats a view because of errEventsPending.
 const maxTries = 20
 
-// retry calls f until f returns again = false, at most maxTries times, with growing pauses. again is true after a conflict with
-// another transaction, if the connection was lost before the commit, or after errNearLimit.
+// retry calls f until it returns again = false or ctx ends, at most maxTries times, with growing pauses. f returns again = true
+// after a conflict with another transaction, if the connection was lost before the commit, or after errNearLimit.
 func (s *Store) retry(ctx context.Context, f func() (again bool, err error)) error {
 	for tries := 1; ; tries++ {
 		again, err := f()
@@ -169,8 +169,8 @@ func (s *Store) retry(ctx context.Context, f func() (again bool, err error)) err
 	}
 }
 
-// run gives t a connection and calls f and then commit. It rolls back if f fails, panics or ends its goroutine, or if
-// the context ends before the commit. again says that a repetition may succeed.
+// run gives t a connection and calls f and then commit. It rolls back if f fails, panics or ends its goroutine, if the
+// context ends before the commit, or if commit fails. again says that a repetition may succeed.
 func (s *Store) run(t *baseTx, f, commit func() error) (again bool, err error) {
 	if err := t.ctx.Err(); err != nil {
 		return false, err

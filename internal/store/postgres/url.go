@@ -21,7 +21,7 @@ func HasPassword(text string) bool {
 	return has || len(passwordKeys(u.Query())) > 0
 }
 
-// passwordKeys returns the keys of the parameters that hold a password: password and sslpassword.
+// passwordKeys returns the keys of the parameters that hold a password, such as password and sslpassword.
 func passwordKeys(parameters url.Values) (keys []string) {
 	for key := range parameters {
 		if strings.HasSuffix(strings.ToLower(key), "password") {

@@ -19,11 +19,12 @@ var usageKeys = map[fleet.UsageKey]string{
 
 const (
 	usageNumbers = `tasks, completed, failed, stopped, cost, input_tokens, output_tokens, tool_calls, took`
-	usageOf      = `::integer, ` + usageNumbers + ` FROM `
+	// usageColumns follows the key, the owner and the sign in the query of a part.
+	usageColumns = `::integer, ` + usageNumbers + ` FROM `
 )
 
-// usageQuery is a format string for the query. Its arguments are the parts, and the limit of rows. The first row is the
-// sum of all keys. The other rows are the sums for each key that has tasks, with the highest cost first.
+// usageQuery is a format string for the query. Its arguments are the parts and the limit of rows. The first row of the result
+// is the sum of all keys. The other rows are the sums for each key that has tasks, the highest cost first.
 var usageQuery = `WITH parts (key, owner, sign, ` + usageNumbers + `) AS (%s), sums (key, owner, ` + usageNumbers + `) AS MATERIALIZED (
 		SELECT key, owner, ` + sumColumns(`sign * `) + ` FROM parts GROUP BY 1, 2 HAVING sum(sign * tasks) > 0
 	), rows (whole, key, owner, ` + usageNumbers + `) AS (
@@ -43,7 +44,7 @@ func (t *baseTx) Usage(f fleet.TaskFilter, by fleet.UsageKey, limit int) ([]flee
 	var parts []string
 	c := &clause{}
 	add := func(sign int, table string) {
-		parts = append(parts, `SELECT `+columns+`, `+c.arg(sign)+usageOf+table+` WHERE `+c.where+`true`)
+		parts = append(parts, `SELECT `+columns+`, `+c.arg(sign)+usageColumns+table+` WHERE `+c.where+`true`)
 		c.where = ""
 	}
 	days, tasks := record.UsageParts(f, by)

@@ -20,7 +20,7 @@ func (t *baseTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error)
 	}
 	t.lock(record.LockAgent, f.UIDs...)
 	agents, active, arg := selectAgentsByUID, selectActiveTasks, any(f.UIDs)
-	if len(f.UIDs) == 1 { // a query for one uid can reuse its plan, and a query for a list is planned each time
+	if len(f.UIDs) == 1 { // the plan for one uid can be reused, but a query for a list is planned each time
 		agents, active, arg = selectAgent, selectActiveTask, f.UIDs[0]
 	}
 	return t.views(query{text: agents, args: []any{arg}}, query{text: active, args: []any{arg}})

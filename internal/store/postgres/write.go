@@ -2,7 +2,8 @@ package postgres
 
 import "fleet/internal/fleet"
 
-// deleteFromInbox removes the events of a task that are not in the log yet. They would move there after the task was deleted.
+// deleteFromInbox removes the events of a task that are not in the log yet. Otherwise they would move there after the task was
+// deleted.
 const deleteFromInbox = `DELETE FROM inbox WHERE task_id = ?`
 
 // Insert adds the row, see fleet.Tx.

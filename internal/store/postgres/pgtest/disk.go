@@ -15,8 +15,8 @@ import (
 // log.
 const diskSize = "640m"
 
-// StartSmall starts a server whose directory is a small file system in memory. Fill fills it. Each standby of the
-// server has such a file system too. StartSmall returns EPERM if this user may not mount a file system.
+// StartSmall starts a server whose directory is a small file system in memory, which Fill fills. Each standby of the
+// server has a small file system of its own. The error of StartSmall wraps EPERM if this user may not mount a file system.
 func StartSmall() (*Server, error) {
 	return startServer(&Server{smallDisk: true, settings: []string{"min_wal_size=32MB", "max_wal_size=64MB", "wal_keep_size=64MB"}})
 }
@@ -30,7 +30,7 @@ func mount(dir string) error {
 
 func unmount(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
 
-// Fill fills the server's disk. Free must be called after it.
+// Fill fills the disk of a server that StartSmall has started. The caller must call Free afterwards.
 func (s *Server) Fill() error {
 	f, err := os.Create(s.ballast())
 	if err != nil {
@@ -48,8 +48,8 @@ func (s *Server) Fill() error {
 	return nil
 }
 
-// Free frees the disk that Fill has filled. If the server has ended because it could not write its log, Free starts it
-// again.
+// Free frees the disk that Fill has filled. If the server has ended, for example because it could not write its log, Free
+// starts it again.
 func (s *Server) Free() error {
 	if err := os.Remove(s.ballast()); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (s *Server) Free() error {
 
 func (s *Server) ballast() string { return filepath.Join(s.Dir, "ballast") }
 
-// FillLog writes to the write-ahead log until there is no room for it. That ends all connections. The disk must be
+// FillLog writes to the write-ahead log until the log has no room, which ends all connections. The disk must already be
 // full.
 func (s *Server) FillLog(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))

@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
-// Link is a TCP proxy in front of a server. It can make connections fail.
+// Link is a TCP proxy in front of a server. It can break, delay and freeze connections.
 type Link struct {
 	listener net.Listener
 	target   func() string // the path of the server's socket
@@ -19,7 +20,7 @@ type Link struct {
 	refuse  bool
 	delay   time.Duration
 	release chan struct{} // data waits until this is closed
-	frozen  chan struct{} // closed to freeze the connections that began before: they pass no data and do not end
+	frozen  chan struct{} // closed to freeze the connections that exist then: they pass no data and stay open until the test ends
 	end     chan struct{} // closed at the end of the test
 }
 
@@ -107,7 +108,7 @@ func (l *Link) closeConn(c net.Conn) {
 	delete(l.conns, c)
 }
 
-// wait holds a piece of data back, as Stall and Delay say.
+// wait holds a piece of data back until Resume is called after Stall, and for the time that Delay has set.
 func (l *Link) wait() {
 	l.mu.Lock()
 	release, delay := l.release, l.delay
@@ -153,8 +154,8 @@ func (l *Link) Stall() {
 	l.release = make(chan struct{})
 }
 
-// Forget leaves all connections open, but no longer passes their data. On Linux it also drops their packets, as a
-// firewall that has lost its state does. On other systems, the proxy still acknowledges data.
+// Forget leaves all connections open, but no longer passes their data. It also drops all packets from clients, as a
+// firewall that has lost its state does.
 func (l *Link) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,6 +165,19 @@ func (l *Link) Forget() {
 		}
 	}
 	l.freeze()
+}
+
+// dropPackets makes the kernel drop all packets that arrive on the connection, without acknowledging them. It ignores
+// errors.
+func dropPackets(c *net.TCPConn) {
+	conn, err := c.SyscallConn()
+	if err != nil {
+		return
+	}
+	nothing := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
+	_ = conn.Control(func(fd uintptr) {
+		_ = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &nothing[0]})
+	})
 }
 
 // Freeze leaves all connections open, but no longer passes their data, as a proxy that hangs does. The proxy still

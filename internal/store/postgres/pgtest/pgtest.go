@@ -23,12 +23,12 @@ const enableEnv = "FLEET_TEST_POSTGRES"
 // Enabled reports whether tests with Postgres are enabled. `make test-postgres` enables them.
 func Enabled() bool { return os.Getenv(enableEnv) != "" }
 
-// SkipUnlessEnabled skips the test if tests with Postgres are not enabled. If they are enabled but Postgres is not installed, they
-// fail.
+// SkipUnlessEnabled skips the test if tests with Postgres are not enabled. It does not check that Postgres is installed: Start
+// returns an error if it is not.
 func SkipUnlessEnabled(t testing.TB) {
 	t.Helper()
 	if !Enabled() {
-		t.Skip("`make test-postgres` runs it")
+		t.Skip("`make test-postgres` runs this test")
 	}
 }
 
@@ -56,7 +56,7 @@ func Run(m interface{ Run() int }) int {
 // template is a database with the schema of a store. Tests get copies of it.
 const template = "fleet_template"
 
-// URL returns the URL of a database for the test. It has the schema of a store and no data. It calls
+// URL returns the URL of a database for the test. The database has the schema of a store and no data. URL calls
 // SkipUnlessEnabled.
 func URL(t testing.TB) string {
 	t.Helper()
@@ -75,7 +75,7 @@ func URL(t testing.TB) string {
 	return s.URL(name)
 }
 
-// EmptyURL returns the URL of a new database without a schema. It calls SkipUnlessEnabled.
+// EmptyURL returns the URL of a new database without a schema. EmptyURL calls SkipUnlessEnabled.
 func EmptyURL(t testing.TB) string {
 	t.Helper()
 	s := sharedServer(t)
@@ -88,7 +88,8 @@ func EmptyURL(t testing.TB) string {
 	return s.URL(name)
 }
 
-// create creates a database. That takes a hundred times longer than clearing one, so cleared databases are reused.
+// create creates a copy of the database from, and returns its name. That takes a hundred times longer than clearing a
+// database, so cleared databases are reused.
 func (s *Server) create(t testing.TB, from string) string {
 	t.Helper()
 	name := fmt.Sprintf("test_%d", shared.count.Add(1))
@@ -97,7 +98,7 @@ func (s *Server) create(t testing.TB, from string) string {
 }
 
 // clear removes all data from a database and keeps its schema. It disables triggers, because some of them count rows or
-// protect them.
+// prevent deletions.
 func (s *Server) clear(ctx context.Context, name string) error {
 	return s.Exec(ctx, name, `DO $$
 		DECLARE
@@ -143,7 +144,8 @@ func sharedServer(t testing.TB) *Server {
 	return shared.server
 }
 
-// prepare starts a server and creates the template database.
+// prepare starts a server and creates the template database. It returns the server, which must be stopped, even if the
+// creation fails.
 func prepare() (*Server, error) {
 	s, err := Start("")
 	if err != nil {

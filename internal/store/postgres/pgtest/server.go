@@ -19,7 +19,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// startTimeout is how long a server may take to answer after its start. It is long because a machine that runs tests may be busy.
+// startTimeout is how long a server may take to answer after its start. It is long because the machine may be busy with
+// other tests.
 const startTimeout = 10 * time.Minute
 
 // superuser is the name of the server's only role.
@@ -27,7 +28,7 @@ const superuser = "fleet"
 
 var errMissing = errors.New("Postgres is not installed: `make test-postgres` installs it, or run `apt-get install postgresql`") //nolint:staticcheck // a name begins it
 
-// Server is a Postgres server on a Unix socket in a directory of its own.
+// Server is a Postgres server that listens on a Unix socket in its own directory.
 type Server struct {
 	Dir string // the directory of the socket and the data
 
@@ -79,7 +80,7 @@ func startServer(s *Server) (_ *Server, err error) {
 	return s, s.Restart()
 }
 
-// makeDir creates the server's directory. It belongs to the user that the server runs as.
+// makeDir creates the server's directory, which belongs to the user that the server runs as.
 func (s *Server) makeDir() (err error) {
 	if s.Dir, err = os.MkdirTemp("", "fleet-pg"); err != nil {
 		return err
@@ -105,6 +106,9 @@ func (s *Server) removeDir() error {
 }
 
 func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
+
+// Socket returns the path of the server's socket.
+func (s *Server) Socket() string { return filepath.Join(s.Dir, ".s.PGSQL.5432") }
 
 // Restart starts the server, which must have ended or never run.
 func (s *Server) Restart() error {
@@ -162,7 +166,7 @@ func (s *Server) awaitReady() error {
 // PID returns the id of the server's main process, the parent of its other processes.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Kill ends the server at once, as a crash does, and waits for it. Restart starts it again.
+// Kill ends the server without a checkpoint, as a crash does, and waits until it has ended. Restart starts it again.
 func (s *Server) Kill() error {
 	err := s.cmd.Process.Signal(syscall.SIGQUIT)
 	<-s.done
@@ -181,8 +185,8 @@ func (s *Server) Stop() error {
 	return s.removeDir()
 }
 
-// Command returns a command for a program of Postgres, or for another one whose full path is given. It runs as the same user
-// as the server, because Postgres refuses to run as root.
+// Command returns a command for a program of Postgres, or for another program if name is an absolute path. The command
+// runs as the same user as the server.
 func (s *Server) Command(name string, args ...string) *exec.Cmd {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(s.bin, name)
@@ -194,7 +198,8 @@ func (s *Server) Command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// credential returns the user that the server runs as. It returns nil, which means this user, unless this user is root.
+// credential returns the user that the server runs as; nil means this user. If this user is root, the server runs as
+// postgres or nobody, because Postgres refuses to run as root.
 func credential() *syscall.Credential {
 	if os.Geteuid() != 0 {
 		return nil

@@ -55,7 +55,8 @@ func (s *Server) Standby() (_ *Server, err error) {
 	return standby, nil
 }
 
-// WaitForStandby waits until the server's standby has all of the server's data, and commits of the server wait for the standby.
+// WaitForStandby waits until the server's standby has all of the server's data, and the server's commits wait for the
+// standby.
 func (s *Server) WaitForStandby(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))
 	if err != nil {
@@ -71,15 +72,12 @@ func (s *Server) WaitForStandby(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(20 * time.Millisecond): // there is no signal for this
+		case <-time.After(20 * time.Millisecond): // the server does not signal this
 		}
 	}
 }
 
-// Promote makes a standby accept writes. Its primary must have ended.
+// Promote makes a standby accept writes, and waits for that. The standby's primary must have ended.
 func (s *Server) Promote(ctx context.Context) error {
 	return s.Exec(ctx, "postgres", `SELECT pg_promote(true, 60)`)
 }
-
-// Socket returns the path of the server's socket.
-func (s *Server) Socket() string { return filepath.Join(s.Dir, ".s.PGSQL.5432") }
