@@ -15,8 +15,8 @@ const (
 
 var insertAudit = `INSERT INTO audit (` + record.AuditColumns + `) VALUES (` + record.Placeholders(record.AuditColumns) + `)`
 
-// addAudit writes the entry of the transaction's call to the audit log, unless the call has none or it was already
-// written. The caller must call settle with the error of the transaction, or nil.
+// addAudit writes the entry of the transaction's call to the audit log, unless the call has no entry or the entry was
+// already written. If err is nil, the caller must call settle with the result of the transaction.
 func (t *tx) addAudit() (settle func(error), err error) {
 	a := fleet.AuditFrom(t.ctx)
 	e, ok := a.Claim()

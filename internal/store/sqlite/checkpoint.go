@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// checkpointPause is the shortest time between two checkpoints.
+	// checkpointPause is the shortest time between two checkpoints by the checkpointer.
 	checkpointPause = 200 * time.Millisecond
 	// checkpointSize is the smallest size of the log, in bytes, at which it is copied.
 	checkpointSize = 1 << 20
 )
 
 // checkpointer copies committed pages from the write-ahead log into the file, concurrently with the writer. Without it,
-// a commit that finds the log too long would copy the pages while all other writers wait. That takes a quarter of a
+// a commit that finds the log too long would copy the pages while all other writers wait, which takes a quarter of a
 // second on a slow disk.
 type checkpointer struct {
 	db              *sql.DB

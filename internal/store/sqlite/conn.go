@@ -22,8 +22,8 @@ func newConn(ctx context.Context, db *sql.DB) (*conn, error) {
 	return &conn{sql: c, stmts: map[string]*sql.Stmt{}}, nil
 }
 
-// maxStmts is how many statements a connection keeps prepared. Further statements are prepared each time. Only filters of
-// tasks and events produce more different statements than that.
+// maxStmts is the largest number of statements that a connection keeps prepared. SQLite prepares other statements each time
+// they run. Only the filters of tasks and events can produce more different statements than that.
 const maxStmts = 300
 
 // stmt returns the prepared statement for the query. It returns nil if the connection already keeps maxStmts
@@ -65,7 +65,7 @@ func (c *conn) query(ctx context.Context, query string, args ...any) (*sql.Rows,
 	return s.QueryContext(ctx, args...)
 }
 
-// queryInt64 returns the single number that the query selects.
+// queryInt64 returns the single number that the query selects. It returns sql.ErrNoRows if the query selects no row.
 func (c *conn) queryInt64(ctx context.Context, query string, args ...any) (n int64, err error) {
 	s, err := c.stmt(ctx, query)
 	if s == nil && err == nil {

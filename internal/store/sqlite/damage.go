@@ -30,8 +30,8 @@ func checkIntegrity(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// checkSmall checks a database that is small or needs an upgrade. For any other database, it returns later = true: the
-// caller must check it while it is used, because SQLite itself notices damage only in pages that it reads.
+// checkSmall checks a database that is small or needs an upgrade for damage. For any other database, it returns later = true:
+// the caller must check it while it is used, because SQLite itself notices damage only in pages that it reads.
 func (s *Store) checkSmall(ctx context.Context, db *sql.DB) (later bool, err error) {
 	info, err := os.Stat(s.file.Name())
 	if err != nil {
@@ -50,14 +50,15 @@ func (s *Store) checkSmall(ctx context.Context, db *sql.DB) (later bool, err err
 	return false, s.retry(ctx, func() error { return checkIntegrity(ctx, db) })
 }
 
-// checker checks the database while the store is used.
+// checker checks the database for damage once, while the store is used.
 type checker struct {
 	found atomic.Pointer[error] // the damage; nil if none was found yet
 	stop  context.CancelFunc
 	done  chan struct{}
 }
 
-// newChecker starts a check in the background. If it finds damage, it logs the damage, and err returns it from then on.
+// newChecker starts a check in the background. If the check finds damage, it logs the damage, and the method err returns it from
+// then on.
 func newChecker(db *sql.DB, path string, log *slog.Logger) *checker {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &checker{stop: stop, done: make(chan struct{})}
@@ -77,7 +78,7 @@ func newChecker(db *sql.DB, path string, log *slog.Logger) *checker {
 	return c
 }
 
-// err returns the damage that the check has found, or nil.
+// err returns the damage that the check has found, or nil. A nil checker has found nothing.
 func (c *checker) err() error {
 	if c == nil {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestDamageOfALargeFile checks that a large file is used before its check has ended, and that the store refuses writes
-// after the check has found damage.
+// TestDamageOfALargeFile checks that the store opens a large file although it is damaged, and refuses writes after its check
+// has found the damage.
 func TestDamageOfALargeFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")
@@ -59,8 +59,8 @@ func TestDamageOfALargeFile(t *testing.T) {
 	require.NoError(t, err, "reads of undamaged pages must still work")
 }
 
-// TestDamageBeforeAnUpgrade checks that a file of any size is checked before its schema is upgraded.
-func TestDamageBeforeAnUpgrade(t *testing.T) {
+// TestCheckBeforeAnUpgrade checks that a large file is checked for damage before its schema is upgraded.
+func TestCheckBeforeAnUpgrade(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")
 	s, err := Open(t.Context(), path, Config{})

@@ -1,6 +1,19 @@
 package sqlite
 
-import "fleet/internal/store/record"
+import (
+	"encoding/json"
+
+	"fleet/internal/store/record"
+)
+
+// inList is the condition that a column is in a list. Its argument is one JSON list, so that the statement is the same for any
+// number of values.
+const inList = `IN (SELECT value FROM json_each(?))`
+
+// inProjects is the condition that a row belongs to an agent of some projects. Both of its arguments are the JSON list of the
+// projects.
+const inProjects = `agent_uid IN (SELECT uid FROM agents WHERE project <> ''
+	AND (project IN (SELECT value FROM json_each(?)) OR place || '/' || project IN (SELECT value FROM json_each(?))))`
 
 var dialect = record.Dialect{
 	InList: inList,
@@ -52,4 +65,10 @@ func (t *tx) CheckSpace() error { return t.checkSpace() }
 // Violates implements record.DB.
 func (t *tx) Violates(err error, index record.UniqueIndex) bool {
 	return isUniqueViolation(err, index.Column)
+}
+
+// jsonList returns the texts as one JSON list.
+func jsonList[T ~string](texts []T) string {
+	b, _ := json.Marshal(texts) // a list of texts can always be encoded
+	return string(b)
 }

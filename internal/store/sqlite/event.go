@@ -3,8 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -28,7 +26,8 @@ const (
 
 var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + record.Placeholders(eventColumns) + `)`
 
-// unknownSeq is the value of Store.newestSeq while a transaction with events commits, and after a commit has failed.
+// unknownSeq is the value of Store.newestSeq while a transaction with events commits, and, if that fails, until a later one
+// has committed.
 const unknownSeq = -1
 
 // LastSeq returns the Seq of the newest event, see fleet.Store. Only this process appends events, so it normally knows
@@ -49,8 +48,7 @@ func (s *Store) LastSeq(ctx context.Context) (seq int64, err error) {
 	return seq, err
 }
 
-// Subscribe returns a channel that gets a value after a commit, see fleet.Store. Taking a lease does not count as a
-// commit.
+// Subscribe returns a channel that gets a value after an Update has written something, see fleet.Store.
 func (s *Store) Subscribe() (signal <-chan struct{}, cancel func()) { return s.subs.Subscribe() }
 
 func (t *baseTx) LastSeq() (int64, error) {
@@ -61,10 +59,7 @@ func (t *baseTx) Events(f fleet.EventFilter, w fleet.EventWindow) ([]fleet.Event
 	if w.Limit <= 0 {
 		return nil, t.err
 	}
-	where, args, err := eventConditions(f)
-	if err != nil {
-		return nil, t.fail(err)
-	}
+	where, args := eventConditions(f)
 	if !w.Newest {
 		return record.QueryAll(t, scanEvent, selectEvents+where+`seq > ? ORDER BY seq LIMIT ?`, append(args, w.After, w.Limit)...)
 	}
@@ -102,7 +97,7 @@ func (t *tx) Append(e *fleet.Event) error {
 
 // eventConditions returns the filter as SQL, with AND after each condition, and its arguments. The SQL depends only on which
 // fields are set, so there are few different statements for a connection to keep prepared.
-func eventConditions(f fleet.EventFilter) (where string, args []any, err error) {
+func eventConditions(f fleet.EventFilter) (where string, args []any) {
 	var b strings.Builder
 	add := func(condition string, arg any) {
 		b.WriteString(condition + ` AND `)
@@ -140,28 +135,16 @@ func eventConditions(f fleet.EventFilter) (where string, args []any, err error) 
 		add(`type <> ?`, string(fleet.EventTaskDetail))
 	}
 	if f.Quiet {
-		tasks, err := json.Marshal(f.OutputOf)
-		if err != nil {
-			return "", nil, err
-		}
-		add(`(type NOT IN (`+record.QuoteList(fleet.OutputEvents)+`) OR task_id <> '' AND task_id IN (SELECT value FROM json_each(?)))`, string(tasks))
+		add(`(type NOT IN (`+record.QuoteList(fleet.OutputEvents)+`) OR task_id <> '' AND task_id `+inList+`)`, jsonList(f.OutputOf))
 	}
 	if len(f.Types) > 0 {
-		types, err := json.Marshal(f.Types)
-		if err != nil {
-			return "", nil, err
-		}
-		add(`type IN (SELECT value FROM json_each(?))`, string(types))
+		add(`type `+inList, jsonList(f.Types))
 	}
-	return b.String(), args, nil
+	return b.String(), args
 }
 
 func scanEvent(row scanner) (fleet.Event, error) {
-	var (
-		e  fleet.Event
-		at sql.NullInt64
-	)
-	err := row.Scan(&e.Seq, &at, (*string)(&e.Type), &e.AgentUID, &e.AgentName, &e.Owner, &e.TaskID, &e.Status, &e.Text, &e.Data)
-	e.Time = fromMicros(at)
+	var e fleet.Event
+	err := row.Scan(&e.Seq, (*record.TimeColumn)(&e.Time), (*string)(&e.Type), &e.AgentUID, &e.AgentName, &e.Owner, &e.TaskID, &e.Status, &e.Text, &e.Data)
 	return e, err
 }

@@ -20,7 +20,7 @@ import (
 // this file, including SQLite's locks (fcntl(2), "Advisory record locking").
 //
 // openFile refuses an empty file. A valid file is never empty, not even during its creation, so an empty file was
-// truncated. SQLite would treat it as a new database.
+// truncated. SQLite would treat it as a new database. openFile also refuses to create a file whose log exists.
 func (s *Store) openFile(ctx context.Context) (*os.File, error) {
 	if s.path == "" {
 		return nil, errors.New("the path of the store is empty: name a file")
@@ -77,4 +77,17 @@ func createFile(ctx context.Context, path string) (err error) {
 		return err
 	}
 	return nil
+}
+
+// openExisting opens the file without changing it. It returns an error if the file does not exist.
+func openExisting(path string) (*sql.DB, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_busy_timeout": {"5000"}}.Encode()}
+	db, err := sql.Open("sqlite", u.String())
+	if err == nil {
+		db.SetMaxOpenConns(1)
+	}
+	return db, err
 }

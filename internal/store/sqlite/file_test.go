@@ -3,13 +3,11 @@ package sqlite_test
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -134,7 +132,7 @@ func TestEmptiedOrDamagedFile(t *testing.T) {
 
 	require.NoError(t, os.Remove(whole))
 	openAt(t, whole) // a removed file is created again
-	left, err := filepath.Glob(filepath.Join(dir, ".new-*"))
+	left, err := filepath.Glob(filepath.Join(dir, ".*.tmp-*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
@@ -157,124 +155,4 @@ func TestConcurrentOpenOfNewFile(t *testing.T) {
 	}
 	all.Wait()
 	appendEvent(t, openAt(t, path))
-}
-
-func TestUpdateWaitsForAnotherProcess(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	free := lock(t, s.path)
-	done := make(chan error, 1)
-	go func() { done <- s.Update(t.Context(), func(fleet.Tx) error { return nil }) }()
-
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	require.ErrorIs(t, s.Update(ctx, func(fleet.Tx) error { return nil }), context.DeadlineExceeded)
-	_, err := s.LastSeq(t.Context())
-	require.NoError(t, err, "reads must not wait")
-	select {
-	case err := <-done:
-		t.Fatalf("the write must wait for the lock, but it returned: %v", err)
-	default:
-	}
-	free()
-	require.NoError(t, <-done)
-}
-
-func TestUpdateGivesUpWaiting(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "fleet.db")
-	s, err := sqlite.Open(t.Context(), path, sqlite.Config{BusyTimeout: time.Millisecond})
-	require.NoError(t, err)
-	defer s.Close()
-	free := lock(t, path)
-	require.ErrorContains(t, s.Update(t.Context(), func(fleet.Tx) error { return nil }), "another process holds the write lock of "+path)
-	_, err = s.Lease(t.Context(), "k", "me", time.Second)
-	require.ErrorContains(t, err, "another process holds the write lock")
-	free()
-	appendEvent(t, s)
-}
-
-func TestPayloadsAreKeptCompressed(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	a := &fleet.Agent{UID: "u1", Name: "papi", State: fleet.StateRunning, Desired: fleet.DesiredRunning}
-	task := &fleet.Task{ID: "t1", AgentUID: "u1", Source: fleet.SourceHuman, Status: fleet.TaskRunning}
-	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error {
-		require.NoError(t, tx.Insert(a))
-		require.NoError(t, tx.Insert(task))
-		return tx.Put("t1", fleet.Payload(make([]byte, 1<<20)))
-	}))
-	payload := func() (payload []byte, err error) {
-		err = s.View(t.Context(), func(tx fleet.ReadTx) error {
-			payload, err = tx.Payload("t1", false)
-			return err
-		})
-		return payload, err
-	}
-	got, err := payload()
-	require.NoError(t, err)
-	require.Len(t, got, 1<<20)
-
-	db := openRaw(t, s.path)
-	var size int
-	require.NoError(t, db.QueryRow(`SELECT length(gzip) FROM payloads`).Scan(&size))
-	require.Less(t, size, 10_000)
-
-	for _, c := range []struct{ damage, want string }{
-		{`UPDATE payloads SET size = 1000`, "its size is not the recorded 1000 bytes"},
-		{`UPDATE payloads SET size = 1 << 60`, "its size is not the recorded 1152921504606846976 bytes"},
-		{`UPDATE payloads SET size = 1 << 20, gzip = CAST(substr(gzip, 1, length(gzip) - 8) || x'0000000000001000' AS BLOB)`, "invalid checksum"},
-		{`UPDATE payloads SET gzip = x'00'`, "read a payload"},
-	} {
-		_, err = db.Exec(c.damage)
-		require.NoError(t, err)
-		_, err := payload()
-		require.ErrorContains(t, err, c.want, c.damage)
-	}
-}
-
-func TestEventsAreNeverChanged(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	appendEvent(t, s)
-	_, err := openRaw(t, s.path).Exec(`UPDATE events SET text = 'it was not so'`)
-	require.ErrorContains(t, err, "an event is never changed")
-}
-
-func appendEvent(t testing.TB, s fleet.Store) int64 {
-	t.Helper()
-	e := &fleet.Event{Time: time.Now(), Type: fleet.EventAgentChanged, AgentUID: "u1", AgentName: "papi", Owner: "alice"}
-	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Append(e) }))
-	seq, err := s.LastSeq(t.Context())
-	require.NoError(t, err)
-	return seq
-}
-
-// openRaw opens the file without the store.
-func openRaw(t testing.TB, path string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("sqlite", path+"?_busy_timeout=5000")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	return db
-}
-
-func execSQL(t testing.TB, path, query string) {
-	t.Helper()
-	_, err := openRaw(t, path).Exec(query)
-	require.NoError(t, err)
-}
-
-// lock takes the file's write lock until free is called.
-func lock(t testing.TB, path string) (free func()) {
-	t.Helper()
-	conn, err := openRaw(t, path).Conn(t.Context())
-	require.NoError(t, err)
-	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
-	require.NoError(t, err)
-	return func() {
-		_, err := conn.ExecContext(t.Context(), "ROLLBACK")
-		require.NoError(t, err)
-		require.NoError(t, conn.Close())
-	}
 }

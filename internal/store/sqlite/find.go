@@ -10,9 +10,9 @@ import (
 
 const (
 	newestFirst         = ` ORDER BY created_at DESC, n DESC`
-	lastFirst           = ` ORDER BY n DESC`
+	lastInsertedFirst   = ` ORDER BY n DESC`
 	selectTasksByNumber = `SELECT ` + record.ReadColumns + `, NULL FROM tasks WHERE n ` + inList
-	// fromTextIndex are the tasks that the full-text index finds, in the order of their numbers.
+	// fromTextIndex joins the tasks to the rows that the full-text index finds, in the order of their numbers.
 	fromTextIndex = `tasks_text CROSS JOIN tasks ON tasks.n = tasks_text.rowid`
 
 	selectPosition = `SELECT created_at, n FROM tasks WHERE id = ?`
@@ -36,14 +36,14 @@ func (q *taskQuery) add(condition string, args ...any) {
 	q.args = append(q.args, args...)
 }
 
-// taskConditions returns the conditions of the filter, except its text. indexed is true if another condition of the query
-// already selects the rows, so that no index is needed here.
+// taskConditions returns the conditions of the filter, except its text. indexed says that another condition of the query
+// already uses an index, so that these conditions must not use one.
 func taskConditions(f fleet.TaskFilter, indexed bool) *taskQuery {
 	q := &taskQuery{}
 	if f.Selector.RequiresLabel() {
 		indexed = true // the index of tasks with labels
 	}
-	// lead returns the column in a form that lets SQLite use its index for the first condition, and not for later ones.
+	// lead returns the column for a condition. SQLite can use the index of the first such column, and not those of later ones.
 	lead := func(column string) string {
 		if indexed {
 			return `+` + column
@@ -129,13 +129,13 @@ type position struct{ createdAt, n int64 }
 
 func scanPosition(row scanner) (p position, err error) { return p, row.Scan(&p.createdAt, &p.n) }
 
-// FindTasks finds tasks, see fleet.ReadTx. Tasks that the full-text index finds are in the order in which they were
-// inserted, because the index has only that order. It differs from the order of their times only if clocks do.
+// FindTasks finds tasks, see fleet.ReadTx. It returns tasks that the full-text index finds in the order of their insertion,
+// the last one first, because the index has no other order. This differs from the order of their times only if a clock was wrong.
 func (t *baseTx) FindTasks(f fleet.TaskFilter, w fleet.TaskWindow) (found fleet.FoundTasks, err error) {
 	indexed := isIndexed(f.Text)
 	q, from, order := taskConditions(f, indexed), `tasks`, newestFirst
 	if indexed {
-		from, order = fromTextIndex, lastFirst
+		from, order = fromTextIndex, lastInsertedFirst
 		err = t.addText(q, f.Text)
 	} else if f.Text != "" {
 		q.add(containsText, f.Text, f.Text)
@@ -179,7 +179,7 @@ func (q *taskQuery) addAfter(p position, indexed bool) {
 	}
 }
 
-// numbersQuery returns the query for the numbers of the tasks. It needs a limit and an offset in addition.
+// numbersQuery returns the query for the numbers of the tasks. After q.args, its arguments are a limit and an offset.
 func (q *taskQuery) numbersQuery(from, order string) string {
 	if from == fromTextIndex {
 		order = ` ORDER BY tasks_text.rowid DESC` // SQLite does not know that this is the order of n

@@ -19,7 +19,7 @@ import (
 // store's file.
 const childPathEnv = "FLEET_TEST_CHILD_PATH"
 
-// TestKill kills a process during its commits. The file must have everything that the process has reported as committed,
+// TestKill kills a process that commits events. The file must have the last event that the process has reported as committed,
 // and must not be damaged.
 func TestKill(t *testing.T) {
 	if path := os.Getenv(childPathEnv); path != "" {
@@ -69,6 +69,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
+// writeForever appends events to the store in the file and prints the text of each event after its commit.
 func writeForever(t *testing.T, path string) {
 	s := openAt(t, path)
 	for n := 1; ; n++ {

@@ -20,8 +20,8 @@ const (
 	countHeldLeases   = `SELECT count(*) FROM leases WHERE key = ? AND epoch = ?`
 )
 
-// Lease takes or renews a lease, see fleet.Store. It uses the machine's clock, which all processes that use the file
-// share.
+// Lease takes or renews a lease, see fleet.Store. It uses the machine's clock and not Config.Clock. All processes that use the
+// file share the machine's clock.
 func (s *Store) Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error) {
 	err = s.writeTx(asBackground(ctx, key), func(t *baseTx) error {
 		now := time.Now()
@@ -69,8 +69,8 @@ func (s *Store) Release(ctx context.Context, key, owner string) error {
 	})
 }
 
-// asBackground returns a context with a lease. It marks the call as a background call, which foreground calls may pass; see
-// turn.Queue.
+// asBackground returns a context with a lease. turn.Queue treats a call with such a context as a background call, which
+// foreground calls may overtake.
 func asBackground(ctx context.Context, key string) context.Context {
 	return fleet.WithLease(ctx, fleet.Lease{Key: key})
 }

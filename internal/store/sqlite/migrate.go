@@ -13,13 +13,13 @@ import (
 	"fleet/internal/store/record"
 )
 
-// In the files, each direction of a migration is marked as one statement for goose. Otherwise goose would search for
+// In these files, each direction of a migration is marked as one statement for goose. Otherwise goose would search for
 // the ends of statements, with a buffer of 4 MB for each line.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// otherStore is what the user can use instead of a database that this program cannot work with.
+// otherStore is the alternative that errors name if this program cannot work with the database.
 const otherStore = "another data directory"
 
 // migrate upgrades the schema and returns its version. Each migration runs in a transaction of its own, and has the whole
@@ -36,7 +36,7 @@ func (s *Store) migrate(ctx context.Context, db *sql.DB) (version int64, err err
 	return version, err
 }
 
-// migrateOnce applies the next migration. If there is none, done is true, and version is that of the schema.
+// migrateOnce applies the next migration. If there is none, it returns done = true and the version of the schema.
 func migrateOnce(ctx context.Context, db *sql.DB, p *goose.Provider) (version int64, done bool, err error) {
 	schema, err := readSchema(ctx, db, p)
 	if err != nil {
@@ -58,7 +58,7 @@ func migrateOnce(ctx context.Context, db *sql.DB, p *goose.Provider) (version in
 	return 0, false, nil
 }
 
-// Schema returns the version of the schema in the file and the version that this program needs. It changes nothing.
+// Schema returns the version of the schema in the file at path and the version that this program needs. It changes nothing.
 func Schema(ctx context.Context, path string) (schema record.Schema, err error) {
 	db, err := openExisting(path)
 	if err != nil {
@@ -70,6 +70,14 @@ func Schema(ctx context.Context, path string) (schema record.Schema, err error) 
 		return schema, err
 	}
 	return readSchema(ctx, db, p)
+}
+
+const selectSchema = `SELECT coalesce(max(version_id), 0) FROM goose_db_version`
+
+// Schema returns the current version of the schema and its version after Open, see fleet.Store.
+func (s *Store) Schema(ctx context.Context) (have, want int64, err error) {
+	have, err = s.queryInt64(ctx, selectSchema)
+	return have, s.schemaAtOpen, err
 }
 
 func readSchema(ctx context.Context, db *sql.DB, p *goose.Provider) (schema record.Schema, err error) {
@@ -104,7 +112,7 @@ func checkMigrations(ctx context.Context, db *sql.DB, p *goose.Provider) error {
 	return record.CheckMigrations(applied, known, otherStore)
 }
 
-// provider returns goose with the migrations of this program.
+// provider returns a new goose provider with the migrations of this program.
 func provider(db *sql.DB) (*goose.Provider, error) {
 	dir, err := fs.Sub(migrations, "migrations")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/store/turn"
 )
 
-// pool hands out connections and opens them when they are first needed.
+// pool lends connections, and opens each of them when it is first needed.
 type pool struct {
 	db    *sql.DB
 	conns *turn.Queue[*conn] // a connection is nil until it is first needed
@@ -31,7 +31,7 @@ func (p *pool) acquire(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// with calls f with a connection that nobody else uses meanwhile. It closes the connection if f has marked it as
+// with calls f with a connection that no other goroutine uses meanwhile. It closes the connection if f has marked it as
 // broken.
 func (p *pool) with(ctx context.Context, f func(*conn) error) error {
 	c, err := p.acquire(ctx)
@@ -41,14 +41,14 @@ func (p *pool) with(ctx context.Context, f func(*conn) error) error {
 	defer func() { p.conns.Release(ctx, c) }()
 	defer func() {
 		if c.broken {
-			_ = c.close() // f has already returned the error that broke the connection
+			_ = c.close() // the error that broke the connection is already known
 			c = nil
 		}
 	}()
 	return f(c)
 }
 
-// close closes every connection. acquire must not be called afterwards.
+// close closes the connections. It must be called when none is in use, and acquire must not be called afterwards.
 func (p *pool) close() error {
 	var errs []error
 	for _, c := range p.conns.Close() {

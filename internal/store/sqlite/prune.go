@@ -8,19 +8,20 @@ import (
 	"fleet/internal/store/record"
 )
 
-// The log is ordered by time, so old events are at its beginning. The newest event is always kept, because the log
-// continues after it.
+// These statements remove old rows: the first argument is a time, and the second one the largest number of rows.
 const (
+	// pruneEvents looks only at the beginning of the log, because the log is ordered by time. It keeps the newest event, because
+	// the log continues after it.
 	pruneEvents = `DELETE FROM events WHERE seq < (SELECT max(seq) FROM events) AND seq IN (
 			SELECT seq FROM (SELECT seq, time FROM events ORDER BY seq LIMIT ?2) WHERE time < ?1)`
 	pruneRequests = `DELETE FROM requests WHERE (principal, id) IN (
 			SELECT principal, id FROM requests WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)`
 	pruneTokens = `DELETE FROM tokens WHERE n IN (
 			SELECT n FROM tokens WHERE agent_uid <> '' AND revoked_at < ?1 ORDER BY revoked_at LIMIT ?2)`
-	// pruneRefusals leaves the other entries, which the sums of budgets come from.
+	// pruneRefusals removes only refusals. The sums of budgets come from the other entries.
 	pruneRefusals = `DELETE FROM budget_ledger WHERE n IN (
 			SELECT n FROM budget_ledger WHERE kind = 'refuse' AND at < ?1 ORDER BY at LIMIT ?2)`
-	// pruneBulks removes plans of bulk operations, and their results.
+	// pruneBulks removes bulk operations, which are stored with their plans and results.
 	pruneBulks = `DELETE FROM resources WHERE kind = '` + string(fleet.BulkKind) + `' AND name IN (
 			SELECT name FROM resources WHERE kind = '` + string(fleet.BulkKind) + `' AND json_extract(body, '$.at') < ?1 LIMIT ?2)`
 	// pruneLeases removes expired leases, for example leases of crashed servers for deleted agents. Removing them is safe,
@@ -35,7 +36,7 @@ const (
 				AND name NOT IN (SELECT substr(place, instr(place, '@') + 1) FROM agents WHERE deleted_at IS NULL AND instr(place, '@') > 0) LIMIT ?2)`
 )
 
-// pruneStatements has the statements that remove rows of each kind, except PrunePayloads.
+// pruneStatements has the statements for each kind, except fleet.PrunePayloads.
 var pruneStatements = map[fleet.PruneKind][]string{
 	fleet.PruneHistory:    {pruneEvents, pruneRequests, pruneTokens, pruneRefusals, pruneBulks, pruneLeases, pruneReplicas},
 	fleet.PruneAudit:      {pruneAudit},

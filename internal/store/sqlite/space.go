@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	maxReserve        = 8 << 20                // bytes that are reserved for the file, and as much for its log; less on small disks
-	maxMargin         = 4 << 20                // the store counts as full if fewer bytes are free; fewer on small disks
-	smallDiskFraction = 16                     // on a small disk, reserve 1/16 of the disk, and use 1/64 as the margin
-	measureInterval   = 100 * time.Millisecond // how long the result of the last look at the disk is used
+	maxReserve        = 8 << 20                // bytes that are reserved for the file, and as many for its log; fewer on small disks
+	maxMargin         = 4 << 20                // the store counts as full if fewer bytes are free; on small disks, this limit is lower
+	smallDiskFraction = 16                     // on a small disk, 1/16 of the disk is reserved, and 1/64 is the margin
+	measureInterval   = 100 * time.Millisecond // how long a measurement of the free space is used
 )
 
 // space watches the free space of the store's disk. It allocates disk space for the store's files beyond their ends, so
@@ -23,7 +23,7 @@ type space struct {
 
 	mu         sync.Mutex
 	measuredAt time.Time // when the free space was last measured
-	since      time.Time // when the disk was first found full; zero if it is not
+	since      time.Time // when the disk was first found nearly full; zero if it is not
 }
 
 // full reports whether the disk is nearly full, and since when.

@@ -16,7 +16,7 @@ func allocate(f *os.File, size int64) {
 	}
 }
 
-// diskSpace returns the disk space that this user can use, and the size of the disk, in bytes.
+// diskSpace returns the free space of the disk that users without privileges can use, and the size of the disk, in bytes.
 func diskSpace(dir string) (free, total uint64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

@@ -62,11 +62,12 @@ func TestFullDisk(t *testing.T) {
 	}))
 
 	free.Store(total)
-	waittest.Until(t, "a full disk gives no signal", func() bool { _, full := s.Full(); return !full })
+	waittest.Until(t, "a disk that has space again gives no signal", func() bool { _, full := s.Full(); return !full })
 	require.NoError(t, update(func(tx fleet.Tx) error { return tx.Insert(agent("sony")) }))
 }
 
-// TestFileThatCannotGrow uses a file that cannot grow. A write must not fail with an internal error.
+// TestFileThatCannotGrow fills a file that cannot grow beyond a limit. The write that needs more space must fail with
+// ErrStoreFull, and must not damage the file.
 func TestFileThatCannotGrow(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.db")

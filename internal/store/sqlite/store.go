@@ -5,7 +5,7 @@
 // process appends events at a time; other processes may read the file or upgrade its schema. Committed data survives the
 // end of the process, even by kill -9. A crash of the machine can lose the last commits but never corrupts the file.
 //
-// After a failed call on a transaction the whole transaction fails, even if its fn returns nil.
+// If a statement of a transaction fails, the whole transaction fails, even if its fn returns nil.
 //
 // Package app opens the store, and the core calls it through fleet.Store. The store must not have rules about the
 // fleet, except rules that the schema can enforce as constraints. No other package may import a SQLite driver.
@@ -45,11 +45,11 @@ type Config struct {
 	// MaxSizeCheckedAtOpen is the size of the largest file that is checked for damage before it is used, in bytes; 0 means 32 MiB.
 	// A larger file is checked while it is used, or before its schema is upgraded.
 	MaxSizeCheckedAtOpen int64
-	// Logger gets the result of a check while the file is used; nil logs nothing.
+	// Logger logs the problems that a check finds while the file is used; nil logs nothing.
 	Logger *slog.Logger
-	// Clock is this machine's clock; nil means time.Now.
+	// Clock is the clock that Store.Now reads; nil means time.Now. Leases, notes and heartbeats use time.Now.
 	Clock func() time.Time
-	// DiskSpace returns a directory's free disk space and the size of the disk, in bytes; nil asks the disk.
+	// DiskSpace returns the free space and the size of the disk with the directory, in bytes; nil asks the system.
 	DiskSpace func(dir string) (free, total uint64, err error)
 }
 
@@ -65,7 +65,7 @@ type Store struct {
 	subs         notify.Subscribers
 	checkpointer *checkpointer
 	space        *space
-	checker      *checker // nil if the file was checked before the first use
+	checker      *checker // nil if the file was checked before its first use
 	schemaAtOpen int64    // the version of the schema after Open; greater than this program needs if a newer program has upgraded it
 
 	calls record.Calls
@@ -98,7 +98,7 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Now returns the time of this machine's clock, which all processes that use the file share; see fleet.Store.
+// Now returns the time of Config.Clock, which is normally this machine's clock; see fleet.Store.
 func (s *Store) Now() time.Time { return s.cfg.Clock() }
 
 func (s *Store) open(ctx context.Context) error {

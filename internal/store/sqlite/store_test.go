@@ -2,9 +2,11 @@ package sqlite_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -44,6 +46,31 @@ func open(t testing.TB) reopenable {
 	path := filepath.Join(t.TempDir(), "fleet.db")
 	require.NoError(t, sqlitetest.Create(path))
 	return openAt(t, path)
+}
+
+// appendEvent appends an event and returns its Seq.
+func appendEvent(t testing.TB, s fleet.Store) int64 {
+	t.Helper()
+	e := &fleet.Event{Time: time.Now(), Type: fleet.EventAgentChanged, AgentUID: "u1", AgentName: "papi", Owner: "alice"}
+	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Append(e) }))
+	seq, err := s.LastSeq(t.Context())
+	require.NoError(t, err)
+	return seq
+}
+
+// openRaw opens the file without the store.
+func openRaw(t testing.TB, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", path+"?_busy_timeout=5000")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+func execSQL(t testing.TB, path, query string) {
+	t.Helper()
+	_, err := openRaw(t, path).Exec(query)
+	require.NoError(t, err)
 }
 
 func TestStore(t *testing.T) {

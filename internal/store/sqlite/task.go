@@ -1,8 +1,6 @@
 package sqlite
 
 import (
-	"encoding/json"
-
 	"fleet/internal/fleet"
 	"fleet/internal/store/record"
 )
@@ -55,11 +53,7 @@ func (t *baseTx) LastTasks(uids []string) ([]*fleet.Task, error) {
 	if len(uids) == 0 {
 		return nil, t.err
 	}
-	list, err := json.Marshal(uids)
-	if err != nil {
-		return nil, t.fail(err)
-	}
-	return record.QueryAll(t, record.ScanTask, selectLastTasks, string(list))
+	return record.QueryAll(t, record.ScanTask, selectLastTasks, jsonList(uids))
 }
 
 func (t *tx) insertTask(task *fleet.Task) error {

@@ -19,8 +19,8 @@ const (
 	foldEnd   = `, char(0x212A), 'k'), char(0x17F), 's'))`
 
 	textRows = `(SELECT rowid FROM tasks_text WHERE tasks_text MATCH ?)`
-	// selectSampleRow returns the row at which a trigram has been found a given number of times. The higher the row, the fewer
-	// tasks have the trigram.
+	// selectSampleRow skips the given number of rows with a trigram, and selects the number of the next one. The higher this
+	// number, the fewer tasks have the trigram. It selects nothing if too few tasks have the trigram.
 	selectSampleRow = `SELECT rowid FROM tasks_text WHERE tasks_text MATCH ? LIMIT 1 OFFSET ?`
 )
 
@@ -28,9 +28,9 @@ const (
 	// trigramLength is the length of a trigram, in characters. The full-text index splits texts into trigrams, so it cannot
 	// find a shorter text.
 	trigramLength = 3
-	// The index searches for all trigrams of a text. For a text as long as minTrigrams trigrams or longer, it is faster to search only
-	// for its maxTrigrams rarest ones, and then to check which tasks have the whole text. The index reads the rows of
-	// every trigram, so a trigram that most tasks have costs more than it saves.
+	// The index searches for all trigrams of a text, and reads the rows of each of them. So a trigram that most tasks have costs
+	// more than it saves. If a text is at least as long as minTrigrams trigrams, it is faster to search only for its maxTrigrams
+	// rarest trigrams, and then to check which tasks contain the whole text.
 	minTrigrams, maxTrigrams = 3, 3
 	// sampleSize is how many occurrences of a trigram are examined to estimate how frequent it is.
 	sampleSize = 200
@@ -39,8 +39,7 @@ const (
 // isIndexed reports whether the full-text index can find the text.
 func isIndexed(text string) bool { return utf8.RuneCountInString(text) >= trigramLength }
 
-// addText adds the condition that a task has the text to a query that reads tasks_text. The index must be able to find the
-// text.
+// addText adds the condition that a task contains the text to a query from fromTextIndex. isIndexed must be true for the text.
 func (t *baseTx) addText(q *taskQuery, text string) error {
 	const condition = `tasks_text MATCH ?`
 	if len(text) < minTrigrams*trigramLength || !isASCII(text) {
@@ -96,6 +95,7 @@ func (t *baseTx) rareTrigrams(text string) (match string, err error) {
 // quotePhrase returns the text as a phrase in the language of the full-text index.
 func quotePhrase(text string) string { return `"` + strings.ReplaceAll(text, `"`, `""`) + `"` }
 
+// isASCII reports whether the text consists of ASCII characters, none of them NUL.
 func isASCII(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r == 0 || r >= utf8.RuneSelf })
 }

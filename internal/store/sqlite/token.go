@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/record"
@@ -10,13 +9,9 @@ import (
 
 // TokensByHash returns the tokens with the hashes, see fleet.Store.
 func (s *Store) TokensByHash(ctx context.Context, hashes []string) (map[string]*fleet.Token, error) {
-	list, err := json.Marshal(hashes)
-	if err != nil {
-		return nil, err
-	}
 	found := map[string]*fleet.Token{}
-	err = s.read(ctx, func(c *conn) error {
-		tokens, err := record.QueryAll(&baseTx{ctx: ctx, conn: c}, record.ScanToken, record.SelectTokens+`WHERE hash IN (SELECT value FROM json_each(?))`, string(list))
+	err := s.read(ctx, func(c *conn) error {
+		tokens, err := record.QueryAll(&baseTx{ctx: ctx, conn: c}, record.ScanToken, record.SelectTokens+`WHERE hash `+inList, jsonList(hashes))
 		for _, t := range tokens {
 			found[t.Hash] = t
 		}

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
@@ -13,8 +12,8 @@ import (
 
 var errEnded = errors.New("the transaction has ended: use it only inside its function")
 
-// baseTx is what transactions that read and transactions that write have in common. It holds the context of its call, because the
-// methods of fleet.ReadTx have no context.
+// baseTx is the transaction of a view, and the part of a write transaction that reads. It holds the context of its call, because
+// the methods of fleet.ReadTx have no context.
 type baseTx struct {
 	record.ReadTx
 	ctx  context.Context //nolint:containedctx // see above
@@ -79,8 +78,8 @@ func (s *Store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
 	})
 }
 
-// write calls f with the write connection, and retries while another process holds the write lock. It returns an error
-// with fleet.ErrStoreFull if the disk is full.
+// write calls f with the write connection, and again while another process holds the write lock. If the disk is full, its error
+// wraps fleet.ErrStoreFull. It does not call f after the checker has found damage.
 func (s *Store) write(ctx context.Context, f func(*conn) error) error {
 	if err := s.calls.Begin(); err != nil {
 		return err
@@ -106,14 +105,6 @@ func (s *Store) writeTx(ctx context.Context, f func(*baseTx) error) error {
 	})
 }
 
-// checkSpace returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
-func (t *tx) checkSpace() error {
-	if t.full {
-		return fleet.ErrStoreFull
-	}
-	return nil
-}
-
 // read calls f with a read connection.
 func (s *Store) read(ctx context.Context, f func(*conn) error) error {
 	if err := s.calls.Begin(); err != nil {
@@ -123,8 +114,17 @@ func (s *Store) read(ctx context.Context, f func(*conn) error) error {
 	return s.reader.with(ctx, f)
 }
 
-// run calls f between begin and COMMIT. It rolls back if f fails, panics or ends its goroutine, or if the context is
-// done before the commit.
+// queryInt64 returns the number that the query selects on a read connection.
+func (s *Store) queryInt64(ctx context.Context, query string) (n int64, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		n, err = c.queryInt64(ctx, query)
+		return contextError(ctx, err)
+	})
+	return n, err
+}
+
+// run calls f between begin and COMMIT. It rolls back if f fails, panics or ends its goroutine, if the context ends
+// before the commit, or if the commit fails.
 func (t *baseTx) run(begin string, f func() error) error {
 	uncancelled := context.WithoutCancel(t.ctx)
 	if _, err := t.conn.exec(t.ctx, begin); err != nil {
@@ -151,6 +151,14 @@ func (t *baseTx) run(begin string, f func() error) error {
 		return err
 	}
 	committed = true
+	return nil
+}
+
+// checkSpace returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
+func (t *tx) checkSpace() error {
+	if t.full {
+		return fleet.ErrStoreFull
+	}
 	return nil
 }
 
@@ -182,7 +190,7 @@ func (t *baseTx) forEachRow(f func(scanner) error, query string, args ...any) er
 	return contextError(t.ctx, errors.Join(rows.Err(), rows.Close()))
 }
 
-// exec executes a write and returns the id of the row that was inserted last.
+// exec executes a write and returns the rowid of the row that was inserted last.
 func (t *tx) exec(query string, args ...any) (id int64, err error) {
 	if t.err != nil {
 		return 0, t.err
@@ -206,7 +214,8 @@ func (t *tx) revise(query string, args ...any) (revision int64, err error) {
 	return revision, err
 }
 
-// encode replaces the times and lists among the arguments with the form in which they are stored or compared.
+// encode replaces the times and lists among the arguments with the form in which they are stored or compared. It changes args
+// and returns it.
 func encode(args []any) []any {
 	for i, arg := range args {
 		switch v := arg.(type) {
@@ -219,13 +228,5 @@ func encode(args []any) []any {
 	return args
 }
 
-// micros returns a time in the form in which it is stored.
+// micros returns the time in the form in which it is stored: microseconds since 1970.
 func micros(t time.Time) int64 { return t.UnixMicro() }
-
-// fromMicros returns the time that micros stored.
-func fromMicros(n sql.NullInt64) time.Time {
-	if !n.Valid {
-		return time.Time{}
-	}
-	return time.UnixMicro(n.Int64).UTC()
-}

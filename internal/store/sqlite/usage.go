@@ -8,7 +8,8 @@ import (
 	"fleet/internal/store/record"
 )
 
-// usageKeys has, for each key of usage, the columns of the key and of the owner.
+// usageKeys maps each key to the SQL for two columns: the key and the owner. The owner is empty, except for
+// fleet.UsageByAgent.
 var usageKeys = map[fleet.UsageKey]string{
 	fleet.UsageByAgent:   `agent_name, owner`,
 	fleet.UsageByProject: `project, ''`,
@@ -18,11 +19,13 @@ var usageKeys = map[fleet.UsageKey]string{
 
 const (
 	usageNumbers = `tasks, completed, failed, stopped, cost, input_tokens, output_tokens, tool_calls, took`
+	// usageOfDays and usageOfTasks follow the key and the owner in the query of a part: the sign, the numbers and the table.
 	usageOfDays  = `, 1, ` + usageNumbers + ` FROM usage_days WHERE `
 	usageOfTasks = `, ?, ` + usageNumbers + ` FROM task_usage WHERE `
 )
 
-// usageQuery returns first the sum of all parts, and then the sum for each key, with the highest cost first.
+// usageQuery is a format string for the query. Its argument is the parts. The first row of the result is the sum of all keys.
+// The other rows are the sums for each key that has tasks, the highest cost first.
 var usageQuery = `WITH parts (key, owner, sign, ` + usageNumbers + `) AS (%s), sums (key, owner, ` + usageNumbers + `) AS MATERIALIZED (
 		SELECT key, owner, ` + sumColumns(`sign * `) + ` FROM parts GROUP BY 1, 2 HAVING total(sign * tasks) > 0
 	) SELECT 1 AS whole, '' AS key, '' AS owner, ` + sumColumns(``) + ` FROM sums

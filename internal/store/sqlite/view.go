@@ -1,18 +1,9 @@
 package sqlite
 
 import (
-	"encoding/json"
-
 	"fleet/internal/fleet"
 	"fleet/internal/store/record"
 )
-
-// inList takes the values as one JSON list, so that the statement is the same for any number of them.
-const inList = `IN (SELECT value FROM json_each(?))`
-
-// inProjects selects rows that belong to agents of some projects. The query needs the list of projects twice.
-const inProjects = `agent_uid IN (SELECT uid FROM agents WHERE project <> ''
-	AND (project IN (SELECT value FROM json_each(?)) OR place || '/' || project IN (SELECT value FROM json_each(?))))`
 
 func (t *baseTx) AgentViews(f fleet.AgentViewFilter) ([]*fleet.AgentView, error) {
 	switch {
@@ -35,10 +26,4 @@ func (t *baseTx) views(agentCondition, taskCondition string, args ...any) ([]*fl
 	}
 	tasks, err := record.QueryAll(t, record.ScanTask, record.SelectTasks+`WHERE `+taskCondition+` AND `+record.RunningCondition, args...)
 	return record.JoinTasks(views, tasks), err
-}
-
-// jsonList returns the texts as one JSON list.
-func jsonList(texts []string) string {
-	b, _ := json.Marshal(texts) // a list of texts can always be encoded
-	return string(b)
 }

@@ -84,7 +84,7 @@ var agentCases = []testCase{
 		requireReason(t, err, fleet.ReasonAgentExists, "papi")
 	}},
 
-	{"a uid is never used again", func(t *testing.T, s fleet.Store) {
+	{"a uid is used only once", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newAgent(a.UID, "sony", "alice")) }))
 	}},
@@ -100,7 +100,7 @@ var agentCases = []testCase{
 		require.Len(t, read(t, s, liveAgents), 1)
 	}},
 
-	{"found by name in any case, by owner", func(t *testing.T, s fleet.Store) {
+	{"agents are found by name in any case, and by owner", func(t *testing.T, s fleet.Store) {
 		insertRows(t, s, newAgent("u-0000", "Papi", "carol"), newAgent("u-0001", "Papi", "alice"), newAgent("u-0002", "Papi", "bob"), newAgent("other", "papi2", "alice"))
 		view(t, s, func(tx fleet.ReadTx) error {
 			found, err := tx.Agents(fleet.AgentFilter{Name: "pAPI"})
@@ -111,15 +111,15 @@ var agentCases = []testCase{
 			require.Equal(t, []string{"u-0002"}, uids(found))
 			found, err = tx.Agents(fleet.AgentFilter{Name: "papi", Owner: "Bob"})
 			require.NoError(t, err)
-			require.Empty(t, found, "the owner must match with upper and lower case")
+			require.Empty(t, found, "owners are case-sensitive")
 			found, err = tx.Agents(fleet.AgentFilter{Name: "p%"})
 			require.NoError(t, err)
-			require.Empty(t, found, "a name must not be used as a pattern")
+			require.Empty(t, found, "a name is not a pattern")
 			return nil
 		})
 	}},
 
-	{"found by workspace, the newest, deleted or not", func(t *testing.T, s fleet.Store) {
+	{"the newest agent of a workspace is found, also a deleted one", func(t *testing.T, s fleet.Store) {
 		byWorkspace := func(id string) *fleet.Agent {
 			return read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) {
 				return fleet.First(tx.Agents(fleet.AgentFilter{Place: "local", WorkspaceID: id}))
@@ -150,7 +150,7 @@ var agentCases = []testCase{
 		require.Nil(t, byWorkspace(""), "the empty workspace id must not match an agent")
 	}},
 
-	{"listed by name and owner, without deleted ones", func(t *testing.T, s fleet.Store) {
+	{"agents are listed by name and owner, without deleted ones", func(t *testing.T, s fleet.Store) {
 		gone := newAgent("u5", "aaa", "alice")
 		gone.DeletedAt = noon
 		insertRows(t, s, newAgent("u1", "Zed", "alice"), newAgent("u2", "bob", "carol"), newAgent("u3", "Bob", "alice"), newAgent("u4", "alf", "carol"), gone)
@@ -170,7 +170,7 @@ var agentCases = []testCase{
 		require.Equal(t, b, read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) }))
 	}},
 
-	{"shared agents, also deleted ones", func(t *testing.T, s fleet.Store) {
+	{"shared agents are found, also deleted ones", func(t *testing.T, s fleet.Store) {
 		one, two, gone := newAgent("u1", "papi", "alice"), newAgent("u2", "sony", "bob"), newAgent("u3", "aaa", "alice")
 		one.Shares = append(one.Shares, fleet.Share{Grantee: fleet.Grantee{Person: "Jörg"}, Access: fleet.AccessView, By: "root", At: noon})
 		two.Shares, gone.DeletedAt = nil, noon
@@ -196,7 +196,7 @@ var agentCases = []testCase{
 		requireEmpty(t, s)
 	}},
 
-	{"every known state can be stored, others not", func(t *testing.T, s fleet.Store) {
+	{"every known state can be stored, but no other", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		write := func(state fleet.State, desired fleet.DesiredState) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {
@@ -213,7 +213,7 @@ var agentCases = []testCase{
 		requireInternal(t, write(fleet.StateRunning, "asleep"))
 	}},
 
-	{"the newest agent with a name, also a deleted one", func(t *testing.T, s fleet.Store) {
+	{"the newest agent with a name is found, also a deleted one", func(t *testing.T, s fleet.Store) {
 		add := func(uid, owner string, after time.Duration, toolset fleet.Toolset) {
 			a := newAgent(uid, "Papi", owner)
 			a.Toolset, a.State, a.DeletedAt, a.CreatedAt = toolset, fleet.StateDeleted, noon, noon.Add(after)

@@ -9,7 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-func newEntry(principal, method, outcome string, at time.Time) fleet.AuditEntry {
+// newAuditEntry returns an entry for a call that was made once.
+func newAuditEntry(principal, method, outcome string, at time.Time) fleet.AuditEntry {
 	return fleet.AuditEntry{
 		Time: at, Principal: principal, Kind: fleet.KindHuman, Method: method, Face: "grpc", Remote: "127.0.0.1:1", Target: "papi", Outcome: outcome, Count: 1,
 	}
@@ -33,7 +34,7 @@ var auditCases = []testCase{
 			Time: noon, Principal: "Jörg", Kind: fleet.KindAgent, Caller: "helper", Method: "StartAgentTask", Face: "mcp", Remote: "[::1]:80",
 			Target: "Papi@alice", AgentName: "Papi", Owner: "alice", RequestID: "r-1", Outcome: "AGENT_BUSY", Count: 7,
 		}
-		putAudit(t, s, full, newEntry("", "ListAgents", "UNAUTHENTICATED", noon.Add(time.Second)))
+		putAudit(t, s, full, newAuditEntry("", "ListAgents", "UNAUTHENTICATED", noon.Add(time.Second)))
 		got := listAudit(t, s, fleet.AuditFilter{}, 10)
 		require.Len(t, got, 2)
 		require.Greater(t, got[0].ID, got[1].ID)
@@ -44,7 +45,7 @@ var auditCases = []testCase{
 	}},
 
 	{"filters", func(t *testing.T, s fleet.Store) {
-		one, two, three := newEntry("alice", "CreateAgent", "ok", noon), newEntry("bob", "DeleteAgent", "AGENT_NOT_FOUND", noon.Add(time.Second)), newEntry("alice", "StopAgent", "", noon.Add(2*time.Second))
+		one, two, three := newAuditEntry("alice", "CreateAgent", "ok", noon), newAuditEntry("bob", "DeleteAgent", "AGENT_NOT_FOUND", noon.Add(time.Second)), newAuditEntry("alice", "StopAgent", "", noon.Add(2*time.Second))
 		one.AgentName, one.Owner, two.AgentName = "Papi", "alice", "pApi"
 		putAudit(t, s, one, two, three)
 		for _, c := range []struct {
@@ -73,7 +74,7 @@ var auditCases = []testCase{
 
 	{"an entry is written once, in the transaction of the call's first change", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
-		call := fleet.NewAuditLine(newEntry("alice", "StopAgent", "", noon))
+		call := fleet.NewAuditLine(newAuditEntry("alice", "StopAgent", "", noon))
 		ctx := fleet.WithAudit(t.Context(), call)
 		require.NoError(t, s.Update(ctx, func(tx fleet.Tx) error { _, err := tx.Agent(a.UID); return err }))
 		require.Empty(t, listAudit(t, s, fleet.AuditFilter{}, 10), "a transaction that only reads must not write an entry")
@@ -99,7 +100,7 @@ var auditCases = []testCase{
 
 	{"old entries are removed", func(t *testing.T, s fleet.Store) {
 		for i := range 5 {
-			putAudit(t, s, newEntry("alice", "StopAgent", "ok", noon.Add(time.Duration(i)*time.Hour)))
+			putAudit(t, s, newAuditEntry("alice", "StopAgent", "ok", noon.Add(time.Duration(i)*time.Hour)))
 		}
 		requirePruned(t, s, fleet.PruneAudit, noon.Add(3*time.Hour), 2, 2, 1, 0)
 		require.Len(t, listAudit(t, s, fleet.AuditFilter{}, 10), 2)

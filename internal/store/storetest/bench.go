@@ -10,7 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// BenchmarkUpdate measures the most frequent write for a running task: the size of its output and a line of output.
+// BenchmarkUpdate measures the most frequent write for a running task: the new size of its output, and the event of one line
+// of output.
 func BenchmarkUpdate(b *testing.B, s fleet.Store) {
 	a := addAgent(b, s)
 	task := newTask("t1", a)
@@ -62,7 +63,8 @@ func BenchmarkStarts(b *testing.B, s fleet.Store) {
 	})
 }
 
-// startTask ends the agent's active task, if there is one, and starts the task.
+// startTask ends the agent's running task, if there is one, and starts the task. It does nothing if the task was already
+// started.
 func startTask(tx fleet.Tx, a *fleet.Agent, task *fleet.Task) error {
 	if r, err := tx.Request(a.Owner, task.ID); err != nil || r != nil {
 		return err
@@ -92,7 +94,7 @@ func startTask(tx fleet.Tx, a *fleet.Agent, task *fleet.Task) error {
 	return tx.Append(newEvent(fleet.EventTaskCreated, a, "started"))
 }
 
-// BenchmarkLastSeq measures LastSeq, which every call reads first, from many goroutines.
+// BenchmarkLastSeq measures concurrent calls of LastSeq, with which every call of the API begins.
 func BenchmarkLastSeq(b *testing.B, s fleet.Store) {
 	appendOne(b, s)
 	b.ReportAllocs()
@@ -106,7 +108,7 @@ func BenchmarkLastSeq(b *testing.B, s fleet.Store) {
 	})
 }
 
-// BenchmarkLiveAgentViews measures reading a fleet of n agents, half of them busy.
+// BenchmarkLiveAgentViews measures reading the views of n agents, half of them with a running task.
 func BenchmarkLiveAgentViews(b *testing.B, s fleet.Store, n int) {
 	addAgents(b, s, n)
 	b.ReportAllocs()

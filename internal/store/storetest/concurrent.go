@@ -117,7 +117,7 @@ var concurrentCases = []testCase{
 		require.Equal(t, limit, holdings(t, s, "alice").AllAgents())
 	}},
 
-	{"a transaction fails if another one changes what it has read", func(t *testing.T, s fleet.Store) {
+	{"only one of two conflicting transactions succeeds", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
 		for i := range 20 { // the result is either a new task or a deleted agent
 			a := newAgent(id("u", i), id("a", i), "alice")
@@ -163,7 +163,7 @@ var concurrentCases = []testCase{
 		require.Len(t, read(t, s, liveAgents), 1)
 	}},
 
-	{"transactions that update rows in different order both succeed", func(t *testing.T, s fleet.Store) {
+	{"transactions that update rows in different orders all succeed", func(t *testing.T, s fleet.Store) {
 		both := []fleet.Store{s, reopen(t, s)}
 		one, two := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice")
 		insertRows(t, s, one, two)
@@ -220,8 +220,8 @@ var concurrentCases = []testCase{
 	}},
 }
 
-// countAgents returns the number of alice's agents, in the same way as callers that enforce the limit. It counts
-// all or those of the toolset, depending on i.
+// countAgents counts alice's agents as callers do that enforce the limit. Depending on i, it counts all agents, or those of
+// the toolset that newAgent uses.
 func countAgents(tx fleet.Tx, i, limit int) (int, error) {
 	if i%4 < 2 {
 		h, err := tx.Holdings("alice", fleet.Limits{Agents: limit}, fleet.HoldingsScope{})

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Fill adds at least one value of every kind to an empty store.
+// Fill adds values of most kinds to an empty store.
 func Fill(t *testing.T, s fleet.Store) {
 	t.Helper()
 	a, gone := newAgent("u1", "papi", "alice"), newAgent("u2", "Sony", "bob")
@@ -43,13 +43,14 @@ func Fill(t *testing.T, s fleet.Store) {
 	}
 	_, err := s.Prune(t.Context(), fleet.PruneHistory, noon.Add(time.Hour), 3)
 	require.NoError(t, err)
-	putAudit(t, s, newEntry("alice", "CreateAgent", "ok", noon))
+	putAudit(t, s, newAuditEntry("alice", "CreateAgent", "ok", noon))
 	require.NoError(t, s.NoteDone(t.Context(), "poll/local", 50*time.Hour))
 	_, err = s.Secret(t.Context(), "key", []byte("secret"))
 	require.NoError(t, err)
 }
 
-// RequireSame requires that both stores have the values that Fill adds, and that they behave alike afterwards.
+// RequireSame compares a store that Fill has filled with its copy, and requires that they have the same values. It then writes
+// to both stores, and requires that they number the next event alike.
 func RequireSame(t *testing.T, one, two fleet.Store) {
 	t.Helper()
 	requireEqual(t, one, two, liveAgents)

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// newDelivery returns a delivery of the event that waits, with a value in every field.
+// newDelivery returns a waiting delivery of the event with the Seq. Every field has a value.
 func newDelivery(webhook string, seq int64) *fleet.Delivery {
 	return &fleet.Delivery{
 		ID: fleet.DeliveryID(webhook, seq), Webhook: webhook, Seq: seq, Type: "task_ended", AgentName: "papi", TaskID: "t1", Body: []byte(`{"type":"ü\u0000"}`),
@@ -33,9 +33,9 @@ var deliveryCases = []testCase{
 			return read(t, s, func(tx fleet.ReadTx) ([]fleet.DeliveryCount, error) { return tx.CountDeliveries(webhook) })
 		}
 		require.Empty(t, get(fleet.DeliveryFilter{}))
-		require.Equal(t, []*fleet.Delivery{all[2], all[1]}, get(fleet.DeliveryFilter{Webhook: "w1"}), "the newest come first")
+		require.Equal(t, []*fleet.Delivery{all[2], all[1]}, get(fleet.DeliveryFilter{Webhook: "w1"}), "the newest deliveries come first")
 		require.Equal(t, []*fleet.Delivery{all[0]}, get(fleet.DeliveryFilter{Webhook: "w1", Offset: 2}))
-		require.Equal(t, []*fleet.Delivery{all[1], all[0]}, get(fleet.DeliveryFilter{Webhook: "w1", Waiting: true}), "they come as they are due")
+		require.Equal(t, []*fleet.Delivery{all[1], all[0]}, get(fleet.DeliveryFilter{Webhook: "w1", Waiting: true}), "the deliveries that are due first come first")
 		require.Equal(t, []*fleet.Delivery{all[2]}, get(fleet.DeliveryFilter{Webhook: "w1", Since: all[2].CreatedAt}))
 		require.Equal(t, []*fleet.Delivery{all[3]}, get(fleet.DeliveryFilter{ID: all[3].ID}))
 		waiting := func(webhook string, n int) fleet.DeliveryCount {
@@ -57,7 +57,7 @@ var deliveryCases = []testCase{
 	{"an event has one delivery to a webhook", func(t *testing.T, s fleet.Store) {
 		insertRows(t, s, newDelivery("w1", 1))
 		require.Error(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newDelivery("w1", 1)) }))
-		require.Error(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(newDelivery("w1", 2)) }), "it does not exist")
+		require.Error(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(newDelivery("w1", 2)) }), "a delivery that does not exist cannot be updated")
 	}},
 
 	{"old deliveries are removed", func(t *testing.T, s fleet.Store) {

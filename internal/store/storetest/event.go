@@ -153,13 +153,12 @@ var eventCases = []testCase{
 	}},
 
 	{"a changed agent is leased elsewhere while another owner has its lease", func(t *testing.T, s fleet.Store) {
-		var last int64
 		for _, uid := range []string{"u1", "u2", "u3"} {
 			update(t, s, func(tx fleet.Tx) error {
 				return tx.Append(newEvent(fleet.EventAgentChanged, newAgent(uid, uid, "alice"), ""))
 			})
 		}
-		last = read(t, s, fleet.ReadTx.LastSeq)
+		last := read(t, s, fleet.ReadTx.LastSeq)
 		lease := func(uid, owner string, ttl time.Duration) {
 			epoch, err := s.Lease(t.Context(), fleet.AgentLeasePrefix+uid, owner, ttl)
 			require.NoError(t, err)
@@ -204,7 +203,7 @@ var eventCases = []testCase{
 				select {
 				case <-signal:
 				case <-timeout:
-					t.Fatalf("%d events of %d", len(got), writers*each)
+					t.Fatalf("the reader has got only %d of %d events in time", len(got), writers*each)
 				}
 				continue
 			}
@@ -220,7 +219,8 @@ var eventCases = []testCase{
 	}},
 }
 
-// appendSeed appends and returns events of several agents. Two of the agents have the same name.
+// appendSeed appends events of several agents and returns them as they were read. Two of the agents have names that differ only
+// in case.
 func appendSeed(t tb, s fleet.Store) []fleet.Event {
 	t.Helper()
 	papi, sony, other := newAgent("u1", "papi", "alice"), newAgent("u2", "sony", "alice"), newAgent("u3", "Papi", "bob")
@@ -250,7 +250,7 @@ func appendSeed(t tb, s fleet.Store) []fleet.Event {
 	return log
 }
 
-// requireEvents requires that the events that were read equal the events that were appended.
+// requireEvents requires that the events that were read equal the events that were appended, apart from their Seq.
 func requireEvents(t tb, got []fleet.Event, appended ...*fleet.Event) {
 	t.Helper()
 	require.Len(t, got, len(appended))
@@ -288,7 +288,7 @@ func changedUIDs(t tb, s fleet.Store, after int64) []string {
 	return uids
 }
 
-// changedAgents calls ChangedAgents. It also checks the Seq of the newest event.
+// changedAgents returns the agents of ChangedAgents. It also checks that the returned Seq is not after the newest event.
 func changedAgents(t tb, s fleet.Store, after int64, others []string, worker string) (changed []fleet.ChangedAgent) {
 	t.Helper()
 	last := read(t, s, func(tx fleet.ReadTx) (last int64, err error) {

@@ -42,13 +42,10 @@ func Create(path string) error {
 		return err
 	}
 	_, err = f.Write(db)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return errors.Join(err, f.Close())
 }
 
-// Open opens the store in the file, and creates the file if it does not exist.
+// Open opens the store in the file at path. If the file does not exist, Open first creates it with Create.
 func Open(ctx context.Context, path string) (*sqlite.Store, error) {
 	if err := Create(path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
