@@ -10,8 +10,8 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// Send implements fleet.Runner. A run of the shell driver reads the message as a line from the file
-// that the variable FLEET_MESSAGES names.
+// Send implements fleet.Runner. A run of the shell driver reads the message as a line from the file that the variable FLEET_MESSAGES
+// names.
 func (a Agent) Send(ctx context.Context, r fleet.Run, id, message string) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -78,13 +78,13 @@ func (h Home) sweep() error {
 	if err != nil {
 		return err
 	}
-	kept, old := 1, len(runs) // the run that is being created counts too
-	for ; old > 0 && kept < maxKeptRuns; old-- {
-		if !strings.Contains(filepath.Base(string(runs[old-1])), checkSeparator) { // a task's checks must not displace its run
+	kept, oldCount := 1, len(runs) // the run that is being created counts too
+	for ; oldCount > 0 && kept < maxKeptRuns; oldCount-- {
+		if !strings.Contains(filepath.Base(string(runs[oldCount-1])), checkSeparator) { // a task's checks must not displace its run
 			kept++
 		}
 	}
-	for _, run := range runs[:old] {
+	for _, run := range runs[:oldCount] {
 		if e, err := run.Exit(); err != nil || e == nil {
 			continue
 		}

@@ -96,7 +96,7 @@ func filterRules(n Network) []rule {
 
 	// Calls that affect other processes of the user. Landlock restricts only signals and ptrace.
 	deny(unix.EPERM, unix.SYS_PRLIMIT64, notZero(0), notZero(2))
-	// The limit by which the supervisor recognises the processes of a run: see process.Tag.
+	// Changes of the limit by which the supervisor recognises the processes of a run: see process.Tag.
 	deny(unix.EPERM, unix.SYS_PRLIMIT64, equals(1, unix.RLIMIT_RTTIME), notZero(2))
 	deny(unix.EPERM, unix.SYS_SETRLIMIT, equals(0, unix.RLIMIT_RTTIME))
 	deny(unix.EPERM, unix.SYS_SETPRIORITY, notZero(1))
@@ -141,7 +141,7 @@ func filterRules(n Network) []rule {
 		deny(unix.ENOTTY, unix.SYS_IOCTL, equals(1, request))
 	}
 
-	// Calls that insert input into a terminal. The input would count as that of the terminal's user.
+	// Calls that insert input into a terminal. Other programs would take it for input of the terminal's user.
 	deny(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCSTI))
 	deny(unix.EPERM, unix.SYS_IOCTL, equals(1, unix.TIOCLINUX))
 

@@ -58,7 +58,7 @@ func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Proc
 	defer func() { _ = r.Close() }()
 	attrCopy := *attr
 	attrCopy.Files = append(append([]*os.File{}, attr.Files...), w)
-	o := helperRequest{Policy: p, Program: program, Report: len(attr.Files), Proxy: noDescriptor}
+	req := helperRequest{Policy: p, Program: program, Report: len(attr.Files), Proxy: noDescriptor}
 	if p.Network.Kind() == allowPrefix {
 		addNetworkNamespace(&attrCopy)
 		if addresses := p.Network.Allowed(); len(addresses) > 0 {
@@ -67,10 +67,10 @@ func Start(p Policy, program string, argv []string, attr *os.ProcAttr) (*os.Proc
 				return nil, errors.Join(err, w.Close())
 			}
 			defer func() { _ = proxy.Close() }()
-			o.Proxy, attrCopy.Files = len(attrCopy.Files), append(attrCopy.Files, proxy)
+			req.Proxy, attrCopy.Files = len(attrCopy.Files), append(attrCopy.Files, proxy)
 		}
 	}
-	data, err := json.Marshal(o)
+	data, err := json.Marshal(req)
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
@@ -99,25 +99,25 @@ func helperMain(args []string) error {
 	if len(args) < 2 {
 		return errors.New("this command is the sandbox helper, which is internal to Fleet: do not start it yourself")
 	}
-	var o helperRequest
-	if err := json.Unmarshal([]byte(args[0]), &o); err != nil {
+	var req helperRequest
+	if err := json.Unmarshal([]byte(args[0]), &req); err != nil {
 		return err
 	}
-	if o.Report != noDescriptor {
-		syscall.CloseOnExec(o.Report)
+	if req.Report != noDescriptor {
+		syscall.CloseOnExec(req.Report)
 	}
-	err := connectProxy(o.Policy, o.Proxy)
+	err := connectProxy(req.Policy, req.Proxy)
 	if err == nil {
-		err = confine(o.Policy)
+		err = confine(req.Policy)
 	}
-	if err == nil && o.Operation != "" {
-		return runOperation(o.Operation, os.Stdin, os.Stdout)
+	if err == nil && req.Operation != "" {
+		return runOperation(req.Operation, os.Stdin, os.Stdout)
 	}
 	if err == nil {
-		err = syscall.Exec(o.Program, args[1:], os.Environ())
+		err = syscall.Exec(req.Program, args[1:], os.Environ())
 	}
-	if o.Report != noDescriptor {
-		_, _ = fmt.Fprint(os.NewFile(uintptr(o.Report), "report"), err)
+	if req.Report != noDescriptor {
+		_, _ = fmt.Fprint(os.NewFile(uintptr(req.Report), "report"), err)
 	}
 	return err
 }

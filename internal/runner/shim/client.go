@@ -104,15 +104,15 @@ func (r Run) sendRequest(ctx context.Context, req controlRequest) error {
 	switch re.Error {
 	case "":
 		return nil
-	case errNone:
+	case replyNotAccepted:
 		return ErrNoMessages
-	case errFull:
+	case replyFull:
 		return ErrNotRead
-	case errStore:
+	case replyNotStored:
 		return ErrNotStored
-	case errUnknown:
+	case replyUnknown:
 		return ErrUnknownQuestion
-	case errClosed:
+	case replyClosed:
 		return ErrQuestionClosed
 	}
 	return ErrEnded
@@ -210,7 +210,7 @@ func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit
 	if err != nil || c == nil {
 		return e, err
 	}
-	giveUp := time.After(killTimeout)
+	giveUp := time.After(killedTimeout)
 	for again := minPoll; c.Shim.Alive(); again = min(2*again, maxPoll) {
 		select {
 		case <-ctx.Done():
@@ -226,15 +226,15 @@ func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit
 	return e, nil
 }
 
-// end does what End does, but does not wait for the end of the shim.
+// end works like End, but does not wait for the end of the shim.
 func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit, error) {
 	for _, step := range []struct {
 		act   func() error
 		limit time.Duration
 	}{
 		{func() error { return r.Interrupt(ctx, false, 0, reason) }, grace},
-		{func() error { return r.Interrupt(ctx, true, 0, reason) }, killTimeout},
-		{func() error { return r.Kill(Lost) }, killTimeout},
+		{func() error { return r.Interrupt(ctx, true, 0, reason) }, killedTimeout},
+		{func() error { return r.Kill(Lost) }, killedTimeout},
 	} {
 		if e, err := r.Settle(); e != nil || err != nil {
 			return e, err
@@ -254,9 +254,9 @@ func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit
 }
 
 const (
-	minPoll     = 5 * time.Millisecond
-	maxPoll     = 500 * time.Millisecond
-	killTimeout = killTimeLimit + 4*time.Second // the rest is for recording the end
+	minPoll       = 5 * time.Millisecond
+	maxPoll       = 500 * time.Millisecond
+	killedTimeout = killTimeLimit + 4*time.Second // how long a killed run may take to end, and to record its end
 )
 
 // expired is an expired deadline.

@@ -41,13 +41,14 @@ type reply struct {
 	Error    string `json:"error,omitempty"`
 }
 
+// Values of reply.Error.
 const (
-	errEnded   = "ended"   // the child has ended
-	errFull    = "full"    // the child does not read its messages
-	errStore   = "store"   // an answer cannot be stored, probably because the disk is full
-	errNone    = "none"    // the child accepts no messages, or has no terminal that is free
-	errUnknown = "unknown" // there is no such question
-	errClosed  = "closed"  // the child no longer waits for the answer
+	replyEnded       = "ended"   // the child has ended
+	replyFull        = "full"    // the child does not read its messages
+	replyNotStored   = "store"   // an answer cannot be stored, probably because the disk is full
+	replyNotAccepted = "none"    // the child accepts no messages, or has no terminal that is free
+	replyUnknown     = "unknown" // there is no such question
+	replyClosed      = "closed"  // the child no longer waits for the answer
 )
 
 // messagesFile holds the ids of the messages that the child got, one per line.
@@ -62,15 +63,16 @@ type control struct {
 	interrupts chan controlRequest // interrupts, for the supervisor
 	done       chan struct{}       // closed when the supervisor takes no more interrupts
 
-	messageMu sync.Mutex      // one message at a time
 	questions *questions      // nil if the child cannot ask questions
 	messages  *os.File        // a pipe from which the child reads messages as lines; nil if there is none
 	mailbox   *mailbox.Sender // for messages that the child confirms; nil if there is none
 	terminal  *terminal       // nil if the child has none
+
+	messageMu sync.Mutex      // held while a message is written to the pipe; protects sentIDs and ended
 	sentIDs   map[string]bool // ids of the messages that were written to the pipe
 	ended     bool            // the run has ended
 
-	mu       sync.Mutex
+	mu       sync.Mutex // protects watchers
 	watchers map[chan struct{}]struct{}
 }
 
@@ -103,13 +105,13 @@ func (c *control) handle(conn net.Conn) {
 			<-req.confirmed
 			_ = json.NewEncoder(conn).Encode(reply{})
 		case <-c.done:
-			_ = json.NewEncoder(conn).Encode(reply{Error: errEnded})
+			_ = json.NewEncoder(conn).Encode(reply{Error: replyEnded})
 		}
 	case "message":
 		_ = json.NewEncoder(conn).Encode(reply{Accepted: true})
 		_ = json.NewEncoder(conn).Encode(reply{Error: c.message(req.ID, req.Text)})
 	case "answer":
-		r := reply{Error: errUnknown}
+		r := reply{Error: replyUnknown}
 		if c.questions != nil {
 			r.Error = c.questions.answer(req)
 		}
@@ -153,13 +155,13 @@ func (c *control) message(id, text string) string {
 	case c.mailbox != nil:
 		switch err := c.mailbox.Send(mailbox.Message{ID: id, Text: text}); {
 		case errors.Is(err, mailbox.ErrNotRead):
-			return errFull
+			return replyFull
 		case err != nil:
-			return errEnded
+			return replyEnded
 		}
 		return ""
 	case c.messages == nil:
-		return errNone
+		return replyNotAccepted
 	}
 	c.messageMu.Lock()
 	defer c.messageMu.Unlock()
@@ -167,7 +169,7 @@ func (c *control) message(id, text string) string {
 	case c.sentIDs[id]:
 		return ""
 	case c.ended:
-		return errEnded
+		return replyEnded
 	}
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
@@ -175,9 +177,9 @@ func (c *control) message(id, text string) string {
 	_ = c.messages.SetWriteDeadline(time.Now().Add(messageTimeout))
 	switch _, err := c.messages.WriteString(text); {
 	case os.IsTimeout(err):
-		return errFull
+		return replyFull
 	case err != nil:
-		return errEnded
+		return replyEnded
 	}
 	c.sentIDs[id] = true
 	recordMessage(id)

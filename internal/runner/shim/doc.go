@@ -10,7 +10,7 @@
 //
 // A run's directory holds:
 //
-//	run.json   what to run, written by the server before it starts the shim
+//	run.json   the specification of the run, written by the server before it starts the shim
 //	claim      the shim that supervises the run, or void if the server decided that the run must not start. The
 //	           first of the two to create the file decides
 //	child      the process of the child

@@ -52,7 +52,8 @@ func Main(args []string) int {
 	return 0
 }
 
-// supervise executes the run, and sends a Handshake over the pipe. It returns when the run has ended.
+// supervise executes the run, and reports over the pipe whether it has started. supervise returns when the run has ended or could not
+// be started, or if another shim has claimed the run.
 func supervise(run Run, pipe io.WriteCloser) error {
 	report := func(h Handshake) {
 		_ = json.NewEncoder(pipe).Encode(h)
@@ -118,7 +119,7 @@ func supervise(run Run, pipe io.WriteCloser) error {
 	return err
 }
 
-// recordNotStarted records and reports that the program could not be started. It always returns an error.
+// recordNotStarted records and reports that the program could not be started. It returns an error with the cause.
 func recordNotStarted(run Run, spec Spec, cause error, report func(Handshake)) error {
 	now := time.Now().UTC()
 	run.removeSecrets(spec.SecretFiles)

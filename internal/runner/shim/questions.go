@@ -64,7 +64,7 @@ type questions struct {
 type openQuestion struct {
 	name  string
 	kind  string
-	rules []string // what a remembered answer allows
+	rules []string // rules that are added if the answer is remembered
 	timer *time.Timer
 }
 
@@ -220,11 +220,11 @@ func (a *questions) answer(req controlRequest) string {
 	case a.closed[req.ID] == question.Answered:
 		return ""
 	case a.finished:
-		return errEnded
+		return replyEnded
 	case a.closed[req.ID] != "":
-		return errClosed
+		return replyClosed
 	case q == nil:
-		return errUnknown
+		return replyUnknown
 	}
 	text := req.Text
 	if q.kind == question.KindPermission && text != question.Allow {
@@ -232,7 +232,7 @@ func (a *questions) answer(req controlRequest) string {
 	}
 	r := question.Record{ID: req.ID, Status: question.Answered, Answer: text, Message: req.Message, By: req.By, AnsweredAt: time.Now().UTC()}
 	if err := a.record(r); err != nil {
-		return errStore
+		return replyNotStored
 	}
 	if text == question.Allow && req.Remember {
 		a.config.Allow = append(a.config.Allow, q.rules...)
@@ -288,7 +288,7 @@ func (a *questions) finish() {
 	a.mu.Lock()
 	a.finished = true
 	for id := range a.open {
-		_ = a.record(question.Record{ID: id, Status: question.Withdrawn}) // the end of the run implies the same
+		_ = a.record(question.Record{ID: id, Status: question.Withdrawn}) // a failure does no harm, because the end of the run also closes its questions
 		a.close(id, question.Withdrawn)
 	}
 	_ = a.pipe.Close()

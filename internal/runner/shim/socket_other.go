@@ -11,7 +11,7 @@ import (
 const maxSocketPath = 100
 
 // shortSocket returns a path of the socket that is short enough to connect to. It is valid until clean is called.
-func shortSocket(path string) (brief string, clean func(), err error) {
+func shortSocket(path string) (short string, clean func(), err error) {
 	if len(path) <= maxSocketPath {
 		return path, func() {}, nil
 	}

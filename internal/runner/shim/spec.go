@@ -51,5 +51,5 @@ type Exit struct {
 	Reason  string    `json:"reason,omitempty"` // why the run was interrupted or lost, or did not start
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
-	Problem string    `json:"trouble,omitempty"` // what the shim failed to do, for example because of a full disk
+	Problem string    `json:"trouble,omitempty"` // a failure of the shim, for example because of a full disk
 }

@@ -212,7 +212,7 @@ func (s *supervisor) endLeftovers() bool {
 }
 
 // leftovers returns the descendants of the shim. If shims cannot adopt orphans on this system and the child has ended, it returns the
-// members of the child's process group. After the end of the child, the result is what the child left behind.
+// members of the child's process group. After the end of the child, these are the processes that it left behind.
 func (s *supervisor) leftovers() []process.Entry {
 	if s.hasChildren {
 		found, err := process.Descendants(os.Getpid())

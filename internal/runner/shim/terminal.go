@@ -141,7 +141,7 @@ func (t *terminal) close() {
 // attach connects a client with the terminal.
 func (c *control) attach(conn net.Conn, from *json.Decoder) {
 	if c.terminal == nil || !c.terminal.reserve(conn) {
-		_ = json.NewEncoder(conn).Encode(reply{Error: errNone})
+		_ = json.NewEncoder(conn).Encode(reply{Error: replyNotAccepted})
 		return
 	}
 	_ = json.NewEncoder(conn).Encode(reply{})

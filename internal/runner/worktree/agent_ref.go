@@ -7,8 +7,8 @@ import (
 )
 
 // refsPrefix is the prefix of the refs with agents' snapshots. Below refs/fleet/AGENT_UID, base is the commit at which the
-// agent's branch started, TASK the tree at the end of a task, TASK.base the commit at its start, last the newest tree, and
-// last.head the commit of the agent's HEAD at that time. The refs of the agent that are not branches are there too.
+// agent's branch started, TASK the snapshot at the end of a task, TASK.base the commit at its start, last the newest snapshot, and
+// last.head the commit of the agent's HEAD at that time. The agent's refs that are not branches of the repository are there too.
 const refsPrefix = "refs/fleet/"
 
 var plainRefPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
@@ -16,7 +16,7 @@ var plainRefPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
 // AgentRefs returns the prefix of the agent's refs.
 func AgentRefs(uid string) string { return refsPrefix + refPart(uid) + "/" }
 
-// taskRef returns the ref of the tree at the end of a task.
+// taskRef returns the ref of the snapshot at the end of a task.
 func (t Tree) taskRef(taskID string) string { return AgentRefs(t.UID) + refPart(taskID) }
 
 // refPart returns the id as a part of a ref's name, encoded if necessary.
@@ -27,7 +27,7 @@ func refPart(id string) string {
 	return digest(id)
 }
 
-// digest returns a name for the text that can be a part of a ref's name.
+// digest returns an x and the first 32 hex digits of the text's SHA-256. The result can be a part of a ref's name.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "x" + hex.EncodeToString(sum[:16])

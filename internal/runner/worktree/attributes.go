@@ -14,10 +14,10 @@ import (
 // maxAttributeDirs limits the number of directories whose attributes are read.
 const maxAttributeDirs = 5000
 
-// maxAttributesFile limits how much of a file .gitattributes is read, in bytes.
+// maxAttributesFile limits how much of a .gitattributes file is read, in bytes.
 const maxAttributesFile = 1 << 20
 
-// useAttributes copies files .gitattributes of the commit onto into the draft's working tree, where git merge-tree reads them. It copies
+// useAttributes copies .gitattributes files of the commit onto into the draft's working tree, where git merge-tree reads them. It copies
 // those of the directories in which onto or one of the commits has changed files since base, and of their parent directories.
 func (d *draft) useAttributes(ctx context.Context, onto, base string, commits ...string) error {
 	d.mu.Lock()

@@ -10,8 +10,9 @@ import (
 )
 
 // CleanTree creates a tree with the files of the commit, and nothing else. It replaces an existing tree. The tree has a git
-// directory of its own with HEAD at the commit and the repository's branches and tags, but without its remotes, hooks and
-// programs. Changes there do not affect the repository. No filter runs, so the tree has only the pointers of Git LFS files.
+// directory of its own with HEAD at the commit and the repository's branches and tags, but without its remotes and hooks,
+// and without settings that name programs. Changes there do not affect the repository. No filter runs, so the tree has only the
+// pointers of Git LFS files.
 func (g *Git) CleanTree(ctx context.Context, t Tree, commit string) error {
 	common := commonDir(t.Repository)
 	if common == "" {

@@ -20,7 +20,7 @@ const maxRefs = 1000
 // else with the same name, the agent's branch gets another name. Tags, notes, the stash, and branches for which no name is
 // free are stored as refs of the agent. collect returns the resulting refs of the repository. It collects the agent's current
 // branch first, then the other refs by name, and leaves out refs beyond maxRefs. If a ref is broken, it leaves out all refs that are
-// not at head. left describes what it leaves out; it is empty if collect leaves out nothing.
+// not at head. left describes the refs that it leaves out; it is empty if there are none.
 func (g *Git) collect(ctx context.Context, t Tree, v *view, head string) (have refSet, left string, err error) {
 	if have, err = g.refs(ctx, t); err != nil {
 		return nil, "", err
@@ -46,7 +46,8 @@ func (g *Git) collect(ctx context.Context, t Tree, v *view, head string) (have r
 	return have, cmp.Or(left, refused), err
 }
 
-// changedRefs returns the refs of the agent to collect, and describes what it leaves out.
+// changedRefs returns the refs of the agent to collect, by name. left describes the refs that it leaves out; it is empty if there are
+// none.
 func (v *view) changedRefs(ctx context.Context, t Tree, have refSet, record *refRecord, head string) (changed map[string]string, left string, err error) {
 	changed = map[string]string{}
 	tips, room, more := have.oids(), maxRefs-record.storedCount(t, have), 0
@@ -56,9 +57,9 @@ func (v *view) changedRefs(ctx context.Context, t Tree, have refSet, record *ref
 		if _, found := slices.BinarySearch(tips, r.oid); r.target != "" || given == r.oid || given != "" && found {
 			return // a symbolic ref, a ref that the agent has not changed, or one that it has moved to a commit of another ref
 		}
-		stored, as := record.isStored(t, have, name)
+		stored, collected := record.isStored(t, have, name)
 		switch {
-		case as == r.oid:
+		case collected == r.oid:
 			return
 		case !stored && room <= 0 && name != current:
 			more++
@@ -155,9 +156,9 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 		return nil
 	}
 	var out bytes.Buffer
-	as, env := g.agentPolicy(t), []string{"GIT_DIR=" + t.GitDir, "GIT_WORK_TREE=" + t.GitDir} // instead of the agent's core.worktree
+	policy, env := g.agentPolicy(t), []string{"GIT_DIR=" + t.GitDir, "GIT_WORK_TREE=" + t.GitDir} // instead of the agent's core.worktree
 	// for-each-ref reads no objects, so git runs no program of the agent.
-	err = g.pipe(ctx, as, env, t.GitDir, nil, &limitedWriter{to: &out}, "for-each-ref", refFormat, "refs/heads", "refs/remotes", "refs/tags")
+	err = g.pipe(ctx, policy, env, t.GitDir, nil, &limitedWriter{to: &out}, "for-each-ref", refFormat, "refs/heads", "refs/remotes", "refs/tags")
 	if out.Len() >= maxOutput && ctx.Err() == nil {
 		return &Error{Message: fmt.Sprintf("the agent's branches and tags are more than %d MiB: remove some of them", maxOutput>>20)}
 	}
@@ -183,7 +184,7 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 	}
 	slices.SortFunc(all, func(a, b refChange) int { return strings.Compare(a.name, b.name) })
 	if len(all) > 0 {
-		if err := g.pipe(ctx, as, env, t.GitDir, strings.NewReader(refChangeInput(all)), io.Discard, "update-ref", "--no-deref", "--stdin"); err != nil {
+		if err := g.pipe(ctx, policy, env, t.GitDir, strings.NewReader(refChangeInput(all)), io.Discard, "update-ref", "--no-deref", "--stdin"); err != nil {
 			return err
 		}
 	}

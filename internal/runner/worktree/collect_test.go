@@ -101,8 +101,8 @@ func TestCollect(t *testing.T) {
 		t.Parallel()
 		g, tree := createTree(t)
 		for name, script := range map[string]string{
-			"a tree with .git in it":   `T=$(printf '100644 .git\0%s' "$(git rev-parse HEAD:file | xxd -r -p | tr '\0' '\1')" | git hash-object -t tree -w --literally --stdin)`,
-			"a commit without parents": `T=$(git write-tree); git update-ref HEAD $(printf 'tree %s\nparent 1111111111111111111111111111111111111111\nauthor a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\n\nx\n' $T | git hash-object -t commit -w --stdin)`,
+			"a tree with .git in it": `T=$(printf '100644 .git\0%s' "$(git rev-parse HEAD:file | xxd -r -p | tr '\0' '\1')" | git hash-object -t tree -w --literally --stdin)`,
+			"a missing parent":       `T=$(git write-tree); git update-ref HEAD $(printf 'tree %s\nparent 1111111111111111111111111111111111111111\nauthor a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\n\nx\n' $T | git hash-object -t commit -w --stdin)`,
 		} {
 			sh(t, tree.Dir, "git branch -f good HEAD; "+script+`; [ "$(git cat-file -t HEAD)" = commit ]; git rev-parse --verify HEAD^ || git update-ref HEAD $(git commit-tree -p HEAD -m broken $T) `)
 			_, err := g.collectWork(t.Context(), tree, "")
@@ -160,7 +160,7 @@ func TestRepositories(t *testing.T) {
 		"bare":               `git clone -q --bare . "$NEW"`,
 		"a worktree":         `git worktree add -q -b other "$NEW"`,
 		"a directory inside": `git clone -q . outer; mkdir outer/sub; ln -s "$PWD/outer/sub" "$NEW"`,
-		"borrows":            `git clone -q --shared . "$NEW"`,
+		"borrowed objects":   `git clone -q --shared . "$NEW"`,
 		"shallow":            `git commit -q --allow-empty -m two; git clone -q --depth=1 "file://$PWD" "$NEW"`,
 		"SHA-256":            `git init -q --object-format=sha256 "$NEW"; cd "$NEW"; echo one >file; git add file; git commit -qm one`,
 		"a strange name":     `git clone -q . "$NEW \"x"; ln -s "$NEW \"x" "$NEW"`,

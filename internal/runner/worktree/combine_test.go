@@ -70,12 +70,12 @@ func TestCombine(t *testing.T) {
 	require.Equal(t, before, sh(t, repo, "git for-each-ref; git status --porcelain"), "no ref and no file may change")
 	sh(t, repo, "git fsck --strict --no-dangling")
 
-	t.Run("a merge although main could be forwarded", func(t *testing.T) {
+	t.Run("a merge although main could be fast-forwarded", func(t *testing.T) {
 		c := combination(t, repo, "work", fleet.Merge)
 		c.Onto = base
 		require.Equal(t, base+" "+head+"\n", sh(t, repo, "git log -1 --format=%P "+combine(t, repo, c).Commit))
 	})
-	t.Run("nothing is left", func(t *testing.T) {
+	t.Run("nothing is left to combine", func(t *testing.T) {
 		for _, s := range []fleet.Strategy{fleet.Squash, fleet.Rebase, fleet.Merge} {
 			c := combination(t, repo, "work", s)
 			c.Onto = combine(t, repo, c).Commit

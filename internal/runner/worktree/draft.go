@@ -19,7 +19,8 @@ import (
 //
 // Agents wrote the files that a draft merges, and .gitattributes can name filters and merge drivers. git finds the programs of filters
 // and merge drivers only in its configuration. The configuration of a draft has only plain settings of the repository, and none of the
-// user or the system. So no program runs. The attributes themselves have their usual effect: for example, merge=union merges a file as "git merge" would.
+// user or the system. So no program runs. The attributes themselves have their usual effect: for example, merge=union merges a file as
+// "git merge" would.
 type draft struct {
 	*view
 	repository string

@@ -13,8 +13,8 @@ import (
 
 // Work describes the work of an agent.
 type Work struct {
-	// Unsaved describes, for people, what may exist only in the tree or in its git directory. It is empty only if the repository
-	// certainly has everything.
+	// Unsaved describes for people the work that may exist only in the tree or in its git directory. It is empty only if the
+	// repository certainly has all work.
 	Unsaved []string
 	// Commits is the number of commits that are only on branches of the agent in the repository.
 	Commits int
@@ -52,8 +52,8 @@ func (g *Git) Examine(ctx context.Context, t Tree, survey filetree.Survey) (Work
 		return w, err
 	}
 	if source, ok := g.sources.Load(t.Repository); ok && w.Commits > 0 {
-		// Only the remote says what the agent has pushed: the agent can write its own record of that. If the remote does not
-		// answer, the branches stay.
+		// The agent may have pushed commits. Only the remote is asked about that, because the agent can write its own record of
+		// its pushes. If the remote does not answer, the commits count as not pushed.
 		limited, cancel := context.WithTimeout(ctx, remoteTimeout)
 		err := g.Fetch(limited, source.(string), t.Repository)
 		cancel()

@@ -1,6 +1,6 @@
 // Package worktree gives each agent a working copy of a repository, on a branch of its own. An agent has its own git
 // directory, which uses the repository's objects. The agent cannot write the repository. The package copies the agent's
-// commits into the repository, where people find them. It also reports what work would be lost with a working copy,
+// commits into the repository, where people find them. It also reports the work that would be lost with a working copy,
 // combines the work of agents with branches, and moves and pushes branches.
 //
 // Package runner and the places on this machine use it. It must never run git with an agent's configuration on files
@@ -52,8 +52,7 @@ var Program = sync.OnceValues(func() (string, error) {
 var errNoGit = &Error{Message: "git was not found when this process started: install the package \"git\" of your system and restart the server, or remove repository from the project"}
 
 // New returns a Git that runs git with the environment, but without variables that change what git does, and so that
-// git asks no questions. Its temporary files are in the directory temp,
-// which must exist.
+// git asks no questions. Its temporary files are in the directory temp, which must exist.
 func New(env []string, temp string) *Git {
 	program, _ := Program() // each call of git reports that git is missing
 	g := &Git{program: program, timeout: readTimeout, memory: 2 << 30, temp: temp}
@@ -179,8 +178,8 @@ func (g *Git) limits() sandbox.Limits {
 	return sandbox.Limits{Memory: g.memory, CPU: packTimeFactor * g.timeout, FileSize: 16 << 30, Descriptors: 1024}
 }
 
-// lock takes the lock with the name, which only this process uses. The name is the path of a repository, for changes of its
-// refs, or begins with "branches of", for changes of branches that people may have checked out.
+// lock takes the lock with the name. It excludes only other calls in this process. The name is the path of a repository, for changes of
+// its refs, or begins with "branches of", for changes of branches that people may have checked out.
 func (g *Git) lock(name string) (unlock func()) {
 	m, _ := g.locks.LoadOrStore(name, &sync.Mutex{})
 	m.(*sync.Mutex).Lock()

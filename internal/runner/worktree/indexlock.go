@@ -36,16 +36,16 @@ func (c checkout) lock(ctx context.Context, branch string) error {
 	if err != nil {
 		return err
 	}
-	name, err := scratch.WriteTemp(filepath.Join(c.gitDir, "fleet-move.lock"), data)
+	temp, err := scratch.WriteTemp(filepath.Join(c.gitDir, "fleet-move.lock"), data)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(name) }()
-	if err := ownerOf(c.dir).chown(name); err != nil {
+	defer func() { _ = os.Remove(temp) }()
+	if err := ownerOf(c.dir).chown(temp); err != nil {
 		return err
 	}
 	for begun := time.Now(); ; {
-		err := os.Link(name, c.lockPath())
+		err := os.Link(temp, c.lockPath())
 		switch {
 		case err == nil:
 			if err = c.copyIndex(); err != nil {
@@ -108,7 +108,7 @@ func (c checkout) copyIndex() error {
 		return err
 	}
 	_, err = io.Copy(to, from)
-	// git trusts what the index says about a file only if the index is newer than the file. So the copy keeps the time.
+	// git trusts the index about a file only if the index is newer than the file. So the copy keeps the time of the index.
 	return errors.Join(err, to.Close(), ownerOf(c.dir).chown(c.nextPath()), os.Chtimes(c.nextPath(), time.Time{}, info.ModTime()))
 }
 

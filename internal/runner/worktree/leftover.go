@@ -65,8 +65,8 @@ func (g *Git) Leftovers(ctx context.Context, repository string, q LeftoverQuery)
 	return all, nil
 }
 
-// RemoveLeftovers removes all refs that now have the agent, the kind and the proof of the leftover, which Leftovers has returned. If
-// there are none, or if a branch among them is checked out, it removes nothing and returns an error.
+// RemoveLeftovers removes all refs that now have the agent, the kind and the proof of l, a result of Leftovers. If there are none, or
+// if a branch among them is checked out, it removes nothing and returns an error.
 func (g *Git) RemoveLeftovers(ctx context.Context, repository string, q LeftoverQuery, l fleet.Leftover) error {
 	defer g.lock("branches of " + repository)()
 	found, err := g.leftoverRefs(ctx, repository, q)
@@ -153,7 +153,8 @@ func (g *Git) leftoverRefs(ctx context.Context, repository string, q LeftoverQue
 	return all, v.prove(ctx, all, others, q.Settled)
 }
 
-// prove sets the proof of each ref.
+// prove sets the proof of each ref. others are the commits of all other refs of the repository, and settled those of work that has
+// landed or was abandoned.
 func (v *view) prove(ctx context.Context, all []leftoverRef, others, settled []string) error {
 	tips := map[string]fleet.LeftoverProof{}
 	for _, r := range all {

@@ -65,15 +65,15 @@ func (g refGroup) leftover(repository string) fleet.Leftover {
 // the same agent in later also need are included, because these refs may be removed too. Objects of the refs in counted are left out,
 // because they are part of the sizes of those groups.
 func (v *view) sizeOf(ctx context.Context, p refGroup, counted, later []refGroup) (int64, error) {
-	may := map[string]bool{}
+	removable := map[string]bool{}
 	var tips, others []string
 	for _, r := range p {
-		may[r.name] = true
+		removable[r.name] = true
 		tips = append(tips, r.oid)
 	}
 	for _, group := range later {
 		for _, r := range group {
-			may[r.name] = may[r.name] || r.uid == p[0].uid
+			removable[r.name] = removable[r.name] || r.uid == p[0].uid
 		}
 	}
 	for _, group := range counted {
@@ -82,7 +82,7 @@ func (v *view) sizeOf(ctx context.Context, p refGroup, counted, later []refGroup
 		}
 	}
 	err := v.eachRef(ctx, []string{"refs"}, func(name string, r ref) {
-		if !may[name] {
+		if !removable[name] {
 			others = append(others, r.oid)
 		}
 	})

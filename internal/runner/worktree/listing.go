@@ -71,8 +71,8 @@ func (l *listing) shrink() {
 	}
 }
 
-// heaviest returns the key of the smallest directory that has more than half of the files' size, or of the files that are directly in
-// it.
+// heaviest returns the key of a directory with much of the files' total size, or of the files that are directly in a directory. It
+// begins with the heaviest part of the top directory, and descends while one part has more than half of the size of its directory.
 func heaviest(files []*newFile) string {
 	m := measure{func(f *newFile) int64 { return f.size }, true}
 	for dir := ""; ; {

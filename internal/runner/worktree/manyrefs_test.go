@@ -128,8 +128,7 @@ func TestEqualNames(t *testing.T) {
 	require.Equal(t, "fleet/papi-1 one\nfleet/papi-1-v2 a\nfleet/papi-1-v2-2 b\nmain one\nv2 one\n", collectBranches(t, g, tree))
 }
 
-// TestForgedRemote checks that Fleet does not believe an agent's own record of what it has pushed, because the agent can write
-// it.
+// TestForgedRemote checks that Fleet does not trust an agent's own record of its pushes, because the agent can write it.
 func TestForgedRemote(t *testing.T) {
 	t.Parallel()
 	g, tree := createTree(t)
@@ -149,8 +148,8 @@ func TestFirstBranchIsNamed(t *testing.T) {
 	require.Equal(t, "fleet/papi-1", w.Branches[0])
 }
 
-// TestManyRefsAndCommits collects and examines thousands of refs and commits. The limit of the time for the examination is far below
-// the time of an algorithm that compares each ref with each commit.
+// TestManyRefsAndCommits collects and examines thousands of refs and commits. The examination must not take longer than 20
+// seconds.
 func TestManyRefsAndCommits(t *testing.T) {
 	t.Parallel()
 	g, tree := createTree(t)

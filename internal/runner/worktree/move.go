@@ -59,12 +59,12 @@ func unlockAll(all []checkout, cause error) error {
 
 // move updates the working trees, which are locked, and then the branch.
 func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to string, all []checkout) error {
-	f, err := g.newTreeUpdater(ctx, repository, b, to)
+	u, err := g.newTreeUpdater(ctx, repository, b, to)
 	if err != nil {
 		return err
 	}
 	for _, c := range all {
-		if err := f.check(ctx, c); err != nil {
+		if err := u.check(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -72,13 +72,13 @@ func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to st
 	for i, c := range all {
 		err := c.mark(moveMark{b.Name, b.Commit, to})
 		if err == nil {
-			err = f.update(ctx, c, b.Commit, to)
+			err = u.update(ctx, c, b.Commit, to)
 		}
 		if err != nil {
 			if rerr := g.rollBackMove(ctx, repository, c, b); rerr != nil {
 				err = errors.Join(err, rerr)
 			}
-			return f.undo(ctx, all[:i], err)
+			return u.undo(ctx, all[:i], err)
 		}
 	}
 	land := refChange{name: "refs/heads/" + b.Name, oid: to, old: b.Commit}
@@ -90,12 +90,12 @@ func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to st
 		if now, nerr := g.branchCommit(ctx, repository, b.Name); nerr == nil && now != b.Commit {
 			err = branchMovedError(b, now)
 		}
-		return f.undo(ctx, all, err)
+		return u.undo(ctx, all, err)
 	}
 	for _, c := range all {
 		err = errors.Join(err, c.unmark())
 	}
-	f.catchUp(ctx, repository, all)
+	u.catchUp(ctx, repository, all)
 	return err
 }
 
@@ -161,7 +161,7 @@ func (c checkout) inTheWay(changed []changedFile) string {
 	return ""
 }
 
-// hasTrackedParent reports whether one of the path's directories is a tracked file before the change.
+// hasTrackedParent reports whether one of the path's directories was a tracked file before the change.
 func hasTrackedParent(tracked map[string]bool, path string) bool {
 	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
 		if tracked[dir] {

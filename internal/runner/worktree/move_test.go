@@ -72,6 +72,8 @@ func TestMoveCheckedOut(t *testing.T) {
 	}
 }
 
+// TestMoveElsewhere moves a branch that people have checked out in a linked worktree, and a branch of a bare repository. It also checks
+// the errors of Move and Branch.
 func TestMoveElsewhere(t *testing.T) {
 	t.Parallel()
 	repo, b, to := checkedOutRepo(t, "echo 1 >a", "echo 2 >a")

@@ -17,7 +17,7 @@ func TestNames(t *testing.T) {
 	}{
 		"the agent's branch":                 {"true", "true", "fleet/papi-1", "fleet/papi-1", []string{"fleet/papi-1"}},
 		"it is checked out":                  {"git checkout -q fleet/papi-1", "true", "fleet/papi-1-2", "fleet/papi-1-2", []string{"fleet/papi-1-2"}},
-		"it is checked out, and more":        {"git branch fleet/papi-1-2; git checkout -q fleet/papi-1", "true", "fleet/papi-1-3", "fleet/papi-1-3", []string{"fleet/papi-1-3"}},
+		"it is checked out, -2 is taken":     {"git branch fleet/papi-1-2; git checkout -q fleet/papi-1", "true", "fleet/papi-1-3", "fleet/papi-1-3", []string{"fleet/papi-1-3"}},
 		"somebody made a branch named fleet": {"git branch -D fleet/papi-1; git branch fleet", "true", "fleet-papi-1", "fleet-papi-1", []string{"fleet-papi-1"}},
 		"a branch of the agent":              {"true", "git checkout -q -b feature/x", "feature/x", "fleet/papi-1", []string{"feature/x"}},
 		"a branch with a name that is taken": {"git branch fix", "git checkout -q -B fix", "fleet/papi-1-fix", "fleet/papi-1", []string{"fleet/papi-1-fix"}},

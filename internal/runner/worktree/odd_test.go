@@ -16,7 +16,7 @@ func TestOddRepositories(t *testing.T) {
 	for name, change := range map[string]string{
 		"a branch named fleet":            `git clone -q . "$NEW"; cd "$NEW"; git branch fleet`,
 		"a remote branch named fleet":     `git branch fleet; git clone -q . "$NEW"`,
-		"no branch but the HEAD's":        `git init -q --bare -b master "$NEW"; git push -q "$NEW" main`,
+		"HEAD names a missing branch":     `git init -q --bare -b master "$NEW"; git push -q "$NEW" main`,
 		"a detached HEAD":                 `git clone -q . "$NEW"; cd "$NEW"; git checkout -q --detach`,
 		"a partial clone without blobs":   partialClone("blob:none"),
 		"a partial clone without trees":   partialClone("tree:0"),
@@ -31,7 +31,7 @@ func TestOddRepositories(t *testing.T) {
 		"a reference with a strange name": `git clone -q . "$NEW"; cd "$NEW"; git update-ref refs/heads/-x HEAD; git update-ref 'refs/heads/ü{é}' HEAD; git update-ref refs/tags/HEAD HEAD; git update-ref refs/heads/refs/heads/main HEAD`,
 		"a reference without its object":  `git clone -q . "$NEW"; cd "$NEW"; echo 1111111111111111111111111111111111111111 >.git/refs/heads/broken; echo x >.git/refs/heads/worse`,
 		"a reference to nothing":          `git clone -q . "$NEW"; cd "$NEW"; git symbolic-ref refs/heads/dangling refs/heads/nowhere`,
-		"no work tree":                    `git clone -q . "$NEW"; cd "$NEW"; git rm -q file; git commit -qm empty`,
+		"no files":                        `git clone -q . "$NEW"; cd "$NEW"; git rm -q file; git commit -qm empty`,
 		"a tracked symbolic link":         `ln -s /etc/passwd link; git add .; git commit -qm link; git clone -q . "$NEW"`,
 		"a submodule":                     `git clone -q . sub; git -c protocol.file.allow=always submodule --quiet add "$PWD/sub" s; git commit -qm sub; git clone -q . "$NEW"`,
 		"strict settings":                 `git clone -q . "$NEW"; cd "$NEW"; git config core.autocrlf input; git config core.safecrlf true; git config core.sharedRepository group; git config transfer.fsckObjects true; git config core.logAllRefUpdates always; git config receive.denyNonFastForwards true`,
