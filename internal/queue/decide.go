@@ -37,7 +37,7 @@ type State struct {
 // Detail is how much a decision says about the tasks that wait. More detail takes more time.
 type Detail int
 
-// The details of decisions.
+// The levels of detail.
 const (
 	NoWaits Detail = iota // only which tasks start or end, and which agents are created and retired
 	Reasons               // why tasks wait
@@ -334,7 +334,7 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 	if err := d.UseError(q, &a.Agent); err != nil {
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitUnconfined, Subject: a.Name, Text: err.Error()})
 	}
-	if n := d.ahead[a.UID]; n > 0 && len(waits) > 0 { // tasks that wait only for the agent overtake a task that also waits for something else
+	if n := d.ahead[a.UID]; n > 0 && len(waits) > 0 { // only tasks that wait for nothing else are ahead
 		text := "1 other queued task of the agent starts before it"
 		if n > 1 {
 			text = d.text("%d other queued tasks of the agent start before it", n)

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/state"
 )
 
-// collectTries is how often Fleet tries to collect the work of a run before the task ends without it. It is also how often collecting
-// may be interrupted by the end of the server before Fleet leaves the work alone.
+// collectTries is how often Fleet tries to collect the work of a run before the task ends without it. It is also how often the server
+// may crash while it collects the work before Fleet leaves the work alone.
 const collectTries = 3
 
 // These are the problems of changes that Fleet has not collected.

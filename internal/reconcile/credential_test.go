@@ -108,7 +108,7 @@ func TestHeldCredential(t *testing.T) {
 			require.Equal(t, code, all[0].Hold.Code)
 			require.Equal(t, task.ID, all[0].Hold.TaskID)
 
-			ahead.Store(int64(time.Hour)) // beyond the wait of the attempt
+			ahead.Store(int64(time.Hour)) // after the time at which the task may be attempted again
 			failed, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "sony", Description: "fail-first 1 " + string(code)})
 			require.NoError(t, err)
 			require.Equal(t, fleet.TaskFailed, h.WaitTask(failed.ID).Status, "a task that was started directly does not wait")

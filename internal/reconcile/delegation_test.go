@@ -92,8 +92,8 @@ func (m *crashingServers) startSuccessor() {
 	m.T.Cleanup(r.Reconciler.Stop)
 }
 
-// TestWokenOnceAcrossKills kills servers between the end of delegated tasks and the next turn of their parents. Each parent must get every
-// result once, and each of its runs must be handed over once.
+// TestWokenOnceAcrossKills kills servers between the end of delegated tasks and the next turn of their parents. Each parent must get the
+// result of each of its delegated tasks once, and each of its runs must be handed over once.
 func TestWokenOnceAcrossKills(t *testing.T) {
 	t.Parallel()
 	m := newCrashingServers(t)

@@ -37,7 +37,7 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 	f := &follower{taskID: t.ID, run: t.Run(true), begun: time.Now(), ctx: ctx, cancel: cancel, done: make(chan struct{})}
 	w.follow = f
 	progressed := w.now()
-	if t.Stalled() { // an earlier process has found this; only output ends it
+	if t.Stalled() { // an earlier process has recorded the stall, and only output ends it
 		progressed = t.StalledAt.Add(-w.cfg.StallTimeout)
 	}
 	w.progress.begin(t.ID, progressed)
@@ -148,8 +148,9 @@ func appendWaiting(batch []fleet.Output, queue <-chan fleet.Output) []fleet.Outp
 }
 
 // recordBatch writes the outputs to the event log, except those beyond the limit, which it returns as left. beyond means that all are beyond
-// the limit. at is the cursor after the written ones. lost reports whether the store had no space for one of them; full means that the
-// batch before was lost in the same way, so that this needs no further event. Questions are recorded regardless of the limit, because the run waits for the answers.
+// the limit. at is the cursor after the written ones. lost reports whether the store had no space for one of them; full means that
+// the batch before lost output in the same way, so that no further event is needed. Questions are recorded regardless of the limit,
+// because the run waits for the answers.
 func (w *worker) recordBatch(ctx context.Context, taskID, cursor string, batch []fleet.Output, beyond, full bool) (left []fleet.Output, at string, lost bool, err error) {
 	left, at = batch, cursor
 	err = w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
@@ -250,7 +251,8 @@ func (w *worker) recordRest(ctx context.Context, taskID, cursor string, rest *ou
 	})
 }
 
-// lastOutputSize is how many bytes from the end of an output that exceeds its limit are written to the event log, at most.
+// lastOutputSize is how many bytes from the end of an output that exceeds its limit are written to the event log. If the last
+// piece is larger, the whole piece is written.
 const lastOutputSize = 256 << 10
 
 // outputTail keeps the last pieces of the output beyond the limit, and the usage in all of that output.

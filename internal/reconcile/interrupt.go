@@ -11,9 +11,10 @@ import (
 // interruptTimeout limits how long a run's host may take to accept the interrupt.
 const interruptTimeout = 2 * time.Second
 
-// interruptEnded interrupts the runs of tasks that have ended in the store, when the service requests that, until ctx is
-// done. It does not wait for the agent's lease, because an interrupt is safe at any time and the caller waits for it.
-func (r *Reconciler) interruptEnded(ctx context.Context) {
+// interruptEndedRuns interrupts the runs of tasks that have ended in the store, when the service requests that, until ctx is
+// done. It does not wait for the agent's lease, because an interrupt is safe at any time and the service waits for the
+// result.
+func (r *Reconciler) interruptEndedRuns(ctx context.Context) {
 	for {
 		select {
 		case q := <-r.interrupts.Requests():

@@ -43,7 +43,7 @@ func newLeases(store fleet.Store, owner string, ttl time.Duration, log *slog.Log
 // succeeds after another owner has taken the lease. held ends when the lease is lost. If another owner has the lease, ok is
 // false and err is nil.
 func (l *leases) hold(ctx context.Context, key string) (held context.Context, release func(), ok bool, err error) {
-	asked := time.Now() // the lease begins after this time
+	asked := time.Now() // the lease ends ttl after this time or later
 	epoch, err := l.store.Lease(ctx, key, l.owner, l.ttl)
 	if err != nil || epoch == 0 {
 		return nil, nil, false, err

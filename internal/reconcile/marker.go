@@ -14,8 +14,8 @@ const (
 	MarkerFailed   = "[CONTRACT FAILED]"
 )
 
-// withMarker returns the outcome that the agent reported with a marker, and removes the marker from the summary, the reason
-// and the payload. Without a marker it returns o unchanged.
+// withMarker returns the outcome that the agent reported with a marker at the end of its summary or payload, without the marker. The
+// reason of a failure is the summary. Without a marker, withMarker returns o unchanged.
 func withMarker(o fleet.Outcome) fleet.Outcome {
 	summary, summaryMarker := cutMarker(o.Summary)
 	payload, marker := cutMarker(string(o.Payload))

@@ -16,7 +16,7 @@ import (
 func (r *Reconciler) poll(ctx context.Context, p *state.ManagedPlace) {
 	tick := time.NewTicker(p.Interval)
 	defer tick.Stop()
-	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), p.PollKey(), r.pollOwner()) }() // otherwise the lease expires
+	defer func() { _ = r.store.Release(context.WithoutCancel(ctx), p.PollKey(), r.pollOwner()) }() // otherwise other processes would wait for its end
 	var request chan<- struct{}                                                                    // from the call of PollNow that waits for the next listing
 	for {
 		if err := r.pollOnce(ctx, p); err != nil && ctx.Err() == nil && p.ListingError() == nil { // a listing error is logged elsewhere, once

@@ -111,7 +111,8 @@ func TestAdoption(t *testing.T) {
 	require.Zero(t, listed.Total)
 }
 
-// anonymousLister is a place whose listings do not say which agents the workspaces were made for, as after a restart.
+// anonymousLister is a place whose listings do not say which agents the workspaces were made for, like those of a place that was
+// restarted.
 type anonymousLister struct{ *fake.Place }
 
 func (a anonymousLister) List(ctx context.Context) ([]fleet.Workspace, error) {

@@ -18,15 +18,15 @@ import (
 )
 
 // TestTwoProcesses runs two services and reconcilers on one store, as two processes do, and calls both at random about the
-// same agents. No task may be dispatched twice, and each agent must reach the requested state.
+// same agents. No task may be dispatched twice, and in the end each agent must run or be stopped, without a task.
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
 	t.Run("store works", func(t *testing.T) { t.Parallel(); twoProcesses(t, 0) })
 	t.Run("store fails now and then", func(t *testing.T) { t.Parallel(); twoProcesses(t, 7) })
 }
 
-// twoProcesses is TestTwoProcesses for a store of which, in the first process, every failEvery-th call fails. If failEvery is 0, no
-// call fails.
+// twoProcesses runs one case of TestTwoProcesses. In the first process, every failEvery-th call of the store fails. If failEvery is 0,
+// no call fails.
 func twoProcesses(t *testing.T, failEvery int64) {
 	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = 300 * time.Millisecond })
 	st := state.New(flaky.Store, []fleet.Place{h.World}, h.Config)

@@ -123,7 +123,7 @@ func (r *Reconciler) Start() {
 	r.cancel = cancel
 	r.running.Go(func() { r.leases.keep(ctx) })
 	r.running.Go(func() { r.watch(ctx) })
-	r.running.Go(func() { r.interruptEnded(ctx) })
+	r.running.Go(func() { r.interruptEndedRuns(ctx) })
 	for _, p := range r.places.All {
 		r.running.Go(func() { r.poll(ctx, p) })
 	}

@@ -8,16 +8,16 @@ import (
 	"fleet/internal/fleet"
 )
 
-// trainLease is the prefix of the leases of servers that run trains.
+// trainLease is the prefix of the keys of leases on trains.
 const trainLease = "train/"
 
-// observeInterval is how often Fleet looks for work that people have landed themselves.
+// observeInterval is how often Fleet looks for work that people have landed without Fleet.
 const observeInterval = 2 * time.Minute
 
-// minTrainInterval is the shortest time between two looks for trains.
+// minTrainInterval is the shortest time between two calls of Jobs.Trains.
 const minTrainInterval = 200 * time.Millisecond
 
-// runTrains runs the trains that have work, each in a goroutine of its own.
+// runTrains runs the trains that have work, each in a separate goroutine, until ctx is done. It waits for these goroutines.
 func (r *Reconciler) runTrains(ctx context.Context) {
 	signal, cancel := r.store.Subscribe()
 	defer cancel()
@@ -65,7 +65,8 @@ func (r *Reconciler) runTrains(ctx context.Context) {
 	}
 }
 
-// runTrain runs the train until it has no work, or has to wait for something that is not in the store.
+// runTrain lands the work of the train that can land now, if no other server runs the train. It returns when the train may have work
+// again, or at once if only a change of the store can give it work.
 func (r *Reconciler) runTrain(ctx context.Context, t fleet.Train) {
 	held, release, ok, err := r.leases.hold(ctx, trainLease+t.Key())
 	again := time.Now().Add(r.cfg.LeaseTTL / 3) // another server has the lease, or the store does not answer

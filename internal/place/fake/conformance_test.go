@@ -64,7 +64,7 @@ func TestPlace(t *testing.T) {
 				TimeLimit:    20 * time.Millisecond,
 			}
 			if tt.config.Traits.SupportsChanges {
-				h.Checks = placetest.Checks{Fails: "echo no compiler; exit 3", Hangs: "echo no compiler; hang", Output: "no compiler", Sees: "has dir/file.go"}
+				h.Checks = placetest.CheckCommands{Fails: "echo no compiler; exit 3", Hangs: "echo no compiler; hang", Output: "no compiler", Sees: "has dir/file.go"}
 				h.Landing = placetest.LandingProject{
 					Project: "DataOne", File: "dir/file.go", HasBoth: "has dir/file.go; has other.go",
 					Change:   "change dir/file.go package one",

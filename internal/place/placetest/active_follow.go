@@ -80,13 +80,24 @@ func (f *activeFollow) until(line string) []fleet.Output {
 // means any id. If several questions match, question returns the one that was reported last.
 func (f *activeFollow) question(id string, want fleet.QuestionStatus) fleet.Question {
 	f.x.Helper()
+	return f.matchingQuestion(want, func(q fleet.Question) bool { return id == "" || q.ID == id })
+}
+
+// nextQuestion waits until Follow has reported a waiting question other than the one with the id, and returns it.
+func (f *activeFollow) nextQuestion(id string) fleet.Question {
+	f.x.Helper()
+	return f.matchingQuestion(fleet.QuestionWaiting, func(q fleet.Question) bool { return q.ID != id })
+}
+
+func (f *activeFollow) matchingQuestion(want fleet.QuestionStatus, matches func(fleet.Question) bool) fleet.Question {
+	f.x.Helper()
 	stuck := time.After(f.x.harness.Patience)
 	for ended := false; ; {
 		f.mu.Lock()
 		asked, grown := slices.Clone(f.asked), f.grown
 		f.mu.Unlock()
 		for _, q := range slices.Backward(asked) {
-			if (id == "" || q.ID == id) && q.Status == want {
+			if q.Status == want && matches(q) {
 				return q
 			}
 		}

@@ -58,7 +58,7 @@ func check(id, command string) fleet.Check {
 	return fleet.Check{ID: id, Command: command, Timeout: time.Hour}
 }
 
-// requireCheckFails requires that the check fails like Checks.Fails, and that a repeated call returns the same result.
+// requireCheckFails requires that the check fails like Harness.Checks.Fails, and that a repeated call returns the same result.
 func (x *fixture) requireCheckFails(a fleet.Agent, r fleet.Run, c fleet.Check) {
 	x.Helper()
 	res, err := x.place.Connect(a).Check(x.ctx, r, c)

@@ -86,7 +86,7 @@ func Example() {
 	// deleted: deleted
 }
 
-// passes runs the test without its output on stdout, and reports whether it passes.
+// passes runs the test, discards what it prints to stdout, and reports whether it passes.
 func passes(test func(*testing.T)) bool {
 	stdout := os.Stdout
 	defer func() { os.Stdout = stdout }()

@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FakeClaude is a program that writes output and conversation files like Claude Code.
+// FakeClaude is a program that writes output and conversation files like Claude Code. Agents run it for Prompts.Converses.
 type FakeClaude struct {
 	Program string // path of the program, for the driver claude
 	Config  string // value for CLAUDE_CONFIG_DIR, a directory in which the program must be able to write
 }
 
-// NewFakeClaude creates a program for Prompts.Converses. It exists until the test ends.
+// NewFakeClaude creates the program and its directories. They exist until the test ends.
 func NewFakeClaude(t *testing.T) FakeClaude {
 	t.Helper()
 	dir := t.TempDir()

@@ -7,8 +7,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// canceledCalls calls the methods of the place, and the runner's methods that every place has, with a cancelled context. Each call
-// must return the context's error, and must not prevent a later call from succeeding.
+// canceledCalls calls the methods of the place, and the runner's methods Dispatch, Follow, Interrupt and Send, with a cancelled context.
+// Each call must return the context's error, and must not prevent a later call from succeeding.
 func canceledCalls(x *fixture) {
 	a := x.readyAgent()
 	r, f := x.startWorking(a, x.harness.Prompts.Works)

@@ -5,7 +5,7 @@
 // The suite waits for outputs and for the ends of runs, which a place reports. It polls for the state of a workspace and for
 // the start of a check, because a place reports neither.
 //
-// The tests of places call Run. The package may import the core, but never a particular place. The differences between
+// The tests of places call Run. The package must never import a particular place, except in its own tests. The differences between
 // places are in the Harness.
 package placetest
 
@@ -57,7 +57,7 @@ type Harness struct {
 	Forget func(t *testing.T)
 
 	// Checks are commands for Check. Leave them empty if the place does not have the trait SupportsChecks.
-	Checks Checks
+	Checks CheckCommands
 
 	// Landing is a project whose agents' work lands in one repository.
 	Landing LandingProject
@@ -137,10 +137,12 @@ type Prompt struct {
 	Payload []byte
 }
 
-// Checks are commands that check the work of a run.
-type Checks struct {
+// CheckCommands are commands that check the work of a run.
+type CheckCommands struct {
 	// Fails prints Output and fails with exit code 3.
-	Fails, Output string
+	Fails string
+	// Output is a text in the output of Fails and Hangs.
+	Output string
 	// Hangs prints Output and never ends.
 	Hangs string
 	// Sees succeeds if the agent has changed the file of Prompts.Changes, and fails otherwise.
@@ -196,7 +198,7 @@ var cases = []struct {
 	{"a run that fails", runFails},
 	{"a run with a payload", runPayload},
 	{"consecutive runs", runAfterRun},
-	{"agents work at the same time", runsOfManyAgents},
+	{"agents work at the same time", runsOfTwoAgents},
 	{"dispatch again is the same run", dispatchAgain},
 	{"dispatch to a busy agent", dispatchBusy},
 	{"dispatch to a stopped agent", dispatchStopped},

@@ -51,11 +51,8 @@ func questions(x *fixture) {
 	x.NoError(x.place.Connect(a).Answer(x.ctx, r, given)) // a server that did not receive the first result repeats the call
 	x.NoError(x.place.Connect(a).Answer(x.ctx, r, answerTo(r, permission, fleet.AnswerAllow, "")), "the first answer counts")
 
-	question := f.question("", fleet.QuestionWaiting)
-	for question.ID == permission.ID {
-		f.until("not \"now\" $HOME")
-		question = f.question("", fleet.QuestionWaiting)
-	}
+	f.until("not \"now\" $HOME")
+	question := f.nextQuestion(permission.ID)
 	x.Equal(fleet.AskText, question.Kind)
 	x.Equal("tabs or spaces?", question.Text)
 	x.Equal([]string{"tabs", "spaces"}, question.Options)

@@ -50,7 +50,7 @@ func runAfterRun(x *fixture) {
 	x.Equal(text(said), text(again))
 }
 
-func runsOfManyAgents(x *fixture) {
+func runsOfTwoAgents(x *fixture) {
 	one, two := x.readyAgent(), x.readyAgent()
 	r1, f1 := x.startWorking(one, x.harness.Prompts.Works)
 	r2, f2 := x.startWorking(two, x.harness.Prompts.Works)

@@ -35,8 +35,8 @@ func AskingShellPrompts() Prompts {
 }
 
 // ShellChecks returns the checks of the work of ShellPrompts.
-func ShellChecks() Checks {
-	return Checks{Fails: "echo no compiler >&2; exit 3", Hangs: "echo no compiler; sleep 3600", Output: "no compiler", Sees: "grep 'one line' made"}
+func ShellChecks() CheckCommands {
+	return CheckCommands{Fails: "echo no compiler >&2; exit 3", Hangs: "echo no compiler; sleep 3600", Output: "no compiler", Sees: "grep 'one line' made"}
 }
 
 // ShellLanding returns a project whose agents run shell scripts in clones of a repository.

@@ -189,7 +189,7 @@ func TestGet(t *testing.T) {
 	require.EqualError(t, err, "the connection was closed before an answer")
 }
 
-// TestGetErrors checks the errors for broken servers. They must give the reason, and must not contain the request.
+// TestGetErrors checks the errors for broken servers. They must give the reason, and must not contain the key.
 func TestGetErrors(t *testing.T) {
 	t.Parallel()
 	listen := func(answer func(net.Conn)) string {

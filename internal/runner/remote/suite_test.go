@@ -138,7 +138,7 @@ func TestSuiteFake(t *testing.T) {
 				},
 				Project: "Setup",
 				Role:    "operator",
-				Checks:  placetest.Checks{Fails: "echo no compiler; exit 3", Hangs: "echo no compiler; hang", Output: "no compiler", Sees: "has dir/file.go"},
+				Checks:  placetest.CheckCommands{Fails: "echo no compiler; exit 3", Hangs: "echo no compiler; hang", Output: "no compiler", Sees: "has dir/file.go"},
 				Prompts: placetest.Prompts{
 					Says:             placetest.Prompt{Text: "echo one\nstep a step\necho two\ndone all said", Lines: []string{"one", "a step", "two"}, Summary: "all said"},
 					Works:            placetest.Prompt{Text: "echo at work\nwork 1000h", Lines: []string{"at work"}},

@@ -14,9 +14,9 @@ type Answer struct {
 	Calls   []Call // tool calls; their ids are generated
 	Status  int    // if not 0, the answer is an API error with this status and the message Text
 	Gate    string // name of the gate at which the answer waits before it begins; empty if it does not wait
-	// Forever makes the answer continue after Text until the client disconnects or the gate "forever" is open. Cut
-	// breaks the connection after Text.
-	Forever, Cut bool
+	// Forever makes the answer continue after Text until the client disconnects or the gate "forever" is open.
+	Forever bool
+	Cut     bool // the connection breaks after Text
 	// Later is the status of an API error that answers the first request. If the client repeats the request, it gets this
 	// answer. 0 means that there is no such error.
 	Later int

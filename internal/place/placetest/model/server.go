@@ -64,7 +64,7 @@ func Listen(address string) (*Server, error) {
 // Close closes the server and aborts waiting answers.
 func (s *Server) Close() { _ = s.http.Close() }
 
-// SetAnswer sets the function that returns the answer to a request. Without SetAnswer, it is ScriptedAnswer.
+// SetAnswer sets the function that returns the answer to a request. Before the first call of SetAnswer, it is ScriptedAnswer.
 func (s *Server) SetAnswer(f func(Request) Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,8 +182,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, parse func([]byte
 	}
 }
 
-// isFirst reports whether this is the first request with its prompt and its number of answers. A later call for such a request
-// returns false.
+// isFirst reports whether it is called for the first time for a request with this prompt and this number of answers.
 func (s *Server) isFirst(q Request) bool {
 	prompt, answers := q.Prompt()
 	key := fmt.Sprint(answers, prompt)
