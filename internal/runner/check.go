@@ -16,8 +16,8 @@ import (
 	"fleet/internal/runner/shim"
 )
 
-// maxCheckOutput limits how much of a check's output is stored, in bytes.
-const maxCheckOutput = 1 << 20
+// maxStoredCheckOutput limits how much of a check's output is stored, in bytes.
+const maxStoredCheckOutput = 1 << 20
 
 var checkIDPattern = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
 
@@ -119,7 +119,7 @@ func (a Agent) startCheck(ctx context.Context, r fleet.Run, c fleet.Check, run s
 		"FLEET_PROJECT": work.Job.Project, "FLEET_ROLE": work.Job.Role.Name, "FLEET_CHECK": c.ID,
 	})
 	spec := shim.Spec{
-		Argv: []string{"sh", "-c", c.Command}, Dir: work.Dir, Timeout: c.Timeout, Grace: a.host.config.StopGrace, MaxOutput: maxCheckOutput,
+		Argv: []string{"sh", "-c", c.Command}, Dir: work.Dir, Timeout: c.Timeout, Grace: a.host.config.StopGrace, MaxOutput: maxStoredCheckOutput,
 		Log: a.home.path("log"), Mark: shim.Mark(run), Name: filepath.Base(string(run)),
 	}
 	if spec.Program, err = FindProgram("sh", env, work.Dir); err != nil {

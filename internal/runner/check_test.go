@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,20 +14,10 @@ import (
 	"fleet/internal/waittest"
 )
 
-// runToEnd dispatches a run and waits for its end.
-func (b *bench) runToEnd(ctx context.Context, id string) fleet.Run {
-	b.t.Helper()
-	r := fleet.Run{TaskID: id, Prompt: "true", Timeout: waittest.Limit}
-	require.NoError(b.t, b.agent.Dispatch(ctx, r))
-	_, err := b.follow(ctx, r)
-	require.NoError(b.t, err)
-	return r
-}
-
 // TestCheckAfterCrash leaves the files of a check whose start was interrupted. The next calls must run the command once.
 func TestCheckAfterCrash(t *testing.T) {
 	t.Parallel()
-	x, ctx := newBench(t)
+	x, ctx := newFixture(t)
 	for i, cut := range []func(shim.Run){
 		func(shim.Run) {},
 		func(run shim.Run) { // before the supervisor was started
@@ -56,7 +45,7 @@ func TestCheckAfterCrash(t *testing.T) {
 // third time.
 func TestCheckAgain(t *testing.T) {
 	t.Parallel()
-	x, ctx := newBench(t)
+	x, ctx := newFixture(t)
 	for i, command := range []string{"echo once >>times; [ -e again ] || { touch again; kill -9 $PPID; sleep 3600; }", "echo twice >>times; kill -9 $PPID; sleep 3600"} {
 		r := x.runToEnd(ctx, "task-"+string(rune('a'+i)))
 		res, err := x.agent.Check(ctx, r, fleet.Check{ID: "1", Command: command, Timeout: waittest.Limit})
@@ -70,7 +59,7 @@ func TestCheckAgain(t *testing.T) {
 // TestSuspendedCheck suspends the supervisor of a check. The time limit must still apply.
 func TestSuspendedCheck(t *testing.T) {
 	t.Parallel()
-	x, ctx := newBench(t)
+	x, ctx := newFixture(t)
 	x.host.config.StopGrace = 100 * time.Millisecond
 	r := x.runToEnd(ctx, "task-1")
 	// The command waits until the supervisor has recorded its start.
@@ -83,7 +72,7 @@ func TestSuspendedCheck(t *testing.T) {
 // TestCheckOutput checks the limit of a check's output, and that many checks do not remove the run of the task.
 func TestCheckOutput(t *testing.T) {
 	t.Parallel()
-	x, ctx := newBench(t)
+	x, ctx := newFixture(t)
 	r := x.runToEnd(ctx, "task-1")
 	for i := range maxKeptRuns + 2 {
 		c := fleet.Check{ID: string(rune('a' + i)), Command: "head -c 20000 /dev/zero | tr '\\0' x; echo; echo end", Timeout: waittest.Limit}

@@ -1,18 +1,15 @@
 package runner
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/driver"
@@ -20,82 +17,13 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestMain lets the test binary also act as the supervisor.
-func TestMain(m *testing.M) {
-	if code, ran := Main(os.Args[1:]); ran {
-		os.Exit(code)
-	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets supervisors end at once, also under the race detector
-	goleak.VerifyTestMain(m)
-}
+// The tests in this file interrupt a call where the program could be killed, and check what the next call does.
 
-// bench is a Host with an agent whose tasks are shell scripts. Tests use it to interrupt a call where the program could be killed,
-// and check what the next call does. It implements Workspace.
-type bench struct {
-	t           *testing.T
-	host        *Host
-	home        Home
-	agent       Agent
-	permissions *driver.Permissions
-}
-
-func newBench(t *testing.T) (*bench, context.Context) {
-	t.Helper()
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	x := &bench{t: t, host: New(Config{Program: exe}), home: Home(t.TempDir())}
-	require.NoError(t, os.Mkdir(x.home.path("runs"), 0o700))
-	x.agent = x.host.Agent("papi", x.home, x)
-	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
-	t.Cleanup(func() {
-		defer cancel()
-		require.NoError(t, x.host.End(ctx, x.home, "the test is over"))
-		x.host.Close()
-	})
-	return x, ctx
-}
-
-func (b *bench) Ready() error { return nil }
-
-func (b *bench) Tree() (*Tree, error) { return nil, nil }
-
-func (b *bench) Work(r fleet.Run) (Work, error) {
-	d, err := driver.New(driver.Options{Kind: "shell"})
-	return Work{
-		Driver: d, Dir: string(b.home), Job: driver.Job{TaskID: r.TaskID, Prompt: r.Prompt, Role: driver.Role{Permissions: b.permissions}},
-		Environ: func(own map[string]string) []string {
-			env := []string{"PATH=" + os.Getenv("PATH"), "GORACE=" + os.Getenv("GORACE")}
-			for k, v := range own {
-				env = append(env, k+"="+v)
-			}
-			return env
-		},
-	}, err
-}
-
-// prepare creates the run, as a call of Dispatch does that is interrupted before it starts the supervisor.
-func (b *bench) prepare(r fleet.Run) ([]string, error) {
-	w, err := b.Work(r)
-	require.NoError(b.t, err)
-	return b.host.prepare(w, r, b.home)
-}
-
-func (b *bench) follow(ctx context.Context, r fleet.Run) (fleet.Outcome, error) {
-	return b.agent.Follow(ctx, r, "", func(fleet.Output) error { return nil })
-}
-
-// times returns the content of the file times, to which the scripts append a line each time they run.
-func (b *bench) times() string {
-	b.t.Helper()
-	out, err := os.ReadFile(filepath.Join(string(b.home), "times"))
-	require.NoError(b.t, err)
-	return string(out)
-}
-
-// TestCrashBeforeTheShim interrupts Dispatch before it starts the supervisor. The run must not exist, whatever is called next.
+// TestCrashBeforeTheShim interrupts Dispatch before it starts the supervisor. The run must not exist until Dispatch is
+// repeated, whatever is called before that.
 func TestCrashBeforeTheShim(t *testing.T) {
 	t.Parallel()
-	x, ctx := newBench(t)
+	x, ctx := newFixture(t)
 	r := fleet.Run{TaskID: "task-1", Prompt: "echo once >>times", Timeout: waittest.Limit}
 
 	for _, next := range []func() error{
@@ -138,7 +66,7 @@ func handshake(t *testing.T, pipe *os.File) (h shim.Handshake) {
 // TestDispatchDuringShimStart repeats the dispatch at different moments while the supervisor of the first attempt starts.
 func TestDispatchDuringShimStart(t *testing.T) {
 	t.Parallel()
-	x, ctx := newBench(t)
+	x, ctx := newFixture(t)
 	byFirst := 0
 	for i := range 24 {
 		r := fleet.Run{TaskID: "task-" + string(rune('a'+i)), Prompt: "echo $FLEET_TASK_ID >>times", Timeout: waittest.Limit}
@@ -161,7 +89,7 @@ func TestDispatchDuringShimStart(t *testing.T) {
 // TestSeveralShims starts several supervisors for one run. Only one may run it.
 func TestSeveralShims(t *testing.T) {
 	t.Parallel()
-	x, ctx := newBench(t)
+	x, ctx := newFixture(t)
 	r := fleet.Run{TaskID: "task-1", Prompt: "echo once >>times", Timeout: waittest.Limit}
 	env, err := x.prepare(r)
 	require.NoError(t, err)
@@ -191,7 +119,7 @@ func TestSeveralShims(t *testing.T) {
 // an answer.
 func TestCrashDuringQuestion(t *testing.T) {
 	t.Parallel()
-	x, ctx := newBench(t)
+	x, ctx := newFixture(t)
 	x.permissions = &driver.Permissions{Timeout: waittest.Limit}
 	kill := func(r fleet.Run) {
 		claim, err := x.home.run(r.TaskID).Claim()

@@ -11,7 +11,7 @@ import (
 // TestFollowWhileDeleted checks the error if the agent is deleted while Follow begins.
 func TestFollowWhileDeleted(t *testing.T) {
 	t.Parallel()
-	x, _ := newBench(t)
+	x, _ := newFixture(t)
 	_, err := x.agent.newFollower(fleet.Run{TaskID: "deleted"}, "", nil)
 	require.Equal(t, fleet.ReasonTaskNotFound, fleet.ReasonOf(err), "%v", err)
 }

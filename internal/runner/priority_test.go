@@ -12,7 +12,7 @@ import (
 // TestPriority checks that an agent's programs, and those that they start, have a lower priority than the server.
 func TestPriority(t *testing.T) {
 	t.Parallel()
-	x, ctx := newBench(t)
+	x, ctx := newFixture(t)
 	r := fleet.Run{TaskID: "task-1", Timeout: waittest.Limit, Prompt: `
 		until [ "$(nice)" = 10 ]; do :; done # the script may start before its priority changes
 		if [ -w /proc/self/autogroup ]; then until grep -q "nice 10" /proc/self/autogroup; do :; done; fi

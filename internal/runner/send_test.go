@@ -14,7 +14,7 @@ import (
 // the error must allow another attempt. A message that was delivered must be accepted again even after the end of the run.
 func TestSendBeforeTheSupervisorListens(t *testing.T) {
 	t.Parallel()
-	x, ctx := newBench(t)
+	x, ctx := newFixture(t)
 	r := fleet.Run{TaskID: "task-1", Prompt: "read -r line <$FLEET_MESSAGES; echo $line >>times", Timeout: waittest.Limit}
 	require.NoError(t, x.agent.Dispatch(ctx, r))
 	socket := x.home.run(r.TaskID).Path("control")

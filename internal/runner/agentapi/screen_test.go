@@ -30,7 +30,7 @@ func TestScreenLines(t *testing.T) {
 		"blank ends":         {pad("", "hello", ""), []string{"hello"}},
 		"a broken line":      {pad(long[:80], long[80:160], long[160:], "next"), []string{long, "next"}},
 		"broken at the end":  {pad(long[:80], "", "next"), []string{long[:80], "", "next"}},
-		"no screen":          {long + "\nnext", []string{long, "next"}},
+		"not a screen":       {long + "\nnext", []string{long, "next"}},
 		"wide characters":    {strings.Repeat("漢", 40) + "\n" + "字" + strings.Repeat(" ", 78), []string{strings.Repeat("漢", 40) + "字"}},
 		"control characters": {"a\x1bb\x07\r\nc", []string{"ab", "c"}},
 	} {

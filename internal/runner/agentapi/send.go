@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"fleet/internal/fleet"
 )
@@ -127,12 +126,4 @@ func (t *transcript) findMessages(later []message, given []fleet.Message) {
 			later = slices.DeleteFunc(slices.Clone(later), func(m message) bool { return !m.Time.After(at) })
 		}
 	}
-}
-
-// messageTime returns when the run got the message, and whether that is known.
-func (t *transcript) messageTime(id string) (time.Time, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	at, ok := t.messageTimes[id]
-	return at, ok
 }

@@ -158,6 +158,14 @@ func (t *transcript) recordMessage(id string, at time.Time) {
 	t.messageTimes[id] = at
 }
 
+// messageTime returns when the run got the message, and whether that is known.
+func (t *transcript) messageTime(id string) (time.Time, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at, ok := t.messageTimes[id]
+	return at, ok
+}
+
 // hasMessage reports whether the run is known to have got the later message.
 func (t *transcript) hasMessage(id string) bool {
 	_, ok := t.messageTime(id)

@@ -186,6 +186,7 @@ func (p *acpParser) usageSteps(l acp.Line) (pieces []Piece) {
 	return pieces
 }
 
+// handleText handles a piece of the agent's text.
 func (p *acpParser) handleText(l acp.Line) []Piece {
 	var pieces []Piece
 	if p.startsMessage || l.ID != p.messageID {
@@ -230,6 +231,7 @@ func withSubagent(t *acp.ToolCall, p Piece) Piece {
 	return p
 }
 
+// handleUpdate handles an update of the session: of its usage, its plan or a tool call, or an error of Codex.
 func (p *acpParser) handleUpdate(l acp.Line) []Piece {
 	var u struct {
 		Kind    string      `json:"sessionUpdate"`

@@ -35,7 +35,7 @@ type claudeParser struct {
 
 	limit       *claudeLimit                // the newest state of the limits of the subscription
 	windows     map[string]fleet.UsageLimit // the last state that a step has reported of each window, by name
-	apiError    string                      // error of the model's API since the last answer, as Claude Code names it
+	apiError    string                      // the newest error of the model's API, as Claude Code names it; empty after an answer
 	unreachable bool                        // the newest request to the model got no answer
 }
 
@@ -130,6 +130,7 @@ func (p *claudeParser) denialSteps(id, name, why string) []Piece {
 	return []Piece{deniedStep(id, toolName(name), why)}
 }
 
+// handleAssistant handles a message of the model, or a part of it.
 func (p *claudeParser) handleAssistant(e claudeEvent) []Piece {
 	var blocks []claudeBlock
 	if err := json.Unmarshal(e.Message.Content, &blocks); err != nil {

@@ -115,6 +115,7 @@ func (u *claudeUsage) addResult(e *claudeEvent) {
 	clear(u.measured)
 }
 
+// total returns the usage of the run so far.
 func (u *claudeUsage) total() fleet.Usage {
 	sum := u.results
 	for _, m := range u.messages {

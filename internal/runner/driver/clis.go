@@ -40,7 +40,7 @@ func CLIs() []CLI {
 			Options: Options{
 				Kind: "acp", Command: []string{"opencode", "acp"}, Tested: "1.18.33",
 				Keys: []string{"OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_API_KEY", "GROQ_API_KEY"},
-				// Otherwise opencode never asks for permissions.
+				// Otherwise OpenCode never asks for permissions.
 				Env: map[string]string{"OPENCODE_PERMISSION": `{"edit":"ask","bash":"ask","webfetch":"ask"}`},
 			},
 		},

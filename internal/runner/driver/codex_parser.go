@@ -115,6 +115,8 @@ func (p *codexParser) handleError(message string) []Piece {
 	return []Piece{stepPiece(message, &fleet.Step{Type: fleet.StepWarning, Message: reasonText(message)})}
 }
 
+// handleItem handles an event of an item. It reports a text when it is complete, a tool call when it starts, and the
+// result when it ends.
 func (p *codexParser) handleItem(event string, i *codexItem) []Piece {
 	if i.Type == "error" {
 		return p.handleError(i.Message)

@@ -51,7 +51,7 @@ type Options struct {
 	Tested             string            // acp: the version of the program that Fleet was tested with
 }
 
-// Kinds lists all kinds of drivers.
+// Kinds lists the kinds of drivers that New can return.
 var Kinds = []string{"shell", "claude", "codex", "acp", "command"}
 
 // New returns a driver, or an error that describes invalid options.

@@ -61,7 +61,7 @@ type ModelNeeds struct {
 	Agents        []fleet.Role // the agents of the definition
 }
 
-// AllowanceVariable names the variable with the path of AllowanceFile.
+// AllowanceVariable is the name of the environment variable with the path of AllowanceFile.
 const AllowanceVariable = "FLEET_ALLOWANCE_FILE"
 
 // modelFile is the name of the file in a run's directory that the program reads as its standard input.

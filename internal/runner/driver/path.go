@@ -12,13 +12,16 @@ import (
 // message and the object reports its completion.
 type path []segment
 
+// segment is the part of a path between two dots.
 type segment struct {
 	name       string // empty for the object itself
 	conditions []condition
 }
 
+// condition requires that the field has the value.
 type condition struct{ name, value string }
 
+// parsePath parses the text form of a path. An empty text is a nil path, which has no value.
 func parsePath(s string) (path, error) {
 	if s == "" {
 		return nil, nil
@@ -58,7 +61,7 @@ func parsePath(s string) (path, error) {
 	return p, nil
 }
 
-// find returns the value at the path.
+// find returns the value at the path in v. It returns false if there is no such value or a condition is not met.
 func (p path) find(v any) (any, bool) {
 	if p == nil {
 		return nil, false
@@ -92,7 +95,7 @@ func (p path) find(v any) (any, bool) {
 	return v, true
 }
 
-// text returns the value at the path as text. It returns an empty text if the path has no value.
+// text returns the value at the path in v as text, or an empty text if there is no such value.
 func (p path) text(v any) string {
 	found, _ := p.find(v)
 	return valueText(found)

@@ -10,6 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
+// TestTerminals checks how each driver starts its program on a terminal in the agent's conversation, and when it refuses to.
 func TestTerminals(t *testing.T) {
 	t.Parallel()
 	const id = "0198c0de-0000-7000-8000-000000000001"

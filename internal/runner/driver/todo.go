@@ -7,7 +7,7 @@ import (
 )
 
 // todoItems returns the list of things to do in the arguments of a tool call. It is empty if the arguments have none. Claude Code
-// and opencode report their lists only in this way.
+// and OpenCode report their lists only in this way.
 func todoItems(arguments json.RawMessage) []fleet.TodoItem {
 	var list struct {
 		Todos todoEntries `json:"todos"`

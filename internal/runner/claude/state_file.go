@@ -85,6 +85,7 @@ func objectIn(of jsonObject, name string) jsonObject {
 	return object
 }
 
+// setField sets the field to the JSON form of the value.
 func setField(in jsonObject, name string, value any) (err error) {
 	in[name], err = json.Marshal(value)
 	return err
