@@ -17,9 +17,9 @@ type ownedKind[T, V any] struct {
 	notFound  fleet.Reason
 	listHint  string // tells callers how to list the resources of the kind
 	nameOwner func(*T) (name, owner string)
-	updatedAt func(*T) *time.Time
-	visible   func(*T, fleet.Principal) bool
-	list      func(context.Context) ([]*T, error)
+	updatedAt func(*T) *time.Time                 // the field with the time of the last change
+	visible   func(*T, fleet.Principal) bool      // reports whether the principal may see it
+	list      func(context.Context) ([]*T, error) // returns those of all owners, sorted by name
 	view      func(context.Context, fleet.Principal, *T) (*V, error)
 }
 

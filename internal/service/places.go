@@ -29,8 +29,8 @@ func (s *Service) TraitsWithDriver(driver string) (t fleet.Traits, ok bool) {
 	return p.Traits(), true
 }
 
-// Places returns the states of the fleet's places, in the order of the configuration. Then follow the places that this server
-// does not have, but in which p sees agents.
+// Places returns the states of the fleet's places, in the order of the configuration. After them, it returns the states of the
+// places that this server does not have, but in which p sees agents.
 func (s *Service) Places(p fleet.Principal) []fleet.PlaceState {
 	all := s.places.States()
 	for _, name := range s.snap.AgentLists().PlacesOf(p) {

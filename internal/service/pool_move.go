@@ -9,7 +9,7 @@ import (
 )
 
 // MoveAgent moves the agent to the pool, or out of its pool if poolRef is empty. It is not an error if the agent is there already. The
-// text says for people where the agent is.
+// returned text tells people where the agent is.
 func (s *Service) MoveAgent(ctx context.Context, ref, poolRef, requestID string) (*fleet.AgentView, string, error) {
 	c := Call{Method: "MoveAgent", RequestID: requestID, Body: []string{ref, poolRef}}
 	v, p, err := s.agent(ctx, ref, fleet.AccessOwn)
@@ -92,7 +92,7 @@ func (s *Service) checkRoomToMove(v *fleet.AgentView, pool *fleet.Pool) error {
 	return checkPoolRoom(pool, s.countAgents(pool))
 }
 
-// checkPoolRoom returns LIMIT_REACHED if the pool may not have another agent besides this number of agents.
+// checkPoolRoom returns LIMIT_REACHED if agents, the number of the pool's agents, is already the maximum.
 func checkPoolRoom(pool *fleet.Pool, agents int) error {
 	if agents < pool.MaxAgents {
 		return nil

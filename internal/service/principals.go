@@ -19,8 +19,8 @@ type PrincipalUse struct {
 const MaxPrincipals = 1000
 
 // ListPrincipals returns the known principals whose names come after the cursor, sorted by name, and the cursor of the next page; ""
-// on the last page. Known are the caller, the owners of existing agents, the holders of valid tokens, and the principals that have
-// limits of their own. A nil limit means 100. Package admission lets only admins call it.
+// on the last page. The known principals are the caller, the owners of existing agents, the holders of valid tokens, and the principals
+// that have limits of their own. A nil limit means 100. Package admission lets only admins call it.
 func (s *Service) ListPrincipals(ctx context.Context, cursor string, limit *int) (page []PrincipalUse, next string, err error) {
 	most, err := limitOr(limit, 100, MaxPrincipals)
 	if err != nil {

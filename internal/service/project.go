@@ -19,7 +19,7 @@ func asInvalid(err error, field string) error {
 }
 
 // ListProjects returns the projects of the fleet's places, with the names that create_agent accepts, and the states of the places. A
-// place that cannot list its projects has a Problem; it is an error only if no place can.
+// place that cannot list its projects has a Problem. If no place can, ListProjects fails.
 func (s *Service) ListProjects(ctx context.Context) ([]fleet.Project, []fleet.PlaceState, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ type PruneWorkRequest struct {
 	DryRun   bool          // only lists the leftovers
 }
 
-// DefaultPruneAge is the PruneWorkRequest.Age for callers that give none. PruneWork does not apply it.
+// DefaultPruneAge is the PruneWorkRequest.Age for API calls that give none. PruneWork does not apply it.
 const DefaultPruneAge = 30 * 24 * time.Hour
 
 // PrunedLeftover is a leftover of an agent and the place that has it.

@@ -19,7 +19,7 @@ type PublishRequest struct {
 	Title, Text string // of the pull request; empty: from the task
 	Draft       bool
 
-	RequestID string // only checked: a repeated call is harmless without it
+	RequestID string // only its length is checked, because a repeated call does no harm
 }
 
 // PublishTask pushes the work of a task to another repository, and may open a pull request there. It pushes with the credentials of the

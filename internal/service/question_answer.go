@@ -9,7 +9,7 @@ import (
 
 // AnswerQuestionRequest is an answer to a question.
 type AnswerQuestionRequest struct {
-	ID      string // id of the question or a prefix of it, see Service.visibleQuestion
+	ID      string // id of the question, or a prefix that only one visible question has; waiting questions have precedence
 	Answer  string // AnswerAllow or AnswerDeny for a permission, otherwise any text
 	Message string // text for the agent, sent with the answer; may be empty
 	// Remember says for how long an allowed permission holds; empty means once.
@@ -97,7 +97,7 @@ func (s *Service) answerableQuestion(tx fleet.ReadTx, p fleet.Principal, id stri
 }
 
 // visibleQuestion returns the question with the id, if p may see it. id may be a prefix of the ids of exactly one visible question.
-// Only if no waiting question has the prefix, other questions count.
+// Questions that no longer wait count only if no waiting question has the prefix.
 func (s *Service) visibleQuestion(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Question, error) {
 	q, err := fleet.QuestionByID(tx, id)
 	if err != nil {

@@ -43,7 +43,7 @@ func (s *Service) ListQuestions(ctx context.Context, r ListQuestionsRequest) (*Q
 	q := &Questions{}
 	sel, err := s.selectAgents(ctx, p, r.Agent)
 	switch {
-	case fleet.ReasonOf(err) == fleet.ReasonAgentNotFound: // a name of an unknown agent only means that there are no questions
+	case fleet.ReasonOf(err) == fleet.ReasonAgentNotFound: // an unknown name only means that there are no questions
 		return q, nil
 	case err != nil:
 		return nil, err

@@ -240,7 +240,7 @@ func (s *Service) HoldTask(ctx context.Context, id, requestID string) (*fleet.Ta
 		})
 }
 
-// ReleaseTask lets a task that HoldTask holds start again. It does nothing if the task is not held.
+// ReleaseTask ends the hold of HoldTask, so that the task can start. It does nothing if the task is not held.
 func (s *Service) ReleaseTask(ctx context.Context, id, requestID string) (*fleet.Task, error) {
 	return s.changePending(ctx, Call{Method: "ReleaseTask", RequestID: requestID, Body: id}, id,
 		func(_ fleet.Tx, p fleet.Principal, q *fleet.QueuedTask) (string, error) {

@@ -9,7 +9,7 @@ import (
 
 // ListReviewsRequest selects work: that of the task if TaskID is set, and all matching work otherwise.
 type ListReviewsRequest struct {
-	TaskID   string               // the other fields are ignored if it is set
+	TaskID   string               // the other fields select nothing if it is set
 	Project  string               // empty: of all projects
 	States   []fleet.LandingState // empty: all openStates
 	Selector string               // of labels

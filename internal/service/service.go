@@ -126,6 +126,48 @@ func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 	return v, p, err
 }
 
+// lastAgentUID returns the uid of the agent that the caller's reference names: an existing agent, or else the agent of that
+// name that was deleted last. The caller's own agents take precedence. The error is PERMISSION_DENIED if the caller may see
+// the agent but does not have the needed access.
+func (s *Service) lastAgentUID(ctx context.Context, ref string, needed fleet.Access) (string, error) {
+	v, p, err := s.agent(ctx, ref, needed)
+	if err == nil {
+		return v.UID, nil
+	}
+	if fleet.ReasonOf(err) != fleet.ReasonAgentNotFound {
+		return "", err
+	}
+	name, owner := fleet.ParseAgentRef(ref)
+	owners := []string{owner}
+	switch {
+	case owner == "" && p.Admin():
+		owners = []string{p.Name, ""} // the caller's own agents first
+	case owner == "":
+		owners = []string{p.Name}
+	case !p.Owns(owner):
+		owners = nil
+	}
+	var a *fleet.Agent
+	failed := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+		for _, o := range owners {
+			if a, err = fleet.First(tx.Agents(fleet.AgentFilter{Name: name, Owner: o, Newest: true})); err != nil || a != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	switch {
+	case failed != nil:
+		return "", failed
+	case a == nil:
+		a = s.snap.Shares().Named(p, name, owner)
+	}
+	if a == nil {
+		return "", err
+	}
+	return a.UID, requireAccess(p, a, needed)
+}
+
 // await calls check at once, after changes in the store, and after d, until check returns true or an error. It returns nil if d is over.
 func (s *Service) await(ctx context.Context, d time.Duration, check func() (done bool, err error)) error {
 	signal, cancel := s.store.Subscribe()

@@ -22,6 +22,7 @@ func (v *SessionView) Turn() *fleet.Task {
 	return v.ActiveTask
 }
 
+// readSessionView reads the agent and the active task of the session.
 func readSessionView(tx fleet.ReadTx, x *fleet.Session) (v *SessionView, err error) {
 	v = &SessionView{Session: x}
 	if v.Agent, err = tx.Agent(x.AgentUID); err != nil {

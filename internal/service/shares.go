@@ -18,7 +18,7 @@ type ShareRequest struct {
 }
 
 // ShareAgent lets a person or a group see the agent, or also run tasks on it. It replaces a share of other access with the same
-// grantee. Only the owner and admins can share. The text says for people with whom the agent is shared.
+// grantee. Only the owner and admins can share. The returned text tells people with whom the agent is shared.
 func (s *Service) ShareAgent(ctx context.Context, r ShareRequest) (*fleet.Agent, string, error) {
 	r.Access = cmp.Or(r.Access, fleet.AccessView)
 	if r.Access != fleet.AccessView && r.Access != fleet.AccessRun {

@@ -54,7 +54,8 @@ func (s *Service) task(tx fleet.ReadTx, p fleet.Principal, id string, needed fle
 	return t, nil
 }
 
-// visibleTask returns the task with the id or the prefix, without a check of the access to a task that was found by a prefix.
+// visibleTask does the work of task without the check of the needed access. A task that it finds by a prefix is visible according to
+// the shares of the snapshot, which may be outdated.
 func (s *Service) visibleTask(tx fleet.ReadTx, p fleet.Principal, id string) (*fleet.Task, error) {
 	t, err := tx.Task(id)
 	if err != nil {

@@ -18,14 +18,14 @@ const (
 // ChangesSince says where changes begin.
 type ChangesSince string
 
-// The places where changes can begin. The changes always end where the task ended.
+// The points at which changes can begin. The changes always end where the task ended.
 const (
 	SinceTask   ChangesSince = "task"   // where the task began
 	SinceWork   ChangesSince = "work"   // where the work began, perhaps with an earlier task
 	SinceReview ChangesSince = "review" // at the commit that the caller has reviewed last
 )
 
-// TaskChanges returns the changes of the task from the place that since names. The error is CHANGES_NOT_FOUND if they are not known,
+// TaskChanges returns the changes of the task from the point that since names. The error is CHANGES_NOT_FOUND if they are not known,
 // for example because the task is running, and NOT_REVIEWED for SinceReview if the caller has not reviewed the work.
 func (s *Service) TaskChanges(ctx context.Context, id string, since ChangesSince) (*fleet.Changes, error) {
 	c, a, begin, err := s.taskChanges(ctx, id, since)

@@ -7,7 +7,7 @@ import (
 )
 
 // DeleteTask deletes a task that has ended, with its payload, messages and events, and returns its id. The error is TASK_RUNNING
-// if the task has not ended, which includes a pending task.
+// if the task has not ended, even if it is pending.
 func (s *Service) DeleteTask(ctx context.Context, id, requestID string) (string, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -16,8 +16,8 @@ const (
 )
 
 // FollowTask waits until the task has ended, and returns the ended task. Meanwhile it passes the task's events with a Seq greater
-// than after to sink, which may be nil. It returns the error of sink or of ctx early, and BACKEND_UNAVAILABLE if the store fails for
-// longer than followFailureLimit.
+// than after to sink, which may be nil. It returns early with the error of sink or ctx, or with BACKEND_UNAVAILABLE if the store fails
+// for longer than followFailureLimit.
 func (s *Service) FollowTask(ctx context.Context, id string, after int64, sink func(fleet.Event) error) (*fleet.Task, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ const previewSize = 4 << 10
 type TaskDetails struct {
 	*fleet.Task
 	Payload     *fleet.Portion     // nil if it was not requested or does not exist
-	Preview     string             // end of its output and its steps while it has not ended
+	Preview     string             // the end of its output and steps; empty if it has ended
 	Checks      *fleet.TaskChecks  // nil if it has none
 	Attachments []fleet.Attachment // without their contents
 	QueueItem   *QueueItem         // nil unless it is pending

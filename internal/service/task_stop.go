@@ -8,6 +8,9 @@ import (
 	"fleet/internal/state"
 )
 
+// notStoppedYet tells people that the wait of StopTask or StopTaskByID is over before the task has ended.
+const notStoppedYet = "The task is being stopped and has not ended yet: show_task shows its status"
+
 // StopTask stops the agent's running task and waits for its end, at most state.Config.CreateWait. It returns the task, the agent and a
 // text for people. A task that ends by itself before the stop takes effect keeps its own status.
 func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.Task, *fleet.AgentView, string, error) {
@@ -28,7 +31,7 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.T
 	case fleet.TaskCompleted, fleet.TaskFailed:
 		return task, v, fmt.Sprintf("The task had %s by itself before the stop took effect", task.Status), nil
 	}
-	return task, v, "The task is being stopped and has not ended yet: show_task shows its status", nil
+	return task, v, notStoppedYet, nil
 }
 
 // requestAgentTaskStop requests the stop of the agent's running task, once per request id, and returns the task.
@@ -99,7 +102,7 @@ func (s *Service) StopTaskByID(ctx context.Context, id, requestID string) (*flee
 	case task.Status.Ended():
 		return task, fmt.Sprintf("The task has %s", task.Status), nil
 	}
-	return task, "The task is being stopped and has not ended yet: show_task shows its status", nil
+	return task, notStoppedYet, nil
 }
 
 // RequestTaskStop requests the stop of a running task without waiting. If the task has ended or its stop was requested before, it does

@@ -36,13 +36,13 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (fleet.Princi
 		return t.Principal(), nil
 	}
 	var a *fleet.Agent
-	var of *fleet.Task
+	var task *fleet.Task
 	if valid {
 		err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 			if a, err = tx.Agent(t.AgentUID); err != nil || t.TaskID == "" {
 				return err
 			}
-			of, err = tx.Task(t.TaskID)
+			task, err = tx.Task(t.TaskID)
 			return err
 		})
 	}
@@ -52,7 +52,7 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (fleet.Princi
 	case a == nil:
 		return fleet.Principal{}, fleet.Errorf(fleet.ReasonUnauthenticated, "the token is unknown, expired or revoked").Next("`fleet token create` makes a new one")
 	}
-	return agentPrincipal(a, of), nil
+	return agentPrincipal(a, task), nil
 }
 
 // CreateTokenRequest describes the token to create.

@@ -126,8 +126,8 @@ func (s *Service) prepareBatch(ctx context.Context, of fleet.Train, blocked map[
 	return work, err
 }
 
-// landBatch lands the work together, or a part of it. It takes work out of the queue that cannot land without changes. An error means
-// that the work stays in the queue.
+// landBatch lands the work together, or a part of it. Work that cannot land without changes leaves the queue. After an error, the work
+// that has not landed stays in the queue.
 func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, work []*LandingView) error {
 	b, err := repo.Branch(ctx, work[0].Request.Into)
 	switch fleet.ReasonOf(err) {

@@ -16,8 +16,8 @@ type combinedWork struct {
 	commit string
 }
 
-// combineAll combines the work with the branch, one after the other, until work conflicts with the work before it. It takes work out of
-// the queue that cannot be combined with the branch, or that the branch already contains.
+// combineAll combines the work with the branch, one after the other, until work conflicts with the work before it. Work that cannot be
+// combined with the branch, or that the branch already contains, leaves the queue.
 func (s *Service) combineAll(ctx context.Context, repo fleet.Repository, b fleet.Branch, work []*LandingView) (batch []combinedWork, err error) {
 	tip := b.Commit
 	for _, w := range work {

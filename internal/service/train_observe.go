@@ -12,7 +12,7 @@ import (
 var mayHaveLanded = []fleet.LandingState{fleet.LandingBranch, fleet.LandingReview, fleet.LandingChangesRequested, fleet.LandingApproved, fleet.LandingConflict}
 
 // ObserveLandings finds open work that people have merged into the branches themselves, in projects whose repositories this
-// server has, and records that it has landed. It skips a project if neither its branch nor the number of its open works has changed
+// server has, and records that it has landed. It skips a project if neither its branch nor the amount of its open work has changed
 // since the last call. It also skips places whose workspaces it would keep awake.
 func (s *Service) ObserveLandings(ctx context.Context) error {
 	open := map[fleet.Train][]*fleet.Landing{}
