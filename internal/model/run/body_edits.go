@@ -33,7 +33,7 @@ func bodyEditsOf(m *latest.ModelConfig) (b bodyEdits, err error) {
 	return b, err
 }
 
-// apply applies the edits to the request's body. It leaves a body unchanged that is not a JSON object.
+// apply applies the edits to the request's body. A body that is not a JSON object stays unchanged.
 func (b bodyEdits) apply(r *http.Request) error {
 	if r.Body == nil || len(b.Set)+len(b.Drop) == 0 {
 		return nil

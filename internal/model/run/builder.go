@@ -39,8 +39,8 @@ type builder struct {
 	guards      []*guard // the toolsets that must be stopped when the run ends
 }
 
-// agent creates the agent with the name. Only the main agent gets the settings and texts of the agent's configuration and of the
-// task.
+// agent creates the agent with the name. Only the main agent gets the model and the texts that the agent's configuration and
+// the task set.
 func (b *builder) agent(ctx context.Context, name string, c *latest.AgentConfig) (*agent.Agent, error) {
 	model, instructions := c.Model, []string{c.Instruction}
 	if name == b.mainAgent {

@@ -43,8 +43,8 @@ func openConversation(path string) (*conversation, []session.Item, error) {
 	return &conversation{Store: session.NewInMemorySessionStore(), path: path, savedCount: len(items)}, items, nil
 }
 
-// readItems returns the items in the file, or none if it does not exist. If the last line is incomplete, completeSize is the length of the file without that line, in
-// bytes; otherwise it is -1.
+// readItems returns the items in the file, or none if it does not exist. If the last line is incomplete, completeSize is the
+// length of the file without that line, in bytes; otherwise it is -1.
 func readItems(path string) (items []session.Item, completeSize int64, err error) {
 	f, err := agentfile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

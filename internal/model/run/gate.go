@@ -79,7 +79,7 @@ func (g *gate) end(x *exchange, u *requestUsage) {
 	}
 }
 
-// takeUsage returns the usage of each request that has ended since the last call.
+// takeUsage returns the usage of each request that was answered since the last call.
 func (g *gate) takeUsage() []requestUsage {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -63,3 +63,14 @@ func (m *gatedModel) publicError(x *exchange, err error) error {
 	}
 	return fmt.Errorf("the model %s: %s", m.ID(), m.gate.secrets.hide(withoutPrefix(err.Error())))
 }
+
+// emptyStream is an empty answer. It makes the library end the run.
+type emptyStream struct{}
+
+// Recv implements chat.MessageStream.
+func (emptyStream) Recv() (chat.MessageStreamResponse, error) {
+	return chat.MessageStreamResponse{Choices: []chat.MessageStreamChoice{{FinishReason: chat.FinishReasonStop}}}, nil
+}
+
+// Close implements chat.MessageStream.
+func (emptyStream) Close() {}

@@ -31,19 +31,6 @@ type guard struct {
 	listFailed  bool // the toolset has not listed its tools, and Tools has reported that
 }
 
-// missingToolset replaces a toolset that could not be created, for example because the definition of its MCP server could not
-// be fetched. The agent works without the tools of that toolset.
-type missingToolset struct {
-	tools.BaseToolSet
-	err error
-}
-
-// Start implements tools.ToolSet.
-func (m *missingToolset) Start(context.Context) error { return m.err }
-
-// Tools implements tools.ToolSet.
-func (m *missingToolset) Tools(context.Context) ([]tools.Tool, error) { return nil, m.err }
-
 // isStarted reports whether the toolset has started. A toolset that has not started must not be called, because it may hold
 // a lock forever.
 func (g *guard) isStarted() bool {

@@ -94,14 +94,3 @@ func (s *meteredStream) Close() {
 	u.usd = g.priceOf(id).USD(u.toFleet())
 	g.end(s.exchange, &u)
 }
-
-// emptyStream is an empty answer. It makes the library end the run.
-type emptyStream struct{}
-
-// Recv implements chat.MessageStream.
-func (emptyStream) Recv() (chat.MessageStreamResponse, error) {
-	return chat.MessageStreamResponse{Choices: []chat.MessageStreamChoice{{FinishReason: chat.FinishReasonStop}}}, nil
-}
-
-// Close implements chat.MessageStream.
-func (emptyStream) Close() {}

@@ -23,10 +23,10 @@ type output struct {
 	file *os.File
 	size int64
 	full bool  // size exceeds the limit
-	err  error // the first write error
+	err  error // the first error of writing or encoding a line
 }
 
-// writeSpent writes the usage of the run so far, which setUsage sets, to the file and to the output.
+// writeSpent writes the usage of the run so far to spentPath and to the output. setUsage sets the usage in an outcome.
 func (o *output) writeSpent(setUsage func(*fleet.Outcome)) error {
 	o.spentMu.Lock() // so that the newest figures are written last
 	defer o.spentMu.Unlock()
@@ -70,7 +70,7 @@ func (o *output) writeLine(p driver.OutputLine) {
 	o.full = o.size > o.limit
 }
 
-// finish writes a last line, even if the output is full, and closes the file. It returns the first write error.
+// finish writes a last line, even if the output is full, and closes the file. It returns the first error of any line.
 func (o *output) finish(p driver.OutputLine) error {
 	o.mu.Lock()
 	o.full = false
@@ -81,7 +81,7 @@ func (o *output) finish(p driver.OutputLine) error {
 	return errors.Join(o.err, o.file.Close())
 }
 
-// state reports whether the output is full, and the first write error.
+// state reports whether the output is full, and returns the first error of any line.
 func (o *output) state() (full bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

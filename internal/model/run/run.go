@@ -282,9 +282,6 @@ func (r *run) logFailure(what string, err error) error {
 	return errors.New(what)
 }
 
-// toolsetErrorPrefixes removes the library's prefixes from errors of toolsets.
-var toolsetErrorPrefixes = strings.NewReplacer(fmt.Sprintf("%T start failed: ", (*guard)(nil)), "", fmt.Sprintf("%T list failed: ", (*guard)(nil)), "")
-
 // stopTools stops the agents' toolsets.
 func (r *run) stopTools(c *agentTeam) {
 	ctx, cancel := context.WithTimeout(context.Background(), endGrace)

@@ -56,6 +56,7 @@ func environment(more ...string) []string {
 	return append([]string{"ANTHROPIC_API_KEY=" + stubKey, "OPENAI_API_KEY=" + stubKey, "GOOGLE_API_KEY=" + stubKey, "PATH=" + os.Getenv("PATH")}, more...)
 }
 
+// prompts returns prompts that make the model and its tools behave as the suite of places needs.
 func prompts() placetest.Prompts {
 	return placetest.Prompts{
 		Says:             placetest.Prompt{Text: `model: tools [{"name":"think","input":{"thought":"first"}}]` + "\n" + `model: say "one\ntwo"`, Lines: []string{"one", "two"}, Summary: "one\ntwo"},

@@ -66,8 +66,8 @@ func (u geminiUsage) tokens() tokens {
 	return tokens{input: u.Prompt + u.Tools - cached, output: u.Candidates + u.Thoughts, cached: cached}
 }
 
-// tokens are the token counts of one request. input does not include cached tokens, which were read from the provider's cache,
-// and written tokens, which were written to it.
+// tokens are the token counts of one request. input counts neither the tokens that were read from the provider's cache, which
+// cached counts, nor those that were written to it, which written counts.
 type tokens struct{ input, output, cached, written int64 }
 
 // inputTotal returns the number of all input tokens.

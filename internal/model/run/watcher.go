@@ -221,6 +221,9 @@ func (w *watcher) writeUsage() {
 	}
 }
 
+// toolsetErrorPrefixes removes the library's prefixes from errors of toolsets.
+var toolsetErrorPrefixes = strings.NewReplacer(fmt.Sprintf("%T start failed: ", (*guard)(nil)), "", fmt.Sprintf("%T list failed: ", (*guard)(nil)), "")
+
 // describeCall describes a tool call by the tool's name and its most informative argument.
 func describeCall(c tools.ToolCall) string {
 	var args map[string]any

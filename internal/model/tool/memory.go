@@ -20,16 +20,16 @@ const maxMemoriesSize = 1 << 20
 
 // memories are the texts that agents store with their memory tools, in a file that outlives the sessions.
 type memories struct {
-	dir  dir
+	dir  dataDir
 	name string
 }
 
 var _ builtin.DB = (*memories)(nil)
 
 // NewMemories returns the tools with which an agent stores texts in the directory. All agents of an owner with the same named
-// definition share a directory. A definition can have several sets of memories, with different paths.
-func NewMemories(where, path string) tools.ToolSet {
-	return builtin.NewMemoryTool(&memories{dir(where), "memory-" + runner.FileName(path) + ".json"})
+// definition share a directory. A definition can have several sets of memories. path distinguishes them.
+func NewMemories(dir, path string) tools.ToolSet {
+	return builtin.NewMemoryTool(&memories{dataDir(dir), "memory-" + runner.FileName(path) + ".json"})
 }
 
 // access calls do with the memories while it holds the lock of the directory. It writes the result if do reports a change.

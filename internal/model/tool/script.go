@@ -11,8 +11,8 @@ import (
 	"github.com/docker/cagent/pkg/tools"
 )
 
-// scriptTools is the library's toolset of scripts, whose tools here accept only declared arguments. The library passes arguments as environment
-// variables, so without this check a model could set PATH.
+// scriptTools restricts the library's toolset of scripts: each script accepts only its declared arguments. The library passes
+// arguments as environment variables, so without this check a model could set PATH.
 type scriptTools struct {
 	tools.ToolSet
 	scripts map[string]latest.ScriptShellToolConfig

@@ -26,18 +26,18 @@ const (
 // at the end of a run, and its shared list is the same for all agents of the process.
 type todos struct {
 	tools.BaseToolSet
-	dir  dir
+	dir  dataDir
 	file string // the agents of a definition can share a file
 }
 
 // NewTodos returns the tools for a list of todos, which is stored in the directory. It is the list of the definition's agent with
 // the name, or, if shared is true, the list that all agents of the definition share.
-func NewTodos(where, agent string, shared bool) tools.ToolSet {
+func NewTodos(dir, agent string, shared bool) tools.ToolSet {
 	file := "todos.json"
 	if !shared {
 		file = "todos-" + runner.FileName(agent) + ".json"
 	}
-	return &todos{dir: dir(where), file: file}
+	return &todos{dir: dataDir(dir), file: file}
 }
 
 // Instructions implements tools.ToolSet.

@@ -52,7 +52,7 @@ func ReadDir(path string) ([]os.DirEntry, error) {
 	return entries, err
 }
 
-// What Kind finds at a path.
+// Results of Kind.
 const (
 	Missing = iota // nothing, or something that cannot be reached
 	File

@@ -15,12 +15,12 @@ const (
 	deadlineAhead         = 90 * time.Minute // the extended deadline is this far ahead
 )
 
-// extendDeadline keeps extending the deadline of a workspace, until ctx is done or the workspace does not exist any more.
-// Otherwise Coder would stop the workspace during a task, because requests to an app do not count as activity. extendDeadline
-// calls warn for the first failure only.
-func (p *Place) extendDeadline(ctx context.Context, a fleet.Agent, w workspace, warn func(string)) {
+// keepExtendingDeadline extends the deadline of a workspace again and again, until ctx is done or the workspace does not exist any
+// more. Otherwise Coder would stop the workspace during a task, because requests to an app do not count as activity. It calls warn
+// for the first failure only.
+func (p *Place) keepExtendingDeadline(ctx context.Context, a fleet.Agent, w workspace, warn func(string)) {
 	for warned := false; ; {
-		if problem := p.extendOnce(ctx, &w); problem != "" && !warned && ctx.Err() == nil {
+		if problem := p.extendDeadline(ctx, &w); problem != "" && !warned && ctx.Err() == nil {
 			warned = true
 			p.config.Logger.WarnContext(ctx, "workspace deadline not extended", "agent", a.Name, "reason", problem)
 			warn(problem)
@@ -34,9 +34,9 @@ func (p *Place) extendDeadline(ctx context.Context, a fleet.Agent, w workspace, 
 	}
 }
 
-// extendOnce extends the deadline of a workspace if at most minDeadlineLeft is left. It leaves a deadline that has passed. If it
+// extendDeadline extends the deadline of a workspace if at most minDeadlineLeft is left. It leaves a deadline that has passed. If it
 // cannot extend the deadline, it returns the reason, as a text for users; otherwise it returns "".
-func (p *Place) extendOnce(ctx context.Context, w *workspace) string {
+func (p *Place) extendDeadline(ctx context.Context, w *workspace) string {
 	build, now := w.ws.LatestBuild, p.config.Now().Add(p.throttle.clockSkew())
 	if !build.Deadline.Valid || build.Deadline.Time.Sub(now) > minDeadlineLeft || !build.Deadline.Time.After(now) {
 		return ""

@@ -10,10 +10,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// factCache caches facts about workspaces that Coder's list does not contain.
+// factCache caches facts that Coder's list of workspaces does not contain.
 type factCache struct {
 	mu       sync.Mutex
-	byID     map[uuid.UUID]*workspaceFacts
+	byID     map[uuid.UUID]*workspaceFacts                    // by workspace
 	byBuild  map[uuid.UUID][]codersdk.WorkspaceBuildParameter // parameters by build; the parameters of a build never change
 	failures map[uuid.UUID]readFailure                        // builds whose parameters could not be read
 }
@@ -42,7 +42,7 @@ func (c *factCache) get(ws codersdk.Workspace) workspaceFacts {
 	return workspaceFacts{build: ws.LatestBuild.ID}
 }
 
-// update calls the function to modify the cached facts about the workspace's latest build.
+// update calls change with the cached facts about the workspace's latest build.
 func (c *factCache) update(ws codersdk.Workspace, change func(*workspaceFacts)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,8 @@ func (c *factCache) forget(id uuid.UUID) {
 	delete(c.byID, id)
 }
 
-// retain keeps only the facts about the given workspaces and builds.
+// retain forgets all facts about workspaces and builds that are not given. It keeps the parameters of some other builds until they
+// are many.
 func (c *factCache) retain(workspaces, builds map[uuid.UUID]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -51,7 +51,7 @@ func (f *follower) follow(ctx context.Context, cursor string) (fleet.Outcome, er
 	deadlineDone := make(chan struct{})
 	go func() {
 		defer close(deadlineDone)
-		f.place.extendDeadline(ctx, f.agent, *f.w, func(problem string) { _ = forward(warning(problem)) })
+		f.place.keepExtendingDeadline(ctx, f.agent, *f.w, func(problem string) { _ = forward(warning(problem)) })
 	}()
 	defer func() {
 		cancel()
