@@ -24,8 +24,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// worker is the beginning of a definition with one agent, root, whose model is the stub. Tests append further fields of root.
-const worker = `
+// workerDoc is the beginning of a definition with one agent, root, whose model is the stub. Tests append further fields of root.
+const workerDoc = `
 models:
   stub: {provider: anthropic, model: stub-large, base_url: "MODEL"}
 agents:
@@ -297,7 +297,7 @@ func TestConversationSurvives(t *testing.T) {
 // TestPermissions checks that a tool runs only if the definition or the configuration allows it.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
-	const doc = worker + `    toolsets: [{type: shell}, {type: filesystem}, {type: think}, {type: script, shell: {greet: {cmd: 'echo "hi $who"', description: Greets., args: {who: {type: string, description: Whom.}}}}}]
+	const doc = workerDoc + `    toolsets: [{type: shell}, {type: filesystem}, {type: think}, {type: script, shell: {greet: {cmd: 'echo "hi $who"', description: Greets., args: {who: {type: string, description: Whom.}}}}}]
 `
 	run := `model: tools [{"name":"shell","input":{"cmd":"echo ran","cwd":""}},{"name":"think","input":{"thought":"t"}},{"name":"greet","input":{"who":"Ann"}},` +
 		`{"name":"greet","input":{"PATH":"/tmp"}},{"name":"write_file","input":{"path":"f.txt","content":"x"}},{"name":"list_directory","input":{"path":"."}}]` + "\nmodel: say ok"
@@ -421,7 +421,7 @@ agents:
 // TestAllowance checks that a run that has used its allowance sends no request until the allowance grows.
 func TestAllowance(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, fleet.AgentConfig{Document: worker + "    toolsets: [{type: todo}]\n"}, func(c *local.Config) {
+	d := newFixture(t, fleet.AgentConfig{Document: workerDoc + "    toolsets: [{type: todo}]\n"}, func(c *local.Config) {
 		c.Models.Settings.Prices = price.NewList(map[string]fleet.Price{"anthropic/stub-large": {Output: 100}}) // 5 cents an answer
 	})
 	const work = `model: tool create_todo {"description":"work"}` + "\n"

@@ -18,7 +18,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-const filesDoc = worker + `    add_prompt_files: [AGENTS.md, up.md]
+const filesDoc = workerDoc + `    add_prompt_files: [AGENTS.md, up.md]
     toolsets: [{type: filesystem}]
 permissions: {allow: [write_file, edit_file]}
 `

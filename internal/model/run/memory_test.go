@@ -12,7 +12,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-const rememberDoc = worker + `    toolsets: [{type: todo, shared: SHARED}, {type: memory, path: memory.db}]
+// rememberDoc has SHARED in place of whether the agents share their todos.
+const rememberDoc = workerDoc + `    toolsets: [{type: todo, shared: SHARED}, {type: memory, path: memory.db}]
 `
 
 // switchAgent creates another agent, which the next tasks of the fixture use.

@@ -25,7 +25,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-const shellDoc = worker + `    toolsets: [{type: shell}]
+const shellDoc = workerDoc + `    toolsets: [{type: shell}]
 permissions: {allow: [shell]}
 `
 
