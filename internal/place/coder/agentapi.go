@@ -39,7 +39,7 @@ func (p *Place) agentAPIFacts(w *workspace) agentapi.Facts {
 		f.EndReason = "its workspace was restarted, now with " + runnerSlug
 		return f
 	}
-	f.URL = p.url.JoinPath("@"+w.ws.OwnerName, w.ws.Name+"."+agent.Name, "apps", app.Slug)
+	f.URL = agentPage(p.url, w.ws, agent, "apps", app.Slug)
 	for _, s := range app.Statuses {
 		f.Reports = append(f.Reports, agentapi.Report{At: s.CreatedAt, State: string(s.State), Message: shortLine(s.Message), Location: shortLine(s.URI)})
 	}
@@ -66,15 +66,15 @@ func (agentAPIWorkspace) Translate(what string, err error) error { return transl
 type agentAPITransport struct{ account *account }
 
 // RoundTrip implements http.RoundTripper.
-func (p agentAPITransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := p.account.RoundTrip(r)
+func (t agentAPITransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := t.account.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusSeeOther, http.StatusTemporaryRedirect:
 		drain(res.Body)
-		return nil, p.account.newTokenError()
+		return nil, t.account.newTokenError()
 	}
 	return res, nil
 }

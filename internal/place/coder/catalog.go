@@ -113,7 +113,7 @@ func (p *Place) projects(ctx context.Context, age time.Duration) ([]*templatePro
 	projects := make([]*templateProject, 0, len(templates))
 	inUse := map[uuid.UUID]bool{}
 	for _, t := range templates {
-		name, isConfigured := p.configuredName(t)
+		name, isConfigured := p.configuredName(t.Name)
 		proj := &templateProject{template: t, Settings: p.projectSettings(name)}
 		v, err := p.version(ctx, t.ActiveVersionID)
 		if err != nil && isThrottled(err) {
@@ -168,9 +168,9 @@ func (p *Place) groups(t codersdk.Template, name string, isConfigured bool) []st
 
 // configuredName returns the name of the project that the configuration has for the template. isConfigured is false if it has
 // none.
-func (p *Place) configuredName(t codersdk.Template) (name string, isConfigured bool) {
+func (p *Place) configuredName(template string) (name string, isConfigured bool) {
 	for name, proj := range p.config.Projects {
-		if strings.EqualFold(proj.Template, t.Name) {
+		if strings.EqualFold(proj.Template, template) {
 			return name, true
 		}
 	}

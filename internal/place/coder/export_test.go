@@ -32,6 +32,6 @@ func (p *Place) ForgetRuns() {
 
 // Groups returns the groups to which the project of the template is restricted.
 func (p *Place) Groups(t codersdk.Template) []string {
-	name, isConfigured := p.configuredName(t)
+	name, isConfigured := p.configuredName(t.Name)
 	return p.groups(t, name, isConfigured)
 }

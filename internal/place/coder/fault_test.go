@@ -314,6 +314,8 @@ type result struct {
 	err error
 }
 
+// TestFollowStream follows a run from its start, and from a cursor as another server does. Both must receive the outputs that are
+// missing, and the same outcome.
 func TestFollowStream(t *testing.T) {
 	t.Parallel()
 	x, p := newFakePlace(t)

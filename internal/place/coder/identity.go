@@ -18,13 +18,13 @@ type identity struct {
 	mu          sync.Mutex
 	token       string        // the last token whose user was requested
 	user        codersdk.User // the user of that token
-	firstUserID string        // the id of the user whose token was accepted first; used without Config.Remember
+	firstUserID string        // the id of the user whose token was accepted first; used if neither Config.User nor Config.Remember is set
 	refusal     error         // why the token is refused; nil if it is accepted
 }
 
 // verifiedToken returns the token for requests as Fleet's own user. If Config.User or Config.Remember is set, it first asks Coder
-// for the token's user, and fails with fleet.ErrOtherIdentity if that is another user than before. So no other request is sent as
-// the other user. If neither is set, it does not check the token.
+// for the token's user, and fails with fleet.ErrOtherIdentity if that is not the expected user. So no other request is sent as the
+// wrong user. If neither is set, it does not check the token.
 func (p *Place) verifiedToken(ctx context.Context) (string, error) {
 	token, err := p.config.Token(ctx)
 	if err != nil || p.config.User == "" && p.config.Remember == nil {

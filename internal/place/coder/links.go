@@ -99,7 +99,7 @@ func displayLinks(page *url.URL, ws codersdk.Workspace, agent *codersdk.Workspac
 	return links
 }
 
-// agentPage returns the URL of a page of the agent, for example its terminal.
+// agentPage returns the URL of a page of the agent, for example of its terminal or of an app. page is the URL of Coder's pages.
 func agentPage(page *url.URL, ws codersdk.Workspace, agent *codersdk.WorkspaceAgent, parts ...string) *url.URL {
 	return page.JoinPath(append([]string{"@" + ws.OwnerName, ws.Name + "." + agent.Name}, parts...)...)
 }

@@ -126,7 +126,8 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 }
 
 // outdatedFacts returns the workspaces whose facts can be refreshed, those with the oldest facts first: running workspaces, whose
-// apps can be probed; running workspaces with stale metadata; and workspaces whose build parameters are missing.
+// apps can be probed; running workspaces with stale metadata, of which at most one is idle; and workspaces whose build parameters are
+// missing and may be requested again.
 func (p *Place) outdatedFacts(hosted []*hostedWorkspace, now time.Time) (running, stale, missing []*hostedWorkspace) {
 	var quiet []*hostedWorkspace
 	failedAt := map[*hostedWorkspace]time.Time{} // by workspace in missing; copied, because other goroutines change the cache meanwhile

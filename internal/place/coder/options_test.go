@@ -6,7 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// TestTaskOptions checks what is known about the options of tasks before a task starts.
+// TestTaskOptions checks that CheckOptions and Dispatch refuse an option that the agent does not support, and that CheckOptions
+// refuses nothing before it knows what the agent supports.
 func TestTaskOptions(t *testing.T) {
 	t.Parallel()
 	model := fleet.TaskOptions{Model: "m-1"}

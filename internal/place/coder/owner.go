@@ -48,8 +48,8 @@ type Users interface {
 // fleet.Subject.
 const sourceSeparator = ":"
 
-// userOf returns the Coder user of the agent's owner. If the owner has a source, as in coder:alice, it is the id of the user as whom
-// the owner has signed in. Otherwise it is the owner's name. It returns INVALID_ARGUMENT if the owner has a source but has not
+// userOf returns the Coder user of the agent's owner. If Config.Users is set and the owner has a source, as in coder:alice, it is
+// the id of the user as whom the owner has signed in. Otherwise it is the owner's name. It returns INVALID_ARGUMENT if the owner has a source but has not
 // signed in with Coder.
 func (p *Place) userOf(ctx context.Context, a fleet.Agent) (string, error) {
 	if p.config.Users == nil || !strings.Contains(a.Owner, sourceSeparator) {
@@ -172,7 +172,7 @@ func (p *Place) revoke(ctx context.Context, user, key string) {
 	}
 }
 
-// close revokes and forgets all tokens.
+// close revokes and forgets all tokens. It only logs failures.
 func (o *owners) close(p *Place) {
 	o.mu.Lock()
 	all := o.tokens

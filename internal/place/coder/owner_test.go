@@ -42,7 +42,7 @@ func TestOwnerPrincipal(t *testing.T) {
 	w, err := p.Provision(t.Context(), a)
 	require.NoError(t, err)
 	require.Equal(t, "alice", w.Owner)
-	waittest.Until(t, "Coder is asked again, as the reconciler does", func() bool {
+	waittest.Until(t, "Coder has no signal for the state of a workspace", func() bool {
 		w, err := p.Inspect(t.Context(), a)
 		return err == nil && w.State == fleet.StateRunning
 	})

@@ -6,7 +6,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// projectSettings returns the settings of the project that the configuration lists under the name, or those for all other projects.
+// projectSettings returns the settings of the project that the configuration lists under the name. If it lists none, they are the
+// settings for all other projects.
 func (p *Place) projectSettings(name string) Settings {
 	if proj, ok := p.config.Projects[name]; ok {
 		return proj.Settings

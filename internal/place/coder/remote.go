@@ -74,7 +74,7 @@ func (p *Place) client(a fleet.Agent, w *workspace) (*remote.Client, error) {
 // runnerURL returns the URL of the workspace's fleet-runner. The workspace must have an app.
 func (p *Place) runnerURL(w *workspace) string {
 	agent, app := w.appAgent()
-	return p.url.JoinPath("@"+w.ws.OwnerName, w.ws.Name+"."+agent.Name, "apps", app.Slug).String()
+	return agentPage(p.url, w.ws, agent, "apps", app.Slug).String()
 }
 
 // runnerTransport sends requests to a runner through Coder's app proxy, and translates the proxy's own errors.
@@ -84,13 +84,13 @@ type runnerTransport struct {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (p runnerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := p.account.RoundTrip(r)
+func (t runnerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := t.account.RoundTrip(r)
 	var throttled *throttledError
 	var token tokenError
 	switch {
 	case errors.As(err, &throttled), errors.As(err, &token):
-		return nil, translate("speaking to the runner of "+p.workspace, err)
+		return nil, translate("speaking to the runner of "+t.workspace, err)
 	case err != nil:
 		return nil, err
 	case res.StatusCode == http.StatusOK || res.Header.Get(remote.VersionHeader) != "":
@@ -98,14 +98,14 @@ func (p runnerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusSeeOther, http.StatusTemporaryRedirect:
-		err = translate("speaking to the runner of "+p.workspace, p.account.newTokenError())
+		err = translate("speaking to the runner of "+t.workspace, t.account.newTokenError())
 	case http.StatusForbidden:
 		err = fleet.Errorf(fleet.ReasonPermissionDenied,
 			"Coder does not serve the runner of %s (403): path apps are disabled. Start Coder without --disable-path-apps "+
-				"(CODER_DISABLE_PATH_APPS=false), since Fleet reaches agents only by path apps", p.workspace)
+				"(CODER_DISABLE_PATH_APPS=false), since Fleet reaches agents only by path apps", t.workspace)
 	case http.StatusNotFound:
 		err = fleet.Errorf(fleet.ReasonBackendUnavailable,
-			"Coder does not find the app %s of %s, or does not show it to the user of Fleet's token: only the owner of a workspace can reach its apps", runnerSlug, p.workspace)
+			"Coder does not find the app %s of %s, or does not show it to the user of Fleet's token: only the owner of a workspace can reach its apps", runnerSlug, t.workspace)
 	default:
 		return res, nil // from another proxy; the client retries
 	}
@@ -116,6 +116,7 @@ func (p runnerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // readForeignOwner reads from the workspace's parameters whether the workspace belongs to another Fleet or to a person. If so, it
 // sets the foreign owner and the reason in out. A runner accepts only requests of the Fleet whose key is in the parameters, so a
 // running workspace of another owner becomes unhealthy. It changes nothing if the template has no parameter for the key.
+// An error means that the owner is not known.
 func (p *Place) readForeignOwner(ctx context.Context, w *workspace, out *fleet.Workspace) error {
 	if len(p.config.RunnerKey) == 0 {
 		return nil

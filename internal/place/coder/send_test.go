@@ -25,6 +25,7 @@ func (x *fakeCoder) awaitWaitingMessage(p *coder.Place, r fleet.Run) {
 	waittest.Until(x.T, "a waiting message gives no signal", func() bool { return p.PendingMessages(r.TaskID) == 1 })
 }
 
+// TestMessagesWait sends messages to a working agent. Each must be delivered once, when the agent is idle.
 func TestMessagesWait(t *testing.T) {
 	t.Parallel()
 	x, p := newFakePlace(t)

@@ -110,7 +110,7 @@ func (p *Place) addChanges(
 	}
 	if a.Next.Parameters {
 		for name, value := range a.Parameters {
-			if v.parameter(name) == nil { // CheckParameters says so
+			if v.parameter(name) == nil { // CheckParameters refuses it
 				effective[name] = value
 			}
 		}

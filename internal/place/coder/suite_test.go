@@ -89,6 +89,7 @@ func hide(_ *testing.T, p fleet.Place, a fleet.Agent) func() {
 	}
 }
 
+// changeCaller makes the place send requests with the admin's token, until the returned function is called.
 func changeCaller(_ *testing.T, p fleet.Place) func() {
 	h := hidingPlaceOf(p)
 	h.asAdmin.Store(true)

@@ -85,7 +85,7 @@ func (v *versionedCoder) stop() {
 	v.ws.LatestBuild.Status, v.ws.LatestBuild.Transition, v.ws.LatestBuild.Resources = codersdk.WorkspaceStatusStopped, codersdk.WorkspaceTransitionStop, nil
 }
 
-// TestStartChecks checks what CheckStart refuses, and that Start sends only the changes.
+// TestStartChecks checks which changes CheckStart refuses, and that Start sends only the changes.
 func TestStartChecks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -171,12 +171,8 @@ func (p *Place) workspace(ws codersdk.Workspace, acc *account) *workspace {
 
 // settingsOf returns the settings of the workspace's template.
 func (p *Place) settingsOf(ws codersdk.Workspace) Settings {
-	for _, proj := range p.config.Projects {
-		if strings.EqualFold(proj.Template, ws.TemplateName) {
-			return proj.Settings
-		}
-	}
-	return p.config.Settings
+	name, _ := p.configuredName(ws.TemplateName)
+	return p.projectSettings(name)
 }
 
 // refresh reads the workspace again. It returns false if Coder says that the workspace was deleted.

@@ -35,8 +35,8 @@ type Config struct {
 	// Grants are what agents may delegate, by role.
 	Grants map[string]*fleet.Grant
 
-	// Before and After are called in every call of the port. Before is called before the call does anything. After is called when
-	// the call has done everything except return. If they return an error, the call returns that error.
+	// Before is called before a call of the port does anything. After is called when a call has succeeded, before it returns. If
+	// they return an error, the call returns that error. Methods that are not a Method do not call them.
 	Before, After func(ctx context.Context, c Call) error
 
 	// Now returns the time; nil: time.Now.

@@ -18,9 +18,9 @@
 //	wait NAME         waits until the test calls Release(NAME)
 //	listen            waits for a message and prints it
 //	ask TEXT | OPTION | OPTION  asks a question, waits for the answer and prints "answer: " and the answer; options are optional
-//	ask-within DURATION TEXT  the same; the question expires after the duration, and then it prints "no answer"
+//	ask-within DURATION TEXT  the same; the question expires after the duration, and then the run prints "no answer"
 //	ask-permission TOOL JSON  asks for permission to use the tool on the optional input, and prints the answer
-//	ask-policy TOOL ANSWER    asks for permission to use the tool; the policy answers allow or deny, and it prints the answer
+//	ask-policy TOOL ANSWER    asks for permission to use the tool; the policy answers allow or deny, and the run prints the answer
 //	payload TEXT      sets the payload; each further payload instruction adds a line
 //	output JSON       sets the output, which a task with an output schema returns
 //	binary BASE64     sets the payload to these bytes

@@ -50,8 +50,8 @@ func instructionsOf(r fleet.Run) string {
 	return strings.Join(lines, "\n")
 }
 
-// parse parses the prompt. It ignores the lines after an instruction that always ends the run.
-func parse(prompt string) script {
+// parseScript parses the prompt. It ignores the lines after an instruction that always ends the run.
+func parseScript(prompt string) script {
 	first, _, _ := strings.Cut(strings.TrimSpace(prompt), "\n")
 	s := script{defaultSummary: "Handled: " + strings.TrimSpace(first)}
 	for line := range strings.Lines(prompt) {

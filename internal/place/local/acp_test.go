@@ -31,6 +31,7 @@ func acpProjects(t *testing.T, roles ...local.Role) func(*local.Config) {
 	}
 }
 
+// TestACP checks outputs, denied tools, costs and failures of tasks, and that a session continues in the next task.
 func TestACP(t *testing.T) {
 	t.Parallel()
 	w := newTestPlace(t, acpProjects(t, local.Role{Name: "coder", Prompt: "You write code.", AllowedTools: []string{"Bash(ls *)"}}))
@@ -94,6 +95,7 @@ func TestACPAgentConfig(t *testing.T) {
 	}
 }
 
+// TestACPMessages sends a message twice during a turn. It must be delivered once, as another turn.
 func TestACPMessages(t *testing.T) {
 	t.Parallel()
 	w := newTestPlace(t, acpProjects(t))
@@ -118,6 +120,7 @@ func TestACPMessages(t *testing.T) {
 	})
 }
 
+// TestACPStop interrupts runs. The variant deaf ignores the interrupt, and must be killed. No process may be left.
 func TestACPStop(t *testing.T) {
 	t.Parallel()
 	w := newTestPlace(t, func(c *local.Config) {

@@ -23,17 +23,11 @@ func configuredAgent(c fleet.AgentConfig) fleet.Agent {
 	return fleet.Agent{UID: uuid.NewString(), Name: "web-search-1", Owner: "alice", Toolset: fleet.ToolsetSubagents, Config: &c}
 }
 
-func (t *testPlace) provision(a fleet.Agent) fleet.Agent {
-	t.t.Helper()
-	ws, err := t.Provision(t.ctx, a)
-	require.NoError(t.t, err)
-	require.Equal(t.t, fleet.StateRunning, ws.State, ws.Reason)
-	return a
-}
-
 // durationPattern matches the duration in the step of a tool call. The step has none if the call took less than a millisecond.
 var durationPattern = regexp.MustCompile(`,"duration":\d+`)
 
+// TestAgentConfig checks the arguments, the input and the environment that claude gets from a configuration, and that its secrets
+// are removed with the run.
 func TestAgentConfig(t *testing.T) {
 	t.Parallel()
 	const secret = "brave-s3cret"
@@ -88,6 +82,7 @@ func TestAgentConfig(t *testing.T) {
 
 const claudeUsed = `{"type":"result","subtype":"success","is_error":false,"num_turns":3,"result":"All is well.","total_cost_usd":0.0421,"session_id":"SESSION","usage":{"input_tokens":100,"cache_read_input_tokens":5,"cache_creation_input_tokens":7,"output_tokens":34}}`
 
+// TestAgentConfigTools checks which tools claude gets from the lists in a configuration.
 func TestAgentConfigTools(t *testing.T) {
 	t.Parallel()
 	servers := []fleet.MCPServer{{Name: "a", Command: "a"}, {Name: "b", Command: "b"}}
@@ -97,12 +92,12 @@ func TestAgentConfigTools(t *testing.T) {
 		report         bool
 		tools, allowed string // "-": the flag is absent
 	}{
-		{"no list leaves it to claude", nil, false, "-", "mcp__a,mcp__b"},
-		{"an empty list is no tools", []string{}, false, "", "-"},
+		{"all tools without a list", nil, false, "-", "mcp__a,mcp__b"},
+		{"no tools with an empty list", []string{}, false, "", "-"},
 		{"an empty list and a report", []string{}, true, "", "mcp__fleet"},
-		{"a list names the tools there are", []string{"Bash(ls)", "Read(//tmp/**)", "Bash(git log:*)"}, false, "Bash,Read", "Bash(ls),Read(//tmp/**),Bash(git log:*),mcp__a,mcp__b"},
-		{"a server's tools, some of them", []string{"mcp__a__search"}, true, "", "mcp__a__search,mcp__b,mcp__fleet"},
-		{"one server as a whole", []string{"mcp__b", "Edit"}, false, "Edit", "mcp__b,Edit,mcp__a"},
+		{"only the tools in the list", []string{"Bash(ls)", "Read(//tmp/**)", "Bash(git log:*)"}, false, "Bash,Read", "Bash(ls),Read(//tmp/**),Bash(git log:*),mcp__a,mcp__b"},
+		{"some tools of a server", []string{"mcp__a__search"}, true, "", "mcp__a__search,mcp__b,mcp__fleet"},
+		{"all tools of a server", []string{"mcp__b", "Edit"}, false, "Edit", "mcp__b,Edit,mcp__a"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -310,7 +305,7 @@ func TestSoftInterrupt(t *testing.T) {
 	open := func(w *claudePlace) {
 		require.NoError(w.t, os.WriteFile(filepath.Join(w.homeDir, "open"), nil, 0o600))
 	}
-	t.Run("the answer in flight is waited for", func(t *testing.T) {
+	t.Run("an interrupt waits for the active answer", func(t *testing.T) {
 		t.Parallel()
 		w, a, r := begin(t, waittest.Limit, "tool_use", true)
 		require.Contains(t, w.argv(), "--include-partial-messages")
@@ -360,7 +355,7 @@ func TestSoftInterrupt(t *testing.T) {
 			return inTime
 		})
 	})
-	t.Run("an answer that never comes is not waited for longer than the grace", func(t *testing.T) {
+	t.Run("an interrupt waits no longer than the grace", func(t *testing.T) {
 		t.Parallel()
 		waittest.WithGrowingLimit(t, 400*time.Millisecond, func(grace time.Duration) (inTime bool) {
 			w, a, r := begin(t, grace, "tool_use", true)
@@ -371,7 +366,7 @@ func TestSoftInterrupt(t *testing.T) {
 			return output == "asking\ngot TERM\n" // false if the program was killed before it printed this
 		})
 	})
-	t.Run("with Linger, the answer is waited for longer than the grace", func(t *testing.T) {
+	t.Run("with Linger, an interrupt waits longer than the grace", func(t *testing.T) {
 		t.Parallel()
 		const grace = 200 * time.Millisecond
 		w, a, r := begin(t, grace, "tool_use", true)
@@ -479,7 +474,7 @@ func TestEditPermissions(t *testing.T) {
 		"in a project with tools":         {role: local.Role{Tools: []string{"Read"}}, agentConfig: fleet.AgentConfig{MayEdit: true}},
 		"in a project with allowed tools": {role: local.Role{AllowedTools: []string{"Read"}}, agentConfig: fleet.AgentConfig{MayEdit: true}},
 		"in a project with a mode":        {role: local.Role{PermissionMode: "plan"}, agentConfig: fleet.AgentConfig{MayEdit: true}},
-		"in a project, as an agent of it": {agentConfig: fleet.AgentConfig{Reports: true}},
+		"in a project without MayEdit":    {agentConfig: fleet.AgentConfig{Reports: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

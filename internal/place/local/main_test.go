@@ -144,8 +144,12 @@ func runProcessesIn(t testing.TB, dir string) []string {
 // provisionIn provisions an agent of the project.
 func (t *testPlace) provisionIn(project string) fleet.Agent {
 	t.t.Helper()
-	uid := uuid.NewString()
-	a := fleet.Agent{UID: uid, Name: "papi", Owner: "alice", Project: project, Role: "coder", Spec: "Keep the tests green."}
+	return t.provision(fleet.Agent{UID: uuid.NewString(), Name: "papi", Owner: "alice", Project: project, Role: "coder", Spec: "Keep the tests green."})
+}
+
+// provision creates the workspace of the agent, which must run, and returns the agent.
+func (t *testPlace) provision(a fleet.Agent) fleet.Agent {
+	t.t.Helper()
 	ws, err := t.Provision(t.ctx, a)
 	require.NoError(t.t, err)
 	require.Equal(t.t, fleet.StateRunning, ws.State, ws.Reason)
