@@ -15,7 +15,7 @@ import (
 )
 
 // Log implements fleet.Place. It returns the log of the latest build, the log of the workspace's agent, and the error of
-// the build, if there is one.
+// the build, if there is one. It returns no lines if the agent has no workspace.
 func (p *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, error) {
 	w, err := p.find(ctx, a)
 	if err != nil || w == nil {

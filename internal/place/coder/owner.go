@@ -49,8 +49,8 @@ type Users interface {
 const sourceSeparator = ":"
 
 // userOf returns the Coder user of the agent's owner. If Config.Users is set and the owner has a source, as in coder:alice, it is
-// the id of the user as whom the owner has signed in. Otherwise it is the owner's name. It returns INVALID_ARGUMENT if the owner has a source but has not
-// signed in with Coder.
+// the id of the user as whom the owner has signed in, or INVALID_ARGUMENT if the owner has not signed in with Coder. Otherwise it
+// is the owner's name.
 func (p *Place) userOf(ctx context.Context, a fleet.Agent) (string, error) {
 	if p.config.Users == nil || !strings.Contains(a.Owner, sourceSeparator) {
 		return a.Owner, nil

@@ -18,8 +18,8 @@ type runner struct {
 // Connect implements fleet.Place.
 func (p *Place) Connect(a fleet.Agent) fleet.Runner { return runner{p, a} }
 
-// connectNow requests the agent's workspace from Coder, and returns its runner. It returns AGENT_OFFLINE if the workspace does not exist or is not
-// started.
+// connectNow requests the agent's workspace from Coder, and returns its runner. It returns AGENT_OFFLINE if the workspace
+// does not exist or is not started. A runner for AgentAPI returns this error only when it is called.
 func (r runner) connectNow(ctx context.Context) (fleet.Runner, error) {
 	w, err := r.place.find(ctx, r.agent)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// check is a check that was started. The world's mutex guards it.
+// check is a check that has been started, and may have ended. The world's mutex guards it.
 type check struct {
 	result fleet.CheckResult
 	stop   chan struct{} // closed to end the check

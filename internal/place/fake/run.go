@@ -52,7 +52,8 @@ func (r *run) wake() {
 	r.changed = make(chan struct{})
 }
 
-// startRun starts a run of the task in the workspace. A run with feedback is another attempt of the workspace's last run. The world's mutex must be held.
+// startRun starts a run of the task in the workspace. A run with feedback is another attempt of the workspace's last run. The
+// world's mutex must be held.
 func (p *Place) startRun(w *workspace, task fleet.Run) *run {
 	r := &run{task: task, script: parseScript(instructionsOf(task)), workspace: w, gate: p.runGate, sent: map[string]bool{}, done: make(chan struct{}), changed: make(chan struct{})}
 	if r.first = r; task.Feedback != "" && w.run != nil {

@@ -102,7 +102,7 @@ func (p *Place) MakeUnhealthy(ref, reason string) {
 	})
 }
 
-// MakeHealthy makes the workspace run.
+// MakeHealthy sets the state of the workspace to running.
 func (p *Place) MakeHealthy(ref string) {
 	p.changeWorkspace(ref, func(w *workspace) {
 		w.State, w.Reason = fleet.StateRunning, ""
@@ -129,7 +129,7 @@ func (p *Place) NewVersion(project string, roles []fleet.Role, parameters []flee
 	}
 }
 
-// SetHost sets what the host reports about the workspace.
+// SetHost sets the facts that the host reports about the workspace.
 func (p *Place) SetHost(ref string, h fleet.HostFacts) {
 	p.changeWorkspace(ref, func(w *workspace) { w.Host = h })
 }
@@ -150,7 +150,7 @@ func (p *Place) FailBuild(name, reason string) {
 	p.buildFailures[key] = append(p.buildFailures[key], reason)
 }
 
-// HoldBuilds keeps workspaces that are built from now on in the state starting until the returned gate is opened. No call
+// HoldBuilds keeps workspaces whose builds begin from now on in the state starting, until the returned gate is opened. No call
 // waits at this gate, so its channel Arrived is never closed.
 func (p *Place) HoldBuilds() *Gate {
 	p.mu.Lock()
