@@ -112,8 +112,8 @@ func (p *Place) probeAgentAPI(ctx context.Context, w *workspace, facts agentapi.
 	return "", "", translate("asking AgentAPI of "+w.ws.Name, err)
 }
 
-// isFirstTask reports whether the work that the agent starts by itself is its first task. After later starts of the workspace,
-// such work is not a task: the agent only prepares itself.
+// isFirstTask reports whether the work that the agent starts by itself is its first task. That is only so after the workspace was
+// created. After later starts, the agent only prepares itself.
 func (p *Place) isFirstTask(ctx context.Context, w *workspace) bool {
 	if w.ws.LatestBuild.BuildNumber != 1 {
 		return false

@@ -32,7 +32,8 @@ type repository struct {
 	pushers map[string]fleet.Agent // the agent that made each commit, and pushes it
 }
 
-// connect returns the repository's copy in the host. The first call chooses the host.
+// connect returns the repository's copy in the host. The first call that succeeds chooses the host: the best candidate that
+// answers. If none does, the error is that of the best candidate.
 func (r *repository) connect(ctx context.Context) (remote.Repository, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +67,8 @@ func (r *repository) connect(ctx context.Context) (remote.Repository, error) {
 	return nil, err
 }
 
-// candidates returns the workspaces of the project that can be the host, the best one first. It returns an error if there is none.
+// candidates returns the workspaces of the project that can be the host, the best one first: the last host, then the oldest
+// workspace. It returns an error if there is none.
 func (r *repository) candidates(ctx context.Context) ([]*hostedWorkspace, *templateProject, error) {
 	proj, err := r.place.findListedProject(ctx, r.project, catalogAge)
 	if fleet.ReasonOf(err) == fleet.ReasonProjectNotFound { // the template may be new
