@@ -21,7 +21,7 @@ const (
 	// pruneRefusals removes only refusals. The sums of budgets come from the other entries.
 	pruneRefusals = `DELETE FROM budget_ledger WHERE n IN (
 			SELECT n FROM budget_ledger WHERE kind = 'refuse' AND at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)`
-	// pruneBulks removes bulk operations, which are stored with their plans and results.
+	// pruneBulks removes plans of bulk operations, which contain their results.
 	pruneBulks = `DELETE FROM resources WHERE kind = '` + string(fleet.BulkKind) + `' AND name IN (
 			SELECT name FROM resources WHERE kind = '` + string(fleet.BulkKind) + `' AND to_timestamp((body->>'at')::bigint / 1e6) < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`
 	// pruneLeases removes expired leases, for example leases of crashed servers for deleted agents. Removing them is safe,

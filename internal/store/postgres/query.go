@@ -12,7 +12,7 @@ import (
 	"fleet/internal/store/record"
 )
 
-// scanner is a row of a result.
+// scanner is a short name for record.Scanner.
 type scanner = record.Scanner
 
 // row is a row of a result. Its Scan unescapes texts.

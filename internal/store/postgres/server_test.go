@@ -2,10 +2,7 @@ package postgres_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,18 +30,6 @@ func dial(t *testing.T, url string) *pgx.Conn {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
-}
-
-// waitAlone waits until conn is the only connection to its database. By then, the other connections have written their
-// statistics.
-func waitAlone(t *testing.T, conn *pgx.Conn) {
-	t.Helper()
-	waittest.Until(t, "nothing signals that the connections have ended", func() bool {
-		var others int
-		require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
-			AND backend_type = 'client backend'`).Scan(&others))
-		return others == 0
-	})
 }
 
 // TestUnreachable kills the database's server while a store is used, and starts it again. Calls must fail meanwhile and work
@@ -157,92 +142,6 @@ func TestConcurrentAgentCreation(t *testing.T) {
 	require.NoError(t, create("u1", func() {
 		require.NoError(t, create("u2", func() {}))
 	}))
-}
-
-// TestActiveTaskIsFoundByItsAgent lets the database plan the query for an active task while no task runs. Then all
-// indexes of active tasks look equally good, but the query must use the index tasks_current.
-func TestActiveTaskIsFoundByItsAgent(t *testing.T) {
-	t.Parallel()
-	url := pgtest.URL(t)
-	s, err := postgres.Open(t.Context(), url, postgres.Config{})
-	require.NoError(t, err)
-	const agents = 200
-	now := time.Now()
-	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error {
-		for i := range agents {
-			uid := fmt.Sprint("u", i)
-			a := &fleet.Agent{UID: uid, Name: uid, Owner: "alice", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now}
-			task := &fleet.Task{ID: uid, AgentUID: uid, AgentName: uid, Owner: "alice", Source: fleet.SourceHuman, Status: fleet.TaskCompleted, CreatedAt: now, EndedAt: now}
-			if err := errors.Join(tx.Insert(a), tx.Insert(task)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-	require.NoError(t, s.Close())
-	conn := dial(t, url)
-	waitAlone(t, conn)
-	_, err = conn.Exec(t.Context(), `VACUUM ANALYZE`)
-	require.NoError(t, err)
-	scans := func() (n int) {
-		require.NoError(t, conn.QueryRow(t.Context(), `SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'tasks_current'`).Scan(&n))
-		return n
-	}
-	before := scans()
-	s, err = postgres.Open(t.Context(), url, postgres.Config{})
-	require.NoError(t, err)
-	require.NoError(t, s.View(t.Context(), func(tx fleet.ReadTx) error {
-		for i := range agents {
-			_, err := tx.RunningTask(fmt.Sprint("u", i))
-			_, viewsErr := tx.AgentViews(fleet.AgentViewFilter{UIDs: []string{fmt.Sprint("u", i)}})
-			if err := errors.Join(err, viewsErr); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-	require.NoError(t, s.Close())
-	waitAlone(t, conn)
-	require.Equal(t, 2*agents, scans()-before)
-}
-
-// TestRowsAreFoundByKey lets the database analyse empty tables and plan statements for them. The table of leases, for example,
-// is empty most of the time. When the tables have rows later, the statements must still find rows by key.
-func TestRowsAreFoundByKey(t *testing.T) {
-	t.Parallel()
-	url := pgtest.URL(t)
-	s, err := postgres.Open(t.Context(), url, postgres.Config{})
-	require.NoError(t, err)
-	conn := dial(t, url)
-	_, err = conn.Exec(t.Context(), `VACUUM ANALYZE`)
-	require.NoError(t, err)
-	var before int64
-	const scans = `SELECT coalesce(sum(seq_scan), 0)::bigint FROM pg_stat_user_tables WHERE relname IN ('agents', 'tasks', 'leases')`
-	require.NoError(t, conn.QueryRow(t.Context(), scans).Scan(&before))
-	const times = 30
-	now := time.Now()
-	for i := range times {
-		key := fmt.Sprint("agent/", i)
-		epoch, err := s.Lease(t.Context(), key, "r1", time.Hour)
-		require.NoError(t, err)
-		held := fleet.WithLease(t.Context(), fleet.Lease{Key: key, Epoch: epoch})
-		require.NoError(t, s.Update(held, func(tx fleet.Tx) error {
-			uid := fmt.Sprint("u", i)
-			a := &fleet.Agent{UID: uid, Name: uid, Owner: "alice", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: now, UpdatedAt: now}
-			task := &fleet.Task{ID: uid, AgentUID: uid, AgentName: uid, Owner: "alice", Source: fleet.SourceHuman, Status: fleet.TaskRunning, CreatedAt: now, StartedAt: now}
-			if err := errors.Join(tx.Insert(a), tx.Insert(task)); err != nil {
-				return err
-			}
-			_, err := tx.RunningTask(uid)
-			return err
-		}))
-		require.NoError(t, s.Release(t.Context(), key, "r1"))
-	}
-	require.NoError(t, s.Close())
-	waitAlone(t, conn)
-	var after int64
-	require.NoError(t, conn.QueryRow(t.Context(), scans).Scan(&after))
-	require.Less(t, after-before, int64(times), "statements of updates must not read whole tables")
 }
 
 // TestPolling checks that a store that polls notices commits of another store. Config.Poll is for poolers that do not pass
@@ -412,96 +311,6 @@ func TestRenewalDuringAWait(t *testing.T) {
 		return nil
 	}))
 	require.NoError(t, <-waited)
-}
-
-// TestNewerSchema opens a database with a newer schema. The store must use it unless the schema says that it needs a
-// newer program.
-func TestNewerSchema(t *testing.T) {
-	t.Parallel()
-	url := pgtest.EmptyURL(t)
-	s, err := postgres.Open(t.Context(), url, postgres.Config{})
-	require.NoError(t, err)
-	require.NoError(t, s.Close())
-	_, err = dial(t, url).Exec(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)`)
-	require.NoError(t, err)
-	s, err = postgres.Open(t.Context(), url, postgres.Config{})
-	require.NoError(t, err)
-	_, err = appendEvent(t.Context(), s, "old")
-	require.NoError(t, err)
-	require.NoError(t, s.Close())
-	_, err = dial(t, url).Exec(t.Context(), `UPDATE compatibility SET oldest = 9999`)
-	require.NoError(t, err)
-	_, err = postgres.Open(t.Context(), url, postgres.Config{})
-	require.ErrorContains(t, err, "needs a Fleet that supports at least version 9999")
-}
-
-// TestSchemaOfABranch opens a database whose schema lacks a migration but has a later one. The store must refuse it.
-func TestSchemaOfABranch(t *testing.T) {
-	t.Parallel()
-	url := pgtest.EmptyURL(t)
-	s, err := postgres.Open(t.Context(), url, postgres.Config{})
-	require.NoError(t, err)
-	require.NoError(t, s.Close())
-	_, err = dial(t, url).Exec(t.Context(), `DELETE FROM goose_db_version WHERE version_id = 1`)
-	require.NoError(t, err)
-	_, err = dial(t, url).Exec(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)`)
-	require.NoError(t, err)
-	const want = "but lacks the earlier version 1: another build of Fleet made it, for example from a branch: use that build, or another database"
-	_, err = postgres.Open(t.Context(), url, postgres.Config{})
-	require.ErrorContains(t, err, want)
-	_, err = postgres.Schema(t.Context(), url)
-	require.ErrorContains(t, err, want)
-}
-
-// TestOpenTogether checks that many replicas can open stores in an empty database at the same time.
-func TestOpenTogether(t *testing.T) {
-	t.Parallel()
-	url := pgtest.EmptyURL(t)
-	errs := make(chan error, 4)
-	for range cap(errs) {
-		go func() {
-			s, err := postgres.Open(context.WithoutCancel(t.Context()), url, postgres.Config{})
-			if err == nil {
-				err = s.Close()
-			}
-			errs <- err
-		}()
-	}
-	for range cap(errs) {
-		require.NoError(t, <-errs)
-	}
-}
-
-func TestRedact(t *testing.T) {
-	t.Parallel()
-	for url, want := range map[string]string{
-		"postgres://fleet:hunter2@h/db":                  "postgres://fleet:xxxxx@h/db",
-		"postgres://h/db?user=fleet&password=hunter2":    "postgres://h/db?password=xxxxx&user=fleet",
-		"postgres://fleet@h/db":                          "postgres://fleet@h/db",
-		"postgres://h/db?sslpassword=hunter2":            "postgres://h/db?sslpassword=xxxxx",
-		"postgres://fleet:hunter2@[::1/db":               "postgres://",
-		"postgres://fleet:hun%zzter2@h/db?sslmode=false": "postgres://",
-	} {
-		require.Equal(t, want, postgres.Redact(url))
-		require.Equal(t, strings.Contains(url, "hun"), postgres.HasPassword(url), url)
-	}
-}
-
-// TestWrongURL checks that the error for a URL says what is wrong with it, without its passwords.
-func TestWrongURL(t *testing.T) {
-	t.Parallel()
-	for url, want := range map[string]string{
-		"postgres://fleet:hunter2@h/db?sslmode=foo":                                "sslmode",
-		"postgres://fleet:hunter2@h/db?sslrootcert=/none/here":                     "/none/here",
-		"postgres://fleet:hunter2@h/db?connect_timeout=5s":                         "connect_timeout",
-		"postgres://fleet:hunter2@h/db?pool_max_conns=0":                           "pool_max_conns",
-		"postgres://fleet:hunter2@[::1/db":                                         "write it like",
-		"postgres://h/db?sslcert=/none/here&sslkey=/none/here&sslpassword=hunter2": "/none/here",
-	} {
-		_, err := postgres.Open(t.Context(), url, postgres.Config{})
-		require.ErrorContains(t, err, want, url)
-		require.NotContains(t, err.Error(), "hunter2")
-	}
 }
 
 // TestWrongClock checks that a store shows the database's time although the clock of its machine is wrong.

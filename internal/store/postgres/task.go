@@ -87,7 +87,7 @@ func (t *tx) insertTask(task *fleet.Task) error {
 	t.lockShared(record.LockOwner, task.Owner)
 	explain := func(err error) error { return taskError("add", task, err) }
 	err := t.execLater(explain, insertTask, append(record.TaskArgs(task), searchText(task), task.ID, task.Project, task.AgentUID)...)
-	if rest := task.Description[len(record.DescriptionHead(task.Description)):]; err == nil && rest != "" {
+	if rest := record.DescriptionRest(task.Description); err == nil && rest != "" {
 		err = t.execLater(explain, putRest, task.ID, rest)
 	}
 	task.Revision = 1
@@ -96,7 +96,7 @@ func (t *tx) insertTask(task *fleet.Task) error {
 
 func (t *tx) updateTask(task *fleet.Task) error {
 	t.lock(record.LockAgent, record.TaskLockName(task))
-	rest := task.Description[len(record.DescriptionHead(task.Description)):]
+	rest := record.DescriptionRest(task.Description)
 	query := updateShortTask
 	if rest != "" {
 		query = updateTask

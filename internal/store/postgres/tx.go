@@ -31,8 +31,8 @@ const (
 // endTimeout limits how long a COMMIT or ROLLBACK may take. The end of the caller's context does not interrupt it.
 const endTimeout = 30 * time.Second
 
-// baseTx is the transaction of a view, and the part of a write transaction that reads. It holds the context of its call, because
-// the methods of fleet.ReadTx have no context.
+// baseTx is the transaction of a view, and the base of tx. It holds the context of its call, because the methods of fleet.ReadTx
+// have no context.
 type baseTx struct {
 	record.ReadTx
 	ctx             context.Context //nolint:containedctx // see above

@@ -18,8 +18,8 @@ const TaskColumns = `traceparent, agent_uid, agent_name, owner, source, status, 
 	model, input_tokens, output_tokens, tool_calls, self_started, reported, payload_gap_offset, payload_gap_size, waiting,
 	stalled_at, last_step, terminal, conversation_lost, try, reason_code, retry_at, collecting_at, spent, options, labels, retry_of, output, parent_id, root_id, delegation, description`
 
-// ReadColumns are the columns of tasks that ScanTask reads. A query must add one more column, the rest of the
-// description. It is NULL if the description is short or the rest is not needed.
+// ReadColumns are the columns of tasks that ScanTask reads. A query must add one more column, the DescriptionRest. It is NULL if
+// the description is short or the rest is not needed.
 const ReadColumns = `id, ` + TaskColumns + `, payload_removed, has_messages, has_questions, has_checks, revision`
 
 // SelectTasks is the beginning of a query whose rows ScanTask reads.
@@ -46,6 +46,11 @@ func DescriptionHead(description string) string {
 		}
 	}
 	return description[:maxHead] // the description is not valid UTF-8
+}
+
+// DescriptionRest returns the part of the description that follows its DescriptionHead.
+func DescriptionRest(description string) string {
+	return description[len(DescriptionHead(description)):]
 }
 
 // optionsText returns the options as JSON, or "" if none is set.

@@ -7,11 +7,11 @@ import (
 	"errors"
 )
 
-// conn is a connection with its prepared statements. One goroutine uses it at a time.
+// conn is a connection with its prepared statements. Only one goroutine may use it at a time.
 type conn struct {
 	sql    *sql.Conn
 	stmts  map[string]*sql.Stmt
-	broken bool // its state is unknown: do not use it again
+	broken bool // the connection's state is unknown, so it must be closed
 }
 
 func newConn(ctx context.Context, db *sql.DB) (*conn, error) {
@@ -43,6 +43,7 @@ func (c *conn) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
 	return s, nil
 }
 
+// exec executes the query, prepared if possible.
 func (c *conn) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	s, err := c.stmt(ctx, query)
 	if s == nil && err == nil {
@@ -54,6 +55,7 @@ func (c *conn) exec(ctx context.Context, query string, args ...any) (sql.Result,
 	return s.ExecContext(ctx, args...)
 }
 
+// query runs the query, prepared if possible.
 func (c *conn) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	s, err := c.stmt(ctx, query)
 	if s == nil && err == nil {

@@ -26,8 +26,8 @@ const (
 
 var insertEvent = `INSERT INTO events (` + eventColumns + `) VALUES (` + record.Placeholders(eventColumns) + `)`
 
-// unknownSeq is the value of Store.newestSeq while a transaction with events commits, and, if that fails, until a later one
-// has committed.
+// unknownSeq is the value of Store.newestSeq while a transaction with events commits, and, if that fails, until a later
+// one has committed.
 const unknownSeq = -1
 
 // LastSeq returns the Seq of the newest event, see fleet.Store. Only this process appends events, so it normally knows

@@ -13,6 +13,7 @@ import (
 // TestLocksAreKept checks from another process that SQLite still holds its locks while a store uses a file. Without
 // these locks, the other process could remove the log when it ends.
 func TestLocksAreKept(t *testing.T) {
+	// The child process checks the locks.
 	if path := os.Getenv(childPathEnv); path != "" {
 		shared := unix.Flock_t{Type: unix.F_WRLCK, Start: 1<<30 + 2, Len: 510} // see SQLite's os.h
 		inUse := unix.Flock_t{Type: unix.F_WRLCK, Start: 128, Len: 1}

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestUpdatesPassLeases checks that an update passes waiting calls of workers, such as Lease and Release.
+// TestUpdatesPassLeases checks that an update overtakes calls of workers that wait, such as Lease and Release.
 func TestUpdatesPassLeases(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

@@ -44,7 +44,7 @@ func (s *space) full() (since time.Time, full bool) {
 	return s.since, !s.since.IsZero()
 }
 
-// reserve allocates disk space beyond the ends of the store's files. It has no effect if the file system does not
+// reserve allocates disk space for the store's files beyond their ends. It has no effect if the file system does not
 // support that or has no space left.
 func (s *space) reserve() {
 	_, total, err := s.diskSpace(filepath.Dir(s.file.Name()))

@@ -63,7 +63,7 @@ func (t *tx) insertTask(task *fleet.Task) error {
 	if _, err := t.exec(insertTask, append(record.TaskArgs(task), task.ID, task.AgentUID, task.AgentUID, task.Project, task.AgentUID)...); err != nil {
 		return t.fail(taskError("add", task, err))
 	}
-	if rest := task.Description[len(record.DescriptionHead(task.Description)):]; rest != "" {
+	if rest := record.DescriptionRest(task.Description); rest != "" {
 		if _, err := t.exec(putRest, task.ID, rest); err != nil {
 			return t.fail(taskError("add", task, err))
 		}
@@ -75,7 +75,7 @@ func (t *tx) insertTask(task *fleet.Task) error {
 func (t *tx) updateTask(task *fleet.Task) error {
 	revision, err := t.revise(updateTask, append(record.TaskArgs(task), task.ID)...)
 	if err == nil {
-		if rest := task.Description[len(record.DescriptionHead(task.Description)):]; rest != "" {
+		if rest := record.DescriptionRest(task.Description); rest != "" {
 			_, err = t.exec(putRest, task.ID, rest)
 		} else {
 			_, err = t.exec(deleteRest, task.ID)

@@ -12,8 +12,8 @@ import (
 
 var errEnded = errors.New("the transaction has ended: use it only inside its function")
 
-// baseTx is the transaction of a view, and the part of a write transaction that reads. It holds the context of its call, because
-// the methods of fleet.ReadTx have no context.
+// baseTx is the transaction of a view, and the base of tx. It holds the context of its call, because the methods of fleet.ReadTx
+// have no context.
 type baseTx struct {
 	record.ReadTx
 	ctx  context.Context //nolint:containedctx // see above
@@ -169,7 +169,7 @@ func (t *baseTx) fail(err error) error {
 	return err
 }
 
-// scanner is a row of a result.
+// scanner is a short name for record.Scanner.
 type scanner = record.Scanner
 
 // forEachRow calls f with every row of the query's result until f fails.

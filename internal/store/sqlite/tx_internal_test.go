@@ -13,6 +13,7 @@ import (
 	"fleet/internal/store/record"
 )
 
+// openTest opens a store in a new file until the test ends.
 func openTest(t *testing.T) *Store {
 	t.Helper()
 	s, err := Open(context.WithoutCancel(t.Context()), filepath.Join(t.TempDir(), "fleet.db"), Config{})
@@ -21,7 +22,7 @@ func openTest(t *testing.T) *Store {
 	return s
 }
 
-// running gets a value when a statement calls the SQL function running.
+// running gets a value when a statement calls the SQL function running while a goroutine waits for it.
 var running = make(chan struct{})
 
 func init() {
@@ -73,6 +74,7 @@ func TestCancelledStatement(t *testing.T) {
 	require.NoError(t, s.Update(t.Context(), func(x fleet.Tx) error { return x.Append(&fleet.Event{}) }))
 }
 
+// TestViewCannotWrite checks that a view has no methods that write, and that its connection refuses writes.
 func TestViewCannotWrite(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

@@ -94,7 +94,7 @@ func startTask(tx fleet.Tx, a *fleet.Agent, task *fleet.Task) error {
 	return tx.Append(newEvent(fleet.EventTaskCreated, a, "started"))
 }
 
-// BenchmarkLastSeq measures concurrent calls of LastSeq, with which every call of the API begins.
+// BenchmarkLastSeq measures concurrent calls of LastSeq, with which reads of the snapshot begin.
 func BenchmarkLastSeq(b *testing.B, s fleet.Store) {
 	appendOne(b, s)
 	b.ReportAllocs()

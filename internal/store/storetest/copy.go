@@ -116,6 +116,7 @@ func RequireSame(t *testing.T, one, two fleet.Store) {
 	require.Equal(t, appendOne(t, one), appendOne(t, two), "both logs must continue with the same number")
 }
 
+// requireEqual requires that get returns the same value for both stores.
 func requireEqual[T any](t *testing.T, one, two fleet.Store, get func(fleet.ReadTx) (T, error)) {
 	t.Helper()
 	require.Equal(t, read(t, one, get), read(t, two, get))

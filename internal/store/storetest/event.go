@@ -119,7 +119,7 @@ var eventCases = []testCase{
 		}
 	}},
 
-	{"limits", func(t *testing.T, s fleet.Store) {
+	{"limits, and paging", func(t *testing.T, s fleet.Store) {
 		log := appendSeed(t, s)
 		require.Empty(t, listEvents(t, s, fleet.EventFilter{}, 0, 0))
 		require.Empty(t, lastEvents(t, s, fleet.EventFilter{}, 0))

@@ -30,7 +30,7 @@ func mount(dir string) error {
 
 func unmount(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
 
-// Fill fills the disk of a server that StartSmall has started. The caller must call Free afterwards.
+// Fill fills the small disk of the server. The caller must call Free afterwards.
 func (s *Server) Fill() error {
 	f, err := os.Create(s.ballast())
 	if err != nil {

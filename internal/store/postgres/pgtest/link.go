@@ -47,6 +47,7 @@ func NewLink(t testing.TB, target func() string) *Link {
 // Port returns the port of the proxy on 127.0.0.1.
 func (l *Link) Port() int { return l.listener.Addr().(*net.TCPAddr).Port } //nolint:forcetypeassert // it listens on TCP
 
+// serve passes data between the client and the server until one of them closes its connection.
 func (l *Link) serve(client net.Conn) {
 	defer l.closeConn(client)
 	if !l.register(client) {

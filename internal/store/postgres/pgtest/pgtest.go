@@ -97,8 +97,8 @@ func (s *Server) create(t testing.TB, from string) string {
 	return name
 }
 
-// clear removes all data from a database and keeps its schema. It disables triggers, because some of them count rows or
-// prevent deletions.
+// clear removes all data from a database and keeps its schema. It disables triggers: some count the deleted rows, and others
+// would check foreign keys while only some tables are empty.
 func (s *Server) clear(ctx context.Context, name string) error {
 	return s.Exec(ctx, name, `DO $$
 		DECLARE
