@@ -1,4 +1,4 @@
-// Command containerfile reads container files with BuildKit's parser. It fails if there are errors or warnings.
+// Command containerfile checks container files with BuildKit's parser and linter. It fails if there are errors or warnings.
 package main
 
 import (
@@ -27,7 +27,8 @@ func main() {
 	}
 }
 
-// check calls warn for each warning of the parser.
+// check parses the container file at path. It calls warn for each warning of the parser and of the linter. It returns an error if
+// the file cannot be read or parsed.
 func check(path string, warn func(text string)) error {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"fleet/internal/scratch"
 )
 
-// settings are the flags of the command serve.
+// settings are the flags of the command serve that say how runs work, and the logger.
 type settings struct {
 	state, dir, driver, model, permissionMode, promptFile string
 

@@ -1,6 +1,6 @@
 // Command fleet-runner runs an agent's tasks where the agent lives, for example in a Coder workspace. Fleet calls it
-// through a proxy; see docs/templates/fleet-runner. It listens only on a loopback address, and accepts only requests
-// that Fleet has signed. It keeps everything on disk: if it is killed, runs continue, and it finds them after a
+// through a proxy; see docs/templates/fleet-runner. It listens only on a loopback address. It accepts only health checks and
+// requests that Fleet has signed. It keeps everything on disk: if it is killed, runs continue, and it finds them after a
 // restart.
 //
 // It connects packages runner and remote. It must never import the store, the service or a face, because it runs in
@@ -124,7 +124,7 @@ func serve(args []string, stderr io.Writer) error {
 	return nil
 }
 
-// listFlag is a flag that can be repeated.
+// listFlag has the values of a flag that can be repeated.
 type listFlag []string
 
 func (l *listFlag) String() string { return strings.Join(*l, " ") }
@@ -147,7 +147,7 @@ func checkLoopback(address string) error {
 	return nil
 }
 
-// defaultState returns the default directory of runs.
+// defaultState returns the default value of the flag -state.
 func defaultState() (string, error) {
 	home, err := os.UserHomeDir()
 	return filepath.Join(home, ".local", "state", "fleet-runner"), err

@@ -25,7 +25,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestMain lets the test binary also act as the program.
+// TestMain lets the test binary also act as fleet-runner, and as an agent program that speaks the Agent Client Protocol.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testRunner is a runner that is killed and restarted at the same address.
+// testRunner runs the test binary as fleet-runner. A test can kill it and start it again at the same address.
 type testRunner struct {
 	t         *testing.T
 	dir       string
@@ -140,7 +140,7 @@ func TestEnvironment(t *testing.T) {
 	require.Contains(t, env, "ANTHROPIC_API_KEY=its own")
 }
 
-func TestRefusals(t *testing.T) {
+func TestInvalidArguments(t *testing.T) {
 	key := base64.StdEncoding.EncodeToString(make([]byte, ed25519.PublicKeySize))
 	for want, args := range map[string][]string{
 		"is not a loopback address":   {"serve", "-key", key, "-listen", "0.0.0.0:0"},
@@ -155,7 +155,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestProgram builds the program for workspaces. It checks the program's size, and that the program needs no libraries.
+// TestProgram builds the program for workspaces. It checks that the program is small, needs no libraries, and prints the version
+// that the linker sets.
 func TestProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it builds the program")

@@ -30,7 +30,7 @@ func (m *machine) landingDir(parts ...string) string {
 type repository struct {
 	repositories.Repository
 	*machine
-	clone string
+	clone string // directory of the agent's clone
 }
 
 // Repository implements remote.Repositories.
@@ -50,7 +50,7 @@ func (m *machine) Repository(ctx context.Context, a fleet.Agent, s remote.Source
 	return repository{repositories.Repository{Git: m.git, Path: worktree.MirrorPath(m.landingDir(), s.URL), Source: s.URL, StartBranch: s.Branch}, m, tree.Dir}, nil
 }
 
-// ensureCopy creates the copy if there is none. That can take long, so it continues after the caller has stopped waiting.
+// ensureCopy creates the copy if it does not exist. This can take long, so the fetch continues after the caller has stopped waiting.
 func (r repository) ensureCopy(ctx context.Context) error {
 	if _, err := os.Stat(r.Path); err == nil {
 		return nil
@@ -176,8 +176,8 @@ func (t checkWorkspace) Ready() error { return nil }
 // Tree implements runner.Workspace.
 func (t checkWorkspace) Tree() (*runner.Tree, error) { return nil, nil } //nolint:nilnil // no work of an agent is in the tree
 
-// Work implements runner.Workspace. It creates the tree. The check has the environment of the agent, and its own directory for
-// temporary files.
+// Work implements runner.Workspace. It creates the tree. The check has the environment of the agent without the keys of the agent's
+// program, and its own directory for temporary files.
 func (t checkWorkspace) Work(fleet.Run) (runner.Work, error) {
 	ctx := context.Background() // git's own limit applies
 	if err := t.checks.Clear(ctx, t.home); err != nil {
@@ -197,6 +197,6 @@ func (t checkWorkspace) Work(fleet.Run) (runner.Work, error) {
 			delete(own, name)
 		}
 		own["FLEET_COMMIT"], own["TMPDIR"] = t.commit, tmp
-		return runner.WithoutVariables(environ(own), t.agentDriver.Keys()) // a check does not need the keys of the agent's program
+		return runner.WithoutVariables(environ(own), t.agentDriver.Keys())
 	}}, err
 }

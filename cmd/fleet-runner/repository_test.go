@@ -18,21 +18,21 @@ import (
 	"fleet/internal/waittest"
 )
 
-// cloned is an agent that works in a clone of a repository.
-type cloned struct {
+// clonedAgent is an agent that works in a clone of a repository.
+type clonedAgent struct {
 	*testRunner
 	agent fleet.Agent
 }
 
-// newCloned starts an agent in a new clone of the repository at origin.
-func newCloned(t *testing.T, name, origin string) cloned {
+// newClonedAgent starts an agent in a new clone of the repository at origin.
+func newClonedAgent(t *testing.T, name, origin string) clonedAgent {
 	t.Helper()
-	c := cloned{newTestRunner(t, "-driver", "shell"), fleet.Agent{UID: "uid-" + name, Name: name, Project: "shop"}}
+	c := clonedAgent{newTestRunner(t, "-driver", "shell"), fleet.Agent{UID: "uid-" + name, Name: name, Project: "shop"}}
 	shell(t, "git clone -q "+origin+" "+c.clone()+"; cd "+c.clone()+"; git config user.name "+name+"; git config user.email "+name+"@example.com")
 	return c
 }
 
-func (c cloned) clone() string { return filepath.Join(c.dir, "work") }
+func (c clonedAgent) clone() string { return filepath.Join(c.dir, "work") }
 
 // shell executes a script and returns its output.
 func shell(t *testing.T, script string) string {
@@ -43,7 +43,7 @@ func shell(t *testing.T, script string) string {
 }
 
 // work executes a task and returns its changes.
-func (c cloned) work(ctx context.Context, id, script string) fleet.Changes {
+func (c clonedAgent) work(ctx context.Context, id, script string) fleet.Changes {
 	c.t.Helper()
 	a := c.client.Connect(c.agent)
 	r := fleet.Run{TaskID: id, Timeout: waittest.Limit, Prompt: script}
@@ -54,14 +54,15 @@ func (c cloned) work(ctx context.Context, id, script string) fleet.Changes {
 	return *changes
 }
 
-// copyPack copies the commit from one agent's clone to the other's repository. It returns false if the pack lacks objects that the
-// repository does not have.
+// copyPack copies the commit from the clone of one agent to the repository of another agent's runner. It returns false if neither the
+// pack nor that repository has all objects of the commit.
 func copyPack(ctx context.Context, from, to remote.Repository, commit string, have []string, whole bool) (bool, error) {
 	in, out := io.Pipe()
 	go func() { _ = out.CloseWithError(from.Pack(ctx, commit, have, whole, out)) }()
 	return to.Unpack(ctx, commit, in)
 }
 
+// combination returns the request to combine the changes with the commit onto.
 func combination(c fleet.Changes, onto string) fleet.Combination {
 	return fleet.Combination{
 		Contribution: fleet.Contribution{Head: c.Commit, Since: c.Base}, Onto: onto, Strategy: fleet.Squash, Message: "Land it",
@@ -69,15 +70,15 @@ func combination(c fleet.Changes, onto string) fleet.Combination {
 	}
 }
 
-// TestLanding brings the work of agents in two workspaces together in one of them, while its runner is killed again and again.
+// TestLanding combines the work of agents in two workspaces. Bob's runner does this, and is killed and restarted between the steps.
 func TestLanding(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*waittest.Limit)
 	defer cancel()
 	origin, shared := filepath.Join(t.TempDir(), "shop.git"), t.TempDir()
 	shell(t, "git init -q --bare -b main "+origin+"; git clone -q "+origin+" "+shared+"/first 2>/dev/null; cd "+shared+"/first; echo one >file; git add .; "+
 		"git -c user.name=a -c user.email=a@example.com commit -qm one; git push -q origin HEAD:main")
-	ann, bob := newCloned(t, "ann", origin), newCloned(t, "bob", origin)
-	restart := func(c cloned) {
+	ann, bob := newClonedAgent(t, "ann", origin), newClonedAgent(t, "bob", origin)
+	restart := func(c clonedAgent) {
 		c.kill()
 		c.start()
 	}
@@ -90,7 +91,7 @@ func TestLanding(t *testing.T) {
 	require.Equal(t, fleet.Branch{Name: "main", Commit: shell(t, "git -C "+origin+" rev-parse main")}, onto)
 	there, err := host.Collect(ctx, fromBob.Commit)
 	require.NoError(t, err)
-	require.Equal(t, remote.CollectResult{Found: true}, there, "the runner's own agent has it")
+	require.Equal(t, remote.CollectResult{Found: true}, there, "the clone of the runner's own agent must have the commit")
 	there, err = host.Collect(ctx, fromAnn.Commit)
 	require.NoError(t, err)
 	require.False(t, there.Found)
@@ -110,7 +111,7 @@ func TestLanding(t *testing.T) {
 		top = combined.Commit
 	}
 
-	// A check goes on while the runner is killed, and is not executed again.
+	// A check continues when the runner is killed, and a repeated call does not execute it again.
 	check := fleet.Check{ID: "land1", Timeout: waittest.Limit, Command: "git status --porcelain; cat file new dir/b; git log --oneline | wc -l; echo $FLEET_COMMIT$FLEET_AGENT; " +
 		"echo run >>" + shared + "/runs; until test -e " + shared + "/go; do sleep 0.05; done; exit 3"}
 	type checked struct {
@@ -137,13 +138,13 @@ func TestLanding(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(bob.dir, "state", "landing", "checks", "*", "*"))
 	require.NoError(t, err)
 	for _, path := range left {
-		require.Contains(t, []string{"runs", "log", "active"}, filepath.Base(path), "the tree is removed")
+		require.Contains(t, []string{"runs", "log", "active"}, filepath.Base(path), "the tree of the check must be removed")
 	}
 
 	require.NoError(t, host.Move(ctx, onto, top))
-	require.NoError(t, host.Move(ctx, onto, top), "a repeated call finds that the branch has moved")
+	require.NoError(t, host.Move(ctx, onto, top), "a repeated call must succeed")
 	require.Equal(t, top, shell(t, "git -C "+origin+" rev-parse main"))
-	require.Equal(t, "bob", shell(t, "git -C "+origin+" log -1 --format=%an main"), "the author is that of the work")
+	require.Equal(t, "bob", shell(t, "git -C "+origin+" log -1 --format=%an main"), "the author must be the author of the work")
 	combined, err := host.Combine(ctx, combination(fromAnn, onto.Commit))
 	require.NoError(t, err)
 	require.Equal(t, fleet.ReasonBranchMoved, fleet.ReasonOf(host.Move(ctx, onto, combined.Commit)))
@@ -153,7 +154,7 @@ func TestLanding(t *testing.T) {
 	_, err = host.Branch(ctx, "no")
 	require.Equal(t, fleet.ReasonBranchNotFound, fleet.ReasonOf(err), "%v", err)
 
-	// An agent can move the ref of a remote, so that the remote seems to have its work. Then the whole pack is needed.
+	// An agent can move a remote-tracking branch, so that the remote seems to have its work. Then only the whole pack has all objects.
 	more := ann.work(ctx, "task-c", "git add -A; git commit -qm new; git update-ref refs/remotes/origin/x HEAD; echo more >>new; git commit -qam more")
 	there, err = host.Collect(ctx, more.Commit)
 	require.NoError(t, err)
@@ -185,7 +186,7 @@ func TestBundleOfDeletedAgent(t *testing.T) {
 	defer cancel()
 	origin := filepath.Join(t.TempDir(), "shop.git")
 	shell(t, "git init -q --bare -b main "+origin+"; cd "+t.TempDir()+"; git init -q -b main; git -c user.name=a -c user.email=a@example.com commit -q --allow-empty -m one; git push -q "+origin+" main")
-	ann, bob := newCloned(t, "ann", origin), newCloned(t, "bob", origin)
+	ann, bob := newClonedAgent(t, "ann", origin), newClonedAgent(t, "bob", origin)
 	c := ann.work(ctx, "task-a", "echo two >file; git add .; git commit -qm two; echo three >file")
 	var bundle bytes.Buffer
 	require.NoError(t, ann.client.Connect(ann.agent).Bundle(ctx, &bundle))
@@ -201,6 +202,7 @@ func TestBundleOfDeletedAgent(t *testing.T) {
 	}
 }
 
+// TestNoRepository checks the errors for an agent without a repository, a repository without a remote, and a URL without a repository.
 func TestNoRepository(t *testing.T) {
 	w := newTestRunner(t, "-driver", "shell")
 	a := fleet.Agent{UID: "agent-1", Name: "papi"}
@@ -229,13 +231,13 @@ func TestLargeFiles(t *testing.T) {
 	defer cancel()
 	origin := filepath.Join(t.TempDir(), "shop.git")
 	shell(t, "git init -q --bare -b main "+origin+"; cd "+t.TempDir()+"; git init -q -b main; git -c user.name=a -c user.email=a@example.com commit -q --allow-empty -m one; git push -q "+origin+" main")
-	ann, bob := newCloned(t, "ann", "file://"+origin), newCloned(t, "bob", "file://"+origin)
+	ann, bob := newClonedAgent(t, "ann", "file://"+origin), newClonedAgent(t, "bob", "file://"+origin)
 	host, other := bob.client.Repository(bob.agent, remote.Source{}), ann.client.Repository(ann.agent, remote.Source{})
 	const script = "git lfs install --local >/dev/null; git lfs track '*.bin' >/dev/null; mkdir -p NAME; echo NAME >NAME/x.bin; git add NAME .gitattributes; git commit -qm large"
 	onto, err := host.Branch(ctx, "")
 	require.NoError(t, err)
 	top := onto.Commit
-	for _, c := range []cloned{ann, bob} {
+	for _, c := range []clonedAgent{ann, bob} {
 		work := c.work(ctx, "task-"+c.agent.Name, strings.ReplaceAll(script, "NAME", c.agent.Name))
 		there, err := host.Collect(ctx, work.Commit)
 		require.NoError(t, err)
@@ -261,7 +263,7 @@ func TestLargeFiles(t *testing.T) {
 			require.Empty(t, there.MissingLFS)
 		}
 		require.True(t, there.Found)
-		require.Empty(t, there.MissingLFS, "the runner takes the files of its own agent")
+		require.Empty(t, there.MissingLFS, "the runner must have the files of its own agent")
 		combined, err := host.Combine(ctx, combination(work, top))
 		require.NoError(t, err)
 		require.Empty(t, combined.Conflicts)

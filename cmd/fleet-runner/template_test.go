@@ -23,8 +23,9 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestTemplate runs the script of docs/templates/fleet-runner like a workspace. The script must download the program,
-// refuse a program with a wrong checksum, keep the program running, and remove variables that the agent must not see.
+// TestTemplate runs the script of docs/templates/fleet-runner as a workspace does. The script must run the setup commands, download
+// the program, refuse a program with a wrong checksum, restart the program if it ends, and remove variables that the agent must not
+// see.
 func TestTemplate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it builds the program")
@@ -117,7 +118,7 @@ func TestTemplate(t *testing.T) {
 	waitHealthy()
 }
 
-// processesOfHome returns the processes whose variable HOME is the directory home.
+// processesOfHome returns the IDs of the processes whose variable HOME is the directory home.
 func processesOfHome(t *testing.T, home string) (pids []int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")

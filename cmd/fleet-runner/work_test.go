@@ -13,7 +13,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// runTask runs a task, answers its questions, and returns its output and outcome.
+// runTask runs a task, gives each of its questions the same answer, and returns the task's output and outcome.
 func (w *testRunner) runTask(ctx context.Context, a fleet.Runner, r fleet.Run, answer string) (string, fleet.Outcome) {
 	w.t.Helper()
 	require.NoError(w.t, a.Dispatch(ctx, r))
@@ -53,8 +53,8 @@ func TestAuthor(t *testing.T) {
 	require.Equal(t, "Ada <ada@example.com>", o.Summary, "%+v", o)
 }
 
-// TestWork runs an agent that asks questions and changes files in a repository. The runner must provide the work, also
-// after a restart, as changes, as a patch, in checks and as a bundle.
+// TestWork runs an agent that asks a question, and then changes files in a repository. The runner must report the changes. After a
+// restart, it must return them as a patch and as a bundle, and run checks on them.
 func TestWork(t *testing.T) {
 	w := newTestRunner(t, "-driver", "shell", "-ask", "-allow", "Bash(ls)")
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)

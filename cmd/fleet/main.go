@@ -1,6 +1,6 @@
 // Command fleet manages AI coding agents. `fleet serve` runs the server. The other commands are clients of the server.
 //
-// It only calls package app. It must not contain other code, because tests could not reach that code.
+// This package only calls package app. It must not contain other code, because tests could not reach that code.
 package main
 
 import (

@@ -17,8 +17,7 @@ func comment(c protogen.CommentSet) string {
 	return strings.Join(paragraphs, "\n")
 }
 
-// description returns a field's comment without a leading word such as "Required.", because the schema already says
-// that.
+// description returns a field's comment without leading words such as "Required.", which do not describe the field's value.
 func description(c protogen.CommentSet) string {
 	text := comment(c)
 	for _, word := range []string{"Required. ", "Optional. ", "Output only. ", "Immutable. "} {

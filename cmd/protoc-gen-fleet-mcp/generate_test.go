@@ -22,8 +22,8 @@ import (
 	"fleet/cmd/internal/option"
 )
 
-// runPlugin compiles the proto file with the name and runs the plugin for it. sources has the file and other files by path.
-// They may import the protos of Fleet and of the Go packages that the test is linked with.
+// runPlugin compiles the proto file at the path name and runs the plugin for it. The file is in sources, which maps paths to
+// contents, or among Fleet's protos. It may import Fleet's protos, and those of the Go packages that the test is linked with.
 func runPlugin(t *testing.T, name string, sources map[string]string) (*pluginpb.CodeGeneratorResponse, error) {
 	t.Helper()
 	compiler := protocompile.Compiler{
@@ -56,7 +56,7 @@ func runPlugin(t *testing.T, name string, sources map[string]string) (*pluginpb.
 	return response, nil
 }
 
-// addFile adds a file to the request, after its imports.
+// addFile adds a file to the request, after its imports. It skips files that it has added before.
 func addFile(request *pluginpb.CodeGeneratorRequest, seen map[string]bool, f protoreflect.FileDescriptor) {
 	if seen[f.Path()] {
 		return
@@ -74,7 +74,8 @@ func addFile(request *pluginpb.CodeGeneratorRequest, seen map[string]bool, f pro
 	request.ProtoFile = append(request.ProtoFile, d)
 }
 
-// TestGeneratedCodeIsCurrent checks that the committed code is what the plugin generates.
+// TestGeneratedCodeIsCurrent checks that the plugin generates the committed tools of FleetService. `make generated` checks those of the
+// other services.
 func TestGeneratedCodeIsCurrent(t *testing.T) {
 	t.Parallel()
 	const name = "fleet/v1/fleet_service.proto"

@@ -20,15 +20,15 @@ const (
 	grpcPackage = protogen.GoImportPath("google.golang.org/grpc")
 )
 
-// toolName matches tool names that every client accepts.
-var toolName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+// validToolName matches tool names that every client accepts.
+var validToolName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// generator writes the tools of one file.
+// generator writes the tools of one proto file.
 type generator struct {
-	plugin  *protogen.Plugin
-	options option.Reader
-	file    *protogen.File
-	*protogen.GeneratedFile
+	plugin                  *protogen.Plugin
+	options                 option.Reader
+	file                    *protogen.File
+	*protogen.GeneratedFile // nil until the file's first service with a toolset
 }
 
 // writeFile writes the Go file for the proto file, if the proto file has a service with a toolset.
@@ -55,7 +55,7 @@ func (g generator) writeFile() error {
 	return nil
 }
 
-// writeService writes the function that returns the tools of a service, and the functions and constants that it uses.
+// writeService writes the function that returns the tools of a service, and the declarations that this function uses.
 func (g generator) writeService(s *protogen.Service, set string) error {
 	g.P()
 	g.P("// ", s.GoName, "Toolset returns the MCP tools of ", s.GoName, ", which call it over conn.")
@@ -92,14 +92,14 @@ func (g generator) writeService(s *protogen.Service, set string) error {
 	return errors.Join(g.writeDefs(lowerFirst(s.GoName)+"Inputs", inputs.defs), g.writeDefs(lowerFirst(s.GoName)+"Outputs", outputs.defs))
 }
 
-// writeMethod writes the tool of a method.
+// writeMethod writes the expression that creates the tool of a method.
 func (g generator) writeMethod(s *protogen.Service, m *protogen.Method) error {
 	name := option.ToolName(m.GoName)
 	switch {
 	case m.Desc.IsStreamingClient():
 		return fmt.Errorf("a method that streams requests cannot be a tool: set the option fleet.v1.no_tool, or remove the stream from its request")
-	case !toolName.MatchString(name):
-		return fmt.Errorf("%q cannot be the name of a tool: it must match %s", name, toolName)
+	case !validToolName.MatchString(name):
+		return fmt.Errorf("%q cannot be the name of a tool: it must match %s", name, validToolName)
 	case comment(m.Comments) == "":
 		return fmt.Errorf("a method that is a tool needs a comment: write one, which becomes the tool's description")
 	}
@@ -152,7 +152,7 @@ func (g generator) writeMethod(s *protogen.Service, m *protogen.Method) error {
 	return nil
 }
 
-// callOptions returns source code: the options (tool.Option) that say how the tool's calls run.
+// callOptions returns the source code of the arguments of type tool.Option: how the tool reports progress, and its defaults.
 func (g generator) callOptions(m *protogen.Method) ([]any, error) {
 	var options []any
 	if v, ok := g.options.Get(m.Desc, progressOption); ok && v.String() != "" {
@@ -186,7 +186,7 @@ func (g generator) callOptions(m *protogen.Method) ([]any, error) {
 	return options, nil
 }
 
-// writeSchema writes the schema of a message as a constant, after the tools, so that the tools are easy to read.
+// writeSchema writes the schema of a message as a constant.
 func (g generator) writeSchema(name string, s schemas, m *protogen.Message) error {
 	text, err := s.schema(m)
 	g.P()
@@ -194,7 +194,7 @@ func (g generator) writeSchema(name string, s schemas, m *protogen.Message) erro
 	return err
 }
 
-// writeDefs writes the schemas to which others refer.
+// writeDefs writes a variable with the schemas to which other schemas refer.
 func (g generator) writeDefs(name string, defs *object) error {
 	g.P()
 	g.P("var ", name, " = ", toolPackage.Ident("Defs"), "{")
@@ -218,7 +218,7 @@ func schemaName(s *protogen.Service, m *protogen.Method, kind string) string {
 	return lowerFirst(s.GoName) + m.GoName + kind
 }
 
-// fieldOf returns the message's field with this name; nil if there is none.
+// fieldOf returns the message's field with this name, or nil if it does not exist.
 func fieldOf(m *protogen.Message, name protoreflect.Name) *protogen.Field {
 	for _, f := range m.Fields {
 		if f.Desc.Name() == name {

@@ -51,7 +51,8 @@ func (g generator) writeLimits(m *protogen.Method) error {
 	return nil
 }
 
-// checkContinuation returns an error if the fields that say how to get the rest of an answer do not exist.
+// checkContinuation returns an error if a field that says how to get the rest of an answer does not exist. The names next and from may
+// both be empty.
 func checkContinuation(m *protogen.Method, limited *protogen.Field, next, from string) error {
 	container := m.Output // the message that must contain the field next
 	if !limited.Desc.IsList() {
@@ -68,8 +69,8 @@ func checkContinuation(m *protogen.Method, limited *protogen.Field, next, from s
 	return nil
 }
 
-// cuts returns the Cut of each field with the option cut, as source code. It searches the message and its nested
-// messages.
+// cuts returns the Cut of each field with the option cut, as source code. It searches the message in, which is at prefix in the
+// response of m, and its nested messages: those in lists and maps not, and paths of at most four names.
 func (g generator) cuts(m *protogen.Method, in *protogen.Message, prefix string) ([]string, error) {
 	var all []string
 	for _, f := range in.Fields {
@@ -93,6 +94,8 @@ func (g generator) cuts(m *protogen.Method, in *protogen.Message, prefix string)
 	return all, nil
 }
 
+// cutOf returns the Cut of the field f of the message in, as source code. The field is at path in the response of m, and v is its option
+// cut.
 func cutOf(m *protogen.Method, in *protogen.Message, f *protogen.Field, path string, v protoreflect.Message) (string, error) {
 	text := "{Field: " + strconv.Quote(path)
 	isText := f.Desc.Kind() == protoreflect.StringKind && !f.Desc.IsList()
@@ -122,7 +125,7 @@ func cutOf(m *protogen.Method, in *protogen.Message, f *protogen.Field, path str
 	return text + "}", nil
 }
 
-// sizedField returns the field at the path. It returns an error if the field is neither a list nor a string.
+// sizedField returns the field at the path. It returns an error if the field does not exist, or is neither a list nor a string.
 func sizedField(m *protogen.Message, path string) (*protogen.Field, error) {
 	for in := m; ; {
 		name, more, deeper := strings.Cut(path, ".")

@@ -1,5 +1,6 @@
-// Command protoc-gen-fleet-mcp writes the package NAMEmcp beside the package NAME, with one MCP tool for each method of every service
-// that names a toolset. It derives a tool's name, description, JSON Schemas and hints from the method alone.
+// Command protoc-gen-fleet-mcp is a protoc plugin. In a folder of package NAME, it writes the package NAMEmcp, which has one MCP tool for
+// each method of a service that names a toolset, except for methods with the option fleet.v1.no_tool. It derives a tool's name,
+// description, JSON Schemas and hints from the method's definition alone.
 package main
 
 import (

@@ -12,6 +12,7 @@ type object struct {
 	values map[string]any
 }
 
+// set adds or replaces the value of the key, and returns o.
 func (o *object) set(key string, value any) *object {
 	if o.values == nil {
 		o.values = map[string]any{}
@@ -21,15 +22,6 @@ func (o *object) set(key string, value any) *object {
 	}
 	o.values[key] = value
 	return o
-}
-
-// typeSchema returns a schema that allows one or several types.
-func typeSchema(types ...string) *object {
-	o := &object{}
-	if len(types) == 1 {
-		return o.set("type", types[0])
-	}
-	return o.set("type", types)
 }
 
 // MarshalJSON writes the keys in order.
@@ -66,7 +58,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// multiline returns the object as text, with a line for each property of the schema.
+// multiline returns the object, which is a schema, as JSON with a line for each property.
 func (o *object) multiline() (string, error) {
 	raw, err := o.MarshalJSON()
 	properties, _ := o.values["properties"].(*object)

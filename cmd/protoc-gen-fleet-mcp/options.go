@@ -40,7 +40,7 @@ func hintsOf(m *protogen.Method) hints {
 	}
 }
 
-// hasBriefInput reports whether a request of the method has fields that only operators need.
+// hasBriefInput reports whether the method's tool has a brief input schema: whether its request has fields that only operators need.
 func (g generator) hasBriefInput(m *protogen.Method) bool {
 	for _, f := range m.Input.Fields {
 		if g.options.Bool(f.Desc, operatorFieldOption) {

@@ -71,8 +71,8 @@ func (g generator) eventStreamMethod() *protogen.Method {
 	return nil
 }
 
-// writeTexts writes a function that returns the progress texts of a message. If the message wraps a list of events, these
-// are the texts of the events. Otherwise it is the message's own text, or the message as JSON.
+// writeTexts writes a function that returns the progress texts of a message. If the message wraps a list of events that have texts,
+// it returns these. Otherwise it returns the message's own text, or the message as JSON if it has no text.
 func (g generator) writeTexts(m *protogen.Method) {
 	g.P()
 	g.P("// ", textsFuncName(m), " returns what a message of ", m.GoName, " says, for people.")

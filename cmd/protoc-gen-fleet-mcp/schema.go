@@ -90,7 +90,7 @@ func (s schemas) property(f *protogen.Field, rules *validate.FieldRules) *object
 	return o
 }
 
-// enumDescriptions describes each value of an enum.
+// enumDescriptions returns a line for each value of the field's enum that has a comment. For a map, this is the enum of its values.
 func enumDescriptions(f *protogen.Field) []string {
 	e := f.Enum
 	if f.Desc.IsMap() {
@@ -106,6 +106,15 @@ func enumDescriptions(f *protogen.Field) []string {
 		}
 	}
 	return lines
+}
+
+// typeSchema returns a schema that allows one or several types.
+func typeSchema(types ...string) *object {
+	o := &object{}
+	if len(types) == 1 {
+		return o.set("type", types[0])
+	}
+	return o.set("type", types)
 }
 
 // settableValues returns the values of an enum without the zero value, which means that the field is not set.

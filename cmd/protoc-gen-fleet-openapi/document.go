@@ -27,7 +27,7 @@ const apiDescription = "Fleet manages AI coding agents the way a cluster manager
 type builder struct {
 	doc     *openapi3.T
 	options option.Reader
-	reasons *protogen.Enum
+	reasons *protogen.Enum  // fleet.v1.ErrorReason; nil if the files do not define it
 	usedIDs map[string]bool // the operation ids that are already used
 }
 
@@ -269,7 +269,7 @@ func addHeader(op *openapi3.Operation, name, description string) {
 	op.AddParameter(header)
 }
 
-// isList reports whether the method returns a list. Package rest adds an ETag to such responses.
+// isList reports whether the first field of the method's response is a list of messages. Package rest adds an ETag to such responses.
 func isList(m *protogen.Method) bool {
 	if m.Desc.IsStreamingServer() || len(m.Output.Fields) == 0 {
 		return false
@@ -284,7 +284,7 @@ func eventsSchema() *openapi3.Schema {
 	return s
 }
 
-// binding returns the HTTP method and the path of the rule. verb is "" for a method that is not supported.
+// binding returns the HTTP method and the path of the rule. The verb is "" if the rule has a custom HTTP method.
 func binding(rule *annotations.HttpRule) (verb, path string) {
 	r := rule.ProtoReflect()
 	pattern := r.WhichOneof(r.Descriptor().Oneofs().ByName("pattern"))

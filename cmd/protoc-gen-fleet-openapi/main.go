@@ -43,7 +43,7 @@ func main() {
 	})
 }
 
-// render returns the document. It describes every service that has a REST binding.
+// render returns the document as indented JSON. It describes the services of the files that protoc asks the plugin to generate.
 func render(plugin *protogen.Plugin) ([]byte, error) {
 	b := newBuilder(plugin)
 	for _, file := range plugin.Files {

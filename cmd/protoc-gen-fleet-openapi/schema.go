@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// direction says whether the JSON is a request or a response. A request may omit optional fields and must not have
-// unknown fields. A response has every field that the proto does not declare optional, and later versions may add
+// direction says whether the JSON is a request or a response. A request may omit fields that are not required, and must not have
+// unknown fields. A response has every field that is neither optional nor part of a oneof in the proto, and later versions may add
 // fields.
 type direction int
 
@@ -153,7 +153,7 @@ func isRequired(f *protogen.Field) bool {
 	return slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED)
 }
 
-// addLimits adds the constraints of the field's validation rules to its schema.
+// addLimits adds the validation rules for strings, int32 numbers and lists to the field's schema.
 func addLimits(s *openapi3.Schema, f *protogen.Field) {
 	rules, _ := proto.GetExtension(f.Desc.Options(), validate.E_Field).(*validate.FieldRules)
 	if r := rules.GetString(); r != nil {

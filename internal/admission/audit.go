@@ -18,28 +18,6 @@ import (
 	"fleet/internal/fleet"
 )
 
-// callRecord has the facts about a call that the interceptor records. The request and the response may be nil.
-type callRecord struct {
-	request, response any
-	stream            bool
-	caller            string           // name of the principal; empty if the caller is not identified
-	auditLine         *fleet.AuditLine // nil if the call is not audited
-	refusalOnly       bool             // true if the call is audited only if it fails
-	call              fleet.Call
-	slot              slot
-	part              *callPart // nil if the call has no credentials, or did not come over gRPC
-}
-
-// takeSlot waits for a slot, after which the server may work on the call. A call that gets no slot has no effect, so takeSlot
-// removes its audit line.
-func (r *callRecord) takeSlot(ctx context.Context) error {
-	err := r.slot.take(ctx, r.caller)
-	if err != nil {
-		r.auditLine = nil
-	}
-	return err
-}
-
 // AuditLog keeps the lines of calls in the store.
 type AuditLog interface {
 	// Add writes the line of a call that has ended, or one line for calls that were only counted. If a transaction of the call
@@ -66,13 +44,13 @@ func (i *Interceptor) newAuditEntry(ctx context.Context, method string) fleet.Au
 	return fleet.AuditEntry{Time: i.auditLog.Now(), Method: shortMethod(method), Face: shorten(faceOf(ctx)), Remote: i.remote(ctx), Count: 1}
 }
 
-// describe adds the target, the request ID and the agent from the request to the line. The request may be nil.
+// describe sets the target, the request ID and the agent of the entry from the request. The request may be nil.
 func describe(e *fleet.AuditEntry, request any) {
 	e.Target, e.RequestID = targetOf(request), requestID(request)
 	e.AgentName, e.Owner = fleet.ParseAgentRef(auditAgentRef(request))
 }
 
-// writeAudit writes the line of a call to the log and to the audit log. If the call changed nothing, it may only count the call; see
+// writeAudit writes the line of a call to the log and to the audit log. If the call changed nothing, writeAudit may only count it; see
 // throttledLog.
 func (i *Interceptor) writeAudit(ctx context.Context, line *fleet.AuditLine, rec *callRecord, s *status.Status) {
 	e := line.Change(func(e *fleet.AuditEntry) {
@@ -107,7 +85,7 @@ func (i *Interceptor) auditFailedLogin(ctx context.Context, method string, id *i
 	i.throttled.recordLogin(ctx, e, append(attrsOf(e), slog.String("outcome", e.Outcome), slog.String("error", s.Message()))...)
 }
 
-// attrsOf returns the method that was called, the face, and the remote address.
+// attrsOf returns log attributes for the entry's method, face and remote address.
 func attrsOf(e fleet.AuditEntry) []slog.Attr {
 	return []slog.Attr{slog.String("method", e.Method), slog.String("face", e.Face), slog.String("remote", e.Remote)}
 }
@@ -120,6 +98,7 @@ func faceOf(ctx context.Context) string {
 	return "grpc"
 }
 
+// reasonOf returns the error reason of the status, or the name of its code if it has no reason.
 func reasonOf(s *status.Status) string {
 	for _, d := range s.Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok {
@@ -189,12 +168,12 @@ func auditPartOf(f protoreflect.FieldDescriptor) fleetv1.Audit_Part {
 	return part
 }
 
-// auditAgentRef returns the name of the agent that is the object of the call, or "".
+// auditAgentRef returns the reference, NAME or OWNER/NAME, to the agent that is the object of the call, or "".
 func auditAgentRef(request any) string {
 	return firstText(request, func(f protoreflect.FieldDescriptor) bool { return auditPartOf(f) == fleetv1.Audit_agent })
 }
 
-// requestID returns the id with which the caller can repeat the call, or "".
+// requestID returns the ID with which the caller can repeat the call, or "".
 func requestID(request any) string {
 	return firstText(request, func(f protoreflect.FieldDescriptor) bool {
 		shown, _ := proto.GetExtension(f.Options(), fleetv1.E_Shown).(*fleetv1.Shown)

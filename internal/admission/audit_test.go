@@ -13,6 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
+// discardAudit is an AuditLog that keeps nothing.
 type discardAudit struct{}
 
 func (discardAudit) Add(fleet.AuditEntry) {}
@@ -57,20 +58,4 @@ func TestCallsThatChangeNothing(t *testing.T) {
 	require.Equal(t, maxCallsLogged, logged)
 	e.Count = 50
 	require.Equal(t, []fleet.AuditEntry{e}, audit.entries)
-}
-
-// TestUnknownCallersTakeSlots checks that work for unknown callers waits for a slot too.
-func TestUnknownCallersTakeSlots(t *testing.T) {
-	t.Parallel()
-	slots := NewSlots(fleet.Limits{CallsPerCPU: 1}, 1, slog.New(slog.DiscardHandler), func(time.Duration) {})
-	i := &Interceptor{slots: slots}
-	leave, err := i.TakeSlot(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 1, slots.Working())
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = i.TakeSlot(ctx)
-	require.Error(t, err)
-	leave()
-	require.Zero(t, slots.Working())
 }

@@ -82,8 +82,8 @@ func (a TokenAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Prin
 	return p, err
 }
 
-// kindByFace returns the kind of a caller whose credentials do not determine it. The kind is controller for a call through
-// MCP, even if another process serves MCP, and human for any other call.
+// kindByFace returns the kind of a caller whose credentials do not determine it. The kind is controller for a call that came through
+// MCP or has ControllerKey, and human for any other call.
 func kindByFace(md metadata.MD) fleet.PrincipalKind {
 	if v := md.Get(FaceKey); len(v) > 0 && v[0] == "mcp" || len(md.Get(ControllerKey)) > 0 {
 		return fleet.KindController

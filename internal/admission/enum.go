@@ -9,8 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// checkEnums refuses a request with an enum number that has no value. gRPC itself accepts such numbers. It does not look into
-// lists and nested messages.
+// checkEnums refuses a request with an enum number that the proto does not define. gRPC itself accepts such numbers. checkEnums does
+// not look into lists and nested messages.
 func checkEnums(req any) (err error) {
 	m, ok := req.(proto.Message)
 	if !ok {

@@ -36,7 +36,8 @@ var statusCodes = map[fleet.Code]codes.Code{
 // Error converts err to the error that a caller gets: a gRPC status with details.
 func Error(err error) error { return toStatus(err).Err() }
 
-// toStatus returns the status for err. If err is not an error of the core, the status does not reveal its cause.
+// toStatus returns the status for err. A gRPC status stays as it is. If the cause is unknown to callers, because err is not an error of
+// the core, of a context or of gRPC, the status does not reveal it.
 func toStatus(err error) *status.Status {
 	e, ok := errors.AsType[*fleet.Error](err)
 	if !ok {

@@ -15,9 +15,9 @@ type identity struct {
 	principal fleet.Principal
 	err       error
 	md        metadata.MD
-	audited   bool  // the failed identification is in the log
-	limitErr  error // the principal has sent too many requests, has too many open calls, or does not read its responses
-	call      *openCall
+	audited   bool      // the failed identification is in the log
+	limitErr  error     // the principal has sent too many requests, has too many open calls, or does not read its responses
+	call      *openCall // nil if the caller is not identified, has no credentials, or exceeds a limit
 	part      *callPart // the whole call if it came over gRPC
 }
 
@@ -30,9 +30,9 @@ type identityKey struct{}
 // an error, into the context that it returns, where the interceptors find it.
 //
 // method is the full gRPC name from SanitizeMethod, or empty if it is not known yet. If it is empty, missing credentials do not count as a
-// failed login, because the method may be open to all. Limits are not enforced then either: call CheckLimits for that.
+// failed login, because the method may be open to all. Identify does not enforce limits then either: call CheckLimits for that.
 //
-// The call counts as open until ctx ends.
+// A call with credentials counts as open until ctx ends.
 func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method string) (context.Context, error) {
 	id := identityOf(ctx)
 	if id == nil {
@@ -52,9 +52,9 @@ func (i *Interceptor) Identify(ctx context.Context, md metadata.MD, method strin
 	return ctx, nil
 }
 
-// Begin calls Identify for a gRPC call whose header has arrived. The returned context must become the context of the whole
-// call. It is cancelled when the caller's credentials are revoked. After that the server waits neither for the request nor for
-// the client to read the response. A client whose request has not arrived gets CANCELLED.
+// Begin calls Identify for a gRPC call whose header has arrived. It removes FaceKey from md. The returned context must become the
+// context of the whole call. It is cancelled when the caller's credentials are revoked. After that the server waits neither for the
+// request nor for the client to read the response. A client whose request has not arrived gets CANCELLED.
 func (i *Interceptor) Begin(ctx context.Context, md metadata.MD, method string) (context.Context, error) {
 	delete(md, FaceKey) // only the faces in this process may set it
 	ctx, err := i.Identify(ctx, md, method)
@@ -64,8 +64,8 @@ func (i *Interceptor) Begin(ctx context.Context, md metadata.MD, method string) 
 	return ctx, err
 }
 
-// CheckLimits returns an error if the caller has sent too many requests, has too many open calls, or does not read its responses. Call it after Identify and
-// before the request is read. Calls with the context fail with the same error.
+// CheckLimits returns an error if the caller has sent too many requests, has too many open calls, or does not read its responses. Call
+// it after Identify and before the request is read. Calls with the context fail with the same error.
 func CheckLimits(ctx context.Context) error {
 	if id := identityOf(ctx); id != nil && id.limitErr != nil {
 		return Error(id.limitErr)
@@ -87,8 +87,8 @@ func (i *Interceptor) TakeSlot(ctx context.Context) (leave func(), err error) {
 	return s.Release, nil
 }
 
-// identify identifies the caller, checks the caller's limits, and counts the call as open until ctx ends. Calls without credentials
-// are not counted.
+// identify identifies the caller, checks the caller's limits, and counts the call as open until ctx ends. A call without credentials
+// does not count as open.
 func (i *Interceptor) identify(ctx context.Context, md metadata.MD) *identity {
 	id := &identity{md: md}
 	if id.principal, id.err = i.auth.Authenticate(ctx, md); id.err != nil {
@@ -120,10 +120,10 @@ func Rights(ctx context.Context) (mayCall func(method string) bool) {
 
 // RightsOf returns a function that reports whether the principal may call the method with the full name.
 func RightsOf(p fleet.Principal) (mayCall func(method string) bool) {
-	return func(method string) bool { return rightsOf(method).mayCall(p) == nil }
+	return func(method string) bool { return rightsForMethod(method).mayCall(p) == nil }
 }
 
-// IsAdmin reports whether Identify has identified the caller as an admin.
+// IsAdmin reports whether Identify has identified the caller as an admin. An agent is never an admin.
 func IsAdmin(ctx context.Context) bool {
 	id := identityOf(ctx)
 	return id != nil && id.err == nil && id.principal.AgentUID == "" && id.principal.Admin()

@@ -40,7 +40,8 @@ type Observer interface {
 	// CallBegan is called when a call begins, with the method's full name. It returns the context for the call. The
 	// face is "grpc", "rest", "mcp", or any other text that the caller sends in FaceKey.
 	CallBegan(ctx context.Context, method, face string) context.Context
-	// CallEnded is called when a call has ended, with the context from CallBegan, the outcome, and the time it took.
+	// CallEnded is called when a call has ended, with the outcome and the time it took. The context is the one from CallBegan. If
+	// Identify refuses a call, CallBegan is not called, and the time is 0.
 	CallEnded(ctx context.Context, method, face string, stream bool, code codes.Code, took time.Duration)
 }
 
@@ -163,6 +164,30 @@ func (s stream) SendMsg(m any) error {
 	return s.ServerStream.SendMsg(m)
 }
 
+// callRecord has what the interceptor must know about a call until the call ends. The request and the response may be nil.
+type callRecord struct {
+	request, response any
+	stream            bool
+	caller            string           // name of the principal; empty if the caller is not identified
+	auditLine         *fleet.AuditLine // nil if the call is not audited
+	refusalOnly       bool             // true if the call is audited only if it fails
+	call              fleet.Call
+	slot              slot
+	part              *callPart // nil if the call has no credentials, or did not come over gRPC
+}
+
+// takeSlot waits for a slot, after which the server may work on the call. A call that gets no slot has no effect, so takeSlot
+// removes its audit line.
+func (r *callRecord) takeSlot(ctx context.Context) error {
+	err := r.slot.take(ctx, r.caller)
+	if err != nil {
+		r.auditLine = nil
+	}
+	return err
+}
+
+// runCall admits a call and runs it. A method that is open to all needs no admission. After the call, runCall notifies the observer,
+// and writes the log and the audit line. It turns a panic into an error. The error that it returns is a gRPC status.
 func (i *Interceptor) runCall(ctx context.Context, method string, rec *callRecord, call func(context.Context) error) (err error) {
 	started, panicked := time.Now(), false
 	face := faceOf(ctx)
@@ -229,7 +254,7 @@ func (i *Interceptor) admit(ctx context.Context, method string, rec *callRecord)
 	if id.limitErr != nil {
 		return ctx, nil, id.limitErr
 	}
-	r := rightsOf(method)
+	r := rightsForMethod(method)
 	switch {
 	case r.mutates:
 		rec.auditLine = i.newAuditLine(ctx, method, id.principal, rec)
@@ -259,7 +284,8 @@ func (i *Interceptor) admit(ctx context.Context, method string, rec *callRecord)
 	return ctx, leave, err
 }
 
-// OpenToAll reports whether unidentified callers may call the method. Health and reflection are open to all.
+// OpenToAll reports whether unidentified callers may call the method. The methods of gRPC itself, such as reflection, and those of
+// HealthService are open to all.
 func OpenToAll(method string) bool {
 	return strings.HasPrefix(method, "/grpc.") || method == fleetv1.HealthService_CheckHealth_FullMethodName || method == fleetv1.HealthService_ShowServer_FullMethodName
 }

@@ -30,8 +30,8 @@ type endError struct{ error }
 // openCallsRetry is how long a principal with too many open calls should wait before it repeats a call.
 const openCallsRetry = time.Second
 
-// openCalls counts the open calls of each principal, from the arrival of their headers on. It groups them by their
-// credentials and rights, so that credentials are checked once for all calls that share them.
+// openCalls counts the open calls of each principal, from the arrival of their headers on. It ends them when their credentials are
+// revoked. It groups them by their credentials and rights, so that credentials are checked once for all calls that share them.
 type openCalls struct {
 	auth          Authenticator
 	interval      time.Duration
@@ -47,7 +47,7 @@ type openCalls struct {
 type group struct {
 	ctx       context.Context //nolint:containedctx // has the values of the first call, for the authenticator
 	md        metadata.MD
-	principal fleet.Principal
+	principal fleet.Principal // as identified at the first call
 	calls     map[*openCall]bool
 	timer     *time.Timer
 }
@@ -211,7 +211,7 @@ func (c *openCall) end(why error, all bool) {
 	}
 }
 
-// hasLostRights reports whether the principal has lost rights.
+// hasLostRights reports whether the principal now has a smaller scope, or has left a group.
 func hasLostRights(before, now fleet.Principal) bool {
 	return now.Scope < before.Scope || slices.ContainsFunc(before.Groups, func(g string) bool { return !slices.Contains(now.Groups, g) })
 }

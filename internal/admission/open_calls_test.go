@@ -34,7 +34,7 @@ func TestUnreadResponse(t *testing.T) {
 	require.NoError(t, read.Err())
 }
 
-// anyAuth identifies every caller.
+// anyAuth identifies every caller as alice.
 type anyAuth struct{}
 
 func (anyAuth) Authenticate(context.Context, metadata.MD) (fleet.Principal, error) {

@@ -46,7 +46,7 @@ func (r *Rates) takeForProject(ctx context.Context, project string) error {
 	return nil
 }
 
-// bucketOf returns the bucket of the principal. If there is none, it creates one and divides the limit again.
+// bucketOf returns the bucket of the principal. If it does not exist, bucketOf creates it and divides this server's requests again.
 func (p *projectRate) bucketOf(principal string, now time.Time) *bucket {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,14 +62,14 @@ func (p *projectRate) bucketOf(principal string, now time.Time) *bucket {
 	return b
 }
 
-// divide gives each principal an even part of what this server allows. The caller holds p.mu.
+// divide gives each principal an equal part of this server's requests. The caller holds p.mu.
 func (p *projectRate) divide(now time.Time) {
 	for _, b := range p.buckets {
 		b.setLimit(now, p.limit, p.serverRate/rate.Limit(len(p.buckets)))
 	}
 }
 
-// update sets what this server allows. It forgets principals that have not called lately, and shares the limit among the others.
+// update sets the rate of this server. It forgets principals that have not called lately, and divides the rate among the others.
 func (p *projectRate) update(now time.Time, serverRate rate.Limit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

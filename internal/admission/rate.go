@@ -12,14 +12,14 @@ import (
 	"fleet/internal/fleet"
 )
 
-// refusalWindow is the least time between two log messages about refused requests of the same principal.
+// refusalWindow is the least time between two log messages about refused requests: per bucket for Rates, and in total for Slots.
 const refusalWindow = time.Minute
 
-// Rates limits the requests per second of each principal, and those about each project. A principal has a token bucket, which holds the requests of
-// one second. All calls of the principal share this bucket, whatever their face and token. The calls of an agent count
-// as calls of its owner.
+// Rates limits the requests per second of each principal, and those about each project. A principal has a token bucket, which holds the
+// requests of one second. All calls of the principal share this bucket, whatever their face and token. The calls of an agent count as
+// calls of its owner.
 //
-// Several servers divide a limit evenly. Until the first call of SetServers, a new server allows the whole limits.
+// Several servers divide each limit evenly. Until the first call of SetServers, a new server allows the whole limit.
 type Rates struct {
 	current atomic.Pointer[rateSet]
 	groups  func(ctx context.Context, principal string) ([]string, error) // see NewRates
@@ -126,8 +126,8 @@ func (r *Rates) take(ctx context.Context, p fleet.Principal) error {
 	return nil
 }
 
-// takeFrom takes a request from the bucket. If the bucket is empty, takeFrom logs that, and returns how long it takes until the bucket has
-// a request again. The attributes of the log message say whose bucket it is.
+// takeFrom takes a request from the bucket. If the bucket is empty, takeFrom logs that at most once per refusalWindow, and returns how
+// long it takes until the bucket has a request again. The attributes of the log message say whose bucket it is.
 func (r *Rates) takeFrom(ctx context.Context, b *bucket, attrs ...slog.Attr) (wait time.Duration, refused bool) {
 	now := r.now()
 	if b.AllowN(now, 1) {

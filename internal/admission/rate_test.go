@@ -82,7 +82,7 @@ func TestRatesOfGroups(t *testing.T) {
 	require.Equal(t, 10, countAllowedOf(alice))
 }
 
-// TestRatesAreShared checks that several servers have even parts, and that buckets which are not used are removed.
+// TestRatesAreShared checks that several servers have equal parts of a limit, and that unused buckets are removed.
 func TestRatesAreShared(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
@@ -102,9 +102,9 @@ func TestRatesAreShared(t *testing.T) {
 	})
 }
 
-// TestRatesOfSomeServers checks that a part of less than one request allows one request at a time, and that a change of the
-// principal's limit keeps the part.
-func TestRatesOfSomeServers(t *testing.T) {
+// TestRatesOfManyServers checks that a server whose part of a limit is less than one request per second allows single requests, and
+// that it keeps its part when the principal's limit changes.
+func TestRatesOfManyServers(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	limits := fleet.Limits{RequestsPerSecond: 10, Groups: map[string]fleet.PrincipalLimits{"robots": {RequestsPerSecond: new(20)}}}
@@ -114,7 +114,7 @@ func TestRatesOfSomeServers(t *testing.T) {
 	robot := fleet.Principal{Name: "alice", Groups: []string{"robots"}}
 	_ = r.take(t.Context(), robot)
 	now = now.Add(5 * time.Second)
-	require.NoError(t, r.take(t.Context(), robot), "a fifth of a request a second")
+	require.NoError(t, r.take(t.Context(), robot), "a fifth of a request per second must allow one request after five seconds")
 	require.Error(t, r.take(t.Context(), robot))
 }
 
@@ -135,7 +135,7 @@ func TestRatesOfProjects(t *testing.T) {
 	require.Equal(t, 50, countAllowedIn("alice", "shell"))
 	require.Equal(t, 12, countAllowedIn("alice", "web"))
 	require.Equal(t, 1, strings.Count(log.String(), "principal=alice project=web requests_per_second=12"), log)
-	require.Equal(t, 1, countAllowedIn("bob", "web"), "who comes later must not be shut out")
+	require.Equal(t, 1, countAllowedIn("bob", "web"), "a principal that comes later must not be shut out")
 	now = now.Add(time.Second)
 	require.Equal(t, []int{6, 6}, []int{countAllowedIn("alice", "web"), countAllowedIn("bob", "web")})
 	setServers := func(servers int) {

@@ -13,7 +13,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// methodRights has what the options in the proto say about a method: who may call it, and what a call does.
+// methodRights says who may call a method, and what kind of call it is. It comes from the method's options in the proto.
 type methodRights struct {
 	needs      fleet.Scope
 	forAgents  bool               // agents with their own tokens may call it
@@ -23,11 +23,11 @@ type methodRights struct {
 	mutates    bool               // a call may change something: the method's options do not say that it has no side effects
 }
 
-// httpBody is the type of the pieces in which a file is sent.
+// httpBody is the name of the message type in which a file is sent.
 var httpBody = (&httpbody.HttpBody{}).ProtoReflect().Descriptor().FullName()
 
-// rights has the rights of all methods. The keys are "/package.Service/Method", as gRPC names methods.
-var rights = sync.OnceValue(func() map[string]methodRights {
+// rightsByMethod has the rights of all methods. The keys are "/package.Service/Method", as gRPC names methods.
+var rightsByMethod = sync.OnceValue(func() map[string]methodRights {
 	all := map[string]methodRights{}
 	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
@@ -65,18 +65,18 @@ func scopeOf(m protoreflect.MethodDescriptor, mutates bool) fleet.Scope {
 	return fleet.ScopeRead
 }
 
-// rightsOf returns the rights of the method. Only admins may call a method that is not in Fleet's protos.
-func rightsOf(method string) methodRights {
-	if r, ok := rights()[method]; ok {
+// rightsForMethod returns the rights of the method. Only admins may call a method that is not in Fleet's protos.
+func rightsForMethod(method string) methodRights {
+	if r, ok := rightsByMethod()[method]; ok {
 		return r
 	}
 	return methodRights{needs: fleet.ScopeAdmin}
 }
 
-// SanitizeMethod returns the full name of a method, or "/unknown" if there is no such method. gRPC passes on what the client has sent
-// as the name, which may be long and need not be UTF-8. So it must not reach the audit log or the metrics.
+// SanitizeMethod returns the name unchanged if it is the full name of a method of Fleet's API, and "/unknown" otherwise. gRPC passes on
+// any name that the client has sent. It may be long and need not be UTF-8, so it must not reach the audit log or the metrics.
 func SanitizeMethod(method string) string {
-	if _, ok := rights()[method]; ok {
+	if _, ok := rightsByMethod()[method]; ok {
 		return method
 	}
 	return "/unknown"
@@ -84,7 +84,7 @@ func SanitizeMethod(method string) string {
 
 // HasMethod reports whether the API has a method with the short name, such as start_agent_task or StartAgentTask.
 func HasMethod(name string) bool {
-	for method := range rights() {
+	for method := range rightsByMethod() {
 		if fleet.MethodKey(shortMethod(method)) == fleet.MethodKey(name) {
 			return true
 		}

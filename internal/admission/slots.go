@@ -129,6 +129,7 @@ func (s *Slots) tryTake() bool {
 	return false
 }
 
+// wait is Take for a call that has found no free slot.
 func (s *Slots) wait(ctx context.Context, principal string) error {
 	c, err := s.takeOrEnqueue(principal)
 	if err != nil {

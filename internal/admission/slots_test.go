@@ -19,6 +19,7 @@ import (
 	"fleet/internal/waittest"
 )
 
+// newSlots returns slots with these limits for a server that uses one CPU.
 func newSlots(slots, maxWaiting int, maxWait time.Duration) *Slots {
 	return NewSlots(fleet.Limits{CallsPerCPU: slots, WaitingCalls: maxWaiting, WaitingTime: maxWait}, 1, slog.New(slog.DiscardHandler), func(time.Duration) {})
 }
@@ -251,7 +252,24 @@ func TestSlotsAreNotLost(t *testing.T) {
 	require.False(t, s.tryTake())
 }
 
-func TestNoSlots(t *testing.T) {
+// TestUnknownCallersTakeSlots checks that work for unknown callers waits for a slot too.
+func TestUnknownCallersTakeSlots(t *testing.T) {
+	t.Parallel()
+	slots := newSlots(1, 0, 0)
+	i := &Interceptor{slots: slots}
+	leave, err := i.TakeSlot(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, slots.Working())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = i.TakeSlot(ctx)
+	require.Error(t, err)
+	leave()
+	require.Zero(t, slots.Working())
+}
+
+// TestNilSlots checks that a nil *Slots has a slot for every call, and that ReleaseSlot accepts a context without a call.
+func TestNilSlots(t *testing.T) {
 	t.Parallel()
 	var none *Slots
 	require.NoError(t, none.Take(t.Context(), "alice"))

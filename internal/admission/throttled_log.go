@@ -42,7 +42,7 @@ func (t *throttledLog) recordLogin(ctx context.Context, e fleet.AuditEntry, attr
 	t.mu.Lock()
 	t.totalLogins++
 	total := t.totalLogins
-	alone := t.logOrCount("", maxLoginsLogged, fleet.AuditEntry{Outcome: string(fleet.ReasonUnauthenticated)})
+	alone := t.allowOrCount("", maxLoginsLogged, fleet.AuditEntry{Outcome: string(fleet.ReasonUnauthenticated)})
 	t.mu.Unlock()
 	if alone {
 		t.logger.LogAttrs(ctx, slog.LevelWarn, "login failed", append(attrs, slog.Int64("total", total))...)
@@ -50,16 +50,16 @@ func (t *throttledLog) recordLogin(ctx context.Context, e fleet.AuditEntry, attr
 	}
 }
 
-// recordCall reports whether the call, which has changed nothing in the store, is logged by itself. Otherwise it counts the call.
+// recordCall reports whether the caller must log the call, which has changed nothing in the store. Otherwise recordCall counts it.
 func (t *throttledLog) recordCall(e fleet.AuditEntry) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.logOrCount(e.Principal, maxCallsLogged, fleet.AuditEntry{Principal: e.Principal, Kind: e.Kind, Caller: e.Caller, Method: e.Method, Outcome: e.Outcome})
+	return t.allowOrCount(e.Principal, maxCallsLogged, fleet.AuditEntry{Principal: e.Principal, Kind: e.Kind, Caller: e.Caller, Method: e.Method, Outcome: e.Outcome})
 }
 
-// logOrCount reports whether a login or call is logged by itself, because fewer than limit of the principal were logged in this
-// window. Otherwise it counts one more of the kind. The caller holds the lock.
-func (t *throttledLog) logOrCount(principal string, limit int, kind fleet.AuditEntry) bool {
+// allowOrCount reports whether a login or call may be logged by itself: whether fewer than limit of the principal were allowed in this
+// window. Otherwise it counts one more of the kind. The caller holds t.mu.
+func (t *throttledLog) allowOrCount(principal string, limit int, kind fleet.AuditEntry) bool {
 	if t.timer == nil {
 		t.timer = time.AfterFunc(t.window, t.endWindow)
 	}

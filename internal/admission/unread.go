@@ -103,7 +103,7 @@ func SetDownloadSize(ctx context.Context, bytes int) {
 	}
 }
 
-// Unread returns how many bytes of responses the clients have not read.
+// Unread returns how many bytes of responses the server keeps for all clients that have not read them.
 func (i *Interceptor) Unread() (n int64) {
 	i.unread.mu.Lock()
 	defer i.unread.mu.Unlock()

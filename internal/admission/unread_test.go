@@ -54,7 +54,7 @@ func TestUnreadOverHTTP(t *testing.T) {
 	cancel()
 	waittest.Until(t, "the end of a call gives no signal", func() bool { return i.Unread() == 0 })
 	callWith(strings.Repeat("s", minUnread))
-	waittest.Until(t, "the call has ended before", func() bool { return i.Unread() == 0 })
+	waittest.Until(t, "the end of an earlier call gives no signal", func() bool { return i.Unread() == 0 })
 
 	first := i.unread.add("alice", maxUnread)
 	_, _, err = identify(method)
@@ -72,7 +72,7 @@ func TestUnreadOverHTTP(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestGarbageCollectedResponses checks that a response over gRPC counts until its buffer is released or forgotten.
+// TestGarbageCollectedResponses checks that a response over gRPC counts until its buffer is released or garbage collected.
 func TestGarbageCollectedResponses(t *testing.T) {
 	t.Parallel()
 	i := &Interceptor{unread: newUnreadCounter()}

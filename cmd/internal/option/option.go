@@ -1,6 +1,5 @@
-// Package option reads Fleet's own options, which fleet/v1/options.proto defines, for the plugins. It uses descriptors
-// instead of the generated Go package of the options. The plugins generate that Go package, so they must not depend on
-// it.
+// Package option reads Fleet's own options, which fleet/v1/options.proto defines, for Fleet's protoc plugins. It uses descriptors
+// instead of the generated Go package of the options, so that the plugins can be built before any code is generated.
 package option
 
 import (
@@ -26,7 +25,7 @@ func NewReader(files []*protogen.File) Reader {
 	return r
 }
 
-// Get returns the value of the option with the name. The result is false if the option is not set or not defined.
+// Get returns the value of an option of the descriptor of. The result is false if the option is not set or not defined.
 func (r Reader) Get(of protoreflect.Descriptor, name protoreflect.FullName) (protoreflect.Value, bool) {
 	x, err := r.types.FindExtensionByName(name)
 	if err != nil {
@@ -46,7 +45,7 @@ func (r Reader) Get(of protoreflect.Descriptor, name protoreflect.FullName) (pro
 	return m.Get(x.TypeDescriptor()), true
 }
 
-// Bool reports whether a boolean option is true.
+// Bool reports whether a boolean option is set to true.
 func (r Reader) Bool(of protoreflect.Descriptor, name protoreflect.FullName) bool {
 	v, ok := r.Get(of, name)
 	return ok && v.Bool()
@@ -62,7 +61,7 @@ func (r Reader) Text(of protoreflect.Descriptor, name protoreflect.FullName, fie
 	return TextIn(v.Message(), field)
 }
 
-// TextIn is like Text, for an option that Get has returned.
+// TextIn is like Text, for an option that Get has returned. It panics if the option does not define the field.
 func TextIn(option protoreflect.Message, field protoreflect.Name) string {
 	f := option.Descriptor().Fields().ByName(field)
 	if f.Enum() == nil {
@@ -74,11 +73,11 @@ func TextIn(option protoreflect.Message, field protoreflect.Name) string {
 	return ""
 }
 
-// LastIsResult is the option that says that the last message of a stream is the method's result.
+// LastIsResult is the name of the option that says that the last message of a stream is the method's result.
 const LastIsResult = protoreflect.FullName("fleet.v1.last_is_result")
 
 // LastMarker returns the enum field that marks the last message of a stream, and the value that it has in the last message. m
-// is the type of the stream's messages. LastMarker returns nil if there is no such field.
+// is the type of the stream's messages. Both results are nil if there is no such field.
 func (r Reader) LastMarker(m *protogen.Message) (*protogen.Field, *protogen.EnumValue) {
 	for _, f := range m.Fields {
 		if f.Enum == nil || f.Desc.IsList() {
@@ -93,7 +92,7 @@ func (r Reader) LastMarker(m *protogen.Message) (*protogen.Field, *protogen.Enum
 	return nil, nil
 }
 
-// FieldWithRole returns the field of the message that has the role in the option fleet.v1.shown; nil if there is none.
+// FieldWithRole returns the first field of m to which the option fleet.v1.shown gives the role, or nil.
 func (r Reader) FieldWithRole(m *protogen.Message, role string) *protogen.Field {
 	for _, f := range m.Fields {
 		if r.Text(f.Desc, "fleet.v1.shown", "role") == role {
