@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
 
@@ -107,4 +108,23 @@ func TestParams(t *testing.T) {
 		_, err := wrong.parse("--param")
 		require.ErrorContains(t, err, "--param", "%s", strings.Join(wrong, " "))
 	}
+}
+
+func TestFlagsOfSeconds(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int32{"30m": 1800, "90d": 90 * 86400, "1500ms": 2} {
+		var got int32
+		cmd := &cobra.Command{}
+		addSeconds(cmd, "ttl", "", func(n int32) { got = n })
+		require.NoError(t, cmd.Flags().Set("ttl", text))
+		require.Equal(t, want, got)
+	}
+	for _, text := range []string{"", "soon", "-1h", "0", "d", "1ms"} {
+		cmd := &cobra.Command{}
+		addSeconds(cmd, "ttl", "", func(int32) { t.Error(text) })
+		require.ErrorContains(t, cmd.Flags().Set("ttl", text), "give at least one second, with a unit", text)
+	}
+	cmd := &cobra.Command{}
+	addSeconds(cmd, "ttl", "", func(n int32) { t.Error(n) })
+	require.ErrorContains(t, cmd.Flags().Set("ttl", "60000d"), "give at most 24855d")
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -273,4 +274,22 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	out, _, _ := runFleet(server, "agent", "list")
 	require.Contains(t, out, strings.Repeat("long ", 20), "not a terminal: nothing is cut")
 	require.NotContains(t, out, "\x1b")
+}
+
+// TestFollowFromTerminal checks that "task run --follow" explains at the end that the result was read from the agent's terminal.
+func TestFollowFromTerminal(t *testing.T) {
+	t.Parallel()
+	s, server, _ := stubWithAgent(t)
+	yes := true
+	s.unary = func(_ context.Context, method string, _ any) error {
+		if strings.HasSuffix(method, "/ShowTask") {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.tasks[0].FromTerminal = &yes
+		}
+		return nil
+	}
+	out, stderr := mustRun(t, server, "task", "run", "papi", "echo one", "--follow")
+	require.Equal(t, "one\n", out)
+	require.Contains(t, stderr, "The result was read from the agent's terminal")
 }

@@ -8,7 +8,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// onInterrupt handles Ctrl-C: it says how to continue later, and stops the task if Ctrl-C is pressed again.
+// onInterrupt waits for Ctrl-C, and returns an error that says how to follow the task later. On a terminal, a second Ctrl-C within
+// secondPressTime stops the task, and onInterrupt reports its end instead. A third one ends the wait for that.
 func (m *monitor) onInterrupt(ctx context.Context, presses <-chan struct{}) error {
 	s := m.s
 	errDetached := &failure{
@@ -47,7 +48,8 @@ func (m *monitor) onInterrupt(ctx context.Context, presses <-chan struct{}) erro
 	return m.reportEnd(ctx)
 }
 
-// stopWhenPressed stops the task at the first Ctrl-C, and stops following at the second.
+// stopWhenPressed stops the task at the first Ctrl-C. At a second one, or if the task cannot be stopped, it calls giveUp, which
+// ends the watch of the task. It returns nil if the watch ends before the first Ctrl-C.
 func (m *monitor) stopWhenPressed(ctx context.Context, presses <-chan struct{}, watchEnded <-chan struct{}, giveUp context.CancelCauseFunc) error {
 	select {
 	case <-watchEnded:
@@ -70,7 +72,7 @@ func (m *monitor) stopWhenPressed(ctx context.Context, presses <-chan struct{}, 
 	}
 }
 
-// stop stops the task, unless it has ended. It waits for the end as long as the server does.
+// stop stops the task, unless it has ended. It returns when the server answers, which may be before the task has ended.
 func (m *monitor) stop(ctx context.Context) error {
 	_, err := m.s.fleet.StopTask(ctx, &fleetv1.StopTaskRequest{TaskId: m.task.GetId()})
 	return err

@@ -100,83 +100,98 @@ func dryRunError(resp *fleetv1.LandTasksResponse) error {
 	return nil
 }
 
-// followLandings shows what happens to the work until all of it has landed or cannot land.
-func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksResponse, cursor string) error {
-	open := map[string]*fleetv1.LandedTask{} // the keys are the ids of the tasks that have the work now
-	for _, t := range resp.GetTasks() {
-		open[t.GetTaskId()] = t
-	}
-	failed := 0
-	settle := func(id string) error {
-		for id != "" && open[id] != nil {
-			next, landing, over, err := s.landingState(ctx, id)
-			switch {
-			case err != nil:
-				return err
-			case over:
-				t := open[id]
-				delete(open, id)
-				if landing.GetState() != fleetv1.Landing_landed {
-					failed++
-					s.note("%s: %s does not land%s", t.GetAgentName(), quoteTitle(t), afterColon(landing.GetProblem()))
-					return nil
-				}
-				s.screen.print(fmt.Sprintf("%s: %s landed in %s, commit %s\n", printable(t.GetAgentName()), quoteTitle(t), printable(landing.GetInto()), shortID(landing.GetLandedSha())))
-				return nil
-			case next == "" || next == id:
-				return nil
-			}
-			open[next] = open[id]
-			delete(open, id)
-			id = next
-		}
-		return nil
-	}
-	errDone := errors.New("done")
-	feed := s.newFeed(&fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, Quiet: true})
-	feed.responded = true
-	settleAll := func() error {
-		for _, t := range resp.GetTasks() {
-			if err := settle(t.GetTaskId()); err != nil {
-				return err
-			}
-		}
-		if len(open) == 0 {
-			return errDone
-		}
-		return nil
-	}
-	p := s.startProgress(fmt.Sprintf("landing the work of %d tasks", len(open)), s.deps.Now())
-	defer p.stop()
-	err := settleAll()
-	if err == nil {
-		err = feed.run(ctx, func(e *fleetv1.Event) error {
-			t := open[e.GetTaskId()]
-			if t == nil || e.GetType() != fleetv1.Event_task_landing && e.GetType() != fleetv1.Event_task_ended {
+// landings follows the work of tasks until all of it has landed or cannot land.
+type landings struct {
+	s      *session
+	tasks  []*fleetv1.LandedTask
+	open   map[string]*fleetv1.LandedTask // work that is not settled; the keys are the ids of the tasks that have it now
+	failed int                            // number of tasks whose work does not land
+}
+
+// errAllSettled ends the feed when all work has landed or cannot land.
+var errAllSettled = errors.New("all work is settled")
+
+// settle reports the work of the task if it has landed or cannot land. If another task continues the work, settle looks at that task.
+func (l *landings) settle(ctx context.Context, id string) error {
+	for id != "" && l.open[id] != nil {
+		next, landing, over, err := l.s.landingState(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case over:
+			t := l.open[id]
+			delete(l.open, id)
+			if landing.GetState() != fleetv1.Landing_landed {
+				l.failed++
+				l.s.note("%s: %s does not land%s", t.GetAgentName(), quoteTitle(t), afterColon(landing.GetProblem()))
 				return nil
 			}
-			if e.GetType() == fleetv1.Event_task_landing {
-				s.note("%s: %s", t.GetAgentName(), printable(e.GetText()))
-			}
-			if err := settle(e.GetTaskId()); err != nil {
-				return err
-			}
-			if len(open) == 0 {
-				return errDone
-			}
+			l.s.screen.print(fmt.Sprintf("%s: %s landed in %s, commit %s\n", printable(t.GetAgentName()), quoteTitle(t), printable(landing.GetInto()), shortID(landing.GetLandedSha())))
 			return nil
-		}, func() (bool, error) {
-			if err := settleAll(); err != nil {
-				return errors.Is(err, errDone), nil
-			}
-			return false, nil
-		})
+		case next == "" || next == id:
+			return nil
+		}
+		l.open[next] = l.open[id]
+		delete(l.open, id)
+		id = next
 	}
-	if err != nil && !errors.Is(err, errDone) {
+	return nil
+}
+
+// settleAll settles the work of all tasks. The error is errAllSettled if none is open any more.
+func (l *landings) settleAll(ctx context.Context) error {
+	for _, t := range l.tasks {
+		if err := l.settle(ctx, t.GetTaskId()); err != nil {
+			return err
+		}
+	}
+	return l.checkOpen()
+}
+
+// checkOpen returns errAllSettled if no work is open.
+func (l *landings) checkOpen() error {
+	if len(l.open) == 0 {
+		return errAllSettled
+	}
+	return nil
+}
+
+// handle settles the work that the event is about.
+func (l *landings) handle(ctx context.Context, e *fleetv1.Event) error {
+	t := l.open[e.GetTaskId()]
+	if t == nil || e.GetType() != fleetv1.Event_task_landing && e.GetType() != fleetv1.Event_task_ended {
+		return nil
+	}
+	if e.GetType() == fleetv1.Event_task_landing {
+		l.s.note("%s: %s", t.GetAgentName(), printable(e.GetText()))
+	}
+	if err := l.settle(ctx, e.GetTaskId()); err != nil {
 		return err
 	}
-	if failed > 0 {
-		return Fail(ExitError, "fleet task reviews shows why", "the work of %d of %d tasks does not land", failed, len(resp.GetTasks()))
+	return l.checkOpen()
+}
+
+// followLandings shows what happens to the work until all of it has landed or cannot land.
+func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksResponse, cursor string) error {
+	l := &landings{s: s, tasks: resp.GetTasks(), open: map[string]*fleetv1.LandedTask{}}
+	for _, t := range l.tasks {
+		l.open[t.GetTaskId()] = t
+	}
+	feed := s.newFeed(&fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, Quiet: true})
+	feed.responded = true
+	p := s.startProgress(fmt.Sprintf("landing the work of %d tasks", len(l.open)), s.deps.Now())
+	defer p.stop()
+	err := l.settleAll(ctx)
+	if err == nil {
+		err = feed.run(ctx, func(e *fleetv1.Event) error { return l.handle(ctx, e) }, func() (bool, error) {
+			return errors.Is(l.settleAll(ctx), errAllSettled), nil // after another error, the feed goes on
+		})
+	}
+	if err != nil && !errors.Is(err, errAllSettled) {
+		return err
+	}
+	if l.failed > 0 {
+		return Fail(ExitError, "fleet task reviews shows why", "the work of %d of %d tasks does not land", l.failed, len(l.tasks))
 	}
 	return nil
 }

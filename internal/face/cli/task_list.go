@@ -72,10 +72,10 @@ table, is enough.`,
 	return cmd
 }
 
-// shortID returns the beginning of the id of a task or a question, which is enough to name it.
+// shortID returns the first 8 characters of an id, as tables show it. Usually they are enough to name a task or a question.
 func shortID(id string) string { return id[:min(len(id), 8)] }
 
-// shownID returns the id of a task as a table shows it.
+// shownID returns the id of a task as a table shows it: the whole id with -o wide or -q, else its beginning.
 func (s *session) shownID(id string) string {
 	if s.output == wideFormat || s.quiet {
 		return id
@@ -83,22 +83,23 @@ func (s *session) shownID(id string) string {
 	return shortID(id)
 }
 
-// descriptionWidth is how much of a task's description a table shows, in columns, unless it is a wide table.
+// descriptionWidth is the maximum width of a task's description in a table, in columns. A wide table shows the whole description.
 const descriptionWidth = 40
 
-// On a terminal narrower than narrowWidth, the list has no summaries. otherColumnsWidth is about the width of the columns without texts.
 const (
-	narrowWidth       = 76
+	// narrowWidth is the width of a terminal, in columns, below which the list has no summaries, unless it is a wide table.
+	narrowWidth = 76
+	// otherColumnsWidth is the approximate width of all columns except DESCRIPTION and SUMMARY.
 	otherColumnsWidth = 44
 )
 
 // showTasks prints tasks as a table, with an agent column if tasks of several agents are listed.
 func (s *session) showTasks(tasks []*fleetv1.Task, withAgents bool, emptyText string) {
 	isWide := s.output == wideFormat
-	width, most := s.screen.outTerminal.width(), descriptionWidth
+	width, textWidth := s.screen.outTerminal.width(), descriptionWidth
 	summaries := isWide || width == 0 || width >= narrowWidth
 	if !isWide && width > 0 && summaries { // both texts get half of what the other columns leave
-		most = min(most, (width-otherColumnsWidth)/2)
+		textWidth = min(textWidth, (width-otherColumnsWidth)/2)
 	}
 	printList(s, tasks, emptyText,
 		column{"ID", func(t *fleetv1.Task) string { return s.shownID(t.GetId()) }},
@@ -112,14 +113,14 @@ func (s *session) showTasks(tasks []*fleetv1.Task, withAgents bool, emptyText st
 			if isWide || !summaries {
 				return oneLine(t.GetDescription())
 			}
-			return truncate(oneLine(t.GetDescription()), most)
+			return truncate(oneLine(t.GetDescription()), textWidth)
 		}},
 		column{"LABELS", valueIf(isWide, func(t *fleetv1.Task) string { return labelsText(t.GetLabels()) })},
 		column{"SUMMARY", valueIf(summaries, outcomeText)})
 }
 
-// outcomeText returns the summary of a completed task, or the reason why a task failed or was stopped. Until a task has
-// completed, its summary may only repeat the description.
+// outcomeText returns the summary of a completed task, and the reason why a task failed or was stopped. If it has no reason, its
+// summary stands in. For a task that has not ended, outcomeText returns "", because the summary may only repeat the description.
 func outcomeText(t *fleetv1.Task) string {
 	if t.GetStatus() == fleetv1.Task_completed || t.GetReason() == "" && hasEnded(t.GetStatus()) {
 		return t.GetSummary()

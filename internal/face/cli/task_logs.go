@@ -38,8 +38,8 @@ A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 	return cmd
 }
 
-// printTaskLogs prints the output and the steps of the task. It prints only the given number of last lines of the output so
-// far, or all lines if that number is negative.
+// printTaskLogs prints the output and the steps of the task so far. If lines is not negative, it prints only that many last lines of
+// the output, and no steps. With follow, it then prints new output and steps, and asks the task's questions, until the task ends.
 func (s *session) printTaskLogs(ctx context.Context, id string, lines int, follow bool) error {
 	resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *session) printTaskLogs(ctx context.Context, id string, lines int, follo
 	return f.run(ctx, show, s.hasEndedFunc(ctx, task.GetId()))
 }
 
-// lastLines collects text and returns at most the given number of last lines, or all lines if that number is negative.
+// lastLines collects text and returns its last lines: at most limit lines, or all if limit is negative.
 type lastLines struct {
 	limit int
 	b     strings.Builder

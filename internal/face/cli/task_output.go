@@ -46,7 +46,7 @@ than output.max (256 MiB by default), it keeps only the beginning and the end.`,
 	return cmd
 }
 
-// printTaskTail prints the last n bytes.
+// printTaskTail prints the last n bytes of the output. If they do not fit into one page, it first asks for the size of the output.
 func (s *session) printTaskTail(ctx context.Context, req *fleetv1.ShowTaskOutputRequest, n int32) error {
 	if n <= req.GetLimit() {
 		req.Tail = proto.Int32(n)
@@ -60,7 +60,7 @@ func (s *session) printTaskTail(ctx context.Context, req *fleetv1.ShowTaskOutput
 	return s.printTaskOutput(ctx, req)
 }
 
-// printTaskOutput requests the output page by page, and prints it.
+// printTaskOutput prints the output from req.Offset or req.Tail to its end. It requests one page at a time.
 func (s *session) printTaskOutput(ctx context.Context, req *fleetv1.ShowTaskOutputRequest) error {
 	var first *float64
 	var pages []byte
@@ -89,7 +89,8 @@ func (s *session) printTaskOutput(ctx context.Context, req *fleetv1.ShowTaskOutp
 // maxPageBytes is the largest page of output or of a patch, in bytes.
 const maxPageBytes = 1 << 20
 
-// appendPage prints a page for people at once. For programs, it appends the page to the pages before it.
+// appendPage decodes a page. For people, it prints the page and returns nil. For programs, it appends the page to pages, because
+// they get the whole text in one document. The parameter what names the text in errors.
 func (s *session) appendPage(pages []byte, what, text, encoding string) ([]byte, error) {
 	page, err := decodeText(what, text, encoding)
 	if err != nil || !s.output.forPeople() {

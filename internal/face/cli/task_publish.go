@@ -37,6 +37,7 @@ branch, its address is printed.`,
 	return cmd
 }
 
+// newPublish makes cmd call PublishTask with req, and adds the flags that "task push" and "task pr" share.
 func (p *program) newPublish(req *fleetv1.PublishTaskRequest, cmd *cobra.Command) *cobra.Command {
 	methodCommand(p, cmd, fleetv1.FleetServiceClient.PublishTask, req, func(s *session, resp *fleetv1.PublishTaskResponse) {
 		s.printResult(resp.GetMessage(), resp.GetLanding().GetPublished().GetPullRequest())
@@ -44,20 +45,5 @@ func (p *program) newPublish(req *fleetv1.PublishTaskRequest, cmd *cobra.Command
 	f := cmd.Flags()
 	f.StringVar(&req.Remote, "remote", "", "the `REMOTE` to push to (default the only one, or origin)")
 	f.StringVar(&req.Branch, "branch", "", "the `BRANCH` there (default the agent's branch)")
-	return cmd
-}
-
-func (p *program) newTaskAbandon() *cobra.Command {
-	req := &fleetv1.AbandonTaskRequest{}
-	cmd := methodCommand(p, &cobra.Command{
-		Use:   "abandon ID|AGENT",
-		Short: "Say that the work of a task is not needed",
-		Long: `Say that the work of a task, or of the newest task of an agent, is not needed. It does not
-land, and may be removed when it is old.`,
-		Example: `  fleet task abandon papi --reason "done differently"`,
-	}, fleetv1.FleetServiceClient.AbandonTask, req, func(s *session, resp *fleetv1.AbandonTaskResponse) {
-		s.printResult(resp.GetMessage(), req.GetTaskId())
-	})
-	cmd.Flags().StringVar(&req.Reason, "reason", "", "`why` it is not needed")
 	return cmd
 }

@@ -6,8 +6,9 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// withTask calls do with the id of the task that ref names. ref is the id of the task, the beginning of the id, or the name of
-// an agent, which stands for its newest task. If there is no such task, do must show nothing.
+// withTask calls do with the task that ref names. ref is the id of the task, the beginning of the id, or the name of an agent, which
+// stands for its newest task. For a name, do is called twice: the first call gets the name and fails with TASK_NOT_FOUND. So do
+// must not print anything before it knows that the task exists.
 func (s *session) withTask(ctx context.Context, ref string, do func(id string) error) error {
 	err := do(ref)
 	if reasonOf(err) != fleetv1.ErrorReason_TASK_NOT_FOUND.String() {
@@ -15,7 +16,7 @@ func (s *session) withTask(ctx context.Context, ref string, do func(id string) e
 	}
 	resp, listErr := s.fleet.ListTasks(ctx, &fleetv1.ListTasksRequest{AgentName: ref, LastAgent: true, PageSize: new(int32(1))})
 	switch {
-	case listErr != nil: // it is no agent either
+	case listErr != nil: // ref does not name an agent either
 		return err
 	case len(resp.GetTasks()) == 0:
 		return Fail(ExitNotFound, "give it one: fleet task run "+ref+` "..." --follow`, "agent %q has no task yet", printable(ref))

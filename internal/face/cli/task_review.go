@@ -75,7 +75,7 @@ Without TEXT, comments and flags, the work and its reviews are shown.`,
 	return callsTool(callsTool(cmd, "review_task", "task_id"), "list_reviews")
 }
 
-// parseComment reads PATH:LINE:TEXT, PATH:-LINE:TEXT or PATH:TEXT.
+// parseComment reads PATH:LINE:TEXT, PATH:-LINE:TEXT or PATH:TEXT. A negative line is a line that the change removes.
 func parseComment(text string) (*fleetv1.ReviewComment, error) {
 	path, rest, ok := strings.Cut(text, ":")
 	if !ok || path == "" || strings.TrimSpace(rest) == "" {
@@ -132,7 +132,7 @@ func printWork(s *session, tasks []*fleetv1.ReviewedTask, emptyText string) {
 		column{"TASK", func(t *fleetv1.ReviewedTask) string { return truncate(oneLine(t.GetTitle()), descriptionWidth) }})
 }
 
-// linesText says how many lines the work adds and removes.
+// linesText returns how many lines the work adds and removes, such as "+10 -3". It returns "" if the work changes no files.
 func linesText(l *fleetv1.Landing) string {
 	if l.GetFiles() == 0 {
 		return ""
@@ -157,7 +157,7 @@ func (s *session) showReviews(resp *fleetv1.ListReviewsResponse) {
 	s.screen.output(s.card(lines...))
 }
 
-// commentPlace names the line of the comment as parseComment reads it.
+// commentPlace returns the place of the comment in the form that parseComment reads: PATH, PATH:LINE or PATH:-LINE.
 func commentPlace(c *fleetv1.ReviewComment) string {
 	switch {
 	case c.GetLine() == 0:
@@ -168,7 +168,7 @@ func commentPlace(c *fleetv1.ReviewComment) string {
 	return fmt.Sprintf("%s:%d", c.GetPath(), c.GetLine())
 }
 
-// landingLines returns lines that show the state of the work.
+// landingLines returns the lines of a card that show the state of the work.
 func landingLines(l *fleetv1.Landing) []cardLine {
 	if l == nil {
 		return nil

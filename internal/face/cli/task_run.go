@@ -20,6 +20,7 @@ type taskFlags struct {
 	queue       bool // queue the task if the agent cannot start it now
 }
 
+// addTo adds the flags except --queue.
 func (t *taskFlags) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&t.req.Checks, "check", nil, "the task completes only if `COMMAND` succeeds in the agent's tree; can be repeated")
@@ -37,12 +38,12 @@ func (t *taskFlags) addTo(cmd *cobra.Command) {
 	addRequestID(cmd, &t.req)
 }
 
-// addQueue adds the flag for a task that may wait.
+// addQueue adds the flag --queue.
 func (t *taskFlags) addQueue(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.queue, "queue", false, "if the agent is busy or offline, queue the task, which starts when the agent is idle")
 }
 
-// readFiles puts the files that the flags name into the request.
+// readFiles puts the output schema and the attachments into the request.
 func (t *taskFlags) readFiles(s *session) error {
 	if s.cmd.Flags().Changed("output-schema") {
 		text, err := s.readArgument(t.schema, "output schema")
@@ -67,7 +68,8 @@ func (t *taskFlags) readFiles(s *session) error {
 // maxAttachmentSize is the largest attachment that the API accepts, in bytes.
 const maxAttachmentSize = 20 << 20
 
-// request returns the request for the agent, with the values of the flags.
+// request returns the request for the agent, with the values of the flags. It reads the files and the standard input that the
+// arguments and flags name.
 func (t *taskFlags) request(s *session, agent, description string) (*fleetv1.StartAgentTaskRequest, error) {
 	var err error
 	if t.req.TaskDescription, err = s.readArgument(description, "description"); err != nil {
@@ -80,7 +82,8 @@ func (t *taskFlags) request(s *session, agent, description string) (*fleetv1.Sta
 	return &t.req, t.readFiles(s)
 }
 
-// start starts the task. If a person uses the agent's program and wait is set, it waits until they have left it.
+// start starts the task. If the agent is busy or offline, it queues the task if --queue is set. Otherwise, if a person uses the agent's
+// program and wait is set, it waits until they have left it.
 func (t *taskFlags) start(ctx context.Context, s *session, agent, description string, wait bool) (*fleetv1.StartAgentTaskResponse, error) {
 	if _, err := t.request(s, agent, description); err != nil {
 		return nil, err
@@ -108,6 +111,7 @@ func (t *taskFlags) start(ctx context.Context, s *session, agent, description st
 	}
 }
 
+// enqueue queues the task, and says so.
 func (t *taskFlags) enqueue(ctx context.Context, s *session) (*fleetv1.StartAgentTaskResponse, error) {
 	resp, err := s.fleet.QueueTask(ctx, t.copyToQueueRequest())
 	if err != nil {

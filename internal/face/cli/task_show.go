@@ -114,7 +114,7 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 	s.screen.output(s.card(lines...))
 }
 
-// waitsLine returns the first reason why the task is pending; empty if it is not.
+// waitsLine returns the first reason why the task is pending, or "" if it is not pending.
 func waitsLine(waits []*fleetv1.Wait) string {
 	if len(waits) == 0 {
 		return ""
@@ -122,7 +122,7 @@ func waitsLine(waits []*fleetv1.Wait) string {
 	return printable(waits[0].GetText())
 }
 
-// contextText says how much of the model's context window the task uses. It returns "" if that is not known.
+// contextText returns how much of the model's context window the task uses. It returns "" if that is not known.
 func contextText(t *fleetv1.TaskDetail) string {
 	n, window := t.GetContextTokens(), t.GetContextWindow()
 	switch {
@@ -134,7 +134,7 @@ func contextText(t *fleetv1.TaskDetail) string {
 	return fmt.Sprintf("%d tokens of %d (%d%%)", n, window, 100*int64(n)/int64(window))
 }
 
-// checkLines returns the results of the task's checks.
+// checkLines returns the lines of a card for the task's checks: the result of each check, then the output of those that did not pass.
 func checkLines(t *fleetv1.TaskDetail) (lines []cardLine) {
 	if tries := t.GetChecks().GetTries(); tries > 1 {
 		lines = append(lines, cardLine{"Tries", fmt.Sprint(tries), ""})
@@ -204,7 +204,8 @@ func objectText(o *structpb.Struct) string {
 	return string(b)
 }
 
-// isSummaryRedundant reports whether the summary of the task only repeats its reason or its description.
+// isSummaryRedundant reports whether the summary of a task that has not completed only repeats its reason or its description. The
+// summary of a completed task is always shown.
 func isSummaryRedundant(t *fleetv1.TaskDetail) bool {
 	summary := t.GetSummary()
 	return t.GetStatus() != fleetv1.Task_completed && (strings.Contains(t.GetReason(), summary) || strings.HasPrefix(t.GetDescription(), summary))

@@ -55,12 +55,14 @@ func stepKinds() (names []string) {
 	return names
 }
 
-// detailKinds are the kinds of steps that people see only on request.
+// detailKinds are the kinds of steps that people see only with -v or --kind.
 var detailKinds = []fleetv1.StepKind{
 	fleetv1.StepKind_thinking, fleetv1.StepKind_tool_result, fleetv1.StepKind_file_edit, fleetv1.StepKind_todo_list, fleetv1.StepKind_hook,
 	fleetv1.StepKind_background, fleetv1.StepKind_usage,
 }
 
+// printTaskSteps prints all steps that the request selects, page by page. Unless -v or --kind is given, people do not see the
+// detailKinds and the steps of subagents.
 func (s *session) printTaskSteps(ctx context.Context, req *fleetv1.ListTaskStepsRequest) error {
 	count := 0
 	for {

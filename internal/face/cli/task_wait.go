@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	maxWait      = 50  // seconds that one call waits
-	maxWaitTasks = 100 // tasks that one call waits for
+	maxWait      = 50  // how long one call waits at most, in seconds
+	maxWaitTasks = 100 // how many tasks one call waits for at most
 )
 
 func (p *program) newTaskWait() *cobra.Command {
@@ -63,7 +63,7 @@ stopped, 10 tasks still run. Tasks can still run when --timeout is over or, with
 	return cmd
 }
 
-// lastTask returns the id of the agent's last task, which may be running.
+// lastTask returns the id of the agent's newest task, which may be running.
 func (s *session) lastTask(ctx context.Context, name string) (string, error) {
 	resp, err := s.fleet.ListTasks(ctx, &fleetv1.ListTasksRequest{AgentName: name, LastAgent: true, PageSize: proto.Int32(1)})
 	if err == nil && len(resp.GetTasks()) == 0 {
@@ -84,6 +84,7 @@ type taskWait struct {
 	reported   map[string]bool // tasks whose end was reported
 }
 
+// wait waits for the tasks, prints them, and returns the verdict about them.
 func (w *taskWait) wait(ctx context.Context, ids []string) error {
 	s := w.s
 	if (w.anyOf || w.orQuestion) && len(ids) > maxWaitTasks {
@@ -116,7 +117,8 @@ func (w *taskWait) wait(ctx context.Context, ids []string) error {
 	return w.verdict(all)
 }
 
-// waitForPart waits for at most maxWaitTasks tasks, until they are done or the deadline has passed.
+// waitForPart waits for up to maxWaitTasks tasks. It returns when the wait is over, as anyOf and orQuestion define it, or when the
+// deadline has passed.
 func (w *taskWait) waitForPart(ctx context.Context, ids []string) (*fleetv1.WaitTasksResponse, error) {
 	req := &fleetv1.WaitTasksRequest{TaskIds: ids, Mode: fleetv1.WaitTasksRequest_all, OrQuestion: w.orQuestion}
 	if w.anyOf {
@@ -185,7 +187,7 @@ func newEndError(t interface {
 }
 
 // verdict returns an error that reports the first task that failed, or else the first that was stopped, or else how many
-// tasks wait for an answer or still run. It returns nil if all tasks have completed or, with --any, if one has completed and
+// tasks wait for an answer (only with --or-question) or still run. It returns nil if all tasks have completed or, with --any, if one has completed and
 // none has failed or was stopped.
 func (w *taskWait) verdict(resp *fleetv1.WaitTasksResponse) error {
 	running, waiting := 0, 0

@@ -15,6 +15,7 @@ type terminal struct {
 	env  func(string) string
 }
 
+// terminalOf returns the terminal of a stream. env looks up environment variables.
 func terminalOf(stream any, env func(string) string) terminal {
 	f, ok := stream.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -43,7 +44,8 @@ func (t terminal) size() (columns, rows int32) {
 	return int32(w), int32(h) //nolint:gosec // a terminal has at most 65535 columns and lines
 }
 
-// width returns the terminal's current width in columns, or 0 (unlimited) if the stream is not a terminal.
+// width returns the width of the terminal in columns, or 0 (unlimited) if the stream is not a terminal. The environment variable
+// COLUMNS overrides the terminal's own width. If neither is known, the width is 80.
 func (t terminal) width() int {
 	if !t.isTerminal() {
 		return 0
@@ -76,7 +78,7 @@ var toneColors = map[fleetv1.Value_Tone]color{
 	fleetv1.Value_good: green, fleetv1.Value_active: yellow, fleetv1.Value_bad: red, fleetv1.Value_over: dim, fleetv1.Value_aside: cyan,
 }
 
-// paint colours a text.
+// paint returns the text in the colour if on is set, and unchanged otherwise.
 func paint(on bool, c color, text string) string {
 	if !on || c == noColor || text == "" {
 		return text

@@ -16,8 +16,8 @@ import (
 // maxText is the longest text that the API accepts, in bytes.
 const maxText = 1 << 20
 
-// readArgument returns a text argument: the argument itself, the content of the file for "@FILE", or standard input for "-".
-// what names the argument in errors.
+// readArgument returns a text argument: the argument itself, the content of the file for "@FILE", or standard input for "-". It
+// returns an error if a file or standard input has only white space. The parameter what names the argument in errors.
 func (s *session) readArgument(arg, what string) (string, error) {
 	data, err := s.readText(maxText, arg, what)
 	if err == nil && data != arg && strings.TrimSpace(data) == "" {
@@ -26,7 +26,7 @@ func (s *session) readArgument(arg, what string) (string, error) {
 	return data, err
 }
 
-// readText does the same as readArgument for a text of up to limit bytes, which may be only spaces.
+// readText works like readArgument for a text of up to limit bytes, and accepts white space.
 func (s *session) readText(limit int, arg, what string) (string, error) {
 	data, err := s.readContent(limit, arg, what)
 	if err == nil && !utf8.ValidString(data) {
@@ -41,7 +41,7 @@ func newNotTextError(what string) error {
 	return usagef("the %s is not text in UTF-8; convert it, for example with iconv, or encode it with base64", what)
 }
 
-// readContent does the same as readText for any data.
+// readContent works like readText, and accepts data that is not UTF-8.
 func (s *session) readContent(limit int, arg, what string) (string, error) {
 	file, isFile := strings.CutPrefix(arg, "@")
 	if !isFile && arg != "-" {
@@ -84,6 +84,8 @@ func unescape(arg string) string {
 	return arg
 }
 
+// read returns the whole content of r, which must not be empty or longer than limit bytes. In errors, what names the argument and
+// from its source.
 func (s *session) read(r io.Reader, limit int, what, from string) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	switch {
@@ -119,7 +121,7 @@ func checkTexts(request any) error {
 	})
 }
 
-// checkedStream is a stream on which only requests in UTF-8 are sent.
+// checkedStream is a stream that refuses to send a request with a text that is not UTF-8.
 type checkedStream struct{ grpc.ClientStream }
 
 func (s checkedStream) SendMsg(request any) error {

@@ -16,8 +16,8 @@ import (
 // fleetToolset is the toolset whose commands are written by hand: "fleet agent", "fleet task" and so on.
 const fleetToolset = "fleet"
 
-// toolset is a service of the API with derived commands. The commands are derived from the service's descriptor, and
-// their texts from the OpenAPI document. A new method becomes a command without further code.
+// toolset is a service of the API whose commands are derived from the service's descriptor. Their texts are from the OpenAPI
+// document. A new method becomes a command without further code.
 type toolset struct {
 	name    string
 	alias   string
@@ -52,7 +52,8 @@ func toolsetOf(s protoreflect.ServiceDescriptor) string {
 	return name
 }
 
-// newToolset derives the commands of a service. It panics if a message has no Go type, which is a bug.
+// newToolset derives a toolset from the descriptor of its service and the texts of the manual. It panics if all has no Go type for
+// a message, which is a bug.
 func newToolset(s protoreflect.ServiceDescriptor, all messageTypes, texts manual) *toolset {
 	t := &toolset{name: toolsetOf(s), service: s, about: texts.service(s)}
 	t.alias, _ = proto.GetExtension(s.Options(), fleetv1.E_ToolsetAlias).(string)

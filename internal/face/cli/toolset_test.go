@@ -106,8 +106,8 @@ func TestOptionsForTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestExamplesAreRight runs the first example of each derived command. The command line must be valid, whatever the
-// server answers.
+// TestExamplesAreRight runs the examples of the derived commands, except those that need files. Each command line must be valid,
+// whatever the server answers.
 func TestExamplesAreRight(t *testing.T) {
 	t.Parallel()
 	server, _ := newStub(t).listen(t, "")
@@ -129,7 +129,7 @@ func TestExamplesAreRight(t *testing.T) {
 	require.GreaterOrEqual(t, count, 20)
 }
 
-// splitShellWords splits a line like a shell: at spaces outside double quotes.
+// splitShellWords splits a line at spaces outside double quotes. It does not know the other quoting rules of shells.
 func splitShellWords(t *testing.T, line string) (words []string) {
 	t.Helper()
 	for i, part := range strings.Split(strings.TrimSpace(line), `"`) {
@@ -168,8 +168,8 @@ func TestToolsetUsageErrors(t *testing.T) {
 	}
 }
 
-// TestErrorsNameCommandsOfTheToolset uses list_agents, a tool of two toolsets. An error must name the command of its
-// own toolset.
+// TestErrorsNameCommandsOfTheToolset checks that an error of a derived command names the commands of its own toolset instead of
+// the tools.
 func TestErrorsNameCommandsOfTheToolset(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)

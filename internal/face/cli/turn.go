@@ -66,7 +66,7 @@ type turnDisplay struct {
 	answerText strings.Builder // the text that was written to standard output, without colours
 	sanitizer  sanitizer
 	speaker    string // the agent of the last message; shown only if there are several
-	lineOpen   bool   // the last line on standard error has not ended
+	lineOpen   bool   // the last text on standard error did not end its line
 }
 
 func (t *turnDisplay) show(m protoreflect.Message) {
@@ -95,7 +95,7 @@ func (t *turnDisplay) show(m protoreflect.Message) {
 }
 
 // showText shows text as it arrives. On a terminal it becomes the beginning of the answer. If the answer goes to a file or a
-// program, the text goes to standard error.
+// program, the text goes to standard error. With -q, it is not shown.
 func (t *turnDisplay) showText(text string) {
 	switch s := t.s; {
 	case s.quiet:
@@ -112,7 +112,7 @@ func (t *turnDisplay) showText(text string) {
 	t.lineOpen = !strings.HasSuffix(text, "\n")
 }
 
-// endLine ends the line of the last text.
+// endLine ends the line on standard error that the last text has left open.
 func (t *turnDisplay) endLine() {
 	if t.lineOpen {
 		t.s.screen.outputErr("\n")

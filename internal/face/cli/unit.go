@@ -14,7 +14,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// withUnit formats a number of the unit.
+// withUnit formats the number n, which is in the unit u.
 func withUnit(n float64, u fleetv1.Shown_Unit) string {
 	switch u {
 	case fleetv1.Shown_milliseconds:
@@ -40,7 +40,7 @@ func preciseDuration(d time.Duration) string {
 	return longDuration(d)
 }
 
-// costText formats an amount in US dollars. It returns "" for zero.
+// costText formats an amount in US dollars, with four decimals below one cent and two above. It returns "" for zero.
 func costText(usd float64) string {
 	switch {
 	case usd <= 0:
@@ -51,7 +51,7 @@ func costText(usd float64) string {
 	return fmt.Sprintf("$%.2f", usd)
 }
 
-// costWithBasis formats a cost, and says how Fleet knows it unless the agent's program reported it.
+// costWithBasis formats a cost in US dollars. It adds how Fleet knows the cost, unless the agent's program has reported it.
 func costWithBasis(usd float64, basis string) string {
 	text := costText(usd)
 	switch basis {
@@ -182,7 +182,7 @@ func (p *program) addTime(cmd *cobra.Command, to **timestamppb.Timestamp, name, 
 	})
 }
 
-// parseTime parses the value of a flag of addTime.
+// parseTime parses the value of a flag that addTime has added. A date or a time without a zone is in the zone of now.
 func parseTime(text string, now time.Time) (*timestamppb.Timestamp, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, time.DateOnly} {
 		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {

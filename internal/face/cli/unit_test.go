@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -43,23 +42,4 @@ func TestTimeFlag(t *testing.T) {
 		_, err := parseTime(text, now)
 		require.ErrorContains(t, err, "give a duration", text)
 	}
-}
-
-func TestFlagsOfSeconds(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]int32{"30m": 1800, "90d": 90 * 86400, "1500ms": 2} {
-		var got int32
-		cmd := &cobra.Command{}
-		addSeconds(cmd, "ttl", "", func(n int32) { got = n })
-		require.NoError(t, cmd.Flags().Set("ttl", text))
-		require.Equal(t, want, got)
-	}
-	for _, text := range []string{"", "soon", "-1h", "0", "d", "1ms"} {
-		cmd := &cobra.Command{}
-		addSeconds(cmd, "ttl", "", func(int32) { t.Error(text) })
-		require.ErrorContains(t, cmd.Flags().Set("ttl", text), "give at least one second, with a unit", text)
-	}
-	cmd := &cobra.Command{}
-	addSeconds(cmd, "ttl", "", func(n int32) { t.Error(n) })
-	require.ErrorContains(t, cmd.Flags().Set("ttl", "60000d"), "give at most 24855d")
 }

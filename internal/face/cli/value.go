@@ -13,7 +13,7 @@ import (
 )
 
 // valueText formats the value of a field: a list as one text, a time as its age, and a structure as JSON. It returns ""
-// for a map and for a list of messages.
+// for a map, a list of messages and a message that is not set.
 func (s *session) valueText(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	switch {
 	case f.IsList() && f.Message() == nil:
@@ -35,6 +35,7 @@ func isZero(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 	return isNumber(f) && (v.String() == "0" || v.String() == "-0")
 }
 
+// isNumber reports whether the field is a single number of one of the types that derived commands format: int32 and double.
 func isNumber(f protoreflect.FieldDescriptor) bool {
 	return !f.IsList() && (f.Kind() == protoreflect.Int32Kind || f.Kind() == protoreflect.DoubleKind)
 }
@@ -49,7 +50,8 @@ func timeOf(v protoreflect.Value) *timestamppb.Timestamp {
 	return t
 }
 
-// isScalar reports whether a value of the field is a single word or text. A StringValue is a text that can be absent.
+// isScalar reports whether the field has a single value that is not a structure: a text, number, boolean, enum value or time. A
+// StringValue is a text that can be absent.
 func isScalar(f protoreflect.FieldDescriptor) bool {
 	return !f.IsList() && !f.IsMap() && (f.Message() == nil || isTime(f) || f.Message().FullName() == "google.protobuf.StringValue")
 }

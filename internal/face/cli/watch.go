@@ -44,6 +44,7 @@ other details are printed too. With -o json, each event is one line of JSON.`,
 	return cmd
 }
 
+// watch prints the events that the request selects, and then a hint how to continue.
 func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) error {
 	if req.GetCursor() == "now" && req.GetFollow() {
 		req.Cursor = s.latestCursor(ctx) // a position to return to if the connection breaks before the first event
@@ -80,7 +81,7 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 	return err
 }
 
-// filterFlags returns the flags that select the same events as the request.
+// filterFlags returns the flags --agent and --task of the request, each after a space.
 func filterFlags(req *fleetv1.WatchFleetRequest) string {
 	var b strings.Builder
 	if req.GetAgentName() != "" {
@@ -100,7 +101,7 @@ func (s *session) printEvent(e *fleetv1.Event) error {
 	return s.printDocument(e)
 }
 
-// printDocument prints a message of a list as a line of JSON or as a YAML document.
+// printDocument prints one message of a list or stream as a line of JSON or, with -o yaml, as a YAML document.
 func (s *session) printDocument(m proto.Message) error {
 	text, err := jsonLine(m)
 	if s.output == yamlFormat && err == nil {
@@ -114,7 +115,7 @@ func (s *session) printDocument(m proto.Message) error {
 	return nil
 }
 
-// eventLine formats an event as one line; line breaks in its text become "\n".
+// eventLine formats an event as one line. It writes each line break in the event's text as a backslash and an n.
 func (s *session) eventLine(e *fleetv1.Event) string {
 	t := s.screen.outTerminal
 	colors := t.hasColors(s.noColor)

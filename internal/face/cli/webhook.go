@@ -223,7 +223,7 @@ type topicsFlag struct {
 	given  bool
 }
 
-// String returns "": the help has the default.
+// String returns "", because the usage text of the flag names the default.
 func (f *topicsFlag) String() string { return "" }
 
 func (f *topicsFlag) Type() string { return "EVENTS" }

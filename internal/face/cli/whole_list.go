@@ -7,7 +7,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// wholeListPageSize is the number of items of each response while a list is read to its end.
+// wholeListPageSize is the number of items that readWholeList requests with each call.
 const wholeListPageSize = 100
 
 // portionToRead returns the Portion option of the method. It returns nil if the method does not return parts of a list, or if

@@ -83,7 +83,7 @@ func TestJSON(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(first.Line), string(unpacked))
 	require.Same(t, &packed[0], &check(&encoded.Response{Part: a.Part, Live: a.Live}).Gzip()[0], "the response must be compressed only once")
-	require.Same(t, first, check(a), "the part must be encoded only once")
+	require.Same(t, first, check(a), "the response must be encoded only once")
 	later := &encoded.Response{Part: a.Part, Live: &fleetv1.ListAgentsResponse{ObservedAt: &timestamppb.Timestamp{Seconds: 6}}}
 	require.NotEqual(t, string(first.Line), string(check(later).Line))
 	check(a)

@@ -51,13 +51,14 @@ type JSON struct {
 	Text func() []byte // the JSON as a JSON string
 	Tag  func() string // the entity tag of Line
 	Gzip func() []byte // Line, compressed
-	rest []byte        // the JSON without the list
+	rest []byte        // the JSON with an empty list
 }
 
 // Data returns the JSON without the line end.
 func (j *JSON) Data() []byte { end := len(j.Line) - 1; return j.Line[:end:end] }
 
-// JSON returns the response as JSON. It reuses the JSON of the previous response unless the live fields have changed since.
+// JSON returns the response as JSON. It reuses the JSON of the previous response with the same part, unless
+// the live fields have changed since.
 func (r *Response) JSON() (*JSON, error) {
 	if r.json != nil {
 		return r.json, nil

@@ -43,6 +43,6 @@ func TestTagOfResponse(t *testing.T) {
 
 	live := fullMessage()
 	live.Agents, live.TotalCount, live.NextCursor, live.ObservedAt = nil, 0, nil, &timestamppb.Timestamp{Seconds: 99}
-	require.Equal(t, tag, tagOf(&encoded.Response{Part: a.Part, Live: live}), "the tag must stay the same if only the time of the last poll differs")
+	require.Equal(t, tag, tagOf(&encoded.Response{Part: a.Part, Live: live}), "the tag must stay the same if only the times of the last listing differ")
 	require.NotEqual(t, tag, tagOf(&encoded.Response{Part: a.Part, Live: &fleetv1.ListAgentsResponse{}}))
 }

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// bodyGrace is how long the first bytes of a body may take.
+	// bodyGrace is how long a body may take to arrive, before bodyRate adds time for its bytes.
 	bodyGrace = 30 * time.Second
-	// bodyRate is how many bytes of a body must arrive each second after that, on average.
+	// bodyRate is how many bytes add a second to that time.
 	bodyRate = 16 << 10
 	// drainTimeout is how long the unread rest of a body may take, so that the client reads the answer before the
 	// connection ends.
@@ -49,7 +49,7 @@ type body struct {
 	atEOF   bool
 }
 
-// Read reads bytes of the body that have arrived, and waits for them until the deadline.
+// Read reads the next bytes of the body. If none have arrived, it waits for them until the deadline.
 func (b *body) Read(p []byte) (int, error) {
 	if b.atEOF {
 		return b.ReadCloser.Read(p)

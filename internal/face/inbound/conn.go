@@ -22,7 +22,7 @@ type Conn struct {
 	listener       *Listener
 	network        netip.Prefix
 	element        *list.Element // in listener.unknown, guarded by its mutex; nil if admitted or closed
-	timer          *time.Timer   // closes the connection
+	timer          *time.Timer   // closes the connection unless it is admitted in time
 	admitted       atomic.Bool
 	bytesLeft      atomic.Int64 // bytes that may still be read before it is admitted
 	anonymousCalls atomic.Int64 // anonymous calls made before it is admitted
@@ -48,7 +48,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Admit lifts the limits, because a caller on the connection has been identified.
+// Admit lifts the limits. Call it when a caller on the connection has been identified. It has no effect after Close.
 func (c *Conn) Admit() {
 	if c.admitted.Load() || !c.listener.forget(c) {
 		return
@@ -57,7 +57,7 @@ func (c *Conn) Admit() {
 	c.timer.Stop()
 }
 
-// Extend lets the connection stay open for d from now, although its caller is not known.
+// Extend lets the connection stay open for d from now, although its caller is not known. It has no effect after Admit or Close.
 func (c *Conn) Extend(d time.Duration) {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()

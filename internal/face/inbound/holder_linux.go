@@ -56,7 +56,7 @@ func isHolderConfined(inode string) (bool, error) {
 //
 // Browsers and model runs also hide their descriptors, so not every hidden process counts. A confined program runs as the user of
 // this process and can get a connection only from the program that confined it, which is its nearest ancestor without confinement.
-// The supervisor of a run in a pid namespace does not give the run a connection.
+// A process in another pid namespace does not count: the supervisor of a run there does not give the run a connection.
 func (own status) checkHidden(pid, inode string) error {
 	s, err := statusOf(pid)
 	for err == nil && s.user == own.user && s.depth == own.depth && s.isMoreConfinedThan(own) {
@@ -96,9 +96,9 @@ func holds(pid, inode string) (bool, error) {
 type status struct {
 	filters    int // number of system call filters
 	noNewPrivs bool
-	user       string // ids of the user
+	user       string // real, effective, saved and file system user id, as /proc writes them
 	parent     string // pid
-	depth      int    // number of pid namespaces, as this process sees them
+	depth      int    // number of nested pid namespaces in which the process has an id, from that of this process on
 }
 
 // isMoreConfinedThan reports whether the process is more confined than own.

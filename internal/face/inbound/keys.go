@@ -115,8 +115,8 @@ func ReadAuthorities(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// stat describes the files that are used. It follows symbolic links, so that it notices if a link leads to another
-// file.
+// stat returns the infos of the files that are configured, always in the same order. It follows symbolic links, so that a link that
+// leads to another file counts as a change.
 func (f KeyFiles) stat() (infos []fs.FileInfo, err error) {
 	for _, file := range []struct{ setting, name string }{{"tls.cert", f.Cert}, {"tls.key", f.Key}, {"tls.client_ca", f.ClientCA}} {
 		if file.name == "" {
@@ -131,6 +131,7 @@ func (f KeyFiles) stat() (infos []fs.FileInfo, err error) {
 	return infos, nil
 }
 
+// sameFiles reports whether no file has changed. Both lists are from the same KeyFiles.
 func sameFiles(a, b []fs.FileInfo) bool {
 	for i := range a {
 		if !os.SameFile(a[i], b[i]) || !a[i].ModTime().Equal(b[i].ModTime()) || a[i].Size() != b[i].Size() {

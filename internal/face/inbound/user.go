@@ -21,7 +21,8 @@ var ErrGone = errors.New("the caller has closed the connection")
 // the connection: there is a moment between the end of its last file descriptor and the end of the connection.
 const maxLookups = 3
 
-// userOf returns the user of the program at the other end of the connection, or ErrGone.
+// userOf returns the id of the user whose program is at the other end of the connection. The error is ErrGone, ErrConfined,
+// errNotFound or errHidden, or says why the tables of the system cannot be read.
 func userOf(c *net.TCPConn) (user int, err error) {
 	for range maxLookups {
 		if user, err = lookUp(c); !errors.Is(err, errNotFound) {

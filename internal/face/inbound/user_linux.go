@@ -66,7 +66,7 @@ const (
 	minFields
 )
 
-// timeWait is the state of a socket that its program has closed.
+// timeWait is the state TIME_WAIT in the tables. A program has closed such a socket.
 const timeWait = "06"
 
 // findSocket returns the user and the inode of the socket in the table. A socket that no program holds any more counts as

@@ -13,7 +13,7 @@ import (
 // TestAResponseIsAssembled checks the bytes of responses into which the transport has put the result.
 func TestAResponseIsAssembled(t *testing.T) {
 	t.Parallel()
-	const id = "the result of the call" // what mcp-go gets instead of the result
+	const id = "the result of the call" // equals the placeholder that mcp-go gets instead of the result
 	ts := serve(t, newStub(), mcp.Config{})
 	want := post(t, ts.URL+"/mcp", call(1, "list_agents", `{}`, "")).result(t).Content[0].Text
 	require.Contains(t, want, `"papi"`)

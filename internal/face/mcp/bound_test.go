@@ -61,8 +61,8 @@ func (f *floodStream) RecvMsg(m any) error {
 	return nil
 }
 
-// fill sets every field, including those of nested messages. It sets the last value of each enum, which for a turn is
-// `complete`.
+// fill sets the fields of the message, and of messages in it down to four levels. Of a oneof, it sets only texts. It sets the last
+// value of each enum, which for a turn is `complete`.
 func (f flood) fill(m protoreflect.Message, depth int) {
 	items := f.items
 	if depth > 0 {
@@ -123,10 +123,10 @@ func TestResultsAreBounded(t *testing.T) {
 	t.Parallel()
 	const maxResult = mcp.MinMaxResult
 	for name, f := range map[string]flood{
-		"many items":        {items: 150, text: "some text of an item"},
-		"long texts":        {items: 3, text: strings.Repeat("long \"ä\n", maxResult/4)},
-		"what JSON escapes": {items: 3, text: strings.Repeat("\x00", maxResult+1_000)},
-		"both":              {items: 50, text: strings.Repeat("x", maxResult/10)},
+		"many items":      {items: 150, text: "some text of an item"},
+		"long texts":      {items: 3, text: strings.Repeat("long \"ä\n", maxResult/4)},
+		"escaped in JSON": {items: 3, text: strings.Repeat("\x00", maxResult+1_000)},
+		"both":            {items: 50, text: strings.Repeat("x", maxResult/10)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -192,7 +192,7 @@ func toolMethods(each func(set string, m protoreflect.MethodDescriptor), eachSet
 	})
 }
 
-// hasCut reports whether a field of the message, or of a nested message, has options for cutting it.
+// hasCut reports whether a field of the message, or of a message nested in it outside lists and maps, has options for cutting it.
 func hasCut(m protoreflect.MessageDescriptor) bool {
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)

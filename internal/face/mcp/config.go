@@ -2,8 +2,8 @@
 // It uses only the API, through a gRPC connection, and has no rules of its own.
 //
 // Package app serves it beside REST, and on standard input and output for `fleet mcp`. It calls the gRPC services
-// through an in-process connection and runs tools with package tool. It must never import the core, and no other
-// package may import mcp-go.
+// through an in-process connection and runs tools with package tool. It must never import the core. Outside tests,
+// only this package and package tool import mcp-go.
 package mcp
 
 import (

@@ -14,9 +14,6 @@ import (
 	"fleet/internal/face/mcp"
 )
 
-// modern is the request parameter that selects a protocol revision without sessions.
-const modern = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{},"progressToken":"t"}`
-
 func TestResultIsReadSeparatelyFromProgress(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func() (read, write *os.File){
@@ -42,7 +39,7 @@ func TestResultIsReadSeparatelyFromProgress(t *testing.T) {
 			}()
 			buffer := make([]byte, 1<<20)
 			for i := range 50 {
-				_, err := fmt.Fprintf(ask, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"create_agent","arguments":{"name":"a%d","project":"p","spec":"s"},%s}}`+"\n", i, i, modern)
+				_, err := fmt.Fprintf(ask, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"create_agent","arguments":{"name":"a%d","project":"p","spec":"s"},%s}}`+"\n", i, i, modernParams)
 				require.NoError(t, err)
 				for progress := 0; ; {
 					n, err := read.Read(buffer)

@@ -201,7 +201,7 @@ func (e *endpoint) answerTask(ctx context.Context, w http.ResponseWriter, r *htt
 }
 
 // withCallMetadata returns a context whose calls are marked as MCP calls and carry the caller's authorization and other
-// metadata. A value that metadata cannot hold cannot be a valid token and is left out.
+// metadata. An authorization that metadata cannot hold cannot be a valid token, so it is left out.
 func withCallMetadata(ctx context.Context, authorization string, metadataPairs ...string) context.Context {
 	pairs := append([]string{"fleet-face", "mcp"}, metadataPairs...)
 	if authorization != "" && isPrintable(authorization) {
@@ -210,7 +210,7 @@ func withCallMetadata(ctx context.Context, authorization string, metadataPairs .
 	return metadata.AppendToOutgoingContext(ctx, pairs...)
 }
 
-// isPrintable reports whether metadata can hold the value.
+// isPrintable reports whether the value has only printable ASCII characters, so that metadata can hold it.
 func isPrintable(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }

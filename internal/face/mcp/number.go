@@ -5,15 +5,16 @@ import (
 	"encoding/json"
 )
 
-// exactPrefix marks a text that stands for a number. mcp-go reads ids and progress tokens as float64, which rounds integers
-// above 2^53. A client never sees the response to a request with a rounded id.
+// exactPrefix marks a text that stands for a number. mcp-go reads ids and progress tokens as float64. It rounds integers above 2^53,
+// and writes 1.0 as 1. A client does not find the request of a response with a changed id.
 const exactPrefix = "number:"
 
 // exactNumbersByText contains the numbers of a message that mcp-go would change. The keys are the JSON texts that stand for
 // them.
 type exactNumbersByText map[string]json.RawMessage
 
-// replaceInexact replaces the numbers in the message that mcp-go would change by texts.
+// replaceInexact replaces ids and progress tokens in the message that mcp-go would change by texts. It returns the new message and
+// the replaced numbers.
 func replaceInexact(message []byte, e envelope) ([]byte, exactNumbersByText) {
 	if !isInexact(e.ID) && !isInexact(e.Params.RequestID) && !isInexact(e.Params.Meta.token) {
 		return message, nil

@@ -29,7 +29,7 @@ func newPinger() *pinger {
 	return p
 }
 
-// ping sends a ping and waits for the answer.
+// ping sends a ping and waits for the answer, at most pingTimeout. It sends nothing after close.
 func (p *pinger) ping(ctx context.Context, write func([]byte) error) {
 	p.mu.Lock()
 	p.lastID++

@@ -12,9 +12,14 @@ import (
 	"fleet/internal/face/mcp"
 )
 
-// Each call of these tests logs ten events, the last one just before it answers.
-const calls, eventsOfCall = 100, 10
+const (
+	// calls is the number of calls whose progress a test checks.
+	calls = 100
+	// eventsOfCall is the number of events that the stub logs for a call of create_agent, the last one just before it answers.
+	eventsOfCall = 10
+)
 
+// checkProgress checks that the call that created the agent has all its progress, in order, and a result.
 func checkProgress(t *testing.T, a rpcResponse, name string) {
 	t.Helper()
 	require.Len(t, a.progress, eventsOfCall, name)
@@ -79,6 +84,7 @@ func TestNoProgressIsLostOverStdio(t *testing.T) {
 	}
 }
 
+// runStdio serves the messages in in over stdio, and returns what the client receives.
 func runStdio(t *testing.T, s fleetv1.FleetServiceServer, in string) (string, error) {
 	t.Helper()
 	var out strings.Builder

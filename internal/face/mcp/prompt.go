@@ -17,7 +17,8 @@ import (
 //go:embed prompts/*.md
 var promptTexts embed.FS
 
-// maxPromptLine is the maximum length of a text in a prompt that others have written, in characters.
+// maxPromptLine is the maximum length, in characters, of a text in a prompt that was not written for the prompt, such as the
+// description of a task.
 const maxPromptLine = 300
 
 var prompts = template.Must(template.New("").Funcs(template.FuncMap{"line": promptLine}).ParseFS(promptTexts, "prompts/*.md"))
@@ -54,7 +55,7 @@ type factReader struct {
 	err error
 }
 
-// ask calls a method unless an earlier call has failed.
+// ask calls a method. It returns nil if the call or an earlier one has failed.
 func ask[Q, A any](r *factReader, method func(context.Context, *Q, ...grpc.CallOption) (*A, error), q *Q) *A {
 	if r.err != nil {
 		return nil

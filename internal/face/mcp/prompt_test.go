@@ -8,9 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -18,7 +16,7 @@ import (
 	"fleet/internal/face/mcp"
 )
 
-// stubTask is the id of the only task.
+// stubTask is the id of the only task of the stub that callers may see.
 const stubTask = "3f2a1b0c-5d6e-4f70-8192-a3b4c5d6e7f8"
 
 func (*stub) ShowFleet(context.Context, *fleetv1.ShowFleetRequest) (*fleetv1.ShowFleetResponse, error) {
@@ -60,8 +58,8 @@ func (*stub) ShowTask(_ context.Context, q *fleetv1.ShowTaskRequest) (*fleetv1.S
 	}}, nil
 }
 
-// knownTask returns an error for an unknown task. A task that belongs to somebody else has another error than a task that does
-// not exist.
+// knownTask returns an error unless id is stubTask: PERMISSION_DENIED for the task "foreign", which belongs to somebody else, and
+// TASK_NOT_FOUND for any other id.
 func knownTask(id string) error {
 	code, reason := codes.NotFound, "TASK_NOT_FOUND"
 	switch id {
@@ -77,23 +75,7 @@ func knownTask(id string) error {
 	return e.Err()
 }
 
-func (*stub) ListTaskSteps(_ context.Context, q *fleetv1.ListTaskStepsRequest) (*fleetv1.ListTaskStepsResponse, error) {
-	return &fleetv1.ListTaskStepsResponse{Steps: []*fleetv1.Step{{Summary: "reads main.go"}}}, knownTask(q.GetTaskId())
-}
-
-func (*stub) DownloadTaskPayload(q *fleetv1.DownloadTaskPayloadRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
-	if err := knownTask(q.GetTaskId()); err != nil {
-		return err
-	}
-	for _, part := range []string{"the whole ", "result"} {
-		if err := out.Send(&httpbody.HttpBody{ContentType: "text/plain", Data: []byte(part)}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ask sends a message over HTTP in the modern revision, or in the older ones.
+// ask sends a request over HTTP, in the protocol revision without sessions if isModern is set. name is the header Mcp-Name.
 func ask(t *testing.T, url, method, name, params string, isModern bool) rpcResponse {
 	t.Helper()
 	var headers []string
@@ -102,7 +84,7 @@ func ask(t *testing.T, url, method, name, params string, isModern bool) rpcRespo
 		if name != "" {
 			headers = append(headers, "Mcp-Name", name)
 		}
-		params = strings.TrimPrefix(params+","+modern, ",")
+		params = strings.TrimPrefix(params+","+modernParams, ",")
 	}
 	return post(t, url, fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":{%s}}`, method, params), headers...)
 }
@@ -142,59 +124,6 @@ func TestPrompts(t *testing.T) {
 		require.EqualValues(t, 7, a.ID)
 	}
 	require.Equal(t, -32601, ask(t, strings.Replace(url, "/mcp", "/mcp/lifecycle", 1), "prompts/list", "", "", false).Error.Code, "other toolsets have none")
-}
-
-// TestResourcesOfAgent checks that listing resources makes no call that the caller may not make, because the audit log would
-// record the refusal.
-func TestResourcesOfAgent(t *testing.T) {
-	t.Parallel()
-	url := serve(t, newStub(), mcp.Config{Rights: func(context.Context) func(string) bool {
-		return func(method string) bool { return method == fleetv1.FleetService_ShowTask_FullMethodName }
-	}}).URL + "/mcp"
-	for _, isModern := range []bool{false, true} {
-		var listed struct{ Resources []struct{ URI string } }
-		require.NoError(t, json.Unmarshal(ask(t, url, "resources/list", "", "", isModern).Result, &listed))
-		require.Empty(t, listed.Resources)
-	}
-}
-
-func TestResources(t *testing.T) {
-	t.Parallel()
-	url := serve(t, newStub(), mcp.Config{}).URL + "/mcp"
-	for _, isModern := range []bool{false, true} {
-		read := func(uri string) rpcResponse {
-			return ask(t, url, "resources/read", uri, fmt.Sprintf(`"uri":%q`, uri), isModern)
-		}
-		var listed struct {
-			Resources         []struct{ URI string }
-			ResourceTemplates []struct{ URITemplate string }
-		}
-		require.NoError(t, json.Unmarshal(ask(t, url, "resources/list", "", "", isModern).Result, &listed))
-		require.Equal(t, "fleet://agent/papi", listed.Resources[0].URI)
-		require.Equal(t, "fleet://task/"+stubTask, listed.Resources[1].URI)
-		require.NoError(t, json.Unmarshal(ask(t, url, "resources/templates/list", "", "", isModern).Result, &listed))
-		require.Len(t, listed.ResourceTemplates, 4)
-		for uri, want := range map[string]string{
-			"fleet://agent/papi":                       `"status":"idle"`,
-			"fleet://task/" + stubTask:                 `"summary":"Done"`,
-			"fleet://task/" + stubTask + "/transcript": `"reads main.go"`,
-			"fleet://task/" + stubTask + "/payload":    "the whole result",
-		} {
-			var r struct{ Contents []struct{ URI, Text string } }
-			a := read(uri)
-			require.NoError(t, json.Unmarshal(a.Result, &r), a.body)
-			require.Equal(t, uri, r.Contents[0].URI)
-			require.Contains(t, r.Contents[0].Text, want)
-		}
-		notFound := map[bool]int{false: -32002, true: -32602}[isModern]
-		for _, part := range []string{"", "/transcript", "/payload"} {
-			unknown, foreign := read("fleet://task/unknown"+part), read("fleet://task/foreign"+part)
-			require.Equal(t, notFound, unknown.Error.Code)
-			require.Equal(t, strings.ReplaceAll(unknown.body, "unknown", "foreign"), foreign.body, "callers must not be able to tell them apart")
-		}
-		require.Equal(t, notFound, read("fleet://agent/nobody").Error.Code)
-		require.Equal(t, notFound, read("fleet://nothing").Error.Code)
-	}
 }
 
 func TestStdioPromptsAndResources(t *testing.T) {

@@ -24,7 +24,7 @@ func withRefusal(ctx context.Context) (context.Context, *refusal) {
 	return context.WithValue(ctx, refusalKey{}, r), r
 }
 
-// replace returns the refusal of the message with the id. If there is none, it returns written.
+// replace returns the refusal as the response to the message with the id. If there is none, it returns written.
 func (r *refusal) replace(written []byte, id json.RawMessage) []byte {
 	if r == nil || r.err == nil {
 		return written
@@ -32,7 +32,7 @@ func (r *refusal) replace(written []byte, id json.RawMessage) []byte {
 	return append(r.err.response(id), '\n')
 }
 
-// refuseCall makes the error the answer to the message, and returns it.
+// refuseCall sets the refusal of the context's message, and returns an error with the same text for mcp-go.
 func refuseCall(ctx context.Context, err *rpcError) error {
 	if r, ok := ctx.Value(refusalKey{}).(*refusal); ok {
 		r.err = err
@@ -40,7 +40,7 @@ func refuseCall(ctx context.Context, err *rpcError) error {
 	return errors.New(err.Message)
 }
 
-// callError is the error for a call of the API that has failed. Its data is Fleet's error object.
+// callError returns the JSON-RPC error for a call of the API that has failed. Its data is Fleet's error object.
 func callError(err error) *rpcError {
 	object, code := wire.ErrorOf(err), mcp.INTERNAL_ERROR
 	switch status := wire.HTTPStatus(err); {
@@ -52,7 +52,8 @@ func callError(err error) *rpcError {
 	return &rpcError{code, object.Message, object}
 }
 
-// resourceError is the error for a resource that cannot be read. Callers cannot tell resources that do not exist from those that they may not see.
+// resourceError returns the JSON-RPC error for a resource that cannot be read. Callers cannot tell resources that do not exist from
+// those that they may not see.
 func resourceError(ctx context.Context, uri string, err error) *rpcError {
 	refused := callError(err)
 	if object := wire.ErrorOf(err); slices.Contains([]string{"AGENT_NOT_FOUND", "TASK_NOT_FOUND", "PERMISSION_DENIED"}, object.Reason) {

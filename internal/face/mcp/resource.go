@@ -64,7 +64,7 @@ func (f resources) addJSON(s *server.MCPServer, template, name, description stri
 		})
 }
 
-// templateValue returns the value of the only variable of the template.
+// templateValue returns the value of the template's only variable. It returns "" if the URI has none, or one that is not valid.
 func templateValue(q mcp.ReadResourceRequest) string {
 	for _, v := range q.Params.Arguments {
 		if values, _ := v.([]string); len(values) == 1 {
@@ -76,7 +76,7 @@ func templateValue(q mcp.ReadResourceRequest) string {
 	return ""
 }
 
-// payload returns the payload of a task.
+// payload returns the payload of a task: as text if it is UTF-8, else as a blob. A payload that is larger than maxPayload is refused.
 func (f resources) payload(ctx context.Context, q mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -107,7 +107,7 @@ func (f resources) payload(ctx context.Context, q mcp.ReadResourceRequest) ([]mc
 	return []mcp.ResourceContents{mcp.BlobResourceContents{URI: q.Params.URI, MIMEType: kind, Blob: base64.StdEncoding.EncodeToString(all.Bytes())}}, nil
 }
 
-// addToList adds the agents and the newest tasks that the caller may see to a list of resources. Programs of agents list
+// addToList adds agents and the newest tasks that the caller may see to a list of resources, at most maxListed of each. Programs of agents list
 // resources when they start. So addToList makes no call that would be refused, because the audit log would record the refusal.
 func (f resources) addToList(ctx context.Context, _ any, _ *mcp.ListResourcesRequest, r *mcp.ListResourcesResult) {
 	mayCall := f.rights(ctx)

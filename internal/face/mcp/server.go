@@ -3,10 +3,8 @@ package mcp
 import (
 	"context"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -19,7 +17,7 @@ import (
 // allToolset is the name of the toolset that has every tool with a unique name.
 const allToolset = "all"
 
-// toolsets returns the tools of every service with a toolset, and the toolset of all of them.
+// toolsets returns the toolset of each service that has one, and allToolset.
 func toolsets(conn grpc.ClientConnInterface) []tool.Set {
 	return withAll([]tool.Set{
 		fleetv1mcp.FleetServiceToolset(conn),
@@ -30,7 +28,7 @@ func toolsets(conn grpc.ClientConnInterface) []tool.Set {
 	})
 }
 
-// withAll adds the toolset of every tool with a unique name.
+// withAll adds allToolset to the toolsets.
 func withAll(sets []tool.Set) []tool.Set {
 	count := map[string]int{}
 	for _, s := range sets {
@@ -47,52 +45,6 @@ func withAll(sets []tool.Set) []tool.Set {
 		}
 	}
 	return append(sets, all)
-}
-
-// filterTools leaves only those tools in the fleet toolset that c.Tools chooses. If c.Tools is empty, these tools get their
-// brief input schemas.
-func (c Config) filterTools(sets []tool.Set) []tool.Set {
-	for i, s := range sets {
-		if s.Name == defaultToolset {
-			sets[i].Tools = slices.DeleteFunc(s.Tools, func(t tool.Tool) bool { return !c.includes(t) })
-			for j, t := range sets[i].Tools {
-				if len(c.Tools) == 0 && len(t.BriefInput) > 0 {
-					sets[i].Tools[j].RawInputSchema = t.BriefInput
-				}
-			}
-		}
-	}
-	return sets
-}
-
-func (c Config) includes(t tool.Tool) bool {
-	if len(c.Tools) == 0 {
-		return !t.Operator
-	}
-	return t.Contract || slices.ContainsFunc(c.Tools, func(pattern string) bool { return matches(pattern, t.Name) })
-}
-
-func matches(pattern, toolName string) bool {
-	ok, err := path.Match(pattern, toolName)
-	return ok && err == nil
-}
-
-// fleetToolNames returns the names of all tools of the fleet toolset.
-var fleetToolNames = sync.OnceValue(func() (names []string) {
-	for _, t := range fleetv1mcp.FleetServiceToolset(nil).Tools {
-		names = append(names, t.Name)
-	}
-	return names
-})
-
-// CheckTools returns an error if one of the patterns does not match any tool of the fleet toolset.
-func CheckTools(patterns []string) error {
-	for _, pattern := range patterns {
-		if !slices.ContainsFunc(fleetToolNames(), func(name string) bool { return matches(pattern, name) }) {
-			return fmt.Errorf("no tool matches %q: write a name from tools/list of /mcp/all, or a pattern such as \"*_task\"", pattern)
-		}
-	}
-	return nil
 }
 
 // joinNames lists the names of the toolsets for people.
@@ -127,7 +79,7 @@ func newServer(conn grpc.ClientConnInterface, set tool.Set, t tasks, c Config) *
 		mayCall := c.Rights(ctx)
 		r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t mcp.Tool) bool { return !mayCall(methods[t.Name]) })
 	})
-	// Clients of older revisions cannot use the extension, so the server does not announce it to them. They cannot subscribe to
+	// Clients of older revisions cannot use the extension for tasks, so the server does not announce it to them. They cannot subscribe to
 	// resources either, because no session is kept.
 	hooks.AddAfterDiscover(func(_ context.Context, _ any, _ *mcp.DiscoverRequest, r *mcp.DiscoverResult) {
 		if r.Capabilities.Resources != nil {

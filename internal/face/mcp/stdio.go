@@ -87,7 +87,7 @@ func (s *stdio) fail(err error) {
 	s.cancel()
 }
 
-// serve handles lines until the input ends.
+// serve handles lines until the input ends or cannot be read, or ctx is done.
 func (s *stdio) serve(ctx context.Context, lines <-chan line) {
 	for {
 		select {
@@ -109,7 +109,8 @@ func (s *stdio) serve(ctx context.Context, lines <-chan line) {
 	}
 }
 
-// handle starts processing one message. Requests run concurrently, so that one can wait while another one stops it.
+// handle starts processing one message. Requests run concurrently: while one waits for a task, another one can
+// stop the task.
 func (s *stdio) handle(ctx context.Context, message []byte) {
 	m, problem := readEnvelope(message)
 	switch {
@@ -158,7 +159,7 @@ func (s *stdio) startRequest(ctx context.Context, m envelope, message []byte) {
 	})
 }
 
-// call runs a request and returns the response.
+// call runs a request and returns the response, or nil if mcp-go gives none.
 func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response []byte) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -174,7 +175,7 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 	if m.subscribes() {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		defer context.AfterFunc(s.ended, cancel)() // otherwise it would wait for ever
+		defer context.AfterFunc(s.ended, cancel)() // a subscription does not end by itself
 		return s.tasks.listen(ctx, m, func(n mcp.JSONRPCNotification) error { return s.notify(n, nil) })
 	}
 	progress := false
@@ -206,7 +207,7 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 	return result.Append(nil, x.restore(b))
 }
 
-// notify sends a notification.
+// notify sends a notification, with the numbers of x restored.
 func (s *stdio) notify(n mcp.JSONRPCNotification, x exactNumbersByText) error {
 	b, err := json.Marshal(n)
 	if err != nil {

@@ -72,14 +72,15 @@ func (r *responseWriter) writeEvent(data []byte) error {
 	return nil
 }
 
-// finish sends the response that mcp-go wrote after the first notification, as the last event.
+// finish ends the response. It releases the slot, and sends what was kept until now: the status, or the response that mcp-go wrote
+// after the first notification, as the last event.
 func (r *responseWriter) finish() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.releaseSlot()
 	r.sendStatus()
 	if last := bytes.TrimSpace(r.lastEvent.Bytes()); len(last) > 0 {
-		_ = r.writeEvent(r.result.Append(nil, r.exact.restore(last))) // the client has disconnected
+		_ = r.writeEvent(r.result.Append(nil, r.exact.restore(last))) // fails only if the client has disconnected or does not read
 	}
 }
 
@@ -133,7 +134,7 @@ func (r *responseWriter) Write(b []byte) (int, error) {
 	return written, nil
 }
 
-// Flush flushes the response. mcp-go streams only through an http.Flusher.
+// Flush implements http.Flusher, without which mcp-go does not stream.
 func (r *responseWriter) Flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

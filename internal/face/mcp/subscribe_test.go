@@ -15,7 +15,7 @@ import (
 
 // listen is a message that subscribes to three resources, one of which does not exist.
 const listen = `{"jsonrpc":"2.0","id":"l1","method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["fleet://agent/papi","fleet://task/` +
-	stubTask + `/transcript","file:///etc/passwd"]},` + modern + `}}`
+	stubTask + `/transcript","file:///etc/passwd"]},` + modernParams + `}}`
 
 // next returns the next message of a server, without the framing of an event stream.
 func next(t *testing.T, r *bufio.Reader) string {

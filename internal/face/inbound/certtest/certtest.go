@@ -20,9 +20,9 @@ import (
 
 // Authority issues certificates.
 type Authority struct {
-	// File has the authority's own certificate, in PEM.
+	// File is the path of a PEM file with the authority's own certificate.
 	File string
-	// Pool has that certificate too.
+	// Pool contains the same certificate.
 	Pool *x509.CertPool
 
 	cert *x509.Certificate
@@ -65,7 +65,8 @@ func (a *Authority) Issue(t testing.TB, name string, notAfter time.Time) (cert, 
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
 }
 
-// Files issues a certificate that is valid for an hour, and writes it and its key into two files of the directory.
+// Files issues a certificate that is valid for an hour. It writes it and its key into tls.crt and tls.key in the directory, and
+// returns their paths.
 func (a *Authority) Files(t testing.TB, dir, name string) (certFile, keyFile string) {
 	t.Helper()
 	cert, key := a.Issue(t, name, time.Now().Add(time.Hour))
