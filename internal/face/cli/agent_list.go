@@ -66,7 +66,7 @@ func versionCell(a *fleetv1.AgentSummary) cell {
 	if a.GetOutdated() {
 		return cell{"outdated", yellow}
 	}
-	return cell{"", noColor}
+	return cell{"", defaultColor}
 }
 
 // statusCell returns the status cell of an agent or a task. It adds whether the agent waits for an answer or is stalled, or whether

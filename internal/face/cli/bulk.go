@@ -223,6 +223,6 @@ func (s *session) planColumns(items []*fleetv1.BulkItem) []column {
 		case fleetv1.BulkItem_unchanged:
 			return cell{"nothing: " + i.GetMessage(), dim}
 		}
-		return cell{oneLine(i.GetEffect()), noColor}
+		return cell{oneLine(i.GetEffect()), defaultColor}
 	}}})
 }

@@ -72,7 +72,7 @@ func newThingsToolset(t *testing.T) *toolset {
 	require.NoError(t, err)
 	var all protoregistry.Files
 	require.NoError(t, all.RegisterFile(d))
-	return newToolset(d.Services().Get(0), dynamicpb.NewTypes(&all), manual{})
+	return deriveToolset(d.Services().Get(0), dynamicpb.NewTypes(&all), manual{})
 }
 
 // thingServer serves things: it accepts every request and answers with a thing.

@@ -100,5 +100,5 @@ func fieldColor(f protoreflect.FieldDescriptor, word string) color {
 			return toneColors[valueOption(v).GetTone()]
 		}
 	}
-	return noColor
+	return defaultColor
 }

@@ -31,14 +31,14 @@ func TestColoursComeFromTheProtos(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, green, colorOf(fleetv1.Agent_idle))
 	require.Equal(t, red, colorOf(fleetv1.TaskCheck_timed_out))
-	require.Equal(t, noColor, colorOf(fleetv1.Task_human))
-	require.Equal(t, noColor, colorOf(fleetv1.Task_Status(99)), "an unknown value, which a newer server may send, must have no colour")
+	require.Equal(t, defaultColor, colorOf(fleetv1.Task_human))
+	require.Equal(t, defaultColor, colorOf(fleetv1.Task_Status(99)), "an unknown value, which a newer server may send, must have no colour")
 	for event, want := range map[*fleetv1.Event]color{
 		{Type: fleetv1.Event_task_step, Status: ""}:                cyan,
 		{Type: fleetv1.Event_task_ended, Status: "failed"}:         red,
 		{Type: fleetv1.Event_agent_changed, Status: "unhealthy"}:   red,
-		{Type: fleetv1.Event_agent_changed, Status: "never heard"}: noColor,
-		{Type: fleetv1.Event_task_output, Status: ""}:              noColor,
+		{Type: fleetv1.Event_agent_changed, Status: "never heard"}: defaultColor,
+		{Type: fleetv1.Event_task_output, Status: ""}:              defaultColor,
 	} {
 		require.Equal(t, want, eventColor(event), "%v", event)
 	}

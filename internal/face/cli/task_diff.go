@@ -107,7 +107,7 @@ func (s *session) printTaskPatch(ctx context.Context, req *fleetv1.ShowTaskChang
 	for {
 		resp, err := s.fleet.ShowTaskChanges(ctx, req)
 		if err == nil {
-			patch, err = s.appendPage(patch, "patch", resp.GetPatch(), resp.GetPatchEncoding())
+			patch, err = s.printOrAppendPage(patch, "patch", resp.GetPatch(), resp.GetPatchEncoding())
 		}
 		if err != nil {
 			return err

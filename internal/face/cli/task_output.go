@@ -67,7 +67,7 @@ func (s *session) printTaskOutput(ctx context.Context, req *fleetv1.ShowTaskOutp
 	for {
 		resp, err := s.fleet.ShowTaskOutput(ctx, req)
 		if err == nil {
-			pages, err = s.appendPage(pages, "output", resp.GetOutput(), resp.GetOutputEncoding())
+			pages, err = s.printOrAppendPage(pages, "output", resp.GetOutput(), resp.GetOutputEncoding())
 		}
 		if err != nil {
 			return err
@@ -89,9 +89,9 @@ func (s *session) printTaskOutput(ctx context.Context, req *fleetv1.ShowTaskOutp
 // maxPageBytes is the largest page of output or of a patch, in bytes.
 const maxPageBytes = 1 << 20
 
-// appendPage decodes a page. For people, it prints the page and returns nil. For programs, it appends the page to pages, because
+// printOrAppendPage decodes a page. For people, it prints the page and returns nil. For programs, it appends the page to pages, because
 // they get the whole text in one document. The parameter what names the text in errors.
-func (s *session) appendPage(pages []byte, what, text, encoding string) ([]byte, error) {
+func (s *session) printOrAppendPage(pages []byte, what, text, encoding string) ([]byte, error) {
 	page, err := decodeText(what, text, encoding)
 	if err != nil || !s.output.forPeople() {
 		return append(pages, page...), err

@@ -64,13 +64,13 @@ func (t terminal) width() int {
 type color string
 
 const (
-	noColor color = ""
-	bold    color = "1"
-	dim     color = "2"
-	red     color = "31"
-	green   color = "32"
-	yellow  color = "33"
-	cyan    color = "36"
+	defaultColor color = ""
+	bold         color = "1"
+	dim          color = "2"
+	red          color = "31"
+	green        color = "32"
+	yellow       color = "33"
+	cyan         color = "36"
 )
 
 // toneColors has the colour of each tone of a value.
@@ -80,7 +80,7 @@ var toneColors = map[fleetv1.Value_Tone]color{
 
 // paint returns the text in the colour if on is set, and unchanged otherwise.
 func paint(on bool, c color, text string) string {
-	if !on || c == noColor || text == "" {
+	if !on || c == defaultColor || text == "" {
 		return text
 	}
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"

@@ -37,7 +37,7 @@ var toolsets = sync.OnceValue(func() (sets []*toolset) {
 	protoregistry.GlobalFiles.RangeFilesByPackage(fleetv1.File_fleet_v1_options_proto.Package(), func(f protoreflect.FileDescriptor) bool {
 		for s := range each(f.Services()) {
 			if !slices.Contains([]string{"", fleetToolset}, toolsetOf(s)) {
-				sets = append(sets, newToolset(s, protoregistry.GlobalTypes, texts))
+				sets = append(sets, deriveToolset(s, protoregistry.GlobalTypes, texts))
 			}
 		}
 		return true
@@ -52,9 +52,9 @@ func toolsetOf(s protoreflect.ServiceDescriptor) string {
 	return name
 }
 
-// newToolset derives a toolset from the descriptor of its service and the texts of the manual. It panics if all has no Go type for
+// deriveToolset derives a toolset from the descriptor of its service and the texts of the manual. It panics if all has no Go type for
 // a message, which is a bug.
-func newToolset(s protoreflect.ServiceDescriptor, all messageTypes, texts manual) *toolset {
+func deriveToolset(s protoreflect.ServiceDescriptor, all messageTypes, texts manual) *toolset {
 	t := &toolset{name: toolsetOf(s), service: s, about: texts.service(s)}
 	t.alias, _ = proto.GetExtension(s.Options(), fleetv1.E_ToolsetAlias).(string)
 	for d := range each(s.Methods()) {

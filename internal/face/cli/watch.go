@@ -141,7 +141,7 @@ func (s *session) eventLine(e *fleetv1.Event) string {
 
 // eventColor returns the colour of the event's type or, if it has none, of the event's status.
 func eventColor(e *fleetv1.Event) color {
-	if c := colorOf(e.GetType()); c != noColor {
+	if c := colorOf(e.GetType()); c != defaultColor {
 		return c
 	}
 	return fieldColor(e.ProtoReflect().Descriptor().Fields().ByName("status"), e.GetStatus())
