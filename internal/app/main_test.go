@@ -1,6 +1,8 @@
 package app
 
 import (
+	"bytes"
+	"context"
 	"flag"
 	"os"
 	"runtime"
@@ -27,4 +29,12 @@ func TestMain(m *testing.M) {
 		_ = parallel.Set(strconv.Itoa(most))
 	}
 	os.Exit(pgtest.Run(m))
+}
+
+// runCommand runs the program with the arguments and only the environment variables in env.
+func runCommand(ctx context.Context, env []string, args ...string) (code int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	p := &program{version: "test", environ: env, stdin: &bytes.Buffer{}, stdout: &out, stderr: &err}
+	code = p.run(ctx, args)
+	return code, out.String(), err.String()
 }

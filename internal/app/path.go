@@ -10,7 +10,7 @@ import (
 )
 
 // withPaths returns the configuration with absolute paths: ~ is the home directory, and relative paths are relative to
-// where the server runs. The local place resolves the paths of its projects in the same way.
+// the working directory of the server. The local place resolves the paths of its projects in the same way.
 func (c Config) withPaths() (Config, error) {
 	c.Sessions.Directories = slices.Clone(c.Sessions.Directories)
 	paths := map[string]*string{
@@ -45,7 +45,8 @@ func fullPath(p string) (string, error) {
 	return filepath.Abs(p)
 }
 
-// privateFiles returns the files outside the data directory that no agent may read. The keys are the names of their settings.
+// privateFiles returns the files outside the data directory that no agent may read. The keys
+// are the names of their settings, or "the configuration".
 func (c Config) privateFiles() map[string]string {
 	files := map[string]string{
 		"tls.key": c.TLS.Key, "coder.token_file": c.Coder.TokenFile, "metrics_token_file": c.MetricsTokenFile, "oidc.client_secret_file": c.OIDC.ClientSecretFile,

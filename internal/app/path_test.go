@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPathsOfSettings checks that ~ and relative paths mean the same in every setting.
+// TestPathsOfSettings checks that ~ and relative paths mean the same in settings of several sections.
 func TestPathsOfSettings(t *testing.T) {
 	t.Parallel()
 	c, err := Load(writeConfig(t, `

@@ -29,15 +29,15 @@ type places struct {
 	cfg     Config
 	options Options
 	store   fleet.Store
-	catalog *definition.Catalog // of definitions
+	catalog *definition.Catalog // the definitions of agents on models
 	prices  *price.List
 	log     *slog.Logger
-	wrap    func(http.RoundTripper) http.RoundTripper // traces requests
+	wrap    func(http.RoundTripper) http.RoundTripper // gives a transport traces, and lets its requests release the slots of their calls
 	open    map[string]fleet.Place                    // the places made so far, by name
 	service func() *service.Service                   // the service that the places call; it is made after the places
 }
 
-// placeNames are the places that the configuration offers.
+// placeNames are the names of places that error messages offer for the configuration.
 var placeNames = []string{"cagent", "coder", "local"}
 
 // fakePlace is a place without real agents, for tests and for trying clients. The configuration accepts it, but error
@@ -68,7 +68,8 @@ func (p *places) get(name string) (place fleet.Place, err error) {
 	return place, nil
 }
 
-// fleetPlaces returns the places of the fleet's agents.
+// fleetPlaces returns the places of the fleet's agents: those in the options if there are any, else those in the
+// configuration.
 func (p *places) fleetPlaces() (all []fleet.Place, err error) {
 	for _, place := range p.options.Places {
 		p.open[place.Traits().Name] = place
@@ -107,7 +108,7 @@ func (p *places) toolsetPlaces() (all []fleet.Place, err error) {
 	return all, nil
 }
 
-// close closes all places.
+// close closes the places in p.open.
 func (p *places) close() error {
 	var errs []error
 	for _, place := range p.open {
@@ -146,7 +147,7 @@ func (cfg Config) localConfig() (local.Config, error) {
 	}, nil
 }
 
-// projectsOf returns the projects on this machine.
+// projectsOf returns the configured projects of the local place, or those that it offers without configuration.
 func projectsOf(cfg Config) []local.Project {
 	if len(cfg.Local.Projects) == 0 {
 		return local.Discover(exec.LookPath)
@@ -155,7 +156,7 @@ func projectsOf(cfg Config) []local.Project {
 }
 
 // newCoder returns the place of agents in Coder workspaces. It uses the deployment and the token of Coder's own command
-// line, unless the configuration names a deployment or a token.
+// line, unless the configuration or the environment names another deployment or token.
 func (p *places) newCoder() (fleet.Place, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {

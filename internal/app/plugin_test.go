@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	// quotedName matches a word in backticks that is a tool or a field.
+	// quotedName matches a name in backticks that has an underscore, as the names of tools and of many fields do.
 	quotedName = regexp.MustCompile("`([a-z]+(?:_[a-z]+)+)`")
 	// jsonKey matches a key of JSON.
 	jsonKey = regexp.MustCompile(`"([a-z_]+)":`)
@@ -30,8 +30,8 @@ var orchestratorTexts = []string{
 	"docs/use/claude-code/skills/*/SKILL.md", "docs/use/claude-code/commands/*.md", "docs/use/orchestrate.md", "internal/face/mcp/prompts/*.md",
 }
 
-// TestOrchestratorNames checks that the tools and arguments that these texts name exist, and that the examples of calls are
-// valid.
+// TestOrchestratorNames checks that the tools and fields that orchestratorTexts name exist, and that the examples of calls
+// are valid.
 func TestOrchestratorNames(t *testing.T) {
 	t.Parallel()
 	fields := map[string]bool{}
@@ -86,7 +86,8 @@ func addFields(to map[string]bool, m protoreflect.MessageDescriptor, seen map[pr
 	}
 }
 
-// TestPluginStarts checks the command with which the plugin for Claude Code starts the MCP server: it exists, and serves each tool that the skill names.
+// TestPluginStarts checks the command with which the plugin for Claude Code starts the MCP server: the command exists, and
+// serves each tool that the skill names.
 func TestPluginStarts(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(repository, "docs", "use", "claude-code")

@@ -18,7 +18,7 @@ type recentLog struct {
 
 	mu    sync.Mutex
 	lines [][]byte
-	first int // index of the oldest line once there are recentLines lines
+	first int // index of the oldest line
 }
 
 // Write keeps a record of the log and passes it on. The handlers of slog write each record with a single call.

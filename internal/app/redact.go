@@ -15,8 +15,8 @@ const hidden = "(hidden)"
 // on.
 var shownKeys = []string{"name", "driver", "sandbox", "project", "template", "app"}
 
-// redacted returns the configuration without its secrets. It shows keys, numbers and the settings that are also flags,
-// because a flag cannot be secret. It replaces other texts by hidden, which shows only that they are set.
+// redacted returns the configuration without its secrets. It shows keys, numbers, booleans and the settings that are also
+// flags, because a flag cannot be secret. It replaces other texts by hidden, which shows only that they are set.
 func (c Config) redacted() any {
 	if c.Store != "" {
 		c.Store = c.shownStore()
@@ -24,8 +24,8 @@ func (c Config) redacted() any {
 	return redact(reflect.ValueOf(c), false)
 }
 
-// redact returns a copy of the value for the YAML encoder. It keeps the texts in the value if shown is true, and hides
-// them otherwise.
+// redact returns a copy of the value for the YAML encoder. If shown is true, it keeps a text and the texts of a list, and
+// hides them otherwise. The fields of a struct decide for themselves, and the texts in a map are always hidden.
 func redact(v reflect.Value, shown bool) any {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -73,6 +73,8 @@ func redactFields(v reflect.Value, into map[string]any) {
 	}
 }
 
+// redactText returns the text, or hidden if shown is false. A text that is shown loses the user, the query and the
+// fragment of a URL, which may be secret.
 func redactText(text string, shown bool) string {
 	switch {
 	case text == "":

@@ -19,15 +19,15 @@ import (
 // reloadable are the settings that a running server can change. A key stands for everything below it.
 var reloadable = []string{"limits", "local.projects", "cagent.prices", "pools", "credentials"}
 
-// reloader applies a configuration to the running server.
+// reloader is the state that App.reload keeps between calls.
 type reloader struct {
 	read    func() (Config, error) // see Options.Reload
 	mu      sync.Mutex             // one reload at a time
-	current Config                 // the configuration as it was read last and applied
+	current Config                 // the configuration that was applied last
 }
 
-// reload reads the configuration again and applies it. It returns the file that was read and what has changed. If it fails,
-// nothing has changed.
+// reload reads the configuration again and applies it. It returns the file that was read and a description of
+// each change. If it fails, nothing has changed.
 func (a *App) reload(ctx context.Context) (file string, changes []string, err error) {
 	r := &a.reloader
 	r.mu.Lock()
@@ -56,7 +56,7 @@ func (a *App) reload(ctx context.Context) (file string, changes []string, err er
 	a.reconciler.SettingsChanged()
 	a.interceptor.SetLimits(next.Limits)
 	for _, name := range a.forgetProjects() {
-		a.reconciler.PollNow(ctx, name) // so that agents say at once whether they accept tasks
+		a.reconciler.PollNow(ctx, name) // so that agents soon report whether they accept tasks
 	}
 	changes = describeChanges(changed, r.current, next)
 	r.current = next
@@ -64,7 +64,8 @@ func (a *App) reload(ctx context.Context) (file string, changes []string, err er
 	return next.file, changes, nil
 }
 
-// reload validates the projects of the configuration and returns a function that makes the places use them.
+// reload validates the projects of the configuration, and returns a function that makes the local place use them and keep
+// the private files from agents. Without a local place, the function does nothing.
 func (p *places) reload(next Config) (apply func(), err error) {
 	here, ok := p.open["local"].(*local.Place)
 	if !ok {
@@ -77,8 +78,8 @@ func (p *places) reload(next Config) (apply func(), err error) {
 	return set, nil
 }
 
-// changedSettings returns the names of the settings that differ, in the order of the configuration: those that a running server
-// can change, and the others.
+// changedSettings returns the keys of the settings that differ, in the order of the fields of Config: those that a running
+// server can change, and those that need a restart.
 func changedSettings(old, next Config) (changed, refused []string) {
 	var walk func(a, b reflect.Value, section string)
 	walk = func(a, b reflect.Value, section string) {

@@ -46,12 +46,12 @@ func newReloadServer(t *testing.T, text string) *reloadServer {
 	return r
 }
 
-// write changes the configuration file.
+// write replaces the text of the configuration file.
 func (r *reloadServer) write(text string) {
 	require.NoError(r.t, os.WriteFile(r.file, []byte(text), 0o600))
 }
 
-// reloadWith changes the configuration file and reloads it.
+// reloadWith replaces the text of the configuration file and reloads it.
 func (r *reloadServer) reloadWith(text string) (*fleetv1.ReloadConfigResponse, error) {
 	r.write(text)
 	return r.client.ReloadConfig(r.ctx, &fleetv1.ReloadConfigRequest{})
@@ -180,8 +180,8 @@ func TestReloadRefuses(t *testing.T) {
 	require.Equal(t, []string{"local.projects: more added"}, done.GetChanges())
 }
 
-// TestConcurrentReloads reloads two files several times at once while an agent works. Every task must complete, and the file
-// that is reloaded last must take effect.
+// TestConcurrentReloads lets four goroutines write one of two configurations and reload it, while an agent works. Every
+// task must complete, and the configuration that is reloaded last must take effect.
 func TestConcurrentReloads(t *testing.T) {
 	t.Parallel()
 	one := reloadProjects + "  - name: shop\n"

@@ -11,24 +11,23 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/peer"
 	"fleet/internal/scratch"
 )
 
-// replicaFile is the file in the data directory with the name of the server. The server's agents are in the same
-// directory.
+// replicaFile is the file in the data directory with the name of the server.
 const replicaFile = "replica"
 
 var (
-	replicaName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$`)
-	notReplicaName = regexp.MustCompile(`[^a-z0-9-]+`)
+	replicaName      = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$`)
+	invalidNameChars = regexp.MustCompile(`[^a-z0-9-]+`)
 )
 
 // withReplica returns the configuration with the name of this server in Replica. The name is empty with SQLite, whose
-// store is not shared. If no name is configured, withReplica makes one and keeps it in the data directory.
+// store is not shared. If no name is configured, withReplica makes one and keeps it in the data directory. It returns an
+// error if the SQLite store must not be used any more; see checkImported.
 func (c Config) withReplica() (Config, error) {
 	switch {
 	case c.Store == "":
@@ -56,7 +55,7 @@ func newReplicaName() string {
 		host = ""
 	}
 	host, _, _ = strings.Cut(strings.ToLower(host), ".")
-	host = strings.Trim(notReplicaName.ReplaceAllString(host, "-"), "-")
+	host = strings.Trim(invalidNameChars.ReplaceAllString(host, "-"), "-")
 	return strings.Trim(host[:min(len(host), 30)]+"-"+strings.ToLower(rand.Text()[:4]), "-")
 }
 
@@ -87,28 +86,6 @@ func newFile(path, text string) error {
 		return err
 	}
 	return nil
-}
-
-// importedFile is the file in the data directory that says that its SQLite store was imported into Postgres.
-const importedFile = "imported"
-
-func (c Config) markImported(at time.Time) error {
-	return newFile(filepath.Join(c.Data, importedFile), at.UTC().Format(time.RFC3339))
-}
-
-// checkImported returns an error if the SQLite store was imported into Postgres. A server on it would run the agents that a
-// server on Postgres runs too.
-func (c Config) checkImported() error {
-	path := filepath.Join(c.Data, importedFile)
-	at, err := os.ReadFile(path) //nolint:gosec // in our data directory
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("%s was imported into Postgres at %s, and the agents belong to that database now: set store (FLEET_STORE) to it; to go back to SQLite, stop all servers on that database and remove %s",
-		c.sqlitePath(), strings.TrimSpace(string(at)), path)
 }
 
 // openPeers returns the peers of this server, or nil if the store cannot be shared.

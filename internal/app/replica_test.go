@@ -20,8 +20,8 @@ func openReplica(t *testing.T, store, name, data string) (*App, error) {
 	return Open(t.Context(), cfg, Options{})
 }
 
-// TestServerName starts servers with the same name on one store. A server with another data directory must be
-// refused. A server must end if it did not renew its name for so long that another server has taken the name.
+// TestServerName starts servers with the same name on one store. A second server with another data directory must not
+// start. A server must end if it did not renew its lease for so long that another server has taken its name.
 func TestServerName(t *testing.T) {
 	t.Parallel()
 	url, data := pgtest.URL(t), t.TempDir()
@@ -58,7 +58,8 @@ func TestServerName(t *testing.T) {
 	require.NoError(t, ends)
 }
 
-// TestForgottenServer makes a server forget another server that was killed, and then starts the forgotten server again.
+// TestForgottenServer makes a server forget another server whose lease has expired, and then starts the forgotten server
+// again.
 func TestForgottenServer(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

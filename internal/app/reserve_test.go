@@ -25,7 +25,7 @@ func TestReservedAddress(t *testing.T) {
 		require.ErrorContains(t, err, "refused")
 		require.NoError(t, l.Close())
 		again, err := net.Listen("tcp", net.JoinHostPort(other, port))
-		require.NoError(t, err, "the server releases the address")
+		require.NoError(t, err, "a closed listener must release the other address")
 		require.NoError(t, again.Close())
 	}
 }

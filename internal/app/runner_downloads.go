@@ -30,7 +30,7 @@ type runnerDownloads struct {
 	sums map[string]checksum
 }
 
-// checksum is the SHA-256 of a file that had this size and time.
+// checksum is the SHA-256 of a file that had this size and modification time.
 type checksum struct {
 	size int64
 	time time.Time
@@ -102,8 +102,8 @@ func (p *runnerDownloads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, name, info.ModTime(), f)
 }
 
-// sum returns the SHA-256 of the file. It reads the file only if the file has changed, because anybody may ask for the
-// checksum.
+// sum returns the SHA-256 of the file with the name, and the result of its Stat. It reads the file only if its size or its
+// modification time has changed, because anybody may ask for the checksum.
 func (p *runnerDownloads) sum(name string, f *os.File) (info fs.FileInfo, sum []byte, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

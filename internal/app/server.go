@@ -52,7 +52,7 @@ const (
 // shutdownGrace is how long connections may take to end by themselves when the server stops.
 const shutdownGrace = 5 * time.Second
 
-// closeGrace is how long the fleet may take to finish after shutdownGrace. Work that has not finished by then ends with
+// closeGrace is how long the fleet may take to close after its connections have ended. Work that has not finished by then ends with
 // the process. That is safe: everything that agents and their runs need is in the store and in their directories at all
 // times.
 const closeGrace = 15 * time.Second
@@ -71,7 +71,8 @@ type Server struct {
 	endSharing                 func() // stops sharing the limits with other servers
 }
 
-// Listen opens the listeners of the fleet, so that an occupied port is reported before anything starts.
+// Listen opens the listeners of the fleet, so that an occupied port is reported before anything starts. version is the
+// version that REST and MCP report. If Listen fails, it closes its listeners, but not the App.
 func (a *App) Listen(version string) (_ *Server, err error) {
 	if err := a.cfg.Validate(); err != nil { // again, because a caller may have built the configuration: a server must not be open to everybody by accident
 		return nil, err
@@ -160,7 +161,7 @@ func (s *Server) closeListeners() error {
 }
 
 // handler returns the handler for everything on the HTTP address: the page, REST, MCP, metrics and support for admins,
-// and the runner program for workspaces.
+// the runner program for workspaces, and the metadata that tells OAuth clients where to sign in.
 func (a *App) handler(version string) (http.Handler, error) {
 	conn := inProcess{a.channel, false} // carries the calls that are forwarded for callers
 	resource := a.protectedResource()
@@ -210,6 +211,8 @@ func (a *App) handler(version string) (http.Handler, error) {
 	return inbound.LimitBodies(inbound.Guard(withPage, a.cfg.hosts(), rest.IsProbe)), nil
 }
 
+// listen listens at addr, which is the value of the setting key. The limits hold for connections of unknown callers. See
+// reserve for loopback addresses.
 func listen(key, addr string, limits inbound.Limits) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -241,8 +244,9 @@ func (s *Server) localAddr() string {
 // GRPCAddr returns the address of gRPC.
 func (s *Server) GRPCAddr() string { return s.grpcListener.Addr().String() }
 
-// Serve runs the fleet and answers calls until ctx is done or a listener fails. Then it ends open calls and closes
-// everything.
+// Serve runs the fleet and answers calls until ctx is done, a listener fails, or this server must end because of another
+// one; see shareOnce. Then it ends open calls and closes the listeners and the fleet. If ctx was done and everything
+// closed without an error, it returns nil.
 func (s *Server) Serve(ctx context.Context) error {
 	address, serveHTTP := "http://"+s.localAddr(), s.http.Serve
 	forAgents := address
@@ -281,7 +285,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return errors.Join(err, s.shutdown())
 }
 
-// warnNoToken logs how to make the first token if callers need one and none exists.
+// warnNoToken logs how to make the first token if callers can only be identified by tokens and no token is valid.
 func (s *Server) warnNoToken(ctx context.Context) {
 	if !slices.Equal(s.cfg.Auth, Auth{AuthTokens}) {
 		return
@@ -306,7 +310,8 @@ func (s *Server) warnOpen(ctx context.Context) {
 }
 
 // shutdown ends calls, listeners and connections, and then closes the fleet. It cuts connections that are still open
-// after shutdownGrace, because a stream that its client does not read ends only with its connection.
+// after shutdownGrace, because a stream that its client does not read ends only with its connection. If the fleet does not
+// close within s.closeGrace, shutdown returns an error and does not wait any longer.
 func (s *Server) shutdown() error {
 	s.guard.end()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)

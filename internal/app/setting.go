@@ -17,8 +17,8 @@ type setting struct {
 	text      string // the text that Set received
 }
 
-// settings returns the settings of the configuration. The key of a setting in a section has the section before a dot:
-// tls.cert.
+// settings returns the settings of the configuration, in the order of the fields. The key of a setting in a section begins
+// with the section and a dot, such as tls.cert.
 func settings(c *Config) []*setting { return settingsOf(reflect.ValueOf(c).Elem(), "") }
 
 func settingsOf(v reflect.Value, section string) (out []*setting) {
@@ -53,7 +53,7 @@ func (s *setting) String() string {
 	return fmt.Sprint(s.field.Interface())
 }
 
-// list returns the value if it is a list of texts. Otherwise it returns false.
+// list returns the value and true if it is a list of texts, and otherwise nil and false.
 func (s *setting) list() ([]string, bool) {
 	if s.field.Kind() != reflect.Slice {
 		return nil, false
@@ -62,7 +62,7 @@ func (s *setting) list() ([]string, bool) {
 	return list, ok
 }
 
-// Type returns the name of the value's type in the help.
+// Type returns the type of the value as the help shows it.
 func (s *setting) Type() string {
 	switch s.field.Interface().(type) {
 	case time.Duration:

@@ -14,17 +14,18 @@ import (
 )
 
 const (
-	// serverLeaseTTL is how long a server keeps its name and its part of the limits without renewing its lease. shareEvery is the
-	// interval at which a server renews its lease and divides the limits again.
+	// serverLeaseTTL is how long a server keeps its name and its part of the limits without renewing its lease.
 	serverLeaseTTL = 15 * time.Second
-	shareEvery     = 5 * time.Second
+	// shareEvery is the interval at which a server renews its lease and divides the limits again.
+	shareEvery = 5 * time.Second
 )
 
 // machineFile is the file in the data directory with a random text. The text distinguishes a server from another one
 // with the same name.
 const machineFile = "machine"
 
-// claimName returns an error if another server has the name of this server. Two servers with one name would each expect
+// claimName takes the lease on the name of this server, and records that the server runs. It returns an error if another
+// server has the lease or if this server was forgotten. Without a name, it does nothing. Two servers with one name would each expect
 // the other's agents on their own machine, find nothing there, and treat the agents as deleted. A server that restarts
 // on the same data gets its name at once.
 func (a *App) claimName(ctx context.Context) (err error) {
@@ -63,8 +64,9 @@ func (a *App) forgottenError() error {
 	return fmt.Errorf("the server %q was forgotten, and its agents were deleted: end their programs that still run on this machine, then start with a new data directory", a.cfg.Replica)
 }
 
-// shareLimits starts a goroutine that calls shareOnce every shareEvery until end is called. It calls lost if this server
-// must end, see shareOnce. end also records that this server has stopped, and releases its lease.
+// shareLimits starts a goroutine that calls shareOnce every shareEvery until end is called. If this server must end, see
+// shareOnce, the goroutine calls lost and ends. end waits for the goroutine, records that this server has stopped, and
+// releases its lease. Without a name and without limits, there is nothing to do.
 func (a *App) shareLimits(lost func(error)) (end func()) {
 	if a.rates == nil && a.cfg.Replica == "" {
 		return func() {}
@@ -137,7 +139,7 @@ func (a *App) shareOnce(ctx context.Context) (ends, err error) {
 	return nil, nil
 }
 
-// countServers returns how many servers run, this one included.
+// countServers returns how many servers run or answer, this one included.
 func (a *App) countServers(ctx context.Context) (n int, err error) {
 	all, err := a.service.RecordedReplicas(ctx)
 	for _, r := range all {

@@ -17,7 +17,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestShutdownWithBlockedReaders shuts a server down while its streams are full because their clients do not read.
+// TestShutdownWithBlockedReaders shuts a server down while its streams are full because their clients do not read. The
+// server must end without an error.
 func TestShutdownWithBlockedReaders(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Options: func(o *Options) { o.UnreadTimeout = 0 }}, step{Agent: "papi"}) // the default
@@ -38,7 +39,7 @@ func TestShutdownWithBlockedReaders(t *testing.T) {
 	require.NoError(t, f.stop())
 }
 
-// TestShutdownWithHangingPlace shuts a server down while a call of its place hangs.
+// TestShutdownWithHangingPlace shuts a server down while a call of its place hangs. The server must end with an error.
 func TestShutdownWithHangingPlace(t *testing.T) {
 	t.Parallel()
 	hangs, free := make(chan struct{}), make(chan struct{})
@@ -76,6 +77,6 @@ func TestShutdownWithHangingPlace(t *testing.T) {
 	case err := <-ended:
 		require.ErrorContains(t, err, "did not end within 100ms")
 	case <-time.After(waittest.Limit):
-		require.Fail(t, "the server does not end")
+		require.Fail(t, "the server did not end")
 	}
 }

@@ -65,6 +65,8 @@ at a time, run "fleet serve".`,
 	return cmd
 }
 
+// serveStdio serves MCP on standard input and output until the input ends or ctx is done. Its tools make their calls over
+// conn.
 func (p *program) serveStdio(ctx context.Context, conn grpc.ClientConnInterface, c mcp.Config) error {
 	c.Version, c.Rights = p.version, rightsOver(conn)
 	ctx = metadata.AppendToOutgoingContext(ctx, admission.ControllerKey, "true")
@@ -94,7 +96,7 @@ func rightsOver(conn grpc.ClientConnInterface) func(context.Context) func(string
 	}
 }
 
-// listens reports whether something listens at the address.
+// listens reports whether something accepts a connection at the address within two seconds.
 func listens(ctx context.Context, addr string) bool {
 	d := net.Dialer{Timeout: 2 * time.Second}
 	c, err := d.DialContext(ctx, "tcp", addr)

@@ -83,8 +83,9 @@ environment. If the server requires tokens, give an admin's token with --token-f
 	return cmd
 }
 
-// writeBundle writes the bundle of the server on this machine. file has its settings, as in Load. If the server does
-// not answer a request, problems.txt in the bundle names the missing file and the error.
+// writeBundle writes the bundle of the server on this machine. file has its settings, as in Load. If a request to the
+// server fails, problems.txt in the bundle names the missing file and the error. If the settings are invalid, the bundle
+// has only the version and the report of the doctor.
 func (p *program) writeBundle(ctx context.Context, out io.Writer, file, token string) error {
 	content := map[string][]byte{"version.txt": fmt.Appendf(nil, "fleet %s\n%s %s/%s\n", p.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)}
 	var problems bytes.Buffer

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTemporaryFiles fails if the program creates temporary files that remain if it is killed. Use package scratch.
+// TestTemporaryFiles checks that the program creates temporary files only with package scratch, or in the allowed places.
+// Other temporary files would remain if the program was killed.
 func TestTemporaryFiles(t *testing.T) {
 	t.Parallel()
 	create := regexp.MustCompile(`os\.(MkdirTemp|CreateTemp)\((.*)\)`)

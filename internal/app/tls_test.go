@@ -31,8 +31,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// tlsFleet is a fleet that speaks TLS, with a token for alice. Its HTTP client has cookies and accepts the server's certificate, as a
-// browser does.
+// tlsFleet is a fleet that speaks TLS, with a token for alice. Its HTTP client keeps cookies and accepts the server's certificate, as
+// a browser does.
 type tlsFleet struct {
 	*testFleet
 	ca  *certtest.Authority
@@ -211,8 +211,8 @@ func TestClientCertificates(t *testing.T) {
 	require.Equal(t, http.StatusOK, code, body)
 }
 
-// TestPlaintextNeedsSetting checks that a server that other machines can reach starts only with TLS or with
-// insecure_plaintext.
+// TestPlaintextNeedsSetting checks that tokens can cross a network only over TLS, unless insecure_plaintext is set. It also
+// checks that the settings of TLS must be complete.
 func TestPlaintextNeedsSetting(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Config){
@@ -242,13 +242,13 @@ func TestPlaintextNeedsSetting(t *testing.T) {
 	require.NoError(t, c.Validate())
 }
 
-// TestAgentsReachAServerOnAllAddresses checks that agents on the machine of a server get a URL that the server answers,
-// if it listens on all addresses without TLS.
+// TestAgentsReachAServerOnAllAddresses starts a server that listens on all addresses without TLS. Agents on its machine must
+// get a URL at which it answers.
 func TestAgentsReachAServerOnAllAddresses(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Config: func(c *Config) { c.HTTP, c.InsecurePlaintext = "0.0.0.0:0", true }})
 	_, err := fleetv1.NewFleetServiceClient(f.conn).ListAgents(f.as(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
-	require.NoError(t, err, "the server knows its URLs before it answers calls")
+	require.NoError(t, err, "the server must know its URLs before it answers calls")
 	for _, url := range []string{strings.TrimSuffix(f.mcpURL(), "/mcp") + "/v1/agents", f.ownURL() + "/v1/agents"} {
 		code, _ := f.get(t, url, f.authorization("alice"))
 		require.Equal(t, http.StatusOK, code, url)

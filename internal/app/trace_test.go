@@ -24,7 +24,7 @@ import (
 	"fleet/internal/telemetry"
 )
 
-// A trace that a caller has begun.
+// A trace that a caller has begun, and its current span.
 const (
 	callersTrace = "0af7651916cd43dd8448eb211c80319c"
 	callersSpan  = "b7ad6b7169203331"
@@ -47,6 +47,7 @@ func (s *spanExporter) ExportSpans(_ context.Context, more []trace.ReadOnlySpan)
 
 func (s *spanExporter) Shutdown(context.Context) error { return nil }
 
+// exporter returns s. It is for Options.Spans.
 func (s *spanExporter) exporter(context.Context) (trace.SpanExporter, error) { return s, nil }
 
 // runTask starts a server, calls start, which starts a task, and waits for the end of the task. Then it closes the
@@ -202,12 +203,12 @@ func TestOTLPOverGRPC(t *testing.T) { //nolint:paralleltest // it sets variables
 	require.NoError(t, f.stop())
 	require.NotEmpty(t, c.received, "a server that ends must export its remaining spans")
 	require.Equal(t, []string{"secret"}, <-c.keys)
-	var names, of []string
+	var names, attributes []string
 	close(c.received)
 	for r := range c.received {
 		for _, spans := range r.GetResourceSpans() {
 			for _, a := range spans.GetResource().GetAttributes() {
-				of = append(of, a.GetKey()+"="+a.GetValue().GetStringValue())
+				attributes = append(attributes, a.GetKey()+"="+a.GetValue().GetStringValue())
 			}
 			for _, s := range spans.GetScopeSpans() {
 				for _, span := range s.GetSpans() {
@@ -216,7 +217,7 @@ func TestOTLPOverGRPC(t *testing.T) { //nolint:paralleltest // it sets variables
 			}
 		}
 	}
-	require.Contains(t, of, "service.name=fleet")
+	require.Contains(t, attributes, "service.name=fleet")
 	require.Contains(t, names, "FleetService/ListAgents")
 }
 
@@ -256,11 +257,11 @@ func TestOTLP(t *testing.T) { //nolint:paralleltest // it sets variables
 	run()
 	require.NotEmpty(t, received)
 	m := <-received
-	var of []string
+	var attributes []string
 	for _, a := range m.GetResourceSpans()[0].GetResource().GetAttributes() {
-		of = append(of, a.GetKey()+"="+a.GetValue().GetStringValue())
+		attributes = append(attributes, a.GetKey()+"="+a.GetValue().GetStringValue())
 	}
-	require.Subset(t, of, []string{"service.name=fleet", "deployment.environment.name=test"})
+	require.Subset(t, attributes, []string{"service.name=fleet", "deployment.environment.name=test"})
 	var names []string
 	for _, s := range m.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans() {
 		names = append(names, s.GetName())

@@ -18,7 +18,8 @@ import (
 const oldEnv = "FLEET_TEST_OLD"
 
 // TestOldProgram checks that a program of an earlier commit can work with a database that this program has upgraded,
-// and that this program can continue afterwards.
+// and that this program can continue afterwards. If the newest migration excludes older programs, the old program must
+// refuse to work.
 func TestOldProgram(t *testing.T) {
 	t.Parallel()
 	old := os.Getenv(oldEnv)
@@ -65,7 +66,7 @@ func TestOldProgram(t *testing.T) {
 			require.NoError(t, db.Close())
 			migrations, err := filepath.Glob(filepath.Join("..", "store", "sqlite", "migrations", "*.sql"))
 			require.NoError(t, err)
-			if least == len(migrations) { // the newest migration says that older programs cannot work with it
+			if least == len(migrations) { // the newest migration excludes older programs
 				cmd := exec.CommandContext(t.Context(), old, "agent", "list", "--embedded")
 				cmd.Env = env
 				out, err := cmd.CombinedOutput()

@@ -22,8 +22,8 @@ func Version() string {
 
 const devel = "devel"
 
-// versionOf returns the module's version. If there is none, it returns "devel-" with the commit, and "-dirty" if the
-// work tree had changes.
+// versionOf returns the module's version. If there is none, it returns "devel-" with the start of the commit's hash, and
+// adds "-dirty" if the work tree had changes. Without a commit, it returns "devel".
 func versionOf(info *debug.BuildInfo) string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v

@@ -13,11 +13,12 @@ import (
 	"github.com/adhocore/gronx"
 )
 
-// plainField matches a field after names of months and days are replaced by numbers. The module also accepts other forms, such as L and W,
-// which no other cron reads in the same way.
+// plainField matches a field whose names of months and days were replaced by numbers. Package gronx also accepts other
+// forms, such as L and W, but cron programs disagree about their meaning.
 var plainField = regexp.MustCompile(`^[0-9*,/-]+$`)
 
-// leapDay is where the search for a first tick begins. An expression that is due only on 29 February is due again four years later.
+// leapDay is the time after which Parse looks for a tick, to refuse expressions that are never due. An expression that is
+// due only on 29 February has a tick four years later.
 var leapDay = time.Date(2024, 2, 29, 0, 0, 0, 0, time.UTC)
 
 var tags = []string{"@hourly", "@daily", "@weekly", "@monthly", "@yearly"}
@@ -46,7 +47,7 @@ func Parse(expr string, zone *time.Location) (next func(after time.Time) time.Ti
 			}
 		}
 	}
-	// The module computes only in UTC, where clocks never skip or repeat a time.
+	// gronx gets only times in UTC, where clocks never skip or repeat a time.
 	nextTick := func(after time.Time) time.Time {
 		t, err := gronx.NextTickAfter(expr, after, false)
 		if err != nil {
@@ -70,7 +71,8 @@ func Parse(expr string, zone *time.Location) (next func(after time.Time) time.Ti
 	}, nil
 }
 
-// firstMoment returns the first moment at which clocks in the zone show the time that shown has in UTC, or a later time.
+// firstMoment returns the first moment at which clocks in the zone show the time that shown has in UTC. If they skip that
+// time, it returns the moment at which they are put forward.
 func firstMoment(shown time.Time, zone *time.Location) time.Time {
 	t := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), 0, 0, zone)
 	start, end := t.ZoneBounds()

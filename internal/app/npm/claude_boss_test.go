@@ -23,11 +23,11 @@ import (
 type boss struct {
 	*server
 	*model
-	home    home
-	path    string   // of Claude Code
-	port    string   // the port of the server's HTTP address; a restarted server keeps it, because sessions of Claude Code are bound to it
-	env     []string // of Claude Code
-	*window          // in which it runs
+	home        home
+	path        string   // of Claude Code
+	port        string   // the port of the server's HTTP address; a restarted server keeps it, because sessions of Claude Code are bound to it
+	env         []string // of Claude Code
+	*tmuxWindow          // in which it runs
 }
 
 func newBoss(t *testing.T) *boss {
@@ -169,7 +169,7 @@ func (b *boss) allowTool(t *testing.T) {
 func TestClaudeBoss(t *testing.T) {
 	b := newBoss(t)
 	const words, session = "Run five tasks.", "7c9e6679-7425-40de-944b-e07fc1f90ae7"
-	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--session-id", session, "--", b.prompt(t, words, b.taskCall("a"), b.taskCall("b"), b.taskCall("c"), b.taskCall("d"), askingCall()))...)
+	b.tmuxWindow = openTmux(t, b.env, b.home.path("boss"), b.argv("--session-id", session, "--", b.prompt(t, words, b.taskCall("a"), b.taskCall("b"), b.taskCall("c"), b.taskCall("d"), askingCall()))...)
 	require.Eventually(t, func() bool { return len(b.tasks(t)) == 5 }, patience, 50*time.Millisecond, "%s", lazyString(b.screen))
 
 	// The question of the agent shows in the terminal, and the answer reaches the agent once.
@@ -191,7 +191,7 @@ func TestClaudeBoss(t *testing.T) {
 	b.release(t, "b")
 	b.waitForSummary(t, "result of 42 b")
 	b.restart(t)
-	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--resume", session)...)
+	b.tmuxWindow = openTmux(t, b.env, b.home.path("boss"), b.argv("--resume", session)...)
 	b.waitForResult(t, words, "result of 42 b")
 	b.release(t, "c")
 	b.release(t, "d")
@@ -221,7 +221,7 @@ func TestClaudeBossDetached(t *testing.T) {
 	require.Eventually(t, func() bool { return len(b.tasks(t)) == 5 }, patience, 50*time.Millisecond)
 
 	// The question waits for somebody who attaches, and the server is killed while the form is open.
-	b.window = openWindow(t, b.env, b.home.path("boss"), b.path, "attach", id)
+	b.tmuxWindow = openTmux(t, b.env, b.home.path("boss"), b.path, "attach", id)
 	b.waitForText(t, "requests your input")
 	b.restart(t)
 	b.allowTool(t)
@@ -242,7 +242,7 @@ func TestClaudeBossDetached(t *testing.T) {
 	b.release(t, "b")
 	b.waitForSummary(t, "result of 42 b")
 	b.restart(t)
-	b.window = openWindow(t, b.env, b.home.path("boss"), b.path, "attach", id)
+	b.tmuxWindow = openTmux(t, b.env, b.home.path("boss"), b.path, "attach", id)
 	b.waitForResult(t, words, "result of 42 b")
 	b.keys(t, "C-z")
 	b.waitForEnd(t)
@@ -332,7 +332,7 @@ func TestClaudeBossOverStdio(t *testing.T) {
 	b := newBoss(t)
 	b.home.writeMCPConfig(t, "fleet", map[string]any{"command": program(t), "args": []string{"mcp", "--server", b.grpc}})
 	const words = "Run two tasks."
-	b.window = openWindow(t, b.env, b.home.path("boss"), b.argv("--", b.prompt(t, words, b.taskCall("a"), askingCall()))...)
+	b.tmuxWindow = openTmux(t, b.env, b.home.path("boss"), b.argv("--", b.prompt(t, words, b.taskCall("a"), askingCall()))...)
 	b.allowTool(t)
 	b.waitForResult(t, words, "Touched 42")
 	b.release(t, "a")

@@ -57,7 +57,7 @@ func TestClaudeOrchestrates(t *testing.T) {
 	b := newBossOn(t, repo, "Bash")
 	b.env = append(b.env, "FLEET_PROGRAM="+program(t), "FLEET_SERVER="+b.grpc)
 	const plan = "/fleet:plan dark mode for the shop, and the two bugs of the cart"
-	b.window = openWindow(t, b.env, b.home.path("boss"), b.path, "--plugin-dir", pluginOfDocs(t), "--allowedTools", "mcp__plugin_fleet_fleet")
+	b.tmuxWindow = openTmux(t, b.env, b.home.path("boss"), b.path, "--plugin-dir", pluginOfDocs(t), "--allowedTools", "mcp__plugin_fleet_fleet")
 	b.waitForText(t, "❯")
 
 	// Plan.

@@ -28,7 +28,7 @@ type model struct {
 // gate is a point where an answer waits until the test opens it or the client goes away.
 type gate struct {
 	arrived, open, left chan struct{}
-	arrive, leave       func() // close the channel, once
+	arrive, leave       func() // close arrived and left; further calls do nothing
 }
 
 func newGate() *gate {
@@ -59,14 +59,14 @@ type message struct {
 	Content blocks `json:"content"`
 }
 
-// blocks are the parts of a content. A plain string is decoded as one text block.
+// blocks are the parts of a system prompt, a message or a tool result. A plain string is decoded as one text block.
 type blocks []block
 
 type block struct {
 	Type    string          `json:"type"`
 	Text    string          `json:"text"`
 	Name    string          `json:"name"`    // the name of the tool that a tool_use block calls
-	Input   json.RawMessage `json:"input"`   // of that tool
+	Input   json.RawMessage `json:"input"`   // the arguments of that call
 	Content blocks          `json:"content"` // the content of a tool_result
 	IsError bool            `json:"is_error"`
 }
@@ -79,7 +79,7 @@ func (b *blocks) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]block)(b))
 }
 
-// text returns the text of all blocks.
+// text returns the texts of all blocks, tool results included, one a line.
 func (b blocks) text() string {
 	var all []string
 	for _, x := range b {
@@ -100,7 +100,7 @@ func (r request) results() (all []block) {
 	return all
 }
 
-// conversationText returns the text of the conversation.
+// conversationText returns the messages of the conversation, each after its role and a colon.
 func (r request) conversationText() string {
 	var all []string
 	for _, m := range r.Messages {
@@ -171,7 +171,7 @@ func (m *model) environ() (environ []string) {
 	return environ
 }
 
-// gate returns the gate with the name.
+// gate returns the gate with the name. The first call with a name makes the gate.
 func (m *model) gate(name string) *gate {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -211,7 +211,7 @@ func (m *model) answer(w http.ResponseWriter, r *http.Request, q request) {
 			Name  string          `json:"name"`
 			Input json.RawMessage `json:"input"`
 		}
-		_ = json.Unmarshal([]byte(s.text), &calls) // a test whose script is wrong sees no calls
+		_ = json.Unmarshal([]byte(s.text), &calls) // if the script of a test is invalid, the answer has no calls
 		content := []map[string]any{{"type": "text", "text": "Now several tools"}}
 		for _, c := range calls {
 			content = append(content, map[string]any{"type": "tool_use", "name": c.Name, "input": c.Input})
@@ -251,12 +251,12 @@ func (m *model) answer(w http.ResponseWriter, r *http.Request, q request) {
 // usage is the format of the token usage in an answer. Its argument is the number of output tokens.
 const usage = `{"input_tokens":1000,"output_tokens":%d}`
 
-// stream sends an answer with these blocks.
+// stream writes an answer with these blocks as server-sent events.
 func stream(w http.ResponseWriter, model string, content ...map[string]any) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	send := func(kind string, fields map[string]any) {
 		fields["type"] = kind
-		b, _ := json.Marshal(fields) // maps of strings and numbers
+		b, _ := json.Marshal(fields) // the fields are always valid JSON
 		_, _ = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, b)
 		w.(http.Flusher).Flush()
 	}

@@ -25,7 +25,8 @@ const root = "../../.."
 // patience limits every wait of a test.
 const patience = 5 * time.Minute
 
-// skipUnlessSet skips the test unless the environment variable is set. It fails the test if npm is then missing.
+// skipUnlessSet skips the test unless the environment variable is set. If it is set and npm is missing, the test fails.
+// The message of a skipped test names the make target that runs it and the size of its downloads.
 func skipUnlessSet(t *testing.T, variable, target, size string) {
 	t.Helper()
 	if os.Getenv(variable) == "" {
@@ -67,7 +68,7 @@ func install(t *testing.T, set string) string {
 	return dir
 }
 
-// buildFleet builds the program and the fleet-runner beside it from the current sources.
+// buildFleet builds fleet and fleet-runner from the current sources, once, and returns the path of fleet.
 var buildFleet = sync.OnceValues(func() (string, error) {
 	path, err := filepath.Abs(filepath.Join(root, ".build", "npm", "fleet"))
 	if err != nil {
@@ -81,7 +82,7 @@ var buildFleet = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// program returns the path of the fleet program.
+// program returns the path of the fleet program. The first call builds it.
 func program(t *testing.T) string {
 	t.Helper()
 	path, err := buildFleet()

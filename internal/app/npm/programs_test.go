@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// coderRole returns the role of the agents under test, with more fields.
+// coderRole returns the role of the agents under test. The fields in more are added to it or replace its own.
 func coderRole(more role) role {
 	r := role{"name": "coder", "default": true, "prompt": "You are the coder of this crew."}
 	for k, v := range more {
@@ -14,19 +14,19 @@ func coderRole(more role) role {
 	return r
 }
 
-// codexProvider configures Codex to use the stub.
+// codexProvider configures Codex to use the stub. URL stands for the URL of the stub.
 const codexProvider = `{"name":"stub","base_url":"URL/v1","env_key":"OPENAI_API_KEY","wire_api":"responses"}`
 
-// codexEditPrompt is the editPrompt of Codex with each driver.
+// codexEditPrompt is the editPrompt of Codex, with the driver codex and with acp.
 const codexEditPrompt = `model: tool exec_command {"cmd":"apply_patch <<EOF\n*** Begin Patch\n*** Add File: made.txt\n+made by a tool\n*** End Patch\nEOF"}`
 
-// codexFailureCodes are the failureCodes of Codex with each driver.
+// codexFailureCodes are the failureCodes of Codex, with the driver codex and with acp.
 var codexFailureCodes = map[string]string{"401 bad key": "AUTH", "429 slow down": "RATE_LIMITED", "500 broken": "OVERLOADED", "400 wrong": "INVALID_REQUEST", "400 [context_length_exceeded] too long": "CONTEXT_FULL"}
 
 func anthropicEnv(url string) map[string]string { return (&model{url: url}).env() }
 
 func asJSON(v any) string {
-	b, _ := json.Marshal(v) // maps of strings
+	b, _ := json.Marshal(v) // callers pass only values that JSON has
 	return string(b)
 }
 
@@ -107,7 +107,7 @@ var agents = []agent{
 		runPrompt:  `model: tool bash {"command":%s,"description":"Runs it"}`,
 		editPrompt: `model: tool write {"filePath":"made.txt","content":"made by a tool\n"}`,
 		wantSteps:  []string{"echo allowed", "made.txt"}, asksPermission: true, canAsk: true, reportsCost: true, processSuffix: "acp",
-		failureCodes:  map[string]string{"400 wrong": "", "400 [context_length_exceeded] too long": "CONTEXT_FULL"}, // it does not tell the status
+		failureCodes:  map[string]string{"400 wrong": "", "400 [context_length_exceeded] too long": "CONTEXT_FULL"}, // OpenCode does not report the HTTP status
 		contextTokens: 1000,
 		manySteps: []string{
 			`model: think "Where should I begin?" tool bash {"command":"echo one","description":"Says it"}`,

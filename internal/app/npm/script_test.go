@@ -19,13 +19,15 @@ import (
 //	model: hang NAME        no answer until the test opens the gate
 //	model: refuse MESSAGE   an error of the API
 //
-// The conversation alone determines which answer comes next, so the model can hold any number of conversations at a
+// The conversation alone determines which line comes next, so the model can hold any number of conversations at a
 // time.
 type step struct {
 	verb, text, tool string
 	input            json.RawMessage
 }
 
+// stepLine matches a line for an answer. Such a line can also come from the output of a failed check, which Fleet quotes
+// behind "# > ".
 var stepLine = regexp.MustCompile(`(?m)^(?:# > )?model: (\w+) ?(.*)$`)
 
 // prompt returns the latest prompt that is a script, and the number of answers that the model has given to it.
@@ -80,7 +82,8 @@ func firstGroup(match []string) string {
 
 var reference = regexp.MustCompile(`\$\{[\w.]+\}`)
 
-// lookup returns the text at the path in the latest tool result that is JSON and contains the path.
+// lookup returns the text at the path in the latest tool result that is JSON and has a text there, or "" if no result
+// has one.
 func (r request) lookup(path []string) (found string) {
 	for _, result := range r.results() {
 		var v any

@@ -21,7 +21,7 @@ import (
 
 // server is `fleet serve` on free ports.
 type server struct {
-	http, grpc string
+	http, grpc string // the addresses that it listens at
 	conn       *grpc.ClientConn
 	api        fleetv1.FleetServiceClient
 	cmd        *exec.Cmd
@@ -32,14 +32,15 @@ type server struct {
 	log []string
 }
 
-// serve starts a server and waits until it is ready. It stops the server at the end of the test.
+// serve starts a server and waits until it is ready. It stops the server at the end of the test. The test fails if the
+// server then returns an error or has logged one.
 func serve(t *testing.T, h home, args ...string) *server {
 	t.Helper()
-	return serveIn(t, h, h.env(), args...)
+	return serveWithEnv(t, h, h.env(), args...)
 }
 
-// serveIn is serve with a given environment.
-func serveIn(t *testing.T, h home, env []string, args ...string) *server {
+// serveWithEnv is serve with another environment than that of h.
+func serveWithEnv(t *testing.T, h home, env []string, args ...string) *server {
 	t.Helper()
 	args = append([]string{"serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--data", h.path("data"), "--log-format", "json"}, args...)
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program(t), args...)
@@ -90,7 +91,7 @@ func (s *server) kill(t *testing.T) {
 	require.Error(t, s.cmd.Wait())
 }
 
-// follow reads the server's log. It takes the server's addresses from the log, and then signals on up.
+// follow reads the server's log until it ends. It takes the server's addresses from the log, and then closes up.
 func (s *server) follow(log io.Reader, up chan<- struct{}) {
 	lines := bufio.NewScanner(log)
 	for lines.Scan() {

@@ -21,7 +21,7 @@ import (
 var update = flag.Bool("update", false, "write the steps that the programs take now")
 
 // requireSteps compares the steps of the task with those in testdata/npm/steps. The file has one step per line. Text that
-// differs between runs is removed.
+// differs between runs is removed or replaced.
 func (c *claudeFleet) requireSteps(t *testing.T, task, name string) {
 	t.Helper()
 	r, err := c.api.ListTaskSteps(t.Context(), &fleetv1.ListTaskStepsRequest{TaskId: task, Limit: proto.Int32(1000)})
@@ -47,7 +47,7 @@ func (c *claudeFleet) requireSteps(t *testing.T, task, name string) {
 		require.NoError(t, err)
 		all.Write(append(line, '\n'))
 	}
-	golden := filepath.Join("../../../testdata/npm/steps", name+".jsonl")
+	golden := filepath.Join(root, "testdata", "npm", "steps", name+".jsonl")
 	if *update {
 		require.NoError(t, os.MkdirAll(filepath.Dir(golden), 0o755))
 		require.NoError(t, os.WriteFile(golden, all.Bytes(), 0o644))
@@ -55,23 +55,23 @@ func (c *claudeFleet) requireSteps(t *testing.T, task, name string) {
 	require.Equal(t, string(read(t, golden)), all.String(), "run the test with -update and read the difference")
 }
 
-// runSpecific contains patterns for text that differs between runs, and its replacements in the file.
+// runSpecific contains patterns for text that differs between runs, each with its replacement in the file.
 var runSpecific = []struct {
 	pattern *regexp.Regexp
 	with    string
 }{
 	{regexp.MustCompile(`agents/[0-9a-f-]{36}`), "agents/UID"},
 	{regexp.MustCompile(`HOME[^ "]*/tasks/\S+?\.output`), "OUTPUT"},
-	{regexp.MustCompile(`,"cwd":"[^"]*","description":"[^"]*"\}`), "}"}, // of OpenCode, which reports them later if it asks
+	{regexp.MustCompile(`,"cwd":"[^"]*","description":"[^"]*"\}`), "}"}, // OpenCode reports these fields later if it asks for permission
 	{regexp.MustCompile(`ID: \w+`), "ID: ID"},
 	{regexp.MustCompile(`\[question [0-9a-f-]+\]`), "[question ID]"},
 	{regexp.MustCompile(`(agentId|agent_id): \w+`), "$1: ID"},
 }
 
-// unorderedKinds contains the kinds of steps that come at any time. They are sorted to the end of the file.
+// unorderedKinds contains the kinds of steps that can come at any time. Such steps are sorted to the end of the file.
 var unorderedKinds = map[fleetv1.StepKind]int{fleetv1.StepKind_usage: 1, fleetv1.StepKind_background: 2}
 
-// normalizeStep removes from the step what differs between runs, and numbers its ids.
+// normalizeStep removes fields that differ between runs, shortens long results, and replaces ids by idA, idB and so on.
 func normalizeStep(fields map[string]any, ids map[string]string) {
 	for name, v := range fields {
 		switch v := v.(type) {

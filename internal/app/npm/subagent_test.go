@@ -29,8 +29,8 @@ type subagentFleet struct {
 	env  []string
 }
 
-// newSubagentFleet starts a fleet with these definitions of subagents. A definition is the frontmatter and the body of an
-// agent.md, by the subagent's name.
+// newSubagentFleet starts a fleet with these definitions of subagents. definitions maps the name of a subagent to its
+// agent.md, without the --- in the first line.
 func newSubagentFleet(t *testing.T, definitions map[string]string) *subagentFleet {
 	t.Helper()
 	path := claude(t)
@@ -41,7 +41,7 @@ func newSubagentFleet(t *testing.T, definitions map[string]string) *subagentFlee
 		require.NoError(t, os.MkdirAll(s.home.path("agents", name), 0o700))
 		require.NoError(t, os.WriteFile(s.home.path("agents", name, "agent.md"), []byte("---\n"+strings.TrimSpace(text)), 0o600))
 	}
-	s.server = serveIn(t, s.home, s.env)
+	s.server = serveWithEnv(t, s.home, s.env)
 	s.subs = fleetv1.NewSubagentServiceClient(s.conn)
 	return s
 }
@@ -98,7 +98,7 @@ You are a web search agent.
 		)
 	}()
 	g := s.gate("found")
-	waitClosed(t, g.arrived, "the subagent does not get that far")
+	waitClosed(t, g.arrived, "the subagent did not reach the step hang")
 
 	// The secret must be only in a file that the agent reads, and not in a command line.
 	files, err := filepath.Glob(s.home.path("data", "agents", "*", "runs", "*", "mcp.json"))
@@ -140,7 +140,7 @@ You are a web search agent.
 	require.Contains(t, results[0].Content.text(), "allowed")
 	require.Contains(t, results[3].Content.text(), `"shell"`)
 
-	// No process, file, secret or conversation of the subagent may be left.
+	// No directory, secret or conversation of the subagent may be left.
 	require.Eventually(t, func() bool {
 		left, _ := filepath.Glob(s.home.path("data", "agents", "*"))
 		return len(left) == 0
@@ -158,7 +158,7 @@ You are a web search agent.
 }
 
 // TestClaudeSubagents uses a subagent that keeps its conversation, a subagent with a schema for its output, and a
-// subagent that calls another subagent.
+// subagent that calls another subagent. It also cancels a call.
 func TestClaudeSubagents(t *testing.T) {
 	s := newSubagentFleet(t, map[string]string{
 		"memo":    "session: true\npermissions: {allow: []}\n---\nYou remember.",
@@ -198,7 +198,7 @@ func TestClaudeSubagents(t *testing.T) {
 		require.Contains(t, results[1].Content.text(), "PERMISSION_DENIED")
 		require.Contains(t, requests[0].toolNames(), "mcp__fleet__run_subagent")
 		for _, tool := range s.requestsWithSystem("You help.")[0].toolNames() {
-			require.NotContains(t, tool, "mcp__fleet", "an agent without subagents must not have the tool")
+			require.NotContains(t, tool, "mcp__fleet", "a subagent that may call no others must not have the tool")
 		}
 		_, err := s.subs.RunSubagent(t.Context(), &fleetv1.RunSubagentRequest{AgentName: "helper", Prompt: "model: say no"})
 		require.Equal(t, codes.PermissionDenied, status.Code(err))
@@ -211,10 +211,10 @@ func TestClaudeSubagents(t *testing.T) {
 			ended <- err
 		}()
 		g := s.gate("cancelled")
-		waitClosed(t, g.arrived, "it does not begin")
+		waitClosed(t, g.arrived, "the call did not reach the model")
 		cancel()
 		require.Equal(t, codes.Canceled, status.Code(<-ended))
-		waitClosed(t, g.left, "the model was not told that nobody waits")
+		waitClosed(t, g.left, "the request to the model was not cancelled")
 		s.requireNoProcesses(t)
 	})
 }

@@ -16,13 +16,13 @@ const subscriptionToken = "sk-ant-oat01-stub"
 // windowTime is how long the window of five hours stays used up.
 const windowTime = 12 * time.Second
 
-// subscription is the account of a token. The window of five hours is used up at the first step "limit" of each text.
+// subscription is the account of subscriptionToken. The first step "limit" with a text uses up the window of five hours.
 type subscription struct {
 	startedAt time.Time
 	mu        sync.Mutex
-	usedUpBy  map[string]bool // texts of the steps
+	usedUpBy  map[string]bool // the texts of the "limit" steps so far
 	resets    time.Time       // the end of the last period in which the window was used up; zero if there was none
-	refused   []request
+	refused   []request       // since the last call of takeRefused
 }
 
 // newSubscriptionModel returns a model that is used with the token of a subscription.
@@ -33,8 +33,9 @@ func newSubscriptionModel(t *testing.T) *model {
 	return m
 }
 
-// admit writes the headers of the windows. If the token is wrong, or the window is used up and the subscription pays for no excess, it answers the
-// request with that error and returns false.
+// admit reports whether the model may answer the request. If the token is wrong, or the window is used up and the
+// subscription does not pay for the excess, admit responds with an error and returns false. Unless the token is wrong, it
+// sets the headers that describe the windows.
 func (s *subscription) admit(w http.ResponseWriter, q request, next step) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,16 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// window is a terminal of tmux, which shows what a person would see.
-type window struct{ socket string }
+// tmuxWindow is a terminal of tmux. It shows the screen that a person would see.
+type tmuxWindow struct{ socket string }
 
-// openWindow runs the program in a new terminal.
-func openWindow(t *testing.T, env []string, dir string, argv ...string) *window {
+// openTmux runs the program in a new terminal, until it ends or the test does.
+func openTmux(t *testing.T, env []string, dir string, argv ...string) *tmuxWindow {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Fatal("tmux is not on PATH: install it")
 	}
-	w := &window{socket: filepath.Join(dir, fmt.Sprintf("tmux-%08x", rand.Uint32()))}
+	w := &tmuxWindow{socket: filepath.Join(dir, fmt.Sprintf("tmux-%08x", rand.Uint32()))}
 	cmd := exec.CommandContext(t.Context(), "tmux", append([]string{"-S", w.socket, "-f", os.DevNull, "new-session", "-d", "-x", "160", "-y", "50", "--"}, argv...)...)
 	cmd.Env, cmd.Dir = append(env, "TERM=xterm-256color", "LANG=C.UTF-8"), dir
 	out, err := cmd.CombinedOutput()
@@ -31,8 +31,8 @@ func openWindow(t *testing.T, env []string, dir string, argv ...string) *window 
 	return w
 }
 
-// screen returns what the terminal shows; "" if there is none, or its program has ended.
-func (w *window) screen() string {
+// screen returns the text that the terminal shows. It returns "" if w is nil or the program has ended.
+func (w *tmuxWindow) screen() string {
 	if w == nil {
 		return ""
 	}
@@ -41,27 +41,27 @@ func (w *window) screen() string {
 }
 
 // waitForText waits until the terminal shows the text.
-func (w *window) waitForText(t *testing.T, text string) {
+func (w *tmuxWindow) waitForText(t *testing.T, text string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return strings.Contains(w.screen(), text) }, patience, 50*time.Millisecond, "not on the screen: %s", lazyString(w.screen))
 }
 
-// keys presses keys, as tmux names them.
-func (w *window) keys(t *testing.T, keys ...string) {
+// keys presses the keys, which have their names in tmux, such as Enter.
+func (w *tmuxWindow) keys(t *testing.T, keys ...string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "tmux", append([]string{"-S", w.socket, "send-keys"}, keys...)...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }
 
 // paste inserts the text as a terminal does when a person pastes it.
-func (w *window) paste(t *testing.T, text string) {
+func (w *tmuxWindow) paste(t *testing.T, text string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "tmux", "-S", w.socket, "set-buffer", "--", text, ";", "paste-buffer", "-dp").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }
 
 // waitForEnd waits until the program in the terminal has ended.
-func (w *window) waitForEnd(t *testing.T) {
+func (w *tmuxWindow) waitForEnd(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool { return exec.Command("tmux", "-S", w.socket, "has-session").Run() != nil }, patience, 50*time.Millisecond, "the program still runs: %s", lazyString(w.screen))
 }

@@ -25,6 +25,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
+// webhookTarget is the make target that runs these tests.
 const webhookTarget = "test-webhooks"
 
 // serveWebhooks starts a server whose webhooks may call this machine.
@@ -35,7 +36,8 @@ func serveWebhooks(t *testing.T, h home) *server {
 	return serve(t, h, "--config", file, "--places", "fake")
 }
 
-// startNode starts a script. If wantsLine is set, it returns the first line that the script prints.
+// startNode runs a script with Node.js and kills it at the end of the test. If wantsLine is set, it returns the first line
+// that the script prints.
 func startNode(t *testing.T, dir string, env []string, wantsLine bool, argv ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -57,8 +59,9 @@ func startNode(t *testing.T, dir string, env []string, wantsLine bool, argv ...s
 	return strings.TrimSpace(line)
 }
 
-// TestWebhooks sends 1,000 events to a receiver that is down, slow and loses answers, while the secret is rotated and the server is killed.
-// The library standardwebhooks must verify every signature, and each event must arrive with one id.
+// TestWebhooks sends 1,000 events to a receiver that is sometimes down or slow, or loses answers. Between the events, it
+// rotates the secret and kills the server. The library standardwebhooks must verify every signature, and all deliveries of
+// an event must have the same id.
 func TestWebhooks(t *testing.T) {
 	skipUnlessSet(t, "TEST_WEBHOOKS", webhookTarget, "300 KB of npm packages")
 	dir := install(t, "webhooks")
@@ -106,7 +109,7 @@ func TestWebhooks(t *testing.T) {
 			_, err := s.api.Redeliver(ctx, &fleetv1.RedeliverRequest{Name: "ops", Since: timestamppb.New(time.Now().Add(-time.Hour))}) // instead of waiting for minutes
 			require.NoError(t, err)
 			return len(receiverReport().Accepted) == want
-		}, patience, 300*time.Millisecond, "%d of %d have arrived", len(receiverReport().Accepted), want)
+		}, patience, 300*time.Millisecond, "%s of %d events have arrived", lazyString(func() string { return fmt.Sprint(len(receiverReport().Accepted)) }), want)
 	}
 	configureReceiver(true, created.GetSecret())
 	_, err = s.api.CreatePool(ctx, &fleetv1.CreatePoolRequest{Name: "web", Project: fakeProject(t, s)})
@@ -116,7 +119,7 @@ func TestWebhooks(t *testing.T) {
 
 	rotated, err := s.api.RotateWebhook(ctx, &fleetv1.RotateWebhookRequest{Name: "ops"})
 	require.NoError(t, err)
-	configureReceiver(true, created.GetSecret(), rotated.GetSecret()) // from now on, both must verify each request
+	configureReceiver(true, created.GetSecret(), rotated.GetSecret()) // from now on, the receiver verifies each request with both secrets
 	updatePool(events / 4)
 	s.kill(t)
 	s = serveWebhooks(t, h)
@@ -147,11 +150,11 @@ func fakeProject(t *testing.T, s *server) string {
 	return projects.GetProjects()[0].GetName()
 }
 
-// requestRecorder is a stub of Slack or of GitHub.
+// requestRecorder is a stub of Slack or of GitHub. It records the requests and responds with the status code.
 type requestRecorder struct {
 	*httptest.Server
 	mu    sync.Mutex
-	calls []string // method, path, Authorization and body
+	calls []string // method, path, Authorization, Content-Type and body
 	code  int
 }
 

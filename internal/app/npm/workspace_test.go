@@ -46,7 +46,7 @@ func startWorkspace(t *testing.T, h home, env []string, args ...string) core.Run
 }
 
 // TestClaudeInWorkspace lets Claude Code ask for a permission and for an answer through fleet-runner, and checks its
-// text, its cost and its changes.
+// text, its cost and its changes. Later tasks continue the conversation, with options and with attachments.
 func TestClaudeInWorkspace(t *testing.T) {
 	path, m, h := claude(t), newModel(t), newHome(t)
 	a := startWorkspace(t, h, m.environ(), "-driver", "claude", "-command", path, "-model", pricedModel, "-permission-mode", "default", "-ask", "-deny", "Bash(rm *)")
@@ -123,6 +123,8 @@ func TestClaudeInWorkspace(t *testing.T) {
 	require.True(t, asks[0].hasImage())
 	results := asks[1].results()
 	require.Contains(t, results[len(results)-1].Content.text(), "buy milk")
+
+	// The runner refuses options that the driver does not have.
 	err = a.Dispatch(ctx, core.Run{TaskID: "task-4", Timeout: patience, Started: time.Now(), Options: core.TaskOptions{Effort: "huge"}})
 	require.Equal(t, core.ReasonInvalidArgument, core.ReasonOf(err))
 	require.ErrorContains(t, err, "the driver claude has low")

@@ -19,7 +19,7 @@ import (
 	"fleet/internal/identity/oidc/oidctest"
 )
 
-// TestLoginScripts runs the scripts about signing in with an issuer. ISSUER is its URL.
+// TestLoginScripts runs the scripts about signing in with an issuer.
 func TestLoginScripts(t *testing.T) {
 	t.Parallel()
 	runLoginScripts(t, "../../../testdata/cli/login", time.Hour)
@@ -31,6 +31,8 @@ func TestLoginRenewedScripts(t *testing.T) {
 	runLoginScripts(t, "../../../testdata/cli/login/renewed", 8*time.Second)
 }
 
+// runLoginScripts runs the scripts of a directory with an issuer whose tokens expire after life. The environment variable
+// ISSUER has its URL.
 func runLoginScripts(t *testing.T, dir string, life time.Duration) {
 	issuer := oidctest.New(t,
 		oidctest.User{Subject: "1", Name: "alice", Groups: []string{"dev"}}, oidctest.User{Subject: "2", Name: "bob", Groups: []string{"dev"}},
@@ -47,12 +49,12 @@ func runLoginScripts(t *testing.T, dir string, life time.Duration) {
 		e.Setenv("XDG_CONFIG_HOME", e.WorkDir+"/config")
 		e.Setenv("XDG_RUNTIME_DIR", "")
 		e.Setenv("DBUS_SESSION_BUS_ADDRESS", "")
-		e.Setenv("DISPLAY", ":1") // there is a browser
+		e.Setenv("DISPLAY", ":1") // so that the program assumes a browser
 	})
 }
 
 // actAsBrowser acts as the program xdg-open. It follows the redirect in the page that it opens, and signs in as the person
-// WHO.
+// that the environment variable WHO names.
 func actAsBrowser() {
 	page, err := os.ReadFile(os.Args[1])
 	exitOn(err)
@@ -67,11 +69,11 @@ func actAsBrowser() {
 	exitOn(answer.Body.Close())
 }
 
-// actAsApprover signs in as the person WHO. It reads the output of `fleet login --device`, which has the code, from the pipe in its argument.
+// actAsApprover approves a login as the person that the environment variable WHO names. Its argument is a pipe with the
+// output of `fleet login --device`. It copies the output up to the code that it enters.
 func actAsApprover() {
-	said := os.Args[1]
 	code := regexp.MustCompile(`enter the code (\S+)`)
-	pipe, err := os.Open(said)
+	pipe, err := os.Open(os.Args[1])
 	exitOn(err)
 	var found []string
 	lines := bufio.NewScanner(pipe)

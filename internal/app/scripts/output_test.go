@@ -22,8 +22,8 @@ import (
 	"fleet/internal/face/facetest"
 )
 
-// TestOutputNamesNoTools runs every command with wrong input. The output must name commands and flags, and not the tools and fields of the API.
-// Texts in double quotes are what the caller wrote.
+// TestOutputNamesNoTools runs the commands that leaves returns with wrong input. The output must name commands and flags,
+// and not the tools and fields of the API. The test ignores texts in double quotes, because they repeat the input.
 func TestOutputNamesNoTools(t *testing.T) {
 	t.Parallel()
 	cfg := app.DefaultConfig()
@@ -80,7 +80,8 @@ func TestOutputNamesNoTools(t *testing.T) {
 // quotedText matches a text in double quotes.
 var quotedText = regexp.MustCompile(`"[^"]*"`)
 
-// leaves returns the commands without subcommands. It leaves out help topics, and commands that need a person or wait for a signal.
+// leaves returns the commands that have no subcommands. It leaves out help topics, and commands that need a person or wait
+// for a signal.
 func leaves(cmd *cobra.Command) (list []*cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		if slices.Contains([]string{"attach", "completion", "environment", "exit-codes", "flags", "help", "login", "logout", "open", "pause"}, sub.Name()) {
@@ -110,7 +111,7 @@ func argumentsFor(cmd *cobra.Command, name, text string) (args []string) {
 	return args
 }
 
-// namesOfAPI returns the names of tools and of fields of requests that consist of several words.
+// namesOfAPI returns the names that consist of several words: those of tools and of fields of requests.
 func namesOfAPI() map[string]bool {
 	names := map[string]bool{}
 	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {

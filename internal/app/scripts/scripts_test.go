@@ -51,7 +51,7 @@ esac
 var client string
 
 // TestScripts runs the scripts that also run in face/cli, where the race detector watches the commands. Here it watches the
-// server, and the commands may be those of client.
+// server. If client is set, the scripts call that program.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	runScriptsWith(t, "../../../testdata/cli", func(e *testscript.Env, _ *app.Config) {

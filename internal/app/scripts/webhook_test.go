@@ -11,7 +11,7 @@ import (
 	"fleet/internal/app"
 )
 
-// TestWebhookScripts runs the scripts about webhooks. RECEIVER is the URL of a receiver.
+// TestWebhookScripts runs the scripts about webhooks. RECEIVER is the URL of a receiver, which refuses requests to /busy.
 func TestWebhookScripts(t *testing.T) {
 	t.Parallel()
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -35,8 +35,9 @@ type Asset struct {
 	compressed bool
 }
 
-// New returns an asset with the Content-Security-Policy. A file whose name ends in .gz stays compressed, and is sent
-// compressed to clients that accept it.
+// New returns an asset with the content data. policy is its Content-Security-Policy. The extension of name, which must be in
+// mediaTypes, decides the content type. The data of a file whose name also ends in .gz is compressed. It is unpacked only for
+// clients that do not accept gzip.
 func New(name string, data []byte, policy string) *Asset {
 	sum := sha256.Sum256(data)
 	uncompressedName := strings.TrimSuffix(name, ".gz")
@@ -47,7 +48,7 @@ func New(name string, data []byte, policy string) *Asset {
 	}
 }
 
-// MakeImmutable makes clients cache the asset without revalidation. The name of the asset must change with its content.
+// MakeImmutable makes clients cache the asset without revalidation, and returns the asset. The name of the asset must change with its content.
 func (a *Asset) MakeImmutable() *Asset {
 	a.cache = "public, max-age=31536000, immutable"
 	return a

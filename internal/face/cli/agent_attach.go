@@ -79,7 +79,8 @@ func (s *session) attachTerminal(ctx context.Context, agent string) error {
 	return nil
 }
 
-// receiveOutput copies the output of the agent's program to the terminal until the task ends, and returns the task.
+// receiveOutput copies the output of the agent's program to the terminal until the stream ends, and returns the task as the
+// server reported it last. The error is io.ErrUnexpectedEOF if the stream ended without a task.
 func (s *session) receiveOutput(stream grpc.ServerStreamingClient[fleetv1.AttachAgentResponse], out *os.File) (task *fleetv1.Task, err error) {
 	for {
 		m, err := stream.Recv()
@@ -100,7 +101,8 @@ func (s *session) receiveOutput(stream grpc.ServerStreamingClient[fleetv1.Attach
 	}
 }
 
-// sendInput sends what the person types, and new sizes of the terminal, until ctx is done.
+// sendInput sends the input from the terminal and the terminal's new sizes, until ctx is done, the input ends or the stream
+// breaks.
 func sendInput(ctx context.Context, stream grpc.BidiStreamingClient[fleetv1.AttachAgentRequest, fleetv1.AttachAgentResponse], in *os.File, out terminal) {
 	input := make(chan []byte)
 	go func() { // this goroutine ends with the process, because nothing else ends a read of a terminal
@@ -135,7 +137,7 @@ func sendInput(ctx context.Context, stream grpc.BidiStreamingClient[fleetv1.Atta
 		case <-ctx.Done():
 			return
 		}
-		if stream.Send(m) != nil { // the receiver gets the reason
+		if stream.Send(m) != nil { // receiveOutput gets the reason
 			return
 		}
 	}

@@ -21,7 +21,7 @@ digits and single hyphens. The specification says what the agent is for: its
 objective, context and deliverables.
 
 If the agent is not ready after the time of --wait, the command ends with the exit
-code 10, and the agent goes on starting. "fleet agent start NAME" waits on.
+code 10. The agent continues to start, and "fleet agent start NAME" waits for it.
 
 Next, give it a task with "fleet task run NAME ...".`,
 		Example: `  fleet agent create papi --project shell --spec "Keep the build green"

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -69,8 +68,8 @@ func versionCell(a *fleetv1.AgentSummary) cell {
 	return cell{"", defaultColor}
 }
 
-// statusCell returns the status cell of an agent or a task. It adds whether the agent waits for an answer or is stalled, or whether
-// its work is collected.
+// statusCell returns the status cell of an agent or a task. If the agent waits for an answer, is stalled, or its work is being
+// collected, the cell says so.
 func statusCell(status protoreflect.Enum, item interface {
 	GetWaiting() bool
 	GetStalled() bool
@@ -97,31 +96,4 @@ func hasSeveralOwners[T interface{ GetOwner() string }](list []T) bool {
 		}
 	}
 	return false
-}
-
-// observedResponse is a response that says when it was observed and, if it is stale, why.
-type observedResponse interface {
-	GetObservedAt() *timestamppb.Timestamp
-	GetStaleReason() string
-}
-
-// reportStale reports on standard error how old a stale response is, and why it is stale. If the response is about several
-// places, it reports this for each place that does not answer.
-func (s *session) reportStale(resp observedResponse) {
-	multiple, _ := resp.(interface{ GetPlaces() []*fleetv1.PlaceStatus })
-	if multiple == nil || len(multiple.GetPlaces()) < 2 {
-		if why := resp.GetStaleReason(); why != "" {
-			s.screen.line(fmt.Sprintf("fleet: this answer is %s old: %s", s.age(resp.GetObservedAt()), printable(why)))
-		}
-		return
-	}
-	for _, p := range multiple.GetPlaces() {
-		switch {
-		case p.GetOk():
-		case p.GetObservedAt() == nil:
-			s.screen.line(fmt.Sprintf("fleet: the agents in %s are not known yet: %s", printable(p.GetName()), printable(p.GetReason())))
-		default:
-			s.screen.line(fmt.Sprintf("fleet: the information about the agents in %s is %s old: %s", printable(p.GetName()), s.age(p.GetObservedAt()), printable(p.GetReason())))
-		}
-	}
 }

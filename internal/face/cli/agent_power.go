@@ -53,7 +53,8 @@ func stateCommand[Q proto.Message](p *program, cmd *cobra.Command, t stateTexts,
 	return cmd
 }
 
-// awaitAgent makes the call until it is finished, and returns the last response.
+// awaitAgent repeats the call until the change is finished, and returns the last response. After the time of --wait, it
+// returns the error of notReady.
 func (s *session) awaitAgent(ctx context.Context, wait waitFlag, t stateTexts, name string, call func(context.Context) (agentResponse, error)) (resp agentResponse, err error) {
 	err = s.repeatUntilFinished(ctx, wait, func(ctx context.Context) (bool, error) {
 		a, err := call(ctx)
@@ -80,7 +81,7 @@ const (
 func (p *program) newAgentStart() *cobra.Command {
 	var yes bool
 	var asking sync.Mutex
-	restarts := map[string]*fleetv1.RestartAgentRequest{} // requests that replace StartAgent after a confirmation, by agent
+	restarts := map[string]*fleetv1.RestartAgentRequest{} // confirmed requests, which replace StartAgent, by agent
 	req := &fleetv1.StartAgentRequest{}
 	cmd := stateCommand(p, &cobra.Command{
 		Use:   "start [AGENT]...",

@@ -62,12 +62,12 @@ type bundleFetch struct {
 	gitPath    string // absolute path of git
 }
 
-// bundle returns the content of the agent's bundle.
+// bundle returns a reader that downloads the agent's bundle.
 func (b *bundleFetch) bundle(ctx context.Context) *downloadReader {
 	return b.newDownloadReader(ctx, fleetv1.FleetService_DownloadAgentBundle_FullMethodName, &fleetv1.DownloadAgentBundleRequest{AgentName: b.agent}, nil)
 }
 
-// fetch fetches the bundle into the repository.
+// fetch fetches the bundle into the repository, and prints the names of the branches that it creates or updates.
 func (b *bundleFetch) fetch(ctx context.Context) error {
 	gitDir, err := b.git(ctx, "rev-parse", "--absolute-git-dir")
 	if err != nil {
@@ -103,8 +103,9 @@ func (b *bundleFetch) fetch(ctx context.Context) error {
 	return nil
 }
 
-// rescueRefspecs returns the refspecs that fetch the refs of a bundle, and the names of the branches that they create. The
-// branch of the working tree is the last. heads is the output of "git bundle list-heads".
+// rescueRefspecs returns the refspecs that fetch the branches of a bundle and its refs below refs/fleet/, and the names of the
+// branches that they create. The branch of the working tree is the last. agent is the agent's name, with or without its
+// owner. heads is the output of "git bundle list-heads".
 func rescueRefspecs(agent, heads string) (specs, branches []string) {
 	name, _, _ := strings.Cut(agent, "@")
 	prefix := "rescue/" + name + "/"

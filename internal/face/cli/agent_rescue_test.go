@@ -20,6 +20,8 @@ func runScript(t *testing.T, dir, script string) string {
 	return string(out)
 }
 
+// TestAgentRescue rescues an agent's work into a clone of its project, twice, into repositories where that is impossible, and
+// into a file.
 func TestAgentRescue(t *testing.T) {
 	t.Parallel()
 	origin, clone, dir := t.TempDir(), t.TempDir(), t.TempDir()
@@ -44,7 +46,7 @@ func TestAgentRescue(t *testing.T) {
 		out, _ = mustRun(t, server, "agent", "rescue", "papi@alice", "--into", clone)
 		require.Equal(t, "rescue/papi/fleet/papi\nrescue/papi/tree\n", out)
 		require.Equal(t, "two\nthree\nthree\n", runScript(t, clone, "git show rescue/papi/fleet/papi:file; git show rescue/papi/tree:file; git show refs/fleet/uid/task-1:file"))
-		require.Equal(t, "one\n", runScript(t, clone, "cat file"), "what is checked out stays")
+		require.Equal(t, "one\n", runScript(t, clone, "cat file"), "the checked-out files must stay unchanged")
 	}
 
 	other := t.TempDir()

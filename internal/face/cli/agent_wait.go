@@ -29,7 +29,8 @@ func (w *waitFlag) addTo(cmd *cobra.Command, what string) {
 
 // repeatUntilFinished makes a call that changes an agent, and repeats it until it is finished. The server waits for a limited
 // time, and then responds that the call is unfinished. A repeated call only continues to wait, because it has the same
-// request_id. After the limit, repeatUntilFinished returns newTimeoutError(), even during a call.
+// request_id. After the limit, repeatUntilFinished returns newTimeoutError(), even during a call,
+// except that each call gets at least minCallTime. Any other error of a call ends the repetition.
 func (s *session) repeatUntilFinished(ctx context.Context, w waitFlag, call func(context.Context) (unfinished bool, err error), newTimeoutError func() error) error {
 	end := s.deps.Now().Add(w.limit)
 	for {
@@ -71,6 +72,6 @@ func (s *session) notReady(ctx context.Context, a *fleetv1.Agent, name, what, co
 	}
 	return &failure{
 		code: ExitTimeout, reason: "TIMED_OUT", message: fmt.Sprintf("%s is not %s yet, its workspace is %s", printable(a.GetName()), what, why),
-		hint: fmt.Sprintf("wait on with %q", command), details: map[string]any{"agent_name": a.GetName(), "state": a.GetState().String()},
+		hint: fmt.Sprintf("keep waiting with %q", command), details: map[string]any{"agent_name": a.GetName(), "state": a.GetState().String()},
 	}
 }

@@ -19,7 +19,7 @@ func TestCreateWaits(t *testing.T) {
 	out, stderr, code := runFleet(server, "agent", "create", "stuck", "--project", "shell", "--spec", "x", "--wait", "1ms")
 	require.Equal(t, ExitTimeout, code)
 	require.Empty(t, out)
-	require.Equal(t, "fleet: stuck is not ready yet, its workspace is starting: its startup script runs; wait on with \"fleet agent start stuck\"\n", stderr)
+	require.Equal(t, "fleet: stuck is not ready yet, its workspace is starting: its startup script runs; keep waiting with \"fleet agent start stuck\"\n", stderr)
 	_, stderr, code = runFleet(server, "agent", "start", "stuck", "--wait", "1ms", "-o", "json")
 	require.Equal(t, ExitTimeout, code)
 	require.Contains(t, stderr, `"error": "TIMED_OUT"`)

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// deriveArguments sets what follows from the usage line and the flags of the command and its subcommands, unless the command sets
-// it itself: the check of the arguments, and the completion of arguments and values of flags.
+// deriveArguments sets the check of the arguments and the completion of arguments and flag values, for the command and its
+// subcommands. It derives them from the usage line and the flags. It changes nothing that the command has set itself.
 func (p *program) deriveArguments(cmd *cobra.Command) {
 	names := argumentsOf(cmd)
 	if cmd.Args == nil {
@@ -51,8 +51,8 @@ func (p *program) deriveCompletion(cmd *cobra.Command, f *pflag.Flag) {
 	}
 }
 
-// argumentsOf returns the names of the arguments in the command's usage line: "[AGENT]" for an optional argument, "ID..." for
-// one or more, and "[AGENT]..." for any number.
+// argumentsOf returns the names of the arguments in the command's usage line, up to the first flag: "[AGENT]" for an optional
+// argument, "ID..." for one or more, and "[AGENT]..." for any number. Of alternatives such as ID|AGENT, it returns the first.
 func argumentsOf(cmd *cobra.Command) (names []string) {
 	for _, name := range strings.Fields(cmd.Use)[1:] {
 		if strings.HasPrefix(name, "--") {

@@ -80,7 +80,7 @@ func (b bulkCommand) namesOf(args []string) []string {
 	return b.names(args)
 }
 
-// unusedFlag returns a flag that was given and that the operation does not use, or "".
+// unusedFlag returns the name of a flag that was given and that the operation does not use, or "".
 func (b bulkCommand) unusedFlag(cmd *cobra.Command) (name string) {
 	usable := append([]string{"selector", "all", "dry-run", "yes", "request-id", "wait"}, b.flags...)
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -115,8 +115,7 @@ func (s *session) runBulk(ctx context.Context, req *fleetv1.PlanBulkRequest, b b
 	return s.runPlan(ctx, plan.GetPlanId(), b.progress, s.bulkLimit())
 }
 
-// bulkLimit returns the time of --wait. It returns 0 if the flag is not given: then the command continues until everything is
-// done.
+// bulkLimit returns the time of --wait, or 0 if the flag is not given: then the command continues until everything is done.
 func (s *session) bulkLimit() time.Duration {
 	if f := s.cmd.Flags().Lookup("wait"); f != nil && f.Changed {
 		limit, _ := s.cmd.Flags().GetDuration("wait")
@@ -128,7 +127,8 @@ func (s *session) bulkLimit() time.Duration {
 // bulkCallSeconds is how many seconds a call works before it reports its progress.
 const bulkCallSeconds = 5
 
-// runPlan runs the plan until it is finished, and shows the results. It fails if an item failed.
+// runPlan runs the plan until it is finished, and shows the results. It fails if an item failed, or if the plan is not
+// finished after limit; 0 means no limit. doing labels the progress line.
 func (s *session) runPlan(ctx context.Context, id, doing string, limit time.Duration) error {
 	started := s.deps.Now()
 	p := s.startProgress(doing, started)

@@ -12,7 +12,7 @@ import (
 // outputFileFlag is the flag of downloads that names the file to write.
 const outputFileFlag = "output-file"
 
-// newToolset returns the commands of a toolset.
+// newToolset returns the command of a toolset, with a subcommand for each method.
 func (p *program) newToolset(t *toolset) *cobra.Command {
 	commands := p.commandsFor(t)
 	cmd := Group(&cobra.Command{
@@ -38,8 +38,8 @@ func (p *program) newToolset(t *toolset) *cobra.Command {
 // call is a command that calls a method.
 type call struct {
 	*method
-	inputs []*input
-	file   string // target of a download
+	inputs []*input // the values of the flags and arguments, one for each field of the request
+	file   string   // the file to which a download is written; empty means standard output
 }
 
 // newCall returns the command of a method.

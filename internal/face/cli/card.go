@@ -19,7 +19,7 @@ type cardLine struct {
 
 const minLabelWidth = 14
 
-// card shows one thing in detail, with one label and its value per line. A text of several lines is indented below its label.
+// card returns a text that shows one thing in detail, with one label and its value per line. A text of several lines is indented below its label.
 // The texts of the card are safe on a terminal.
 func (s *session) card(lines ...cardLine) string {
 	width := minLabelWidth
@@ -44,7 +44,7 @@ func (s *session) card(lines ...cardLine) string {
 	return b.String()
 }
 
-// cardText formats the value of a line with its note.
+// cardText formats the value of a line with its note. It returns "" for a line without a value.
 func (s *session) cardText(l cardLine) string {
 	c := cell{}
 	switch v := l.value.(type) {

@@ -101,7 +101,7 @@ func (c commandFinder) formatDescription(text string, width int) string {
 }
 
 // nextStep returns the next step that the server recommends, with commands in place of tools, and the message without
-// that step.
+// that step. If the server recommends none, next is empty and rest is the message.
 func (c commandFinder) nextStep(s *status.Status, message string, details map[string]any) (next, rest string) {
 	for _, d := range s.Details() {
 		step, ok := d.(*fleetv1.NextStep)
@@ -116,7 +116,7 @@ func (c commandFinder) nextStep(s *status.Status, message string, details map[st
 }
 
 // methodCommand makes the command call a method of FleetService or TokenService. The arguments of the command are the required
-// texts of the request, in their order. An optional argument is the field agent_name. The argument ID|AGENT is the id of a
+// texts of the request, in their order. If no text is required, the only argument is the field agent_name. The argument ID|AGENT is the id of a
 // task, or an agent, which stands for its newest task. Flags of the command may set other fields. show prints the response for
 // people. Messages name the command instead of the method's tool.
 func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method func(C, context.Context, Q, ...grpc.CallOption) (A, error), req Q, show func(s *session, resp A)) *cobra.Command {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
+// TestDescriptionsNameCommands checks that descriptions name commands instead of tools, first those of the own toolset.
 func TestDescriptionsNameCommands(t *testing.T) {
 	t.Parallel()
 	p := newProgram(Deps{})
@@ -60,8 +61,8 @@ func (emptyServer) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.
 	return nil, status.Error(codes.Unimplemented, "no streams")
 }
 
-// TestColumnsExist runs every command that is written by hand, so that its tables are made. A column of a field that does not exist
-// would panic.
+// TestColumnsExist runs the commands that are written by hand, except the ones that it names, so that their tables are made.
+// A column of a field that does not exist would panic.
 func TestColumnsExist(t *testing.T) {
 	t.Parallel()
 	count := 0

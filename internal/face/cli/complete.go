@@ -66,7 +66,7 @@ func (p *program) completionFrom(list completionLister) cobra.CompletionFunc {
 	}
 }
 
-// completions returns the completion for each item of a list; an item without a name has none.
+// completions returns the completions for the items of a list. It leaves out an item for which convert returns no name.
 func completions[T any](list []T, convert func(T) completion) (all []completion) {
 	for _, x := range list {
 		if o := convert(x); o.name != "" {
@@ -76,6 +76,7 @@ func completions[T any](list []T, convert func(T) completion) (all []completion)
 	return all
 }
 
+// agentNames offers the names of the agents.
 func agentNames(ctx context.Context, s *session, _ []string) ([]completion, error) {
 	resp, err := s.fleet.ListAgents(ctx, &fleetv1.ListAgentsRequest{})
 	return completions(resp.GetAgents(), func(a *fleetv1.AgentSummary) completion {
@@ -83,12 +84,14 @@ func agentNames(ctx context.Context, s *session, _ []string) ([]completion, erro
 	}), err
 }
 
+// projectNames offers the names of the projects.
 func projectNames(ctx context.Context, s *session, _ []string) ([]completion, error) {
 	resp, err := s.fleet.ListAgentProjects(ctx, &fleetv1.ListAgentProjectsRequest{})
 	return completions(resp.GetProjects(), func(p *fleetv1.Project) completion { return completion{p.GetName(), p.GetDescription()} }), err
 }
 
-// roleNames offers roles of the project given by --project, or of the agent's project.
+// roleNames offers the roles of the project that --project names. For a command without this flag, it offers the roles of the
+// project of the agent in the first argument.
 func roleNames(ctx context.Context, s *session, args []string) ([]completion, error) {
 	project := ""
 	if f := s.cmd.Flags().Lookup("project"); f != nil {
@@ -115,7 +118,7 @@ func taskIDs(ctx context.Context, s *session, _ []string) ([]completion, error) 
 	}), err
 }
 
-// questionIDs offers the ids of open questions, and then the answers to a request for permission.
+// questionIDs offers the ids of open questions. After an id, it offers the answers to a request for permission.
 func questionIDs(ctx context.Context, s *session, args []string) ([]completion, error) {
 	if len(args) == 1 {
 		return []completion{{name: "allow"}, {name: "deny"}}, nil

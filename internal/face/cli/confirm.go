@@ -27,7 +27,8 @@ func (s *session) confirm(ctx context.Context, question, hint, declined string) 
 	return Fail(ExitError, "", "%s", declined)
 }
 
-// readAnswer shows the question on the terminal and returns the line that the user enters, without spaces around it.
+// readAnswer shows the question on the terminal and returns the line that the user enters, without spaces around it. At the
+// end of the input, it returns "". If ctx is done first, it returns the cause.
 func (s *session) readAnswer(ctx context.Context, question string) (string, error) {
 	answers := make(chan string, 1)
 	go func() { // reading from a terminal cannot be cancelled; the process ends soon after Ctrl-C

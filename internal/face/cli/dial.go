@@ -21,8 +21,8 @@ import (
 // maxMessageSize is the largest message to or from a server, in bytes. Payloads and lists of very large fleets need it.
 const maxMessageSize = 256 << 20
 
-// DialNetwork is the Dialer for network servers. It uses TLS unless the server is on this machine or the target
-// disables it. It does not wait for the connection; the first call reports connection errors.
+// DialNetwork is the Dialer for network servers. It uses TLS unless the target disables it or the server is on this machine
+// and no setting asks for TLS. It does not wait for the connection; the first call reports connection errors.
 func DialNetwork(ctx context.Context, t Target) (grpc.ClientConnInterface, func() error, error) {
 	if t.Embedded {
 		return nil, nil, Fail(ExitError, "leave --embedded out, and start a server", "this program has no embedded server")
@@ -62,7 +62,8 @@ func DialNetwork(ctx context.Context, t Target) (grpc.ClientConnInterface, func(
 	return conn, conn.Close, nil
 }
 
-// isPlaintext reports whether the target is called without TLS.
+// isPlaintext reports whether calls to the target go without TLS: if Insecure is set, or if the server is on this machine
+// and neither TLS nor a certificate is set.
 func (t Target) isPlaintext() bool {
 	return t.Insecure || loopback.IsAddress(t.Server) && !t.TLS && t.CAFile == "" && t.ClientCert == ""
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"os"
@@ -20,14 +19,6 @@ import (
 	"fleet/internal/store/storetest"
 )
 
-// runCommand runs the program with the arguments and only the environment variables in env.
-func runCommand(ctx context.Context, env []string, args ...string) (code int, stdout, stderr string) {
-	var out, err bytes.Buffer
-	p := &program{version: "test", environ: env, stdin: &bytes.Buffer{}, stdout: &out, stderr: &err}
-	code = p.run(ctx, args)
-	return code, out.String(), err.String()
-}
-
 // filledStore returns a data directory whose store has objects of every kind, and the store.
 func filledStore(t *testing.T) (dir string, s *sqlite.Store) {
 	t.Helper()
@@ -39,6 +30,8 @@ func filledStore(t *testing.T) (dir string, s *sqlite.Store) {
 	return dir, s
 }
 
+// TestImport imports a store in SQLite into Postgres. The import must refuse a store whose server runs and a database that
+// is not empty. Afterwards, a server on the store in SQLite must refuse to start.
 func TestImport(t *testing.T) {
 	t.Parallel()
 	dir, from := filledStore(t)
@@ -104,6 +97,7 @@ func openPostgres(t *testing.T, url string) *postgres.Store {
 	return s
 }
 
+// TestImportNeedsBoth checks that the import needs both a database in Postgres and a store in SQLite.
 func TestImportNeedsBoth(t *testing.T) {
 	t.Parallel()
 	code, _, stderr := runCommand(t.Context(), []string{"FLEET_DATA=" + t.TempDir()}, "import")
@@ -114,6 +108,7 @@ func TestImportNeedsBoth(t *testing.T) {
 	require.Contains(t, stderr, "fleet.db")
 }
 
+// TestBackup checks that a backup is a private and equal copy of the store, and that it replaces no file.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	dir, s := filledStore(t)
@@ -143,6 +138,7 @@ func TestBackup(t *testing.T) {
 	require.Contains(t, stderr, "pg_dump")
 }
 
+// TestMigrate checks the states that are reported before and after `fleet migrate up`.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	for name, env := range map[string]func(t *testing.T) string{
@@ -165,8 +161,8 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// TestPasswordOfTheStore checks that a password of the store cannot be on the command line, and that logs and errors do
-// not have it.
+// TestPasswordOfTheStore checks that the URL of a store with a password is refused on the command line, and that no output
+// contains the password.
 func TestPasswordOfTheStore(t *testing.T) {
 	t.Parallel()
 	const url = "postgres://fleet:hunter2@127.0.0.1:1/fleet"
