@@ -43,14 +43,14 @@ func newStub() *stub {
 	return &stub{logGrown: make(chan struct{}), started: make(chan string, 100), ended: make(chan error, 100), watchEnded: make(chan struct{})}
 }
 
-// connTo returns an in-process channel to the service.
+// connTo returns an in-process connection to the service.
 func connTo(s fleetv1.FleetServiceServer) grpc.ClientConnInterface {
 	c := &inprocgrpc.Channel{}
 	fleetv1.RegisterFleetServiceServer(c, s)
 	return facetest.KeepStreams(c)
 }
 
-// serve runs the handler over the service.
+// serve starts an HTTP server with the MCP handler over the service. The server stops at the end of the test.
 func serve(t *testing.T, s fleetv1.FleetServiceServer, c mcp.Config) *httptest.Server {
 	t.Helper()
 	ts := httptest.NewServer(mcp.Handler(connTo(s), c))
@@ -100,7 +100,7 @@ func (s *stub) ListAgents(context.Context, *fleetv1.ListAgentsRequest) (*fleetv1
 	return &fleetv1.ListAgentsResponse{TotalCount: 1, Agents: []*fleetv1.AgentSummary{{Name: "papi", Status: fleetv1.Agent_idle, State: fleetv1.Agent_running}}}, nil
 }
 
-// RestartAgent waits until it is cancelled.
+// RestartAgent waits until its call is cancelled.
 func (s *stub) RestartAgent(ctx context.Context, q *fleetv1.RestartAgentRequest) (*fleetv1.RestartAgentResponse, error) {
 	s.started <- q.GetAgentName()
 	<-ctx.Done()
@@ -108,7 +108,8 @@ func (s *stub) RestartAgent(ctx context.Context, q *fleetv1.RestartAgentRequest)
 	return nil, status.FromContextError(ctx.Err()).Err()
 }
 
-// WatchFleet is a simple version of the real method.
+// WatchFleet sends the events after the request's cursor, each in a message of its own. If the request follows, it also sends later
+// events.
 func (s *stub) WatchFleet(q *fleetv1.WatchFleetRequest, out grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
 	defer s.watchEndedOnce.Do(func() { close(s.watchEnded) })
 	s.mu.Lock()

@@ -21,14 +21,14 @@ func (e envelope) subscribes() bool {
 	return e.Method == string(mcp.MethodSubscriptionsListen) && len(e.ID) > 0 && e.isModern() && len(e.Params.Notifications.ResourceSubscriptions) > 0
 }
 
-// subscription is a resource whose changes a client wants to know about. It has an agent or a task.
+// subscription is a resource whose changes a client wants to know about. Either agent or task is set.
 type subscription struct {
 	uri         string
 	agent, task string // as the client has written them
-	transcript  bool
+	transcript  bool   // the resource is the transcript of the task
 }
 
-// readSubscription parses the URI. ok is false if it is not the URI of an agent or a task.
+// readSubscription parses the URI. ok is false if it is not the URI of an agent, of a task, or of a task's payload or transcript.
 func readSubscription(uri string) (s subscription, ok bool) {
 	rest, ok := strings.CutPrefix(uri, "fleet://")
 	parts := strings.Split(rest, "/")
@@ -50,7 +50,7 @@ func readSubscription(uri string) (s subscription, ok bool) {
 	return s, false
 }
 
-// minTaskPrefix is the shortest beginning of a task's id that the API accepts.
+// minTaskPrefix is the length of the shortest beginning of a task's id that the API accepts.
 const minTaskPrefix = 6
 
 // isChangedBy reports whether the resource may be different after the event.
@@ -62,7 +62,10 @@ func (s subscription) isChangedBy(e *fleetv1.Event) bool {
 	return strings.EqualFold(name, e.GetAgentName()) && (owner == "" || owner == e.GetOwner())
 }
 
-// listen answers a message that subscribes to resources. It notifies the client of changes until ctx ends or the server stops.
+// listen answers a message that subscribes to resources. It notifies the client of changes until ctx ends or the server stops, and then
+// returns the response. The response is nil if a notification cannot be sent. URIs that are not valid are ignored; without a valid one,
+// listen returns after it has acknowledged the message.
+//
 // The client learns only of events that it may see, so it cannot distinguish resources of others from resources that do not
 // exist.
 func (t tasks) listen(ctx context.Context, m envelope, notify func(mcp.JSONRPCNotification) error) (response []byte) {
@@ -109,7 +112,7 @@ func (t tasks) listen(ctx context.Context, m envelope, notify func(mcp.JSONRPCNo
 	for len(all) > 0 {
 		batch, err := events.Recv()
 		if err != nil {
-			break // the caller has gone, or the server stops: the client listens again
+			break // the client has disconnected, or the server stops; the client can subscribe again
 		}
 		for _, s := range all {
 			if slices.ContainsFunc(batch.GetEvents(), s.isChangedBy) {

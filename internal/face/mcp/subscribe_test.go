@@ -13,11 +13,11 @@ import (
 	"fleet/internal/face/mcp"
 )
 
-// listen is a message that subscribes to three resources, one of which does not exist.
+// listen is a message that subscribes to three URIs. The last one is not a resource of Fleet.
 const listen = `{"jsonrpc":"2.0","id":"l1","method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["fleet://agent/papi","fleet://task/` +
 	stubTask + `/transcript","file:///etc/passwd"]},` + modernParams + `}}`
 
-// next returns the next message of a server, without the framing of an event stream.
+// next returns the next message that the server sends, without the framing of an event stream.
 func next(t *testing.T, r *bufio.Reader) string {
 	t.Helper()
 	for {

@@ -18,7 +18,8 @@ import (
 // knows the task, even after a restart.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
-// These are the statuses of a task of MCP. The status "failed" is for errors of the protocol, which Fleet's tasks do not have.
+// These are the statuses of an MCP task that Fleet uses. The status "failed" is for errors of the protocol, so a Fleet task that has failed
+// is completed, with a result that is an error.
 const (
 	taskWorking       = "working"
 	taskInputRequired = "input_required"
@@ -40,7 +41,7 @@ type task struct {
 	Result        *mcp.CallToolResult `json:"result,omitempty"`
 }
 
-// A client asks every two seconds for a new task, and later more rarely.
+// Clients are told to poll a task every newTaskPoll until it is newTaskAge old, and every oldTaskPoll afterwards.
 const (
 	newTaskPoll = 2 * time.Second
 	oldTaskPoll = 5 * time.Second
@@ -89,7 +90,7 @@ func (t tasks) show(ctx context.Context, r taskRef) (*task, error) {
 	return out, nil
 }
 
-// newTask returns a task with the status working and the creation time of d.
+// newTask returns an MCP task with the id r, the status working, and the times of d.
 func newTask(r taskRef, d *fleetv1.TaskDetail) *task {
 	out := &task{
 		ID: r.String(), Status: taskWorking, CreatedAt: timestamp(d.GetCreatedAt()), PollInterval: newTaskPoll.Milliseconds(),
@@ -101,7 +102,7 @@ func newTask(r taskRef, d *fleetv1.TaskDetail) *task {
 	return out
 }
 
-// activity describes what the task waits for, or the last action of its agent.
+// activity describes why the task waits in the queue, or the last action of its agent. If neither is known, it returns the task's status.
 func activity(d *fleetv1.TaskDetail) string {
 	if waits := d.GetQueue().GetWaits(); len(waits) > 0 {
 		return waits[0].GetText()
@@ -125,7 +126,7 @@ func oneLine(s string) string {
 	return string(r[:maxStatusMessage-1]) + "…"
 }
 
-// timestamp returns the last of the times that is set.
+// timestamp returns the last argument that is not nil, in the format of RFC 3339.
 func timestamp(times ...*timestamppb.Timestamp) string {
 	var last time.Time
 	for _, at := range times {
@@ -136,8 +137,8 @@ func timestamp(times ...*timestamppb.Timestamp) string {
 	return last.UTC().Format(time.RFC3339)
 }
 
-// capabilities returns the capabilities that the client declares in this request; nil for a client of an older revision. Those
-// that the client has declared elsewhere do not count.
+// capabilities returns the capabilities that the client declares in this request. Capabilities that it has declared elsewhere do not
+// count. The result is nil for a client of an older revision.
 func capabilities(m *mcp.Meta) *mcp.ClientCapabilities {
 	if !mcp.IsModernProtocol(m.ProtocolVersion()) {
 		return nil
@@ -154,7 +155,7 @@ func acceptsTasks(c *mcp.ClientCapabilities) bool {
 	return ok
 }
 
-// acceptsForms reports whether the client can ask a person with a form.
+// acceptsForms reports whether the client can show a form to a person. A client that declares elicitation without a mode shows forms.
 func acceptsForms(c *mcp.ClientCapabilities) bool {
 	return c != nil && c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
 }

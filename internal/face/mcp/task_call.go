@@ -17,12 +17,13 @@ import (
 	"fleet/internal/face/mcp/tool"
 )
 
-// immediateResponseKey is a key in the _meta of a task. Claude Code passes its value to the model at once.
+// immediateResponseKey is a key in the _meta of a task. Claude Code passes the text under this key to the model without waiting for the
+// task.
 const immediateResponseKey = "com.anthropic/agent-task"
 
 // handler returns the handler of a tool. If the tool starts tasks and the client accepts tasks, the result of a call is the
-// task, as soon as it is stored. If the client shows forms instead, the call asks the questions of the task with forms. All
-// other calls are answered as if the extension did not exist.
+// task, as soon as it is stored. If the client only shows forms and the call waits for its task, the call asks the questions of the
+// task with forms. All other calls are answered as if the extension did not exist.
 func (t tasks) handler(x tool.Tool) server.ToolHandlerFunc {
 	if x.Task.Path == "" {
 		return x.Handler
@@ -38,7 +39,8 @@ func (t tasks) handler(x tool.Tool) server.ToolHandlerFunc {
 	}
 }
 
-// callForTask makes a call that is answered with the tasks that it starts.
+// callForTask makes a call and answers it with an MCP task for the tasks that the call starts. If the call starts none, or the id of the
+// MCP task would be too long, callForTask returns the call's own result.
 func (t tasks) callForTask(ctx context.Context, x tool.Tool, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	began := time.Now()
 	calling, stop := withDisconnectGrace(ctx)
@@ -58,9 +60,9 @@ func (t tasks) callForTask(ctx context.Context, x tool.Tool, r mcp.CallToolReque
 	return taskCreatedResult(ctx, shown)
 }
 
-// startTasks makes a call that does not wait for the tasks that it starts. The returned taskRef is empty if the call started
-// no tasks or was answered completely. Calls of agents are answered completely, since agents can neither ask for tasks nor
-// answer questions.
+// startTasks makes a call that does not wait for the tasks that it starts. The returned taskRef is empty if the call started no
+// tasks, or if the caller is an agent. The call of an agent waits for its tasks, since agents can neither ask for tasks nor answer
+// questions.
 func (t tasks) startTasks(ctx context.Context, x tool.Tool, r mcp.CallToolRequest) (*mcp.CallToolResult, taskRef, error) {
 	calling, started := tool.WithStartedTasks(metadata.AppendToOutgoingContext(ctx, "fleet-detached", "true"))
 	result, err := x.Handler(calling, r)
@@ -111,17 +113,18 @@ func taskCreatedResult(ctx context.Context, shown *task) (*mcp.CallToolResult, e
 
 type startedTaskKey struct{}
 
-// startedTask is the task that a call was answered with; its ID is empty if there is none.
+// startedTask is the task that answered a call; its ID is empty if there is none.
 type startedTask struct{ ID string }
 
 // withStartedTask returns a context for one call of a tool. If the call's answer does not reach the client, the started task must be
-// stopped, because nobody knows of it.
+// stopped with abandon, because nobody knows of it.
 func withStartedTask(ctx context.Context) (context.Context, *startedTask) {
 	h := &startedTask{}
 	return context.WithValue(ctx, startedTaskKey{}, h), h
 }
 
-// recordStartedTask sets the started task of the context's call, unless the task is an older one that the call only repeats.
+// recordStartedTask sets the started task of the context's call. It does nothing if the task is older than the call, which then repeats
+// an earlier request.
 func recordStartedTask(ctx context.Context, shown *task, began time.Time) {
 	h, _ := ctx.Value(startedTaskKey{}).(*startedTask)
 	at, err := time.Parse(time.RFC3339, shown.CreatedAt)
@@ -133,12 +136,12 @@ func recordStartedTask(ctx context.Context, shown *task, began time.Time) {
 // abandonTimeout limits how long it may take to stop a task that nobody knows of.
 const abandonTimeout = 10 * time.Second
 
-// abandon stops the started task.
+// abandon stops the started task, if there is one, even if ctx is done. It ignores errors.
 func (t tasks) abandon(ctx context.Context, h *startedTask) {
 	if h.ID == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 	defer cancel()
-	_ = t.cancel(ctx, taskRef{ids: []string{h.ID}}) // the client that would hear of an error has left
+	_ = t.cancel(ctx, taskRef{ids: []string{h.ID}}) // the client has disconnected, so nobody can be told of an error
 }

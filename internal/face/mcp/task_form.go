@@ -18,7 +18,7 @@ import (
 type formState struct {
 	Task      string   `json:"task"`
 	RequestID string   `json:"request_id"` // with it, the repeated call waits for the same task
-	Skipped   []string `json:"left"`       // questions that the person has left open, which the call does not ask again
+	Responded []string `json:"left"`       // ids of the questions that the client has responded to; the call does not ask them again
 }
 
 // callWithForms calls a tool that starts a task and waits for it, for a client that can show forms. If the task's agent asks a question
@@ -48,7 +48,7 @@ func (t tasks) callWithForms(ctx context.Context, x tool.Tool, r mcp.CallToolReq
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		if asked := t.nextForms(waiting, state.Task, state.Skipped); asked != nil {
+		if asked := t.nextForms(waiting, state.Task, state.Responded); asked != nil {
 			forms <- asked
 			stop() // the call is answered with the form
 		}
@@ -56,7 +56,7 @@ func (t tasks) callWithForms(ctx context.Context, x tool.Tool, r mcp.CallToolReq
 	result, err = x.Handler(waiting, r)
 	stop()
 	<-watched
-	if ctx.Err() != nil && !x.Task.OutlivesCall && !own { // nobody can ask for the result
+	if ctx.Err() != nil && !x.Task.OutlivesCall && !own { // the client has left and does not know the request id, so nobody can get the result
 		t.abandon(ctx, &startedTask{state.Task})
 	}
 	select {
@@ -77,7 +77,8 @@ func (t tasks) callWithForms(ctx context.Context, x tool.Tool, r mcp.CallToolReq
 	}
 }
 
-// sendAnswers gives the client's answers to the questions of the task. It returns the result of a call whose answers are refused.
+// sendAnswers gives the client's answers to the questions of the task, and adds the questions to state.Responded. It returns nil, or the
+// result of the call if the answers cannot be given.
 func (t tasks) sendAnswers(ctx context.Context, state *formState, responses mcp.InputResponses) *mcp.CallToolResult {
 	raw := map[string]json.RawMessage{}
 	for id, response := range responses {
@@ -86,8 +87,8 @@ func (t tasks) sendAnswers(ctx context.Context, state *formState, responses mcp.
 			continue
 		}
 		raw[id] = text
-		if !slices.Contains(state.Skipped, id) {
-			state.Skipped = append(state.Skipped, id)
+		if !slices.Contains(state.Responded, id) {
+			state.Responded = append(state.Responded, id)
 		}
 	}
 	if err := t.update(ctx, taskRef{ids: []string{state.Task}}, raw); err != nil {
@@ -96,9 +97,9 @@ func (t tasks) sendAnswers(ctx context.Context, state *formState, responses mcp.
 	return nil
 }
 
-// nextForms waits until the task has open questions that are not in skipped and that the caller may answer, and returns their
+// nextForms waits until the task has open questions that are not in responded and that the caller may answer, and returns their
 // forms. It returns nil if the task or ctx ends, or if a call fails.
-func (t tasks) nextForms(ctx context.Context, id string, skipped []string) mcp.InputRequests {
+func (t tasks) nextForms(ctx context.Context, id string, responded []string) mcp.InputRequests {
 	events, err := t.api.WatchFleet(ctx, &fleetv1.WatchFleetRequest{TaskId: id, Follow: true, Quiet: true})
 	if err != nil {
 		return nil
@@ -119,7 +120,7 @@ func (t tasks) nextForms(ctx context.Context, id string, skipped []string) mcp.I
 		if err != nil {
 			return nil
 		}
-		for _, question := range skipped {
+		for _, question := range responded {
 			delete(asked, question)
 		}
 		if len(asked) > 0 {
@@ -128,8 +129,8 @@ func (t tasks) nextForms(ctx context.Context, id string, skipped []string) mcp.I
 	}
 }
 
-// withRequestID adds a request id to the call if its arguments are an object without one. own reports whether the client has
-// chosen the id.
+// withRequestID adds a request id to the call if its arguments are an object without one. own reports whether the arguments already
+// have a request id.
 func withRequestID(r mcp.CallToolRequest, id string) (_ mcp.CallToolRequest, own bool) {
 	arguments := bytes.TrimSpace(r.Params.RawArguments)
 	var object map[string]json.RawMessage

@@ -43,7 +43,7 @@ func (t tasks) showAll(ctx context.Context, r taskRef, all []*fleetv1.TaskDetail
 			out.Status, out.StatusMessage = taskInputRequired, waitingMessage
 			return out, nil
 		}
-		out.StatusMessage = oneLine(fmt.Sprintf("%d of %d %s; %s", len(all)-len(open), len(all), r.doneText(), r.activity(open[0])))
+		out.StatusMessage = oneLine(fmt.Sprintf("%d of %d %s; %s", len(all)-len(open), len(all), r.doneText(), r.openText(open[0])))
 	case stopped && !r.waitsForLanding:
 		out.Status, out.StatusMessage = taskCancelled, oneLine(all[0].GetReason())
 	default:
@@ -60,15 +60,16 @@ func (r taskRef) doneText() string {
 	return "have ended"
 }
 
-// activity describes the current work on an open task.
-func (r taskRef) activity(d *fleetv1.TaskDetail) string {
+// openText describes the current work on an open task.
+func (r taskRef) openText(d *fleetv1.TaskDetail) string {
 	if isActive(d) {
 		return prefixed(d.GetAgentName(), ": ") + activity(d)
 	}
 	return "task " + d.GetId() + " lands" + prefixed(": ", d.GetLanding().GetProblem())
 }
 
-// result returns the text that a model reads about tasks that have ended, one paragraph per task.
+// result returns the result of tasks that have ended: a text for a model, with one paragraph per task. The result is an error if no task
+// has completed, or if r waits for landings and not all have landed.
 func (r taskRef) result(all []*fleetv1.TaskDetail) *mcp.CallToolResult {
 	good := 0
 	var paragraphs []string
@@ -95,8 +96,7 @@ func (r taskRef) result(all []*fleetv1.TaskDetail) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeComplete}, Content: []mcp.Content{mcp.NewTextContent(text)}, IsError: isError}
 }
 
-// landingText describes the result of work that should land. l is nil if the task that should continue the work changed
-// nothing.
+// landingText describes whether and where work has landed, or why not. l is nil if the task has changed nothing.
 func landingText(l *fleetv1.Landing) string {
 	switch {
 	case l.GetState() == fleetv1.Landing_landed:

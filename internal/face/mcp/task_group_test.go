@@ -79,31 +79,32 @@ func (s *groupStub) StopTask(_ context.Context, q *fleetv1.StopTaskRequest) (*fl
 	return &fleetv1.StopTaskResponse{}, nil
 }
 
-// newTaskDetail returns a completed task whose work is in the state.
+// newTaskDetail returns a completed task whose landing is in the state.
 func newTaskDetail(state fleetv1.Landing_State) *fleetv1.TaskDetail {
 	return &fleetv1.TaskDetail{AgentName: "papi", Status: fleetv1.Task_completed, Summary: "Do it", Landing: &fleetv1.Landing{State: state}}
 }
 
-// start serves the stub. It returns the address, and the answer to the call of a client that accepts tasks.
+// start serves the stub. It returns the URL of the endpoint, and the result of calling the tool as a client that accepts tasks.
 func (s *groupStub) start(t *testing.T, tool, arguments string) (url string, result map[string]any) {
 	t.Helper()
 	url = serve(t, s, mcp.Config{}).URL + "/mcp/all"
 	return url, resultOf(t, post(t, url, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`","arguments":`+arguments+`,`+modernMeta(tasksCapability)+`}}`, modernHeaders("tools/call", tool)...))
 }
 
+// askAbout sends a request of the extension about the MCP task, and returns its result.
 func askAbout(t *testing.T, url, method, id, more string) map[string]any {
 	t.Helper()
 	return resultOf(t, post(t, url, taskRequest(method, id, more), modernHeaders(method, id)...))
 }
 
-// TestTaskOfALanding follows work until it has landed, even if another task has to fix it first.
+// TestTaskOfALanding follows the MCP task of a landing until the work has landed, even if another task has to fix it first.
 func TestTaskOfALanding(t *testing.T) {
 	t.Parallel()
 	s := &groupStub{tasks: map[string]*fleetv1.TaskDetail{
 		"a": newTaskDetail(fleetv1.Landing_queued), "b": newTaskDetail(fleetv1.Landing_queued),
 	}}
 	_, result := s.start(t, "land_tasks", `{"task_ids":["a","b"],"dry_run":true}`)
-	require.Equal(t, "complete", result["resultType"], "nothing lands")
+	require.Equal(t, "complete", result["resultType"], "a dry run must start no task")
 	url, result := s.start(t, "land_tasks", `{"task_ids":["a","b"]}`)
 	require.Equal(t, []any{"task", "landing.a.b", "working", "0 of 2 are through; task a lands"}, []any{result["resultType"], result["taskId"], result["status"], result["statusMessage"]})
 	get := func() map[string]any { return askAbout(t, url, "tasks/get", "landing.a.b", "") }
@@ -120,7 +121,7 @@ func TestTaskOfALanding(t *testing.T) {
 	require.Equal(t, "Agent papi (Resolve the conflicts) asks: Which?", asked["inputRequests"].(map[string]any)["c-1"].(map[string]any)["params"].(map[string]any)["message"])
 	askAbout(t, url, "tasks/update", "landing.a.b", `"inputResponses":{"c-1":{"action":"accept","content":{"answer":"this"}}}`)
 	askAbout(t, url, "tasks/cancel", "landing.a.b", "")
-	require.Equal(t, []string{"answer c-1 this"}, s.changes, "a cancelled landing goes on")
+	require.Equal(t, []string{"answer c-1 this"}, s.changes, "cancelling the MCP task must not stop the landing")
 
 	mending.Waiting, mending.Preview = nil, "git rebase"
 	require.Equal(t, "1 of 2 are through; papi: git rebase", get()["statusMessage"])
@@ -132,10 +133,10 @@ func TestTaskOfALanding(t *testing.T) {
 	require.Equal(t, "The work of 1 of 2 tasks landed.\n\nTask a of papi: completed.\nIt landed in main with the commit abc.\n> Do it\n\n"+
 		"Task c of papi: completed.\nIt does not land: the check failed.\n> Resolve the conflicts", over["result"].(map[string]any)["content"].([]any)[0].(map[string]any)["text"])
 	mending.Landing = landed.Landing
-	require.Equal(t, false, get()["result"].(map[string]any)["isError"] == true)
+	require.NotEqual(t, true, get()["result"].(map[string]any)["isError"])
 }
 
-// TestTaskOfSeveralTasks follows the tasks of a fan-out.
+// TestTaskOfSeveralTasks follows the MCP task of a fan-out until its tasks have ended, and checks that ids that are not valid are refused.
 func TestTaskOfSeveralTasks(t *testing.T) {
 	t.Parallel()
 	s := &groupStub{tasks: map[string]*fleetv1.TaskDetail{
@@ -149,7 +150,7 @@ func TestTaskOfSeveralTasks(t *testing.T) {
 	require.Equal(t, []string{"stop a", "stop b"}, s.changes)
 	s.tasks["a"].Status, s.tasks["a"].Summary = fleetv1.Task_completed, "Done"
 	over := askAbout(t, url, "tasks/get", "tasks.a.b", "")
-	require.Nil(t, over["result"].(map[string]any)["isError"], "one has completed")
+	require.Nil(t, over["result"].(map[string]any)["isError"], "the result must not be an error if one task has completed")
 	require.Equal(t, "1 of 2 tasks completed.\n\nTask a of papi: completed.\n> Done\n\nTask b of mama: failed: out of luck.", over["result"].(map[string]any)["content"].([]any)[0].(map[string]any)["text"])
 	for _, d := range s.tasks {
 		d.Status, d.Reason = fleetv1.Task_stopped, "stopped by alice"

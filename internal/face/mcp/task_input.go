@@ -15,7 +15,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// A client shows at most maxQuestions questions of a task in all. listedQuestions is how many questions are read to find them.
+// A client gets at most maxQuestions questions of a task in all, answered ones included. listedQuestions is how many questions are read
+// to find them.
 const (
 	maxQuestions    = 16
 	listedQuestions = 100
@@ -27,7 +28,8 @@ const answeredByPolicy = "policy"
 // maxInput is how much of the input of a tool a form shows, in characters.
 const maxInput = 2000
 
-// openQuestions returns the open questions of the task that the caller may answer and that a client shows.
+// openQuestions returns the open questions of the task that the caller may answer, oldest first. It considers only the first
+// maxQuestions questions that were not answered by a policy.
 func (t tasks) openQuestions(ctx context.Context, id string) ([]*fleetv1.Question, error) {
 	limit := int32(listedQuestions)
 	r, err := t.api.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{TaskId: id, IncludeAnswered: true, Limit: &limit})
@@ -50,7 +52,8 @@ func (t tasks) openQuestions(ctx context.Context, id string) ([]*fleetv1.Questio
 	return all, nil
 }
 
-// questionForms returns the open questions of the tasks as forms, by their ids. It returns none to a caller who may not answer.
+// questionForms returns the open questions of the tasks as forms, by the ids of the questions. It returns nil if the caller may not
+// answer.
 func (t tasks) questionForms(ctx context.Context, tasks ...*fleetv1.TaskDetail) (mcp.InputRequests, error) {
 	requests := mcp.InputRequests{}
 	for _, d := range tasks {
@@ -95,7 +98,7 @@ func questionForm(d *fleetv1.TaskDetail, q *fleetv1.Question) mcp.ElicitationPar
 // maxFormTitle is how much of the title of a task a form shows, in characters.
 const maxFormTitle = 80
 
-// questionText returns the question in words. They name the task, because a person may have started several.
+// questionText returns the text of the form for a question. It names the task, because a person may have started several.
 func questionText(d *fleetv1.TaskDetail, q *fleetv1.Question) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Agent %s", q.GetAgentName())
@@ -112,7 +115,7 @@ func questionText(d *fleetv1.TaskDetail, q *fleetv1.Question) string {
 	}
 	b.WriteString(prefixed(": ", q.GetText()))
 	if q.GetInput() != nil {
-		input, _ := json.Marshal(q.GetInput().AsMap()) // it was decoded from JSON
+		input, _ := json.Marshal(q.GetInput().AsMap()) // cannot fail: it was decoded from JSON
 		if r := []rune(string(input)); len(r) > maxInput {
 			input = []byte(string(r[:maxInput]) + "…")
 		}
@@ -132,7 +135,7 @@ type formAnswer struct {
 	} `json:"content"`
 }
 
-// answerTo returns the request that answers the question; nil if the person has not answered, and the question stays open.
+// answerTo returns the request that answers the question. It returns nil if the person has not answered; the question then stays open.
 func (r formAnswer) answerTo(q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
 	a := &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId()}
 	permission := q.GetKind() == fleetv1.Question_permission
@@ -155,8 +158,8 @@ func (r formAnswer) answerTo(q *fleetv1.Question) *fleetv1.AnswerQuestionRequest
 }
 
 // update gives the answers to the open questions of the tasks. Other answers are ignored: their questions were answered before,
-// or their task has ended. An answer that the API refuses is ignored too, because a client stops the task after an error. Its
-// question stays open for others.
+// or their task has ended. An answer that the API refuses is ignored too, because a client stops the task after an error. The
+// question of a refused answer stays open for others.
 func (t tasks) update(ctx context.Context, r taskRef, responses map[string]json.RawMessage) error {
 	tasks, err := t.details(ctx, r)
 	if err != nil {
@@ -171,7 +174,7 @@ func (t tasks) update(ctx context.Context, r taskRef, responses map[string]json.
 		all = append(all, open...)
 	}
 	errs := make([]error, len(all))
-	var answering sync.WaitGroup // each answer waits until its agent has it
+	var answering sync.WaitGroup // AnswerQuestion waits until the agent has the answer, so the answers are sent in parallel
 	for i, q := range all {
 		var r formAnswer
 		raw, ok := responses[q.GetId()]

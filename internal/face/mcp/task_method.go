@@ -14,7 +14,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// These are the methods of the extension. Revision 2025-11-25 has methods with the same names, which Fleet does not offer.
+// These are the methods of the extension. Revision 2025-11-25 has other methods named tasks/get and tasks/cancel, which Fleet does not
+// offer.
 const (
 	methodGetTask    = "tasks/get"
 	methodUpdateTask = "tasks/update"
@@ -42,7 +43,7 @@ type methodResult struct {
 	*task
 }
 
-// callMethod calls the method of the extension that the message names, and returns its result.
+// callMethod calls a method of the extension with the parameters of the message, and returns its result.
 func (t tasks) callMethod(ctx context.Context, method string, message []byte) (any, error) {
 	var m struct {
 		Params methodParams `json:"params"`
@@ -71,7 +72,7 @@ func (t tasks) callMethod(ctx context.Context, method string, message []byte) (a
 // stops waiting for it.
 func (t tasks) cancel(ctx context.Context, r taskRef) error {
 	if r.waitsForLanding {
-		_, err := t.details(ctx, r)
+		_, err := t.details(ctx, r) // fails if the caller may not see the tasks
 		return err
 	}
 	for _, id := range r.ids {
@@ -96,8 +97,8 @@ func (t tasks) respond(ctx context.Context, e envelope, message []byte) (respons
 }
 
 // taskError returns the response for an error of the API. A task that does not exist and a task that the caller may not see
-// have the same response. After these errors and other errors about the request, the client does not ask again. After all
-// other errors it does.
+// have the same response. The client does not repeat a request after INVALID_PARAMS, which is the code of errors about the request.
+// It repeats the request after all other errors.
 func taskError(e envelope, err error) (response []byte, httpStatus int) {
 	object := wire.ErrorOf(err)
 	switch status.Code(err) {
@@ -119,7 +120,7 @@ func checkHeaders(h http.Header, e envelope, message []byte) *rpcError {
 	var m struct {
 		Params methodParams `json:"params"`
 	}
-	_ = json.Unmarshal(message, &m) // without a task, there is no name to compare with
+	_ = json.Unmarshal(message, &m) // without the id of a task, the header must be empty
 	if got, want := h.Get(mcp.HeaderProtocolVersion), e.Params.Meta.ProtocolVersion(); got != want {
 		return mismatch("the header %s is %q, but the message has %q", mcp.HeaderProtocolVersion, got, want)
 	}

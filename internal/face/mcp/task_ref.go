@@ -21,7 +21,7 @@ const (
 	prefixLanding = "landing."
 )
 
-// maxTaskID is the longest id that clients accept.
+// maxTaskID is the length of the longest id of an MCP task, in bytes.
 const maxTaskID = 1024
 
 // String returns the id.

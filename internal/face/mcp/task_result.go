@@ -10,11 +10,11 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// maxAnswer is how much of an answer is in the result of a task, in bytes.
+// maxAnswer is the size of the largest payload that the result of a task contains, in bytes.
 const maxAnswer = 32 << 10
 
-// result returns the text that a model reads about a task that has ended. Structured content would hide the text from the
-// model.
+// result returns the result of a task that has ended: a text for a model, and a link to the payload if the text does not contain it.
+// It has no structured content, which would hide the text from the model.
 func (t tasks) result(ctx context.Context, d *fleetv1.TaskDetail) *mcp.CallToolResult {
 	lines := outcomeLines(d)
 	answer, whole := t.answer(ctx, d)
@@ -45,12 +45,13 @@ func outcomeLines(d *fleetv1.TaskDetail) []string {
 }
 
 // answer returns the agent's report. If the payload is the report and can be read, answer returns the payload, and whole is
-// true. Otherwise it returns the summary, which may be only the beginning of the report.
+// true. Otherwise it returns the summary, which may be only the beginning of the report. A failed task without a payload has no
+// report: answer returns "" and true.
 func (t tasks) answer(ctx context.Context, d *fleetv1.TaskDetail) (text string, whole bool) {
 	summary := d.GetSummary()
 	begin, cut := strings.CutSuffix(summary, "…")
 	if d.GetStatus() == fleetv1.Task_failed && d.GetPayloadSize() == 0 {
-		return "", true // the summary is the description
+		return "", true // the summary is the headline of the description
 	}
 	if d.GetPayloadSize() == 0 || d.GetPayloadRemoved() || d.GetPayloadSize() > maxAnswer && cut {
 		return summary, false
@@ -80,7 +81,7 @@ func checksText(checks []*fleetv1.TaskCheck) string {
 	return fmt.Sprintf("Checks: %d of %d passed%s.", passed, len(checks), prefixed("; ", strings.Join(others, ", ")))
 }
 
-// prefixed returns the text after the prefix; nothing if there is no text.
+// prefixed returns the prefix and the text, or "" if the text is empty.
 func prefixed(prefix, text string) string {
 	if text == "" {
 		return ""

@@ -30,21 +30,21 @@ const taskID = "3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11"
 type taskStub struct {
 	fleetv1.UnimplementedFleetServiceServer
 
-	mu        sync.Mutex
-	task      *fleetv1.TaskDetail
-	questions []*fleetv1.Question
-	answers   []string
-	stops     int
-	agent     bool          // the caller is an agent
-	running   chan struct{} // closed when RunTask has begun
-	detach    chan struct{} // if not nil: RunTask answers a detached call when it is closed
-	stopped   chan struct{} // closed when the task is stopped
-	ended     chan struct{} // if not nil: RunTask waits until it is closed, and no question is asked before it waits
-	requests  []string      // the request ids of RunTask
-	waiting   chan struct{} // closed when RunTask waits for ended
-	started   func()        // closes running
-	wait      func()        // closes waiting
-	stop      func()        // closes stopped
+	mu          sync.Mutex
+	task        *fleetv1.TaskDetail
+	questions   []*fleetv1.Question
+	answers     []string
+	stops       int
+	agent       bool          // the caller is an agent
+	running     chan struct{} // closed when RunTask has begun
+	detach      chan struct{} // if not nil: RunTask answers a detached call when it is closed
+	stopped     chan struct{} // closed when the task is stopped
+	ended       chan struct{} // if not nil: RunTask waits until it is closed, and no question is asked before it waits
+	requests    []string      // the request ids of RunTask
+	waiting     chan struct{} // closed when RunTask waits for ended
+	markRunning func()        // closes running
+	markWaiting func()        // closes waiting
+	markStopped func()        // closes stopped
 }
 
 func newTaskStub() *taskStub {
@@ -52,11 +52,11 @@ func newTaskStub() *taskStub {
 		Id: taskID, AgentName: "papi", Status: fleetv1.Task_pending, Description: "Do it", Summary: "Do it", CreatedAt: eventTime,
 		Queue: &fleetv1.Queued{Waits: []*fleetv1.Wait{{Reason: "agent_busy", Text: "papi works on another task"}}},
 	}}
-	s.started, s.wait, s.stop = sync.OnceFunc(func() { close(s.running) }), sync.OnceFunc(func() { close(s.waiting) }), sync.OnceFunc(func() { close(s.stopped) })
+	s.markRunning, s.markWaiting, s.markStopped = sync.OnceFunc(func() { close(s.running) }), sync.OnceFunc(func() { close(s.waiting) }), sync.OnceFunc(func() { close(s.stopped) })
 	return s
 }
 
-// serve runs the handler over the stub, and returns its address.
+// serve starts a server over the stub, and returns the URL of its endpoint.
 func (s *taskStub) serve(t *testing.T) string { return serve(t, s, mcp.Config{}).URL + "/mcp" }
 
 // set changes the task.
@@ -66,7 +66,8 @@ func (s *taskStub) set(change func(*fleetv1.TaskDetail)) {
 	change(s.task)
 }
 
-// RunTask answers a detached call with the pending task, and any other call with the completed task.
+// RunTask answers a detached call with the pending task, and any other call with the completed task. It ignores that the call of an
+// agent is detached, as the server does.
 func (s *taskStub) RunTask(q *fleetv1.RunTaskRequest, out grpc.ServerStreamingServer[fleetv1.RunTaskResponse]) error {
 	md, _ := metadata.FromIncomingContext(out.Context())
 	task := &fleetv1.Task{Id: taskID, AgentName: "papi", Status: fleetv1.Task_completed, Summary: "Done", CreatedAt: eventTime, Source: fleetv1.Task_human}
@@ -75,12 +76,12 @@ func (s *taskStub) RunTask(q *fleetv1.RunTaskRequest, out grpc.ServerStreamingSe
 	s.mu.Unlock()
 	if len(md.Get("fleet-detached")) > 0 && !s.agent {
 		task.Status = fleetv1.Task_pending
-		s.started()
+		s.markRunning()
 		if s.detach != nil {
 			<-s.detach
 		}
 	} else if s.ended != nil {
-		s.wait()
+		s.markWaiting()
 		if err := out.Send(&fleetv1.RunTaskResponse{Type: fleetv1.RunTaskResponse_progress, Task: &fleetv1.Task{Id: taskID}}); err != nil {
 			return err
 		}
@@ -115,7 +116,7 @@ func (s *taskStub) ShowTask(_ context.Context, q *fleetv1.ShowTaskRequest) (*fle
 	return &fleetv1.ShowTaskResponse{Task: s.task}, s.checkAccess(q.GetTaskId())
 }
 
-// checkAccess refuses agents, and tasks that do not exist. The caller holds the lock.
+// checkAccess returns an error if the caller is an agent, or if the task does not exist. The lock must be held.
 func (s *taskStub) checkAccess(id string) error {
 	switch {
 	case s.agent:
@@ -151,7 +152,7 @@ func (s *taskStub) StopTask(_ context.Context, q *fleetv1.StopTaskRequest) (*fle
 		return nil, status.Error(codes.NotFound, "task not found")
 	}
 	s.stops++
-	s.stop()
+	s.markStopped()
 	s.task.Status, s.task.Reason = fleetv1.Task_stopped, "stopped by alice"
 	return &fleetv1.StopTaskResponse{}, nil
 }
@@ -199,8 +200,8 @@ func resultOf(t *testing.T, a rpcResponse) map[string]any {
 	return m
 }
 
-// TestClientsWithoutTheExtension checks that the answers of all clients that do not declare the extension in the call itself are, byte for
-// byte, those of a server without the extension.
+// TestClientsWithoutTheExtension checks that a client that does not declare the extension in the call itself gets, byte for byte, the
+// same answer as a client that declares nothing.
 func TestClientsWithoutTheExtension(t *testing.T) {
 	t.Parallel()
 	const text = `{\"type\":\"result\",\"task\":{\"id\":\"3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11\",\"agent_name\":\"papi\"`
@@ -226,13 +227,13 @@ func TestClientsWithoutTheExtension(t *testing.T) {
 	a := post(t, url, `{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"`+taskID+`"}}`)
 	require.NotNil(t, a.Error, a.body)
 	require.Equal(t, -32601, a.Error.Code)
-	// An agent cannot ask for the end of a task, so its call waits.
+	// An agent cannot request a task later, so its call waits for the end of the task.
 	s := newTaskStub()
 	s.agent = true
 	require.Equal(t, modern, post(t, s.serve(t), runTask(modernMeta(tasksCapability)), headers...).body)
 }
 
-// TestTaskOfACall follows a task from the call to its end.
+// TestTaskOfACall follows a task from the call that starts it to its end.
 func TestTaskOfACall(t *testing.T) {
 	t.Parallel()
 	s := newTaskStub()
@@ -288,7 +289,7 @@ func TestTaskOfACall(t *testing.T) {
 		d.Checks = &fleetv1.TaskChecks{Results: []*fleetv1.TaskCheck{{Command: "make", Status: fleetv1.TaskCheck_passed}, {Command: "make test", Status: fleetv1.TaskCheck_failed, ExitCode: &exit}}}
 	})
 	ended := resultOf(t, askTask(t, url, "tasks/get", ""))
-	require.Equal(t, "completed", ended["status"], "failed is for errors of the protocol")
+	require.Equal(t, "completed", ended["status"], "the status failed is for errors of the protocol")
 	require.Equal(t, map[string]any{"resultType": "complete", "isError": true, "content": []any{
 		map[string]any{"type": "text", "text": "Three tests fail.\n\nTask " + taskID + " of papi: failed: its checks failed.\nReason: CHECKS_FAILED.\n" +
 			"Checks: 1 of 2 passed; \"make test\" failed.\nChanged files: 2, +10 -3, on branch fleet/papi; show_task_changes has them.\nCost: $0.2500."},
@@ -327,7 +328,7 @@ func TestRefusedTaskRequests(t *testing.T) {
 		}
 	}
 	s.agent = true
-	require.Equal(t, -32602, askTask(t, url, "tasks/get", "").Error.Code, "a task that the caller may not see looks like no task")
+	require.Equal(t, -32602, askTask(t, url, "tasks/get", "").Error.Code, "a task that the caller may not see must look like one that does not exist")
 	require.Zero(t, s.stops)
 }
 
@@ -402,11 +403,11 @@ func TestQuestionDuringACall(t *testing.T) {
 		require.NoError(t, err)
 		close(s.ended)
 		again := post(t, url, runTask(`"inputResponses":{"`+taskID+`-1":`+c.action+`},"requestState":`+string(state)+`,`+modernMeta(formsCapability)), headers...)
-		require.Equal(t, plain, again.body, "the result is that of a client without forms")
+		require.Equal(t, plain, again.body, "the result must be that of a client without forms")
 		require.Equal(t, c.want, s.answers)
-		require.Len(t, s.requests, 4, "each call begins the task, and then waits")
+		require.Len(t, s.requests, 4, "each of the two calls must start the task and then wait for it")
 		require.NotEmpty(t, s.requests[0])
-		require.Len(t, slices.Compact(s.requests), 1, "the repeated call waits for the same task")
+		require.Len(t, slices.Compact(s.requests), 1, "the repeated call must wait for the same task")
 		require.Zero(t, s.stops)
 	}
 	// Clients of older revisions, and those that show no forms, wait as before.
@@ -417,7 +418,7 @@ func TestQuestionDuringACall(t *testing.T) {
 	legacy := post(t, s.serve(t), runTask(`"_meta":{"io.modelcontextprotocol/clientCapabilities":`+formsCapability+`}`))
 	require.Contains(t, legacy.body, "It is so")
 	require.Equal(t, []string{"", ""}, s.requests)
-	// An agent answers no questions, so its call is made once.
+	// An agent cannot answer questions, so RunTask is called only once.
 	s = newTaskStub()
 	s.agent = true
 	require.Equal(t, plain, post(t, s.serve(t), runTask(modernMeta(formsCapability)), headers...).body)

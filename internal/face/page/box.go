@@ -12,17 +12,18 @@ import (
 type box struct{ cipher.AEAD }
 
 func newBox(purpose, secret string) box {
-	block, _ := aes.NewCipher(keyFor(purpose, secret)) // neither call fails with a key of this size
+	block, _ := aes.NewCipher(keyFor(purpose, secret)) // it and NewGCM cannot fail with a key of this size
 	aead, _ := cipher.NewGCM(block)
 	return box{aead}
 }
 
-// keyFor derives a key from the secret.
+// keyFor derives a key of 32 bytes from the secret. Each purpose has its own key.
 func keyFor(purpose, secret string) []byte {
 	sum := sha256.Sum256([]byte(purpose + "\x00" + secret))
 	return sum[:]
 }
 
+// seal returns the encrypted text, in base64 for URLs.
 func (b box) seal(text string) string {
 	nonce := make([]byte, b.NonceSize())
 	_, _ = rand.Read(nonce) // it never fails
@@ -36,6 +37,6 @@ func (b box) open(sealed string) string {
 	if err != nil || len(all) < n {
 		return ""
 	}
-	text, _ := b.Open(nil, all[:n], all[n:], nil) // nil if it fails
+	text, _ := b.Open(nil, all[:n], all[n:], nil) // text is nil if Open fails
 	return string(text)
 }

@@ -48,7 +48,7 @@ func FuzzOwnPath(f *testing.F) {
 	})
 }
 
-// FuzzSession checks that no request can make up a session.
+// FuzzSession checks that the server does not accept a session that it has not made.
 func FuzzSession(f *testing.F) {
 	f.Add("key", newBox(refreshBox, "key").seal("a token"))
 	f.Add("", newBox(sessionBox, "").seal("a token"))

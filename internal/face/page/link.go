@@ -19,14 +19,16 @@ const (
 
 // Leases are the leases that all servers of the fleet share; see fleet.Store.
 type Leases interface {
+	// Lease takes or renews the lease on the key for the owner. It returns 0 if another owner has a lease that has not expired.
 	Lease(ctx context.Context, key, owner string, ttl time.Duration) (epoch int64, err error)
+	// Leases returns the owners, by key, of the leases whose keys begin with the prefix and that have not expired.
 	Leases(ctx context.Context, prefix string) (owners map[string]string, err error)
 }
 
-// links makes the codes of links. A code is the encrypted token, so it works at every server of the fleet, and no server
-// keeps it. A lease says that a code has not expired, and another one that it was used.
+// links makes and redeems the codes of links. A code is the encrypted token, so it works at every server of the fleet, and no server
+// keeps it. One lease says that a code has not expired, and another one that it was used.
 type links struct {
-	key    []byte // of the names of leases
+	key    []byte // for hashing the tokens in the keys of leases
 	box    box
 	leases Leases
 }
@@ -46,7 +48,7 @@ func newLinks(key []byte, leases Leases) *links {
 	return &links{key: keyFor("page link lease", secret), box: newBox("page link", secret), leases: leases}
 }
 
-// newCode returns a code for the token. It returns "" if the token has too many links.
+// newCode returns a code for the token. It returns "" if the token has maxTokenLinks codes that have not expired.
 func (l *links) newCode(ctx context.Context, token string) (code string, err error) {
 	prefix := l.prefix(token)
 	links, err := l.leases.Leases(ctx, prefix)

@@ -23,15 +23,16 @@ import (
 //go:embed dist
 var dist embed.FS
 
-// policy is the Content-Security-Policy of the page: only its own files, and no code or style in the markup.
+// policy is the Content-Security-Policy of the page. It allows only the page's own files, and images in the markup, but no code or style
+// in the markup.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // views are the first parts of the paths for which the page has views. route.svelte.ts has the same list.
 var views = []string{"", "attention", "queue", "agents", "tasks", "usage", "toolsets", "admin"}
 
-// Handler returns the handler of the page and its session. All other requests go to next, with the token of the
-// browser's session.
+// Handler returns the handler of the page and its session. All other requests go to next. Requests of the API that have no credentials
+// get the token of the browser's session.
 func Handler(next http.Handler, s *Sessions) (http.Handler, error) {
 	c, err := loadContent()
 	if err != nil {
@@ -75,7 +76,7 @@ type content struct {
 	files map[string]http.Handler // by their paths
 }
 
-// loadContent reads the built files and compresses them, once for all servers of the process.
+// loadContent reads the built files and compresses the assets, once for all servers of the process.
 var loadContent = sync.OnceValues(func() (content, error) {
 	c := content{files: map[string]http.Handler{}}
 	err := fs.WalkDir(dist, "dist", func(name string, d fs.DirEntry, err error) error {
@@ -103,7 +104,7 @@ var loadContent = sync.OnceValues(func() (content, error) {
 	return c, err
 })
 
-// writeArrival answers with the page and the arrival in a block of data, which only the page itself can read.
+// writeArrival answers with the page. The page contains the arrival in a block of data, which only its own scripts can read.
 func writeArrival(w http.ResponseWriter, a arrival) error {
 	c, err := loadContent()
 	if err != nil {

@@ -57,8 +57,8 @@ type Sessions struct {
 
 // SessionConfig configures Sessions. Identify and Leases are required.
 type SessionConfig struct {
-	// Identify returns a gRPC status for a caller that is not accepted. Its code is ResourceExhausted for a known caller who
-	// has sent too many requests.
+	// Identify checks the Authorization headers of a request. It returns a gRPC status if the caller is not accepted. The code is
+	// ResourceExhausted for a known caller who has sent too many requests.
 	Identify func(ctx context.Context, authorization []string) error
 	// Leases are those of the store. LinkKey is a secret that all servers of the fleet share, so that each of them accepts the
 	// links of the others; nil if there is none.
@@ -103,7 +103,7 @@ func (s *Sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// showSession answers with the ways in which the browser can sign in, and whether it is signed in.
+// showSession tells the browser in which ways it can sign in, and whether it is signed in.
 func (s *Sessions) showSession(w http.ResponseWriter, r *http.Request) {
 	var authorization []string
 	if token := tokenOf(r); token != "" {
@@ -150,13 +150,14 @@ type sealedSession struct {
 	Refresh string `json:"refresh,omitempty"` // the encrypted refresh token, if the issuer has given one
 }
 
-// startSession sets the cookie for a new session.
+// startSession sets the cookie for a new session, and returns the part of the session that the page keeps.
 func (s *Sessions) startSession(w http.ResponseWriter, r *http.Request, token, refresh string) sealedSession {
 	key := rand.Text()
 	http.SetCookie(w, s.cookie(r, key, cookieMaxAge))
 	return sealTokens(key, token, refresh)
 }
 
+// sealTokens encrypts the tokens of a session with its key.
 func sealTokens(key, token, refresh string) sealedSession {
 	o := sealedSession{Session: newBox(sessionBox, key).seal(token)}
 	if refresh != "" && len(refresh) <= maxToken { // without it, the session ends with its token
@@ -218,7 +219,7 @@ func writeJSON(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value) // the client may have disconnected
 }
 
-// errStore is the error if the store with the leases does not answer.
+// errStore is the error of a request for which the store with the leases does not answer.
 var errStore = wire.Error{Reason: "BACKEND_UNAVAILABLE", Message: "the server's database does not answer; try again in a moment"}
 
 // withToken returns the request with the token of the browser's session, if it is a request of the API without

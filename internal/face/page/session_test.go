@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// fakeLeases are leases by the clock of a test.
+// fakeLeases are leases that expire by the clock of a test.
 type fakeLeases struct {
 	now    *time.Time
 	owners map[string]string
@@ -44,7 +44,7 @@ func (l *fakeLeases) Leases(_ context.Context, prefix string) (map[string]string
 	return owners, nil
 }
 
-// testPage returns the page in front of an API that answers with the token that it receives. leases may be nil if no links are made.
+// testPage returns the page in front of an API that answers with the Authorization header that it receives. leases may be nil if no links are made.
 func testPage(t *testing.T, leases *fakeLeases) http.Handler {
 	t.Helper()
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Header.Get("Authorization"))) })
@@ -120,9 +120,9 @@ func TestSession(t *testing.T) {
 		require.NotContains(t, part, "good")
 	}
 	again := sessionOf(t, serve(h, "POST", "/session", `{"token":"good"}`, mine[:2]...))
-	require.NotEqual(t, mine[1], again[1], "another port may have set the cookie, so a new session must have a new key")
+	require.NotEqual(t, mine[1], again[1], "a new session must have a new key, because another port may have set the cookie")
 	longer := append([]string{"Cookie", cookieName + "=of-another-port; " + mine[1]}, mine[2:]...)
-	require.Equal(t, "Bearer good", serve(h, "GET", "/v1/agents", "", longer...).Body.String(), "another port can set a cookie for a longer path")
+	require.Equal(t, "Bearer good", serve(h, "GET", "/v1/agents", "", longer...).Body.String(), "the session must work although another port has set a cookie for a longer path")
 
 	w = serve(h, "DELETE", "/session", "")
 	require.Negative(t, w.Result().Cookies()[0].MaxAge)
@@ -180,7 +180,8 @@ func TestLinkAtAnotherServer(t *testing.T) {
 	}
 }
 
-// TestRateLimit checks that a caller who has sent too many requests gets no link and no session, and is not signed out.
+// TestRateLimit checks that a caller who has sent too many requests gets no link and no session, and is not signed out. Nor does an outage
+// of the issuer sign a caller out.
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	h := testPage(t, nil)
@@ -191,8 +192,8 @@ func TestRateLimit(t *testing.T) {
 	require.Contains(t, serve(h, "GET", "/session", "", inBrowser("bad")...).Body.String(), `"signed_in":false`)
 }
 
-// TestLocalhost checks that the page is never shown at localhost, because a browser that opens localhost may reach a program
-// of an agent first.
+// TestLocalhost checks that a browser that has reached the server at 127.0.0.1 by the name localhost is sent to the address 127.0.0.1,
+// because a program of an agent may listen at the other address of localhost.
 func TestLocalhost(t *testing.T) {
 	t.Parallel()
 	h := testPage(t, nil)
@@ -208,8 +209,8 @@ func TestLocalhost(t *testing.T) {
 	require.Equal(t, "http://127.0.0.1:8101/tasks?q=x", get("localhost:8101", "127.0.0.1"))
 	require.Empty(t, get("127.0.0.1:8101", "127.0.0.1"))
 	require.Empty(t, get("localhost:8101", "::1"))
-	require.Empty(t, get("fleet.example.com", "127.0.0.1"), "a proxy may be on this machine")
-	require.Empty(t, get("localhost:8101", "10.0.0.1"), "a container has another address")
+	require.Empty(t, get("fleet.example.com", "127.0.0.1"), "the browser may have reached a proxy on this machine")
+	require.Empty(t, get("localhost:8101", "10.0.0.1"), "a server in a container is not reached at 127.0.0.1")
 }
 
 func TestFiles(t *testing.T) {
@@ -221,7 +222,7 @@ func TestFiles(t *testing.T) {
 		require.NotContains(t, w.Header().Get("Content-Security-Policy"), "unsafe")
 		require.Equal(t, "no-cache", w.Header().Get("Cache-Control"))
 	}
-	for _, path := range []string{"/", "/v1/agents", "/docs"} { // programs do not get the page, and /v1 and /docs do not belong to it
+	for _, path := range []string{"/", "/v1/agents", "/docs"} { // programs do not get the page
 		require.NotContains(t, serve(h, "GET", path, "", "Accept", "application/json").Body.String(), "<!doctype", path)
 	}
 	index := serve(h, "GET", "/", "", "Accept", "text/html").Body.String()

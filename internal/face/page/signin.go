@@ -20,18 +20,18 @@ import (
 // Issuer signs people in. Its errors are gRPC statuses.
 type Issuer interface {
 	// AuthURL returns the address at which a person signs in. The issuer sends the browser to the address redirect
-	// afterwards, with the state.
+	// afterwards, with the state. Exchange gets the same nonce and verifier.
 	AuthURL(ctx context.Context, redirect, state, nonce, verifier string) (string, error)
 	// Exchange returns the token and the refresh token of a sign-in for the code that the issuer gave the browser.
 	Exchange(ctx context.Context, redirect, code, nonce, verifier string) (token, refresh string, err error)
-	// Refresh returns a new token and refresh token.
+	// Refresh returns a new token and a new refresh token for the refresh token.
 	Refresh(ctx context.Context, refresh string) (token, next string, err error)
 	// EndSessionURL returns the address at which the browser ends its session with the issuer. It returns "" if the issuer has
 	// no such address, or if the token is not from the issuer.
 	EndSessionURL(ctx context.Context, token string) (string, error)
 }
 
-// The paths of a sign-in with the issuer.
+// The paths of signing in and out with the issuer.
 const (
 	signInPath   = "/session/oidc"
 	callbackPath = signInPath + "/callback"
@@ -45,8 +45,8 @@ const signInLifetime = 10 * time.Minute
 // a header of more than 8 KB.
 const maxToken = 5500
 
-// signInAttempt is a sign-in that has begun. The browser keeps it in a cookie, so that any server of the fleet can finish it,
-// but no other browser can.
+// signInAttempt is a sign-in that has begun. The browser keeps it in a cookie. So any server of the fleet can finish it, but only for this
+// browser.
 type signInAttempt struct {
 	State, Nonce, Verifier string
 	To                     string // path to go to afterwards
@@ -151,6 +151,7 @@ func (s *Sessions) attemptCookie(r *http.Request, value string, age int) *http.C
 	return c
 }
 
+// attemptOf returns the attempt in the request's cookie, with a safe To. It returns the zero value if there is none or it cannot be read.
 func attemptOf(r *http.Request) (a signInAttempt) {
 	c, err := r.Cookie(attemptName)
 	if err != nil {
@@ -176,7 +177,8 @@ func (s *Sessions) baseURL(r *http.Request) string {
 }
 
 // ownPath returns the path without its fragment if the page has a view for it, and "/" otherwise, because a link must
-// not lead to another site. Browsers drop some control characters and read a backslash as a slash, so a path with either is refused.
+// not lead to another site. Browsers drop some control characters and read a backslash as a slash, so a path with
+// one of them becomes "/" too.
 func ownPath(to string) string {
 	unsafe := func(c rune) bool { return unicode.IsControl(c) || c == '\\' }
 	to, _, _ = strings.Cut(to, "#")
@@ -187,11 +189,11 @@ func ownPath(to string) string {
 	return to
 }
 
-// setSignInHeaders sets the headers of a page that a browser gets when it comes back from the issuer.
+// setSignInHeaders sets the headers of the response to a sign-in, whether it has succeeded or failed.
 func setSignInHeaders(h http.Header) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", policy)
-	h.Set("Referrer-Policy", "no-referrer") // the address has the code
+	h.Set("Referrer-Policy", "no-referrer") // the address may have the code of the sign-in
 }
 
 // writeFailure shows a person why the sign-in failed.

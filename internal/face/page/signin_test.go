@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// fakeIssuer returns the token "good" for the code "code", and records the secrets of the flow.
+// fakeIssuer returns its token for the code "code", if Exchange gets the nonce and verifier of the last AuthURL. All methods fail with err.
 type fakeIssuer struct {
 	nonce, verifier, token string
 	err                    error
@@ -84,6 +84,7 @@ func TestSignOut(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, serve(signInPage(t, nil, ""), "DELETE", "/session", "", inBrowser("good")...).Code)
 }
 
+// signInPage returns the page of a server with the issuer; without one if f is nil.
 func signInPage(t *testing.T, f *fakeIssuer, publicURL string) http.Handler {
 	t.Helper()
 	c := SessionConfig{Auth: []string{"tokens", "oidc"}, IssuerURL: "https://issuer.example.com", PublicURL: publicURL}
@@ -112,7 +113,7 @@ func cookies(w *httptest.ResponseRecorder) string {
 	return strings.Join(all, "; ")
 }
 
-// arrivalIn returns what the page gets when the browser comes back from the issuer.
+// arrivalIn returns the arrival in the page that a browser gets when it comes back from the issuer.
 func arrivalIn(t *testing.T, w *httptest.ResponseRecorder) (a arrival) {
 	t.Helper()
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
@@ -228,6 +229,7 @@ func TestSignInAtPublicURL(t *testing.T) {
 	require.True(t, w.Result().Cookies()[0].Secure)
 }
 
+// TestShowSession checks that a server without an issuer shows the session, and refuses a sign-in with an issuer.
 func TestShowSession(t *testing.T) {
 	t.Parallel()
 	var shown struct {

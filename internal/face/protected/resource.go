@@ -14,8 +14,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// Path is the path of the metadata of the whole server. The path of the endpoint is appended for the metadata of an MCP
-// endpoint, for example Path + "/mcp/fleet".
+// Path is the path of the metadata of the whole server. The metadata of an MCP endpoint is at Path followed by the endpoint's path, for
+// example Path + "/mcp/fleet".
 const Path = "/.well-known/oauth-protected-resource"
 
 // Resource describes the server to OAuth clients, as a protected resource.
@@ -24,7 +24,7 @@ type Resource struct {
 	Issuer string
 	// Scopes are the scopes that clients should request from the issuer.
 	Scopes []string
-	// CLIClientID is the OAuth client with which the command line signs people in.
+	// CLIClientID is the id of the OAuth client with which the command line signs people in.
 	CLIClientID string
 	// PublicURL is the URL at which clients reach the server. If it is empty, the URL of the request is used.
 	PublicURL string
@@ -32,7 +32,7 @@ type Resource struct {
 	Endpoints []string
 }
 
-// metadata is the document of RFC 9728.
+// metadata is the protected-resource metadata of RFC 9728, as JSON.
 type metadata struct {
 	Resource             string   `json:"resource"`
 	AuthorizationServers []string `json:"authorization_servers"`
@@ -59,7 +59,7 @@ func (p *Resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// Challenge returns the header WWW-Authenticate for a request whose caller is unknown.
+// Challenge returns the value of the header WWW-Authenticate for a request whose caller is unknown.
 func (p *Resource) Challenge(r *http.Request) string {
 	endpoint := strings.TrimSuffix(r.URL.Path, "/")
 	if !slices.Contains(p.Endpoints, endpoint) {

@@ -21,8 +21,8 @@ type body struct {
 	route        *route
 	pathValues   map[string]string
 	size         int64         // the length that the client declares, in bytes; -1 if it declares none
-	queryRequest proto.Message // the request without the fields of the path; nil if there is no query
-	err          error         // why it was not read, since the gateway passes on only the text of an error
+	queryRequest proto.Message // the request with the fields of the query only; nil if there is no query
+	err          error         // the error of read; kept because the gateway passes on only its text
 }
 
 // maxPreallocated is the largest memory, in bytes, that is reserved for a body before it arrives.
@@ -49,7 +49,7 @@ func (b *body) read(request proto.Message) error {
 	if err := wire.Unmarshal(data, request); err != nil {
 		return err
 	}
-	for _, name := range rt.fields {
+	for _, name := range rt.pathFields {
 		field, m := rt.field(name), request.ProtoReflect()
 		if given := m.Get(field).String(); m.Has(field) && given != b.pathValues[name] {
 			return wire.Invalid(wire.InvalidReason(field), name, "%s is %q in the path and %q in the body; leave it out of the body",
@@ -59,8 +59,8 @@ func (b *body) read(request proto.Message) error {
 	return nil
 }
 
-// request reads the whole request message: the query or the body, and the fields of the path.
-func (b *body) request() (proto.Message, error) {
+// readRequest reads the whole request message: the query or the body, and the fields of the path.
+func (b *body) readRequest() (proto.Message, error) {
 	request := b.queryRequest
 	if request == nil {
 		request = b.route.request.New().Interface()
@@ -70,7 +70,7 @@ func (b *body) request() (proto.Message, error) {
 			return nil, err
 		}
 	}
-	for _, name := range b.route.fields {
+	for _, name := range b.route.pathFields {
 		if err := runtime.PopulateFieldFromPath(request, name, b.pathValues[name]); err != nil {
 			return nil, wire.Invalid(wire.InvalidReason(b.route.field(name)), name, "%s in the path cannot be used", name)
 		}
@@ -78,13 +78,13 @@ func (b *body) request() (proto.Message, error) {
 	return request, nil
 }
 
-// requestOf returns the request message of r for a custom handler. The gateway's handlers read it themselves.
+// requestOf reads the request message of r, once, for a custom handler. The gateway's handlers read it themselves.
 func requestOf(r *http.Request) (proto.Message, error) {
 	b, ok := r.Body.(*body)
 	if !ok {
 		return nil, errNotMessage
 	}
-	return b.request()
+	return b.readRequest()
 }
 
 // tooLarge returns the error for a body that is larger than the limit.
@@ -93,7 +93,7 @@ func tooLarge(limit int64) error {
 		"the body is larger than the %d bytes that the server reads; send less", limit)}
 }
 
-// checkContent refuses a body that is compressed, or whose content type is not JSON. A body without a content type counts as
+// checkContent returns an error if the body is compressed, or if its content type is not JSON. A body without a content type counts as
 // JSON, and so does a JSON object with the content type of curl -d.
 func checkContent(r *http.Request) error {
 	if r.ContentLength == 0 {
@@ -121,7 +121,8 @@ func checkContent(r *http.Request) error {
 // preflight request, but the guard has refused such requests by now.
 const curlMediaType = "application/x-www-form-urlencoded"
 
-// beginsAsObject reports whether the body begins as a JSON object does. It consumes nothing.
+// beginsAsObject reports whether the body begins as a JSON object does, after at most 511 bytes of white space. It consumes nothing: r.Body
+// can still be read from its beginning.
 func beginsAsObject(r *http.Request) bool {
 	b := bufio.NewReaderSize(r.Body, 512)
 	prefix, _ := b.Peek(1) // an empty or broken body is reported when it is read
@@ -135,12 +136,12 @@ func beginsAsObject(r *http.Request) bool {
 	return strings.HasPrefix(strings.TrimLeft(string(prefix), " \t\r\n"), "{")
 }
 
-// refuseBody refuses the body of a request whose fields are in the query, because its content would be ignored.
+// refuseBody returns an error if the request has a body. It is for routes whose fields are in the query, which would ignore a body.
 func (rt *route) refuseBody(r *http.Request) error {
 	if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n == 0 {
 		return nil
 	}
-	if fields := rt.queryFields(); len(fields) > 0 {
+	if fields := rt.nonPathFields(); len(fields) > 0 {
 		return wire.Invalid(invalidArgument, "", "%s takes no body; put %s into the query", rt, strings.Join(fields, ", "))
 	}
 	return wire.Invalid(invalidArgument, "", "%s takes no body; send none", rt)

@@ -11,11 +11,12 @@ import (
 )
 
 // TestAPIPageInABrowser renders /docs in the Chromium that FLEET_TEST_CHROMIUM names, which can reach only the server's own
-// address. It saves a picture where FLEET_TEST_SCREENSHOT says.
+// address. It saves a screenshot to the file that FLEET_TEST_SCREENSHOT names, if
+// it is set.
 func TestAPIPageInABrowser(t *testing.T) {
 	browser := os.Getenv("FLEET_TEST_CHROMIUM")
 	if browser == "" {
-		t.Skip("set FLEET_TEST_CHROMIUM to a Chromium to run it")
+		t.Skip("set FLEET_TEST_CHROMIUM to the path of a Chromium to run this test")
 	}
 	server := httptest.NewServer(newTestFace(t, newStub(), Config{}))
 	defer server.Close()

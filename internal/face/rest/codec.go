@@ -16,7 +16,7 @@ type codec struct{}
 
 var _ runtime.Marshaler = codec{}
 
-// errNotMessage is returned for values that the gateway never passes with this package's options.
+// errNotMessage is returned for a message or a body of a type that the code does not expect. It means a mistake in this package.
 var errNotMessage = errors.New("rest: not a message of the API")
 
 // ContentType is the content type of every response that is not a stream.
@@ -42,7 +42,7 @@ func (codec) Marshal(v any) ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// Unmarshal is never called.
+// Unmarshal is never called, because the gateway reads bodies with NewDecoder.
 func (codec) Unmarshal([]byte, any) error { return errNotMessage }
 
 // NewEncoder returns an encoder that writes each message on a line of its own.
@@ -57,7 +57,7 @@ func (c codec) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// NewDecoder returns a decoder that reads a request body.
+// NewDecoder returns a decoder that reads r, which must be a *body. The decoder keeps its error in the body, for handleCallError.
 func (codec) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		b, ok := r.(*body)

@@ -56,7 +56,7 @@ func (f *face) handleDownload(rt *route) runtime.HandlerFunc {
 		}
 		defer c.cancelStream()
 		defer func() { _ = http.NewResponseController(w).SetWriteDeadline(noDeadline) }()
-		// Check existence first: a caller who may not see the content must not learn from the Accept handling that it
+		// Open the stream first: a caller who may not see the content must not learn from an error about Accept-Encoding that it
 		// exists.
 		if err := c.open(); err != nil {
 			writeError(w, err)
@@ -90,8 +90,8 @@ func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 		tag += "-" + strconv.FormatInt(c.base, 10)
 	}
 	h.Set("ETag", strconv.Quote(tag))
-	// Every range of a multi-range request would open a stream that unpacks the whole. A server may ignore them (RFC
-	// 9110, section 14.2).
+	// A request for several ranges would open a stream for each, and each stream would unpack the whole content. A server may ignore the
+	// header Range (RFC 9110, section 14.2).
 	if c.offset == nil || strings.Contains(r.Header.Get("Range"), ",") {
 		r.Header.Del("Range")
 	}
@@ -134,10 +134,10 @@ func (w *rangeWriter) Write(b []byte) (int, error) {
 // stream.
 type contentStream struct {
 	openStream     func(ctx context.Context) (recv func() (proto.Message, error), err error)
-	ctx            context.Context //nolint:containedctx // of the request, for the streams it opens
+	ctx            context.Context //nolint:containedctx // of the request; the streams use it
 	request        protoreflect.Message
 	offset         protoreflect.FieldDescriptor // field of the request; nil if the method can only stream the whole
-	extendDeadline func()                       // called after each read; extends the deadline for writing to the client
+	extendDeadline func()                       // extends the deadline for writing to the client; called after each read
 
 	info       *fleetv1.PayloadInfo
 	mediaType  string
@@ -146,11 +146,11 @@ type contentStream struct {
 	recv                     func() (proto.Message, error)
 	cancel                   context.CancelFunc
 	pending                  []byte
-	streamOffset, readOffset int64 // the offset of the stream, and the offset of the next read
-	err                      error
+	streamOffset, readOffset int64 // from base: the offset of the next byte of the stream, and the offset of the next read
+	err                      error // why a read failed
 }
 
-// errNoInfo is returned for a stream whose first message does not describe the content.
+// errNoInfo is returned for a stream whose first message has no PayloadInfo.
 var errNoInfo = errors.New("rest: the content is not described")
 
 // open opens the first stream and reads the description of the content from its first message.
@@ -174,7 +174,7 @@ func (c *contentStream) open() error {
 	return nil
 }
 
-// restart opens a stream and closes the previous one.
+// restart closes the stream and opens another one that begins at the offset at, counted from base.
 func (c *contentStream) restart(at int64) error {
 	c.cancelStream()
 	if c.offset != nil {
@@ -253,7 +253,7 @@ func acceptsGzip(headers []string) bool {
 			if strings.EqualFold(strings.TrimSpace(key), "q") {
 				q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 				if err != nil || q < 0 || q > 1 {
-					q = 0 // an unreadable weight counts as 0
+					q = 0 // a weight that is not valid counts as 0
 				}
 				weight = q
 			}

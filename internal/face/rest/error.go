@@ -12,10 +12,11 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// unimplemented is the reason of errors about routes that do not exist.
+// unimplemented is the reason of errors about a path, or an HTTP method of a path, that does not exist.
 const unimplemented = "UNIMPLEMENTED"
 
-// writeError writes err as the JSON error object.
+// writeError writes err as the JSON error object, with the HTTP status of a runtime.HTTPStatusError, or else the status that belongs to
+// err.
 func writeError(w http.ResponseWriter, err error) {
 	status := 0
 	if forced, ok := errors.AsType[*runtime.HTTPStatusError](err); ok {
@@ -31,7 +32,7 @@ func writeError(w http.ResponseWriter, err error) {
 	wire.WriteErrorObject(w, status, wire.ErrorOf(err))
 }
 
-// handleCallError is the gateway's error handler for calls.
+// handleCallError is the gateway's error handler for requests that match a route.
 func (f *face) handleCallError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 	if b, ok := r.Body.(*body); ok && b.err != nil {
 		err = b.err
@@ -63,7 +64,7 @@ func (f *face) handleRoutingError(_ context.Context, _ *runtime.ServeMux, _ runt
 	})
 }
 
-// writeNotAllowed answers a request whose path exists with other HTTP methods.
+// writeNotAllowed answers a request whose path exists, but only with the HTTP methods verbs.
 func (f *face) writeNotAllowed(w http.ResponseWriter, r *http.Request, verbs []string) {
 	path := r.URL.EscapedPath()
 	request := wire.Shorten(r.Method + " " + path)

@@ -17,18 +17,3 @@ func TestHasTag(t *testing.T) {
 	require.True(t, hasTag([]string{`"x"`, `"a1"`}, `W/"a1"`), "the header may be repeated")
 	require.False(t, hasTag(nil, `W/"a1"`))
 }
-
-func TestWhichRoutesAreLists(t *testing.T) {
-	t.Parallel()
-	f := newTestFace(t, newStub(), Config{})
-	var lists []string
-	for _, rt := range f.routes {
-		if rt.isList {
-			lists = append(lists, rt.String())
-		}
-	}
-	require.Contains(t, lists, "GET /v1/agents")
-	require.Contains(t, lists, "GET /v1/tasks")
-	require.NotContains(t, lists, "GET /v1/agents/{agent_name}")
-	require.NotContains(t, lists, "GET /v1/events")
-}

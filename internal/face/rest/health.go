@@ -22,7 +22,7 @@ func serveAlive(w http.ResponseWriter, _ *http.Request) {
 }
 
 // serveReady answers 200 if the health service reports that the server is ready, and 503 otherwise. Both responses list the
-// degraded parts.
+// degraded parts, unless the health service itself fails.
 func (f *face) serveReady(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), probeTimeout)
 	defer cancel()
@@ -40,7 +40,7 @@ func (f *face) serveReady(w http.ResponseWriter, r *http.Request) {
 	why := "try again in a moment"
 	if err == nil {
 		var health struct{ Degraded json.RawMessage }
-		_ = json.Unmarshal(body, &health) // package wire has written it
+		_ = json.Unmarshal(body, &health) // cannot fail: package wire has written the body
 		details["degraded"] = health.Degraded
 		if parts := answer.GetDegraded(); len(parts) > 0 {
 			why = parts[0].GetPart() + ": " + parts[0].GetReason()

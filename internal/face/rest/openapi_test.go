@@ -58,16 +58,16 @@ func TestDocumentIsValidAndHasEveryRoute(t *testing.T) {
 				inQuery = append(inQuery, p.Value.Name)
 			}
 		}
-		require.Equal(t, rt.fields, inPath)
+		require.Equal(t, rt.pathFields, inPath)
 		require.Equal(t, rt.hasBody, op.RequestBody != nil)
 		if !rt.hasBody {
-			require.Equal(t, rt.queryFields(), inQuery)
+			require.Equal(t, rt.nonPathFields(), inQuery)
 		}
 	}
 }
 
-// TestAnswersFitTheDocument checks every method's answer once with every field set and once with only the fields that
-// the proto guarantees.
+// TestAnswersFitTheDocument checks the answer of every method that does not stream, once with all fields set and once with only the fields
+// that an answer always has. It also checks error objects.
 func TestAnswersFitTheDocument(t *testing.T) {
 	t.Parallel()
 	s := newStub()
@@ -119,8 +119,8 @@ func nullable(f protoreflect.FieldDescriptor) bool {
 	return yes
 }
 
-// fill sets every field, or only those that an answer always has: fields that are not marked as nullable, and enums,
-// whose zero value is never sent.
+// fill sets every field if full is true. Otherwise it sets only the fields that an answer never lacks: messages of Fleet, timestamps that
+// are not nullable, and enums, whose zero value is never sent.
 func fill(m protoreflect.Message, full bool) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -156,6 +156,7 @@ func fill(m protoreflect.Message, full bool) {
 	}
 }
 
+// sample returns a value for a field that is not a message.
 func sample(f protoreflect.FieldDescriptor) protoreflect.Value {
 	switch f.Kind() {
 	case protoreflect.EnumKind:

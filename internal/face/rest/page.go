@@ -46,7 +46,7 @@ var sharedPages = sync.OnceValues(func() (map[string]http.Handler, error) {
 	return pages, nil
 })
 
-// newPages returns the handlers of all fixed paths.
+// newPages returns the handlers of all fixed paths, by path.
 func (f *face) newPages() (map[string]http.Handler, error) {
 	shared, err := sharedPages()
 	if err != nil {
@@ -61,13 +61,13 @@ func (f *face) newPages() (map[string]http.Handler, error) {
 	return pages, nil
 }
 
-// indexPaths has the paths in the index, by name.
+// indexPaths are the paths that the index lists, by name.
 var indexPaths = map[string]string{
 	"docs": "/docs", "openapi": "/openapi.json", "mcp": "/mcp", "agents": "/v1/agents", "events": "/v1/events", "health": "/healthz", "ready": "/readyz",
 }
 
-// newIndex returns the handler of the root path for programs. It lists the endpoints with their paths. Browsers get the
-// live page of package page instead.
+// newIndex returns the handler of the root path, which lists paths of the server for programs. Browsers get the live page of package page
+// instead.
 func (f *face) newIndex() (http.Handler, error) {
 	object := map[string]string{"name": "fleet", "version": f.config.Version}
 	maps.Copy(object, indexPaths)

@@ -22,8 +22,8 @@ import (
 
 const invalidArgument = "INVALID_ARGUMENT"
 
-// checkRequests returns a handler that passes a request to h, the gateway's handler or a custom one, if the path and the
-// query fit the method's request message. It gives the request a body that fails with clear errors. The gateway alone
+// checkRequests returns a handler that identifies the caller, and passes a request to h, the gateway's handler or a custom one, if the
+// path and the query fit the method's request message. It gives the request a body that fails with clear errors. The gateway alone
 // would ignore unknown query parameters, accept enum values by number and bodies of any content type, and name Go
 // functions in its errors. The service checks the values themselves.
 func (f *face) checkRequests(h runtime.HandlerFunc) runtime.HandlerFunc {
@@ -70,7 +70,7 @@ func (f *face) checkRequests(h runtime.HandlerFunc) runtime.HandlerFunc {
 
 // checkRequest checks everything but the content of the body, and returns the body.
 func (rt *route) checkRequest(r *http.Request, pathValues map[string]string) (*body, error) {
-	for _, name := range rt.fields {
+	for _, name := range rt.pathFields {
 		switch value := pathValues[name]; {
 		case value == "":
 			return nil, wire.Invalid(wire.InvalidReason(rt.field(name)), name, "the path has no %s: %s", name, rt.template)
@@ -94,7 +94,7 @@ func (rt *route) checkRequest(r *http.Request, pathValues map[string]string) (*b
 	return b, err
 }
 
-// readQuery reads the query into a request whose fields are in the query. It converts the query to JSON first, so that
+// readQuery reads the query into the request. It refuses a query on a route whose fields are in the body. It converts the query to JSON first, so that
 // package wire reports a bad value in the same words as for a body.
 func (rt *route) readQuery(r *http.Request, request proto.Message) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
@@ -124,11 +124,11 @@ func (rt *route) readQuery(r *http.Request, request proto.Message) error {
 	return wire.Unmarshal(data, request)
 }
 
-// parameter returns the field that a query parameter sets.
+// parameter returns the field that a query parameter sets, or an error if there is none.
 func (rt *route) parameter(name string) (protoreflect.FieldDescriptor, error) {
-	allowed := rt.queryFields()
+	allowed := rt.nonPathFields()
 	switch {
-	case slices.Contains(rt.fields, name):
+	case slices.Contains(rt.pathFields, name):
 		return nil, wire.Invalid(invalidArgument, name, "%s is in the path already; leave it out of the query", name)
 	case rt.hasBody && slices.Contains(allowed, name):
 		return nil, wire.Invalid(invalidArgument, name, "%s takes its fields in the body; put %s there, not into the query", rt, name)
@@ -143,7 +143,7 @@ func (rt *route) parameter(name string) (protoreflect.FieldDescriptor, error) {
 	return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: the known ones are %s", wire.Shorten(name), strings.Join(allowed, ", "))
 }
 
-// literals returns the values of a query parameter as JSON.
+// literals returns the values of a query parameter as JSON: a list for a list field, otherwise the first value.
 func literals(field protoreflect.FieldDescriptor, values []string) (json.RawMessage, error) {
 	list := make([]json.RawMessage, len(values))
 	for i, v := range values {

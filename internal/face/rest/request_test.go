@@ -39,7 +39,7 @@ func TestGoodRequests(t *testing.T) {
 			method: "POST", target: "/v1/agents/papi/tasks:stop",
 			want: &fleetv1.StopAgentTaskRequest{AgentName: "papi"},
 		},
-		"a form's type on no body, as curl -d '' sends it": {
+		"the content type of a form without a body, as curl -d '' sends it": {
 			method: "POST", target: "/v1/agents/papi:start", headers: []string{"Content-Type", "application/x-www-form-urlencoded"},
 			want: &fleetv1.StartAgentRequest{AgentName: "papi"},
 		},
@@ -167,22 +167,22 @@ func TestRouting(t *testing.T) {
 		allow          string
 		messageParts   []string
 	}{
-		"near":                   {"GET", "/v1/agent", 404, "", []string{"did you mean GET /v1/agents?"}},
-		"near with a name":       {"GET", "/v1/agents/papi/task", 404, "", []string{"did you mean GET /v1/agents/papi/tasks?"}},
-		"near action":            {"POST", "/v1/agents/papi/tasks:stp", 404, "", []string{"did you mean POST /v1/agents/papi/tasks:stop?"}},
-		"near action of one":     {"POST", "/v1/agents/papi:stpo", 405, "DELETE, GET", []string{"did you mean POST /v1/agents/papi:stop?"}},
-		"far":                    {"GET", "/wp-login.php", 404, "", []string{"/docs"}},
-		"double slash":           {"GET", "//v1/agents", 404, "", nil},
-		"put":                    {"PUT", "/v1/agents", 405, "GET, POST", []string{"GET and POST"}},
-		"patch one":              {"PATCH", "/v1/agents/papi", 405, "DELETE, GET", nil},
-		"post to one":            {"POST", "/v1/agents/papi", 405, "DELETE, GET", nil},
-		"get of an action":       {"GET", "/v1/tasks:wait", 405, "POST", nil},
-		"options":                {"OPTIONS", "/v1/agents", 405, "GET, POST", nil},
-		"made-up method":         {"BREW", "/v1/projects", 405, "GET", nil},
-		"post to a page":         {"POST", "/openapi.json", 405, "GET, HEAD", nil},
-		"action without a name":  {"POST", "/v1/agents/:stop", 404, "", nil},
-		"slash at the end":       {"GET", "/v1/projects/", 404, "", []string{"/v1/projects"}},
-		"escaped letters do not": {"GET", "/v1/%61gents", 404, "", nil},
+		"near":                    {"GET", "/v1/agent", 404, "", []string{"did you mean GET /v1/agents?"}},
+		"near with a name":        {"GET", "/v1/agents/papi/task", 404, "", []string{"did you mean GET /v1/agents/papi/tasks?"}},
+		"near action":             {"POST", "/v1/agents/papi/tasks:stp", 404, "", []string{"did you mean POST /v1/agents/papi/tasks:stop?"}},
+		"near action of an agent": {"POST", "/v1/agents/papi:stpo", 405, "DELETE, GET", []string{"did you mean POST /v1/agents/papi:stop?"}},
+		"far":                     {"GET", "/wp-login.php", 404, "", []string{"/docs"}},
+		"double slash":            {"GET", "//v1/agents", 404, "", nil},
+		"put":                     {"PUT", "/v1/agents", 405, "GET, POST", []string{"GET and POST"}},
+		"patch an agent":          {"PATCH", "/v1/agents/papi", 405, "DELETE, GET", nil},
+		"post to an agent":        {"POST", "/v1/agents/papi", 405, "DELETE, GET", nil},
+		"get of an action":        {"GET", "/v1/tasks:wait", 405, "POST", nil},
+		"options":                 {"OPTIONS", "/v1/agents", 405, "GET, POST", nil},
+		"made-up method":          {"BREW", "/v1/projects", 405, "GET", nil},
+		"post to a page":          {"POST", "/openapi.json", 405, "GET, HEAD", nil},
+		"action without a name":   {"POST", "/v1/agents/:stop", 404, "", nil},
+		"slash at the end":        {"GET", "/v1/projects/", 404, "", []string{"/v1/projects"}},
+		"escaped letters":         {"GET", "/v1/%61gents", 404, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -203,4 +203,19 @@ func TestRouting(t *testing.T) {
 			require.Zero(t, s.calls)
 		})
 	}
+}
+
+func TestWhichRoutesAreLists(t *testing.T) {
+	t.Parallel()
+	f := newTestFace(t, newStub(), Config{})
+	var lists []string
+	for _, rt := range f.routes {
+		if rt.isList {
+			lists = append(lists, rt.String())
+		}
+	}
+	require.Contains(t, lists, "GET /v1/agents")
+	require.Contains(t, lists, "GET /v1/tasks")
+	require.NotContains(t, lists, "GET /v1/agents/{agent_name}")
+	require.NotContains(t, lists, "GET /v1/events")
 }

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/face/encoded"
 )
 
-// minGzip is the size in bytes from which responses are compressed. Smaller ones fit into a packet or two.
+// minGzip is the size of the smallest response that is compressed, in bytes. Smaller ones fit into a packet or two.
 const minGzip = 1 << 10
 
 // responseWriter writes a response that is not a stream. It compresses large responses for clients that accept gzip. It adds an
@@ -17,7 +17,7 @@ const minGzip = 1 << 10
 //
 // An attacker who makes a victim repeat requests cannot learn a secret from the length of compressed responses (BREACH). Another site cannot
 // make requests as the caller: it has neither the token nor, because of SameSite=Strict, the cookie of the page. And a new secret is
-// in one response only.
+// in only one response.
 type responseWriter struct {
 	http.ResponseWriter
 	ctx         context.Context //nolint:containedctx // of the request, for its offer
@@ -25,7 +25,7 @@ type responseWriter struct {
 	gzip        bool     // the client accepts it
 	ifNoneMatch []string // the If-None-Match header
 	wroteHeader bool
-	noBody      bool // the body is left out
+	noBody      bool // the status is 304, so no body is sent
 }
 
 func newResponseWriter(w http.ResponseWriter, r *http.Request, rt *route) *responseWriter {
@@ -38,7 +38,7 @@ func newResponseWriter(w http.ResponseWriter, r *http.Request, rt *route) *respo
 // Unwrap returns the writer for http.ResponseController.
 func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader sends the status of an error.
+// WriteHeader sends the status. The gateway calls it only for errors, whose bodies are then sent unchanged.
 func (w *responseWriter) WriteHeader(status int) {
 	w.wroteHeader = true
 	w.ResponseWriter.WriteHeader(status)
@@ -80,21 +80,21 @@ func (w *responseWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// tagOf returns the entity tag of the body. If shared is not nil, it is the body.
+// tagOf returns the entity tag of the body. shared is the response from which the body was encoded; nil if the body is not shared.
 func tagOf(shared *encoded.Response, body []byte) string {
 	if shared != nil {
 		if j, err := shared.JSON(); err == nil {
-			return j.Tag() // this needs no hash of the body
+			return j.Tag() // without hashing the whole body
 		}
 	}
 	return encoded.Tag(body)
 }
 
-// gzipOf returns the compressed body. If shared is not nil, it is the body.
+// gzipOf returns the compressed body. shared is the response from which the body was encoded; nil if the body is not shared.
 func gzipOf(shared *encoded.Response, body []byte) []byte {
 	if shared != nil {
 		if j, err := shared.JSON(); err == nil {
-			return j.Gzip() // this is compressed once
+			return j.Gzip() // compressed once for all calls that share it
 		}
 	}
 	return encoded.Gzip(body)

@@ -16,7 +16,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestLargeResponsesAreCompressed checks the responses to a client that accepts gzip, and to one that does not.
+// TestLargeResponsesAreCompressed checks that large responses are compressed for clients that accept gzip, and that small responses, errors
+// and streams are not.
 func TestLargeResponsesAreCompressed(t *testing.T) {
 	t.Parallel()
 	s := newStub()
@@ -37,7 +38,7 @@ func TestLargeResponsesAreCompressed(t *testing.T) {
 			packed := serve(f, "GET", path, "", "Accept-Encoding", accepts)
 			require.Equal(t, "gzip", packed.Header().Get("Content-Encoding"), accepts)
 			require.Equal(t, plain.Header().Get("Vary"), packed.Header().Get("Vary"))
-			require.Equal(t, plain.Header().Get("ETag"), packed.Header().Get("ETag"), "a weak tag is that of both forms")
+			require.Equal(t, plain.Header().Get("ETag"), packed.Header().Get("ETag"), "both forms must have the same weak tag")
 			require.Equal(t, strconv.Itoa(packed.Body.Len()), packed.Header().Get("Content-Length"))
 			require.Less(t, packed.Body.Len(), plain.Body.Len()/10)
 			require.Equal(t, plain.Body.String(), unpacked(t, packed))

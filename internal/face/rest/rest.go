@@ -35,7 +35,7 @@ type Config struct {
 	MaxBodyBytes int64
 	// Identify identifies the caller of the method from the request's Authorization headers, before the body is read.
 	// The call is made with the context that it returns. An error, which is a gRPC status, refuses the request. If
-	// Identify is nil, every request is read.
+	// Identify is nil, callers are not identified before the body is read.
 	Identify func(ctx context.Context, method string, authorization []string) (context.Context, error)
 	// Challenge returns the header WWW-Authenticate that tells an unknown caller where to sign in. If Challenge is nil,
 	// the header does not name a place to sign in.
@@ -101,7 +101,8 @@ func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
 	return f, nil
 }
 
-// registerServices creates the gateway and registers every service with it.
+// registerServices creates the gateway and registers every service with it. Methods that stream get the handlers of this package instead
+// of the gateway's.
 func (f *face) registerServices() error {
 	f.gateway = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, codec{}),
@@ -121,7 +122,7 @@ func (f *face) registerServices() error {
 		runtime.WithOutgoingTrailerMatcher(dropHeader),
 		runtime.WithMetadata(callMetadata),
 	)
-	// The gateway tries the routes one after the other, beginning with those that were registered last.
+	// The gateway uses the first route that matches, beginning with the one that was registered last.
 	ctx := context.Background() // the generated functions require one and do not use it
 	if err := errors.Join(
 		fleetv1.RegisterTokenServiceHandlerClient(ctx, f.gateway, fleetv1.NewTokenServiceClient(f.conn)),
@@ -133,7 +134,7 @@ func (f *face) registerServices() error {
 	); err != nil {
 		return err
 	}
-	for _, rt := range f.routes { // the route that was registered last wins
+	for _, rt := range f.routes { // registered last, so these handlers come before the generated ones
 		if !rt.method.IsStreamingServer() {
 			continue
 		}
@@ -175,13 +176,13 @@ func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.gateway.ServeHTTP(w, f.forGateway(w, r))
 }
 
-// forwardedHeaders are the request headers that this face uses.
+// forwardedHeaders are the request headers that this face uses. All others are removed.
 var forwardedHeaders = []string{
 	"Accept", "Accept-Encoding", "Authorization", "Content-Encoding", "Content-Type",
 	"If-Match", "If-None-Match", "If-Range", "Last-Event-Id", "Range", "Traceparent", "Tracestate",
 }
 
-// callMetadata returns the metadata of the call of a request: the face, and the W3C trace context of the caller.
+// callMetadata returns the metadata of the call that a request becomes: the face, and the W3C trace context of the caller.
 func callMetadata(_ context.Context, r *http.Request) metadata.MD {
 	md := metadata.MD{"fleet-face": {"rest"}}
 	for _, name := range []string{"Traceparent", "Tracestate"} {
@@ -219,7 +220,7 @@ func (f *face) forGateway(w http.ResponseWriter, r *http.Request) *http.Request 
 // IsProbe reports whether the path is a health probe. A probe reveals nothing, so it may be called with any host name.
 func IsProbe(path string) bool { return path == "/healthz" || path == "/readyz" }
 
-// accepts reports whether the client names the media type in its Accept header.
+// accepts reports whether the client names the media type in its Accept header. It ignores weights and wildcards.
 func accepts(r *http.Request, media string) bool {
 	for _, header := range r.Header.Values("Accept") {
 		for item := range strings.SplitSeq(header, ",") {

@@ -19,14 +19,14 @@ import (
 // route is the REST binding of one method. The generated code routes requests but does not expose its routes, and the
 // face needs them to name a field, the nearest route, or the methods that a path accepts.
 type route struct {
-	verb     string   // HTTP method
-	template string   // path, with {field} in place of each field
-	fields   []string // request fields that are in the path
-	hasBody  bool     // the other fields are in the body; otherwise they are in the query
-	isList   bool     // the response to a GET is a list, which means that its first field is a list
-	method   protoreflect.MethodDescriptor
-	request  protoreflect.MessageType
-	response protoreflect.MessageType
+	verb       string   // HTTP method
+	template   string   // path, with {field} in place of each field
+	pathFields []string // request fields that are in the path
+	hasBody    bool     // the other fields are in the body; otherwise they are in the query
+	isList     bool     // the response to a GET is a list, which means that its first field is a list
+	method     protoreflect.MethodDescriptor
+	request    protoreflect.MessageType
+	response   protoreflect.MessageType
 }
 
 // routesOf returns the routes of all services in the files, ordered by path and method.
@@ -65,7 +65,7 @@ func routeOf(m protoreflect.MethodDescriptor) (*route, error) {
 	for _, part := range parts[1:] {
 		field, rest, closed := strings.Cut(part, "}")
 		ok = ok && closed && field != "" && !strings.ContainsAny(field, "=*") && !strings.ContainsAny(rest, "}*")
-		rt.fields = append(rt.fields, field)
+		rt.pathFields = append(rt.pathFields, field)
 	}
 	if !ok {
 		return nil, fmt.Errorf("%s has a field of more than one segment", rt.template)
@@ -98,26 +98,26 @@ func (rt *route) fullMethod() string {
 
 func (rt *route) String() string { return rt.verb + " " + rt.template }
 
-// field returns the descriptor of a field of the request.
+// field returns the request's field with the name; nil if there is none.
 func (rt *route) field(name string) protoreflect.FieldDescriptor {
 	return rt.method.Input().Fields().ByName(protoreflect.Name(name))
 }
 
-// queryFields returns the names of the request's fields that are not in the path.
-func (rt *route) queryFields() []string {
+// nonPathFields returns the names of the request's fields that are not in the path.
+func (rt *route) nonPathFields() []string {
 	var names []string
 	fields := rt.method.Input().Fields()
 	for i := range fields.Len() {
-		if name := string(fields.Get(i).Name()); !slices.Contains(rt.fields, name) {
+		if name := string(fields.Get(i).Name()); !slices.Contains(rt.pathFields, name) {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// requiredFields returns the names of the required fields that are not in the path.
+// requiredFields returns the names of the request's required fields that are not in the path.
 func (rt *route) requiredFields() []string {
-	return slices.DeleteFunc(rt.queryFields(), func(name string) bool {
+	return slices.DeleteFunc(rt.nonPathFields(), func(name string) bool {
 		behaviours, _ := proto.GetExtension(rt.field(name).Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
 		return !slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED)
 	})
@@ -156,7 +156,7 @@ func (f *face) methodsOf(path string) []string {
 	return slices.Compact(verbs)
 }
 
-// nearest returns the route that the client probably meant, written with the client's values, or "".
+// nearest returns the route that the client probably meant, written with the client's values, or "". Routes with the verb come first.
 func (f *face) nearest(verb, path string) string {
 	for _, sameVerb := range []bool{true, false} {
 		var paths []string

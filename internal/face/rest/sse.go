@@ -27,6 +27,7 @@ func (sse) mediaType() string { return sseType }
 // open tells the client to wait 2 s before it reconnects.
 func (sse) open() []byte { return []byte("retry: 2000\n\n") }
 
+// encode writes the events of the message, which must be a WatchFleetResponse.
 func (sse) encode(m proto.Message) ([]byte, error) {
 	a, ok := m.(*fleetv1.WatchFleetResponse)
 	if !ok {
@@ -42,7 +43,7 @@ func (sse) encode(m proto.Message) ([]byte, error) {
 		last = e.GetCursor()
 		writeEvent(&b, last, e.GetType().String(), data)
 	}
-	if c := a.GetCursor(); c != "" && c != last { // an id without data moves the client's position without an event
+	if c := a.GetCursor(); c != "" && c != last { // an id without data changes the client's position, but is not an event
 		writeEvent(&b, c, "", nil)
 	}
 	return b.Bytes(), nil
@@ -99,13 +100,13 @@ func (messageEvents) open() []byte { return nil }
 // end writes nothing, since the result ended the stream.
 func (messageEvents) end(string) []byte { return nil }
 
-// lineBreakRemover removes what an id field cannot contain: line breaks, which would end it, and null characters.
-var lineBreakRemover = strings.NewReplacer("\r", "", "\n", "", "\x00", "")
+// idCleaner removes line breaks, which would end an id field, and null characters, which an id must not contain.
+var idCleaner = strings.NewReplacer("\r", "", "\n", "", "\x00", "")
 
-// writeEvent writes one event. The JSON contains no line break.
+// writeEvent writes one event without the fields that are empty. data is JSON without line breaks.
 func writeEvent(b *bytes.Buffer, id, event string, data []byte) {
 	if id != "" {
-		b.WriteString("id: " + lineBreakRemover.Replace(id) + "\n")
+		b.WriteString("id: " + idCleaner.Replace(id) + "\n")
 	}
 	if event != "" {
 		b.WriteString("event: " + event + "\n")

@@ -83,7 +83,7 @@ func (f *face) handleStream(rt *route) runtime.HandlerFunc {
 }
 
 // chooseFormat returns the format that the client accepts, or nil if the client gets only the result of the method. For an
-// EventSource that reconnects, it sets the cursor of the request.
+// EventSource that reconnects, it also sets the cursor of the request.
 func (rt *route) chooseFormat(r *http.Request, request proto.Message) (streamFormat, error) {
 	switch isSSE := accepts(r, sseType); {
 	case rt.lastIsResult() && isSSE:
@@ -147,7 +147,7 @@ func (f *face) receiveAll(ctx context.Context, rt *route, request proto.Message)
 	return items
 }
 
-// writeResult writes the last message of the stream.
+// writeResult writes the last message of the stream, or the error that ends it.
 func writeResult(w http.ResponseWriter, items <-chan streamItem) {
 	_ = http.NewResponseController(w).SetReadDeadline(noDeadline) // the request is read, but the result may take long
 	var last proto.Message
@@ -180,7 +180,7 @@ type streamWriter struct {
 	format  streamFormat
 	timeout time.Duration // for writing one piece to the client
 	opened  bool
-	cursor  string
+	cursor  string // of the last message that had one
 }
 
 // run writes messages until the stream ends or the client disconnects. If an error comes first, within the opening
@@ -228,6 +228,7 @@ func (s *streamWriter) writeEnd(next streamItem) bool {
 	return true
 }
 
+// writeMessage writes a message and keeps its cursor for the end of the stream. If the message cannot be encoded, it writes the error.
 func (s *streamWriter) writeMessage(m proto.Message) error {
 	data, err := s.format.encode(m)
 	if err != nil {

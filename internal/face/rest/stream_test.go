@@ -84,7 +84,7 @@ func TestNDJSON(t *testing.T) {
 	s.events = sendThreeMessages
 	w := serve(newTestFace(t, s, Config{}), "GET", "/v1/events?follow=true", "", "Last-Event-ID", "5")
 	require.Equal(t, "application/x-ndjson", w.Header().Get("Content-Type"))
-	require.Empty(t, w.Header().Get(heartbeatHeader), "it sends nothing while there are no events")
+	require.Empty(t, w.Header().Get(heartbeatHeader), "NDJSON has no heartbeats")
 	require.Equal(t, `{"events":[{"cursor":"7","time":"2025-10-29T10:30:45Z","type":"task_started","agent_name":"papi","task_id":"t1","text":"","status":"","owner":""},{"cursor":"8","time":"2025-10-29T10:30:45Z","type":"task_output","agent_name":"papi","task_id":"t1","text":"a\r\nb\n","status":"","owner":""}],"cursor":"8"}
 {"events":[{"cursor":"9","time":"2025-10-29T10:30:45Z","type":"task_ended","agent_name":"papi","task_id":"t1","text":"done","status":"","owner":""}],"cursor":"11"}
 {"events":[],"cursor":"12"}
@@ -138,8 +138,8 @@ func TestALaterErrorIsTheLastPiece(t *testing.T) {
 	require.True(t, strings.HasSuffix(w.Body.String(), "\n"+object+"\n"), w.Body.String())
 }
 
-// dial serves the handler on an in-memory connection, which works inside a synctest bubble, and connects to it. The
-// connection has no buffer, so the server notices at once when nobody reads.
+// dial runs the server on an in-memory connection, which works inside a synctest bubble, and returns the client's end. The connection has
+// no buffer, so the server blocks at once if the client does not read.
 func dial(t *testing.T, server *http.Server) (client net.Conn) {
 	t.Helper()
 	l := &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
@@ -155,6 +155,7 @@ func dial(t *testing.T, server *http.Server) (client net.Conn) {
 	return client
 }
 
+// listener is a net.Listener that accepts the connections of a channel.
 type listener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -281,7 +282,7 @@ func TestASlowReaderGetsEverythingInOrder(t *testing.T) {
 			if strings.HasPrefix(line, "data: {\"cursor\":\""+strconv.Itoa(next)+"\"") {
 				next++
 			}
-			time.Sleep(time.Second) // of the bubble's time
+			time.Sleep(time.Second) // takes no real time in the bubble
 		}
 		require.Equal(t, events, next-1)
 	})

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type watchStream = grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]
 
-// stub is a fleet that answers every method as a test says, and records the last request.
+// stub is a server that answers unary calls with answer and WatchFleet with events, and records the last request.
 type stub struct {
 	fleetv1.UnimplementedFleetServiceServer
 	fleetv1.UnimplementedTokenServiceServer
@@ -41,7 +41,6 @@ type stub struct {
 
 	mu       sync.Mutex
 	calls    int
-	method   string
 	request  proto.Message
 	metadata metadata.MD
 }
@@ -56,7 +55,7 @@ func newStub() *stub {
 func (s *stub) conn() grpc.ClientConnInterface {
 	c := (&inprocgrpc.Channel{}).WithServerUnaryInterceptor(
 		func(ctx context.Context, request any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
-			s.record(ctx, info.FullMethod, request.(proto.Message))
+			s.record(ctx, request.(proto.Message))
 			return s.answer(info.FullMethod[strings.LastIndex(info.FullMethod, "/")+1:], request.(proto.Message))
 		})
 	fleetv1.RegisterFleetServiceServer(c, s)
@@ -69,20 +68,20 @@ func (s *stub) conn() grpc.ClientConnInterface {
 	return facetest.KeepStreams(c)
 }
 
-func (s *stub) record(ctx context.Context, method string, request proto.Message) {
+func (s *stub) record(ctx context.Context, request proto.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
-	s.method, s.request = method, proto.Clone(request)
+	s.request = proto.Clone(request)
 	s.metadata, _ = metadata.FromIncomingContext(ctx)
 }
 
 func (s *stub) WatchFleet(r *fleetv1.WatchFleetRequest, out watchStream) error {
-	s.record(out.Context(), fleetv1.FleetService_WatchFleet_FullMethodName, r)
+	s.record(out.Context(), r)
 	return s.events(r, out)
 }
 
-// answerWith makes the stub give this answer to every request.
+// answerWith returns a function for stub.answer that gives the same answer to every request.
 func answerWith(m proto.Message, err error) func(string, proto.Message) (proto.Message, error) {
 	return func(string, proto.Message) (proto.Message, error) { return m, err }
 }
@@ -133,7 +132,7 @@ func readError(t testing.TB, w *httptest.ResponseRecorder) errorObject {
 	return p
 }
 
-// statusError returns a status as the service makes it.
+// statusError returns an error with the details that the service's errors have.
 func statusError(code codes.Code, reason fleetv1.ErrorReason, message string, details ...protoadapt.MessageV1) error {
 	info := &errdetails.ErrorInfo{Reason: reason.String(), Domain: "fleet", Metadata: map[string]string{"agent_name": "papi"}}
 	s, err := status.New(code, message).WithDetails(append([]protoadapt.MessageV1{info}, details...)...)
@@ -143,7 +142,7 @@ func statusError(code codes.Code, reason fleetv1.ErrorReason, message string, de
 	return s.Err()
 }
 
-// emptyAnswer returns an empty answer of the method.
+// emptyAnswer returns an empty response message of the method.
 func emptyAnswer(method string) (proto.Message, error) {
 	m, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName("fleet.v1." + method + "Response"))
 	if err != nil {

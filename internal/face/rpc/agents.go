@@ -9,16 +9,16 @@ import (
 	"fleet/internal/service"
 )
 
-// Fleet serves FleetService.
+// Fleet implements the gRPC service FleetService. The proto describes its methods.
 type Fleet struct {
 	fleetv1.UnimplementedFleetServiceServer
 	svc *service.Service
 }
 
-// NewFleet returns the FleetService over the core.
+// NewFleet returns the FleetService of the core svc.
 func NewFleet(svc *service.Service) *Fleet { return &Fleet{svc: svc} }
 
-// CreateAgent creates an agent.
+// CreateAgent creates an agent and waits until it is ready. The response is unfinished if the agent is not ready in time.
 func (f *Fleet) CreateAgent(ctx context.Context, r *fleetv1.CreateAgentRequest) (*fleetv1.CreateAgentResponse, error) {
 	v, message, err := f.svc.CreateAgent(ctx, service.CreateAgentRequest{
 		Name: r.GetName(), Project: r.GetProject(), Role: r.GetRole(), Spec: r.GetSpec(), Parameters: r.GetParameters(), Labels: labelsIn(r.GetLabels()), RequestID: r.GetRequestId(),
@@ -29,7 +29,7 @@ func (f *Fleet) CreateAgent(ctx context.Context, r *fleetv1.CreateAgentRequest) 
 	return &fleetv1.CreateAgentResponse{Agent: agentOf(v), Message: message, Unfinished: optional(!v.Settled())}, nil
 }
 
-// ListAgents lists agents.
+// ListAgents lists agents that match the request, and the states of the places. Callers that see the same agents share the encoded rows.
 func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*fleetv1.ListAgentsResponse, error) {
 	l, err := f.svc.ListAgents(ctx, fleet.ListAgentsRequest{
 		Project: r.GetProject(), Role: r.GetRole(), Status: fleet.Status(nameIn(r.GetStatus())), Selector: r.GetSelector(),
@@ -49,12 +49,12 @@ func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*
 	return full, nil
 }
 
-// rowsOf returns the part of a response that stays the same as long as the agents do not change.
+// rowsOf returns the part of a ListAgentsResponse that stays the same as long as the agents do not change.
 func rowsOf(r *fleet.AgentPage) *fleetv1.ListAgentsResponse {
 	return &fleetv1.ListAgentsResponse{Agents: listOf(r.Agents, summaryOf), TotalCount: int32Of(r.Total), NextCursor: optional(r.Next)}
 }
 
-// ShowAgent shows an agent.
+// ShowAgent shows an agent, with a portion of its spec from spec_offset on. The access is set only if it is less than an owner's.
 func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fleetv1.ShowAgentResponse, error) {
 	v, err := f.svc.ShowAgent(ctx, r.GetAgentName())
 	if err != nil {
@@ -73,7 +73,7 @@ func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fl
 	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(place.ObservedAt), StaleReason: optional(textOf(place.StaleReason)), Rules: listOf(v.AllowedRules(), ruleOf)}, err
 }
 
-// DeleteAgent deletes an agent.
+// DeleteAgent deletes an agent and waits for that. The response says what is kept of the agent's work.
 func (f *Fleet) DeleteAgent(ctx context.Context, r *fleetv1.DeleteAgentRequest) (*fleetv1.DeleteAgentResponse, error) {
 	v, message, err := f.svc.DeleteAgent(ctx, r.GetAgentName(), r.GetKeepUnsaved(), r.GetRequestId())
 	if err != nil {
@@ -93,7 +93,7 @@ func (f *Fleet) DeleteAgent(ctx context.Context, r *fleetv1.DeleteAgentRequest) 
 	return &fleetv1.DeleteAgentResponse{Message: message, DeletedAgent: deleted, Unfinished: optional(!v.Settled())}, nil
 }
 
-// StartAgent starts an agent's workspace.
+// StartAgent starts an agent's workspace. The response is unfinished if the agent is not ready in time.
 func (f *Fleet) StartAgent(ctx context.Context, r *fleetv1.StartAgentRequest) (*fleetv1.StartAgentResponse, error) {
 	v, message, err := f.svc.StartAgent(ctx, r.GetAgentName(), r.GetRequestId())
 	if err != nil {
@@ -102,7 +102,7 @@ func (f *Fleet) StartAgent(ctx context.Context, r *fleetv1.StartAgentRequest) (*
 	return &fleetv1.StartAgentResponse{Agent: agentOf(v), Message: message, Unfinished: optional(!v.Settled())}, nil
 }
 
-// StopAgent stops an agent's workspace.
+// StopAgent stops an agent's workspace. The response is unfinished if the workspace has not stopped in time.
 func (f *Fleet) StopAgent(ctx context.Context, r *fleetv1.StopAgentRequest) (*fleetv1.StopAgentResponse, error) {
 	v, message, err := f.svc.StopAgent(ctx, r.GetAgentName(), r.GetRequestId())
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *Fleet) StopAgent(ctx context.Context, r *fleetv1.StopAgentRequest) (*fl
 	return &fleetv1.StopAgentResponse{Agent: agentOf(v), Message: message, Unfinished: optional(!v.Settled())}, nil
 }
 
-// RestartAgent restarts an agent's workspace.
+// RestartAgent restarts an agent's workspace with the requested changes. The response is unfinished if the agent is not ready in time.
 func (f *Fleet) RestartAgent(ctx context.Context, r *fleetv1.RestartAgentRequest) (*fleetv1.RestartAgentResponse, error) {
 	v, message, err := f.svc.RestartAgent(ctx, service.RestartAgentRequest{
 		Agent: r.GetAgentName(), Role: r.GetRole(), Update: r.GetUpdate(), TakeOver: r.GetTakeOver(), Parameters: r.GetParameters(), RequestID: r.GetRequestId(),
@@ -122,7 +122,7 @@ func (f *Fleet) RestartAgent(ctx context.Context, r *fleetv1.RestartAgentRequest
 	return &fleetv1.RestartAgentResponse{Agent: agentOf(v), Message: message, Unfinished: optional(!v.Settled())}, nil
 }
 
-// ShowAgentLog shows the log of an agent's workspace.
+// ShowAgentLog shows the last lines of the log of an agent's workspace.
 func (f *Fleet) ShowAgentLog(ctx context.Context, r *fleetv1.ShowAgentLogRequest) (*fleetv1.ShowAgentLogResponse, error) {
 	n := service.DefaultLogLines
 	if r.Lines != nil {
@@ -136,32 +136,4 @@ func (f *Fleet) ShowAgentLog(ctx context.Context, r *fleetv1.ShowAgentLogRequest
 		lines[i] = textOf(l)
 	}
 	return &fleetv1.ShowAgentLogResponse{Lines: lines, Truncated: truncated}, nil
-}
-
-// ListAgentProjects lists the projects.
-func (f *Fleet) ListAgentProjects(ctx context.Context, r *fleetv1.ListAgentProjectsRequest) (*fleetv1.ListAgentProjectsResponse, error) {
-	projects, places, err := f.svc.ListProjects(ctx)
-	if err != nil {
-		return nil, err
-	}
-	part, next, err := fleet.Paginate(projects, cursorPageIn(r.GetCursor(), r.Limit), 0)
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.ListAgentProjectsResponse{
-		Projects: listOf(part, projectOf), TotalCount: int32Of(len(projects)), NextCursor: optional(next), Places: listOf(places, placeOf),
-	}, nil
-}
-
-// ListAgentRoles lists the roles of a project.
-func (f *Fleet) ListAgentRoles(ctx context.Context, r *fleetv1.ListAgentRolesRequest) (*fleetv1.ListAgentRolesResponse, error) {
-	roles, err := f.svc.ListRoles(ctx, r.GetProject())
-	if err != nil {
-		return nil, err
-	}
-	part, next, err := fleet.Paginate(roles, cursorPageIn(r.GetCursor(), r.Limit), 0)
-	if err != nil {
-		return nil, err
-	}
-	return &fleetv1.ListAgentRolesResponse{Roles: listOf(part, roleOf), TotalCount: int32Of(len(roles)), NextCursor: optional(next)}, nil
 }

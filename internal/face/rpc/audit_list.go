@@ -10,7 +10,7 @@ import (
 	"fleet/internal/service"
 )
 
-// ListAudit lists the audit log.
+// ListAudit lists entries of the audit log, newest first.
 func (f *Fleet) ListAudit(ctx context.Context, r *fleetv1.ListAuditRequest) (*fleetv1.ListAuditResponse, error) {
 	q := service.ListAuditRequest{Cursor: r.GetCursor(), Limit: intIn(r.Limit), AuditFilter: fleet.AuditFilter{
 		Principal: r.GetPrincipal(), Method: r.GetMethod(), AgentName: r.GetAgentName(), Outcome: r.GetOutcome(),
@@ -26,7 +26,7 @@ func (f *Fleet) ListAudit(ctx context.Context, r *fleetv1.ListAuditRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	// The log can have methods of other versions, and paths.
+	// An unknown method is an error only if it has no entries, because the log can have methods of other versions, and paths.
 	if m := r.GetMethod(); len(lines) == 0 && m != "" && !admission.HasMethod(m) {
 		return nil, fleet.InvalidField("method", "there is no method %q: give the name of a method of the API, such as start_agent_task", fleet.Shorten(m, 60))
 	}

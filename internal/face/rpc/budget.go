@@ -10,7 +10,7 @@ import (
 	"fleet/internal/service"
 )
 
-// SetBudget adds or replaces a budget.
+// SetBudget adds a budget, or replaces the one with the same name.
 func (f *Fleet) SetBudget(ctx context.Context, r *fleetv1.SetBudgetRequest) (*fleetv1.SetBudgetResponse, error) {
 	b := fleet.Budget{
 		Name: r.GetName(), Scope: fleet.BudgetScope(r.GetScope()), Value: r.GetValue(), Window: fleet.BudgetWindow(r.GetWindow()), TimeZone: r.GetTimeZone(),
@@ -37,7 +37,7 @@ func (f *Fleet) SetBudget(ctx context.Context, r *fleetv1.SetBudgetRequest) (*fl
 	return &fleetv1.SetBudgetResponse{Budget: budgetOf(*balance), Message: "Budget set successfully"}, nil
 }
 
-// DeleteBudget deletes a budget.
+// DeleteBudget deletes the budget with the request's name.
 func (f *Fleet) DeleteBudget(ctx context.Context, r *fleetv1.DeleteBudgetRequest) (*fleetv1.DeleteBudgetResponse, error) {
 	if err := f.svc.DeleteBudget(ctx, r.GetName(), r.GetRequestId()); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (f *Fleet) DeleteBudget(ctx context.Context, r *fleetv1.DeleteBudgetRequest
 	return &fleetv1.DeleteBudgetResponse{Message: "Budget deleted successfully"}, nil
 }
 
-// ListBudgets lists budgets.
+// ListBudgets lists the budgets that concern the caller.
 func (f *Fleet) ListBudgets(ctx context.Context, r *fleetv1.ListBudgetsRequest) (*fleetv1.ListBudgetsResponse, error) {
 	all, err := f.svc.ListBudgets(ctx)
 	if err != nil {
@@ -89,7 +89,7 @@ func (f *Fleet) ShowBudget(ctx context.Context, r *fleetv1.ShowBudgetRequest) (*
 	return out, nil
 }
 
-// RaiseTaskBudget sets the cost limit of a task.
+// RaiseTaskBudget sets the maximum cost of a task that has not ended.
 func (f *Fleet) RaiseTaskBudget(ctx context.Context, r *fleetv1.RaiseTaskBudgetRequest) (*fleetv1.RaiseTaskBudgetResponse, error) {
 	t, err := f.svc.RaiseTaskBudget(ctx, r.GetTaskId(), r.GetMaxCostUsd(), r.GetRequestId())
 	if err != nil {

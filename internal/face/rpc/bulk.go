@@ -10,7 +10,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// PlanBulk plans a bulk operation.
+// PlanBulk plans an operation on several agents or tasks, and changes nothing else.
 func (f *Fleet) PlanBulk(ctx context.Context, r *fleetv1.PlanBulkRequest) (*fleetv1.PlanBulkResponse, error) {
 	plan, err := f.svc.PlanBulk(ctx, fleet.BulkRequest{
 		Operation: fleet.BulkOperation(nameIn(r.GetOperation())), Names: r.GetNames(), Selector: r.GetSelector(), All: r.GetAll(), Text: r.GetText(), Labels: labelsIn(r.GetLabels()), RemoveLabels: r.GetRemove(),
@@ -28,7 +28,7 @@ func (f *Fleet) PlanBulk(ctx context.Context, r *fleetv1.PlanBulkRequest) (*flee
 	}, nil
 }
 
-// RunBulk runs a plan.
+// RunBulk runs a plan, and returns the results of its items. While the plan is unfinished, it returns only the items that failed.
 func (f *Fleet) RunBulk(ctx context.Context, r *fleetv1.RunBulkRequest) (*fleetv1.RunBulkResponse, error) {
 	plan, err := f.svc.RunBulk(ctx, r.GetPlanId(), time.Duration(r.GetWaitSeconds())*time.Second)
 	if err != nil {
@@ -52,14 +52,14 @@ func (f *Fleet) RunBulk(ctx context.Context, r *fleetv1.RunBulkRequest) (*fleetv
 	}, nil
 }
 
-// countsText returns the numbers that are not 0, as the continuation of a sentence.
-func countsText(unchanged, failed int, fail string) string {
+// countsText returns the numbers that are not 0, as the continuation of a sentence. failedText says what is wrong with the failed items.
+func countsText(unchanged, failed int, failedText string) string {
 	var text strings.Builder
 	if unchanged > 0 {
 		fmt.Fprintf(&text, ", %d unchanged", unchanged)
 	}
 	if failed > 0 {
-		fmt.Fprintf(&text, ", %d %s", failed, fail)
+		fmt.Fprintf(&text, ", %d %s", failed, failedText)
 	}
 	return text.String()
 }

@@ -8,7 +8,7 @@ import (
 	"fleet/internal/service"
 )
 
-// ShowTaskChanges shows what a task changed.
+// ShowTaskChanges shows the changes of a task: the list of changed files, or, with patch, a portion of the patch.
 func (f *Fleet) ShowTaskChanges(ctx context.Context, r *fleetv1.ShowTaskChangesRequest) (*fleetv1.ShowTaskChangesResponse, error) {
 	page := cursorPageIn(r.GetCursor(), r.Limit)
 	if _, _, err := page.Window(0); err != nil {

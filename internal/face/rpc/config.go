@@ -7,7 +7,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// ReloadConfig reads the server's configuration again.
+// ReloadConfig reads the server's configuration again, and says which settings have changed.
 func (f *Fleet) ReloadConfig(ctx context.Context, _ *fleetv1.ReloadConfigRequest) (*fleetv1.ReloadConfigResponse, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {

@@ -19,9 +19,10 @@ import (
 // make the whole response fail.
 func textOf(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// Enum values of the API have the names of the core's values, so the generated tables translate them.
+// Enum values of the API have the names of the core's values, so the tables in the generated code, such as Agent_Status_value, convert
+// them.
 
-// nameIn returns the name of the value of an enum in a request; "" if none is given.
+// nameIn returns the name of an enum value in a request; "" if the request does not set the enum.
 func nameIn(e protoreflect.Enum) string {
 	if e.Number() == 0 {
 		return ""
@@ -29,7 +30,7 @@ func nameIn(e protoreflect.Enum) string {
 	return fmt.Sprint(e)
 }
 
-// timeOf returns t in whole seconds, the precision of all times in the API. It returns nil for the zero time.
+// timeOf returns t without fractions of a second, since all times in the API are in whole seconds. It returns nil for the zero time.
 func timeOf(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
@@ -59,7 +60,7 @@ func copyFields[To proto.Message](to To, from proto.Message) To {
 	return to
 }
 
-// optional returns the value of an optional field, which is absent if v is the zero value.
+// optional returns a pointer to v for an optional field; nil, so that the field is absent, if v is the zero value.
 func optional[T comparable](v T) *T {
 	var zero T
 	if v == zero {
@@ -68,6 +69,7 @@ func optional[T comparable](v T) *T {
 	return &v
 }
 
+// int32Of returns n, or the nearest int32 if n is out of range.
 func int32Of(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) } //nolint:gosec // clamped
 
 func intIn(n *int32) *int {

@@ -27,7 +27,7 @@ func agentOf(v *fleet.AgentView) *fleetv1.Agent {
 	if v.Stalled() {
 		a.LastStep = optional(textOf(v.Task.LastStep))
 	}
-	a.CurrentTask, a.CurrentTaskId = currentOf(v)
+	a.CurrentTask, a.CurrentTaskId = currentTaskOf(v)
 	return a
 }
 
@@ -44,7 +44,8 @@ func metadataOf(a *fleet.Agent) map[string]string {
 	return m
 }
 
-func currentOf(v *fleet.AgentView) (headline, id *wrapperspb.StringValue) {
+// currentTaskOf returns the headline and the id of the agent's task; nil if it has none.
+func currentTaskOf(v *fleet.AgentView) (headline, id *wrapperspb.StringValue) {
 	if v.Task == nil {
 		return nil, nil
 	}
@@ -57,6 +58,6 @@ func summaryOf(v *fleet.AgentView) *fleetv1.AgentSummary {
 		Place: v.Place, Waiting: optional(v.Waiting()), Stalled: optional(v.Stalled()), Collecting: optional(v.Collecting()), Outdated: optional(v.Host.Outdated),
 		StateReason: optional(textOf(v.StateReason)), Labels: labelsOf(v.Labels),
 	}
-	s.CurrentTask, s.CurrentTaskId = currentOf(v)
+	s.CurrentTask, s.CurrentTaskId = currentTaskOf(v)
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"fleet/internal/fleet"
 )
 
+// eventsOf converts events. If details is true, the events of steps contain the steps.
 func eventsOf(es []fleet.Event, details bool) []*fleetv1.Event {
 	out := make([]*fleetv1.Event, len(es))
 	for i, e := range es {

@@ -28,7 +28,7 @@ func taskOf(t *fleet.Task) *fleetv1.Task {
 	}
 }
 
-// taskUsageOf returns nil if the agent has reported no usage.
+// taskUsageOf converts the usage of a task. It returns nil if the agent has reported none.
 func taskUsageOf(u fleet.Usage) *fleetv1.TaskUsage {
 	if u == (fleet.Usage{}) {
 		return nil
@@ -38,7 +38,7 @@ func taskUsageOf(u fleet.Usage) *fleetv1.TaskUsage {
 	}
 }
 
-// optionsOf returns nil if no option is set.
+// optionsOf converts the options and attachments of a task. It returns nil if no option is set.
 func optionsOf(o fleet.TaskOptions, attached []fleet.Attachment) *fleetv1.TaskOptions {
 	if !o.IsSet() {
 		return nil

@@ -34,7 +34,7 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 	require.Equal(t, "a\uFFFDb", taskOf(task).GetSummary())
 }
 
-// TestSteps checks that each type of step has a kind and details in the API.
+// TestSteps checks that the API has a kind for each type of step, and a detail for each type that has more than a text.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	all := fleet.Step{
@@ -72,8 +72,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestRunTaskIsQueued checks that run_task takes everything that queue_task takes.
-func TestRunTaskIsQueued(t *testing.T) {
+// TestRunTaskHasFieldsOfQueueTask checks that RunTaskRequest has all fields of QueueTaskRequest, and that copyFields copies them.
+func TestRunTaskHasFieldsOfQueueTask(t *testing.T) {
 	t.Parallel()
 	queue, run := (&fleetv1.QueueTaskRequest{}).ProtoReflect().Descriptor().Fields(), (&fleetv1.RunTaskRequest{}).ProtoReflect().Descriptor().Fields()
 	for i := range queue.Len() {
@@ -82,7 +82,7 @@ func TestRunTaskIsQueued(t *testing.T) {
 		require.NotNil(t, got, "RunTaskRequest has no field %s", want.Name())
 		require.Equal(t, []any{want.Number(), want.Kind(), want.Cardinality(), want.HasPresence()}, []any{got.Number(), got.Kind(), got.Cardinality(), got.HasPresence()}, want.Name())
 	}
-	require.Equal(t, queue.Len()+1, run.Len(), "wait_seconds is the only other field")
+	require.Equal(t, queue.Len()+1, run.Len(), "wait_seconds must be the only other field")
 	q := copyFields(&fleetv1.QueueTaskRequest{}, &fleetv1.RunTaskRequest{AgentName: "papi", TaskDescription: "done", Checks: []string{"make"}, Labels: map[string]string{"a": "b"}, WaitSeconds: new(int32(5))})
 	require.True(t, proto.Equal(&fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "done", Checks: []string{"make"}, Labels: map[string]string{"a": "b"}}, q), q)
 }

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/service"
 )
 
-// ListCredentials lists credentials.
+// ListCredentials lists the credentials that the caller may see, with their usage windows.
 func (f *Fleet) ListCredentials(ctx context.Context, r *fleetv1.ListCredentialsRequest) (*fleetv1.ListCredentialsResponse, error) {
 	all, err := f.svc.ListCredentials(ctx)
 	if err != nil {
@@ -23,7 +23,7 @@ func (f *Fleet) ListCredentials(ctx context.Context, r *fleetv1.ListCredentialsR
 	return &fleetv1.ListCredentialsResponse{Credentials: credentialsOf(part, f.svc.Now()), TotalCount: int32Of(len(all)), NextCursor: optional(next)}, nil
 }
 
-// ReleaseCredential releases a credential.
+// ReleaseCredential lets tasks start again with a credential that is held.
 func (f *Fleet) ReleaseCredential(ctx context.Context, r *fleetv1.ReleaseCredentialRequest) (*fleetv1.ReleaseCredentialResponse, error) {
 	if err := f.svc.ReleaseCredential(ctx, r.GetName()); err != nil {
 		return nil, err

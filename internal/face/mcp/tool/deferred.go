@@ -44,7 +44,8 @@ func DeferredResultOf(ctx context.Context) *DeferredResult {
 func (d *DeferredResult) SetTask(members []byte) { d.result, d.task = nil, bytes.TrimSpace(members) }
 
 // Append appends the response to b. written is the response as mcp-go has written it. The result replaces the last two placeholders:
-// as text, and then as structured content. An earlier placeholder can be the id. A task replaces the empty content.
+// first as text, and then as structured content. An earlier placeholder can be the id. A task replaces the empty content. If d is nil or
+// has neither, Append appends written unchanged.
 func (d *DeferredResult) Append(b, written []byte) []byte {
 	if d != nil && d.task != nil {
 		return append(b, bytes.Replace(written, noContent, d.task[1:len(d.task)-1], 1)...)

@@ -11,15 +11,15 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// itemSize returns how many bytes a list item adds to the JSON.
+// itemSize returns how many bytes the list item v, a message, adds to the JSON.
 func itemSize(v protoreflect.Value) (int, error) {
 	b, err := wire.Marshal(v.Message().Interface())
 	return len(b) + 1, err
 }
 
-// textField is one text field of the message.
+// textField is one text of a message: the value of a string field, a list item, or a map value.
 type textField struct {
-	path     string
+	path     string // field names, without list indexes and map keys
 	value    string
 	jsonSize int // its size in JSON, in bytes, without the quotes
 	set      func(string)
@@ -44,7 +44,7 @@ func jsonPrefix(s string, n int) (string, int) {
 	return s[:n], size
 }
 
-// eachText calls each with every text of the message.
+// eachText calls each with every text of the message and of the messages in it. path is the path of the message, "" for the whole.
 func eachText(m protoreflect.Message, path string, each func(textField)) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		path := joinPath(path, f)
@@ -79,14 +79,14 @@ func eachText(m protoreflect.Message, path string, each func(textField)) {
 	})
 }
 
-// listField is a list or map field of the message.
+// listField is a list or map field of a message.
 type listField struct {
 	path      string
 	len, size int
-	truncate  func(n int)
+	truncate  func(n int) // keeps the first n items
 }
 
-// eachList calls each with every list of the message and its size on the wire, which is about its size in JSON.
+// eachList calls each with every list and map of the message and of the messages in it. The size is an estimate of the size in JSON.
 func eachList(m protoreflect.Message, path string, each func(listField)) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		path, size := joinPath(path, f), 0
@@ -120,7 +120,7 @@ func eachList(m protoreflect.Message, path string, each func(listField)) {
 	})
 }
 
-// truncateMap keeps the n entries whose keys come first in order.
+// truncateMap keeps the n entries whose keys are first in string order.
 func truncateMap(m protoreflect.Map, n int) {
 	var keys []protoreflect.MapKey
 	m.Range(func(k protoreflect.MapKey, _ protoreflect.Value) bool {

@@ -9,7 +9,7 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// sizeWithout returns the length of the message's JSON without the field.
+// sizeWithout returns the length that the message's JSON would have if the field at the path were not set.
 func sizeWithout(m proto.Message, path string) (int, error) {
 	in, f := parentAt(m.ProtoReflect(), path)
 	if f == nil || !in.Has(f) {
@@ -38,7 +38,7 @@ func sizeWithout(m proto.Message, path string) (int, error) {
 	return size, nil
 }
 
-// countAt returns how many items the list has, or how many bytes the text has.
+// countAt returns how many items the list at the path has, or how many bytes the text has; 0 if the field is not set.
 func countAt(m protoreflect.Message, path string) int {
 	in, f := parentAt(m, path)
 	switch {
@@ -50,7 +50,8 @@ func countAt(m protoreflect.Message, path string) int {
 	return len(in.Get(f).String())
 }
 
-// parentAt returns the message that holds the field at the path, and the field, which is nil if it does not exist.
+// parentAt returns the message that holds the field at the path, and the field. The field is nil if it does not exist, if a message on
+// the path is not set, or if the path passes through a list or map.
 func parentAt(m protoreflect.Message, path string) (protoreflect.Message, protoreflect.FieldDescriptor) {
 	for {
 		name, more, deeper := strings.Cut(path, ".")
@@ -65,7 +66,7 @@ func parentAt(m protoreflect.Message, path string) (protoreflect.Message, protor
 	}
 }
 
-// fieldAt does the same as parentAt for a message type.
+// fieldAt returns the field at the path in a message type; nil if it does not exist.
 func fieldAt(d protoreflect.MessageDescriptor, path string) protoreflect.FieldDescriptor {
 	for {
 		name, more, deeper := strings.Cut(path, ".")

@@ -9,7 +9,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// Portion says how to get a smaller answer from a method without side effects: repeat the call with a lower Limit.
+// Portion says how to get a smaller answer from a method without side effects: repeat the call with a lower Limit. The zero value is for
+// methods for which this is not possible.
 type Portion struct {
 	Limit  string // optional int32 field of the request
 	Of     string // what the limit counts: a list or a text of the response, possibly nested ("task.payload")
@@ -35,8 +36,8 @@ func (p Portion) applies(q protoreflect.Message) bool {
 	return unless == nil || !q.Get(unless).Bool()
 }
 
-// capLimit lowers the request's limit for a text to the size of a result, so that no service reads and sends
-// megabytes that would be thrown away.
+// capLimit sets the request's limit for a text to the maximum size of a result, unless the limit is lower already. So no service reads
+// and sends megabytes that would be thrown away.
 func (s Spec) capLimit(ctx context.Context, q, response protoreflect.Message) {
 	if !s.Portion.applies(q) {
 		return
@@ -49,7 +50,8 @@ func (s Spec) capLimit(ctx context.Context, q, response protoreflect.Message) {
 	}
 }
 
-// lowerLimit repeats the call with lower limits until the answer fits, or until a lower limit cannot make it smaller.
+// lowerLimit repeats the call with lower limits until the answer fits, or until a lower limit cannot make it smaller. m is the answer to
+// the first call and b its JSON. lowerLimit returns the last answer and its JSON, which may still be too large.
 func (s Spec) lowerLimit(q protoreflect.Message, m proto.Message, b []byte, maxBytes int, again func() (proto.Message, error)) (proto.Message, []byte, error) {
 	limit := q.Descriptor().Fields().ByName(protoreflect.Name(s.Portion.Limit))
 	end := unknownEnd
@@ -94,7 +96,8 @@ const (
 	lastItems // as with the newest events
 )
 
-// endKeptByLimit compares an answer with the answer to a lower limit and returns which end of the list the lower limit keeps.
+// endKeptByLimit compares an answer with the answer to a lower limit and returns which end of the list the lower limit keeps. It returns
+// firstItems for a text and for an empty list.
 func (s Spec) endKeptByLimit(before, after proto.Message) listEnd {
 	items := func(m proto.Message) protoreflect.List {
 		if in, f := parentAt(m.ProtoReflect(), s.Portion.Of); f != nil && f.IsList() && in.Has(f) {
@@ -109,8 +112,8 @@ func (s Spec) endKeptByLimit(before, after proto.Message) listEnd {
 	return lastItems
 }
 
-// countThatFits returns how many of the list's n items, or of the text's n bytes, fit into the room. size is their
-// total size.
+// countThatFits returns how many of the list's n items, or of the text's n bytes, fit into the room. size is the total size of the items
+// or the text.
 func (s Spec) countThatFits(m proto.Message, n, size, room, maxBytes int, end listEnd) (int, error) {
 	in, f := parentAt(m.ProtoReflect(), s.Portion.Of)
 	if f == nil || !f.IsList() || f.Message() == nil {

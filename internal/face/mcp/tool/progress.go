@@ -49,7 +49,7 @@ func newProgress(ctx context.Context, r mcp.CallToolRequest) *progress {
 	return &progress{token: r.Params.Meta.ProgressToken, notify: notify, last: time.Now()}
 }
 
-// progressOf returns the progress of the context's call.
+// progressOf returns the progress of the context's call; nil if there is none.
 func progressOf(ctx context.Context) *progress {
 	p, _ := ctx.Value(progressKey{}).(*progress)
 	return p
@@ -90,7 +90,7 @@ func (p *progress) sentCount() int {
 // maxSilence is how long a call may send nothing. Clients give up a call that sends nothing for a minute.
 const maxSilence = 8 * time.Second
 
-// keepAlive sends a notification whenever the call has sent nothing for maxSilence, until stop is called.
+// keepAlive sends a notification whenever the call has sent nothing for maxSilence, until stop is called or the client has disconnected.
 func (p *progress) keepAlive() (stop func()) {
 	if p == nil {
 		return func() {}
@@ -127,7 +127,7 @@ func (p *progress) remainingSilence() time.Duration {
 	return maxSilence - time.Since(p.last)
 }
 
-// EventText returns the text of an event, or a phrase for its type if it has none.
+// EventText returns the text of an event, or the words of its type, kind, if the text is empty.
 func EventText(text, kind string) string {
 	if text != "" {
 		return text
@@ -135,7 +135,8 @@ func EventText(text, kind string) string {
 	return strings.ReplaceAll(kind, "_", " ")
 }
 
-// JSON returns the message as JSON. Streams whose messages have no text field use it for their progress.
+// JSON returns the message as JSON, or the name of its type if it cannot be encoded. Tools use it for the progress of streams whose
+// messages have no text field.
 func JSON(m proto.Message) string {
 	b, err := wire.Marshal(m)
 	if err != nil {

@@ -34,7 +34,7 @@ func maxResult(ctx context.Context) int {
 }
 
 // resultOf makes the result of a call: the whole message if it fits, otherwise as much as fits. again repeats the call
-// after lowerLimit has changed the request.
+// after lowerLimit has changed the request; it may be nil if the Spec has no Portion.
 func (s Spec) resultOf(ctx context.Context, q, m proto.Message, again func() (proto.Message, error)) *mcp.CallToolResult {
 	maxBytes := maxResult(ctx)
 	b, err := wire.Marshal(m)
@@ -54,7 +54,7 @@ func (s Spec) resultOf(ctx context.Context, q, m proto.Message, again func() (pr
 	if len(b) <= maxBytes {
 		return success(ctx, b, "")
 	}
-	m = proto.Clone(m) // the service may have parts of it
+	m = proto.Clone(m) // the service may share parts of it
 	short := shortener{message: m.ProtoReflect(), request: q.ProtoReflect(), cuts: s.Cuts, untouched: untouched, maxBytes: maxBytes - noteBytes}
 	if b, err = short.shorten(); err != nil {
 		return Failure(ctx, err)
@@ -95,8 +95,8 @@ func success(ctx context.Context, b []byte, note string) *mcp.CallToolResult {
 	return r
 }
 
-// Failure returns the result of a failed call: the error object as text. It is not structured content, because clients check that against the output
-// schema even if the result is an error.
+// Failure returns the result of a failed call: the error object as text, shortened if it is too large. The error object is not structured
+// content, because clients check structured content against the output schema even if the result is an error.
 func Failure(ctx context.Context, err error) *mcp.CallToolResult {
 	text := wire.ErrorBody(err)
 	if most := maxResult(ctx); len(text) > most {

@@ -16,7 +16,8 @@ type Set struct {
 // Defs are JSON Schemas that other schemas refer to as "#/$defs/NAME".
 type Defs map[string]string
 
-// NewSet returns a set. It extends each schema of a tool with the definitions that the schema refers to.
+// NewSet returns a set of the tools. It changes the tools: it adds to each schema the definitions that the schema refers to. inputs has
+// the definitions for the schemas of arguments, outputs those for the schemas of results.
 func NewSet(name string, inputs, outputs Defs, tools ...Tool) Set {
 	for i := range tools {
 		t := &tools[i].Tool

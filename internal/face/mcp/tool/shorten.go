@@ -14,12 +14,12 @@ import (
 // minText is how much of a text is kept, in bytes, as long as leaving out list items can make the answer fit.
 const minText = 200
 
-// shortener makes a message fit if it can. It leaves out items of lists that allow it, shortens the longest texts to the
-// same length, and then leaves out items of the largest lists.
+// shortener makes a message fit if it can. It first leaves out items of the lists that have a Cut. It then shortens the longest texts to
+// the same length, but not below minText, and leaves out items of the largest lists. At last it shortens texts below minText.
 type shortener struct {
 	message, request protoreflect.Message
 	cuts             []Cut
-	untouched        string // path of a text that is not shortened
+	untouched        string // path of a text that is not shortened; "" if there is none
 	maxBytes         int    // bytes of JSON
 
 	shortened []keptPart
@@ -28,13 +28,16 @@ type shortener struct {
 
 // keptPart is the part of a field that the answer holds.
 type keptPart struct {
-	path, end, unit string
-	kept, total     int
+	path        string
+	end         string // "first" or "last"
+	unit        string // "items" or "bytes"
+	kept, total int    // in units
 }
 
 // errTooLarge is returned for an answer that cannot be shortened enough.
 var errTooLarge = errors.New("the answer does not fit into the result of a tool: use REST, gRPC or the fleet command")
 
+// shorten makes the message fit and returns its JSON, or errTooLarge.
 func (s *shortener) shorten() ([]byte, error) {
 	b, err := s.marshal()
 	if err != nil || len(b) <= s.maxBytes {
@@ -103,7 +106,8 @@ func (s *shortener) keepLast(c Cut, size int) error {
 	return nil
 }
 
-// keepFirst leaves out the last items of a list of events and sets the cursor to continue from.
+// keepFirst leaves out the last items of a list, but keeps at least one. It sets the response's cursor to that of the last item that it
+// keeps.
 func (s *shortener) keepFirst(c Cut) error {
 	in, f := parentAt(s.message, c.Field)
 	if f == nil || !in.Has(f) {
@@ -171,8 +175,8 @@ func (s *shortener) shortenTexts(size, minLength int) bool {
 	return fits
 }
 
-// setNextOffset sets the offset of a text's next portion, if the response has a field for it. The digits of
-// the offset use a part of noteBytes.
+// setNextOffset sets the offset of a text's next portion, if the response has a field for it. This makes the response longer by a few
+// digits, for which noteBytes has room.
 func (s *shortener) setNextOffset(path string, kept int) {
 	for _, c := range s.cuts {
 		if c.Field != path || c.NextOffset == "" {
@@ -186,7 +190,8 @@ func (s *shortener) setNextOffset(path string, kept int) {
 	}
 }
 
-// shortenLists leaves out the last items of the largest list, until the message fits or no list has more than one item.
+// shortenLists leaves out the last items of the list that is the largest, again and again, until the message fits or no list has more
+// than one item. It returns the JSON.
 func (s *shortener) shortenLists() ([]byte, error) {
 	omitted := map[string]int{}
 	for {
@@ -228,10 +233,11 @@ func (s *shortener) noteCut(path, end string, kept, total int, unit string) {
 			return
 		}
 	}
-	s.shortened = append(s.shortened, keptPart{path, end, unit, kept, total})
+	s.shortened = append(s.shortened, keptPart{path: path, end: end, unit: unit, kept: kept, total: total})
 }
 
-// note returns the note about what was shortened.
+// note returns the note that tells the caller which fields were shortened; "" if only a cursor was set. It names at most two of the
+// shortened texts and lists, to stay small.
 func (s *shortener) note() string {
 	var notes []string
 	for _, p := range s.shortened[:min(2, len(s.shortened))] {

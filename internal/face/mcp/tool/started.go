@@ -42,7 +42,7 @@ func (s Spec) recordTasks(ctx context.Context, q, m proto.Message) {
 	started.IDs = textsAt(m.ProtoReflect(), s.Task.Path)
 }
 
-// textsAt returns the texts at the path, which may pass through lists, without empty ones.
+// textsAt returns the texts at the path that are set. The path may pass through lists.
 func textsAt(m protoreflect.Message, path string) (all []string) {
 	name, more, deeper := strings.Cut(path, ".")
 	f := m.Descriptor().Fields().ByName(protoreflect.Name(name))

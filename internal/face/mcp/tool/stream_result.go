@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// errUnfinished means that the server ended a stream before its last message.
+// errUnfinished means that the server ended a stream without sending the result.
 var errUnfinished = errors.New("the stream ended without a result")
 
 // StreamWithResult makes a tool from a method whose stream ends with the result. The function last reports whether a message is

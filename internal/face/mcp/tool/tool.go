@@ -1,8 +1,8 @@
 // Package tool is the runtime of the generated *.pb.mcp.go files: it makes an MCP tool from a gRPC method. The name,
-// arguments and results of a tool are generated; how a call runs is here.
+// arguments and results of a tool are generated; this package runs its calls.
 //
 // Generated code in gen/ and package mcp use it. It shortens a result to the configured limit (WithMaxResult), as options in
-// the proto say. It must never know a particular method: what a method needs is an option.
+// the proto say. It must never know a particular method: the generated code passes the needs of a method as a Spec and Options.
 package tool
 
 import (
@@ -32,15 +32,14 @@ type Tool struct {
 // Spec describes a tool to clients.
 type Spec struct {
 	Name, Title, Description string
-	// Method, Contract and Operator are the fields of Tool.
+	// Method, Contract, Operator and Task become the fields of the Tool.
 	Method             string
 	Contract, Operator bool
+	Task               TaskSpec
 	// Input and Output are the JSON Schemas of the arguments and of the result. They may refer to the Defs of the set.
 	Input, Output string
 	// BriefInput is Input without the arguments that only operators need. It is empty if there are no such arguments.
 	BriefInput string
-	// Task is the field of Tool.
-	Task TaskSpec
 	// These are the tool's hints. No tool of Fleet has an open world: each talks only to Fleet.
 	ReadOnly, Destructive, Idempotent bool
 	// Portion and Cuts say how an answer that is too large is shortened.
@@ -100,19 +99,19 @@ func Progress[PQ any](watch Watch, agent func(PQ) string) Option[PQ] {
 	return Option[PQ]{func(o *options[PQ]) { o.watch, o.agent = watch, agent }}
 }
 
-// Defaults fills in fields that a tool call leaves out. Other calls do not get these values.
+// Defaults fills in fields that a call of the tool leaves out. Calls of the method through other faces do not get these values.
 func Defaults[PQ any](fill func(PQ)) Option[PQ] {
 	return Option[PQ]{func(o *options[PQ]) { o.defaults = fill }}
 }
 
-// Default sets an optional field that is missing.
+// Default sets an optional field to the value if it is not set.
 func Default[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value
 	}
 }
 
-// DefaultText sets a text that is missing.
+// DefaultText sets a text to the value if it is empty.
 func DefaultText(field *string, value string) {
 	if *field == "" {
 		*field = value
@@ -122,7 +121,7 @@ func DefaultText(field *string, value string) {
 // decode reads the arguments of a call into its request message.
 func decode[PQ proto.Message](r mcp.CallToolRequest, q PQ, o options[PQ]) error {
 	arguments := []byte(r.Params.RawArguments)
-	if len(arguments) == 0 && r.Params.Arguments != nil { // the call did not come as JSON
+	if len(arguments) == 0 && r.Params.Arguments != nil { // a Go caller has set the arguments, so they are not JSON yet
 		var err error
 		if arguments, err = json.Marshal(r.Params.Arguments); err != nil {
 			return wire.Invalid("INVALID_ARGUMENT", "", "the arguments are not JSON: %s", err)

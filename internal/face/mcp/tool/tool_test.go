@@ -76,6 +76,7 @@ func run(t *testing.T, x tool.Tool, notify tool.Notify) *mcp.CallToolResult {
 
 func textOf(r *mcp.CallToolResult) string { return r.Content[0].(mcp.TextContent).Text }
 
+// recorder returns a Notify that appends the message of each progress notification to the slice.
 func recorder(into *[]string) tool.Notify {
 	return func(n mcp.JSONRPCNotification) error {
 		*into = append(*into, n.Params.AdditionalFields["message"].(string))
@@ -119,7 +120,7 @@ func TestAStreamEndsWhenItsClientIsGone(t *testing.T) {
 	require.Len(t, a.messages, 1)
 }
 
-// recordedCall answers with the greeting, and records that it was called.
+// recordedCall returns a method that answers with a text and sets *called.
 func recordedCall(called *bool) func(context.Context, *structpb.Struct, ...grpc.CallOption) (*wrapperspb.StringValue, error) {
 	return func(context.Context, *structpb.Struct, ...grpc.CallOption) (*wrapperspb.StringValue, error) {
 		*called = true
@@ -127,7 +128,7 @@ func recordedCall(called *bool) func(context.Context, *structpb.Struct, ...grpc.
 	}
 }
 
-func name(*structpb.Struct) string { return "papi" }
+func agentName(*structpb.Struct) string { return "papi" }
 
 func TestCallContinuesWithoutProgress(t *testing.T) {
 	t.Parallel()
@@ -137,7 +138,7 @@ func TestCallContinuesWithoutProgress(t *testing.T) {
 		return errors.New("no events today")
 	}
 	var said []string
-	r := run(t, tool.Unary(tool.Spec{}, recordedCall(&called), tool.Progress(watch, name)), recorder(&said))
+	r := run(t, tool.Unary(tool.Spec{}, recordedCall(&called), tool.Progress(watch, agentName)), recorder(&said))
 	require.False(t, r.IsError)
 	require.True(t, called)
 	require.Equal(t, 1, watched)
@@ -171,7 +172,7 @@ func TestLastEventsAreSent(t *testing.T) {
 		require.Equal(t, "1", q.Cursor)
 		return each("3", log[1:])
 	}
-	r := run(t, tool.Unary(tool.Spec{}, recordedCall(&called), tool.Progress(watch, name)), recorder(&said))
+	r := run(t, tool.Unary(tool.Spec{}, recordedCall(&called), tool.Progress(watch, agentName)), recorder(&said))
 	require.False(t, r.IsError)
 	require.Equal(t, log, said)
 }
@@ -196,8 +197,8 @@ func TestUnencodedArguments(t *testing.T) {
 	}
 }
 
-// TestLongCallSendsHeartbeats checks that a long call sends progress regularly, because clients give up when they
-// receive nothing.
+// TestLongCallSendsHeartbeats checks that a long call sends progress regularly if the client has requested it, because clients give up
+// when they receive nothing.
 func TestLongCallSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	slow := func(_ context.Context, s *structpb.Struct, _ ...grpc.CallOption) (*structpb.Struct, error) {
@@ -214,9 +215,9 @@ func TestLongCallSendsHeartbeats(t *testing.T) {
 		tool tool.Tool
 		want []string
 	}{
-		"unary":  {tool.Unary(tool.Spec{Name: "slow"}, slow), []string{"at work for 8s", "at work for 16s", "at work for 24s"}},
-		"turn":   {tool.StreamWithResult(tool.Spec{Name: "slow"}, slowCall, texts, last), []string{"word", "at work for 13s", "at work for 21s", "word", "at work for 33s"}},
-		"stream": {tool.Stream(tool.Spec{Name: "slow"}, slowCall, texts), []string{"word", "at work for 13s", "at work for 21s", "word", "at work for 33s", ""}},
+		"unary":              {tool.Unary(tool.Spec{Name: "slow"}, slow), []string{"at work for 8s", "at work for 16s", "at work for 24s"}},
+		"stream with result": {tool.StreamWithResult(tool.Spec{Name: "slow"}, slowCall, texts, last), []string{"word", "at work for 13s", "at work for 21s", "word", "at work for 33s"}},
+		"stream":             {tool.Stream(tool.Spec{Name: "slow"}, slowCall, texts), []string{"word", "at work for 13s", "at work for 21s", "word", "at work for 33s", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -256,7 +257,7 @@ func (s *slowStream) Recv() (*structpb.Struct, error) {
 	return a, nil
 }
 
-// TestShorteningLeavesTheServicesMessageAlone checks that an answer that does not fit is copied before it is shortened.
+// TestShorteningLeavesTheServicesMessageAlone checks that shortening an answer does not change the message of the service.
 func TestShorteningLeavesTheServicesMessageAlone(t *testing.T) {
 	t.Parallel()
 	shared := &fleetv1.ShowAgentLogResponse{Lines: []string{strings.Repeat("a", 5000), strings.Repeat("b", 5000), "c"}}

@@ -6,13 +6,15 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Query selects the events to read: those of the agent, after the cursor.
+// Query selects the events to read.
 type Query struct {
-	Cursor, Agent string
-	Follow        bool
+	Cursor string // the events after it are read; "now" means the end of the log
+	Agent  string // name of the agent whose events are read
+	Follow bool   // wait for new events at the end of the log
 }
 
-// Watch reads events and passes each to the function, with the cursor after it.
+// Watch reads events in batches and passes the texts of each batch to the function each, with the cursor after the batch. The cursor is ""
+// if the batch has none. Watch returns nil at the end of the log. If the query follows, Watch returns when ctx ends or a call fails.
 type Watch func(ctx context.Context, q Query, each func(cursor string, texts []string) error) error
 
 // NewWatch returns a Watch over the method that streams events.
@@ -25,8 +27,8 @@ func NewWatch[R any, PQ any, PR message[R]](
 	}
 }
 
-// follow sends the events of an agent as progress until the returned function is called. Before that function returns,
-// it sends the events that happened before it was called.
+// follow sends the events of an agent as progress until stop is called. Before stop returns, it sends the events that were logged before
+// it was called. If events cannot be read, follow sends less.
 func follow(ctx context.Context, p *progress, watch Watch, agent string) (stop func()) {
 	if agent == "" { // the request is invalid, and would follow the whole fleet
 		return func() {}
