@@ -139,7 +139,7 @@ func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
 	}
 	// A loaded machine needs longer than the defaults for a test's calls without a token, and for answers that it reads late.
 	unknown := inbound.Limits{Lifetime: waittest.Limit}
-	o := Options{Version: "test", Places: []fleet.Place{f.world}, InboundLimits: unknown, UnreadTimeout: waittest.Limit, Core: func(core *state.Config) {
+	o := Options{Places: []fleet.Place{f.world}, InboundLimits: unknown, UnreadTimeout: waittest.Limit, Core: func(core *state.Config) {
 		core.PollInterval, core.MessageWait = 100*time.Millisecond, cmp.Or(c.MessageWait, time.Minute)
 		core.Webhooks.Sender = newReceivers()
 	}}
@@ -161,7 +161,7 @@ func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
 		}
 		return next, next.Validate()
 	}
-	o.ProbeEnvironment, o.Providers, o.Subagents, o.Sessions = testEnvironment{}, testProviders, configureTestSubagents, testSessions
+	o.ProbeEnvironment, o.Providers, o.Subagents, o.Sessions = testProbeEnvironment{}, configureTestProviders, configureTestSubagents, configureTestSessions
 	if testing.Verbose() {
 		o.Log = logWriter{t}
 	}

@@ -13,8 +13,9 @@ import (
 	"fleet/internal/service"
 )
 
-// TestProjectRestriction attacks alice's agents and tasks with every method, on every face, with a token of alice that
-// is restricted to another project. Each attack must get the same answer as for an object that does not exist.
+// TestProjectRestriction attacks alice's agents and tasks with a token of alice that is restricted to another project. It does so on
+// every face, with every method of FleetService that does not create agents. Each attack must get the same answer as for an object
+// that does not exist.
 func TestProjectRestriction(t *testing.T) {
 	t.Parallel()
 	for _, face := range []string{"grpc", "rest", "mcp"} {
@@ -43,21 +44,21 @@ func TestProjectRestriction(t *testing.T) {
 				if m.Parent().Name() != "FleetService" || createsAgents(name) || !offers(face, m) {
 					continue
 				}
-				for _, ref := range []string{"", "@alice", "!"} {
+				for _, suffix := range []string{"", "@alice", "!"} {
 					answer := func(x target) string {
 						r := f.call(t, face, name, "restricted", x.arguments(t, m))
 						if r.err != nil {
 							return r.err.String()
 						}
-						if m, ok := r.answer.(map[string]any); ok {
-							delete(m, "plan_id") // each plan has its own
+						if fields, ok := r.answer.(map[string]any); ok {
+							delete(fields, "plan_id") // each plan has its own
 						}
 						b, err := json.Marshal(r.answer)
 						require.NoError(t, err)
 						return string(b)
 					}
-					innocent := answer(target{"nopi" + ref, noID, noID, noID, noID + "-1"})
-					got := answer(target{"papi" + ref, task, noID, noID, question})
+					innocent := answer(target{"nopi" + suffix, noID, noID, noID, noID + "-1"})
+					got := answer(target{"papi" + suffix, task, noID, noID, question})
 					require.NotContains(t, got, "classified", name)
 					replaced := strings.NewReplacer("nopi", "papi", noID+"-1", question, noID, task)
 					require.Equal(t, anyTime.ReplaceAllString(replaced.Replace(innocent), ""), anyTime.ReplaceAllString(got, ""), "%s reveals what exists", name)

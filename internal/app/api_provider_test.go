@@ -28,40 +28,39 @@ import (
 // providerKey is the only key in the environment of test fleets.
 const providerKey = "sk-ant-test-Zq81LmTk0x"
 
-// testProviders configures the built-in providers in the fake world. Only claude has a key.
-func testProviders(c *providers.Config) {
+// configureTestProviders configures the toolset of providers for test fleets. Of the built-in providers, only claude has a key.
+func configureTestProviders(c *providers.Config) {
 	c.ToolEnv, c.PerMinute = []string{"CALC_TOKEN"}, 20
 	c.Getenv = func(name string) string {
 		return map[string]string{"ANTHROPIC_API_KEY": providerKey, "CALC_TOKEN": providerKey}[name]
 	}
 }
 
-// testEnvironment is the environment for probes. In it, Anthropic answers, Claude Code is installed, and Ollama has no
-// models.
-type testEnvironment struct{}
+// testProbeEnvironment answers the probes of providers: Anthropic answers, Claude Code is installed, and Ollama has no models.
+type testProbeEnvironment struct{}
 
-func (testEnvironment) Get(_ context.Context, url string, _ map[string]string) (int, []byte, error) {
+func (testProbeEnvironment) Get(_ context.Context, url string, _ map[string]string) (int, []byte, error) {
 	if strings.HasSuffix(url, "/api/tags") {
 		return 200, []byte(`{"models":[]}`), nil
 	}
 	return 200, []byte(`{"data":[]}`), nil
 }
 
-func (testEnvironment) Version(_ context.Context, program string) (path, output string, err error) {
+func (testProbeEnvironment) Version(_ context.Context, program string) (path, output string, err error) {
 	if program == "claude" {
 		return "/usr/local/bin/claude", "2.1.0 (Claude Code)\n", nil
 	}
 	return "", "", exec.ErrNotFound
 }
 
-// TestProviderLimitOfReplicas checks that two servers on one store allow a principal only as many requests in a minute as one
-// server, even if many begin at the same time.
+// TestProviderLimitOfReplicas checks that two servers on one store together allow a principal only as many requests in a minute as
+// one server, even if many requests begin at the same time.
 func TestProviderLimitOfReplicas(t *testing.T) {
 	t.Parallel()
 	one, two := newTestReplicas(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Options: func(o *Options) {
 		o.Providers = func(c *providers.Config) {
-			testProviders(c)
-			c.MaxConcurrent = 1000 // far from the limit, the store locks the principal's agents less
+			configureTestProviders(c)
+			c.MaxConcurrent = 1000 // far from this limit, transactions of the principal do not wait for each other
 		}
 	}})
 	var begun atomic.Int64
@@ -173,7 +172,7 @@ func TestProvidersWithModels(t *testing.T) {
 	require.NotContains(t, r.GetError().GetValue(), providerKey)
 }
 
-// TestProviderTools checks that /mcp/providers offers the tools and arguments of the contract.
+// TestProviderTools checks that /mcp/providers offers exactly the tools of the contract, and at least their arguments.
 func TestProviderTools(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})

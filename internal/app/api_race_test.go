@@ -2,5 +2,5 @@
 
 package app
 
-// underRace says whether the race detector is active. With it, parsing JSON is thirty times slower.
+// underRace reports whether the race detector is active. With it, parsing JSON is thirty times slower.
 const underRace = true

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// newTestReplicas returns two servers on one database, which accept the same tokens.
+// newTestReplicas returns two servers that share a Postgres database and accept the same tokens.
 func newTestReplicas(t *testing.T, c fleetConfig) (one, two *testFleet) {
 	t.Helper()
 	url := pgtest.URL(t)

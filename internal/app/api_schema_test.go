@@ -18,8 +18,8 @@ import (
 	"fleet/internal/face/facetest"
 )
 
-// goodRequests has a valid request for each method whose request has fields. ${task} is the id of a completed task, and
-// ${session} the id of a session.
+// goodRequests has a valid request for each method with rules for its fields, by the name of the method's tool. The objects that a
+// request names need not exist. ${task} is the id of a completed task, and ${session} the id of a session.
 var goodRequests = map[string]string{
 	"create_agent":              `{"name":"fresh","project":"Setup","spec":"s"}`,
 	"list_agents":               `{}`,
@@ -175,8 +175,8 @@ func ruleProbes(t *testing.T, task string) (all []ruleProbe) {
 		fields := m.Input().Fields()
 		for i := range fields.Len() {
 			f := fields.Get(i)
-			add := func(rule string, value any, inside bool) {
-				all = append(all, ruleProbe{method: m, field: f, rule: rule, value: value, valid: inside})
+			add := func(rule string, value any, valid bool) {
+				all = append(all, ruleProbe{method: m, field: f, rule: rule, value: value, valid: valid})
 			}
 			behaviours, _ := proto.GetExtension(f.Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
 			switch {
@@ -218,6 +218,8 @@ func ruleProbes(t *testing.T, task string) (all []ruleProbe) {
 	return all
 }
 
+// addAround calls add with values that just satisfy or just violate the rule of the field. task is the id of a task for lists of ids.
+// id distinguishes the valid texts of different rules.
 func addAround(t *testing.T, f protoreflect.FieldDescriptor, rule string, limit protoreflect.Value, task, id string, add func(string, any, bool)) {
 	t.Helper()
 	number := func(n int64) json.Number { return json.Number(fmt.Sprint(n)) }
@@ -268,7 +270,7 @@ func addAround(t *testing.T, f protoreflect.FieldDescriptor, rule string, limit 
 		add(rule, list(limit.Uint()+1), false)
 		add(rule, list(limit.Uint()), true)
 	default:
-		require.Fail(t, "the test knows no value around the rule "+rule)
+		require.Fail(t, "add values around the rule "+rule+" to the test")
 	}
 }
 
@@ -291,7 +293,7 @@ func TestSchemaRulesAreEnforced(t *testing.T) {
 		require.NoError(t, err)
 		args, _ := v.(map[string]any)
 		args[string(p.field.Name())] = p.value
-		for _, face := range p.faces() {
+		for _, face := range p.facesToTest() {
 			r, err := faces[face](f, t.Context(), call{method: p.method, args: args})
 			require.NoError(t, err, "%s on %s", p, face)
 			if p.valid {
@@ -311,10 +313,10 @@ func TestSchemaRulesAreEnforced(t *testing.T) {
 	}
 }
 
-// faces returns the faces on which the test sends the value.
-func (p ruleProbe) faces() []string {
+// facesToTest returns the faces on which the test sends the value.
+func (p ruleProbe) facesToTest() []string {
 	if p.valid || p.rule == "enum" || p.rule == "max_bytes" {
-		return []string{"grpc"} // other faces cannot send numbers of enum values, and are slow with large texts
+		return []string{"grpc"} // the others cannot send numbers of enum values, and are slow with large texts; for a valid value, one face is enough
 	}
 	all := []string{"grpc"}
 	if hasTool(p.method) {

@@ -31,19 +31,19 @@ import (
 	"fleet/internal/toolset/sessions"
 )
 
-// testSessions configures the agents of testdata/sessions in the fake world.
-func testSessions(c *sessions.Config) {
+// configureTestSessions makes the fake the place of agents of a project, and sets low limits.
+func configureTestSessions(c *sessions.Config) {
 	c.ProjectPlace, c.MaxSessions, c.MaxMessages = "fake", 3, 4
 }
 
-// testRegistry returns the address of a registry. The registry has the agent fleet/echo:v1, and the image
-// fleet/image:v1, which is not an agent.
+// testRegistry starts a registry at the first call, and returns its address. The registry has the agent fleet/echo:v1, and the
+// image fleet/image:v1, which is not an agent.
 var testRegistry = sync.OnceValues(func() (string, error) {
 	document, err := os.ReadFile(filepath.Join("..", "..", "testdata", "sessions", "echo.yaml"))
 	if err != nil {
 		return "", err
 	}
-	host := strings.TrimPrefix(httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)))).URL, "http://") // until the tests end
+	host := strings.TrimPrefix(httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)))).URL, "http://") // runs until the tests end
 	image, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), static.NewLayer(document, types.OCIUncompressedLayer))
 	if err != nil {
 		return "", err
@@ -135,7 +135,7 @@ func TestSessionStreams(t *testing.T) {
 				defer mu.Unlock()
 				told = append(told, text)
 				if strings.Contains(text, "first") {
-					release() // this would block forever if the output came only at the end
+					release() // the agent would wait forever if the output came only at its end
 				}
 			})
 			require.Equal(t, "all said", answer)

@@ -14,17 +14,18 @@ import (
 	"fleet/internal/waittest"
 )
 
-// takeSlots takes all slots of the server, and returns the number of slots.
+// takeSlots takes all slots of a server whose Limits.CallsPerCPU is 1, and returns the number of slots.
 func (f *testFleet) takeSlots(t *testing.T) (slots int) {
 	t.Helper()
-	slots = runtime.GOMAXPROCS(0) // see Limits.CallsPerCPU below
+	slots = runtime.GOMAXPROCS(0)
 	for range slots {
 		require.NoError(t, f.slots.Take(t.Context(), "mallory"))
 	}
 	return slots
 }
 
-// callInBackground makes a call on the face in the background, and returns a channel that receives the answer.
+// callInBackground makes a call on the face in the background, and returns a channel that receives the answer. If the face returns
+// an error, for example because ctx has ended, the channel is closed without an answer.
 func (f *testFleet) callInBackground(ctx context.Context, face string, c call) <-chan reply {
 	answers := make(chan reply, 1)
 	go func() {
@@ -42,9 +43,9 @@ func (f *testFleet) awaitWaiting(t *testing.T, n int) {
 	waittest.Until(t, "a waiting call gives no signal", func() bool { return f.slots.Waiting() == n })
 }
 
-// TestCallsWaitForTheirTurn calls a server on all faces while all of its slots for calls are taken. One call must wait
-// and be answered in the end. Further calls of the same principal must be refused. Health and metrics must be answered
-// at once.
+// TestCallsWaitForTheirTurn calls a server on all faces while all of its slots for calls are taken. One call of a principal must
+// wait, and must be answered when a slot is free. Further calls of the principal must be refused. Requests for health and metrics
+// must not wait.
 func TestCallsWaitForTheirTurn(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{

@@ -21,7 +21,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// step is a step that prepares the state for a case. testdata/api/README.md describes its keys.
+// step makes one change for a case, for example it creates an agent, or waits until a call has an expected answer.
+// testdata/api/README.md describes its keys.
 type step struct {
 	Agent any            `yaml:"agent"`
 	Task  map[string]any `yaml:"task"`
@@ -37,12 +38,11 @@ type step struct {
 	Config string `yaml:"config"` // the new content of the configuration file
 	Heard  string `yaml:"heard"`  // the name of another server that registered itself; it does not run
 
-	World map[string]any `yaml:"world"`
-	// Second changes the second place, as World changes the first.
-	Second map[string]any `yaml:"second"`
+	World  map[string]any `yaml:"world"`  // changes of the fake place, see testFleet.change
+	Second map[string]any `yaml:"second"` // changes of the second place
 }
 
-// prepare executes the steps, which must succeed.
+// prepare executes the steps. It fails the test if a step fails.
 func (f *testFleet) prepare(t *testing.T, steps ...step) {
 	t.Helper()
 	for _, st := range steps {
@@ -50,7 +50,7 @@ func (f *testFleet) prepare(t *testing.T, steps ...step) {
 	}
 }
 
-// execute executes the step over the in-process connection, as often as it says.
+// execute executes the step st.Times times, at least once. Its calls use the in-process connection.
 func (f *testFleet) execute(ctx context.Context, st step) error {
 	for range max(st.Times, 1) {
 		if err := f.executeOnce(ctx, st); err != nil {
@@ -76,7 +76,7 @@ func (f *testFleet) executeOnce(ctx context.Context, st step) error {
 		if err := f.callStep(ctx, st); err != nil {
 			return err
 		}
-		return f.callStep(ctx, step{ // the server may answer with a timeout before the task has ended
+		return f.callStep(ctx, step{ // create_agent may answer before the agent is ready
 			Call: "show_agent", With: map[string]any{"agent_name": with["name"]}, By: st.By,
 			Until: map[string]any{"agent": map[string]any{"status": "idle"}},
 		})
@@ -102,7 +102,8 @@ func (f *testFleet) executeOnce(ctx context.Context, st step) error {
 	return f.callStep(ctx, st)
 }
 
-// callStep calls the method of the step. If the step has until, callStep repeats the call after each event until the answer matches.
+// callStep calls the method of the step, and saves parts of the answer. If the step has until, callStep repeats the call after each
+// event, and after each listing of the place, until the answer matches.
 func (f *testFleet) callStep(ctx context.Context, st step) error {
 	ctx, cancel := context.WithTimeout(ctx, waittest.Limit)
 	defer cancel()
@@ -151,7 +152,7 @@ func (f *testFleet) callOf(name, by string, with map[string]any) (call, error) {
 	return call{method: m, args: args, by: by}, nil
 }
 
-// call calls the method over the face with the token of that name, and returns the answer. Macros in the arguments are expanded.
+// call calls the method over the face, with the token whose name is by, and returns the answer. It expands macros in the arguments.
 func (f *testFleet) call(t *testing.T, face, method, by string, with map[string]any) reply {
 	t.Helper()
 	c, err := f.callOf(method, by, with)
@@ -163,8 +164,8 @@ func (f *testFleet) call(t *testing.T, face, method, by string, with map[string]
 
 var macro = regexp.MustCompile(`\$\{(\w+)\}|<(repeat|byte|first) ([^>]*)>`)
 
-// expand replaces ${name} by a saved value, <repeat TEXT N> by a repeated text, <byte ff> by a byte, and <first 6 of
-// name> by the first bytes of a saved value.
+// expand replaces macros in all texts of v: ${name} by a saved value, <repeat TEXT N> by a repeated text, <byte ff> by a byte, and
+// <first 6 of name> by the first bytes of a saved value. It converts numbers to json.Number, and panics on a malformed macro.
 func (f *testFleet) expand(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -210,7 +211,7 @@ func (f *testFleet) expand(v any) any {
 			out[key] = f.expand(v[k])
 		}
 		return out
-	case int, int64, uint64, float64: // converted to json.Number, which decode returns
+	case int, int64, uint64, float64: // decode returns a json.Number too
 		b, err := json.Marshal(v)
 		if err != nil {
 			panic(err)
@@ -261,7 +262,7 @@ func (f *testFleet) saveParts(save map[string]string, answer any) error {
 	return nil
 }
 
-// changeAll makes changes to the world.
+// changeAll makes the changes to the world, in the alphabetical order of their names.
 func (f *testFleet) changeAll(ctx context.Context, world *fake.Place, changes map[string]any) error {
 	for _, what := range slices.Sorted(maps.Keys(changes)) {
 		if err := f.change(ctx, world, what, f.expand(changes[what])); err != nil {
@@ -271,12 +272,9 @@ func (f *testFleet) changeAll(ctx context.Context, world *fake.Place, changes ma
 	return nil
 }
 
-// change makes one change to the world without Fleet.
+// change makes one change to the world directly, as if it happened there without a call of Fleet.
 func (f *testFleet) change(ctx context.Context, world *fake.Place, what string, v any) error {
-	args, err := stringList(v)
-	if err != nil {
-		return err
-	}
+	args := stringList(v)
 	switch what {
 	case "stop_workspace":
 		world.StopWorkspace(args[0])
@@ -327,7 +325,7 @@ func (f *testFleet) change(ctx context.Context, world *fake.Place, what string, 
 		world.SetKept(args[0], args[1])
 	case "append_log":
 		world.AppendLog(args[0], args[1:]...)
-	case "spec_is_task": // for the only project; must be the first change
+	case "spec_is_task": // replaces all projects with this one; must be the first change of the test
 		world.SetProjects(fake.Project{Project: fleet.Project{Name: args[0], SpecIsTask: true}})
 	case "release":
 		world.Release(args[0])
@@ -364,8 +362,8 @@ func awaitSignal(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// stringList converts a text or a list of texts to a list.
-func stringList(v any) ([]string, error) {
+// stringList converts a value, or a list of values, to a list of texts.
+func stringList(v any) []string {
 	list, ok := v.([]any)
 	if !ok {
 		list = []any{v}
@@ -374,5 +372,5 @@ func stringList(v any) ([]string, error) {
 	for i := range list {
 		out[i] = fmt.Sprint(list[i])
 	}
-	return out, nil
+	return out
 }

@@ -3,13 +3,14 @@ package app
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/toolset/subagents"
 )
 
-// configureTestSubagents configures the subagents of testdata/agents in the fake world.
+// configureTestSubagents makes the subagents of testdata/agents run at the fake place, without environment variables.
 func configureTestSubagents(c *subagents.Config) {
 	c.Dir, c.Local = filepath.Join("..", "..", "testdata", "agents"), "fake"
 	c.Lookup = func(string) (string, bool) { return "", false }
@@ -28,5 +29,5 @@ func TestSubagentSettings(t *testing.T) {
 	}
 	c, err := Load(writeConfig(t, "subagents: {dir: agents, timeout: 5m, max_depth: 1, output_retries: -1}"), nil, nil)
 	require.NoError(t, err)
-	require.Equal(t, subagents.Settings{Dir: "agents", Timeout: 300e9, MaxDepth: 1, Retries: -1}, c.Subagents)
+	require.Equal(t, subagents.Settings{Dir: "agents", Timeout: 5 * time.Minute, MaxDepth: 1, Retries: -1}, c.Subagents)
 }

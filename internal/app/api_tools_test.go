@@ -16,8 +16,8 @@ import (
 	fleetmcp "fleet/internal/face/mcp"
 )
 
-// tools returns the names of the tools in the list for the holder of the token, sorted. It checks that the lists over
-// HTTP and on standard output are the same.
+// tools returns the sorted names of the tools that the holder of the token sees in the toolset. It checks that the lists over HTTP
+// and of `fleet mcp` are the same.
 func (f *testFleet) tools(t *testing.T, name, toolset string) (shown []string) {
 	t.Helper()
 	c, err := f.mcp(t.Context(), name, toolset)
@@ -32,7 +32,7 @@ func (f *testFleet) tools(t *testing.T, name, toolset string) (shown []string) {
 	return shown
 }
 
-// stdioTools returns the names of the tools that `fleet mcp` lists for the holder of the token.
+// stdioTools returns the sorted names of the tools that `fleet mcp` lists for the holder of the token.
 func (f *testFleet) stdioTools(t *testing.T, name, toolset string) (shown []string) {
 	t.Helper()
 	in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n")
@@ -49,7 +49,8 @@ func (f *testFleet) stdioTools(t *testing.T, name, toolset string) (shown []stri
 	return shown
 }
 
-// TestToolsShown checks that the list of tools has exactly the tools that the caller may call.
+// TestToolsShown checks that the list of a toolset has exactly the tools that the caller may call, and that the list of all toolsets
+// has no others.
 func TestToolsShown(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{

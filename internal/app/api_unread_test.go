@@ -2,20 +2,24 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/waittest"
 )
 
-// TestUnreadBytes leaves large answers to unary calls unread. The server must count them until it has sent or dropped them.
+// TestUnreadBytes leaves large answers to unary calls unread. The server must count their bytes until it has sent or dropped them.
 func TestUnreadBytes(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
@@ -26,7 +30,7 @@ func TestUnreadBytes(t *testing.T) {
 	whole := grpc.MaxCallRecvMsgSize(4 * size)
 	shown, err := fleetv1.NewFleetServiceClient(f.conn).ShowAgent(f.as(t.Context(), "alice"), show, whole)
 	require.NoError(t, err)
-	answer := int64(proto.Size(shown)) // observed_at may change its size
+	answer := int64(proto.Size(shown)) // other answers may differ by a few bytes, because observed_at changes
 
 	conn, err := grpc.NewClient(f.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(1<<20), // otherwise the client would read on its own
@@ -44,7 +48,7 @@ func TestUnreadBytes(t *testing.T) {
 	awaitUnread := func(answers int64) {
 		t.Helper()
 		waittest.Until(t, "a client gives no signal that it does not read", func() bool {
-			runtime.GC() // gRPC forgets the buffers of a closed connection
+			runtime.GC() // gRPC does not release the buffers of a closed connection; they count until they are collected
 			n := f.interceptor.Unread()
 			return answers*(answer-100) <= n && n <= answers*(answer+100)
 		})
@@ -59,4 +63,43 @@ func TestUnreadBytes(t *testing.T) {
 	awaitUnread(1)
 	require.NoError(t, conn.Close())
 	awaitUnread(0)
+}
+
+// TestUnreadDownloads opens downloads and does not read them. The server must refuse further downloads of the principal at a
+// limit, and must end the open downloads when the token is revoked.
+func TestUnreadDownloads(t *testing.T) {
+	t.Parallel()
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"root": {Admin: true}, "alice": {}, "bob": {}}})
+	conn, err := grpc.NewClient(f.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(1<<20)) // otherwise the client would read on its own
+	require.NoError(t, err)
+	defer conn.Close()
+	life := fleetv1.NewLifecycleServiceClient(conn)
+	started, err := life.AgentStart(f.as(t.Context(), "alice"), &fleetv1.AgentStartRequest{Contract: "listen"})
+	require.NoError(t, err)
+	random := make([]byte, 8<<20)
+	_, err = rand.Read(random)
+	require.NoError(t, err)
+	_, err = life.AppendPayload(f.as(t.Context(), "alice"), &fleetv1.AppendPayloadRequest{AgentId: started.GetAgentId(), Chunk: base64.StdEncoding.EncodeToString(random)})
+	require.NoError(t, err)
+	_, err = life.AgentComplete(f.as(t.Context(), "alice"), &fleetv1.AgentCompleteRequest{AgentId: started.GetAgentId(), Summary: "heard"})
+	require.NoError(t, err)
+	download := func(by string) error {
+		s, err := life.DownloadPayload(f.as(t.Context(), by), &fleetv1.DownloadPayloadRequest{AgentId: started.GetAgentId()})
+		require.NoError(t, err)
+		_, err = s.Recv()
+		return err
+	}
+	most := 0
+	for err = download("alice"); err == nil; err = download("alice") {
+		most++
+	}
+	require.Equal(t, codes.ResourceExhausted, status.Code(err))
+	require.InDelta(t, (512-64)/(len(random)>>20), most, 5, "a download counts as 64 MiB until its size is known")
+	require.Equal(t, codes.NotFound, status.Code(download("bob")), "each principal has its own limit")
+
+	require.EqualValues(t, most, f.guard.openCalls.Load())
+	_, err = fleetv1.NewTokenServiceClient(f.conn).RevokeToken(f.as(t.Context(), "root"), &fleetv1.RevokeTokenRequest{Name: "alice"})
+	require.NoError(t, err)
+	waittest.Until(t, "calls end although nobody reads their answers", func() bool { return f.guard.openCalls.Load() == 0 })
 }

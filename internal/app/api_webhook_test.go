@@ -9,12 +9,13 @@ import (
 	"fleet/internal/webhook"
 )
 
-// receivers stands in for the receivers of webhooks. They accept everything, except those whose URL names another status.
+// receivers stands in for the receivers of webhooks. A receiver accepts every request, unless its URL names another answer. The
+// embedded Sender checks URLs.
 type receivers struct{ *webhook.Sender }
 
 func newReceivers() receivers { return receivers{webhook.New("test", nil)} }
 
-// Send answers as the URL says.
+// Send returns the answer that the URL names. It sends nothing.
 func (receivers) Send(_ context.Context, p fleet.WebhookRequest) fleet.WebhookResponse {
 	switch {
 	case strings.HasSuffix(p.URL, "/busy"):

@@ -83,13 +83,12 @@ type App struct {
 
 // Options are set by tests or the command line, in addition to the configuration.
 type Options struct {
-	Version string
-	Clock   func() time.Time               // this machine's clock; nil means time.Now
-	Log     io.Writer                      // receives the log; nil disables logging
-	Places  []fleet.Place                  // the fleet's places; if empty, the configured places
-	Fault   func(point string)             // see state.Config
-	Core    func(c *state.Config)          // changes to the core's configuration
-	Auth    func() admission.Authenticator // identifies callers; if nil, as Config.Auth says
+	Clock  func() time.Time               // this machine's clock; nil means time.Now
+	Log    io.Writer                      // receives the log; nil disables logging
+	Places []fleet.Place                  // the fleet's places; if empty, the configured places
+	Fault  func(point string)             // see state.Config
+	Core   func(c *state.Config)          // changes the core's configuration
+	Auth   func() admission.Authenticator // identifies callers; if nil, as Config.Auth says
 	// LocalUser returns the uid of the user whose calls need no token. If it is nil, that is the user who runs this
 	// process.
 	LocalUser     func() int
@@ -102,14 +101,12 @@ type Options struct {
 	Spans func(ctx context.Context) (sdk.SpanExporter, error)
 	// Reload reads the configuration again, in the same way as the first time. If it is nil, the configuration cannot be
 	// reloaded.
-	Reload func() (Config, error)
-	// Providers changes the configuration of providers. Their probes use ProbeEnvironment. If it is nil, they probe this
-	// machine.
-	Providers        func(c *providers.Config)
-	ProbeEnvironment providers.ProbeEnvironment
-	Subagents        func(c *subagents.Config) // changes to the configuration of subagents
-	Sessions         func(c *sessions.Config)  // changes to the configuration of sessions
-	Local            func(c *local.Config)     // changes to the configuration of agents on this machine
+	Reload           func() (Config, error)
+	Providers        func(c *providers.Config)  // changes the configuration of providers
+	ProbeEnvironment providers.ProbeEnvironment // used by the probes of providers; if nil, they examine this machine
+	Subagents        func(c *subagents.Config)  // changes the configuration of subagents
+	Sessions         func(c *sessions.Config)   // changes the configuration of sessions
+	Local            func(c *local.Config)      // changes the configuration of agents on this machine
 }
 
 // Open opens the fleet in cfg.Data, or in cfg.Store if that is set, and locks cfg.Data until Close. It does not touch
@@ -196,6 +193,23 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if err := a.openIssuer(o); err != nil {
 		return nil, err
 	}
+	st := a.openCore(o, fleetPlaces, toolsetPlaces)
+	a.lifecycle = lifecycle.New(a.service, cfg.Lifecycle, a.baseURL)
+	if a.providers, err = newProviders(cfg, o, a.service, log); err != nil {
+		return nil, err
+	}
+	a.subagents = newSubagents(cfg, o, a.service, log)
+	a.sessions = newSessions(cfg, o, a.service, catalog, log)
+	if err := a.openAdmission(o, st.Config.Now); err != nil {
+		return nil, err
+	}
+	a.channel = newChannel(a.guard)
+	a.register(a.channel)
+	return a, nil
+}
+
+// openCore sets the service and the reconciler, and the parts that read from them. The places and the issuer must be open.
+func (a *App) openCore(o Options, fleetPlaces, toolsetPlaces []fleet.Place) *state.Fleet {
 	st := state.New(a.store, a.measuredPlaces(fleetPlaces), a.coreConfig(o, toolsetPlaces))
 	a.service = service.New(st)
 	a.service.SetTaskReader(rpc.ParseScheduledTask)
@@ -209,30 +223,27 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	a.audit = a.service.AuditLog()
 	a.telemetry.RegisterSources(a.metricsSources(st))
-	a.lifecycle = lifecycle.New(a.service, cfg.Lifecycle, a.baseURL)
-	if a.providers, err = newProviders(cfg, o, a.service, log); err != nil {
-		return nil, err
-	}
-	a.subagents = newSubagents(cfg, o, a.service, log)
-	a.sessions = newSessions(cfg, o, a.service, catalog, log)
+	return st
+}
 
+// openAdmission sets the interceptor of all calls, and the limits that it enforces. The core must be open.
+func (a *App) openAdmission(o Options, now func() time.Time) error {
 	auth, err := a.authenticator(o)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if !cfg.Auth.None() { // without tokens, there is only one principal
-		a.rates = admission.NewRates(cfg.Limits, a.service.LastGroups, log, st.Config.Now)
-		a.slots = admission.NewSlots(cfg.Limits, runtime.GOMAXPROCS(0), log, a.telemetry.CallWaited)
+	limits := a.cfg.Limits
+	if !a.cfg.Auth.None() { // without tokens, there is only one principal
+		a.rates = admission.NewRates(limits, a.service.LastGroups, a.log, now)
+		a.slots = admission.NewSlots(limits, runtime.GOMAXPROCS(0), a.log, a.telemetry.CallWaited)
 	}
 	a.inboundLimits = o.InboundLimits
 	a.interceptor = admission.NewInterceptor(admission.Config{
-		Auth: auth, Log: log, Remote: inbound.RemoteAddr, Observer: a.telemetry, Rates: a.rates, Slots: a.slots, Audit: a.audit,
-		OpenCalls: cfg.Limits.OpenCalls, UnreadTimeout: o.UnreadTimeout,
+		Auth: auth, Log: a.log, Remote: inbound.RemoteAddr, Observer: a.telemetry, Rates: a.rates, Slots: a.slots, Audit: a.audit,
+		OpenCalls: limits.OpenCalls, UnreadTimeout: o.UnreadTimeout,
 	})
 	a.guard.unary, a.guard.stream = a.interceptor.Unary, a.interceptor.Stream
-	a.channel = newChannel(a.guard)
-	a.register(a.channel)
-	return a, nil
+	return nil
 }
 
 // coreConfig returns the configuration of the core. The places and the issuer must be open.
@@ -291,7 +302,8 @@ func (a *App) Start() {
 	a.sessions.Start()
 }
 
-// Close stops the work and closes the store. Agents and their runs continue, and the next server finds them.
+// Close refuses new calls, ends open calls, stops the work, and closes the places and the store. Agents and their runs continue, and the
+// next server finds them.
 func (a *App) Close() error {
 	a.guard.end()
 	a.guard.wait()

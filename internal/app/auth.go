@@ -30,7 +30,7 @@ const (
 	AuthOIDC   = "oidc"
 )
 
-// authNames are the values that can be combined.
+// authNames are the kinds of credentials that can be combined.
 var authNames = []string{AuthTokens, AuthCoder, AuthOIDC}
 
 // UnmarshalYAML reads a list, or a single value: `auth: tokens`.
@@ -47,7 +47,7 @@ func (a *Auth) UnmarshalYAML(unmarshal func(any) error) error {
 func (a Auth) None() bool { return len(a) == 1 && a[0] == AuthNone }
 
 // Has reports whether the server accepts credentials of the kind.
-func (a Auth) Has(name string) bool { return slices.Contains(a, name) }
+func (a Auth) Has(kind string) bool { return slices.Contains(a, kind) }
 
 // String returns the kinds, separated by commas.
 func (a Auth) String() string { return strings.Join(a, ",") }
@@ -81,8 +81,9 @@ func (a *App) authenticator(o Options) (admission.Authenticator, error) {
 	return admission.TokenAuth{Lookup: sources.Authenticate}, err
 }
 
-// sources returns the sources that identify callers by their secrets. Each secret is offered to the sources in this
-// order. A source of an outside issuer gets the names of its principals from a.service.NameOf.
+// sources returns the sources that identify callers by their secrets, in the order in which they are asked. Fleet's own tokens come
+// first; without auth tokens, only those of agents are valid. A source of an outside issuer gets the names of its principals from
+// a.service.NameOf.
 func (a *App) sources(o Options) (chain identity.Chain, err error) {
 	chain = identity.Chain{identity.Tokens{Lookup: a.service.Authenticate, AgentsOnly: !a.cfg.Auth.Has(AuthTokens)}}
 	if a.cfg.Auth.Has(AuthCoder) {
@@ -118,14 +119,14 @@ func (c Config) validateCoderAuth(address string) error {
 	return fmt.Errorf("with auth coder, the tokens of callers would cross the network unencrypted to %s: use https, or set insecure_plaintext if nobody else can read this network", address)
 }
 
-// coderURL returns the URL of the Coder deployment from the configuration, else from the environment or Coder's own
-// login.
+// coderURL returns the URL of the Coder deployment from the configuration, else from the environment, else from the login of
+// Coder's CLI.
 func (c Config) coderURL() string {
 	home, _ := os.UserHomeDir() // without a home directory, there is no login
 	return cmp.Or(c.Coder.URL, coder.FindURL(os.Getenv, home))
 }
 
-// coderPrincipals maps principals to Coder users for the place coder.
+// coderPrincipals maps between principals and Coder users for the place coder.
 type coderPrincipals struct{ service func() *service.Service }
 
 // UserOf implements coder.Users.

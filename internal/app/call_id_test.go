@@ -12,8 +12,8 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// TestCallID checks that all log lines about a call have the call's id. If only the log has the cause of an error, the
-// error must contain the id.
+// TestCallID checks that the log lines of a call, and the lines of the audit log, have the call's id. If only the log has the cause
+// of an error, the error must contain the id.
 func TestCallID(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}

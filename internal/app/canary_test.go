@@ -29,7 +29,7 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// canary is the beginning of every secret in the test. The rest of the secret says which secret it is.
+// canary is the beginning of every secret that the test chooses. The rest of the secret says which secret it is.
 const canary = "canary7f3a"
 
 // findCanaries returns the canaries in the text, so that a failure shows them.
@@ -40,7 +40,7 @@ func findCanaries(text []byte) (found []string) {
 	return found
 }
 
-// lockedBuffer is a buffer for several goroutines.
+// lockedBuffer is a buffer that several goroutines may use.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -52,7 +52,6 @@ func (l *lockedBuffer) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// String returns what was written, as text.
 func (l *lockedBuffer) String() string { return string(l.Bytes()) }
 
 func (l *lockedBuffer) Bytes() []byte {
@@ -88,7 +87,7 @@ local:
       checks: ["curl -H 'X-Key: SECRET-check' 127.0.0.1:1"]
       roles: [{name: coder, prompt: SECRET-prompt}]
 `, "SECRET", canary))
-	log, kept := &lockedBuffer{}, &spanExporter{}
+	log, spans := &lockedBuffer{}, &spanExporter{}
 	issuer, coder := oidctest.New(t, oidcUsers...), codertest.New(t)
 	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "FLEET_OIDC_CLIENT_SECRET=" + canary + "-oidc"}
 	f := newTestFleet(t, fleetConfig{
@@ -104,7 +103,7 @@ local:
 				c.Store = pgtest.URL(t) + "&password=" + canary + "-postgres"
 			}
 		},
-		Options: func(o *Options) { o.Places, o.Log, o.Spans = nil, log, kept.exporter },
+		Options: func(o *Options) { o.Places, o.Log, o.Spans = nil, log, spans.exporter },
 	})
 	environ = append(environ, "FLEET_HTTP="+f.HTTPAddr(), "FLEET_GRPC="+f.GRPCAddr(), "FLEET_DATA="+f.cfg.Data, "FLEET_STORE="+f.cfg.Store)
 	client, ctx := fleetv1.NewFleetServiceClient(f.conn), f.as(t.Context(), "alice")
@@ -144,7 +143,7 @@ local:
 	require.NoError(t, err)
 	require.Equal(t, fleetv1.Delivery_failed, tested.GetDelivery().GetStatus())
 
-	// Calls fail, with errors that say why.
+	// Calls fail. Their errors must not repeat secrets of the callers or of the configuration.
 	var refusals []error
 	refuse := func(err error) { require.Error(t, err); refusals = append(refusals, err) }
 	_, err = client.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "broken", Project: "cloned", Spec: "s"})
@@ -168,7 +167,7 @@ local:
 		require.Empty(t, findCanaries([]byte(fmt.Sprint(err))))
 	}
 	f.signIntoPage(t)
-	f.callFromOutside(t, issuer, coder)
+	f.callWithOutsideTokens(t, issuer, coder)
 
 	// Data for admins and operators must not have any of the secrets, not even texts that the owner may read.
 	bundle := &bytes.Buffer{}
@@ -208,8 +207,8 @@ local:
 	}
 	require.NoError(t, f.stop())
 
-	// Other systems receive the traces. So traces must not even have the texts of the owner.
-	traced := fmt.Sprintf("%+v", kept.all)
+	// Traces leave the server. They must not even have the texts of the owner.
+	traced := fmt.Sprintf("%+v", spans.all)
 	for _, name := range []string{"FleetService/StartAgentTask", "task.dispatch", "agent.provision"} {
 		require.Contains(t, traced, name)
 	}
@@ -263,11 +262,11 @@ func (f *testFleet) signIntoPage(t *testing.T) {
 	}
 }
 
-// callFromOutside makes calls with tokens of the issuer and of Coder: valid ones, invalid ones, and valid ones while Coder
-// answers with errors. It adds the tokens to f.secrets.
-func (f *testFleet) callFromOutside(t *testing.T, issuer *oidctest.Issuer, coder *codertest.Deployment) {
+// callWithOutsideTokens makes calls with tokens of the issuer and of Coder: with valid tokens, with invalid ones, and with
+// a valid one while Coder answers with errors. It adds the tokens to f.secrets.
+func (f *testFleet) callWithOutsideTokens(t *testing.T, issuer *oidctest.Issuer, coder *codertest.Deployment) {
 	t.Helper()
-	const user, later = canary + "-codercallercodercaller", canary + "-laterlaterlaterlaterla" // Coder's tokens look like that
+	const user, later = canary + "-codercallercodercaller", canary + "-laterlaterlaterlaterla" // they have the form of Coder's tokens
 	coder.Add("alice", user)
 	coder.Add("later", later)
 	token := issuer.IDToken(t, "alice")
@@ -299,7 +298,7 @@ func (f *testFleet) callFromOutside(t *testing.T, issuer *oidctest.Issuer, coder
 	}
 }
 
-// storedText returns the whole content of the store as text. No server may have the store open.
+// storedText returns the whole content of the store as text. The server must have stopped.
 func (f *testFleet) storedText(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -357,7 +356,7 @@ func unpack(t *testing.T, b *bytes.Buffer) map[string][]byte {
 	}
 }
 
-// commandLines returns the command lines of all processes that this user can see.
+// commandLines returns the command lines of all processes that this user can see. On systems other than Linux, it returns none.
 func commandLines(t *testing.T) (lines []string) {
 	t.Helper()
 	if runtime.GOOS != "linux" {

@@ -19,8 +19,8 @@ import (
 	"fleet/internal/runner/sandbox"
 )
 
-// BenchmarkCaches compares two ways to run `go test` in a module with dependencies: in new agents, and in as many new clones
-// of its repository, whose tools have warm caches.
+// BenchmarkCaches runs `go test` in a module with dependencies. It compares new agents with as many new clones of the module's
+// repository. The Go command in the clones has warm caches.
 func BenchmarkCaches(b *testing.B) {
 	if err := sandbox.Available(); err != nil {
 		b.Skip(err)
@@ -50,8 +50,8 @@ func BenchmarkCaches(b *testing.B) {
 // cacheBench is a repository with a Go module, and a place whose agents work on it.
 type cacheBench struct {
 	repo    string
-	env     map[string]string
-	environ []string // of the clones
+	env     map[string]string // for the agents
+	environ []string          // for the clones
 	place   *local.Place
 }
 
@@ -83,8 +83,8 @@ func newCacheBench(b *testing.B) *cacheBench {
 		text := fmt.Sprintf("package p%d\n\nimport (\n\t\"testing\"\n\n\t_ %q\n)\n\nfunc Test(t *testing.T) {}\n", i, imported)
 		require.NoError(b, os.WriteFile(filepath.Join(m.repo, fmt.Sprintf("p%d/p_test.go", i)), []byte(text), 0o600))
 	}
-	this := filepath.Dir(strings.TrimSpace(run(b, ".", os.Environ(), "go env GOMOD"))) // the versions that this machine has
-	run(b, m.repo, m.environ, "cp "+this+"/go.mod "+this+"/go.sum .; go mod edit -module example.com/m; git init -q; git add .; git -c user.name=b -c user.email=b commit -qm one")
+	fleetModule := filepath.Dir(strings.TrimSpace(run(b, ".", os.Environ(), "go env GOMOD"))) // this machine has the versions that it requires
+	run(b, m.repo, m.environ, "cp "+fleetModule+"/go.mod "+fleetModule+"/go.sum .; go mod edit -module example.com/m; git init -q; git add .; git -c user.name=b -c user.email=b commit -qm one")
 
 	exe, err := sandbox.Executable()
 	require.NoError(b, err)
@@ -109,7 +109,7 @@ func run(b *testing.B, dir string, environ []string, script string) string {
 	return string(out)
 }
 
-// measureConcurrent calls do n times at once, and returns how long that took, in seconds.
+// measureConcurrent makes n concurrent calls of do, and returns how long they took together, in seconds.
 func measureConcurrent(b *testing.B, n int, do func(i int) error) float64 {
 	var g errgroup.Group
 	start := time.Now()

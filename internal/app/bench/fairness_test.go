@@ -14,9 +14,9 @@ import (
 	"fleet/internal/app"
 )
 
-// BenchmarkFairness measures the calls of a light principal, alone and together with a heavy principal. The light principal
-// makes one call at a time. The many clients of the heavy principal call as fast as they can. Both list their agents. Callers
-// take turns at the server, which is the default, or the server works on all calls at once (calls_per_cpu=0).
+// BenchmarkFairness measures the calls of a light principal, alone and beside a heavy principal. The light principal
+// makes one call at a time. The many clients of the heavy principal call as fast as they can. Both list their agents. With
+// the default of calls_per_cpu, principals take turns at the server. With calls_per_cpu=0, the server works on all calls at once.
 func BenchmarkFairness(b *testing.B) {
 	agents, clients := size(100, 3), size(64, 4)
 	for _, callsPerCPU := range []int{app.DefaultConfig().Limits.CallsPerCPU, 0} {

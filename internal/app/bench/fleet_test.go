@@ -23,8 +23,8 @@ func BenchmarkFleet(b *testing.B) {
 	agents, clients := size(10_000, 20), size(64, 4)
 	t := newFleet(b, "", agents, fleet.LocalPrincipal)
 	b.Run("memory", func(b *testing.B) {
-		nobody := newTestbed(b, "")
-		used := each(b, func(int) float64 { return t.serverMemory(b) - nobody.serverMemory(b) })
+		empty := newTestbed(b, "")
+		used := each(b, func(int) float64 { return t.serverMemory(b) - empty.serverMemory(b) })
 		report(b, quantile(used, 0.5)/float64(agents), "B/agent", "at most", 2048)
 	})
 	l := &load{agents: agents, servers: []*server{t.serve(b, nil)}}
@@ -51,8 +51,10 @@ type load struct {
 	next    atomic.Int64 // counts tasks; an agent has completed its task before it gets the next one
 }
 
+// server returns the server that the client calls.
 func (l *load) server(client int) *server { return l.servers[client%len(l.servers)] }
 
+// agentStatus returns a call that reads the status of agents whose contracts have ended.
 func (l *load) agentStatus(b *testing.B) func(client int) error {
 	const batch = 50 // agents in one request
 	return func(client int) error {
@@ -96,8 +98,8 @@ func (l *load) startAgent(b *testing.B) func(client int) error {
 	}
 }
 
-// watch measures the memory of a watcher, both sides of its stream, and the time from a call that makes an event on the
-// first server until the watchers of all servers have the event. goal is the largest p99 in milliseconds.
+// watch measures how much memory a watcher needs, on both sides of its stream. It also measures the time from a call to the first
+// server, which makes an event, until each watcher of all servers has the event. goal is the largest p99 in milliseconds.
 func (l *load) watch(b *testing.B, goal float64) {
 	type arrival struct {
 		agent string
@@ -141,7 +143,7 @@ func (l *load) watch(b *testing.B, goal float64) {
 		}
 		return durations
 	}
-	event(-1 + l.agents) // does not count, since streams are still being opened
+	event(l.agents - 1) // does not count, since streams are still being opened
 	used := memory() - before
 	durations := slices.Concat(each(b, event)...)
 	report(b, quantile(durations, 0.5), "p50-ms", "", 0)

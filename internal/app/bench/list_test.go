@@ -21,6 +21,7 @@ import (
 	"fleet/internal/fleet"
 )
 
+// Requests of MCP.
 const (
 	listTool   = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_agents","arguments":{}}}`
 	initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
@@ -36,19 +37,19 @@ func BenchmarkList(b *testing.B) {
 	packed := request("/v1/agents", "", "Accept-Encoding: gzip\r\n")
 	unchanged := request("/v1/agents", "", "If-None-Match: "+headerOf(b, s.HTTPAddr(), list, "ETag")+"\r\n")
 	const d = time.Second / 4
-	for _, load := range []struct {
+	for _, level := range []struct {
 		clients          int
 		tail, typeScript float64 // goals
 	}{
 		{clients: 1, typeScript: 1.5},
 		{clients: size(32, 2), tail: 4, typeScript: 3},
 	} {
-		b.Run(fmt.Sprintf("clients=%d", load.clients), func(b *testing.B) {
+		b.Run(fmt.Sprintf("clients=%d", level.clients), func(b *testing.B) {
 			overGRPC := func(conn *grpc.ClientConn, before ...func() error) measurement {
-				return repeat(load.clients, listCall(b.Context(), conn, agents), before...)
+				return repeat(level.clients, listCall(b.Context(), conn, agents), before...)
 			}
 			overHTTP := func(addr, request string, agents int, before ...func() error) measurement {
-				return repeat(load.clients, connect(b, addr, agents, slices.Repeat([]string{request}, load.clients)...), before...)
+				return repeat(level.clients, connect(b, addr, agents, slices.Repeat([]string{request}, level.clients)...), before...)
 			}
 			grpcGo := row{name: "grpc-go", measure: overGRPC(dial(b, p.grpcAddr))}
 			netHTTP := row{name: "net-http", measure: overHTTP(p.httpAddr, list, agents)}
@@ -57,21 +58,21 @@ func BenchmarkList(b *testing.B) {
 			mcpPeers := []peer{{mcpGo, 1.3}}
 			if p.typeScriptAddr != "" {
 				var inSessions []string // a session for each client
-				for range load.clients {
+				for range level.clients {
 					session := headerOf(b, p.typeScriptAddr, request("/mcp", initialize, ""), "Mcp-Session-Id")
 					inSessions = append(inSessions, request("/mcp", listTool, "Mcp-Session-Id: "+session+"\r\n"))
 				}
-				mcpPeers = append(mcpPeers, peer{row{name: "TypeScript", measure: repeat(load.clients, connect(b, p.typeScriptAddr, agents, inSessions...))}, load.typeScript})
+				mcpPeers = append(mcpPeers, peer{row{name: "TypeScript", measure: repeat(level.clients, connect(b, p.typeScriptAddr, agents, inSessions...))}, level.typeScript})
 			}
-			compare(b, d, row{name: "gRPC", tailRatio: load.tail, measure: overGRPC(s.conn)}, peer{grpcGo, 0.95})
-			compare(b, d, row{name: "REST", tailRatio: load.tail, measure: overHTTP(s.HTTPAddr(), list, agents)}, peer{netHTTP, 1})
-			compare(b, d, row{name: "REST-gzip", tailRatio: load.tail, measure: overHTTP(s.HTTPAddr(), packed, agents)}, peer{netHTTP, 1})
+			compare(b, d, row{name: "gRPC", tailRatio: level.tail, measure: overGRPC(s.conn)}, peer{grpcGo, 0.95})
+			compare(b, d, row{name: "REST", tailRatio: level.tail, measure: overHTTP(s.HTTPAddr(), list, agents)}, peer{netHTTP, 1})
+			compare(b, d, row{name: "REST-gzip", tailRatio: level.tail, measure: overHTTP(s.HTTPAddr(), packed, agents)}, peer{netHTTP, 1})
 			compare(b, d, row{name: "REST-304", measure: overHTTP(s.HTTPAddr(), unchanged, 0)}, peer{netHTTP, 5}, peer{netHTTP304, 0})
-			compare(b, d, row{name: "MCP", tailRatio: load.tail, measure: overHTTP(s.HTTPAddr(), tool, agents)}, mcpPeers...)
+			compare(b, d, row{name: "MCP", tailRatio: level.tail, measure: overHTTP(s.HTTPAddr(), tool, agents)}, mcpPeers...)
 			for _, p := range append(mcpPeers, peer{row: grpcGo}, peer{row: netHTTP}, peer{row: netHTTP304}) {
 				compare(b, d, p.row)
 			}
-			if load.clients == 1 { // with many clients that change the list, the store would be the bottleneck
+			if level.clients == 1 { // with many clients that change the list, the store would be the bottleneck
 				compare(b, d, row{name: "gRPC-changed", measure: overGRPC(s.conn, s.touch)}, peer{grpcGo, 0})
 				compare(b, d, row{name: "REST-changed", measure: overHTTP(s.HTTPAddr(), list, agents, s.touch)}, peer{netHTTP, 0})
 				compare(b, d, row{name: "REST-gzip-changed", measure: overHTTP(s.HTTPAddr(), packed, agents, s.touch)}, peer{netHTTP, 0})
@@ -124,7 +125,7 @@ func (c *httpClient) do(request string, body io.Writer) (http.Header, error) {
 	return r.Header, err
 }
 
-// request returns the text of a request: a POST if body is not empty, else a GET. header has lines.
+// request returns the text of a request: a POST if body is not empty, else a GET. header has further lines, each with its line end.
 func request(path, body, header string) string {
 	method := http.MethodGet
 	if body != "" {
@@ -134,9 +135,9 @@ func request(path, body, header string) string {
 		"Mcp-Protocol-Version: 2025-11-25\r\n%sContent-Length: %d\r\n\r\n%s", method, path, header, len(body), body)
 }
 
-// connect opens a connection for each request. It returns a call that sends the client's request. connect sends the first
-// one itself, and fails the benchmark if the answer has fewer agents than expected. Without agents, the answer must be
-// empty, as a 304 is.
+// connect opens a connection for each request, and returns a call in which client i sends requests[i]. connect also sends the first
+// request itself. It fails the benchmark if the answer has fewer agents than expected. If agents is 0, the answer must be empty, like
+// a 304.
 func connect(b *testing.B, addr string, agents int, requests ...string) func(client int) error {
 	var clients []*httpClient
 	for range requests {

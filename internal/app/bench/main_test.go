@@ -1,6 +1,6 @@
-// Package bench measures whole servers on real sockets: their faces compared with plain gRPC and HTTP servers, fleets with many agents, replicas
-// compared with pgbench, a large store, and the live page. Servers and clients share a process, so a figure includes the cost
-// of the client. Trust the ratios, not the numbers.
+// Package bench measures whole servers on real sockets: their faces compared with plain gRPC and HTTP servers, fleets with many
+// agents, queues, replicas compared with pgbench, a large store, and the live page. Servers and clients share a process, so a figure
+// includes the cost of the client. Trust the ratios, not the numbers.
 package bench
 
 import (
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestBenchmarks runs all benchmarks once, with small sizes.
+// TestBenchmarks runs all benchmarks once, with small sizes. BenchmarkPage is skipped on a machine without Chromium.
 func TestBenchmarks(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(waittest.Context(t), os.Args[0], "-test.run=^$", "-test.bench=.", "-test.benchtime=1x", "-small").CombinedOutput() //nolint:gosec // this program

@@ -32,8 +32,8 @@ import (
 //go:embed page.js
 var pageScript string
 
-// BenchmarkPage measures the live page in Chromium: a large fleet that changes, the events of a day, and a long output
-// that grows.
+// BenchmarkPage measures the live page in Chromium: a large fleet that changes, the events of a day, a long output that grows, and a
+// long conversation.
 func BenchmarkPage(b *testing.B) {
 	path := os.Getenv("FLEET_TEST_CHROMIUM")
 	if path == "" {
@@ -55,7 +55,7 @@ func BenchmarkPage(b *testing.B) {
 	b.Run("transcript", func(b *testing.B) { benchmarkTranscriptPage(browser, b) })
 }
 
-// newTab opens a tab in a new browser context, which has no cache and no cookies. done closes it.
+// newTab opens a tab in a new browser context, so without a cache and cookies. done closes the tab.
 func newTab(browser context.Context, b *testing.B) (tab context.Context, done func()) {
 	tab, done = chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	_, err := chromedp.Call(tab, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: pageScript})
@@ -80,8 +80,8 @@ func heap(tab context.Context, b *testing.B) float64 {
 	return used.UsedSize / 1e6
 }
 
-// measurePage uses the page for a second in each iteration. step is a JavaScript function that is called with the
-// number of each frame.
+// measurePage uses the page for a second in each iteration, and reports the frames per second and the longest task. step is a
+// JavaScript function that is called with the number of each frame.
 func measurePage(tab context.Context, b *testing.B, step string) {
 	longest := 0.0
 	fps := each(b, func(int) float64 {
@@ -113,7 +113,7 @@ func benchmarkFleetPage(browser context.Context, b *testing.B) {
 				.filter(e => !new URL(e.name).pathname.startsWith('/v1/')).reduce((sum, e) => sum + e.encodedBodySize, 0)`)
 			return ready
 		})
-		report(b, bytes/1000, "compressed-kB", "at most", 200) // without the diff viewer
+		report(b, bytes/1000, "compressed-kB", "at most", 200) // the diff viewer is not loaded here
 		report(b, quantile(ready, 0.5), "interactive-ms", "at most", 500)
 	})
 	tab, done := newTab(browser, b)
@@ -175,8 +175,8 @@ func (s *server) stopTask(b *testing.B, agent int) {
 	require.NoError(b, err)
 }
 
-// produceEvents makes 100 events a second, by tasks that are created, start and end. stop ends that, and returns the number of
-// events per second.
+// produceEvents makes 100 events a second: tasks are created, start and end. stop ends this, and returns how many events were made per
+// second.
 func (s *server) produceEvents(b *testing.B) (stop func() float64) {
 	const rate, perTask = 100, 3
 	ctx, cancel := context.WithCancel(b.Context())
@@ -200,7 +200,8 @@ func (s *server) produceEvents(b *testing.B) (stop func() float64) {
 	}
 }
 
-// measureOpen opens the path in a new tab in each iteration, and waits until an element shows the text "growing". It returns the tab.
+// measureOpen measures how long a tab needs to open the path, until an element that matches the selector shows the text "growing".
+// Another page is open before. measureOpen returns the tab.
 func measureOpen(browser context.Context, b *testing.B, s *server, path, selector string) context.Context {
 	tab, done := newTab(browser, b)
 	b.Cleanup(done)
@@ -250,8 +251,8 @@ func benchmarkOutputPage(browser context.Context, b *testing.B) {
 	})
 }
 
-// benchmarkTranscriptPage measures the page with a task of 5,000 steps, whose agent takes 50 steps a second: texts in Markdown, tool calls, and their
-// results of 2 kB.
+// benchmarkTranscriptPage measures the page with a task that has 5,000 steps and continues with 50 steps a second. The steps are texts
+// in Markdown, and tool calls with results of 2 kB.
 func benchmarkTranscriptPage(browser context.Context, b *testing.B) {
 	steps := size(5000, 200)
 	dir := b.TempDir()
@@ -288,7 +289,8 @@ func benchmarkTranscriptPage(browser context.Context, b *testing.B) {
 	})
 }
 
-// transcriptScript is a program that speaks like Claude Code. It has places for a result and for the number of rounds.
+// transcriptScript is a program that speaks like Claude Code. It is a format for two arguments: the text of a result, and the number
+// of rounds before the agent slows down.
 const transcriptScript = `line() { printf '%%s\n' "$1"; }
 say() { line "{\"type\":\"assistant\",\"message\":{\"id\":\"m$i\",\"model\":\"opus\",\"role\":\"assistant\",\"content\":[$1],\"usage\":{\"input_tokens\":1000,\"output_tokens\":50}}}"; }
 round() {

@@ -71,8 +71,8 @@ func measureStartDelays(b *testing.B, agents, tasks int, script string) (next, o
 	return next, output
 }
 
-// startDelays returns for each task, in ms, the time from the end of the agent's previous task to its start, and from its start to its first
-// output.
+// startDelays returns delays in ms. next has the time from the end of a task to the start of the agent's next task. output has the time
+// from the start of each task to its first output.
 func (t *testbed) startDelays(b *testing.B, ids []string) (next, output []float64) {
 	ended := map[string]time.Time{} // by agent
 	ms := func(d time.Duration) float64 { return d.Seconds() * 1000 }

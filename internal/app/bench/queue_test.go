@@ -32,7 +32,7 @@ func BenchmarkQueue(b *testing.B) {
 	compare(b, d, row{name: "list_queue", p99: 50, measure: repeat(1, func(int) error {
 		l, err := s.ListQueue(b.Context(), &fleetv1.ListQueueRequest{})
 		if err == nil && l.GetTotalCount() < int32(pending) { //nolint:gosec // small
-			err = fmt.Errorf("%d tasks wait", l.GetTotalCount())
+			err = fmt.Errorf("the list has only %d tasks", l.GetTotalCount())
 		}
 		return err
 	})})
@@ -41,10 +41,10 @@ func BenchmarkQueue(b *testing.B) {
 			_, err := s.SetBudget(b.Context(), r)
 			require.NoError(b, err)
 		}
-		compare(b, d, row{name: "show_queue", p99: 20, measure: repeat(1, func(int) error { // it checks the budgets
+		compare(b, d, row{name: "show_queue", p99: 20, measure: repeat(1, func(int) error { // show_queue checks the budgets
 			q, err := s.ShowQueue(b.Context(), &fleetv1.ShowQueueRequest{})
 			if err == nil && q.GetPending() < int32(pending) { //nolint:gosec // small
-				err = fmt.Errorf("%d tasks wait", q.GetPending())
+				err = fmt.Errorf("only %d tasks wait", q.GetPending())
 			}
 			return err
 		})})
@@ -67,24 +67,24 @@ func BenchmarkQueue(b *testing.B) {
 			done, err := s.WaitTasks(b.Context(), &fleetv1.WaitTasksRequest{TaskIds: ids, Mode: fleetv1.WaitTasksRequest_all})
 			require.NoError(b, err)
 			require.True(b, done.GetDone())
-			var free time.Duration // the API has times of whole seconds
+			var gap time.Duration // from the store, because times in the API are whole seconds
 			require.NoError(b, t.store.View(b.Context(), func(tx fleet.ReadTx) error {
 				first, err := tx.Task(ids[0])
 				if err != nil {
 					return err
 				}
 				second, err := tx.Task(ids[1])
-				free = second.StartedAt.Sub(first.EndedAt)
+				gap = second.StartedAt.Sub(first.EndedAt)
 				return err
 			}))
-			return free.Seconds() * 1000
+			return gap.Seconds() * 1000
 		})
 		report(b, quantile(durations, 0.5), "p50-ms", "", 0)
 		report(b, quantile(durations, 0.99), "p99-ms", "at most", 250)
 	})
 }
 
-// budgets returns budgets of each scope, which are large enough for the tasks.
+// budgets returns budgets of each scope. No budget holds a task back.
 func budgets() (all []*fleetv1.SetBudgetRequest) {
 	for scope, values := range map[string][]string{
 		"fleet": {""}, "project": {"Setup", "fake/DataOne"}, "role": {"coder", "Setup/operator", "manager"}, "owner": {fleet.LocalPrincipal, "nobody"},

@@ -124,7 +124,7 @@ func pgbench(pg *pgtest.Server, agents, connections int, script string) measurem
 			}
 			require.NoError(b, os.Remove(name))
 		}
-		require.NoError(b, pg.Exec(b.Context(), pgbenchDatabase, `UPDATE tasks SET status = 'completed' WHERE status IN ('running', 'pending')`)) // those that the script has left
+		require.NoError(b, pg.Exec(b.Context(), pgbenchDatabase, `UPDATE tasks SET status = 'completed' WHERE status IN ('running', 'pending')`)) // ends the tasks that the script has left
 		rate = float64(connections) * 1000 / mean(durations)
 		return durations, rate
 	}

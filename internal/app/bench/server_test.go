@@ -32,6 +32,7 @@ type testbed struct {
 	data  string
 }
 
+// newTestbed opens a store at the URL, see testbed, and makes a fake place with the projects.
 func newTestbed(b *testing.B, url string, projects ...fake.Project) *testbed {
 	t := &testbed{place: fake.New(fake.Config{Projects: projects}), url: url, data: b.TempDir()}
 	b.Cleanup(t.place.Destroy)
@@ -133,7 +134,7 @@ type server struct {
 	*app.Server
 	fleetv1.FleetServiceClient
 	conn *grpc.ClientConn
-	stop func() // stops the server before the benchmark ends
+	stop func() // stops the server, which otherwise stops when the benchmark ends
 }
 
 // serve starts a server on the testbed. change changes its configuration; it may be nil.

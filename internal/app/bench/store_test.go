@@ -46,7 +46,7 @@ const (
 func storeOwner(i int) string   { return fmt.Sprintf("owner-%02d", i%100) }
 func storeProject(i int) string { return fmt.Sprintf("project-%02d", i%storeProjects) }
 
-// newLargeStore fills the store with the URL, see newTestbed.
+// newLargeStore opens the store at the URL, see testbed, and fills it.
 func newLargeStore(b *testing.B, url string) *largeStore {
 	start := time.Now()
 	now := start.UTC().Truncate(time.Second)
@@ -161,7 +161,7 @@ func (s *largeStore) benchmark(b *testing.B) {
 	}
 }
 
-// start starts a server. It returns the seconds until the server was ready and had listed an agent.
+// start starts a server. It returns the seconds until the server was ready and had answered a call.
 func (s *largeStore) start(b *testing.B) (seconds float64, srv *server) {
 	start := time.Now()
 	srv = s.serve(b, nil)

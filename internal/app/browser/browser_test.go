@@ -58,11 +58,12 @@ type tab struct {
 	ctx  context.Context
 	home string // URL of the server
 
-	mu       sync.Mutex
-	errors   []string
-	expected []string // parts of expected errors
+	mu      sync.Mutex
+	errors  []string
+	allowed []string // parts of the errors that do not fail the test
 }
 
+// open opens a tab that shares nothing with other tabs. It skips the test if there is no Chromium.
 func open(t *testing.T, home string) *tab {
 	t.Helper()
 	browser, err := chromium()
@@ -72,7 +73,7 @@ func open(t *testing.T, home string) *tab {
 	return newTab(t, home, browser, chromedp.WithNewBrowserContext())
 }
 
-// newTab opens another tab that shares the login of b.
+// newTab opens another tab that shares the session of b.
 func (b *tab) newTab() *tab {
 	b.t.Helper()
 	return newTab(b.t, b.home, b.ctx)
@@ -81,14 +82,14 @@ func (b *tab) newTab() *tab {
 func newTab(t *testing.T, home string, parent context.Context, options ...chromedp.ContextOption) *tab { //nolint:revive // the context belongs to the tab, not to this call
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(parent, options...)
-	b := &tab{t: t, ctx: ctx, home: home, expected: []string{"/output?"}} // the request fails for a task whose run has not begun, because the task has no output yet
+	b := &tab{t: t, ctx: ctx, home: home, allowed: []string{"/output?"}} // the request fails for a task whose run has not begun, because the task has no output yet
 	console := chromedp.Console(ctx)
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
 		for m, err := range console {
 			if err == nil && (m.IsException() || m.Type == chromedp.ConsoleError) {
-				b.report(m.Text + " " + m.URL)
+				b.addError(m.Text + " " + m.URL)
 			}
 		}
 	}()
@@ -98,21 +99,21 @@ func newTab(t *testing.T, home string, parent context.Context, options ...chrome
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, e := range b.errors {
-			require.True(t, slices.ContainsFunc(b.expected, func(part string) bool { return strings.Contains(e, part) }), "the page reported: %s", e)
+			require.True(t, slices.ContainsFunc(b.allowed, func(part string) bool { return strings.Contains(e, part) }), "the page reported: %s", e)
 		}
 	})
 	b.run(chromedp.EmulateViewport(1280, 900))
 	return b
 }
 
-// expect allows errors of the page that contain the given part.
-func (b *tab) expect(part string) {
+// allowErrors allows errors of the page that contain the given part.
+func (b *tab) allowErrors(part string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.expected = append(b.expected, part)
+	b.allowed = append(b.allowed, part)
 }
 
-func (b *tab) report(text string) {
+func (b *tab) addError(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.errors = append(b.errors, text)
@@ -143,7 +144,8 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	return r
 }
 
-// until waits until the function returns true in the page.
+// until waits until the JavaScript function returns true in the page, which may be reloaded meanwhile. It returns an error after
+// waittest.Limit.
 func (b *tab) until(function string, args ...any) error {
 	ctx, cancel := context.WithTimeout(b.ctx, waittest.Limit)
 	defer cancel()
@@ -180,7 +182,7 @@ func (b *tab) text() string {
 	return eval[string](b, `document.body?.innerText ?? ''`)
 }
 
-// eval evaluates the expression in the page.
+// eval evaluates the JavaScript expression in the page, and waits if it is a promise.
 func eval[T any](b *tab, expression string) T {
 	b.t.Helper()
 	return result(b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -224,10 +226,11 @@ func (b *tab) setColorScheme(name string) {
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
 }
 
-// picture saves screenshots in .build/page, which git ignores: one light and one dark for each width.
+// picture saves screenshots in .build/page, which git ignores: one light and one dark for each width. It does so only for
+// `make page-pictures`.
 func (b *tab) picture(name string, widths ...int64) {
 	b.t.Helper()
-	if os.Getenv("FLEET_TEST_PICTURES") == "" { // `make page-pictures` sets it
+	if os.Getenv("FLEET_TEST_PICTURES") == "" {
 		return
 	}
 	dir := filepath.Join("..", "..", "..", ".build", "page")

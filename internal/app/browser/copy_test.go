@@ -11,8 +11,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestCopy runs the lines that the page copies: a command that creates an agent, and a request that starts a task on
-// the agent.
+// TestCopy runs the command lines that the page copies to the clipboard. The first creates an agent, and the second starts a task on
+// the agent with curl.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

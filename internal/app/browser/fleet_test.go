@@ -8,7 +8,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestFleetRows shows the rows of the fleet: the newest step of each agent, agents that need people first, groups, and a saved view.
+// TestFleetRows shows the rows of the fleet: the newest step of each agent, agents that need people first, groups, and a saved view. It
+// also dismisses a failed task in the room Attention.
 func TestFleetRows(t *testing.T) {
 	t.Parallel()
 	var k transcript
@@ -32,21 +33,21 @@ func TestFleetRows(t *testing.T) {
 	b.waitForText("waiting 1")
 	b.waitForText("failed 1")
 	b.waitForText("the disk is full")
-	names := func(want string) {
+	waitForNames := func(want string) {
 		t.Helper()
 		const rows = `want => [...document.querySelectorAll('.table .name a, .table .group')].map(e => e.innerText.trim()).join() === want`
 		require.NoError(t, b.until(rows, want), "%s", eval[string](b, `[...document.querySelectorAll('.table .name a, .table .group')].map(e => e.innerText.trim()).join()`))
 	}
-	names("asker,broken,claude,able")
+	waitForNames("asker,broken,claude,able")
 	b.fill("Group by", "project")
-	names("shell 3,asker,broken,able,talk 1,claude")
+	waitForNames("shell 3,asker,broken,able,talk 1,claude")
 	b.press("Save this view")
 	b.fill("Name of the view", "by project")
 	b.press("Save")
 	b.goTo("/")
-	names("asker,broken,claude,able")
+	waitForNames("asker,broken,claude,able")
 	b.press("by project")
-	names("shell 3,asker,broken,able,talk 1,claude")
+	waitForNames("shell 3,asker,broken,able,talk 1,claude")
 	b.picture("groups", 400, 1280, 2560)
 
 	b.goTo("/attention")
@@ -55,7 +56,7 @@ func TestFleetRows(t *testing.T) {
 	b.waitForText("No task has failed")
 }
 
-// TestBulk stops two of three agents with a plan.
+// TestBulk makes a plan that stops two of three agents, and cancels it. Then it labels the two agents with a plan.
 func TestBulk(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

@@ -88,7 +88,7 @@ func (l *lossyProxy) carry(browser net.Conn) {
 	k.pass(server, browser, func([]byte) {})
 }
 
-// pass passes bytes from one connection to the other, and then calls see with them.
+// pass passes bytes from one connection to the other, or loses them if the link is dead. It then calls see with them.
 func (l *link) pass(to, from net.Conn, see func([]byte)) {
 	_, err := io.Copy(writer(func(b []byte) (int, error) {
 		defer see(b)
@@ -108,6 +108,7 @@ func (l *link) close() {
 	}
 }
 
+// writer is a function that implements io.Writer.
 type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }

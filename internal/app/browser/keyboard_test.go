@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// focusRings gives the focus to each element of the page that can have it. It returns the elements whose focus ring is
-// missing, has too little contrast, or is cut off. The criteria 1.4.11, 2.4.7 and 2.4.11 of WCAG 2.2 require a visible
-// ring.
+// focusRings is an expression that gives the focus to each element of the page that can have it. Its value is a list of the elements
+// whose focus ring is missing, has too little contrast, or is cut off. The criteria 1.4.11, 2.4.7 and 2.4.11 of WCAG 2.2 require a
+// visible ring.
 const focusRings = `(() => {
 	const light = c => { const [r, g, b] = c.match(/[\d.]+/g).map(v => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4 }); return 0.2126 * r + 0.7152 * g + 0.0722 * b }
 	const behind = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!/^rgba\(.*, 0\)$|transparent/.test(c)) return c } return 'rgb(255, 255, 255)' }
@@ -48,8 +48,8 @@ func (b *tab) checkRings(name string) {
 	}
 }
 
-// TestKeyboard uses the page without a mouse: the link to the content, a dialog that returns the focus when it closes,
-// a palette that does not discard text in a dialog, a confirmation before a deletion, and the way to another view.
+// TestKeyboard uses the page without a mouse: the link to the content, a dialog that returns the focus when it closes, a palette that
+// does not discard text in a dialog, a change of the view, and a confirmation before a deletion.
 func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

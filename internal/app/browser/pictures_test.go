@@ -7,7 +7,6 @@ import (
 	"image/color"
 	"image/png"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -21,11 +20,11 @@ import (
 	"fleet/internal/runner/driver"
 )
 
-// TestPictures makes the pictures in docs/pictures for the documents. The pictures show agents that really work. `make
-// page-pictures` runs it.
+// TestPictures makes the pictures of the documents, in docs/pictures. They show agents that really work. Only `make page-pictures`
+// runs the test.
 func TestPictures(t *testing.T) {
 	if os.Getenv("FLEET_TEST_PICTURES") == "" {
-		t.Skip("make page-pictures makes the pictures of the documents")
+		t.Skip("run make page-pictures to make the pictures of the documents")
 	}
 	t.Parallel()
 	repository := exampleRepository(t)
@@ -72,7 +71,7 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'picture %02d  \033[33m%s kB\033[
 	b.waitForText("6 agents")
 	b.waitForText("waiting 2")
 	at(0)
-	for _, p := range []struct{ name, path, sees, open string }{
+	for _, p := range []struct{ name, path, text, open string }{
 		{"fleet", "/", "6 agents", ""},
 		{"timeline", "/?view=timeline", "Review the last ten commits", ""},
 		{"attention", "/attention", "Commit 4 removes", ""},
@@ -81,14 +80,14 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'picture %02d  \033[33m%s kB\033[
 	} {
 		b.run(chromedp.EmulateViewport(1100, 700))
 		b.goTo(p.path)
-		b.waitForText(p.sees)
+		b.waitForText(p.text)
 		if p.open != "" {
 			eval[bool](b, `document.querySelectorAll('main details').forEach(d => { d.open = d.querySelector('code') !== null }), true`)
 			b.waitForText(p.open)
 		}
 		for _, scheme := range []string{"light", "dark"} {
 			b.setColorScheme(scheme)
-			small := palette(t, result(b, chromedp.CaptureScreenshot()))
+			small := reduceColors(t, result(b, chromedp.CaptureScreenshot()))
 			require.Less(t, len(small), 150_000, p.name)
 			dir := filepath.Join("..", "..", "..", "docs", "pictures")
 			require.NoError(t, os.MkdirAll(dir, 0o755))
@@ -98,35 +97,8 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'picture %02d  \033[33m%s kB\033[
 	}
 }
 
-// exampleRepository returns a repository for agents to work in.
-func exampleRepository(t *testing.T) string {
-	t.Helper()
-	source := "package basket\n\nimport \"fmt\"\n\n// Product is something to buy.\ntype Product struct {\n\tName  string\n\tPrice float64\n}\n\n" +
-		"// Total returns what the products cost.\nfunc Total(products []Product) float64 {\n\tvar total float64\n\tfor _, p := range products {\n\t\ttotal += p.Price\n\t}\n\treturn total\n}\n\n" +
-		"func (p Product) String() string { return fmt.Sprintf(\"%s: %.2f\", p.Name, p.Price) }\n"
-	return newRepository(t, "basket.go", source)
-}
-
-// newRepository returns a repository with one commit of the file.
-func newRepository(t *testing.T, name, content string) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
-	for _, args := range [][]string{
-		{"init", "-q", "-b", "main"},
-		{"add", "-A"},
-		{"-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "-q", "-m", "first"},
-	} {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = dir
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-	}
-	return dir
-}
-
-// palette reduces the PNG to its most frequent colors, which makes the file a few times smaller.
-func palette(t *testing.T, data []byte) []byte {
+// reduceColors reduces the PNG to its 128 most frequent colors. The file becomes a few times smaller.
+func reduceColors(t *testing.T, data []byte) []byte {
 	t.Helper()
 	picture, err := png.Decode(bytes.NewReader(data))
 	require.NoError(t, err)

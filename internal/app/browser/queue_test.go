@@ -32,8 +32,8 @@ func (b *tab) waitForRows(table string, want ...string) {
 	}
 }
 
-// TestQueue queues tasks, and follows in the room of the queue in which order they wait, why, and how they start. It holds, releases
-// and stops tasks, and resumes the fleet.
+// TestQueue queues tasks and follows them in the room Queue: their order, why they wait, and their starts. In this room it changes
+// their priorities, holds, releases and stops tasks, and resumes the fleet.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -111,17 +111,17 @@ func TestQueueDoesNotOccupy(t *testing.T) {
 	b.waitForText("papi")
 	id := s.queueTask(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "until [ -e go ]; do sleep 0.1; done", Hold: true})
 	require.NoError(t, b.until(`() => document.querySelector('header nav').innerText.includes('1')`)) // the event has arrived
-	isAgent := func(status string) {
+	waitForStatus := func(status string) {
 		require.NoError(t, b.until(`status => document.querySelector('[role=cell].status')?.innerText.includes(status)`, status), status)
 	}
-	isAgent("idle")
+	waitForStatus("idle")
 	_, err := s.api.ReleaseTask(t.Context(), &fleetv1.ReleaseTaskRequest{TaskId: id})
 	require.NoError(t, err)
 	b.waitForText("until [ -e go ]")
-	isAgent("busy")
+	waitForStatus("busy")
 	s.createFile(t, "papi", "go")
 	s.waitForEnd(t, id)
-	isAgent("idle")
+	waitForStatus("idle")
 	b.waitForText("until [ -e go ]") // the last thing that the agent did
 }
 
@@ -187,7 +187,8 @@ func TestBudgets(t *testing.T) {
 	b.waitForRows("Budgets", "day project shell $0.00 spent, $0.00 reserved, $0.60 left of $0.60 a day")
 }
 
-// TestCredentials shows the credentials of the configuration. Without any, the room does not mention them.
+// TestCredentials shows a credential of the configuration in the room Queue. The room Attention must not mention credentials while
+// none is held.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(cfg *app.Config) {

@@ -14,7 +14,8 @@ import (
 	"fleet/internal/place/local"
 )
 
-// TestReview reads the work of a task, comments on a line, gets the change, approves it and lands it. It uses the keyboard for the lines.
+// TestReview reads the work of a task, comments on a line, and requests changes. Then it approves and lands the work of another task.
+// It chooses the line with the mouse, and again with the keyboard.
 func TestReview(t *testing.T) {
 	t.Parallel()
 	repository := exampleRepository(t)

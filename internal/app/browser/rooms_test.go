@@ -11,13 +11,12 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestRooms opens every room, light and dark, and checks its accessibility: which element has the focus, and the rules
-// of axe.
+// TestRooms opens every room, light and dark, and checks its accessibility: that the focus is visible, and the rules of axe.
 func TestRooms(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	b := open(t, s.home)
-	b.expect("/changes") // a project without a repository has no changes
+	b.allowErrors("/changes") // a project without a repository has no changes
 	b.goTo("/")
 	b.waitForText("No agents yet")
 	s.createAgent(t, "papi")
@@ -32,7 +31,7 @@ func TestRooms(t *testing.T) {
 	require.NoError(t, err)
 	s.queueTask(t, &fleetv1.QueueTaskRequest{Pool: "web", TaskDescription: "fix the login", Hold: true})
 
-	for _, room := range []struct{ name, path, sees string }{
+	for _, room := range []struct{ name, path, text string }{
 		{"fleet", "/", "2 agents"},
 		{"timeline", "/?view=timeline", "15 min"},
 		{"attention", "/attention", "tabs or spaces?"},
@@ -50,14 +49,15 @@ func TestRooms(t *testing.T) {
 		{"admin", "/admin", "Tokens"},
 	} {
 		b.goTo(room.path)
-		b.waitForText(room.sees)
+		b.waitForText(room.text)
 		b.picture(room.name, 400, 1280, 2560)
 		b.checkRings(room.name)
 		b.checkAxe(room.name)
 	}
 }
 
-// checkAxe checks the rules of axe, and the contrast also in the dark scheme.
+// checkAxe checks all rules of axe in the light color scheme, and the contrast also in the dark one. It checks nothing if axe is not
+// installed.
 func (b *tab) checkAxe(name string) {
 	b.t.Helper()
 	axe, err := os.ReadFile("../../face/page/node_modules/axe-core/axe.min.js")
@@ -88,9 +88,44 @@ func TestAddresses(t *testing.T) {
 	require.Equal(t, "/agents/papi", eval[string](b, `location.pathname`))
 	b.run(chromedp.NavigateBack())
 	b.waitForText("1 of 2 agents")
-	b.expect("404")
+	b.allowErrors("404")
 	b.goTo("/nowhere") // this path is not a view, so the API answers
 	b.waitForText("there is no GET /nowhere")
 	b.goTo("/agents/nobody")
 	b.waitForText("nobody")
+}
+
+// TestEmptyRooms shows rooms of a new server, objects that do not exist, and a lost connection. Each room must say that it is empty, and
+// none may scroll sideways.
+func TestEmptyRooms(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	b := open(t, s.home)
+	b.allowErrors("404")
+	for _, room := range []struct{ name, path, text string }{
+		{"fleet", "/", "No agents yet"},
+		{"timeline", "/?view=timeline", "No agents yet"},
+		{"attention", "/attention", "No task has failed"},
+		{"queue", "/queue", "No schedules"},
+		{"tasks", "/tasks", "No tasks yet"},
+		{"usage", "/usage", "No tasks in this time"},
+		{"sessions", "/toolsets/sessions", "No sessions yet"},
+		{"admin", "/admin", "No tokens"},
+		{"no-agent", "/agents/nobody", "nobody"},
+		{"no-task", "/tasks/nothing", "nothing"},
+		{"no-session", "/toolsets/sessions/nothing", "nothing"},
+		{"no-room", "/tasks/a/b", "a"},
+	} {
+		b.goTo(room.path)
+		b.waitForText(room.text)
+		b.picture("empty-"+room.name, 400, 1280)
+		b.requireFits(room.name)
+	}
+	b.allowErrors("ERR_")
+	b.allowErrors("Failed to load")
+	s.stop()
+	b.waitForText("No connection to the server")
+	b.picture("lost", 400, 1280)
+	b.requireFits("lost")
+	b.checkRings("lost")
 }

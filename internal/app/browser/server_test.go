@@ -22,15 +22,15 @@ import (
 	"fleet/internal/store/sqlite/sqlitetest"
 )
 
-// server is a fleet server in this process, whose agents run on this machine.
+// server is a fleet server in this process. Its agents run on this machine, unless places says otherwise.
 type server struct {
 	cfg        app.Config
 	heartbeat  time.Duration // the longest silence of an event stream; 0: the default
-	places     []fleet.Place // instead of this machine
+	places     []fleet.Place // if empty, the agents run on this machine
 	home       string
 	api        fleetv1.FleetServiceClient
 	stop       func()
-	clockDelay atomic.Int64 // how far the server's clock is behind, as a time.Duration
+	clockDelay atomic.Int64 // a time.Duration: how far the server's clock is behind
 }
 
 // serve starts a server whose project "shell" runs tasks as shell scripts. Its agents may ask for permissions.
@@ -43,12 +43,12 @@ func serve(t *testing.T, change func(*app.Config)) *server {
 func serveWithHeartbeat(t *testing.T, beat time.Duration, change func(*app.Config)) *server {
 	t.Helper()
 	s := &server{heartbeat: beat}
-	s.serve(t, change)
+	s.configureAndStart(t, change)
 	return s
 }
 
-// serve starts the server for the first time, and stops it at the end of the test.
-func (s *server) serve(t *testing.T, change func(*app.Config)) {
+// configureAndStart starts the server with a new configuration and an empty store. It stops the server at the end of the test.
+func (s *server) configureAndStart(t *testing.T, change func(*app.Config)) {
 	t.Helper()
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), 500*time.Millisecond
@@ -101,12 +101,13 @@ func (s *server) createAgentWith(t *testing.T, name, project, role, spec string)
 	require.NoError(t, err)
 }
 
-// createPapiAs creates the agent papi as the holder of the token, and returns a context for other calls of the holder.
+// createPapiAs is createAgentAs for an agent papi.
 func (s *server) createPapiAs(t *testing.T, token string) context.Context {
 	t.Helper()
 	return s.createAgentAs(t, token, "papi", "Try things")
 }
 
+// createAgentAs creates an agent as the holder of the token, and returns a context for other calls of the holder.
 func (s *server) createAgentAs(t *testing.T, token, name, spec string) context.Context {
 	t.Helper()
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)

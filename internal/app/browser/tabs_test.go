@@ -6,8 +6,6 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/stretchr/testify/require"
-
-	fleetv1 "fleet/gen/fleet/v1"
 )
 
 // TestTabs opens eight tabs of one browser, each at a running task. All tabs must be live. A browser opens at most six
@@ -37,8 +35,8 @@ func TestTabs(t *testing.T) {
 		b.waitForText("the output")
 	}
 	for _, b := range tabs {
-		b.expect("ERR_")
-		b.expect("Failed to load")
+		b.allowErrors("ERR_")
+		b.allowErrors("Failed to load")
 	}
 	s.stop()
 	for _, b := range tabs {
@@ -65,8 +63,8 @@ func TestSessionOfTabs(t *testing.T) {
 	first := open(t, s.home)
 	second := first.newTab()
 	for _, b := range []*tab{first, second} {
-		b.expect("401")
-		b.expect("403")
+		b.allowErrors("401")
+		b.allowErrors("403")
 		b.goTo("/")
 		b.waitForText("Sign in")
 	}
@@ -86,54 +84,4 @@ func TestSessionOfTabs(t *testing.T) {
 		require.NotContains(t, b.text(), "of-alice")
 	}
 	require.Len(t, call(second, network.GetCookies, network.GetCookiesParams{}).Cookies, 1)
-}
-
-// TestOldCursor shows the fleet of a server whose event log does not contain the page's cursor, as happens after a
-// restore.
-func TestOldCursor(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
-	for range 3 {
-		s.createAgent(t, "papi")
-		_, err := s.api.DeleteAgent(t.Context(), &fleetv1.DeleteAgentRequest{AgentName: "papi"})
-		require.NoError(t, err)
-	}
-	s.createAgent(t, "before")
-	b := open(t, s.home)
-	b.expect("ERR_")
-	b.expect("Failed to load")
-	b.goTo("/")
-	b.waitForText("before")
-	s.stop()
-	s.cfg.Data = t.TempDir()
-	s.start(t)
-	b.waitUntilGone("No connection to the server")
-	b.waitUntilGone("before")
-	s.createAgent(t, "after")
-	b.waitForText("after")
-}
-
-// TestOwners shows an admin two agents with the same name and different owners. Each agent must have its own address.
-func TestOwners(t *testing.T) {
-	t.Parallel()
-	s, tokens := serveTokens(t, "alice", "bob", "root")
-	for _, name := range []string{"alice", "bob"} {
-		s.createAgentAs(t, tokens[name], "papi", "Work for "+name)
-	}
-	b := s.openSignedIn(t, tokens["root"])
-	b.waitForText("2 agents")
-	for _, name := range []string{"alice", "bob"} {
-		require.NoError(t, b.until(`address => !!document.querySelector('a[href="' + address + '"]')`, "/agents/papi@"+name))
-		b.goTo("/agents/papi@" + name)
-		b.waitForText("Work for " + name)
-		b.fill("Next task", `echo "I am of `+name+`"`)
-		b.press("Start task")
-		b.waitForText("I am of " + name)
-		b.press("Open the task")
-		b.waitForText("Retry")
-		b.press("papi")
-		b.waitForText("Work for " + name)
-		b.goTo("/")
-		b.waitForText("2 agents")
-	}
 }

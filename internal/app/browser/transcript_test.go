@@ -15,7 +15,8 @@ import (
 	"fleet/internal/place/local"
 )
 
-// transcript is the output of a program that speaks like Claude Code. At each line "wait", the program waits until the file go exists.
+// transcript is the output of a program that speaks like Claude Code. At each line "wait", the program waits until the file go exists,
+// and removes it.
 type transcript []string
 
 func (k *transcript) add(v any) {
@@ -42,7 +43,7 @@ func (k *transcript) toolCall(parent, id, name string, input any) {
 	k.message(parent, object{"type": "tool_use", "id": id, "name": name, "input": input})
 }
 
-// toolResult adds the result of a tool. more is what Claude Code also reports about it.
+// toolResult adds the result of a tool. more has details that Claude Code also reports, for example the patch of an edit; it may be nil.
 func (k *transcript) toolResult(parent, id, result string, failed bool, more any) {
 	k.add(object{"type": "fleet", "subtype": "tool_time", "tool_use_id": id, "ms": 1500})
 	k.add(object{"type": "user", "parent_tool_use_id": parent, "tool_use_result": more, "message": object{
@@ -64,7 +65,7 @@ func (k *transcript) program(t *testing.T) (dir string, argv []string) {
 	return dir, []string{"sh", filepath.Join(dir, "talk.sh")}
 }
 
-// serveTranscript starts a server whose project "talk" runs the program.
+// serveTranscript starts a server whose project "talk" runs the program, with an agent "claude" of this project.
 func serveTranscript(t *testing.T, k *transcript) *server {
 	t.Helper()
 	dir, argv := k.program(t)
@@ -150,16 +151,6 @@ func TestLongTranscript(t *testing.T) {
 	b.goTo("/tasks/" + id)
 	b.waitForText("echo call 499")
 	require.NotContains(t, b.text(), "echo call 100")
-	scroll := func(to string) {
-		t.Helper()
-		eval[bool](b, `document.querySelector('[aria-label="Conversation"]').scrollTo(0, `+to+`), true`)
-	}
-	for range 20 {
-		scroll("0")
-		if eval[bool](b, `document.body.innerText.includes('the beginning')`) {
-			break
-		}
-	}
 	require.NoError(t, b.until(`() => { document.querySelector('[aria-label="Conversation"]').scrollTo(0, 0); return document.body.innerText.includes('the beginning') }`))
 	b.waitForText("echo call 0")
 	eval[bool](b, `[...document.querySelectorAll('button[aria-expanded]')].find(e => e.textContent.includes('echo call 0')).click(), true`)

@@ -10,7 +10,7 @@ import (
 	"fleet/internal/place/local"
 )
 
-// TestVariants gives one prompt to two agents, compares their work, and keeps one.
+// TestVariants gives one prompt to two agents, compares their work, keeps the work of one, and abandons the work of the other.
 func TestVariants(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(cfg *app.Config) {

@@ -11,7 +11,8 @@ import (
 	"fleet/internal/app"
 )
 
-// TestWebhooks shows a webhook in the room Admin, tests it, and disables and enables it. While it is disabled, it is in Attention.
+// TestWebhooks shows a webhook in the room Admin, tests it, disables it, and enables it. While a webhook is disabled, the room Attention
+// shows it.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))

@@ -40,7 +40,7 @@ func TestWork(t *testing.T) {
 	b.waitForText("stopped")
 	b.waitForText("Next task")
 
-	b.expect("404") // the page may be reading the task when it is deleted with its agent
+	b.allowErrors("404") // the page may be reading the task when it is deleted with its agent
 	b.press("Delete")
 	b.press("Yes")
 	b.waitForText("No agents yet")
@@ -62,7 +62,7 @@ func TestPalette(t *testing.T) {
 	require.Equal(t, "/agents/papi", eval[string](b, `location.pathname`))
 }
 
-// TestQuestion answers a question on the page.
+// TestQuestion answers a request for permission and a question on the page.
 func TestQuestion(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -81,29 +81,6 @@ func TestQuestion(t *testing.T) {
 	b.goTo("/tasks/" + id)
 	b.waitForText("spaces")
 	b.waitForText("completed")
-}
-
-// TestReconnect restarts the server while the page follows a task. The page must continue without a reload, and must
-// show all output.
-func TestReconnect(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
-	s.createAgent(t, "papi")
-	id := s.startTask(t, "papi", `echo begun; while ! [ -e go ]; do sleep 0.1; done; seq 1 50; echo "the end"`)
-	b := open(t, s.home)
-	b.goTo("/tasks/" + id)
-	b.waitForText("begun")
-	eval[bool](b, `window.same = true`)
-	b.expect("ERR_")
-	b.expect("Failed to load")
-	s.stop()
-	b.waitForText("No connection to the server")
-	s.start(t)
-	b.waitUntilGone("No connection to the server")
-	s.createFile(t, "papi", "go")
-	b.waitForText("the end")
-	b.waitForText("completed")
-	require.True(t, eval[bool](b, `window.same`))
 }
 
 // TestLongOutput follows output that is longer than the part in the event log.

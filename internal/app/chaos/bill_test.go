@@ -41,14 +41,14 @@ agents:
   helper: {model: stub, description: Helps., instruction: You help., toolsets: [{type: todo}]}
 `
 
-// billingModel is a model that bills its responses. It takes some time for a response, and bills it if the client still waits
-// then.
+// billingModel is a model that bills its responses. It takes some time for a response, and bills the response if the client has waited
+// for it.
 type billingModel struct {
 	stub *modelstub.Server
 
 	mu     sync.Mutex
 	random *rand.Rand
-	billed int // responses
+	billed int // responses that were ready while the client waited
 	broken int // requests whose client went away before the response was ready
 	unread int // responses that were billed, and could not be written
 }
@@ -88,9 +88,9 @@ func (b *billingModel) figures() (billed, broken, unread int) {
 	return b.billed, b.broken, b.unread
 }
 
-// TestChaosBill lets agents with subagents work on a model that bills 5 cents a response, within a budget for the day, while servers
-// and the supervisors of runs are killed every second. The model's own bill must keep within the budget, and the ledger must say the
-// same. With CHAOS, it queues 400 tasks with $10 a day.
+// TestChaosBill lets agents with subagents work on a model that bills 5 cents a response, within a budget for the day. About once a
+// second, it kills the server or the supervisor of a run. The model's own bill must stay near the budget, and the ledger must have the
+// same sum. With CHAOS, it queues 400 tasks with $10 a day.
 func TestChaosBill(t *testing.T) {
 	count, usd, attempts, seed := 40, 2.0, 1, seedOf(t)
 	if os.Getenv("CHAOS") != "" {
@@ -160,13 +160,14 @@ func TestChaosBill(t *testing.T) {
 	ledger, reserved := f.ledgerSums(t)
 	states, holds := f.statesOf(t, ids)
 	t.Logf("%d tasks with %s a day for %s, %v kills: the bill is %s and the ledger says %s; %d requests were broken off, %d responses were not read; %v, held %v",
-		count, fleet.MicrosOf(usd), lasted.Round(time.Second), kills, centsOf(billed), ledger, broken, unread, states, holds)
+		count, fleet.MicrosOf(usd), lasted.Round(time.Second), kills, priceOf(billed), ledger, broken, unread, states, holds)
 	require.Zero(t, reserved)
-	require.LessOrEqual(t, centsOf(billed), fleet.MicrosOf(usd)+centsOf(agents), "one response for each of %d agents beyond the budget", agents)
-	require.Equal(t, centsOf(billed), ledger)
+	require.LessOrEqual(t, priceOf(billed), fleet.MicrosOf(usd)+priceOf(agents), "the bill may exceed the budget only by one response for each of the %d agents", agents)
+	require.Equal(t, priceOf(billed), ledger)
 }
 
-func centsOf(responses int) fleet.Micros { return fleet.Micros(responses) * billCents * 10_000 }
+// priceOf returns the price of the responses.
+func priceOf(responses int) fleet.Micros { return fleet.Micros(responses) * billCents * 10_000 }
 
 // noonZone returns a time zone in which it is about noon, so that no day begins during a test.
 func noonZone(now time.Time) string {
@@ -215,17 +216,17 @@ func (f *fleetUnderLoad) awaitHeld(t *testing.T, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	for {
-		call, done := context.WithTimeout(ctx, callLimit)
+		callCtx, done := context.WithTimeout(ctx, callLimit)
 		queue, agents := &fleetv1.ShowQueueResponse{}, &fleetv1.ListAgentsResponse{}
 		working := false
 		list := func() error { // before and after the queue, because a task that ends lets others start
-			err := overGRPC(call, f.servers[0], "ListAgents", &fleetv1.ListAgentsRequest{}, agents)
+			err := overGRPC(callCtx, f.servers[0], "ListAgents", &fleetv1.ListAgentsRequest{}, agents)
 			working = working || slices.ContainsFunc(agents.GetAgents(), func(a *fleetv1.AgentSummary) bool { return a.GetStatus() == fleetv1.Agent_busy })
 			return err
 		}
 		err := list()
 		if err == nil {
-			err = overGRPC(call, f.servers[0], "ShowQueue", &fleetv1.ShowQueueRequest{}, queue)
+			err = overGRPC(callCtx, f.servers[0], "ShowQueue", &fleetv1.ShowQueueRequest{}, queue)
 		}
 		if err == nil {
 			err = list()
@@ -245,7 +246,8 @@ func (f *fleetUnderLoad) awaitHeld(t *testing.T, limit time.Duration) {
 	}
 }
 
-// ledgerSums returns the sums of the entries in the ledger of the budget billBudget.
+// ledgerSums returns the sums of the entries in the ledger of the budget billBudget. It fails the test if the budget itself says
+// something else.
 func (f *fleetUnderLoad) ledgerSums(t *testing.T) (spent, reserved fleet.Micros) {
 	t.Helper()
 	for cursor := ""; ; {
@@ -261,8 +263,8 @@ func (f *fleetUnderLoad) ledgerSums(t *testing.T) (spent, reserved fleet.Micros)
 	}
 }
 
-// statesOf returns how many tasks are in each state, and how many wait for a budget until a time, by budget and time. It fails
-// the test if a task is lost.
+// statesOf returns how many tasks have each status and reason code, and how many wait for the budget, by its name and the time until
+// which they wait. It fails the test if a task still runs, or does not wait for the budget.
 func (f *fleetUnderLoad) statesOf(t *testing.T, ids []string) (states, holds map[string]int) {
 	t.Helper()
 	states, holds = map[string]int{}, map[string]int{}

@@ -17,7 +17,7 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// bulkFleet is a fleet whose servers are killed while they run a bulk operation.
+// bulkFleet is a fleet whose servers are killed while they run a plan.
 type bulkFleet struct {
 	*fleetUnderLoad
 	store   fleet.Store
@@ -80,10 +80,10 @@ func testBulk(t *testing.T, f *bulkFleet, count int) {
 	}
 	require.Len(t, want, count-len(differs))
 	for _, e := range f.events(t, isStopRequest) {
-		require.True(t, want[e.AgentName], "%s is stopped twice, or although the result says otherwise", e.AgentName)
+		require.True(t, want[e.AgentName], "%s is stopped twice, or the result does not say that it is stopped", e.AgentName)
 		delete(want, e.AgentName)
 	}
-	require.Empty(t, want, "the results say that agents are stopped that are not")
+	require.Empty(t, want, "the results say that these agents are stopped, but no event does")
 	for _, a := range mustCall(t, f.servers[0], fleetv1.FleetServiceClient.ListAgents, &fleetv1.ListAgentsRequest{}).GetAgents() {
 		require.Equal(t, differs[a.GetName()] == "PLAN_OUTDATED", a.GetState() == fleetv1.Agent_running, a)
 	}
@@ -114,8 +114,9 @@ func (f *bulkFleet) plan(t *testing.T, request *fleetv1.PlanBulkRequest) *fleetv
 	return plan
 }
 
-// run runs the plan until it is finished. When a quarter, a half and three quarters of the effects are in the log, it kills the server that
-// runs the plan. All servers must then answer the same.
+// run runs the plan until it is finished. The plan makes a number of effects, which are the events that match is. When a quarter, a half
+// and three quarters of them are in the event log, run kills the server that runs the plan. At the end, all servers must give the same
+// answer. what describes the effect of the plan on an agent, for the log.
 func (f *bulkFleet) run(t *testing.T, plan *fleetv1.PlanBulkResponse, effects int, what string, is func(*fleet.Event) bool) *fleetv1.RunBulkResponse {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -146,7 +147,7 @@ func (f *bulkFleet) run(t *testing.T, plan *fleetv1.PlanBulkResponse, effects in
 	for _, s := range f.servers {
 		s.requireServing(t)
 		again := mustCall(t, s, fleetv1.FleetServiceClient.RunBulk, request)
-		require.True(t, proto.Equal(answer, again), "%s answers another result", s.name)
+		require.True(t, proto.Equal(answer, again), "%s gives another answer", s.name)
 	}
 	return answer
 }

@@ -19,7 +19,7 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// runLength is how long the test injects faults: until a number of faults has happened, or for a time.
+// runLength is how long the test injects faults: until a number of faults has happened, or for a time. The other field is 0.
 type runLength struct {
 	faults int
 	time   time.Duration
@@ -33,9 +33,10 @@ const callersOfAgent = 3
 // have compared something.
 const manyFaults = 500
 
-// shortRun is the length of an ordinary test run.
+// shortRun is the length of a run without CHAOS.
 const shortRun = 20 * time.Second
 
+// parseRunLength parses the value of CHAOS.
 func parseRunLength(text string) (l runLength, err error) {
 	if text == "" {
 		return runLength{time: shortRun}, nil
@@ -107,28 +108,13 @@ func TestChaos(t *testing.T) {
 	watching, stopWatching := context.WithCancel(t.Context())
 	defer stopWatching()
 	streams := uint64(100)
+	nextRandom := func() *rand.Rand {
+		streams++
+		return random(seed, streams)
+	}
 	for _, f := range fleets {
-		f.watchers = newWatchers(f)
-		for _, w := range f.watchers {
-			streams++
-			r := random(seed, streams)
-			watchers.Go(func() { w.run(watching, r) })
-		}
-		client := 0
-		for _, agent := range f.agents {
-			for range callersOfAgent {
-				streams++
-				client++
-				r, id := random(seed, streams), client
-				callers.Go(func() { f.callAgent(ctx, id, agent, r) })
-			}
-		}
-		for _, caller := range []func(context.Context, int, *rand.Rand){f.churnAgents, f.churnAgents, f.churnAgents, f.callContracts} {
-			streams++
-			client++
-			r, id := random(seed, streams), client
-			callers.Go(func() { caller(ctx, id, r) })
-		}
+		f.startWatchers(watching, &watchers, nextRandom)
+		f.startCallers(ctx, &callers, nextRandom)
 	}
 
 	faults := &faultLog{kinds: map[string]*faultStats{}}
@@ -196,6 +182,33 @@ func TestChaos(t *testing.T) {
 	stopWatching()
 	watchers.Wait()
 	t.Logf("%d faults in %s, CHAOS_SEED=%d\n%s", faults.count(), lasted.Round(time.Second), seed, r)
+}
+
+// startWatchers starts the watchers of the fleet. They run until ctx ends.
+func (f *fleetUnderLoad) startWatchers(ctx context.Context, running *sync.WaitGroup, nextRandom func() *rand.Rand) {
+	f.watchers = newWatchers(f)
+	for _, w := range f.watchers {
+		r := nextRandom()
+		running.Go(func() { w.run(ctx, r) })
+	}
+}
+
+// startCallers starts the callers of each agent, and callers that create agents and contracts. They run until ctx ends.
+func (f *fleetUnderLoad) startCallers(ctx context.Context, running *sync.WaitGroup, nextRandom func() *rand.Rand) {
+	client := 0
+	start := func(caller func(context.Context, int, *rand.Rand)) {
+		client++
+		r, id := nextRandom(), client
+		running.Go(func() { caller(ctx, id, r) })
+	}
+	for _, agent := range f.agents {
+		for range callersOfAgent {
+			start(func(ctx context.Context, id int, r *rand.Rand) { f.callAgent(ctx, id, agent, r) })
+		}
+	}
+	for _, caller := range []func(context.Context, int, *rand.Rand){f.churnAgents, f.churnAgents, f.churnAgents, f.callContracts} {
+		start(caller)
+	}
 }
 
 // smallDisk mounts a small file system that a test can fill, and returns its directory and true. If the file system

@@ -62,7 +62,8 @@ func repeat(clients int, call func(client int) error, before ...func() error) me
 	}
 }
 
-// until returns a measurement that calls done after its calls, to wait for the work that they started. Its rate includes that time.
+// until returns a measurement that makes the calls of m, and then calls done to wait for the work that they started. Its rate includes
+// that time.
 func (m measurement) until(done func(*testing.B)) measurement {
 	return func(b *testing.B, d time.Duration) ([]float64, float64) {
 		start := time.Now()
@@ -107,7 +108,7 @@ func compare(b *testing.B, d time.Duration, r row, peers ...peer) {
 	})
 }
 
-// each runs an iteration of the benchmark until it has run long enough, and returns the results.
+// each repeats the iteration until the benchmark has run long enough, and returns the results.
 func each[T any](b *testing.B, iteration func(i int) T) (results []T) {
 	for i := 0; b.Loop(); i++ {
 		results = append(results, iteration(i))
@@ -115,6 +116,7 @@ func each[T any](b *testing.B, iteration func(i int) T) (results []T) {
 	return results
 }
 
+// goals has a line for each metric with a bound. printGoals prints it.
 var goals strings.Builder
 
 // report reports a metric instead of ns/op. If bound is not 0, the metric should be "at least" or "at most" the bound.

@@ -22,11 +22,11 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// bareServers are servers that use only the libraries, and answer list_agents with the same values as the fleet. Each of them
-// encodes the values again for every call.
+// bareServers are servers that use only the libraries, and answer list_agents with the same values as the fleet. They encode the
+// values again for every call.
 type bareServers struct {
 	grpcAddr, httpAddr string
-	typeScriptAddr     string // address of the TypeScript server; empty: its packages are not installed
+	typeScriptAddr     string // address of the TypeScript server; empty: the server could not start
 }
 
 // bareFleet is the service of the bare gRPC server.
@@ -39,8 +39,8 @@ func (f bareFleet) ListAgents(context.Context, *fleetv1.ListAgentsRequest) (*fle
 	return f.answer, nil
 }
 
-// answer is the answer of list_agents, for encoding/json.
-type answer struct {
+// listAnswer is the answer of list_agents, for encoding/json.
+type listAnswer struct {
 	Agents []struct {
 		Name          string  `json:"name"`
 		Status        string  `json:"status"`
@@ -61,11 +61,11 @@ type answer struct {
 	} `json:"places"`
 }
 
-// newBareServers starts the servers, which answer with the list.
+// newBareServers starts the servers. They answer with the list.
 func newBareServers(b *testing.B, list *fleetv1.ListAgentsResponse) *bareServers {
 	text, err := wire.Marshal(list)
 	require.NoError(b, err)
-	var values answer
+	var values listAnswer
 	require.NoError(b, json.Unmarshal(text, &values))
 	same, err := json.Marshal(values)
 	require.NoError(b, err)
@@ -93,8 +93,8 @@ func newBareServers(b *testing.B, list *fleetv1.ListAgentsResponse) *bareServers
 	return &bareServers{grpcAddr: l.Addr().String(), httpAddr: h.Listener.Addr().String(), typeScriptAddr: serveTypeScript(b, text)}
 }
 
-// serveTypeScript starts the TypeScript server, whose packages `make bench` installs, and returns its address, or "" if the server
-// cannot start.
+// serveTypeScript starts the TypeScript server. The server answers with the JSON text. serveTypeScript returns the server's address,
+// or "" if the server cannot start, for example because `make bench` has not installed its packages.
 func serveTypeScript(b *testing.B, answer []byte) (addr string) {
 	node := exec.CommandContext(b.Context(), "node", "server.mjs")
 	node.Dir, node.Stdin = "../../../.build/npm/bench", bytes.NewReader(answer)

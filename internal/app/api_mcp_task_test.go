@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mcpTaskResponse is a response about a task of MCP.
+// mcpTaskResponse is a response of MCP to a request about a task, or to a call that may start a task.
 type mcpTaskResponse struct {
 	Result struct {
 		ResultType    string
@@ -23,7 +23,7 @@ type mcpTaskResponse struct {
 		StatusMessage string
 		InputRequests map[string]any
 		RequestState  string
-		Content       []struct{ Text string } // of a call that was answered with its result
+		Content       []struct{ Text string } // the result of a call that was answered without a task
 		Result        struct{ Content []struct{ Text string } }
 	}
 	Error struct {
@@ -32,16 +32,16 @@ type mcpTaskResponse struct {
 	}
 }
 
-// sendAsTask sends a request of a client that accepts tasks.
-func (f *testFleet) sendAsTask(t *testing.T, by, method, name string, params map[string]any) (r mcpTaskResponse) {
+// sendAcceptingTasks sends a request of an MCP client that accepts tasks. name is the tool, or the id of the task.
+func (f *testFleet) sendAcceptingTasks(t *testing.T, by, method, name string, params map[string]any) (r mcpTaskResponse) {
 	t.Helper()
-	r, err := f.sendAs(t.Context(), `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, by, method, name, params)
+	r, err := f.sendMCP(t.Context(), `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, by, method, name, params)
 	require.NoError(t, err)
 	return r
 }
 
-// sendAs sends a request of a client with the capabilities.
-func (f *testFleet) sendAs(ctx context.Context, capabilities, by, method, name string, params map[string]any) (r mcpTaskResponse, err error) {
+// sendMCP sends a request of an MCP client with the capabilities, which are JSON.
+func (f *testFleet) sendMCP(ctx context.Context, capabilities, by, method, name string, params map[string]any) (r mcpTaskResponse, err error) {
 	const version = "2026-07-28"
 	params["_meta"] = map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    version,
@@ -89,12 +89,12 @@ func TestTasksOfMCP(t *testing.T) {
 	} {
 		t.Run(tool, func(t *testing.T) {
 			args["request_id"] = tool
-			created := f.sendAsTask(t, "alice", "tools/call", tool, map[string]any{"name": tool, "arguments": args}).Result
+			created := f.sendAcceptingTasks(t, "alice", "tools/call", tool, map[string]any{"name": tool, "arguments": args}).Result
 			require.Equal(t, []string{"task", "working"}, []string{created.ResultType, created.Status})
-			again := f.sendAsTask(t, "alice", "tools/call", tool, map[string]any{"name": tool, "arguments": args}).Result
-			require.Equal(t, created.TaskID, again.TaskID, "a repeated call gets the same task")
+			again := f.sendAcceptingTasks(t, "alice", "tools/call", tool, map[string]any{"name": tool, "arguments": args}).Result
+			require.Equal(t, created.TaskID, again.TaskID, "a repeated call must get the same task")
 			about := func(by, method string) mcpTaskResponse {
-				return f.sendAsTask(t, by, method, created.TaskID, map[string]any{"taskId": created.TaskID})
+				return f.sendAcceptingTasks(t, by, method, created.TaskID, map[string]any{"taskId": created.TaskID})
 			}
 			for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
 				for _, by := range []string{"bob", "reader"} {
@@ -110,31 +110,31 @@ func TestTasksOfMCP(t *testing.T) {
 	}
 
 	// A call that starts no task gets its result or its error.
-	require.Equal(t, "complete", f.sendAsTask(t, "alice", "tools/call", "execute_agent_request", map[string]any{"name": "execute_agent_request", "arguments": map[string]any{"agent_name": "nobody", "prompt": "p"}}).Result.ResultType)
-	require.Equal(t, "complete", f.sendAsTask(t, "alice", "tools/call", "run_task", map[string]any{"name": "run_task", "arguments": map[string]any{"task_description": "done"}}).Result.ResultType)
+	require.Equal(t, "complete", f.sendAcceptingTasks(t, "alice", "tools/call", "execute_agent_request", map[string]any{"name": "execute_agent_request", "arguments": map[string]any{"agent_name": "nobody", "prompt": "p"}}).Result.ResultType)
+	require.Equal(t, "complete", f.sendAcceptingTasks(t, "alice", "tools/call", "run_task", map[string]any{"name": "run_task", "arguments": map[string]any{"task_description": "done"}}).Result.ResultType)
 
-	// A question of the agent is answered once. The task is stopped once.
+	// Only the first answer to a question counts. A task that is cancelled twice is stopped once.
 	run := func(script string) string {
-		return f.sendAsTask(t, "alice", "tools/call", "run_task", map[string]any{"name": "run_task", "arguments": map[string]any{"agent_name": "papi", "task_description": script}}).Result.TaskID
+		return f.sendAcceptingTasks(t, "alice", "tools/call", "run_task", map[string]any{"name": "run_task", "arguments": map[string]any{"agent_name": "papi", "task_description": script}}).Result.TaskID
 	}
 	id := run("ask How many?\nwork 1h")
 	var question string
 	require.Eventually(t, func() bool {
-		requests := f.sendAsTask(t, "alice", "tasks/get", id, map[string]any{"taskId": id}).Result.InputRequests
+		requests := f.sendAcceptingTasks(t, "alice", "tasks/get", id, map[string]any{"taskId": id}).Result.InputRequests
 		question = strings.Join(slices.Collect(maps.Keys(requests)), ",") // there is one
 		return question != ""
 	}, 30*time.Second, 10*time.Millisecond)
-	for _, answer := range []string{"seven", "eight"} { // the second one comes too late, and is ignored
-		acknowledged := f.sendAsTask(t, "alice", "tasks/update", id, map[string]any{"taskId": id, "inputResponses": map[string]any{
+	for _, answer := range []string{"seven", "eight"} { // the second answer comes too late, and is ignored
+		acknowledged := f.sendAcceptingTasks(t, "alice", "tasks/update", id, map[string]any{"taskId": id, "inputResponses": map[string]any{
 			question: map[string]any{"action": "accept", "content": map[string]any{"answer": answer}},
 		}})
 		require.Equal(t, "complete", acknowledged.Result.ResultType, acknowledged.Error.Message)
 	}
 	f.prepare(t, step{Call: "list_questions", With: map[string]any{"task_id": id, "include_answered": true}, By: "alice", Until: map[string]any{"questions": []any{map[string]any{"answer": "seven", "answered_by": "alice"}}}})
 	for range 2 {
-		require.Equal(t, "complete", f.sendAsTask(t, "alice", "tasks/cancel", id, map[string]any{"taskId": id}).Result.ResultType)
+		require.Equal(t, "complete", f.sendAcceptingTasks(t, "alice", "tasks/cancel", id, map[string]any{"taskId": id}).Result.ResultType)
 	}
-	require.Equal(t, "cancelled", f.sendAsTask(t, "alice", "tasks/get", id, map[string]any{"taskId": id}).Result.Status)
+	require.Equal(t, "cancelled", f.sendAcceptingTasks(t, "alice", "tasks/get", id, map[string]any{"taskId": id}).Result.Status)
 }
 
 // TestFormsOfMCP calls methods that wait for a task, with a client that shows forms but does not accept tasks. The client
@@ -162,11 +162,11 @@ func TestFormsOfMCP(t *testing.T) {
 			call := func(ctx context.Context, script string, more map[string]any) (mcpTaskResponse, error) {
 				params := map[string]any{"name": tool, "arguments": args(script)}
 				maps.Copy(params, more)
-				return f.sendAs(ctx, `{"elicitation":{"form":{}}}`, "alice", "tools/call", tool, params)
+				return f.sendMCP(ctx, `{"elicitation":{"form":{}}}`, "alice", "tools/call", tool, params)
 			}
 			const script = "ask How many?\nask And where?\ndone the answer"
 			asked, err := call(t.Context(), script, nil)
-			for _, answer := range []string{"seven", "here"} { // two questions are two forms
+			for _, answer := range []string{"seven", "here"} { // there is a form for each of the two questions
 				require.NoError(t, err)
 				require.Equal(t, "input_required", asked.Result.ResultType, asked.Result.Content)
 				require.Len(t, asked.Result.InputRequests, 1)
