@@ -132,6 +132,15 @@ func (p *program) printJSON(value any) error {
 	return e.Encode(value)
 }
 
+// printResult prints the text, or the value as JSON if the user wants JSON.
+func (p *program) printResult(cmd *cobra.Command, value any, text string, args ...any) error {
+	if wantsJSON(cmd) {
+		return p.printJSON(value)
+	}
+	_, err := fmt.Fprintf(p.stdout, text, args...)
+	return err
+}
+
 func (p *program) printFindings(found []finding) error {
 	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	for _, f := range found {

@@ -21,7 +21,7 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// A program that calls gRPC uses the generated client. This one gives an agent a task, waits, and reads the result.
+// A program that calls gRPC uses the generated client. This one creates an agent, gives it a task, waits, and reads the result.
 func Example_grpc() {
 	server, stop := serve()
 	defer stop()
@@ -73,7 +73,7 @@ func Example_rest() {
 	// unknown field "task_descriptions": did you mean "task_description"?
 }
 
-// For an MCP client, each of these methods is a tool.
+// For an MCP client, each method of the API is a tool.
 func Example_mcp() {
 	server, stop := serve()
 	defer stop()
@@ -94,7 +94,7 @@ func Example_mcp() {
 	// Output: ada idle
 }
 
-// serve starts a server with agents that are not real. stop ends it.
+// serve starts a server whose agents live in a fake place. stop ends the server and deletes its data.
 func serve() (server *app.Server, stop func()) {
 	dir, err := os.MkdirTemp("", "fleet")
 	check(err)

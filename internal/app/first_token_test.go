@@ -12,7 +12,7 @@ import (
 	"fleet/internal/service"
 )
 
-// TestFirstToken checks that a server that nobody can call says how to make the first token.
+// TestFirstToken checks that a server logs how to create the first token as long as no token exists.
 func TestFirstToken(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t)

@@ -16,15 +16,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// guard runs before the interceptors, for the calls of every face. When the fleet closes, it ends open calls, because a
+// guard runs before the interceptors, for the calls of every face. When the app closes, it ends open calls, because a
 // stream that follows the fleet would never end by itself.
 type guard struct {
-	unary     grpc.UnaryServerInterceptor
-	stream    grpc.StreamServerInterceptor
-	closed    context.Context    //nolint:containedctx // ends when the fleet closes
-	end       context.CancelFunc // cancels open calls and refuses later calls, without waiting
-	mu        sync.RWMutex       // held for reading by each call
-	openCalls atomic.Int64
+	unary     grpc.UnaryServerInterceptor  // runs after the guard
+	stream    grpc.StreamServerInterceptor // runs after the guard
+	closed    context.Context              //nolint:containedctx // ends when the app closes
+	end       context.CancelFunc           // cancels open calls and refuses later calls, without waiting
+	mu        sync.RWMutex                 // held for reading by each open call
+	openCalls atomic.Int64                 // number of open calls, for metrics
 }
 
 func newGuard() *guard {
@@ -43,6 +43,8 @@ var errClosing = admission.Error(&fleet.Error{
 	Message: "the server is shutting down: try again in a moment",
 })
 
+// enter begins a call, or returns an error if the app closes. The returned context also ends when the app closes. The caller
+// must call the returned function when the call has ended.
 func (g *guard) enter(ctx context.Context) (context.Context, func(), error) {
 	if !g.mu.TryRLock() {
 		return nil, nil, errClosing
@@ -67,7 +69,7 @@ type streamContext struct {
 	client          context.Context //nolint:containedctx // only for its values
 }
 
-// Value returns the value of the stream's context, or else of the client's.
+// Value returns the value in the stream's context, or else the value in the client's context.
 func (i streamContext) Value(key any) any {
 	if v := i.Context.Value(key); v != nil {
 		return v
@@ -96,7 +98,7 @@ func (g *guard) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	return g.reword(g.stream(srv, serverStream{ss, ctx}, info, next))
 }
 
-// reword replaces the error of a call that the guard cancelled, because its caller did not cancel it.
+// reword replaces the error of a call that was cancelled because the app closes, so that its caller tries again.
 func (g *guard) reword(err error) error {
 	if g.closed.Err() != nil && status.Code(err) == codes.Canceled {
 		return errClosing
@@ -104,6 +106,7 @@ func (g *guard) reword(err error) error {
 	return err
 }
 
+// serverStream is a stream with the context that enter returned.
 type serverStream struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // a grpc.ServerStream carries its context

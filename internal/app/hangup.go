@@ -7,16 +7,17 @@ import (
 	"syscall"
 )
 
-// reloadOnHangup reloads the configuration on SIGHUP, or calls stop if the terminal has been closed. The returned function ends this and waits.
+// reloadOnHangup reloads the configuration on SIGHUP. If the terminal from which this process was started has been closed, it calls stop instead,
+// unless SIGHUP was ignored, as with nohup. The returned function ends the handling of SIGHUP, and waits for a reload that runs.
 func (a *App) reloadOnHangup(ctx context.Context, stop context.CancelCauseFunc) (end func()) {
-	outlives := signal.Ignored(syscall.SIGHUP) || !hasTerminal()
+	outlivesTerminal := signal.Ignored(syscall.SIGHUP) || !hasTerminal()
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGHUP)
 	ctx, cancel := context.WithCancel(ctx)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		a.handleHangups(ctx, c, func() bool { return !outlives && !hasTerminal() }, stop)
+		a.handleHangups(ctx, c, func() bool { return !outlivesTerminal && !hasTerminal() }, stop)
 	}()
 	return func() {
 		signal.Stop(c)

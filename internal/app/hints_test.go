@@ -15,9 +15,9 @@ import (
 )
 
 var (
-	// quotedCommand matches a command in quotes.
+	// quotedCommand matches a command of fleet in quotes or backquotes.
 	quotedCommand = regexp.MustCompile("[`\"'](fleet [a-z][^`\"']*)[`\"']")
-	// toolPlaceholder matches the placeholder for a tool in a next step. Faces replace it by the command or tool that their
+	// toolPlaceholder matches the placeholder for a tool in a next step. Faces replace it with the command or tool that their
 	// callers use.
 	toolPlaceholder = regexp.MustCompile(`\{(\w+)\}`)
 	// toolInSentence matches the name of a tool in a sentence.

@@ -18,13 +18,13 @@ func (a *App) identify(ctx context.Context, method string, authorization []strin
 	if admission.OpenToAll(method) {
 		return ctx, nil
 	}
-	return a.identifyAs(ctx, method, metadata.MD{admission.FaceKey: {"rest"}, "authorization": authorization})
+	return a.identifyWith(ctx, method, metadata.MD{admission.FaceKey: {"rest"}, "authorization": authorization})
 }
 
-// identifyMCP identifies the sender of an MCP message, and returns a name for the sender. At this point the called tool
-// is not known yet.
+// identifyMCP identifies the sender of an MCP message, and returns a name for the sender. The called tool
+// is not known at this point.
 func (a *App) identifyMCP(ctx context.Context, authorization []string) (_ context.Context, caller string, err error) {
-	ctx, err = a.identifyAs(ctx, "", metadata.MD{admission.FaceKey: {"mcp"}, "authorization": authorization})
+	ctx, err = a.identifyWith(ctx, "", metadata.MD{admission.FaceKey: {"mcp"}, "authorization": authorization})
 	return ctx, admission.Caller(ctx), err
 }
 
@@ -40,11 +40,12 @@ func (a *App) tap(ctx context.Context, info *tap.Info) (context.Context, error) 
 	return admitIfKnown(a.interceptor.Begin(ctx, info.Header, admission.SanitizeMethod(info.FullMethodName)))
 }
 
-func (a *App) identifyAs(ctx context.Context, method string, md metadata.MD) (context.Context, error) {
+// identifyWith identifies the caller that the metadata describe. method is as in [admission.Interceptor.Identify].
+func (a *App) identifyWith(ctx context.Context, method string, md metadata.MD) (context.Context, error) {
 	return admitIfKnown(a.interceptor.Identify(metadata.NewIncomingContext(ctx, md), md, method))
 }
 
-// admitIfKnown lifts the limits of the connection if its caller is known.
+// admitIfKnown lifts the limits of the connection if err is nil, which means that its caller is known. It returns its arguments.
 func admitIfKnown(ctx context.Context, err error) (context.Context, error) {
 	if c := inbound.ConnFrom(ctx); c != nil && err == nil {
 		c.Admit()

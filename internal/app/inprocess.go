@@ -18,6 +18,7 @@ type channel struct {
 	methods map[string]method // unary methods, by full name
 }
 
+// method is a unary method with the service that implements it.
 type method struct {
 	grpc.MethodDesc
 	service any
@@ -28,7 +29,7 @@ func newChannel(g *guard) *channel {
 	return &channel{Channel: c, guard: g, methods: map[string]method{}}
 }
 
-// RegisterService registers a service.
+// RegisterService registers a service, and its unary methods for Invoke.
 func (c *channel) RegisterService(d *grpc.ServiceDesc, service any) {
 	c.Channel.RegisterService(d, service)
 	for _, m := range d.Methods {
@@ -57,7 +58,7 @@ func (c *channel) Invoke(ctx context.Context, name string, req, resp any, opts .
 
 // inProcess is the connection to the services in this process. It corrects a difference between its channel and gRPC:
 // if a server refuses a stream before it has read the request, the channel's SendMsg returns io.EOF. Generated clients
-// return io.EOF instead of the refusal, so that a refused stream looks like a stream that has ended.
+// would return this io.EOF instead of the refusal, so a refused stream would look like a stream that has ended.
 //
 // The values of a stream's context do not pass through the channel. The guard takes them from the client's context.
 type inProcess struct {
@@ -65,6 +66,7 @@ type inProcess struct {
 	own bool // the calls are this process's own, not forwarded for a caller
 }
 
+// ownKey is the context key that marks this process's own calls.
 type ownKey struct{}
 
 // isOwn reports whether the call is this process's own.
@@ -94,7 +96,7 @@ func (i inProcess) NewStream(ctx context.Context, desc *grpc.StreamDesc, method 
 // oneRequest is a stream on which the client sends only one request.
 type oneRequest struct{ grpc.ClientStream }
 
-// SendMsg sends the request. If the server refuses it, RecvMsg returns the reason.
+// SendMsg sends the request. If the server has refused the stream, it returns nil, and RecvMsg returns the reason.
 func (o oneRequest) SendMsg(m any) error {
 	if err := o.ClientStream.SendMsg(m); !errors.Is(err, io.EOF) {
 		return err

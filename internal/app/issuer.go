@@ -49,7 +49,7 @@ func (a *App) sessionConfig() page.SessionConfig {
 	return c
 }
 
-// pageIssuer is the issuer for the page. It returns errors in the form in which callers receive them.
+// pageIssuer is the issuer for the page. It converts errors to the errors that callers get.
 type pageIssuer struct{ issuer *oidc.Issuer }
 
 // AuthURL implements page.Issuer.
@@ -76,6 +76,7 @@ func (s pageIssuer) EndSessionURL(ctx context.Context, token string) (string, er
 	return address, callError(err)
 }
 
+// callError returns the error that callers get for err, or nil if err is nil.
 func callError(err error) error {
 	if err == nil {
 		return nil

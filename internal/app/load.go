@@ -24,7 +24,7 @@ import (
 const ConfigFile = "fleet.yaml"
 
 // otherEnv are environment variables that are not settings of a server: the command line reads some of them, and Fleet
-// sets the rest for runs. A server accepts them in its environment, because an agent may run this program too.
+// sets the rest for runs. A server does not warn about them, because an agent may run this program too.
 var otherEnv = []string{
 	"FLEET_CONFIG", "FLEET_SERVER", "FLEET_TOKEN", "FLEET_TOKEN_FILE", "FLEET_CA_FILE", "FLEET_CLIENT_CERT", "FLEET_CLIENT_KEY",
 	"FLEET_AGENT", "FLEET_ASK", "FLEET_CHECK", "FLEET_FEEDBACK_FILE", "FLEET_MESSAGES", "FLEET_PAYLOAD", "FLEET_PROJECT", "FLEET_PROMPT_FILE", "FLEET_REPORT_TOKEN_FILE", "FLEET_REPORT_URL",
@@ -59,7 +59,7 @@ func Load(file string, environ []string, flags *pflag.FlagSet) (Config, error) {
 	return c, c.Validate()
 }
 
-// readFlags reads the flags that were set on the command line.
+// readFlags reads the flags that were set on the command line into c.
 func readFlags(flags *pflag.FlagSet, c *Config) error {
 	if flags == nil {
 		return nil
@@ -77,6 +77,7 @@ func readFlags(flags *pflag.FlagSet, c *Config) error {
 	return nil
 }
 
+// findConfig returns the path of the configuration file, or "" if there is none.
 func findConfig(file string, environ []string) (string, error) {
 	if file != "" {
 		return file, nil
@@ -100,6 +101,7 @@ func findConfig(file string, environ []string) (string, error) {
 	return "", nil
 }
 
+// readConfig reads the file into c. It does nothing if path is "".
 func readConfig(path string, c *Config) error {
 	if path == "" {
 		return nil
@@ -135,6 +137,7 @@ func readConfig(path string, c *Config) error {
 	return nil
 }
 
+// didYouMean returns a hint for an unknown name: the most similar known name, or else all known names.
 func didYouMean(name string, known []string) string {
 	if near := wire.Nearest(name, known); near != "" {
 		return fmt.Sprintf(": did you mean %q?", near)
@@ -174,6 +177,7 @@ func sectionsOf(t reflect.Type) map[string][]string {
 	return sections
 }
 
+// readEnviron reads the environment variables of Fleet into c.
 func readEnviron(environ []string, c *Config) error {
 	known := map[string]*setting{}
 	names := slices.Clone(otherEnv)

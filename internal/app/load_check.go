@@ -16,12 +16,13 @@ import (
 
 // checkFile returns an error for content of a configuration file that the YAML library misreads. The library ignores further
 // documents. It cuts off numbers and durations in an unexpected form, or returns an error that does not name the key.
+// A tag without a value makes it panic. The text of the error begins with the number of a line.
 func checkFile(b []byte) error {
 	begun := false
 	for _, t := range lexer.Tokenize(string(b)) { // the parser leaves out empty documents
 		switch {
 		case t.Type == token.CommentType:
-		case t.Type == token.TagType: // a tag without a value makes the library panic
+		case t.Type == token.TagType:
 			return fmt.Errorf("%d: the tag %s has no use here: remove it", t.Position.Line, t.Value)
 		case t.Type == token.DocumentHeaderType && begun:
 			return fmt.Errorf("%d: the file has a second document: remove the line with ---", t.Position.Line)
@@ -31,7 +32,7 @@ func checkFile(b []byte) error {
 	}
 	file, err := parser.ParseBytes(b, 0)
 	if err != nil || len(file.Docs) == 0 {
-		return nil //nolint:nilerr // reading it will fail too, with the same error
+		return nil //nolint:nilerr // there is nothing to check, or reading the file fails with the same error
 	}
 	return checkNode(file.Docs[0].Body, reflect.TypeFor[Config](), "")
 }
@@ -48,7 +49,7 @@ func checkNode(node ast.Node, t reflect.Type, key string) error {
 	}
 	for _, own := range unmarshalerTypes {
 		if reflect.PointerTo(t).Implements(own) {
-			return nil // it checks itself
+			return nil // the type checks its values itself
 		}
 	}
 	switch n := node.(type) {
@@ -93,7 +94,7 @@ func checkEntry(v *ast.MappingValueNode, t reflect.Type, key string) error {
 	return nil // an unknown key is an error when the file is read
 }
 
-// fieldOf returns the type of the field with the name in YAML.
+// fieldOf returns the type of the field that has the name in YAML, in t or in an inline field of t.
 func fieldOf(t reflect.Type, name string) (reflect.Type, bool) {
 	for f := range t.Fields() {
 		switch tag, options, _ := strings.Cut(f.Tag.Get("yaml"), ","); {
@@ -108,6 +109,7 @@ func fieldOf(t reflect.Type, name string) (reflect.Type, bool) {
 	return nil, false
 }
 
+// checkScalar checks that a duration has a unit, and that an integer is written as one. null is always valid.
 func checkScalar(n ast.ScalarNode, t reflect.Type, key string) error {
 	_, null := n.(*ast.NullNode)
 	text := n.GetToken().Value

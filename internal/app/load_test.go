@@ -22,6 +22,7 @@ func writeConfig(t *testing.T, text string) string {
 	return path
 }
 
+// flagSet returns the flags of the settings, with the values in args.
 func flagSet(t *testing.T, args ...string) *pflag.FlagSet {
 	t.Helper()
 	c := DefaultConfig()
@@ -90,7 +91,7 @@ func TestLoadRefuses(t *testing.T) {
 	for _, broken := range []string{"http: [", "max_output: many", "auth: tokens"} {
 		_, err = Load(writeConfig(t, "auth: tokens\nlocal: {projects: [{name: a, env: {KEY: s3cret}}]}\n"+broken+"\n"), nil, nil)
 		require.ErrorContains(t, err, "3:")
-		require.NotContains(t, err.Error(), "s3cret", "an error must not have a secret, because it is logged")
+		require.NotContains(t, err.Error(), "s3cret", "an error must not contain a secret, because it is logged")
 	}
 	_, err = Load(writeConfig(t, ""), nil, flagSet(t, "--http", "0.0.0.0:1", "--auth", "tokens", "--tls-cert", "a.pem", "--tls-key", "b.pem"))
 	require.NoError(t, err, "with tokens and TLS, other addresses must be allowed")
@@ -122,7 +123,7 @@ func TestSample(t *testing.T) {
 	t.Parallel()
 	c, err := Load(writeConfig(t, string(sample)), nil, nil)
 	require.NoError(t, err)
-	require.Empty(t, c.Local.Projects, "the programs on PATH are the projects")
+	require.Empty(t, c.Local.Projects, "the programs on PATH must be the projects")
 	for _, s := range settings(&c) {
 		require.Contains(t, string(sample), s.key[strings.LastIndexByte(s.key, '.')+1:]+":")
 	}
@@ -148,7 +149,7 @@ func TestSampleSettings(t *testing.T) {
 	d := DefaultConfig()
 	require.Equal(t, []any{d.HTTP, d.CreateWait, d.StallTimeout, d.MaxOutput, d.Output, d.MCP, d.Retention, d.PayloadRetention, d.Limits, d.Places},
 		[]any{c.HTTP, c.CreateWait, c.StallTimeout, c.MaxOutput, c.Output, c.MCP, c.Retention, c.PayloadRetention, c.Limits, c.Places},
-		"what is commented out is the default")
+		"the commented-out settings must have their default values")
 }
 
 // TestNetwork checks that a project's network can be a word or a list.
@@ -176,7 +177,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// TestPlaces checks that each source of settings replaces the list of the one before.
+// TestPlaces checks that the list of a source of settings replaces the list of a source with lower precedence.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -189,17 +190,14 @@ func TestPlaces(t *testing.T) {
 		{file: "places: [coder, local]", env: "FLEET_PLACES=fake", want: []string{"fake"}},
 		{env: "FLEET_PLACES=fake", flags: []string{"--places", "local,cagent"}, want: []string{"local", "cagent"}},
 	} {
-		flags, c := pflag.NewFlagSet("", pflag.ContinueOnError), DefaultConfig()
-		addFlags(flags, &c)
-		require.NoError(t, flags.Parse(x.flags))
-		got, err := Load(writeConfig(t, x.file), []string{x.env}, flags)
+		got, err := Load(writeConfig(t, x.file), []string{x.env}, flagSet(t, x.flags...))
 		require.NoError(t, err)
 		require.Equal(t, x.want, got.Places)
 	}
 }
 
-// TestInvalidSettingsAreUsageErrors checks that an invalid value is a usage error before anything is opened.
-func TestInvalidSettingsAreUsageErrors(t *testing.T) {
+// TestInvalidSettings checks the error of Validate for each invalid value.
+func TestInvalidSettings(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Config){
 		`places has "docker": the places are cagent, coder, local`:         func(c *Config) { c.Places = []string{"docker"} },

@@ -18,8 +18,8 @@ const (
 	// lockWait is how long a process waits for the lock. A server that was killed holds it until the kernel has removed
 	// its process.
 	lockWait          = 2 * time.Second
-	lockRetryInterval = 20 * time.Millisecond // interval between attempts
-	maxHolder         = 4096                  // bytes read of a lock file
+	lockRetryInterval = 20 * time.Millisecond
+	maxHolder         = 4096 // bytes read of a lock file
 )
 
 // dataLock is the lock of a data directory. Only one process may act on the agents in a data directory, whichever store
@@ -30,7 +30,7 @@ type dataLock struct{ file *os.File }
 type holder struct {
 	PID  int    `json:"pid"`
 	Host string `json:"host,omitempty"`
-	GRPC string `json:"grpc,omitempty"` // address of a server; empty for a command with --embedded
+	GRPC string `json:"grpc,omitempty"` // address at which it serves gRPC; empty if it serves nobody
 }
 
 // inUseError says that another process holds the lock of a data directory.
@@ -62,8 +62,8 @@ func (h holder) String() string {
 	return text
 }
 
-// lockData locks the data directory for this process, and creates the directory if it does not exist. It returns an
-// inUseError if another process holds the lock.
+// lockData locks the data directory for this process, and creates the directory if it does not exist. If another
+// process holds the lock, it waits for up to lockWait, and then returns an inUseError.
 func lockData(dir string) (*dataLock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err

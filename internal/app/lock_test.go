@@ -86,8 +86,8 @@ func TestLockWaitsForAnEndingProcess(t *testing.T) {
 	})
 }
 
-// TestLockErrors checks the errors for a directory that cannot be locked, and for a lock with a holder about which little is
-// known.
+// TestLockErrors checks the errors for a directory that cannot be locked, and for a lock whose holder is unknown or elsewhere. A
+// lock file that is a symbolic link must not be followed, and a missing directory must not be created.
 func TestLockErrors(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, lockError("/data", syscall.ENOLCK, holder{}), "cannot lock the data directory /data: its file system has no locks (no locks available): set data (FLEET_DATA) to a directory on a disk of this machine")

@@ -41,6 +41,7 @@ type program struct {
 	setLog         func(*slog.Logger) // sets the logger that libraries use; nil in tests
 }
 
+// run runs the command in args and returns its exit code.
 func (p *program) run(ctx context.Context, args []string) int {
 	deps := cli.Deps{Version: p.version, Lacks: run.MissingFeatures, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr, Dial: p.dial}
 	return cli.Run(ctx, args, deps, p.commands()...)
@@ -51,7 +52,7 @@ func (p *program) commands() []*cobra.Command {
 	return []*cobra.Command{p.newServe(), p.newMCP(), p.newInit(), p.newMigrate(), p.newBackup(), p.newImport(), p.newDoctor(), p.newSupportBundle()}
 }
 
-// dial connects to a server, or to a fleet in this process.
+// dial connects to a server, or opens a fleet in this process and connects to it. The returned function closes what dial opened.
 func (p *program) dial(ctx context.Context, t cli.Target) (grpc.ClientConnInterface, func() error, error) {
 	if !t.Embedded {
 		return cli.DialNetwork(ctx, t)
@@ -83,8 +84,8 @@ func (p *program) embed(ctx context.Context, t cli.Target) (*App, error) {
 	return a, nil
 }
 
-// withData returns the environment with the directory of --data, which takes precedence over the configured one. It may be
-// empty.
+// withData returns the environment with data, the directory of --data, which takes precedence over the configured directory.
+// It returns environ if data is "".
 func withData(environ []string, data string) []string {
 	if data != "" {
 		return append(slices.Clone(environ), "FLEET_DATA="+data)
@@ -115,5 +116,5 @@ func (n noDebug) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements slog.Handler.
 func (n noDebug) WithGroup(name string) slog.Handler { return noDebug{n.Handler.WithGroup(name)} }
 
-// closeWith calls c and joins its error to *err.
+// closeWith calls c and joins its error to *err. It is for deferred calls.
 func closeWith(err *error, c func() error) { *err = errors.Join(*err, c()) }

@@ -32,7 +32,7 @@ const metricsPath = "/metrics"
 func (a *App) forAdmins(next http.HandlerFunc, refusal string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		md := metadata.MD{admission.FaceKey: {"rest"}, "authorization": r.Header.Values("Authorization")}
-		ctx, err := a.identifyAs(r.Context(), r.URL.Path, md)
+		ctx, err := a.identifyWith(r.Context(), r.URL.Path, md)
 		if err == nil && !admission.IsAdmin(ctx) {
 			err = admission.Error(fleet.Errorf(fleet.ReasonPermissionDenied, "%s", refusal))
 		}
@@ -54,7 +54,7 @@ type metricsServer struct {
 // configured.
 func (a *App) listenMetrics(keys *inbound.Keys) (*metricsServer, error) {
 	if a.cfg.Metrics == "" {
-		return nil, nil //nolint:nilnil // nil serves nothing
+		return nil, nil //nolint:nilnil // documented
 	}
 	handler := http.Handler(a.telemetry)
 	if file := a.cfg.MetricsTokenFile; file != "" {
@@ -78,7 +78,7 @@ func (a *App) listenMetrics(keys *inbound.Keys) (*metricsServer, error) {
 	}}, nil
 }
 
-// readMetricsToken returns the token in the file.
+// readMetricsToken returns the token in the file, or an error if the file has none.
 func readMetricsToken(file string) (string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -91,7 +91,7 @@ func readMetricsToken(file string) (string, error) {
 	return token, nil
 }
 
-// withToken returns a handler that passes on the requests with the token in the file. It reads the file for each
+// withToken returns a handler that passes requests with the token in the file on to next. It reads the file for each
 // request, so the token can be replaced without a restart.
 func (a *App) withToken(file string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -111,7 +111,7 @@ func (a *App) withToken(file string, next http.Handler) http.Handler {
 	})
 }
 
-// serve answers until close is called.
+// serve answers requests until close is called. It then returns nil.
 func (m *metricsServer) serve() error {
 	if err := m.http.Serve(m.listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -119,7 +119,7 @@ func (m *metricsServer) serve() error {
 	return nil
 }
 
-// close closes the listener and its connections.
+// close closes the listener and its connections. It does nothing if m is nil.
 func (m *metricsServer) close() error {
 	if m == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"fleet/internal/telemetry"
 )
 
-// TestMetricsAreForAdmins checks who can read the metrics.
+// TestMetricsAreForAdmins checks that only admins can read the metrics at the HTTP address, and everybody at the metrics address.
 func TestMetricsAreForAdmins(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{
@@ -66,7 +66,7 @@ func TestMetricsToken(t *testing.T) {
 	ask("", http.StatusServiceUnavailable)
 }
 
-// TestMetricsAddress checks which settings for the metrics address are refused.
+// TestMetricsAddress checks which settings for the metrics address are accepted and which are refused.
 func TestMetricsAddress(t *testing.T) {
 	t.Parallel()
 	const tlsFiles = "tls: {cert: c, key: k}\n"

@@ -50,7 +50,7 @@ func TestChaosKills(t *testing.T) {
 		share int
 		kill  func()
 	}{
-		{"connections", 35, proxy.Cut},
+		{"connections", 35, proxy.CloseConns},
 		{"runner", 30, func() { b.killRunner(t, k.prefix+agentName(r.IntN(chaosAgents))) }},
 		{"agent of Coder", 18, func() { b.restartAgent(t, k.prefix+agentName(r.IntN(chaosAgents))) }},
 		{"Fleet server", 12, func() {

@@ -82,7 +82,7 @@ func TestClaude(t *testing.T) {
 		t.Logf("hello of Claude Code in %s", time.Since(start).Round(10*time.Millisecond))
 		require.Equal(t, "completed", done["status"], "%v", done)
 		require.Equal(t, answer, show(t, id).text("payload"))
-		require.Equal(t, answer+"\n", c.outputText(t, id))
+		require.Equal(t, answer+"\n", c.taskOutput(t, id))
 		requests := m.RequestsWith("Explain the plan.")
 		require.Len(t, requests, 1)
 		require.Contains(t, requests[0].System, "You are an operations engineer.", "the system prompt must contain the template's text about the role")

@@ -28,7 +28,7 @@ func TestDelegationClaude(t *testing.T) {
 	id := queue(1, "Split it.", "model: tool mcp__fleet__queue_task "+part, "model: tool mcp__fleet__queue_task "+part, "model: say I wait", "model: say Both are done")
 	d.requireWaiting(t, id, 2)
 	reserved, spent := budget()
-	require.InDelta(t, 0.6, reserved, 1e-9, "only what the parts may cost is reserved while the parent waits")
+	require.InDelta(t, 0.6, reserved, 1e-9, "only the cost limits of the parts must be reserved while the parent waits")
 	require.InDelta(t, 3*answerCost, spent, 1e-9)
 	other := d.wait(t, queue(0.2, "Something else.", "model: say Done"))
 	require.Equal(t, "completed", other["status"], "%v", other)
@@ -45,7 +45,7 @@ func TestDelegationClaude(t *testing.T) {
 	require.Len(t, requests, 4, "three answers before the results, and one after both")
 	last := requests[3].Transcript()
 	require.Equal(t, 2, strings.Count(last, "# Went on"), last)
-	require.NotContains(t, last, "Something else.", "it must continue its own conversation")
+	require.NotContains(t, last, "Something else.", "Claude Code must continue its own conversation")
 	require.Contains(t, requests[0].System, "You can delegate")
 
 	tree := d.tree(t, id)
@@ -55,7 +55,7 @@ func TestDelegationClaude(t *testing.T) {
 	reserved, spent = budget()
 	require.InDelta(t, 0, reserved, 1e-9)
 	require.InDelta(t, 7*answerCost, spent, 1e-9)
-	require.Zero(t, d.auditCount(t, "PERMISSION_DENIED"), "no call of its program may be refused")
+	require.Zero(t, d.auditCount(t, "PERMISSION_DENIED"), "no call of the agent's program may be refused")
 	require.Equal(t, tree[0]["agent_name"], other["agent_name"], "the parent must free its agent while it waits")
 	d.call(t, "delete_pool", object{"name": "heads"})
 }

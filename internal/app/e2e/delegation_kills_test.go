@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDelegationSurvivesKills kills one process after another between the end of delegated tasks and the next turn of their parent. The parent must get
-// each result once. The test lasts 12 rounds, or longer if FLEET_CHAOS is set to a longer duration.
+// TestDelegationSurvivesKills kills one process in each round, between the end of delegated tasks and the next turn of their parent. The parent must
+// get each result once. The test has at least 12 rounds. If FLEET_CHAOS is set to a duration, it continues at least that long.
 func TestDelegationSurvivesKills(t *testing.T) {
 	const minRounds, maxDelay = 12, 1500 * time.Millisecond
 	length, _ := time.ParseDuration(os.Getenv("FLEET_CHAOS"))
@@ -57,7 +57,7 @@ func TestDelegationSurvivesKills(t *testing.T) {
 		})
 		d.openGate(t, "parts")
 		opened, after := time.Now(), rand.N(maxDelay)
-		<-time.After(after) // when the kill happens is random, not a signal
+		<-time.After(after) // the kill comes at a random time, not after a signal
 		v.kill()
 		kills[v.name]++
 		done := d.wait(t, id)
@@ -74,6 +74,6 @@ func TestDelegationSurvivesKills(t *testing.T) {
 		}
 		b.eventually(t, "the boss is idle", func() bool { return d.agent(t, "boss")["status"] == "idle" })
 	}
-	t.Logf("kills %v; at most %s from the end of the parts to that of the parent", kills, longest.Round(10*time.Millisecond))
+	t.Logf("kills %v; at most %s from the end of the parts to the end of the parent", kills, longest.Round(10*time.Millisecond))
 	d.call(t, "delete_pool", object{"name": "crew"})
 }

@@ -20,10 +20,10 @@ import (
 type delegation struct {
 	caller
 	setup setup
-	dir   string // files by which the test and its agents synchronize
+	dir   string // directory of the files with which the test and its agents synchronize
 }
 
-// newDelegation starts a server that requires tokens and that workspaces can reach.
+// newDelegation starts a server that requires tokens and that workspaces can reach. settings are lines of the section coder.
 func newDelegation(t *testing.T, b *bed, settings string) *delegation {
 	t.Helper()
 	d := &delegation{dir: t.TempDir()}
@@ -53,7 +53,7 @@ func (b *bed) firstToken(t *testing.T, data string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// managers lets only agents with the role manager delegate.
+// managers is a setting of the section coder that lets only agents with the role manager delegate.
 const managers = "  delegate:\n    manager: {projects: [Runner, local/shell], pools: [crew], roles: [coder], max_children: 20, per_minute: 1000}\n"
 
 // withToken returns a caller that uses the token.
@@ -97,12 +97,12 @@ func quoted(o object) string {
 	return "'" + strings.ReplaceAll(string(data), "'", `'\''`) + "'"
 }
 
-// until returns a script that waits for the gate.
+// until returns a script that waits until the gate is open.
 func (d *delegation) until(gate string) string {
 	return fmt.Sprintf("while [ ! -e %s ]; do sleep 0.05; done\n", d.file(gate))
 }
 
-// create creates an agent in a workspace, and returns the home of the workspace.
+// create creates an agent in a workspace, and returns the home directory of the workspace.
 func (d *delegation) create(t *testing.T, name, project, role string) (home string) {
 	t.Helper()
 	r := d.call(t, "create_agent", object{"name": name, "project": project, "role": role, "spec": "x"})
@@ -205,7 +205,7 @@ func TestDelegation(t *testing.T) {
 	d.call(t, "delete_pool", object{"name": "crew"})
 }
 
-// TestDelegationStop stops the first task of a tree whose processes ignore signals. All processes must end, in every
+// TestDelegationStop stops the root task of a tree whose processes ignore signals. All processes must end, in every
 // workspace.
 func TestDelegationStop(t *testing.T) {
 	const limit = 10 * time.Second
@@ -233,7 +233,7 @@ func TestDelegationStop(t *testing.T) {
 		}
 		return n
 	}
-	require.GreaterOrEqual(t, count(), 4*4)
+	require.GreaterOrEqual(t, count(), 4*4, "each of the four tasks must have at least four processes")
 	start := time.Now()
 	d.call(t, "stop_task", object{"task_id": id})
 	within(t, limit-time.Since(start), "no process of the tree runs", func() bool { return count() == 0 })
@@ -243,7 +243,8 @@ func TestDelegationStop(t *testing.T) {
 	}
 }
 
-// TestDelegationNotAllowed checks that an agent without a grant has no token, and that forged and old tokens are refused and recorded.
+// TestDelegationNotAllowed checks that an agent without a grant has no token, and that an agent with a grant cannot exceed it. Forged and old tokens
+// must be refused. The audit log must record each refusal.
 func TestDelegationNotAllowed(t *testing.T) {
 	b := newBed(t, "bob")
 	d := newDelegation(t, b, managers)
@@ -289,7 +290,7 @@ func TestDelegationNotAllowed(t *testing.T) {
 	own.fail(t, "queue_task", queue, "UNAUTHENTICATED", http.StatusUnauthorized)
 }
 
-// auditCount returns how many calls with the outcome are in the audit log.
+// auditCount returns how many calls with the outcome are in the audit log, at most 1000.
 func (d *delegation) auditCount(t *testing.T, outcome string) int {
 	t.Helper()
 	return len(d.call(t, "list_audit", object{"outcome": outcome, "limit": 1000}).list("entries"))

@@ -11,7 +11,8 @@ import (
 // stateDelayLimit is how long Fleet may take to show changes that it did not make.
 const stateDelayLimit = 5 * time.Second
 
-// TestExternalChanges changes agents directly in Coder, and checks that Fleet shows each change in time, with a reason.
+// TestExternalChanges changes agents directly in Coder, and checks that Fleet shows each change in time. Fleet must give a reason if an agent is
+// unhealthy or its task has failed.
 func TestExternalChanges(t *testing.T) {
 	s := newBed(t, "bob").serve(t, setup{})
 	for _, c := range []struct {
@@ -21,11 +22,11 @@ func TestExternalChanges(t *testing.T) {
 	}{
 		{
 			name: "Slain", face: "grpc", state: "unhealthy",
-			happens: func(t *testing.T, s *server, ws workspace) { s.bed.kill(t, ws.Name, "agent") },
+			happens: func(t *testing.T, s *server, ws workspace) { s.bed.killProcess(t, ws.Name, "agent") },
 		},
 		{
 			name: "Mute", face: "rest", state: "unhealthy",
-			happens: func(t *testing.T, s *server, ws workspace) { s.bed.kill(t, ws.Name, "agentapi") },
+			happens: func(t *testing.T, s *server, ws workspace) { s.bed.killProcess(t, ws.Name, "agentapi") },
 		},
 		{
 			name: "Halted", face: "mcp", state: "stopped", task: "failed",
@@ -56,7 +57,7 @@ func TestExternalChanges(t *testing.T) {
 			}
 			elapsed := within(t, stateDelayLimit, "Fleet shows the change", func() bool { return f.agent(t, c.name)["state"] == c.state })
 			a := f.agent(t, c.name)
-			t.Logf("%s shows %s after %s: %s", c.state, c.name, elapsed.Round(10*time.Millisecond), a["state_reason"])
+			t.Logf("Fleet shows that %s is %s after %s: %s", c.name, c.state, elapsed.Round(10*time.Millisecond), a["state_reason"])
 			require.Less(t, time.Since(happened), 2*stateDelayLimit)
 			require.Equal(t, "offline", a["status"])
 			require.Equal(t, "offline", f.listed(t, c.name)["status"])
@@ -89,7 +90,7 @@ func TestExternalChanges(t *testing.T) {
 			return !found
 		})
 		elapsed := within(t, stateDelayLimit, "the list no longer contains the agent", func() bool { return f.listed(t, "Removed") == nil })
-		t.Logf("deleted shows after %s", elapsed.Round(10*time.Millisecond))
+		t.Logf("the list lacks the agent after %s", elapsed.Round(10*time.Millisecond))
 		f.fail(t, "show_agent", object{"agent_name": "Removed"}, "AGENT_NOT_FOUND", 404)
 		task := f.call(t, "show_task", object{"task_id": id})
 		t.Logf("its task: %s", task.text("task.reason"))

@@ -52,7 +52,7 @@ func (o object) text(path string) string {
 	return s
 }
 
-// problem is the error object of an answer.
+// problem is the error with which a server refuses a call. Over gRPC it has no details.
 type problem struct {
 	Reason  string         `json:"error"`
 	Message string         `json:"message"`
@@ -75,6 +75,7 @@ type caller struct {
 	face string
 }
 
+// through returns a caller on the face, which is a key of faces.
 func (s *server) through(face string) caller { return caller{s, face} }
 
 // method returns the method of the tool, or nil if there is no such tool.
@@ -152,8 +153,8 @@ func (c caller) wait(t testing.TB, id string) object {
 	return nil
 }
 
-// events returns the events of the agent after the cursor, and the next cursor. If follow is set, it also waits for new
-// events for a second.
+// events returns the events of the agent after the cursor, and the next cursor. If follow is set, it also waits
+// up to a second for new events.
 func (c caller) events(t testing.TB, agent, cursor string, follow bool) (events []object, next string) {
 	t.Helper()
 	args := object{"agent_name": agent, "cursor": cursor}
@@ -206,11 +207,12 @@ func (s *server) callREST(ctx context.Context, m protoreflect.MethodDescriptor, 
 		p := &problem{http: res.StatusCode}
 		return nil, p, json.NewDecoder(res.Body).Decode(p)
 	}
-	return decodeMerged(res.Body)
+	answer, err := decodeMerged(res.Body)
+	return answer, nil, err
 }
 
-// decodeMerged parses the body. If the body is a stream, it merges the stream's messages into one object.
-func decodeMerged(body io.Reader) (object, *problem, error) {
+// decodeMerged parses the body. If the body is a stream, it returns the last message of the stream, with the events of all messages.
+func decodeMerged(body io.Reader) (object, error) {
 	all := object{}
 	events, streamed := []any{}, false
 	for d := json.NewDecoder(body); ; {
@@ -218,7 +220,7 @@ func decodeMerged(body io.Reader) (object, *problem, error) {
 		if err := d.Decode(&o); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if more, ok := o["events"].([]any); ok {
 			events, streamed = append(events, more...), true
@@ -228,7 +230,7 @@ func decodeMerged(body io.Reader) (object, *problem, error) {
 	if streamed {
 		all["events"] = events
 	}
-	return all, nil, nil
+	return all, nil
 }
 
 func (s *server) callMCP(ctx context.Context, _ protoreflect.MethodDescriptor, tool string, args object) (object, *problem, error) {

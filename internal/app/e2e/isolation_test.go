@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestIsolation uses the token of Coder's owner, which can see everything. Fleet must ignore the workspaces of other
-// people, and workspaces whose template cannot host agents.
+// TestIsolation uses the token of Coder's owner, who can see all workspaces. Fleet must ignore the workspaces of other
+// people, workspaces without its prefix, and workspaces whose template cannot host agents.
 func TestIsolation(t *testing.T) {
 	admin, alice := newBed(t, "admin"), newBed(t, "alice")
 	prefix := admin.newPrefix(t)
@@ -36,7 +36,7 @@ func TestIsolation(t *testing.T) {
 		}
 		c.fail(t, "create_agent", object{"name": "New", "project": "plain", "spec": "x"}, "PROJECT_NOT_FOUND", 400)
 	}
-	// Alice's workspace with that name does not belong to Fleet, and does not block the name.
+	// Alice's workspace with the name of the agent Theirs does not belong to Fleet, and does not block the name.
 	c := s.through("mcp")
 	r := c.call(t, "create_agent", object{"name": "Theirs", "project": "Setup", "spec": "x"})
 	require.NotEqual(t, theirs.ID, r.text("agent.workspace_id"))
@@ -56,7 +56,7 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// createWorkspace creates a workspace as a person does.
+// createWorkspace creates a workspace in Coder without Fleet, as a person does.
 func (b *bed) createWorkspace(t testing.TB, template, name string) (ws workspace) {
 	t.Helper()
 	var templates []struct{ ID, Name string }

@@ -14,14 +14,15 @@ import (
 	"fleet/internal/app/e2e/faultproxy"
 )
 
-// landingBed is a project in Coder whose agents work in clones of one repository.
+// landingBed is a server with the project Runner, whose agents work in clones of one repository.
 type landingBed struct {
 	caller
-	origin string
+	origin string // the path of the repository
 	setup  setup
 }
 
-// newLandingBed starts a server and creates the agents. Each begins with a clone of the repository.
+// newLandingBed starts a server and creates the agents. Each begins with a clone of the repository. url is the URL of Coder, and settings are lines of
+// the project.
 func newLandingBed(t *testing.T, b *bed, url, face, settings string, agents ...string) *landingBed {
 	t.Helper()
 	x := &landingBed{origin: filepath.Join(t.TempDir(), "shop.git")}
@@ -39,6 +40,7 @@ func newLandingBed(t *testing.T, b *bed, url, face, settings string, agents ...s
 	return x
 }
 
+// shell runs the script with Bash, and returns its output without surrounding white space.
 func shell(t *testing.T, dir, script string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-ec", script) //nolint:gosec // the test's own scripts
@@ -48,13 +50,13 @@ func shell(t *testing.T, dir, script string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// git runs a git command in the repository. Other shell commands may follow it.
+// git runs a git command in the repository, and returns its output. Other shell commands may follow it.
 func (l *landingBed) git(t *testing.T, command string) string {
 	t.Helper()
 	return shell(t, "", "git -C "+l.origin+" "+command)
 }
 
-// completeTask executes a task of the agent, and returns its id.
+// completeTask runs the script as a task of the agent, and returns its id. It waits until the task is completed and the agent is idle.
 func (l *landingBed) completeTask(t *testing.T, agent, script string) string {
 	t.Helper()
 	id := l.run(t, agent, script)
@@ -94,7 +96,7 @@ func TestLanding(t *testing.T) {
 
 	r := x.call(t, "review_task", object{"task_id": ann, "verdict": "request_changes", "text": "say more", "comments": []any{object{"path": "keys/ann", "line": 1, "text": "who?"}}})
 	next := r.text("landing.next_task_id")
-	require.Equal(t, "completed", x.wait(t, next)["status"], "a review is a comment to a shell, so the agent changes nothing")
+	require.Equal(t, "completed", x.wait(t, next)["status"], "a shell must treat the review as a comment, and change nothing")
 
 	dry := x.call(t, "land_tasks", object{"task_ids": []any{ann, bo, carl}, "dry_run": true})
 	require.Contains(t, dry.text("message"), "2 of 3", "%v", dry)
@@ -166,8 +168,9 @@ func TestLandingOverBadNetwork(t *testing.T) {
 	require.Equal(t, "5", x.git(t, "rev-list --count main"), "the work of each task must land once")
 }
 
-// TestLandingSurvivesKills lands the work of agents while it kills the runner and the Coder agent of the workspace that lands it, the Coder server, and
-// the Fleet server. The work of each task must land exactly once, and each commit of the branch must pass the check.
+// TestLandingSurvivesKills lands the work of agents. Meanwhile it kills the runner and the Coder agent of the workspace that lands the work, the Coder
+// server, and the Fleet server, and finally stops that workspace. The work of each task must land at most once, and each commit of the branch must
+// pass the check. Only the work in the stopped workspace may fail to land.
 func TestLandingSurvivesKills(t *testing.T) {
 	b := newBed(t, "bob")
 	var names []string
@@ -181,7 +184,7 @@ func TestLandingSurvivesKills(t *testing.T) {
 	}
 	x.call(t, "land_tasks", object{"task_ids": ids, "no_fix": true, "request_id": "land"})
 	commits := func() int { return len(strings.Fields(x.git(t, "rev-list main"))) }
-	host := x.workspaceOf("a0") // the oldest workspace
+	host := x.workspaceOf("a0") // the oldest workspace lands the work
 	for n, crash := range []func(){
 		func() { b.killRunner(t, host) },
 		func() {
@@ -211,9 +214,9 @@ func TestLandingSurvivesKills(t *testing.T) {
 			n++
 			continue
 		}
-		require.Equal(t, "a0", names[i], "%v: only the work in the stopped workspace may wait: %v", names[i], l)
+		require.Equal(t, "a0", names[i], "%s: only the work in the stopped workspace may remain unlanded: %v", names[i], l)
 	}
-	require.Len(t, log, n+1, "the work of each task must land once")
+	require.Len(t, log, n+1, "each landed task must have one commit")
 	for _, c := range log {
 		dir := t.TempDir()
 		require.Empty(t, shell(t, dir, "git -C "+x.origin+" archive "+c+" | tar -x; cat keys/* | sort | uniq -d"))

@@ -1,6 +1,6 @@
-// Package e2e runs real servers with a real Coder, and real agents in real workspaces. It tests all promises of the API
-// on gRPC, REST and MCP, changes to agents directly in Coder, crashes of Fleet, and faults of the network between Fleet
-// and Coder. `make coder-up e2e` runs it. Without a Coder its tests are skipped.
+// Package e2e runs real servers with a real Coder, and real agents in real workspaces. It tests the API on gRPC, REST and
+// MCP, changes to agents directly in Coder, crashes of Fleet, and faults of the network between Fleet
+// and Coder. `make coder-up e2e` runs it. Its tests are skipped unless FLEET_E2E is set.
 package e2e
 
 import (
@@ -12,11 +12,12 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// serverEnv is a variable that makes the test binary act as the fleet program, so that a test can kill a server.
+// serverEnv is the environment variable that makes the test binary act as the fleet program, so that a test can kill a
+// server.
 const serverEnv = "E2E_SERVER"
 
 func TestMain(m *testing.M) {
-	if code, ran := runner.Main(os.Args[1:]); ran { // supervises runs of agents on this machine
+	if code, ran := runner.Main(os.Args[1:]); ran { // this process supervises a run of an agent on this machine
 		os.Exit(code)
 	}
 	if os.Getenv(serverEnv) != "" {

@@ -9,7 +9,7 @@ import (
 
 // TestPool queues tasks for a pool of the real Claude Code in workspaces. A budget holds half of them until it is raised.
 func TestPool(t *testing.T) {
-	const tasks, half, most = 12, 6, 4
+	const tasks, half, maxAgents = 12, 6, 4
 	b := newBed(t, "bob")
 	b.needClaude(t)
 	m := b.newSharedModel(t)
@@ -18,18 +18,18 @@ func TestPool(t *testing.T) {
 
 	// A task reserves a quarter of the budget, and costs less.
 	c.call(t, "set_budget", object{"name": "all", "limit_usd": 0.08})
-	c.call(t, "create_pool", object{"name": "crew", "project": "Claude", "max_agents": most})
+	c.call(t, "create_pool", object{"name": "crew", "project": "Claude", "max_agents": maxAgents})
 	var ids []string
 	for i := range tasks {
 		r := c.call(t, "queue_task", object{"pool": "crew", "task_description": fmt.Sprintf("Fix number %d.\nmodel: say Fixed %d", i, i)})
 		ids = append(ids, r.text("task.id"))
 	}
-	within(t, patience, "the pool has as many agents as it may have", func() bool {
+	within(t, patience, "the pool has its maximum of agents", func() bool {
 		agents := c.call(t, "list_agents", object{}).list("agents")
 		for _, a := range agents {
-			require.NotEqual(t, "idle", a["status"], "one was ready before another one was created")
+			require.NotEqual(t, "idle", a["status"], "no agent may be idle before the pool has created all agents")
 		}
-		return len(agents) == most
+		return len(agents) == maxAgents
 	})
 	spent := func() any { return c.call(t, "show_budget", object{"name": "all"}).at("budget.spent_usd") }
 	within(t, patience, "the budget holds the other half", func() bool {
@@ -52,7 +52,7 @@ func TestPool(t *testing.T) {
 	}
 	require.InDelta(t, tasks*answerCost, spent(), 1e-9)
 	require.Len(t, m.Requests(), tasks)
-	require.Len(t, c.call(t, "list_agents", object{}).list("agents"), most)
+	require.Len(t, c.call(t, "list_agents", object{}).list("agents"), maxAgents)
 
 	c.call(t, "delete_pool", object{"name": "crew"})
 	within(t, patience, "the pool's workspaces are deleted", func() bool { return len(s.fleetWorkspaces(t)) == 0 })

@@ -13,11 +13,11 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// TestReplicas sends the same requests concurrently to two servers with one database, while a person uses Coder.
-// Nothing may be created or sent twice, and at the end both servers must show the true state.
+// TestReplicas sends the same requests concurrently to two servers with one database. It also kills servers, and lets a person
+// change a workspace in Coder. Nothing may be created or sent twice, and both servers must show the true state afterwards.
 func TestReplicas(t *testing.T) {
 	whole, b := t, newBed(t, "bob")
-	store := pgtest.URL(t) // a data directory has one server
+	store := pgtest.URL(t) // two servers cannot share a data directory
 	first := b.serve(t, setup{store: store})
 	second := b.serve(t, setup{prefix: first.prefix, store: store})
 	p := pair{first.through("grpc"), second.through("mcp")}
@@ -124,8 +124,8 @@ func (s *server) fleetWorkspaces(t *testing.T) []workspace {
 	return s.workspaces(t, "owner:"+s.user+" name:"+s.prefix)
 }
 
-// changeBesidePerson calls the servers while a person starts and stops the workspace in Coder. It then checks that both servers
-// show the true state.
+// changeBesidePerson repeatedly calls the servers while a person starts or stops the workspace in Coder. After each round both servers
+// must show the true state, and at the end the agent must complete a task.
 func (p pair) changeBesidePerson(t *testing.T, agent string) {
 	ws, _ := p[0].workspace(t, p[0].workspaceOf(agent))
 	seed := uint64(time.Now().UnixNano())
@@ -166,7 +166,7 @@ func (p pair) changeBesidePerson(t *testing.T, agent string) {
 		p.requireSameState(t, agent, ws)
 		t.Logf("round %d: %s while a person clicks %s: %v", round, tool, click, p[0].agent(t, agent)["state"])
 	}
-	t.Logf("%d tasks were started meanwhile: %v", started, endedByStatus)
+	t.Logf("%d tasks were started meanwhile, by their final status: %v", started, endedByStatus)
 	if p[0].agent(t, agent)["state"] == "stopped" {
 		p[0].call(t, "start_agent", object{"agent_name": agent})
 	}
@@ -174,7 +174,7 @@ func (p pair) changeBesidePerson(t *testing.T, agent string) {
 }
 
 // timesPromptedNow returns how many times the agent received exactly this prompt. Unlike timesPrompted, it does not wait for the agent,
-// which may be stopped.
+// which may be stopped: it then returns 0.
 func (p pair) timesPromptedNow(t *testing.T, ws, prompt string) (n int) {
 	all, _ := p[0].prompts(t, ws)
 	for _, s := range all {
@@ -185,18 +185,18 @@ func (p pair) timesPromptedNow(t *testing.T, ws, prompt string) (n int) {
 	return n
 }
 
-// requireSameState waits until Coder has no active build of the workspace, and checks that both servers soon show the workspace's state.
+// requireSameState waits until Coder has no active build of the workspace. It requires that both servers then show the workspace's state within 30 s.
 func (p pair) requireSameState(t *testing.T, agent string, ws workspace) {
 	t.Helper()
 	var now workspace
-	rest := func() bool {
+	atRest := func() bool {
 		now, _ = p[0].workspace(t, ws.Name)
 		return now.LatestBuild.Status == "running" || now.LatestBuild.Status == "stopped"
 	}
-	p[0].eventually(t, "the workspace is at rest", rest)
+	p[0].eventually(t, "the workspace is at rest", atRest)
 	start := time.Now()
 	within(t, 30*time.Second, "both servers show the true state", func() bool {
-		if !rest() { // a request of the test may have started another build after the click
+		if !atRest() { // a request of the test may have started another build after the click
 			return false
 		}
 		for _, c := range p {

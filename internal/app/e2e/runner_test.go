@@ -21,7 +21,8 @@ const (
 var fragileText = "# Plan\n\n| name | state |\n|------|-------|\n| papi | `idle` |\n\n```go\nfunc main() {\n\tfmt.Println(\"hi\")   \n}\n```\n" +
 	"─── ✻ ● ┌─┐ > " + strings.Repeat("a long line ", 40) + "\n\nThat is all.\n"
 
-// TestRunner runs scripts in a workspace with a fleet-runner, and checks every byte of their output.
+// TestRunner runs scripts in a workspace with a fleet-runner. It checks every byte of their output, their exit codes and messages, and how fast they
+// start and stop. No process may survive a stopped task, a stopped workspace or a deleted agent.
 func TestRunner(t *testing.T) {
 	b := newBed(t, "bob")
 	s := b.serve(t, setup{})
@@ -53,7 +54,7 @@ func TestRunner(t *testing.T) {
 		detail := c.call(t, "show_task", object{"task_id": id, "include_payload": true})
 		require.Equal(t, fragileText, detail.text("task.payload"))
 		require.EqualValues(t, 0, detail.at("task.exit_code"))
-		require.Equal(t, fragileText, c.outputText(t, id))
+		require.Equal(t, fragileText, c.taskOutput(t, id))
 	})
 	t.Run("failure", func(t *testing.T) {
 		id := c.run(t, "Papi", "echo no compiler >&2; exit 3")
@@ -163,7 +164,7 @@ func TestRunnerSurvivesKills(t *testing.T) {
 			}
 			detail := c.call(t, "show_task", object{"task_id": id, "include_payload": true})
 			require.Equal(t, want.String(), detail.text("task.payload"))
-			require.Equal(t, want.String(), c.outputText(t, id), "the events must have each line once")
+			require.Equal(t, want.String(), c.taskOutput(t, id), "the events must have each line once")
 			times, err := os.ReadFile(filepath.Join(home, "work", tag))
 			require.NoError(t, err)
 			require.Equal(t, "begun\nended\n", string(times), "the task must run once")
@@ -173,8 +174,8 @@ func TestRunnerSurvivesKills(t *testing.T) {
 	c.remove(t, "Papi")
 }
 
-// outputText returns the text of the task's output events.
-func (c caller) outputText(t testing.TB, id string) string {
+// taskOutput returns the text of the task's output events, of which it reads at most 10000.
+func (c caller) taskOutput(t testing.TB, id string) string {
 	t.Helper()
 	return outputText(c.call(t, "watch_fleet", object{"task_id": id, "cursor": "0", "max_events": 10000}))
 }

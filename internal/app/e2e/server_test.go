@@ -27,22 +27,22 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// server is `fleet serve --backend coder` in its own process.
+// server is a process of `fleet serve`, with clients for its faces.
 type server struct {
 	*bed
 	prefix  string // the prefix of the workspaces' names
-	data    string
-	http    string
+	data    string // the data directory
+	http    string // the URL of the HTTP address
 	grpc    *grpc.ClientConn
 	api     fleetv1.FleetServiceClient
 	mcp     *mcpclient.Client
 	secret  string // the token of the test's calls; empty: none
 	cmd     *exec.Cmd
 	ended   chan struct{} // closed when the log of cmd has ended
-	stopped bool
+	stopped bool          // kill or stop was called
 
 	mu  sync.Mutex
-	log []string
+	log []string // lines
 }
 
 // setup configures a server.
@@ -57,11 +57,11 @@ type setup struct {
 	places     string        // the places of the agents; empty: [coder]
 	port       int           // the port of the HTTP address; 0: any
 	secret     string        // the token of the test's calls; empty: none, and the server asks for none
-	// agents are definitions of subagents by name. A definition is the frontmatter and the body of an agent.md.
+	// agents are definitions of subagents by name. A definition is an agent.md without its first line, which is ---.
 	agents map[string]string
 }
 
-// serve starts a server and waits until it answers. It stops the server at the end of the test.
+// serve starts a server and waits until it is ready. It stops the server at the end of the test.
 func (b *bed) serve(t testing.TB, c setup) *server {
 	t.Helper()
 	if c.prefix == "" {
@@ -121,7 +121,7 @@ func (s setup) yaml() string {
 	return y.String()
 }
 
-// bearer is a token with which calls are made; empty: none.
+// bearer is the token of a client's calls; empty: none.
 type bearer string
 
 // headers returns the HTTP headers of a call.
@@ -191,7 +191,7 @@ func (s *server) logText() string {
 	return strings.Join(s.log, "\n")
 }
 
-// kill kills the server and waits for its end.
+// kill kills the server with SIGKILL and waits for its end.
 func (s *server) kill(t testing.TB) {
 	t.Helper()
 	s.stopped = true
@@ -200,7 +200,7 @@ func (s *server) kill(t testing.TB) {
 	require.Error(t, s.cmd.Wait())
 }
 
-// stop stops the server. The server's log must contain neither an error nor the token.
+// stop stops the server if it still runs. The server's log must not contain the token for Coder and, unless the test has failed, no error.
 func (s *server) stop(t testing.TB) {
 	t.Helper()
 	if !s.stopped {

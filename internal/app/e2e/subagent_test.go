@@ -53,14 +53,14 @@ func TestSubagentInWorkspace(t *testing.T) {
 	require.Equal(t, codes.InvalidArgument, status.Code(err), "%v", err)
 	require.ErrorContains(t, err, "Nowhere")
 
-	// The call is cancelled while the subagent works.
+	// Cancel a call while the subagent works.
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
 		_, err := run(ctx, "github", "sleep 600 for nobody")
 		ended <- err
 	}()
-	b.eventually(t, "it has begun", func() bool { return b.timesPrompted(t, left[0].Name, "sleep 600 for nobody") > 0 })
+	b.eventually(t, "the subagent has received the prompt", func() bool { return b.timesPrompted(t, left[0].Name, "sleep 600 for nobody") > 0 })
 	cancel()
 	require.Equal(t, codes.Canceled, status.Code(<-ended))
 	three, err := run(t.Context(), "github", "echo three")

@@ -32,8 +32,8 @@ type bed struct {
 	dir   string // directory of the test bed, which contains its workspaces
 }
 
-// newBed returns the deployment that the environment names, as the given user: admin, alice, bob, or the owner of the
-// token if user is empty. It skips the test if the environment names no deployment.
+// newBed returns the deployment that the environment names, as the given user: admin, alice, bob, or the owner of
+// CODER_SESSION_TOKEN if user is empty. It skips the test if FLEET_E2E is not set.
 func newBed(t testing.TB, user string) *bed {
 	t.Helper()
 	if os.Getenv("FLEET_E2E") == "" {
@@ -77,21 +77,21 @@ type workspace struct {
 	} `json:"latest_build"`
 }
 
-// deleteWorkspaces deletes the remaining workspaces with the prefix.
+// deleteWorkspaces makes Coder delete the remaining workspaces of the person with the prefix. It does not wait until they are gone.
 func (b *bed) deleteWorkspaces(t testing.TB, prefix string) {
 	for _, ws := range b.workspaces(t, "owner:"+b.user+" name:"+prefix) {
 		if !strings.HasPrefix(ws.Name, prefix) {
 			continue
 		}
 		b.cancelBuild(t, ws)
-		b.eventually(t, "the workspace "+ws.Name+" is removed", func() bool {
+		b.eventually(t, "Coder begins to delete the workspace "+ws.Name, func() bool {
 			status := b.tryRequest(t, http.MethodPost, "/api/v2/workspaces/"+ws.ID+"/builds", map[string]string{"transition": "delete"}, nil)
 			return status == http.StatusCreated || status == http.StatusGone || status == http.StatusNotFound
 		})
 	}
 }
 
-// cancelBuild cancels the active build of the workspace.
+// cancelBuild asks Coder to cancel the active build of the workspace, if there is one.
 func (b *bed) cancelBuild(t testing.TB, ws workspace) {
 	if s := ws.LatestBuild.Status; s == "pending" || s == "starting" || s == "stopping" {
 		b.tryRequest(t, http.MethodPatch, "/api/v2/workspacebuilds/"+ws.LatestBuild.ID+"/cancel", nil, nil)
@@ -114,7 +114,7 @@ func (b *bed) workspace(t testing.TB, name string) (ws workspace, ok bool) {
 	return ws, status == http.StatusOK
 }
 
-// build requests a build, as a person does by a click. The transition is start, stop or delete. It returns Coder's HTTP
+// build requests a build of the workspace with the id, as a person does by a click. The transition is start, stop or delete. It returns Coder's HTTP
 // status: 409 means that another build is active.
 func (b *bed) build(t testing.TB, id, transition string) int {
 	t.Helper()
@@ -133,7 +133,7 @@ func (b *bed) parameters(t testing.TB, ws workspace) map[string]string {
 	return values
 }
 
-// prompts asks AgentAPI for the messages that the agent in the workspace has received. It returns false if AgentAPI
+// prompts asks AgentAPI for the messages that the agent in the named workspace has received. It returns false if AgentAPI
 // does not answer.
 func (b *bed) prompts(t testing.TB, name string) (prompts []string, ok bool) {
 	var all struct {
@@ -153,7 +153,7 @@ func (b *bed) prompts(t testing.TB, name string) (prompts []string, ok bool) {
 	return prompts, true
 }
 
-// timesPrompted returns how many prompts with the text the agent has received.
+// timesPrompted returns how many prompts that contain the text the agent has received. It waits until AgentAPI answers.
 func (b *bed) timesPrompted(t testing.TB, name, text string) (n int) {
 	t.Helper()
 	var prompts []string
@@ -169,8 +169,8 @@ func (b *bed) timesPrompted(t testing.TB, name, text string) (n int) {
 	return n
 }
 
-// kill kills a process of the workspace. The process is "agent" or "agentapi".
-func (b *bed) kill(t testing.TB, name, process string) {
+// killProcess kills a process of the workspace. The process is "agent" or "agentapi".
+func (b *bed) killProcess(t testing.TB, name, process string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(b.dir, "ws/by-name", b.user, name, process+".pid"))
 	require.NoError(t, err)
@@ -227,13 +227,13 @@ func (b *bed) tryRequest(t testing.TB, method, path string, body, into any) int 
 	return res.StatusCode
 }
 
-// eventually polls until ok returns true, and fails after patience. It is for changes that send no signal.
+// eventually polls until ok returns true, and fails the test after patience. It is for changes that send no signal.
 func (b *bed) eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	within(t, patience, what, ok)
 }
 
-// within polls until ok returns true, and fails after the limit. It returns the elapsed time. It is for changes that
+// within polls until ok returns true, and fails the test after the limit. It returns the elapsed time. It is for changes that
 // send no signal.
 func within(t testing.TB, limit time.Duration, what string, ok func() bool) time.Duration {
 	t.Helper()

@@ -28,13 +28,14 @@ type process struct {
 	env  []string
 }
 
-// allProcesses returns the processes of this machine, except zombies. If the environment of a process cannot be read, env is empty.
+// allProcesses returns the processes of this machine, except zombies and kernel threads. If the environment of a process cannot be read, env has only
+// an empty string.
 func allProcesses() (found []process) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
 		argv, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && len(argv) > 0 { // zombies have no command line
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && len(argv) > 0 { // zombies and kernel threads have no command line
 			found = append(found, process{pid, strings.Split(strings.TrimRight(string(argv), "\x00"), "\x00"), strings.Split(string(env), "\x00")})
 		}
 	}
@@ -82,18 +83,18 @@ func (b *bed) killRunner(t testing.TB, name string) {
 func (b *bed) restartAgent(t testing.TB, name string) {
 	t.Helper()
 	home := b.home(t, name)
-	b.kill(t, name, "agent")
-	b.script(t, filepath.Join(b.dir, "lib/machine-up.sh"), home)
+	b.killProcess(t, name, "agent")
+	b.runScript(t, filepath.Join(b.dir, "lib/machine-up.sh"), home)
 }
 
 // restartCoder kills and restarts the Coder server.
 func (b *bed) restartCoder(t testing.TB) {
 	t.Helper()
-	b.script(t, "../../../testdata/coder-testbed/server-up.sh", "--kill")
+	b.runScript(t, "../../../testdata/coder-testbed/server-up.sh", "--kill")
 }
 
-// script runs a script of the test bed.
-func (b *bed) script(t testing.TB, path string, args ...string) {
+// runScript runs a script of the test bed, and requires success.
+func (b *bed) runScript(t testing.TB, path string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Env = append(os.Environ(), "TESTBED_DIR="+b.dir)

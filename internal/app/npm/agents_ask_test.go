@@ -13,8 +13,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestAgentsAsk lets each program that speaks the Agent Client Protocol ask for permissions. A person grants or denies them,
-// or a rule denies them. The program also asks a question with the MCP server for questions.
+// TestAgentsAsk lets each program with asksPermission ask for permissions. A person grants or denies them, or a rule denies
+// them. Each program except Gemini also asks a question with Fleet's tool for questions.
 func TestAgentsAsk(t *testing.T) {
 	for _, a := range agents {
 		if !a.asksPermission {
@@ -49,7 +49,7 @@ func TestAgentsAsk(t *testing.T) {
 			require.NoFileExists(t, filepath.Join(c.workDir(t, "deny"), "made-by-deny"))
 
 			c.create(t, "papi", "coder")
-			// A run that waits for an answer can be stopped.
+			// Stop a run that waits for an answer.
 			id := c.start(t, "papi", "Ask and be stopped.", c.runStep("sh -c 'echo x >never'"))
 			c.waitForQuestion(t, id, 0)
 			_, err := c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: "papi"})
@@ -85,7 +85,8 @@ func (a *agentFleet) questionTool(t *testing.T, prompt string) string {
 	return ""
 }
 
-// testQuestionTool lets the agent ask a question with its tool for questions. The prompt is that of an earlier task.
+// testQuestionTool lets the agent papi ask a question with its tool for questions. prompt is the prompt of an earlier task, in
+// whose request the tool is found.
 func (a *agentFleet) testQuestionTool(t *testing.T, prompt string) {
 	t.Helper()
 	tool := a.questionTool(t, prompt)

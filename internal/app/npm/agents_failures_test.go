@@ -13,7 +13,7 @@ import (
 )
 
 // TestAgentsFailures makes the model's API refuse the requests of each program, and checks the reason codes of the failed
-// tasks.
+// tasks. A program that shows its retries must have steps for them.
 func TestAgentsFailures(t *testing.T) {
 	for _, a := range agents {
 		if len(a.failureCodes) == 0 {
@@ -34,7 +34,7 @@ func TestAgentsFailures(t *testing.T) {
 				}
 				r, err := c.api.ListTaskSteps(t.Context(), &fleetv1.ListTaskStepsRequest{TaskId: task.GetId(), Kinds: []fleetv1.StepKind{fleetv1.StepKind_retry}})
 				require.NoError(t, err)
-				require.NotEmpty(t, r.GetSteps(), "the task must show that the request is repeated")
+				require.NotEmpty(t, r.GetSteps(), "the task must show that the program repeats the request")
 			}
 		})
 	}

@@ -15,8 +15,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestAgentsSteps lets each program use many kinds of tools, and compares the steps that Fleet reports with the golden files. A person allows the
-// command that the role asks about, and a rule denies another command.
+// TestAgentsSteps lets each program use many kinds of tools, and compares the steps that Fleet reports with the golden files. If the
+// program asks for permissions, a person allows one command, and a rule denies another command.
 func TestAgentsSteps(t *testing.T) {
 	for _, a := range agents {
 		if a.manySteps == nil {
@@ -61,7 +61,7 @@ func TestAgentsSteps(t *testing.T) {
 	}
 }
 
-// answerAll answers the open questions of the task.
+// answerAll answers the open questions of the task. It allows all requests for permissions.
 func (c *claudeFleet) answerAll(t *testing.T, id string) {
 	t.Helper()
 	r, err := c.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{TaskId: id})
@@ -71,8 +71,8 @@ func (c *claudeFleet) answerAll(t *testing.T, id string) {
 	}
 }
 
-// recordOutput writes the output of the task's run to the recordings of package driver, without details of this machine. It does
-// so only with -update.
+// recordOutput writes the output of the task's run to the recordings of package driver, without details of this machine. Without
+// -update it does nothing.
 func (c *claudeFleet) recordOutput(t *testing.T, id, name string) {
 	t.Helper()
 	if !*update {
@@ -88,7 +88,7 @@ func (c *claudeFleet) recordOutput(t *testing.T, id, name string) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name+".jsonl"), output, 0o600))
 }
 
-// machineSpecific contains patterns for text that differs between machines, and its replacements in recordings.
+// machineSpecific contains patterns for texts that differ between machines, and the replacements of these texts in recordings.
 var machineSpecific = []struct {
 	pattern *regexp.Regexp
 	with    string

@@ -23,8 +23,8 @@ type agent struct {
 	name           string
 	packages       string // the directory in testdata/npm with the program's packages
 	driver         string
-	command        []string // starts the program, which is one of the packages
-	env            func(url string) map[string]string
+	command        []string                           // starts the program, which is in the packages; URL in an argument stands for the URL of the model
+	env            func(url string) map[string]string // the environment for a model at the URL
 	role           role
 	runPrompt      string            // a prompt line that makes the program run a command; %s is the command in JSON
 	editPrompt     string            // a prompt line that makes the program create the file made.txt
@@ -34,10 +34,10 @@ type agent struct {
 	files          map[string]string // files in the agent's directory, for manySteps
 	retryAnswer    string            // the key in failureCodes for which the program shows that it retries the request
 	contextTokens  int32             // tokens in the conversation after manySteps; 0 if the program does not report them
-	canAsk         bool              // people can answer the program's questions
+	canAsk         bool              // people can answer the program's requests for permissions
 	asksPermission bool              // the program asks before it runs a command, so a role can allow and deny commands
 	reportsCost    bool              // the program reports the cost of a run
-	processSuffix  string            // the end of the program's command line
+	processSuffix  string            // a text at the end of the program's command line, or before a space in it
 }
 
 // agentFleet is a fleet whose agents run one program.
@@ -47,6 +47,7 @@ type agentFleet struct {
 	stub *stub.Server
 }
 
+// newAgentFleet starts a fleet for the program. It skips the test unless TEST_AGENTS is set.
 func newAgentFleet(t *testing.T, a agent) *agentFleet {
 	t.Helper()
 	skipUnlessSet(t, "TEST_AGENTS", "test-agents", "the programs that Fleet drives, 2.3 GB")
@@ -86,6 +87,7 @@ func (a *agentFleet) waitAtGate(t *testing.T, gate string) *stub.Gate {
 	return g
 }
 
+// runStep returns a prompt line that makes the program run the command.
 func (a *agentFleet) runStep(command string) string {
 	return fmt.Sprintf(a.runPrompt, fmt.Sprintf("%q", command))
 }
@@ -104,14 +106,15 @@ func TestAgents(t *testing.T) {
 		t.Run(a.name, func(t *testing.T) {
 			c := newAgentFleet(t, a)
 			c.create(t, "papi", "coder")
-			for _, step := range []func(*testing.T){c.testTask, c.testOutput, c.testQuestions, c.testConversation, c.testMessage, c.testServerKilled, c.testStop, c.testProgramKilled, c.testLostConversation} {
+			for _, step := range []func(*testing.T){c.testTask, c.testOutput, c.testQuestions, c.testConversation, c.testMessage, c.testServerKilled, c.testStop, c.testProgramKilled, c.testRequestRefused, c.testLostConversation} {
 				step(t) // all steps are in one test, because the servers stop when their test ends
 			}
 		})
 	}
 }
 
-// testTask runs a task that uses tools, and checks everything that Fleet reports about it.
+// testTask runs a task that uses tools, and checks its result, steps, usage and effects. It then checks that calls without a matching rule are
+// denied, if the program asks for permissions.
 func (a *agentFleet) testTask(t *testing.T) {
 	prompt := []string{"--Name the birds.", a.runStep("echo allowed"), a.editPrompt}
 	id := a.start(t, "papi", append(prompt, "model: say Ducks")...)
@@ -147,7 +150,7 @@ func (a *agentFleet) testTask(t *testing.T) {
 		return
 	}
 
-	// Calls without a matching rule are denied. Some programs then end their turn.
+	// Some programs end their turn after a denied call.
 	id = a.start(t, "papi", "Try this.", a.runStep("git init denied"), "model: say Refused")
 	task = a.wait(t, id)
 	events = a.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
@@ -159,7 +162,7 @@ func (a *agentFleet) testTask(t *testing.T) {
 	require.True(t, slices.ContainsFunc(steps, func(s string) bool { return strings.HasPrefix(s, "denied: ") }), "%q", steps)
 }
 
-// testOutput runs a task with an output schema. Claude Code has a tool for the output, which TestClaudeOutput uses.
+// testOutput runs tasks with an output schema. Claude Code has a tool for the output, which TestClaudeOutput uses.
 func (a *agentFleet) testOutput(t *testing.T) {
 	if a.driver == "claude" {
 		return
@@ -177,7 +180,7 @@ func (a *agentFleet) testOutput(t *testing.T) {
 	}
 }
 
-// testQuestions checks that a person's answers allow and deny the commands of an agent.
+// testQuestions checks that a person's answers allow and deny the commands of an agent. It skips programs without canAsk.
 func (a *agentFleet) testQuestions(t *testing.T) {
 	if !a.canAsk {
 		return
@@ -267,7 +270,7 @@ func (a *agentFleet) testStop(t *testing.T) {
 	a.start(t, "papi", "Think hard.", "model: hang thought")
 	g := a.waitAtGate(t, "thought")
 	stop()
-	waitClosed(t, g.Left(), "the model was not told that nobody waits")
+	waitClosed(t, g.Left(), "the program must close its request to the model")
 
 	a.start(t, "papi", "Wait.", a.runStep("tail -f made.txt"))
 	require.Eventually(t, func() bool {
@@ -296,10 +299,13 @@ func (a *agentFleet) testProgramKilled(t *testing.T) {
 	require.NotEmpty(t, task.GetReason())
 	t.Log(task.GetReason())
 	require.Empty(t, a.processes("papi"), "the children of the killed program must end too")
+}
 
-	// This needs a new agent, because a program sends an unanswered prompt again with the next prompt.
+// testRequestRefused checks that a task fails with the message of the model's API. It needs a new agent, because a program sends an unanswered prompt
+// again with the next prompt.
+func (a *agentFleet) testRequestRefused(t *testing.T) {
 	a.create(t, "nino", "coder")
-	task = a.runTask(t, "nino", "Ask for too much.", "model: refuse 400 that is too much")
+	task := a.runTask(t, "nino", "Ask for too much.", "model: refuse 400 that is too much")
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.Contains(t, task.GetReason(), "that is too much")
 }

@@ -21,11 +21,11 @@ import (
 type terminal struct {
 	cmd   *exec.Cmd
 	tty   *os.File
-	ended chan struct{}
+	ended chan struct{} // closed when fleet has closed the terminal
 
 	mu      sync.Mutex
-	screen  string
-	changed chan struct{}
+	output  string        // the output after the last text that waitForText has found
+	changed chan struct{} // gets a value after changes of output
 }
 
 // onTerminal runs fleet with the arguments on a terminal.
@@ -41,7 +41,7 @@ func (s *server) onTerminal(t *testing.T, args ...string) *terminal {
 		for b := make([]byte, 32<<10); ; {
 			n, err := x.tty.Read(b)
 			x.mu.Lock()
-			x.screen += string(b[:n])
+			x.output += string(b[:n])
 			x.mu.Unlock()
 			select {
 			case x.changed <- struct{}{}:
@@ -63,19 +63,20 @@ func (s *server) onTerminal(t *testing.T, args ...string) *terminal {
 var (
 	// spaces matches movements of the cursor within a line. Programs write them instead of spaces.
 	spaces = regexp.MustCompile(`\x1b\[[0-9]*[CG]`)
+	// styles matches changes of colours and fonts.
 	styles = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 )
 
-// waitForText waits until the text appears on the screen after the text of the previous call.
+// waitForText waits until the text appears in the output after the text of the previous call. It ignores styles.
 func (x *terminal) waitForText(t *testing.T, text string) {
 	t.Helper()
 	limit := time.After(patience)
 	for {
 		x.mu.Lock()
-		screen := spaces.ReplaceAllString(styles.ReplaceAllString(x.screen, ""), " ")
+		screen := spaces.ReplaceAllString(styles.ReplaceAllString(x.output, ""), " ")
 		_, rest, found := strings.Cut(screen, text)
 		if found {
-			x.screen = rest
+			x.output = rest
 		}
 		x.mu.Unlock()
 		if found {
@@ -84,7 +85,7 @@ func (x *terminal) waitForText(t *testing.T, text string) {
 		select {
 		case <-x.changed:
 		case <-limit:
-			require.Fail(t, "not on the screen", "%q is not in %q", text, screen)
+			require.Fail(t, "the text must appear on the terminal", "%q is not in %q", text, screen)
 		}
 	}
 }
@@ -118,14 +119,14 @@ func TestAttach(t *testing.T) {
 	require.NoError(t, pty.Setsize(x.tty, &pty.Winsize{Rows: 30, Cols: 99}))
 	x.waitForText(t, "30 99\r\n")
 
-	// Meanwhile Fleet refuses tasks and other terminals. The error names the person.
+	// While a person is attached, Fleet refuses tasks and other terminals. The error names the person.
 	_, err := c.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: "true"})
 	require.Equal(t, codes.Aborted, status.Code(err))
 	require.ErrorContains(t, err, `local has been using the program of agent "papi" on a terminal since 2`)
 	second := c.onTerminal(t, "agent", "attach", "papi")
 	second.waitForText(t, "has been using the program")
 	require.Equal(t, 4, second.end(t))
-	waiting := c.onTerminal(t, "task", "run", "papi", "cat made", "--follow") // people can let it wait
+	waiting := c.onTerminal(t, "task", "run", "papi", "cat made", "--follow") // this task may wait
 	waiting.waitForText(t, "The task starts when they leave it.")
 
 	x.typeText(t, "exit\n")
@@ -134,7 +135,7 @@ func TestAttach(t *testing.T) {
 	waiting.waitForText(t, "<40 120 papi>")
 	require.Equal(t, 0, waiting.end(t))
 
-	// Without a terminal there is nothing to attach.
+	// The command needs a terminal.
 	out, err := exec.Command(program(t), "agent", "attach", "papi", "--server", c.grpc).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "must be a terminal")
@@ -166,7 +167,7 @@ func TestClaudeAttach(t *testing.T) {
 	require.NotEmpty(t, session)
 
 	x := c.onTerminal(t, "agent", "attach", "papi")
-	x.waitForText(t, "● Ducks") // of the conversation so far
+	x.waitForText(t, "● Ducks") // from the conversation so far
 	x.enterLines(t, "Count them.", "model: say Seven")
 	x.waitForText(t, "● Seven")
 	x.detach(t)
@@ -202,7 +203,7 @@ func (c *claudeFleet) sessionID(t *testing.T, agent string) string {
 	return r.GetAgent().GetSessionId()
 }
 
-// enterLines enters the lines as one message to Claude Code.
+// enterLines enters the lines as one message to Claude Code. The last line must begin with "model: ".
 func (x *terminal) enterLines(t *testing.T, lines ...string) {
 	t.Helper()
 	x.waitForText(t, "❯")
@@ -211,7 +212,7 @@ func (x *terminal) enterLines(t *testing.T, lines ...string) {
 	x.typeText(t, "\r")
 }
 
-// detach leaves Claude Code.
+// detach exits Claude Code, and requires that fleet ends without an error.
 func (x *terminal) detach(t *testing.T) {
 	t.Helper()
 	x.waitForText(t, "❯")

@@ -9,8 +9,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// waitForQuestion waits until the task has more than the given number of questions, and returns the first question after
-// these.
+// waitForQuestion waits until the task has asked more than before questions, and returns the first question after these.
 func (c *claudeFleet) waitForQuestion(t *testing.T, id string, before int) *fleetv1.Question {
 	t.Helper()
 	var all []*fleetv1.Question
@@ -26,6 +25,7 @@ func (c *claudeFleet) waitForQuestion(t *testing.T, id string, before int) *flee
 	return all[len(all)-1-before] // newest first
 }
 
+// answer answers the question, and requires that the waiting agent has received the answer.
 func (c *claudeFleet) answer(t *testing.T, q *fleetv1.Question, answer, message string) {
 	t.Helper()
 	r, err := c.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: answer, Message: message})
@@ -33,7 +33,7 @@ func (c *claudeFleet) answer(t *testing.T, q *fleetv1.Question, answer, message 
 	require.Equal(t, "The agent has the answer", r.GetMessage())
 }
 
-// TestClaudeAsks lets Claude Code ask for permissions and for an answer. People, the role's rules or nobody answer.
+// TestClaudeAsks lets Claude Code ask for permissions and for an answer. People or the role's rules answer, or nobody does.
 func TestClaudeAsks(t *testing.T) {
 	c := newClaudeFleet(t,
 		role{"name": "coder", "model": pricedModel, "default": true, "permissions": map[string]any{
@@ -110,7 +110,7 @@ func TestClaudeAsks(t *testing.T) {
 	_, err = c.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: "allow"})
 	require.ErrorContains(t, err, "no longer waits")
 
-	// Without permissions in its role an agent cannot ask.
+	// An agent whose role has no permissions cannot ask.
 	c.create(t, "nino", "silent")
 	task = c.runTask(t, "nino", "Try.", `model: tool Bash {"command":"touch silent.txt"}`, "model: say Denied")
 	require.Equal(t, "Denied", task.GetSummary(), task.GetReason())
@@ -153,7 +153,7 @@ func TestClaudeRemembers(t *testing.T) {
 	require.Equal(t, fleetv1.Task_completed, c.wait(t, id).GetStatus())
 }
 
-// TestClaudeAsksAcrossServers kills the server while a question waits.
+// TestClaudeAsksAcrossServers kills the server while a question waits, and answers it through the next server.
 func TestClaudeAsksAcrossServers(t *testing.T) {
 	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "permissions": map[string]any{}})
 	c.create(t, "papi", "coder")

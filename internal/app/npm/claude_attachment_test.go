@@ -14,6 +14,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
+// picture returns a PNG image.
 func picture(t *testing.T) []byte {
 	var b bytes.Buffer
 	require.NoError(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, 8, 8))))
@@ -27,7 +28,7 @@ func (r request) hasImage() bool {
 	})
 }
 
-// TestClaudeAttachments gives Claude Code an image and a text file.
+// TestClaudeAttachments gives Claude Code an image and a text file. Fleet must remove them when the run has ended.
 func TestClaudeAttachments(t *testing.T) {
 	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "allowed_tools": []string{"Bash(cat *)"}})
 	c.create(t, "papi", "coder")

@@ -19,7 +19,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// boss is a Claude Code that runs tasks of a fleet, with the fleet's server.
+// boss is an instance of Claude Code that runs tasks of a fleet over MCP, with the fleet's server and a model for all of its agents.
 type boss struct {
 	*server
 	*model
@@ -27,7 +27,7 @@ type boss struct {
 	path        string   // of Claude Code
 	port        string   // the port of the server's HTTP address; a restarted server keeps it, because sessions of Claude Code are bound to it
 	env         []string // of Claude Code
-	*tmuxWindow          // in which it runs
+	*tmuxWindow          // the terminal in which Claude Code runs; nil before it is opened
 }
 
 func newBoss(t *testing.T) *boss {
@@ -35,7 +35,8 @@ func newBoss(t *testing.T) *boss {
 	return newBossOn(t, "", "Write")
 }
 
-// newBossOn is newBoss with a repository for the project code, and with rules for the tools that its agents may use. The pool web has agents of the project.
+// newBossOn is newBoss with a repository for the project code, and with rules for the tools that its agents may use. The agents of the pool web are
+// agents of this project.
 func newBossOn(t *testing.T, repository string, allow ...string) *boss {
 	t.Helper()
 	b := &boss{path: claude(t), model: newModel(t), home: newHome(t)}
@@ -62,7 +63,7 @@ func newBossOn(t *testing.T, repository string, allow ...string) *boss {
 	return b
 }
 
-// serve starts the server, or starts it again.
+// serve starts the server, or restarts it after it was killed.
 func (b *boss) serve(t *testing.T) {
 	t.Helper()
 	b.server = serve(t, b.home, "--config", b.home.path("fleet.yaml"), "--http", "127.0.0.1:"+b.port)
@@ -75,7 +76,7 @@ func (b *boss) restart(t *testing.T) {
 	b.serve(t)
 }
 
-// argv returns the command line of Claude Code.
+// argv returns the command line of Claude Code with more arguments.
 func (b *boss) argv(more ...string) []string {
 	return append([]string{b.path, "--mcp-config", b.home.path("mcp.json"), "--strict-mcp-config", "--allowedTools", "mcp__fleet"}, more...)
 }
@@ -111,7 +112,7 @@ func (b *boss) prompt(t *testing.T, words string, calls ...map[string]any) strin
 	return words + "\nmodel: tools " + string(list) + "\nmodel: say All tasks run."
 }
 
-// turns returns the requests of the boss's conversation, oldest first. It leaves out requests without tools, such as those for the title.
+// turns returns the requests whose conversation contains the words, oldest first. It leaves out requests without tools, such as those for the title.
 func (b *boss) turns(words string) []request {
 	return slices.DeleteFunc(b.requestsWith(words), func(q request) bool { return len(q.toolNames()) == 0 })
 }
@@ -128,7 +129,6 @@ func (b *boss) waitForResult(t *testing.T, words, text string) {
 	}, patience, 50*time.Millisecond, "the model was not told %q: %s", text, lazyString(b.screen))
 }
 
-// tasks returns the fleet's tasks.
 func (b *boss) tasks(t *testing.T) []*fleetv1.Task {
 	t.Helper()
 	r, err := b.api.ListTasks(t.Context(), &fleetv1.ListTasksRequest{})
@@ -136,7 +136,7 @@ func (b *boss) tasks(t *testing.T) []*fleetv1.Task {
 	return r.GetTasks()
 }
 
-// choose answers the form of a question with the last of the given options. These must be the first options of the field, in
+// choose answers the form of a question with the last of the given options, which must be the first options of the field, in
 // order.
 func (b *boss) choose(t *testing.T, field string, options ...string) {
 	t.Helper()
@@ -164,7 +164,7 @@ func (b *boss) allowTool(t *testing.T) {
 	b.choose(t, "Decision", "allow")
 }
 
-// TestClaudeBoss lets Claude Code run five tasks with one prompt, in a terminal. It makes no further call: each result wakes it. Meanwhile
+// TestClaudeBoss lets Claude Code run five tasks with one prompt, in a terminal. Claude Code makes no further call, because each result wakes it. Meanwhile
 // the server is killed three times, an agent asks a question, and the session is closed and resumed.
 func TestClaudeBoss(t *testing.T) {
 	b := newBoss(t)
@@ -297,7 +297,7 @@ func (b *boss) requireFewTurns(t *testing.T, words string) {
 	t.Logf("five tasks, %d turns of the model", len(turns))
 }
 
-// TestClaudeBossPrints checks that Claude Code without a person neither answers a question nor denies it.
+// TestClaudeBossPrints checks that `claude -p`, which has no person, neither answers the question of an agent nor denies it.
 func TestClaudeBossPrints(t *testing.T) {
 	b := newBoss(t)
 	// This call starts the task, whose agent asks its question. The call of Claude Code has the same request id, so it waits for the same task.

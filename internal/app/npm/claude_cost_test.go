@@ -9,8 +9,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestClaudeCost checks that the cost of a task is known while the task runs, and after its program or its supervisor was
-// killed. The cost must equal what the model has billed.
+// TestClaudeCost checks that the cost of a task is known while the task runs, and after its program, its supervisor or the
+// server was killed. The cost must equal the price of the model's answers.
 func TestClaudeCost(t *testing.T) {
 	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "allowed_tools": []string{"Bash"}})
 	for victim, kill := range map[string]func(*testing.T, string, string){

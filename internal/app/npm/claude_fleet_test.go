@@ -15,14 +15,14 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// claude returns the path of Claude Code, or skips the test.
+// claude installs Claude Code and returns its path. It skips the test unless TEST_CLAUDE is set.
 func claude(t *testing.T) string {
 	t.Helper()
 	skipUnlessSet(t, "TEST_CLAUDE", "test-claude", "the Claude Code CLI, 360 MB")
 	return filepath.Join(install(t, "claude"), "node_modules", ".bin", "claude")
 }
 
-// claudeFleet is a fleet whose agents are Claude Code.
+// claudeFleet is a fleet whose agents are Claude Code. Tests of other programs use it without its model.
 type claudeFleet struct {
 	*server
 	*model
@@ -32,12 +32,13 @@ type claudeFleet struct {
 // role is a role in the form of fleet.yaml.
 type role map[string]any
 
+// newClaudeFleet starts a fleet with the project code, which has the roles.
 func newClaudeFleet(t *testing.T, roles ...role) *claudeFleet {
 	t.Helper()
 	return newClaudeFleetOn(t, newModel(t), "", roles...)
 }
 
-// newClaudeFleetOn is newClaudeFleet with a model and a repository.
+// newClaudeFleetOn is newClaudeFleet with the given model, and a repository for the project, or "".
 func newClaudeFleetOn(t *testing.T, m *model, repository string, roles ...role) *claudeFleet {
 	t.Helper()
 	path := claude(t)
@@ -49,7 +50,7 @@ func newClaudeFleetOn(t *testing.T, m *model, repository string, roles ...role) 
 	return c
 }
 
-// serve starts the server, or restarts it.
+// serve starts the server, or restarts it after it was killed.
 func (c *claudeFleet) serve(t *testing.T) {
 	t.Helper()
 	c.server = serve(t, c.home, "--config", c.home.path("fleet.yaml"))
@@ -62,6 +63,7 @@ func (c *claudeFleet) create(t *testing.T, name, role string) {
 	require.Equal(t, fleetv1.Agent_idle, r.GetAgent().GetStatus())
 }
 
+// start starts a task with the lines as its description, and returns its id.
 func (c *claudeFleet) start(t *testing.T, agent string, prompt ...string) (id string) {
 	t.Helper()
 	r, err := c.api.StartAgentTask(t.Context(), &fleetv1.StartAgentTaskRequest{AgentName: agent, TaskDescription: strings.Join(prompt, "\n")})
@@ -78,7 +80,7 @@ func (c *claudeFleet) wait(t *testing.T, id string) *fleetv1.TaskDetail {
 	return d.GetTask()
 }
 
-// runTask runs a task and returns it after its end.
+// runTask starts a task, waits for its end, and returns it.
 func (c *claudeFleet) runTask(t *testing.T, agent string, prompt ...string) *fleetv1.TaskDetail {
 	t.Helper()
 	return c.wait(t, c.start(t, agent, prompt...))
@@ -132,6 +134,7 @@ func (c *claudeFleet) waitAtGate(t *testing.T, gate string) *gate {
 	return g
 }
 
+// waitClosed waits until the channel is closed. It fails the test with the message otherwise if that takes too long.
 func waitClosed(t *testing.T, c <-chan struct{}, otherwise string) {
 	t.Helper()
 	select {

@@ -35,7 +35,7 @@ func TestClaudeMessageKills(t *testing.T) {
 	for _, agent := range []string{"papi", "mami"} {
 		c.create(t, agent, "coder")
 	}
-	undelivered := 0 // how often the sender was told that the message was not delivered
+	undelivered := 0 // number of messages that their tasks report as not delivered
 	for i := range kills(t) {
 		n := strconv.Itoa(i)
 		agent := []string{"papi", "mami"}[i%2]
@@ -56,7 +56,7 @@ func TestClaudeMessageKills(t *testing.T) {
 			err := <-sent
 			c.serve(t)
 			if err != nil {
-				require.NoError(t, send(), "a caller without an answer repeats the call")
+				require.NoError(t, send(), "a caller without an answer must be able to repeat the call")
 			}
 			require.NoError(t, os.WriteFile(filepath.Join(work, "go"+n), nil, 0o600))
 			events := c.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
@@ -68,7 +68,7 @@ func TestClaudeMessageKills(t *testing.T) {
 				continue
 			}
 			require.Equal(t, 1, times)
-			require.Equal(t, 1, strings.Count(requests[1].conversationText(), message), "the message does not start a turn of its own")
+			require.Equal(t, 1, strings.Count(requests[1].conversationText(), message), "the message must not start a turn of its own")
 			continue
 		}
 		c.killSupervisor(t, id)

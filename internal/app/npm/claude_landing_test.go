@@ -13,7 +13,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// newRepository creates a repository with one commit of the files. The function git runs git in it.
+// newRepository creates a repository with one commit of the files. The function git runs git in it, and returns its output.
 func newRepository(t *testing.T, files map[string]string) (path string, git func(args ...string) string) {
 	t.Helper()
 	path = t.TempDir()
@@ -33,17 +33,14 @@ func newRepository(t *testing.T, files map[string]string) (path string, git func
 	return path, git
 }
 
-// TestClaudeLanding takes the work of two Claude Code agents from a prompt until it has landed. One agent makes the changes
-// that a review requests. The other agent rebases its work, because it conflicts with the work of the first one.
+// TestClaudeLanding follows the work of two Claude Code agents from their prompts until it has landed. One agent makes the changes
+// that a review requests. The work of the other agent conflicts with it, so that agent rebases its work.
 func TestClaudeLanding(t *testing.T) {
 	claude(t) // may skip the test
 	repo, git := newRepository(t, map[string]string{"a.txt": "first\n"})
 	c := newClaudeFleetOn(t, newModel(t), repo, role{"name": "coder", "model": pricedModel, "default": true, "allowed_tools": []string{"Bash"}})
 	c.create(t, "papi", "coder")
 	c.create(t, "sony", "coder")
-	bash := func(command string) string {
-		return `model: tool Bash {"command":"` + command + `"}`
-	}
 	commit := bash("git commit -qam work")
 
 	papis := c.runTask(t, "papi", "Write.", bash("echo papi >a.txt"), commit, "model: say Written")
@@ -57,9 +54,9 @@ func TestClaudeLanding(t *testing.T) {
 	require.Equal(t, "Made better", better.GetSummary())
 	require.Equal(t, fleetv1.Landing_review, better.GetLanding().GetState())
 
-	// The conflict quotes the lines of the file, which are the script for the model.
+	// The prompt about the conflict quotes the lines of the file. They are the script for the model.
 	resolve := bash("git rebase -q -X theirs main")
-	sonys := c.runTask(t, "sony", "Write too.", bash(`echo '`+strings.ReplaceAll(strings.ReplaceAll(resolve, `\`, `\\`), `"`, `\"`)+`' >a.txt; echo 'model: say Rebased' >>a.txt`), commit, "model: say Written too")
+	sonys := c.runTask(t, "sony", "Write too.", bash("echo '"+resolve+"' >a.txt; echo 'model: say Rebased' >>a.txt"), commit, "model: say Written too")
 	land, err := c.api.LandTasks(t.Context(), &fleetv1.LandTasksRequest{TaskIds: []string{better.GetId(), sonys.GetId()}})
 	require.NoError(t, err)
 	require.Len(t, land.GetTasks(), 2)

@@ -9,6 +9,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
+// TestClaudeLimits checks the effort, the limit of turns and the cost limit of roles.
 func TestClaudeLimits(t *testing.T) {
 	c := newClaudeFleet(t,
 		role{"name": "quick", "default": true, "model": "claude-sonnet-5", "effort": "low"},

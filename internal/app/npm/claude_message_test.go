@@ -23,7 +23,7 @@ func TestClaudeMessages(t *testing.T) {
 			waitForFile(t, filepath.Join(work, "begun"))
 			r, err := c.api.SendTaskMessage(t.Context(), &fleetv1.SendTaskMessageRequest{AgentName: agent, Message: "Also greet Bob."})
 			require.NoError(t, err)
-			require.Contains(t, r.GetMessage(), "as soon as it can accept it", "the agent has not taken the message yet")
+			require.Contains(t, r.GetMessage(), "as soon as it can accept it", "the agent must not have taken the message yet")
 			if killed {
 				c.kill(t)
 				c.serve(t)
@@ -33,17 +33,8 @@ func TestClaudeMessages(t *testing.T) {
 			require.Equal(t, fleetv1.Task_completed, task.GetStatus(), task.GetReason())
 			require.EqualValues(t, 2, task.GetTurns())
 			requests := c.requestsWith("Work for " + agent + ".")
-			require.Len(t, requests, 2, "the message does not start a turn of its own")
+			require.Len(t, requests, 2, "the message must not start a turn of its own")
 			require.Equal(t, 1, strings.Count(requests[1].conversationText(), "Also greet Bob."))
 		})
 	}
-}
-
-// TestClaudeWrongKey checks that a task with a wrong key fails soon. Claude Code itself repeats the request for minutes.
-func TestClaudeWrongKey(t *testing.T) {
-	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel})
-	c.create(t, "papi", "coder")
-	task := c.runTask(t, "papi", "Try.", "model: refuse 401 invalid x-api-key")
-	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
-	require.Contains(t, task.GetReason(), "API key")
 }

@@ -28,7 +28,7 @@ func (b *boss) runScript(t *testing.T, words string, answers ...string) {
 	}, patience, time.Second, "the model did not receive a request for each answer: %s", lazyString(b.screen))
 }
 
-// toolCalls returns an answer that makes all calls.
+// toolCalls returns an answer that calls the tool with each of the inputs.
 func toolCalls(t *testing.T, tool string, inputs ...map[string]any) string {
 	t.Helper()
 	var all []map[string]any
@@ -40,6 +40,7 @@ func toolCalls(t *testing.T, tool string, inputs ...map[string]any) string {
 	return "model: tools " + string(data)
 }
 
+// bash returns an answer that runs the command.
 func bash(command string) string {
 	return "model: tool Bash " + asJSON(map[string]string{"command": command})
 }
@@ -84,7 +85,7 @@ func TestClaudeOrchestrates(t *testing.T) {
 	for _, name := range names {
 		b.waitForResult(t, "Go.", "Done with "+name)
 	}
-	require.Less(t, len(b.turns("Go.")), 2*len(names), "fewer than two turns of the model a task")
+	require.Less(t, len(b.turns("Go.")), 2*len(names), "the model must need fewer than two turns per task")
 	for _, task := range b.tasks(t) {
 		id[strings.TrimPrefix(task.GetSummary(), "Done with ")] = task.GetId()
 	}
@@ -103,7 +104,7 @@ func TestClaudeOrchestrates(t *testing.T) {
 	id["cart"] = reviewed.GetTask().GetLanding().GetNextTaskId()
 	b.runScript(t, "What is it now?", toolCalls(t, "show_task_changes", map[string]any{"task_id": id["cart"], "patch": true}), "model: say The cart is newer now. Shall all of it land?")
 	requests := b.turns("What is it now?")
-	require.Contains(t, requests[len(requests)-1].conversationText(), "+newer cart", "the model has read the changed work")
+	require.Contains(t, requests[len(requests)-1].conversationText(), "+newer cart", "the model must have read the changed work")
 
 	// Land all.
 	var approved []map[string]any
@@ -137,7 +138,7 @@ func TestClaudeOrchestrates(t *testing.T) {
 	require.Equal(t, []string{"dark", "local"}, []string{byPeople[0].GetAnswer(), byPeople[0].GetAnsweredBy()})
 	answered := b.requestsWith("commit.\nmodel: tool mcp__fleet-ask__ask_user") // this matches only the agent's prompt, because the boss's prompt contains the text as JSON
 	require.Contains(t, answered[len(answered)-1].results()[0].Content.text(), "dark")
-	require.Len(t, b.tasks(t), 6, "five, and the change of one")
+	require.Len(t, b.tasks(t), 6, "there must be five tasks, and the task that changes the work of one")
 	turns := b.turns("nothing waits for you")
 	last := turns[len(turns)-1]
 	for _, name := range names {
@@ -155,7 +156,7 @@ func TestClaudeOrchestrates(t *testing.T) {
 	t.Logf("%d turns of the model\n%s", strings.Count(last.conversationText(), "\nassistant: ")+1, last.transcript())
 }
 
-// patchInputs returns the inputs of the calls that read the patches of the tasks.
+// patchInputs returns the inputs of show_task_changes with which it returns the patches of the tasks.
 func patchInputs(id map[string]string, names []string) (all []map[string]any) {
 	for _, name := range names {
 		all = append(all, map[string]any{"task_id": id[name], "patch": true})
@@ -164,11 +165,13 @@ func patchInputs(id map[string]string, names []string) (all []map[string]any) {
 }
 
 var (
+	// notification matches a message with which Claude Code wakes its model.
 	notification = regexp.MustCompile(`(?s)<summary>(.*?)</summary>\n<result>(.*?)</result>`)
-	pasted       = regexp.MustCompile(`-?\s*</?pasted_content[^>]*>`)
+	// pasted matches the marks around a text that was pasted.
+	pasted = regexp.MustCompile(`-?\s*</?pasted_content[^>]*>`)
 )
 
-// transcript returns the conversation, one line for each text, call and result.
+// transcript returns the conversation as text, with a line of at most about 300 characters for each text, call and result.
 func (r request) transcript() string {
 	var all strings.Builder
 	line := func(who, text string) {

@@ -20,7 +20,7 @@ func pluginOfDocs(t *testing.T) string {
 }
 
 // TestClaudePlugin loads the plugin of the documentation in the real Claude Code. Claude Code must see its skill, its commands, its MCP server, and the
-// prompts of that server, which acts on the running Fleet server.
+// prompts of that MCP server. Its tools must act on the running Fleet server.
 func TestClaudePlugin(t *testing.T) {
 	path := claude(t)
 	h := newHome(t)
@@ -53,5 +53,5 @@ func TestClaudePlugin(t *testing.T) {
 	require.False(t, results[0].IsError, results[0].Content.text())
 	require.Contains(t, results[1].Content.text(), `"agents":1`)
 	require.Contains(t, results[2].Content.text(), `\"status\":\"idle\"`)
-	require.Contains(t, requests[len(requests)-1].conversationText(), "Run a fleet of agents", "the model has read the skill")
+	require.Contains(t, requests[len(requests)-1].conversationText(), "Run a fleet of agents", "the model must have read the skill")
 }

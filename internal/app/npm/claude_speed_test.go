@@ -23,20 +23,19 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// These limit how much longer a task may take than `claude -p`, how much memory a run may need in addition to Claude Code, and
-// how long answers of the server may take.
 const (
-	maxDelay      = 400 * time.Millisecond
-	maxMemory     = 12 << 20
-	maxAnswerTime = 100 * time.Millisecond
+	maxDelay      = 400 * time.Millisecond // how much longer a task may take than `claude -p`
+	maxMemory     = 12 << 20               // bytes that a run may need in addition to Claude Code
+	maxAnswerTime = 100 * time.Millisecond // how long 95 % of the server's answers may take at most
 )
 
+// quantile returns the value below which the fraction q of the values is.
 func quantile[T int64 | time.Duration](values []T, q float64) T {
 	values = slices.Sorted(slices.Values(values))
 	return values[int(q*float64(len(values)-1))]
 }
 
-// machineLoad returns the load of the machine. On a busy machine, tests only log what they measure.
+// machineLoad returns the load of the machine as text, and whether the machine is busy. On a busy machine, tests only log durations.
 func machineLoad(t *testing.T) (text string, busy bool) {
 	t.Helper()
 	fs, err := procfs.NewDefaultFS()
@@ -46,7 +45,7 @@ func machineLoad(t *testing.T) (text string, busy bool) {
 	return fmt.Sprintf("load %.1f", avg.Load1), avg.Load1 > 1.5
 }
 
-// TestClaudeSpeed compares a task with one request to the model with `claude -p`.
+// TestClaudeSpeed compares the duration of a task with the duration of `claude -p`. Both make one request to the model.
 func TestClaudeSpeed(t *testing.T) {
 	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel})
 	text, busy := machineLoad(t)
@@ -129,8 +128,8 @@ func TestClaudeManyAgents(t *testing.T) {
 	require.LessOrEqual(t, quantile(memory, 1), int64(maxMemory))
 }
 
-// pollFaces lists the agents on several faces until the context ends. The returned function returns the response times, by
-// face.
+// pollFaces repeatedly lists the agents on gRPC, REST and MCP until the context ends. The returned function waits for that, and
+// returns the response times by face.
 func (c *claudeFleet) pollFaces(ctx context.Context, t *testing.T) func() map[string][]time.Duration {
 	t.Helper()
 	post := func(body string) func() error {
@@ -184,6 +183,7 @@ func (c *claudeFleet) pollFaces(ctx context.Context, t *testing.T) func() map[st
 	return func() map[string][]time.Duration { g.Wait(); return elapsed }
 }
 
+// sendOK sends the request. It returns an error unless the status of the answer is 200.
 func sendOK(r *http.Request) error {
 	a, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -197,7 +197,7 @@ func sendOK(r *http.Request) error {
 	return err
 }
 
-// privateMemory returns the private memory of the processes that are between the server and the agent's Claude Code.
+// privateMemory returns the private memory, in bytes, of the processes between the server and the agent's Claude Code.
 func (c *claudeFleet) privateMemory(t *testing.T, agent string) (sum int64) {
 	t.Helper()
 	for pid := parentPID(t, c.claudePID(t, agent)); pid > 1 && pid != c.cmd.Process.Pid; pid = parentPID(t, pid) {

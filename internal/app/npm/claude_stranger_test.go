@@ -13,15 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stranger is a person at a browser who can only click on what is in sight, and type.
+// stranger simulates a person at a browser, who can only click on visible elements, and type.
 type stranger struct {
 	t               *testing.T
 	ctx             context.Context
 	clicks          int
 	typedCharacters int
-	pictures        int
+	screenshots     int
 }
 
+// newStranger opens the page at the URL. It skips the test if no Chromium is installed.
 func newStranger(t *testing.T, url string) *stranger {
 	t.Helper()
 	path, err := exec.LookPath("chromium-headless-shell")
@@ -39,6 +40,7 @@ func newStranger(t *testing.T, url string) *stranger {
 	return p
 }
 
+// run runs the actions in the browser, and requires success.
 func (s *stranger) run(actions ...chromedp.Action[chromedp.Void]) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, patience)
@@ -46,7 +48,7 @@ func (s *stranger) run(actions ...chromedp.Action[chromedp.Void]) {
 	require.NoError(s.t, chromedp.Do(ctx, actions...))
 }
 
-// until waits until the function returns a true value in the page, and returns it.
+// until waits until the JavaScript function returns a true value in the page, and returns the value.
 func until[T any](p *stranger, function string, args ...any) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
@@ -54,9 +56,9 @@ func until[T any](p *stranger, function string, args ...any) T {
 	v, err := chromedp.Run(ctx, chromedp.PollFunction[T](function, chromedp.WithPollingArgs(args...),
 		chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(0)))
 	if err != nil {
-		p.picture("lost")
+		p.screenshot("lost")
 		text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText"))
-		require.Fail(p.t, "the stranger does not find it", "%v: %v\n%s", args, err, text)
+		require.Fail(p.t, "the stranger must find it on the page", "%v: %v\n%s", args, err, text)
 	}
 	return v
 }
@@ -90,22 +92,22 @@ func (s *stranger) typeText(text string) {
 	s.run(chromedp.KeyEvent(text))
 }
 
-// picture saves what the stranger sees in .build/stranger, if FLEET_TEST_PICTURES is set.
-func (s *stranger) picture(name string) {
+// screenshot saves a screenshot in .build/stranger, if FLEET_TEST_PICTURES is set.
+func (s *stranger) screenshot(name string) {
 	s.t.Helper()
 	if os.Getenv("FLEET_TEST_PICTURES") == "" {
 		return
 	}
-	s.pictures++
+	s.screenshots++
 	data, err := chromedp.Run(s.ctx, chromedp.CaptureScreenshot())
 	require.NoError(s.t, err)
 	dir := filepath.Join(root, ".build", "stranger")
 	require.NoError(s.t, os.MkdirAll(dir, 0o755))
-	require.NoError(s.t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d-%s.png", s.pictures, name)), data, 0o644)) //nolint:gosec // for people
+	require.NoError(s.t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d-%s.png", s.screenshots, name)), data, 0o644)) //nolint:gosec // for people
 }
 
-// TestClaudeStranger lets a person who has never seen Fleet give a prompt to Claude Code, read what it does, comment on a line, read the
-// change and land it, with the page alone. The configuration is that of the README.
+// TestClaudeStranger does a whole job with the page alone: it gives a prompt to Claude Code, reads the transcript, comments on a line, reads the
+// changed work and lands it. That may take at most ten clicks. The role is configured as in the README.
 func TestClaudeStranger(t *testing.T) {
 	claude(t) // may skip the test
 	repo, git := newRepository(t, map[string]string{"basket.go": "package basket\n\n// Total adds the prices.\nfunc Total(prices []int) (total int) {\n\tfor _, p := range prices {\n\t\ttotal += p\n\t}\n\treturn total\n}\n"})
@@ -120,37 +122,37 @@ func TestClaudeStranger(t *testing.T) {
 	start := time.Now()
 	p := newStranger(t, "http://"+c.http)
 	p.waitForText("What is to be done")
-	p.picture("home")
+	p.screenshot("home")
 	p.click("What is to be done")
 	p.typeText("Add the tax to the total\n" + edit("total += p", "total += p + p/5") + commit + "model: say The total has the **tax** now.")
-	p.picture("prompt")
+	p.screenshot("prompt")
 	p.click("Start task")
-	p.picture("started")
+	p.screenshot("started")
 	p.click("Open it")
 	p.waitForText("The total has the tax now.")
 	p.waitForText("completed")
-	p.picture("transcript")
+	p.screenshot("transcript")
 	p.click("changes")
 	p.waitForText("total += p + p/5")
-	p.picture("changes")
-	p.click("6")
+	p.screenshot("changes")
+	p.click("6") // the number of the line
 	p.typeText("The tax is 19 percent.\n" + edit("p/5", "p*19/100") + commit + "model: say It is 19 percent now.")
-	p.picture("comment")
+	p.screenshot("comment")
 	p.click("Add the comment")
-	p.picture("commented")
+	p.screenshot("commented")
 	p.click("Request changes (1 comment)")
 	p.waitForText("Changes requested on") // otherwise the next click could be on the earlier task
 	p.waitForText("completed")
-	p.picture("mended")
+	p.screenshot("mended")
 	p.click("changes")
 	p.waitForText("p*19/100")
-	p.picture("since-review")
+	p.screenshot("since-review")
 	p.click("Land …")
 	p.waitForText("Git can combine it")
-	p.picture("land")
+	p.screenshot("land")
 	p.click("Land it")
 	p.waitForText("landed")
-	p.picture("landed")
+	p.screenshot("landed")
 	elapsed := time.Since(start)
 
 	require.Contains(t, git("show", "main:basket.go"), "total += p + p*19/100")

@@ -21,6 +21,7 @@ const (
 	answerCost  = 1000*3e-6 + 500*15e-6
 )
 
+// TestClaudeTask runs a task that uses tools. It checks the steps and the result, the requests to the model, and the effects of the tools.
 func TestClaudeTask(t *testing.T) {
 	c := newClaudeFleet(t, role{
 		"name": "coder", "prompt": "You are the coder of this crew.", "model": pricedModel,
@@ -75,6 +76,7 @@ func TestClaudeTask(t *testing.T) {
 	require.Empty(t, c.processes("papi"))
 }
 
+// TestClaudeConversation checks that the tasks of an agent continue one conversation, also with another role, and that a lost conversation is replaced.
 func TestClaudeConversation(t *testing.T) {
 	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "prompt": "You write code.", "default": true}, role{"name": "manager", "model": pricedModel, "prompt": "You lead."})
 	c.create(t, "papi", "coder")
@@ -120,6 +122,7 @@ func TestClaudeConversation(t *testing.T) {
 	require.Contains(t, c.requestsWith("Go there.")[0].conversationText(), "assistant: Where?")
 }
 
+// TestClaudeStop ends tasks while the model thinks, while a tool runs, with their agent, and at their time limit. No process may be left.
 func TestClaudeStop(t *testing.T) {
 	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "allowed_tools": []string{"Bash"}})
 	stop := func(t *testing.T, agent string) *fleetv1.Task {
@@ -139,7 +142,7 @@ func TestClaudeStop(t *testing.T) {
 		c.start(t, "papi", "Think hard.", "model: hang thought")
 		g := c.waitAtGate(t, "thought")
 		stop(t, "papi")
-		waitClosed(t, g.left, "the model was not told that nobody waits")
+		waitClosed(t, g.left, "Claude Code must close its request to the model")
 		require.Equal(t, "Yes", c.runTask(t, "papi", "Do you remember?", "model: say Yes").GetSummary())
 		require.Contains(t, c.requestsWith("Do you remember?")[0].conversationText(), "Think hard.")
 	})
@@ -156,7 +159,7 @@ func TestClaudeStop(t *testing.T) {
 			}
 			return n == 2
 		}, patience, 10*time.Millisecond, "the tool does not run")
-		require.InDelta(t, answerCost, stop(t, "mami").GetCostUsd(), 1e-9, "a stopped task reports what it has cost")
+		require.InDelta(t, answerCost, stop(t, "mami").GetCostUsd(), 1e-9, "a stopped task must report its cost")
 	})
 	t.Run("an agent that is deleted", func(t *testing.T) {
 		c.create(t, "nino", "coder")
@@ -178,6 +181,7 @@ func TestClaudeStop(t *testing.T) {
 	})
 }
 
+// TestClaudeCrashes checks a task whose program is killed, a task whose request the model refuses, and a task whose work continues in the background.
 func TestClaudeCrashes(t *testing.T) {
 	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "allowed_tools": []string{"Bash"}})
 	c.create(t, "papi", "coder")
@@ -202,6 +206,17 @@ func TestClaudeCrashes(t *testing.T) {
 	require.EqualValues(t, 3, task.GetTurns())
 }
 
+// TestClaudeWrongKey checks that a task with a wrong key fails before the test gives up waiting. Claude Code itself would repeat the request for
+// minutes.
+func TestClaudeWrongKey(t *testing.T) {
+	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel})
+	c.create(t, "papi", "coder")
+	task := c.runTask(t, "papi", "Try.", "model: refuse 401 invalid x-api-key")
+	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
+	require.Contains(t, task.GetReason(), "API key")
+}
+
+// TestClaudeOutlivesItsServer kills the server while Claude Code works. The same process must complete the task.
 func TestClaudeOutlivesItsServer(t *testing.T) {
 	c := newClaudeFleet(t, role{"name": "coder", "model": pricedModel, "allowed_tools": []string{"Bash"}})
 	c.create(t, "papi", "coder")
@@ -219,6 +234,7 @@ func TestClaudeOutlivesItsServer(t *testing.T) {
 	require.Len(t, c.requestsWith("Go on without me."), 2, "the task must run once")
 }
 
+// TestClaudePrompts checks unusual prompts, and a report that is too long for a summary.
 func TestClaudePrompts(t *testing.T) {
 	c := newClaudeFleet(t, role{"name": "coder"})
 	c.create(t, "papi", "coder")
@@ -239,7 +255,7 @@ func TestClaudePrompts(t *testing.T) {
 	require.Less(t, len(task.GetSummary()), len(report))
 }
 
-// TestClaudeTools gives an agent the tools of an MCP server that needs a secret.
+// TestClaudeTools gives an agent the tools of an MCP server that needs a secret. The secret must not appear in other places.
 func TestClaudeTools(t *testing.T) {
 	const secret = "s3cret-of-the-test"
 	claude(t) // may skip the test, before anything is built

@@ -9,7 +9,7 @@ import (
 )
 
 // TestClaudeRepositoryPermissions checks that Claude Code follows permissions.allow of the repository unless the role ignores
-// them, and that bypassPermissions works in a confined agent, also of a server that runs as root.
+// them, and that bypassPermissions works in a confined agent, even if the server runs as root.
 func TestClaudeRepositoryPermissions(t *testing.T) {
 	repository, _ := newRepository(t, map[string]string{".claude/settings.json": `{"permissions":{"allow":["Bash(touch *)"]}}`})
 	c := newClaudeFleetOn(t, newModel(t), repository,

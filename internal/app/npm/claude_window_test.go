@@ -16,7 +16,7 @@ import (
 // maxAfterRefusal is how long a run may continue after the subscription has refused one of its requests.
 const maxAfterRefusal = 5 * time.Second
 
-// TestClaudeWindows checks what Fleet knows about the usage windows of a subscription, and that a task ends soon when one is used up.
+// TestClaudeWindows checks the usage windows that Fleet reports for a subscription, and that the run of a task ends soon when a window is used up.
 func TestClaudeWindows(t *testing.T) {
 	claude(t) // may skip the test
 	c := newClaudeFleetOn(t, newSubscriptionModel(t), "", role{"name": "coder", "model": pricedModel, "default": true, "allowed_tools": []string{"Bash", "Task"}})
@@ -31,7 +31,7 @@ func TestClaudeWindows(t *testing.T) {
 	require.Equal(t, c.subscription.startedAt.Add(2*time.Hour).Unix(), windows[0].GetResetsAt().AsTime().Unix())
 
 	require.Equal(t, "Paid", c.runTask(t, "papi", "Pay.", "model: extra Paid").GetSummary())
-	require.Equal(t, "ok", c.credential(t).GetState(), "the subscription refuses nothing")
+	require.Equal(t, "ok", c.credential(t).GetState(), "the subscription must still be usable")
 
 	task := c.runTask(t, "papi", "Start.", "model: limit now")
 	resets, refused := c.subscription.takeRefused()
@@ -43,7 +43,7 @@ func TestClaudeWindows(t *testing.T) {
 	require.ErrorContains(t, err, `the five hour window of the credential "local/code" is used up until`)
 	time.Sleep(time.Until(resets))
 
-	// Another part of the task still works when the subscription refuses the request of a subagent.
+	// In these tasks another part still works when the subscription refuses the request of a subagent.
 	const inner = `model: tool Bash {\"command\":\"until [ -e busy ]; do sleep 0.05; done; rm busy\"}\nmodel: limit `
 	const busy = `{"command":"touch busy; exec tail -f /dev/null"}`
 	subagent := func(background bool, prompt string) string {
@@ -59,7 +59,7 @@ func TestClaudeWindows(t *testing.T) {
 			now := time.Now()
 			_, refused := c.subscription.takeRefused()
 			require.NotEmpty(t, refused)
-			require.LessOrEqual(t, len(refused), 2, "besides the request of the subagent, only one of the main loop may be on its way")
+			require.LessOrEqual(t, len(refused), 2, "besides the request of the subagent, only one request of the main loop may be refused")
 			t.Logf("pending %v after the refusal", now.Sub(refused[0].at))
 			require.Less(t, now.Sub(refused[0].at), maxAfterRefusal)
 			require.Empty(t, c.processes("papi"))
@@ -75,8 +75,8 @@ func TestClaudeWindows(t *testing.T) {
 	}
 }
 
-// TestClaudeUsedUp lets four agents find at the same time that the window of their subscription is used up. None may send another request before it
-// ends. Then all tasks complete, and no attempt counts.
+// TestClaudeUsedUp lets four agents find at the same time that the window of their subscription is used up. None may send another request before the
+// window ends. Then all tasks must complete, although each may be attempted only once.
 func TestClaudeUsedUp(t *testing.T) {
 	claude(t) // may skip the test
 	const agents, tasks = 4, 8
@@ -93,7 +93,7 @@ func TestClaudeUsedUp(t *testing.T) {
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
 	require.Eventually(t, func() bool { return len(c.waitReasons(t)) == tasks }, patience, 10*time.Millisecond, "the tasks do not wait")
 	resets, refused := c.subscription.takeRefused()
-	require.Len(t, refused, agents, "each started run must find it out itself")
+	require.Len(t, refused, agents, "the subscription must have refused one request of each started run")
 	for _, reasons := range c.waitReasons(t) {
 		require.Contains(t, reasons, "usage_window")
 	}
@@ -107,6 +107,7 @@ func TestClaudeUsedUp(t *testing.T) {
 	require.Empty(t, refused, "a task must not start before the window ends")
 }
 
+// queue queues the task with at most one attempt, and returns its id.
 func (c *claudeFleet) queue(t *testing.T, r *fleetv1.QueueTaskRequest) (id string) {
 	t.Helper()
 	r.MaxAttempts = new(int32(1))
@@ -115,7 +116,7 @@ func (c *claudeFleet) queue(t *testing.T, r *fleetv1.QueueTaskRequest) (id strin
 	return a.GetTask().GetId()
 }
 
-// waitReasons returns the reasons of the tasks in the queue.
+// waitReasons returns, for each task in the queue, the reasons for which it waits.
 func (c *claudeFleet) waitReasons(t *testing.T) (all [][]string) {
 	t.Helper()
 	l, err := c.api.ListQueue(t.Context(), &fleetv1.ListQueueRequest{})
@@ -130,7 +131,7 @@ func (c *claudeFleet) waitReasons(t *testing.T) (all [][]string) {
 	return all
 }
 
-// credential returns what Fleet knows about the project's credential.
+// credential returns the project's credential, which must be the only one.
 func (c *claudeFleet) credential(t *testing.T) *fleetv1.Credential {
 	t.Helper()
 	l, err := c.api.ListCredentials(t.Context(), &fleetv1.ListCredentialsRequest{})

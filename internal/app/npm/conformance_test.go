@@ -10,10 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scenarios are the scenarios of the conformance suite for any server. The suite's other scenarios need tools, prompts and resources with special
+// scenarios are the scenarios of the MCP conformance suite that any server can pass. The suite's other scenarios need tools, prompts and resources with special
 // names, or features that Fleet does not offer: completion, and subscriptions in revisions with sessions.
 var scenarios = []string{"server-initialize", "ping", "tools-list", "prompts-list", "resources-list", "server-sse-multiple-streams", "dns-rebinding-protection"}
 
+// TestConformance runs the MCP conformance suite, MCP clients in JavaScript, and the MCP Inspector with real servers.
 func TestConformance(t *testing.T) {
 	skipUnlessSet(t, "TEST_CONFORMANCE", "conformance", "340 MB of npm packages")
 	dir := install(t, "mcp")
@@ -58,7 +59,7 @@ func TestConformance(t *testing.T) {
 		for name, i := range map[string]inspection{
 			"http":  {agentTask: fake, target: []string{s.mcp(), "--transport", "http"}},
 			"stdio": {agentTask: fake, target: []string{"--transport", "stdio", "--", program(t), "mcp", "--server", s.grpc}},
-			// Each call starts its own fleet with the same data. One call starts a task, and another call ends it.
+			// Each call starts its own fleet with the same data. One call starts a task, and another call waits for its end.
 			"embedded": {agentTask: shell, target: []string{"--transport", "stdio", "--", program(t), "mcp", "--embedded", "--data", h.path("inspected")}},
 		} {
 			for _, era := range []string{"legacy", "modern"} {
@@ -91,6 +92,7 @@ type inspectorOutput struct {
 	}
 }
 
+// inspect creates an agent, gives it the task, and reads the result with tools, a prompt and a resource.
 func (i inspection) inspect(t *testing.T, h home, env []string) {
 	ask := func(want int, options ...string) (a inspectorOutput) {
 		argv := append(append(append([]string{}, i.inspector...), options...), i.target...)

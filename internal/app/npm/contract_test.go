@@ -15,7 +15,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// newContractFleet returns a fleet in which Claude Code works on contracts, and a client for starting contracts.
+// newContractFleet returns a fleet in which Claude Code works on contracts, and a client of its LifecycleService.
 func newContractFleet(t *testing.T) (*subagentFleet, fleetv1.LifecycleServiceClient) {
 	t.Helper()
 	s := newSubagentFleet(t, nil)
@@ -39,12 +39,13 @@ func waitForAgent(t *testing.T, c fleetv1.LifecycleServiceClient, id string) (a 
 	return a
 }
 
+// requireNoProcesses waits until no run without a project has a process. The runs of contracts have no project.
 func (s *subagentFleet) requireNoProcesses(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool { return len(s.home.processes("FLEET_PROJECT=")) == 0 }, patience, 10*time.Millisecond, "no process may be left")
 }
 
-// TestClaudeContract lets Claude Code report on its contract over MCP, with the agent's own token.
+// TestClaudeContract lets Claude Code report on its contract over MCP, with the agent's own token. It then stops another contract.
 func TestClaudeContract(t *testing.T) {
 	s, c := newContractFleet(t)
 	other, err := c.AgentStart(t.Context(), &fleetv1.AgentStartRequest{Contract: "Wait.\nmodel: hang other"})
@@ -76,8 +77,8 @@ func TestClaudeContract(t *testing.T) {
 	require.True(t, results[2].IsError, "an agent must not see tools that its token does not allow")
 	require.False(t, results[3].IsError, results[3].Content.text())
 
-	// The test stops the other contract during a request to the model. The request must complete, and no further
-	// request may follow.
+	// Stop the other contract during a request to the model. The request must not be interrupted, and no further request
+	// may follow.
 	g := s.gate("other")
 	waitClosed(t, g.arrived, "the other contract must begin")
 	start := time.Now()
@@ -87,7 +88,7 @@ func TestClaudeContract(t *testing.T) {
 	t.Logf("stopped in %s", time.Since(start).Round(time.Millisecond))
 	select {
 	case <-g.left:
-		require.Fail(t, "the active request must not be cut off")
+		require.Fail(t, "the active request must not be interrupted")
 	case <-time.After(8 * time.Second): // longer than the usual grace period of a stopped run
 	}
 	close(g.open)
@@ -116,7 +117,7 @@ func TestClaudeContractAsText(t *testing.T) {
 }
 
 // TestClaudeContractFiles lets Claude Code create a file, with a server that has no configuration. The file must still
-// exist after the agent has been deleted.
+// exist after the agent has been deleted. Claude Code may not write to other directories.
 func TestClaudeContractFiles(t *testing.T) {
 	s, c := newContractFleet(t)
 	r, err := c.AgentStart(t.Context(), &fleetv1.AgentStartRequest{Contract: strings.Join([]string{
@@ -143,7 +144,7 @@ func TestClaudeContractFiles(t *testing.T) {
 	require.Equal(t, []bool{false, true, true}, []bool{results[0].IsError, results[1].IsError, results[2].IsError})
 }
 
-// download returns the content at the URL of a payload.
+// download returns the content at the URL of a payload. The server must compress it.
 func (s *subagentFleet) download(t *testing.T, url string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, url, nil)

@@ -15,8 +15,8 @@ import (
 // fleetTools are the tools that controllerScript calls, in its order.
 var fleetTools = []string{"create_agent", "start_agent_task", "wait_tasks", "show_agent_task_history", "watch_fleet", "show_agent", "delete_agent"}
 
-// controllerScript is the script for the model of a controller. It does the whole job of a controller, with some calls that
-// fail.
+// controllerScript is the script for the model of a controller. It does the whole job of a controller, with one call that
+// fails.
 const controllerScript = `Run the fleet.
 model: tool mcp__fleet__create_agent {"name":"worker","project":"shell","role":"operator","spec":"Do what the controller says"}
 model: tool mcp__fleet__start_agent_task {"agent_name":"worker","task_description":"echo from the shell"}
@@ -91,6 +91,7 @@ type streamEvent struct {
 
 type mcpServer struct{ Name, Status string }
 
+// firstAndLast returns the first and the last event of the stream-json output.
 func firstAndLast(t *testing.T, stdout string) (first, last streamEvent) {
 	t.Helper()
 	lines := bufio.NewScanner(strings.NewReader(stdout))
@@ -106,6 +107,7 @@ func firstAndLast(t *testing.T, stdout string) (first, last streamEvent) {
 	return first, last
 }
 
+// taskID returns the id of the task in the result of start_agent_task.
 func taskID(t *testing.T, text string) string {
 	t.Helper()
 	var r struct{ Task struct{ ID string } }

@@ -64,7 +64,7 @@ func (h home) writeMCPConfig(t *testing.T, name string, server map[string]any) {
 	h.writeJSON(t, "mcp.json", map[string]any{"mcpServers": map[string]any{name: server}})
 }
 
-// env returns an environment with this HOME, the given variables, and only PATH from the caller's environment.
+// env returns an environment with this HOME, a TMPDIR in it, the PATH of the test, and the given variables.
 func (h home) env(more ...string) []string {
 	return append([]string{"HOME=" + string(h), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + h.path("tmp")}, more...)
 }
@@ -75,8 +75,8 @@ type process struct {
 	command string
 }
 
-// processes returns the processes that have this HOME and these variables in their environment. It returns none on
-// systems without /proc.
+// processes returns the processes that have these variables in their environment, and whose HOME is this directory or below it.
+// It returns none on systems without /proc.
 func (h home) processes(with ...string) []process {
 	var found []process
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -90,7 +90,7 @@ func (h home) processes(with ...string) []process {
 			continue
 		}
 		argv, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if len(argv) > 0 { // zombies have no command line
+		if len(argv) > 0 { // zombies and kernel threads have no command line
 			found = append(found, process{pid, strings.TrimSpace(strings.ReplaceAll(string(argv), "\x00", " "))})
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// listener counts the clients' connections and can hold back their data.
+// listener accepts connections from clients, and counts them.
 type listener struct {
 	net.Listener
 	proxy *Proxy
@@ -26,7 +26,7 @@ func (l listener) Accept() (net.Conn, error) {
 	return own, nil
 }
 
-// conn is a connection with a client.
+// conn is a connection with a client. The proxy can hold back its data.
 type conn struct {
 	net.Conn
 	proxy  *Proxy
@@ -34,7 +34,7 @@ type conn struct {
 	closed chan struct{}
 }
 
-// pass waits while the proxy is a black hole, or until the connection is closed.
+// pass waits until the proxy lets data through or the connection is closed.
 func (c *conn) pass() {
 	c.proxy.mu.Lock()
 	hole := c.proxy.blackhole

@@ -26,20 +26,24 @@ type Faults struct {
 	Latency time.Duration // added before a request is passed on
 	Slow    float64       // fraction of requests with the latency, 0 to 1
 	Refuse  float64       // fraction of requests answered with 502; half of these reach the server first
-	Cut     float64       // fraction of answers whose connection is closed in the middle
+	Cut     float64       // fraction of requests whose connection is closed after at most 799 bytes of the answer's body, if the body is longer
 }
 
 // Stats counts requests, faults and connections since the proxy was started.
 type Stats struct {
-	Requests, Slow, Refused, RefusedAfter, Cut int
-	OpenConns, MaxConns                        int // current client connections, and the maximum
+	Requests            int
+	Slow                int // requests with the latency
+	Refused             int // requests answered with 502 that did not reach the server
+	RefusedAfter        int // requests answered with 502 that reached the server
+	Cut                 int // requests with an answer to be cut
+	OpenConns, MaxConns int // current client connections, and the maximum
 }
 
 // Exchange is a request that the server has answered, whether or not the client received the answer.
 type Exchange struct {
 	Method, Path string
-	Body         []byte // for requests other than GET
-	Status       int
+	Body         []byte // of the request; nil for GET
+	Status       int    // of the server's answer
 }
 
 // Proxy is a proxy that listens on its own loopback port.
@@ -57,8 +61,8 @@ type Proxy struct {
 	conns     map[*conn]bool
 }
 
-// New starts a proxy for the server at target. The seed determines the faults. onExchange, if not nil, is called for each
-// request that the server has answered.
+// New starts a proxy for the server at target. The seed determines which requests get faults, by their order. onExchange, if not
+// nil, is called for each request that the server has answered, also concurrently.
 func New(target string, seed uint64, onExchange func(Exchange)) (*Proxy, error) {
 	u, err := url.Parse(target)
 	if err != nil {
@@ -92,7 +96,8 @@ func (p *Proxy) Set(f Faults) {
 	p.faults = f
 }
 
-// Blackhole blocks all data in both directions until ctx is done. Connections can still be opened.
+// Blackhole blocks all data in both directions, and returns when ctx is done. Clients can still open connections meanwhile. Only one call may be
+// active.
 func (p *Proxy) Blackhole(ctx context.Context) {
 	hole := make(chan struct{})
 	p.mu.Lock()
@@ -102,8 +107,8 @@ func (p *Proxy) Blackhole(ctx context.Context) {
 	close(hole)
 }
 
-// Cut breaks all client connections.
-func (p *Proxy) Cut() {
+// CloseConns breaks all client connections.
+func (p *Proxy) CloseConns() {
 	p.mu.Lock()
 	all := slices.Collect(maps.Keys(p.conns))
 	p.mu.Unlock()
@@ -119,7 +124,7 @@ func (p *Proxy) Stats() Stats {
 	return p.stats
 }
 
-// Close ends the proxy and all connections.
+// Close closes the proxy and all connections.
 func (p *Proxy) Close() error {
 	err := p.server.Close()
 	p.reverse.Transport.(*http.Transport).CloseIdleConnections()
@@ -130,10 +135,11 @@ func (p *Proxy) Close() error {
 type fault struct {
 	delay               time.Duration
 	refuse, afterServer bool
-	cut                 int // end the answer's body after this many bytes; -1: do not cut it
-	body                []byte
+	cut                 int    // end the answer's body after this many bytes; -1: do not cut it
+	body                []byte // of the request, for onExchange
 }
 
+// faultKey is the key of the *fault in the context of a request.
 type faultKey struct{}
 
 func (p *Proxy) nextFault() fault {
@@ -159,7 +165,7 @@ func (p *Proxy) nextFault() fault {
 	return f
 }
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP passes the request on to the server, with the next fault.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f := p.nextFault()
 	ctx := r.Context()

@@ -19,6 +19,7 @@ const (
 	tick     = 5 * time.Millisecond
 )
 
+// start starts a proxy and its server, which answers with 1000 bytes. It also returns the number of calls that reached the server.
 func start(t *testing.T, seen func(Exchange)) (*Proxy, *atomic.Int64) {
 	t.Helper()
 	var calls atomic.Int64
@@ -88,14 +89,14 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-func TestCutsAll(t *testing.T) {
+func TestCloseConns(t *testing.T) {
 	t.Parallel()
 	p, _ := start(t, nil)
 	client := &http.Client{Transport: &http.Transport{}}
 	_, _, err := get(t, client, p.URL())
 	require.NoError(t, err)
 	require.Equal(t, 1, p.Stats().OpenConns, "the connection must still be open")
-	p.Cut()
+	p.CloseConns()
 	require.Zero(t, p.Stats().OpenConns)
 	_, _, err = get(t, client, p.URL())
 	require.NoError(t, err, "a new connection must work")
