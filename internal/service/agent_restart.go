@@ -69,10 +69,10 @@ func (r RestartAgentRequest) applyTo(a *fleet.Agent) {
 // request has no role.
 func (s *Service) checkRestart(ctx context.Context, v *fleet.AgentView, r RestartAgentRequest) (role string, err error) {
 	place := s.places.Of(&v.Agent)
+	if err := place.Available(); err != nil {
+		return "", err
+	}
 	if checks, ok := place.Place.(fleet.Versioner); ok && place.Traits().KeepsVersions {
-		if err := place.Available(); err != nil {
-			return "", err
-		}
 		next := v.Agent
 		r.applyTo(&next)
 		exact, err := checks.CheckStart(ctx, next)

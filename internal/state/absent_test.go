@@ -38,7 +38,7 @@ func TestPlaceOfToolsetIsNotConfigured(t *testing.T) {
 }
 
 // TestPlaceIsNotConfigured removes a place from the configuration. It checks that its agents are still listed with the
-// reason, that they refuse tasks, and that they work again once the place is back.
+// reason, that they refuse tasks and restarts, and that they work again once the place is back.
 func TestPlaceIsNotConfigured(t *testing.T) {
 	t.Parallel()
 	b := servicetest.SecondPlace(t, fake.Config{})
@@ -56,6 +56,8 @@ func TestPlaceIsNotConfigured(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, l.Places, 1, "others must not see the places of agents that they cannot see")
 	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "web", Description: "done"})
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
+	_, _, err = h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "web", Role: "coder"})
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
 
 	h.More = []fleet.Place{b}

@@ -119,7 +119,7 @@ func (ps *Places) add(p fleet.Place, ofFleet bool) {
 }
 
 // Of returns the place of the agent. If another server has the place, the result only reads from that server. If the place is no
-// longer configured, the result has no Catalog and its calls fail, so that the agent stays until the place is configured again.
+// longer configured, the calls of the result fail, so that the agent stays until the place is configured again.
 func (ps *Places) Of(a *fleet.Agent) *ManagedPlace {
 	if p := ps.Named(a.Place); p != nil {
 		return p
@@ -177,10 +177,13 @@ func (p *ManagedPlace) State() fleet.PlaceState {
 	return st
 }
 
-// absent returns a stand-in for a place that is not configured. It has no Catalog, and its calls that need the place fail.
+// absent returns a stand-in for a place that is not configured. Its calls fail.
 func (ps *Places) absent(name string) *ManagedPlace {
 	p := absentPlace{name: name}
-	m := &ManagedPlace{Place: p, Name: name, Interval: 5 * time.Second, Grace: cmp.Or(ps.cfg.StopGrace, 5*time.Second), now: ps.cfg.Time, log: ps.cfg.Logger, changed: &ps.changed}
+	m := &ManagedPlace{
+		Place: p, Name: name, Catalog: newCatalog(p, ps.cfg.Now), Interval: 5 * time.Second, Grace: cmp.Or(ps.cfg.StopGrace, 5*time.Second),
+		now: ps.cfg.Time, log: ps.cfg.Logger, changed: &ps.changed,
+	}
 	o := &failure{err: p.err(), at: ps.cfg.Time(), since: ps.started}
 	m.callFailure.Store(o)
 	m.listingFailure.Store(o)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -66,11 +67,11 @@ func kindOf(name string) string {
 	return cmp.Or(toolKinds[name], name)
 }
 
-// parseRule splits a rule into the name, and the pattern if it has one.
+// parseRule splits a rule into the name, and the pattern if it has one. A pattern need not be closed, so that a mistake in a rule
+// does not make it match more.
 func parseRule(rule string) (name, pattern string, hasPattern bool) {
-	name, pattern, _ = strings.Cut(rule, "(")
-	pattern, hasPattern = strings.CutSuffix(pattern, ")")
-	return name, pattern, hasPattern
+	name, pattern, hasPattern = strings.Cut(rule, "(")
+	return name, strings.TrimSuffix(pattern, ")"), hasPattern
 }
 
 // withTitleCommand returns the call with its title as its command, if it is a command and its input does not contain the
@@ -218,15 +219,27 @@ func (c call) subjects() (all []string) {
 		case json.Unmarshal(input[key], &s) == nil && s != "":
 			all = append(all, s)
 		case json.Unmarshal(input[key], &words) == nil && len(words) > 0:
-			// A command as a list of words. In a shell command, the script is the last word.
-			if len(words) == 3 && strings.HasPrefix(words[1], "-") && strings.HasSuffix(words[1], "c") {
-				words = words[2:]
-			}
-			all = append(all, strings.Join(words, " "))
+			all = commandSubjects(words)
 		}
 		if len(all) > 0 {
 			return all // the keys are in order of importance, and only the first one with a value counts
 		}
 	}
 	return c.changedFiles()
+}
+
+// shellPattern matches the shells whose calls are judged by their scripts alone.
+var shellPattern = regexp.MustCompile(`^(/bin/|/usr/bin/|/usr/local/bin/)?(ba|da|z|k)?sh$`)
+
+// commandSubjects returns the subjects of a command that is given as words. For a shell with a script, that is the script. For another
+// program that looks like a shell, it is the command and the script.
+func commandSubjects(words []string) []string {
+	command := strings.Join(words, " ")
+	switch {
+	case len(words) != 3 || !strings.HasPrefix(words[1], "-") || !strings.HasSuffix(words[1], "c"):
+		return []string{command}
+	case shellPattern.MatchString(words[0]):
+		return words[2:]
+	}
+	return []string{command, words[2]}
 }
