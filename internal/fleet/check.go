@@ -78,6 +78,7 @@ func (c Checks) With(more Checks) Checks {
 type TaskChecks struct {
 	Requested Checks        `json:"asked"`             // by the caller who started the task
 	Try       int           `json:"try"`               // the try that Results belong to; 0 is the first
+	Retries   int           `json:"retries,omitempty"` // how many tries began because checks had failed
 	Results   []CheckResult `json:"results,omitempty"` // of the checks that have ended, in order
 }
 

@@ -28,7 +28,6 @@ type Delegation struct {
 	// Conversation is the agent's conversation in which it waits, see Agent.Conversation.
 	Conversation string `json:"conversation,omitempty"`
 	WokenTry     int    `json:"woken_try,omitempty"` // the try in which it has gone on, or will go on, with results
-	Turns        int    `json:"turns,omitempty"`     // how often it has waited for results
 
 	// Only a root has these.
 	Total        int         `json:"total,omitempty"` // number of tasks below it
@@ -37,7 +36,7 @@ type Delegation struct {
 
 // IsZero reports whether the task belongs to no tree and may not delegate.
 func (d *Delegation) IsZero() bool {
-	return d.Depth == 0 && d.Grant == nil && d.Children == 0 && d.Total == 0 && !d.Waits && d.Turns == 0
+	return d.Depth == 0 && d.Grant == nil && d.Children == 0 && d.Total == 0 && !d.Waits && d.WokenTry == 0
 }
 
 // CapLimit returns the lower of the limit and of d.Limit, the limit that the parent sets. 0 means no limit.

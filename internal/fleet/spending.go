@@ -34,8 +34,7 @@ type Spending struct {
 	Context int64        `json:"context,omitempty"`  // tokens in the conversation after the newest request
 	Window  int64        `json:"window,omitempty"`   // tokens that fit into the conversation; 0 if it is unknown
 	Denied  int          `json:"denied,omitempty"`   // number of denied tool calls
-	Holds   int          `json:"holds,omitempty"`    // how often the task was interrupted to wait, because a budget was used up
-	HeldTry int          `json:"held_try,omitempty"` // the Task.Try that continues the task after the last of these interruptions
+	HeldTry int          `json:"held_try,omitempty"` // the Task.Try that continues the task after it was last interrupted because a budget was used up
 	// Reserve is what budgets have reserved for the task; nil if the task has ended or no budget applies to it.
 	Reserve *Reservation `json:"reserve,omitempty"`
 	// Run is the current run's part of the cost and the usage. When the run ends, the report of the program replaces it.
@@ -44,7 +43,7 @@ type Spending struct {
 
 // IsZero reports whether nothing is known about the spending.
 func (s *Spending) IsZero() bool {
-	return len(s.Models) == 0 && s.Basis == "" && s.Context == 0 && s.Denied == 0 && s.Holds == 0 && s.Reserve == nil && s.Run == RunSpending{}
+	return len(s.Models) == 0 && s.Basis == "" && s.Context == 0 && s.Denied == 0 && s.HeldTry == 0 && s.Reserve == nil && s.Run == RunSpending{}
 }
 
 // Reservation is what budgets have reserved for a running task.

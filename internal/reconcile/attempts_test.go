@@ -56,6 +56,25 @@ func TestFailedAttempts(t *testing.T) {
 	}
 }
 
+// TestChecksAfterFailedAttempt checks that an attempt that failed for another reason uses up no retry of the checks.
+func TestChecksAfterFailedAttempt(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	h := servicetest.New(t, checking, shiftClock(&ahead))
+	h.Create("papi")
+	task, err := h.QueueTask(h.Context(), service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{
+		Agent: "papi", Description: "session s1\nfail-first 1 OVERLOADED\ndone", Checks: fleet.Checks{Commands: []string{"has made fix: change made a line"}, Retries: new(1)},
+	}})
+	require.NoError(t, err)
+	waitingAgain(h, task.ID, 1)
+	ahead.Add(int64(time.Hour))
+	_, _, err = h.SetLabels(h.Context(), service.SetLabelsRequest{Agent: "papi", Labels: fleet.Labels{"again": "1"}}) // wakes the dispatcher
+	require.NoError(t, err)
+	ended := h.WaitTask(task.ID)
+	require.Equal(t, fleet.TaskCompleted, ended.Status, ended.Reason)
+	require.Equal(t, 2, ended.Try)
+}
+
 // waitingAgain waits until the task is pending and has this number of failed attempts, and returns its entry. No other task may be
 // pending.
 func waitingAgain(h *servicetest.Harness, id string, attempts int) (item service.QueueItem) {

@@ -213,16 +213,16 @@ func (w *worker) handleChecksEnd(ctx context.Context, a *fleet.Agent, t *fleet.T
 	case !t.StopRequestedAt.IsZero():
 		o.Status = fleet.TaskStopped
 		return w.finish(ctx, t.ID, o)
-	// A hold for a budget, and results of delegated tasks, also begin a new try, but are not retries after failed checks.
-	case t.Try-t.Spending.Holds-t.Delegation.Turns < retries(*f.checks) && repairable(known):
-		return w.tryAgain(ctx, t, o)
+	case known.Retries < retries(*f.checks) && repairable(known):
+		return w.tryAgain(ctx, t, o, *known)
 	}
 	o.Status, o.Reason, o.ReasonCode = fleet.TaskFailed, failureReason(known, len(f.checks.Commands)), fleet.CodeChecksFailed
 	return w.finish(ctx, t.ID, o)
 }
 
-// tryAgain records the next try of the task. Its run is dispatched afterwards.
-func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome) error {
+// tryAgain records the next try of the task, after checks have failed. Its run is dispatched afterwards.
+func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome, checks fleet.TaskChecks) error {
+	checks.Retries++
 	err := w.changeTask(ctx, t.ID, func(tx fleet.Tx, current *fleet.Task) error {
 		if current.Try != t.Try {
 			return nil
@@ -239,7 +239,7 @@ func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome) e
 		}
 		current.Try, current.DispatchedAt, current.Cursor = t.Try+1, time.Time{}, ""
 		current.AddUsage(o)
-		return nil
+		return tx.Put(t.ID, &checks)
 	})
 	if err == nil {
 		w.failures = failures{}

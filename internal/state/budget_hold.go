@@ -30,7 +30,7 @@ func HoldForBudget(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, 
 	if err != nil || q == nil { // for example the turn of a session
 		return false, err
 	}
-	t.Spending.Holds, t.Spending.HeldTry = t.Spending.Holds+1, t.Try+1
+	t.Spending.HeldTry = t.Try + 1
 	recordConversation(a, o)
 	if breach == fleet.BreachHold {
 		return true, requeue(tx, a, t, o, now, "interrupted, it goes on when there is money: "+why)

@@ -114,7 +114,7 @@ func AwaitResults(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, n
 		}
 	}
 	recordConversation(a, o)
-	d.Waits, d.Ready, d.WokenTry, d.Turns = true, ready || d.Awaited == 0, t.Try+1, d.Turns+1
+	d.Waits, d.Ready, d.WokenTry = true, ready || d.Awaited == 0, t.Try+1
 	d.Conversation = a.Conversation
 	text := "its turn is over, and it goes on with the results of the tasks that it has delegated"
 	if d.Awaited > 0 {

@@ -200,7 +200,7 @@ var historyCases = []testCase{
 		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
 		require.Equal(t, fleet.CodeUsageWindow, getTask(t, s, task.ID).ReasonCode)
 		require.Equal(t, noon.Add(time.Hour), getTask(t, s, task.ID).RetryAt)
-		put(&fleet.TaskChecks{Try: 2, Results: []fleet.CheckResult{
+		put(&fleet.TaskChecks{Try: 2, Retries: 1, Results: []fleet.CheckResult{
 			{Command: "a", Status: fleet.CheckFailed, ExitCode: new(3), Output: "no\n", Truncated: true, StartedAt: noon, EndedAt: noon.Add(time.Second)},
 			{Command: "b", Status: fleet.CheckTimedOut, Reason: "it ran longer than 1m0s", StartedAt: noon, EndedAt: noon},
 		}})
