@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
@@ -161,7 +162,11 @@ func (s stream) SendMsg(m any) error {
 		defer part.endSend()
 		m = s.i.countUnread(s.ctx, m)
 	}
-	return s.ServerStream.SendMsg(m)
+	err := s.ServerStream.SendMsg(m)
+	if errors.Is(err, io.EOF) { // what the in-process channel returns when the caller has ended the call
+		return context.Canceled
+	}
+	return err
 }
 
 // callRecord has what the interceptor must know about a call until the call ends. The request and the response may be nil.

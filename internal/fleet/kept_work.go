@@ -13,5 +13,5 @@ type KeptWork struct {
 	Location string // where it is, for people
 	Size     int64  // in bytes
 	KeptAt   time.Time
-	Until    time.Time // when the place removes it, unless its size limit requires that earlier
+	Until    time.Time // when the place removes it, unless its size limit requires that earlier; zero: never
 }

@@ -93,7 +93,11 @@ func (f forge) open(ctx context.Context, repository string, r fleet.PullRequest)
 	if _, err := f.run(ctx, stdin, args...); err != nil {
 		return "", err
 	}
-	return find()
+	address, err := find()
+	if err == nil && address == "" {
+		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the pull request was opened, but %s does not list it yet: try again", f.name)
+	}
+	return address, err
 }
 
 // firstURL returns the address of the first pull request in a list; "" if the list is empty.

@@ -151,12 +151,16 @@ func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
 	if ctx.Err() != nil {
 		return
 	}
-	requestID := "bulk/" + r.plan.ID + "/" + item.AgentUID
+	object := item.AgentUID
+	if r.plan.Request.Operation == fleet.BulkStopTask {
+		object = item.TaskID
+	}
+	requestID := "bulk/" + r.plan.ID + "/" + object
 	ctx, line := r.withAuditLine(ctx, item, requestID)
 	var done bulkResult
 	var err error
 	if r.plan.Request.Operation == fleet.BulkStopTask {
-		done, err = r.s.stopPlannedTask(ctx, item.TaskID, "bulk/"+r.plan.ID+"/"+item.TaskID)
+		done, err = r.s.stopPlannedTask(ctx, item.TaskID, requestID)
 	} else {
 		about := &plannedAgent{uid: item.AgentUID, name: item.AgentName, taskID: item.TaskID, anyTask: !r.op.affectsTask}
 		done, err = r.op.do(withPlanned(ctx, about), item.AgentUID, requestID)

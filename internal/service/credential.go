@@ -49,7 +49,9 @@ func (s *Service) credentialWaits() func(*fleet.QueuedTask) []fleet.Wait {
 	type project struct{ place, name string }
 	byProject := map[project]string{} // for projects of other servers, whose configuration this server does not know
 	for _, v := range s.snap.All() {
-		byProject[project{v.Place, v.Project}] = v.Host.Credential
+		if v.Host.Credential != "" {
+			byProject[project{v.Place, v.Project}] = v.Host.Credential
+		}
 	}
 	return func(q *fleet.QueuedTask) []fleet.Wait {
 		a := s.agentFor(q)

@@ -830,7 +830,7 @@ type KeptWork struct {
 	Size float64 `protobuf:"fixed64,8,opt,name=size,proto3" json:"size,omitempty"`
 	// When the agent was deleted.
 	KeptAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=kept_at,json=keptAt,proto3" json:"kept_at,omitempty"`
-	// When the directory is removed. It is removed earlier if the kept directories exceed their size limit.
+	// When the directory is removed; missing if it is kept for ever. It is removed earlier if the kept directories exceed their size limit.
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -77,9 +76,8 @@ func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], contentType 
 			return err
 		}
 		if n > 0 || extensions != nil {
-			err := out.Send(&httpbody.HttpBody{ContentType: contentType, Data: chunk[:n], Extensions: extensions})
-			if err != nil {
-				return sendError(err)
+			if err := out.Send(&httpbody.HttpBody{ContentType: contentType, Data: chunk[:n], Extensions: extensions}); err != nil {
+				return err
 			}
 		}
 		if last {
@@ -87,13 +85,4 @@ func sendContent(out grpc.ServerStreamingServer[httpbody.HttpBody], contentType 
 		}
 		extensions = nil
 	}
-}
-
-// sendError returns the error of a stream for err, which Send has returned. The in-process channel returns io.EOF when the caller
-// has ended the call.
-func sendError(err error) error {
-	if errors.Is(err, io.EOF) {
-		return context.Canceled
-	}
-	return err
 }

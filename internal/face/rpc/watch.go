@@ -34,7 +34,7 @@ func (f *Fleet) WatchFleet(r *fleetv1.WatchFleetRequest, s grpc.ServerStreamingS
 				}
 			}
 		}
-		return sendError(s.Send(&fleetv1.WatchFleetResponse{Events: eventsOf(events, r.GetDetails()), Cursor: cursor}))
+		return s.Send(&fleetv1.WatchFleetResponse{Events: eventsOf(events, r.GetDetails()), Cursor: cursor})
 	})
 }
 

@@ -13,22 +13,26 @@ import (
 )
 
 // removeConversations removes the conversations that the agent's program stores outside the agent's directory. If the agent
-// works in another directory, removeConversations does nothing, because people's conversations about that directory are stored
+// works in a directory of people, removeConversations does nothing, because their conversations about that directory are stored
 // in the same place. It only logs an error, so that the deletion of the agent continues.
 func (p *Place) removeConversations(ctx context.Context, a fleet.Agent, h home) {
 	proj, err := p.agentProject(a)
-	if err != nil || proj.dir != "" {
+	if err != nil || proj.dir != "" && !proj.worksInResults {
 		return
 	}
 	store, ok := proj.driver.(driver.ConversationStoreDriver)
 	if !ok {
 		return
 	}
-	parent, err := filepath.EvalSymlinks(filepath.Dir(string(h))) // the program saw the real path
+	parent, work := filepath.Dir(string(h)), filepath.Join(filepath.Base(string(h)), filepath.Base(h.work()))
+	if proj.worksInResults {
+		parent, work = filepath.Dir(proj.dir), filepath.Base(proj.dir)
+	}
+	parent, err = filepath.EvalSymlinks(parent) // the program saw the real path
 	if err != nil {
 		return
 	}
-	root, path := store.Conversations(p.environ(proj, nil, nil), filepath.Join(parent, filepath.Base(string(h)), filepath.Base(h.work())))
+	root, path := store.Conversations(p.environ(proj, nil, nil), filepath.Join(parent, work))
 	if path == "" {
 		return
 	}

@@ -4,9 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"fleet/internal/fleet"
 	"fleet/internal/place/local"
 )
 
@@ -34,6 +36,22 @@ func TestDeleteRemovesTranscripts(t *testing.T) {
 	left := transcripts(t, w)
 	require.Len(t, left, 1)
 	require.Contains(t, left[0], other.UID)
+}
+
+// TestDeleteKeepsOnlyResults checks that the files of an agent's work outlive it, but not its conversation.
+func TestDeleteKeepsOnlyResults(t *testing.T) {
+	t.Parallel()
+	w := newClaudePlace(t, local.Role{})
+	a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude", KeepFilesFor: time.Hour}))
+	w.script("s-1", storeTranscript+"; echo made >made", claudeInit, claudeDone)
+	w.follow(a, w.start(a, "one"))
+	require.Len(t, transcripts(t, w), 1)
+	_, err := w.Delete(t.Context(), a)
+	require.NoError(t, err)
+	require.Empty(t, transcripts(t, w))
+	kept, err := filepath.Glob(filepath.Join(w.dir, "results", "*", "made"))
+	require.NoError(t, err)
+	require.Len(t, kept, 1)
 }
 
 func TestDeleteDoesNotFollowSymlinks(t *testing.T) {

@@ -56,12 +56,23 @@ func (p *Place) describeKept(k home) string {
 	if err != nil || r == nil {
 		return "its directory is kept in " + string(k)
 	}
-	text := fmt.Sprintf("its directory is kept in %s until %s, because it may have work that exists only there: %s; fleet agent restore %s brings the agent back",
-		k, r.KeptAt.Add(p.config.KeptRetention).Format(time.RFC3339), r.Unsaved, r.Name)
+	where := string(k)
+	if until := p.keptUntil(r.KeptAt); !until.IsZero() {
+		where += " until " + until.Format(time.RFC3339)
+	}
+	text := fmt.Sprintf("its directory is kept in %s, because it may have work that exists only there: %s; fleet agent restore %s brings the agent back", where, r.Unsaved, r.Name)
 	if r.Kept != "" {
 		text = r.Kept + "; " + text
 	}
 	return text
+}
+
+// keptUntil returns when the retention of a home ends that was kept at the time; zero if such homes are kept for ever.
+func (p *Place) keptUntil(at time.Time) time.Time {
+	if p.config.KeptRetention < 0 {
+		return time.Time{}
+	}
+	return at.Add(p.config.KeptRetention)
 }
 
 // Kept implements fleet.Keeper. It leaves out the homes of agents on models, which ModelPlace returns.
@@ -100,7 +111,7 @@ func (p *Place) listKept(ctx context.Context, uid string, accept func(*record) b
 		} else if info, err := e.Info(); err == nil {
 			w.KeptAt = info.ModTime().UTC().Truncate(time.Second)
 		}
-		w.Until = w.KeptAt.Add(p.config.KeptRetention)
+		w.Until = p.keptUntil(w.KeptAt)
 		all = append(all, w)
 	}
 	slices.SortFunc(all, func(a, b fleet.KeptWork) int { return a.KeptAt.Compare(b.KeptAt) })
@@ -169,7 +180,7 @@ func (p *Place) tidyKept(ctx context.Context, now time.Time) error {
 		total += w.Size
 	}
 	for i, w := range all {
-		expired := p.config.KeptRetention >= 0 && !now.Before(w.Until)
+		expired := !w.Until.IsZero() && !now.Before(w.Until)
 		large := p.config.KeptMax > 0 && total > p.config.KeptMax && i < len(all)-1
 		if !expired && !large {
 			continue

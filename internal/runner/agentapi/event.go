@@ -96,6 +96,8 @@ func ReadEvent(r *bufio.Reader) (name string, data []byte, err error) {
 		switch {
 		case len(line) == 0 && data != nil:
 			return name, data, nil
+		case len(line) == 0:
+			name = ""
 		case bytes.HasPrefix(line, []byte("event:")):
 			name = string(bytes.TrimSpace(line[len("event:"):]))
 		case bytes.HasPrefix(line, []byte("data:")):

@@ -132,7 +132,11 @@ func (s *Server) unpack(ctx context.Context, r Repository, id string, request *r
 		}
 		return collected.Found, err
 	}
-	defer s.uploads.drop(id)
+	defer func() {
+		if ctx.Err() == nil { // the caller, who has its answer, does not repeat the call
+			s.uploads.drop(id)
+		}
+	}()
 	up.mu.Lock()
 	defer up.mu.Unlock()
 	in := io.NewSectionReader(up.file, 0, up.size)

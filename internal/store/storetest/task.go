@@ -320,7 +320,7 @@ func fullTask(id string, a *fleet.Agent) *fleet.Task {
 		SelfStarted: true, Reported: true, Terminal: true, Try: 3, ConversationLost: "its files are gone", StalledAt: noon.Add(5 * time.Second), LastStep: "Bash: go test", OpenQuestions: 2, PayloadGap: fleet.Gap{Offset: 33, Size: 1 << 40},
 		Delegation: fleet.Delegation{
 			Depth: 2, Detached: true, Wake: fleet.WakeEach, Limit: 1_000_000, ReservedTry: 1, TakenTry: 2, MaxRunning: 4, Grant: (&fleet.Grant{Roles: []string{"coder"}, MaxCostUSD: 0.5}).WithDefaults("webshop"),
-			Children: 3, Awaited: 2, GivenToChildren: 2_000_000, Waits: true, Ready: true, Conversation: "t8", WokenTry: 2, Turns: 1, Total: 9, RecentStarts: []time.Time{noon},
+			Children: 3, Awaited: 2, GivenToChildren: 2_000_000, Waits: true, Ready: true, Conversation: "t8", WokenTry: 2, Total: 9, RecentStarts: []time.Time{noon},
 		},
 		Usage: fleet.Usage{Model: "m-1", InputTokens: 1 << 40, OutputTokens: 7, ToolCalls: 3},
 		Spending: fleet.Spending{

@@ -2419,7 +2419,7 @@ var fleetServiceOutputs = tool.Defs{
 "location":{"type":"string","description":"Path of the directory on the machine of the place. Restore the agent instead of working there: git does not recognise the repositories in it as long as it is kept."},
 "size":{"type":"number","description":"Size of the directory in bytes."},
 "kept_at":{"type":["string","null"],"format":"date-time","description":"When the agent was deleted."},
-"expires_at":{"type":["string","null"],"format":"date-time","description":"When the directory is removed. It is removed earlier if the kept directories exceed their size limit."}
+"expires_at":{"type":["string","null"],"format":"date-time","description":"When the directory is removed; missing if it is kept for ever. It is removed earlier if the kept directories exceed their size limit."}
 },"required":["agent_name","agent_id","owner","project","place","reason","location","size","kept_at","expires_at"],"description":"KeptWork is the directory of a deleted agent. It is kept for a while, because work in it may exist nowhere else."}`,
 	"Role": `{"type":"object","properties":{
 "name":{"type":"string","description":"Name for ` + "`" + `create_agent` + "`" + `; compared ignoring case."},
