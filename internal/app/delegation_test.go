@@ -65,8 +65,8 @@ func (d *delegationFleet) mustCall(method, by string, with map[string]any) map[s
 	return answer
 }
 
-// refused is call for a call that fails, on every face, with the reason.
-func (d *delegationFleet) refused(reason, method, by string, with map[string]any) (details map[string]any) {
+// requireRefused is call for a call that fails, on every face, with the reason.
+func (d *delegationFleet) requireRefused(reason, method, by string, with map[string]any) (details map[string]any) {
 	d.t.Helper()
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		_, refused := d.call(face, method, by, with)
@@ -236,7 +236,7 @@ func TestDelegatedBudget(t *testing.T) {
 	child := d.delegate("boss", "cost 0.1 1\nwait child\ndone", map[string]any{"max_cost_usd": json.Number("0.4"), "wake": "none"})
 	d.awaitRun(child)
 	d.checkBudget(1, 0)
-	require.Equal(t, "0.4", d.refused("DELEGATION_REFUSED", "queue_task", "boss", map[string]any{"project": "Setup", "task_description": "done", "max_cost_usd": json.Number("0.7")})["used"])
+	require.Equal(t, "0.4", d.requireRefused("DELEGATION_REFUSED", "queue_task", "boss", map[string]any{"project": "Setup", "task_description": "done", "max_cost_usd": json.Number("0.7")})["used"])
 	held := d.delegate("boss", "done", map[string]any{"max_cost_usd": json.Number("0.3"), "hold": true, "wake": "none"})
 	d.mustCall("stop_task", "boss", map[string]any{"task_id": held}) // gives it back
 	d.release("child")

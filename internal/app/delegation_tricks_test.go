@@ -128,19 +128,19 @@ func TestDelegationTricks(t *testing.T) {
 	}
 	d.checkTricks(name, below)
 	grandName, _ := d.task(grandchild)["agent_name"].(string)
-	require.Equal(t, "max_depth", d.refused("DELEGATION_REFUSED", "queue_task", grandName, request(nil))["limit"], "depth")
+	require.Equal(t, "max_depth", d.requireRefused("DELEGATION_REFUSED", "queue_task", grandName, request(nil))["limit"], "depth")
 	d.delegate("boss", "wait turn", map[string]any{"max_cost_usd": json.Number("0.01")})
-	require.Equal(t, "max_children", d.refused("DELEGATION_REFUSED", "queue_task", "boss", request(nil))["limit"], "width")
+	require.Equal(t, "max_children", d.requireRefused("DELEGATION_REFUSED", "queue_task", "boss", request(nil))["limit"], "width")
 	d.delegate(name, "wait turn", map[string]any{"max_cost_usd": json.Number("0.01")})
-	require.Equal(t, "max_total", d.refused("DELEGATION_REFUSED", "queue_task", name, request(nil))["limit"], "total")
+	require.Equal(t, "max_total", d.requireRefused("DELEGATION_REFUSED", "queue_task", name, request(nil))["limit"], "total")
 
 	// The token is worth nothing after the task.
 	d.release("turn")
 	d.awaitStatus(boss, "completed")
 	for _, method := range []string{"show_task", "stop_task"} {
-		d.refused("UNAUTHENTICATED", method, "boss", map[string]any{"task_id": child})
+		d.requireRefused("UNAUTHENTICATED", method, "boss", map[string]any{"task_id": child})
 	}
-	d.refused("UNAUTHENTICATED", "queue_task", "boss", request(nil))
+	d.requireRefused("UNAUTHENTICATED", "queue_task", "boss", request(nil))
 }
 
 // TestDelegationRate lets an agent delegate faster than it may.
@@ -151,7 +151,7 @@ func TestDelegationRate(t *testing.T) {
 	for range 3 {
 		d.delegate("boss", "done", map[string]any{"hold": true})
 	}
-	details := d.refused("DELEGATION_REFUSED", "queue_task", "boss", map[string]any{"project": "Setup", "task_description": "done"})
+	details := d.requireRefused("DELEGATION_REFUSED", "queue_task", "boss", map[string]any{"project": "Setup", "task_description": "done"})
 	require.Equal(t, map[string]any{"limit": "per_minute", "used": "3", "max": "3", "retry_after_seconds": json.Number("60")}, details)
 }
 

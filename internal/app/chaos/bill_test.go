@@ -109,7 +109,7 @@ func TestChaosBill(t *testing.T) {
 
 	const agents = 8
 	f := newFleet(t, "bill", fleet.Limits{Agents: 1000, RunningTasks: 1000})
-	s := f.add(t, "bill", filepath.Join(dir, "data"))
+	s := f.addServer(t, "bill", filepath.Join(dir, "data"))
 	s.definitions = definitions
 	f.start(t)
 	mustCall(t, s, fleetv1.FleetServiceClient.SetBudget, &fleetv1.SetBudgetRequest{Name: billBudget, Window: "day", TimeZone: noonZone(time.Now()), LimitUsd: &usd})

@@ -88,11 +88,11 @@ func TestChaos(t *testing.T) {
 	// The limits are so low that callers often reach them.
 	shared := newFleet(t, "Postgres", fleet.Limits{Agents: 18, RunningTasks: 6})
 	for i := range 3 {
-		shared.addTo(t, db, fmt.Sprintf("r%d", i+1), filepath.Join(dir, fmt.Sprintf("r%d", i+1)))
+		shared.addServerOn(t, db, fmt.Sprintf("r%d", i+1), filepath.Join(dir, fmt.Sprintf("r%d", i+1)))
 	}
 	disk, mounted := smallDisk(t, dir)
 	alone := newFleet(t, "SQLite", fleet.Limits{Agents: 10, RunningTasks: 3})
-	single := alone.add(t, "sqlite", filepath.Join(disk, "data"))
+	single := alone.addServer(t, "sqlite", filepath.Join(disk, "data"))
 	fleets := []*fleetUnderLoad{shared, alone}
 	for _, f := range fleets {
 		f.start(t)

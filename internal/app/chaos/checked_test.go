@@ -23,7 +23,7 @@ func goodHistory() (*history, *evidence) {
 	}
 	for i, a := range []action{{"papi", started, "1"}, {"papi", busy, ""}, {"papi", seen, "1"}, {"papi", idle, ""}, {"papi", seen, "2"}, {"papi", stopped, "2"}} {
 		at := [][2]int64{{10, 20}, {25, 26}, {30, 31}, {45, 46}, {60, 61}, {70, 80}}[i]
-		h.add(i, a, at[0], at[1])
+		h.addOperation(i, a, at[0], at[1])
 	}
 	h.sawTask("1", "completed", 40)
 	h.sawTask("2", "running", 61)
@@ -224,13 +224,13 @@ func TestChecks(t *testing.T) {
 			*h.messages["m000001"] = messageRecord{agent: "papi", refused: true}
 		}, `"m000001" was refused, and was delivered`},
 		"a stale read": {func(h *history, _ *evidence) {
-			h.add(9, action{"papi", seen, "1"}, 85, 86)
+			h.addOperation(9, action{"papi", seen, "1"}, 85, 86)
 		}, "callers received answers that are impossible for an agent with one task at a time"},
 		"a task is accepted while another runs": {func(h *history, _ *evidence) {
-			h.add(9, action{"papi", started, "9"}, 27, 28)
+			h.addOperation(9, action{"papi", started, "9"}, 27, 28)
 		}, "papi started 9"},
 		"busy without a task": {func(h *history, _ *evidence) {
-			h.add(9, action{"papi", busy, ""}, 85, 86)
+			h.addOperation(9, action{"papi", busy, ""}, 85, 86)
 		}, "papi busy"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -50,11 +50,11 @@ func (f *fleetUnderLoad) churnAgents(ctx context.Context, client int, r *rand.Ra
 		h.mu.Lock()
 		h.agents[name] = l
 		h.mu.Unlock()
-		f.create(name, l, r)
+		f.createAgent(name, l, r)
 		if l.refused { // the disk is full, or there are too many agents
 			pause(ctx, time.Duration(r.IntN(500))*time.Millisecond)
 			if len(left) > 0 {
-				f.delete(left[0], h.agent(left[0]), r)
+				f.deleteAgent(left[0], h.recordOf(left[0]), r)
 				left = left[1:]
 			}
 			continue
@@ -62,15 +62,15 @@ func (f *fleetUnderLoad) churnAgents(ctx context.Context, client int, r *rand.Ra
 		f.startTask(client, name, r)
 		pause(ctx, time.Duration(r.IntN(800))*time.Millisecond)
 		if r.IntN(4) > 0 {
-			f.delete(name, l, r)
+			f.deleteAgent(name, l, r)
 		} else {
 			left = append(left, name)
 		}
 	}
 }
 
-// agent returns what callers learned about the agent.
-func (h *history) agent(agent string) *agentRecord {
+// recordOf returns what callers learned about the agent.
+func (h *history) recordOf(agent string) *agentRecord {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.agents[agent]
@@ -79,8 +79,8 @@ func (h *history) agent(agent string) *agentRecord {
 // tries is how often a call with an unknown outcome is tried at most.
 const tries = 5
 
-// create tries to create the agent, and records the outcome in l.
-func (f *fleetUnderLoad) create(name string, l *agentRecord, r *rand.Rand) {
+// createAgent tries to create the agent, and records the outcome in l.
+func (f *fleetUnderLoad) createAgent(name string, l *agentRecord, r *rand.Rand) {
 	project := "shell"
 	if f.isShared(name) {
 		project = fake.DefaultProjects()[0].Name
@@ -102,8 +102,8 @@ func (f *fleetUnderLoad) create(name string, l *agentRecord, r *rand.Rand) {
 	}
 }
 
-// message sends a message to the agent's task, and records the outcome.
-func (f *fleetUnderLoad) message(agent string, r *rand.Rand) {
+// sendMessage sends a message to the agent's task, and records the outcome.
+func (f *fleetUnderLoad) sendMessage(agent string, r *rand.Rand) {
 	text := f.newTag("m") + " for " + agent
 	m := &messageRecord{agent: agent}
 	f.history.mu.Lock()
@@ -121,8 +121,8 @@ func (f *fleetUnderLoad) message(agent string, r *rand.Rand) {
 	}
 }
 
-// delete tries to delete the agent, and then checks that it no longer exists.
-func (f *fleetUnderLoad) delete(name string, l *agentRecord, r *rand.Rand) {
+// deleteAgent tries to delete the agent, and then checks that it no longer exists.
+func (f *fleetUnderLoad) deleteAgent(name string, l *agentRecord, r *rand.Rand) {
 	l.deleting = true
 	for try := 1; try <= tries && !l.deleted; try++ {
 		err := f.call(r, "DeleteAgent", &fleetv1.DeleteAgentRequest{AgentName: name, RequestId: "delete " + name}, &fleetv1.DeleteAgentResponse{})

@@ -54,7 +54,7 @@ func (f *fleetUnderLoad) callContracts(ctx context.Context, client int, r *rand.
 			f.appendPiece(c, p, r)
 			pause(ctx, time.Duration(r.IntN(200))*time.Millisecond)
 		}
-		f.complete(c, r)
+		f.completeContract(c, r)
 		pause(ctx, time.Duration(r.IntN(800))*time.Millisecond)
 	}
 }
@@ -83,8 +83,8 @@ func (f *fleetUnderLoad) appendPiece(c *contractRecord, p *piece, r *rand.Rand) 
 	}
 }
 
-// complete reports the end of the contract. The summary is the id of its agent.
-func (f *fleetUnderLoad) complete(c *contractRecord, r *rand.Rand) {
+// completeContract reports the end of the contract. The summary is the id of its agent.
+func (f *fleetUnderLoad) completeContract(c *contractRecord, r *rand.Rand) {
 	for range tries {
 		err := f.call(r, "LifecycleService/AgentComplete", &fleetv1.AgentCompleteRequest{AgentId: c.agent, Summary: c.agent}, &fleetv1.AgentCompleteResponse{})
 		if err == nil || reasonOf(err) != "" {

@@ -25,7 +25,7 @@ type database struct {
 
 	mu           sync.Mutex
 	nodes        [2]*pgtest.Server // by address
-	primaryIndex int               // the address of the primary
+	primaryAddress int               // the address of the primary
 }
 
 // startPostgres starts a server of Postgres without a standby, for a test that `make test-postgres` runs.
@@ -79,7 +79,7 @@ func (d *database) socket(address int) string {
 func (d *database) primary() *pgtest.Server {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.nodes[d.primaryIndex]
+	return d.nodes[d.primaryAddress]
 }
 
 // Restart ends the primary as a crash does, and starts it again. It returns when the standby has caught up. Before that, a
@@ -121,8 +121,8 @@ func (d *database) FailOver(promoted func()) error {
 	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
 	defer cancel()
 	d.mu.Lock()
-	old, next := d.nodes[d.primaryIndex], d.nodes[1-d.primaryIndex]
-	d.nodes[d.primaryIndex] = nil
+	old, next := d.nodes[d.primaryAddress], d.nodes[1-d.primaryAddress]
+	d.nodes[d.primaryAddress] = nil
 	d.mu.Unlock()
 	if err := old.Stop(); err != nil {
 		return err
@@ -131,8 +131,8 @@ func (d *database) FailOver(promoted func()) error {
 		return err
 	}
 	d.mu.Lock()
-	d.primaryIndex = 1 - d.primaryIndex
-	free := 1 - d.primaryIndex
+	d.primaryAddress = 1 - d.primaryAddress
+	free := 1 - d.primaryAddress
 	d.mu.Unlock()
 	promoted()
 	standby, err := next.Standby()

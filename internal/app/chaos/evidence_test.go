@@ -25,10 +25,10 @@ func (f *fleetUnderLoad) collectEvidence(t *testing.T) *evidence {
 	e := &evidence{limits: f.limits, agents: map[string]bool{}, watched: map[string][]*fleetv1.Event{}, runs: map[string]int{}, delivered: map[string]int{}, workspaces: map[string]int{}}
 	var err error
 	for caughtUp := false; !caughtUp; { // events may be added until all agents are deleted
-		e.log, err = f.logOf(ctx)
+		e.log, err = f.readLog(ctx)
 		require.NoError(t, err)
 		require.NotEmpty(t, e.log)
-		if caughtUp = f.caughtUp(ctx, e.log[len(e.log)-1].GetCursor()); ctx.Err() != nil {
+		if caughtUp = f.awaitWatchers(ctx, e.log[len(e.log)-1].GetCursor()); ctx.Err() != nil {
 			f.history.problem("not all watchers have received the last event")
 			break
 		}

@@ -29,7 +29,7 @@ type faultStats struct {
 	count int
 	down  time.Duration // from the beginnings of the faults until the server answered calls again
 	after time.Duration // the parts after the ends of the faults
-	most  time.Duration // the longest of these parts
+	longestAfter  time.Duration // the longest of these parts
 }
 
 // record records a fault: how long it lasted, and how long it took afterwards until the server answered calls.
@@ -41,7 +41,7 @@ func (l *faultLog) record(kind string, lasted, after time.Duration) {
 	s.count++
 	s.down += lasted + after
 	s.after += after
-	s.most = max(s.most, after)
+	s.longestAfter = max(s.longestAfter, after)
 }
 
 // expect says that a long run must have faults of these kinds.
@@ -81,7 +81,7 @@ func (l *faultLog) report(line func(cells ...any)) {
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
 	for _, kind := range slices.Sorted(maps.Keys(l.kinds)) {
 		s := l.kinds[kind]
-		line(kind, s.count, seconds(s.down), seconds(s.after), seconds(s.most))
+		line(kind, s.count, seconds(s.down), seconds(s.after), seconds(s.longestAfter))
 	}
 }
 

@@ -62,7 +62,7 @@ func newHistory() *history {
 
 func (h *history) now() int64 { return int64(time.Since(h.begin)) }
 
-func (h *history) add(client int, a action, call, ret int64) {
+func (h *history) addOperation(client int, a action, call, ret int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: a, Call: call, Return: ret})

@@ -65,26 +65,26 @@ func (fakeRepository) Pack(context.Context, string, []string, bool, io.Writer) e
 func (fakeRepository) WriteLFS(context.Context, string, io.Writer) error       { return nil }
 func (fakeRepository) AddLFS(context.Context, string, io.Reader) (bool, error) { return false, nil }
 
-// restartingRunner serves the runners of the place. It loses requests and responses, and is restarted again and again.
-type restartingRunner struct {
+// unreliableRunner serves the runners of the place. It loses requests and responses, and is restarted again and again.
+type unreliableRunner struct {
 	runners remote.Runners
 	mu      sync.Mutex
-	r       *rand.Rand
+	random       *rand.Rand
 	handler http.Handler
-	faults  atomic.Int32
+	lostCalls  atomic.Int32
 	calm    atomic.Bool
 }
 
-func (s *restartingRunner) restart(t *testing.T) {
+func (s *unreliableRunner) restart(t *testing.T) {
 	server, err := remote.NewServer(s.runners, remote.ServerConfig{Key: sharedKey.Public().(ed25519.PublicKey)}) //nolint:forcetypeassert // of an Ed25519 key
 	require.NoError(t, err)
 	s.handler = server.Handler()
 }
 
-func (s *restartingRunner) serve(t *testing.T) http.Handler {
+func (s *unreliableRunner) serve(t *testing.T) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
-		n, fault := s.r.IntN(100), strings.HasSuffix(r.URL.Path, "/Integrate") && !s.calm.Load()
+		n, fault := s.random.IntN(100), strings.HasSuffix(r.URL.Path, "/Integrate") && !s.calm.Load()
 		if fault && n < 5 {
 			s.restart(t)
 		}
@@ -97,7 +97,7 @@ func (s *restartingRunner) serve(t *testing.T) http.Handler {
 		case n >= 15: // the response is lost
 			handler.ServeHTTP(httptest.NewRecorder(), r)
 		}
-		s.faults.Add(1)
+		s.lostCalls.Add(1)
 		panic(http.ErrAbortHandler)
 	})
 }
@@ -113,7 +113,7 @@ func TestChaosLandingRemote(t *testing.T) {
 	traits := sharedTraits
 	traits.SupportsChanges = true
 	world := fake.New(fake.Config{Traits: traits, Projects: []fake.Project{{Project: fleet.Project{Name: "shop", Checks: fleet.Checks{Commands: []string{"both p q"}}}}}})
-	runner := &restartingRunner{runners: landingRunners{world}, r: random(20261128, 2)}
+	runner := &unreliableRunner{runners: landingRunners{world}, random: random(20261128, 2)}
 	runner.restart(t)
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "shared")
@@ -122,7 +122,7 @@ func TestChaosLandingRemote(t *testing.T) {
 	serveWorld(t, l, world, runner.serve(t))
 
 	f := newFleet(t, "landing", fleet.Limits{Agents: 1000, RunningTasks: 1000})
-	s := f.add(t, "landing", filepath.Join(dir, "data"))
+	s := f.addServer(t, "landing", filepath.Join(dir, "data"))
 	s.shared = socket
 	f.start(t)
 	var ids []string
@@ -181,6 +181,6 @@ func TestChaosLandingRemote(t *testing.T) {
 	}
 	require.Len(t, inBranch, states["landed"])
 	require.Equal(t, agents/3+1, states["conflict"]+states["changes_requested"], "%v", states)
-	t.Logf("%d agents, %d kills, %d lost calls: %v", agents, kills, runner.faults.Load(), states)
-	require.Positive(t, runner.faults.Load())
+	t.Logf("%d agents, %d kills, %d lost calls: %v", agents, kills, runner.lostCalls.Load(), states)
+	require.Positive(t, runner.lostCalls.Load())
 }

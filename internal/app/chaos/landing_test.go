@@ -48,7 +48,7 @@ func TestChaosLanding(t *testing.T) {
 	git(t, repo, "commit", "-qm", "first")
 
 	f := newFleet(t, "landing", fleet.Limits{Agents: 1000, RunningTasks: 1000})
-	s := f.add(t, "landing", filepath.Join(dir, "data"))
+	s := f.addServer(t, "landing", filepath.Join(dir, "data"))
 	s.repository = repo
 	f.start(t)
 	r := random(20261128, 0)

@@ -51,17 +51,17 @@ func newFleet(t *testing.T, name string, limits fleet.Limits) *fleetUnderLoad {
 	return &fleetUnderLoad{name: name, tracesDir: dir, socket: socket, world: serveShared(t, socket), limits: limits, history: newHistory()}
 }
 
-// add adds a server to the fleet. The caller must start the server.
-func (f *fleetUnderLoad) add(t *testing.T, name, data string) *server {
+// addServer adds a server to the fleet. The caller must start the server.
+func (f *fleetUnderLoad) addServer(t *testing.T, name, data string) *server {
 	s := newServer(t, name, data)
 	s.shared, s.limits = f.socket, f.limits
 	f.servers = append(f.servers, s)
 	return s
 }
 
-// addTo adds a server on the database, to which it has links of its own. The caller must start the server.
-func (f *fleetUnderLoad) addTo(t *testing.T, db *database, name, data string) *server {
-	s := f.add(t, name, data)
+// addServerOn adds a server on the database, to which it has links of its own. The caller must start the server.
+func (f *fleetUnderLoad) addServerOn(t *testing.T, db *database, name, data string) *server {
+	s := f.addServer(t, name, data)
 	for address := range s.links {
 		s.links[address] = pgtest.NewLink(t, func() string { return db.socket(address) })
 	}
@@ -82,7 +82,7 @@ func onStores(t *testing.T, prefix string, limits fleet.Limits, test func(t *tes
 		db := newDatabase(t, false)
 		f := newFleet(t, "Postgres", limits)
 		for i := range 3 {
-			f.addTo(t, db, fmt.Sprint(prefix, i+1), t.TempDir())
+			f.addServerOn(t, db, fmt.Sprint(prefix, i+1), t.TempDir())
 		}
 		f.start(t)
 		store, err := postgres.Open(t.Context(), db.primary().URL("postgres"), postgres.Config{})
@@ -91,7 +91,7 @@ func onStores(t *testing.T, prefix string, limits fleet.Limits, test func(t *tes
 	t.Run("SQLite", func(t *testing.T) {
 		f := newFleet(t, "SQLite", limits)
 		data := t.TempDir()
-		f.add(t, prefix+"-sqlite", data)
+		f.addServer(t, prefix+"-sqlite", data)
 		f.start(t)
 		store, err := sqlite.Open(t.Context(), filepath.Join(data, "fleet.db"), sqlite.Config{})
 		run(t, f, store, err)
@@ -134,7 +134,7 @@ func (f *fleetUnderLoad) callAgent(ctx context.Context, client int, agent string
 		case n < 45:
 			f.stopTask(client, agent, r)
 		case n < 50 && f.isShared(agent): // often the agent has no task that could receive the message
-			f.message(agent, r)
+			f.sendMessage(agent, r)
 		case n < 80:
 			f.showAgent(client, agent, r)
 		default:
@@ -181,9 +181,9 @@ func (f *fleetUnderLoad) startTask(client int, agent string, r *rand.Rand) {
 			h.mu.Lock()
 			a.task, a.ret = answer.GetTask().GetId(), ret
 			h.mu.Unlock()
-			h.add(client, action{agent, started, answer.GetTask().GetId()}, a.call, ret)
+			h.addOperation(client, action{agent, started, answer.GetTask().GetId()}, a.call, ret)
 			if f.isShared(agent) && r.IntN(2) == 0 { // tasks of the shell cannot receive messages
-				f.message(agent, r)
+				f.sendMessage(agent, r)
 			}
 			return
 		case reason != "" && try == 1:
@@ -191,7 +191,7 @@ func (f *fleetUnderLoad) startTask(client int, agent string, r *rand.Rand) {
 			a.refused = true
 			h.mu.Unlock()
 			if reason == "AGENT_BUSY" {
-				h.add(client, action{agent, busy, ""}, a.call, ret)
+				h.addOperation(client, action{agent, busy, ""}, a.call, ret)
 			}
 			return
 		case reason != "", try == 4, r.IntN(4) == 0:
@@ -209,10 +209,10 @@ func (f *fleetUnderLoad) stopTask(client int, agent string, r *rand.Rand) {
 	switch ret := h.now(); {
 	case err == nil:
 		task := answer.GetTask()
-		h.add(client, action{agent, stopped, task.GetId()}, call, ret)
+		h.addOperation(client, action{agent, stopped, task.GetId()}, call, ret)
 		h.sawTask(task.GetId(), task.GetStatus().String(), ret)
 	case reasonOf(err) == "NO_RUNNING_TASK":
-		h.add(client, action{agent, idle, ""}, call, ret)
+		h.addOperation(client, action{agent, idle, ""}, call, ret)
 	}
 }
 
@@ -224,7 +224,7 @@ func (f *fleetUnderLoad) showAgent(client int, agent string, r *rand.Rand) {
 	if err := f.call(r, "ShowAgent", &fleetv1.ShowAgentRequest{AgentName: agent}, answer); err == nil {
 		task := answer.GetAgent().GetCurrentTaskId().GetValue()
 		ret := h.now()
-		h.add(client, action{agent, seen, task}, call, ret)
+		h.addOperation(client, action{agent, seen, task}, call, ret)
 		h.sawTask(task, "running", ret)
 	}
 }

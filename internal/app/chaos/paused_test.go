@@ -46,7 +46,7 @@ func TestPausedServer(t *testing.T) {
 
 	for _, s := range []*server{first, second} {
 		f := &fleetUnderLoad{servers: []*server{s}}
-		log, err := f.logOf(t.Context())
+		log, err := f.readLog(t.Context())
 		require.NoError(t, err)
 		v := &verdict{}
 		v.checkLog(log)

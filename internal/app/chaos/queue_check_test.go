@@ -44,7 +44,7 @@ func (run *queueRun) check(t *testing.T, f *fleetUnderLoad) {
 			tasks[id].dependants = append(tasks[id].dependants, o)
 		}
 	}
-	w := &idleTracker{busy: map[string]bool{}, idle: map[string]time.Time{}, running: map[string]string{}, ready: map[string]int{}, calm: run.calm}
+	w := &freeTracker{busy: map[string]bool{}, free: map[string]time.Time{}, running: map[string]string{}, ready: map[string]int{}, calm: run.calm}
 	existing := map[string]bool{} // agents of the pool
 	most := 0
 	for n, e := range events {
@@ -107,7 +107,7 @@ func (run *queueRun) check(t *testing.T, f *fleetUnderLoad) {
 	checked := run.checkOrder(t, tasks)
 	t.Logf("%s: %.0f tasks a second began in %s without faults, when an agent was free beside a task that could start for at most %s (p99 of %d: %s); %d pairs of tasks kept the order, %d tasks started after the bound, the longest wait was %s",
 		f.name, float64(begun)/calm.Seconds(), calm.Round(time.Second), slices.Max(append(w.waits, 0)).Round(time.Millisecond), len(w.waits), percentile(w.waits, 99).Round(time.Millisecond),
-		checked, countOvertaken(tasks), longestWait(tasks).Round(time.Second))
+		checked, countOverdue(tasks), longestWait(tasks).Round(time.Second))
 	if os.Getenv("CHAOS") != "" {
 		require.NotZero(t, checked, "nothing was compared")
 		require.NotEmpty(t, w.waits, "nothing was measured")
@@ -170,9 +170,9 @@ func (run *queueRun) checkOrder(t *testing.T, tasks map[string]*queuedOutcome) (
 	return pairs
 }
 
-// countOvertaken returns how many tasks have waited for longer than the bound of the queue. A task that has waited for that
+// countOverdue returns how many tasks have waited for longer than the bound of the queue. A task that has waited for that
 // long comes before all new tasks.
-func countOvertaken(tasks map[string]*queuedOutcome) (n int) {
+func countOverdue(tasks map[string]*queuedOutcome) (n int) {
 	for _, o := range tasks {
 		if o.exclusive == "" && o.begun.Sub(o.ready) > 2*fleet.MaxPriority*ageStep {
 			n++
@@ -198,11 +198,11 @@ func percentile(all []time.Duration, p int) time.Duration {
 	return all[(len(all)-1)*p/100]
 }
 
-// idleTracker measures for how long agents are free while tasks could start.
-type idleTracker struct {
+// freeTracker measures for how long agents are free while tasks could start.
+type freeTracker struct {
 	calm    []span               // only these times count
 	busy    map[string]bool      // agents with a task
-	idle    map[string]time.Time // free agents, and since when a task could start; zero if none could
+	free    map[string]time.Time // free agents, and since when a task could start; zero if none could
 	running map[string]string    // task by exclusive key
 	ready   map[string]int       // tasks that can start once their key is free, by key
 	waits   []time.Duration
@@ -210,7 +210,7 @@ type idleTracker struct {
 }
 
 // startable reports whether a task could start.
-func (i *idleTracker) startable() bool {
+func (i *freeTracker) startable() bool {
 	for key, n := range i.ready {
 		if n > 0 && (key == "" || i.running[key] == "") {
 			return true
@@ -220,23 +220,23 @@ func (i *idleTracker) startable() bool {
 }
 
 // change calls f, which may change whether a task could start. at is the time of the change.
-func (i *idleTracker) change(at time.Time, f func()) {
+func (i *freeTracker) change(at time.Time, f func()) {
 	before := i.startable()
 	f()
 	after := i.startable()
-	for uid, since := range i.idle {
+	for uid, since := range i.free {
 		switch {
 		case !before && after:
-			i.idle[uid] = at
+			i.free[uid] = at
 		case before && !after:
 			i.addWait(uid, since, at)
-			i.idle[uid] = time.Time{}
+			i.free[uid] = time.Time{}
 		}
 	}
 }
 
 // addWait records how long the agent was free in calm times between since and until.
-func (i *idleTracker) addWait(agent string, since, until time.Time) {
+func (i *freeTracker) addWait(agent string, since, until time.Time) {
 	if since.IsZero() {
 		return
 	}
@@ -257,11 +257,11 @@ func (i *idleTracker) addWait(agent string, since, until time.Time) {
 	}
 }
 
-func (i *idleTracker) taskReady(o *queuedOutcome, at time.Time) {
+func (i *freeTracker) taskReady(o *queuedOutcome, at time.Time) {
 	i.change(at, func() { i.ready[o.exclusive]++ })
 }
 
-func (i *idleTracker) taskBegan(o *queuedOutcome, agent string, at time.Time) {
+func (i *freeTracker) taskBegan(o *queuedOutcome, agent string, at time.Time) {
 	i.agentGone(agent, at)
 	i.busy[agent] = true
 	i.change(at, func() {
@@ -272,25 +272,25 @@ func (i *idleTracker) taskBegan(o *queuedOutcome, agent string, at time.Time) {
 	})
 }
 
-func (i *idleTracker) taskEnded(o *queuedOutcome, agent string, at time.Time) {
+func (i *freeTracker) taskEnded(o *queuedOutcome, agent string, at time.Time) {
 	i.change(at, func() { delete(i.running, o.exclusive) })
 	delete(i.busy, agent)
 	i.agentFree(agent, at)
 }
 
 // agentFree records that the agent can take a task, unless it has one.
-func (i *idleTracker) agentFree(agent string, at time.Time) {
-	if _, is := i.idle[agent]; is || i.busy[agent] {
+func (i *freeTracker) agentFree(agent string, at time.Time) {
+	if _, is := i.free[agent]; is || i.busy[agent] {
 		return
 	}
-	i.idle[agent] = time.Time{}
+	i.free[agent] = time.Time{}
 	if i.startable() {
-		i.idle[agent] = at
+		i.free[agent] = at
 	}
 }
 
 // agentGone records that the agent has a task, or is no longer available.
-func (i *idleTracker) agentGone(agent string, at time.Time) {
-	i.addWait(agent, i.idle[agent], at)
-	delete(i.idle, agent)
+func (i *freeTracker) agentGone(agent string, at time.Time) {
+	i.addWait(agent, i.free[agent], at)
+	delete(i.free, agent)
 }

@@ -46,7 +46,7 @@ type server struct {
 	mu     sync.Mutex
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when cmd has ended
-	killed bool          // the test has ended cmd on purpose
+	restartDisabled bool          // the test has ended cmd on purpose
 }
 
 func newServer(t *testing.T, name, data string) *server {
@@ -121,17 +121,17 @@ func (s *server) start(skew time.Duration) error {
 		return err
 	}
 	ended := make(chan struct{})
-	s.cmd, s.ended, s.killed = cmd, ended, false
+	s.cmd, s.ended, s.restartDisabled = cmd, ended, false
 	go func() {
 		_ = cmd.Wait()
 		close(ended)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if !s.killed && s.cmd == cmd { // the database did not answer when it started; a service manager would restart it too
+		if !s.restartDisabled && s.cmd == cmd { // the database did not answer when it started; a service manager would restart it too
 			time.AfterFunc(100*time.Millisecond, func() {
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				if !s.killed && s.cmd == cmd {
+				if !s.restartDisabled && s.cmd == cmd {
 					if err := s.start(skew); err != nil {
 						s.t.Error(err)
 					}
@@ -142,11 +142,11 @@ func (s *server) start(skew time.Duration) error {
 	return nil
 }
 
-// noRestart prevents automatic restarts of the process, and returns the process. ended is closed after it has ended.
-func (s *server) noRestart() (cmd *exec.Cmd, ended <-chan struct{}) {
+// disableRestart prevents automatic restarts of the process, and returns the process. ended is closed after it has ended.
+func (s *server) disableRestart() (cmd *exec.Cmd, ended <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.killed = true
+	s.restartDisabled = true
 	return s.cmd, s.ended
 }
 
@@ -166,7 +166,7 @@ func (s *server) requireServing(t *testing.T) {
 
 // Kill ends the process at once.
 func (s *server) Kill() {
-	if cmd, ended := s.noRestart(); cmd != nil {
+	if cmd, ended := s.disableRestart(); cmd != nil {
 		_ = cmd.Process.Kill()
 		<-ended
 	}
@@ -185,7 +185,7 @@ func (s *server) killAndRestart() error {
 
 // Stop asks the process to end, as a service manager does, and waits for that.
 func (s *server) Stop() error {
-	cmd, ended := s.noRestart()
+	cmd, ended := s.disableRestart()
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-ended:

@@ -54,8 +54,8 @@ func serveWorld(t *testing.T, l net.Listener, world *fake.Place, runners http.Ha
 	t.Cleanup(func() { _ = s.Close(); world.Destroy() })
 }
 
-// answer is the JSON form of what a method of the place returns.
-type answer struct {
+// placeAnswer is the JSON form of what a method of the place returns.
+type placeAnswer struct {
 	Result  any
 	Failed  bool
 	Reason  fleet.Reason
@@ -63,7 +63,7 @@ type answer struct {
 }
 
 // callMethod calls the method of the place that the request names. Its argument is the body of the request.
-func callMethod(p fleet.Place, r *http.Request) (a answer) {
+func callMethod(p fleet.Place, r *http.Request) (a placeAnswer) {
 	method := reflect.ValueOf(p).MethodByName(r.PathValue("method"))
 	args := []reflect.Value{reflect.ValueOf(context.WithoutCancel(r.Context()))} // the place finishes a call of a killed server
 	if method.Type().NumIn() > 1 {
@@ -91,8 +91,8 @@ func dialShared(path string) *sharedPlace {
 	return &sharedPlace{h, remote.NewClient(remote.ClientConfig{URL: "http://shared", Key: sharedKey, HTTP: h})}
 }
 
-// call calls the method of the place with the argument.
-func call[T any](ctx context.Context, s *sharedPlace, method string, arg any) (result T, err error) {
+// callPlace calls the method of the place with the argument.
+func callPlace[T any](ctx context.Context, s *sharedPlace, method string, arg any) (result T, err error) {
 	body, err := json.Marshal(arg)
 	if err != nil {
 		return result, err
@@ -104,7 +104,7 @@ func call[T any](ctx context.Context, s *sharedPlace, method string, arg any) (r
 	resp, err := s.http.Do(r)
 	if err == nil {
 		defer func() { _ = resp.Body.Close() }()
-		a := answer{Result: &result}
+		a := placeAnswer{Result: &result}
 		if err = json.NewDecoder(resp.Body).Decode(&a); err == nil && a.Failed {
 			return result, fleet.Errorf(a.Reason, "%s", a.Message)
 		}
@@ -121,37 +121,37 @@ func call[T any](ctx context.Context, s *sharedPlace, method string, arg any) (r
 func (s *sharedPlace) Traits() fleet.Traits { return sharedTraits }
 
 func (s *sharedPlace) Projects(ctx context.Context) ([]fleet.Project, error) {
-	return call[[]fleet.Project](ctx, s, "Projects", nil)
+	return callPlace[[]fleet.Project](ctx, s, "Projects", nil)
 }
 
 func (s *sharedPlace) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
-	return call[[]fleet.Role](ctx, s, "Roles", project)
+	return callPlace[[]fleet.Role](ctx, s, "Roles", project)
 }
 
 func (s *sharedPlace) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
-	return call[fleet.Workspace](ctx, s, "Provision", a)
+	return callPlace[fleet.Workspace](ctx, s, "Provision", a)
 }
 
 func (s *sharedPlace) Start(ctx context.Context, a fleet.Agent) error {
-	_, err := call[any](ctx, s, "Start", a)
+	_, err := callPlace[any](ctx, s, "Start", a)
 	return err
 }
 
 func (s *sharedPlace) Stop(ctx context.Context, a fleet.Agent) error {
-	_, err := call[any](ctx, s, "Stop", a)
+	_, err := callPlace[any](ctx, s, "Stop", a)
 	return err
 }
 
 func (s *sharedPlace) Delete(ctx context.Context, a fleet.Agent) (string, error) {
-	return call[string](ctx, s, "Delete", a)
+	return callPlace[string](ctx, s, "Delete", a)
 }
 
 func (s *sharedPlace) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
-	return call[fleet.Workspace](ctx, s, "Inspect", a)
+	return callPlace[fleet.Workspace](ctx, s, "Inspect", a)
 }
 
 func (s *sharedPlace) List(ctx context.Context) ([]fleet.Workspace, error) {
-	return call[[]fleet.Workspace](ctx, s, "List", nil)
+	return callPlace[[]fleet.Workspace](ctx, s, "List", nil)
 }
 
 func (s *sharedPlace) Log(context.Context, fleet.Agent, int) ([]string, bool, error) {

@@ -133,8 +133,8 @@ func (w *watcher) all() []*fleetv1.Event {
 	return slices.Clone(w.events)
 }
 
-// logOf reads the whole log of the fleet.
-func (f *fleetUnderLoad) logOf(ctx context.Context) (log []*fleetv1.Event, err error) {
+// readLog reads the whole log of the fleet.
+func (f *fleetUnderLoad) readLog(ctx context.Context) (log []*fleetv1.Event, err error) {
 	for cursor := "0"; ; {
 		stream, err := fleetv1.NewFleetServiceClient(f.servers[0].conn).WatchFleet(ctx, &fleetv1.WatchFleetRequest{Cursor: cursor, MaxEvents: new(int32(10000))})
 		n := len(log)
@@ -153,9 +153,9 @@ func (f *fleetUnderLoad) logOf(ctx context.Context) (log []*fleetv1.Event, err e
 	}
 }
 
-// caughtUp waits for some seconds until the last event that all watchers have received is the given one. It returns false if
+// awaitWatchers waits for some seconds until the last event that all watchers have received is the given one. It returns false if
 // that does not happen.
-func (f *fleetUnderLoad) caughtUp(ctx context.Context, last string) bool {
+func (f *fleetUnderLoad) awaitWatchers(ctx context.Context, last string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*watchLimit)
 	defer cancel()
 	for slices.ContainsFunc(f.watchers, func(w *watcher) bool { return w.lastCursor() != last }) {

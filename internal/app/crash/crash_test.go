@@ -111,7 +111,7 @@ type supervisor struct {
 	conn   *grpc.ClientConn
 	deaths int
 	died   notify.Subscribers
-	ended  bool
+	testEnded  bool
 	done   chan struct{}
 }
 
@@ -133,25 +133,25 @@ func superviseOn(t *testing.T, point, store string) *supervisor {
 	if store == "" {
 		require.NoError(t, sqlitetest.Create(filepath.Join(s.data, "fleet.db")))
 	}
-	s.begin(point)
+	s.startServer(point)
 	go func() {
 		defer close(s.done)
 		for {
 			_ = s.cmd.Wait()
 			s.mu.Lock()
-			if s.ended {
+			if s.testEnded {
 				s.mu.Unlock()
 				return
 			}
 			s.deaths++
 			s.mu.Unlock()
 			s.died.Notify()
-			s.begin("")
+			s.startServer("")
 		}
 	}()
 	t.Cleanup(func() {
 		s.mu.Lock()
-		s.ended = true
+		s.testEnded = true
 		_ = s.cmd.Process.Kill()
 		s.mu.Unlock()
 		<-s.done
@@ -160,10 +160,10 @@ func superviseOn(t *testing.T, point, store string) *supervisor {
 	return s
 }
 
-func (s *supervisor) begin(point string) {
+func (s *supervisor) startServer(point string) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "GORACE="+cmp.Or(os.Getenv("GORACE"), "atexit_sleep_ms=0"), dataEnv+"="+s.data, storeEnv+"="+s.store, pointEnv+"="+point, "ANTHROPIC_API_KEY="+stubKey)
-	cmd.Stderr = &logs{t: s.t}
+	cmd.Stderr = &logWriter{t: s.t}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -184,7 +184,7 @@ func (s *supervisor) begin(point string) {
 		_ = s.conn.Close()
 	}
 	s.cmd, s.conn = cmd, conn
-	if s.ended {
+	if s.testEnded {
 		_ = cmd.Process.Kill()
 	}
 }
@@ -206,11 +206,11 @@ func (s *supervisor) connection() *grpc.ClientConn {
 	return s.conn
 }
 
-// logs writes the log of a server to the test's log. The test waits for the end of its servers, so it also gets their
+// logWriter writes the log of a server to the test's log. The test waits for the end of its servers, so it also gets their
 // last lines.
-type logs struct{ t *testing.T }
+type logWriter struct{ t *testing.T }
 
-func (l *logs) Write(b []byte) (int, error) {
+func (l *logWriter) Write(b []byte) (int, error) {
 	l.t.Logf("%s", b)
 	return len(b), nil
 }

@@ -37,7 +37,7 @@ func TestChaos(t *testing.T) {
 	}
 	b := newBed(t, "bob")
 	seed := uint64(time.Now().UnixNano())
-	c := &chaos{bed: b, prefix: b.newPrefix(t), tasks: map[string]*loadTask{}, prompts: map[string]map[string]bool{}, acceptedMessages: map[string]int{}}
+	c := &chaosLoad{bed: b, prefix: b.newPrefix(t), tasks: map[string]*loadTask{}, prompts: map[string]map[string]bool{}, acceptedMessages: map[string]int{}}
 	proxy, err := faultproxy.New(b.url, seed, c.recordMessage)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, proxy.Close()) }()
@@ -47,7 +47,7 @@ func TestChaos(t *testing.T) {
 	before := fleetGoroutines(t)
 	stop := c.open(t, proxy.URL())
 	for i := range chaosAgents {
-		c.create(t, agentName(i))
+		c.createAgent(t, agentName(i))
 	}
 	running, conns := fleetGoroutines(t), proxy.Stats().OpenConns
 
@@ -81,8 +81,8 @@ func TestChaos(t *testing.T) {
 
 func agentName(i int) string { return fmt.Sprintf("Chaos-%d", i) }
 
-// chaos is the load, with records of its tasks and messages.
-type chaos struct {
+// chaosLoad is the load, with records of its tasks and messages.
+type chaosLoad struct {
 	*bed
 	prefix     string
 	server     *server
@@ -108,7 +108,7 @@ type loadTask struct {
 }
 
 // open starts a fleet in this process that reaches Coder through the proxy.
-func (c *chaos) open(t *testing.T, url string) (stop func()) {
+func (c *chaosLoad) open(t *testing.T, url string) (stop func()) {
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"coder"}
 	cfg.CreateWait, cfg.LogFormat = 30*time.Second, "json"
@@ -156,10 +156,10 @@ func (m *memoryLog) text() string {
 	return m.b.String()
 }
 
-func (c *chaos) api() caller { return c.server.through("grpc") }
+func (c *chaosLoad) api() caller { return c.server.through("grpc") }
 
 // recordMessage records a message that an AgentAPI has accepted.
-func (c *chaos) recordMessage(s faultproxy.Exchange) {
+func (c *chaosLoad) recordMessage(s faultproxy.Exchange) {
 	if s.Method != http.MethodPost || s.Status != http.StatusOK || !strings.HasSuffix(s.Path, "/apps/agentapi/message") {
 		return
 	}
@@ -183,7 +183,7 @@ func tagOf(prompt string) string {
 }
 
 // runLoad runs the load while the network is bad.
-func (c *chaos) runLoad(t *testing.T, proxy *faultproxy.Proxy, length time.Duration, seed uint64) {
+func (c *chaosLoad) runLoad(t *testing.T, proxy *faultproxy.Proxy, length time.Duration, seed uint64) {
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
 	faults := faultproxy.Faults{Latency: 2 * time.Second, Slow: 0.2, Refuse: 0.2, Cut: 0.1}
@@ -221,14 +221,14 @@ func (c *chaos) runLoad(t *testing.T, proxy *faultproxy.Proxy, length time.Durat
 }
 
 // randomAction performs one random action on the agent.
-func (c *chaos) randomAction(t *testing.T, r *rand.Rand, agent string) {
+func (c *chaosLoad) randomAction(t *testing.T, r *rand.Rand, agent string) {
 	switch chance := r.IntN(100); {
 	case chance < 50:
-		e := c.start(t, agent, fmt.Sprintf("sleep %d", r.IntN(4)))
+		e := c.startTask(t, agent, fmt.Sprintf("sleep %d", r.IntN(4)))
 		e.withoutMessages = true
 		c.api().wait(t, e.id)
 	case chance < 65:
-		e := c.start(t, agent, "sleep 300")
+		e := c.startTask(t, agent, "sleep 300")
 		e.interrupted = true
 		if r.IntN(2) == 0 {
 			within(t, recoveryTime, "the agent works", func() bool { return c.timesSent(e.tag) > 0 })
@@ -236,7 +236,7 @@ func (c *chaos) randomAction(t *testing.T, r *rand.Rand, agent string) {
 		c.do(t, "stop_agent_task", object{"agent_name": agent}, "NO_RUNNING_TASK")
 		c.api().wait(t, e.id)
 	case chance < 80:
-		e := c.start(t, agent, "sleep 4")
+		e := c.startTask(t, agent, "sleep 4")
 		tag := newTag()
 		m := &loadTask{id: e.id, agent: agent, tag: tag, message: true}
 		if _, refused := c.do(t, "send_task_message", object{"agent_name": agent, "message": "echo " + tag}, "NO_RUNNING_TASK", "AGENT_OFFLINE"); !refused {
@@ -251,7 +251,7 @@ func (c *chaos) randomAction(t *testing.T, r *rand.Rand, agent string) {
 		c.do(t, "stop_agent", object{"agent_name": agent})
 		c.do(t, "start_agent", object{"agent_name": agent})
 	default:
-		e := c.start(t, agent, "sleep 300")
+		e := c.startTask(t, agent, "sleep 300")
 		e.interrupted = true
 		c.do(t, "delete_agent", object{"agent_name": agent}, "AGENT_NOT_FOUND")
 		within(t, recoveryTime, agent+" is deleted", func() bool {
@@ -259,20 +259,20 @@ func (c *chaos) randomAction(t *testing.T, r *rand.Rand, agent string) {
 			return problem != nil && problem.Reason == "AGENT_NOT_FOUND"
 		})
 		c.api().wait(t, e.id)
-		c.create(t, agent)
+		c.createAgent(t, agent)
 	}
 }
 
 func newTag() string { return fmt.Sprintf("tag-%016x", rand.Uint64()) }
 
-// create creates the agent and waits until it can work.
-func (c *chaos) create(t *testing.T, agent string) {
+// createAgent creates the agent and waits until it can work.
+func (c *chaosLoad) createAgent(t *testing.T, agent string) {
 	c.do(t, "create_agent", object{"name": agent, "project": "Setup", "spec": "x"})
 	c.waitUntilIdle(t, agent)
 }
 
 // waitUntilIdle waits until the agent can work. If the agent's workspace was stopped to end a task, it starts the agent.
-func (c *chaos) waitUntilIdle(t *testing.T, agent string) {
+func (c *chaosLoad) waitUntilIdle(t *testing.T, agent string) {
 	t.Helper()
 	var a object
 	defer func() {
@@ -292,8 +292,8 @@ func (c *chaos) waitUntilIdle(t *testing.T, agent string) {
 	})
 }
 
-// start waits until the agent can accept a task, and starts the task.
-func (c *chaos) start(t *testing.T, agent, description string) *loadTask {
+// startTask waits until the agent can accept a task, and starts the task.
+func (c *chaosLoad) startTask(t *testing.T, agent, description string) *loadTask {
 	tag := newTag()
 	e := &loadTask{agent: agent, tag: tag}
 	c.mu.Lock()
@@ -312,7 +312,7 @@ func (c *chaos) start(t *testing.T, agent, description string) *loadTask {
 
 // do repeats a tool call until the server answers it. Repeating is safe, because the call has a request id. refused
 // reports whether the answer is an error with one of the reasons.
-func (c *chaos) do(t *testing.T, tool string, args object, reasons ...string) (answer object, refused bool) {
+func (c *chaosLoad) do(t *testing.T, tool string, args object, reasons ...string) (answer object, refused bool) {
 	args["request_id"] = newTag()
 	start := time.Now()
 	for {
@@ -338,7 +338,7 @@ func (c *chaos) do(t *testing.T, tool string, args object, reasons ...string) (a
 }
 
 // pollAgents calls list_agents repeatedly. Fleet must always answer quickly, whatever happens to Coder.
-func (c *chaos) pollAgents(t *testing.T, ctx context.Context) { //nolint:revive // the test comes first
+func (c *chaosLoad) pollAgents(t *testing.T, ctx context.Context) { //nolint:revive // the test comes first
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	through := []caller{c.server.through("grpc"), c.server.through("rest"), c.server.through("mcp")}
@@ -356,7 +356,7 @@ func (c *chaos) pollAgents(t *testing.T, ctx context.Context) { //nolint:revive 
 
 // pollConversations reads the agents' conversations, bypassing the proxy. A restart clears a conversation, so it reads
 // repeatedly.
-func (c *chaos) pollConversations(t *testing.T, ctx context.Context) { //nolint:revive // the test comes first
+func (c *chaosLoad) pollConversations(t *testing.T, ctx context.Context) { //nolint:revive // the test comes first
 	tick := time.NewTicker(300 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -369,7 +369,7 @@ func (c *chaos) pollConversations(t *testing.T, ctx context.Context) { //nolint:
 	}
 }
 
-func (c *chaos) readConversations(t *testing.T) {
+func (c *chaosLoad) readConversations(t *testing.T) {
 	for i := range chaosAgents {
 		var all struct {
 			Messages []struct{ Role, Content, Time string }
@@ -389,14 +389,14 @@ func (c *chaos) readConversations(t *testing.T) {
 }
 
 // timesSent returns how often the agent received the prompt with the tag, as far as the test has seen.
-func (c *chaos) timesSent(tag string) int {
+func (c *chaosLoad) timesSent(tag string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return max(len(c.prompts[tag]), c.acceptedMessages[tag])
 }
 
 // waitForRecovery waits until all agents are idle.
-func (c *chaos) waitForRecovery(t *testing.T) {
+func (c *chaosLoad) waitForRecovery(t *testing.T) {
 	calm := time.Now()
 	within(t, recoveryTime, "Fleet has seen Coder again", func() bool {
 		at, err := time.Parse(time.RFC3339, c.api().call(t, "list_agents", object{}).text("observed_at"))
@@ -409,7 +409,7 @@ func (c *chaos) waitForRecovery(t *testing.T) {
 }
 
 // checkResults checks that each request of the load had the right result.
-func (c *chaos) checkResults(t *testing.T) {
+func (c *chaosLoad) checkResults(t *testing.T) {
 	ended := map[string]int{}
 	c.mu.Lock()
 	tasks := c.tasks
