@@ -29,7 +29,7 @@ type evidence struct {
 	limits      fleet.Limits                // of all agents together, since they have one owner
 
 	leaseProblems []string // leases that a server took before they had expired, and writes without a lease
-	leaseOwners   int      // how many different servers have owned leases
+	leaseOwners   int      // how many different owners of leases there were; each process of a server has its own
 }
 
 // verdict holds the problems that the checks have found, and how many items they have compared.
@@ -48,10 +48,12 @@ func (v *verdict) problem(format string, args ...any) {
 	v.problems = append(v.problems, fmt.Sprintf(format, args...))
 }
 
+// compared records that a check has compared n items. In a long run, n must not be 0.
 func (v *verdict) compared(what string, n int) {
 	v.checks = append(v.checks, comparison{what: what, count: n})
 }
 
+// comparedRare is compared for items that even a long run may not have.
 func (v *verdict) comparedRare(what string, n int) {
 	v.checks = append(v.checks, comparison{what: what, count: n, rare: true})
 }
@@ -119,9 +121,9 @@ func difference(watcher string, events, log []*fleetv1.Event) string {
 	return ""
 }
 
-// checkLog checks the order of events: each task begins and ends once, and an agent has one task at a time.
+// checkLog checks the order of events: cursors increase, no task begins or ends twice, and an agent has one task at a time.
 func (v *verdict) checkLog(log []*fleetv1.Event) {
-	has, ended := map[string]string{}, map[string]bool{}
+	current, ended := map[string]string{}, map[string]bool{} // the task of each agent, and the tasks that have ended
 	last := int64(-1)
 	for _, e := range log {
 		seq, err := strconv.ParseInt(e.GetCursor(), 10, 64)
@@ -132,19 +134,19 @@ func (v *verdict) checkLog(log []*fleetv1.Event) {
 		id, agent := e.GetTaskId(), e.GetAgentName()
 		switch e.GetType() {
 		case fleetv1.Event_task_created:
-			if has[agent] != "" {
-				v.problem("the log has task %s of %s while task %s goes on", id, agent, has[agent])
+			if current[agent] != "" {
+				v.problem("the log has task %s of %s while task %s goes on", id, agent, current[agent])
 			}
-			has[agent] = id
+			current[agent] = id
 		case fleetv1.Event_task_ended:
-			if has[agent] != id || ended[id] {
-				v.problem("the log has the end of task %s of %s, which has %q", id, agent, has[agent])
+			if current[agent] != id || ended[id] {
+				v.problem("the log has the end of task %s of %s, which has %q", id, agent, current[agent])
 			}
 			ended[id] = true
-			delete(has, agent)
+			delete(current, agent)
 		case fleetv1.Event_task_output, fleetv1.Event_task_started, fleetv1.Event_task_message:
-			if has[agent] != id {
-				v.problem("the log has %s of task %s of %s, which has %q", e.GetType(), id, agent, has[agent])
+			if current[agent] != id {
+				v.problem("the log has %s of task %s of %s, which has %q", e.GetType(), id, agent, current[agent])
 			}
 		}
 	}
@@ -187,7 +189,8 @@ func (v *verdict) checkLimits(e *evidence) {
 	v.compared(fmt.Sprintf("most tasks at a time (limit %d)", e.limits.RunningTasks), mostTasks)
 }
 
-// checkTasks checks that each task has ended, with the status that its last event and the answers to all callers show.
+// checkTasks checks that each task has ended, with the status that its last event and the answers to all callers show. Each task
+// whose end a caller has seen must be in the store.
 func (v *verdict) checkTasks(h *history, e *evidence, tags map[string]string) {
 	ends := map[string]string{}
 	for _, event := range e.log {
@@ -223,10 +226,11 @@ func (v *verdict) checkTasks(h *history, e *evidence, tags map[string]string) {
 	v.compared("final states that callers had seen", len(h.final))
 }
 
-// checkRuns checks that no task was run twice, and that no two tasks of an agent ran at the same time.
+// checkRuns checks that no task was run twice, that each completed task was run, and that no two tasks of an agent ran at the
+// same time.
 func (v *verdict) checkRuns(e *evidence, tags map[string]string) {
 	for _, overlap := range e.overlaps {
-		v.problem("a run began while another was under way: %s", overlap)
+		v.problem("a run began while another run was active: %s", overlap)
 	}
 	n := 0
 	for _, task := range e.tasks {
@@ -348,26 +352,26 @@ func (h *history) checkAgents(v *verdict, e *evidence) {
 		}
 	}
 	creations, deletions := 0, 0
-	for name, l := range h.agents {
-		if l.created {
+	for name, record := range h.agents {
+		if record.created {
 			creations++
 		}
-		if l.deleted {
+		if record.deleted {
 			deletions++
 		}
 		there := e.agents[name]
 		switch {
 		case created[name] > 1:
 			v.problem("%s was created %d times", name, created[name])
-		case l.created && created[name] == 0:
+		case record.created && created[name] == 0:
 			v.problem("the acknowledged agent %s is lost", name)
-		case l.refused && created[name] > 0:
+		case record.refused && created[name] > 0:
 			v.problem("%s was refused, and was created", name)
 		case deleted[name] > created[name]:
 			v.problem("%s was deleted %d times", name, deleted[name])
-		case l.deleted && (there || deleted[name] == 0):
+		case record.deleted && (there || deleted[name] == 0):
 			v.problem("%s is there after its deletion was acknowledged", name)
-		case l.created && !l.deleting && !there:
+		case record.created && !record.deleting && !there:
 			v.problem("%s was created, never deleted, and is not there", name)
 		case there != (created[name] > deleted[name]):
 			v.problem("%s: the log has %d creations and %d deletions, and it is listed: %t", name, created[name], deleted[name], there)
@@ -380,10 +384,11 @@ func (h *history) checkAgents(v *verdict, e *evidence) {
 	v.compared("deletions that were acknowledged", deletions)
 }
 
-// checkMessages checks that no message was lost, that none was delivered twice, and that none was delivered although it
-// was refused.
+// checkMessages checks that no message was delivered twice, that no refused message was delivered, and that each acknowledged
+// message was delivered, or that a step of its task says that it was too late.
 func (h *history) checkMessages(v *verdict, e *evidence) {
-	said, late := map[string]int{}, map[string]int{} // how often the log has a message, by its text; how many messages came too late, by task
+	said := map[string]int{} // how often the log has a message, by its text
+	late := map[string]int{} // how many messages came too late, by task
 	for _, event := range e.log {
 		switch event.GetType() {
 		case fleetv1.Event_task_message:
@@ -421,7 +426,8 @@ func (h *history) checkMessages(v *verdict, e *evidence) {
 	v.compared("messages that agents got", len(e.delivered))
 }
 
-// checkModel checks that the answers that callers received are possible for agents with one task at a time.
+// checkModel checks that the recorded operations are possible for agents with one task at a time. checkStarts must have added the
+// last ones.
 func (h *history) checkModel(v *verdict) {
 	for _, ops := range model.Partition(h.ops) {
 		if result, info := porcupine.CheckOperationsVerbose(model, ops, operationLimit); result != porcupine.Ok {

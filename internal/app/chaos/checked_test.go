@@ -12,13 +12,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// goodHistory returns a history without a problem: papi completes task 1, receives a message, and is stopped in task 2.
+// goodHistory returns a history without a problem: papi receives a message in task 1 and completes it, and is stopped in task 2.
 // Meanwhile new-shared-1 is created and deleted, and new-2 is created and stays.
 func goodHistory() (*history, *evidence) {
 	h := newHistory()
 	h.attempts = map[string]*attempt{
-		"t000001": {agent: "papi", call: 10, ret: 20, task: "1"},
-		"t000002": {agent: "papi", call: 25, ret: 26, refused: true},
+		"t000001": {agent: "papi", call: 10, task: "1"},
+		"t000002": {agent: "papi", call: 25, refused: true},
 		"t000003": {agent: "papi", call: 50}, // its caller received no answer
 	}
 	for i, a := range []action{{"papi", started, "1"}, {"papi", busy, ""}, {"papi", seen, "1"}, {"papi", idle, ""}, {"papi", seen, "2"}, {"papi", stopped, "2"}} {
@@ -73,7 +73,7 @@ func without(events []*fleetv1.Event, cursor string) []*fleetv1.Event {
 	return slices.DeleteFunc(slices.Clone(events), func(e *fleetv1.Event) bool { return e.GetCursor() == cursor })
 }
 
-// rewrite replaces the log and the events that watchers have received.
+// rewrite replaces the log and the events that watchers have received, and numbers the events from 1.
 func (e *evidence) rewrite(log []*fleetv1.Event) {
 	e.log = nil
 	for i, event := range log {
@@ -113,7 +113,7 @@ func TestChecks(t *testing.T) {
 		}, "task 1, which is completed, was run 0 times"},
 		"two tasks run at a time": {func(_ *history, e *evidence) {
 			e.overlaps = []string{"papi.runs: t000003 17"}
-		}, "a run began while another was under way: papi.runs: t000003 17"},
+		}, "a run began while another run was active: papi.runs: t000003 17"},
 		"the log has two tasks of an agent": {func(_ *history, e *evidence) {
 			e.rewrite(append(append(slices.Clone(e.log[:8]), e.log[10], e.log[8]), e.log[11:]...))
 		}, "the log has task 2 of papi while task 1 goes on"},
@@ -185,7 +185,7 @@ func TestChecks(t *testing.T) {
 		"a refused creation is done": {func(h *history, _ *evidence) {
 			*h.agents["new-2"] = agentRecord{refused: true}
 		}, "new-2 was refused, and was created"},
-		"an agent goes by itself": {func(_ *history, e *evidence) {
+		"an agent disappears without a deletion": {func(_ *history, e *evidence) {
 			delete(e.agents, "new-2")
 		}, "new-2 was created, never deleted, and is not there"},
 		"a deleted agent comes back": {func(_ *history, e *evidence) {

@@ -36,11 +36,11 @@ func (f *fleetUnderLoad) isShared(agent string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(agent, churnPrefix), sharedPrefix)
 }
 
-// churnAgents is a caller that creates agents, lets them work and deletes them, until ctx is done. It deletes most agents at
-// once, and the others when the server refuses to create more.
+// churnAgents is a caller that creates agents, lets them work and deletes them, until ctx is done. It deletes most agents after a
+// short pause, and the others when the server refuses to create more.
 func (f *fleetUnderLoad) churnAgents(ctx context.Context, client int, r *rand.Rand) {
 	h := f.history
-	var left []string
+	var kept []string
 	for n := 0; ctx.Err() == nil; n++ {
 		name := fmt.Sprintf("%s%d-%d", churnPrefix, client, n)
 		if n%2 == 0 {
@@ -53,9 +53,9 @@ func (f *fleetUnderLoad) churnAgents(ctx context.Context, client int, r *rand.Ra
 		f.createAgent(name, l, r)
 		if l.refused { // the disk is full, or there are too many agents
 			pause(ctx, time.Duration(r.IntN(500))*time.Millisecond)
-			if len(left) > 0 {
-				f.deleteAgent(left[0], h.recordOf(left[0]), r)
-				left = left[1:]
+			if len(kept) > 0 {
+				f.deleteAgent(kept[0], h.recordOf(kept[0]), r)
+				kept = kept[1:]
 			}
 			continue
 		}
@@ -64,7 +64,7 @@ func (f *fleetUnderLoad) churnAgents(ctx context.Context, client int, r *rand.Ra
 		if r.IntN(4) > 0 {
 			f.deleteAgent(name, l, r)
 		} else {
-			left = append(left, name)
+			kept = append(kept, name)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func (h *history) recordOf(agent string) *agentRecord {
 	return h.agents[agent]
 }
 
-// tries is how often a call with an unknown outcome is tried at most.
+// tries is the maximum number of tries of a call with an unknown outcome.
 const tries = 5
 
 // createAgent tries to create the agent, and records the outcome in l.

@@ -33,7 +33,8 @@ type piece struct {
 
 // contractResult is the result of a contract in the store.
 type contractResult struct {
-	status, summary, payload string
+	status           string // the status and the completion, for example "completed reported"
+	summary, payload string
 }
 
 // callContracts is a caller that starts agents for contracts, appends to their payloads and reports their ends, until ctx is done.
@@ -59,7 +60,8 @@ func (f *fleetUnderLoad) callContracts(ctx context.Context, client int, r *rand.
 	}
 }
 
-// startContract returns the id of the agent, or "" if no answer has it.
+// startContract starts an agent for a contract. It returns the agent's id, or "" if the server has refused the request or has not
+// answered.
 func (f *fleetUnderLoad) startContract(id string, r *rand.Rand) string {
 	request := &fleetv1.AgentStartRequest{Contract: "sleep 3600", RequestId: id}
 	for range tries {

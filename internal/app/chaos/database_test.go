@@ -19,12 +19,12 @@ import (
 // operationLimit is how long an operation that must succeed may take.
 const operationLimit = waittest.Limit
 
-// database is a primary with a synchronous standby, at two addresses. A failover swaps their roles.
+// database is a primary with a synchronous standby. Their addresses are 0 and 1. A failover swaps their roles.
 type database struct {
 	small bool // its disk can be filled
 
-	mu           sync.Mutex
-	nodes        [2]*pgtest.Server // by address
+	mu             sync.Mutex
+	nodes          [2]*pgtest.Server // by address
 	primaryAddress int               // the address of the primary
 }
 
@@ -38,7 +38,8 @@ func startPostgres(t *testing.T) *pgtest.Server {
 	return db
 }
 
-// newDatabase starts the database. If small is set, its disk is a small file system in memory, which FillDisk can fill.
+// newDatabase starts the database. If small is set, and the test may mount file systems, its disk is a small file system in
+// memory, which FillDisk can fill.
 func newDatabase(t *testing.T, small bool) *database {
 	d := &database{small: small}
 	start := func() (*pgtest.Server, error) { return pgtest.Start("") }
@@ -82,7 +83,7 @@ func (d *database) primary() *pgtest.Server {
 	return d.nodes[d.primaryAddress]
 }
 
-// Restart ends the primary as a crash does, and starts it again. It returns when the standby has caught up. Before that, a
+// Restart ends the primary as a crash does, and starts it again after the time down. It returns when the standby has caught up. Before that, a
 // failover could lose commits that were not acknowledged but that readers have seen.
 func (d *database) Restart(down time.Duration) error {
 	p := d.primary()
@@ -98,8 +99,8 @@ func (d *database) Restart(down time.Duration) error {
 	return p.WaitForStandby(ctx)
 }
 
-// FillDisk fills the disk of the primary. If log is set, it also uses up the space that is left for the write-ahead
-// log, so that Postgres ends all connections, and perhaps exits.
+// FillDisk fills the disk of the primary, frees it after the time full, and returns when the standby has caught up. If log is set,
+// it also uses up the space that is left for the write-ahead log, so that Postgres ends all connections, and perhaps exits.
 func (d *database) FillDisk(log bool, full time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
 	defer cancel()

@@ -13,9 +13,9 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestAgentOfAnotherServer creates an agent and reads its output, its changes, its log and its bundle through all faces
-// of a server that does not run on the agent's machine. Then it restarts the agent in a role of its project. While the
-// server on the agent's machine is down, the error must name that server.
+// TestAgentOfAnotherServer creates agents, and reads the output, the changes, the log and the bundle of one of them, through a
+// server that does not run on their machine. Then it restarts the agent in a role of its project, and lands its work. While the
+// server on the agent's machine is down, errors must name that server.
 func TestAgentOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	db := startPostgres(t)
@@ -85,7 +85,8 @@ func TestAgentOfAnotherServer(t *testing.T) {
 	err = overGRPC(t.Context(), two, "RestartAgent", &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "nobody"}, restarted)
 	require.ErrorContains(t, err, "operator", "the error must list the project's roles")
 
-	require.ErrorContains(t, overGRPC(t.Context(), two, "LandTasks", &fleetv1.LandTasksRequest{TaskIds: []string{task}, DryRun: true}, &fleetv1.LandTasksResponse{}), `the server "one"`)
+	err = overGRPC(t.Context(), two, "LandTasks", &fleetv1.LandTasksRequest{TaskIds: []string{task}, DryRun: true}, &fleetv1.LandTasksResponse{})
+	require.ErrorContains(t, err, `the server "one"`, "only the server on the agent's machine can try the landing")
 	require.NoError(t, overREST(t.Context(), two, "LandTasks", &fleetv1.LandTasksRequest{TaskIds: []string{task}}, &fleetv1.LandTasksResponse{}))
 	var shown *fleetv1.ShowTaskResponse
 	waittest.Until(t, "the work lands on the other server", func() bool {
@@ -106,7 +107,7 @@ func TestAgentOfAnotherServer(t *testing.T) {
 		require.ErrorContains(t, err, "BACKEND_UNAVAILABLE", name)
 		require.ErrorContains(t, err, "the server one", name)
 	}
-	one.startServing(t) // at another address
+	one.startServing(t) // other servers reach it at another address than before
 	output := &fleetv1.ShowTaskOutputResponse{}
 	waittest.Until(t, "no server says that it knows the new address", func() bool {
 		return overGRPC(t.Context(), two, "ShowTaskOutput", &fleetv1.ShowTaskOutputRequest{TaskId: task}, output) == nil

@@ -24,7 +24,7 @@ func (f *fleetUnderLoad) collectEvidence(t *testing.T) *evidence {
 	defer cancel()
 	e := &evidence{limits: f.limits, agents: map[string]bool{}, watched: map[string][]*fleetv1.Event{}, runs: map[string]int{}, delivered: map[string]int{}, workspaces: map[string]int{}}
 	var err error
-	for caughtUp := false; !caughtUp; { // events may be added until all agents are deleted
+	for caughtUp := false; !caughtUp; { // deletions of agents may still add events
 		e.log, err = f.readLog(ctx)
 		require.NoError(t, err)
 		require.NotEmpty(t, e.log)
@@ -70,7 +70,7 @@ func (f *fleetUnderLoad) collectEvidence(t *testing.T) *evidence {
 	return e
 }
 
-// addTraces reads the lines that runs of local agents have written into the directory.
+// addTraces adds the runs and the overlaps that runs of local agents have written into files of the directory.
 func (e *evidence) addTraces(t *testing.T, dir string) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.runs"))
 	require.NoError(t, err)

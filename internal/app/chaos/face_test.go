@@ -26,7 +26,8 @@ import (
 	"fleet/internal/face/facetest"
 )
 
-// face calls a method of the fleet at a server.
+// face calls a method of the API at a server. A method of another service than FleetService has the name of its service before it:
+// "LifecycleService/AgentStart".
 type face func(ctx context.Context, s *server, method string, request, answer proto.Message) error
 
 var faces = []face{overGRPC, overREST, overMCP}
@@ -83,6 +84,7 @@ func fullName(name string) string {
 	return "FleetService/" + name
 }
 
+// methodOf returns the descriptor of the method. It panics if the method does not exist.
 func methodOf(name string) protoreflect.MethodDescriptor {
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName("fleet.v1." + strings.ReplaceAll(fullName(name), "/", ".")))
 	if err != nil {
@@ -94,6 +96,7 @@ func methodOf(name string) protoreflect.MethodDescriptor {
 // endpoints are the paths of MCP, by service.
 var endpoints = map[string]string{"FleetService": "/mcp", "LifecycleService": "/mcp/lifecycle"}
 
+// requestArgs returns the fields of the request, by their names in proto.
 func requestArgs(request proto.Message) (args map[string]any, err error) {
 	data, err := protoNames.Marshal(request)
 	if err != nil {
@@ -102,7 +105,7 @@ func requestArgs(request proto.Message) (args map[string]any, err error) {
 	return args, json.Unmarshal(data, &args)
 }
 
-// restRequest returns the request of a method by HTTP.
+// restRequest returns the HTTP request that calls the method over REST.
 func restRequest(ctx context.Context, s *server, method string, request proto.Message) (*http.Request, error) {
 	args, err := requestArgs(request)
 	if err != nil {
@@ -136,10 +139,11 @@ func sendHTTP(r *http.Request) (data []byte, code int, err error) {
 	return data, got.StatusCode, err
 }
 
+// parseRefusal returns the refusal in the answer. It returns another error if the answer has none.
 func parseRefusal(data []byte) error {
 	var r refusal
 	if err := json.Unmarshal(data, &r); err != nil || r.Reason == "" {
-		return fmt.Errorf("not an answer: %.200s", data)
+		return fmt.Errorf("the answer has no reason: %.200s", data)
 	}
 	return &r
 }

@@ -26,13 +26,13 @@ type faultLog struct {
 }
 
 type faultStats struct {
-	count int
-	down  time.Duration // from the beginnings of the faults until the server answered calls again
-	after time.Duration // the parts after the ends of the faults
-	longestAfter  time.Duration // the longest of these parts
+	count        int
+	down         time.Duration // the sum of the times from the beginning of a fault until the server answered calls again
+	after        time.Duration // the part of down that came after the ends of the faults
+	longestAfter time.Duration // the longest time from the end of a fault until the server answered calls again
 }
 
-// record records a fault: how long it lasted, and how long it took afterwards until the server answered calls.
+// record records a fault of an expected kind: how long it lasted, and how long it took afterwards until the server answered calls.
 func (l *faultLog) record(kind string, lasted, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +85,8 @@ func (l *faultLog) report(line func(cells ...any)) {
 	}
 }
 
-// faultFunc injects a fault and ends it. It returns how long the fault lasted.
+// faultFunc injects a fault. It returns when the server can recover from the fault, with how long that took. The fault "wrong clock"
+// lasts until the server is started again.
 type faultFunc func(r *rand.Rand) (time.Duration, error)
 
 // between returns a random duration that is not shorter than least, and is shorter than most.
@@ -172,7 +173,7 @@ func serverFaults(s *server) map[string]faultFunc {
 	return faults
 }
 
-// diskFault returns a fault that fills the disk of a server.
+// diskFault returns a fault that fills the disk of the directory for a while.
 func diskFault(dir string) faultFunc {
 	return func(r *rand.Rand) (time.Duration, error) {
 		path := filepath.Join(dir, "ballast")
@@ -191,7 +192,7 @@ func diskFault(dir string) faultFunc {
 }
 
 // inject injects faults into the server, one after the other, until ctx is done. After each fault it waits until the
-// server answers. Then it pauses for as long as the fault and the wait took together, so that the server works for at least
+// server answers. Then it pauses for longer than the fault and the wait took together, so that the server works for at least
 // half of the time.
 func (l *faultLog) inject(ctx context.Context, s *server, faults map[string]faultFunc, r *rand.Rand) error {
 	kinds := []string{}
@@ -220,7 +221,7 @@ func (l *faultLog) inject(ctx context.Context, s *server, faults map[string]faul
 }
 
 // injectIntoDatabase injects faults into the database until ctx is done. After each fault it waits until all servers answer,
-// and then pauses as inject does.
+// and then pauses for some seconds longer than the fault and the wait took.
 func (l *faultLog) injectIntoDatabase(ctx context.Context, d *database, servers []*server, r *rand.Rand) error {
 	await := func() error {
 		for _, s := range servers {

@@ -40,9 +40,9 @@ type history struct {
 	attempts  map[string]*attempt       // by the task's tag
 	agents    map[string]*agentRecord   // by name
 	messages  map[string]*messageRecord // by text
-	endSeen   map[string]int64          // when an answer first showed that a task had ended
-	firstSeen map[string]int64          // when an answer first showed a task
-	final     map[string]string         // the first final status of a task that an answer showed
+	endSeen   map[string]int64          // when an answer first showed that a task had ended, by the task's id
+	firstSeen map[string]int64          // when an answer first showed a task, by the task's id
+	final     map[string]string         // the first final status of a task that an answer showed, by the task's id
 	contracts []*contractRecord
 	problems  []string
 }
@@ -51,7 +51,6 @@ type history struct {
 type attempt struct {
 	agent   string
 	call    int64
-	ret     int64
 	task    string // "" if the task was not accepted, or if nobody knows whether it was
 	refused bool   // it is certain that it was not accepted
 }
@@ -60,6 +59,7 @@ func newHistory() *history {
 	return &history{begin: time.Now(), calls: map[string]*outcomes{}, attempts: map[string]*attempt{}, agents: map[string]*agentRecord{}, messages: map[string]*messageRecord{}, endSeen: map[string]int64{}, firstSeen: map[string]int64{}, final: map[string]string{}}
 }
 
+// now returns the nanoseconds since the beginning of the history. All times of the history have this form.
 func (h *history) now() int64 { return int64(time.Since(h.begin)) }
 
 func (h *history) addOperation(client int, a action, call, ret int64) {
@@ -144,20 +144,20 @@ var model = porcupine.Model{
 	},
 	Init: func() any { return "" },
 	Step: func(state, input, _ any) (bool, any) {
-		has, a := state.(string), input.(action) //nolint:forcetypeassert // as added
+		current, a := state.(string), input.(action) //nolint:forcetypeassert // as added
 		switch a.verb {
 		case started:
-			return has == "", a.task
+			return current == "", a.task
 		case busy:
-			return has != "", has
+			return current != "", current
 		case idle:
-			return has == "", has
+			return current == "", current
 		case stopped, seen:
-			return has == a.task, has
+			return current == a.task, current
 		case finished:
-			return has == a.task, ""
+			return current == a.task, ""
 		}
-		return false, has
+		return false, current
 	},
 	DescribeOperation: func(input, _ any) string {
 		a := input.(action) //nolint:forcetypeassert // as added

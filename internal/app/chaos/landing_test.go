@@ -20,7 +20,7 @@ import (
 )
 
 // landingCheck fails if two files in the directory keys have the same line. Agents can write such files because they do not
-// know of each other.
+// know of each other. It takes a different time in each run.
 const landingCheck = `sleep 0.$(($$ % 3)); test -z "$(cat keys/* | sort | uniq -d)"`
 
 // TestChaosLanding lands the work of agents in a branch while the server is killed. Some of them change the same lines, and some change
@@ -32,20 +32,7 @@ func TestChaosLanding(t *testing.T) {
 		agents, kills = 30, 100
 	}
 	dir := t.TempDir()
-	repo := filepath.Join(dir, "repo")
-	git(t, "", "init", "-q", "-b", "main", repo)
-	git(t, repo, "config", "user.name", "ada")
-	git(t, repo, "config", "user.email", "ada@example.com")
-	require.NoError(t, os.WriteFile(filepath.Join(repo, "check.sh"), []byte(landingCheck), 0o600))
-	var lines strings.Builder
-	for n := range 10 * agents {
-		fmt.Fprintln(&lines, "line", n) // all different, so that git always finds the same lines
-	}
-	require.NoError(t, os.WriteFile(filepath.Join(repo, "lines"), []byte(lines.String()), 0o600))
-	require.NoError(t, os.Mkdir(filepath.Join(repo, "keys"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(repo, "keys", "first"), []byte("first\n"), 0o600))
-	git(t, repo, "add", ".")
-	git(t, repo, "commit", "-qm", "first")
+	repo := newLandingRepository(t, dir, 10*agents)
 
 	f := newFleet(t, "landing", fleet.Limits{Agents: 1000, RunningTasks: 1000})
 	s := f.addServer(t, "landing", filepath.Join(dir, "data"))
@@ -93,18 +80,50 @@ func TestChaosLanding(t *testing.T) {
 	killer.Wait()
 	stop()
 
+	states := requireLandings(t, repo, landings)
+	t.Logf("%d agents, %d kills: all was decided after %s: %v", agents, killed, lasted.Round(time.Second), states)
+	require.Contains(t, states, "landed")
+	require.Contains(t, states, "conflict")
+	require.Contains(t, states, "changes_requested")
+}
+
+// newLandingRepository creates a repository with landingCheck and a file of different lines, and returns its path.
+func newLandingRepository(t *testing.T, dir string, lineCount int) string {
+	t.Helper()
+	repo := filepath.Join(dir, "repo")
+	git(t, "", "init", "-q", "-b", "main", repo)
+	git(t, repo, "config", "user.name", "ada")
+	git(t, repo, "config", "user.email", "ada@example.com")
+	require.NoError(t, os.WriteFile(filepath.Join(repo, "check.sh"), []byte(landingCheck), 0o600))
+	var lines strings.Builder
+	for n := range lineCount {
+		fmt.Fprintln(&lines, "line", n) // all different, so that git always finds the same lines
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(repo, "lines"), []byte(lines.String()), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(repo, "keys"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(repo, "keys", "first"), []byte("first\n"), 0o600))
+	git(t, repo, "add", ".")
+	git(t, repo, "commit", "-qm", "first")
+	return repo
+}
+
+// requireLandings checks that the branch has one commit for each task that has landed, and that each commit passes the check. Work
+// that has not landed must be kept, and it must be impossible to combine it with the branch. It returns the number of tasks by the
+// state of their landing.
+func requireLandings(t *testing.T, repo string, landings map[string]*fleetv1.Landing) map[string]int {
+	t.Helper()
 	landed := map[string]string{} // the tasks by their commits
 	states := map[string]int{}
 	for id, l := range landings {
 		states[l.GetState().String()]++
 		require.Contains(t, git(t, repo, "for-each-ref", "--contains", l.GetHeadSha()), "refs/", "the work of %s must be reachable", id)
 		if l.GetState() == fleetv1.Landing_landed {
-			require.Empty(t, landed[l.GetLandedSha()], "one commit for each task")
+			require.Empty(t, landed[l.GetLandedSha()], "two tasks must not land with one commit")
 			landed[l.GetLandedSha()] = id
 		}
 	}
 	commits := strings.Fields(git(t, repo, "rev-list", "main", "^"+git(t, repo, "rev-list", "--max-parents=0", "main")))
-	require.Len(t, commits, len(landed), "a task lands once")
+	require.Len(t, commits, len(landed), "each task must land once")
 	for _, c := range commits {
 		require.NotEmpty(t, landed[c], "%s is in the branch, and no task has landed with it", c)
 		require.True(t, passes(t, repo, c), "the check must pass at %s", c)
@@ -120,11 +139,8 @@ func TestChaosLanding(t *testing.T) {
 		}
 		require.True(t, err != nil || !passes(t, repo, strings.TrimSpace(string(combined))), "the work of %s could land: %s", id, l.GetProblem())
 	}
-	require.Empty(t, git(t, repo, "status", "--porcelain"), "the files of people follow the branch")
-	t.Logf("%d agents, %d kills: all was decided after %s: %v", agents, killed, lasted.Round(time.Second), states)
-	require.Contains(t, states, "landed")
-	require.Contains(t, states, "conflict")
-	require.Contains(t, states, "changes_requested")
+	require.Empty(t, git(t, repo, "status", "--porcelain"), "the files in the repository must follow the branch")
+	return states
 }
 
 // startWork creates an agent that works on the task, and returns the task's id.
@@ -143,7 +159,7 @@ func awaitWork(t *testing.T, s *server, ids []string) {
 	}
 }
 
-// land asks for the landing of the tasks, until a server answers.
+// land requests the landing of the tasks, and repeats the request until a server accepts it.
 func (f *fleetUnderLoad) land(t *testing.T, r *rand.Rand, ids []string) {
 	t.Helper()
 	request := &fleetv1.LandTasksRequest{TaskIds: ids, NoFix: true, RequestId: "land"}

@@ -41,7 +41,8 @@ func (d *database) watchLeases(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// leaseProblems returns the recorded problems, and how many different owners of leases there were.
+// leaseProblems returns the recorded problems, and how many different owners of leases there were. The next
+// process of a server is another owner.
 func (d *database) leaseProblems(t *testing.T) (problems []string, owners int) {
 	conn, err := pgx.Connect(t.Context(), d.primary().URL("postgres"))
 	require.NoError(t, err)

@@ -35,8 +35,8 @@ type fleetUnderLoad struct {
 	servers   []*server
 	tracesDir string      // a directory in which runs of local agents leave lines
 	agents    []string    // the agents that exist during the whole test
-	world     *fake.Place // the place that all servers share, at the socket
-	socket    string
+	world     *fake.Place // the place that all servers share
+	socket    string      // at which the test serves world
 	limits    fleet.Limits
 	history   *history
 	watchers  []*watcher
@@ -59,7 +59,7 @@ func (f *fleetUnderLoad) addServer(t *testing.T, name, data string) *server {
 	return s
 }
 
-// addServerOn adds a server on the database, to which it has links of its own. The caller must start the server.
+// addServerOn adds a server that uses the database through links of its own. The caller must start the server.
 func (f *fleetUnderLoad) addServerOn(t *testing.T, db *database, name, data string) *server {
 	s := f.addServer(t, name, data)
 	for address := range s.links {
@@ -105,8 +105,8 @@ func (f *fleetUnderLoad) start(t *testing.T) {
 	}
 }
 
-// script returns the description of a task for the agent. The task writes a line for each run, and another line if an
-// earlier run is still active: a process of that run holds the lock. Runs have pids of their own, so they cannot use pids for that.
+// script returns the description of a task for the agent. A task of a local agent writes a line for each run, and another line if
+// an earlier run is still active: a process of that run holds the lock. Pids would not show that, because each run has its own.
 func (f *fleetUnderLoad) script(agent, tag string, work time.Duration) string {
 	if f.isShared(agent) {
 		return fmt.Sprintf("echo tag=%s\nwork %s\necho more\ndone well", tag, work)
@@ -144,7 +144,7 @@ func (f *fleetUnderLoad) callAgent(ctx context.Context, client int, agent string
 	}
 }
 
-// newTag returns a new unique text.
+// newTag returns a text that begins with kind and that no other call returns.
 func (f *fleetUnderLoad) newTag(kind string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -161,8 +161,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// startTask tries to start a task. While the outcome is unknown, it mostly repeats the request, perhaps at another
-// server.
+// startTask tries to start a task, and records the outcome. While the outcome is unknown, it mostly repeats the request, perhaps
+// at another server.
 func (f *fleetUnderLoad) startTask(client int, agent string, r *rand.Rand) {
 	h, tag := f.history, f.newTag("t")
 	a := &attempt{agent: agent, call: h.now()}
@@ -179,7 +179,7 @@ func (f *fleetUnderLoad) startTask(client int, agent string, r *rand.Rand) {
 		switch reason := reasonOf(err); {
 		case err == nil:
 			h.mu.Lock()
-			a.task, a.ret = answer.GetTask().GetId(), ret
+			a.task = answer.GetTask().GetId()
 			h.mu.Unlock()
 			h.addOperation(client, action{agent, started, answer.GetTask().GetId()}, a.call, ret)
 			if f.isShared(agent) && r.IntN(2) == 0 { // tasks of the shell cannot receive messages
@@ -216,7 +216,7 @@ func (f *fleetUnderLoad) stopTask(client int, agent string, r *rand.Rand) {
 	}
 }
 
-// showAgent reads the agent and its task, and records what the answers show.
+// showAgent reads the agent, and records which task it has.
 func (f *fleetUnderLoad) showAgent(client int, agent string, r *rand.Rand) {
 	h := f.history
 	call := h.now()
@@ -258,7 +258,8 @@ func (f *fleetUnderLoad) call(r *rand.Rand, method string, request, answer proto
 	return err
 }
 
-// createAgents creates two agents on the machine of each server, and others in the place that all servers share.
+// createAgents creates two agents on the machine of each server, and some in the place that all servers share. They exist during
+// the whole test.
 func (f *fleetUnderLoad) createAgents(t *testing.T) {
 	create := func(s *server, name, project string) {
 		answer := mustCall(t, s, fleetv1.FleetServiceClient.CreateAgent, &fleetv1.CreateAgentRequest{Name: name, Project: project, Spec: "x", RequestId: name})
@@ -279,7 +280,7 @@ func (f *fleetUnderLoad) createAgents(t *testing.T) {
 // of a test run, so that the other checks can still report what went wrong.
 const settleLimit = operationLimit / 3
 
-// settle waits until no task runs any more, and no agent is about to change its state.
+// settle waits until all servers answer, ends all contracts, and waits until all agents are idle.
 func (f *fleetUnderLoad) settle(t *testing.T) {
 	for _, s := range f.servers {
 		s.requireServing(t)

@@ -2,7 +2,7 @@
 // servers, clocks, connections, the database and the disk. A model then checks the answers that callers received.
 //
 // CHAOS sets for how long faults are injected: a number of faults (CHAOS=1000) or a time (CHAOS=10m). CHAOS_SEED repeats
-// the choice of faults.
+// the random choices of a run. CHAOS_LOGS names a directory for the logs of the servers.
 //
 // SOAK sets how long servers work without faults, while all data with a retention time expires many times. The memory
 // and other resources that the servers use must level off.
@@ -68,6 +68,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// serve runs the server that the variables configure, until SIGTERM.
 func serve() error {
 	skew, err := time.ParseDuration(os.Getenv(clockEnv))
 	if err != nil {

@@ -20,19 +20,20 @@ const maxFreeTime = time.Second
 // queuedOutcome is what the event log contains about a task.
 type queuedOutcome struct {
 	*queuedTask
-	created, ready, begun time.Time // ready is when it exists and its dependencies have ended
-	first                 int       // position of its beginning in the log, from 1; 0 if it has not begun
+	created, begun, ready time.Time // ready is when it existed and all of its dependencies had ended
 	ended                 bool
-	open                  int // dependencies that have not ended
+	open                  int // the number of dependencies that have not ended
 	dependants            []*queuedOutcome
 }
 
-// score orders tasks: a task with a lower score starts first, unless the scores differ by no more than one step of age.
+// score orders tasks: a task with a lower score starts first. The order of two tasks is free if their scores differ by no more
+// than one step of age.
 func (o *queuedOutcome) score() time.Duration {
 	return time.Duration(o.created.UnixNano()) - time.Duration(o.priority)*ageStep
 }
 
-// check compares the event log with the queued tasks.
+// check compares the event log with the queued tasks. It also checks the limit of the pool, the order of the queue, and for how
+// long agents were free while a task could start.
 func (run *queueRun) check(t *testing.T, f *fleetUnderLoad) {
 	events := run.events(t)
 	tasks := map[string]*queuedOutcome{}
@@ -44,10 +45,10 @@ func (run *queueRun) check(t *testing.T, f *fleetUnderLoad) {
 			tasks[id].dependants = append(tasks[id].dependants, o)
 		}
 	}
-	w := &freeTracker{busy: map[string]bool{}, free: map[string]time.Time{}, running: map[string]string{}, ready: map[string]int{}, calm: run.calm}
+	tracker := &freeTracker{busy: map[string]bool{}, free: map[string]time.Time{}, running: map[string]string{}, ready: map[string]int{}, calm: run.calm}
 	existing := map[string]bool{} // agents of the pool
 	most := 0
-	for n, e := range events {
+	for _, e := range events {
 		o := tasks[e.TaskID]
 		switch e.Type {
 		case fleet.EventAgentCreated:
@@ -55,38 +56,38 @@ func (run *queueRun) check(t *testing.T, f *fleetUnderLoad) {
 			most = max(most, len(existing))
 		case fleet.EventAgentDeleted:
 			delete(existing, e.AgentUID)
-			w.agentGone(e.AgentUID, e.Time)
+			tracker.agentGone(e.AgentUID, e.Time)
 		case fleet.EventAgentChanged:
 			if e.Status == string(fleet.StateRunning) && !strings.HasPrefix(e.Text, "deleted because") {
-				w.agentFree(e.AgentUID, e.Time)
+				tracker.agentFree(e.AgentUID, e.Time)
 			} else if e.Status != "" {
-				w.agentGone(e.AgentUID, e.Time)
+				tracker.agentGone(e.AgentUID, e.Time)
 			}
 		case fleet.EventTaskCreated:
-			require.NotNil(t, o, "nobody has queued the task %s", e.TaskID)
+			require.NotNil(t, o, "the test has not queued the task %s", e.TaskID)
 			o.created = e.Time
 			if o.open == 0 {
 				o.ready = e.Time
-				w.taskReady(o, e.Time)
+				tracker.taskReady(o, e.Time)
 			}
 		case fleet.EventTaskAssigned:
-			require.Zero(t, o.first, "the task %s begins twice", o.id)
+			require.True(t, o.begun.IsZero(), "the task %s begins twice", o.id)
 			require.Zero(t, o.open, "the task %s begins before its dependencies end", o.id)
-			require.Empty(t, w.running[o.exclusive], "two tasks with the key %s run", o.exclusive)
-			o.first, o.begun = n+1, e.Time
-			w.taskBegan(o, e.AgentUID, e.Time)
+			require.Empty(t, tracker.running[o.exclusive], "two tasks with the key %s run", o.exclusive)
+			o.begun = e.Time
+			tracker.taskBegan(o, e.AgentUID, e.Time)
 		case fleet.EventTaskEnded:
 			require.Equal(t, string(fleet.TaskCompleted), e.Status, e.Text)
 			require.False(t, o.ended, "the task %s ends twice", o.id)
-			require.NotZero(t, o.first, "the task %s ends before it begins", o.id)
+			require.False(t, o.begun.IsZero(), "the task %s ends before it begins", o.id)
 			o.ended = true
 			for _, d := range o.dependants {
 				if d.open--; d.open == 0 && !d.created.IsZero() {
 					d.ready = e.Time
-					w.taskReady(d, e.Time)
+					tracker.taskReady(d, e.Time)
 				}
 			}
-			w.taskEnded(o, e.AgentUID, e.Time)
+			tracker.taskEnded(o, e.AgentUID, e.Time)
 		}
 	}
 	for id, o := range tasks {
@@ -94,8 +95,24 @@ func (run *queueRun) check(t *testing.T, f *fleetUnderLoad) {
 		require.Equal(t, 1, f.world.Deliveries(id), "the task %s must run once", id)
 	}
 	require.LessOrEqual(t, most, queueAgents, "agents at the same time")
-	calm := time.Duration(0)
-	begun := 0
+	calm, begun := run.beginsInCalm(tasks)
+	checked := run.checkOrder(t, tasks)
+	t.Logf("%s: %.0f tasks a second began in %s without faults, and no agent was free for longer than %s while a task could start (p99 of %d: %s); %d pairs of tasks kept the order, %d tasks waited for longer than the bound, the longest wait was %s",
+		f.name, float64(begun)/calm.Seconds(), calm.Round(time.Second), slices.Max(append(tracker.waits, 0)).Round(time.Millisecond), len(tracker.waits), percentile(tracker.waits, 99).Round(time.Millisecond),
+		checked, countOverdue(tasks), longestWait(tasks).Round(time.Second))
+	if os.Getenv("CHAOS") != "" {
+		require.NotZero(t, checked, "nothing was compared")
+		require.NotEmpty(t, tracker.waits, "nothing was measured")
+	}
+	limit := maxFreeTime
+	if os.Getenv("CHAOS") == "" { // other tests may run at the same time
+		limit = calmTime - maxFreeTime/2
+	}
+	require.LessOrEqual(t, slices.Max(append(tracker.waits, 0)), limit, "an agent must not be free for so long while a task could start: %s", tracker.worst)
+}
+
+// beginsInCalm returns for how long nothing disturbed the servers, and how many tasks began in these times.
+func (run *queueRun) beginsInCalm(tasks map[string]*queuedOutcome) (calm time.Duration, begun int) {
 	for _, s := range run.calm {
 		calm += s.end.Sub(s.begin)
 		for _, o := range tasks {
@@ -104,19 +121,7 @@ func (run *queueRun) check(t *testing.T, f *fleetUnderLoad) {
 			}
 		}
 	}
-	checked := run.checkOrder(t, tasks)
-	t.Logf("%s: %.0f tasks a second began in %s without faults, when an agent was free beside a task that could start for at most %s (p99 of %d: %s); %d pairs of tasks kept the order, %d tasks started after the bound, the longest wait was %s",
-		f.name, float64(begun)/calm.Seconds(), calm.Round(time.Second), slices.Max(append(w.waits, 0)).Round(time.Millisecond), len(w.waits), percentile(w.waits, 99).Round(time.Millisecond),
-		checked, countOverdue(tasks), longestWait(tasks).Round(time.Second))
-	if os.Getenv("CHAOS") != "" {
-		require.NotZero(t, checked, "nothing was compared")
-		require.NotEmpty(t, w.waits, "nothing was measured")
-	}
-	limit := maxFreeTime
-	if os.Getenv("CHAOS") == "" { // other tests may run at the same time
-		limit = calmTime - maxFreeTime/2
-	}
-	require.LessOrEqual(t, slices.Max(append(w.waits, 0)), limit, "an agent is free beside a task that could start: %s", w.worst)
+	return calm, begun
 }
 
 // events returns the events of tasks and agents, in the order of the log.
@@ -154,24 +159,24 @@ func eventsOf(store fleet.Store, types ...fleet.EventType) (all []fleet.Event, e
 // started instead. It returns how many pairs of tasks it has compared.
 func (run *queueRun) checkOrder(t *testing.T, tasks map[string]*queuedOutcome) (pairs int) {
 	t.Helper()
-	for _, begins := range tasks {
-		if !slices.ContainsFunc(run.calm, func(s span) bool { return begins.begun.After(s.begin) && begins.begun.Before(s.end) }) {
+	for _, first := range tasks {
+		if !slices.ContainsFunc(run.calm, func(s span) bool { return first.begun.After(s.begin) && first.begun.Before(s.end) }) {
 			continue // a server may have been stopped between its decision and the start
 		}
-		for _, waits := range tasks {
-			if waits.exclusive != "" || waits.ready.After(begins.begun.Add(-maxFreeTime)) || waits.begun.Before(begins.begun.Add(maxFreeTime)) {
-				continue // the key of waits may be taken, one decision may have started both, or the decision may be older than waits.ready
+		for _, other := range tasks {
+			if other.exclusive != "" || other.ready.After(first.begun.Add(-maxFreeTime)) || other.begun.Before(first.begun.Add(maxFreeTime)) {
+				continue // the key of other may be taken, one decision may have started both, or the decision may be older than other.ready
 			}
 			pairs++
-			require.LessOrEqual(t, begins.score(), waits.score()+ageStep, "the task %s (priority %d, queued %s, ready %s, begun %s) waits while %s (priority %d, queued %s) begins at %s",
-				waits.id, waits.priority, waits.created, waits.ready, waits.begun, begins.id, begins.priority, begins.created, begins.begun)
+			require.LessOrEqual(t, first.score(), other.score()+ageStep, "the task %s (priority %d, queued %s, ready %s, begun %s) waits while %s (priority %d, queued %s) begins at %s",
+				other.id, other.priority, other.created, other.ready, other.begun, first.id, first.priority, first.created, first.begun)
 		}
 	}
 	return pairs
 }
 
-// countOverdue returns how many tasks have waited for longer than the bound of the queue. A task that has waited for that
-// long comes before all new tasks.
+// countOverdue returns how many tasks without an exclusive key have waited for longer than the bound of the queue. A task that has
+// waited for that long comes before all new tasks.
 func countOverdue(tasks map[string]*queuedOutcome) (n int) {
 	for _, o := range tasks {
 		if o.exclusive == "" && o.begun.Sub(o.ready) > 2*fleet.MaxPriority*ageStep {
@@ -181,6 +186,7 @@ func countOverdue(tasks map[string]*queuedOutcome) (n int) {
 	return n
 }
 
+// longestWait returns the longest time that a task without an exclusive key could start and did not.
 func longestWait(tasks map[string]*queuedOutcome) (most time.Duration) {
 	for _, o := range tasks {
 		if o.exclusive == "" {
@@ -190,6 +196,7 @@ func longestWait(tasks map[string]*queuedOutcome) (most time.Duration) {
 	return most
 }
 
+// percentile returns the duration that p percent of all durations do not exceed, or 0 if there are none.
 func percentile(all []time.Duration, p int) time.Duration {
 	if len(all) == 0 {
 		return 0
@@ -202,11 +209,11 @@ func percentile(all []time.Duration, p int) time.Duration {
 type freeTracker struct {
 	calm    []span               // only these times count
 	busy    map[string]bool      // agents with a task
-	free    map[string]time.Time // free agents, and since when a task could start; zero if none could
+	free    map[string]time.Time // since when a task could start while the agent was free, by free agent; zero if no task can start
 	running map[string]string    // task by exclusive key
 	ready   map[string]int       // tasks that can start once their key is free, by key
-	waits   []time.Duration
-	worst   string // describes the longest one
+	waits   []time.Duration      // for how long agents were free while a task could start
+	worst   string               // describes the longest wait
 }
 
 // startable reports whether a task could start.
@@ -219,7 +226,8 @@ func (i *freeTracker) startable() bool {
 	return false
 }
 
-// change calls f, which may change whether a task could start. at is the time of the change.
+// change calls f, which may change whether a task could start. at is the time of the change. If it changes, the waits of all free
+// agents begin or end.
 func (i *freeTracker) change(at time.Time, f func()) {
 	before := i.startable()
 	f()
@@ -235,7 +243,7 @@ func (i *freeTracker) change(at time.Time, f func()) {
 	}
 }
 
-// addWait records how long the agent was free in calm times between since and until.
+// addWait records how long the agent was free in calm times between since and until, with one wait for each calm time.
 func (i *freeTracker) addWait(agent string, since, until time.Time) {
 	if since.IsZero() {
 		return

@@ -43,7 +43,7 @@ type queueRun struct {
 
 	mu    sync.Mutex
 	tasks map[string]*queuedTask
-	ids   []string // in the order of the answers, without the flood
+	ids   []string // of the tasks in the order of the answers, without those of the flood
 }
 
 type span struct{ begin, end time.Time }
@@ -71,26 +71,26 @@ func testQueue(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int) {
 	defer stop()
 	var injector, flood sync.WaitGroup
 	injector.Go(func() { run.injectFaults(ctx, t, f, faults) })
-	flooding, dry := context.WithCancel(ctx)
-	defer dry()
+	flooding, stopFlood := context.WithCancel(ctx)
+	defer stopFlood()
 	flood.Go(func() { run.flood(flooding, t, f) })
 	began := time.Now()
 	run.queueTasks(ctx, t, f, count)
-	all := time.Since(began)
+	queuedAfter := time.Since(began)
 	limit := time.Duration(count)*100*time.Millisecond + operationLimit
 	f.awaitQueue(t, count/100, limit)
-	dry()
+	stopFlood()
 	flood.Wait()
 	f.awaitQueue(t, 0, limit)
 	stop()
 	injector.Wait()
 	f.settle(t)
 	t.Logf("%s: %d tasks were queued in %s, and %d more as a flood; all had ended after %s, with %d faults",
-		f.name, count, all.Round(time.Second), len(run.tasks)-count, time.Since(began).Round(time.Second), faults.count())
+		f.name, count, queuedAfter.Round(time.Second), len(run.tasks)-count, time.Since(began).Round(time.Second), faults.count())
 	run.check(t, f)
 }
 
-// Rounds of faults.
+// The lengths of a round of faults, and of the times after it.
 const (
 	roundOfFaults = 5 * time.Second
 	afterFaults   = 4 * leaseTTL // until old leases have expired, and lost connections have failed
@@ -109,7 +109,7 @@ func (run *queueRun) injectFaults(ctx context.Context, t *testing.T, f *fleetUnd
 		for i, s := range f.servers {
 			kinds := serverFaults(s)
 			delete(kinds, "wrong clock") // times are compared
-			delete(kinds, "frozen")      // lasts until the store gives up a statement after 10 s, which leaves no calm times
+			delete(kinds, "frozen")      // it lasts until the store gives up a statement after 10 s, so there would be no calm times
 			delete(kinds, "black hole")  // the same
 			servers.Go(func() {
 				if err := faults.inject(round, s, kinds, choices[i]); err != nil {
@@ -172,7 +172,7 @@ func (run *queueRun) flood(ctx context.Context, t *testing.T, f *fleetUnderLoad)
 	}
 }
 
-// queue queues the task. It repeats the request until it is answered.
+// queue queues the task. It repeats the request while its outcome is unknown or a limit is reached. Another refusal fails the test.
 func (run *queueRun) queue(ctx context.Context, t *testing.T, f *fleetUnderLoad, r *rand.Rand, q *queuedTask, id string) {
 	request := &fleetv1.QueueTaskRequest{
 		Pool: queuePool, RequestId: id, Priority: new(int32(q.priority)), Exclusive: q.exclusive, TaskDescription: fmt.Sprintf("work %dms\ndone well", r.IntN(20)),
@@ -195,13 +195,13 @@ func (run *queueRun) queue(ctx context.Context, t *testing.T, f *fleetUnderLoad,
 		case string(fleet.ReasonLimitReached):
 			pause(ctx, retryPause)
 		default:
-			t.Errorf("%s: a task is refused: %v", f.name, err)
+			t.Errorf("%s: a task was refused: %v", f.name, err)
 			return
 		}
 	}
 }
 
-// awaitQueue waits until the number of pending tasks is not larger than most.
+// awaitQueue waits until the number of pending tasks is not larger than most. It also checks the bound that the queue reports.
 func (f *fleetUnderLoad) awaitQueue(t *testing.T, most int, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()

@@ -46,7 +46,7 @@ func (r *report) String() string {
 			line(c.what, c.count, "", "", "")
 		}
 		for _, watcher := range f.watchers {
-			line("resumptions of the "+watcher.name+" watcher after a failure", watcher.breaks, "", "", "")
+			line("failed streams of the "+watcher.name+" watcher", watcher.failures, "", "", "")
 		}
 		line("problems", len(r.verdicts[i].problems), "", "", "")
 	}

@@ -43,9 +43,9 @@ type server struct {
 	conn        *grpc.ClientConn
 	log         *os.File
 
-	mu     sync.Mutex
-	cmd    *exec.Cmd
-	ended  chan struct{} // closed when cmd has ended
+	mu              sync.Mutex
+	cmd             *exec.Cmd
+	ended           chan struct{} // closed when cmd has ended
 	restartDisabled bool          // the test has ended cmd on purpose
 }
 
@@ -103,7 +103,7 @@ func (s *server) internalErrors() []string {
 	return all
 }
 
-// Start starts the process with a clock that is wrong by skew. If the process ends by itself, it is started again.
+// Start starts the process with a clock that is wrong by skew. If the process ends by itself, it is started again with the same skew.
 func (s *server) Start(skew time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *server) start(skew time.Duration) error {
 		close(ended)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if !s.restartDisabled && s.cmd == cmd { // the database did not answer when it started; a service manager would restart it too
+		if !s.restartDisabled && s.cmd == cmd { // the database did not answer when the process started; a service manager would restart it too
 			time.AfterFunc(100*time.Millisecond, func() {
 				s.mu.Lock()
 				defer s.mu.Unlock()
@@ -142,7 +142,8 @@ func (s *server) start(skew time.Duration) error {
 	return nil
 }
 
-// disableRestart prevents automatic restarts of the process, and returns the process. ended is closed after it has ended.
+// disableRestart prevents automatic restarts of the process, and returns the process. ended is closed after the process has ended.
+// cmd is nil if no process was started.
 func (s *server) disableRestart() (cmd *exec.Cmd, ended <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +173,7 @@ func (s *server) Kill() {
 	}
 }
 
-// killAndRestart kills the process, starts another one, and waits until that answers calls. Without the wait, a test that kills the
+// killAndRestart kills the process, starts another one, and waits until the new one answers calls. Without the wait, a test that kills the
 // server again and again would never let it serve on a slow machine.
 func (s *server) killAndRestart() error {
 	s.Kill()
@@ -202,7 +203,7 @@ func (s *server) Signal(sig syscall.Signal) {
 	_ = s.cmd.Process.Signal(sig)
 }
 
-// awaitServing waits until the server answers calls, and returns how long that took.
+// awaitServing waits until the server answers calls, and returns how long that took. It fails if that takes longer than limit.
 func (s *server) awaitServing(limit time.Duration) (time.Duration, error) {
 	began := time.Now()
 	for {

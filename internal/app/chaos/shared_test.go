@@ -19,7 +19,7 @@ import (
 	"fleet/internal/runner/remote"
 )
 
-// sharedPlace is a place that all servers use. The agents of the place are in the process of the test, so they outlive the
+// sharedPlace is a place that all servers use. The agents of the place are in the process of the test, so they survive the
 // servers. Servers call its runners like those of workspaces, and its other methods by name.
 type sharedPlace struct {
 	http   *http.Client
@@ -91,7 +91,8 @@ func dialShared(path string) *sharedPlace {
 	return &sharedPlace{h, remote.NewClient(remote.ClientConfig{URL: "http://shared", Key: sharedKey, HTTP: h})}
 }
 
-// callPlace calls the method of the place with the argument.
+// callPlace calls the method of the place with the argument. If the place cannot be reached, the reason of the error is
+// BACKEND_UNAVAILABLE.
 func callPlace[T any](ctx context.Context, s *sharedPlace, method string, arg any) (result T, err error) {
 	body, err := json.Marshal(arg)
 	if err != nil {

@@ -47,7 +47,7 @@ type soakServer struct {
 	tasks  atomic.Int64
 }
 
-// gauge is a value that must level off. slack is a difference that is always allowed.
+// gauge is a value that must level off. slack is a difference that is allowed in addition to a tenth of the value.
 type gauge struct {
 	name    string
 	slack   float64
@@ -55,8 +55,9 @@ type gauge struct {
 	samples []float64
 }
 
-// TestSoak lets two servers, on SQLite and on Postgres, work while all data with a retention time expires again and
-// again. In the later half, memory, goroutines, open files and databases must not be larger than in the earlier half.
+// TestSoak lets two servers work, one on SQLite and one on Postgres, while all data with a retention time expires again and again.
+// Memory, goroutines, open files and databases must level off: in the later half of the test, each may be at most a tenth and its
+// slack larger than in the earlier half.
 func TestSoak(t *testing.T) {
 	if os.Getenv("SOAK") == "" {
 		t.Skip("it takes long: `make soak` runs it")
@@ -127,6 +128,7 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
+// liveHeap returns the size of the heap after a garbage collection, in bytes.
 func liveHeap() float64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -134,10 +136,11 @@ func liveHeap() float64 {
 	return float64(m.HeapAlloc)
 }
 
+// openFiles returns the number of files that this process has open, or 0 if the system does not report it.
 func openFiles() float64 {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		return 0 // only Linux reports the open files
+		return 0 // only Linux has /proc/self/fd
 	}
 	return float64(len(entries))
 }
@@ -185,7 +188,7 @@ func newSoakServer(t *testing.T, name, url string) *soakServer {
 	return s
 }
 
-// call repeats turns until ctx is done. A turn works with an agent over gRPC, and makes one request over REST and one over MCP.
+// call repeats turns until ctx is done. A turn that fails ends it, and fails the test.
 func (s *soakServer) call(ctx context.Context, t *testing.T, agent string, r *rand.Rand) {
 	for turn := 0; ctx.Err() == nil; turn++ {
 		name := fmt.Sprintf("%s-%d", agent, turn/10)
@@ -198,8 +201,8 @@ func (s *soakServer) call(ctx context.Context, t *testing.T, agent string, r *ra
 	}
 }
 
-// turn starts a task, reads it in many ways, and deletes it. It first creates the agent if first is set, and deletes
-// the agent at the end if last is set.
+// turn starts a task over gRPC, follows and finds it, and deletes it. It also makes one request over REST and one over MCP. It first
+// creates the agent if first is set, and deletes the agent at the end if last is set.
 func (s *soakServer) turn(ctx context.Context, agent string, first, last bool, r *rand.Rand) error {
 	if first {
 		if _, err := s.client.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: agent, Project: "shell", Spec: "Run commands.", RequestId: agent}); err != nil {

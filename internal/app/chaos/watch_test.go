@@ -15,16 +15,16 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// watcher follows all events. After each failure it continues from its cursor at another server.
+// watcher follows all events. When a stream ends, it continues from its cursor at a random server.
 type watcher struct {
 	fleet *fleetUnderLoad
 	name  string
 	open  func(ctx context.Context, s *server, cursor string, got func(*fleetv1.WatchFleetResponse)) error
 
-	mu     sync.Mutex
-	events []*fleetv1.Event
-	cursor string
-	breaks int // how often it had to continue at another server
+	mu       sync.Mutex
+	events   []*fleetv1.Event
+	cursor   string
+	failures int // the number of streams that have failed
 }
 
 func newWatchers(f *fleetUnderLoad) []*watcher {
@@ -35,7 +35,8 @@ func newWatchers(f *fleetUnderLoad) []*watcher {
 	}
 }
 
-// watchFor is how many seconds one stream lasts. watchLimit is how long its caller waits for the end of the stream.
+// watchFor is how many seconds one stream lasts over gRPC and REST. watchLimit is how long its caller waits for the end of the
+// stream.
 const (
 	watchFor   = 3
 	watchLimit = 5 * time.Second
@@ -48,6 +49,9 @@ func watchGRPC(ctx context.Context, s *server, cursor string, got func(*fleetv1.
 		if m, err = stream.Recv(); err == nil {
 			got(m)
 		}
+	}
+	if errors.Is(err, io.EOF) { // the stream has ended as requested
+		return nil
 	}
 	return err
 }
@@ -80,6 +84,7 @@ func watchREST(ctx context.Context, s *server, cursor string, got func(*fleetv1.
 	return lines.Err()
 }
 
+// watchMCP calls the tool once: MCP answers with the events of one second instead of a stream.
 func watchMCP(ctx context.Context, s *server, cursor string, got func(*fleetv1.WatchFleetResponse)) error {
 	m := &fleetv1.WatchFleetResponse{}
 	err := overMCP(ctx, s, "WatchFleet", &fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, WaitSeconds: new(int32(1)), MaxEvents: new(int32(200))}, m)
@@ -98,7 +103,7 @@ func (w *watcher) run(ctx context.Context, r *rand.Rand) {
 		cancel()
 		if err != nil {
 			w.mu.Lock()
-			w.breaks++
+			w.failures++
 			w.mu.Unlock()
 			pause(ctx, 50*time.Millisecond)
 		}
@@ -111,6 +116,7 @@ func (w *watcher) lastCursor() string {
 	return w.cursor
 }
 
+// add records the events of the message, and what they show about tasks.
 func (w *watcher) add(m *fleetv1.WatchFleetResponse) {
 	now := w.fleet.history.now()
 	w.mu.Lock()
@@ -153,8 +159,7 @@ func (f *fleetUnderLoad) readLog(ctx context.Context) (log []*fleetv1.Event, err
 	}
 }
 
-// awaitWatchers waits for some seconds until the last event that all watchers have received is the given one. It returns false if
-// that does not happen.
+// awaitWatchers waits for some seconds until the cursor of each watcher is last. It returns false if that does not happen.
 func (f *fleetUnderLoad) awaitWatchers(ctx context.Context, last string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*watchLimit)
 	defer cancel()

@@ -46,7 +46,7 @@ func testWebhooks(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int)
 	bad.setTroubled(true)
 	var kills, calls sync.WaitGroup
 	killed := 0
-	killing, calm := context.WithCancel(ctx)
+	killing, stopKills := context.WithCancel(ctx)
 	kills.Go(func() {
 		r := random(1, 1)
 		for killing.Err() == nil {
@@ -77,7 +77,7 @@ func testWebhooks(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int)
 	pause(ctx, 2*time.Second) // kills continue while failed deliveries are repeated
 	require.Eventually(t, func() bool { return f.redeliver(ctx) }, operationLimit, 100*time.Millisecond)
 	pause(ctx, 2*time.Second)
-	calm()
+	stopKills()
 	kills.Wait()
 
 	var expected map[string]map[string]bool
@@ -90,18 +90,18 @@ func testWebhooks(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int)
 		r.mu.Lock()
 		require.Empty(t, r.problems, name)
 		for id := range r.accepted {
-			require.Contains(t, expected[name], id, "%s: no event has this delivery", name)
+			require.Contains(t, expected[name], id, "%s: each delivery must be of an event", name)
 		}
 		r.mu.Unlock()
 		require.GreaterOrEqual(t, len(expected[name]), count)
 	}
-	require.NotZero(t, bad.repeated, "no delivery was repeated")
-	require.NotZero(t, bad.refused, "no delivery was refused")
+	require.NotZero(t, bad.repeated, "the test must repeat a delivery")
+	require.NotZero(t, bad.refused, "the test must refuse a delivery")
 	t.Logf("%s: %d events reached both receivers in %s, with %d kills; the bad one got %d of them again and refused %d requests, the good one got %d again",
 		f.name, len(expected["bad"]), time.Since(began).Round(time.Second), killed, bad.repeated, bad.refused, good.repeated)
 }
 
-// redeliver asks for the deliveries that the bad receiver has not accepted. It reports whether a server has answered.
+// redeliver asks a server to repeat the deliveries that the bad receiver has not accepted. It reports whether a server has done so.
 func (f *fleetUnderLoad) redeliver(ctx context.Context) bool {
 	call, done := context.WithTimeout(ctx, callLimit)
 	defer done()
@@ -145,10 +145,12 @@ type receiver struct {
 	mu       sync.Mutex
 	verifier *standardwebhooks.Webhook
 	troubled bool
-	accepted map[string]bool // ids that it has
+	accepted map[string]bool // the ids of the deliveries that it has accepted
 	problems []string
 
-	requests, repeated, refused int // requests counts those during trouble
+	requests int // the requests while troubled is set
+	repeated int // the deliveries that it has accepted again
+	refused  int // the requests that it has refused
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -213,7 +215,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		r.refused++
 		r.mu.Unlock()
 		if kind == 1 {
-			panic(http.ErrAbortHandler) // as if it was down
+			panic(http.ErrAbortHandler) // the connection is closed, as if the receiver were down
 		}
 		w.WriteHeader(http.StatusInternalServerError)
 		return
