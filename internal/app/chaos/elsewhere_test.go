@@ -89,7 +89,7 @@ func TestAgentOfAnotherServer(t *testing.T) {
 	require.ErrorContains(t, err, `the server "one"`, "only the server on the agent's machine can try the landing")
 	require.NoError(t, overREST(t.Context(), two, "LandTasks", &fleetv1.LandTasksRequest{TaskIds: []string{task}}, &fleetv1.LandTasksResponse{}))
 	var shown *fleetv1.ShowTaskResponse
-	waittest.Until(t, "the work lands on the other server", func() bool {
+	waittest.Until(t, "the server sends no signal when work has landed", func() bool {
 		shown = mustCall(t, two, fleetv1.FleetServiceClient.ShowTask, &fleetv1.ShowTaskRequest{TaskId: task})
 		return shown.GetTask().GetLanding().GetState() == fleetv1.Landing_landed
 	})

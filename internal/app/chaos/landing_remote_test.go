@@ -105,7 +105,7 @@ func (s *unreliableRunner) serve(t *testing.T) http.Handler {
 }
 
 // TestChaosLandingRemote lands the work of agents in workspaces while the server is killed, the runner that combines the work
-// is restarted, and requests and responses are lost. Work that can be combined must land once, and nothing else may land.
+// is restarted, and requests and responses are lost. Each piece of work that can be combined must land once, and no other work may land.
 func TestChaosLandingRemote(t *testing.T) {
 	t.Setenv(sharedLandsEnv, "1")
 	agents, kills := 9, 5

@@ -18,7 +18,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestAuditOfKilledServer kills a server in the middle of calls.
+// TestAuditOfKilledServer kills the only server in the middle of calls.
 func TestAuditOfKilledServer(t *testing.T) {
 	t.Parallel()
 	requireAudited(t, supervise(t, ""))
@@ -31,25 +31,26 @@ func TestAuditOfReplicas(t *testing.T) {
 	requireAudited(t, superviseOn(t, "", store), superviseOn(t, "", store))
 }
 
-// requireAudited changes agents through the servers while the first server is killed. Each call whose caller received a
-// success must have exactly one line in the audit log. Each other call must have at most one line.
+// requireAudited creates and deletes agents through the servers while the first server is killed. Each call whose caller received
+// a success must have exactly one line in the audit log. Each other call must have at most one line. Deletions that found no agent
+// are not checked.
 func requireAudited(t *testing.T, servers ...*supervisor) {
 	t.Helper()
-	const callers, kills, rounds = 3, 2, 3 // rounds of calls by each caller between two kills
+	const callers, kills, rounds = 3, 2, 3 // each caller makes that many rounds of calls after the last kill
 	ctx := waittest.Context(t)
 	var mu sync.Mutex
 	acknowledged := map[string]bool{} // by request id; false if the caller received no answer
 	var acks atomic.Int64
-	var news notify.Subscribers
-	signal, cancel := news.Subscribe()
+	var acknowledgements notify.Subscribers
+	signal, cancel := acknowledgements.Subscribe()
 	defer cancel()
-	goOn := make(chan struct{}) // closed when the last kill is over
+	killed := make(chan struct{}) // closed after the last kill
 	var working sync.WaitGroup
 	for i := range callers {
 		working.Go(func() {
 			for n, last := 0, 0; last < rounds; n++ {
 				select {
-				case <-goOn:
+				case <-killed:
 					last++
 				default:
 				}
@@ -63,7 +64,7 @@ func requireAudited(t *testing.T, servers ...*supervisor) {
 					mu.Unlock()
 					if err == nil {
 						acks.Add(1)
-						news.Notify()
+						acknowledgements.Notify()
 					}
 				}
 				create := &fleetv1.CreateAgentRequest{Name: name, Project: "shell", Spec: "x", RequestId: "create " + name}
@@ -77,10 +78,10 @@ func requireAudited(t *testing.T, servers ...*supervisor) {
 	}
 	for kill := range kills {
 		waittest.UntilSignalled(t, signal, func() bool { return acks.Load() >= int64((kill+1)*callers) })
-		call(servers[0], fleetv1.FleetServiceClient.ListAgents, &fleetv1.ListAgentsRequest{}) // waits until the server runs again
+		call(servers[0], fleetv1.FleetServiceClient.ListAgents, &fleetv1.ListAgentsRequest{}) // waits until the server works again
 		servers[0].kill()
 	}
-	close(goOn)
+	close(killed)
 	working.Wait()
 
 	lines := map[string]int{}

@@ -14,9 +14,9 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestOneServerForADirectory starts a second server on the data directory of a running one. It must end with an error
-// that names the first one, and the first one must go on. After a kill, the next server must start at once, although
-// processes that the killed server has started still run.
+// TestOneServerForADirectory starts a second server on the data directory of a running one. The second server must end with an
+// error that names the first one, and the first one must continue. After a kill, the next server must start although processes
+// that the killed server has started still run.
 func TestOneServerForADirectory(t *testing.T) {
 	t.Parallel()
 	s := supervise(t, "")

@@ -17,6 +17,7 @@ import (
 // stubKey is the API key of the model that agents of sessions use.
 const stubKey = "sk-stub-0123456789"
 
+// workerAgent is an agent file. Its verbs stand for the URL of the model and the type of the toolset.
 const workerAgent = `
 models:
   stub: {provider: anthropic, model: stub-large, base_url: %q}
@@ -28,7 +29,8 @@ agents:
 permissions: {allow: [shell]}
 `
 
-// TestTurnSurvivesServer ends the server while a model works on a message.
+// TestTurnSurvivesServer ends the server while a model works on a message of a session. The next server must answer the message
+// without repeating a request to the model.
 func TestTurnSurvivesServer(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
@@ -64,7 +66,7 @@ func turnSurvivesServer(t *testing.T, toolset, tool string, signal syscall.Signa
 	stub.Gate("here").Open() // either before or after the next server has started
 
 	var answer *fleetv1.SendMessageResponse
-	waittest.Until(t, "the next server is asked until it is there", func() bool {
+	waittest.Until(t, "the next server sends no signal when it has the answer", func() bool {
 		again, err := fleetv1.NewSessionServiceClient(s.connection()).SendMessage(t.Context(), message)
 		for err == nil {
 			var r *fleetv1.SendMessageResponse
@@ -76,7 +78,7 @@ func turnSurvivesServer(t *testing.T, toolset, tool string, signal syscall.Signa
 	})
 	require.Contains(t, answer.GetResponse(), "Went on")
 	require.Contains(t, fmt.Sprint(answer.GetEvents()), "done")
-	require.Len(t, stub.Requests(), 2, "no request is repeated")
+	require.Len(t, stub.Requests(), 2, "no request may be repeated")
 
 	client := fleetv1.NewSessionServiceClient(s.connection())
 	history, err := client.GetAgentSessionHistory(t.Context(), &fleetv1.GetAgentSessionHistoryRequest{AgentSessionId: created.GetAgentSessionId()})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // TestReplicaKilledWhileATaskRuns starts two servers with one database, and kills one while a task runs on its machine.
-// A client that follows the task on the other server must get every event once.
+// A client that follows the task on the other server must receive all of its output, and no event twice.
 func TestReplicaKilledWhileATaskRuns(t *testing.T) {
 	t.Parallel()
 	store := pgtest.URL(t)
@@ -52,9 +53,7 @@ func TestReplicaKilledWhileATaskRuns(t *testing.T) {
 		ended = next()
 	}
 	require.Equal(t, "line 1\nline 2\nline 3\nwell\n", text)
-	for i := range cursors[1:] {
-		require.NotEqual(t, cursors[i], cursors[i+1])
-	}
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(cursors))), len(cursors), "no event may arrive twice")
 	two.awaitCompleted(task)
 	require.Equal(t, text, one.output(task), "both servers must show the same log")
 	count, err := os.ReadFile(open + ".count")
