@@ -6,16 +6,17 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// sharingCloner copies answers and the messages of streams through the in-process channel without cloning their content. Each
-// call has messages of its own, and the sender does not use a message after the receiver has it. So the receiver's message
-// can share the lists and messages in it. A message of a stream is cloned when it is sent, because its sender continues at
-// once.
+// sharingCloner copies messages through the in-process channel without cloning their content: the message of the receiver shares
+// the lists and messages in the message of the sender. This is safe because each call has messages of its own, and the sender of a
+// request or an answer does not change it afterwards. The channel clones a message of a stream before it copies it, because the
+// sender of a stream continues at once.
 //
 // The values in an answer may belong to the service. Code that changes more than the top-level fields of an answer must
 // clone the answer first.
 type sharingCloner struct{ inprocgrpc.ProtoCloner }
 
-// Copy sets the fields of out to the values of the fields of in, which both then share.
+// Copy sets the fields of out to those of in, so that both share the values. If the messages have different types, it returns an
+// error.
 func (s sharingCloner) Copy(out, in any) error {
 	to, ok := out.(proto.Message)
 	from, isMessage := in.(proto.Message)

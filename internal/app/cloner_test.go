@@ -11,6 +11,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
+// TestSharingCloner checks that a copy equals the original and replaces the old content, and that a clone shares nothing with the
+// original.
 func TestSharingCloner(t *testing.T) {
 	t.Parallel()
 	for _, in := range []proto.Message{

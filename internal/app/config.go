@@ -30,13 +30,13 @@ import (
 	"fleet/internal/userdir"
 )
 
-// Config is the configuration of a server. Each scalar field has a key in fleet.yaml, a flag and an environment
-// variable: `create_wait`, `--create-wait`, FLEET_CREATE_WAIT.
+// Config is the configuration of a server. Each field has a key in fleet.yaml. A field with a help text also has a flag and an
+// environment variable: `create_wait`, `--create-wait`, FLEET_CREATE_WAIT.
 type Config struct {
 	HTTP    string `yaml:"http" help:"address for REST, MCP and the API page"`
 	GRPC    string `yaml:"grpc" help:"address for gRPC"`
 	Metrics string `yaml:"metrics" help:"separate address for /metrics, with TLS if the http address has it; empty: /metrics is only on the http address, for admins"`
-	// MetricsTokenFile protects the metrics address. With it, Prometheus does not need an admin's token.
+	// MetricsTokenFile lets Prometheus read the metrics without an admin's token.
 	MetricsTokenFile string        `yaml:"metrics_token_file" help:"file with the token that readers of the metrics address send as Authorization: Bearer TOKEN; empty: no token is needed"`
 	MetricsOpen      bool          `yaml:"metrics_open" help:"serve a metrics address that others can reach without metrics_token_file"`
 	Data             string        `yaml:"data" help:"directory for the database, the agents and their work"`
@@ -63,21 +63,19 @@ type Config struct {
 	RunnerDir        string        `yaml:"runner_dir" help:"directory with fleet-runner-linux-amd64 and -arm64, which workspaces download at /runner/; empty: the directory of this program"`
 	LogLevel         string        `yaml:"log_level" help:"lowest level to log: debug, info, warn or error"`
 	LogFormat        string        `yaml:"log_format" help:"form of the log: text or json"`
-	// InsecurePlaintext is for a server behind a proxy, or in a network that nobody else can read.
+	// InsecurePlaintext is for a server behind a proxy, or in a network that only trusted users can read.
 	InsecurePlaintext bool   `yaml:"insecure_plaintext" help:"serve addresses that others can reach without TLS, for example behind a proxy that speaks TLS. With auth coder, it also allows an http URL of Coder"`
 	AgentsHTTP        string `yaml:"agents_http" help:"with tls: the loopback address at which agents on this machine reach MCP and REST without it"`
-	// TLS encrypts the connections of the listeners.
-	TLS TLS `yaml:"tls"`
-	// Limits limits the resources of each principal.
+	TLS               TLS    `yaml:"tls"`
+	// Limits limits what each principal may use.
 	Limits fleet.Limits `yaml:"limits"`
 	// Pools are the pools that only the configuration changes.
 	Pools []fleet.PoolSetting `yaml:"pools"`
 	// Credentials are the keys and the subscriptions that projects share.
 	Credentials []fleet.CredentialSetting `yaml:"credentials"`
-	// Webhooks limits webhooks, and the hosts that they may reach.
-	Webhooks Webhooks     `yaml:"webhooks"`
-	Local    Local        `yaml:"local"`
-	Coder    coder.Config `yaml:"coder"`
+	Webhooks    Webhooks                  `yaml:"webhooks"`
+	Local       Local                     `yaml:"local"`
+	Coder       coder.Config              `yaml:"coder"`
 	// CoderAuth configures which Coder users may call. It is used with auth coder.
 	CoderAuth coderusers.Config `yaml:"coder_auth"`
 	// OIDC configures the issuer of auth oidc.
@@ -90,10 +88,8 @@ type Config struct {
 	Subagents subagents.Settings `yaml:"subagents"`
 	// Sessions configures conversations with agents that are defined in files or artifacts.
 	Sessions sessions.Settings `yaml:"sessions"`
-	// Output configures how much output of runs is kept.
-	Output Output `yaml:"output"`
-	// MCP configures the MCP face.
-	MCP MCP `yaml:"mcp"`
+	Output   Output            `yaml:"output"`
+	MCP      MCP               `yaml:"mcp"`
 	// Cagent configures model agents.
 	Cagent Cagent `yaml:"cagent"`
 
@@ -125,13 +121,14 @@ type Local struct {
 	Write []string `yaml:"write"`
 	// PassEnv names environment variables of the server that all agents get.
 	PassEnv []string `yaml:"pass_env"`
-	// CacheMax limits the size of the caches that the agents of one owner share in one project, in bytes.
+	// CacheMax limits the size of the caches that the agents of one owner share in one project, in bytes. A negative value is no
+	// limit.
 	CacheMax int64 `yaml:"cache_max"`
 }
 
-// Output configures the raw output of runs.
+// Output configures how much raw output of runs is kept.
 type Output struct {
-	// Max limits the kept raw output of a run, in bytes.
+	// Max is how much raw output of a run is kept, in bytes.
 	Max int64 `yaml:"max"`
 }
 
@@ -170,7 +167,7 @@ type MCP struct {
 	Tools []string `yaml:"tools"`
 }
 
-// DefaultConfig returns the defaults.
+// DefaultConfig returns the configuration of a server that has no file, flags or variables.
 func DefaultConfig() Config {
 	return Config{
 		HTTP: "127.0.0.1:8101", GRPC: "127.0.0.1:8102", AgentsHTTP: "127.0.0.1:8104", Peer: "127.0.0.1:0", Data: userdir.Data(),
@@ -184,7 +181,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns an error that names the first invalid key.
+// Validate returns an error that names an invalid key, if there is one.
 func (c Config) Validate() error {
 	if err := c.Auth.validate(); err != nil {
 		return err
@@ -220,31 +217,8 @@ func (c Config) Validate() error {
 	if c.LogFormat != "text" && c.LogFormat != "json" {
 		return fmt.Errorf("log_format is %q: it must be text or json", c.LogFormat)
 	}
-	for key, d := range map[string]time.Duration{"create_wait": c.CreateWait, "task_timeout": c.TaskTimeout} {
-		if d <= 0 {
-			return fmt.Errorf("%s is %s: it must be more than 0", key, d)
-		}
-	}
-	if c.StallTimeout == 0 {
-		return fmt.Errorf("stall_timeout is 0: use a positive value, or a negative one so that no task counts as stalled")
-	}
-	if c.StopGrace < 0 {
-		return fmt.Errorf("stop_grace is %s: it must be 0, for the place's default, or more", c.StopGrace)
-	}
-	if c.MaxOutput <= 0 {
-		return fmt.Errorf("max_output is %d: it must be more than 0 bytes", c.MaxOutput)
-	}
-	if c.KeptRetention == 0 || c.KeptMax == 0 {
-		return fmt.Errorf("kept_retention and kept_max must not be 0: work that exists nowhere else would be lost at once; use a negative value for no limit")
-	}
-	if c.Local.CacheMax == 0 {
-		return fmt.Errorf("local.cache_max must not be 0: use a negative value for no limit, or caches: agent in a project whose agents share no caches")
-	}
-	if c.Output.Max <= 0 {
-		return fmt.Errorf("output.max is %d: it must be more than 0 bytes", c.Output.Max)
-	}
-	if c.MCP.MaxResult < mcp.MinMaxResult {
-		return fmt.Errorf("mcp.max_result is %d: it must be at least %d bytes", c.MCP.MaxResult, mcp.MinMaxResult)
+	if err := c.validateAmounts(); err != nil {
+		return err
 	}
 	if err := mcp.CheckTools(c.MCP.Tools); err != nil {
 		return fmt.Errorf("mcp.tools: %w", err)
@@ -273,16 +247,7 @@ func (c Config) Validate() error {
 	if err := c.Webhooks.validate(); err != nil {
 		return err
 	}
-	if err := c.Lifecycle.Validate(drivers()); err != nil {
-		return err
-	}
-	if err := c.Providers.Validate(drivers()); err != nil {
-		return err
-	}
-	if err := c.Subagents.Validate(); err != nil {
-		return err
-	}
-	if err := c.Sessions.Validate(); err != nil {
+	if err := c.validateToolsets(); err != nil {
 		return err
 	}
 	if err := c.validateTLS(); err != nil {
@@ -294,6 +259,51 @@ func (c Config) Validate() error {
 		}
 	}
 	return c.validateMetrics()
+}
+
+// validateAmounts returns an error if a duration or a size is out of its range.
+func (c Config) validateAmounts() error {
+	for key, d := range map[string]time.Duration{"create_wait": c.CreateWait, "task_timeout": c.TaskTimeout} {
+		if d <= 0 {
+			return fmt.Errorf("%s is %s: it must be more than 0", key, d)
+		}
+	}
+	if c.StallTimeout == 0 {
+		return fmt.Errorf("stall_timeout is 0: use a positive value, or a negative one so that no task counts as stalled")
+	}
+	if c.StopGrace < 0 {
+		return fmt.Errorf("stop_grace is %s: it must be 0, for the place's default, or more", c.StopGrace)
+	}
+	if c.MaxOutput <= 0 {
+		return fmt.Errorf("max_output is %d: it must be more than 0 bytes", c.MaxOutput)
+	}
+	if c.KeptRetention == 0 || c.KeptMax == 0 {
+		return fmt.Errorf("kept_retention and kept_max must not be 0: work that exists nowhere else would be lost at once; use a negative value for no limit")
+	}
+	if c.Local.CacheMax == 0 {
+		return fmt.Errorf("local.cache_max must not be 0: use a negative value for no limit, or caches: agent in a project whose agents share no caches")
+	}
+	if c.Output.Max <= 0 {
+		return fmt.Errorf("output.max is %d: it must be more than 0 bytes", c.Output.Max)
+	}
+	if c.MCP.MaxResult < mcp.MinMaxResult {
+		return fmt.Errorf("mcp.max_result is %d: it must be at least %d bytes", c.MCP.MaxResult, mcp.MinMaxResult)
+	}
+	return nil
+}
+
+// validateToolsets returns an error if the settings of a toolset are invalid.
+func (c Config) validateToolsets() error {
+	if err := c.Lifecycle.Validate(drivers()); err != nil {
+		return err
+	}
+	if err := c.Providers.Validate(drivers()); err != nil {
+		return err
+	}
+	if err := c.Subagents.Validate(); err != nil {
+		return err
+	}
+	return c.Sessions.Validate()
 }
 
 // validateMetrics returns an error if the settings would let other machines read the metrics by accident.
@@ -317,6 +327,7 @@ func (c Config) validateMetrics() error {
 	return nil
 }
 
+// validateTLS returns an error if the settings of TLS contradict each other, or if agents_http is not a loopback address.
 func (c Config) validateTLS() error {
 	switch {
 	case (c.TLS.Cert == "") != (c.TLS.Key == ""):

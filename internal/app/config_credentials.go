@@ -1,7 +1,7 @@
 package app
 
-// credentialsBySetting returns the credential of each setting that can name one, by the name of the setting. It is empty if the
-// setting names none.
+// credentialsBySetting returns the name of the credential in each setting that can have one, by the name of the setting. The name
+// is empty if the setting has no credential.
 func (c Config) credentialsBySetting() map[string]string {
 	named := map[string]string{}
 	for _, p := range c.Local.Projects {

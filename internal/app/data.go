@@ -9,14 +9,15 @@ import (
 	"runtime"
 )
 
+// Permissions of users other than the owner and the group.
 const (
 	othersAny  = 0o007
 	othersRead = 0o004
 	othersPass = 0o001
 )
 
-// checkData refuses a data directory that other users of this machine can enter or list, because it holds agents and
-// their conversations. It accepts a directory that other users cannot reach because they cannot enter one of its parent
+// checkData returns an error if other users of this machine can enter, list or change the data directory, because it has agents
+// and their conversations. It accepts a directory that other users cannot reach because they cannot enter one of its parent
 // directories. It also accepts a directory that does not exist yet, because the server creates it for this user alone.
 func checkData(dir string) error {
 	if runtime.GOOS == "windows" { // file modes have no meaning there

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDataDirectoryIsPrivate checks that a fleet does not open a data directory that other users can read.
+// TestDataDirectoryIsPrivate checks that a fleet does not open a data directory to which other users have any right, unless they
+// cannot reach it.
 func TestDataDirectoryIsPrivate(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

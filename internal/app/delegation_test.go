@@ -16,16 +16,16 @@ import (
 	"fleet/internal/waittest"
 )
 
-// delegationFleet is a fleet whose agents may delegate. It keeps the token of each agent's last run, and the feedback that each run
-// received.
+// delegationFleet is a fleet whose agents may delegate. It keeps the token of each agent's last run in testFleet.secrets, and the
+// feedback that each run received.
 type delegationFleet struct {
 	*testFleet
 
 	mu       sync.Mutex
-	feedback map[string][]string // Run.Feedback of the runs of a task, by its id
+	feedback map[string][]string // Run.Feedback of runs, by Run.TaskID: the later turns of task x are x-2, x-3 and so on
 }
 
-// newDelegationFleet returns a fleet of alice, with the grants by role.
+// newDelegationFleet returns a fleet of alice, bob and the admin root. grants are the grants of agents, by role.
 func newDelegationFleet(t *testing.T, grants map[string]*fleet.Grant) *delegationFleet {
 	t.Helper()
 	d := &delegationFleet{feedback: map[string][]string{}}
@@ -47,7 +47,7 @@ func newDelegationFleet(t *testing.T, grants map[string]*fleet.Grant) *delegatio
 	return d
 }
 
-// call calls the method with the token of an agent or a person, and returns the answer.
+// call calls the method with the token of an agent or a person, and returns the answer or the error.
 func (d *delegationFleet) call(face, method, by string, with map[string]any) (map[string]any, *apiError) {
 	d.t.Helper()
 	d.mu.Lock()
@@ -57,7 +57,7 @@ func (d *delegationFleet) call(face, method, by string, with map[string]any) (ma
 	return answer, r.err
 }
 
-// mustCall is call for a call that succeeds.
+// mustCall is call over gRPC for a call that must succeed.
 func (d *delegationFleet) mustCall(method, by string, with map[string]any) map[string]any {
 	d.t.Helper()
 	answer, refused := d.call("grpc", method, by, with)
@@ -65,7 +65,7 @@ func (d *delegationFleet) mustCall(method, by string, with map[string]any) map[s
 	return answer
 }
 
-// requireRefused is call for a call that fails, on every face, with the reason.
+// requireRefused makes a call that must fail on every face with the reason. It returns the details of the last error.
 func (d *delegationFleet) requireRefused(reason, method, by string, with map[string]any) (details map[string]any) {
 	d.t.Helper()
 	for _, face := range []string{"grpc", "rest", "mcp"} {
@@ -84,11 +84,11 @@ func (d *delegationFleet) task(id string) map[string]any {
 	return task
 }
 
-// awaitStatus waits until the task has the status.
+// awaitStatus waits until the task has the status, and returns the task.
 func (d *delegationFleet) awaitStatus(id, status string) map[string]any {
 	d.t.Helper()
 	var task map[string]any
-	waittest.Until(d.t, "the task is "+status, func() bool { task = d.task(id); return task["status"] == status })
+	waittest.Until(d.t, "the test does not follow events until the task is "+status, func() bool { task = d.task(id); return task["status"] == status })
 	return task
 }
 
@@ -106,17 +106,17 @@ func (d *delegationFleet) taskID(answer map[string]any) string {
 	return id
 }
 
-// awaitRun waits until the agent has got a run of the task.
+// awaitRun waits until an agent has received a run with the id, which is a key of d.feedback.
 func (d *delegationFleet) awaitRun(id string) {
 	d.t.Helper()
-	waittest.Until(d.t, "the run begins", func() bool {
+	waittest.Until(d.t, "the fake place sends no signal when a run begins", func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return len(d.feedback[id]) > 0
 	})
 }
 
-// delegate makes the agent by delegate a task to a new agent, and returns the task's id.
+// delegate delegates a task to a new agent as the agent named by, and returns the task's id. more has further fields of the request.
 func (d *delegationFleet) delegate(by, description string, more map[string]any) string {
 	d.t.Helper()
 	with := map[string]any{"project": "Setup", "role": "coder", "new_agent": true, "task_description": description}
@@ -137,12 +137,12 @@ func TestDelegatedResults(t *testing.T) {
 	slow := d.delegate("boss", "wait slow\ndone the slow one", nil)
 	require.Equal(t, parent, d.task(quick)["parent_task_id"])
 	d.awaitStatus(quick, "completed")
-	waittest.Until(t, "the parent has the result", func() bool { return strings.Contains(d.task(parent)["preview"].(string), "the quick one") })
+	waittest.Until(t, "the test does not follow the events of the parent", func() bool { return strings.Contains(d.task(parent)["preview"].(string), "the quick one") })
 	d.release("turn")
 	waiting := d.awaitStatus(parent, "pending")
 	waits, _ := waiting["queue"].(map[string]any)["waits"].([]any)
 	require.Equal(t, "delegated", waits[0].(map[string]any)["reason"])
-	require.Equal(t, "idle", d.mustCall("show_agent", "alice", map[string]any{"agent_name": "boss"})["agent"].(map[string]any)["status"], "the parent has given its agent back")
+	require.Equal(t, "idle", d.mustCall("show_agent", "alice", map[string]any{"agent_name": "boss"})["agent"].(map[string]any)["status"], "a parent that waits must not keep its agent busy")
 	d.release("slow")
 	d.awaitRun(parent + "-2")
 	d.mu.Lock()
@@ -151,7 +151,7 @@ func TestDelegatedResults(t *testing.T) {
 	require.Len(t, prompts, 1)
 	require.Contains(t, prompts[0], "the slow one")
 	require.Contains(t, prompts[0], slow)
-	require.NotContains(t, prompts[0], "the quick one", "it got this result before")
+	require.NotContains(t, prompts[0], "the quick one", "the parent must not receive this result again")
 
 	d.mustCall("send_task_message", "alice", map[string]any{"agent_name": "boss", "message": "go on"}) // the script listens again
 	d.awaitStatus(parent, "completed")
@@ -218,7 +218,7 @@ func TestDelegatedPool(t *testing.T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range parents {
-		require.Equal(t, 3, strings.Count(d.feedback[id+"-2"][0], "# The task that you delegated"), "every parent goes on once, with all results")
+		require.Equal(t, 3, strings.Count(d.feedback[id+"-2"][0], "# The task that you delegated"), "each parent must continue once, with all results")
 		require.Empty(t, d.feedback[id+"-3"])
 	}
 }
@@ -238,7 +238,7 @@ func TestDelegatedBudget(t *testing.T) {
 	d.checkBudget(1, 0)
 	require.Equal(t, "0.4", d.requireRefused("DELEGATION_REFUSED", "queue_task", "boss", map[string]any{"project": "Setup", "task_description": "done", "max_cost_usd": json.Number("0.7")})["used"])
 	held := d.delegate("boss", "done", map[string]any{"max_cost_usd": json.Number("0.3"), "hold": true, "wake": "none"})
-	d.mustCall("stop_task", "boss", map[string]any{"task_id": held}) // gives it back
+	d.mustCall("stop_task", "boss", map[string]any{"task_id": held}) // its part becomes free
 	d.release("child")
 	d.awaitStatus(child, "completed")
 	d.checkBudget(0.9, 0.1)
@@ -253,9 +253,9 @@ func TestDelegatedBudget(t *testing.T) {
 	d.checkBudget(0, 0.3)
 }
 
-// TestDelegatedBudgetIsKept ends the turn of a task before its delegated tasks start, as usual where each agent is a
-// workspace. The part of a delegated task must stay reserved, so that the task starts although the budget has nothing left.
-// The part must be free again when the task is stopped.
+// TestDelegatedBudgetIsKept ends the turn of a task before its delegated tasks start. This is usual where each agent is a
+// workspace. The part of a delegated task must stay reserved, so that the task can start when other tasks have reserved
+// the rest of the budget. The part must be free again when the task is stopped.
 func TestDelegatedBudgetIsKept(t *testing.T) {
 	t.Parallel()
 	d := newDelegationFleet(t, map[string]*fleet.Grant{"manager": {}})
@@ -279,7 +279,7 @@ func TestDelegatedBudgetIsKept(t *testing.T) {
 	d.mustCall("stop_task", "alice", map[string]any{"task_id": other})
 	d.awaitStatus(parent, "completed")
 	d.checkBudget(0, 0.4)
-	require.InDelta(t, 0.4, number(t, d.task(parent)["tree_cost_usd"]), 1e-9, "the script runs twice")
+	require.InDelta(t, 0.4, number(t, d.task(parent)["tree_cost_usd"]), 1e-9, "the script of the parent runs twice")
 }
 
 // checkBudget checks what the budget has reserved and spent.

@@ -17,7 +17,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// trick is a call of an agent that must fail with one of the reasons.
+// trick is a call of an agent that must fail with one of the reasons, or with INVALID_ARGUMENT.
 type trick struct {
 	method  string
 	with    map[string]any
@@ -25,7 +25,7 @@ type trick struct {
 }
 
 // TestDelegationTricks lets an agent try, with its own token, calls that it may not make. No call may succeed, on any face,
-// and each attempt must be in the audit log.
+// and each attempt with a valid request must be in the audit log.
 func TestDelegationTricks(t *testing.T) {
 	t.Parallel()
 	d := newDelegationFleet(t, map[string]*fleet.Grant{
@@ -42,18 +42,55 @@ func TestDelegationTricks(t *testing.T) {
 	d.awaitRun(child)
 	name, _ := d.task(child)["agent_name"].(string)
 	grandchild := d.delegate(name, "wait turn", nil)
-	require.InDelta(t, 0.25, d.costLimit(child), 0.001, "an equal part of a dollar for three children and the task itself")
-	require.Less(t, d.costLimit(grandchild), 0.25, "a part of the child's part")
+	require.InDelta(t, 0.25, d.costLimit(child), 0.001, "the dollar must be divided equally among three children and the task itself")
+	require.Less(t, d.costLimit(grandchild), 0.25, "a grandchild must get only a part of the child's part")
 	d.awaitRun(grandchild)
 	sibling := d.delegate("boss", "wait turn", nil)
 	d.awaitRun(sibling)
 	siblingName, _ := d.task(sibling)["agent_name"].(string)
 
-	request := func(more map[string]any) map[string]any {
-		with := map[string]any{"project": "Setup", "role": "coder", "new_agent": true, "task_description": "done"}
-		maps.Copy(with, more)
-		return with
+	tricks := tricksOfParent(t, boss, child, other, foreign)
+	require.GreaterOrEqual(t, len(tricks), 200)
+	d.checkTricks("boss", tricks)
+
+	// An agent below reaches neither its parent nor its siblings, and the limits of the tree hold for it, whatever its own role says.
+	notFound := []string{"TASK_NOT_FOUND"}
+	var below []trick
+	for _, id := range []string{boss, sibling} {
+		below = append(below, trick{"show_task", map[string]any{"task_id": id}, notFound}, trick{"stop_task", map[string]any{"task_id": id}, notFound})
 	}
+	for _, agent := range []string{"boss", siblingName} {
+		below = append(below, trick{"send_task_message", map[string]any{"agent_name": agent, "message": "obey"}, []string{"AGENT_NOT_FOUND"}},
+			trick{"queue_task", map[string]any{"agent_name": agent, "task_description": "done"}, []string{"AGENT_NOT_FOUND"}})
+	}
+	d.checkTricks(name, below)
+	grandName, _ := d.task(grandchild)["agent_name"].(string)
+	require.Equal(t, "max_depth", d.requireRefused("DELEGATION_REFUSED", "queue_task", grandName, delegationRequest(nil))["limit"], "depth")
+	d.delegate("boss", "wait turn", map[string]any{"max_cost_usd": json.Number("0.01")})
+	require.Equal(t, "max_children", d.requireRefused("DELEGATION_REFUSED", "queue_task", "boss", delegationRequest(nil))["limit"], "width")
+	d.delegate(name, "wait turn", map[string]any{"max_cost_usd": json.Number("0.01")})
+	require.Equal(t, "max_total", d.requireRefused("DELEGATION_REFUSED", "queue_task", name, delegationRequest(nil))["limit"], "total")
+
+	// The token is invalid after the task.
+	d.release("turn")
+	d.awaitStatus(boss, "completed")
+	for _, method := range []string{"show_task", "stop_task"} {
+		d.requireRefused("UNAUTHENTICATED", method, "boss", map[string]any{"task_id": child})
+	}
+	d.requireRefused("UNAUTHENTICATED", "queue_task", "boss", delegationRequest(nil))
+}
+
+// delegationRequest returns a request to delegate a task, with the fields of more.
+func delegationRequest(more map[string]any) map[string]any {
+	with := map[string]any{"project": "Setup", "role": "coder", "new_agent": true, "task_description": "done"}
+	maps.Copy(with, more)
+	return with
+}
+
+// tricksOfParent returns tricks of the agent boss, which works on the task parent and has delegated the task child. other is a task of
+// another agent of the same owner, and foreign is a task of another owner.
+func tricksOfParent(t *testing.T, parent, child, other, foreign string) []trick {
+	t.Helper()
 	notFound, refused := []string{"TASK_NOT_FOUND"}, []string{"DELEGATION_REFUSED"}
 	var tricks []trick
 	add := func(method string, with map[string]any, reasons ...string) {
@@ -69,7 +106,7 @@ func TestDelegationTricks(t *testing.T) {
 		}
 		add(method, x.arguments(t, m), "PERMISSION_DENIED")
 	}
-	// Tasks of others, the task above, and names of tasks that do not exist: all look alike.
+	// Tasks of others and ids of tasks that do not exist: the agent must not be able to tell them apart.
 	for _, id := range []string{other, foreign, noID, other[:8], "", child[:8], "*", "boss", strings.ToUpper(other), other + " ", "../" + other, other + "-2"} {
 		for _, method := range []string{"show_task", "stop_task", "show_task_tree"} {
 			reason := notFound
@@ -82,7 +119,7 @@ func TestDelegationTricks(t *testing.T) {
 			add("wait_tasks", map[string]any{"task_ids": []any{child, id}, "timeout_seconds": json.Number("1")}, notFound...)
 		}
 	}
-	add("stop_task", map[string]any{"task_id": boss}, "PERMISSION_DENIED") // it can see its own task, but not stop it
+	add("stop_task", map[string]any{"task_id": parent}, "PERMISSION_DENIED") // it can see its own task, but not stop it
 	for _, method := range []string{"show_task_output", "list_task_steps", "show_task_changes"} {
 		add(method, map[string]any{"task_id": child}, refused...) // its role may not
 	}
@@ -95,55 +132,29 @@ func TestDelegationTricks(t *testing.T) {
 	for _, with := range []map[string]any{
 		{"project": "DataOne"}, {"project": "Nothing"}, {"project": "fake/DataOne"}, {"project": "other/Setup"}, {"role": "manager"}, {"role": "operator"}, {"role": "nobody"},
 	} {
-		add("queue_task", request(with), refused...)
-		add("run_task", request(with), refused...)
+		add("queue_task", delegationRequest(with), refused...)
+		add("run_task", delegationRequest(with), refused...)
 	}
 	for _, pool := range []string{"crew", "none", "crew@alice", "crew@bob"} {
 		add("queue_task", map[string]any{"pool": pool, "task_description": "done"}, refused...)
 	}
 	// Forged origin and rights.
 	for _, field := range []string{"parent_task_id", "root_task_id", "depth", "owner", "by", "scope", "grant", "source", "principal", "agent_uid"} {
-		add("queue_task", request(map[string]any{field: boss}), "INVALID_ARGUMENT")
+		add("queue_task", delegationRequest(map[string]any{field: parent}), "INVALID_ARGUMENT")
 	}
-	add("queue_task", request(map[string]any{"depends_on": []any{map[string]any{"task_id": other, "give_result": true}}}), notFound...)
-	add("queue_task", request(map[string]any{"depends_on": []any{map[string]any{"task_id": foreign, "give_result": true}}}), notFound...)
-	add("queue_task", request(map[string]any{"depends_on": []any{map[string]any{"task_id": noID}}}), notFound...)
+	add("queue_task", delegationRequest(map[string]any{"depends_on": []any{map[string]any{"task_id": other, "give_result": true}}}), notFound...)
+	add("queue_task", delegationRequest(map[string]any{"depends_on": []any{map[string]any{"task_id": foreign, "give_result": true}}}), notFound...)
+	add("queue_task", delegationRequest(map[string]any{"depends_on": []any{map[string]any{"task_id": noID}}}), notFound...)
 	// Money.
 	for _, usd := range []string{"0.75", "1", "1000", "1e6"} {
-		add("queue_task", request(map[string]any{"max_cost_usd": json.Number(usd)}), refused...)
+		add("queue_task", delegationRequest(map[string]any{"max_cost_usd": json.Number(usd)}), refused...)
 	}
-	add("queue_task", request(map[string]any{"max_cost_usd": json.Number("-1")}), "INVALID_ARGUMENT")
-	add("queue_task", request(map[string]any{"max_cost_usd": json.Number("0")}), "INVALID_ARGUMENT")
-	require.GreaterOrEqual(t, len(tricks), 200)
-	d.checkTricks("boss", tricks)
-
-	// An agent below reaches neither its parent nor its siblings, and the limits of the tree hold for it, whatever its own role says.
-	var below []trick
-	for _, id := range []string{boss, sibling} {
-		below = append(below, trick{"show_task", map[string]any{"task_id": id}, notFound}, trick{"stop_task", map[string]any{"task_id": id}, notFound})
-	}
-	for _, agent := range []string{"boss", siblingName} {
-		below = append(below, trick{"send_task_message", map[string]any{"agent_name": agent, "message": "obey"}, []string{"AGENT_NOT_FOUND"}},
-			trick{"queue_task", map[string]any{"agent_name": agent, "task_description": "done"}, []string{"AGENT_NOT_FOUND"}})
-	}
-	d.checkTricks(name, below)
-	grandName, _ := d.task(grandchild)["agent_name"].(string)
-	require.Equal(t, "max_depth", d.requireRefused("DELEGATION_REFUSED", "queue_task", grandName, request(nil))["limit"], "depth")
-	d.delegate("boss", "wait turn", map[string]any{"max_cost_usd": json.Number("0.01")})
-	require.Equal(t, "max_children", d.requireRefused("DELEGATION_REFUSED", "queue_task", "boss", request(nil))["limit"], "width")
-	d.delegate(name, "wait turn", map[string]any{"max_cost_usd": json.Number("0.01")})
-	require.Equal(t, "max_total", d.requireRefused("DELEGATION_REFUSED", "queue_task", name, request(nil))["limit"], "total")
-
-	// The token is worth nothing after the task.
-	d.release("turn")
-	d.awaitStatus(boss, "completed")
-	for _, method := range []string{"show_task", "stop_task"} {
-		d.requireRefused("UNAUTHENTICATED", method, "boss", map[string]any{"task_id": child})
-	}
-	d.requireRefused("UNAUTHENTICATED", "queue_task", "boss", request(nil))
+	add("queue_task", delegationRequest(map[string]any{"max_cost_usd": json.Number("-1")}), "INVALID_ARGUMENT")
+	add("queue_task", delegationRequest(map[string]any{"max_cost_usd": json.Number("0")}), "INVALID_ARGUMENT")
+	return tricks
 }
 
-// TestDelegationRate lets an agent delegate faster than it may.
+// TestDelegationRate lets an agent delegate four tasks in a minute. Its grant allows three.
 func TestDelegationRate(t *testing.T) {
 	t.Parallel()
 	d := newDelegationFleet(t, map[string]*fleet.Grant{"manager": {PerMinute: 3}})
@@ -162,7 +173,8 @@ func (d *delegationFleet) costLimit(id string) float64 {
 	return number(d.t, tree[0].(map[string]any)["limit_usd"])
 }
 
-// checkTricks makes the calls on every face that offers them. All must fail with one of the expected reasons, change nothing, and be in the audit log.
+// checkTricks makes the calls on every face that offers them. All must fail with one of their reasons or with INVALID_ARGUMENT, and
+// change nothing. Calls with valid requests must be in the audit log.
 func (d *delegationFleet) checkTricks(by string, tricks []trick) {
 	d.t.Helper()
 	before, audited, tried := d.visibleState(), d.auditedRefusals(), 0
@@ -181,11 +193,12 @@ func (d *delegationFleet) checkTricks(by string, tricks []trick) {
 			}
 		}
 	}
-	require.Equal(d.t, before, d.visibleState(), "a trick has changed something")
-	waittest.Until(d.t, "all tricks are audited", func() bool { return d.auditedRefusals()-audited >= tried })
+	require.Equal(d.t, before, d.visibleState(), "tricks must change nothing")
+	waittest.Until(d.t, "the audit log sends no signal", func() bool { return d.auditedRefusals()-audited >= tried })
 }
 
-// callRefused makes the call, which must fail, and returns the error. It returns nil if the face cannot express the call.
+// callRefused makes the call, which must fail, and returns the error. It returns nil if the face is gRPC and the request has a field
+// that does not exist.
 func (d *delegationFleet) callRefused(face string, x trick, by string) *apiError {
 	d.t.Helper()
 	fields := methods[x.method].Input().Fields()
@@ -205,7 +218,8 @@ func requiredAct(m protoreflect.MethodDescriptor) string {
 	return act
 }
 
-// visibleState returns everything that tricks could change, as alice and bob see it.
+// visibleState returns the tasks with their status and number of delegated tasks, and the number of agents, as alice and bob see
+// them.
 func (d *delegationFleet) visibleState() (all []any) {
 	d.t.Helper()
 	for _, by := range []string{"alice", "bob"} {
@@ -219,7 +233,7 @@ func (d *delegationFleet) visibleState() (all []any) {
 	return all
 }
 
-// auditedRefusals counts the refused calls of agents in the audit log.
+// auditedRefusals returns how many calls of agents have failed, according to the audit log.
 func (d *delegationFleet) auditedRefusals() (n int) {
 	d.t.Helper()
 	for cursor := ""; ; {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// beforeCommands comes before the commands of docs/operate/deploy.md.
+// beforeCommands comes before the commands of docs/operate/deploy.md in the script of TestUnitUnderSystemd.
 const beforeCommands = `
 set -euxo pipefail
 export HOME=/root
@@ -48,8 +48,8 @@ systemctl stop fleet
 until_true stopped
 `
 
-// TestUnitUnderSystemd boots systemd in a container whose files are those of this system, with changes that are kept in memory.
-// It runs the commands of docs/operate/deploy.md in it. make test-systemd runs it, as root.
+// TestUnitUnderSystemd boots systemd in a container whose files are those of this system, with changes that are kept in memory. In
+// the container, it runs the commands of docs/operate/deploy.md. make test-systemd runs the test as root.
 func TestUnitUnderSystemd(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("TEST_SYSTEMD") == "" {

@@ -110,11 +110,11 @@ func TestDeployedPods(t *testing.T) {
 	require.Contains(t, mounted, filepath.Dir(c.TLS.Cert))
 	data := regexp.MustCompile(`FLEET_DATA=(\S+)`).FindStringSubmatch(readDeployed(t, "Containerfile"))
 	require.Len(t, data, 2)
-	require.Contains(t, mounted, filepath.Dir(data[1]), "everybody may enter the volume, so the data directory must be a directory in it")
+	require.Contains(t, mounted, filepath.Dir(data[1]), "all users may enter the volume, so the data directory must be a directory in it")
 	require.Contains(t, readDeployed(t, "kubernetes/statefulset.yaml"), "/etc/fleet/config/fleet.yaml")
 }
 
-// TestDeployedUnit checks the unit with systemd-analyze, if it is installed.
+// TestDeployedUnit checks the unit of systemd with systemd-analyze, if that is installed.
 func TestDeployedUnit(t *testing.T) {
 	t.Parallel()
 	verify, err := exec.LookPath("systemd-analyze")
@@ -135,6 +135,7 @@ func TestDeployedUnit(t *testing.T) {
 	}
 }
 
+// readDeployed returns the content of the file at the path in the deployment directory.
 func readDeployed(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(deployment, path))

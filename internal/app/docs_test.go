@@ -24,9 +24,10 @@ import (
 	"fleet/internal/face/cli"
 )
 
+// repository is the path of the repository from this package.
 const repository = "../.."
 
-// document is the content of a Markdown file that the tests check.
+// document has the parts of a Markdown file that the tests check.
 type document struct {
 	path    string // relative to the repository
 	links   []string
@@ -69,7 +70,8 @@ func documents(t *testing.T) (all []document) {
 	return all
 }
 
-// files returns the paths, relative to the repository, of the repository's files with one of the suffixes.
+// files returns the paths, relative to the repository, of the repository's files with one of the suffixes. It leaves out hidden
+// directories, programs and installed npm packages.
 func files(t *testing.T, ends ...string) (paths []string) {
 	t.Helper()
 	err := filepath.WalkDir(repository, func(path string, e fs.DirEntry, err error) error {
@@ -91,6 +93,7 @@ func files(t *testing.T, ends ...string) (paths []string) {
 	return paths
 }
 
+// textOf returns the text in the node, without its formatting.
 func textOf(n ast.Node, source []byte) string {
 	var b strings.Builder
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -149,7 +152,7 @@ func TestDocLinks(t *testing.T) {
 	}
 }
 
-// TestDocPaths checks that files named in documents, comments and scripts exist.
+// TestDocPaths checks that files of the repository that documents name exist, and documents that comments and scripts name.
 func TestDocPaths(t *testing.T) {
 	t.Parallel()
 	exists := func(path string) bool {
@@ -179,8 +182,8 @@ func TestDocPaths(t *testing.T) {
 	}
 }
 
-// TestDocIndexes checks that the indexes of docs/ link to every document, and that the index of decisions has their
-// titles.
+// TestDocIndexes checks that the indexes of docs/ link to every document for people, and that the index of decisions has the titles
+// of the decisions.
 func TestDocIndexes(t *testing.T) {
 	t.Parallel()
 	all := map[string]document{}
@@ -198,7 +201,7 @@ func TestDocIndexes(t *testing.T) {
 		if !strings.HasPrefix(path, "docs/") || path == index {
 			continue
 		}
-		if strings.HasPrefix(path, "docs/use/claude-code/") && filepath.Base(path) != "README.md" { // for Claude Code to read
+		if strings.HasPrefix(path, "docs/use/claude-code/") && filepath.Base(path) != "README.md" { // Claude Code reads these files
 			continue
 		}
 		if !slices.Contains(all[index].links, name) {
@@ -212,6 +215,7 @@ func TestDocIndexes(t *testing.T) {
 	}
 }
 
+// firstLine returns the first line of the document at the path.
 func firstLine(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(repository, path))
@@ -255,8 +259,8 @@ func TestDocSettings(t *testing.T) {
 	}
 }
 
-// TestDocCommands checks that commands, flags and make targets in documents exist. In code blocks it also checks the
-// number of arguments.
+// TestDocCommands checks that commands, flags and make targets in documents exist. In code blocks it also checks the values of flags
+// and the number of arguments.
 func TestDocCommands(t *testing.T) {
 	t.Parallel()
 	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
@@ -301,7 +305,7 @@ func commandTree() *cobra.Command {
 var placeholder = regexp.MustCompile(`^([A-Z]+|\.\.\.|…)$`)
 
 // checkCommand fails the test if the program does not have the command or its flags. words are the words after the
-// program's name. If whole is set, it also checks the number of arguments.
+// program's name. If whole is set, it also checks the values of the flags and the number of arguments.
 func checkCommand(t *testing.T, path string, words []string, whole bool) {
 	t.Helper()
 	shown := "fleet " + strings.Join(words, " ")
@@ -348,7 +352,7 @@ func checkCommand(t *testing.T, path string, words []string, whole bool) {
 	}
 }
 
-// commandsIn returns the arguments of each call of a program in a shell text.
+// commandsIn returns the arguments of each call of the program in a shell text. Arguments that xargs adds are "...".
 func commandsIn(shell, program string) (calls [][]string) {
 	start := regexp.MustCompile(`(?m)(?:^[ \t]*(?:\$ )?|[|;&(] ?|xargs |then |do |-- )(?:[A-Z_]+=\S* )*(?:bin/)?` + program + `(?: |$)`)
 	shell = strings.ReplaceAll(shell, "\\\n", " ")
@@ -363,7 +367,7 @@ func commandsIn(shell, program string) (calls [][]string) {
 	return calls
 }
 
-// shellWords splits the first command of a shell line into its words.
+// shellWords splits the first command of a shell line into its words, without their quotes.
 func shellWords(line string) (all []string) {
 	var word strings.Builder
 	var quote rune
@@ -395,7 +399,7 @@ func shellWords(line string) (all []string) {
 	return all
 }
 
-// TestCommandsIn checks that commandsIn finds all commands.
+// TestCommandsIn checks that commandsIn finds each call of the program, with its arguments, and nothing else.
 func TestCommandsIn(t *testing.T) {
 	t.Parallel()
 	for shell, want := range map[string][][]string{
@@ -409,6 +413,11 @@ func TestCommandsIn(t *testing.T) {
 	} {
 		require.Equal(t, want, commandsIn(shell, "fleet"), shell)
 	}
+}
+
+// TestCommandTree checks that commandTree has commands of all kinds.
+func TestCommandTree(t *testing.T) {
+	t.Parallel()
 	root := commandTree()
 	names := map[string]bool{}
 	for _, c := range root.Commands() {

@@ -14,7 +14,7 @@ import (
 	"fleet/internal/face/cli"
 )
 
-// checkTimeout limits the time of each check, so that a service that does not answer does not hold up the report.
+// checkTimeout is how long each check may take. A service that does not answer delays the report for at most that long.
 const checkTimeout = 10 * time.Second
 
 // verdict is the severity of a finding.
@@ -34,13 +34,14 @@ type finding struct {
 	Next    string  `json:"next,omitempty"` // what to do; empty if nothing has to be done
 }
 
-// doctor checks everything that a server with the configuration needs. It changes nothing.
+// doctor checks what a server with the configuration needs. It changes nothing, except that it creates and removes a file in the
+// data directory.
 type doctor struct {
 	cfg             Config
 	environ         []string
 	found           []finding
 	projects        []string // names of the projects of the places on this machine and in Coder
-	projectsUnknown bool     // Coder's projects are not known
+	projectsUnknown bool     // the server uses Coder, and Coder's projects are not known
 	quick           bool     // start no programs
 }
 
@@ -70,6 +71,7 @@ func examine(ctx context.Context, file string, environ []string, flags *pflag.Fl
 	return d.found
 }
 
+// configuration reports the path of the configuration file, or variables that no setting has.
 func (d *doctor) configuration(file string) {
 	path, err := findConfig(file, d.environ)
 	if err != nil || path == "" {
@@ -155,7 +157,8 @@ func (p *program) printFindings(found []finding) error {
 	return w.Flush()
 }
 
-// oneLine replaces a control character, which would break the table, with a space.
+// oneLine returns a space for a control character, because such characters would break the table. It returns other characters
+// unchanged.
 func oneLine(r rune) rune {
 	if r < ' ' || r == 0x7f {
 		return ' '
@@ -172,7 +175,7 @@ func countFailed(found []finding) (n int) {
 	return n
 }
 
-// getenv returns the value of the variable in d.environ. The last value counts.
+// getenv returns the last value of the variable in d.environ, or "" if there is none.
 func (d *doctor) getenv(name string) (value string) {
 	for _, kv := range d.environ {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {

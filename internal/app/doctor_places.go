@@ -77,7 +77,7 @@ func (d *doctor) coder(ctx context.Context) {
 	}
 }
 
-// programs examines the programs and repositories of the projects on this machine.
+// programs examines the programs, keys and repositories of the projects on this machine.
 func (d *doctor) programs(ctx context.Context) {
 	if !slices.Contains(d.cfg.Places, "local") {
 		return
@@ -117,7 +117,8 @@ func (d *doctor) programs(ctx context.Context) {
 	}
 }
 
-// tryInSandbox checks that the program of the project, which works outside of the sandbox, works in it too.
+// tryInSandbox checks that the project's program also works in the sandbox. It must be called only if the program works outside of
+// the sandbox.
 func (d *doctor) tryInSandbox(ctx context.Context, p local.Project) {
 	c, err := d.cfg.localConfig()
 	if err == nil {
@@ -152,7 +153,7 @@ func (d *doctor) limits(context.Context) {
 	}
 }
 
-// key examines whether the project's program has a login, or its key is in the environment.
+// key checks that the project's program has a login of the server's user, or that its key is in the environment.
 func (d *doctor) key(p local.Project) {
 	if name := local.MissingKey(p, d.environ, d.cfg.Local.PassEnv); name != "" {
 		d.add(warning, "key of "+filepath.Base(programOf(p)), "set it, or log in with "+filepath.Base(programOf(p))+" as the server's user",
@@ -171,7 +172,7 @@ func (s *Server) warnMissing(ctx context.Context) {
 	}
 }
 
-// programOf returns the program that the project's tasks run.
+// programOf returns the name or path of the program that the project's tasks run.
 func programOf(p local.Project) string {
 	switch {
 	case len(p.Command) > 0:

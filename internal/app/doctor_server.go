@@ -57,7 +57,7 @@ func (d *doctor) metrics(context.Context) {
 	d.add(good, "metrics", "", "%s needs the token in %s", d.cfg.Metrics, d.cfg.MetricsTokenFile)
 }
 
-// addresses reports the state of the server if it runs. If it does not, addresses checks that its addresses are free.
+// addresses reports the state of the server if it runs. Otherwise it checks that the server's addresses are free.
 func (d *doctor) addresses(ctx context.Context) {
 	all := map[string]string{"http": d.cfg.HTTP, "grpc": d.cfg.GRPC, "metrics": d.cfg.Metrics}
 	if d.cfg.TLS.enabled() {
@@ -100,8 +100,8 @@ func (c Config) plainAddress() string {
 	return loopback.DialAddress(c.HTTP)
 }
 
-// askReadiness requests /readyz from the server at the address. degraded lists the parts that do not work, with the
-// reasons.
+// askReadiness requests /readyz from the server at the address. status is "ready" for a server that can work. degraded lists the
+// parts that do not work, with the reasons. If the answer is not from a Fleet, askReadiness returns an error.
 func askReadiness(ctx context.Context, addr string) (status, degraded string, err error) {
 	body, err := askServer(ctx, addr, "/readyz", "")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// freeSpace returns the disk space that is free for this user, in bytes.
+// freeSpace returns the space that is free for this user on the disk of the directory, in bytes.
 func freeSpace(dir string) (uint64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

@@ -70,7 +70,7 @@ func (d *doctor) data(ctx context.Context) {
 	}
 }
 
-// disk reports how much space is free on the disk of the data directory, in bytes, and how to free more.
+// disk reports that free bytes are free on the disk of the data directory dir, and how to free more if they are few.
 func (d *doctor) disk(ctx context.Context, dir string, free uint64) {
 	switch {
 	case free < leastSpace:
@@ -124,7 +124,7 @@ func diskUsage(ctx context.Context, path string) (n uint64) {
 	return n
 }
 
-// writable returns an error if this user cannot create files in the directory.
+// writable returns an error if this user cannot create and remove files in the directory.
 func writable(dir string) error {
 	f, err := scratch.CreateTemp(filepath.Join(dir, "doctor"))
 	if err != nil {
@@ -161,6 +161,7 @@ func (d *doctor) store(ctx context.Context) {
 	d.schema("SQLite", schema, fmt.Sprintf("%s, %s", d.cfg.sqlitePath(), formatBytes(uint64(size))), took) //nolint:gosec // a size
 }
 
+// postgres examines the Postgres database.
 func (d *doctor) postgres(ctx context.Context) {
 	x, err := postgres.Examine(ctx, d.cfg.Store)
 	if err != nil {
@@ -188,7 +189,8 @@ func (d *doctor) schema(kind string, schema record.Schema, where string, latency
 	}
 }
 
-// clock compares this machine's clock with another clock. at is the time that the other clock showed, and whose names it.
+// clock compares this machine's clock with another clock. at is the time that the other clock showed, and whose names the other
+// clock. clock does nothing if at is zero.
 func (d *doctor) clock(whose string, at time.Time) {
 	if at.IsZero() {
 		return
@@ -205,6 +207,7 @@ func (d *doctor) clock(whose string, at time.Time) {
 	}
 }
 
+// formatBytes returns the size with four digits in the largest unit of which it has at least one.
 func formatBytes(n uint64) string {
 	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
 	i, f := 0, float64(n)

@@ -24,7 +24,8 @@ import (
 	"fleet/internal/store/sqlite"
 )
 
-// examineFile returns the findings about a server with the settings, by name of the check.
+// examineFile returns the findings about a server with the settings of the file's content, by the name of their check. Each finding
+// that is not good must say what to do.
 func examineFile(t *testing.T, file string, environ ...string) map[string]finding {
 	t.Helper()
 	environ = append([]string{
@@ -41,6 +42,7 @@ func examineFile(t *testing.T, file string, environ ...string) map[string]findin
 	return all
 }
 
+// TestDoctor checks a finding of each check that needs no other service.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -96,7 +98,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestDoctorAndStores examines stores whose schema has this version or another version.
+// TestDoctorAndStores examines stores whose schema has this version, an older one or a newer one.
 func TestDoctorAndStores(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -218,7 +220,7 @@ func TestDoctorAndServer(t *testing.T) {
 	config := writeConfig(t, "")
 	require.Equal(t, 1, p.run(t.Context(), []string{"doctor", "--config", config}))
 	require.Regexp(t, `(?m)^failed +data +/dev/null is not a directory: name a directory in the setting data$`, out.String())
-	require.Contains(t, errs.String(), "2 of", "the checks of the store must be counted")
+	require.Contains(t, errs.String(), "2 of", "the failed checks of the data directory and of the store must be counted")
 	out.Reset()
 	require.Equal(t, 1, p.run(t.Context(), []string{"doctor", "--json", "--config", config}))
 	var report struct {
@@ -235,8 +237,8 @@ func TestDoctorAndServer(t *testing.T) {
 	require.Zero(t, p.run(t.Context(), []string{"doctor", "--config", config}))
 }
 
-// TestDoctorSaysWhatFreesSpace checks that the advice for a full disk names what uses the space, and nothing whose removal
-// would free none.
+// TestDoctorSaysWhatFreesSpace checks that the advice for a full disk names what uses more space than is free, and nothing that
+// would free no space.
 func TestDoctorSaysWhatFreesSpace(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -252,7 +254,7 @@ func TestDoctorSaysWhatFreesSpace(t *testing.T) {
 	require.Equal(t, "only 512 KiB free", f.Message)
 	require.Regexp(t, "agents: 1[.0-9]* MiB in .*kept work: 2[.0-9]* MiB in .*fleet kept list", f.Next)
 	require.NotContains(t, f.Next, "database", "it is smaller than what is free")
-	require.NotContains(t, f.Next, ", or shorten retention", "a database does not shrink")
+	require.NotContains(t, f.Next, "retention", "a shorter retention does not shrink the database")
 	d.disk(t.Context(), dir, 4<<10)
 	require.Contains(t, d.found[1].Next, "the database: ")
 	d.disk(t.Context(), dir, 1<<40)

@@ -145,7 +145,7 @@ func (l *logWriter) Write(b []byte) (int, error) {
 }
 
 // call makes a call, and repeats it until a server answers. The call must be safe to repeat: it only reads, or it has a request id.
-// Other errors than those of a dead server fail the test. While no server runs, call waits: the connection is closed when the next
+// Any error other than that of a dead server fails the test. While no server runs, call waits: the connection is closed when the next
 // server has replaced the old one.
 func call[Q, R any](s *supervisor, method func(fleetv1.FleetServiceClient, context.Context, Q, ...grpc.CallOption) (R, error), q Q) R {
 	s.t.Helper()

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPromptFirst creates an agent whose template passes the prompt to the agent itself. The agent must be busy from
-// the start, a restarted server must also show this, and the agent must receive the prompt once.
+// TestPromptFirst creates an agent whose template passes the prompt to the agent's program. The agent must be busy from the start,
+// also after a restart of the server, and must receive the prompt once.
 func TestPromptFirst(t *testing.T) {
 	b := newBed(t, "bob")
 	first := b.serve(t, setup{}).through("rest")

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBuilds uses builds that fail and builds that hang. Each agent must show its true state, and it must be possible
-// to delete it.
+// TestBuilds creates agents whose builds fail or hang. Each agent must show its true state, and it must be possible to delete the
+// agent.
 func TestBuilds(t *testing.T) {
 	s := newBed(t, "bob").serve(t, setup{createWait: 10 * time.Second})
 	t.Run("failing", func(t *testing.T) {
@@ -17,13 +17,13 @@ func TestBuilds(t *testing.T) {
 		answer, problem := c.try(t, "create_agent", object{"name": "Fails", "project": "fail-echo", "spec": "x"})
 		if problem != nil {
 			require.Equal(t, "PROVISIONING_FAILED", problem.Reason, "%v", problem)
-			require.Contains(t, problem.Message, "failed!", "the text must contain Coder's error of the build")
+			require.Contains(t, problem.Message, "failed!", "the text must contain the error of Coder's build")
 		} else { // the build has not failed yet
 			require.Equal(t, "offline", answer.text("agent.status"), "%v", answer)
 		}
 		within(t, patience, "the agent has failed", func() bool { return c.agent(t, "Fails")["state"] == "failed" })
 		a := c.agent(t, "Fails")
-		require.Contains(t, a["state_reason"], "failed!", "the text must contain Coder's error of the build")
+		require.Contains(t, a["state_reason"], "failed!", "the text must contain the error of Coder's build")
 		c.fail(t, "start_agent_task", object{"agent_name": "Fails", "task_description": "echo x"}, "AGENT_OFFLINE", 400, "failed")
 		c.remove(t, "Fails")
 	})
@@ -50,16 +50,4 @@ func TestBuilds(t *testing.T) {
 		c.remove(t, "Hasty")
 		<-created
 	})
-}
-
-// remove deletes the agent, waits until it no longer exists, and checks that its workspace has been deleted too.
-func (c caller) remove(t testing.TB, name string) {
-	t.Helper()
-	start := time.Now()
-	c.call(t, "delete_agent", object{"agent_name": name})
-	within(t, patience, name+" is deleted", func() bool { return c.listed(t, name) == nil })
-	t.Logf("%s deleted in %s", name, time.Since(start).Round(10*time.Millisecond))
-	c.fail(t, "show_agent", object{"agent_name": name}, "AGENT_NOT_FOUND", 404, name)
-	_, found := c.workspace(t, c.workspaceOf(name))
-	require.False(t, found, "the workspace must be deleted")
 }

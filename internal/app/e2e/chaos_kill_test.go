@@ -43,7 +43,7 @@ func TestChaosKills(t *testing.T) {
 		require.Equal(t, "idle", r.text("agent.status"), "%v", r)
 	}
 
-	// Each kind of kill happens with a probability in proportion to its share.
+	// The share of a kind of kill is its probability in percent.
 	r := rand.New(rand.NewPCG(seed, 0))
 	victims := []struct {
 		name  string
@@ -105,9 +105,9 @@ type killLoad struct {
 	server *server
 
 	resultsMu     sync.Mutex
-	endedByStatus map[string]int // number of tasks, by status
-	lines         int
-	longest       time.Duration
+	endedByStatus map[string]int // number of ended tasks, by status
+	lines         int            // of output of the tasks
+	longest       time.Duration  // the longest time from the start of a task until its result was checked
 }
 
 func (k *killLoad) api() caller {
@@ -117,7 +117,7 @@ func (k *killLoad) api() caller {
 }
 
 // do repeats a tool call until a server answers. Repeating is safe, because the call has a request id or only reads. It
-// returns nil if the answer is an error with one of the reasons.
+// returns nil if the answer is an error with one of the reasons. Another error, or no answer for too long, fails the test.
 func (k *killLoad) do(t *testing.T, tool string, args object, reasons ...string) object {
 	if _, reads := args["task_id"]; !reads {
 		args["request_id"] = newTag()
@@ -143,7 +143,7 @@ func (k *killLoad) do(t *testing.T, tool string, args object, reasons ...string)
 	return nil
 }
 
-// runTask starts a task for the agent, and checks the result. Sometimes it stops the task.
+// runTask starts a task for the agent, waits for its end, and checks the result. Sometimes it stops the task.
 func (k *killLoad) runTask(t *testing.T, agent string, r *rand.Rand) {
 	tag, lines, stop := newTag(), 20+r.IntN(100), r.IntN(6) == 0
 	script := fmt.Sprintf("echo begun >>%[1]s; for i in $(seq %[2]d); do echo line $i %[1]s; sleep 0.05; done; echo ended >>%[1]s", tag, lines)
@@ -179,18 +179,18 @@ func (k *killLoad) runTask(t *testing.T, agent string, r *rand.Rand) {
 		fmt.Fprintf(&want, "line %d %s\n", i+1, tag)
 	}
 	output := outputText(k.do(t, "watch_fleet", object{"task_id": id, "cursor": "0", "max_events": 10000}))
-	times, err := os.ReadFile(filepath.Join(k.home(t, k.prefix+agent), "work", tag))
+	marks, err := os.ReadFile(filepath.Join(k.home(t, k.prefix+agent), "work", tag))
 	switch status := task.text("status"); {
-	case strings.Count(string(times), "begun") > 1:
-		t.Errorf("%s of %s was run again: %q", tag, agent, times)
+	case strings.Count(string(marks), "begun") > 1:
+		t.Errorf("%s of %s was run again: %q", tag, agent, marks)
 	case stop && status == "stopped":
 		if payload := task.text("payload"); !strings.HasPrefix(want.String(), payload) || output != payload {
 			t.Errorf("%s of %s lost lines before it was stopped: %q, %q", tag, agent, payload, output)
 		}
 	case status != "completed":
 		t.Errorf("%s of %s did not succeed: %v", tag, agent, task)
-	case err != nil || string(times) != "begun\nended\n":
-		t.Errorf("%s of %s did not run exactly once: %q %v", tag, agent, times, err)
+	case err != nil || string(marks) != "begun\nended\n":
+		t.Errorf("%s of %s did not run exactly once: %q %v", tag, agent, marks, err)
 	case task.text("payload") != want.String():
 		t.Errorf("%s of %s lost lines: %q", tag, agent, task.text("payload"))
 	case output != want.String():

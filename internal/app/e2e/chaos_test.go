@@ -28,7 +28,7 @@ const (
 )
 
 // TestChaos simulates a bad network between Fleet and Coder while agents are created, work, and are stopped, restarted
-// and deleted. No task may be lost or started twice, nothing may hang, and nothing may leak. FLEET_CHAOS sets how long
+// and deleted. No task may be lost or started twice, no call may hang, and no connection and no goroutine may leak. FLEET_CHAOS sets how long
 // this lasts. `make chaos CHAOS=10m` is the full run.
 func TestChaos(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("FLEET_CHAOS"))
@@ -57,7 +57,6 @@ func TestChaos(t *testing.T) {
 	c.waitForRecovery(t)
 	settled := time.Since(calm)
 
-	// Check the final states of the agents and their tasks.
 	idle, idleConns := fleetGoroutines(t), proxy.Stats().OpenConns
 	c.checkResults(t)
 	for i := range chaosAgents {
@@ -90,13 +89,13 @@ type chaosLoad struct {
 
 	mu               sync.Mutex
 	tasks            map[string]*loadTask       // by the tag in their prompts
-	prompts          map[string]map[string]bool // messages with the tag in conversations, by conversation and time
-	acceptedMessages map[string]int             // number of messages with the tag that AgentAPI accepted, as seen by the proxy
+	prompts          map[string]map[string]bool // by tag: the messages with the tag in conversations, each as its agent and time
+	acceptedMessages map[string]int             // by tag: the number of messages with the tag that AgentAPI accepted, as the proxy saw
 	listDurations    []time.Duration            // durations of list_agents
-	calls            int
+	calls            int                        // calls of do, with their repetitions
 	repeatedCalls    int
-	stoppedAgents    int // number of agents that were stopped to end their tasks
-	longest          time.Duration
+	stoppedAgents    int           // number of agents that were stopped to end their tasks
+	longest          time.Duration // of a call of do, with its repetitions
 }
 
 // loadTask is a task of the load, or a message to one.
@@ -158,7 +157,7 @@ func (m *memoryLog) text() string {
 
 func (c *chaosLoad) api() caller { return c.server.through("grpc") }
 
-// recordMessage records a message that an AgentAPI has accepted.
+// recordMessage records the exchange if it is a message of a user that an AgentAPI has accepted.
 func (c *chaosLoad) recordMessage(s faultproxy.Exchange) {
 	if s.Method != http.MethodPost || s.Status != http.StatusOK || !strings.HasSuffix(s.Path, "/apps/agentapi/message") {
 		return
@@ -172,7 +171,7 @@ func (c *chaosLoad) recordMessage(s faultproxy.Exchange) {
 	c.acceptedMessages[tagOf(m.Content)]++
 }
 
-// tagOf returns the tag in a prompt: a word that no other prompt contains.
+// tagOf returns the tag in a prompt, which is a word that no other prompt contains. It returns "" if the prompt has no tag.
 func tagOf(prompt string) string {
 	for word := range strings.FieldsSeq(prompt) {
 		if strings.HasPrefix(word, "tag-") {
@@ -263,6 +262,7 @@ func (c *chaosLoad) randomAction(t *testing.T, r *rand.Rand, agent string) {
 	}
 }
 
+// newTag returns a random tag for a prompt, see tagOf.
 func newTag() string { return fmt.Sprintf("tag-%016x", rand.Uint64()) }
 
 // createAgent creates the agent and waits until it can work.
@@ -311,7 +311,7 @@ func (c *chaosLoad) startTask(t *testing.T, agent, description string) *loadTask
 }
 
 // do repeats a tool call until the server answers it. Repeating is safe, because the call has a request id. refused
-// reports whether the answer is an error with one of the reasons.
+// reports whether the answer is an error with one of the reasons. Another error, or no answer for too long, fails the test.
 func (c *chaosLoad) do(t *testing.T, tool string, args object, reasons ...string) (answer object, refused bool) {
 	args["request_id"] = newTag()
 	start := time.Now()
@@ -337,7 +337,7 @@ func (c *chaosLoad) do(t *testing.T, tool string, args object, reasons ...string
 	}
 }
 
-// pollAgents calls list_agents repeatedly. Fleet must always answer quickly, whatever happens to Coder.
+// pollAgents calls list_agents again and again, and records how long that takes. Fleet must always answer, whatever happens to Coder.
 func (c *chaosLoad) pollAgents(t *testing.T, ctx context.Context) { //nolint:revive // the test comes first
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -354,8 +354,7 @@ func (c *chaosLoad) pollAgents(t *testing.T, ctx context.Context) { //nolint:rev
 	}
 }
 
-// pollConversations reads the agents' conversations, bypassing the proxy. A restart clears a conversation, so it reads
-// repeatedly.
+// pollConversations reads the agents' conversations again and again, bypassing the proxy, because a restart clears a conversation.
 func (c *chaosLoad) pollConversations(t *testing.T, ctx context.Context) { //nolint:revive // the test comes first
 	tick := time.NewTicker(300 * time.Millisecond)
 	defer tick.Stop()
@@ -369,6 +368,7 @@ func (c *chaosLoad) pollConversations(t *testing.T, ctx context.Context) { //nol
 	}
 }
 
+// readConversations records the tagged messages in the agents' conversations.
 func (c *chaosLoad) readConversations(t *testing.T) {
 	for i := range chaosAgents {
 		var all struct {
@@ -395,7 +395,7 @@ func (c *chaosLoad) timesSent(tag string) int {
 	return max(len(c.prompts[tag]), c.acceptedMessages[tag])
 }
 
-// waitForRecovery waits until all agents are idle.
+// waitForRecovery waits until Fleet has reached Coder again, and all agents are idle.
 func (c *chaosLoad) waitForRecovery(t *testing.T) {
 	calm := time.Now()
 	within(t, recoveryTime, "Fleet has seen Coder again", func() bool {
@@ -408,7 +408,7 @@ func (c *chaosLoad) waitForRecovery(t *testing.T) {
 	c.readConversations(t)
 }
 
-// checkResults checks that each request of the load had the right result.
+// checkResults checks that each task of the load has ended as expected, and that each agent received each prompt and message once.
 func (c *chaosLoad) checkResults(t *testing.T) {
 	ended := map[string]int{}
 	c.mu.Lock()
@@ -462,6 +462,7 @@ func fleetGoroutines(t *testing.T) (n int) {
 	return n
 }
 
+// quantile sorts the durations, and returns the one that a part q of them does not exceed, rounded.
 func quantile(d []time.Duration, q float64) time.Duration {
 	if len(d) == 0 {
 		return 0

@@ -14,8 +14,8 @@ import (
 	"fleet/internal/place/placetest/model"
 )
 
-// answerCost is the cost of one answer in dollars at Claude Code's prices: 3 dollars per million input tokens, and 15
-// dollars per million output tokens.
+// answerCost is the cost of one answer of the stub in dollars at the prices that Claude Code uses: 3 dollars per million input
+// tokens, and 15 dollars per million output tokens.
 const answerCost = model.InputTokens*3e-6 + model.OutputTokens*15e-6
 
 // needClaude skips the test if the test bed has no Claude Code.
@@ -26,7 +26,7 @@ func (b *bed) needClaude(t *testing.T) {
 	}
 }
 
-// newSharedModel starts a stub of the model for all workspaces that have no model of their own.
+// newSharedModel starts a stub of the model. All workspaces that have no model of their own use it until the test ends.
 func (b *bed) newSharedModel(t *testing.T) *model.Server {
 	t.Helper()
 	m := model.New(t)
@@ -36,7 +36,8 @@ func (b *bed) newSharedModel(t *testing.T) *model.Server {
 	return m
 }
 
-// TestClaude runs the real Claude Code in a workspace of the public template, with a stub of its model.
+// TestClaude runs the real Claude Code in a workspace of the public template, with a stub of its model. Its steps use one agent, and
+// depend on each other.
 func TestClaude(t *testing.T) {
 	whole, b := t, newBed(t, "bob")
 	b.needClaude(t)
@@ -79,7 +80,7 @@ func TestClaude(t *testing.T) {
 		start := time.Now()
 		id := c.run(t, "Papi", "Explain the plan.\n"+say(answer))
 		done := c.wait(t, id)
-		t.Logf("hello of Claude Code in %s", time.Since(start).Round(10*time.Millisecond))
+		t.Logf("first answer of Claude Code in %s", time.Since(start).Round(10*time.Millisecond))
 		require.Equal(t, "completed", done["status"], "%v", done)
 		require.Equal(t, answer, show(t, id).text("payload"))
 		require.Equal(t, answer+"\n", c.taskOutput(t, id))
@@ -121,7 +122,7 @@ func TestClaude(t *testing.T) {
 	})
 	step("stop", func(t *testing.T) {
 		quickest := patience
-		for try := 0; try < 3 && quickest >= stopLimit; try++ { // it tries several times, because this machine may be busy
+		for try := 0; try < 3 && quickest >= stopLimit; try++ { // up to three times, because this machine may be busy
 			gate := fmt.Sprintf("thought-%d", try)
 			id := c.run(t, "Papi", "Think hard.\nmodel: tool Bash {\"command\":\"sleep 3600\",\"run_in_background\":true}\nmodel: hang "+gate)
 			g := arrive(t, gate)
@@ -130,7 +131,7 @@ func TestClaude(t *testing.T) {
 			r := c.call(t, "stop_agent_task", object{"agent_name": "Papi"})
 			require.Empty(t, taskProcesses(home, id), "no process of a stopped task may run")
 			quickest = min(quickest, time.Since(start))
-			t.Logf("stopped, with proof, in %s", time.Since(start).Round(time.Millisecond))
+			t.Logf("stopped without remaining processes in %s", time.Since(start).Round(time.Millisecond))
 			require.Equal(t, "stopped", r.text("task.status"))
 			select {
 			case <-g.Left():

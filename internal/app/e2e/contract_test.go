@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestContract checks all promises of the API on each face, with one server.
+// TestContract checks the promises of the API about an agent and its tasks on each face, with one server and the real Coder.
 func TestContract(t *testing.T) {
 	s := newBed(t, "bob").serve(t, setup{})
 	for _, face := range slices.Sorted(maps.Keys(faces)) {
@@ -105,18 +105,6 @@ func (c *contractTest) create(t *testing.T) {
 	require.Equal(t, "idle", c.listed(t, c.name)["status"])
 }
 
-// listed returns the agent from the answer of list_agents, or nil if the answer does not contain it.
-func (c caller) listed(t testing.TB, name string) object {
-	t.Helper()
-	r := c.call(t, "list_agents", object{})
-	for _, a := range r.list("agents") {
-		if a["name"] == name {
-			return a
-		}
-	}
-	return nil
-}
-
 func (c *contractTest) task(t *testing.T) {
 	_, cursor := c.events(t, c.name, "now", false)
 	start := time.Now()
@@ -127,7 +115,7 @@ func (c *contractTest) task(t *testing.T) {
 	require.Equal(t, "busy", r["agent_status"])
 	events, cursor := c.events(t, c.name, cursor, true)
 	require.True(t, slices.ContainsFunc(events, func(e object) bool { return e["type"] == "task_started" && e["task_id"] == id }),
-		"events come within a second: %v", events)
+		"the events must come within a second: %v", events)
 
 	a := c.agent(t, c.name)
 	require.Equal(t, "busy", a["status"])
@@ -163,15 +151,16 @@ func (c *contractTest) task(t *testing.T) {
 
 func (c *contractTest) stop(t *testing.T) {
 	c.fail(t, "stop_agent_task", object{"agent_name": c.name}, "NO_RUNNING_TASK", 404, c.name)
-	c.stopTask(t, "sleep 120 to be stopped")
+	c.stopTask(t)
 	next := c.wait(t, c.run(t, c.name, "echo ready again"))
 	require.Equal(t, "completed", next["status"], "%v", next)
 	require.Equal(t, "ready again", strings.TrimSpace(firstLine(next.text("summary"))))
 }
 
-// stopTask starts a task, stops it while it is active, and logs how long that took. AgentAPI needs two seconds to notice
-// that its agent is idle.
-func (c *contractTest) stopTask(t *testing.T, description string) {
+// stopTask starts a task, and stops it while it is active. The answer must show the stopped task and the idle agent. stopTask logs
+// how long that took; about two seconds of it are the time that AgentAPI needs to notice that its agent is idle.
+func (c *contractTest) stopTask(t *testing.T) {
+	const description = "sleep 120 to be stopped"
 	id := c.run(t, c.name, description)
 	within(t, 10*time.Second, "the agent works", func() bool { return c.timesPrompted(t, c.workspaceOf(c.name), description) == 1 })
 	start := time.Now()
@@ -185,6 +174,7 @@ func (c *contractTest) stopTask(t *testing.T, description string) {
 	require.Equal(t, "idle", c.agent(t, c.name)["status"])
 }
 
+// firstLine returns the text before the first line break.
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")
 	return line
@@ -236,7 +226,7 @@ func (c *contractTest) metadata(t *testing.T) {
 	elapsed := within(t, 30*time.Second, "metadata appear", func() bool {
 		return c.agent(t, c.name).text("metadata.fleet_mcp_pull_request_check_status") == "passing"
 	})
-	t.Logf("metadata show after %s", elapsed.Round(10*time.Millisecond))
+	t.Logf("metadata shown after %s", elapsed.Round(10*time.Millisecond))
 	a := c.agent(t, c.name)
 	require.Equal(t, "https://example.com/pull/7", a.text("metadata.fleet_mcp_pull_request_url"))
 	require.Equal(t, "open", a.text("metadata.fleet_mcp_pull_request_status"))
@@ -264,7 +254,7 @@ func (c *contractTest) delete(t *testing.T) {
 	id := c.run(t, c.name, "sleep 120")
 	start := time.Now()
 	r := c.call(t, "delete_agent", object{"agent_name": c.name})
-	t.Logf("deleted, busy, in %s", time.Since(start).Round(10*time.Millisecond))
+	t.Logf("deleted while busy in %s", time.Since(start).Round(10*time.Millisecond))
 	require.Equal(t, c.name, r.text("deleted_agent.name"))
 	require.Equal(t, ws.ID, r.text("deleted_agent.workspace_id"))
 	require.Nil(t, c.listed(t, c.name))

@@ -134,6 +134,30 @@ func (c caller) agent(t testing.TB, name string) object {
 	return m
 }
 
+// listed returns the agent from the answer of list_agents, or nil if the answer does not contain it.
+func (c caller) listed(t testing.TB, name string) object {
+	t.Helper()
+	r := c.call(t, "list_agents", object{})
+	for _, a := range r.list("agents") {
+		if a["name"] == name {
+			return a
+		}
+	}
+	return nil
+}
+
+// remove deletes the agent, waits until it no longer exists, and checks that its workspace has been deleted too.
+func (c caller) remove(t testing.TB, name string) {
+	t.Helper()
+	start := time.Now()
+	c.call(t, "delete_agent", object{"agent_name": name})
+	within(t, patience, name+" is deleted", func() bool { return c.listed(t, name) == nil })
+	t.Logf("%s deleted in %s", name, time.Since(start).Round(10*time.Millisecond))
+	c.fail(t, "show_agent", object{"agent_name": name}, "AGENT_NOT_FOUND", 404, name)
+	_, found := c.workspace(t, c.workspaceOf(name))
+	require.False(t, found, "the workspace must be deleted")
+}
+
 // run starts a task and returns its id.
 func (c caller) run(t testing.TB, agent, description string) string {
 	t.Helper()
