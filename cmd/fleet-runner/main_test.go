@@ -84,6 +84,11 @@ func (w *testRunner) kill() {
 	_ = w.process.Wait()
 }
 
+func (w *testRunner) restart() {
+	w.kill()
+	w.start()
+}
+
 // TestKilled kills the runner repeatedly during a run. No output may be lost or repeated, and nothing may run twice.
 func TestKilled(t *testing.T) {
 	w := newTestRunner(t, "-driver", "shell")
@@ -101,8 +106,7 @@ func TestKilled(t *testing.T) {
 		output += out.Text
 		if strings.Count(output, "\n") > 20*(kills+1) && kills < 4 {
 			kills++
-			w.kill()
-			w.start()
+			w.restart()
 			require.NoError(t, a.Dispatch(ctx, r)) // a server that does not know the first result repeats the call
 		}
 		return nil
@@ -120,8 +124,7 @@ func TestKilled(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "begun\nended\n", string(times))
 
-	w.kill() // the next runner must know how the run ended
-	w.start()
+	w.restart() // the next runner must know how the run ended
 	require.NoError(t, a.Dispatch(ctx, r))
 	again, err := a.Follow(ctx, r, "", func(fleet.Output) error { return nil })
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 // checkLinger is how long the check of a commit continues without a waiting caller, so that the next server can take it over.
 const checkLinger = 2 * time.Minute
 
-// landingDir returns the directory of the copies of repositories and of the checks of commits.
+// landingDir returns the directory of the copies of repositories and of the checks of commits, or the path of the parts below it.
 func (m *machine) landingDir(parts ...string) string {
 	return filepath.Join(append([]string{m.state, "landing"}, parts...)...)
 }
@@ -171,24 +171,24 @@ type checkWorkspace struct {
 }
 
 // Ready implements runner.Workspace.
-func (t checkWorkspace) Ready() error { return nil }
+func (w checkWorkspace) Ready() error { return nil }
 
 // Tree implements runner.Workspace.
-func (t checkWorkspace) Tree() (*runner.Tree, error) { return nil, nil } //nolint:nilnil // no work of an agent is in the tree
+func (w checkWorkspace) Tree() (*runner.Tree, error) { return nil, nil } //nolint:nilnil // no work of an agent is in the tree
 
 // Work implements runner.Workspace. It creates the tree. The check has the environment of the agent without the keys of the agent's
 // program, and its own directory for temporary files.
-func (t checkWorkspace) Work(fleet.Run) (runner.Work, error) {
+func (w checkWorkspace) Work(fleet.Run) (runner.Work, error) {
 	ctx := context.Background() // git's own limit applies
-	if err := t.checks.Clear(ctx, t.home); err != nil {
+	if err := w.checks.Clear(ctx, w.home); err != nil {
 		return runner.Work{}, runner.HostError("cannot remove the tree of the check", err)
 	}
-	tmp := filepath.Join(t.home, "tmp")
+	tmp := filepath.Join(w.home, "tmp")
 	if err := os.Mkdir(tmp, 0o700); err != nil {
 		return runner.Work{}, runner.HostError("cannot create the directory for temporary files", err)
 	}
-	tree := worktree.Tree{Repository: t.Path, Dir: filepath.Join(t.home, "work"), GitDir: filepath.Join(t.home, "git"), Settings: runner.NoSigning + t.Author.GitConfig()}
-	if err := t.Git.CleanTree(ctx, tree, t.commit); err != nil {
+	tree := worktree.Tree{Repository: w.Path, Dir: filepath.Join(w.home, "work"), GitDir: filepath.Join(w.home, "git"), Settings: runner.NoSigning + w.Author.GitConfig()}
+	if err := w.Git.CleanTree(ctx, tree, w.commit); err != nil {
 		return runner.Work{}, repositories.WrapError(ctx, "cannot create the tree of the check", err)
 	}
 	d, err := driver.New(driver.Options{Kind: "shell"})
@@ -196,7 +196,7 @@ func (t checkWorkspace) Work(fleet.Run) (runner.Work, error) {
 		for _, name := range []string{"FLEET_TASK_ID", "FLEET_AGENT", "FLEET_ROLE", "FLEET_PROJECT"} {
 			delete(own, name)
 		}
-		own["FLEET_COMMIT"], own["TMPDIR"] = t.commit, tmp
-		return runner.WithoutVariables(environ(own), t.agentDriver.Keys())
+		own["FLEET_COMMIT"], own["TMPDIR"] = w.commit, tmp
+		return runner.WithoutVariables(environ(own), w.agentDriver.Keys())
 	}}, err
 }

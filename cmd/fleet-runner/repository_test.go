@@ -78,10 +78,6 @@ func TestLanding(t *testing.T) {
 	shell(t, "git init -q --bare -b main "+origin+"; git clone -q "+origin+" "+shared+"/first 2>/dev/null; cd "+shared+"/first; echo one >file; git add .; "+
 		"git -c user.name=a -c user.email=a@example.com commit -qm one; git push -q origin HEAD:main")
 	ann, bob := newClonedAgent(t, "ann", origin), newClonedAgent(t, "bob", origin)
-	restart := func(c clonedAgent) {
-		c.kill()
-		c.start()
-	}
 	fromAnn := ann.work(ctx, "task-a", "echo two >>file; git commit -qam two; echo new >new")
 	fromBob := bob.work(ctx, "task-b", "mkdir dir; echo b >dir/b; git add dir; git commit -qm b")
 
@@ -96,13 +92,13 @@ func TestLanding(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, there.Found)
 	require.Contains(t, there.Have, onto.Commit)
-	restart(bob)
+	bob.restart()
 	for range 2 {
 		found, err := copyPack(ctx, other, host, fromAnn.Commit, there.Have, false)
 		require.NoError(t, err)
 		require.True(t, found)
 	}
-	restart(bob)
+	bob.restart()
 	top := onto.Commit
 	for _, c := range []fleet.Changes{fromAnn, fromBob} {
 		combined, err := host.Combine(ctx, combination(c, top))
@@ -111,35 +107,7 @@ func TestLanding(t *testing.T) {
 		top = combined.Commit
 	}
 
-	// A check continues when the runner is killed, and a repeated call does not execute it again.
-	check := fleet.Check{ID: "land1", Timeout: waittest.Limit, Command: "git status --porcelain; cat file new dir/b; git log --oneline | wc -l; echo $FLEET_COMMIT$FLEET_AGENT; " +
-		"echo run >>" + shared + "/runs; until test -e " + shared + "/go; do sleep 0.05; done; exit 3"}
-	type checked struct {
-		fleet.CheckResult
-		err error
-	}
-	done := make(chan checked, 1)
-	go func() {
-		res, err := host.Check(ctx, top, check)
-		done <- checked{res, err}
-	}()
-	waittest.Until(t, "no signal reports that a check runs", func() bool { return exists(shared + "/runs") })
-	restart(bob)
-	require.NoError(t, os.WriteFile(shared+"/go", nil, 0o600))
-	res := <-done
-	require.NoError(t, res.err)
-	require.Equal(t, fleet.CheckFailed, res.Status, "%+v", res)
-	require.Equal(t, 3, *res.ExitCode, "%+v", res)
-	require.Equal(t, "one\ntwo\nnew\nb\n3\n"+top+"\n", res.Output)
-	again, err := host.Check(ctx, top, check)
-	require.NoError(t, err)
-	require.Equal(t, res.CheckResult, again)
-	require.Equal(t, "run", shell(t, "cat "+shared+"/runs"))
-	left, err := filepath.Glob(filepath.Join(bob.dir, "state", "landing", "checks", "*", "*"))
-	require.NoError(t, err)
-	for _, path := range left {
-		require.Contains(t, []string{"runs", "log", "active"}, filepath.Base(path), "the tree of the check must be removed")
-	}
+	bob.checkAcrossRestart(ctx, host, top, shared)
 
 	require.NoError(t, host.Move(ctx, onto, top))
 	require.NoError(t, host.Move(ctx, onto, top), "a repeated call must succeed")
@@ -169,14 +137,56 @@ func TestLanding(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, pairs)
 
-	pushed, err := other.Push(ctx, fleet.Push{Commit: more.Commit, Branch: "ann/more"})
-	require.NoError(t, err)
-	require.Equal(t, fleet.PushResult{Remote: "origin", URL: origin}, pushed)
-	require.Equal(t, more.Commit, shell(t, "git -C "+origin+" rev-parse ann/more"))
-	_, err = other.Push(ctx, fleet.Push{Commit: more.Commit, Branch: "x", Remote: "no"})
-	require.Equal(t, fleet.ReasonRemoteNotFound, fleet.ReasonOf(err), "%v", err)
+	ann.checkPush(ctx, other, more.Commit, origin)
 	err = other.Pack(ctx, strings.Repeat("1", 40), nil, true, io.Discard)
 	require.Equal(t, fleet.ReasonChangesNotFound, fleet.ReasonOf(err), "%v", err)
+}
+
+// checkAcrossRestart runs a check of the commit on host, and restarts the agent's runner meanwhile. The check must continue, and a repeated
+// call must not run it again. The directory shared is for the files by which the check and the test signal each other.
+func (c clonedAgent) checkAcrossRestart(ctx context.Context, host remote.Repository, commit, shared string) {
+	t := c.t
+	t.Helper()
+	check := fleet.Check{ID: "land1", Timeout: waittest.Limit, Command: "git status --porcelain; cat file new dir/b; git log --oneline | wc -l; echo $FLEET_COMMIT$FLEET_AGENT; " +
+		"echo run >>" + shared + "/runs; until test -e " + shared + "/go; do sleep 0.05; done; exit 3"}
+	type checked struct {
+		fleet.CheckResult
+		err error
+	}
+	done := make(chan checked, 1)
+	go func() {
+		res, err := host.Check(ctx, commit, check)
+		done <- checked{res, err}
+	}()
+	waittest.Until(t, "no signal reports that a check runs", func() bool { return exists(shared + "/runs") })
+	c.restart()
+	require.NoError(t, os.WriteFile(shared+"/go", nil, 0o600))
+	res := <-done
+	require.NoError(t, res.err)
+	require.Equal(t, fleet.CheckFailed, res.Status, "%+v", res)
+	require.Equal(t, 3, *res.ExitCode, "%+v", res)
+	require.Equal(t, "one\ntwo\nnew\nb\n3\n"+commit+"\n", res.Output)
+	again, err := host.Check(ctx, commit, check)
+	require.NoError(t, err)
+	require.Equal(t, res.CheckResult, again)
+	require.Equal(t, "run", shell(t, "cat "+shared+"/runs"))
+	left, err := filepath.Glob(filepath.Join(c.dir, "state", "landing", "checks", "*", "*"))
+	require.NoError(t, err)
+	for _, path := range left {
+		require.Contains(t, []string{"runs", "log", "active"}, filepath.Base(path), "the tree of the check must be removed")
+	}
+}
+
+// checkPush pushes the commit from r, the repository of the agent's runner, to origin. A push to an unknown remote must fail.
+func (c clonedAgent) checkPush(ctx context.Context, r remote.Repository, commit, origin string) {
+	t := c.t
+	t.Helper()
+	pushed, err := r.Push(ctx, fleet.Push{Commit: commit, Branch: "ann/more"})
+	require.NoError(t, err)
+	require.Equal(t, fleet.PushResult{Remote: "origin", URL: origin}, pushed)
+	require.Equal(t, commit, shell(t, "git -C "+origin+" rev-parse ann/more"))
+	_, err = r.Push(ctx, fleet.Push{Commit: commit, Branch: "x", Remote: "no"})
+	require.Equal(t, fleet.ReasonRemoteNotFound, fleet.ReasonOf(err), "%v", err)
 }
 
 // TestBundleOfDeletedAgent unpacks the work of an agent from a bundle that Fleet fetched before the agent's workspace was

@@ -82,20 +82,10 @@ func TestTemplate(t *testing.T) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
-	waitHealthy := func() {
-		waittest.Until(t, "no signal reports that the program serves", func() bool {
-			re, err := http.Get("http://" + address + "/healthz")
-			if err != nil {
-				return false
-			}
-			_ = re.Body.Close()
-			return re.StatusCode == http.StatusOK
-		})
-	}
 	for range 2 { // the second script finds the running program
 		output, err = start(key, hex.EncodeToString(sum[:]))
 		require.NoError(t, err, output)
-		waitHealthy()
+		waitHealthy(t, address)
 	}
 	pids := processesOfHome(t, home)
 	require.Len(t, pids, 2, "the runner and the shell that keeps it running must run")
@@ -105,17 +95,36 @@ func TestTemplate(t *testing.T) {
 		require.NotContains(t, string(env), "secret")
 		require.Contains(t, string(env), "OF_THE_TEMPLATE=2")
 		if exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe")); strings.Contains(exe, "fleet-runner") {
-			pidfd, err := unix.PidfdOpen(pid, 0) // becomes readable when the process ends
-			require.NoError(t, err)
-			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-			for err = unix.EINTR; errors.Is(err, unix.EINTR); {
-				_, err = unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(waittest.Limit.Milliseconds()))
-			}
-			require.NoError(t, err)
-			require.NoError(t, unix.Close(pidfd))
+			killAndWait(t, pid)
 		}
 	}
-	waitHealthy()
+	waitHealthy(t, address)
+}
+
+// waitHealthy waits until the program serves at the address.
+func waitHealthy(t *testing.T, address string) {
+	t.Helper()
+	waittest.Until(t, "no signal reports that the program serves", func() bool {
+		re, err := http.Get("http://" + address + "/healthz")
+		if err != nil {
+			return false
+		}
+		_ = re.Body.Close()
+		return re.StatusCode == http.StatusOK
+	})
+}
+
+// killAndWait kills the process and waits for its end.
+func killAndWait(t *testing.T, pid int) {
+	t.Helper()
+	pidfd, err := unix.PidfdOpen(pid, 0) // becomes readable when the process ends
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		_, err = unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(waittest.Limit.Milliseconds()))
+	}
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(pidfd))
 }
 
 // processesOfHome returns the IDs of the processes whose variable HOME is the directory home.

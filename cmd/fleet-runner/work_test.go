@@ -81,8 +81,7 @@ func TestWork(t *testing.T) {
 	require.True(t, c.Dirty)
 	require.False(t, c.Pushed)
 
-	w.kill()
-	w.start()
+	w.restart()
 	patch, more, err := a.Patch(ctx, *c, "made", 0, 1<<20)
 	require.NoError(t, err)
 	require.False(t, more)

@@ -78,10 +78,10 @@ func (g generator) writeService(s *protogen.Service, set string) error {
 			g.writeTexts(m)
 		}
 	}
-	inputs, outputs := schemas{g.options, true, false, &object{}}, schemas{g.options, false, false, &object{}}
+	inputs, outputs := schemas{options: g.options, input: true, defs: &object{}}, schemas{options: g.options, defs: &object{}}
 	for _, m := range tools {
 		if g.hasBriefInput(m) {
-			if err := g.writeSchema(schemaName(s, m, "BriefInput"), schemas{g.options, true, true, inputs.defs}, m.Input); err != nil {
+			if err := g.writeSchema(schemaName(s, m, "BriefInput"), schemas{options: g.options, input: true, brief: true, defs: inputs.defs}, m.Input); err != nil {
 				return fmt.Errorf("%s: %w", m.Desc.Name(), err)
 			}
 		}

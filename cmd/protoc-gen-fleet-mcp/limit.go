@@ -70,7 +70,7 @@ func checkContinuation(m *protogen.Method, limited *protogen.Field, next, from s
 }
 
 // cuts returns the Cut of each field with the option cut, as source code. It searches the message in, which is at prefix in the
-// response of m, and its nested messages: those in lists and maps not, and paths of at most four names.
+// response of m, and its nested messages. It skips messages in lists and maps, and fields whose path has more than four names.
 func (g generator) cuts(m *protogen.Method, in *protogen.Message, prefix string) ([]string, error) {
 	var all []string
 	for _, f := range in.Fields {

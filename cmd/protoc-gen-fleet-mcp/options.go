@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// These are Fleet's own options, from fleet/v1/options.proto.
+// These are names of Fleet's own options, from fleet/v1/options.proto. The options that limit results are in limit.go.
 const (
 	toolsetOption       = protoreflect.FullName("fleet.v1.toolset")
 	progressOption      = protoreflect.FullName("fleet.v1.progress_agent_field")

@@ -20,8 +20,9 @@ import (
 
 // AuditLog keeps the lines of calls in the store.
 type AuditLog interface {
-	// Add writes the line of a call that has ended, or one line for calls that were only counted. If a transaction of the call
-	// changed something, the first such transaction has already written the line and given it an ID.
+	// Add writes the line of a call that has ended, or one line for calls that were only counted. It may write the line later. If a
+	// transaction of the call changed something, the first such transaction has already written the line and given it an ID. Then
+	// Add updates the outcome and the target of that line.
 	Add(e fleet.AuditEntry)
 	// Now returns the time of a new line.
 	Now() time.Time

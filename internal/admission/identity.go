@@ -103,6 +103,7 @@ func (i *Interceptor) identify(ctx context.Context, md metadata.MD) *identity {
 	return id
 }
 
+// identityOf returns the identity that Identify has put into the context, or nil.
 func identityOf(ctx context.Context) *identity {
 	id, _ := ctx.Value(identityKey{}).(*identity)
 	return id

@@ -21,8 +21,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Interceptor wraps every call of every face: it identifies the caller, turns a panic into an INTERNAL error and core
-// errors into statuses, and logs the call.
+// Interceptor wraps every call of every face: it identifies the caller, checks rights and limits, turns a panic into an INTERNAL error
+// and core errors into statuses, and writes the log and the audit log.
 type Interceptor struct {
 	auth      Authenticator
 	log       *slog.Logger

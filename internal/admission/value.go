@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxValueDepth is how deep lists and objects may be nested in a value that may be any JSON. A JSON request may have one
-	// level more (face/wire), which is the request itself.
+	// maxValueDepth is how many levels of lists and objects a field may have whose value can be any JSON. Package wire allows a JSON
+	// request one level more, for the request itself.
 	maxValueDepth = 63
 	// maxValueSize is how many bytes such a value may have as JSON.
 	maxValueSize = fleet.MaxText

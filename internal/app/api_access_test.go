@@ -17,10 +17,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// accessNeeded is the access that each method needs to the agent that its request names, directly or by a task or a
-// question. A method that "lists" leaves out the objects that the caller may not view. A method that is "alike" is not about
-// objects that can be shared: people with whom an agent is shared get the same answer as a stranger. A "caller" method is about
-// the caller alone.
+// accessNeeded is the access that each method needs to the agent that its request names, directly or by a task or a question: to view
+// it, to run it, or to own it. An "admin" method is only for admins. A method that "lists" leaves out the objects that the caller may
+// not view. A method that is "alike" is not about objects that can be shared: people with whom an agent is shared get the same answer
+// as a stranger. A "caller" method is about the caller alone.
 var accessNeeded = map[string]string{
 	"list_agents": "lists", "list_tasks": "lists", "list_questions": "lists", "show_usage": "lists", "show_fleet": "lists", "search_fleet": "lists", "list_queue": "lists", "list_reviews": "view", "show_overlaps": "lists", "show_queue": "lists",
 
@@ -55,8 +55,8 @@ var accessNeeded = map[string]string{
 	"rotate_own_token": "caller", "fan_out_task": "caller", "create_pool": "caller", "create_webhook": "caller",
 }
 
-// These are the callers of TestAccess without alice, who owns the agent, and root, who is an admin. The agent is shared with
-// the viewers to view, and with the runners to run. One of each two has access as a person, and the other one through a group.
+// These are the callers of TestAccess except for alice, who owns the agent, and root, who is an admin. The agent is shared with the
+// viewers to view, and with the runners to run. In each pair, the first has access as a person, and the second through a group.
 var (
 	viewers = []string{"viewer", "group-viewer"}
 	runners = []string{"runner", "group-runner"}
@@ -64,7 +64,7 @@ var (
 	others  = append(slices.Clone(sharers), "stranger")
 )
 
-// groupAuth identifies callers by their tokens. The names of some principals say in which group they are.
+// groupAuth identifies callers by their tokens. A principal whose name is group-NAME is in the group oidc:NAME.
 type groupAuth struct{ f **testFleet }
 
 // Authenticate implements admission.Authenticator.
@@ -76,9 +76,9 @@ func (g groupAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Prin
 	return p, err
 }
 
-// TestAccess calls every method, on every face, as the owner of an agent, as people and groups with whom it is shared to
-// view or to run, as a stranger and as an admin. Each caller may do what the table says, and nothing more. TestIsolation
-// checks what a stranger learns from the answers.
+// TestAccess calls every method that is not about the caller alone, on every face. The callers are the owner of an agent, people and
+// groups with whom it is shared to view or to run, a stranger and an admin. Each caller may do what accessNeeded says, and nothing
+// more. TestIsolation checks that a stranger learns nothing from the answers.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	tokens := map[string]tokenConfig{"alice": {}, "root": {Admin: true}}
@@ -89,9 +89,9 @@ func TestAccess(t *testing.T) {
 	f = newTestFleet(t, fleetConfig{Tokens: tokens, Options: func(o *Options) { o.Auth = func() admission.Authenticator { return groupAuth{&f} } }})
 	x := f.sharedAgent(t, "papi")
 	f.completeTask(t, "papi")
-	x.task = f.names["task"]
+	x.task = f.saved["task"]
 	f.askQuestion(t, "papi")
-	x.question = f.names["question"]
+	x.question = f.saved["question"]
 	f.prepare(t, heldTask("papi"))
 
 	names := slices.Sorted(maps.Keys(methods))
@@ -116,7 +116,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// createsOwnObject reports whether the method, which works alike for all callers, creates an object for each caller.
+// createsOwnObject reports whether the method works alike for all callers, and each call creates an object of its caller.
 func createsOwnObject(name string) bool {
 	return accessNeeded[name] == "alike" && (createsAgents(name) || name == "create_agent_session" || name == "run_subagent" || name == "execute_agent_request" || name == "invoke_agent")
 }
@@ -125,27 +125,7 @@ func createsOwnObject(name string) bool {
 func (f *testFleet) checkAccess(t *testing.T, face, name, needed string, x target) {
 	t.Helper()
 	what := name + " over " + face
-	call := func(by string) reply {
-		args := x.arguments(t, methods[name])
-		delete(args, "request_id") // request ids of other callers are tested elsewhere
-		if _, limited := args["limit"]; limited {
-			args["limit"] = json.Number("100")
-		}
-		if name == "list_questions" { // the question belongs to another task
-			delete(args, "task_id")
-		}
-		if name == "list_audit" {
-			delete(args, "cursor")
-		}
-		if name == "plan_bulk" { // a plan for all agents that the caller may restart
-			delete(args, "names")
-			args["all"] = true
-		}
-		if name == "list_tasks" {
-			args["status"], args["source"] = "completed", "human"
-		}
-		return f.call(t, face, name, by, args)
-	}
+	call := func(by string) reply { return f.call(t, face, name, by, x.accessArguments(t, name)) }
 	switch needed {
 	case "alike":
 		if createsOwnObject(name) {
@@ -205,8 +185,32 @@ func (f *testFleet) checkAccess(t *testing.T, face, name, needed string, x targe
 	}
 }
 
-// checkAllowed calls every method that changes something, on every face, as each caller who may call it. Each call has a new
-// agent.
+// accessArguments returns the arguments with which checkAccess calls the method.
+func (x target) accessArguments(t *testing.T, name string) map[string]any {
+	t.Helper()
+	args := x.arguments(t, methods[name])
+	delete(args, "request_id") // request ids of other callers are tested elsewhere
+	if _, limited := args["limit"]; limited {
+		args["limit"] = json.Number("100")
+	}
+	if name == "list_questions" { // the question belongs to another task
+		delete(args, "task_id")
+	}
+	if name == "list_audit" {
+		delete(args, "cursor")
+	}
+	if name == "plan_bulk" { // a plan for all agents that the caller may restart
+		delete(args, "names")
+		args["all"] = true
+	}
+	if name == "list_tasks" {
+		args["status"], args["source"] = "completed", "human"
+	}
+	return args
+}
+
+// checkAllowed calls every method that needs the access "run" or "own", on every face, as each caller who has this access. Each call
+// has a new agent.
 func (f *testFleet) checkAllowed(t *testing.T) {
 	t.Helper()
 	n := 0
@@ -231,13 +235,13 @@ func (f *testFleet) checkAllowedCall(t *testing.T, face, name, by, agent string)
 	switch name {
 	case "start_agent_task", "queue_task", "run_task", "create_schedule", "stop_task", "retry_task", "delete_task", "restart_agent", "set_labels", "review_task", "land_tasks", "publish_task", "abandon_task", "settle_fan_out":
 		f.completeTask(t, agent)
-		x.task = f.names["task"]
+		x.task = f.saved["task"]
 	case "update_queued_task", "hold_task", "release_task", "raise_task_budget":
 		f.prepare(t, heldTask(agent))
-		x.task = f.names["task"]
+		x.task = f.saved["task"]
 	case "answer_question", "send_task_message", "stop_agent_task":
 		f.askQuestion(t, agent)
-		x.question = f.names["question"]
+		x.question = f.saved["question"]
 	}
 	args := x.arguments(t, methods[name])
 	delete(args, "request_id")
@@ -251,7 +255,7 @@ func (f *testFleet) checkAllowedCall(t *testing.T, face, name, by, agent string)
 	require.False(t, refused(r), "%s by %s over %s: %s", name, by, face, r.err)
 }
 
-// heldTask is a step in which alice queues a task that does not start, and saves its id.
+// heldTask returns a step in which alice queues a task that does not start, and saves its id.
 func heldTask(agent string) step {
 	return step{Call: "queue_task", With: map[string]any{"agent_name": agent, "task_description": "done", "hold": true}, By: "alice", Save: map[string]string{"task": "task.id"}}
 }
@@ -287,7 +291,7 @@ func (f *testFleet) askQuestion(t *testing.T, agent string) {
 	})
 }
 
-// notFound are the reasons that a caller gets if an object does not exist, or must seem not to exist.
+// notFound are the error reasons for an object that does not exist, or that must not seem to exist.
 var notFound = []string{"AGENT_NOT_FOUND", "TASK_NOT_FOUND", "QUESTION_NOT_FOUND"}
 
 // refused reports whether the reply says that the caller may not make the call, or that the object does not exist.
@@ -300,7 +304,7 @@ func denied(r reply) bool {
 	return r.err != nil && (r.err.code != nil && *r.err.code == codes.PermissionDenied || r.err.Reason == string(fleet.ReasonPermissionDenied))
 }
 
-// normalized returns the reply as text, without the parts that change by themselves or differ between callers.
+// normalized returns the reply as text, without the parts that change with time or always differ between callers.
 func normalized(t *testing.T, r reply) string {
 	t.Helper()
 	if r.err != nil {

@@ -20,12 +20,12 @@ func TestAgentToken(t *testing.T) {
 	for name, tokens := range map[string]map[string]tokenConfig{"auth none": nil, "auth tokens": {"alice": {}}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			reports := make(chan fleet.ServerEndpoint, 10)
+			endpoints := make(chan fleet.ServerEndpoint, 10)
 			f := newTestFleet(t, fleetConfig{Tokens: tokens, World: fake.Config{
 				Traits: fleet.Traits{ReachesFleet: true},
 				Before: func(_ context.Context, c fake.Call) error {
 					if c.Method == fake.Dispatch && c.FleetEndpoint != nil {
-						reports <- *c.FleetEndpoint
+						endpoints <- *c.FleetEndpoint
 					}
 					return nil
 				},
@@ -36,7 +36,7 @@ func TestAgentToken(t *testing.T) {
 			}
 			for _, name := range []string{"self", "other"} {
 				f.prepare(t, step{Call: "agent_start", With: map[string]any{"contract": "echo secret of " + name + "\nlisten"}, By: by, Save: map[string]string{name: "agent_id"}})
-				f.secrets[name] = (<-reports).Token
+				f.secrets[name] = (<-endpoints).Token
 			}
 			f.checkRefused(t)
 			f.checkTools(t)
@@ -92,7 +92,7 @@ func (f *testFleet) checkReports(t *testing.T, owner string) {
 	require.Nil(t, f.call(t, "mcp", "agent_complete", "self", map[string]any{"agent_id": "${self}", "summary": "mine"}).err)
 	for _, face := range []string{"grpc", "rest", "mcp"} { // the token is used again after its task has ended
 		for _, method := range []string{"agent_status", "agent_complete", "list_agents"} {
-			x := target{agent: "papi", task: f.names["self"], contract: f.names["self"], session: f.names["self"]}
+			x := target{agent: "papi", task: f.saved["self"], contract: f.saved["self"], session: f.saved["self"]}
 			r := f.call(t, face, method, "self", x.arguments(t, methods[method]))
 			require.Equal(t, "UNAUTHENTICATED", r.err.Reason, "%s on %s", method, face)
 		}

@@ -64,7 +64,7 @@ func sourceOfTask(ctx context.Context, t *testing.T, c fleetv1.FleetServiceClien
 	return r.GetTask().GetSource().String()
 }
 
-// startTaskREST starts a task over REST with the headers, and returns the response body.
+// startTaskREST starts a task of papi over REST with the headers, and returns the response body.
 func (f *testFleet) startTaskREST(t *testing.T, header map[string]string) string {
 	t.Helper()
 	_, body := f.send(t, http.MethodPost, f.url("/v1/agents/papi/tasks"), `{"task_description":"done"}`, header)

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recordGolden makes TestClientsBeforeTasks write its golden file. The file was recorded by running this test in the commit 9ca3c55b, the last one
-// without tasks of MCP. It must not be recorded again with a newer commit.
+// recordGolden makes TestClientsBeforeTasks write its golden file. The file was recorded by running this test in the commit 9ca3c55b,
+// the last one without tasks of MCP. It must not be recorded again with a newer commit.
 var recordGolden = flag.Bool("record-before-tasks", false, "record what clients without tasks of MCP get")
 
 // change is a part of an answer that is new since the recording.
@@ -29,6 +29,7 @@ var instructionsChange = change{
 	"start_agent_task hands an idle agent a task and returns at once.",
 }
 
+// These are the changes of the answers to initialize and server/discover.
 var (
 	initialized = []change{{`"prompts":{},"resources":{},`, ""}, instructionsChange}
 	discovered  = []change{{`"extensions":{"io.modelcontextprotocol/tasks":{}},"prompts":{},"resources":{"subscribe":true},`, ""}, instructionsChange}
@@ -40,8 +41,8 @@ var allowedChanges = map[string][]change{
 	"discover at /mcp": discovered, "discover at /mcp/all": discovered,
 }
 
-// TestClientsBeforeTasks checks that clients that do not declare the extension for tasks get the same bytes as before Fleet had it: from the
-// handshake, the list of tools, and the calls of the tools that can be answered with a task.
+// TestClientsBeforeTasks checks that clients that do not declare the extension for tasks get the same answers as before Fleet had it,
+// except for allowedChanges: from the handshake, the list of tools, and the calls of the tools that can be answered with a task.
 func TestClientsBeforeTasks(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}}, step{Agent: "papi", By: "alice"})
@@ -49,8 +50,8 @@ func TestClientsBeforeTasks(t *testing.T) {
 
 	for _, path := range []string{"/mcp", "/mcp/all"} {
 		x.record(t, "initialize at "+path, path, nil, "initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{"elicitation": map[string]any{}}, "clientInfo": map[string]any{"name": "old", "version": "1"}})
-		x.modern(t, "discover at "+path, path, "server/discover", "", map[string]any{}, withoutForms)
-		x.tools(t, path)
+		x.recordModern(t, "discover at "+path, path, "server/discover", "", map[string]any{}, withoutForms)
+		x.recordTools(t, path)
 	}
 	clients := map[string]func(t *testing.T, tool string, args map[string]any){
 		"legacy": func(t *testing.T, tool string, args map[string]any) {
@@ -59,11 +60,11 @@ func TestClientsBeforeTasks(t *testing.T) {
 		},
 		"modern": func(t *testing.T, tool string, args map[string]any) {
 			t.Helper()
-			x.modern(t, "modern "+tool, "/mcp/all", "tools/call", tool, map[string]any{"name": tool, "arguments": args}, withoutForms)
+			x.recordModern(t, "modern "+tool, "/mcp/all", "tools/call", tool, map[string]any{"name": tool, "arguments": args}, withoutForms)
 		},
 		"forms": func(t *testing.T, tool string, args map[string]any) { // such as claude -p
 			t.Helper()
-			x.modern(t, "forms "+tool, "/mcp/all", "tools/call", tool, map[string]any{"name": tool, "arguments": args}, withForms)
+			x.recordModern(t, "forms "+tool, "/mcp/all", "tools/call", tool, map[string]any{"name": tool, "arguments": args}, withForms)
 		},
 	}
 	for _, name := range []string{"legacy", "modern", "forms"} {
@@ -73,7 +74,7 @@ func TestClientsBeforeTasks(t *testing.T) {
 			call(t, "run_subagent", map[string]any{"agent_name": "web-search", "prompt": script})
 			call(t, "execute_agent_request", map[string]any{"agent_name": "claude", "prompt": script})
 			call(t, "invoke_agent", map[string]any{"agent": "echo", "message": script})
-			call(t, "send_message", map[string]any{"agent_session_id": f.names["session"], "message": script})
+			call(t, "send_message", map[string]any{"agent_session_id": f.saved["session"], "message": script})
 		}
 		call(t, "execute_agent_request", map[string]any{"agent_name": "nobody", "prompt": "p"})
 		call(t, "run_subagent", map[string]any{"agent_name": "web-search"})
@@ -83,10 +84,10 @@ func TestClientsBeforeTasks(t *testing.T) {
 		for _, tool := range []string{"work", "more"} {
 			f.prepare(t, step{Task: map[string]any{"agent_name": "papi", "task_description": "change " + name + "-" + tool + ".txt one\ndone", "ends": true}, By: "alice", Save: map[string]string{tool: "task.id"}})
 		}
-		call(t, "review_task", map[string]any{"task_id": f.names["work"], "verdict": "approve"})
-		call(t, "land_tasks", map[string]any{"task_ids": []string{f.names["work"]}, "dry_run": true})
-		call(t, "review_task", map[string]any{"task_id": f.names["more"], "verdict": "request_changes", "text": "done"})
-		call(t, "land_tasks", map[string]any{"task_ids": []string{f.names["work"]}})
+		call(t, "review_task", map[string]any{"task_id": f.saved["work"], "verdict": "approve"})
+		call(t, "land_tasks", map[string]any{"task_ids": []string{f.saved["work"]}, "dry_run": true})
+		call(t, "review_task", map[string]any{"task_id": f.saved["more"], "verdict": "request_changes", "text": "done"})
+		call(t, "land_tasks", map[string]any{"task_ids": []string{f.saved["work"]}})
 		call(t, "land_tasks", map[string]any{})
 		f.prepare(t, step{Call: "show_agent", With: map[string]any{"agent_name": "papi"}, By: "alice", Until: map[string]any{"agent": map[string]any{"status": "idle"}}})
 	}
@@ -105,7 +106,7 @@ type exchanges struct {
 	answers []string
 }
 
-// record sends a request, and keeps and returns the whole response.
+// record sends a request of alice. It keeps the status, the content type and the body of the response, and returns the body.
 func (e *exchanges) record(t *testing.T, name, path string, header map[string]string, method string, params map[string]any) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": "r", "method": method, "params": params})
@@ -117,6 +118,7 @@ func (e *exchanges) record(t *testing.T, name, path string, header map[string]st
 	return text
 }
 
+// add keeps an answer. If the name is already used, add gives it a number.
 func (e *exchanges) add(name, answer string) {
 	for n := 2; slices.Contains(e.names, name); n++ {
 		name = fmt.Sprintf("%s #%d", strings.Split(name, " #")[0], n)
@@ -124,7 +126,9 @@ func (e *exchanges) add(name, answer string) {
 	e.names, e.answers = append(e.names, name), append(e.answers, strings.TrimSpace(answer))
 }
 
-func (e *exchanges) modern(t *testing.T, name, path, method, header string, params map[string]any, capabilities string) {
+// recordModern is record for a client of the protocol version 2026-07-28 with the capabilities. header is the value of the header
+// Mcp-Name; "" means no header.
+func (e *exchanges) recordModern(t *testing.T, name, path, method, header string, params map[string]any, capabilities string) {
 	t.Helper()
 	const version = "2026-07-28"
 	params["_meta"] = map[string]any{"io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": json.RawMessage(capabilities)}
@@ -135,8 +139,9 @@ func (e *exchanges) modern(t *testing.T, name, path, method, header string, para
 	e.record(t, name, path, h, method, params)
 }
 
-// tools lists the tools. It keeps the tools that can be answered with a task, and the names of the members that tools have.
-func (e *exchanges) tools(t *testing.T, path string) {
+// recordTools lists the tools. It keeps the tools that can be answered with a task, and instead of the other tools only the names of
+// the members that tools have.
+func (e *exchanges) recordTools(t *testing.T, path string) {
 	t.Helper()
 	text := e.record(t, "unused", path, nil, "tools/list", map[string]any{})
 	e.names, e.answers = e.names[:len(e.names)-1], e.answers[:len(e.answers)-1]
@@ -165,8 +170,8 @@ func (e *exchanges) tools(t *testing.T, path string) {
 	e.add("tools/list at "+path, string(frame))
 }
 
-// withoutVariables replaces the parts that differ between two recordings.
-func withoutVariables(answer string) string {
+// maskVariableParts replaces the parts that differ between two recordings.
+func maskVariableParts(answer string) string {
 	for _, r := range []struct{ pattern, with string }{
 		{`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, "<id>"},
 		{`\b[0-9a-f]{40}\b`, "<sha>"},
@@ -179,13 +184,13 @@ func withoutVariables(answer string) string {
 	return answer
 }
 
-// check compares the exchanges with the golden file.
+// check compares the exchanges with the golden file. With the flag -record-before-tasks, it writes the file instead.
 func (e *exchanges) check(t *testing.T) {
 	t.Helper()
 	file := filepath.Join("..", "..", "testdata", "mcp", "before_tasks.json")
 	got := map[string]string{}
 	for i, name := range e.names {
-		got[name] = withoutVariables(e.answers[i])
+		got[name] = maskVariableParts(e.answers[i])
 	}
 	if *recordGolden {
 		b, err := json.MarshalIndent(got, "", " ")

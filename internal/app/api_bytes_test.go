@@ -12,7 +12,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// rawCodec is a codec that sends a []byte without encoding or checks.
+// rawCodec is a codec that sends a []byte without encoding or checks, and ignores what it receives.
 type rawCodec struct{}
 
 func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
@@ -24,7 +24,7 @@ func (rawCodec) Unmarshal(mem.BufferSlice, any) error { return nil }
 
 func (rawCodec) Name() string { return "proto" }
 
-// TestInvalidMessageBytes sends messages that gRPC clients cannot encode. grpc-go refuses them with its own code before
+// TestInvalidMessageBytes sends messages that gRPC clients cannot encode. grpc-go must refuse them with the status Internal before
 // Fleet's code runs. Nothing must change, and the server must continue.
 func TestInvalidMessageBytes(t *testing.T) {
 	t.Parallel()

@@ -19,13 +19,14 @@ import (
 	"fleet/internal/waittest"
 )
 
+// These are the session tokens of the Coder users alice and root.
 const (
 	coderAlice = "alicealice-alicealicealicealice00"
 	coderRoot  = "rootroot00-rootrootrootrootroot00"
 )
 
-// newCoderFleet returns a fleet that accepts its own tokens and session tokens of a Coder deployment, and the
-// deployment with the users alice and root.
+// newCoderFleet returns a fleet that accepts its own tokens and session tokens of a Coder deployment, and the deployment, which has the
+// users alice and root. It replaces c.Config.
 func newCoderFleet(t *testing.T, c fleetConfig) (*testFleet, *codertest.Deployment) {
 	t.Helper()
 	d := codertest.New(t)

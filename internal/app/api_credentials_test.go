@@ -18,8 +18,8 @@ import (
 var openMethods = []string{"check_health", "show_server"}
 
 // TestCredentials calls every method on every face with credentials of every kind: none, credentials that are not valid
-// any more, and tokens of each scope. The proto alone decides whether a call is allowed: methods without side effects
-// need scope read, tokens and the audit log are for admins, and all other methods need scope run.
+// any more, and tokens of each scope. The proto alone decides whether a call is allowed: the methods for admins need scope admin, other
+// methods without side effects need scope read, and all other methods need scope run.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	for _, face := range []string{"grpc", "rest", "mcp"} {
@@ -39,7 +39,7 @@ func TestCredentials(t *testing.T) {
 				}
 				for by, want := range map[string]string{
 					"": "UNAUTHENTICATED", "revoked": "UNAUTHENTICATED", "expired": "UNAUTHENTICATED", "rotated": "UNAUTHENTICATED",
-					"read": refusal(m, fleet.ScopeRead), "run": refusal(m, fleet.ScopeRun), "restricted": refusalOutside(m),
+					"read": refusal(m, fleet.ScopeRead), "run": refusal(m, fleet.ScopeRun), "restricted": refusalForRestricted(m),
 				} {
 					if name == "rotate_own_token" && want != "UNAUTHENTICATED" {
 						continue // it would change the token of this test; testdata/api/access/rotate_own.yaml tests it
@@ -97,9 +97,9 @@ func refusal(m protoreflect.MethodDescriptor, has fleet.Scope) string {
 	return ""
 }
 
-// refusalOutside is like refusal for a caller with scope run who is restricted to a project. Such a caller may only
-// call methods about agents in projects.
-func refusalOutside(m protoreflect.MethodDescriptor) string {
+// refusalForRestricted is like refusal, for a caller with scope run who is restricted to a project. Such a caller may only call
+// methods about objects in projects.
+func refusalForRestricted(m protoreflect.MethodDescriptor) string {
 	if in := m.Parent().Name(); in != "FleetService" && in != "TerminalService" {
 		return "PERMISSION_DENIED"
 	}

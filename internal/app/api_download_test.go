@@ -16,7 +16,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestLargeDownload downloads a payload that exceeds the message limit of gRPC clients.
+// TestLargeDownload downloads a payload that exceeds the message limit of gRPC clients, over gRPC and REST, as a whole and in part.
 func TestLargeDownload(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})

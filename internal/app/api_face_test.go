@@ -68,8 +68,8 @@ var faces = map[string]func(*testFleet, context.Context, call) (reply, error){
 	"mcp":  (*testFleet).callMCP,
 }
 
-// methods are the methods of the API by tool name. If several toolsets have a tool with the same name, the tools of all
-// but the first toolset have the key "toolset/name".
+// methods are the methods of the API by tool name, with or without a tool. If several toolsets have a tool with the same name, the tools
+// of all but the first toolset have the key "toolset/name".
 var methods = func() map[string]protoreflect.MethodDescriptor {
 	all := map[string]protoreflect.MethodDescriptor{}
 	for _, m := range apiMethods() {
@@ -82,7 +82,7 @@ var methods = func() map[string]protoreflect.MethodDescriptor {
 	return all
 }()
 
-// apiMethods returns the methods of the API. The methods of FleetService come first.
+// apiMethods returns the methods of the API, ordered by the names of their services. So the methods of FleetService come first.
 func apiMethods() (all []protoreflect.MethodDescriptor) {
 	var services []protoreflect.ServiceDescriptor
 	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
@@ -102,6 +102,7 @@ func apiMethods() (all []protoreflect.MethodDescriptor) {
 	return all
 }
 
+// toolsetOf returns the toolset of the method's service, or "" if the service has none.
 func toolsetOf(m protoreflect.MethodDescriptor) string {
 	name, _ := proto.GetExtension(m.Parent().Options(), fleetv1.E_Toolset).(string)
 	return name
@@ -180,6 +181,7 @@ func (f *testFleet) callInProcess(ctx context.Context, c call) (reply, error) {
 	return f.callOver(ctx, f.Conn(), c, request.New().Interface(), answer.New().Interface())
 }
 
+// callOver calls the method over the connection. request and answer are empty messages of the method's types.
 func (f *testFleet) callOver(ctx context.Context, conn grpc.ClientConnInterface, c call, request, answer proto.Message) (reply, error) {
 	data, err := json.Marshal(c.args)
 	if err != nil {
@@ -299,8 +301,8 @@ func (f *testFleet) callHTTP(ctx context.Context, c call, accept string) (reply,
 	return out, err
 }
 
-// mergeLines merges the lines of a stream to one answer, like an MCP tool. If an error occurs after the HTTP status was
-// sent, the last line is the error.
+// mergeLines merges the lines of a stream of events into one answer, like that of an MCP tool. If an error occurs after the HTTP status
+// was sent, the last line is the error.
 func mergeLines(data []byte) (any, *apiError, error) {
 	events, cursor := []any{}, any(nil)
 	for line := range bytes.Lines(data) {
@@ -321,7 +323,7 @@ func mergeLines(data []byte) (any, *apiError, error) {
 }
 
 // mergeSSE merges server-sent events like mergeLines. Each event must have its cursor as its id, and its type as its
-// name. The name of an error must be "error".
+// name. The name of an error must be "error", and the name of the end of the stream "end".
 func mergeSSE(data []byte) (any, *apiError, error) {
 	events, cursor := []any{}, ""
 	name, id := "", ""
@@ -358,7 +360,7 @@ func mergeSSE(data []byte) (any, *apiError, error) {
 }
 
 // lastSSE returns the last message of a stream of server-sent events. The name of each event must be the type of its
-// message.
+// message, and that of the last event must be "complete". An event with the name "error" has the error of the call.
 func lastSSE(data []byte) (answer any, failed *apiError, err error) {
 	name := ""
 	for line := range strings.Lines(string(data)) {
@@ -427,6 +429,7 @@ func (f *testFleet) callMCP(ctx context.Context, c call) (reply, error) {
 	return reply{answer: answer}, nil
 }
 
+// first returns the first item of the list, or the zero value if the list is empty.
 func first[T any](list []T) (v T) {
 	if len(list) > 0 {
 		v = list[0]

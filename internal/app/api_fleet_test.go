@@ -63,20 +63,20 @@ type tokenConfig struct {
 	Revoked  bool     `yaml:"revoked"`
 }
 
-// testFleet is a complete fleet with loopback listeners. Its place is the fake.
+// testFleet is a complete fleet with loopback listeners. Its places are fakes.
 type testFleet struct {
 	*Server
-	t       *testing.T
-	world   *fake.Place
-	second  *fake.Place       // the second place; may be nil
-	listed  chan struct{}     // receives when the fleet lists the world
-	secrets map[string]string // secrets of the tokens, by name
-	http    *http.Client
-	conn    *grpc.ClientConn
-	gates   map[string]*fake.Gate
-	file    string            // the configuration file that the fleet reads when it is reloaded
-	names   map[string]string // texts that steps and cases have saved
-	stop    func() error      // stops the server and waits for it
+	t          *testing.T
+	world      *fake.Place       // the first place
+	second     *fake.Place       // the second place; may be nil
+	listed     chan struct{}     // receives when the fleet lists the world
+	secrets    map[string]string // secrets of the tokens, by name
+	http       *http.Client
+	conn       *grpc.ClientConn
+	gates      map[string]*fake.Gate // by what they hold, such as "runs"
+	configFile string                // the configuration file that the fleet reads when it is reloaded
+	saved      map[string]string     // texts that steps and cases have saved
+	stop       func() error          // stops the server and waits for it
 
 	mu   sync.Mutex
 	mcps map[string]*client.Client // MCP clients, by name of the token and toolset
@@ -92,6 +92,32 @@ func testConfig(t *testing.T) Config {
 
 // newTestFleet returns a fleet that has executed the steps. It is on SQLite, and in `make test-postgres` on Postgres.
 func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
+	t.Helper()
+	cfg := c.serverConfig(t)
+	f := &testFleet{
+		t: t, listed: make(chan struct{}, 1), secrets: map[string]string{}, saved: map[string]string{}, mcps: map[string]*client.Client{},
+		gates: map[string]*fake.Gate{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
+		configFile: filepath.Join(cfg.Data, ConfigFile),
+	}
+	f.createPlaces(c)
+	a, err := Open(t.Context(), cfg, f.serverOptions(c, cfg))
+	require.NoError(t, err)
+	f.Server, err = a.Listen("test")
+	require.NoError(t, err)
+	f.serve()
+
+	for name, token := range c.Tokens {
+		f.makeToken(name, token)
+	}
+	f.conn, err = grpc.NewClient(f.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)))
+	require.NoError(t, err)
+	f.prepare(t, given...)
+	return f
+}
+
+// serverConfig returns the configuration of the server. It creates the store, unless c.Config names one.
+func (c fleetConfig) serverConfig(t *testing.T) Config {
 	t.Helper()
 	cfg := testConfig(t)
 	cfg.Limits = c.Limits
@@ -115,11 +141,11 @@ func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
 	default:
 		require.NoError(t, sqlitetest.Create(cfg.sqlitePath()))
 	}
+	return cfg
+}
 
-	f := &testFleet{
-		t: t, listed: make(chan struct{}, 1), secrets: map[string]string{}, names: map[string]string{}, mcps: map[string]*client.Client{},
-		gates: map[string]*fake.Gate{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
-	}
+// createPlaces creates the world and, if c has one, the second place.
+func (f *testFleet) createPlaces(c fleetConfig) {
 	c.World.Before = f.signalLists(c.World.Before)
 	c.World.Traits.SupportsChanges, c.World.Traits.SupportsChecks, c.World.Traits.SupportsBundles, c.World.Traits.SupportsOutput = true, true, true, true
 	if c.World.Traits.Drivers == nil {
@@ -132,56 +158,49 @@ func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
 			{Name: "opencode"},
 		}
 	}
-	f.file = filepath.Join(cfg.Data, ConfigFile)
 	f.world = fake.New(c.World)
 	if c.ListError != "" {
 		f.world.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.ListError))
 	}
+	if c.Second == nil {
+		return
+	}
+	c.Second.Before = f.signalLists(c.Second.Before)
+	f.second = fake.New(*c.Second)
+	if c.SecondListError != "" {
+		f.second.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.SecondListError))
+	}
+}
+
+// serverOptions returns the options of the server with the configuration cfg and the places of f.
+func (f *testFleet) serverOptions(c fleetConfig, cfg Config) Options {
 	// A loaded machine needs longer than the defaults for a test's calls without a token, and for answers that it reads late.
 	unknown := inbound.Limits{Lifetime: waittest.Limit}
 	o := Options{Places: []fleet.Place{f.world}, InboundLimits: unknown, UnreadTimeout: waittest.Limit, Core: func(core *state.Config) {
 		core.PollInterval, core.MessageWait = 100*time.Millisecond, cmp.Or(c.MessageWait, time.Minute)
 		core.Webhooks.Sender = newReceivers()
 	}}
-	if c.Second != nil {
-		c.Second.Before = f.signalLists(c.Second.Before)
-		f.second = fake.New(*c.Second)
-		if c.SecondListError != "" {
-			f.second.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.SecondListError))
-		}
+	if f.second != nil {
 		o.Places = append(o.Places, f.second)
 	}
 	o.Reload = func() (Config, error) {
 		next := cfg
-		if _, err := os.Stat(f.file); err != nil {
+		if _, err := os.Stat(f.configFile); err != nil {
 			return next, nil
 		}
-		if err := readConfig(f.file, &next); err != nil {
+		if err := readConfig(f.configFile, &next); err != nil {
 			return next, err
 		}
 		return next, next.Validate()
 	}
 	o.ProbeEnvironment, o.Providers, o.Subagents, o.Sessions = testProbeEnvironment{}, configureTestProviders, configureTestSubagents, configureTestSessions
 	if testing.Verbose() {
-		o.Log = logWriter{t}
+		o.Log = logWriter{f.t}
 	}
 	if c.Options != nil {
 		c.Options(&o)
 	}
-	a, err := Open(t.Context(), cfg, o)
-	require.NoError(t, err)
-	f.Server, err = a.Listen("test")
-	require.NoError(t, err)
-	f.serve()
-
-	for name, token := range c.Tokens {
-		f.makeToken(name, token)
-	}
-	f.conn, err = grpc.NewClient(f.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)))
-	require.NoError(t, err)
-	f.prepare(t, given...)
-	return f
+	return o
 }
 
 // signalLists returns a Before hook for a world. The hook signals each listing on f.listed, and calls next, which may be
@@ -201,7 +220,8 @@ func (f *testFleet) signalLists(next func(context.Context, fake.Call) error) fun
 	}
 }
 
-// serve starts the server, and stops it at the end of the test.
+// serve starts the server. At the end of the test, it closes the clients, stops the server, and checks that the calls of the world did
+// not overlap.
 func (f *testFleet) serve() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -274,7 +294,8 @@ func (f *testFleet) send(t *testing.T, verb, url, body string, header map[string
 	return resp, string(b)
 }
 
-// get sends a GET, and returns the status and the body of the response. authorization is the Authorization header, if it is not empty.
+// get sends a GET request, and returns the status and the body of the response. authorization is the value of the Authorization
+// header; "" means no header.
 func (f *testFleet) get(t *testing.T, url, authorization string) (status int, body string) {
 	t.Helper()
 	header := map[string]string{}
@@ -285,7 +306,7 @@ func (f *testFleet) get(t *testing.T, url, authorization string) (status int, bo
 	return resp.StatusCode, body
 }
 
-// post sends a POST with a JSON body to REST or MCP.
+// post sends a POST request with a JSON body to REST or MCP, and returns the response and its body.
 func (f *testFleet) post(t *testing.T, path, authorization, body string) (resp *http.Response, content string) {
 	t.Helper()
 	return f.send(t, http.MethodPost, f.url(path), body, map[string]string{
@@ -304,7 +325,7 @@ func (f *testFleet) as(ctx context.Context, name string) context.Context {
 	return ctx
 }
 
-// mcp returns an MCP client of the toolset with the token of that name.
+// mcp returns an MCP client of the toolset with the token of that name. Further calls return the same client.
 func (f *testFleet) mcp(ctx context.Context, name, toolset string) (*client.Client, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

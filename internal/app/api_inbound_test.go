@@ -41,7 +41,7 @@ func TestCallerIsCheckedBeforeBody(t *testing.T) {
 			require.Contains(t, body, `"error":"UNAUTHENTICATED"`, by)
 		}
 
-		// An incomplete message: gRPC has read its header and waits for the rest.
+		// A call without its message: the server has the header, and must not wait for the message.
 		stream, err := f.conn.NewStream(f.as(t.Context(), by), &fleetv1.FleetService_ServiceDesc.Streams[0], fleetv1.FleetService_CreateAgent_FullMethodName)
 		require.NoError(t, err)
 		require.Equal(t, codes.Unauthenticated, status.Code(stream.RecvMsg(&emptypb.Empty{})), by)
@@ -104,7 +104,7 @@ func TestOtherUsersAreRefused(t *testing.T) {
 // who called, but that is not a failed login.
 func TestHangUpsAreNotFailedLogins(t *testing.T) {
 	t.Parallel()
-	log := &logLines{}
+	log := &jsonLog{}
 	f := newTestFleet(t, fleetConfig{Options: func(o *Options) { o.Log = log }, Config: func(c *Config) { c.LogFormat = "json" }})
 	for range 50 {
 		c, err := net.Dial("tcp", f.HTTPAddr())
@@ -142,7 +142,7 @@ func TestRevocationEndsCalls(t *testing.T) {
 		for method, args := range calls {
 			with := maps.Clone(args)
 			if method == "wait_tasks" {
-				with["task_ids"] = []any{f.names[name]}
+				with["task_ids"] = []any{f.saved[name]}
 			}
 			for _, face := range []string{"grpc", "rest", "sse", "mcp"} {
 				if face == "sse" && method != "watch_fleet" {

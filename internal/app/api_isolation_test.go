@@ -14,12 +14,12 @@ import (
 	"fleet/internal/fleet"
 )
 
-// target has the objects that an attack names: an agent name that the attacker may use too, a task, a contract's agent,
-// a session and a question.
+// target has the objects that a request names: the name of an agent, and the ids of a task, of a contract, of a session and of a
+// question. For the suffix "!" of the name, see arguments.
 type target struct{ agent, task, contract, session, question string }
 
-// arguments returns a request of the method with the target, and with a value for every field. Add a value here for each
-// new field of the API.
+// arguments returns a request of the method with the target, and with a value for every field that the request may have. If the
+// agent's name ends with "!", the request leaves out the agent or the task where it may. Add a value here for each new field of the API.
 func (x target) arguments(t *testing.T, m protoreflect.MethodDescriptor) map[string]any {
 	t.Helper()
 	name, _, _ := strings.Cut(x.agent, "@")
@@ -72,15 +72,15 @@ func (x target) arguments(t *testing.T, m protoreflect.MethodDescriptor) map[str
 			delete(args, f)
 		}
 	}
-	all := strings.HasSuffix(x.agent, "!") // a name that ends with ! stands for the same request without the agent or the task
-	if _, paged := args["page"]; paged {   // a request with a page cannot have a cursor
+	all := strings.HasSuffix(x.agent, "!")
+	if _, paged := args["page"]; paged { // a request with a page cannot have a cursor
 		drop("cursor")
 	}
 	drop("payload_tail", "tail") // a request with an offset cannot have them
 	switch m.Name() {
 	case "RunSubagent": // here the field is a text; in a provider's request it is an object
 		args["context"] = "an attack"
-	case "RestoreAgent": // here the id is that of the agent with the name
+	case "RestoreAgent": // here the field is the id of a deleted agent; the name is enough
 		drop("agent_id")
 	case "ListQuestions", "SearchFleet": // they have smaller limits
 		args["limit"] = json.Number("100")
@@ -167,81 +167,85 @@ func TestIsolation(t *testing.T) {
 		step{Call: "list_questions", By: "alice", Until: map[string]any{"total_count": json.Number("1")}, Save: map[string]string{"question": "questions.0.id"}},
 		step{Call: "create_webhook", With: map[string]any{"name": "papi", "url": "https://hooks.example.com/classified", "topics": []any{"task_deleted"}}, By: "alice"},
 	)
-	question := f.names["question"]
-	task, contract, session := f.names["task"], f.names["contract"], f.names["session"]
-	secrets := []string{"classified", `"owner":"alice"`, `"workspace-1"`, f.secrets["alice"]}
-
 	before := f.visibleData(t)
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(methods)), func(name string) bool { return toolsetOf(methods[name]) == "" || createsAgents(name) })
 	names = append(names, "create_agent", "agent_start", "fan_out_task") // these come last, because the attacker then has agents
 	for _, attacker := range attackers {
 		face, _, _ := strings.Cut(attacker, "-")
 		for _, name := range names {
-			m := methods[name]
-			if !offers(face, m) {
-				continue
-			}
-			for _, pair := range [][2]target{
-				{{"nopi", noID, noID, noID, noID}, {"papi", task, contract, session, question}},
-				{{"nopi@alice", noID, noID, noID, noID}, {"papi@alice", task, contract, session, question}},
-				{{"nopi!", noID, noID, noID, noID}, {"papi!", task, contract, session, question}},
-			} {
-				answer := func(x target) string {
-					r := f.call(t, face, name, attacker, x.arguments(t, m))
-					if r.err != nil {
-						return r.err.String()
-					}
-					if m, ok := r.answer.(map[string]any); ok {
-						delete(m, "plan_id") // each plan has its own
-					}
-					b, err := json.Marshal(r.answer)
-					require.NoError(t, err)
-					return string(b)
-				}
-				innocent, got := answer(pair[0]), answer(pair[1])
-				// If both requests were invalid, the answers would always be equal and the comparison would prove
-				// nothing.
-				require.False(t, strings.Contains(innocent, "INVALID_ARGUMENT") && !ofProviders[name], "%s by %s is refused: %s", name, attacker, innocent)
-				for _, secret := range secrets {
-					require.NotContains(t, got, secret, "%s by %s", name, attacker)
-				}
-				innocent = strings.NewReplacer("nopi", "papi", noID, task).Replace(innocent)
-				got = strings.NewReplacer(contract, task, session, task, question, task).Replace(got) // the innocent request has the same id in all places
-				if !createsAgents(name) {                                                             // for these, the second call returns the object of the first call, because of the request id
-					require.Equal(t, anyTime.ReplaceAllString(innocent, ""), anyTime.ReplaceAllString(got, ""), "%s by %s reveals what exists", name, attacker)
-				}
+			if offers(face, methods[name]) {
+				f.checkIsolation(t, face, name, attacker)
 			}
 		}
 	}
 	require.Equal(t, before, f.visibleData(t), "alice's data has changed")
 }
 
+// checkIsolation calls the method as the attacker, with alice's objects and with objects that do not exist. Both answers must be the
+// same, and must not contain alice's data.
+func (f *testFleet) checkIsolation(t *testing.T, face, name, attacker string) {
+	t.Helper()
+	m := methods[name]
+	task, contract, session, question := f.saved["task"], f.saved["contract"], f.saved["session"], f.saved["question"]
+	secrets := []string{"classified", `"owner":"alice"`, `"workspace-1"`, f.secrets["alice"]}
+	for _, pair := range [][2]target{
+		{{"nopi", noID, noID, noID, noID}, {"papi", task, contract, session, question}},
+		{{"nopi@alice", noID, noID, noID, noID}, {"papi@alice", task, contract, session, question}},
+		{{"nopi!", noID, noID, noID, noID}, {"papi!", task, contract, session, question}},
+	} {
+		answer := func(x target) string {
+			r := f.call(t, face, name, attacker, x.arguments(t, m))
+			if r.err != nil {
+				return r.err.String()
+			}
+			if m, ok := r.answer.(map[string]any); ok {
+				delete(m, "plan_id") // each plan has its own
+			}
+			b, err := json.Marshal(r.answer)
+			require.NoError(t, err)
+			return string(b)
+		}
+		innocent, got := answer(pair[0]), answer(pair[1])
+		// If both requests were invalid, the answers would always be equal and the comparison would prove
+		// nothing.
+		require.False(t, strings.Contains(innocent, "INVALID_ARGUMENT") && !ofProviders[name], "%s by %s is refused: %s", name, attacker, innocent)
+		for _, secret := range secrets {
+			require.NotContains(t, got, secret, "%s by %s", name, attacker)
+		}
+		innocent = strings.NewReplacer("nopi", "papi", noID, task).Replace(innocent)
+		got = strings.NewReplacer(contract, task, session, task, question, task).Replace(got) // the innocent request has the same id in all places
+		if !createsAgents(name) {                                                             // for these, the second call returns the object of the first call, because of the request id
+			require.Equal(t, anyTime.ReplaceAllString(innocent, ""), anyTime.ReplaceAllString(got, ""), "%s by %s reveals what exists", name, attacker)
+		}
+	}
+}
+
 // ofProviders are methods about providers, which have no owner. They refuse names of agents as invalid.
 var ofProviders = map[string]bool{"get_registered_tools": true, "register_tool_with_agent": true, "remove_registered_tool": true}
 
-// createsAgents reports whether the method creates agents, which belong to the caller.
+// createsAgents reports whether a call of the method creates agents, which then belong to the caller.
 func createsAgents(name string) bool {
 	return name == "create_agent" || name == "agent_start" || name == "fan_out_task"
 }
 
-// visibleData returns all of alice's data that she can read.
+// visibleData returns the answers of the methods with which alice can read her data, without the parts that change by themselves.
 func (f *testFleet) visibleData(t *testing.T) (all []string) {
 	t.Helper()
 	for _, c := range []struct{ method, with string }{
 		{"show_agent", `{"agent_name":"papi"}`},
 		{"show_agent_task_history", `{"agent_name":"papi"}`},
 		{"show_agent_log", `{"agent_name":"papi"}`},
-		{"show_task", `{"task_id":"` + f.names["task"] + `","include_payload":true}`},
-		{"show_task_output", `{"task_id":"` + f.names["task"] + `"}`},
+		{"show_task", `{"task_id":"` + f.saved["task"] + `","include_payload":true}`},
+		{"show_task_output", `{"task_id":"` + f.saved["task"] + `"}`},
 		{"watch_fleet", `{"agent_name":"papi"}`},
 		{"list_tasks", `{"toolset":"every"}`},
 		{"agent_list", `{}`},
 		{"list_agents", `{}`},
 		{"list_questions", `{}`},
-		{"agent_status", `{"agent_ids":["` + f.names["contract"] + `"]}`},
-		{"download_payload", `{"agent_id":"` + f.names["contract"] + `"}`},
-		{"get_agent_session_info", `{"agent_session_id":"` + f.names["session"] + `"}`},
-		{"get_agent_session_history", `{"agent_session_id":"` + f.names["session"] + `"}`},
+		{"agent_status", `{"agent_ids":["` + f.saved["contract"] + `"]}`},
+		{"download_payload", `{"agent_id":"` + f.saved["contract"] + `"}`},
+		{"get_agent_session_info", `{"agent_session_id":"` + f.saved["session"] + `"}`},
+		{"get_agent_session_history", `{"agent_session_id":"` + f.saved["session"] + `"}`},
 		{"list_agent_sessions", `{}`},
 		{"list_webhooks", `{}`},
 		{"list_deliveries", `{"name":"papi"}`},

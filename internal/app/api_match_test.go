@@ -26,6 +26,7 @@ var placeholders = map[string]*regexp.Regexp{
 // the end of a list matches any further items. Unless exact is set, objects in got may have additional keys.
 func mismatches(want, got any, exact bool) []string { return mismatch("", want, got, exact) }
 
+// mismatch is mismatches for the values at the path at.
 func mismatch(at string, want, got any, exact bool) []string {
 	switch want := want.(type) {
 	case map[string]any:
@@ -83,6 +84,7 @@ func mismatch(at string, want, got any, exact bool) []string {
 	return []string{fmt.Sprintf("%s is %s and should be %s", at, shortJSON(got), shortJSON(want))}
 }
 
+// shortJSON returns the value as JSON, shortened to 600 bytes.
 func shortJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

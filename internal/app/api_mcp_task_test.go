@@ -85,7 +85,7 @@ func TestTasksOfMCP(t *testing.T) {
 		"run_subagent":          {"agent_name": "web-search", "prompt": "wait run_subagent\ndone the answer"},
 		"execute_agent_request": {"agent_name": "claude", "prompt": "wait execute_agent_request\ndone the answer"},
 		"invoke_agent":          {"agent": "echo", "message": "wait invoke_agent\ndone the answer"},
-		"send_message":          {"agent_session_id": f.names["session"], "message": "wait send_message\ndone the answer"},
+		"send_message":          {"agent_session_id": f.saved["session"], "message": "wait send_message\ndone the answer"},
 	} {
 		t.Run(tool, func(t *testing.T) {
 			args["request_id"] = tool
@@ -155,7 +155,7 @@ func TestFormsOfMCP(t *testing.T) {
 		"execute_agent_request": func(script string) map[string]any { return map[string]any{"agent_name": "claude", "prompt": script} },
 		"invoke_agent":          func(script string) map[string]any { return map[string]any{"agent": "echo", "message": script} },
 		"send_message": func(script string) map[string]any {
-			return map[string]any{"agent_session_id": f.names["session"], "message": script}
+			return map[string]any{"agent_session_id": f.saved["session"], "message": script}
 		},
 	} {
 		t.Run(tool, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestFormsOfMCP(t *testing.T) {
 				want = "completed"
 				f.prepare(t, step{World: map[string]any{"release": tool}})
 			}
-			f.prepare(t, step{Call: "show_task", With: map[string]any{"task_id": f.names["left"]}, By: "alice", Until: map[string]any{"task": map[string]any{"status": want}}})
+			f.prepare(t, step{Call: "show_task", With: map[string]any{"task_id": f.saved["left"]}, By: "alice", Until: map[string]any{"task": map[string]any{"status": want}}})
 		})
 	}
 }

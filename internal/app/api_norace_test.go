@@ -2,4 +2,5 @@
 
 package app
 
+// underRace is false, because the race detector is not active.
 const underRace = false

@@ -32,6 +32,7 @@ var oidcUsers = []oidctest.User{
 	{Subject: "6", Name: "alice", Groups: []string{"dev"}},
 }
 
+// oidcAuth returns a change of the configuration: the server accepts the credentials auth, and has the issuer.
 func oidcAuth(issuer *oidctest.Issuer, auth ...string) func(c *Config) {
 	return func(c *Config) {
 		c.Auth = auth
@@ -74,7 +75,7 @@ func TestOIDC(t *testing.T) {
 		r := f.call(t, face, "create_agent", by, map[string]any{"name": "of-" + strings.NewReplacer(":", "-", " ", "-").Replace(by), "project": "Setup", "spec": "x"})
 		require.Nil(t, r.err, "%s: %v", by, r.err)
 	}
-	names := func(face, by string) (names, owners []string) {
+	agentsOf := func(face, by string) (names, owners []string) {
 		r := f.call(t, face, "list_agents", by, nil)
 		require.Nil(t, r.err, "%s on %s: %v", by, face, r.err)
 		list, _ := json.Marshal(r.answer)
@@ -94,10 +95,10 @@ func TestOIDC(t *testing.T) {
 			"alice": {"of-alice"}, "oidc:alice": {"of-oidc-alice"}, "oidc:bob": {"of-oidc-bob"}, "second alice": {"of-second-alice"}, "oidc:vic": nil,
 			"oidc:root": {"of-alice", "of-oidc-alice", "of-oidc-bob", "of-second-alice"},
 		} {
-			got, _ := names(face, by)
+			got, _ := agentsOf(face, by)
 			require.Equal(t, want, got, "%s on %s", by, face)
 		}
-		_, owners := names(face, "oidc:root")
+		_, owners := agentsOf(face, "oidc:root")
 		require.Equal(t, []string{"alice", "oidc:alice", "oidc:alice~2", "oidc:bob"}, owners)
 
 		for by, r := range map[string]reply{
@@ -130,7 +131,8 @@ func TestOIDCExpiry(t *testing.T) {
 	require.ErrorContains(t, err, "the token has expired")
 }
 
-// TestOIDCUnreachable checks a server that starts before its issuer.
+// TestOIDCUnreachable checks that a server that starts before its issuer accepts its own tokens, and accepts those of the issuer as soon
+// as it can reach the issuer.
 func TestOIDCUnreachable(t *testing.T) {
 	t.Parallel()
 	issuer := oidctest.New(t, oidcUsers...)
@@ -159,7 +161,7 @@ func TestOIDCUnreachable(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestOIDCDiscovery checks that an MCP client can sign in if it has only the address of the endpoint and its client id.
+// TestOIDCDiscovery checks that an MCP client can sign in if it knows only the address of the endpoint and its own client id.
 func TestOIDCDiscovery(t *testing.T) {
 	t.Parallel()
 	f, issuer := newOIDCFleet(t)

@@ -38,7 +38,7 @@ func TestProjectRestriction(t *testing.T) {
 			require.Equal(t, 2, owned)
 			f.secrets["restricted"] = secret
 
-			task, question := f.names["task"], f.names["question"]
+			task, question := f.saved["task"], f.saved["question"]
 			for _, name := range slices.Sorted(maps.Keys(methods)) {
 				m := methods[name]
 				if m.Parent().Name() != "FleetService" || createsAgents(name) || !offers(face, m) {

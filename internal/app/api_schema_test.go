@@ -285,11 +285,11 @@ func TestSchemaRulesAreEnforced(t *testing.T) {
 		step{Task: map[string]any{"agent_name": "papi", "task_description": "done", "ends": true}, Save: map[string]string{"task": "task.id"}},
 		step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Save: map[string]string{"session": "agent_session_id"}},
 	)
-	for _, p := range ruleProbes(t, f.names["task"]) {
+	for _, p := range ruleProbes(t, f.saved["task"]) {
 		name := facetest.ToolName(p.method.Name())
 		good, ok := goodRequests[name]
 		require.True(t, ok, "add a valid request of %s to goodRequests", name)
-		v, err := decode([]byte(strings.NewReplacer("${task}", f.names["task"], "${session}", f.names["session"]).Replace(good)))
+		v, err := decode([]byte(strings.NewReplacer("${task}", f.saved["task"], "${session}", f.saved["session"]).Replace(good)))
 		require.NoError(t, err)
 		args, _ := v.(map[string]any)
 		args[string(p.field.Name())] = p.value

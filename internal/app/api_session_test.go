@@ -66,7 +66,7 @@ var testRegistry = sync.OnceValues(func() (string, error) {
 func TestSessionStreams(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{}, step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Save: map[string]string{"session": "agent_session_id"}})
-	id := f.names["session"]
+	id := f.saved["session"]
 	streams := map[string]func(t *testing.T, message string, told func(string)) string{
 		"grpc": func(t *testing.T, message string, told func(string)) string {
 			stream, err := fleetv1.NewSessionServiceClient(f.conn).SendMessage(t.Context(), &fleetv1.SendMessageRequest{AgentSessionId: id, Message: message})

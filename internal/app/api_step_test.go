@@ -93,7 +93,7 @@ func (f *testFleet) executeOnce(ctx context.Context, st step) error {
 		}
 		return f.callStep(ctx, step{Call: "wait_tasks", With: map[string]any{"task_ids": []any{"${_task}"}}, By: st.By, Until: map[string]any{"done": true}})
 	case st.Config != "":
-		return os.WriteFile(f.file, []byte(st.Config), 0o600)
+		return os.WriteFile(f.configFile, []byte(st.Config), 0o600)
 	case st.World != nil:
 		return f.changeAll(ctx, f.world, st.World)
 	case st.Second != nil:
@@ -182,10 +182,10 @@ func (f *testFleet) expand(v any) any {
 			case "first":
 				var n int
 				var name string
-				if _, err := fmt.Sscanf(m[3], "%d of %s", &n, &name); err != nil || n > len(f.names[name]) {
+				if _, err := fmt.Sscanf(m[3], "%d of %s", &n, &name); err != nil || n > len(f.saved[name]) {
 					panic(text + " is not <first N of NAME>")
 				}
-				return f.names[name][:n]
+				return f.saved[name][:n]
 			case "byte":
 				b, err := strconv.ParseUint(m[3], 16, 8)
 				if err != nil {
@@ -193,7 +193,7 @@ func (f *testFleet) expand(v any) any {
 				}
 				return string([]byte{byte(b)})
 			}
-			if saved, ok := f.names[m[1]]; ok {
+			if saved, ok := f.saved[m[1]]; ok {
 				return saved
 			}
 			return text // the value is missing because an earlier case failed or the file is wrong; the name stays visible
@@ -257,7 +257,7 @@ func (f *testFleet) saveParts(save map[string]string, answer any) error {
 		if !ok {
 			return fmt.Errorf("there is no text %s in %s", save[name], shortJSON(answer))
 		}
-		f.names[name] = text
+		f.saved[name] = text
 	}
 	return nil
 }

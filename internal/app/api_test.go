@@ -180,7 +180,7 @@ func (b *behaviour) run(t *testing.T, face string) {
 	registry, err := testRegistry()
 	require.NoError(t, err)
 	f := newTestFleet(t, c)
-	f.names["registry"] = registry
+	f.saved["registry"] = registry
 	f.prepare(t, b.Given...)
 	for i, c := range b.Cases {
 		if !c.runsOn(face) {
@@ -292,7 +292,7 @@ func (f *testFleet) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
 	}
 	for name, of := range c.Save {
 		if k, ok := strings.CutPrefix(of, "header "); ok {
-			f.names[name] = resp.Header.Get(k)
+			f.saved[name] = resp.Header.Get(k)
 			delete(c.Save, name)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // of an error, the error must contain the id.
 func TestCallID(t *testing.T) {
 	t.Parallel()
-	log := &logLines{}
+	log := &jsonLog{}
 	f := newTestFleet(t, fleetConfig{
 		Options: func(o *Options) { o.Log = log }, Config: func(c *Config) { c.LogFormat, c.LogLevel = "json", "debug" },
 	})

@@ -121,7 +121,7 @@ func TestTraceOfTask(t *testing.T) {
 	} {
 		t.Run(face, func(t *testing.T) {
 			t.Parallel()
-			log := &logLines{}
+			log := &jsonLog{}
 			all := runTask(t, log, func(f *testFleet) { start(t, f) })
 			names := requireConnected(t, all, callersTrace, callersSpan)
 			require.Subset(t, names, []string{
