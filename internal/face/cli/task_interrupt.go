@@ -8,8 +8,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// onInterrupt waits for Ctrl-C, and returns an error that says how to follow the task later. On a terminal, a second Ctrl-C within
-// secondPressTime stops the task, and onInterrupt reports its end instead. A third one ends the wait for that.
+// onInterrupt waits for Ctrl-C, and returns an error that says how to follow the task later. If standard error is a terminal, a second
+// Ctrl-C within secondPressTime stops the task, and onInterrupt reports its end instead. A third one ends the wait for that.
 func (m *monitor) onInterrupt(ctx context.Context, presses <-chan struct{}) error {
 	s := m.s
 	errDetached := &failure{

@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -163,34 +161,4 @@ func (s *session) elapsed(from, to *timestamppb.Timestamp) string {
 		end = to.AsTime()
 	}
 	return longDuration(end.Sub(from.AsTime()))
-}
-
-// parseDuration parses a duration. Unlike time.ParseDuration, it accepts days: 7d.
-func parseDuration(text string) (time.Duration, error) {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 16)
-		return time.Duration(n) * 24 * time.Hour, err
-	}
-	return time.ParseDuration(text)
-}
-
-// addTime adds a flag for a point in time: a date, an RFC 3339 time, or an age such as 90m, 24h or 7d.
-func (p *program) addTime(cmd *cobra.Command, to **timestamppb.Timestamp, name, usage string) {
-	cmd.Flags().Func(name, usage, func(text string) (err error) {
-		*to, err = parseTime(text, p.deps.Now())
-		return err
-	})
-}
-
-// parseTime parses the value of a flag that addTime has added. A date or a time without a zone is in the zone of now.
-func parseTime(text string, now time.Time) (*timestamppb.Timestamp, error) {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, time.DateOnly} {
-		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
-			return timestamppb.New(at), nil
-		}
-	}
-	if d, err := parseDuration(text); err == nil && d >= 0 {
-		return timestamppb.New(now.Add(-d)), nil
-	}
-	return nil, errors.New("give a duration such as 90m, 24h or 7d, or a time such as 2026-11-01 or 2026-11-01T10:30:00Z")
 }

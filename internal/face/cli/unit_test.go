@@ -22,24 +22,3 @@ func TestTimeText(t *testing.T) {
 	}
 	require.Equal(t, "-", s.timeText(nil))
 }
-
-func TestTimeFlag(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
-	for text, want := range map[string]string{
-		"90m":                  "2026-11-22T08:30:00Z",
-		"7d":                   "2026-11-15T10:00:00Z",
-		"0s":                   "2026-11-22T10:00:00Z",
-		"2026-11-01":           "2026-11-01T00:00:00Z",
-		"2026-11-01 12:00:00":  "2026-11-01T12:00:00Z",
-		"2026-11-01T10:30:00Z": "2026-11-01T10:30:00Z",
-	} {
-		got, err := parseTime(text, now)
-		require.NoError(t, err, text)
-		require.Equal(t, want, got.AsTime().Format(time.RFC3339), text)
-	}
-	for _, text := range []string{"never", "-5m", "d", "-1d", "7", "2026-13-01"} {
-		_, err := parseTime(text, now)
-		require.ErrorContains(t, err, "give a duration", text)
-	}
-}

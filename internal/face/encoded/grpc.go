@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// UnaryInterceptor lets the services of a gRPC server respond with Put. The server must use Codec, which encodes a Response.
+// UnaryInterceptor lets the services of a gRPC server call Respond. The server must use Codec, which encodes a Response.
 func UnaryInterceptor(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	ctx, offer := NewOffer(ctx)
 	resp, err := next(ctx, req)

@@ -2,12 +2,12 @@ package encoded
 
 import "context"
 
-// Offer receives the response to a call from a service that responds with Put.
+// Offer receives the response to a call from a service that calls Respond.
 type Offer struct{ response *Response }
 
 type offerKey struct{}
 
-// NewOffer returns a context for a call whose service can respond with Put.
+// NewOffer returns a context for a call whose service can call Respond.
 func NewOffer(ctx context.Context) (context.Context, *Offer) {
 	o := &Offer{}
 	return context.WithValue(ctx, offerKey{}, o), o
@@ -19,7 +19,7 @@ func OfferOf(ctx context.Context) *Offer {
 	return o
 }
 
-// Response returns the response from Put. It returns nil if the service responded with a message or failed. Call it after
+// Response returns the response that the service passed to Respond. It returns nil if the service returned a message or failed. Call it after
 // the call has ended. The offer may be nil.
 func (o *Offer) Response() *Response {
 	if o == nil {
@@ -28,7 +28,8 @@ func (o *Offer) Response() *Response {
 	return o.response
 }
 
-// Put responds to the call if its context has an offer. If it returns false, the service must respond with a message.
+// Respond responds to the call with r if its context has an offer. Then it returns true, and the message that the service returns is
+// ignored. Otherwise it returns false, and the service must return the whole message.
 func Put(ctx context.Context, r *Response) bool {
 	o := OfferOf(ctx)
 	if o != nil {

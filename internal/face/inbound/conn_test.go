@@ -31,9 +31,10 @@ func dial(t *testing.T, l *Listener) (client net.Conn, server *Conn) {
 	return client, accepted.(*Conn)
 }
 
-func connect(t *testing.T, limits Limits) (client net.Conn, server *Conn) {
+// connect returns both ends of a new connection with the default limits.
+func connect(t *testing.T) (client net.Conn, server *Conn) {
 	t.Helper()
-	return dial(t, listen(t, limits))
+	return dial(t, listen(t, Limits{}))
 }
 
 // requireClosed waits until the other end has closed the connection.
@@ -105,7 +106,7 @@ func TestUnknownConnectionHasSmallLimits(t *testing.T) {
 
 func TestAnonymousCalls(t *testing.T) {
 	t.Parallel()
-	_, server := connect(t, Limits{})
+	_, server := connect(t)
 	for range maxAnonymousCalls {
 		require.True(t, server.AllowAnonymousCall())
 	}

@@ -23,7 +23,7 @@ func TestFloodFromOneNetwork(t *testing.T) {
 	for range 10 {
 		from("127.0.0.3")
 	}
-	require.NotNil(t, slow.element, "it is the oldest, but the only one of its network")
+	require.NotNil(t, slow.element, "the oldest connection must stay open, because it is the only one of its network")
 	require.Equal(t, 3, l.unknown.Len())
 	require.NoError(t, slow.Close())
 	require.Len(t, l.perNetwork, 1)

@@ -24,6 +24,7 @@ func TestConfinedCaller(t *testing.T) {
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)
 	argv := []string{"bash", "-c", "exec 9<>/dev/tcp/127.0.0.1/" + port + "; exec sleep 3600"}
+	// check accepts the connection of p. want is the user, or -1 if p counts as confined.
 	check := func(p *os.Process, want int) {
 		t.Cleanup(func() { _ = p.Kill(); _, _ = p.Wait() })
 		c, err := l.Accept()
@@ -107,7 +108,7 @@ func TestHiddenHolder(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	user := func() error {
-		_, c := connect(t, Limits{})
+		_, c := connect(t)
 		_, err := c.User()
 		return err
 	}
@@ -126,7 +127,7 @@ func TestHiddenHolder(t *testing.T) {
 	start(func(files []*os.File) (*os.Process, error) {
 		return os.StartProcess(self, []string{self, argParent}, &os.ProcAttr{Files: files, Env: os.Environ()})
 	})
-	require.NoError(t, user(), "its parent does not have the connection")
+	require.NoError(t, user(), "a hidden process whose parent does not have the connection must not count")
 	start(func(files []*os.File) (*os.Process, error) { return startHidden(self, files) })
-	require.ErrorIs(t, user(), errHidden, "this process has the connection and has started the confined process")
+	require.ErrorIs(t, user(), errHidden, "a hidden process must count if this process, which has the connection, has started it")
 }

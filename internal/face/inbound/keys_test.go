@@ -44,7 +44,7 @@ func TestKeysFollowTheirFiles(t *testing.T) {
 		require.Equal(t, "first", certificateName(t, k, ca))
 		require.Equal(t, "first", certificateName(t, k, ca))
 	}
-	require.Equal(t, 1, strings.Count(log.String(), "private key does not match public key"), "each problem is logged once: %s", log)
+	require.Equal(t, 1, strings.Count(log.String(), "private key does not match public key"), "each problem must be logged once: %s", log)
 	require.NoError(t, os.WriteFile(key, nextKey, 0o600))
 	require.Equal(t, "second", certificateName(t, k, ca))
 

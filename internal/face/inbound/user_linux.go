@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CanFindUser reports whether User works on this system.
+// CanFindUser reports whether Conn.User works on this system.
 const CanFindUser = true
 
 // scanMu lets one goroutine at a time read the tables, so that many new connections use at most one CPU.

@@ -33,7 +33,7 @@ func TestFindSocket(t *testing.T) {
 	}{
 		"IPv4":                     {"0: 0100007F:D431 0100007F:1FA5 01" + rest + "1000 0 552 1", "127.0.0.1:54321", "127.0.0.1:8101", 1000, nil},
 		"IPv4 in IPv6":             {"0: 0000000000000000FFFF00000100007F:D431 0000000000000000FFFF00000100007F:1FA5 01" + rest + "1001 0 552 1", "127.0.0.1:54321", "127.0.0.1:8101", 1001, nil},
-		"the server is of IPv6":    {"0: 0100007F:D431 0100007F:1FA5 01" + rest + "7 0 552 1", "[::ffff:127.0.0.1]:54321", "[::ffff:127.0.0.1]:8101", 7, nil},
+		"IPv4 at an IPv6 server":   {"0: 0100007F:D431 0100007F:1FA5 01" + rest + "7 0 552 1", "[::ffff:127.0.0.1]:54321", "[::ffff:127.0.0.1]:8101", 7, nil},
 		"IPv6":                     {"0: 00000000000000000000000001000000:D431 00000000000000000000000001000000:1FA5 01" + rest + "1002 0 552 1", "[::1]:54321", "[::1]:8101", 1002, nil},
 		"half closed":              {"0: 0100007F:D431 0100007F:1FA5 05" + rest + "1000 0 552 1", "127.0.0.1:54321", "127.0.0.1:8101", 1000, nil},
 		"TIME_WAIT":                {"0: 0100007F:D431 0100007F:1FA5 06" + rest + "0 0 0 3", "127.0.0.1:54321", "127.0.0.1:8101", 0, errNotFound},
@@ -83,7 +83,7 @@ func TestUserOfARealConnection(t *testing.T) {
 // user of sockets that no program holds.
 func TestUserOfAClosedConnection(t *testing.T) {
 	t.Parallel()
-	client, server := connect(t, Limits{})
+	client, server := connect(t)
 	require.NoError(t, client.Close())
 	_, err := server.User()
 	require.ErrorIs(t, err, errNotFound)

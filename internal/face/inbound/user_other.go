@@ -7,7 +7,7 @@ import (
 	"net/netip"
 )
 
-// CanFindUser reports whether User works on this system.
+// CanFindUser reports whether Conn.User works on this system.
 const CanFindUser = false
 
 // socketUser finds no user on this system.

@@ -24,7 +24,7 @@ type Config struct {
 	Version string
 	// Toolset is the toolset that Stdio serves, or "all"; empty means "fleet". Over HTTP the path names it.
 	Toolset string
-	// Tools are the names of the tools of the fleet toolset, or patterns of names with *. The tools of the contract are always
+	// Tools selects the tools of the fleet toolset that are served: names, or patterns of names with *. The tools of the contract are always
 	// included. If Tools is empty, all tools are included except those for operators.
 	Tools []string
 	// MaxBody is the largest accepted message in bytes; 0 means 16 MiB.

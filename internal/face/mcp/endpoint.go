@@ -97,6 +97,7 @@ func (e *endpoint) readMessage(w http.ResponseWriter, r *http.Request, identifyE
 	return m, nil, false
 }
 
+// post answers a message. It identifies the caller, applies limits, and checks the session. Then the tasks, or else mcp-go, answer.
 func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 	ctx, caller, identifyErr := e.config.Identify(r.Context(), r.Header.Values("Authorization"))
 	if e.config.Challenge != nil && wire.HTTPStatus(identifyErr) == http.StatusUnauthorized {
@@ -176,7 +177,7 @@ func (e *endpoint) forward(ctx context.Context, out *responseWriter, r *http.Req
 	}
 }
 
-// answerSubscription notifies a client of changes, in a stream that ends with the answer.
+// answerSubscription notifies a client of changes to the resources that it subscribes to, in a stream that ends with the answer.
 func (e *endpoint) answerSubscription(ctx context.Context, out *responseWriter, r *http.Request, m envelope, body []byte) {
 	mismatch := checkHeaders(r.Header, m, body)
 	if mismatch == nil && !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
@@ -220,7 +221,8 @@ func refuse(w http.ResponseWriter, httpStatus, code int, message string) {
 	writeResponse(w, httpStatus, (&rpcError{Code: code, Message: message}).response(nil))
 }
 
-// refuseLimited answers the message with an error whose data is Fleet's error object.
+// refuseLimited answers the message with err, which says that a limit of the server is reached. The data of the JSON-RPC error is
+// Fleet's error object.
 func refuseLimited(w http.ResponseWriter, id json.RawMessage, err error) {
 	wire.SetRetryAfter(w.Header(), err)
 	object := wire.ErrorOf(err)

@@ -105,7 +105,7 @@ func TestEveryRevisionOfTheProtocol(t *testing.T) {
 	}
 	a := post(t, ts.URL+"/mcp", strings.Replace(initialize, "2025-11-25", "2077-01-01", 1), "MCP-Protocol-Version", "2077-01-01")
 	require.Equal(t, 200, a.status, a.body)
-	require.Contains(t, a.body, `"protocolVersion":"2025-11-25"`, "the server offers a revision that it has")
+	require.Contains(t, a.body, `"protocolVersion":"2025-11-25"`, "the server must offer a revision that it supports")
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"progressToken":"t"}`
 	modern := []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "create_agent", "Mcp-Session-Id", "forged"}
 	a = post(t, ts.URL+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"create_agent","arguments":{"name":"m","project":"p","spec":"s"},`+meta+`}}`, modern...)

@@ -123,7 +123,7 @@ func TestPrompts(t *testing.T) {
 		require.Equal(t, -32602, ask(t, url, "prompts/get", "review", `"name":"review","arguments":{"task_id":"none"}`, isModern).Error.Code)
 		require.EqualValues(t, 7, a.ID)
 	}
-	require.Equal(t, -32601, ask(t, strings.Replace(url, "/mcp", "/mcp/lifecycle", 1), "prompts/list", "", "", false).Error.Code, "other toolsets have none")
+	require.Equal(t, -32601, ask(t, strings.Replace(url, "/mcp", "/mcp/lifecycle", 1), "prompts/list", "", "", false).Error.Code, "other toolsets must not have prompts")
 }
 
 func TestStdioPromptsAndResources(t *testing.T) {

@@ -43,7 +43,7 @@ func TestStdioReportsInvalidInput(t *testing.T) {
 		out, err := runStdio(t, newStub(), in+"\n"+call("next", "show_agent", `{"agent_name":"papi"}`, "")+"\n")
 		require.NoError(t, err)
 		require.Contains(t, out, want)
-		require.Contains(t, out, `"structuredContent"`, "it must continue after the error")
+		require.Contains(t, out, `"structuredContent"`, "the server must continue after the error")
 	}
 }
 
