@@ -43,7 +43,7 @@ stopped, 10 tasks still run. Tasks can still run when --timeout is over or, with
 				w.deadline = s.deps.Now().Add(limit)
 			}
 			for _, name := range agents {
-				id, err := s.lastTask(ctx, name)
+				id, err := s.newestTask(ctx, name)
 				if err != nil {
 					return err
 				}
@@ -63,8 +63,8 @@ stopped, 10 tasks still run. Tasks can still run when --timeout is over or, with
 	return cmd
 }
 
-// lastTask returns the id of the agent's newest task, which may be running.
-func (s *session) lastTask(ctx context.Context, name string) (string, error) {
+// newestTask returns the id of the agent's newest task, which may be running.
+func (s *session) newestTask(ctx context.Context, name string) (string, error) {
 	resp, err := s.fleet.ListTasks(ctx, &fleetv1.ListTasksRequest{AgentName: name, LastAgent: true, PageSize: proto.Int32(1)})
 	if err == nil && len(resp.GetTasks()) == 0 {
 		err = Fail(ExitNotFound, fmt.Sprintf(`start one with "fleet task run %s ..."`, name), "the agent %s has had no task yet", name)

@@ -97,10 +97,10 @@ func TestJSON(t *testing.T) {
 
 func TestPut(t *testing.T) {
 	t.Parallel()
-	require.False(t, encoded.Put(t.Context(), response()))
+	require.False(t, encoded.Respond(t.Context(), response()))
 	ctx, offer := encoded.NewOffer(t.Context())
 	require.Nil(t, offer.Response())
 	a := response()
-	require.True(t, encoded.Put(ctx, a))
+	require.True(t, encoded.Respond(ctx, a))
 	require.Same(t, a, offer.Response())
 }

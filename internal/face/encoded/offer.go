@@ -30,7 +30,7 @@ func (o *Offer) Response() *Response {
 
 // Respond responds to the call with r if its context has an offer. Then it returns true, and the message that the service returns is
 // ignored. Otherwise it returns false, and the service must return the whole message.
-func Put(ctx context.Context, r *Response) bool {
+func Respond(ctx context.Context, r *Response) bool {
 	o := OfferOf(ctx)
 	if o != nil {
 		o.response = r

@@ -42,7 +42,7 @@ func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*
 	live := &fleetv1.ListAgentsResponse{Places: listOf(l.Places, placeOf)}
 	live.ObservedAt, live.StaleReason = observedOf(l.Places)
 	answer := &encoded.Response{Part: part, Live: live}
-	if encoded.Put(ctx, answer) {
+	if encoded.Respond(ctx, answer) {
 		return live, nil
 	}
 	full, _ := answer.Message().(*fleetv1.ListAgentsResponse)
