@@ -197,7 +197,7 @@ func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksRes
 }
 
 // landingState returns the state of the task's work, and the task that continues the work, if there is one. over reports
-// whether nothing more happens by itself.
+// whether the state is final unless somebody acts.
 func (s *session) landingState(ctx context.Context, id string) (next string, l *fleetv1.Landing, over bool, err error) {
 	resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
 	if err != nil {

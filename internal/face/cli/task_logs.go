@@ -39,7 +39,8 @@ A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 }
 
 // printTaskLogs prints the output and the steps of the task so far. If lines is not negative, it prints only that many last lines of
-// the output, and no steps. With follow, it then prints new output and steps, and asks the task's questions, until the task ends.
+// the output, and no steps. With follow, it then prints new output and steps until the task ends, and lets
+// the user answer the task's questions.
 func (s *session) printTaskLogs(ctx context.Context, id string, lines int, follow bool) error {
 	resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
 	if err != nil {

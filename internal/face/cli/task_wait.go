@@ -187,8 +187,8 @@ func newEndError(t interface {
 }
 
 // verdict returns an error that reports the first task that failed, or else the first that was stopped, or else how many
-// tasks wait for an answer (only with --or-question) or still run. It returns nil if all tasks have completed or, with --any, if one has completed and
-// none has failed or was stopped.
+// tasks wait for an answer (only with --or-question) or still run. It returns nil if all tasks have completed or, with --any, if one
+// has completed and none has failed or was stopped.
 func (w *taskWait) verdict(resp *fleetv1.WaitTasksResponse) error {
 	running, waiting := 0, 0
 	var failed, stopped error

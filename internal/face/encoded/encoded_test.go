@@ -95,7 +95,7 @@ func TestJSON(t *testing.T) {
 	require.ErrorContains(t, err, "the first field of fleet.v1.Agent is not a list")
 }
 
-func TestPut(t *testing.T) {
+func TestRespond(t *testing.T) {
 	t.Parallel()
 	require.False(t, encoded.Respond(t.Context(), response()))
 	ctx, offer := encoded.NewOffer(t.Context())

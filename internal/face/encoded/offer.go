@@ -19,8 +19,8 @@ func OfferOf(ctx context.Context) *Offer {
 	return o
 }
 
-// Response returns the response that the service passed to Respond. It returns nil if the service returned a message or failed. Call it after
-// the call has ended. The offer may be nil.
+// Response returns the response that the service passed to Respond. It returns nil if the service returned a message or failed.
+// Call it after the call has ended. The offer may be nil.
 func (o *Offer) Response() *Response {
 	if o == nil {
 		return nil

@@ -29,8 +29,8 @@ type Conn struct {
 	user           func() (int, error)
 }
 
-// Read reads bytes that have arrived. Until the connection is admitted, it reads only the bytes that are left, and then
-// closes the connection.
+// Read reads from the connection. Until the connection is admitted, Read reads at most Limits.Bytes in total. The next call then closes
+// the connection.
 func (c *Conn) Read(b []byte) (int, error) {
 	if c.admitted.Load() {
 		return c.TCPConn.Read(b)

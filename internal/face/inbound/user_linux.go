@@ -25,7 +25,8 @@ const CanFindUser = true
 var scanMu sync.Mutex
 
 // socketUser returns the user of the socket with these ends. A program that uses IPv6 has its sockets to IPv4 addresses
-// in the IPv6 table, so both tables are read. It returns ErrConfined if a confined program holds the socket.
+// in the IPv6 table, so both tables are read. It returns ErrConfined if a confined program holds the socket, errHidden if one may hold it,
+// and errNotFound if no program holds it.
 func socketUser(local, remote netip.AddrPort) (int, error) {
 	scanMu.Lock()
 	defer scanMu.Unlock()
@@ -69,8 +70,8 @@ const (
 // timeWait is the state TIME_WAIT in the tables. A program has closed such a socket.
 const timeWait = "06"
 
-// findSocket returns the user and the inode of the socket in the table. A socket that no program holds any more counts as
-// absent, because the kernel shows root as its user.
+// findSocket returns the user and the inode of the socket in the table, or errNotFound if it is not there. A socket that no program
+// holds any more counts as absent, because the kernel shows root as its user.
 func findSocket(table io.Reader, local, remote netip.AddrPort) (user int, inode string, err error) {
 	forms := [2][]string{tableForms(local), tableForms(remote)}
 	rows := bufio.NewScanner(table)
@@ -97,7 +98,7 @@ func findSocket(table io.Reader, local, remote netip.AddrPort) (user int, inode 
 	return 0, "", errNotFound
 }
 
-// isEstablished reports whether neither end has closed the connection.
+// isEstablished reports whether neither end has closed the connection. It returns false if that cannot be found out.
 func isEstablished(c *net.TCPConn) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {

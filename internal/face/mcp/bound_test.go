@@ -204,7 +204,7 @@ func hasCut(m protoreflect.MessageDescriptor) bool {
 }
 
 // TestEveryToolIsBounded checks that every tool has options for cutting its answer, or an option that says that the
-// answer is always small.
+// answer is always small, or is shortened in another way.
 func TestEveryToolIsBounded(t *testing.T) {
 	t.Parallel()
 	toolMethods(func(_ string, m protoreflect.MethodDescriptor) {

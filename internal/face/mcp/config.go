@@ -24,8 +24,8 @@ type Config struct {
 	Version string
 	// Toolset is the toolset that Stdio serves, or "all"; empty means "fleet". Over HTTP the path names it.
 	Toolset string
-	// Tools selects the tools of the fleet toolset that are served: names, or patterns of names with *. The tools of the contract are always
-	// included. If Tools is empty, all tools are included except those for operators.
+	// Tools selects the tools of the fleet toolset that are served: names, or patterns of names with *. The tools of the contract are
+	// always included. If Tools is empty, all tools are included except those for operators.
 	Tools []string
 	// MaxBody is the largest accepted message in bytes; 0 means 16 MiB.
 	MaxBody int64
@@ -44,8 +44,8 @@ type Config struct {
 	// the same error. If CheckLimits is nil, messages are not counted.
 	CheckLimits func(ctx context.Context) error
 	// TakeSlot waits until the server may work on a request of the caller that Identify found. release is called after the
-	// work, once or more. Calls of tools do not use TakeSlot, because they wait as calls of the API. If TakeSlot is nil,
-	// requests do not wait.
+	// work, once or more. Calls of tools and requests for prompts and resources do not use TakeSlot: they wait as calls of the
+	// API. If TakeSlot is nil, requests do not wait.
 	TakeSlot func(ctx context.Context) (release func(), err error)
 	// MaxResult is the largest text of a tool's result in bytes; 0 means tool.DefaultMaxResult. The options of the
 	// method in the proto say how a longer answer is cut.

@@ -15,8 +15,8 @@ const (
 	drainPause = 5 * time.Millisecond
 )
 
-// drain waits until the client has read everything written to out, drainTimeout is over, or ctx is done. It separates a call's progress from its result where
-// a ping cannot: see pinger.
+// drain waits until the client has read everything written to out, drainTimeout is over, or ctx is done. It separates a call's progress
+// from its result where a ping cannot: see pinger.
 func drain(ctx context.Context, out io.Writer) {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()

@@ -6,15 +6,15 @@ import (
 )
 
 // exactPrefix marks a text that stands for a number. mcp-go reads ids and progress tokens as float64. It rounds integers above 2^53,
-// and writes 1.0 as 1. A client does not find the request of a response with a changed id.
+// and writes 1.0 as 1. A client cannot match a response with a changed id to its request.
 const exactPrefix = "number:"
 
 // exactNumbersByText contains the numbers of a message that mcp-go would change. The keys are the JSON texts that stand for
 // them.
 type exactNumbersByText map[string]json.RawMessage
 
-// replaceInexact replaces ids and progress tokens in the message that mcp-go would change by texts. It returns the new message and
-// the replaced numbers.
+// replaceInexact puts texts in place of the ids and progress tokens that mcp-go would change. It returns the new message, and the
+// numbers that the texts stand for.
 func replaceInexact(message []byte, e envelope) ([]byte, exactNumbersByText) {
 	if !isInexact(e.ID) && !isInexact(e.Params.RequestID) && !isInexact(e.Params.Meta.token) {
 		return message, nil

@@ -13,7 +13,8 @@ import (
 	"fleet/internal/face/mcp"
 )
 
-// exchange runs Stdio for a client that may answer pings, and returns the messages that the client receives, in order.
+// exchange runs Stdio for a client that answers pings if answers is set. The client sends each message after the result of the one
+// before. exchange returns what the client receives, in order: "ping", "progress" or "result" for each message.
 func exchange(t *testing.T, answers bool, messages ...string) []string {
 	t.Helper()
 	in, write := io.Pipe()
@@ -55,7 +56,7 @@ func exchange(t *testing.T, answers bool, messages ...string) []string {
 	return got
 }
 
-// progressOfCall is the progress that one call sends.
+// progressOfCall has a word for each progress notification of one call, as exchange returns them.
 var progressOfCall = strings.Repeat(" progress", eventsOfCall) + " "
 
 func TestPingSeparatesProgressFromResult(t *testing.T) {

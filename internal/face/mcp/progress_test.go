@@ -84,7 +84,7 @@ func TestNoProgressIsLostOverStdio(t *testing.T) {
 	}
 }
 
-// runStdio serves the messages in in over stdio, and returns what the client receives.
+// runStdio serves a client whose whole input is in, over stdio, and returns what the client receives.
 func runStdio(t *testing.T, s fleetv1.FleetServiceServer, in string) (string, error) {
 	t.Helper()
 	var out strings.Builder

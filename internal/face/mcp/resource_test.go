@@ -31,8 +31,8 @@ func (*stub) DownloadTaskPayload(q *fleetv1.DownloadTaskPayloadRequest, out grpc
 	return nil
 }
 
-// TestListOfResourcesMakesOnlyPermittedCalls checks that listing resources makes no call that the caller may not make, because the audit log would
-// record the refusal.
+// TestListOfResourcesMakesOnlyPermittedCalls checks that listing resources makes no call that the caller may not make, because the
+// audit log would record the refusal.
 func TestListOfResourcesMakesOnlyPermittedCalls(t *testing.T) {
 	t.Parallel()
 	url := serve(t, newStub(), mcp.Config{Rights: func(context.Context) func(string) bool {
