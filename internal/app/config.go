@@ -205,7 +205,7 @@ func (c Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Peer); err != nil {
 		return fmt.Errorf("peer is %q: it must be HOST:PORT, for example 10.0.0.5:8105", c.Peer)
 	}
-	if c.Replica != "" && !replicaName.MatchString(c.Replica) {
+	if c.Replica != "" && !validReplicaName.MatchString(c.Replica) {
 		return fmt.Errorf("replica is %q: use up to 40 small letters, digits, hyphens and dots", c.Replica)
 	}
 	if err := c.validatePlaces(); err != nil {

@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
+
+	"fleet/internal/scratch"
 )
 
 // Permissions of users other than the owner and the group.
@@ -54,4 +57,33 @@ func checkData(dir string) error {
 		}
 	}
 	return fmt.Errorf("data is %s, which other users of this machine can enter or list (mode %04o): run `chmod o-rwx %s`, or name a directory in it that does not exist yet", dir, mode, dir)
+}
+
+// readOrCreate returns the text in the file. If the file does not exist, it creates the file with the result of text. If
+// another process creates it meanwhile, readOrCreate returns that process's text.
+func readOrCreate(path string, text func() string) (string, error) {
+	kept, err := os.ReadFile(path) //nolint:gosec // in our data directory
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := writeNewFile(path, text()); err != nil {
+			return "", err
+		}
+		kept, err = os.ReadFile(path) //nolint:gosec // in our data directory
+	}
+	return strings.TrimSpace(string(kept)), err
+}
+
+// writeNewFile writes the text into a new file. If the file exists already, writeNewFile leaves it unchanged and returns nil.
+func writeNewFile(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	name, err := scratch.WriteTemp(path, []byte(text+"\n"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(name) }()
+	if err := os.Link(name, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }

@@ -13,9 +13,9 @@ import (
 // importedFile is the file in the data directory that says that its SQLite store was imported into Postgres.
 const importedFile = "imported"
 
-// markImported records that the SQLite store was imported into Postgres. A first mark keeps its time.
+// markImported records that the SQLite store was imported into Postgres. An earlier record stays.
 func (c Config) markImported(at time.Time) error {
-	return newFile(filepath.Join(c.Data, importedFile), at.UTC().Format(time.RFC3339))
+	return writeNewFile(filepath.Join(c.Data, importedFile), at.UTC().Format(time.RFC3339))
 }
 
 // checkImported returns an error if the SQLite store was imported into Postgres. A server on it would run the agents that a

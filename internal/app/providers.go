@@ -13,8 +13,8 @@ import (
 // drivers returns the drivers of the places that every server has.
 func drivers() []fleet.Driver { return append(local.Drivers(), local.ModelDrivers()...) }
 
-// newProviders returns the providers toolset. It looks for programs and
-// servers of providers on this machine and its network, unless the options replace both by something else.
+// newProviders returns the providers toolset. It probes providers on this machine and its network,
+// unless Options.ProbeEnvironment is set.
 func newProviders(cfg Config, o Options, core *service.Service, log *slog.Logger) (*providers.Service, error) {
 	c := providers.Config{Settings: cfg.Providers, Drivers: drivers(), Now: core.Now, Logger: log}
 	if o.Providers != nil {

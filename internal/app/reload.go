@@ -44,7 +44,7 @@ func (a *App) reload(ctx context.Context) (file string, changes []string, err er
 		return "", nil, fleet.Errorf(fleet.ReasonRestartNeeded, "the configuration is not changed: restart the server to change %s, or take the changes back", strings.Join(refused, ", ")).
 			With("settings", strings.Join(refused, ", "))
 	}
-	apply, err := a.places.reload(next)
+	apply, err := a.places.prepareReload(next)
 	if err != nil {
 		return "", nil, fleet.Errorf(fleet.ReasonConfigInvalid, "the configuration is not changed: %v", err)
 	}
@@ -64,9 +64,9 @@ func (a *App) reload(ctx context.Context) (file string, changes []string, err er
 	return next.file, changes, nil
 }
 
-// reload validates the projects of the configuration, and returns a function that makes the local place use them and keep
+// prepareReload validates the projects of the configuration, and returns a function that makes the local place use them and keep
 // the private files from agents. Without a local place, the function does nothing.
-func (p *places) reload(next Config) (apply func(), err error) {
+func (p *places) prepareReload(next Config) (apply func(), err error) {
 	here, ok := p.open["local"].(*local.Place)
 	if !ok {
 		return func() {}, nil

@@ -3,9 +3,7 @@ package app
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,14 +12,13 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/peer"
-	"fleet/internal/scratch"
 )
 
 // replicaFile is the file in the data directory with the name of the server.
 const replicaFile = "replica"
 
 var (
-	replicaName      = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$`)
+	validReplicaName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$`)
 	invalidNameChars = regexp.MustCompile(`[^a-z0-9-]+`)
 )
 
@@ -42,7 +39,7 @@ func (c Config) withReplica() (Config, error) {
 		return c, err
 	}
 	c.Replica = name
-	if !replicaName.MatchString(c.Replica) {
+	if !validReplicaName.MatchString(c.Replica) {
 		return c, fmt.Errorf("%s has %q, which is not a name of a server: see replica in fleet.yaml", path, c.Replica)
 	}
 	return c, nil
@@ -57,35 +54,6 @@ func newReplicaName() string {
 	host, _, _ = strings.Cut(strings.ToLower(host), ".")
 	host = strings.Trim(invalidNameChars.ReplaceAllString(host, "-"), "-")
 	return strings.Trim(host[:min(len(host), 30)]+"-"+strings.ToLower(rand.Text()[:4]), "-")
-}
-
-// readOrCreate returns the text in the file. If the file does not exist, it creates the file with the result of text. If
-// another process creates it meanwhile, readOrCreate returns that process's text.
-func readOrCreate(path string, text func() string) (string, error) {
-	kept, err := os.ReadFile(path) //nolint:gosec // in our data directory
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := newFile(path, text()); err != nil {
-			return "", err
-		}
-		kept, err = os.ReadFile(path) //nolint:gosec // in our data directory
-	}
-	return strings.TrimSpace(string(kept)), err
-}
-
-// newFile writes the text into a new file. If the file exists already, newFile leaves it unchanged and returns nil.
-func newFile(path, text string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	name, err := scratch.WriteTemp(path, []byte(text+"\n"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(name) }()
-	if err := os.Link(name, path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
 }
 
 // openPeers returns the peers of this server, or nil if the store cannot be shared.

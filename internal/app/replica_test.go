@@ -46,7 +46,7 @@ func TestServerName(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, ends, "another server has taken the name")
 	ended := make(chan error, 1)
-	defer again.shareLimits(func(err error) { ended <- err })()
+	defer again.startSharing(func(err error) { ended <- err })()
 	select {
 	case err := <-ended:
 		require.ErrorContains(t, err, "this one ends")

@@ -12,12 +12,12 @@ import (
 // TestReservedAddress checks that no other program can listen on the server's port of localhost.
 func TestReservedAddress(t *testing.T) {
 	t.Parallel()
+	free, err := net.Listen("tcp", net.JoinHostPort("::1", "0"))
+	if err != nil {
+		t.Skip("this machine has no IPv6: ", err)
+	}
+	require.NoError(t, free.Close())
 	for at, other := range map[string]string{"127.0.0.1": "::1", "::1": "127.0.0.1"} {
-		if l, err := net.Listen("tcp", net.JoinHostPort("::1", "0")); err != nil {
-			t.Skip("this machine has no IPv6: ", err)
-		} else {
-			require.NoError(t, l.Close())
-		}
 		l, port := listenReserved(t, at, other)
 		_, err := net.Listen("tcp", net.JoinHostPort(other, port))
 		require.ErrorContains(t, err, "in use")
@@ -30,7 +30,7 @@ func TestReservedAddress(t *testing.T) {
 	}
 }
 
-// listenReserved listens at the address at. It chooses a port that was free at the other address, because otherwise the port
+// listenReserved listens at the address at, and returns the listener and its port. It chooses a port that was free at the other address, because otherwise the port
 // could not be reserved there.
 func listenReserved(t *testing.T, at, other string) (net.Listener, string) {
 	t.Helper()

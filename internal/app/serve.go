@@ -11,7 +11,7 @@ import (
 )
 
 func (p *program) newServe() *cobra.Command {
-	flags := DefaultConfig()
+	flags := DefaultConfig() // holds the values of the flags; Load applies those that were given to its own configuration
 	var file string
 	cmd := &cobra.Command{
 		Use:     "serve",

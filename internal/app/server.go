@@ -67,8 +67,8 @@ type Server struct {
 	agentsListener             net.Listener   // without TLS, for agents on this machine; nil if httpListener has no TLS either
 	grpc                       *grpc.Server
 	http                       *http.Server
-	endHTTP                    context.CancelFunc
-	endSharing                 func() // stops sharing the limits with other servers
+	endHTTP                    context.CancelFunc // ends the contexts of HTTP requests
+	endSharing                 func()             // the result of startSharing
 }
 
 // Listen opens the listeners of the fleet, so that an occupied port is reported before anything starts. version is the
@@ -163,7 +163,7 @@ func (s *Server) closeListeners() error {
 // handler returns the handler for everything on the HTTP address: the page, REST, MCP, metrics and support for admins,
 // the runner program for workspaces, and the metadata that tells OAuth clients where to sign in.
 func (a *App) handler(version string) (http.Handler, error) {
-	conn := inProcess{a.channel, false} // carries the calls that are forwarded for callers
+	conn := inProcess{channel: a.channel} // carries the calls that are forwarded for callers
 	resource := a.protectedResource()
 	restConfig := rest.Config{Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identify, Heartbeat: a.heartbeat}
 	mcpConfig := mcp.Config{
@@ -259,7 +259,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.address.Store(&address)
 	s.forAgents.Store(&forAgents)
 	s.Start()
-	s.endSharing = s.shareLimits(func(err error) { ended <- err })
+	s.endSharing = s.startSharing(func(err error) { ended <- err })
 	go func() { ended <- s.grpc.Serve(s.grpcListener) }()
 	go func() { ended <- serveHTTP(s.httpListener) }()
 	if s.metrics != nil {

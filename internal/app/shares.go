@@ -25,9 +25,11 @@ const (
 const machineFile = "machine"
 
 // claimName takes the lease on the name of this server, and records that the server runs. It returns an error if another
-// server has the lease or if this server was forgotten. Without a name, it does nothing. Two servers with one name would each expect
-// the other's agents on their own machine, find nothing there, and treat the agents as deleted. A server that restarts
-// on the same data gets its name at once.
+// server has the lease or if this server was forgotten. Without a name, it does nothing. A server that restarts on the same
+// data gets its name at once.
+//
+// Two servers with one name would each expect the other's agents on their own machine, find nothing there, and treat the
+// agents as deleted.
 func (a *App) claimName(ctx context.Context) (err error) {
 	if a.cfg.Replica == "" {
 		return nil
@@ -64,10 +66,10 @@ func (a *App) forgottenError() error {
 	return fmt.Errorf("the server %q was forgotten, and its agents were deleted: end their programs that still run on this machine, then start with a new data directory", a.cfg.Replica)
 }
 
-// shareLimits starts a goroutine that calls shareOnce every shareEvery until end is called. If this server must end, see
+// startSharing starts a goroutine that calls shareOnce every shareEvery until end is called. If this server must end, see
 // shareOnce, the goroutine calls lost and ends. end waits for the goroutine, records that this server has stopped, and
 // releases its lease. Without a name and without limits, there is nothing to do.
-func (a *App) shareLimits(lost func(error)) (end func()) {
+func (a *App) startSharing(lost func(error)) (end func()) {
 	if a.rates == nil && a.cfg.Replica == "" {
 		return func() {}
 	}

@@ -21,6 +21,7 @@ var plainField = regexp.MustCompile(`^[0-9*,/-]+$`)
 // due only on 29 February has a tick four years later.
 var leapDay = time.Date(2024, 2, 29, 0, 0, 0, 0, time.UTC)
 
+// tags are the expressions that stand for five fields.
 var tags = []string{"@hourly", "@daily", "@weekly", "@monthly", "@yearly"}
 
 // Parse implements fleet.CronParser. An expression has five fields, or is one of the tags.

@@ -22,7 +22,7 @@ type model struct {
 	mu         sync.Mutex
 	requests   []request
 	gates      map[string]*gate
-	failedOnce map[string]bool // texts whose first request has failed
+	failedOnce map[string]bool // texts of the "later" steps whose first request has failed
 }
 
 // gate is a point where an answer waits until the test opens it or the client goes away.
@@ -181,7 +181,7 @@ func (m *model) gate(name string) *gate {
 	return m.gates[name]
 }
 
-// requestsWith returns the requests whose latest prompt contains the text, oldest first.
+// requestsWith returns the requests whose latest script contains the text, oldest first. See request.prompt.
 func (m *model) requestsWith(text string) (found []request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -193,6 +193,7 @@ func (m *model) requestsWith(text string) (found []request) {
 	return found
 }
 
+// answer records the request and responds with the next step of its script.
 func (m *model) answer(w http.ResponseWriter, r *http.Request, q request) {
 	m.mu.Lock()
 	m.requests = append(m.requests, q)

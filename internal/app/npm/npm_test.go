@@ -22,7 +22,7 @@ import (
 // root is the top of the repository.
 const root = "../../.."
 
-// patience limits every wait of a test.
+// patience limits each wait of a test.
 const patience = 5 * time.Minute
 
 // skipUnlessSet skips the test unless the environment variable is set. If it is set and npm is missing, the test fails.
@@ -106,7 +106,7 @@ func run(t *testing.T, env []string, dir string, argv ...string) (stdout, stderr
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// freeAddress returns a loopback address whose port is free.
+// freeAddress returns a loopback address whose port was free a moment ago.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

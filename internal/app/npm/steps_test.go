@@ -18,7 +18,7 @@ import (
 	"fleet/internal/face/wire"
 )
 
-var update = flag.Bool("update", false, "write the steps that the programs take now")
+var update = flag.Bool("update", false, "write the steps that the programs take now into the golden files")
 
 // requireSteps compares the steps of the task with those in testdata/npm/steps. The file has one step per line. Text that
 // differs between runs is removed or replaced.

@@ -46,6 +46,7 @@ func newSubagentFleet(t *testing.T, definitions map[string]string) *subagentFlee
 	return s
 }
 
+// run runs the subagent with the lines of the prompt, and returns its answer.
 func (s *subagentFleet) run(t *testing.T, name string, prompt ...string) *fleetv1.RunSubagentResponse {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -59,40 +59,49 @@ func startNode(t *testing.T, dir string, env []string, wantsLine bool, argv ...s
 	return strings.TrimSpace(line)
 }
 
+// webhookReceiver is a client of the running receiver.mjs.
+type webhookReceiver struct{ url string }
+
+// begin makes the receiver verify requests with all of the secrets from now on, and be down, slow or lose answers at times.
+func (r webhookReceiver) begin(t *testing.T, secrets ...string) {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"trouble": true, "secrets": secrets})
+	require.NoError(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, r.url, bytes.NewReader(body))
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	_ = resp.Body.Close()
+}
+
+// receiverReport describes the requests that the receiver has got.
+type receiverReport struct {
+	Accepted                                      map[string]string // the cursor of each accepted event, by the id of its deliveries
+	Requests, Down, Refused, Slow, Lost, Repeated int
+	Invalid                                       []string
+}
+
+func (r webhookReceiver) report(t *testing.T) (report receiverReport) {
+	t.Helper()
+	resp, err := http.Get(r.url)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	require.NoError(t, json.NewDecoder(resp.Body).Decode(&report))
+	return report
+}
+
 // TestWebhooks sends 1,000 events to a receiver that is sometimes down or slow, or loses answers. Between the events, it
 // rotates the secret and kills the server. The library standardwebhooks must verify every signature, and all deliveries of
 // an event must have the same id.
 func TestWebhooks(t *testing.T) {
 	skipUnlessSet(t, "TEST_WEBHOOKS", webhookTarget, "300 KB of npm packages")
 	dir := install(t, "webhooks")
-	url := "http://127.0.0.1:" + startNode(t, dir, nil, true, "receiver.mjs")
+	receiver := webhookReceiver{"http://127.0.0.1:" + startNode(t, dir, nil, true, "receiver.mjs")}
 	h := newHome(t)
 	s := serveWebhooks(t, h)
 	ctx := t.Context()
-	created, err := s.api.CreateWebhook(ctx, &fleetv1.CreateWebhookRequest{Name: "ops", Url: url, Topics: []fleetv1.Webhook_Topic{fleetv1.Webhook_pool_changed}})
+	created, err := s.api.CreateWebhook(ctx, &fleetv1.CreateWebhookRequest{Name: "ops", Url: receiver.url, Topics: []fleetv1.Webhook_Topic{fleetv1.Webhook_pool_changed}})
 	require.NoError(t, err)
-	configureReceiver := func(trouble bool, secrets ...string) {
-		t.Helper()
-		body, err := json.Marshal(map[string]any{"trouble": trouble, "secrets": secrets})
-		require.NoError(t, err)
-		r, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader(body))
-		require.NoError(t, err)
-		resp, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
-		_ = resp.Body.Close()
-	}
-	type report struct {
-		Accepted                                      map[string]string
-		Requests, Down, Refused, Slow, Lost, Repeated int
-		Invalid                                       []string
-	}
-	receiverReport := func() (r report) {
-		resp, err := http.Get(url)
-		require.NoError(t, err)
-		defer func() { _ = resp.Body.Close() }()
-		require.NoError(t, json.NewDecoder(resp.Body).Decode(&r))
-		return r
-	}
 	const events = 1000
 	n := 0
 	updatePool := func(times int) {
@@ -108,10 +117,10 @@ func TestWebhooks(t *testing.T) {
 		require.Eventually(t, func() bool {
 			_, err := s.api.Redeliver(ctx, &fleetv1.RedeliverRequest{Name: "ops", Since: timestamppb.New(time.Now().Add(-time.Hour))}) // instead of waiting for minutes
 			require.NoError(t, err)
-			return len(receiverReport().Accepted) == want
-		}, patience, 300*time.Millisecond, "%s of %d events have arrived", lazyString(func() string { return fmt.Sprint(len(receiverReport().Accepted)) }), want)
+			return len(receiver.report(t).Accepted) == want
+		}, patience, 300*time.Millisecond, "%s of %d events have arrived", lazyString(func() string { return fmt.Sprint(len(receiver.report(t).Accepted)) }), want)
 	}
-	configureReceiver(true, created.GetSecret())
+	receiver.begin(t, created.GetSecret())
 	_, err = s.api.CreatePool(ctx, &fleetv1.CreatePoolRequest{Name: "web", Project: fakeProject(t, s)})
 	require.NoError(t, err)
 	updatePool(events/2 - 1)
@@ -119,14 +128,14 @@ func TestWebhooks(t *testing.T) {
 
 	rotated, err := s.api.RotateWebhook(ctx, &fleetv1.RotateWebhookRequest{Name: "ops"})
 	require.NoError(t, err)
-	configureReceiver(true, created.GetSecret(), rotated.GetSecret()) // from now on, the receiver verifies each request with both secrets
+	receiver.begin(t, created.GetSecret(), rotated.GetSecret())
 	updatePool(events / 4)
 	s.kill(t)
 	s = serveWebhooks(t, h)
 	updatePool(events / 4)
 	waitForAccepted(events)
 
-	r := receiverReport()
+	r := receiver.report(t)
 	require.Empty(t, r.Invalid)
 	cursors := map[string]bool{}
 	for id, cursor := range r.Accepted {
@@ -172,22 +181,37 @@ func newRequestRecorder(t *testing.T, code int) *requestRecorder {
 	return s
 }
 
+// setCode changes the status code of later responses.
+func (r *requestRecorder) setCode(code int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.code = code
+}
+
+// receivedCalls returns the recorded requests, oldest first.
 func (r *requestRecorder) receivedCalls() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]string(nil), r.calls...)
 }
 
-// TestWebhookRecipes runs the recipes of docs/use/webhooks.md, with stubs of Slack and GitHub.
-func TestWebhookRecipes(t *testing.T) {
-	skipUnlessSet(t, "TEST_WEBHOOKS", webhookTarget, "300 KB of npm packages")
-	dir := install(t, "webhooks")
+// writeRecipes writes the scripts of docs/use/webhooks.md into the directory, and returns their paths by name.
+func writeRecipes(t *testing.T, dir string) map[string]string {
+	t.Helper()
 	recipes := map[string]string{}
 	for _, m := range regexp.MustCompile("(?ms)^```js\n// (\\w+)\\.mjs: .*?^```$").FindAllStringSubmatch(string(read(t, filepath.Join(root, "docs", "use", "webhooks.md"))), -1) {
 		file := filepath.Join(dir, m[1]+".mjs")
 		require.NoError(t, os.WriteFile(file, []byte(strings.TrimSuffix(strings.TrimPrefix(m[0], "```js\n"), "```")), 0o600))
 		recipes[m[1]] = file
 	}
+	return recipes
+}
+
+// TestWebhookRecipes runs the recipes of docs/use/webhooks.md, with stubs of Slack and GitHub.
+func TestWebhookRecipes(t *testing.T) {
+	skipUnlessSet(t, "TEST_WEBHOOKS", webhookTarget, "300 KB of npm packages")
+	dir := install(t, "webhooks")
+	recipes := writeRecipes(t, dir)
 	require.Len(t, recipes, 3)
 	s := serveWebhooks(t, newHome(t))
 	slack, github := newRequestRecorder(t, http.StatusOK), newRequestRecorder(t, http.StatusNoContent)
@@ -249,9 +273,7 @@ func TestWebhookRecipes(t *testing.T) {
 	require.NotContains(t, string(read(t, runs)), "classified")
 
 	// A delivery fails if Slack refuses the message.
-	slack.mu.Lock()
-	slack.code = http.StatusInternalServerError
-	slack.mu.Unlock()
+	slack.setCode(http.StatusInternalServerError)
 	answer, err := s.api.TestWebhook(t.Context(), &fleetv1.TestWebhookRequest{Name: "slack"})
 	require.NoError(t, err)
 	require.Equal(t, fleetv1.Delivery_failed, answer.GetDelivery().GetStatus())

@@ -14,7 +14,8 @@ func (p *program) newBudget() *cobra.Command {
 		Use:   "budget",
 		Short: "See and set what tasks may cost",
 		Long: `A budget limits what the tasks of a scope may cost in a window of time. Each task reserves
-what it may cost when it starts, and starts only if all budgets that apply to it have that.`,
+what it may cost when it starts, and starts only if each budget that applies to it has that
+much left.`,
 		Example: `  fleet budget set day --usd 10 --window day --time-zone Europe/Berlin
   fleet budget list
   fleet budget show day`,
@@ -114,8 +115,8 @@ func (p *program) newBudgetShow() *cobra.Command {
 	cmd := methodCommand(p, &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a budget and its ledger",
-		Long: `Show a budget and its ledger: what each task has reserved when it started, what replaced that
-at its end, and which tasks were refused.`,
+		Long: `Show a budget and its ledger: what each task reserved when it started, what it had spent when
+it ended, and which tasks were refused.`,
 		Example: `  fleet budget show day
   fleet budget show day --all --limit 500 -o json`,
 	}, fleetv1.FleetServiceClient.ShowBudget, req, func(s *session, resp *fleetv1.ShowBudgetResponse) {
