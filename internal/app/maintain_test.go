@@ -56,7 +56,7 @@ func TestImport(t *testing.T) {
 
 	code, _, stderr = runCommand(t.Context(), env[1:], "agent", "list", "--embedded")
 	require.NotZero(t, code)
-	require.Contains(t, stderr, "was imported into Postgres", "two servers would run the same agents")
+	require.Contains(t, stderr, "was imported into Postgres", "otherwise, two servers would run the same agents")
 	require.Contains(t, examineFile(t, "", "FLEET_DATA="+dir)["store"].Message, "was imported into Postgres")
 	left, err := filepath.Glob(filepath.Join(dir, "tmp", "*", "fleet.db"))
 	require.NoError(t, err)

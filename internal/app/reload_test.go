@@ -105,7 +105,7 @@ func TestReload(t *testing.T) {
 	require.Equal(t, []string{"local.projects: docs added", "local.projects: web changed", "local.projects: shop removed"}, done.GetChanges())
 	require.ElementsMatch(t, []string{"papi", "sony"}, done.GetClosedAgents())
 	papi, sony := r.showAgent("papi"), r.showAgent("sony")
-	require.Equal(t, "busy", papi.GetStatus().String(), "its task goes on")
+	require.Equal(t, "busy", papi.GetStatus().String(), "its task must continue")
 	require.Contains(t, papi.GetStateReason(), "project shop is no longer in fleet.yaml, which has docs, web")
 	require.Equal(t, []string{"offline", "running"}, []string{sony.GetStatus().String(), sony.GetState().String()})
 	require.Contains(t, sony.GetStateReason(), `role "writer" is no longer a role of the project web`)

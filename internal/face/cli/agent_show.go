@@ -19,11 +19,11 @@ why, where it works, and its task.`,
 		Example: `  fleet agent show papi
   fleet agent show papi -o json | jq -r .agent.metadata.fleet_mcp_pull_request_url`,
 	}, fleetv1.FleetServiceClient.ShowAgent, &fleetv1.ShowAgentRequest{}, func(s *session, resp *fleetv1.ShowAgentResponse) {
-		s.showAgent(resp.GetAgent(), resp.GetRules()...)
+		s.showAgent(resp.GetAgent(), resp.GetRules())
 	})
 }
 
-func (s *session) showAgent(a *fleetv1.Agent, rules ...*fleetv1.AllowedRule) {
+func (s *session) showAgent(a *fleetv1.Agent, rules []*fleetv1.AllowedRule) {
 	if s.quiet {
 		s.screen.print(printable(a.GetName()) + "\n")
 		return
