@@ -14,30 +14,6 @@ import (
 	"fleet/internal/userdir"
 )
 
-// Target is the server that a command talks to, with the caller's token.
-type Target struct {
-	// Server is HOST:PORT of the gRPC listener.
-	Server string
-	// Login is the caller's sign-in with "fleet login", which is used if Token is empty. It is nil if the caller is not
-	// signed in or has given a token.
-	Login *login.TokenSource
-	// Token is the secret that identifies the caller; empty if the caller has given no token.
-	Token string
-	// TokenFile is the file that Token was read from; empty if Token is not from a file.
-	TokenFile string
-	// Insecure disables TLS even if Server is not on this machine. TLS enables it even if Server is on this machine.
-	Insecure, TLS bool
-	// CAFile is a file with the certificate authorities that are trusted; empty means the authorities of the system.
-	CAFile string
-	// ClientCert and ClientKey are the files with the caller's certificate and its private key; empty if the caller has
-	// no certificate.
-	ClientCert, ClientKey string
-	// Embedded uses an in-process server on the data in Data instead of Server.
-	Embedded bool
-	// Data is the directory of the embedded server; empty means the default.
-	Data string
-}
-
 // Dialer connects to a target. The function it returns closes the connection and waits for an embedded server to stop.
 type Dialer func(ctx context.Context, t Target) (grpc.ClientConnInterface, func() error, error)
 

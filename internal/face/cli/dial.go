@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"net/http"
 	"os"
 	"time"
 
@@ -89,6 +90,12 @@ func (t Target) tlsConfig() (*tls.Config, error) {
 		c.Certificates = []tls.Certificate{pair}
 	}
 	return c, nil
+}
+
+// httpClient returns a client for the server's HTTP address.
+func (t Target) httpClient() (*http.Client, error) {
+	config, err := t.tlsConfig()
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment}}, err
 }
 
 // tokenCredentials sends a token with every call.

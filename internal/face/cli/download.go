@@ -19,7 +19,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// download writes the content that a method streams to a file or to standard output.
+// download calls a method that streams content, and saves the content in the file. It decompresses gzip content.
 func (s *session) download(ctx context.Context, m *method, req proto.Message, file string) error {
 	r, err := decompress(s.newDownloadReader(ctx, m.path(), req, nil))
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *session) download(ctx context.Context, m *method, req proto.Message, fi
 	return s.save(r, file)
 }
 
-// save writes the content to the file, or to standard output if file is "" or "-".
+// save writes the content to the file, or to standard output if file is "" or "-". It returns the error of downloadError.
 func (s *session) save(content io.Reader, file string) error {
 	if file != "" && file != "-" {
 		n, err := writeFile(file, content)
@@ -46,10 +46,10 @@ func (s *session) save(content io.Reader, file string) error {
 	return downloadError(err)
 }
 
-// checkOutputFile returns an error if the value of -o, which names a file in the command, is a format.
+// checkOutputFile returns an error if the value of -o is an output format. It is for commands in which -o names a file.
 func checkOutputFile(file string) error {
-	var form format
-	if form.Set(file) == nil {
+	var f format
+	if f.Set(file) == nil {
 		return usagef("-o names a file in this command, not a format: write ./%s for a file with that name", file)
 	}
 	return nil
@@ -68,16 +68,16 @@ func downloadError(err error) error {
 // errDamaged means that the downloaded data differs from the server's.
 var errDamaged = Fail(ExitError, "download it again", "the content is damaged: its SHA-256 is not the one that the server sent")
 
-// downloadReader is an io.Reader of the content that a stream delivers. It fails with errDamaged at the end if the server has sent the
-// checksum of other content.
+// downloadReader is an io.Reader of the content that a stream delivers. At the end of the content, Read returns errDamaged instead of
+// io.EOF if the content does not have the checksum that the server sent.
 type downloadReader struct {
 	next    func() (proto.Message, error)
 	pending []byte
 	sum     hash.Hash // of the content so far
-	wantSum string    // the checksum; empty until the first message arrives, or if there is none
+	wantSum string    // the SHA-256 that the server sent, in hex; empty if it has not sent one
 }
 
-// newDownloadReader returns the content that the method streams. onResponse is that of attempts.receive.
+// newDownloadReader returns a reader of the content that the method streams. It passes onResponse to attempts.receive.
 func (s *session) newDownloadReader(ctx context.Context, method string, req proto.Message, onResponse func(proto.Message)) *downloadReader {
 	return &downloadReader{next: s.conn.newAttempts(method, req).receive(ctx, (&httpbody.HttpBody{}).ProtoReflect().Type(), onResponse), sum: sha256.New()}
 }
@@ -105,7 +105,8 @@ func (d *downloadReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// decompress returns a reader of the content, which it decompresses if it is gzip. It waits for the first bytes.
+// decompress returns a reader that decompresses the content of r if it is gzip, and returns it unchanged otherwise. It waits for the first
+// two bytes of r.
 func decompress(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	magic, err := b.Peek(2)
@@ -118,8 +119,8 @@ func decompress(r io.Reader) (io.Reader, error) {
 	return gzip.NewReader(b)
 }
 
-// writeFile writes the content to the file and returns its size. It replaces a regular file only after the whole
-// content has arrived. It writes directly to any other file, such as a terminal or a pipe.
+// writeFile writes the content to the file and returns the number of bytes. It first writes to the file NAME.part, and renames that file
+// when the whole content has arrived. It writes directly to a file that is not regular, such as a terminal or a pipe.
 func writeFile(name string, content io.Reader) (n int64, err error) {
 	part := name
 	if info, err := os.Stat(name); err != nil || info.Mode().IsRegular() {
@@ -145,7 +146,8 @@ func writeFile(name string, content io.Reader) (n int64, err error) {
 	return n, err
 }
 
-// outputWriter writes to the screen. It does not split the bytes of a UTF-8 character.
+// outputWriter writes to the screen. It keeps back the bytes of an incomplete UTF-8 character until the other bytes arrive, or until
+// flush is called.
 type outputWriter struct {
 	screen     *screen
 	incomplete []byte

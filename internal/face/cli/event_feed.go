@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"io"
 	"strconv"
 
 	"google.golang.org/protobuf/proto"
@@ -9,7 +11,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// eventPageSize is how many events one call without follow requests. Fewer events mean the end of the log.
+// eventPageSize is the number of events that a call requests if it does not follow the log. If the server sends fewer events, the log
+// has no more.
 const eventPageSize = 10000
 
 // eventFeed reads the event log from a cursor: every event once and in order, over as many streams as needed.
@@ -17,19 +20,20 @@ type eventFeed struct {
 	*attempts
 	// req selects the events. Its cursor advances with the events that were read.
 	req        *fleetv1.WatchFleetRequest
-	lastCursor uint64 // cursor of the last event that was handled
+	lastCursor uint64 // cursor of the last event that was passed on
 }
 
-// newFeed returns a feed of the events that the request selects.
-func (s *session) newFeed(req *fleetv1.WatchFleetRequest) *eventFeed {
+// newEventFeed returns a feed of the events that the request selects.
+func (s *session) newEventFeed(req *fleetv1.WatchFleetRequest) *eventFeed {
 	f := &eventFeed{attempts: s.conn.newAttempts(fleetv1.FleetService_WatchFleet_FullMethodName, req), req: req}
 	f.isEndless = true
 	return f
 }
 
-// run passes each event to handle. It returns when handle fails, when the log stays unreachable or, if the request does not
-// follow, at the end of the log. When the server ends a stream that follows, run calls done, which reports whether no
-// more events will come. done may be nil.
+// run passes each event to handle. If the request does not follow, run returns nil at the end of the log. It returns an error if handle or
+// done fails, if the log stays unreachable, or if ctx is done. When the server ends a stream that follows, run calls done. If done reports
+// true, no more events will be written, and run reads those that are left and returns. done may be nil, which means that more events may
+// always come.
 func (f *eventFeed) run(ctx context.Context, handle func(*fleetv1.Event) error, done func() (bool, error)) error {
 	if !f.req.GetFollow() {
 		f.req.MaxEvents = proto.Int32(eventPageSize)
@@ -74,7 +78,7 @@ func (f *eventFeed) run(ctx context.Context, handle func(*fleetv1.Event) error, 
 	}
 }
 
-// handleEvents passes the new events of a response to handle, and advances the cursor of the request.
+// handleEvents passes the events of a response to handle, except those that it has passed on before. It advances the cursor of the request.
 func (f *eventFeed) handleEvents(resp *fleetv1.WatchFleetResponse, handle func(*fleetv1.Event) error) error {
 	for _, e := range resp.GetEvents() {
 		if n, err := strconv.ParseUint(e.GetCursor(), 10, 64); err == nil {
@@ -101,5 +105,27 @@ func (s *session) hasEndedFunc(ctx context.Context, task string) func() (bool, e
 	return func() (bool, error) {
 		resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: task})
 		return hasEnded(resp.GetTask().GetStatus()), err
+	}
+}
+
+// latestCursor returns the cursor at the end of the event log. A feed from this cursor misses no later event. latestCursor returns "now" if it
+// cannot get the cursor.
+func (s *session) latestCursor(ctx context.Context) string {
+	stream, err := s.fleet.WatchFleet(ctx, &fleetv1.WatchFleetRequest{Cursor: "now"})
+	if err != nil {
+		return "now"
+	}
+	cursor := "now"
+	for {
+		resp, err := stream.Recv()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				return "now"
+			}
+			return cursor
+		}
+		if resp.GetCursor() != "" {
+			cursor = resp.GetCursor()
+		}
 	}
 }

@@ -14,14 +14,14 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// field is a field of a request as it is given on the command line.
+// field describes a field of a request, and how its value is given on the command line.
 type field struct {
 	desc     protoreflect.FieldDescriptor
-	about    string
+	about    string // the field's description in the proto
 	required bool
 	form     form
-	// limit is the longest text that is read from a file or standard input, in bytes. 0 means that the value can only
-	// be given directly, for example a name or an id.
+	// limit is the maximum size of a text from a file or standard input, in bytes. It is 0 if the value must be given directly, for
+	// example a name or an id.
 	limit int
 }
 
@@ -52,7 +52,7 @@ func fieldsOf(m *method, texts manual) (list []*field) {
 	return list
 }
 
-// formOf returns the form for the type of the field, or of its elements.
+// formOf returns the form for the type of the field, or of its elements if it is a list. It panics if the type has no form.
 func formOf(d protoreflect.FieldDescriptor) form {
 	switch kind := d.Kind(); {
 	case kind == protoreflect.StringKind:
@@ -70,8 +70,8 @@ func formOf(d protoreflect.FieldDescriptor) form {
 	panic(fmt.Sprintf("cli: no notation for the type of %s", d.FullName()))
 }
 
-// limitOf returns how many bytes may be read from a file or from standard input. It returns 0 for names, ids and
-// numbers, which can only be given directly.
+// limitOf returns field.limit: how many bytes may be read from a file or from standard input. Only JSON objects and texts with the role
+// document have a limit above 0.
 func limitOf(d protoreflect.FieldDescriptor, f form) int {
 	if f == asObject {
 		return maxMessageSize
@@ -89,7 +89,7 @@ func limitOf(d protoreflect.FieldDescriptor, f form) int {
 // acceptsFile reports whether the value can come from a file.
 func (f *field) acceptsFile() bool { return f.limit > 0 }
 
-// isRepeatable reports whether the field takes several values.
+// isRepeatable reports whether the flag or the argument can be given several times, and the values add up.
 func (f *field) isRepeatable() bool { return f.desc.IsList() || f.form == asObject }
 
 // flag returns the name of the field's flag.
@@ -98,7 +98,7 @@ func (f *field) flag() string { return flagOf(string(f.desc.Name())) }
 // flagOf returns the name of the flag for the field with that name in the proto.
 func flagOf(field string) string { return strings.ReplaceAll(field, "_", "-") }
 
-// nameInSentence returns the name of the field, or of one of its values, for use in sentences.
+// nameInSentence returns the name of the field, or of one item of a list, for use in sentences.
 func (f *field) nameInSentence() string { return nameOf(f.desc) }
 
 // values returns the values of an enum field, without the unspecified one.
@@ -116,7 +116,7 @@ func (f *field) values() (names []string) {
 
 // usage returns the help text of the field's flag.
 func (f *field) usage() string {
-	about, _, _ := strings.Cut(f.about, "\n") // a list of an enum's values follows
+	about, _, _ := strings.Cut(f.about, "\n") // the description of an enum continues with a list of its values
 	text := lowerFirst(strings.TrimSuffix(about, "."))
 	if values := f.values(); len(values) > 0 {
 		text += ": " + orList(values)
@@ -127,7 +127,7 @@ func (f *field) usage() string {
 	return text
 }
 
-// valuePlaceholder stands for the value in the help.
+// valuePlaceholder returns the word that stands for the value in the help.
 func (f *field) valuePlaceholder() string {
 	switch f.form {
 	case asBool:

@@ -22,7 +22,7 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// thingsProto is a service with a field of every type that has a notation.
+// thingsProto declares a service whose requests have a field of every type that has a notation on the command line.
 const thingsProto = `syntax = "proto3";
 package fleet.things;
 import "buf/validate/validate.proto";
@@ -89,7 +89,7 @@ func (w *thingServer) Invoke(_ context.Context, _ string, args, reply any, _ ...
 	return nil
 }
 
-// run runs a command of the toolset and returns its request as JSON.
+// run runs a command of the toolset. It returns the request as JSON and what the command prints, or the command's failure.
 func (w *thingServer) run(t *testing.T, stdin string, args ...string) (request, stdout string, failed *failure) {
 	t.Helper()
 	c := newCommand("")
@@ -207,8 +207,7 @@ func TestInvalidFlagValues(t *testing.T) {
 	require.Contains(t, failed.message, "is empty")
 }
 
-// TestTypesWithoutANotation checks that the program panics at the start if a field's type has no notation on the
-// command line.
+// TestTypesWithoutANotation checks that formOf panics for a type without a notation on the command line.
 func TestTypesWithoutANotation(t *testing.T) {
 	t.Parallel()
 	for _, f := range []protoreflect.FieldDescriptor{
@@ -219,8 +218,8 @@ func TestTypesWithoutANotation(t *testing.T) {
 	}
 }
 
-// TestNewServiceHasCommands checks that descriptors suffice to derive commands. Flags that every command has keep
-// their meaning, and a method with an ambiguous short name keeps its full name.
+// TestNewServiceHasCommands checks that the commands of a service can be derived from its descriptors alone. A field that has the name of
+// a global flag gets another flag.
 func TestNewServiceHasCommands(t *testing.T) {
 	t.Parallel()
 	w := &thingServer{set: newThingsToolset(t)}

@@ -22,7 +22,7 @@ func setCompletion(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	}
 }
 
-// flagError returns the error about a flag that cobra refused. For an unknown flag it suggests the nearest one.
+// flagError converts cobra's error about a flag. For an unknown flag, the new error suggests the nearest one.
 func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 		return unknownCommand(cmd, args[0]) // the flag may be right for the intended command
@@ -47,8 +47,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("unknown flag --%s", name)
 }
 
-// wrongValue returns an error that says which values the flag takes. The errors of Fleet's own flag types already say
-// it.
+// wrongValue returns an error that says which values the flag takes. The errors of Fleet's own flag types already do.
 func wrongValue(e *pflag.InvalidValueError) error {
 	f, cause := e.GetFlag(), e.Unwrap()
 	_, isNumError := errors.AsType[*strconv.NumError](cause)
@@ -67,13 +66,13 @@ func wrongValue(e *pflag.InvalidValueError) error {
 	return usagef("--%s is %q: give a whole number", f.Name, e.GetValue())
 }
 
-// addOptional adds a flag for an optional field of a request. The field is set if the flag is given, so that the server refuses a
-// zero that was given.
+// addOptional adds a flag for an optional field of a request. The field stays nil unless the flag is given. So the server can tell a zero
+// that was given from a field that was not set.
 func addOptional[T any](f *pflag.FlagSet, field **T, name, usage string) {
 	f.Var(optionalFlag[T]{field}, name, usage)
 }
 
-// optionalFlag is a flag for an optional field.
+// optionalFlag is the value of a flag for an optional field.
 type optionalFlag[T any] struct{ field **T }
 
 // String returns "", because a field that is not set has no default value in the help.
@@ -100,18 +99,18 @@ func (f optionalFlag[T]) Set(text string) error {
 	return err
 }
 
-// enumFlag is a flag that takes the values of an enum.
+// enumFlag is the value of a flag that takes the name of a value of an enum.
 type enumFlag[E ~int32] struct {
 	field *E
 	names map[int32]string
 }
 
-// addEnum adds a flag that takes the values of an enum.
+// addEnum adds a flag that takes the name of a value of an enum.
 func addEnum[E ~int32](cmd *cobra.Command, field *E, names map[int32]string, name, usage string) {
 	cmd.Flags().Var(enumFlag[E]{field, names}, name, usage)
 }
 
-// choices are the values of the enum, without the unspecified one.
+// choices returns the names of the enum's values, without the unspecified one.
 func (f enumFlag[E]) choices() (list []string) {
 	for n := int32(1); f.names[n] != ""; n++ {
 		list = append(list, f.names[n])
@@ -139,7 +138,7 @@ func (f enumFlag[E]) Set(value string) error {
 	return fmt.Errorf("give %s", orList(f.choices()))
 }
 
-// addSeconds adds a flag that takes a duration of at least a second.
+// addSeconds adds a flag that takes a duration of at least a second. It passes the duration to set, rounded up to whole seconds.
 func addSeconds(cmd *cobra.Command, name, usage string, set func(seconds int32)) {
 	cmd.Flags().Func(name, usage, func(text string) error {
 		d, err := parseDuration(text)
@@ -184,21 +183,20 @@ func parseTime(text string, now time.Time) (*timestamppb.Timestamp, error) {
 	return nil, errors.New("give a duration such as 90m, 24h or 7d, or a time such as 2026-11-01 or 2026-11-01T10:30:00Z")
 }
 
-// addPages adds the flags of a list with pages. what names the items of the list; defaultSize is the number
-// of items on a page.
+// addPages adds the flags of a list with pages. The help calls the items what, and says that a page has defaultSize items by default.
 func addPages(cmd *cobra.Command, page, size **int32, what, defaultSize string) {
 	addOptional(cmd.Flags(), page, "page", "show page `N`, from 1 (default 1)")
 	addOptional(cmd.Flags(), size, "page-size", "show `N` "+what+" a page, 1 to 100 (default "+defaultSize+")")
 }
 
-// keyValues are the values of a flag that takes NAME=VALUE, such as --param and --label.
+// keyValues are texts of the form NAME=VALUE, such as the values of --param and --label.
 type keyValues []string
 
 func (k *keyValues) addParamFlag(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringArrayVar((*[]string)(k), "param", nil, usage)
 }
 
-// parse returns the values by name. Errors call the values by the text in what, such as --param.
+// parse returns the values by name, or nil if there are none. what names a text in errors, for example "--param".
 func (k keyValues) parse(what string) (map[string]string, error) {
 	if len(k) == 0 {
 		return nil, nil

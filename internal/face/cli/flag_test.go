@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -39,67 +38,7 @@ func TestFlagErrorsSayWhatToWrite(t *testing.T) {
 	}
 }
 
-// TestHelpOfUnknownCommand checks that help for an unknown command fails like the unknown command itself.
-func TestHelpOfUnknownCommand(t *testing.T) {
-	t.Parallel()
-	for line, want := range map[string]string{
-		"help bogus":       `unknown command "bogus" for "fleet"`,
-		"help agent bogus": `unknown command "bogus" for "fleet agent"`,
-		"help tsk":         `did you mean "fleet task"?`,
-		"help nope":        `unknown command "nope" for "fleet"; see "fleet --help"`,
-		"tksa":             `did you mean "fleet task"?`,
-	} {
-		c := newCommand("")
-		require.Equal(t, ExitUsage, c.run(strings.Fields(line)...), line)
-		require.Contains(t, c.err.String(), want, line)
-		require.Empty(t, c.out.String(), line)
-	}
-	for _, line := range []string{"help", "help task run", "help exit-codes"} {
-		c := newCommand("")
-		require.Equal(t, ExitOK, c.run(strings.Fields(line)...), line)
-		require.NotEmpty(t, c.out.String(), line)
-	}
-}
-
-// TestToolsetsAreLeftOut checks that the toolsets' commands are left out only if the command line cannot need them.
-func TestToolsetsAreLeftOut(t *testing.T) {
-	t.Parallel()
-	for line, needed := range map[string]bool{
-		"":                                   true,
-		"--help":                             true,
-		"help":                               true,
-		"help sessions":                      true,
-		"help agent list":                    true,
-		"sessions list":                      true,
-		"-o json --server h:1 sessions list": true,
-		"sesions list":                       true,
-		"__complete s":                       true,
-		"completion bash":                    true,
-		"version":                            true,
-		"agent list":                         false,
-		"agent lst":                          false,
-		"-o json --server h:1 task list":     false,
-		"status --help":                      false,
-		"token list":                         false,
-	} {
-		require.Equal(t, needed, newWithoutToolsets(Deps{}).needsToolsets(strings.Fields(line)), "fleet %s", line)
-	}
-}
-
-func TestVersionSaysWhatTheBuildLacks(t *testing.T) {
-	t.Parallel()
-	version := func(lacks string, args ...string) string {
-		var out bytes.Buffer
-		require.Zero(t, Run(t.Context(), append([]string{"version"}, args...), Deps{Version: "v1.2.3", Lacks: lacks, Stdout: &out}))
-		return out.String()
-	}
-	require.NotContains(t, version(""), "lacks")
-	require.Contains(t, version("model agents"), "\nlacks: model agents\n")
-	require.Equal(t, "v1.2.3\n", version("model agents", "--quiet"))
-	require.Contains(t, version("model agents", "--output", "json"), `"lacks": "model agents"`)
-}
-
-// TestParams checks the flag --param.
+// TestParams checks which values the flag --param accepts.
 func TestParams(t *testing.T) {
 	t.Parallel()
 	values, err := keyValues{"region=eu", "list=a=b,c"}.parse("--param")

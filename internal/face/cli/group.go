@@ -8,7 +8,7 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// usageTemplate is cobra's template with three changes: commands that only have subcommands are not shown as runnable, the
+// usageTemplate returns cobra's template with three changes: commands that only have subcommands are not shown as runnable, the
 // column of topics is wider, and a reference to "fleet help flags" replaces the list of global flags.
 func usageTemplate(template string) string {
 	return strings.NewReplacer(
@@ -38,6 +38,7 @@ var movedCommands = map[string]string{
 	"delete": "fleet agent delete", "attach": "fleet agent attach", "ask": "fleet questions", "budgets": "fleet budget list", "pools": "fleet pool list",
 }
 
+// unknownCommand returns the error for a subcommand that cmd does not have. It suggests another command if one is similar.
 func unknownCommand(cmd *cobra.Command, name string) error {
 	if other := movedCommands[name]; other != "" && !cmd.HasParent() {
 		return usagef("unknown command %q for %q; did you mean %q?", name, cmd.CommandPath(), other)
@@ -55,7 +56,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return usagef("unknown command %q for %q", name, cmd.CommandPath())
 }
 
-// refuseUnknownTopics makes the help command fail for an unknown command.
+// refuseUnknownTopics makes the help command fail if its arguments name no command. Cobra's help command would exit with 0.
 func refuseUnknownTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, help := range root.Commands() {

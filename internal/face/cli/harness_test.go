@@ -68,7 +68,7 @@ func (o *output) await(t *testing.T, text string) {
 	}
 }
 
-// command is a fleet command in this process.
+// command runs fleet in this process. It can be run again with the same settings.
 type command struct {
 	stdin         string
 	env           map[string]string
@@ -89,7 +89,7 @@ func (c *command) run(args ...string) int {
 	})
 }
 
-// start runs the command in the background.
+// start runs the command in the background. The channel gets its exit code.
 func (c *command) start(args ...string) <-chan int {
 	code := make(chan int, 1)
 	go func() { code <- c.run(args...) }()

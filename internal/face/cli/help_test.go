@@ -17,9 +17,9 @@ import (
 	"fleet/internal/face/facetest"
 )
 
-var update = flag.Bool("update", false, "write the golden help texts")
+var update = flag.Bool("update", false, "write the golden help texts and the page's table of calls")
 
-// walkCommands calls f for each of Fleet's own commands.
+// walkCommands calls f for cmd and all commands below it, except cobra's commands help and completion.
 func walkCommands(cmd *cobra.Command, f func(*cobra.Command)) {
 	if cmd.Name() == "help" || cmd.Name() == "completion" {
 		return
@@ -93,7 +93,7 @@ func TestCommandsOfTheApp(t *testing.T) {
 	require.Equal(t, "fleet: a server runs already; stop it first\n", c.err.String())
 }
 
-// pageTable is read by the live page, which shows calls as commands and as requests.
+// pageTable is the path of the live page's table of calls. The page shows calls as commands and as requests.
 const pageTable = "../page/src/lib/calls.json"
 
 // copyableTools are the tools whose calls the page offers to copy.
@@ -105,7 +105,7 @@ var copyableTools = []string{
 	"create_token", "rotate_token", "revoke_token", "list_audit", "list_principals", "list_queue",
 }
 
-// pageCall says how a method is called.
+// pageCall is an entry of the live page's table: how to call a method.
 type pageCall struct {
 	HTTP      string            `json:"http"`                // verb and path
 	Tool      bool              `json:"tool"`                // whether the method is an MCP tool
@@ -133,7 +133,7 @@ func TestPageCalls(t *testing.T) {
 		call := pageCall{HTTP: verb + " " + path, Tool: isTool(m), Command: strings.Fields(cmd.CommandPath())[1:], Flags: map[string]string{}}
 		for f := range each(m.Input().Fields()) {
 			flag := flagFor(cmd, f)
-			if isDerived(cmd) && isRequired(f) { // such a field has a flag too
+			if isDerived(cmd) && isRequired(f) { // it has a flag too, but the page shows the argument
 				flag = ""
 			}
 			if flag != "" {
@@ -180,4 +180,26 @@ func flagFor(cmd *cobra.Command, f protoreflect.FieldDescriptor) string {
 
 func isRequired(f protoreflect.FieldDescriptor) bool {
 	return slices.Contains(behavioursOf(f), annotations.FieldBehavior_REQUIRED)
+}
+
+// TestHelpOfUnknownCommand checks that help for an unknown command fails like the unknown command itself.
+func TestHelpOfUnknownCommand(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"help bogus":       `unknown command "bogus" for "fleet"`,
+		"help agent bogus": `unknown command "bogus" for "fleet agent"`,
+		"help tsk":         `did you mean "fleet task"?`,
+		"help nope":        `unknown command "nope" for "fleet"; see "fleet --help"`,
+		"tksa":             `did you mean "fleet task"?`,
+	} {
+		c := newCommand("")
+		require.Equal(t, ExitUsage, c.run(strings.Fields(line)...), line)
+		require.Contains(t, c.err.String(), want, line)
+		require.Empty(t, c.out.String(), line)
+	}
+	for _, line := range []string{"help", "help task run", "help exit-codes"} {
+		c := newCommand("")
+		require.Equal(t, ExitOK, c.run(strings.Fields(line)...), line)
+		require.NotEmpty(t, c.out.String(), line)
+	}
 }

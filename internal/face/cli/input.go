@@ -10,12 +10,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// input is the value of a field on the command line: a flag or an argument.
+// input is a field with the values that a flag or arguments have given to it. It is a pflag.Value.
 type input struct {
 	*field
-	name  string // of the flag
-	given []string
-	isSet bool
+	name  string   // of the flag
+	given []string // the values as they were written; those of a list are split at commas
+	isSet bool     // a flag or an argument was given; an empty list has no values
 }
 
 func (in *input) String() string { return strings.Join(in.given, ",") }
@@ -41,7 +41,7 @@ func (in *input) Set(value string) error {
 	return nil
 }
 
-// parse converts a given value to the field's type. It returns a text unchanged.
+// parse converts a given value to the field's type. It returns the value unchanged if the type is a text or an object.
 func (in *input) parse(value string) (v protoreflect.Value, err error) {
 	switch in.form {
 	case asBool:
@@ -66,7 +66,7 @@ func (in *input) parse(value string) (v protoreflect.Value, err error) {
 	return protoreflect.ValueOfString(value), nil
 }
 
-// splitCommas splits a list at commas. A value that contains a comma is put in double quotes.
+// splitCommas splits a list at commas. Double quotes around a value keep the commas in it.
 func splitCommas(list string) ([]string, error) {
 	if strings.TrimSpace(list) == "" {
 		return nil, nil
@@ -80,29 +80,8 @@ func splitCommas(list string) ([]string, error) {
 	return values, nil
 }
 
-// arguments returns the arguments of the usage line.
-func (m *method) arguments() (names []string) {
-	required := m.required()
-	for i, f := range required {
-		name := f.argumentName()
-		if f.isRepeatable() && i == len(required)-1 {
-			name += "..."
-		}
-		names = append(names, name)
-	}
-	return names
-}
-
-func (m *method) required() (list []*field) {
-	for _, f := range m.fields {
-		if f.required {
-			list = append(list, f)
-		}
-	}
-	return list
-}
-
-// unsetInputs returns, in order, the required inputs that no flag has set. The arguments set these inputs.
+// unsetInputs returns the required inputs that have no value yet, in order. Before fillInputs is called, these are the inputs to fill with
+// arguments.
 func (c *call) unsetInputs() (list []*input) {
 	for _, in := range c.inputs {
 		if in.required && !in.isSet {
@@ -112,7 +91,7 @@ func (c *call) unsetInputs() (list []*input) {
 	return list
 }
 
-// checkArguments reports missing and surplus arguments.
+// checkArguments returns an error if arguments are missing or if there are too many.
 func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 	unset := c.unsetInputs()
 	switch {
@@ -132,8 +111,8 @@ func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// fillInputs assigns the arguments to the unset inputs. If the last of them takes several values, it gets all remaining
-// arguments.
+// fillInputs assigns the arguments to the unset inputs. If the last of these inputs is repeatable, it gets all remaining arguments. The
+// arguments must have passed checkArguments.
 func (c *call) fillInputs(args []string) error {
 	unset := c.unsetInputs()
 	for i, in := range unset {

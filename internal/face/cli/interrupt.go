@@ -8,16 +8,17 @@ import (
 	"syscall"
 )
 
-// interrupts passes Ctrl-C and SIGTERM to the current handler. Without a handler, it cancels the command's context.
+// interrupts passes Ctrl-C and SIGTERM to the current handler. Without a handler, the first signal cancels the command's context, and the
+// next one ends the process.
 type interrupts struct {
 	mu            sync.Mutex
 	handle        func()
 	cancel        context.CancelCauseFunc
-	stopListening func() // stops listening: the next signal ends the process at once
+	stopListening func() // gives signals of the operating system their default effect again: they end the process
 }
 
-// listen starts delivering signals and returns a function that stops it. The signals come from the channel, or from the
-// operating system if the channel is nil.
+// listen starts the delivery of signals. They come from the channel, or from the operating system if the channel is nil. The function stop
+// ends the delivery and waits for a handler that runs.
 func (i *interrupts) listen(signals <-chan os.Signal, cancel context.CancelCauseFunc) (stop func()) {
 	i.cancel, i.stopListening = cancel, func() {}
 	if signals == nil {
@@ -45,6 +46,7 @@ func (i *interrupts) listen(signals <-chan os.Signal, cancel context.CancelCause
 	}
 }
 
+// deliver handles one signal.
 func (i *interrupts) deliver() {
 	i.mu.Lock()
 	handle := i.handle
@@ -57,7 +59,7 @@ func (i *interrupts) deliver() {
 	i.stopListening()
 }
 
-// setHandler makes handle receive every signal until release is called. handle must not block.
+// setHandler makes interrupts call handle for every signal until release is called. handle must not block. There is at most one handler.
 func (i *interrupts) setHandler(handle func()) (release func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

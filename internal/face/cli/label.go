@@ -41,7 +41,7 @@ func firstLabel(args []string) int {
 	return len(args)
 }
 
-// parseLabels returns the labels to set, from KEY=VALUE, and the keys of those to remove, from KEY-.
+// parseLabels returns the labels to set, from arguments KEY=VALUE, and the keys of the labels to remove, from arguments KEY-.
 func parseLabels(args []string) (set map[string]string, remove []string, err error) {
 	if len(args) == 0 {
 		return nil, nil, usagef("LABEL is missing: write KEY=VALUE, or KEY- to remove a label")
@@ -67,6 +67,8 @@ that has ended.`,
 		func(r *fleetv1.SetLabelsRequest, id string) { r.TaskId = id })
 }
 
+// labelCommand returns the command that sets and removes labels of one thing, for example "an agent". argument stands for that thing in the
+// usage line. setTarget writes the first argument into the request.
 func (p *program) labelCommand(req *fleetv1.SetLabelsRequest, what, argument, long, example string, setTarget func(r *fleetv1.SetLabelsRequest, target string)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "label " + argument + " LABEL...",
@@ -87,16 +89,17 @@ func (p *program) labelCommand(req *fleetv1.SetLabelsRequest, what, argument, lo
 	return cmd
 }
 
-// addLabels adds the flag --label to a command that creates something with labels. what names that thing in the help.
+// addLabels adds the flag --label to a command that creates something with labels. The help calls that thing what.
 func addLabels(cmd *cobra.Command, labels *keyValues, what string) {
 	cmd.Flags().StringArrayVar((*[]string)(labels), "label", nil, "give "+what+" a label `KEY=VALUE` to select by; can be repeated")
 }
 
+// addSelector adds the flag --selector, which selects by labels. The help calls the selected things what.
 func addSelector(cmd *cobra.Command, selector *string, what string) {
 	cmd.Flags().StringVarP(selector, "selector", "l", "", "only "+what+" whose labels match `SELECTOR`, such as \"env=prod,team in (web,api),!old\"")
 }
 
-// labelsText returns the labels as a selector that they match.
+// labelsText returns the labels as KEY=VALUE, sorted and separated by commas. The text is also a selector.
 func labelsText(labels *structpb.Struct) string {
 	fields := labels.GetFields()
 	parts := make([]string, 0, len(fields))

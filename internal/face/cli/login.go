@@ -76,7 +76,8 @@ Tokens of "fleet token create" are not affected.`,
 	}
 }
 
-// loginAction returns the function that cobra runs for a command about the sign-in to a server. It does not connect.
+// loginAction returns the function that cobra runs for a command about the sign-in to a server. Unlike action, the function does not
+// connect to the server.
 func (p *program) loginAction(do func(ctx context.Context, s *session) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 {
@@ -98,7 +99,7 @@ func (p *program) loginAction(do func(ctx context.Context, s *session) error) fu
 	}
 }
 
-// findIssuer returns the issuer that the server names at its HTTP address.
+// findIssuer asks the server for its HTTP address, and returns the issuer that the server names there.
 func (s *session) findIssuer(ctx context.Context) (*login.Issuer, error) {
 	target := s.target
 	target.Token, target.Login = "", nil
@@ -126,13 +127,13 @@ func (s *session) findIssuer(ctx context.Context) (*login.Issuer, error) {
 	return issuer, err
 }
 
-// signIn signs the person in: on another device if that is requested or this machine has no browser, or else in a
-// browser.
+// signIn signs the person in. It uses another device if device is set, or if this machine has no browser and the issuer has a device flow.
+// Otherwise it uses a browser on this machine.
 func (s *session) signIn(ctx context.Context, issuer *login.Issuer, device bool) (login.Tokens, error) {
-	if device && !issuer.CanDevice {
+	if device && !issuer.HasDeviceFlow {
 		return login.Tokens{}, fmt.Errorf("the issuer %s has no device flow: leave --device out", issuer.URL)
 	}
-	if device || issuer.CanDevice && !s.hasBrowser() {
+	if device || issuer.HasDeviceFlow && !s.hasBrowser() {
 		return issuer.Device(ctx, func(address, code string) {
 			s.screen.line("Open " + printable(address) + "\nand enter the code " + printable(code))
 		})
@@ -146,7 +147,7 @@ func (s *session) signIn(ctx context.Context, issuer *login.Issuer, device bool)
 	})
 }
 
-// hasBrowser reports whether a browser of this machine can show the person something.
+// hasBrowser reports whether the person can probably see a browser of this machine. It returns false in an SSH session.
 func (s *session) hasBrowser() bool {
 	if s.deps.Getenv("SSH_CONNECTION") != "" {
 		return false
@@ -154,7 +155,7 @@ func (s *session) hasBrowser() bool {
 	return runtime.GOOS == "darwin" || runtime.GOOS == "windows" || s.deps.Getenv("DISPLAY") != "" || s.deps.Getenv("WAYLAND_DISPLAY") != ""
 }
 
-// checkLogin makes a call with the new sign-in, so that a person without access gets the error now.
+// checkLogin makes a call with the new sign-in, so that a person without access to the server gets the error now.
 func (s *session) checkLogin(ctx context.Context) error {
 	target := s.target
 	target.Token, target.Login = "", &login.TokenSource{Store: s.deps.Logins, Server: target.Server}

@@ -26,6 +26,7 @@ type manual struct {
 	methods map[string]*operation // by the method's full name
 }
 
+// operation is the description of a method.
 type operation struct {
 	Summary, Description string
 	Method               string `json:"x-grpc-method"`
@@ -46,6 +47,7 @@ func readManual() manual {
 	return m
 }
 
+// service returns the description of a service, or "" if the document has none.
 func (m manual) service(s protoreflect.ServiceDescriptor) string {
 	for _, tag := range m.Tags {
 		if tag.Name == string(s.Name()) {
@@ -61,6 +63,7 @@ func (m manual) method(d protoreflect.MethodDescriptor) (summary, description st
 	return o.Summary, strings.TrimPrefix(strings.TrimPrefix(o.Description, o.Summary), ".") // a description of one sentence equals the summary
 }
 
+// operation returns the description of a method. It is empty if the document has none.
 func (m manual) operation(d protoreflect.MethodDescriptor) operation {
 	if o := m.methods[string(d.FullName())]; o != nil {
 		return *o

@@ -16,7 +16,7 @@ import (
 type method struct {
 	desc    protoreflect.MethodDescriptor
 	set     *toolset
-	command string // name of the command, without the toolset's
+	command string // name of the command, without that of the toolset
 	summary string
 	about   string // description beyond the summary
 	fields  []*field
@@ -31,7 +31,7 @@ func (m *method) path() string {
 // commandLine returns the command line of the method, for example "fleet sessions send".
 func (m *method) commandLine() string { return "fleet " + m.set.name + " " + m.command }
 
-// tool returns the method's name as an MCP tool. Messages of the server use this name.
+// tool returns the method's name as an MCP tool. The server uses this name in messages.
 func (m *method) tool() string { return snakeCase(string(m.desc.Name())) }
 
 // isReadOnly reports whether a call has no side effects.
@@ -52,7 +52,7 @@ func (m *method) isTurn() bool {
 	return last && m.desc.IsStreamingServer()
 }
 
-// canFail reports whether a response can say that the request failed.
+// canFail reports whether a response, and not only an error, can say that the request failed.
 func (m *method) canFail() bool {
 	for f := range each(m.desc.Output().Fields()) {
 		if shownOption(f).GetFailedValue() != "" {
@@ -90,4 +90,27 @@ func snakeCase(name string) string {
 		b.WriteRune(unicode.ToLower(r))
 	}
 	return b.String()
+}
+
+// arguments returns the names of the method's arguments for the usage line.
+func (m *method) arguments() (names []string) {
+	required := m.required()
+	for i, f := range required {
+		name := f.argumentName()
+		if f.isRepeatable() && i == len(required)-1 {
+			name += "..."
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// required returns the required fields, which are also the arguments of the command.
+func (m *method) required() (list []*field) {
+	for _, f := range m.fields {
+		if f.required {
+			list = append(list, f)
+		}
+	}
+	return list
 }

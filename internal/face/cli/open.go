@@ -55,8 +55,8 @@ minute, and does not contain the token.`,
 	return cmd
 }
 
-// newLinkCode returns the code of a link that signs in once with the token of t. It returns "" if the server requires no
-// token.
+// newLinkCode asks the server for a code with which a link to the page signs in once, as the owner of t's token. It returns "" if the
+// server requires no token.
 func newLinkCode(ctx context.Context, server string, t Target) (string, error) {
 	client, err := t.httpClient()
 	if err != nil {
@@ -89,15 +89,9 @@ func newLinkCode(ctx context.Context, server string, t Target) (string, error) {
 	return body.Code, nil
 }
 
-// httpClient returns a client for the server's HTTP address.
-func (t Target) httpClient() (*http.Client, error) {
-	config, err := t.tlsConfig()
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment}}, err
-}
-
-// openBrowser opens the address with the desktop's default program. The address contains a secret code, and other users can
-// read the command lines of programs. So openBrowser opens a file that only this user can read, which redirects to the
-// address.
+// openBrowser opens the address with the desktop's default program. The address may contain a secret code, and other users can
+// read the command lines of programs. So openBrowser writes a page that redirects to the address into a file that only this user can read,
+// and opens that file.
 func openBrowser(ctx context.Context, address string) error {
 	cache, err := os.UserCacheDir()
 	if err != nil {

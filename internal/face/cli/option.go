@@ -11,7 +11,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// These functions read the options in the protos, which fleet/v1/options.proto declares.
+// The functions of this file read the options in the protos, which fleet/v1/options.proto declares.
 
 // shownOption returns the option that says how to show a field to people, or nil if the field has none.
 func shownOption(f protoreflect.FieldDescriptor) *fleetv1.Shown {
@@ -44,7 +44,7 @@ func fieldWithRole(d protoreflect.MessageDescriptor, role fleetv1.Shown_Role) pr
 	return nil
 }
 
-// nameOf returns the field's name in a sentence.
+// nameOf returns the field's name for use in sentences.
 func nameOf(f protoreflect.FieldDescriptor) string {
 	if label := shownOption(f).GetLabel(); label != "" {
 		return label
@@ -52,7 +52,7 @@ func nameOf(f protoreflect.FieldDescriptor) string {
 	return strings.ReplaceAll(string(f.Name()), "_", " ")
 }
 
-// labelOf returns the field's name as a label.
+// labelOf returns the field's name with a capital first letter.
 func labelOf(f protoreflect.FieldDescriptor) string { return upperFirst(nameOf(f)) }
 
 // portionOf returns the option that says how a method returns a list in portions, or nil if it returns the whole list.
@@ -70,7 +70,7 @@ func valueOption(v protoreflect.EnumValueDescriptor) *fleetv1.Value {
 	return m
 }
 
-// isLast reports whether the message is the last one of its stream.
+// isLast reports whether the message is the last one of its stream: one of its enum fields has a value with the option last.
 func isLast(m protoreflect.Message) bool {
 	for f := range each(m.Descriptor().Fields()) {
 		if f.Enum() != nil && !f.IsList() && valueOption(f.Enum().Values().ByNumber(m.Get(f).Enum())).GetLast() {

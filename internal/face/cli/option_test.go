@@ -44,7 +44,7 @@ func TestColoursComeFromTheProtos(t *testing.T) {
 	}
 }
 
-// TestExitCodesOfReasons checks the reasons to which the proto assigns an exit code.
+// TestExitCodesOfReasons checks that ExitNotFound is the only exit code that the proto assigns to reasons.
 func TestExitCodesOfReasons(t *testing.T) {
 	t.Parallel()
 	values := fleetv1.ErrorReason(0).Descriptor().Values()

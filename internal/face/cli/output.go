@@ -10,7 +10,7 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// format is the output format.
+// format is the output format of a command. It is a pflag.Value.
 type format string
 
 const (
@@ -36,7 +36,7 @@ func (f *format) Set(s string) error {
 	return fmt.Errorf("give table, wide, json or yaml")
 }
 
-// document converts compact JSON into the output format.
+// document returns a document for programs with the content of compact: YAML if that is the format, and indented JSON otherwise.
 func (f format) document(compact []byte) (string, error) {
 	if f == yamlFormat {
 		text, err := toYAML(compact)
@@ -56,8 +56,8 @@ func jsonLine(m proto.Message) (string, error) {
 	return escapeDocument(string(compact)) + "\n", err
 }
 
-// print prints a response of the API: as a document for programs, or with printText for people. If the call
-// failed, it prints nothing and returns err. Each of several responses is a document of its own.
+// print prints a response of the API: as a document for programs, or with printText for people. If err, the error of the call, is not nil,
+// print only returns it. A command that prints several responses prints a document for each.
 func (s *session) print(m proto.Message, err error, printText func()) error {
 	if err != nil {
 		return err

@@ -8,9 +8,9 @@ import (
 // parallelAgents limits for how many agents a command calls the server at the same time.
 const parallelAgents = 8
 
-// forEachAgent calls a function for each of the agents, several at a time, and shows the results in the order of the names. doing labels
-// the progress line. show returns the error of the result, if there is one. forEachAgent returns the first of these errors, and reports
-// the others.
+// forEachAgent makes a call for each of the agents, several at a time. It passes the results to show in the order of the names. show prints
+// the result for names[i] and returns its error, if there is one. forEachAgent returns the first of these errors, and prints the others on
+// standard error unless ctx is done. doing labels the progress line, for example "stopping".
 func forEachAgent[R any](ctx context.Context, s *session, doing string, names []string, call func(ctx context.Context, name string) (R, error), show func(i int, resp R, err error) error) (first error) {
 	type result struct {
 		resp R

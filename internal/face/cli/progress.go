@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"io"
 	"strings"
 	"sync"
 	"time"
@@ -13,8 +11,8 @@ import (
 
 var spinnerFrames = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
-// progress is a line at the bottom of the terminal with a spinner, a label and the elapsed time. On other streams it
-// does nothing.
+// progress is a line at the bottom of the terminal with a spinner, a label, the elapsed time and the cost. It is not shown if standard
+// error is not a terminal, or with --quiet.
 type progress struct {
 	s       *session
 	started time.Time
@@ -26,7 +24,7 @@ type progress struct {
 	spent float64 // US dollars
 }
 
-// startProgress starts a progress line. The caller must call stop.
+// startProgress starts a progress line about work that began at the time begun. The caller must call stop.
 func (s *session) startProgress(label string, begun time.Time) *progress {
 	p := &progress{s: s, started: begun, label: label}
 	if s.quiet || !s.screen.errTerminal.hasCursor() {
@@ -61,14 +59,14 @@ func (p *progress) setLabel(label string) {
 	p.label = printable(label)
 }
 
-// addCost adds a cost in US dollars.
+// addCost adds a cost in US dollars to the cost on the line.
 func (p *progress) addCost(usd float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.spent += usd
 }
 
-// stop removes the line.
+// stop removes the line. It may be called again.
 func (p *progress) stop() {
 	if p.quit != nil {
 		close(p.quit)
@@ -77,8 +75,8 @@ func (p *progress) stop() {
 	}
 }
 
-// withEvents makes a long call and meanwhile shows the agent's events: on the progress line of a terminal, and with
-// --verbose also as lines. If it cannot read the events, the call continues without them.
+// withEvents makes a long call. While the call runs, it shows the agent's events on the progress line of a terminal, and with --verbose also
+// as lines of their own. If the events cannot be read, the call goes on without them.
 func (s *session) withEvents(ctx context.Context, agent, label string, call func() error) error {
 	p := s.startProgress(label, s.deps.Now())
 	defer p.stop()
@@ -96,7 +94,7 @@ func (s *session) withEvents(ctx context.Context, agent, label string, call func
 	}
 	watchCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := s.newFeed(&fleetv1.WatchFleetRequest{Cursor: s.latestCursor(ctx), AgentName: agent, Follow: true})
+	f := s.newEventFeed(&fleetv1.WatchFleetRequest{Cursor: s.latestCursor(ctx), AgentName: agent, Follow: true})
 	f.silent = true
 	watchDone := make(chan struct{})
 	go func() {
@@ -113,29 +111,7 @@ func (s *session) withEvents(ctx context.Context, agent, label string, call func
 	return err
 }
 
-// latestCursor returns the cursor of the event log's current end, so that no later event is missed. It returns "now" if it
-// cannot get that cursor.
-func (s *session) latestCursor(ctx context.Context) string {
-	stream, err := s.fleet.WatchFleet(ctx, &fleetv1.WatchFleetRequest{Cursor: "now"})
-	if err != nil {
-		return "now"
-	}
-	cursor := "now"
-	for {
-		resp, err := stream.Recv()
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				return "now"
-			}
-			return cursor
-		}
-		if resp.GetCursor() != "" {
-			cursor = resp.GetCursor()
-		}
-	}
-}
-
-// headline summarizes an event about the agent in a few words. It returns "" for output.
+// headline summarizes an event about an agent in a few words. It returns "" for a task's output.
 func headline(e *fleetv1.Event) string {
 	switch e.GetType() {
 	case fleetv1.Event_task_output:

@@ -55,7 +55,7 @@ Next, see "fleet role list PROJECT", or "fleet agent create NAME --project PROJE
 	return cmd
 }
 
-// needsParameters reports whether an agent of the project cannot be created without --param, unless its role sets the value.
+// needsParameters reports whether the project has a required parameter. --param or the role of an agent must set it.
 func needsParameters(p *fleetv1.Project) bool {
 	return slices.ContainsFunc(p.GetParameters(), (*fleetv1.ProjectParameter).GetRequired)
 }
@@ -74,28 +74,4 @@ func parametersText(p *fleetv1.Project) string {
 		texts = append(texts, text)
 	}
 	return strings.Join(texts, ", ")
-}
-
-func (p *program) newRole() *cobra.Command {
-	cmd := Group(&cobra.Command{
-		Use:     "role",
-		Aliases: []string{"roles"},
-		Short:   "See how agents of a project can behave",
-		Long:    `A role is how an agent behaves in a project, such as a coder or a reviewer.`,
-		Example: `  fleet role list shell`,
-	})
-	cmd.AddCommand(methodCommand(p, &cobra.Command{
-		Use:     "list PROJECT",
-		Aliases: []string{"ls"},
-		Short:   "List the roles of a project",
-		Long: `List the roles of a project. An agent created without --role gets the default one.
-
-Next, "fleet agent create NAME --project PROJECT --role ROLE".`,
-		Example: `  fleet role list shell`,
-	}, fleetv1.FleetServiceClient.ListAgentRoles, &fleetv1.ListAgentRolesRequest{}, func(s *session, resp *fleetv1.ListAgentRolesResponse) {
-		printList(s, resp.GetRoles(), "The project has no roles.",
-			column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DEFAULT", func(r *fleetv1.Role) any { return valueIf(r.GetDefault(), "yes") }},
-			column{"MAX COST", valueIf(slices.ContainsFunc(resp.GetRoles(), func(r *fleetv1.Role) bool { return r.MaxCostUsd != nil }), "max_cost_usd")}, column{"DESCRIPTION", "description"})
-	}))
-	return cmd
 }

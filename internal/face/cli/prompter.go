@@ -10,13 +10,13 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// prompter shows the agent's questions, during a task that the command follows, to the person at the terminal. The
-// person answers with one key. A question answered elsewhere disappears.
+// prompter asks the person at the terminal the agent's questions while the command follows a task. The person answers with one key. A
+// question that somebody answers elsewhere disappears.
 type prompter struct {
 	s        *session
 	taskID   string
 	wake     chan struct{} // gets a value when a question may have changed
-	keys     chan key      // what the person types; nil before the first question
+	keys     chan key      // what the person types; nil before the first question that a key can answer
 	location string        // where the agent works; empty if that is not known
 }
 
@@ -26,8 +26,8 @@ type key struct {
 	at   time.Time
 }
 
-// startPrompter begins to ask the person about the task's questions. It returns nil if there is no person at a terminal. The function stop
-// must be called before the command ends.
+// startPrompter begins to ask the person the questions of the task. It returns a nil prompter if the command is not interactive, with --quiet,
+// or if the output is for programs. The function stop must be called before the command ends.
 func (s *session) startPrompter(ctx context.Context, taskID string) (p *prompter, stop func()) {
 	if !s.isInteractive() || s.quiet || !s.output.forPeople() {
 		return nil, func() {}
@@ -42,8 +42,8 @@ func (s *session) startPrompter(ctx context.Context, taskID string) (p *prompter
 	return p, func() { cancel(); <-done }
 }
 
-// handleEvent wakes the prompter if the event may have changed a question. If p is nil and no person is at a terminal, it prints how to
-// answer a question.
+// handleEvent wakes the prompter if the event may have changed a question. If p is nil and the command is not interactive, handleEvent prints
+// how to answer a new question.
 func (p *prompter) handleEvent(s *session, e *fleetv1.Event) {
 	switch typ := e.GetType(); {
 	case typ != fleetv1.Event_task_question && typ != fleetv1.Event_task_answer && typ != fleetv1.Event_task_ended:
@@ -57,7 +57,7 @@ func (p *prompter) handleEvent(s *session, e *fleetv1.Event) {
 	}
 }
 
-// run asks one question after the other until ctx is done.
+// run asks the open questions one at a time, the oldest first, until ctx is done.
 func (p *prompter) run(ctx context.Context) {
 	defer p.s.screen.setQuestion("")
 	shown := ""
@@ -85,7 +85,7 @@ func (p *prompter) run(ctx context.Context) {
 	}
 }
 
-// oldestQuestion returns the oldest open question of the task, or nil.
+// oldestQuestion returns the oldest open question of the task, or nil if there is none or the call fails.
 func (p *prompter) oldestQuestion(ctx context.Context) *fleetv1.Question {
 	resp, err := p.s.fleet.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{TaskId: p.taskID, Limit: new(int32(100))})
 	if err != nil || len(resp.GetQuestions()) == 0 { // after an error, further events lead to the next try
@@ -121,7 +121,7 @@ func (p *prompter) showQuestion(ctx context.Context, q *fleetv1.Question) {
 	}
 }
 
-// keysOf says with which keys the person can answer the question.
+// keysOf returns a text that says which keys answer the question.
 func keysOf(q *fleetv1.Question) string {
 	if q.GetKind() == fleetv1.Question_permission {
 		return choicesOf(q)
@@ -140,7 +140,8 @@ func (p *prompter) canAnswer(q *fleetv1.Question) bool {
 	return q.GetKind() == fleetv1.Question_permission || len(q.GetOptions()) > 0
 }
 
-// waitForAnswer waits for the person's answer. It returns nil if the oldest open question may have changed, or if ctx is done.
+// waitForAnswer waits for the person's answer to q, which is nil if no question is open. It returns nil if q may no longer be the oldest open
+// question, or if ctx is done.
 func (p *prompter) waitForAnswer(ctx context.Context, q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
 	var shownAt time.Time
 	if q != nil && p.canAnswer(q) {
@@ -175,7 +176,7 @@ func (p *prompter) waitForAnswer(ctx context.Context, q *fleetv1.Question) *flee
 	}
 }
 
-// keyAnswer returns the answer that the key stands for, or nil.
+// keyAnswer returns the answer that the key stands for, or nil if it stands for none.
 func keyAnswer(q *fleetv1.Question, char byte) *fleetv1.AnswerQuestionRequest {
 	if q.GetKind() == fleetv1.Question_permission {
 		return permissionAnswer(q, string(char))
@@ -186,7 +187,8 @@ func keyAnswer(q *fleetv1.Question, char byte) *fleetv1.AnswerQuestionRequest {
 	return nil
 }
 
-// readKeys passes on what the person types. It ends with the process, because nothing else ends a read of a terminal.
+// readKeys passes on what the person types until the read fails. The read of a terminal cannot be cancelled, so readKeys usually runs until
+// the process ends.
 func readKeys(in *os.File, keys chan<- key) {
 	for b := make([]byte, 1); ; {
 		if n, err := in.Read(b); err != nil || n == 0 {

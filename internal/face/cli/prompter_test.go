@@ -15,7 +15,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// addQuestion makes papi ask the question in its task.
+// addQuestion makes papi ask the question in the task task-1.
 func (s *stub) addQuestion(q *fleetv1.Question) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,7 @@ func (s *stub) AnswerQuestion(_ context.Context, r *fleetv1.AnswerQuestionReques
 	return &fleetv1.AnswerQuestionResponse{}, nil
 }
 
-// TestQuestionsInPlace answers questions with single keys, on a terminal that follows the task.
+// TestQuestionsInPlace checks that the person can answer questions with single keys on a terminal that follows the task.
 func TestQuestionsInPlace(t *testing.T) {
 	t.Parallel()
 	for _, command := range [][]string{{"task", "run", "papi", "--follow"}, {"task", "logs", "task-1", "--follow"}} {

@@ -40,7 +40,7 @@ admins can do this.`,
 	return cmd
 }
 
-// leftoverAgent returns the name of the agent, or the beginning of its id.
+// leftoverAgent returns the name of the leftover's agent, or the beginning of the agent's id if the name is not known.
 func leftoverAgent(l *fleetv1.Leftover) string {
 	if l.GetAgentName() != "" {
 		return l.GetAgentName()
@@ -48,7 +48,7 @@ func leftoverAgent(l *fleetv1.Leftover) string {
 	return shortID(l.GetAgentId())
 }
 
-// leftoverState says whether the leftover was removed, and why not.
+// leftoverState returns whether the leftover was removed, and what went wrong if its removal failed.
 func leftoverState(l *fleetv1.Leftover) cell {
 	switch {
 	case l.GetRemoved():

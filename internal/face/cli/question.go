@@ -92,7 +92,8 @@ begins with it. Only the first answer counts.`,
 	return cmd
 }
 
-// promptAnswer shows the question of the request on the terminal, and sets the answer of the person.
+// promptAnswer shows the question on the terminal, and writes the person's answer into the request. It also replaces the id in the request,
+// which may be only the beginning of an id, by the question's id.
 func (s *session) promptAnswer(ctx context.Context, req *fleetv1.AnswerQuestionRequest) error {
 	if !s.isInteractive() {
 		return usagef("ANSWER is missing, and there is no terminal to ask for it: %s", s.cmd.UseLine())
@@ -135,7 +136,8 @@ func (s *session) promptAnswer(ctx context.Context, req *fleetv1.AnswerQuestionR
 	}
 }
 
-// showRules shows what a lasting answer would allow, if the question is a request for permission with rules.
+// showRules shows the rules that the answers a and A would allow. It shows nothing if the question has no rules or asks for something else
+// than permission.
 func (s *session) showRules(q *fleetv1.Question) {
 	if rules := q.GetRules(); q.GetKind() == fleetv1.Question_permission && len(rules) > 0 {
 		s.screen.line(printable("a and A allow " + strings.Join(rules, " and ")))
@@ -150,7 +152,7 @@ func choicesOf(q *fleetv1.Question) string {
 	return "allow? y (once), n, a (in this task), A (always for this agent)"
 }
 
-// permissionAnswer returns the answer to a request for permission that matches the text, or nil if none does.
+// permissionAnswer returns the answer to a request for permission for which the text stands, or nil if it stands for none.
 func permissionAnswer(q *fleetv1.Question, text string) *fleetv1.AnswerQuestionRequest {
 	req := &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: "allow"}
 	switch {
@@ -167,8 +169,7 @@ func permissionAnswer(q *fleetv1.Question, text string) *fleetv1.AnswerQuestionR
 	return req
 }
 
-// questionID returns the beginning of the id for a table, or the whole id if another listed question begins with the
-// same.
+// questionID returns the question's id for a table of all: shortened, unless the short form is also the beginning of another id.
 func (s *session) questionID(q *fleetv1.Question, all []*fleetv1.Question) string {
 	shown := s.shownID(q.GetId())
 	for _, other := range all {
@@ -179,7 +180,7 @@ func (s *session) questionID(q *fleetv1.Question, all []*fleetv1.Question) strin
 	return shown
 }
 
-// questionText returns the question in one line.
+// questionText returns the question in one line, with the tool, its input and the possible answers.
 func questionText(q *fleetv1.Question) string {
 	parts := []string{}
 	if q.GetTool() != "" {
@@ -198,6 +199,3 @@ func questionText(q *fleetv1.Question) string {
 	}
 	return oneLine(strings.Join(parts, " "))
 }
-
-// oneLine returns the text without line breaks.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

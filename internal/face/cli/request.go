@@ -11,7 +11,7 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// newRequest builds the request from the given values. The server checks whether they are allowed.
+// newRequest builds the method's request from the inputs that are set. The server checks whether the values are allowed.
 func (s *session) newRequest(m *method, inputs []*input) (proto.Message, error) {
 	req := m.in.New()
 	for _, in := range inputs {
@@ -24,7 +24,7 @@ func (s *session) newRequest(m *method, inputs []*input) (proto.Message, error) 
 	return req.Interface(), nil
 }
 
-// setField sets the field of the request to the value of the input.
+// setField sets the field of the request to the value of the input. It reads the value from a file or standard input if it names one.
 func (s *session) setField(req protoreflect.Message, in *input) error {
 	switch {
 	case in.form == asObject:
@@ -74,7 +74,7 @@ func (s *session) readObject(in *input) (json.RawMessage, error) {
 			return nil, err
 		}
 		all[key] = json.RawMessage(strings.TrimSpace(text))
-		if text != value || !json.Valid(all[key]) { // the content of a file is a text
+		if text != value || !json.Valid(all[key]) { // the value is not JSON, or not given directly: it becomes a JSON string
 			if all[key], err = json.Marshal(text); err != nil {
 				return nil, err
 			}

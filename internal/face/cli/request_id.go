@@ -9,7 +9,7 @@ import (
 )
 
 // addRequestID adds the flag --request-id, which makes it safe to repeat a command in another process. Retries within
-// one process are always safe, because conn gives every mutation an id.
+// one process are safe without it, because conn gives every request with a field for an id one.
 func addRequestID(cmd *cobra.Command, req proto.Message) {
 	m := req.ProtoReflect()
 	cmd.Flags().Func("request-id", "an `ID` of your choice; a second command with the same ID has no further effect", func(id string) error {
@@ -24,7 +24,7 @@ func requestIDOf(req proto.Message) string {
 	return m.Get(fieldWithRole(m.Descriptor(), fleetv1.Shown_request_id)).String()
 }
 
-// checkRequestID returns an error if the request has an id, but is for several agents.
+// checkRequestID returns an error if the request has an id and there are several agents, because each agent needs a request of its own.
 func checkRequestID(req proto.Message, names []string) error {
 	if requestIDOf(req) != "" && len(names) > 1 {
 		return usagef("--request-id works for one agent only: name one agent")

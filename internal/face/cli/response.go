@@ -9,8 +9,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// printResponse prints a response according to the options of its fields. It returns an error if the response reports a
-// failure. portion says how to request the next part of a list.
+// printResponse prints a response according to the options of its fields. It returns an error if the response reports a failure. portion is
+// the method's option that says how to request the next part of a list, or nil.
 func (s *session) printResponse(resp proto.Message, portion *fleetv1.Portion) error {
 	err := s.print(resp, nil, func() { s.showResponse(resp.ProtoReflect(), portion) })
 	if err != nil {
@@ -62,14 +62,14 @@ func (s *session) showResponse(m protoreflect.Message, portion *fleetv1.Portion)
 	s.screen.output(s.cardOf(m))
 }
 
-// showName prints the name or id of what the message is about.
+// showName prints the field with the role name, which is the name or id of what the message is about. It prints nothing if the field is empty.
 func (s *session) showName(m protoreflect.Message) {
 	if f := fieldWithRole(m.Descriptor(), fleetv1.Shown_name); f != nil && m.Get(f).String() != "" {
 		s.screen.print(printable(m.Get(f).String()) + "\n")
 	}
 }
 
-// printText prints the text of the response, unless it was already printed as it arrived. It prints the other fields on
+// printText prints the field f, the text of the response, unless the text was already printed while it arrived. It prints the other fields on
 // standard error.
 func (s *session) printText(m protoreflect.Message, f protoreflect.FieldDescriptor) {
 	text, printed := m.Get(f).String(), s.printedText
@@ -91,8 +91,8 @@ func (s *session) printText(m protoreflect.Message, f protoreflect.FieldDescript
 	}
 }
 
-// appendFacts appends the message's numbers, words and lists of words to list. It leaves out the fields that are shown
-// elsewhere: the text, and the fields that the error of a failed response reports.
+// appendFacts appends the label and the value of each field that is set to list, also those of messages in fields. It leaves out hidden
+// fields, empty values, and the fields that are shown elsewhere: the text, and what the error of a failed response reports.
 func (s *session) appendFacts(m protoreflect.Message, failed bool, list *[]string) {
 	for f := range each(m.Descriptor().Fields()) {
 		if !m.Has(f) || failed && shownOption(f).GetFailedValue() != "" {
@@ -110,7 +110,8 @@ func (s *session) appendFacts(m protoreflect.Message, failed bool, list *[]strin
 	}
 }
 
-// showLists prints a table for each list of a response, and the other fields on standard error.
+// showLists prints a table for each list of a response, and the other fields on standard error. Of the lists after the first, it leaves out
+// the empty ones, and with --quiet all.
 func (s *session) showLists(m protoreflect.Message, lists, others []protoreflect.FieldDescriptor, portion *fleetv1.Portion) {
 	shown := 0
 	for i, f := range lists {
@@ -135,7 +136,8 @@ func (s *session) showLists(m protoreflect.Message, lists, others []protoreflect
 	}
 }
 
-// showList prints a list as a table, or as cards if its texts are too long for a table, or if it has a single item that is too wide.
+// showList prints a list as a table. It prints cards instead if a text is too long for a table, or if the list has a single item that is too
+// wide for the terminal. With --quiet it prints only the names.
 func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.List) {
 	if s.quiet {
 		for i := range items.Len() {

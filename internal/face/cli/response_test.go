@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// printResponse returns how an answer is printed for people, three minutes after the times in it.
+// printResponse returns what a command with the flags prints for the answer, three minutes after responseTime.
 func printResponse(t *testing.T, answer proto.Message, flags ...string) (out, stderr string, err error) {
 	t.Helper()
 	c := newCommand("")
@@ -83,7 +82,7 @@ func TestResponsesForPeople(t *testing.T) {
 			"Role          assistant\nContent       three\nCreated       2026-11-21T05:00:00Z (3m ago)\nTask id       t-1\n",
 		quiet: "t-1\n",
 	}, {
-		about: "the text that was asked for, and the rest beside it",
+		about: "a text, and the other fields on standard error",
 		answer: &fleetv1.RunSubagentResponse{
 			Result: "It is green.", Agent: "r", DurationMs: 1234, CostUsd: 0.5, SessionId: proto.String("s"), Usage: &fleetv1.SubagentUsage{Model: "m", ToolCalls: 2},
 		},
@@ -91,7 +90,7 @@ func TestResponsesForPeople(t *testing.T) {
 		stderr: "Agent r · Duration 1.2 s · Session id s · Cost $0.50 · Model m · Tool calls 2\n",
 		quiet:  "It is green.\n",
 	}, {
-		about: "a sentence, and what it does not say",
+		about: "a message, and the other fields on standard error",
 		answer: &fleetv1.RegisterToolWithAgentResponse{
 			Status: fleetv1.RegisterToolWithAgentResponse_success, RegisteredWith: []string{"a", "b"}, Message: "Done.", Warnings: []string{"It was there."},
 		},
@@ -127,7 +126,7 @@ func TestFailedResponse(t *testing.T) {
 	require.NoError(t, failureOf((&fleetv1.ExecuteAgentRequestResponse{Status: fleetv1.ExecutionMetadata_success}).ProtoReflect()))
 }
 
-// TestResponsesAreSanitized checks that agents' text does not reach a terminal unchanged.
+// TestResponsesAreSanitized checks that escape sequences in agents' texts are not printed.
 func TestResponsesAreSanitized(t *testing.T) {
 	t.Parallel()
 	const evil = "a\x1b]0;title\a\x1b[2Jb\u009b31mc\u202ed"
@@ -146,52 +145,5 @@ func TestResponsesAreSanitized(t *testing.T) {
 			require.NotContains(t, out, "\u009b")
 			require.NotContains(t, out, "\u202e")
 		}
-	}
-}
-
-func TestTablesFit(t *testing.T) {
-	t.Parallel()
-	row := func(texts ...string) (cells []cell) {
-		for _, text := range texts {
-			cells = append(cells, cell{text: text})
-		}
-		return cells
-	}
-	newTable := func() *table {
-		return &table{headings: []string{"NAME", "DESCRIPTION", "KIND", "CAPABILITIES"}, rows: [][]cell{
-			row("claude", strings.Repeat("d", 40), "api", strings.Repeat("c", 50)), row("shout", "program", "cli", "streaming"),
-		}}
-	}
-	for width, want := range map[int]struct{ head, left string }{
-		0:   {"NAME DESCRIPTION KIND CAPABILITIES", ""},
-		120: {"NAME DESCRIPTION KIND CAPABILITIES", ""},
-		80:  {"NAME DESCRIPTION KIND CAPABILITIES", ""},
-		70:  {"NAME DESCRIPTION KIND CAPABILITIES", ""},
-		60:  {"NAME KIND CAPABILITIES", "DESCRIPTION"},
-		24:  {"NAME CAPABILITIES", "DESCRIPTION KIND"},
-	} {
-		g := newTable()
-		removed := g.fit(width)
-		require.Equal(t, want.head, strings.Join(g.headings, " "), "%d", width)
-		require.Equal(t, want.left, strings.Join(removed, " "), "%d", width)
-		for line := range strings.Lines(g.render(width, false)) {
-			if width > 0 {
-				require.LessOrEqual(t, len([]rune(strings.TrimRight(line, "\n"))), width)
-			}
-		}
-	}
-	g := &table{headings: []string{"NAME", "DESCRIPTION", "KIND"}, rows: [][]cell{row("a", strings.Repeat("d", 40), "api")}}
-	require.Empty(t, g.fit(0))
-	require.Equal(t, []string{"NAME", "KIND", "DESCRIPTION"}, g.headings)
-	require.Equal(t, "api", g.rows[0][1].text)
-
-	for width, want := range map[int]string{
-		0: "ID STATUS STARTED TITLE REASON", 130: "ID STATUS STARTED TITLE REASON", 70: "ID STATUS STARTED REASON", 60: "ID STATUS REASON", 40: "ID REASON",
-	} {
-		g := &table{headings: []string{"ID", "STATUS", "STARTED", "REASON", "TITLE"}, keep: []string{"STATUS", "REASON"}, rows: [][]cell{
-			row(strings.Repeat("i", 36), "stopped", "2m ago", strings.Repeat("r", 40), strings.Repeat("t", 50)),
-		}}
-		g.fit(width)
-		require.Equal(t, want, strings.Join(g.headings, " "), "%d", width)
 	}
 }

@@ -25,29 +25,28 @@ import (
 // firstConnectTime is how long to retry a server that was never reached, because the server may just be starting.
 const firstConnectTime = 700 * time.Millisecond
 
-// conn gives every mutation a request_id, and repeats calls whose connection broke if that is safe: calls without side
-// effects, calls with a request_id, and calls that were never sent.
+// conn sets a missing request_id of every request with that field, and repeats calls whose connection broke if that is safe: calls that are idempotent
+// according to the proto, calls with a request_id, and calls that were never sent. It refuses texts that are not UTF-8.
 type conn struct {
 	grpc.ClientConnInterface
 	reconnectTime time.Duration
-	onLost        func() // called once per outage of a server that was reached before
-	onBack        func() // called when the server answers again
-	reached       atomic.Bool
+	onLost        func()      // called once per outage of a server that was reached before
+	onBack        func()      // called when the server answers again
+	reached       atomic.Bool // the server has been reached, so a failure is an outage
 	// renewsToken says that the next call gets a new token if the last token has expired.
 	renewsToken bool
 	// wholeLists says that lists are read to their end, unless the request asks for a part of a list.
 	wholeLists bool
 }
 
-// hasExpired reports whether a call failed because its token probably expired during the call. started is the time when
+// hasExpired reports whether a call probably failed because its token expired during the call. started is the time when
 // the call began. A token that was already invalid makes the call fail at once, so hasExpired returns false for a call
 // that failed within a second.
 func hasExpired(err error, started time.Time) bool {
 	return status.Code(err) == codes.Unauthenticated && reasonOf(err) != "" && time.Since(started) > time.Second
 }
 
-// attempts makes one call, and repeats it when necessary. It can repeat a call that returns a stream after any number of
-// responses.
+// attempts makes one call, and repeats it when necessary. It can repeat a call with a stream of responses after any of them.
 type attempts struct {
 	*conn
 	method     string
@@ -59,7 +58,7 @@ type attempts struct {
 	started    time.Time     // of the last attempt
 	responded  bool          // an attempt has had a response
 	outage     bool          // onLost was called, and onBack was not called after it
-	backoff    retryPause
+	backoff    retryBackoff
 }
 
 // newAttempts returns the attempts to make a call with the request, which gets a request_id if it is a mutation without one.
@@ -67,19 +66,20 @@ func (c *conn) newAttempts(method string, req any) *attempts {
 	return &attempts{conn: c, method: method, req: req, repeatable: c.setRequestID(method, req), maxOutage: c.reconnectTime}
 }
 
+// recordResponse records that the server answers. It ends an outage.
 func (a *attempts) recordResponse() {
 	a.reached.Store(true)
 	if a.outage {
 		a.onBack()
 	}
-	a.responded, a.outage, a.backoff = true, false, retryPause{}
+	a.responded, a.outage, a.backoff = true, false, retryBackoff{}
 }
 
 // errStreamEnds means that the server ends a stream that should continue.
 var errStreamEnds = status.Error(codes.Unavailable, "the server keeps ending the stream")
 
-// waitForRetry waits before a failed call is made again. It returns an error if the call must not be repeated, or if the time for
-// retries is over. sent reports whether the server may have received the call.
+// waitForRetry waits before a call that failed with err is made again. It returns nil at once if the call only needs a new token. It returns
+// an error if the call must not be repeated, or if the time for retries is over. sent says that the server may have received the call.
 func (a *attempts) waitForRetry(ctx context.Context, sent bool, err error) error {
 	if sent {
 		a.reached.Store(true)
@@ -161,11 +161,12 @@ func (c *conn) invoke(ctx context.Context, method string, args, reply any, opts 
 	}
 }
 
-// receive makes the call, which has a stream of responses. It returns a function that waits for the next response and fails with
-// io.EOF after the last response. If the connection breaks, this function repeats the call if that is safe. The same
-// request has the same responses, so it skips the responses that it has returned already. If onResponse is not nil, it is called
-// with each response and changes the request so that a repeated call continues after that response; then no responses are
-// skipped.
+// receive returns a function that makes the call and waits for the next response of its stream. After the last response, the function
+// returns io.EOF; if it is used again, it makes the call again. If the connection breaks, the function repeats the call if that is safe.
+//
+// If onResponse is nil, the repeated call must have the same responses: the function skips those that it has already returned. Otherwise
+// the function calls onResponse with each response and skips none. onResponse must change the request so that a repeated call continues
+// after that response.
 func (a *attempts) receive(ctx context.Context, responseType protoreflect.MessageType, onResponse func(proto.Message)) func() (proto.Message, error) {
 	var stream grpc.ClientStream
 	received, returned := 0, 0
@@ -207,6 +208,7 @@ func (a *attempts) receive(ctx context.Context, responseType protoreflect.Messag
 	}
 }
 
+// open starts the stream and sends the request.
 func (a *attempts) open(ctx context.Context) (grpc.ClientStream, error) {
 	s, err := a.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, a.method)
 	if err != nil {
@@ -221,7 +223,8 @@ func (a *attempts) open(ctx context.Context) (grpc.ClientStream, error) {
 // isEnd reports whether a stream has ended normally.
 func isEnd(err error) bool { return errors.Is(err, io.EOF) }
 
-// setRequestID sets a missing request_id of a mutation, and reports whether the call can be repeated.
+// setRequestID sets the request_id of a request that has the field and no value in it. It reports whether the call can be repeated: the
+// request has a request_id, or the method is idempotent according to the proto.
 func (c *conn) setRequestID(method string, args any) bool {
 	m, ok := args.(proto.Message)
 	if !ok {
@@ -253,15 +256,15 @@ func descriptorOf(method string) protoreflect.MethodDescriptor {
 	return m
 }
 
-// retryPause waits longer before each retry. The zero value is ready to use.
-type retryPause struct {
+// retryBackoff waits longer before each retry, up to about 2 seconds. The zero value is ready to use.
+type retryBackoff struct {
 	tries int
 	since time.Time
 }
 
-// wait waits before the next try. It returns false when the limit is reached or ctx is done. A negative limit is never
-// reached.
-func (r *retryPause) wait(ctx context.Context, limit time.Duration) bool {
+// wait waits before the next retry. It returns false if ctx is done, or if the retries would take longer than the limit in all. A negative
+// limit is never reached.
+func (r *retryBackoff) wait(ctx context.Context, limit time.Duration) bool {
 	if r.tries == 0 {
 		r.since = time.Now()
 	}
@@ -274,7 +277,7 @@ func (r *retryPause) wait(ctx context.Context, limit time.Duration) bool {
 	return sleep(ctx, length) == nil
 }
 
-// sleep waits for the duration. If ctx is done before, it returns the cause.
+// sleep waits for the duration. If ctx is done before, it returns the cause of that.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

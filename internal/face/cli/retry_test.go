@@ -16,8 +16,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestMutationsSurviveARestart cuts the connection after the server has received a call and before the client has the
-// answer. The repeated call must carry the same id, so that the server does not execute it twice.
+// TestMutationsSurviveARestart cuts the connection after the server has received a call and before it has answered. The repeated
+// call must have the same request id, so that the server does not execute it twice.
 func TestMutationsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
@@ -51,7 +51,8 @@ func TestMutationsSurviveARestart(t *testing.T) {
 	require.Equal(t, ids[0], ids[1])
 }
 
-// TestBrokenCallWithoutIDIsNotRepeated breaks calls that have no request id, for example the creation of a token.
+// TestBrokenCallWithoutIDIsNotRepeated checks that a call without a request id, such as the creation of a token, is not repeated after its
+// connection broke.
 func TestBrokenCallWithoutIDIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
@@ -81,7 +82,7 @@ func TestBackendErrorsAreNotRetried(t *testing.T) {
 	require.Equal(t, 1, calls)
 }
 
-func TestEveryCallHasTheToken(t *testing.T) {
+func TestCallHasTheToken(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	var got []string
@@ -98,7 +99,7 @@ func TestEveryCallHasTheToken(t *testing.T) {
 	require.NotContains(t, c.out.String()+c.err.String(), "s3cret")
 }
 
-// TestOnlyUTF8IsSent gives commands arguments and files in Latin-1. They must say which text is wrong, and send nothing.
+// TestOnlyUTF8IsSent checks that commands refuse arguments and files in Latin-1. They must name the wrong text, and send nothing.
 func TestOnlyUTF8IsSent(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)

@@ -19,7 +19,7 @@ const (
 	GroupMore   = "more"
 )
 
-// program is one command line: its dependencies and the persistent flags.
+// program is the command line: its commands, its dependencies and the values of the persistent flags.
 type program struct {
 	deps         Deps
 	root         *cobra.Command
@@ -35,6 +35,7 @@ type program struct {
 	noColor, quiet, verbose       bool
 }
 
+// programKey is the key of the program in the context of a command.
 type programKey struct{}
 
 // New returns the root command. Most callers want Run, which adds signals, error messages and exit codes.
@@ -46,8 +47,8 @@ func newProgram(deps Deps) *program {
 	return p
 }
 
-// newWithoutToolsets returns the program without the toolsets' commands. These are most of the commands, and it takes time to
-// read their texts from a large document.
+// newWithoutToolsets returns the program without the toolsets' commands. Most command lines do not need them, and it takes time to read
+// their texts from a large document.
 func newWithoutToolsets(deps Deps) *program {
 	p := &program{deps: deps.withDefaults(), output: tableFormat}
 	root := &cobra.Command{
@@ -108,8 +109,7 @@ work on. Scripts find the exit codes in "fleet help exit-codes".`,
 	return p
 }
 
-// addToolsets adds the toolsets' commands. Their descriptions name other commands, so these must have been added
-// before.
+// addToolsets adds the toolsets' commands. All other commands must have been added before, because the descriptions of toolsets name them.
 func (p *program) addToolsets() {
 	for _, t := range toolsets() {
 		cmd := p.newToolset(t)

@@ -11,7 +11,8 @@ import (
 
 // Run runs the command line and returns the exit code of the process. The commands in more are added to the root
 // command. Run listens for SIGINT and SIGTERM. The first signal cancels the command's context, and the command may take
-// its time to finish. The second signal ends the process, unless Deps.Signals is set.
+// its time to finish. The second signal ends the process, unless Deps.Signals is set. A command that handles signals itself, such as
+// "fleet task run --follow", gets all of them instead.
 func Run(ctx context.Context, args []string, deps Deps, more ...*cobra.Command) int {
 	p := newWithoutToolsets(deps)
 	p.root.AddCommand(more...)
@@ -47,7 +48,7 @@ func Run(ctx context.Context, args []string, deps Deps, more ...*cobra.Command) 
 	return f.code
 }
 
-// markStart makes every command record that its arguments and flags were accepted.
+// markStart makes cmd and all commands below it set started when they begin, after cobra has accepted their arguments and flags.
 func markStart(cmd *cobra.Command, started *bool) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -77,7 +78,8 @@ func (p *program) usageHint(args []string) string {
 	return fmt.Sprintf(`see "%s --help"`, cmd.CommandPath())
 }
 
-// printError prints an error: one line for people, the error object for programs.
+// printError prints an error on standard error: one line for people, the error object for programs. It prints nothing if the failure has no
+// message.
 func (p *program) printError(f *failure) {
 	if f.message == "" {
 		return

@@ -7,9 +7,9 @@ import (
 )
 
 // Text of agents is not trusted. On a terminal, escape sequences could change the window title, write to the clipboard
-// or hide text. Other streams get every byte unchanged.
+// or hide text. If standard output is not a terminal, it gets an agent's output unchanged.
 
-// printable makes a text one line and removes what a terminal would interpret.
+// printable returns the text in one line, without characters that a terminal would interpret.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -22,8 +22,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// isDirectional reports whether r changes the direction of the surrounding text, which can make it read as something
-// else.
+// isDirectional reports whether r changes the direction of the surrounding text. Such characters can make a text look like another one.
 func isDirectional(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }
 
 // escapeDocument returns a JSON or YAML document in which characters that a terminal would interpret are written as escape
@@ -46,8 +45,8 @@ func escapeDocument(document string) string {
 type sanitizer struct {
 	colors  bool
 	state   sanitizerState
-	pending strings.Builder // a sequence that may be a colour
-	afterCR bool            // the last character was a carriage return
+	pending strings.Builder // the parameters of the CSI sequence so far
+	afterCR bool            // the last character was a carriage return, for which nothing was written yet
 }
 
 type sanitizerState int
@@ -56,14 +55,14 @@ const (
 	inPlain        sanitizerState = iota
 	afterEscape                   // after ESC
 	inCSI                         // in a CSI sequence, which ends with a letter
-	inString                      // in a string, which ends with BEL or ESC \
-	inStringEscape                // in a string, after ESC
+	inString                      // in a control string, such as an OSC, which ends with BEL or ESC \
+	inStringEscape                // in a control string, after ESC
 )
 
 // maxSequence limits the parameters of a CSI sequence, in bytes. The rest of a longer sequence is shown as text.
 const maxSequence = 32
 
-// clean returns the part of the text that may be written to the terminal.
+// clean returns the part of the text that is safe on a terminal. The text continues that of the call before.
 func (s *sanitizer) clean(text string) string {
 	var b strings.Builder
 	for _, r := range text {

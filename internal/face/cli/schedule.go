@@ -32,7 +32,7 @@ ticks at which no server ran, and while the last task has not ended, is its choi
 	return cmd
 }
 
-// scheduleFlags are the flags that say when a schedule queues its task.
+// scheduleFlags are the flags that decide when a schedule queues its task.
 type scheduleFlags struct {
 	cron, zone, missed, overlap *string
 	at                          *timestamppb.Timestamp
@@ -63,7 +63,7 @@ func (o *scheduledTaskFlags) addTo(cmd *cobra.Command) {
 	f.StringVar(&o.exclusive, "exclusive", "", "run at most one task with this `KEY` at a time")
 }
 
-// request returns the request for the task of the schedule. It leaves out the flag --label, which labels the schedule.
+// request returns the request to queue the task of the schedule. It leaves out the flags --label and --request-id, which are for the schedule.
 func (o *scheduledTaskFlags) request(s *session, target, description string) (*fleetv1.QueueTaskRequest, error) {
 	req, err := o.task.queueRequest(s, target, description)
 	if err != nil {
@@ -115,6 +115,7 @@ func textOrEmpty(text *string) string {
 	return *text
 }
 
+// hintNextTick prints when the schedule queues its next task.
 func (s *session) hintNextTick(sched *fleetv1.Schedule) {
 	switch {
 	case sched.GetPaused():
@@ -185,7 +186,7 @@ of "fleet schedule create". --label and --remove-label change its labels.`,
 	return callsTool(cmd, "update_schedule", "schedule")
 }
 
-// changedFlag returns the first of the flags that was given; "" if none was.
+// changedFlag returns the name of the first of the flags that was given, or "" if none was.
 func changedFlag(cmd *cobra.Command, names []string) string {
 	for _, name := range names {
 		if cmd.Flags().Changed(name) {

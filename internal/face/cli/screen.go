@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// screen combines standard output and standard error. Both may be the same terminal. screen erases the progress line at
-// the bottom of the terminal before it prints something, and draws it again afterwards. Everything that it writes to a
-// terminal is sanitized, except the progress line.
+// screen writes to standard output and standard error, which may be the same terminal. It keeps a bottom line on the terminal, with the
+// progress or a question: it erases the line before it prints something, and draws it again afterwards. It sanitizes everything that it
+// writes to a terminal, except the bottom line.
 type screen struct {
 	mu           sync.Mutex
 	out, err     io.Writer
@@ -19,13 +19,13 @@ type screen struct {
 	outSanitizer *sanitizer
 	errSanitizer *sanitizer // nil until it is needed
 
-	progress string // the bottom line; empty if there is none
-	question string // the question to the person; it replaces the progress at the bottom
-	midline  bool   // the last line of output is not complete yet
+	progress string // on the bottom line; empty if there is none
+	question string // on the bottom line, instead of the progress; empty if there is none
+	midline  bool   // the last line on the terminal is not complete, so there is no bottom line
 	outErr   error  // why writing to standard output failed
 }
 
-// print writes a complete text to standard output.
+// print writes a text to standard output. Escape sequences must end in the text.
 func (s *screen) print(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,6 +45,7 @@ func (s *screen) output(text string) {
 	s.write(text)
 }
 
+// write writes a sanitized text to standard output. The caller holds the lock.
 func (s *screen) write(text string) {
 	if text == "" {
 		return
@@ -80,7 +81,7 @@ func (s *screen) outputErr(text string) {
 	s.draw()
 }
 
-// line writes a line to standard error.
+// line writes the text as lines of their own to standard error.
 func (s *screen) line(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +95,8 @@ func (s *screen) line(text string) {
 	s.draw()
 }
 
-// setProgress replaces the progress line; an empty text removes it. It has an effect only on a terminal.
+// setProgress replaces the progress on the bottom line, or removes it if the text is empty. It has an effect only on a terminal with a
+// cursor.
 func (s *screen) setProgress(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,8 +110,8 @@ func (s *screen) setProgress(text string) {
 	s.draw()
 }
 
-// setQuestion shows a question at the bottom, or removes it if the text is empty. On a terminal whose cursor cannot be moved, the question
-// is a line.
+// setQuestion shows a question on the bottom line, or removes it if the text is empty. If standard error is not a terminal whose cursor can be
+// moved, it writes the question as a line.
 func (s *screen) setQuestion(text string) {
 	if !s.errTerminal.hasCursor() {
 		if text != "" {
@@ -130,13 +132,14 @@ func (s *screen) setQuestion(text string) {
 	s.draw()
 }
 
-// erase removes the progress line from the terminal; draw restores it.
+// erase removes the bottom line from the terminal. The caller holds the lock, and calls draw to show the line again.
 func (s *screen) erase() {
 	if s.progress+s.question != "" && !s.midline {
 		_, _ = io.WriteString(s.err, "\r\x1b[K")
 	}
 }
 
+// draw shows the bottom line, if there is one. The caller holds the lock.
 func (s *screen) draw() {
 	line := cmp.Or(s.question, s.progress)
 	if line == "" || s.midline {
@@ -155,7 +158,7 @@ func (s *screen) writeError() error {
 	return s.outErr
 }
 
-// prompt asks on standard error. The answer is typed on the same line.
+// prompt writes a question to standard error without a line break. The person types the answer on the same line.
 func (s *screen) prompt(question string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +166,7 @@ func (s *screen) prompt(question string) {
 	_, _ = io.WriteString(s.err, s.sanitizeErr(question))
 }
 
-// sanitizeErr returns a complete text as it may be written to standard error.
+// sanitizeErr returns the text, sanitized if standard error is a terminal. Escape sequences must end in the text.
 func (s *screen) sanitizeErr(text string) string {
 	if s.errTerminal.isTerminal() {
 		text = (&sanitizer{colors: s.colors}).clean(text)

@@ -12,7 +12,7 @@ func upperFirst(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// lowerFirst lowers the first letter of a sentence, unless it begins with a name or an abbreviation.
+// lowerFirst makes the first letter of a sentence lower case, unless the second letter is a capital too, as in an abbreviation.
 func lowerFirst(text string) string {
 	runes := []rune(text)
 	if len(runes) > 1 && unicode.IsUpper(runes[0]) && (unicode.IsLower(runes[1]) || runes[1] == ' ') {
@@ -21,10 +21,10 @@ func lowerFirst(text string) string {
 	return string(runes)
 }
 
-// orList formats "a, b or c".
+// orList joins the texts as in "a, b or c".
 func orList(list []string) string { return joinWords(list, " or ") }
 
-// andList formats "a, b and c".
+// andList joins the texts as in "a, b and c".
 func andList(list []string) string { return joinWords(list, " and ") }
 
 func joinWords(list []string, last string) string {
@@ -40,7 +40,8 @@ const helpWidth = 80
 // noBreakSpace is a space at which wrapText does not break a line.
 const noBreakSpace = "\u00a0"
 
-// wrapText breaks a text into lines of at most width columns; a longer word gets a line of its own. Width 0 means one line.
+// wrapText breaks a text into lines of at most width characters. A longer word gets a line of its own. If width is 0, the text becomes one
+// line.
 func wrapText(text string, width int) string {
 	var b strings.Builder
 	column := 0
@@ -67,7 +68,7 @@ func firstSentence(text string) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// replaceMarked replaces each text between the marks begin and end, and removes the marks.
+// replaceMarked replaces each text between the marks begin and end, with the marks, by the result of replace.
 func replaceMarked(text, begin, end string, replace func(string) string) string {
 	var b strings.Builder
 	for {
@@ -81,3 +82,6 @@ func replaceMarked(text, begin, end string, replace func(string) string) string 
 		text = after
 	}
 }
+
+// oneLine returns the text with each run of white space, such as a line break, replaced by one space.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

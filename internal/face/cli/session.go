@@ -9,7 +9,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// session is one running command: its connection and its screen.
+// session is one running command, with its connection and its screen.
 type session struct {
 	*program
 	cmd    *cobra.Command
@@ -20,13 +20,13 @@ type session struct {
 	conn   *conn
 	// stdinArgument names the argument that was read from standard input. Standard input can be read only once.
 	stdinArgument string
-	// printedText is the part of the answer that a person has already seen on standard output.
+	// printedText is the part of the response's text that was already printed on standard output while it arrived.
 	printedText string
 	// printedDocument says that a document was printed already, so the next one needs a separator.
 	printedDocument bool
 }
 
-// action returns the function that cobra runs for a command: it connects to the target and calls do.
+// action returns the function that cobra runs for a command. The function connects to the target, and calls do with the session.
 func (p *program) action(do func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		ctx := cmd.Context()
@@ -63,6 +63,7 @@ func (s *session) connect(c *conn) {
 	s.conn, s.fleet, s.tokens = c, fleetv1.NewFleetServiceClient(c), fleetv1.NewTokenServiceClient(c)
 }
 
+// newScreen returns the screen for the program's standard streams.
 func (p *program) newScreen() *screen {
 	onOut, onErr := terminalOf(p.deps.Stdout, p.deps.Getenv), terminalOf(p.deps.Stderr, p.deps.Getenv)
 	return &screen{
@@ -71,18 +72,18 @@ func (p *program) newScreen() *screen {
 	}
 }
 
-// hint writes the next step to standard error, for people.
+// hint writes a hint for people, such as the next step, to standard error.
 func (s *session) hint(text string, args ...any) {
 	if !s.quiet && s.output.forPeople() {
 		s.screen.line(paint(s.screen.colors, dim, printable(fmt.Sprintf(text, args...))))
 	}
 }
 
-// printsEvents reports whether events are written to standard error. Programs read error objects there, so they get events
+// printsEvents reports whether notes and events are written to standard error. Programs read error objects there, so they get events
 // only with --verbose.
 func (s *session) printsEvents() bool { return !s.quiet && (s.output.forPeople() || s.verbose) }
 
-// note writes an event to standard error if printsEvents allows it.
+// note writes a line about what happens to standard error if printsEvents allows it.
 func (s *session) note(text string, args ...any) {
 	if s.printsEvents() {
 		s.screen.line(printable(fmt.Sprintf(text, args...)))
@@ -95,7 +96,7 @@ func (s *session) reportLost() {
 
 func (s *session) reportBack() { s.note("Connected again.") }
 
-// printResult prints the result: the server's message, or only the name with -q.
+// printResult prints the server's message, or only the name with -q.
 func (s *session) printResult(message, name string) {
 	if s.quiet {
 		message = name

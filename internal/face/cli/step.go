@@ -8,8 +8,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// stepLine describes the event of a task in one line for people, with the color of the line. The line is empty if people
-// do not see the event.
+// stepLine describes an event of a task for people, in a line or several if the text has line breaks. It also returns their colour. The text
+// is empty if the event is not shown.
 func (s *session) stepLine(e *fleetv1.Event) (line string, c color) {
 	text := strings.TrimRight(e.GetText(), "\r\n")
 	mark, ok := eventMarks[e.GetType()]
@@ -45,7 +45,7 @@ func (s *session) stepLine(e *fleetv1.Event) (line string, c color) {
 	return mark + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", len(mark))), c
 }
 
-// printEventLines prints the lines of an event on standard error if events are shown.
+// printEventLines prints the lines about an event on standard error if printsEvents allows it.
 func (s *session) printEventLines(lines string, c color) {
 	if !s.printsEvents() || lines == "" {
 		return
@@ -55,12 +55,13 @@ func (s *session) printEventLines(lines string, c color) {
 	}
 }
 
-// allowRuleFinder finds the rule that would allow a denied tool call.
+// allowRuleFinder finds the rules that would allow denied tool calls. It needs all events of a task, in order.
 type allowRuleFinder struct {
 	calls map[string]*fleetv1.StepToolCall // recent calls, by id
 }
 
-// rule returns the rule for allowed_tools that would allow the tool call that the event denies, or an empty text.
+// rule returns the rule for allowed_tools that would allow the tool call that the event denies. It returns "" if the event denies none, or if
+// no such rule would help. It remembers the tool calls of other events.
 func (d *allowRuleFinder) rule(e *fleetv1.Event) string {
 	step := e.GetStep()
 	if call := step.GetToolCall(); call != nil {

@@ -44,10 +44,10 @@ type stub struct {
 	fleetv1.UnimplementedFleetServiceServer
 	fleetv1.UnimplementedTokenServiceServer
 
-	// unary and stream, if set, run before every call; an error becomes the answer.
+	// unary and stream, if set, run before every call of a unary method and of WatchFleet. Their error becomes the answer.
 	unary  func(ctx context.Context, method string, req any) error
 	stream func(req *fleetv1.WatchFleetRequest) error
-	// handlers answers calls of toolsets, by method. A method without a handler answers with an empty message.
+	// handlers are the functions that answer calls of toolsets, by method. A method without a handler answers with an empty message.
 	handlers map[string]func(req proto.Message, out grpc.ServerStream) error
 
 	stale  string                 // why lists are stale; "" if they are not
@@ -67,7 +67,7 @@ type stub struct {
 	running   sync.WaitGroup
 }
 
-// errEarly makes the server end a stream without an error.
+// errEarly is an error of the field stream that makes WatchFleet end its stream without an error.
 var errEarly = errors.New("early")
 
 func newStub(t *testing.T) *stub {
@@ -115,7 +115,7 @@ func (s *stub) listen(t *testing.T, address string) (string, func()) {
 	return l.Addr().String(), stop
 }
 
-// serveToolset answers a call of a method of a toolset.
+// serveToolset answers calls of methods of toolsets.
 func (s *stub) serveToolset(_ any, out grpc.ServerStream) error {
 	name, _ := grpc.MethodFromServerStream(out)
 	d := descriptorOf(name)
@@ -139,7 +139,7 @@ func answerWith(m proto.Message, err error) func(proto.Message, grpc.ServerStrea
 	}
 }
 
-// statusError returns an error as the server sends it, with the next step if it is not empty.
+// statusError returns an error as the server sends it, with the next steps.
 func statusError(code codes.Code, reason, message string, metadata map[string]string, next ...string) error {
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: "fleet", Metadata: metadata}}
 	for _, step := range next {
@@ -162,6 +162,7 @@ func (s *stub) addEvent(kind fleetv1.Event_Type, agent, task, text, state string
 	s.changed = make(chan struct{})
 }
 
+// agent returns the agent with the name. The caller holds the lock.
 func (s *stub) agent(name string) (*fleetv1.Agent, error) {
 	a := s.agents[strings.ToLower(name)]
 	if a == nil {
@@ -170,6 +171,7 @@ func (s *stub) agent(name string) (*fleetv1.Agent, error) {
 	return a, nil
 }
 
+// task returns the task with the id. The caller holds the lock.
 func (s *stub) task(id string) (*fleetv1.TaskDetail, error) {
 	for _, t := range s.tasks {
 		if t.GetId() == id {
@@ -271,6 +273,7 @@ func (s *stub) unfinished(name, requestID string) *bool {
 	return proto.Bool(true)
 }
 
+// StartAgent refuses to start an agent whose name begins with ill.
 func (s *stub) StartAgent(_ context.Context, r *fleetv1.StartAgentRequest) (*fleetv1.StartAgentResponse, error) {
 	if strings.HasPrefix(r.GetAgentName(), "ill") {
 		return nil, statusError(codes.Aborted, "AGENT_BUSY", "the workspace is unhealthy: starting it again would end the task", map[string]string{"agent_name": r.GetAgentName()}, "wait for it with {wait_tasks}, or end it with {restart_agent}")
@@ -345,6 +348,7 @@ func (s *stub) startRun(t *fleetv1.TaskDetail) error {
 	return nil
 }
 
+// endTask records the end of the task, whose run wrote the output and ended with err. The caller holds the lock.
 func (s *stub) endTask(t *fleetv1.TaskDetail, output string, err error) {
 	delete(s.runs, t.Id)
 	t.CompletedAt = timestamppb.Now()
@@ -368,6 +372,7 @@ func (s *stub) endTask(t *fleetv1.TaskDetail, output string, err error) {
 	s.addEvent(fleetv1.Event_task_ended, t.AgentName, t.Id, t.Reason, t.Status.String())
 }
 
+// StopAgentTask kills the agent's running task and waits for its end.
 func (s *stub) StopAgentTask(ctx context.Context, r *fleetv1.StopAgentTaskRequest) (*fleetv1.StopAgentTaskResponse, error) {
 	s.mu.Lock()
 	a, err := s.agent(r.GetAgentName())
@@ -390,7 +395,7 @@ func (s *stub) StopAgentTask(ctx context.Context, r *fleetv1.StopAgentTaskReques
 	return &fleetv1.StopAgentTaskResponse{Task: tasks[0], AgentStatus: fleetv1.Agent_idle, Message: "Task stopped successfully"}, nil
 }
 
-// StopTask stops the task that an agent works on.
+// StopTask stops a running task. It does nothing if the task has ended.
 func (s *stub) StopTask(ctx context.Context, r *fleetv1.StopTaskRequest) (*fleetv1.StopTaskResponse, error) {
 	s.mu.Lock()
 	name := ""
@@ -407,7 +412,8 @@ func (s *stub) StopTask(ctx context.Context, r *fleetv1.StopTaskRequest) (*fleet
 	return &fleetv1.StopTaskResponse{Task: stopped.GetTask(), Message: stopped.GetMessage()}, err
 }
 
-// waitForTasks waits for any or all of the tasks to end, at most until the limit. done is false if they have not ended by then.
+// waitForTasks waits until all of the tasks have ended, or one of them if anyOf is set. It waits at most for the limit; done is false if they
+// have not ended by then.
 func (s *stub) waitForTasks(ctx context.Context, ids []string, anyOf bool, limit time.Duration) (tasks []*fleetv1.Task, done bool, err error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -473,7 +479,7 @@ func (s *stub) DownloadAgentBundle(r *fleetv1.DownloadAgentBundleRequest, out gr
 	return out.Send(&httpbody.HttpBody{ContentType: "application/x-git-bundle", Data: s.bundle, Extensions: []*anypb.Any{about}})
 }
 
-// DownloadTaskPayload sends pieces of 10 bytes.
+// DownloadTaskPayload sends the payload in pieces of 10 bytes.
 func (s *stub) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	s.mu.Lock()
 	t, err := s.task(r.GetTaskId())

@@ -15,8 +15,7 @@ import (
 
 // column is a column of a table of messages: its heading and the source of its cells. The source may be the name of a field in
 // the proto; task.agent_name is the field agent_name of the message in the field task. The source may also be a
-// function of the message. It returns a text, a number, a time, which is shown as its age, or another value that cellOf knows.
-// If the source is nil, the table leaves the column out.
+// function that takes the message and returns one of the types that cellOf knows. If the source is nil, the table leaves the column out.
 type column struct {
 	heading string
 	source  any
@@ -31,7 +30,7 @@ func valueIf(shown bool, value any) any {
 	return value
 }
 
-// printList prints messages as a table. With -q it prints only the texts of the first column. For an empty list it prints a hint.
+// printList prints messages as a table, or as printTable does for an empty list or with -q.
 func printList[M proto.Message](s *session, items []M, emptyText string, columns ...column) {
 	all := make([]proto.Message, len(items))
 	for i, item := range items {
@@ -56,7 +55,7 @@ func (s *session) tableOf(d protoreflect.MessageDescriptor, items []proto.Messag
 	return t
 }
 
-// valueFunc returns the function that returns the value of the column for a message.
+// valueFunc returns a function that maps a message to its value in the column.
 func valueFunc(d protoreflect.MessageDescriptor, c column) func(proto.Message) any {
 	path, isField := c.source.(string)
 	if !isField {
@@ -81,13 +80,13 @@ func valueFunc(d protoreflect.MessageDescriptor, c column) func(proto.Message) a
 	}
 }
 
-// fieldValue is a field of a message.
+// fieldValue is a field in a message, whose value cellOf reads.
 type fieldValue struct {
 	field   protoreflect.FieldDescriptor
 	message protoreflect.Message
 }
 
-// cell is one field of a table.
+// cell is the content of a table in one row and column.
 type cell struct {
 	text  string
 	color color
@@ -96,7 +95,8 @@ type cell struct {
 // emptyCellText is shown in a cell that has no text.
 const emptyCellText = "-"
 
-// cellOf returns the cell with the value, whose text is safe on a terminal. A cell without a text shows "-".
+// cellOf returns the cell for a value of a type in its switch. A time is shown as its age. The text is safe on a terminal. It is
+// emptyCellText if the value has no text.
 func (s *session) cellOf(value any) (c cell) {
 	switch v := value.(type) {
 	case cell:
@@ -121,6 +121,7 @@ func (s *session) cellOf(value any) (c cell) {
 	return c
 }
 
+// enumName returns the name of the enum's value, or its number if this program does not know the value.
 func enumName(e protoreflect.Enum) string {
 	if v := e.Descriptor().Values().ByNumber(e.Number()); v != nil {
 		return string(v.Name())
@@ -128,7 +129,7 @@ func enumName(e protoreflect.Enum) string {
 	return strconv.Itoa(int(e.Number()))
 }
 
-// enumWords returns the name of the value as words.
+// enumWords returns the name of the enum's value in words.
 func enumWords(e protoreflect.Enum) string { return strings.ReplaceAll(enumName(e), "_", " ") }
 
 // table is a table for people. Its last column takes the remaining width of the terminal.
@@ -138,7 +139,7 @@ type table struct {
 	keep     []string // headings of the columns that are removed last
 }
 
-// printTable prints a table. With -q it prints only the texts of the first column. For an empty table it prints a hint.
+// printTable prints a table. For a table without rows it prints emptyText as a hint. With -q it prints only the texts of the first column.
 func (s *session) printTable(t *table, emptyText string) {
 	switch {
 	case s.quiet:
@@ -156,6 +157,7 @@ func (s *session) printTable(t *table, emptyText string) {
 	}
 }
 
+// columnGap is the number of spaces between columns.
 const columnGap = 2
 
 // wideColumnWidth is the width above which a column makes the columns after it hard to find.
@@ -164,9 +166,9 @@ const wideColumnWidth = 30
 // minLastWidth is the smallest width of the last column.
 const minLastWidth = 12
 
-// render formats the table for a terminal of the width, in columns. 0 means an unlimited width. With colour the heading
-// is bold.
-func (t *table) render(width int, color bool) string {
+// render returns the table as text. It shortens the last column so that the lines fit a terminal of the width; 0 means an unlimited width. It
+// uses colours and a bold heading if colored is set.
+func (t *table) render(width int, colored bool) string {
 	widths := t.widths()
 	last := len(widths) - 1
 	if width > 0 {
@@ -183,19 +185,20 @@ func (t *table) render(width int, color bool) string {
 	var b strings.Builder
 	for _, row := range append([][]cell{head}, t.rows...) {
 		for i, c := range row[:last] {
-			b.WriteString(paint(color, c.color, c.text) + strings.Repeat(" ", widths[i]+columnGap-runewidth.StringWidth(c.text)))
+			b.WriteString(paint(colored, c.color, c.text) + strings.Repeat(" ", widths[i]+columnGap-runewidth.StringWidth(c.text)))
 		}
 		text := row[last].text
 		if width > 0 {
 			text = truncate(text, widths[last])
 		}
-		b.WriteString(paint(color, row[last].color, text) + "\n")
+		b.WriteString(paint(colored, row[last].color, text) + "\n")
 	}
 	return b.String()
 }
 
-// fit moves a wide column to the end, where it can be shortened, and removes columns until the rest fits the width. It
-// returns the headings of the removed columns. The first column is never removed. Those to keep are removed only if there are no others.
+// fit moves a wide column to the end, where render can shorten it, and removes columns until the others fit the width; 0 means an unlimited
+// width. It returns the headings of the removed columns. It never removes the first column, and removes columns in keep only when no others
+// are left.
 func (t *table) fit(width int) (removed []string) {
 	if len(t.rows) == 0 || len(t.headings) < 2 {
 		return nil
@@ -290,7 +293,7 @@ func (t *table) removeEmptyColumns() {
 	}
 }
 
-// truncate shortens a text to a width in columns.
+// truncate shortens a text to at most width columns of a terminal. A shortened text ends with an ellipsis.
 func truncate(s string, width int) string {
 	if runewidth.StringWidth(s) <= width {
 		return s

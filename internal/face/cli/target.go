@@ -13,12 +13,37 @@ import (
 	"fleet/internal/face/cli/login"
 )
 
-// DefaultServer is the default gRPC address of "fleet serve".
+// DefaultServer is the server that commands use by default. It is the default gRPC address of "fleet serve".
 const DefaultServer = "127.0.0.1:8102"
 
+// defaultPort is the port of a server address without a port.
 const defaultPort = "8102"
 
-// TargetOf returns the target given by the persistent flags and the environment, for commands that the app adds.
+// Target is the server that a command talks to, with the caller's token.
+type Target struct {
+	// Server is HOST:PORT of the gRPC listener.
+	Server string
+	// Login is the caller's sign-in with "fleet login", which is used if Token is empty. It is nil if the caller is not
+	// signed in or has given a token.
+	Login *login.TokenSource
+	// Token is the secret that identifies the caller; empty if the caller has given no token.
+	Token string
+	// TokenFile is the file that Token was read from; empty if Token is not from a file.
+	TokenFile string
+	// Insecure disables TLS even if Server is not on this machine. TLS enables it even if Server is on this machine.
+	Insecure, TLS bool
+	// CAFile is a file with the certificate authorities that are trusted; empty means the authorities of the system.
+	CAFile string
+	// ClientCert and ClientKey are the files with the caller's certificate and its private key; empty if the caller has
+	// no certificate.
+	ClientCert, ClientKey string
+	// Embedded uses an in-process server on the data in Data instead of Server.
+	Embedded bool
+	// Data is the directory of the embedded server; empty means the default.
+	Data string
+}
+
+// TargetOf returns the target that the persistent flags and the environment select. It is for commands that the app adds.
 func TargetOf(cmd *cobra.Command) (Target, error) {
 	p, ok := cmd.Context().Value(programKey{}).(*program)
 	if !ok {
@@ -27,7 +52,8 @@ func TargetOf(cmd *cobra.Command) (Target, error) {
 	return p.target()
 }
 
-// target combines the flags with the environment. Flags take precedence.
+// target returns the target that the persistent flags and the environment select. Flags take precedence. A stored sign-in is used only if
+// no token is given.
 func (p *program) target() (Target, error) {
 	t := Target{Server: cmp.Or(p.server, p.deps.Getenv("FLEET_SERVER"), DefaultServer), Insecure: p.insecure, Embedded: p.embedded, Data: p.data, CAFile: p.caFile, ClientCert: p.clientCert, ClientKey: p.clientKey}
 	if t.Embedded && p.server != "" {
@@ -55,7 +81,7 @@ func (p *program) target() (Target, error) {
 			return t, err
 		}
 	}
-	if t.Token, t.TokenFile, err = p.token(); err != nil || t.Token != "" || t.Embedded {
+	if t.Token, t.TokenFile, err = p.givenToken(); err != nil || t.Token != "" || t.Embedded {
 		return t, err
 	}
 	if l, err := p.deps.Logins.Get(t.Server); err != nil || l != nil {
@@ -86,9 +112,9 @@ func normalizeAddress(server string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// token returns the secret that identifies the caller, and the file that it was read from, if any. Errors never contain
-// any part of the secret.
-func (p *program) token() (secret, file string, err error) {
+// givenToken returns the token that the flags or the environment give, and the file that it was read from, if any. --token-file comes before
+// FLEET_TOKEN, and FLEET_TOKEN before FLEET_TOKEN_FILE. Errors never contain any part of the token.
+func (p *program) givenToken() (secret, file string, err error) {
 	source := "FLEET_TOKEN"
 	file = p.tokenFile
 	if file == "" {
@@ -116,7 +142,7 @@ func (p *program) token() (secret, file string, err error) {
 	return secret, file, nil
 }
 
-// token returns the secret that identifies the caller of the next call, or "" if the caller has none.
+// token returns the token for the next call: the given token, or an ID token of the sign-in. It returns "" if the caller has neither.
 func (t Target) token(ctx context.Context) (string, error) {
 	if t.Token != "" || t.Login == nil {
 		return t.Token, nil

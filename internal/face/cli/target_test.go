@@ -62,6 +62,7 @@ func TestTargetOfFlagsAndEnvironment(t *testing.T) {
 	}
 }
 
+// TestPlaintextOnlyOnLoopback checks that connections without TLS, and tokens on them, are for this machine only, unless --insecure is set.
 func TestPlaintextOnlyOnLoopback(t *testing.T) {
 	t.Parallel()
 	for server, want := range map[string]bool{

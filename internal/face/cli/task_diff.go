@@ -57,7 +57,7 @@ you have reviewed it.`,
 	return cmd
 }
 
-// printTaskFiles lists all changed files.
+// printTaskFiles lists the files that the task changed. It reads the whole list.
 func (s *session) printTaskFiles(ctx context.Context, req *fleetv1.ShowTaskChangesRequest) error {
 	s.conn.wholeLists = true
 	all, err := s.fleet.ShowTaskChanges(ctx, req)
@@ -92,15 +92,14 @@ func (s *session) printTaskFiles(ctx context.Context, req *fleetv1.ShowTaskChang
 	})
 }
 
-// hintLeftOut reports on standard error which changes were not kept. It does so even if standard output is a pipe, because
-// otherwise the changes would look complete.
+// hintLeftOut reports on standard error which changes were not kept. Without this, a patch on standard output would look complete.
 func (s *session) hintLeftOut(c *fleetv1.TaskChanges) {
 	for _, what := range c.GetLeftOut() {
 		s.hint("Not kept: %s", what)
 	}
 }
 
-// printTaskPatch reads the patch page by page, and prints it when it is complete.
+// printTaskPatch reads the patch page by page. It prints each page at once for people, and the whole patch in one document for programs.
 func (s *session) printTaskPatch(ctx context.Context, req *fleetv1.ShowTaskChangesRequest) error {
 	req.Patch, req.PatchLimit = true, proto.Int32(maxPageBytes)
 	var patch []byte
@@ -119,7 +118,7 @@ func (s *session) printTaskPatch(ctx context.Context, req *fleetv1.ShowTaskChang
 	}
 }
 
-// changesText summarizes in one line what a task changed. It returns "" if the task has no changes to report.
+// changesText summarizes a task's changes in one line. It returns "" if c is nil.
 func changesText(c *fleetv1.TaskChanges) string {
 	switch {
 	case c == nil:
@@ -146,6 +145,7 @@ func changesText(c *fleetv1.TaskChanges) string {
 	return text
 }
 
+// countText returns the number with the noun, in the plural unless n is 1: "2 files".
 func countText(n int32, what string) string {
 	if n != 1 {
 		what += "s"

@@ -36,7 +36,7 @@ appears when the whole payload has arrived and its SHA-256 matches.`,
 			if info, err := os.Stat(file); file == "" || file == "-" || err == nil && !info.Mode().IsRegular() { // a terminal or a pipe
 				return s.save(d.reader(ctx, 0), file)
 			}
-			n, err := d.save(ctx, file)
+			n, err := d.saveResumable(ctx, file)
 			if err == nil {
 				s.note("Wrote %s to %s.", sizeText(n), file)
 			}
@@ -47,14 +47,15 @@ appears when the whole payload has arrived and its SHA-256 matches.`,
 	return cmd
 }
 
-// taskDownload downloads the payload of a task.
+// taskDownload is the download of the payload of one task.
 type taskDownload struct {
 	*session
 	id string
 }
 
-// save writes the payload to the file through a temporary file whose name ends in .part. It returns the payload's size.
-func (d *taskDownload) save(ctx context.Context, file string) (int64, error) {
+// saveResumable writes the payload to FILE.part, and renames that file to FILE when it is complete. It returns the payload's size. If the
+// download is interrupted, FILE.part stays, and the next call continues it.
+func (d *taskDownload) saveResumable(ctx context.Context, file string) (int64, error) {
 	part := file + ".part"
 	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o666) //nolint:gosec // as os.Create
 	if err != nil {
@@ -75,8 +76,8 @@ func (d *taskDownload) save(ctx context.Context, file string) (int64, error) {
 	return 0, err
 }
 
-// resume downloads the part of the payload that the file lacks. It starts over if the file is not the beginning of the
-// payload.
+// resume appends to f the part of the payload that f lacks, and returns the payload's size. It starts over if the content of f is not the
+// beginning of the payload.
 func (d *taskDownload) resume(ctx context.Context, f *os.File) (int64, error) {
 	sum := sha256.New()
 	existing, err := io.Copy(sum, f)
@@ -99,8 +100,7 @@ func (d *taskDownload) resume(ctx context.Context, f *os.File) (int64, error) {
 	return d.resume(ctx, f)
 }
 
-// reader returns a reader of the payload from the offset on. If the connection breaks, the reader continues where it
-// stopped.
+// reader returns a reader of the payload from the offset on. If the connection breaks, the reader requests the rest.
 func (d *taskDownload) reader(ctx context.Context, offset int64) *downloadReader {
 	req := &fleetv1.DownloadTaskPayloadRequest{TaskId: d.id, Offset: offset}
 	return d.newDownloadReader(ctx, fleetv1.FleetService_DownloadTaskPayload_FullMethodName, req, func(m proto.Message) {

@@ -48,7 +48,7 @@ func TestTaskDownload(t *testing.T) {
 	require.Contains(t, stderr, "cannot write the file")
 }
 
-// requireOnly fails the test unless the file has the content and the directory has no other file.
+// requireOnly fails the test unless the file has the content and is the only file in its directory.
 func requireOnly(t *testing.T, file, content string) {
 	t.Helper()
 	data, err := os.ReadFile(file) //nolint:gosec // the test's own
@@ -71,9 +71,9 @@ func TestTaskDownloadResumes(t *testing.T) {
 	server := servePayload(t, longPayload, "")
 	for name, part := range map[string]struct{ left, says string }{
 		"a part":            {longPayload[:20], "Wrote 39 bytes"},
-		"all of it":         {longPayload, "Wrote 39 bytes"},
-		"of something else": {"something", "not the beginning of this payload"},
-		"and longer":        {"something" + longPayload, "not the beginning of this payload"},
+		"the whole payload": {longPayload, "Wrote 39 bytes"},
+		"another text":      {"something", "not the beginning of this payload"},
+		"a longer text":     {"something" + longPayload, "not the beginning of this payload"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,7 +86,8 @@ func TestTaskDownloadResumes(t *testing.T) {
 	}
 }
 
-// TestInterruptedTaskDownload checks that a second download after an interruption requests only the missing part.
+// TestInterruptedTaskDownload checks that an interrupted download keeps what has arrived, and that the same command completes the file. With
+// enough time to reconnect, one command requests the missing parts itself.
 func TestInterruptedTaskDownload(t *testing.T) {
 	t.Parallel()
 	server := servePayload(t, longPayload, "")
@@ -109,7 +110,7 @@ func TestInterruptedTaskDownload(t *testing.T) {
 	mustRun(t, server, "task", "download", "t-1", "-o", file)
 	requireOnly(t, file, longPayload)
 
-	c, cut.streams = newCommand(server), 0 // a command with enough time to reconnect requests the rest itself
+	c, cut.streams = newCommand(server), 0 // this command has enough time to reconnect
 	c.dial = dial
 	require.Equal(t, ExitOK, c.run("task", "download", "t-1", "-o", file), c.err.String())
 	require.Equal(t, 3, cut.streams)

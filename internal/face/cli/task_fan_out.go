@@ -105,6 +105,7 @@ not land and may be removed when it is old. If the command is interrupted, repea
 	return cmd
 }
 
+// printVariants prints a table of the tasks of a fan-out. overlaps tells which of their work changes the same lines.
 func (s *session) printVariants(all []*fleetv1.Variant, overlaps []*fleetv1.Overlap) {
 	numbers := map[string]int32{}
 	for _, v := range all {
@@ -151,7 +152,7 @@ func (s *session) printVariants(all []*fleetv1.Variant, overlaps []*fleetv1.Over
 		}})
 }
 
-// checksText says how many of the checks passed.
+// checksText returns how many of the checks passed, or "" if none has run.
 func checksText(c *fleetv1.TaskChecks) string {
 	if len(c.GetResults()) == 0 {
 		return ""

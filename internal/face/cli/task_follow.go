@@ -10,7 +10,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// monitor shows a running task until its end.
+// monitor shows a running task on the screen until the task has ended.
 type monitor struct {
 	s        *session
 	task     *fleetv1.Task
@@ -20,8 +20,9 @@ type monitor struct {
 	prompter *prompter
 }
 
-// follow shows the task's output until the task has ended, and returns nil if it completed. Ctrl-C stops the task if
-// stopOnInterrupt is set. Otherwise it only ends the command, unless it is pressed again.
+// follow shows the task's output until the task has ended. It returns nil if the task completed, and an error if it ended otherwise. If
+// stopOnInterrupt is set, Ctrl-C stops the task. Otherwise the first Ctrl-C ends only the command. On a terminal, a second one soon after
+// stops the task.
 func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrupt bool) error {
 	m := &monitor{s: s, task: task}
 	watchCtx, cancel := context.WithCancelCause(ctx)
@@ -74,9 +75,10 @@ func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrup
 	return m.reportEnd(ctx)
 }
 
-// watch shows the events of the task until it has ended.
+// watch shows the events of the task until the task has ended. If the server cannot be reached, the error names the command that follows the
+// task again.
 func (m *monitor) watch(ctx context.Context) error {
-	stream := m.s.newFeed(&fleetv1.WatchFleetRequest{TaskId: m.task.GetId(), Follow: true, Details: true})
+	stream := m.s.newEventFeed(&fleetv1.WatchFleetRequest{TaskId: m.task.GetId(), Follow: true, Details: true})
 	stream.responded = true // the server has just started the task
 	errEnded := errors.New("ended")
 	err := stream.run(ctx, func(e *fleetv1.Event) error {
@@ -108,7 +110,8 @@ var eventMarks = map[fleetv1.Event_Type]string{
 	fleetv1.Event_task_check: "= ", fleetv1.Event_task_stalled: "! ", fleetv1.Event_task_recovered: "! ", fleetv1.Event_task_stopping: "! ",
 }
 
-// show prints one event: output on standard output, everything else on standard error.
+// show prints one event: a task's output on standard output, everything else on standard error. If standard output is for a document, output
+// goes to standard error too.
 func (m *monitor) show(e *fleetv1.Event) {
 	s, text := m.s, strings.TrimRight(e.GetText(), "\r\n")
 	activity := text
@@ -147,7 +150,7 @@ func (m *monitor) show(e *fleetv1.Event) {
 	}
 }
 
-// reportEnd reports how the task ended.
+// reportEnd prints how the task ended. It returns an error unless the task completed.
 func (m *monitor) reportEnd(ctx context.Context) error {
 	m.progress.stop()
 	s := m.s

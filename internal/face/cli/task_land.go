@@ -177,7 +177,7 @@ func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksRes
 	for _, t := range l.tasks {
 		l.open[t.GetTaskId()] = t
 	}
-	feed := s.newFeed(&fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, Quiet: true})
+	feed := s.newEventFeed(&fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, Quiet: true})
 	feed.responded = true
 	p := s.startProgress(fmt.Sprintf("landing the work of %d tasks", len(l.open)), s.deps.Now())
 	defer p.stop()

@@ -48,7 +48,7 @@ func (s *session) printTaskLogs(ctx context.Context, id string, lines int, follo
 	}
 	task := resp.GetTask()
 	outputSoFar := lastLines{limit: lines}
-	f := s.newFeed(&fleetv1.WatchFleetRequest{TaskId: task.GetId(), Details: true})
+	f := s.newEventFeed(&fleetv1.WatchFleetRequest{TaskId: task.GetId(), Details: true})
 	var prompter *prompter
 	show := func(e *fleetv1.Event) error {
 		if e.GetType() == fleetv1.Event_task_output {

@@ -214,3 +214,28 @@ func TestCompletionOfToolsets(t *testing.T) {
 		require.Equal(t, want, out, line)
 	}
 }
+
+// TestToolsetsAreLeftOut checks which command lines need the toolsets' commands.
+func TestToolsetsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	for line, needed := range map[string]bool{
+		"":                                   true,
+		"--help":                             true,
+		"help":                               true,
+		"help sessions":                      true,
+		"help agent list":                    true,
+		"sessions list":                      true,
+		"-o json --server h:1 sessions list": true,
+		"sesions list":                       true,
+		"__complete s":                       true,
+		"completion bash":                    true,
+		"version":                            true,
+		"agent list":                         false,
+		"agent lst":                          false,
+		"-o json --server h:1 task list":     false,
+		"status --help":                      false,
+		"token list":                         false,
+	} {
+		require.Equal(t, needed, newWithoutToolsets(Deps{}).needsToolsets(strings.Fields(line)), "fleet %s", line)
+	}
+}

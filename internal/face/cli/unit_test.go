@@ -22,3 +22,28 @@ func TestTimeText(t *testing.T) {
 	}
 	require.Equal(t, "-", s.timeText(nil))
 }
+
+func TestDurations(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 42 * time.Second: "42s", 3*time.Minute + 59*time.Second: "3m", 5*time.Hour + time.Minute: "5h",
+		47 * time.Hour: "47h", 12 * day: "12d", 400 * day: "1y35d",
+	} {
+		require.Equal(t, want, shortDuration(d))
+	}
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 44600 * time.Millisecond: "45s", 89 * time.Second: "1m29s", 5 * time.Minute: "5m", time.Hour - 300*time.Millisecond: "1h",
+		90*time.Minute - 2*time.Second: "1h30m", day - time.Second: "1d", 7*day - 2*time.Second: "7d", 84 * time.Hour: "3d12h", 400*day - time.Minute: "400d",
+	} {
+		require.Equal(t, want, timeLeft(d))
+	}
+	for d, want := range map[time.Duration]string{
+		400 * time.Millisecond: "0s", 42 * time.Second: "42s", 192 * time.Second: "3m12s", 2*time.Hour + 5*time.Minute: "2h05m",
+	} {
+		require.Equal(t, want, longDuration(d))
+	}
+	require.Equal(t, "$0.0012", costText(0.0012))
+	require.Equal(t, "$1.50", costText(1.5))
+	require.Equal(t, "1.5 KiB", sizeText(1536))
+}

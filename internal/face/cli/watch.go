@@ -49,7 +49,7 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 	if req.GetCursor() == "now" && req.GetFollow() {
 		req.Cursor = s.latestCursor(ctx) // a position to return to if the connection breaks before the first event
 	}
-	f := s.newFeed(req)
+	f := s.newEventFeed(req)
 	if req.GetFollow() {
 		f.maxOutage = -1 // a watcher waits until the server is back
 	}

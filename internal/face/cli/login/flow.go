@@ -13,7 +13,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Device signs a person in on another device (RFC 8628). show tells the person where to go and which code to enter.
+// Device signs a person in on another device (RFC 8628). It calls show to tell the person which address to open and which code to enter,
+// and then waits until the person has signed in or the code has expired.
 func (i *Issuer) Device(ctx context.Context, show func(address, code string)) (Tokens, error) {
 	d, err := i.config.DeviceAuth(ctx)
 	if err != nil {
@@ -32,7 +33,8 @@ func (i *Issuer) Device(ctx context.Context, show func(address, code string)) (T
 }
 
 // Browser signs a person in with a browser on this machine. The issuer redirects the browser to a loopback address
-// (RFC 8252). show opens the issuer's address in the browser, or tells the person to open it.
+// (RFC 8252). Browser calls show, which opens the issuer's address in the browser or tells the person to open it. Then it waits for the
+// redirect until ctx is done.
 func (i *Issuer) Browser(ctx context.Context, show func(address string)) (Tokens, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

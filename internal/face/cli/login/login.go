@@ -23,28 +23,28 @@ import (
 	"fleet/internal/loopback"
 )
 
-// timeout is how long a server or an issuer may take to answer.
+// timeout limits requests for metadata, and how long the browser may take to send the header of a request.
 const timeout = 30 * time.Second
 
-// ErrNoIssuer means that nobody can sign in to the server with an issuer.
+// ErrNoIssuer means that the server names no issuer, or no OAuth client for this program.
 var ErrNoIssuer = errors.New("the server has no issuer to sign in with")
 
-// ErrEnded means that the session has ended, so that the person has to sign in again.
+// ErrEnded means that the person has to sign in: there was no sign-in, or the session has ended.
 var ErrEnded = errors.New("the session has ended")
 
 // Issuer is the issuer of a server, ready to sign people in.
 type Issuer struct {
 	URL string
-	// CanDevice reports whether people can sign in on another device.
-	CanDevice bool
+	// HasDeviceFlow reports whether people can sign in on another device, with Device.
+	HasDeviceFlow bool
 
 	config        oauth2.Config
 	verifier      *oidc.IDTokenVerifier
 	revocationURL string // the revocation endpoint; empty if the issuer has none
 }
 
-// Find returns the issuer that the server names, or ErrNoIssuer if it names none. base is the server's HTTP address,
-// which Find calls with client.
+// Find returns the issuer that the server names. It returns ErrNoIssuer if nobody can sign in with an issuer. base is the server's HTTP
+// address; client makes the requests to it.
 func Find(ctx context.Context, client *http.Client, base string) (*Issuer, error) {
 	var server struct {
 		Resource    string   `json:"resource"`
@@ -65,7 +65,8 @@ func Find(ctx context.Context, client *http.Client, base string) (*Issuer, error
 	return discover(ctx, server.Issuers[0], server.CLIClientID, server.Scopes)
 }
 
-// discover asks the issuer for its endpoints.
+// discover asks the issuer for its endpoints. It refuses an issuer without https, except on this machine. It adds the scope offline_access
+// if the issuer supports it, to get refresh tokens.
 func discover(ctx context.Context, issuer, clientID string, scopes []string) (*Issuer, error) {
 	if u, err := url.Parse(issuer); err != nil || u.Scheme != "https" && !loopback.Is(u.Hostname()) {
 		return nil, fmt.Errorf("the issuer %q does not use https, so others could read your tokens", issuer)
@@ -89,14 +90,14 @@ func discover(ctx context.Context, issuer, clientID string, scopes []string) (*I
 	endpoint := provider.Endpoint()
 	endpoint.AuthStyle = oauth2.AuthStyleInParams // the client has no secret; x/oauth2 would try basic auth first
 	return &Issuer{
-		URL: issuer, CanDevice: endpoint.DeviceAuthURL != "",
+		URL: issuer, HasDeviceFlow: endpoint.DeviceAuthURL != "",
 		config: oauth2.Config{ClientID: clientID, Endpoint: endpoint, Scopes: scopes},
 		// The verifier fetches keys later, so it must not use fetchCtx, which ends with this function.
 		verifier: provider.VerifierContext(ctx, &oidc.Config{ClientID: clientID}), revocationURL: metadata.Revoke,
 	}, nil
 }
 
-// tokensOf verifies the ID token in the issuer's response and returns the tokens. It checks the nonce unless it is empty.
+// tokensOf verifies the ID token in the issuer's response and returns the tokens. If nonce is not empty, the ID token must contain it.
 func (i *Issuer) tokensOf(ctx context.Context, t *oauth2.Token, nonce string) (Tokens, error) {
 	raw, _ := t.Extra("id_token").(string)
 	if raw == "" {
@@ -125,7 +126,7 @@ func (i *Issuer) tokensOf(ctx context.Context, t *oauth2.Token, nonce string) (T
 	return Tokens{ID: raw, Refresh: t.RefreshToken, Expiry: id.Expiry, Who: who}, nil
 }
 
-// refresh returns new tokens. It returns ErrEnded if the issuer has ended the session or does not renew ID tokens.
+// refresh gets new tokens with the old refresh token. It returns ErrEnded if the issuer has ended the session or does not renew ID tokens.
 func (i *Issuer) refresh(ctx context.Context, old Tokens) (Tokens, error) {
 	t, err := i.config.TokenSource(ctx, &oauth2.Token{RefreshToken: old.Refresh}).Token()
 	if resp, ok := errors.AsType[*oauth2.RetrieveError](err); ok && resp.ErrorCode == "invalid_grant" {
@@ -144,7 +145,8 @@ func (i *Issuer) refresh(ctx context.Context, old Tokens) (Tokens, error) {
 	return next, err
 }
 
-// Revoke asks the issuer to end the session (RFC 7009). It does nothing if the issuer has no revocation endpoint.
+// Revoke asks the issuer to end the session (RFC 7009). It does nothing if the issuer has no revocation endpoint, or if there is no refresh
+// token.
 func (i *Issuer) Revoke(ctx context.Context, t Tokens) error {
 	if i.revocationURL == "" || t.Refresh == "" {
 		return nil
@@ -166,7 +168,8 @@ func (i *Issuer) Revoke(ctx context.Context, t Tokens) error {
 	return nil
 }
 
-// stripBody returns the error of a token endpoint without the body of the response, which may contain secrets.
+// stripBody removes the body of the issuer's response from an error of package oauth2, because the body may contain secrets. It returns
+// other errors unchanged.
 func stripBody(err error) error {
 	resp, ok := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
@@ -178,6 +181,7 @@ func stripBody(err error) error {
 	return fmt.Errorf("the issuer refused: %s %s", resp.ErrorCode, resp.ErrorDescription)
 }
 
+// getJSON decodes the JSON at the address into to. found is false if the server answers with 404.
 func getJSON(ctx context.Context, client *http.Client, address string, to any) (found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

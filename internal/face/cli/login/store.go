@@ -18,12 +18,12 @@ import (
 	"fleet/internal/scratch"
 )
 
-// Tokens are the tokens that the issuer has issued to a person.
+// Tokens are the tokens that an issuer gave to a person.
 type Tokens struct {
 	ID      string    `json:"id_token"`
 	Refresh string    `json:"refresh_token,omitempty"`
-	Expiry  time.Time `json:"expiry"`
-	Who     string    `json:"who"` // the person's name, to show to people
+	Expiry  time.Time `json:"expiry"` // of the ID token
+	Who     string    `json:"who"`    // the person's name, to show to people
 }
 
 // Login is a stored sign-in to a server.
@@ -32,7 +32,7 @@ type Login struct {
 	Issuer   string   `json:"issuer"`
 	ClientID string   `json:"client_id"`
 	Scopes   []string `json:"scopes"`
-	// InKeyring says that the tokens are in the keyring and not in the file.
+	// InKeyring says that the tokens are in the keyring. Then Tokens is nil.
 	InKeyring bool    `json:"in_keyring,omitempty"`
 	Tokens    *Tokens `json:"tokens,omitempty"`
 }
@@ -46,7 +46,7 @@ type Store struct {
 	NoKeyring bool
 }
 
-// keyringService is the name of Fleet in the keyring.
+// keyringService is the service name under which the tokens are in the keyring.
 const keyringService = "fleet"
 
 // Keep stores the tokens of a sign-in to the server. inKeyring reports whether they are in the keyring.
@@ -65,7 +65,7 @@ func (s Store) Keep(server string, i *Issuer, t Tokens) (inKeyring bool, err err
 	return s.write(Login{Server: server, Issuer: i.URL, ClientID: i.config.ClientID, Scopes: i.config.Scopes}, t)
 }
 
-// write stores the login with the tokens.
+// write stores the login with the tokens. The caller holds the lock.
 func (s Store) write(l Login, t Tokens) (inKeyring bool, err error) {
 	l.InKeyring, l.Tokens = false, &t
 	if !s.NoKeyring && hasKeyring() {
@@ -84,7 +84,7 @@ func (s Store) write(l Login, t Tokens) (inKeyring bool, err error) {
 	return l.InKeyring, scratch.WriteFile(s.file(l.Server), append(data, '\n'))
 }
 
-// Get returns the login to the server, or nil if there is no login.
+// Get returns the login to the server, or nil if there is none. It does not read the keyring.
 func (s Store) Get(server string) (*Login, error) {
 	if s.Dir == "" {
 		return nil, nil //nolint:nilnil // there is none
@@ -152,9 +152,10 @@ func (s Store) Token(ctx context.Context, server string, now func() time.Time) (
 	return t.ID, err
 }
 
+// valid reports whether the ID token is valid for at least minValidity after now.
 func (t Tokens) valid(now time.Time) bool { return t.ID != "" && now.Add(minValidity).Before(t.Expiry) }
 
-// read returns the login to the server with its tokens.
+// read returns the login to the server with its tokens, or ErrEnded if there is no login.
 func (s Store) read(server string) (*Login, Tokens, error) {
 	l, err := s.Get(server)
 	if err != nil {
@@ -167,9 +168,9 @@ func (s Store) read(server string) (*Login, Tokens, error) {
 	return l, t, err
 }
 
-// Forget removes the login to the server and asks the issuer to end the session. It returns false if there was no
-// login. If the issuer does not end the session, Forget still removes the login, and its error says why.
-func (s Store) Forget(ctx context.Context, server string) (bool, error) {
+// Forget asks the issuer to end the session, and removes the login to the server. found is false if there was no login, or if it could not
+// be read or locked. If the issuer does not end the session, Forget still removes the login, and err says why.
+func (s Store) Forget(ctx context.Context, server string) (found bool, err error) {
 	l, err := s.Get(server)
 	if err != nil || l == nil {
 		return false, err
@@ -208,8 +209,8 @@ func (s Store) file(server string) string {
 	return filepath.Join(s.Dir, name+".json")
 }
 
-// hasKeyring reports whether there may be a keyring. On Linux, it returns false if there is no D-Bus session bus: a
-// query for the keyring could then start a bus.
+// hasKeyring reports whether there may be a keyring. On Linux, it returns false without a D-Bus session bus, because a query for the keyring
+// could then start one.
 func hasKeyring() bool {
 	if runtime.GOOS != "linux" || os.Getenv("DBUS_SESSION_BUS_ADDRESS") != "" {
 		return true
@@ -224,7 +225,7 @@ type TokenSource struct {
 	Server string
 }
 
-// Token does the same as Store.Token for the source's server.
+// Token returns an ID token for the source's server, as Store.Token does.
 func (s *TokenSource) Token(ctx context.Context) (string, error) {
 	return s.Store.Token(ctx, s.Server, time.Now)
 }

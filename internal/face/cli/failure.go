@@ -15,12 +15,12 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// failure is an error that sets the exit code.
+// failure is an error as the command line reports it, with the exit code of the program.
 type failure struct {
 	code    int
-	reason  string
+	reason  string // one of the API's error reasons, or one of those that the help topic exit-codes lists
 	message string
-	hint    string
+	hint    string // what to do next; may be empty
 	details map[string]any
 	api     string // the API's message; printed instead of message in JSON and YAML output
 }
@@ -35,7 +35,7 @@ func (f *failure) Error() string {
 	return strings.TrimSuffix(f.message, ".") + "; " + f.hint
 }
 
-// Fail returns an error that ends the program with the exit code. The hint says what to do next and may be empty.
+// Fail returns an error with which Run returns the exit code. The hint says what to do next and may be empty.
 func Fail(code int, hint, format string, args ...any) error {
 	return &failure{code: code, reason: "FAILED", message: fmt.Sprintf(format, args...), hint: hint}
 }
@@ -45,7 +45,7 @@ func usagef(format string, args ...any) error {
 	return &failure{code: ExitUsage, reason: "USAGE", message: fmt.Sprintf(format, args...)}
 }
 
-// errInterrupted is the cancellation cause of a command's context after Ctrl-C.
+// errInterrupted is the cancellation cause of a command's context after Ctrl-C or SIGTERM.
 var errInterrupted = &failure{code: ExitInterrupted, reason: "INTERRUPTED", message: "interrupted", hint: "the server may still carry out the request"}
 
 // errTimeout is the cancellation cause of a command's context after --timeout.
@@ -53,12 +53,12 @@ var errTimeout = &failure{
 	code: ExitTimeout, reason: "TIMED_OUT", message: "no answer within the time given with --timeout", hint: "the server may still carry out the request",
 }
 
-// explain converts any error into a failure, for the target that the command talked to.
+// explain converts any error of a command into a failure. t is the target that the command talked to.
 func (p *program) explain(ctx context.Context, err error, t Target) *failure {
 	return p.explainIn(ctx, err, t, nil)
 }
 
-// explainIn does the same as explain for an error of a toolset's method.
+// explainIn does the same as explain for an error of a method of the toolset. set is nil for other commands.
 func (p *program) explainIn(ctx context.Context, err error, t Target, set *toolset) *failure {
 	var known *failure
 	if errors.As(err, &known) {
@@ -89,13 +89,14 @@ func (p *program) explainIn(ctx context.Context, err error, t Target, set *tools
 	return &failure{code: exitCode(w.Reason, s.Code()), reason: w.Reason, message: p.translateForPeople(set, message, w.Details), hint: hintFor(w, next), details: w.Details, api: w.Message}
 }
 
-// isDone reports whether err means that the call's context is done.
+// isDone reports whether err is the status of a call whose context is done.
 func isDone(err error) bool {
 	c := status.Code(err)
 	return c == codes.Canceled || c == codes.DeadlineExceeded
 }
 
-// reasonOf returns Fleet's own reason for a failed call, and "" if the call failed in transport.
+// reasonOf returns the reason that Fleet gives for a failed call. It returns "" if the error is not from Fleet, for example because the
+// connection broke.
 func reasonOf(err error) string {
 	s, ok := status.FromError(err)
 	if !ok {
@@ -109,7 +110,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// unreachable returns the error for a missing connection. grpc-go's message ends with the system's error.
+// unreachable returns the failure for a server that cannot be reached. message is grpc-go's, which ends with the system's error.
 func unreachable(message string, t Target) *failure {
 	f := &failure{code: ExitUnavailable, reason: "UNREACHABLE", details: map[string]any{"server": t.Server}}
 	cause := strings.TrimRight(message, `"`)
@@ -182,7 +183,7 @@ func exitCode(reason string, code codes.Code) int {
 	return ExitError
 }
 
-// hintFor returns what to do about an error: the server's next step, or advice that only the command line can give.
+// hintFor returns advice about an error: the server's next step, or advice that only the command line can give.
 func hintFor(e wire.Error, next string) string {
 	after, ok := e.Details["retry_after_seconds"]
 	switch {

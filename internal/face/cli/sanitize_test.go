@@ -4,58 +4,14 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 
-	"github.com/mattn/go-runewidth"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 	"pgregory.net/rapid"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
-
-func TestTable(t *testing.T) {
-	t.Parallel()
-	columns := []column{{"NAME", "name"}, {"STATUS", "status"}, {"OWNER", nil}, {"TASK", "current_task"}, {"TWICE", func(a *fleetv1.AgentSummary) int { return 2 * len(a.GetName()) }}}
-	s := &session{program: newProgram(Deps{})}
-	g := s.tableOf((&fleetv1.AgentSummary{}).ProtoReflect().Descriptor(), []proto.Message{
-		&fleetv1.AgentSummary{Name: "papi", Status: fleetv1.Agent_busy, CurrentTask: wrapperspb.String("one\ntwo\x1b[2J")}, &fleetv1.AgentSummary{Name: "日本", Status: fleetv1.Agent_idle},
-	}, columns)
-	require.Equal(t, "NAME  STATUS  TASK        TWICE\npapi  busy    one two[2J  8\n日本  idle    -           12\n", g.render(0, false))
-	for line := range strings.Lines(g.render(37, false)) {
-		require.LessOrEqual(t, runewidth.StringWidth(strings.TrimSpace(line)), 37)
-	}
-	require.Contains(t, g.render(0, true), "\x1b[33mbusy\x1b[0m    one")
-	require.Panics(t, func() { printList[*fleetv1.AgentSummary](s, nil, "", column{"NAME", "nome"}) })
-}
-
-func TestDurations(t *testing.T) {
-	t.Parallel()
-	const day = 24 * time.Hour
-	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 42 * time.Second: "42s", 3*time.Minute + 59*time.Second: "3m", 5*time.Hour + time.Minute: "5h",
-		47 * time.Hour: "47h", 12 * day: "12d", 400 * day: "1y35d",
-	} {
-		require.Equal(t, want, shortDuration(d))
-	}
-	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 44600 * time.Millisecond: "45s", 89 * time.Second: "1m29s", 5 * time.Minute: "5m", time.Hour - 300*time.Millisecond: "1h",
-		90*time.Minute - 2*time.Second: "1h30m", day - time.Second: "1d", 7*day - 2*time.Second: "7d", 84 * time.Hour: "3d12h", 400*day - time.Minute: "400d",
-	} {
-		require.Equal(t, want, timeLeft(d))
-	}
-	for d, want := range map[time.Duration]string{
-		400 * time.Millisecond: "0s", 42 * time.Second: "42s", 192 * time.Second: "3m12s", 2*time.Hour + 5*time.Minute: "2h05m",
-	} {
-		require.Equal(t, want, longDuration(d))
-	}
-	require.Equal(t, "$0.0012", costText(0.0012))
-	require.Equal(t, "$1.50", costText(1.5))
-	require.Equal(t, "1.5 KiB", sizeText(1536))
-}
 
 func TestSanitizer(t *testing.T) {
 	t.Parallel()

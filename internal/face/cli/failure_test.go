@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -78,49 +76,6 @@ func TestUnreachable(t *testing.T) {
 	require.Equal(t, "h:1 does not accept the certificate in mine.pem; give one of an authority that the server trusts (tls.client_ca)", f.Error())
 }
 
-// TestStaleListSaysWhy checks that the age of a list that is older than three polls, and the cause, are printed on
-// standard error in every format.
-func TestStaleListSaysWhy(t *testing.T) {
-	t.Parallel()
-	s := newStub(t)
-	server, _ := s.listen(t, "")
-	_, note := mustRun(t, server, "agent", "list")
-	require.NotContains(t, note, "ago")
-	s.mu.Lock()
-	s.stale = "Coder cannot be reached"
-	s.mu.Unlock()
-	for _, format := range []string{"table", "json"} {
-		_, note = mustRun(t, server, "agent", "list", "-o", format)
-		require.Regexp(t, `fleet: this answer is 4\ds old: Coder cannot be reached\n`, note)
-	}
-}
-
-// TestPlacesThatDoNotAnswer checks that lists name the place of each agent if there are several places, and that
-// standard error names the places that do not answer.
-func TestPlacesThatDoNotAnswer(t *testing.T) {
-	t.Parallel()
-	s := newStub(t)
-	server, _ := s.listen(t, "")
-	why := "Coder cannot be reached"
-	s.places = []*fleetv1.PlaceStatus{
-		{Name: "local", Ok: true, ObservedAt: timestamppb.Now()},
-		{Name: "coder", Reason: &why, ObservedAt: timestamppb.New(time.Now().Add(-42 * time.Second))},
-		{Name: "other", Reason: &why},
-	}
-	mustRun(t, server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
-	s.mu.Lock()
-	s.agents["papi"].Place = "local"
-	s.mu.Unlock()
-	out, note := mustRun(t, server, "agent", "list")
-	require.Regexp(t, `(?m)^NAME .* PLACE *\n^papi .* local *$`, out)
-	require.Regexp(t, `^fleet: the information about the agents in coder is (4\ds|5\ds|1m) old: Coder cannot be reached\nfleet: the agents in other are not known yet: Coder cannot be reached\n$`, note)
-	out, _ = mustRun(t, server, "agent", "show", "papi")
-	require.Regexp(t, `(?m)^Place +local$`, out)
-	out, note = mustRun(t, server, "project", "list")
-	require.Regexp(t, `(?m)^NAME .* PLACE *\n^shell .* local *$`, out)
-	require.Contains(t, note, "fleet: projects of coder may be missing: Coder cannot be reached\n")
-}
-
 func TestErrorsAreOneLineOrOneObject(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
@@ -164,35 +119,6 @@ func TestTimeoutEndsACall(t *testing.T) {
 	require.Contains(t, line, "--timeout")
 }
 
-func TestInterruptEndsACall(t *testing.T) {
-	t.Parallel()
-	s := newStub(t)
-	called := make(chan struct{})
-	s.unary = func(ctx context.Context, _ string, _ any) error {
-		close(called)
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	server, _ := s.listen(t, "")
-	c := newCommand(server)
-	code := c.start("agent", "list")
-	<-called
-	c.signals <- nil
-	require.Equal(t, ExitInterrupted, waitForExit(t, code))
-	require.Equal(t, "fleet: interrupted; the server may still carry out the request\n", c.err.String())
-}
-
-func TestInterruptedWatchPrintsTheCursor(t *testing.T) {
-	t.Parallel()
-	_, server, _ := stubWithAgent(t)
-	c := newCommand(server)
-	code := c.start("watch", "--agent", "papi", "--follow")
-	c.out.await(t, "agent_changed")
-	c.signals <- nil
-	require.Equal(t, ExitInterrupted, waitForExit(t, code))
-	require.Equal(t, "Continue from here: fleet watch --cursor 2 --agent papi\n", c.err.String())
-}
-
 func TestDialErrorsAreReported(t *testing.T) {
 	t.Parallel()
 	c := newCommand("")
@@ -204,6 +130,7 @@ func TestDialErrorsAreReported(t *testing.T) {
 	require.Equal(t, "fleet: the data directory is in use by a server; leave --embedded out\n", c.err.String())
 }
 
+// endErrorOf returns the error for a task that has ended with the status.
 func endErrorOf(st string) error {
 	return newEndError(&fleetv1.Task{Id: "1", AgentName: "papi", Reason: "no", Status: fleetv1.Task_Status(fleetv1.Task_Status_value[st])})
 }

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+func TestInterruptEndsACall(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	called := make(chan struct{})
+	s.unary = func(ctx context.Context, _ string, _ any) error {
+		close(called)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	server, _ := s.listen(t, "")
+	c := newCommand(server)
+	code := c.start("agent", "list")
+	<-called
+	c.signals <- nil
+	require.Equal(t, ExitInterrupted, waitForExit(t, code))
+	require.Equal(t, "fleet: interrupted; the server may still carry out the request\n", c.err.String())
+}
+
+func TestInterruptedWatchPrintsTheCursor(t *testing.T) {
+	t.Parallel()
+	_, server, _ := stubWithAgent(t)
+	c := newCommand(server)
+	code := c.start("watch", "--agent", "papi", "--follow")
+	c.out.await(t, "agent_changed")
+	c.signals <- nil
+	require.Equal(t, ExitInterrupted, waitForExit(t, code))
+	require.Equal(t, "Continue from here: fleet watch --cursor 2 --agent papi\n", c.err.String())
+}
+
+func TestInterruptEndsFollowingOnly(t *testing.T) {
+	t.Parallel()
+	s, server, _ := stubWithAgent(t)
+	gate, open := newGate(t)
+	c := newCommand(server)
+	code := c.start("task", "run", "papi", "echo one; read x < "+gate, "-f")
+	c.out.await(t, "one\n")
+	c.signals <- os.Interrupt
+	require.Equal(t, ExitInterrupted, waitForExit(t, code))
+	require.Contains(t, c.err.String(), "fleet: no longer following; the task task-1 goes on; follow it: fleet watch --task task-1 --follow, or stop it: fleet task stop papi\n")
+	require.Equal(t, fleetv1.Task_running, s.tasks[0].GetStatus())
+	open()
+	_, _, ended := runFleet(server, "task", "wait", "task-1")
+	require.Equal(t, ExitOK, ended)
+}
+
+func TestStopOnInterrupt(t *testing.T) {
+	t.Parallel()
+	_, server, _ := stubWithAgent(t)
+	gate, _ := newGate(t)
+	c := newCommand(server)
+	code := c.start("task", "run", "papi", "echo one; read x < "+gate, "-f", "--stop-on-interrupt", "-o", "json", "-v")
+	c.err.await(t, "one\n")
+	c.signals <- os.Interrupt
+	require.Equal(t, ExitStopped, waitForExit(t, code))
+	require.Contains(t, c.out.String(), `"status": "stopped"`)
+	require.Contains(t, c.err.String(), `"error": "TASK_STOPPED"`)
+}
+
+func TestCtrlCTwiceStopsTheTask(t *testing.T) {
+	t.Parallel()
+	s, server, _ := stubWithAgent(t)
+	gate, _ := newGate(t)
+	screen, keys, end := runOnTerminal(t, server, "1m", "task", "run", "papi", "echo one; read x < "+gate, "-f")
+	screen.await(t, "one\r\n")
+	screen.await(t, spinnerFrames[0]+" papi 0s") // the progress line
+	typeKeys(t, keys, "\x03")
+	screen.await(t, "Ctrl-C again within 1m00s stops the task too.")
+	typeKeys(t, keys, "\x03")
+	screen.await(t, "Stopping the task ...")
+	require.Equal(t, ExitStopped, end(), screen.String())
+	require.Contains(t, screen.String(), "fleet: the task task-1 of papi was stopped")
+	require.Equal(t, fleetv1.Task_stopped, s.tasks[0].GetStatus())
+}
+
+func TestCtrlCOnceLetsTheTaskGoOn(t *testing.T) {
+	t.Parallel()
+	s, server, _ := stubWithAgent(t)
+	gate, _ := newGate(t)
+	screen, keys, end := runOnTerminal(t, server, "1ms", "task", "run", "papi", "echo one; read x < "+gate, "-f")
+	screen.await(t, "one\r\n")
+	typeKeys(t, keys, "\x03")
+	require.Equal(t, ExitInterrupted, end(), screen.String())
+	require.Contains(t, screen.String(), "fleet task stop papi")
+	require.Equal(t, fleetv1.Task_running, s.tasks[0].GetStatus())
+}
