@@ -242,7 +242,7 @@ func (a *App) openAdmission(o Options, now func() time.Time) error {
 		Auth: auth, Log: a.log, Remote: inbound.RemoteAddr, Observer: a.telemetry, Rates: a.rates, Slots: a.slots, Audit: a.audit,
 		OpenCalls: limits.OpenCalls, UnreadTimeout: o.UnreadTimeout,
 	})
-	a.guard.unary, a.guard.stream = a.interceptor.Unary, a.interceptor.Stream
+	a.guard.nextUnary, a.guard.nextStream = a.interceptor.Unary, a.interceptor.Stream
 	return nil
 }
 

@@ -25,7 +25,7 @@ func TestFirstToken(t *testing.T) {
 		require.NoError(t, err)
 		s, err := a.Listen("test")
 		require.NoError(t, err)
-		s.warnNoToken(t.Context())
+		s.warnNoToken(t.Context()) // Serve logs no warning, because its context has ended
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
 		require.NoError(t, s.Serve(ctx))

@@ -23,8 +23,8 @@ func (c Config) validateFleetURL() error {
 	return nil
 }
 
-// hosts returns the additional host names that requests to the HTTP address may have: allowed_hosts, and the host of coder.fleet_url.
-func (c Config) hosts() []string {
+// additionalHosts returns the additional host names that requests to the HTTP address may have: allowed_hosts, and the host of coder.fleet_url.
+func (c Config) additionalHosts() []string {
 	if u, err := url.Parse(c.Coder.FleetURL); err == nil && u.Hostname() != "" {
 		return append(slices.Clone(c.AllowedHosts), u.Hostname())
 	}

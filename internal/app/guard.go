@@ -19,12 +19,12 @@ import (
 // guard runs before the interceptors, for the calls of every face. When the app closes, it ends open calls, because a
 // stream that follows the fleet would never end by itself.
 type guard struct {
-	unary     grpc.UnaryServerInterceptor  // runs after the guard
-	stream    grpc.StreamServerInterceptor // runs after the guard
-	closed    context.Context              //nolint:containedctx // ends when the app closes
-	end       context.CancelFunc           // cancels open calls and refuses later calls, without waiting
-	mu        sync.RWMutex                 // held for reading by each open call
-	openCalls atomic.Int64                 // number of open calls, for metrics
+	nextUnary  grpc.UnaryServerInterceptor  // called by Unary
+	nextStream grpc.StreamServerInterceptor // called by Stream
+	closed     context.Context              //nolint:containedctx // ends when the app closes
+	end        context.CancelFunc           // cancels open calls and refuses later calls, without waiting
+	mu         sync.RWMutex                 // held for reading by each open call
+	openCalls  atomic.Int64                 // number of open calls, for metrics
 }
 
 func newGuard() *guard {
@@ -70,32 +70,32 @@ type streamContext struct {
 }
 
 // Value returns the value in the stream's context, or else the value in the client's context.
-func (i streamContext) Value(key any) any {
-	if v := i.Context.Value(key); v != nil {
+func (s streamContext) Value(key any) any {
+	if v := s.Context.Value(key); v != nil {
 		return v
 	}
-	return i.client.Value(key)
+	return s.client.Value(key)
 }
 
-// Unary is the interceptor of unary calls.
+// Unary is the interceptor of unary calls. It calls nextUnary.
 func (g *guard) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	ctx, leave, err := g.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	resp, err := g.unary(ctx, req, info, next)
+	resp, err := g.nextUnary(ctx, req, info, next)
 	return resp, g.reword(err)
 }
 
-// Stream is the interceptor of streams.
+// Stream is the interceptor of streams. It calls nextStream.
 func (g *guard) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	ctx, leave, err := g.enter(ss.Context())
 	if err != nil {
 		return err
 	}
 	defer leave()
-	return g.reword(g.stream(srv, serverStream{ss, ctx}, info, next))
+	return g.reword(g.nextStream(srv, serverStream{ss, ctx}, info, next))
 }
 
 // reword replaces the error of a call that was cancelled because the app closes, so that its caller tries again.

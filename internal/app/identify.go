@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 
 	"google.golang.org/grpc/metadata"
@@ -10,6 +11,7 @@ import (
 
 	"fleet/internal/admission"
 	"fleet/internal/face/inbound"
+	"fleet/internal/face/wire"
 	"fleet/internal/fleet"
 )
 
@@ -51,6 +53,23 @@ func admitIfKnown(ctx context.Context, err error) (context.Context, error) {
 		c.Admit()
 	}
 	return ctx, err
+}
+
+// forAdmins returns a handler that passes the requests of admins on to next, and refuses other requests. A known caller who is
+// not an admin gets the text of refusal. It is for data about everybody's work.
+func (a *App) forAdmins(next http.HandlerFunc, refusal string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		md := metadata.MD{admission.FaceKey: {"rest"}, "authorization": r.Header.Values("Authorization")}
+		ctx, err := a.identifyWith(r.Context(), r.URL.Path, md)
+		if err == nil && !admission.IsAdmin(ctx) {
+			err = admission.Error(fleet.Errorf(fleet.ReasonPermissionDenied, "%s", refusal))
+		}
+		if err != nil {
+			wire.WriteError(w, err)
+			return
+		}
+		next(w, r)
+	}
 }
 
 // localUserCheck returns a check for callers without a token: they must be the user who runs this process. It returns nil,

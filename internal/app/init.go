@@ -12,7 +12,7 @@ import (
 	"fleet/internal/face/cli"
 )
 
-// sample is a fleet.yaml that explains every key.
+// sample is a fleet.yaml that mentions and explains every setting.
 //
 //go:embed sample.yaml
 var sample []byte

@@ -22,7 +22,7 @@ func (a *App) openIssuer(o Options) (err error) {
 	return err
 }
 
-// protectedResource returns the metadata that tells OAuth clients where to sign in. It returns nil without auth oidc.
+// protectedResource returns the metadata that tells OAuth clients where to sign in. It returns nil if there is no issuer.
 func (a *App) protectedResource() *protected.Resource {
 	if a.issuer == nil {
 		return nil

@@ -14,9 +14,9 @@ import (
 
 // layer lists which packages the packages at and below path may import. A package belongs to the first layer that contains it.
 type layer struct {
-	path  string
-	may   []string // the packages of this module that they may import
-	alone []string // the packages that only they, other layers that list them, gen, cmd and internal/app may import
+	path      string
+	mayImport []string // the packages of this module that they may import
+	exclusive []string // the packages that only they, other layers that list them, gen, cmd and internal/app may import
 }
 
 // layers are all layers. A layer must come before a layer that contains it.
@@ -98,12 +98,12 @@ func TestLayers(t *testing.T) {
 		require.GreaterOrEqual(t, i, 0, "%s is not in a layer: add it to the list", p.ImportPath)
 		for _, imp := range p.Imports {
 			if isWithin(imp, "fleet") {
-				require.True(t, slices.ContainsFunc(layers[i].may, func(m string) bool { return isWithin(imp, m) }), "%s may not import %s", p.ImportPath, imp)
+				require.True(t, slices.ContainsFunc(layers[i].mayImport, func(m string) bool { return isWithin(imp, m) }), "%s may not import %s", p.ImportPath, imp)
 			}
 			for _, l := range layers {
-				for _, a := range l.alone {
+				for _, a := range l.exclusive {
 					free := isWithin(p.ImportPath, "fleet/gen") || isWithin(p.ImportPath, "fleet/internal/app") || isWithin(p.ImportPath, "fleet/cmd")
-					require.False(t, isWithin(imp, a) && !slices.Contains(layers[i].alone, a) && !free, "%s imports %s, which belongs to %s", p.ImportPath, imp, l.path)
+					require.False(t, isWithin(imp, a) && !slices.Contains(layers[i].exclusive, a) && !free, "%s imports %s, which belongs to %s", p.ImportPath, imp, l.path)
 				}
 			}
 		}

@@ -19,7 +19,7 @@ const (
 	// its process.
 	lockWait          = 2 * time.Second
 	lockRetryInterval = 20 * time.Millisecond
-	maxHolder         = 4096 // bytes read of a lock file
+	maxHolder         = 4096 // maximum number of bytes that are read of a lock file
 )
 
 // dataLock is the lock of a data directory. Only one process may act on the agents in a data directory, whichever store
@@ -81,12 +81,12 @@ func lockData(dir string) (*dataLock, error) {
 			return nil, errors.Join(lockError(dir, err, readHolder(f)), f.Close())
 		}
 		l := &dataLock{f}
-		l.describe("")
+		l.writeHolder("")
 		return l, nil
 	}
 }
 
-// lockError translates the error of flock.
+// lockError returns the error for err, an error of flock. h is the holder of the lock, if it is known.
 func lockError(dir string, err error, h holder) error {
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return &inUseError{dir, h}
@@ -94,10 +94,10 @@ func lockError(dir string, err error, h holder) error {
 	return fmt.Errorf("cannot lock the data directory %s: its file system has no locks (%w): set data (FLEET_DATA) to a directory on a disk of this machine", dir, err)
 }
 
-// describe writes the holder of the lock into the lock file, for other processes. grpc is the address at which this process
-// serves gRPC, or "" if it serves nobody. describe ignores errors, for example of a full disk: the lock holds without the
+// writeHolder writes the holder of the lock into the lock file, for other processes. grpc is the address at which this process
+// serves gRPC, or "" if it serves nobody. writeHolder ignores errors, for example of a full disk: the lock holds without the
 // description.
-func (l *dataLock) describe(grpc string) {
+func (l *dataLock) writeHolder(grpc string) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = ""

@@ -14,11 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/metadata"
-
-	"fleet/internal/admission"
 	"fleet/internal/face/inbound"
-	"fleet/internal/face/wire"
 	"fleet/internal/fleet"
 	"fleet/internal/state"
 	"fleet/internal/telemetry"
@@ -26,23 +22,6 @@ import (
 
 // metricsPath is the URL path at which Prometheus reads metrics.
 const metricsPath = "/metrics"
-
-// forAdmins returns a handler that passes the requests of admins on to next, and answers other requests with the
-// refusal. It is for data about everybody's work.
-func (a *App) forAdmins(next http.HandlerFunc, refusal string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		md := metadata.MD{admission.FaceKey: {"rest"}, "authorization": r.Header.Values("Authorization")}
-		ctx, err := a.identifyWith(r.Context(), r.URL.Path, md)
-		if err == nil && !admission.IsAdmin(ctx) {
-			err = admission.Error(fleet.Errorf(fleet.ReasonPermissionDenied, "%s", refusal))
-		}
-		if err != nil {
-			wire.WriteError(w, err)
-			return
-		}
-		next(w, r)
-	}
-}
 
 // metricsServer answers Prometheus on an address of its own.
 type metricsServer struct {

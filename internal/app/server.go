@@ -121,7 +121,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 	}
 	var base context.Context
 	base, s.endHTTP = context.WithCancel(context.Background())
-	a.lock.describe(s.GRPCAddr())
+	a.lock.writeHolder(s.GRPCAddr())
 	s.http = &http.Server{
 		Handler: handler, ReadHeaderTimeout: connectTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
 		ConnContext: inbound.WithConn,
@@ -208,7 +208,7 @@ func (a *App) handler(version string) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inbound.LimitBodies(inbound.Guard(withPage, a.cfg.hosts(), rest.IsProbe)), nil
+	return inbound.LimitBodies(inbound.Guard(withPage, a.cfg.additionalHosts(), rest.IsProbe)), nil
 }
 
 // listen listens at addr, which is the value of the setting key. The limits hold for connections of unknown callers. See

@@ -33,7 +33,7 @@ func TestPromptFirst(t *testing.T) {
 	require.Equal(t, "completed", done["status"], "%v", done)
 	require.Contains(t, done["summary"], "Handled: "+spec)
 	require.Equal(t, 1, b.timesPrompted(t, ws, spec))
-	require.Equal(t, "ready again", second.wait(t, second.run(t, "Papi", "echo ready again")).text("summary"))
+	require.Equal(t, "ready again", second.wait(t, second.startTask(t, "Papi", "echo ready again")).text("summary"))
 
 	r = second.call(t, "restart_agent", object{"agent_name": "Papi", "role": "Coder"})
 	require.Equal(t, "Coder", r.text("agent.role"), "%v", r)

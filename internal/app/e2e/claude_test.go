@@ -78,7 +78,7 @@ func TestClaude(t *testing.T) {
 	step("text", func(t *testing.T) {
 		answer := strings.TrimSpace(fragileText)
 		start := time.Now()
-		id := c.run(t, "Papi", "Explain the plan.\n"+say(answer))
+		id := c.startTask(t, "Papi", "Explain the plan.\n"+say(answer))
 		done := c.wait(t, id)
 		t.Logf("first answer of Claude Code in %s", time.Since(start).Round(10*time.Millisecond))
 		require.Equal(t, "completed", done["status"], "%v", done)
@@ -91,7 +91,7 @@ func TestClaude(t *testing.T) {
 		require.Equal(t, "claude-sonnet-4-5", requests[0].Model)
 	})
 	step("tools, cost and usage", func(t *testing.T) {
-		id := c.run(t, "Papi", strings.Join([]string{
+		id := c.startTask(t, "Papi", strings.Join([]string{
 			"Make a file.", `model: tool Write {"file_path":"made.txt","content":"made by a tool\n"}`,
 			`model: tool Bash {"command":"cat made.txt; pwd"}`, "model: say It is made",
 		}, "\n"))
@@ -115,7 +115,7 @@ func TestClaude(t *testing.T) {
 		require.Contains(t, results[len(results)-1].Text, "made by a tool\n"+filepath.Join(home, "work"))
 	})
 	step("follow-up", func(t *testing.T) {
-		id := c.run(t, "Papi", "Which file was it?\nmodel: say made.txt")
+		id := c.startTask(t, "Papi", "Which file was it?\nmodel: say made.txt")
 		require.Equal(t, "made.txt", c.wait(t, id)["summary"])
 		require.Contains(t, m.RequestsWith("Which file was it?")[0].Transcript(), "Make a file.", "the conversation must continue")
 		require.InDelta(t, answerCost, show(t, id)["cost_usd"], 1e-9, "the cost must be of the task alone, not of the whole conversation")
@@ -124,7 +124,7 @@ func TestClaude(t *testing.T) {
 		quickest := patience
 		for try := 0; try < 3 && quickest >= stopLimit; try++ { // up to three times, because this machine may be busy
 			gate := fmt.Sprintf("thought-%d", try)
-			id := c.run(t, "Papi", "Think hard.\nmodel: tool Bash {\"command\":\"sleep 3600\",\"run_in_background\":true}\nmodel: hang "+gate)
+			id := c.startTask(t, "Papi", "Think hard.\nmodel: tool Bash {\"command\":\"sleep 3600\",\"run_in_background\":true}\nmodel: hang "+gate)
 			g := arrive(t, gate)
 			require.NotEmpty(t, taskProcesses(home, id))
 			start := time.Now()
@@ -142,7 +142,7 @@ func TestClaude(t *testing.T) {
 		require.Less(t, quickest, stopLimit)
 	})
 	step("Fleet dies meanwhile", func(t *testing.T) {
-		id := c.run(t, "Papi", "Go on without me.\nmodel: tool Bash {\"command\":\"echo once >>log\"}\nmodel: hang alone\nmodel: say Done")
+		id := c.startTask(t, "Papi", "Go on without me.\nmodel: tool Bash {\"command\":\"echo once >>log\"}\nmodel: hang alone\nmodel: say Done")
 		g := arrive(t, "alone")
 		c.kill(t)
 		c = b.serve(whole, setup{prefix: s.prefix, data: s.data}).through("grpc")
@@ -156,19 +156,19 @@ func TestClaude(t *testing.T) {
 		require.Len(t, m.RequestsWith("Go on without me."), 2, "the task must run once")
 	})
 	step("the workspace is restarted", func(t *testing.T) {
-		id := c.run(t, "Papi", "Wait for the end.\nmodel: hang end")
+		id := c.startTask(t, "Papi", "Wait for the end.\nmodel: hang end")
 		arrive(t, "end")
 		require.Equal(t, "idle", c.call(t, "restart_agent", object{"agent_name": "Papi", "role": "manager"}).text("agent.status"))
 		require.Contains(t, []string{"failed", "stopped"}, c.wait(t, id)["status"])
 		require.Empty(t, taskProcesses(home, id))
-		done := c.wait(t, c.run(t, "Papi", "Do you remember?\nmodel: say Yes"))
+		done := c.wait(t, c.startTask(t, "Papi", "Do you remember?\nmodel: say Yes"))
 		require.Equal(t, "Yes", done["summary"], "%v", done)
 		q := m.RequestsWith("Do you remember?")[0]
 		require.Contains(t, q.Transcript(), "Which file was it?", "the conversation must survive in the persistent home")
 		require.Contains(t, q.System+q.Transcript(), "You are an engineering manager.")
 	})
 	step("failure", func(t *testing.T) {
-		done := c.wait(t, c.run(t, "Papi", "Ask for too much.\nmodel: refuse 400 that is too much"))
+		done := c.wait(t, c.startTask(t, "Papi", "Ask for too much.\nmodel: refuse 400 that is too much"))
 		require.Equal(t, "failed", done["status"], "%v", done)
 		require.Contains(t, done["reason"], "that is too much")
 	})

@@ -152,7 +152,7 @@ func (c *contractTest) task(t *testing.T) {
 func (c *contractTest) stop(t *testing.T) {
 	c.fail(t, "stop_agent_task", object{"agent_name": c.name}, "NO_RUNNING_TASK", 404, c.name)
 	c.stopTask(t)
-	next := c.wait(t, c.run(t, c.name, "echo ready again"))
+	next := c.wait(t, c.startTask(t, c.name, "echo ready again"))
 	require.Equal(t, "completed", next["status"], "%v", next)
 	require.Equal(t, "ready again", strings.TrimSpace(firstLine(next.text("summary"))))
 }
@@ -161,7 +161,7 @@ func (c *contractTest) stop(t *testing.T) {
 // how long that took; about two seconds of it are the time that AgentAPI needs to notice that its agent is idle.
 func (c *contractTest) stopTask(t *testing.T) {
 	const description = "sleep 120 to be stopped"
-	id := c.run(t, c.name, description)
+	id := c.startTask(t, c.name, description)
 	within(t, 10*time.Second, "the agent works", func() bool { return c.timesPrompted(t, c.workspaceOf(c.name), description) == 1 })
 	start := time.Now()
 	r := c.call(t, "stop_agent_task", object{"agent_name": c.name})
@@ -181,10 +181,10 @@ func firstLine(s string) string {
 }
 
 func (c *contractTest) failure(t *testing.T) {
-	done := c.wait(t, c.run(t, c.name, "fail on purpose"))
+	done := c.wait(t, c.startTask(t, c.name, "fail on purpose"))
 	require.Equal(t, "failed", done["status"], "%v", done)
 	require.Contains(t, done["reason"], "failed: fail on purpose", "the reason must be the agent's report")
-	done = c.wait(t, c.run(t, c.name, "done on purpose"))
+	done = c.wait(t, c.startTask(t, c.name, "done on purpose"))
 	require.Equal(t, "completed", done["status"], "the agent's report of success must count, not the empty report of the watcher after it: %v", done)
 	require.Contains(t, done["summary"], "Done: done on purpose")
 }
@@ -196,7 +196,7 @@ func (c *contractTest) restart(t *testing.T) {
 	require.Equal(t, "idle", r.text("agent.status"), "%v", r)
 	ws, _ := c.workspace(t, c.workspaceOf(c.name))
 	require.Equal(t, "manager", c.parameters(t, ws)["role"])
-	done := c.wait(t, c.run(t, c.name, "plan the week"))
+	done := c.wait(t, c.startTask(t, c.name, "plan the week"))
 	require.Contains(t, done["summary"], "[manager] Handled: plan the week")
 }
 
@@ -251,7 +251,7 @@ func (c *contractTest) history(t *testing.T) {
 
 func (c *contractTest) delete(t *testing.T) {
 	ws, _ := c.workspace(t, c.workspaceOf(c.name))
-	id := c.run(t, c.name, "sleep 120")
+	id := c.startTask(t, c.name, "sleep 120")
 	start := time.Now()
 	r := c.call(t, "delete_agent", object{"agent_name": c.name})
 	t.Logf("deleted while busy in %s", time.Since(start).Round(10*time.Millisecond))

@@ -44,7 +44,7 @@ func TestAdoption(t *testing.T) {
 	}
 	require.Equal(t, "stopped", second.agent(t, "Papi")["state"])
 	b.eventually(t, "Sony is idle", func() bool { return second.agent(t, "Sony")["status"] == "idle" })
-	require.Equal(t, "completed", second.wait(t, second.run(t, "Sony", "echo adopted"))["status"])
+	require.Equal(t, "completed", second.wait(t, second.startTask(t, "Sony", "echo adopted"))["status"])
 	require.Equal(t, "idle", second.call(t, "start_agent", object{"agent_name": "Papi"}).text("agent.status"))
 	second.remove(t, "Sony")
 	second.remove(t, "Papi")
@@ -59,7 +59,7 @@ func TestKilledMidTask(t *testing.T) {
 	ws := first.workspaceOf("Papi")
 
 	const early, late = "sleep 8 through the first crash", "sleep 8 through the second crash"
-	id := first.run(t, "Papi", early) // the server is killed at once, so it may not have sent the prompt yet
+	id := first.startTask(t, "Papi", early) // the server is killed at once, so it may not have sent the prompt yet
 	first.kill(t)
 	second := b.serve(t, setup{prefix: first.prefix, data: first.data}).through("mcp")
 	done := second.wait(t, id)
@@ -67,7 +67,7 @@ func TestKilledMidTask(t *testing.T) {
 	require.Contains(t, done["summary"], "Handled: "+early)
 	require.Equal(t, 1, b.timesPrompted(t, ws, early))
 
-	id = second.run(t, "Papi", late)
+	id = second.startTask(t, "Papi", late)
 	b.eventually(t, "the agent works", func() bool { return b.timesPrompted(t, ws, late) == 1 })
 	second.kill(t)
 	third := b.serve(t, setup{prefix: first.prefix, data: first.data}).through("rest")

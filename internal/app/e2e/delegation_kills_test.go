@@ -34,7 +34,7 @@ func TestDelegationSurvivesKills(t *testing.T) {
 		}},
 		{"the Coder server", func() { b.restartCoder(t) }},
 	}
-	kills, longest, shared := map[string]int{}, time.Duration(0), d.dir
+	kills, longest, shared := map[string]int{}, time.Duration(0), d.dir // each round has its own directory in shared
 	for start, round := time.Now(), 0; round < minRounds || time.Since(start) < length; round++ {
 		d.dir = filepath.Join(shared, fmt.Sprint(round))
 		require.NoError(t, os.Mkdir(d.dir, 0o777)) //nolint:gosec // the workspaces can have other users
@@ -44,7 +44,7 @@ func TestDelegationSurvivesKills(t *testing.T) {
 		for n := range 3 {
 			parts = append(parts, object{"pool": "crew", "wake": wake, "task_description": d.until("parts") + fmt.Sprintf("echo part %d", n)})
 		}
-		id := d.run(t, "boss", d.script("", parts...))
+		id := d.startTask(t, "boss", d.script("", parts...))
 		d.requireWaiting(t, id, 3)
 		b.eventually(t, "the parts run", func() bool {
 			running := 0

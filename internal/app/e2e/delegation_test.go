@@ -19,7 +19,7 @@ import (
 // delegation is a fleet whose agents may delegate tasks, in workspaces and on this machine.
 type delegation struct {
 	caller
-	setup setup
+	setup setup  // of the server; with it a test starts the next server
 	dir   string // directory of the files with which the test and its agents synchronize
 }
 
@@ -150,7 +150,7 @@ func TestDelegation(t *testing.T) {
 		more["task_description"] = gate + "echo part " + name
 		return more
 	}
-	id := d.run(t, "boss", d.script(
+	id := d.startTask(t, "boss", d.script(
 		`echo "$FLEET_REPORT_URL $FLEET_REPORT_TOKEN_FILE $(stat -c '%a %u %s' "$FLEET_REPORT_TOKEN_FILE") $(id -u)" >$D/seen.new; mv $D/seen.new $D/seen`+"\n"+d.until("turn"),
 		part("one", d.until("one"), object{"project": "Runner", "role": "coder", "new_agent": true}),
 		part("two", d.until("two"), object{"pool": "crew"}),
@@ -178,7 +178,7 @@ func TestDelegation(t *testing.T) {
 	as.fail(t, "show_task_tree", object{"task_id": id}, "UNAUTHENTICATED", http.StatusUnauthorized)
 	require.Empty(t, taskProcesses(home, id))
 	require.Equal(t, "idle", d.agent(t, "boss")["status"], "the agent must be free while the parent waits")
-	require.Equal(t, "completed", d.wait(t, d.run(t, "boss", "echo something else"))["status"], "other tasks can use the agent")
+	require.Equal(t, "completed", d.wait(t, d.startTask(t, "boss", "echo something else"))["status"], "other tasks can use the agent")
 
 	d.openGate(t, "one")
 	d.openGate(t, "two")
@@ -218,7 +218,7 @@ func TestDelegationStop(t *testing.T) {
 	part := func(role, script string) object {
 		return object{"project": "Runner", "role": role, "new_agent": true, "task_description": script}
 	}
-	id := d.run(t, "boss", d.script(stubborn("boss"), part("coder", stubborn("child")), part("manager", d.script(stubborn("manager"), part("coder", stubborn("grandchild"))))))
+	id := d.startTask(t, "boss", d.script(stubborn("boss"), part("coder", stubborn("child")), part("manager", d.script(stubborn("manager"), part("coder", stubborn("grandchild"))))))
 	for _, name := range []string{"boss", "child", "manager", "grandchild"} {
 		d.waitForFile(t, name)
 	}
@@ -249,16 +249,16 @@ func TestDelegationNotAllowed(t *testing.T) {
 	b := newBed(t, "bob")
 	d := newDelegation(t, b, managers)
 	d.create(t, "plain", "Runner", "operator")
-	done := d.wait(t, d.run(t, "plain", "env | grep ^FLEET_ | sort; find ~ -name report-token"))
+	done := d.wait(t, d.startTask(t, "plain", "env | grep ^FLEET_ | sort; find ~ -name report-token"))
 	require.Equal(t, "completed", done["status"])
 	env := d.call(t, "show_task", object{"task_id": done.text("id"), "include_payload": true}).text("task.payload")
 	require.Contains(t, env, "FLEET_TASK_ID=")
 	require.NotContains(t, env, "REPORT")
 
 	d.create(t, "boss", "Runner", "manager")
-	id := d.run(t, "boss", d.script(`cp "$FLEET_REPORT_TOKEN_FILE" $D/first`))
+	id := d.startTask(t, "boss", d.script(`cp "$FLEET_REPORT_TOKEN_FILE" $D/first`))
 	require.Equal(t, "completed", d.wait(t, id)["status"])
-	next := d.run(t, "boss", d.script(`cp "$FLEET_REPORT_TOKEN_FILE" $D/second.new; mv $D/second.new $D/second`+"\n"+d.until("turn")))
+	next := d.startTask(t, "boss", d.script(`cp "$FLEET_REPORT_TOKEN_FILE" $D/second.new; mv $D/second.new $D/second`+"\n"+d.until("turn")))
 	first, second := d.waitForFile(t, "first"), d.waitForFile(t, "second")
 	require.NotEqual(t, first, second, "each run has a token of its own")
 	forged := regexp.MustCompile(`[A-Z2-7]{26}$`).ReplaceAllString(second, strings.Repeat("A", 26))

@@ -16,24 +16,26 @@ const stateDelayLimit = 5 * time.Second
 func TestExternalChanges(t *testing.T) {
 	s := newBed(t, "bob").serve(t, setup{})
 	for _, c := range []struct {
-		name, face, state, task string
-		happens                 func(t *testing.T, s *server, ws workspace)
-		back                    func(t *testing.T, s *server, ws workspace) // undoes the change; nil if the agent does not recover
+		name, face string
+		state      string // of the agent after the change
+		task       string // status of its task after the change; "" if the test does not check it
+		change     func(t *testing.T, s *server, ws workspace)
+		undo       func(t *testing.T, s *server, ws workspace) // nil if the test does not undo the change
 	}{
 		{
 			name: "Slain", face: "grpc", state: "unhealthy",
-			happens: func(t *testing.T, s *server, ws workspace) { s.bed.killProcess(t, ws.Name, "agent") },
+			change: func(t *testing.T, s *server, ws workspace) { s.bed.killProcess(t, ws.Name, "agent") },
 		},
 		{
 			name: "Mute", face: "rest", state: "unhealthy",
-			happens: func(t *testing.T, s *server, ws workspace) { s.bed.killProcess(t, ws.Name, "agentapi") },
+			change: func(t *testing.T, s *server, ws workspace) { s.bed.killProcess(t, ws.Name, "agentapi") },
 		},
 		{
 			name: "Halted", face: "mcp", state: "stopped", task: "failed",
-			happens: func(t *testing.T, s *server, ws workspace) {
+			change: func(t *testing.T, s *server, ws workspace) {
 				require.Equal(t, http.StatusCreated, s.build(t, ws.ID, "stop"))
 			},
-			back: func(t *testing.T, s *server, ws workspace) {
+			undo: func(t *testing.T, s *server, ws workspace) {
 				require.Equal(t, http.StatusCreated, s.build(t, ws.ID, "start"))
 			},
 		},
@@ -42,11 +44,11 @@ func TestExternalChanges(t *testing.T) {
 			f := s.through(c.face)
 			require.Equal(t, "idle", f.call(t, "create_agent", object{"name": c.name, "project": "DataOne", "spec": "x"}).text("agent.status"))
 			ws, _ := s.workspace(t, s.workspaceOf(c.name))
-			id := f.run(t, c.name, "sleep 120")
+			id := f.startTask(t, c.name, "sleep 120")
 			require.Equal(t, "busy", f.agent(t, c.name)["status"])
 			s.eventually(t, "the agent works", func() bool { return s.timesPrompted(t, ws.Name, "sleep 120") == 1 })
 
-			c.happens(t, s, ws)
+			c.change(t, s, ws)
 			happened := time.Now()
 			if c.state == "stopped" {
 				s.eventually(t, "Coder has stopped it", func() bool {
@@ -70,10 +72,10 @@ func TestExternalChanges(t *testing.T) {
 				require.Equal(t, c.task, ended["status"])
 				require.NotEmpty(t, ended.text("reason"))
 			}
-			if c.back != nil {
-				c.back(t, s, ws)
+			if c.undo != nil {
+				c.undo(t, s, ws)
 				within(t, patience, "the agent is idle again", func() bool { return f.agent(t, c.name)["status"] == "idle" })
-				require.Equal(t, "completed", f.wait(t, f.run(t, c.name, "echo back"))["status"])
+				require.Equal(t, "completed", f.wait(t, f.startTask(t, c.name, "echo back"))["status"])
 			}
 			f.remove(t, c.name)
 		})
@@ -82,7 +84,7 @@ func TestExternalChanges(t *testing.T) {
 		f := s.through("rest")
 		require.Equal(t, "idle", f.call(t, "create_agent", object{"name": "Removed", "project": "DataOne", "spec": "x"}).text("agent.status"))
 		ws, _ := s.workspace(t, s.workspaceOf("Removed"))
-		id := f.run(t, "Removed", "sleep 120")
+		id := f.startTask(t, "Removed", "sleep 120")
 		s.eventually(t, "the agent works", func() bool { return s.timesPrompted(t, ws.Name, "sleep 120") == 1 })
 		require.Equal(t, http.StatusCreated, s.build(t, ws.ID, "delete"))
 		s.eventually(t, "Coder has deleted it", func() bool {

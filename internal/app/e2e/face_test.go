@@ -158,8 +158,8 @@ func (c caller) remove(t testing.TB, name string) {
 	require.False(t, found, "the workspace must be deleted")
 }
 
-// run starts a task and returns its id.
-func (c caller) run(t testing.TB, agent, description string) string {
+// startTask starts a task and returns its id.
+func (c caller) startTask(t testing.TB, agent, description string) string {
 	t.Helper()
 	return c.call(t, "start_agent_task", object{"agent_name": agent, "task_description": description}).text("task.id")
 }

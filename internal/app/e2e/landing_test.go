@@ -59,7 +59,7 @@ func (l *landingBed) git(t *testing.T, command string) string {
 // completeTask runs the script as a task of the agent, and returns its id. It waits until the task is completed and the agent is idle.
 func (l *landingBed) completeTask(t *testing.T, agent, script string) string {
 	t.Helper()
-	id := l.run(t, agent, script)
+	id := l.startTask(t, agent, script)
 	require.Equal(t, "completed", l.wait(t, id)["status"])
 	l.eventually(t, agent+" is idle", func() bool { return l.agent(t, agent)["status"] == "idle" })
 	return id

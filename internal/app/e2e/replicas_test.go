@@ -54,7 +54,7 @@ func TestReplicas(t *testing.T) {
 	t.Run("one server is killed", func(t *testing.T) {
 		const prompt = "sleep 6 while a server dies"
 		ws := first.workspaceOf("Twin")
-		id := p[0].run(t, "Twin", prompt)
+		id := p[0].startTask(t, "Twin", prompt)
 		b.eventually(t, "the agent works", func() bool { return b.timesPrompted(t, ws, prompt) == 1 })
 		first.kill(t)
 		done := p[1].wait(t, id)
@@ -66,7 +66,7 @@ func TestReplicas(t *testing.T) {
 	t.Run("a message survives its server", func(t *testing.T) {
 		const prompt = "sleep 15 while messages wait"
 		ws := first.workspaceOf("Twin")
-		id := p[0].run(t, "Twin", prompt)
+		id := p[0].startTask(t, "Twin", prompt)
 		b.eventually(t, "the agent works", func() bool { return b.timesPrompted(t, ws, prompt) == 1 })
 		for i, m := range []string{"echo heard of one", "echo heard of another"} { // one message through the server that follows the task, and one through the other server
 			r := p[i].call(t, "send_task_message", object{"agent_name": "Twin", "message": m})
@@ -170,7 +170,7 @@ func (p pair) changeBesidePerson(t *testing.T, agent string) {
 	if p[0].agent(t, agent)["state"] == "stopped" {
 		p[0].call(t, "start_agent", object{"agent_name": agent})
 	}
-	require.Equal(t, "completed", p[1].wait(t, p[1].run(t, agent, "echo all is well"))["status"])
+	require.Equal(t, "completed", p[1].wait(t, p[1].startTask(t, agent, "echo all is well"))["status"])
 }
 
 // timesPromptedNow returns how many times the agent received exactly this prompt. Unlike timesPrompted, it does not wait for the agent,

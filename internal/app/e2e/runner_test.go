@@ -39,7 +39,7 @@ func TestRunner(t *testing.T) {
 		var elapsed []time.Duration
 		for i := range 7 { // this machine may be busy
 			start := time.Now()
-			done := c.wait(t, c.run(t, "Papi", fmt.Sprintf("echo hello %d", i)))
+			done := c.wait(t, c.startTask(t, "Papi", fmt.Sprintf("echo hello %d", i)))
 			elapsed = append(elapsed, time.Since(start))
 			require.Equal(t, "completed", done["status"], "%v", done)
 			require.Equal(t, fmt.Sprintf("hello %d", i), done["summary"])
@@ -49,7 +49,7 @@ func TestRunner(t *testing.T) {
 		require.Less(t, elapsed[0], startLimit)
 	})
 	t.Run("text", func(t *testing.T) {
-		id := c.run(t, "Papi", "cat <<'END'\n"+fragileText+"END\n")
+		id := c.startTask(t, "Papi", "cat <<'END'\n"+fragileText+"END\n")
 		require.Equal(t, "completed", c.wait(t, id)["status"])
 		detail := c.call(t, "show_task", object{"task_id": id, "include_payload": true})
 		require.Equal(t, fragileText, detail.text("task.payload"))
@@ -57,14 +57,14 @@ func TestRunner(t *testing.T) {
 		require.Equal(t, fragileText, c.taskOutput(t, id))
 	})
 	t.Run("failure", func(t *testing.T) {
-		id := c.run(t, "Papi", "echo no compiler >&2; exit 3")
+		id := c.startTask(t, "Papi", "echo no compiler >&2; exit 3")
 		done := c.wait(t, id)
 		require.Equal(t, "failed", done["status"], "%v", done)
 		require.Contains(t, done["reason"], "exit code 3: no compiler")
 		require.EqualValues(t, 3, c.call(t, "show_task", object{"task_id": id}).at("task.exit_code"))
 	})
 	t.Run("messages", func(t *testing.T) {
-		id := c.run(t, "Papi", `for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`)
+		id := c.startTask(t, "Papi", `for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`)
 		for _, m := range []string{"the first > message", "the second | one"} {
 			require.Equal(t, id, c.call(t, "send_task_message", object{"agent_name": "Papi", "message": m}).text("task.id"))
 		}
@@ -75,7 +75,7 @@ func TestRunner(t *testing.T) {
 	t.Run("stop", func(t *testing.T) {
 		quickest := patience
 		for try := 0; try < 3 && quickest >= stopLimit; try++ { // this machine may be busy
-			id := c.run(t, "Papi", "setsid sleep 3601 & (sleep 3602 &) ; sleep 3603")
+			id := c.startTask(t, "Papi", "setsid sleep 3601 & (sleep 3602 &) ; sleep 3603")
 			within(t, patience, "the task runs", func() bool {
 				n := 0
 				for _, p := range taskProcesses(home, id) {
@@ -96,13 +96,13 @@ func TestRunner(t *testing.T) {
 		require.Less(t, quickest, stopLimit)
 	})
 	t.Run("one at a time", func(t *testing.T) {
-		id := c.run(t, "Papi", "echo working; sleep 3600")
+		id := c.startTask(t, "Papi", "echo working; sleep 3600")
 		c.fail(t, "start_agent_task", object{"agent_name": "Papi", "task_description": "echo too many"}, "AGENT_BUSY", 409, "Papi")
 		c.call(t, "stop_agent_task", object{"agent_name": "Papi"})
 		require.Equal(t, "stopped", c.wait(t, id)["status"])
 	})
 	t.Run("restart of the workspace", func(t *testing.T) {
-		id := c.run(t, "Papi", "echo begun >>restarts; echo working; sleep 3600")
+		id := c.startTask(t, "Papi", "echo begun >>restarts; echo working; sleep 3600")
 		b.eventually(t, "the task works", func() bool { return fileExists(filepath.Join(home, "work/restarts")) })
 		at, _ := b.workspace(t, ws)
 		require.Equal(t, 201, b.build(t, at.ID, "stop"))
@@ -115,13 +115,13 @@ func TestRunner(t *testing.T) {
 		})
 		require.Empty(t, processes(home))
 		require.Equal(t, "idle", c.call(t, "start_agent", object{"agent_name": "Papi"}).text("agent.status"))
-		require.Equal(t, "completed", c.wait(t, c.run(t, "Papi", "echo back"))["status"])
+		require.Equal(t, "completed", c.wait(t, c.startTask(t, "Papi", "echo back"))["status"])
 		times, err := os.ReadFile(filepath.Join(home, "work/restarts"))
 		require.NoError(t, err)
 		require.Equal(t, "begun\n", string(times))
 	})
 	t.Run("delete", func(t *testing.T) {
-		c.run(t, "Papi", "sleep 3600")
+		c.startTask(t, "Papi", "sleep 3600")
 		c.remove(t, "Papi")
 		require.Empty(t, processes(home))
 	})
@@ -153,7 +153,7 @@ func TestRunnerSurvivesKills(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const lines = 120
 			tag := newTag()
-			id := c.run(t, "Papi", fmt.Sprintf("echo begun >>%[1]s; for i in $(seq %[2]d); do echo line $i; echo $i >%[1]s.at; sleep 0.05; done; echo ended >>%[1]s", tag, lines))
+			id := c.startTask(t, "Papi", fmt.Sprintf("echo begun >>%[1]s; for i in $(seq %[2]d); do echo line $i; echo $i >%[1]s.at; sleep 0.05; done; echo ended >>%[1]s", tag, lines))
 			b.eventually(t, "the task is under way", func() bool { return fileExists(filepath.Join(home, "work", tag+".at")) })
 			crash()
 			done := c.wait(t, id)

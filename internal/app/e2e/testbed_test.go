@@ -65,15 +65,12 @@ func (b *bed) newPrefix(t testing.TB) string {
 
 // workspace is the part of Coder's workspace that the tests use.
 type workspace struct {
-	ID          string    `json:"id"`
-	Name        string    `json:"name"`
-	OwnerName   string    `json:"owner_name"`
-	CreatedAt   time.Time `json:"created_at"`
+	ID          string `json:"id"`
+	Name        string `json:"name"`
 	LatestBuild struct {
-		ID         string `json:"id"`
-		Status     string `json:"status"`
-		Transition string `json:"transition"`
-		Number     int    `json:"build_number"`
+		ID     string `json:"id"`
+		Status string `json:"status"`
+		Number int    `json:"build_number"`
 	} `json:"latest_build"`
 }
 

@@ -25,7 +25,7 @@ func TestAgentsAsk(t *testing.T) {
 			a.role["permissions"] = map[string]any{"deny": []string{"Bash(git push*)"}}
 			c := newAgentFleet(t, a)
 			// Each case has a new agent, because a denial may end a program's turn.
-			for i, answer := range []string{"allow", "deny", "policy"} {
+			for i, answer := range []string{"allow", "deny", "policy"} { // policy: a rule denies the command
 				prompt, command := fmt.Sprintf("Ask %d.", i), "sh -c 'echo x >made-by-"+answer+"'"
 				if answer == "policy" {
 					command = "git push origin"

@@ -39,7 +39,7 @@ func newBoss(t *testing.T) *boss {
 // agents of this project.
 func newBossOn(t *testing.T, repository string, allow ...string) *boss {
 	t.Helper()
-	b := &boss{path: claude(t), model: newModel(t), home: newHome(t)}
+	b := &boss{path: installClaude(t), model: newModel(t), home: newHome(t)}
 	b.home.writeYAML(t, "fleet.yaml", map[string]any{
 		"local": map[string]any{"projects": []any{
 			map[string]any{"name": "shell", "driver": "shell"},

@@ -15,8 +15,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// claude installs Claude Code and returns its path. It skips the test unless TEST_CLAUDE is set.
-func claude(t *testing.T) string {
+// installClaude installs Claude Code and returns its path. It skips the test unless TEST_CLAUDE is set.
+func installClaude(t *testing.T) string {
 	t.Helper()
 	skipUnlessSet(t, "TEST_CLAUDE", "test-claude", "the Claude Code CLI, 360 MB")
 	return filepath.Join(install(t, "claude"), "node_modules", ".bin", "claude")
@@ -41,7 +41,7 @@ func newClaudeFleet(t *testing.T, roles ...role) *claudeFleet {
 // newClaudeFleetOn is newClaudeFleet with the given model, and a repository for the project, or "".
 func newClaudeFleetOn(t *testing.T, m *model, repository string, roles ...role) *claudeFleet {
 	t.Helper()
-	path := claude(t)
+	path := installClaude(t)
 	c := &claudeFleet{model: m, home: newHome(t)}
 	c.home.writeYAML(t, "fleet.yaml", map[string]any{"local": map[string]any{"projects": []any{map[string]any{
 		"name": "code", "driver": "claude", "command": []string{path}, "env": c.env(), "roles": roles, "repository": repository,

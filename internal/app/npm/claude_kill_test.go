@@ -15,8 +15,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// kills returns the number of kills in TestClaudeMessageKills: the value of KILLS, or a default.
-func kills(t *testing.T) int {
+// killCount returns the number of kills in TestClaudeMessageKills: the value of KILLS, or a default.
+func killCount(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("KILLS")
 	if text == "" {
@@ -36,7 +36,7 @@ func TestClaudeMessageKills(t *testing.T) {
 		c.create(t, agent, "coder")
 	}
 	undelivered := 0 // number of messages that their tasks report as not delivered
-	for i := range kills(t) {
+	for i := range killCount(t) {
 		n := strconv.Itoa(i)
 		agent := []string{"papi", "mami"}[i%2]
 		work := c.workDir(t, agent)
@@ -80,7 +80,7 @@ func TestClaudeMessageKills(t *testing.T) {
 		require.Len(t, requests, 1)
 		require.LessOrEqual(t, strings.Count(requests[0].conversationText(), message), 1)
 	}
-	t.Logf("of %d messages, %d were not delivered, and their tasks say so", kills(t), undelivered)
+	t.Logf("of %d messages, %d were not delivered, and their tasks say so", killCount(t), undelivered)
 }
 
 // killSupervisor kills the supervisor of the task's run.

@@ -36,7 +36,7 @@ func newRepository(t *testing.T, files map[string]string) (path string, git func
 // TestClaudeLanding follows the work of two Claude Code agents from their prompts until it has landed. One agent makes the changes
 // that a review requests. The work of the other agent conflicts with it, so that agent rebases its work.
 func TestClaudeLanding(t *testing.T) {
-	claude(t) // may skip the test
+	installClaude(t) // may skip the test
 	repo, git := newRepository(t, map[string]string{"a.txt": "first\n"})
 	c := newClaudeFleetOn(t, newModel(t), repo, role{"name": "coder", "model": pricedModel, "default": true, "allowed_tools": []string{"Bash"}})
 	c.create(t, "papi", "coder")

@@ -14,7 +14,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// runScript types a prompt with the answers of the model, and waits until the model has received a request for each of them.
+// runScript types a prompt, which begins with the words and contains the answers of the model. It waits until the model has received a request for
+// each answer.
 func (b *boss) runScript(t *testing.T, words string, answers ...string) {
 	t.Helper()
 	b.keys(t, "-l", words) // Claude Code does not run a command that is pasted
@@ -48,7 +49,7 @@ func bash(command string) string {
 // TestClaudeOrchestrates does a whole job, as docs/use/orchestrate.md describes it: Claude Code with the plugin plans, runs five Claude Code agents
 // in the background, shows the question of one of them, reviews the work, requests one change, and lands all the work. It does not poll for results.
 func TestClaudeOrchestrates(t *testing.T) {
-	claude(t) // may skip the test
+	installClaude(t) // may skip the test
 	names := []string{"colours", "switch", "cart", "voucher", "readme"}
 	files := map[string]string{}
 	for _, name := range names {
@@ -130,7 +131,13 @@ func TestClaudeOrchestrates(t *testing.T) {
 	b.runScript(t, "/fleet:status of the shop", toolCalls(t, "show_fleet", map[string]any{}), toolCalls(t, "list_reviews", map[string]any{}), "model: say All five have landed, and nothing waits for you.")
 	b.keys(t, "/exit", "Enter")
 	b.waitForEnd(t)
+	b.requireJobDone(t, names)
+}
 
+// requireJobDone checks the conversation of TestClaudeOrchestrates after its end: one question was answered by a person, each result arrived once, and no
+// call failed or polled for a result.
+func (b *boss) requireJobDone(t *testing.T, names []string) {
+	t.Helper()
 	r, err := b.api.ListQuestions(t.Context(), &fleetv1.ListQuestionsRequest{IncludeAnswered: true})
 	require.NoError(t, err)
 	byPeople := slices.DeleteFunc(r.GetQuestions(), func(q *fleetv1.Question) bool { return q.GetAnsweredBy() == "policy" })

@@ -22,7 +22,7 @@ func pluginOfDocs(t *testing.T) string {
 // TestClaudePlugin loads the plugin of the documentation in the real Claude Code. Claude Code must see its skill, its commands, its MCP server, and the
 // prompts of that MCP server. Its tools must act on the running Fleet server.
 func TestClaudePlugin(t *testing.T) {
-	path := claude(t)
+	path := installClaude(t)
 	h := newHome(t)
 	s := serve(t, h)
 	_, err := s.api.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: "Be read"})

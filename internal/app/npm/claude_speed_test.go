@@ -57,7 +57,7 @@ func TestClaudeSpeed(t *testing.T) {
 	for i := range 21 {
 		prompt := fmt.Sprintf("--Round %d\nmodel: say done", i)
 		start := time.Now()
-		cmd := exec.CommandContext(t.Context(), claude(t), "-p", "--verbose", "--output-format", "stream-json", "--model", pricedModel)
+		cmd := exec.CommandContext(t.Context(), installClaude(t), "-p", "--verbose", "--output-format", "stream-json", "--model", pricedModel)
 		cmd.Dir, cmd.Env, cmd.Stdin = bare.path("work"), env, strings.NewReader(prompt+" alone")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)

@@ -48,8 +48,8 @@ func (s *stranger) run(actions ...chromedp.Action[chromedp.Void]) {
 	require.NoError(s.t, chromedp.Do(ctx, actions...))
 }
 
-// until waits until the JavaScript function returns a true value in the page, and returns the value.
-func until[T any](p *stranger, function string, args ...any) T {
+// waitForValue waits until the JavaScript function returns a true value in the page, and returns the value.
+func waitForValue[T any](p *stranger, function string, args ...any) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
@@ -66,13 +66,13 @@ func until[T any](p *stranger, function string, args ...any) T {
 // waitForText waits until the text is in sight or can be scrolled to.
 func (s *stranger) waitForText(text string) {
 	s.t.Helper()
-	until[bool](s, `text => document.body?.innerText.includes(text)`, text)
+	waitForValue[bool](s, `text => document.body?.innerText.includes(text)`, text)
 }
 
 // click clicks on the first element that has the name and is not covered.
 func (s *stranger) click(name string) {
 	s.t.Helper()
-	at := until[[]float64](s, `name => {
+	at := waitForValue[[]float64](s, `name => {
 		for (const e of document.querySelectorAll('button, a, summary, textarea, input, select, .insert .n')) {
 			const names = [e.textContent.trim(), e.ariaLabel, e.placeholder, e.closest('label')?.innerText.trim()]
 			if (!names.includes(name) || e.disabled || !e.checkVisibility()) continue
@@ -107,9 +107,9 @@ func (s *stranger) screenshot(name string) {
 }
 
 // TestClaudeStranger does a whole job with the page alone: it gives a prompt to Claude Code, reads the transcript, comments on a line, reads the
-// changed work and lands it. That may take at most ten clicks. The role is configured as in the README.
+// changed work and lands it. That may take at most ten clicks. The role is configured as in the README, but may not run tests.
 func TestClaudeStranger(t *testing.T) {
-	claude(t) // may skip the test
+	installClaude(t) // may skip the test
 	repo, git := newRepository(t, map[string]string{"basket.go": "package basket\n\n// Total adds the prices.\nfunc Total(prices []int) (total int) {\n\tfor _, p := range prices {\n\t\ttotal += p\n\t}\n\treturn total\n}\n"})
 	c := newClaudeFleetOn(t, newModel(t), repo, role{
 		"name": "coder", "model": pricedModel, "permission_mode": "acceptEdits", "allowed_tools": []string{"Bash(git add:*)", "Bash(git commit:*)"},

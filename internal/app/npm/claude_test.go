@@ -258,7 +258,7 @@ func TestClaudePrompts(t *testing.T) {
 // TestClaudeTools gives an agent the tools of an MCP server that needs a secret. The secret must not appear in other places.
 func TestClaudeTools(t *testing.T) {
 	const secret = "s3cret-of-the-test"
-	claude(t) // may skip the test, before anything is built
+	installClaude(t) // may skip the test, before anything is built
 	c := newClaudeFleet(t, role{"name": "coder", "allowed_tools": []string{"mcp__inner"}, "mcp_servers": map[string]any{"inner": map[string]any{
 		"command": program(t), "args": []string{"mcp", "--embedded", "--data", "data-of-inner"}, "env": map[string]string{"SERVICE_TOKEN": secret},
 	}}})

@@ -18,7 +18,7 @@ const maxAfterRefusal = 5 * time.Second
 
 // TestClaudeWindows checks the usage windows that Fleet reports for a subscription, and that the run of a task ends soon when a window is used up.
 func TestClaudeWindows(t *testing.T) {
-	claude(t) // may skip the test
+	installClaude(t) // may skip the test
 	c := newClaudeFleetOn(t, newSubscriptionModel(t), "", role{"name": "coder", "model": pricedModel, "default": true, "allowed_tools": []string{"Bash", "Task"}})
 	c.create(t, "papi", "coder")
 
@@ -78,7 +78,7 @@ func TestClaudeWindows(t *testing.T) {
 // TestClaudeUsedUp lets four agents find at the same time that the window of their subscription is used up. None may send another request before the
 // window ends. Then all tasks must complete, although each may be attempted only once.
 func TestClaudeUsedUp(t *testing.T) {
-	claude(t) // may skip the test
+	installClaude(t) // may skip the test
 	const agents, tasks = 4, 8
 	c := newClaudeFleetOn(t, newSubscriptionModel(t), "", role{"name": "coder", "model": pricedModel, "default": true, "allowed_tools": []string{"Bash"}})
 	_, err := c.api.CreatePool(t.Context(), &fleetv1.CreatePoolRequest{Name: "crew", Project: "code", MaxAgents: new(int32(agents))})

@@ -29,7 +29,7 @@ model: say The fleet has run.`
 
 // TestClaudeAsController uses Claude Code as a client of Fleet over MCP, with each transport of Fleet.
 func TestClaudeAsController(t *testing.T) {
-	path := claude(t)
+	path := installClaude(t)
 	h := newHome(t)
 	s := serve(t, h)
 	for name, server := range map[string]map[string]any{

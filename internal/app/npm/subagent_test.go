@@ -33,7 +33,7 @@ type subagentFleet struct {
 // agent.md, without the --- in the first line.
 func newSubagentFleet(t *testing.T, definitions map[string]string) *subagentFleet {
 	t.Helper()
-	path := claude(t)
+	path := installClaude(t)
 	s := &subagentFleet{model: newModel(t), home: newHome(t)}
 	s.env = append(s.home.env(), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"), "SERVICE_KEY="+keySecret)
 	s.env = append(s.env, s.environ()...)
@@ -71,7 +71,7 @@ func (s *subagentFleet) requestsWithSystem(text string) (found []request) {
 // TestClaudeSubagent checks that Claude Code receives exactly the prompt, tools and settings in the definition of a
 // subagent.
 func TestClaudeSubagent(t *testing.T) {
-	claude(t) // skips the test before anything is built
+	installClaude(t) // skips the test before anything is built
 	inner, err := json.Marshal([]any{map[string]any{
 		"name": "inner", "command": program(t), "args": []string{"mcp", "--embedded", "--data", "data-of-inner"}, "env": map[string]string{"SERVICE_TOKEN": "${SERVICE_KEY}"},
 	}})
@@ -222,7 +222,7 @@ func TestClaudeSubagents(t *testing.T) {
 
 // TestClaudeMainAgent uses Claude Code as the main agent, which delegates to a subagent over MCP.
 func TestClaudeMainAgent(t *testing.T) {
-	path := claude(t)
+	path := installClaude(t)
 	s := newSubagentFleet(t, map[string]string{"web-search": "description: Searches the web\n---\nYou search."})
 	s.home.writeMCPConfig(t, "jarvis-subagents", map[string]any{"type": "http", "url": s.mcp() + "/subagents"})
 	stdout, stderr, code := run(t, s.env, string(s.home), path, "-p", "--verbose", "--output-format", "stream-json",

@@ -48,7 +48,7 @@ func startWorkspace(t *testing.T, h home, env []string, args ...string) core.Run
 // TestClaudeInWorkspace lets Claude Code ask for a permission and for an answer through fleet-runner, and checks its
 // text, its cost and its changes. Later tasks continue the conversation, with options and with attachments.
 func TestClaudeInWorkspace(t *testing.T) {
-	path, m, h := claude(t), newModel(t), newHome(t)
+	path, m, h := installClaude(t), newModel(t), newHome(t)
 	a := startWorkspace(t, h, m.environ(), "-driver", "claude", "-command", path, "-model", pricedModel, "-permission-mode", "default", "-ask", "-deny", "Bash(rm *)")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
