@@ -31,7 +31,7 @@ func TestAgentsAsk(t *testing.T) {
 					command = "git push origin"
 				}
 				c.create(t, answer, "coder")
-				id := c.start(t, answer, prompt, c.runStep(command), "model: say Done")
+				id := c.start(t, answer, prompt, c.promptToRun(command), "model: say Done")
 				if answer != "policy" {
 					q := c.waitForQuestion(t, id, 0)
 					require.Equal(t, fleetv1.Question_permission, q.GetKind())
@@ -50,7 +50,7 @@ func TestAgentsAsk(t *testing.T) {
 
 			c.create(t, "papi", "coder")
 			// Stop a run that waits for an answer.
-			id := c.start(t, "papi", "Ask and be stopped.", c.runStep("sh -c 'echo x >never'"))
+			id := c.start(t, "papi", "Ask and be stopped.", c.promptToRun("sh -c 'echo x >never'"))
 			c.waitForQuestion(t, id, 0)
 			_, err := c.api.StopAgentTask(t.Context(), &fleetv1.StopAgentTaskRequest{AgentName: "papi"})
 			require.NoError(t, err)

@@ -71,7 +71,7 @@ func newAgentFleet(t *testing.T, a agent) *agentFleet {
 	return c
 }
 
-// askerRole returns a copy of the role, in which people answer requests for permissions.
+// askerRole returns a copy of the role, in which people answer requests to run git init.
 func askerRole(r role) role {
 	r = maps.Clone(r)
 	r["name"], r["permissions"] = "asker", map[string]any{"ask": []string{"Bash(git init *)"}, "timeout": "5m"}
@@ -87,8 +87,8 @@ func (a *agentFleet) waitAtGate(t *testing.T, gate string) *stub.Gate {
 	return g
 }
 
-// runStep returns a prompt line that makes the program run the command.
-func (a *agentFleet) runStep(command string) string {
+// promptToRun returns a prompt line that makes the program run the command.
+func (a *agentFleet) promptToRun(command string) string {
 	return fmt.Sprintf(a.runPrompt, fmt.Sprintf("%q", command))
 }
 
@@ -116,7 +116,7 @@ func TestAgents(t *testing.T) {
 // testTask runs a task that uses tools, and checks its result, steps, usage and effects. It then checks that calls without a matching rule are
 // denied, if the program asks for permissions.
 func (a *agentFleet) testTask(t *testing.T) {
-	prompt := []string{"--Name the birds.", a.runStep("echo allowed"), a.editPrompt}
+	prompt := []string{"--Name the birds.", a.promptToRun("echo allowed"), a.editPrompt}
 	id := a.start(t, "papi", append(prompt, "model: say Ducks")...)
 	task := a.wait(t, id)
 	events := a.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
@@ -151,7 +151,7 @@ func (a *agentFleet) testTask(t *testing.T) {
 	}
 
 	// Some programs end their turn after a denied call.
-	id = a.start(t, "papi", "Try this.", a.runStep("git init denied"), "model: say Refused")
+	id = a.start(t, "papi", "Try this.", a.promptToRun("git init denied"), "model: say Refused")
 	task = a.wait(t, id)
 	events = a.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_ended })
 	steps = eventTexts(events, fleetv1.Event_task_step)
@@ -187,7 +187,7 @@ func (a *agentFleet) testQuestions(t *testing.T) {
 	}
 	a.create(t, "nina", "asker")
 	for answer, name := range map[string]string{"allow": "allowed", "deny": "denied"} {
-		id := a.start(t, "nina", "Make a repository.", a.runStep("git init "+name), "model: say Made")
+		id := a.start(t, "nina", "Make a repository.", a.promptToRun("git init "+name), "model: say Made")
 		a.waitForEvent(t, id, func(e *fleetv1.Event) bool { return e.GetType() == fleetv1.Event_task_question })
 		_, err := a.api.AnswerQuestion(t.Context(), &fleetv1.AnswerQuestionRequest{QuestionId: id, Answer: answer})
 		require.NoError(t, err)
@@ -239,7 +239,7 @@ func (a *agentFleet) testMessage(t *testing.T) {
 }
 
 func (a *agentFleet) testServerKilled(t *testing.T) {
-	id := a.start(t, "papi", "Go on without me.", a.runStep("echo once"), "model: hang alone", "model: say Done")
+	id := a.start(t, "papi", "Go on without me.", a.promptToRun("echo once"), "model: hang alone", "model: say Done")
 	g := a.waitAtGate(t, "alone")
 	a.kill(t)
 	a.serve(t)
@@ -272,7 +272,7 @@ func (a *agentFleet) testStop(t *testing.T) {
 	stop()
 	waitClosed(t, g.Left(), "the program must close its request to the model")
 
-	a.start(t, "papi", "Wait.", a.runStep("tail -f made.txt"))
+	a.start(t, "papi", "Wait.", a.promptToRun("tail -f made.txt"))
 	require.Eventually(t, func() bool {
 		return slices.ContainsFunc(a.processes("papi"), func(p process) bool { return strings.HasPrefix(p.command, "tail -f") })
 	}, patience, 10*time.Millisecond, "the tool does not run")
