@@ -15,7 +15,7 @@ import (
 // maxSubscriptions is how many resources one request may subscribe to.
 const maxSubscriptions = 100
 
-// subscribes reports whether the message subscribes to resources. Fleet answers such messages itself, because mcp-go has subscriptions only for
+// subscribes reports whether the message subscribes to resources. This package answers such messages itself, because mcp-go has subscriptions only for
 // servers that keep sessions.
 func (e envelope) subscribes() bool {
 	return e.Method == string(mcp.MethodSubscriptionsListen) && len(e.ID) > 0 && e.isModern() && len(e.Params.Notifications.ResourceSubscriptions) > 0
@@ -66,7 +66,7 @@ func (s subscription) isChangedBy(e *fleetv1.Event) bool {
 // returns the response. The response is nil if a notification cannot be sent. URIs that are not valid are ignored; without a valid one,
 // listen returns after it has acknowledged the message.
 //
-// The client learns only of events that it may see, so it cannot distinguish resources of others from resources that do not
+// The client is notified only of events that it may see, so it cannot distinguish resources of others from resources that do not
 // exist.
 func (t tasks) listen(ctx context.Context, m envelope, notify func(mcp.JSONRPCNotification) error) (response []byte) {
 	all := []subscription{}

@@ -18,8 +18,8 @@ import (
 // knows the task, even after a restart.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
-// These are the statuses of an MCP task that Fleet uses. The status "failed" is for errors of the protocol, so a Fleet task that has failed
-// is completed, with a result that is an error.
+// These are the statuses of an MCP task that Fleet uses. The status "failed" is for errors of the protocol, so the MCP
+// task of a Fleet task that has failed is completed, and its result is an error.
 const (
 	taskWorking       = "working"
 	taskInputRequired = "input_required"
@@ -48,7 +48,7 @@ const (
 	newTaskAge  = time.Minute
 )
 
-// tasks implements the extension with calls of the API. It has no rules: the API decides what the caller may see and do.
+// tasks implements the extension with calls of the API. It has no rules of its own: the API checks the rights of the caller.
 type tasks struct{ api fleetv1.FleetServiceClient }
 
 func newTasks(conn grpc.ClientConnInterface) tasks { return tasks{fleetv1.NewFleetServiceClient(conn)} }

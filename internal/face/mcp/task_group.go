@@ -96,7 +96,7 @@ func (r taskRef) result(all []*fleetv1.TaskDetail) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeComplete}, Content: []mcp.Content{mcp.NewTextContent(text)}, IsError: isError}
 }
 
-// landingText describes whether and where work has landed, or why not. l is nil if the task has changed nothing.
+// landingText says where work has landed, or why it does not land. l is nil if the task has changed nothing.
 func landingText(l *fleetv1.Landing) string {
 	switch {
 	case l.GetState() == fleetv1.Landing_landed:

@@ -15,8 +15,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// A client gets at most maxQuestions questions of a task in all, answered ones included. listedQuestions is how many questions are read
-// to find them.
+// A client gets at most maxQuestions questions of a task in all, including answered ones. They are selected from the listedQuestions
+// newest questions.
 const (
 	maxQuestions    = 16
 	listedQuestions = 100

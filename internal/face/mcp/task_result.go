@@ -26,7 +26,7 @@ func (t tasks) result(ctx context.Context, d *fleetv1.TaskDetail) *mcp.CallToolR
 	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeComplete}, Content: content, IsError: d.GetStatus() == fleetv1.Task_failed}
 }
 
-// outcomeLines returns lines that say how the task has ended.
+// outcomeLines returns lines about the end of the task: its status and reason, checks, changes and cost.
 func outcomeLines(d *fleetv1.TaskDetail) []string {
 	lines := []string{fmt.Sprintf("Task %s%s: %s%s.", d.GetId(), prefixed(" of ", d.GetAgentName()), d.GetStatus(), prefixed(": ", strings.TrimSuffix(d.GetReason(), ".")))}
 	if d.GetReasonCode() != "" {
@@ -68,7 +68,7 @@ func (t tasks) answer(ctx context.Context, d *fleetv1.TaskDetail) (text string, 
 	return payload, true
 }
 
-// checksText says which checks have passed.
+// checksText says how many checks have passed, and names the other checks with their status.
 func checksText(checks []*fleetv1.TaskCheck) string {
 	passed, others := 0, []string{}
 	for _, c := range checks {

@@ -23,8 +23,8 @@ import (
 //go:embed dist
 var dist embed.FS
 
-// policy is the Content-Security-Policy of the page. It allows only the page's own files, and images in the markup, but no code or style
-// in the markup.
+// policy is the Content-Security-Policy of the page. It allows only the page's own files and images in data URLs. Code and style in
+// the markup are not allowed.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -59,6 +59,7 @@ func Handler(next http.Handler, s *Sessions) (http.Handler, error) {
 
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
+// isView reports whether the page has a view at the path.
 func isView(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return slices.Contains(views, first)

@@ -21,7 +21,7 @@ import (
 // cookie to every port of its host, and a program of an agent may listen at another port. So the page keeps the encrypted
 // token in the browser's storage, which belongs to one port, and sends it in a header. The server keeps neither part.
 //
-// Whoever has the key can encrypt another token. So the page takes sessions only from answers to its own requests.
+// A program that has the key can encrypt another token with it. So the page takes sessions only from answers to its own requests.
 const (
 	cookieName = "fleet_session"
 	headerName = "Fleet-Session"
@@ -46,8 +46,8 @@ const maxBody = 8 << 10
 //	POST   /session                {"token": "..."} or {"code": "..."}: sets the cookie, and returns {"session": "..."}
 //	DELETE /session                removes it; {"continue": "..."} is where the browser ends its session with the issuer too
 //	POST   /session/links          with a token: returns a code that signs in once, within a minute
-//	GET    /session/oidc           sends the browser to the issuer, which sends it back to /session/oidc/callback, which
-//	                               answers with the page and a session
+//	GET    /session/oidc           sends the browser to the issuer. The issuer sends it back to /session/oidc/callback, and the answer
+//	                               is the page with a session
 //	GET    /session/oidc/end       sends a browser that has just signed out to the issuer
 //	POST   /session/refresh        {"refresh": "..."}: returns a session for one whose token of the issuer has expired
 type Sessions struct {
@@ -110,7 +110,7 @@ func (s *Sessions) showSession(w http.ResponseWriter, r *http.Request) {
 		authorization = []string{"Bearer " + token}
 	}
 	code := status.Code(s.config.Identify(r.Context(), authorization))
-	known := code != codes.Unauthenticated && code != codes.PermissionDenied // an issuer that is down signs nobody out
+	known := code != codes.Unauthenticated && code != codes.PermissionDenied // the browser stays signed in if the issuer is down
 	writeJSON(w, map[string]any{"auth": s.config.Auth, "issuer": s.config.IssuerURL, "signed_in": known})
 }
 
@@ -184,7 +184,7 @@ func tokenOf(r *http.Request) string {
 	return token
 }
 
-// createLink answers a caller with a code for its token. The code can be redeemed once.
+// createLink answers a caller with a code for its token, which can be redeemed once. The code is "" if the caller needs no token.
 func (s *Sessions) createLink(w http.ResponseWriter, r *http.Request) {
 	authorization := r.Header.Values("Authorization")
 	if err := s.config.Identify(r.Context(), authorization); err != nil {
@@ -240,7 +240,7 @@ func withToken(r *http.Request) *http.Request {
 
 // numericAddress returns the page's address at 127.0.0.1 for a browser that has reached the server there by the name localhost. It
 // returns "" for other requests. Browsers first try [::1] for localhost. A program of an agent may listen there at the same
-// port, and would get what the page keeps for localhost.
+// port, and would get the data that the page keeps for localhost.
 func (s *Sessions) numericAddress(r *http.Request) string {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	name, port, err := net.SplitHostPort(r.Host)

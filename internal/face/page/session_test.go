@@ -180,8 +180,8 @@ func TestLinkAtAnotherServer(t *testing.T) {
 	}
 }
 
-// TestRateLimit checks that a caller who has sent too many requests gets no link and no session, and is not signed out. Nor does an outage
-// of the issuer sign a caller out.
+// TestRateLimit checks that a caller who has sent too many requests gets no link and no session, and is not signed out. It also
+// checks that an outage of the issuer does not sign a caller out.
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	h := testPage(t, nil)
@@ -234,8 +234,8 @@ func TestFiles(t *testing.T) {
 	require.Contains(t, w.Header().Get("Cache-Control"), "immutable")
 }
 
-// TestPolicy checks that every page of the face has the same strict Content-Security-Policy, and contains nothing that
-// the policy forbids.
+// TestPolicy checks that the pages of the face have the same strict Content-Security-Policy and contain nothing that the policy forbids,
+// and that a sign-in needs no form.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	h := signInPage(t, &fakeIssuer{}, "")

@@ -14,7 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// fakeIssuer returns its token for the code "code", if Exchange gets the nonce and verifier of the last AuthURL. All methods fail with err.
+// fakeIssuer returns its token for the code "code", if Exchange gets the nonce and verifier of the last AuthURL. Its methods
+// return err.
 type fakeIssuer struct {
 	nonce, verifier, token string
 	err                    error

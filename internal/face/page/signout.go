@@ -12,7 +12,7 @@ import (
 // can end that session.
 func (s *Sessions) deleteSession(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, s.cookie(r, "", -1))
-	if token := tokenOf(r); token != "" && s.endURL(r, token) != "" {
+	if token := tokenOf(r); s.endURL(r, token) != "" {
 		key := rand.Text() // not the key of the session, because the address may get into the log of a proxy
 		http.SetCookie(w, s.endCookie(r, key, int(endLifetime/time.Second)))
 		writeJSON(w, map[string]any{"continue": endPath + "?" + url.Values{"session": {newBox(endBox, key).seal(token)}}.Encode()})
@@ -30,8 +30,8 @@ func (s *Sessions) endIssuerSession(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, cmp.Or(to, "/"), http.StatusFound)
 }
 
-// endURL returns the address at which the issuer ends the session of the token. It returns "" if there is none, or if
-// the issuer does not answer, because the browser is signed out of Fleet in any case.
+// endURL returns the address at which the issuer ends the session of the token. It returns "" if there is none. It also
+// returns "" if the issuer does not answer, because the browser is signed out of Fleet in any case.
 func (s *Sessions) endURL(r *http.Request, token string) string {
 	if s.config.Issuer == nil || token == "" {
 		return ""
@@ -43,8 +43,8 @@ func (s *Sessions) endURL(r *http.Request, token string) string {
 	return address
 }
 
-// endName is the name of the cookie with the key of a session that has ended. endLifetime is how long the browser
-// may take to end the issuer's session too.
+// endName is the name of the cookie with the key for the token of a session that has ended. endLifetime is how long the browser may take
+// to end the issuer's session too.
 const (
 	endName     = "fleet_sign_out"
 	endLifetime = time.Minute

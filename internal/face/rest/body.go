@@ -118,7 +118,7 @@ func checkContent(r *http.Request) error {
 }
 
 // curlMediaType is the content type that curl -d sends by default. A web page of another origin may send it without a
-// preflight request, but the guard has refused such requests by now.
+// preflight request, but inbound.Guard has refused such requests by now.
 const curlMediaType = "application/x-www-form-urlencoded"
 
 // beginsAsObject reports whether the body begins as a JSON object does, after at most 511 bytes of white space. It consumes nothing: r.Body

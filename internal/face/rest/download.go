@@ -22,7 +22,7 @@ import (
 // httpBodyName is the name of the message that carries raw content instead of JSON.
 var httpBodyName = (*httpbody.HttpBody)(nil).ProtoReflect().Descriptor().FullName()
 
-// isDownload reports whether the method streams content.
+// isDownload reports whether the method streams raw content.
 func (rt *route) isDownload() bool {
 	return rt.method.IsStreamingServer() && rt.method.Output().FullName() == httpBodyName
 }
@@ -66,8 +66,8 @@ func (f *face) handleDownload(rt *route) runtime.HandlerFunc {
 	}
 }
 
-// serve writes the content. If the stream breaks, it cuts the connection, so that the client does not mistake a part
-// for the whole.
+// serve writes the content, or the range of it that the request names. If the stream breaks, it closes the connection, so that the client
+// does not mistake a part for the whole.
 func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	if c.info.GetContentEncoding() == "gzip" {

@@ -64,7 +64,7 @@ func (f *face) handleRoutingError(_ context.Context, _ *runtime.ServeMux, _ runt
 	})
 }
 
-// writeNotAllowed answers a request whose path exists, but only with the HTTP methods verbs.
+// writeNotAllowed answers a request whose path exists, but only with the HTTP methods in verbs.
 func (f *face) writeNotAllowed(w http.ResponseWriter, r *http.Request, verbs []string) {
 	path := r.URL.EscapedPath()
 	request := wire.Shorten(r.Method + " " + path)

@@ -34,7 +34,7 @@ func newFuzzFace(f *testing.F) *fuzzFace {
 }
 
 // serve sends a request as a client might. It checks that the server never answers with a 5xx status, that every error
-// has the form of the contract, and that the service is not called after an error or with a request that gRPC could not
+// has the form of the contract, and that the service is not called for a request that is refused or with a request that gRPC could not
 // carry.
 func (f *fuzzFace) serve(t *testing.T, method, target, body string) {
 	address, err := url.ParseRequestURI(target)

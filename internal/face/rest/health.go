@@ -16,7 +16,7 @@ import (
 // probeTimeout limits how long the health service may take to answer a probe.
 const probeTimeout = 2 * time.Second
 
-// serveAlive answers 200: the process serves HTTP.
+// serveAlive answers 200, because the process serves HTTP.
 func serveAlive(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, []byte(`{"status":"alive"}`+"\n"))
 }

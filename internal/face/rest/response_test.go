@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -61,9 +62,11 @@ func TestLargeResponsesAreCompressed(t *testing.T) {
 	require.Empty(t, unchanged.Header().Get("Content-Encoding"))
 	require.Zero(t, unchanged.Body.Len())
 
-	refused := serve(f, "GET", "/v1/agents?limit="+strings.Repeat("9", 2000), "", "Accept-Encoding", "gzip")
-	require.Equal(t, http.StatusBadRequest, refused.Code)
-	require.Empty(t, refused.Header().Get("Content-Encoding"))
+	s.answer = answerWith(nil, statusError(codes.NotFound, fleetv1.ErrorReason_AGENT_NOT_FOUND, large))
+	failed := serve(f, "GET", "/v1/agents/papi", "", "Accept-Encoding", "gzip")
+	require.Equal(t, http.StatusNotFound, failed.Code)
+	require.Greater(t, failed.Body.Len(), minGzip)
+	require.Empty(t, failed.Header().Get("Content-Encoding"))
 
 	s.events = func(_ *fleetv1.WatchFleetRequest, out watchStream) error {
 		return out.Send(&fleetv1.WatchFleetResponse{Events: []*fleetv1.Event{{Text: large}}})

@@ -3,7 +3,7 @@
 // response and error in the JSON form of package wire, and streams events.
 //
 // Package app serves it. It calls the gRPC services through an in-process connection. It must never import the core:
-// the services decide what a method does or refuses.
+// the rules of a method are in its service.
 package rest
 
 import (
@@ -34,8 +34,8 @@ type Config struct {
 	// MaxBodyBytes is the largest request body that is read, in bytes; 0 means DefaultMaxBodyBytes.
 	MaxBodyBytes int64
 	// Identify identifies the caller of the method from the request's Authorization headers, before the body is read.
-	// The call is made with the context that it returns. An error, which is a gRPC status, refuses the request. If
-	// Identify is nil, callers are not identified before the body is read.
+	// It returns the context for the call, or a gRPC status if the request is refused. The context is not nil even then.
+	// If Identify is nil, callers are not identified before the body is read.
 	Identify func(ctx context.Context, method string, authorization []string) (context.Context, error)
 	// Challenge returns the header WWW-Authenticate that tells an unknown caller where to sign in. If Challenge is nil,
 	// the header does not name a place to sign in.

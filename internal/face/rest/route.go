@@ -23,7 +23,7 @@ type route struct {
 	template   string   // path, with {field} in place of each field
 	pathFields []string // request fields that are in the path
 	hasBody    bool     // the other fields are in the body; otherwise they are in the query
-	isList     bool     // the response to a GET is a list, which means that its first field is a list
+	isList     bool     // a GET whose response is a list: the first field of the response is a list of messages
 	method     protoreflect.MethodDescriptor
 	request    protoreflect.MessageType
 	response   protoreflect.MessageType

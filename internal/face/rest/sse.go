@@ -79,7 +79,7 @@ func (messageEvents) encode(m proto.Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// kindOf returns the value of the field that names the kind of the message, or "" if the message has no such field.
+// kindOf returns the kind of the message: the name of the value of the enum field with the role kind, or "" if there is no such field.
 func kindOf(m protoreflect.Message) string {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {

@@ -23,7 +23,7 @@ var noDeadline time.Time
 // streamFormat is a format for the messages of a stream.
 type streamFormat interface {
 	mediaType() string
-	open() []byte                         // what is written first
+	open() []byte                         // written first
 	encode(proto.Message) ([]byte, error) // one message of the service
 	idle() []byte                         // keeps a silent connection open
 	fail(error) []byte                    // written last, after an error

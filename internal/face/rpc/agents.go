@@ -42,7 +42,7 @@ func (f *Fleet) ListAgents(ctx context.Context, r *fleetv1.ListAgentsRequest) (*
 	live := &fleetv1.ListAgentsResponse{Places: listOf(l.Places, placeOf)}
 	live.ObservedAt, live.StaleReason = observedOf(l.Places)
 	answer := &encoded.Response{Part: part, Live: live}
-	if encoded.Respond(ctx, answer) {
+	if encoded.Respond(ctx, answer) { // the face sends answer instead of live
 		return live, nil
 	}
 	full, _ := answer.Message().(*fleetv1.ListAgentsResponse)
@@ -73,7 +73,7 @@ func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fl
 	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(place.ObservedAt), StaleReason: optional(textOf(place.StaleReason)), Rules: listOf(v.AllowedRules(), ruleOf)}, err
 }
 
-// DeleteAgent deletes an agent and waits for that. The response says what is kept of the agent's work.
+// DeleteAgent deletes an agent and waits for that. The response describes the work of the agent that is kept.
 func (f *Fleet) DeleteAgent(ctx context.Context, r *fleetv1.DeleteAgentRequest) (*fleetv1.DeleteAgentResponse, error) {
 	v, message, err := f.svc.DeleteAgent(ctx, r.GetAgentName(), r.GetKeepUnsaved(), r.GetRequestId())
 	if err != nil {

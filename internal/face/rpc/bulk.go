@@ -52,7 +52,8 @@ func (f *Fleet) RunBulk(ctx context.Context, r *fleetv1.RunBulkRequest) (*fleetv
 	}, nil
 }
 
-// countsText returns the numbers that are not 0, as the continuation of a sentence. failedText says what is wrong with the failed items.
+// countsText returns the numbers that are not 0, as the continuation of a sentence. failedText describes the failed
+// items: "failed" or "cannot be done".
 func countsText(unchanged, failed int, failedText string) string {
 	var text strings.Builder
 	if unchanged > 0 {

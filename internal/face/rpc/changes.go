@@ -48,6 +48,7 @@ func fileChangeOf(file fleet.FileChange) *fleetv1.FileChange {
 	}
 }
 
+// showPatch answers a request for the patch.
 func (f *Fleet) showPatch(ctx context.Context, r *fleetv1.ShowTaskChangesRequest) (*fleetv1.ShowTaskChangesResponse, error) {
 	if err := portionIn(r.PatchOffset, r.PatchLimit, nil).Validate("patch_"); err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ func copyFields[To proto.Message](to To, from proto.Message) To {
 	return to
 }
 
-// optional returns a pointer to v for an optional field; nil, so that the field is absent, if v is the zero value.
+// optional returns a pointer to v, or nil if v is the zero value. An optional field that is nil is absent in the message.
 func optional[T comparable](v T) *T {
 	var zero T
 	if v == zero {

@@ -12,8 +12,8 @@ import (
 	"fleet/internal/service"
 )
 
-// TestTextThatIsNotUTF8 puts invalid UTF-8 wherever an agent or its host may write text, and checks that the response
-// is still sent.
+// TestTextThatIsNotUTF8 puts invalid UTF-8 into texts that an agent or its host may write, and checks that the messages can still be
+// encoded.
 func TestTextThatIsNotUTF8(t *testing.T) {
 	t.Parallel()
 	const bad = "a\xffb"

@@ -10,7 +10,7 @@ import (
 
 // DeferredResult keeps the result of one call out of the response while mcp-go writes it. A response contains the result
 // twice, as structured content and as text, and mcp-go would check and copy both at every level of nesting. So mcp-go
-// gets a placeholder instead, and the transport puts the result into what mcp-go has written.
+// gets a placeholder instead, and the transport puts the result into the response that mcp-go has written.
 type DeferredResult struct {
 	result []byte
 	text   []byte // the result as a JSON string; nil if it must still be encoded

@@ -13,14 +13,14 @@ import (
 // methods for which this is not possible.
 type Portion struct {
 	Limit  string // optional int32 field of the request
-	Of     string // what the limit counts: a list or a text of the response, possibly nested ("task.payload")
+	Of     string // path of the list or text of the response whose items or bytes the limit counts, such as "task.payload"
 	Unless string // bool field of the request: if set, the answer is shortened instead
 }
 
 // Cut says how one field of a response is shortened.
 type Cut struct {
 	Field      string // path of the field in the response
-	NextOffset string // for a text: the response field for the offset of what was left out, in bytes
+	NextOffset string // for a text: the response field for the offset at which the next portion begins, in bytes
 	Offset     string // for a text: the request field for the offset at which the text begins
 	Cursor     string // for a list: the response field for the cursor of the last item that was kept
 	ItemCursor string // for a list with Cursor: the field of an item that has its cursor

@@ -15,7 +15,7 @@ import (
 // DefaultMaxResult is the default limit of a result's text, in bytes.
 const DefaultMaxResult = 48 << 10
 
-// noteBytes is the part of a result that is reserved for the note about what was shortened, in bytes.
+// noteBytes is the part of a result that is reserved for the note about shortened fields, in bytes.
 const noteBytes = 512
 
 type maxResultKey struct{}

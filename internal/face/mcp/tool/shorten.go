@@ -15,7 +15,7 @@ import (
 const minText = 200
 
 // shortener makes a message fit if it can. It first leaves out items of the lists that have a Cut. It then shortens the longest texts to
-// the same length, but not below minText, and leaves out items of the largest lists. At last it shortens texts below minText.
+// the same length, but not below minText, and leaves out items of the largest lists. Finally it shortens texts below minText.
 type shortener struct {
 	message, request protoreflect.Message
 	cuts             []Cut
@@ -190,8 +190,8 @@ func (s *shortener) setNextOffset(path string, kept int) {
 	}
 }
 
-// shortenLists leaves out the last items of the list that is the largest, again and again, until the message fits or no list has more
-// than one item. It returns the JSON.
+// shortenLists repeatedly leaves out the last items of the largest list, until the message fits or no list has more than one item. It
+// returns the JSON.
 func (s *shortener) shortenLists() ([]byte, error) {
 	omitted := map[string]int{}
 	for {

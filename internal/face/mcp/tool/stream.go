@@ -12,7 +12,8 @@ import (
 
 // Stream makes a tool from a method that answers with a stream of messages. The function texts returns the texts of each
 // message, which are sent as progress when the message arrives. The result is all messages merged: lists are joined, and other
-// fields keep their last value. If the stream holds more than fits into a result, it is ended early.
+// fields keep their last value. If the messages become larger than a result may be, the call is cancelled
+// and the rest of the stream is not read.
 func Stream[Q, R any, PQ message[Q], PR message[R]](
 	s Spec, call func(context.Context, PQ, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error), texts func(PR) []string, opts ...Option[PQ],
 ) Tool {
@@ -45,8 +46,8 @@ func Stream[Q, R any, PQ message[Q], PR message[R]](
 	})
 }
 
-// receive calls a method and passes each message of its stream to each, until the stream ends or each fails. If each
-// returns io.EOF, the stream is ended early without an error.
+// receive calls a method and passes every message of its stream to the function each, until the stream ends or the function fails. If the
+// function returns io.EOF, receive cancels the call and returns nil.
 func receive[R any, PQ any, PR message[R]](
 	ctx context.Context, call func(context.Context, PQ, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error), q PQ, each func(PR) error,
 ) error {

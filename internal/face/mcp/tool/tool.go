@@ -29,7 +29,7 @@ type Tool struct {
 	Task TaskSpec
 }
 
-// Spec describes a tool to clients.
+// Spec describes a tool: to clients, and for the handler of its calls.
 type Spec struct {
 	Name, Title, Description string
 	// Method, Contract, Operator and Task become the fields of the Tool.
