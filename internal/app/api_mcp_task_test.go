@@ -137,8 +137,8 @@ func TestTasksOfMCP(t *testing.T) {
 	require.Equal(t, "cancelled", f.sendAcceptingTasks(t, "alice", "tasks/get", id, map[string]any{"taskId": id}).Result.Status)
 }
 
-// TestFormsOfMCP calls methods that wait for a task, with a client that shows forms but does not accept tasks. The client
-// answers the questions of the task while its call waits. Then a client leaves while its call waits.
+// TestFormsOfMCP calls methods that wait for a task, with a client that shows forms but does not accept tasks. A question of the task is
+// the answer to the call, and the client repeats the call with its reply. Then a client leaves while its call waits.
 func TestFormsOfMCP(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}},

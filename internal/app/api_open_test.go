@@ -26,9 +26,9 @@ func TestCallsWithoutRequests(t *testing.T) {
 		_, err := fleetv1.NewFleetServiceClient(f.conn).ListAgents(f.as(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
 		return err
 	}
-	waittest.Until(t, "the headers arrive", func() bool { return status.Code(lists()) == codes.ResourceExhausted })
+	waittest.Until(t, "the arrival of headers gives no signal", func() bool { return status.Code(lists()) == codes.ResourceExhausted })
 
-	// A value that metadata cannot hold must not hide a call.
+	// A tab, which metadata cannot hold, must not keep a call from counting for alice.
 	_, answer := f.post(t, "/mcp", strings.Replace(f.authorization("alice"), " ", " \t", 1), listAgentsTool)
 	require.Contains(t, answer, "limits.open_calls")
 

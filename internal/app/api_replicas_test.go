@@ -50,13 +50,16 @@ func TestReplicas(t *testing.T) {
 	task := started.GetTask().GetId()
 	var text, cursor string
 	follow := func(c fleetv1.FleetServiceClient, until func() bool) {
-		stream, err := c.WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Cursor: cursor, Follow: true, WaitSeconds: new(int32(50))})
-		require.NoError(t, err)
+		watch := func() fleetv1.FleetService_WatchFleetClient {
+			stream, err := c.WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Cursor: cursor, Follow: true, WaitSeconds: new(int32(50))})
+			require.NoError(t, err)
+			return stream
+		}
+		stream := watch()
 		for !until() {
 			m, err := stream.Recv()
 			if errors.Is(err, io.EOF) { // after WaitSeconds
-				stream, err = c.WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Cursor: cursor, Follow: true, WaitSeconds: new(int32(50))})
-				require.NoError(t, err)
+				stream = watch()
 				continue
 			}
 			require.NoError(t, err)

@@ -135,7 +135,7 @@ func TestSessionStreams(t *testing.T) {
 				defer mu.Unlock()
 				told = append(told, text)
 				if strings.Contains(text, "first") {
-					release() // the agent would wait forever if the output came only at its end
+					release() // the agent would wait forever if the output came only after the task
 				}
 			})
 			require.Equal(t, "all said", answer)

@@ -101,5 +101,5 @@ func TestUnreadDownloads(t *testing.T) {
 	require.EqualValues(t, most, f.guard.openCalls.Load())
 	_, err = fleetv1.NewTokenServiceClient(f.conn).RevokeToken(f.as(t.Context(), "root"), &fleetv1.RevokeTokenRequest{Name: "alice"})
 	require.NoError(t, err)
-	waittest.Until(t, "calls end although nobody reads their answers", func() bool { return f.guard.openCalls.Load() == 0 })
+	waittest.Until(t, "the end of a call whose answer nobody reads gives no signal", func() bool { return f.guard.openCalls.Load() == 0 })
 }

@@ -47,9 +47,9 @@ import (
 // App is a fleet in this process. It has no listeners: Listen adds them.
 type App struct {
 	cfg           Config
-	peers         *peer.Peers            // nil if no other server shares its store
+	peers         *peer.Peers            // nil if no other server shares the store
 	ownPlaces     map[string]fleet.Place // places that are bound to this machine, by name
-	machine       string                 // distinguishes this server from another one with the same name; "" if no other server shares its store
+	machine       string                 // distinguishes this server from another one with the same name; "" if no other server shares the store
 	log           *slog.Logger
 	lock          *dataLock
 	store         fleet.Store
@@ -161,8 +161,11 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	}
 	a.heartbeat = o.Heartbeat
 	catalog := newCatalog(cfg)
-	a.places = &places{cfg: cfg, options: o, store: a.store, wrap: func(t http.RoundTripper) http.RoundTripper { return outboundTransport{a.telemetry.Transport(t)} }, catalog: catalog, prices: price.NewList(cfg.Cagent.Prices), log: log, open: map[string]fleet.Place{}}
-	a.places.service = func() *service.Service { return a.service }
+	a.places = &places{
+		cfg: cfg, options: o, store: a.store, catalog: catalog, prices: price.NewList(cfg.Cagent.Prices), log: log, open: map[string]fleet.Place{},
+		wrap:    func(t http.RoundTripper) http.RoundTripper { return outboundTransport{a.telemetry.Transport(t)} },
+		service: func() *service.Service { return a.service },
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.places.close())
@@ -183,13 +186,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if a.faceKey = key; err != nil {
 		log.WarnContext(ctx, "other servers will not accept the MCP sessions and links of this server", slog.Any("error", err))
 	}
-	a.ownPlaces = map[string]fleet.Place{}
-	for _, place := range append(slices.Clone(fleetPlaces), toolsetPlaces...) {
-		name := place.Traits().Name
-		if _, server := fleet.SplitPlace(name); server != "" && a.ownPlaces[name] == nil { // of two places with the same name, the first is used, as in state.Places
-			a.ownPlaces[name] = place
-		}
-	}
+	a.setOwnPlaces(append(slices.Clone(fleetPlaces), toolsetPlaces...))
 	if err := a.openIssuer(o); err != nil {
 		return nil, err
 	}
@@ -206,6 +203,18 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	a.channel = newChannel(a.guard)
 	a.register(a.channel)
 	return a, nil
+}
+
+// setOwnPlaces sets a.ownPlaces to the places that are bound to this machine. Of two places with the same name, it uses the first, as
+// state.Places does.
+func (a *App) setOwnPlaces(all []fleet.Place) {
+	a.ownPlaces = map[string]fleet.Place{}
+	for _, place := range all {
+		name := place.Traits().Name
+		if _, server := fleet.SplitPlace(name); server != "" && a.ownPlaces[name] == nil {
+			a.ownPlaces[name] = place
+		}
+	}
 }
 
 // openCore sets the service and the reconciler, and the parts that read from them. The places and the issuer must be open.

@@ -69,7 +69,8 @@ func (a Auth) validate() error {
 	return nil
 }
 
-// authenticator returns the authenticator that identifies the callers of the server.
+// authenticator returns the authenticator for the callers of the server. If o.Auth is set, this function returns it. Otherwise it depends
+// on the configuration whether callers need tokens, or must be the local user.
 func (a *App) authenticator(o Options) (admission.Authenticator, error) {
 	switch {
 	case o.Auth != nil:

@@ -63,6 +63,49 @@ func (l *lockedBuffer) Bytes() []byte {
 // TestCanaries puts a secret into every input that may have one, lets agents work and fail, and checks that the secrets
 // are not in any place where they must not be. The test sets the environment of the process, so it is not parallel.
 func TestCanaries(t *testing.T) { //nolint:paralleltest // see above
+	f := newCanaryFleet(t)
+	hookSecret := f.work(t)
+	f.failCalls(t)
+	f.signIntoPage(t)
+	f.callWithOutsideTokens(t, f.issuer, f.coder)
+	f.checkBundles(t)
+	f.checkEvents(t)
+	require.NoError(t, f.stop())
+
+	// Traces leave the server. They must not even have the texts of the owner.
+	traced := fmt.Sprintf("%+v", f.spans.all)
+	for _, name := range []string{"FleetService/StartAgentTask", "task.dispatch", "agent.provision"} {
+		require.Contains(t, traced, name)
+	}
+	require.Empty(t, findCanaries([]byte(traced)))
+	require.NotContains(t, f.log.String(), canary, "the log must not have a secret, even after the server has ended")
+	require.NotContains(t, f.log.String(), hookSecret)
+
+	// The store has the owner's texts, since they are data, but no secret of the configuration, no token and no cookie.
+	stored := f.storedText(t)
+	require.Contains(t, stored, canary+"-spec")
+	require.NotContains(t, stored, hookSecret, "secrets of webhooks are derived, and not stored")
+	require.Empty(t, regexp.MustCompile(canary+`-(environ|repository|check|prompt|codertoken|metrics|postgres|header|query|body|session|code)`).FindAllString(stored, -1))
+	for who, secret := range f.secrets {
+		require.NotContains(t, stored, secret, "the token of %s", who)
+		require.NotContains(t, traced, secret, "the token of %s", who)
+		require.NotContains(t, f.log.String(), secret, "the token of %s", who)
+	}
+}
+
+// canaryFleet is a fleet with secrets in its configuration and in the environment of the process.
+type canaryFleet struct {
+	*testFleet
+	configFile string   // of programs that read the configuration
+	environ    []string // of these programs
+	log        *lockedBuffer
+	spans      *spanExporter
+	issuer     *oidctest.Issuer
+	coder      *codertest.Deployment
+}
+
+func newCanaryFleet(t *testing.T) *canaryFleet {
+	t.Helper()
 	for _, name := range []string{"CODER_SESSION_TOKEN", "ANTHROPIC_API_KEY", "OF_THE_SERVER"} {
 		t.Setenv(name, canary+"-environ")
 	}
@@ -87,28 +130,33 @@ local:
       checks: ["curl -H 'X-Key: SECRET-check' 127.0.0.1:1"]
       roles: [{name: coder, prompt: SECRET-prompt}]
 `, "SECRET", canary))
-	log, spans := &lockedBuffer{}, &spanExporter{}
-	issuer, coder := oidctest.New(t, oidcUsers...), codertest.New(t)
-	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "FLEET_OIDC_CLIENT_SECRET=" + canary + "-oidc"}
-	f := newTestFleet(t, fleetConfig{
+	f := &canaryFleet{configFile: file, log: &lockedBuffer{}, spans: &spanExporter{}}
+	f.issuer, f.coder = oidctest.New(t, oidcUsers...), codertest.New(t)
+	f.environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "FLEET_OIDC_CLIENT_SECRET=" + canary + "-oidc"}
+	f.testFleet = newTestFleet(t, fleetConfig{
 		Tokens: map[string]tokenConfig{"root": {Admin: true}, "alice": {}},
 		Config: func(c *Config) {
-			loaded, err := Load(file, environ, nil)
+			loaded, err := Load(file, f.environ, nil)
 			require.NoError(t, err)
 			c.Local, c.LogLevel, c.PublicURL, c.Places, c.Coder = loaded.Local, loaded.LogLevel, loaded.PublicURL, []string{"local"}, loaded.Coder
 			c.Metrics, c.MetricsTokenFile = loaded.Metrics, loaded.MetricsTokenFile
-			oidcAuth(issuer, AuthTokens, AuthCoder, AuthOIDC)(c)
-			c.CoderAuth.URL = coder.URL
+			oidcAuth(f.issuer, AuthTokens, AuthCoder, AuthOIDC)(c)
+			c.CoderAuth.URL = f.coder.URL
 			if pgtest.Enabled() {
 				c.Store = pgtest.URL(t) + "&password=" + canary + "-postgres"
 			}
 		},
-		Options: func(o *Options) { o.Places, o.Log, o.Spans = nil, log, spans.exporter },
+		Options: func(o *Options) { o.Places, o.Log, o.Spans = nil, f.log, f.spans.exporter },
 	})
-	environ = append(environ, "FLEET_HTTP="+f.HTTPAddr(), "FLEET_GRPC="+f.GRPCAddr(), "FLEET_DATA="+f.cfg.Data, "FLEET_STORE="+f.cfg.Store)
-	client, ctx := fleetv1.NewFleetServiceClient(f.conn), f.as(t.Context(), "alice")
+	f.environ = append(f.environ, "FLEET_HTTP="+f.HTTPAddr(), "FLEET_GRPC="+f.GRPCAddr(), "FLEET_DATA="+f.cfg.Data, "FLEET_STORE="+f.cfg.Store)
+	return f
+}
 
-	// An agent works, with secrets in all texts of its owner. The agent's program must not have the server's secrets.
+// work lets an agent work, with secrets in all texts of its owner. The agent's program must not have the server's secrets. work returns
+// the secret of a webhook.
+func (f *canaryFleet) work(t *testing.T) (hookSecret string) {
+	t.Helper()
+	client, ctx := fleetv1.NewFleetServiceClient(f.conn), f.as(t.Context(), "alice")
 	_, err := client.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: canary + "-spec"})
 	require.NoError(t, err)
 	started, err := client.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{
@@ -142,11 +190,16 @@ local:
 	tested, err := client.TestWebhook(ctx, &fleetv1.TestWebhookRequest{Name: "ops"})
 	require.NoError(t, err)
 	require.Equal(t, fleetv1.Delivery_failed, tested.GetDelivery().GetStatus())
+	return hook.GetSecret()
+}
 
-	// Calls fail. Their errors must not repeat secrets of the callers or of the configuration.
+// failCalls makes calls that fail. Their errors must not repeat secrets of the callers or of the configuration.
+func (f *canaryFleet) failCalls(t *testing.T) {
+	t.Helper()
+	client, ctx := fleetv1.NewFleetServiceClient(f.conn), f.as(t.Context(), "alice")
 	var refusals []error
 	refuse := func(err error) { require.Error(t, err); refusals = append(refusals, err) }
-	_, err = client.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "broken", Project: "cloned", Spec: "s"})
+	_, err := client.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "broken", Project: "cloned", Spec: "s"})
 	refuse(err)
 	f.secrets["wrong"] = "fleet_" + canary + "-token"
 	_, err = client.ListAgents(f.as(t.Context(), "wrong"), &fleetv1.ListAgentsRequest{})
@@ -166,36 +219,48 @@ local:
 	for _, err := range refusals {
 		require.Empty(t, findCanaries([]byte(fmt.Sprint(err))))
 	}
-	f.signIntoPage(t)
-	f.callWithOutsideTokens(t, issuer, coder)
+}
 
-	// Data for admins and operators must not have any of the secrets, not even texts that the owner may read.
+// checkBundles checks that data for admins and operators has none of the secrets, not even texts that the owner may read.
+func (f *canaryFleet) checkBundles(t *testing.T) {
+	t.Helper()
 	bundle := &bytes.Buffer{}
-	p := &program{version: "test", environ: environ}
-	require.NoError(t, p.writeBundle(t.Context(), bundle, file, f.secrets["root"]))
+	p := &program{version: "test", environ: f.environ}
+	require.NoError(t, p.writeBundle(t.Context(), bundle, f.configFile, f.secrets["root"]))
 	content := unpack(t, bundle)
 	for _, name := range []string{"version.txt", "configuration.yaml", "doctor.json", "health.json", "metrics.txt", "log.txt", "goroutines.txt"} {
 		require.NotEmpty(t, content[name], "%s: %s", name, content["problems.txt"])
 	}
 	require.Contains(t, string(content["configuration.yaml"]), "name: cloned")
 	require.Contains(t, string(content["log.txt"]), "StartAgentTask")
-	content["the log"] = log.Bytes()
+	content["the log"] = f.log.Bytes()
 	for name, b := range content {
 		require.Empty(t, findCanaries(b), name)
 		for who, secret := range f.secrets {
 			require.NotContains(t, string(b), secret, "the token of %s must not be in %s", who, name)
 		}
 	}
-	require.NoError(t, p.writeBundle(t.Context(), bundle, file, f.secrets["alice"]), "a caller who is not an admin must get a bundle with fewer files")
+	require.NoError(t, p.writeBundle(t.Context(), bundle, f.configFile, f.secrets["alice"]), "a caller who is not an admin must get a bundle with fewer files")
 	content = unpack(t, bundle)
 	require.Contains(t, string(content["problems.txt"]), "admin")
 	require.NotContains(t, content, "log.txt")
+}
 
-	// Events have the output of the agent and the texts of its owner, but no secret of the configuration.
-	events, err := client.WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
+// checkEvents checks that no event has a secret of the configuration. Events may have the output of the agent, and the texts of its
+// owner.
+func (f *canaryFleet) checkEvents(t *testing.T) {
+	t.Helper()
+	events, err := fleetv1.NewFleetServiceClient(f.conn).WatchFleet(f.as(t.Context(), "alice"), &fleetv1.WatchFleetRequest{})
 	require.NoError(t, err)
 	configured := regexp.MustCompile(canary + `-(env|passed|environ|repository|check|prompt|codertoken|metrics|postgres|token|header|hook)\b`)
-	for m, err := events.Recv(); err == nil; m, err = events.Recv() {
+	for read := 0; ; {
+		m, err := events.Recv()
+		if errors.Is(err, io.EOF) {
+			require.Positive(t, read)
+			return
+		}
+		require.NoError(t, err)
+		read += len(m.GetEvents())
 		for _, e := range m.GetEvents() {
 			if e.GetType() != fleetv1.Event_task_output {
 				require.Empty(t, configured.FindAllString(strings.ReplaceAll(e.String(), "test $KEY = "+canary+"-env", ""), -1), e.String())
@@ -204,27 +269,6 @@ local:
 				require.NotContains(t, e.String(), secret, "the token of %s", who)
 			}
 		}
-	}
-	require.NoError(t, f.stop())
-
-	// Traces leave the server. They must not even have the texts of the owner.
-	traced := fmt.Sprintf("%+v", spans.all)
-	for _, name := range []string{"FleetService/StartAgentTask", "task.dispatch", "agent.provision"} {
-		require.Contains(t, traced, name)
-	}
-	require.Empty(t, findCanaries([]byte(traced)))
-	require.NotContains(t, log.String(), canary, "the log must not have a secret, even after the server has ended")
-	require.NotContains(t, log.String(), hook.GetSecret())
-
-	// The store has the owner's texts, since they are data, but no secret of the configuration, no token and no cookie.
-	stored := f.storedText(t)
-	require.Contains(t, stored, canary+"-spec")
-	require.NotContains(t, stored, hook.GetSecret(), "secrets of webhooks are derived, and not stored")
-	require.Empty(t, regexp.MustCompile(canary+`-(environ|repository|check|prompt|codertoken|metrics|postgres|header|query|body|session|code)`).FindAllString(stored, -1))
-	for who, secret := range f.secrets {
-		require.NotContains(t, stored, secret, "the token of %s", who)
-		require.NotContains(t, traced, secret, "the token of %s", who)
-		require.NotContains(t, log.String(), secret, "the token of %s", who)
 	}
 }
 

@@ -201,7 +201,7 @@ func (s *server) produceEvents(b *testing.B) (stop func() float64) {
 }
 
 // measureOpen measures how long a tab needs to open the path, until an element that matches the selector shows the text "growing".
-// Another page is open before. measureOpen returns the tab.
+// Before, the tab shows another page. measureOpen returns the tab.
 func measureOpen(browser context.Context, b *testing.B, s *server, path, selector string) context.Context {
 	tab, done := newTab(browser, b)
 	b.Cleanup(done)

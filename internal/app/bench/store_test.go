@@ -35,7 +35,7 @@ type largeStore struct {
 	*testbed
 	agents, tasks int
 	words         []string
-	random        *rand.Rand // makes the same content and the same calls in every run
+	random        *rand.Rand // makes the same content, and the same sequence of calls, in every run
 }
 
 const (

@@ -1,4 +1,4 @@
-// Package browser tests the live page in a real browser, on real servers whose agents run on this machine.
+// Package browser tests the live page in a real browser, on real servers. In most tests, the agents run on this machine.
 package browser
 
 import (

@@ -11,11 +11,11 @@ import (
 	"fleet/internal/place/local"
 )
 
-// hostile is output with which an agent tries to attack the reader.
+// hostile is text with which an agent tries to attack the reader.
 const hostile = `<script>window.owned=1</script><img src=x onerror=window.owned=1>`
 
-// TestHostile shows text of a hostile agent. The text must not become markup, its colors must be rendered, and
-// characters that reorder text must be visible.
+// TestHostile shows output and texts that contain markup, control sequences, and characters that reorder text. The markup must be shown as
+// text, the colors must be rendered, and the characters that reorder text must be visible as escapes.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

@@ -12,7 +12,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// serveIssuer starts an issuer with three users, and a server on which these users sign in with the issuer.
+// serveIssuer starts an issuer with three users, and a server that accepts the kinds of credentials. Of the users, alice and bob have a
+// role on the server, and carol has none.
 func serveIssuer(t *testing.T, auth ...string) (*server, *oidctest.Issuer) {
 	t.Helper()
 	issuer := oidctest.New(t, oidctest.User{Subject: "1", Name: "alice", Groups: []string{"dev"}},

@@ -44,6 +44,7 @@ func TestPictures(t *testing.T) {
 		s.createAgentWith(t, a.name, a.project, a.role, a.spec)
 	}
 	// The tasks begin and end at different times, so that the timeline has something to show.
+	// at sets the server's clock, and lasting runs a task from one time to another. Both times count back from now.
 	at := func(ago time.Duration) { s.clockDelay.Store(int64(ago)) }
 	lasting := func(from, to time.Duration, agent, title, script string) string {
 		at(from)

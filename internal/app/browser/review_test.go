@@ -32,7 +32,7 @@ func TestReview(t *testing.T) {
 	b.waitForText("2 files")
 	b.waitForText("docs/")
 	require.NoError(t, b.until(`() => [...document.querySelectorAll('.insert .changed')].map(e => e.textContent).join() === ' * 2'`))
-	// A click of the mouse gives the focus to the region first.
+	// A click gives the focus first to the region, and only then to the field for the comment.
 	at := eval[[]float64](b, `(() => { const r = document.querySelector('.insert .n:not(:empty)').getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`)
 	b.run(chromedp.MouseClickXY(at[0], at[1]))
 	require.NoError(t, b.until(`() => document.activeElement.tagName === 'TEXTAREA'`))

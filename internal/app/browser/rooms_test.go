@@ -95,8 +95,8 @@ func TestAddresses(t *testing.T) {
 	b.waitForText("nobody")
 }
 
-// TestEmptyRooms shows rooms of a new server, objects that do not exist, and a lost connection. Each room must say that it is empty, and
-// none may scroll sideways.
+// TestEmptyRooms shows rooms of a new server, objects that do not exist, and a lost connection. Each room must say what is missing,
+// and none may scroll sideways.
 func TestEmptyRooms(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

@@ -27,7 +27,7 @@ type server struct {
 	cfg        app.Config
 	heartbeat  time.Duration // the longest silence of an event stream; 0: the default
 	places     []fleet.Place // if empty, the agents run on this machine
-	home       string
+	home       string        // URL of the page
 	api        fleetv1.FleetServiceClient
 	stop       func()
 	clockDelay atomic.Int64 // a time.Duration: how far the server's clock is behind
@@ -133,7 +133,7 @@ func (s *server) startTaskAs(ctx context.Context, t *testing.T, agent, script st
 	return r.GetTask().GetId()
 }
 
-// createFile creates a file where the agent works.
+// createFile creates an empty file in the directory of the agent.
 func (s *server) createFile(t *testing.T, agent, name string) {
 	t.Helper()
 	r, err := s.api.ShowAgent(t.Context(), &fleetv1.ShowAgentRequest{AgentName: agent})
@@ -141,7 +141,6 @@ func (s *server) createFile(t *testing.T, agent, name string) {
 	require.NoError(t, os.WriteFile(filepath.Join(r.GetAgent().GetLocation(), name), nil, 0o600))
 }
 
-// waitForEnd waits for the end of the task.
 func (s *server) waitForEnd(t *testing.T, id string) {
 	t.Helper()
 	s.waitForEndAs(t.Context(), t, id)

@@ -9,7 +9,7 @@ import (
 )
 
 // TestTabs opens eight tabs of one browser, each at a running task. All tabs must be live. A browser opens at most six
-// connections to a server, so the tabs must share an event stream.
+// connections to a server, so the tabs must share an event stream. They must be live again after the server is restarted.
 func TestTabs(t *testing.T) {
 	t.Parallel()
 	const count = 8
@@ -52,8 +52,8 @@ func TestTabs(t *testing.T) {
 	}
 }
 
-// TestSessionOfTabs signs out in one tab, and then signs in there as another person. The other tabs must show nothing
-// of the first person.
+// TestSessionOfTabs signs in and out in one of two tabs, and then signs in as another person in the other. Each time, both tabs must
+// follow. At the end, neither may show anything of the first person.
 func TestSessionOfTabs(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice", "bob")

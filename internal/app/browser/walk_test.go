@@ -33,8 +33,8 @@ func (b *tab) pressFocused(name string) {
 	b.pressKeys(kb.Enter)
 }
 
-// TestKeyboardWalk does everything that a new user does, with the keyboard alone: it creates the first agent, gives it
-// a task, answers its question, reads the result, visits every room, and stops and deletes the agent.
+// TestKeyboardWalk does what a new user does, with the keyboard alone: it creates the first agent, gives it a task, answers its
+// question, reads the result, visits other rooms, and stops and deletes the agent.
 func TestKeyboardWalk(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

@@ -41,8 +41,8 @@ agents:
   helper: {model: stub, description: Helps., instruction: You help., toolsets: [{type: todo}]}
 `
 
-// billingModel is a model that bills its responses. It takes some time for a response, and bills the response if the client has waited
-// for it.
+// billingModel is a model that bills its responses. It takes some time for a response, and bills a successful response if the client has
+// waited for it.
 type billingModel struct {
 	stub *modelstub.Server
 

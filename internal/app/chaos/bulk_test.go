@@ -152,10 +152,11 @@ func (f *bulkFleet) run(t *testing.T, plan *fleetv1.PlanBulkResponse, effects in
 	return answer
 }
 
-// killMidway kills the server that runs the plan three times, and starts it again each time. It returns the number of kills.
+// killMidway kills the server that runs the plan three times, and starts it again each time. It returns the number of kills, which is
+// lower if ctx ends before.
 func (f *bulkFleet) killMidway(ctx context.Context, t *testing.T, effects int, is func(*fleet.Event) bool) (kills int) {
 	for kills < 3 {
-		if len(f.events(t, is)) < effects*(kills+1)/4 { // the signals of the store may come a second after the commits of other processes
+		if len(f.events(t, is)) < effects*(kills+1)/4 { // polled, because the signals of the store may come a second after the commits of other processes
 			if pause(ctx, 5*time.Millisecond); ctx.Err() != nil {
 				return kills
 			}

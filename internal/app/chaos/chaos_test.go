@@ -50,6 +50,20 @@ func parseRunLength(text string) (l runLength, err error) {
 	return l, nil
 }
 
+// wait waits until the run has its length or ctx ends, and returns how long that took. Once a minute, it logs the number of faults.
+func (l runLength) wait(ctx context.Context, t *testing.T, faults *faultLog) (lasted time.Duration) {
+	t.Helper()
+	began, reported := time.Now(), time.Now()
+	for ctx.Err() == nil && (l.faults == 0 || faults.count() < l.faults) && (l.time == 0 || time.Since(began) < l.time) {
+		pause(ctx, 200*time.Millisecond)
+		if time.Since(reported) > time.Minute {
+			reported = time.Now()
+			t.Logf("%d faults in %s", faults.count(), time.Since(began).Round(time.Second))
+		}
+	}
+	return time.Since(began)
+}
+
 func TestParseRunLength(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]runLength{"": {time: shortRun}, "1000": {faults: 1000}, "10m": {time: 10 * time.Minute}} {
@@ -142,15 +156,7 @@ func TestChaos(t *testing.T) {
 	inject(func() error { return faults.inject(ctx, single, ofSingle, random(seed, 10)) })
 	inject(func() error { return faults.injectIntoDatabase(ctx, db, shared.servers, random(seed, 11)) })
 
-	began, reported := time.Now(), time.Now()
-	for ctx.Err() == nil && (length.faults == 0 || faults.count() < length.faults) && (length.time == 0 || time.Since(began) < length.time) {
-		pause(ctx, 200*time.Millisecond)
-		if time.Since(reported) > time.Minute {
-			reported = time.Now()
-			t.Logf("%d faults in %s", faults.count(), time.Since(began).Round(time.Second))
-		}
-	}
-	lasted := time.Since(began)
+	lasted := length.wait(ctx, t, faults)
 	stop()
 	injectors.Wait()
 	callers.Wait()
@@ -165,23 +171,27 @@ func TestChaos(t *testing.T) {
 		}
 		v := f.history.check(e)
 		r.add(f, v)
-		for i, p := range v.problems {
-			if i < 40 {
-				t.Errorf("%s: %s", f.name, p)
-			}
+		for _, p := range v.problems[:min(len(v.problems), 40)] {
+			t.Errorf("%s: %s", f.name, p)
 		}
 	}
 	if faults.count() >= manyFaults {
-		require.Empty(t, faults.missing(), "these faults did not happen; for a full disk, the test must be allowed to mount file systems")
-		for i, v := range r.verdicts {
-			for _, c := range v.checks {
-				require.True(t, c.rare || c.count > 0, "%s: nothing was compared: %s", fleets[i].name, c.what)
-			}
-		}
+		requireCompleteness(t, r, fleets)
 	}
 	stopWatching()
 	watchers.Wait()
 	t.Logf("%d faults in %s, CHAOS_SEED=%d\n%s", faults.count(), lasted.Round(time.Second), seed, r)
+}
+
+// requireCompleteness fails the test if a kind of fault did not happen, or a check compared nothing.
+func requireCompleteness(t *testing.T, r *report, fleets []*fleetUnderLoad) {
+	t.Helper()
+	require.Empty(t, r.faults.missing(), "these faults did not happen; for a full disk, the test must be allowed to mount file systems")
+	for i, v := range r.verdicts {
+		for _, c := range v.checks {
+			require.True(t, c.rare || c.count > 0, "%s: nothing was compared: %s", fleets[i].name, c.what)
+		}
+	}
 }
 
 // startWatchers starts the watchers of the fleet. They run until ctx ends.
