@@ -56,7 +56,7 @@ func (p *program) newCall(m *method) *cobra.Command {
 		in := &input{field: f, name: p.flagNameFor(m, f)}
 		c.inputs = append(c.inputs, in)
 		flag := cmd.Flags().VarPF(in, in.name, "", commands.formatDescription(f.usage(), 90))
-		if f.form == asBool {
+		if f.notation == asBool {
 			flag.NoOptDefVal = "true"
 		}
 		setCompletion(cmd, in.name, c.completionFunc(p, f))

@@ -21,7 +21,7 @@ func (c *call) longHelp(commands commandFinder) string {
 	if slices.ContainsFunc(c.fields, (*field).acceptsFile) {
 		parts = append(parts, textHelp)
 	}
-	if slices.ContainsFunc(c.fields, func(f *field) bool { return f.form == asObject }) {
+	if slices.ContainsFunc(c.fields, func(f *field) bool { return f.notation == asObject }) {
 		parts = append(parts, pairsHelp)
 	}
 	switch {
@@ -58,7 +58,7 @@ func (c *call) example() string {
 		line += " " + f.exampleValue()
 	}
 	lines := []string{line}
-	if n := len(required); n > 0 && required[n-1].acceptsFile() && required[n-1].form == asText {
+	if n := len(required); n > 0 && required[n-1].acceptsFile() && required[n-1].notation == asText {
 		last := required[n-1]
 		lines = append(lines, strings.TrimSuffix(line, last.exampleValue())+"@"+last.flag()+".md")
 	}
@@ -67,7 +67,7 @@ func (c *call) example() string {
 			continue
 		}
 		flag := " --" + in.name
-		if in.form != asBool {
+		if in.notation != asBool {
 			flag += " " + in.exampleValue()
 		}
 		lines = append(lines, line+flag)
@@ -88,7 +88,7 @@ func (f *field) exampleValue() string {
 	if example := shownOption(f.desc).GetExample(); example != "" {
 		return example
 	}
-	switch f.form {
+	switch f.notation {
 	case asBool:
 		return "true"
 	case asOneOf:

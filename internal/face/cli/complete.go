@@ -55,7 +55,7 @@ func (p *program) completionFrom(list completionLister) cobra.CompletionFunc {
 		}
 		defer closeIt() //nolint:errcheck // nothing was written
 		s := &session{program: p, cmd: cmd}
-		s.connect(&conn{ClientConnInterface: connection, onLost: func() {}, onBack: func() {}})
+		s.connect(&conn{ClientConnInterface: connection, onOutage: func() {}, onReconnect: func() {}})
 		all, _ := list(ctx, s, args) // a shell has no place for the error
 		for _, o := range all {
 			if strings.HasPrefix(strings.ToLower(o.name), strings.ToLower(typed)) && !slices.Contains(args, o.name) {
@@ -154,7 +154,7 @@ func replicaNames(ctx context.Context, s *session, _ []string) ([]completion, er
 // completionFunc returns the completion of a field's values: the values of its type, or the names that a list method of the
 // same toolset returns.
 func (c *call) completionFunc(p *program, f *field) cobra.CompletionFunc {
-	switch f.form {
+	switch f.notation {
 	case asBool:
 		return cobra.FixedCompletions([]string{"true", "false"}, cobra.ShellCompDirectiveNoFileComp)
 	case asOneOf:

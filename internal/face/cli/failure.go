@@ -17,12 +17,12 @@ import (
 
 // failure is an error as the command line reports it, with the exit code of the program.
 type failure struct {
-	code    int
-	reason  string // one of the API's error reasons, or one of those that the help topic exit-codes lists
-	message string
-	hint    string // what to do next; may be empty
-	details map[string]any
-	api     string // the API's message; printed instead of message in JSON and YAML output
+	code       int
+	reason     string // one of the API's error reasons, or one of those that the help topic exit-codes lists
+	message    string
+	hint       string // what to do next; may be empty
+	details    map[string]any
+	apiMessage string // the API's message; printed instead of message in JSON and YAML output
 }
 
 func (f *failure) Error() string {
@@ -86,7 +86,7 @@ func (p *program) explainIn(ctx context.Context, err error, t Target, set *tools
 	}
 	w := wire.ErrorOf(err)
 	next, message := p.commandsFor(set).nextStep(s, w.Message, w.Details)
-	return &failure{code: exitCode(w.Reason, s.Code()), reason: w.Reason, message: p.translateForPeople(set, message, w.Details), hint: hintFor(w, next), details: w.Details, api: w.Message}
+	return &failure{code: exitCode(w.Reason, s.Code()), reason: w.Reason, message: p.translateForPeople(set, message, w.Details), hint: hintFor(w, next), details: w.Details, apiMessage: w.Message}
 }
 
 // isDone reports whether err is the status of a call whose context is done.

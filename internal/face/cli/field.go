@@ -19,21 +19,21 @@ type field struct {
 	desc     protoreflect.FieldDescriptor
 	about    string // the field's description in the proto
 	required bool
-	form     form
+	notation notation
 	// limit is the maximum size of a text from a file or standard input, in bytes. It is 0 if the value must be given directly, for
 	// example a name or an id.
 	limit int
 }
 
-// form is the notation of a value on the command line.
-type form int
+// notation is how a value is written on the command line.
+type notation int
 
 const (
-	asText   form = iota // a text, or several with commas
-	asNumber             // a whole number
-	asBool               // true, false, or nothing, which means true
-	asOneOf              // one of the values of an enum
-	asObject             // a JSON object, or KEY=VALUE pairs
+	asText   notation = iota // a text, or several separated by commas if the field is a list
+	asNumber                 // a whole number
+	asBool                   // true, false, or nothing, which means true
+	asOneOf                  // one of the values of an enum
+	asObject                 // a JSON object, or KEY=VALUE pairs
 )
 
 // fieldsOf returns the fields of a method's request, except those that only the server sets. It panics if a field's
@@ -44,16 +44,16 @@ func fieldsOf(m *method, texts manual) (list []*field) {
 		if slices.Contains(behaviours, annotations.FieldBehavior_OUTPUT_ONLY) {
 			continue
 		}
-		f := &field{desc: d, about: texts.field(m.desc, d), form: formOf(d)}
+		f := &field{desc: d, about: texts.field(m.desc, d), notation: notationOf(d)}
 		f.required = slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED)
-		f.limit = limitOf(d, f.form)
+		f.limit = limitOf(d, f.notation)
 		list = append(list, f)
 	}
 	return list
 }
 
-// formOf returns the form for the type of the field, or of its elements if it is a list. It panics if the type has no form.
-func formOf(d protoreflect.FieldDescriptor) form {
+// notationOf returns the notation for the type of the field, or of its elements if it is a list. It panics if the type has no notation.
+func notationOf(d protoreflect.FieldDescriptor) notation {
 	switch kind := d.Kind(); {
 	case kind == protoreflect.StringKind:
 		return asText
@@ -72,8 +72,8 @@ func formOf(d protoreflect.FieldDescriptor) form {
 
 // limitOf returns field.limit: how many bytes may be read from a file or from standard input. Only JSON objects and texts with the role
 // document have a limit above 0.
-func limitOf(d protoreflect.FieldDescriptor, f form) int {
-	if f == asObject {
+func limitOf(d protoreflect.FieldDescriptor, n notation) int {
+	if n == asObject {
 		return maxMessageSize
 	}
 	if shownOption(d).GetRole() != fleetv1.Shown_document {
@@ -90,7 +90,7 @@ func limitOf(d protoreflect.FieldDescriptor, f form) int {
 func (f *field) acceptsFile() bool { return f.limit > 0 }
 
 // isRepeatable reports whether the flag or the argument can be given several times, and the values add up.
-func (f *field) isRepeatable() bool { return f.desc.IsList() || f.form == asObject }
+func (f *field) isRepeatable() bool { return f.desc.IsList() || f.notation == asObject }
 
 // flag returns the name of the field's flag.
 func (f *field) flag() string { return flagOf(string(f.desc.Name())) }
@@ -129,7 +129,7 @@ func (f *field) usage() string {
 
 // valuePlaceholder returns the word that stands for the value in the help.
 func (f *field) valuePlaceholder() string {
-	switch f.form {
+	switch f.notation {
 	case asBool:
 		return "bool"
 	case asNumber:

@@ -207,14 +207,14 @@ func TestInvalidFlagValues(t *testing.T) {
 	require.Contains(t, failed.message, "is empty")
 }
 
-// TestTypesWithoutANotation checks that formOf panics for a type without a notation on the command line.
+// TestTypesWithoutANotation checks that notationOf panics for a type without a notation on the command line.
 func TestTypesWithoutANotation(t *testing.T) {
 	t.Parallel()
 	for _, f := range []protoreflect.FieldDescriptor{
 		fleetv1.File_fleet_v1_event_proto.Messages().Get(0).Fields().ByName("time"),
 		fleetv1.File_fleet_v1_agent_proto.Messages().Get(0).Fields().ByName("metadata"),
 	} {
-		require.Panics(t, func() { formOf(f) })
+		require.Panics(t, func() { notationOf(f) })
 	}
 }
 

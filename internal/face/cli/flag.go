@@ -170,7 +170,19 @@ func (p *program) addTime(cmd *cobra.Command, to **timestamppb.Timestamp, name, 
 	})
 }
 
-// parseTime parses the value of a flag that addTime has added. A date or a time without a zone is in the zone of now.
+// addLaterTime adds a flag for a point in time that is given as a time, or as the duration until then.
+func (p *program) addLaterTime(cmd *cobra.Command, to **timestamppb.Timestamp, name, usage string) {
+	cmd.Flags().Func(name, usage, func(text string) (err error) {
+		if d, parseErr := parseDuration(text); parseErr == nil {
+			*to = timestamppb.New(p.deps.Now().Add(d))
+			return nil
+		}
+		*to, err = parseTime(text, p.deps.Now())
+		return err
+	})
+}
+
+// parseTime parses the value of a flag that addTime or addLaterTime has added. A date or a time without a zone is in the zone of now.
 func parseTime(text string, now time.Time) (*timestamppb.Timestamp, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, time.DateOnly} {
 		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {

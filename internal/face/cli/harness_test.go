@@ -96,6 +96,7 @@ func (c *command) start(args ...string) <-chan int {
 	return code
 }
 
+// waitForExit returns the exit code of a command that start has started.
 func waitForExit(t *testing.T, code <-chan int) int {
 	t.Helper()
 	select {

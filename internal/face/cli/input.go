@@ -43,7 +43,7 @@ func (in *input) Set(value string) error {
 
 // parse converts a given value to the field's type. It returns the value unchanged if the type is a text or an object.
 func (in *input) parse(value string) (v protoreflect.Value, err error) {
-	switch in.form {
+	switch in.notation {
 	case asBool:
 		yes, err := strconv.ParseBool(value)
 		if err != nil {

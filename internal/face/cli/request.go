@@ -27,7 +27,7 @@ func (s *session) newRequest(m *method, inputs []*input) (proto.Message, error) 
 // setField sets the field of the request to the value of the input. It reads the value from a file or standard input if it names one.
 func (s *session) setField(req protoreflect.Message, in *input) error {
 	switch {
-	case in.form == asObject:
+	case in.notation == asObject:
 		object, err := s.readObject(in)
 		if err != nil {
 			return err

@@ -25,13 +25,13 @@ import (
 // firstConnectTime is how long to retry a server that was never reached, because the server may just be starting.
 const firstConnectTime = 700 * time.Millisecond
 
-// conn sets a missing request_id of every request with that field, and repeats calls whose connection broke if that is safe: calls that are idempotent
-// according to the proto, calls with a request_id, and calls that were never sent. It refuses texts that are not UTF-8.
+// conn sets a missing request_id of every request with that field. It repeats calls whose connection broke if that is safe: calls that are
+// idempotent according to the proto, calls with a request_id, and calls that were never sent. It refuses texts that are not UTF-8.
 type conn struct {
 	grpc.ClientConnInterface
 	reconnectTime time.Duration
-	onLost        func()      // called once per outage of a server that was reached before
-	onBack        func()      // called when the server answers again
+	onOutage      func()      // called once per outage of a server that was reached before
+	onReconnect   func()      // called when the server answers again
 	reached       atomic.Bool // the server has been reached, so a failure is an outage
 	// renewsToken says that the next call gets a new token if the last token has expired.
 	renewsToken bool
@@ -57,7 +57,7 @@ type attempts struct {
 	isEndless  bool          // the stream has no end of its own, so it is continued even if the server ends it with an error
 	started    time.Time     // of the last attempt
 	responded  bool          // an attempt has had a response
-	outage     bool          // onLost was called, and onBack was not called after it
+	outage     bool          // onOutage was called, and onReconnect was not called after it
 	backoff    retryBackoff
 }
 
@@ -70,7 +70,7 @@ func (c *conn) newAttempts(method string, req any) *attempts {
 func (a *attempts) recordResponse() {
 	a.reached.Store(true)
 	if a.outage {
-		a.onBack()
+		a.onReconnect()
 	}
 	a.responded, a.outage, a.backoff = true, false, retryBackoff{}
 }
@@ -99,7 +99,7 @@ func (a *attempts) waitForRetry(ctx context.Context, sent bool, err error) error
 		limit = firstConnectTime
 	} else if !a.outage && !a.silent && !errors.Is(err, errStreamEnds) {
 		a.outage = true
-		a.onLost()
+		a.onOutage()
 	}
 	if !a.backoff.wait(ctx, limit) {
 		return err
@@ -137,6 +137,7 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	return c.invoke(ctx, method, args, reply, opts...)
 }
 
+// NewStream does not repeat the call; attempts.receive does.
 func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 	if err != nil {

@@ -88,7 +88,7 @@ func (p *program) printError(f *failure) {
 		fmt.Fprintln(p.deps.Stderr, "fleet: "+printable(oneLine(f.Error())))
 		return
 	}
-	message := f.api
+	message := f.apiMessage
 	if message == "" {
 		message = f.Error()
 	}

@@ -50,7 +50,7 @@ func (p *program) action(do func(ctx context.Context, s *session, args []string)
 				err = e
 			}
 		}()
-		s.connect(&conn{ClientConnInterface: connection, reconnectTime: p.deps.reconnectTime, onLost: s.reportLost, onBack: s.reportBack, renewsToken: target.Login != nil, wholeLists: p.quiet && p.output.forPeople()})
+		s.connect(&conn{ClientConnInterface: connection, reconnectTime: p.deps.reconnectTime, onOutage: s.reportOutage, onReconnect: s.reportReconnect, renewsToken: target.Login != nil, wholeLists: p.quiet && p.output.forPeople()})
 		if err := do(ctx, s, args); err != nil {
 			return p.explain(ctx, err, target)
 		}
@@ -90,11 +90,11 @@ func (s *session) note(text string, args ...any) {
 	}
 }
 
-func (s *session) reportLost() {
+func (s *session) reportOutage() {
 	s.note("The connection to %s broke; trying to reach it again ...", s.target.Server)
 }
 
-func (s *session) reportBack() { s.note("Connected again.") }
+func (s *session) reportReconnect() { s.note("Connected again.") }
 
 // printResult prints the server's message, or only the name with -q.
 func (s *session) printResult(message, name string) {

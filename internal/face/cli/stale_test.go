@@ -42,7 +42,7 @@ func TestStaleListSaysWhy(t *testing.T) {
 	s := newStub(t)
 	server, _ := s.listen(t, "")
 	_, note := mustRun(t, server, "agent", "list")
-	require.NotContains(t, note, "ago")
+	require.NotContains(t, note, "old")
 	s.mu.Lock()
 	s.stale = "Coder cannot be reached"
 	s.mu.Unlock()

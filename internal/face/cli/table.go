@@ -166,8 +166,8 @@ const wideColumnWidth = 30
 // minLastWidth is the smallest width of the last column.
 const minLastWidth = 12
 
-// render returns the table as text. It shortens the last column so that the lines fit a terminal of the width; 0 means an unlimited width. It
-// uses colours and a bold heading if colored is set.
+// render returns the table as text. To fit the width of a terminal, it shortens the texts of the last column, but to no less than
+// minLastWidth. Width 0 means no limit. If colored is set, render uses colours and a bold heading.
 func (t *table) render(width int, colored bool) string {
 	widths := t.widths()
 	last := len(widths) - 1

@@ -12,12 +12,12 @@ import (
 
 // monitor shows a running task on the screen until the task has ended.
 type monitor struct {
-	s        *session
-	task     *fleetv1.Task
-	progress *progress
-	ended    bool
-	denials  allowRuleFinder
-	prompter *prompter
+	s          *session
+	task       *fleetv1.Task
+	progress   *progress
+	ended      bool
+	ruleFinder allowRuleFinder
+	prompter   *prompter
 }
 
 // follow shows the task's output until the task has ended. It returns nil if the task completed, and an error if it ended otherwise. If
@@ -145,7 +145,7 @@ func (m *monitor) show(e *fleetv1.Event) {
 	}
 	s.printEventLines(line, c)
 	m.prompter.handleEvent(s, e)
-	if rule := m.denials.rule(e); rule != "" {
+	if rule := m.ruleFinder.rule(e); rule != "" {
 		s.hint("To allow this, add %q to allowed_tools of the agent's role.", rule)
 	}
 }

@@ -106,18 +106,6 @@ func (q *queueFlags) dependencies() (all []*fleetv1.Dependency) {
 	return all
 }
 
-// addLaterTime adds a flag that takes a time, or the duration until that time.
-func (p *program) addLaterTime(cmd *cobra.Command, to **timestamppb.Timestamp, name, usage string) {
-	cmd.Flags().Func(name, usage, func(text string) (err error) {
-		if d, parseErr := parseDuration(text); parseErr == nil {
-			*to = timestamppb.New(p.deps.Now().Add(d))
-			return nil
-		}
-		*to, err = parseTime(text, p.deps.Now())
-		return err
-	})
-}
-
 // parseTarget returns the name of the target's agent, pool or project. The other two results are empty.
 func parseTarget(target string) (agent, pool, project string) {
 	if name, ok := strings.CutPrefix(target, "pool:"); ok {

@@ -63,8 +63,7 @@ func TestDeleteAsksOnATerminal(t *testing.T) {
 	require.Empty(t, s.agents)
 }
 
-// TestDeleteAsksBeforeWorkIsLost checks that the command asks again if an agent has work that exists only in its workspace, and
-// that it does not ask with --yes or --keep-unsaved.
+// TestDeleteAsksBeforeWorkIsLost checks that the command asks again if an agent has work that exists only in its workspace.
 func TestDeleteAsksBeforeWorkIsLost(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)

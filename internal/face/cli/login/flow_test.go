@@ -10,7 +10,8 @@ import (
 	"fleet/internal/identity/oidc/oidctest"
 )
 
-// TestBrowserRefuses checks that the loopback address refuses requests that do not belong to this sign-in.
+// TestBrowserRefuses checks that the loopback address refuses requests that do not belong to this sign-in, and that Browser returns the
+// issuer's error.
 func TestBrowserRefuses(t *testing.T) {
 	t.Parallel()
 	provider := oidctest.New(t, oidctest.User{Subject: "1", Name: "alice"})

@@ -52,7 +52,8 @@ func signIn(t *testing.T, s Store) (*oidctest.Issuer, *Issuer) {
 	return provider, i
 }
 
-// TestFindErrors checks that Find refuses metadata of another server and issuers that are not safe.
+// TestFindErrors checks that Find refuses another server's metadata, and issuers that are not safe or do not answer, and that it says if
+// a server has no issuer.
 func TestFindErrors(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]*protected.Resource{
