@@ -226,31 +226,7 @@ func (c Config) Validate() error {
 	if c.Data == "" {
 		return errors.New("data is empty, because it was set so or because HOME is not set: set HOME, or name a directory with data (--data, FLEET_DATA)")
 	}
-	if err := c.CoderAuth.Validate(); err != nil {
-		return err
-	}
-	if err := c.validateCoderAuth(cmp.Or(c.CoderAuth.URL, c.Coder.URL)); err != nil {
-		return err
-	}
-	if err := c.validateFleetURL(); err != nil {
-		return err
-	}
-	if err := c.Limits.Validate(); err != nil {
-		return err
-	}
-	if err := fleet.ValidatePools(c.Pools); err != nil {
-		return err
-	}
-	if err := fleet.ValidateCredentials(c.Credentials, c.credentialsBySetting()); err != nil {
-		return err
-	}
-	if err := c.Webhooks.validate(); err != nil {
-		return err
-	}
-	if err := c.validateToolsets(); err != nil {
-		return err
-	}
-	if err := c.validateTLS(); err != nil {
+	if err := c.validateSections(); err != nil {
 		return err
 	}
 	for key, addr := range map[string]string{"http": c.HTTP, "grpc": c.GRPC} {
@@ -290,6 +266,35 @@ func (c Config) validateAmounts() error {
 		return fmt.Errorf("mcp.max_result is %d: it must be at least %d bytes", c.MCP.MaxResult, mcp.MinMaxResult)
 	}
 	return nil
+}
+
+// validateSections returns an error if a setting in a section is invalid, or contradicts another setting.
+func (c Config) validateSections() error {
+	if err := c.CoderAuth.Validate(); err != nil {
+		return err
+	}
+	if err := c.validateCoderAuth(cmp.Or(c.CoderAuth.URL, c.Coder.URL)); err != nil {
+		return err
+	}
+	if err := c.validateFleetURL(); err != nil {
+		return err
+	}
+	if err := c.Limits.Validate(); err != nil {
+		return err
+	}
+	if err := fleet.ValidatePools(c.Pools); err != nil {
+		return err
+	}
+	if err := fleet.ValidateCredentials(c.Credentials, c.credentialsBySetting()); err != nil {
+		return err
+	}
+	if err := c.Webhooks.validate(); err != nil {
+		return err
+	}
+	if err := c.validateToolsets(); err != nil {
+		return err
+	}
+	return c.validateTLS()
 }
 
 // validateToolsets returns an error if the settings of a toolset are invalid.
@@ -357,7 +362,7 @@ func (c Config) validatePlaces() error {
 	return nil
 }
 
-// logLevel returns the minimum level of the log.
+// logLevel returns the minimum level of the log, or an error if log_level is not a level.
 func (c Config) logLevel() (level slog.Level, err error) {
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return 0, fmt.Errorf("log_level is %q: it must be debug, info, warn or error", c.LogLevel)
@@ -365,8 +370,8 @@ func (c Config) logLevel() (level slog.Level, err error) {
 	return level, nil
 }
 
-// validateAddress returns an error if the address of the key is invalid, or if with it other machines could call a server without
-// tokens or read its unencrypted traffic.
+// validateAddress returns an error if the address of the key is invalid, or if it would let other machines call a server that asks
+// for no tokens, or read unencrypted traffic.
 func (c Config) validateAddress(key, addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

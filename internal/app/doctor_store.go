@@ -172,7 +172,8 @@ func (d *doctor) postgres(ctx context.Context) {
 	d.clock("the store's", x.Clock)
 }
 
-// schema reports on the version of a store's schema and on the latency of its queries. kind and where describe the store.
+// schema reports the version of a store's schema and the latency of its queries. kind is the program of the store, for example
+// Postgres and its version. where is the address or path of the store with its size.
 func (d *doctor) schema(kind string, schema record.Schema, where string, latency time.Duration) {
 	have, want := schema.Have, schema.Want
 	switch {

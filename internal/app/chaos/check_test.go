@@ -38,8 +38,9 @@ type verdict struct {
 	checks   []comparison
 }
 
+// comparison is how many items a check has compared.
 type comparison struct {
-	what  string
+	what  string // the items, for the report
 	count int
 	rare  bool // even a long run may have none
 }
@@ -274,6 +275,7 @@ func (v *verdict) checkOutput(e *evidence, tags map[string]string) {
 	v.comparedRare("tasks whose output met a full disk", len(dropped))
 }
 
+// describeEvent describes the event in one line, with the beginning of its text.
 func describeEvent(e *fleetv1.Event) string {
 	return fmt.Sprintf("event %s at %s: %s %s %s %s %.80q", e.GetCursor(), e.GetTime().AsTime().Format(time.TimeOnly), e.GetAgentName(), e.GetType(), e.GetTaskId(), e.GetStatus(), e.GetText())
 }

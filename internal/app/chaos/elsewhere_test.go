@@ -31,28 +31,7 @@ func TestAgentOfAnotherServer(t *testing.T) {
 		servers[i] = s
 	}
 	one, two := servers[0], servers[1]
-	create := func(over face, name, project string) error {
-		created := &fleetv1.CreateAgentResponse{}
-		err := over(t.Context(), two, "CreateAgent", &fleetv1.CreateAgentRequest{Name: name, Project: project, Spec: "x"}, created)
-		if err == nil {
-			require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created)
-			require.Equal(t, "local@one", created.GetAgent().GetPlace(), created)
-		}
-		return err
-	}
-	require.NoError(t, create(overGRPC, "papi", "local@one/repo"))
-	for name, over := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {
-		require.NoError(t, create(over, "over-"+name, "LOCAL@ONE/shell"))
-		require.ErrorContains(t, create(over, "mami", "local@one/nothing"), "PROJECT_NOT_FOUND", name)
-		require.ErrorContains(t, create(over, "mami", "local@nowhere/repo"), "PROJECT_NOT_FOUND", name)
-		roles, listed := &fleetv1.ListAgentRolesResponse{}, &fleetv1.ListAgentsResponse{}
-		require.NoError(t, over(t.Context(), two, "ListAgentRoles", &fleetv1.ListAgentRolesRequest{Project: "local@one/shell"}, roles), name)
-		require.Equal(t, "operator", roles.GetRoles()[0].GetName(), name)
-		require.NoError(t, over(t.Context(), two, "ListAgents", &fleetv1.ListAgentsRequest{Project: "local@one/repo"}, listed), name)
-		require.Len(t, listed.GetAgents(), 1, name)
-		tasks := &fleetv1.ListTasksRequest{Project: "local@one/shell"}
-		require.NoError(t, over(t.Context(), two, "ListTasks", tasks, &fleetv1.ListTasksResponse{}), name)
-	}
+	createElsewhere(t, two)
 	started, waited := &fleetv1.StartAgentTaskResponse{}, &fleetv1.WaitTasksResponse{}
 	require.NoError(t, overREST(t.Context(), two, "StartAgentTask", &fleetv1.StartAgentTaskRequest{
 		AgentName: "papi", TaskDescription: "echo raw; echo new >file; git add file; git -c user.name=a -c user.email=a@b commit -qm second",
@@ -61,28 +40,11 @@ func TestAgentOfAnotherServer(t *testing.T) {
 	require.NoError(t, overMCP(t.Context(), two, "WaitTasks", &fleetv1.WaitTasksRequest{TaskIds: []string{task}}, waited))
 	require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited)
 
-	for name, over := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {
-		output, changes := &fleetv1.ShowTaskOutputResponse{}, &fleetv1.ShowTaskChangesResponse{}
-		require.NoError(t, over(t.Context(), two, "ShowTaskOutput", &fleetv1.ShowTaskOutputRequest{TaskId: task}, output), name)
-		require.Equal(t, "raw\n", output.GetOutput(), name)
-		require.NoError(t, over(t.Context(), two, "ShowTaskChanges", &fleetv1.ShowTaskChangesRequest{TaskId: task, Patch: true}, changes), name)
-		require.Contains(t, changes.GetPatch(), "+new", name)
-		here, there := &fleetv1.ShowAgentLogResponse{}, &fleetv1.ShowAgentLogResponse{}
-		require.NoError(t, over(t.Context(), one, "ShowAgentLog", &fleetv1.ShowAgentLogRequest{AgentName: "papi"}, here), name)
-		require.NoError(t, over(t.Context(), two, "ShowAgentLog", &fleetv1.ShowAgentLogRequest{AgentName: "papi"}, there), name)
-		require.NotEmpty(t, here.GetLines(), name)
-		require.Equal(t, here.GetLines(), there.GetLines(), name)
-	}
-	r, err := restRequest(t.Context(), two, "DownloadAgentBundle", &fleetv1.DownloadAgentBundleRequest{AgentName: "papi"})
-	require.NoError(t, err)
-	bundle, code, err := sendHTTP(r)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, code, string(bundle))
-	require.Contains(t, string(bundle[:16]), "git bundle")
+	readElsewhere(t, one, two, task)
 
 	restarted := mustCall(t, two, fleetv1.FleetServiceClient.RestartAgent, &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "OPERATOR"})
 	require.Equal(t, "operator", restarted.GetAgent().GetRole())
-	err = overGRPC(t.Context(), two, "RestartAgent", &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "nobody"}, restarted)
+	err := overGRPC(t.Context(), two, "RestartAgent", &fleetv1.RestartAgentRequest{AgentName: "papi", Role: "nobody"}, restarted)
 	require.ErrorContains(t, err, "operator", "the error must list the project's roles")
 
 	err = overGRPC(t.Context(), two, "LandTasks", &fleetv1.LandTasksRequest{TaskIds: []string{task}, DryRun: true}, &fleetv1.LandTasksResponse{})
@@ -113,4 +75,56 @@ func TestAgentOfAnotherServer(t *testing.T) {
 		return overGRPC(t.Context(), two, "ShowTaskOutput", &fleetv1.ShowTaskOutputRequest{TaskId: task}, output) == nil
 	})
 	require.Equal(t, "raw\n", output.GetOutput())
+}
+
+// createElsewhere creates agents on the machine of the server one through the server two: papi with a repository, and another one
+// over each face. Projects that do not exist must be refused.
+func createElsewhere(t *testing.T, two *server) {
+	t.Helper()
+	create := func(over face, name, project string) error {
+		created := &fleetv1.CreateAgentResponse{}
+		err := over(t.Context(), two, "CreateAgent", &fleetv1.CreateAgentRequest{Name: name, Project: project, Spec: "x"}, created)
+		if err == nil {
+			require.Equal(t, fleetv1.Agent_idle, created.GetAgent().GetStatus(), created)
+			require.Equal(t, "local@one", created.GetAgent().GetPlace(), created)
+		}
+		return err
+	}
+	require.NoError(t, create(overGRPC, "papi", "local@one/repo"))
+	for name, over := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {
+		require.NoError(t, create(over, "over-"+name, "LOCAL@ONE/shell"))
+		require.ErrorContains(t, create(over, "mami", "local@one/nothing"), "PROJECT_NOT_FOUND", name)
+		require.ErrorContains(t, create(over, "mami", "local@nowhere/repo"), "PROJECT_NOT_FOUND", name)
+		roles, listed := &fleetv1.ListAgentRolesResponse{}, &fleetv1.ListAgentsResponse{}
+		require.NoError(t, over(t.Context(), two, "ListAgentRoles", &fleetv1.ListAgentRolesRequest{Project: "local@one/shell"}, roles), name)
+		require.Equal(t, "operator", roles.GetRoles()[0].GetName(), name)
+		require.NoError(t, over(t.Context(), two, "ListAgents", &fleetv1.ListAgentsRequest{Project: "local@one/repo"}, listed), name)
+		require.Len(t, listed.GetAgents(), 1, name)
+		tasks := &fleetv1.ListTasksRequest{Project: "local@one/shell"}
+		require.NoError(t, over(t.Context(), two, "ListTasks", tasks, &fleetv1.ListTasksResponse{}), name)
+	}
+}
+
+// readElsewhere reads the output, the changes, the log and the bundle of papi, which works on the machine of the server one, through
+// the server two.
+func readElsewhere(t *testing.T, one, two *server, task string) {
+	t.Helper()
+	for name, over := range map[string]face{"gRPC": overGRPC, "REST": overREST, "MCP": overMCP} {
+		output, changes := &fleetv1.ShowTaskOutputResponse{}, &fleetv1.ShowTaskChangesResponse{}
+		require.NoError(t, over(t.Context(), two, "ShowTaskOutput", &fleetv1.ShowTaskOutputRequest{TaskId: task}, output), name)
+		require.Equal(t, "raw\n", output.GetOutput(), name)
+		require.NoError(t, over(t.Context(), two, "ShowTaskChanges", &fleetv1.ShowTaskChangesRequest{TaskId: task, Patch: true}, changes), name)
+		require.Contains(t, changes.GetPatch(), "+new", name)
+		here, there := &fleetv1.ShowAgentLogResponse{}, &fleetv1.ShowAgentLogResponse{}
+		require.NoError(t, over(t.Context(), one, "ShowAgentLog", &fleetv1.ShowAgentLogRequest{AgentName: "papi"}, here), name)
+		require.NoError(t, over(t.Context(), two, "ShowAgentLog", &fleetv1.ShowAgentLogRequest{AgentName: "papi"}, there), name)
+		require.NotEmpty(t, here.GetLines(), name)
+		require.Equal(t, here.GetLines(), there.GetLines(), name)
+	}
+	r, err := restRequest(t.Context(), two, "DownloadAgentBundle", &fleetv1.DownloadAgentBundleRequest{AgentName: "papi"})
+	require.NoError(t, err)
+	bundle, code, err := sendHTTP(r)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, code, string(bundle))
+	require.Contains(t, string(bundle[:16]), "git bundle")
 }

@@ -73,7 +73,7 @@ var httpClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32
 
 var (
 	protoNames = protojson.MarshalOptions{UseProtoNames: true}
-	lenient    = protojson.UnmarshalOptions{DiscardUnknown: true}
+	lenient    = protojson.UnmarshalOptions{DiscardUnknown: true} // ignores unknown fields
 )
 
 // fullName returns the name of a method with its service, which is FleetService if the name has none.

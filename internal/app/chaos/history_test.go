@@ -23,7 +23,7 @@ const (
 	finished verb = "finished" // a task has ended
 )
 
-// action is an operation in the history of an agent.
+// action is an operation in the history of an agent. task is its task, or "" for none.
 type action struct {
 	agent string
 	verb  verb
@@ -50,7 +50,7 @@ type history struct {
 // attempt is a request to start a task. All of its retries share it.
 type attempt struct {
 	agent   string
-	call    int64
+	call    int64  // when the first request was sent
 	task    string // "" if the task was not accepted, or if nobody knows whether it was
 	refused bool   // it is certain that it was not accepted
 }
@@ -62,6 +62,7 @@ func newHistory() *history {
 // now returns the nanoseconds since the beginning of the history. All times of the history have this form.
 func (h *history) now() int64 { return int64(time.Since(h.begin)) }
 
+// addOperation records what a call between the times call and ret did or showed.
 func (h *history) addOperation(client int, a action, call, ret int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -41,10 +41,10 @@ const (
 	clockEnv   = "CHAOS_TEST_CLOCK"
 
 	definitionsEnv = "CHAOS_TEST_DEFINITIONS"
-	sharedLandsEnv = "CHAOS_TEST_SHARED_LANDS" // the work on the shared place can land
+	sharedLandsEnv = "CHAOS_TEST_SHARED_LANDS" // the work of agents in the shared place can land
 
-	agentsEnv = "CHAOS_TEST_AGENTS"
-	tasksEnv  = "CHAOS_TEST_TASKS"
+	agentsEnv = "CHAOS_TEST_AGENTS" // the limit of agents
+	tasksEnv  = "CHAOS_TEST_TASKS"  // the limit of running tasks
 )
 
 // leaseTTL is short, so that a server can be paused for longer than its leases many times.

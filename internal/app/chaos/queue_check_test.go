@@ -35,7 +35,6 @@ func (o *queuedOutcome) score() time.Duration {
 // check compares the event log with the queued tasks. It also checks the limit of the pool, the order of the queue, and for how
 // long agents were free while a task could start.
 func (run *queueRun) check(t *testing.T, f *fleetUnderLoad) {
-	events := run.events(t)
 	tasks := map[string]*queuedOutcome{}
 	for id, q := range run.tasks {
 		tasks[id] = &queuedOutcome{queuedTask: q, open: len(q.after)}
@@ -45,15 +44,40 @@ func (run *queueRun) check(t *testing.T, f *fleetUnderLoad) {
 			tasks[id].dependants = append(tasks[id].dependants, o)
 		}
 	}
-	tracker := &freeTracker{busy: map[string]bool{}, free: map[string]time.Time{}, running: map[string]string{}, ready: map[string]int{}, calm: run.calm}
+	tracker, mostAgents := run.replay(t, tasks)
+	for id, o := range tasks {
+		require.True(t, o.ended, "the task %s has not ended", id)
+		require.Equal(t, 1, f.world.Deliveries(id), "the task %s must run once", id)
+	}
+	require.LessOrEqual(t, mostAgents, queueAgents, "agents at the same time")
+	calm, begun := run.beginsInCalm(tasks)
+	checked := run.checkOrder(t, tasks)
+	t.Logf("%s: %.0f tasks a second began in %s without faults, and no agent was free for longer than %s while a task could start (p99 of %d: %s); %d pairs of tasks kept the order, %d tasks waited for longer than the bound, the longest wait was %s",
+		f.name, float64(begun)/calm.Seconds(), calm.Round(time.Second), slices.Max(append(tracker.waits, 0)).Round(time.Millisecond), len(tracker.waits), percentile(tracker.waits, 99).Round(time.Millisecond),
+		checked, countOverdue(tasks), longestWait(tasks).Round(time.Second))
+	if os.Getenv("CHAOS") != "" {
+		require.NotZero(t, checked, "nothing was compared")
+		require.NotEmpty(t, tracker.waits, "nothing was measured")
+	}
+	limit := maxFreeTime
+	if os.Getenv("CHAOS") == "" { // other tests may run at the same time
+		limit = calmTime - maxFreeTime/2
+	}
+	require.LessOrEqual(t, slices.Max(append(tracker.waits, 0)), limit, "an agent must not be free for so long while a task could start: %s", tracker.worst)
+}
+
+// replay records the events of the log in the tasks, and checks the order of the events of each task. It returns a tracker that has
+// measured all events, and how many agents the pool had at most.
+func (run *queueRun) replay(t *testing.T, tasks map[string]*queuedOutcome) (tracker *freeTracker, mostAgents int) {
+	t.Helper()
+	tracker = &freeTracker{busy: map[string]bool{}, free: map[string]time.Time{}, running: map[string]string{}, ready: map[string]int{}, calm: run.calm}
 	existing := map[string]bool{} // agents of the pool
-	most := 0
-	for _, e := range events {
+	for _, e := range run.events(t) {
 		o := tasks[e.TaskID]
 		switch e.Type {
 		case fleet.EventAgentCreated:
 			existing[e.AgentUID] = true
-			most = max(most, len(existing))
+			mostAgents = max(mostAgents, len(existing))
 		case fleet.EventAgentDeleted:
 			delete(existing, e.AgentUID)
 			tracker.agentGone(e.AgentUID, e.Time)
@@ -90,25 +114,7 @@ func (run *queueRun) check(t *testing.T, f *fleetUnderLoad) {
 			tracker.taskEnded(o, e.AgentUID, e.Time)
 		}
 	}
-	for id, o := range tasks {
-		require.True(t, o.ended, "the task %s has not ended", id)
-		require.Equal(t, 1, f.world.Deliveries(id), "the task %s must run once", id)
-	}
-	require.LessOrEqual(t, most, queueAgents, "agents at the same time")
-	calm, begun := run.beginsInCalm(tasks)
-	checked := run.checkOrder(t, tasks)
-	t.Logf("%s: %.0f tasks a second began in %s without faults, and no agent was free for longer than %s while a task could start (p99 of %d: %s); %d pairs of tasks kept the order, %d tasks waited for longer than the bound, the longest wait was %s",
-		f.name, float64(begun)/calm.Seconds(), calm.Round(time.Second), slices.Max(append(tracker.waits, 0)).Round(time.Millisecond), len(tracker.waits), percentile(tracker.waits, 99).Round(time.Millisecond),
-		checked, countOverdue(tasks), longestWait(tasks).Round(time.Second))
-	if os.Getenv("CHAOS") != "" {
-		require.NotZero(t, checked, "nothing was compared")
-		require.NotEmpty(t, tracker.waits, "nothing was measured")
-	}
-	limit := maxFreeTime
-	if os.Getenv("CHAOS") == "" { // other tests may run at the same time
-		limit = calmTime - maxFreeTime/2
-	}
-	require.LessOrEqual(t, slices.Max(append(tracker.waits, 0)), limit, "an agent must not be free for so long while a task could start: %s", tracker.worst)
+	return tracker, mostAgents
 }
 
 // beginsInCalm returns for how long nothing disturbed the servers, and how many tasks began in these times.

@@ -33,17 +33,17 @@ type queuedTask struct {
 	id        string
 	priority  int
 	after     []string // ids of the tasks that it depends on
-	exclusive string
+	exclusive string   // its exclusive key; "" for none
 }
 
-// queueRun records the tasks that TestChaosQueue has queued, and the times in which nothing disturbed the servers.
+// queueRun records the tasks that TestChaosQueue has queued, and the calm times, in which nothing disturbed the servers.
 type queueRun struct {
 	store fleet.Store // of the servers, opened again
 	calm  []span
 
 	mu    sync.Mutex
-	tasks map[string]*queuedTask
-	ids   []string // of the tasks in the order of the answers, without those of the flood
+	tasks map[string]*queuedTask // by id
+	ids   []string               // of the tasks in the order of the answers, without those of the flood
 }
 
 type span struct{ begin, end time.Time }

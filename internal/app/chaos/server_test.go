@@ -39,16 +39,17 @@ type server struct {
 	// definitions is the directory with the definitions of agents on models, which are then the fleet's projects.
 	definitions string
 	limits      fleet.Limits
-	links       [2]*pgtest.Link
+	links       [2]*pgtest.Link // to the nodes of the database, by address
 	conn        *grpc.ClientConn
 	log         *os.File
 
 	mu              sync.Mutex
 	cmd             *exec.Cmd
 	ended           chan struct{} // closed when cmd has ended
-	restartDisabled bool          // the test has ended cmd on purpose
+	restartDisabled bool          // set when the test ends cmd on purpose
 }
 
+// newServer returns a server with free addresses. The caller must start it.
 func newServer(t *testing.T, name, data string) *server {
 	s := &server{t: t, name: name, http: loopbacktest.Address(t), grpc: loopbacktest.Address(t), data: data, limits: fleet.Limits{Agents: 1000, RunningTasks: 1000}}
 	var err error
@@ -70,6 +71,7 @@ func newServer(t *testing.T, name, data string) *server {
 	return s
 }
 
+// tail returns the last n bytes of the file, or "" if it cannot be read.
 func tail(path string, n int64) string {
 	b, _ := os.ReadFile(path)
 	return string(b[max(0, int64(len(b))-n):])

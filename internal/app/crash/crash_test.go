@@ -27,6 +27,7 @@ import (
 	"fleet/internal/waittest"
 )
 
+// These variables configure the server when the test binary runs as one.
 const (
 	dataEnv  = "CRASH_TEST_DATA"
 	storeEnv = "CRASH_TEST_STORE"
@@ -58,6 +59,7 @@ func taskFilesDir(data string) string { return filepath.Join(filepath.Dir(data),
 // definitionsDir returns the directory next to the data directory that holds the agent files of sessions.
 func definitionsDir(data string) string { return filepath.Join(filepath.Dir(data), "agents") }
 
+// serve runs a server until SIGTERM. The server kills itself when it reaches the fault point.
 func serve(data, point string) error {
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", data, 200*time.Millisecond

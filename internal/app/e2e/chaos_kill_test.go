@@ -104,7 +104,7 @@ type killLoad struct {
 	mu     sync.RWMutex // held while server is replaced
 	server *server
 
-	resultsMu     sync.Mutex
+	resultsMu     sync.Mutex     // guards the fields below
 	endedByStatus map[string]int // number of ended tasks, by status
 	lines         int            // of output of the tasks
 	longest       time.Duration  // the longest time from the start of a task until its result was checked

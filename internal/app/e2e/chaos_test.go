@@ -23,8 +23,8 @@ import (
 
 const (
 	chaosAgents   = 4
-	blackholeTime = 30 * time.Second
-	recoveryTime  = 3 * time.Minute // how long agents may take to become idle after the network has recovered
+	blackholeTime = 30 * time.Second // how long Coder does not answer in a blackhole of a long run
+	recoveryTime  = 3 * time.Minute  // how long agents may take to become idle after the network has recovered
 )
 
 // TestChaos simulates a bad network between Fleet and Coder while agents are created, work, and are stopped, restarted
@@ -106,7 +106,8 @@ type loadTask struct {
 	withoutMessages bool // the task gets no messages, so its summary must be about its own prompt
 }
 
-// open starts a fleet in this process that reaches Coder through the proxy.
+// open starts a server in this process that reaches Coder at the proxy's URL. stop ends the server, and the end of the test does so
+// too.
 func (c *chaosLoad) open(t *testing.T, url string) (stop func()) {
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Places = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"coder"}
@@ -219,7 +220,7 @@ func (c *chaosLoad) runLoad(t *testing.T, proxy *faultproxy.Proxy, length time.D
 	watch.Wait()
 }
 
-// randomAction performs one random action on the agent.
+// randomAction performs one random action on the agent, and waits for its result.
 func (c *chaosLoad) randomAction(t *testing.T, r *rand.Rand, agent string) {
 	switch chance := r.IntN(100); {
 	case chance < 50:
