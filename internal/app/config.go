@@ -30,7 +30,7 @@ import (
 	"fleet/internal/userdir"
 )
 
-// Config is the configuration of a server. Each field has a key in fleet.yaml. A field with a help text also has a flag and an
+// Config is the configuration of a server. Each exported field has a key in fleet.yaml. A field with a help text also has a flag and an
 // environment variable: `create_wait`, `--create-wait`, FLEET_CREATE_WAIT.
 type Config struct {
 	HTTP    string `yaml:"http" help:"address for REST, MCP and the API page"`

@@ -42,7 +42,7 @@ func examineFile(t *testing.T, file string, environ ...string) map[string]findin
 	return all
 }
 
-// TestDoctor checks a finding of each check that needs no other service.
+// TestDoctor checks one finding for each of several configurations, and that no finding has the password of the store.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

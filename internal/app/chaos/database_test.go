@@ -83,8 +83,8 @@ func (d *database) primary() *pgtest.Server {
 	return d.nodes[d.primaryAddress]
 }
 
-// Restart ends the primary as a crash does, and starts it again after the time down. It returns when the standby has caught up. Before that, a
-// failover could lose commits that were not acknowledged but that readers have seen.
+// Restart ends the primary as a crash does, and starts it again after the time down. It returns when the standby has caught
+// up. Before that, a failover could lose commits that were not acknowledged but that readers have seen.
 func (d *database) Restart(down time.Duration) error {
 	p := d.primary()
 	if err := p.Kill(); err != nil {

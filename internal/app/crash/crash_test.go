@@ -92,7 +92,7 @@ func serve(data, point string) error {
 }
 
 // TestServerKilledAtEveryPoint kills the server once at each fault point, while an agent works, is stopped and is deleted. The next
-// server must continue their work, and no task may run twice.
+// server must continue, and no task may run twice.
 func TestServerKilledAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	for _, point := range reconcile.FaultPoints {

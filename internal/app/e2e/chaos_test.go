@@ -28,8 +28,8 @@ const (
 )
 
 // TestChaos simulates a bad network between Fleet and Coder while agents are created, work, and are stopped, restarted
-// and deleted. No task may be lost or started twice, no call may hang, and no connection and no goroutine may leak. FLEET_CHAOS sets how long
-// this lasts. `make chaos CHAOS=10m` is the full run.
+// and deleted. No task may be lost or started twice, no call may hang, and no connection and no goroutine may leak.
+// FLEET_CHAOS sets how long this lasts. `make chaos CHAOS=10m` is the full run.
 func TestChaos(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("FLEET_CHAOS"))
 	if err != nil {
@@ -409,7 +409,8 @@ func (c *chaosLoad) waitForRecovery(t *testing.T) {
 	c.readConversations(t)
 }
 
-// checkResults checks that each task of the load has ended as expected, and that each agent received each prompt and message once.
+// checkResults checks that each task of the load has ended as expected, that no prompt and no message was sent twice, and that none
+// of a completed task is lost.
 func (c *chaosLoad) checkResults(t *testing.T) {
 	ended := map[string]int{}
 	c.mu.Lock()
