@@ -28,7 +28,8 @@ func (s *session) download(ctx context.Context, m *method, req proto.Message, fi
 	return s.save(r, file)
 }
 
-// save writes the content to the file, or to standard output if file is "" or "-". It returns the error of downloadError.
+// save writes the content to the file, or to standard output if file is "" or "-". It explains errors
+// with downloadError.
 func (s *session) save(content io.Reader, file string) error {
 	if file != "" && file != "-" {
 		n, err := writeFile(file, content)

@@ -110,7 +110,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// unreachable returns the failure for a server that cannot be reached. message is grpc-go's, which ends with the system's error.
+// unreachable returns the failure for a server that cannot be reached. message is the message of grpc-go, which ends with the system's error.
 func unreachable(message string, t Target) *failure {
 	f := &failure{code: ExitUnavailable, reason: "UNREACHABLE", details: map[string]any{"server": t.Server}}
 	cause := strings.TrimRight(message, `"`)

@@ -195,7 +195,8 @@ func parseTime(text string, now time.Time) (*timestamppb.Timestamp, error) {
 	return nil, errors.New("give a duration such as 90m, 24h or 7d, or a time such as 2026-11-01 or 2026-11-01T10:30:00Z")
 }
 
-// addPages adds the flags of a list with pages. The help calls the items what, and says that a page has defaultSize items by default.
+// addPages adds the flags of a list with pages. In the help, what names the items, and defaultSize is the number of items on a page by
+// default.
 func addPages(cmd *cobra.Command, page, size **int32, what, defaultSize string) {
 	addOptional(cmd.Flags(), page, "page", "show page `N`, from 1 (default 1)")
 	addOptional(cmd.Flags(), size, "page-size", "show `N` "+what+" a page, 1 to 100 (default "+defaultSize+")")

@@ -68,7 +68,7 @@ func (o *output) await(t *testing.T, text string) {
 	}
 }
 
-// command runs fleet in this process. It can be run again with the same settings.
+// command is a command line of fleet that run and start execute in this process. out and err collect its output.
 type command struct {
 	stdin         string
 	env           map[string]string

@@ -127,7 +127,7 @@ func TestPageCalls(t *testing.T) {
 			return
 		}
 		require.True(t, ok, "%s has no command", tool)
-		require.NotEmpty(t, path, "%s has no address", tool)
+		require.NotEmpty(t, path, "%s has no HTTP path", tool)
 		cmd, _, err := p.root.Find(strings.Fields(line.path)[1:])
 		require.NoError(t, err)
 		call := pageCall{HTTP: verb + " " + path, Tool: isTool(m), Command: strings.Fields(cmd.CommandPath())[1:], Flags: map[string]string{}}
@@ -148,7 +148,7 @@ func TestPageCalls(t *testing.T) {
 		call := table[tool]
 		cmd, _, err := p.root.Find(call.Command)
 		require.NoError(t, err, tool)
-		require.NoError(t, cmd.Args(cmd, call.Arguments), "%s takes other arguments than %s", tool, call.Arguments)
+		require.NoError(t, cmd.Args(cmd, call.Arguments), "%s must accept the arguments %s", tool, call.Arguments)
 	}
 	got, err := json.MarshalIndent(table, "", " ")
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// input is a field with the values that a flag or arguments have given to it. It is a pflag.Value.
+// input is a field of the request and the values for it from the command line. It is a pflag.Value.
 type input struct {
 	*field
 	name  string   // of the flag

@@ -89,12 +89,13 @@ func (p *program) labelCommand(req *fleetv1.SetLabelsRequest, what, argument, lo
 	return cmd
 }
 
-// addLabels adds the flag --label to a command that creates something with labels. The help calls that thing what.
+// addLabels adds the flag --label to a command that creates something with labels. what names that thing in the help.
 func addLabels(cmd *cobra.Command, labels *keyValues, what string) {
 	cmd.Flags().StringArrayVar((*[]string)(labels), "label", nil, "give "+what+" a label `KEY=VALUE` to select by; can be repeated")
 }
 
-// addSelector adds the flag --selector, which selects by labels. The help calls the selected things what.
+// addSelector adds the flag --selector, which selects by labels. what names the selected things in the
+// help.
 func addSelector(cmd *cobra.Command, selector *string, what string) {
 	cmd.Flags().StringVarP(selector, "selector", "l", "", "only "+what+" whose labels match `SELECTOR`, such as \"env=prod,team in (web,api),!old\"")
 }

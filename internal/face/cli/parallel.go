@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// parallelAgents limits for how many agents a command calls the server at the same time.
+// parallelAgents is the largest number of agents for which a command makes calls at the same time.
 const parallelAgents = 8
 
 // forEachAgent makes a call for each of the agents, several at a time. It passes the results to show in the order of the names. show prints

@@ -10,7 +10,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// prompter asks the person at the terminal the agent's questions while the command follows a task. The person answers with one key. A
+// prompter shows the agent's questions to the person at the terminal while the command follows a task. The person answers with one key. A
 // question that somebody answers elsewhere disappears.
 type prompter struct {
 	s        *session
@@ -26,8 +26,8 @@ type key struct {
 	at   time.Time
 }
 
-// startPrompter begins to ask the person the questions of the task. It returns a nil prompter if the command is not interactive, with --quiet,
-// or if the output is for programs. The function stop must be called before the command ends.
+// startPrompter starts a prompter for the questions of the task. p is nil if the command is not interactive, if --quiet is set, or if the
+// output is for programs. The function stop must be called before the command ends.
 func (s *session) startPrompter(ctx context.Context, taskID string) (p *prompter, stop func()) {
 	if !s.isInteractive() || s.quiet || !s.output.forPeople() {
 		return nil, func() {}

@@ -102,13 +102,13 @@ func TestQuestionsInPlace(t *testing.T) {
 			require.NoError(t, err)
 			nextAnswer()
 			screen.await(t, "> A")
-			waittest.Until(t, "the terminal shows what is typed again", func() bool {
+			waittest.Until(t, "the terminal echoes typed text again", func() bool {
 				state, err := unix.IoctlGetTermios(int(keys.Fd()), getTermios)
 				return err == nil && state.Lflag&unix.ECHO != 0
 			})
 			shown := strings.Count(screen.String(), "y")
 			typeKeys(t, keys, "y")
-			waittest.Until(t, "the terminal has the key", func() bool { return strings.Count(screen.String(), "y") > shown })
+			waittest.Until(t, "the terminal echoes the key", func() bool { return strings.Count(screen.String(), "y") > shown })
 			s.addQuestion(&fleetv1.Question{Id: "q-4", Kind: fleetv1.Question_permission, Tool: "Read"})
 			screen.await(t, "y (once), n\x1b[")
 			typeKeys(t, keys, "n")

@@ -152,7 +152,7 @@ func choicesOf(q *fleetv1.Question) string {
 	return "allow? y (once), n, a (in this task), A (always for this agent)"
 }
 
-// permissionAnswer returns the answer to a request for permission for which the text stands, or nil if it stands for none.
+// permissionAnswer returns the answer to a request for permission that a text such as "y" stands for, or nil if the text stands for none.
 func permissionAnswer(q *fleetv1.Question, text string) *fleetv1.AnswerQuestionRequest {
 	req := &fleetv1.AnswerQuestionRequest{QuestionId: q.GetId(), Answer: "allow"}
 	switch {

@@ -64,7 +64,7 @@ func (p *program) newQueueList() *cobra.Command {
 	return cmd
 }
 
-// reasonsText returns the reasons of the waits as a list of words, each reason once.
+// reasonsText returns the reasons of the waits, separated by commas, each reason once.
 func reasonsText(waits []*fleetv1.Wait) string {
 	var names []string
 	for _, w := range waits {

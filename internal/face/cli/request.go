@@ -24,7 +24,8 @@ func (s *session) newRequest(m *method, inputs []*input) (proto.Message, error) 
 	return req.Interface(), nil
 }
 
-// setField sets the field of the request to the value of the input. It reads the value from a file or standard input if it names one.
+// setField sets the field of the request to the value of the input. If the value names a file or
+// standard input, setField reads the text from there.
 func (s *session) setField(req protoreflect.Message, in *input) error {
 	switch {
 	case in.notation == asObject:

@@ -9,7 +9,7 @@ import (
 )
 
 // addRequestID adds the flag --request-id, which makes it safe to repeat a command in another process. Retries within
-// one process are safe without it, because conn gives every request with a field for an id one.
+// one process are safe without it, because conn sets a missing id in every request that has the field.
 func addRequestID(cmd *cobra.Command, req proto.Message) {
 	m := req.ProtoReflect()
 	cmd.Flags().Func("request-id", "an `ID` of your choice; a second command with the same ID has no further effect", func(id string) error {

@@ -62,7 +62,7 @@ func (s *session) showResponse(m protoreflect.Message, portion *fleetv1.Portion)
 	s.screen.output(s.cardOf(m))
 }
 
-// showName prints the field with the role name, which is the name or id of what the message is about. It prints nothing if the field is empty.
+// showName prints the value of the field with the role name, if there is one: the name or the id of the thing that the message describes.
 func (s *session) showName(m protoreflect.Message) {
 	if f := fieldWithRole(m.Descriptor(), fleetv1.Shown_name); f != nil && m.Get(f).String() != "" {
 		s.screen.print(printable(m.Get(f).String()) + "\n")
@@ -91,8 +91,9 @@ func (s *session) printText(m protoreflect.Message, f protoreflect.FieldDescript
 	}
 }
 
-// appendFacts appends the label and the value of each field that is set to list, also those of messages in fields. It leaves out hidden
-// fields, empty values, and the fields that are shown elsewhere: the text, and what the error of a failed response reports.
+// appendFacts appends the label and the value of each field of the message to list. Of a field that is a message, it appends the fields. It
+// leaves out hidden fields, empty values, and the fields that are shown elsewhere: the text, and what the error of a failed response
+// reports.
 func (s *session) appendFacts(m protoreflect.Message, failed bool, list *[]string) {
 	for f := range each(m.Descriptor().Fields()) {
 		if !m.Has(f) || failed && shownOption(f).GetFailedValue() != "" {

@@ -46,7 +46,8 @@ func hasExpired(err error, started time.Time) bool {
 	return status.Code(err) == codes.Unauthenticated && reasonOf(err) != "" && time.Since(started) > time.Second
 }
 
-// attempts makes one call, and repeats it when necessary. It can repeat a call with a stream of responses after any of them.
+// attempts makes one call, and repeats it when necessary. If the call has a stream of responses, it can be repeated after any of
+// them.
 type attempts struct {
 	*conn
 	method     string
@@ -61,7 +62,7 @@ type attempts struct {
 	backoff    retryBackoff
 }
 
-// newAttempts returns the attempts to make a call with the request, which gets a request_id if it is a mutation without one.
+// newAttempts returns the attempts to make a call with the request. It sets the request_id if the request has the field and no value in it.
 func (c *conn) newAttempts(method string, req any) *attempts {
 	return &attempts{conn: c, method: method, req: req, repeatable: c.setRequestID(method, req), maxOutage: c.reconnectTime}
 }

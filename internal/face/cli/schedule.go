@@ -107,7 +107,7 @@ label schedule=NAME.
 	return callsTool(cmd, "create_schedule")
 }
 
-// textOrEmpty returns "" for nil.
+// textOrEmpty returns the text, or "" if text is nil.
 func textOrEmpty(text *string) string {
 	if text == nil {
 		return ""

@@ -25,7 +25,7 @@ type screen struct {
 	outErr   error  // why writing to standard output failed
 }
 
-// print writes a text to standard output. Escape sequences must end in the text.
+// print writes a text to standard output. The text must not end inside an escape sequence.
 func (s *screen) print(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +166,7 @@ func (s *screen) prompt(question string) {
 	_, _ = io.WriteString(s.err, s.sanitizeErr(question))
 }
 
-// sanitizeErr returns the text, sanitized if standard error is a terminal. Escape sequences must end in the text.
+// sanitizeErr returns the text, sanitized if standard error is a terminal. The text must not end inside an escape sequence.
 func (s *screen) sanitizeErr(text string) string {
 	if s.errTerminal.isTerminal() {
 		text = (&sanitizer{colors: s.colors}).clean(text)

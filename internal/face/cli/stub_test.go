@@ -44,7 +44,8 @@ type stub struct {
 	fleetv1.UnimplementedFleetServiceServer
 	fleetv1.UnimplementedTokenServiceServer
 
-	// unary and stream, if set, run before every call of a unary method and of WatchFleet. Their error becomes the answer.
+	// unary runs before every call of a unary method, and stream before every call of WatchFleet, if they are set. An error becomes
+	// the answer.
 	unary  func(ctx context.Context, method string, req any) error
 	stream func(req *fleetv1.WatchFleetRequest) error
 	// handlers are the functions that answer calls of toolsets, by method. A method without a handler answers with an empty message.

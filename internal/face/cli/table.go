@@ -30,7 +30,8 @@ func valueIf(shown bool, value any) any {
 	return value
 }
 
-// printList prints messages as a table, or as printTable does for an empty list or with -q.
+// printList prints messages as a table with the columns. For an empty list it prints emptyText as a hint. With -q it prints only the texts of
+// the first column.
 func printList[M proto.Message](s *session, items []M, emptyText string, columns ...column) {
 	all := make([]proto.Message, len(items))
 	for i, item := range items {
