@@ -57,7 +57,10 @@ func (s *Service) PublishTask(ctx context.Context, r PublishRequest) (*LandingVi
 		return nil, err
 	}
 	branch := cmp.Or(r.Branch, strings.TrimPrefix(l.Branch, "refs/heads/"))
-	if branch == "" || strings.HasPrefix(branch, "refs/") {
+	switch {
+	case strings.HasPrefix(r.Branch, "refs/"):
+		return nil, fleet.InvalidField("branch", "branch is %q: leave out refs/heads/", fleet.Shorten(r.Branch, fleet.MaxTitle))
+	case branch == "" || strings.HasPrefix(branch, "refs/"):
 		return nil, fleet.InvalidField("branch", "the agent has worked on no branch: name the branch to push to")
 	}
 	pushed, err := repo.Push(ctx, fleet.Push{Commit: l.Head, Branch: branch, Remote: r.Remote})

@@ -157,21 +157,23 @@ func (s *Service) dependencies(tx fleet.ReadTx, p fleet.Principal, id string, af
 		return after, nil
 	}
 	seen := map[string]bool{}
-	for todo := slices.Clone(after); len(todo) > 0; todo = todo[1:] {
-		dep := todo[0].TaskID
-		if dep == id {
-			return nil, fleet.InvalidField("depends_on", "depends_on would make tasks wait for each other: task %q waits for %q", after[0].TaskID, id)
-		}
-		if seen[dep] {
-			continue
-		}
-		seen[dep] = true
-		q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{dep}}))
-		if err != nil {
-			return nil, err
-		}
-		if q != nil && q.Status == fleet.TaskPending {
-			todo = append(todo, q.Entry.After...)
+	for _, first := range after {
+		for todo := []fleet.Dependency{first}; len(todo) > 0; todo = todo[1:] {
+			dep := todo[0].TaskID
+			if dep == id {
+				return nil, fleet.InvalidField("depends_on", "depends_on would make tasks wait for each other: task %q waits for %q", first.TaskID, id)
+			}
+			if seen[dep] {
+				continue
+			}
+			seen[dep] = true
+			q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{dep}}))
+			if err != nil {
+				return nil, err
+			}
+			if q != nil && q.Status == fleet.TaskPending {
+				todo = append(todo, q.Entry.After...)
+			}
 		}
 	}
 	return after, nil

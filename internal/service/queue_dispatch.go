@@ -224,8 +224,11 @@ func dependencyResults(tx fleet.ReadTx, after []fleet.Dependency) (string, error
 			continue
 		}
 		t, err := tx.Task(dep.TaskID)
-		if err != nil || t == nil {
+		if err != nil {
 			return "", err
+		}
+		if t == nil { // it was deleted in the meantime
+			continue
 		}
 		c, err := tx.Changes(dep.TaskID)
 		if err != nil {

@@ -54,13 +54,12 @@ func (s *Service) observeTrain(ctx context.Context, t fleet.Train, work []*fleet
 		return err
 	}
 	seen := fmt.Sprint(b.Commit, len(work))
-	if last, _ := s.observed.Swap(t, seen); last == seen {
+	if last, _ := s.observed.Load(t); last == seen {
 		return nil
 	}
 	for _, l := range work {
 		in, err := repo.Contains(ctx, b.Commit, l.Head)
 		if err != nil {
-			s.observed.Delete(t)
 			return err
 		}
 		if !in {
@@ -85,5 +84,6 @@ func (s *Service) observeTrain(ctx context.Context, t fleet.Train, work []*fleet
 			return err
 		}
 	}
+	s.observed.Store(t, seen)
 	return nil
 }

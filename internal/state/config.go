@@ -31,6 +31,8 @@ type Config struct {
 	// PollInterval is how often a place lists all workspaces while nothing changes; 0 means the place's own value, else
 	// 5 s.
 	PollInterval time.Duration
+	// FirstListingWait is how long after the start calls wait for a place's first listing; 0 means 5 s.
+	FirstListingWait time.Duration
 	// LeaseTTL is how long other servers wait before they take over the agents of a dead server; 0 means 10 s.
 	LeaseTTL time.Duration
 	// Limits limit what principals and projects may have, and how many calls the server works on.
@@ -152,6 +154,7 @@ func (c Config) withDefaults() Config {
 	set(&c.MessageWait, 2*time.Second)
 	set(&c.TaskTimeout, 24*time.Hour)
 	set(&c.StallTimeout, 10*time.Minute)
+	set(&c.FirstListingWait, 5*time.Second)
 	set(&c.LeaseTTL, 10*time.Second)
 	set(&c.AgeStep, fleet.DefaultAgeStep)
 	set(&c.OpTimeout, 15*time.Minute)

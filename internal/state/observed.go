@@ -9,9 +9,6 @@ import (
 	"fleet/internal/fleet"
 )
 
-// firstListingWait is the time after the start during which calls wait for a place's first listing.
-const firstListingWait = 5 * time.Second
-
 // stalePolls is how many poll intervals may pass without a listing before the last listing counts as stale.
 const stalePolls = 3
 
@@ -82,7 +79,7 @@ func (p *ManagedPlace) EnsureListed(ctx context.Context) error {
 	if at, err := p.lastListing(ctx); err != nil || !at.IsZero() {
 		return err
 	}
-	if err := p.awaitListing(ctx, p.started.Add(firstListingWait).Sub(p.now())); err != nil || p.HasListing() {
+	if err := p.awaitListing(ctx, p.started.Add(p.firstListingWait).Sub(p.now())); err != nil || p.HasListing() {
 		return err
 	}
 	why, retry := "it has not listed them yet", p.Interval

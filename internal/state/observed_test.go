@@ -12,6 +12,8 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
 	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
+	"fleet/internal/waittest"
 )
 
 // TestFirstListing checks that calls during the first listing of the host wait for it, so that the answer has all
@@ -25,7 +27,7 @@ func TestFirstListing(t *testing.T) {
 			<-listing
 		}
 		return nil
-	}}, nil)
+	}}, func(c *state.Config) { c.FirstListingWait = waittest.Limit })
 	require.False(t, h.Health(t.Context()).Ready)
 	time.AfterFunc(50*time.Millisecond, func() { close(listing) })
 	v, err := h.ShowAgent(h.Context(), "agent-49")

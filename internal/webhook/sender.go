@@ -129,6 +129,8 @@ func (s *Sender) failureReason(ctx context.Context, err error) string {
 	switch {
 	case errors.Is(err, dial.ErrNotPublic):
 		return "the host is not on the public internet: ask the operator to add it to webhooks.allow"
+	case errors.Is(ctx.Err(), context.Canceled):
+		return "the server was stopped during the request"
 	case ctx.Err() != nil:
 		return fmt.Sprintf("no answer within %s", s.timeout)
 	}

@@ -81,7 +81,7 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 	return err
 }
 
-// filterFlags returns the flags --agent and --task of the request, each after a space.
+// filterFlags returns the flags that select the events of the request, each after a space.
 func filterFlags(req *fleetv1.WatchFleetRequest) string {
 	var b strings.Builder
 	if req.GetAgentName() != "" {
@@ -89,6 +89,9 @@ func filterFlags(req *fleetv1.WatchFleetRequest) string {
 	}
 	if req.GetTaskId() != "" {
 		b.WriteString(" --task " + req.GetTaskId())
+	}
+	if req.GetSelector() != "" {
+		b.WriteString(" --selector '" + req.GetSelector() + "'")
 	}
 	return b.String()
 }

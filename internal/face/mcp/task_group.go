@@ -63,7 +63,7 @@ func (r taskRef) doneText() string {
 // openText describes the current work on an open task.
 func (r taskRef) openText(d *fleetv1.TaskDetail) string {
 	if isActive(d) {
-		return prefixed(d.GetAgentName(), ": ") + activity(d)
+		return strings.TrimPrefix(d.GetAgentName()+": "+activity(d), ": ") // a task of a pool may have no agent yet
 	}
 	return "task " + d.GetId() + " lands" + prefixed(": ", d.GetLanding().GetProblem())
 }

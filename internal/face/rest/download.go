@@ -95,23 +95,24 @@ func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 	if c.offset == nil || strings.Contains(r.Header.Get("Range"), ",") {
 		r.Header.Del("Range")
 	}
-	http.ServeContent(&rangeWriter{ResponseWriter: w}, r, "", time.Time{}, c)
+	http.ServeContent(&rangeWriter{ResponseWriter: w, noRanges: c.offset == nil}, r, "", time.Time{}, c)
 	if c.err != nil {
 		panic(http.ErrAbortHandler)
-	}
-	if c.offset == nil {
-		h.Del("Accept-Ranges")
 	}
 }
 
 // rangeWriter replaces the response to an unsatisfiable range with an error object.
 type rangeWriter struct {
 	http.ResponseWriter
+	noRanges bool // the response must not offer ranges
 	replaced bool
 }
 
 // WriteHeader sends the status.
 func (w *rangeWriter) WriteHeader(status int) {
+	if w.noRanges {
+		w.Header().Del("Accept-Ranges")
+	}
 	if status != http.StatusRequestedRangeNotSatisfiable {
 		w.ResponseWriter.WriteHeader(status)
 		return

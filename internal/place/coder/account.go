@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
+	"regexp"
 
 	"github.com/coder/coder/v2/codersdk"
 )
@@ -80,4 +80,7 @@ func isTokenRefused(res *http.Response) bool {
 }
 
 // isAppRequest reports whether the request is for an app in a workspace.
-func isAppRequest(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/@") }
+func isAppRequest(r *http.Request) bool { return appPattern.MatchString(r.URL.Path) }
+
+// appPattern matches the paths of apps. The URL of the deployment may have a path, so theirs may begin with it.
+var appPattern = regexp.MustCompile(`/@[^/]+/[^/]+/apps/`)

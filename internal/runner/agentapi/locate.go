@@ -46,7 +46,7 @@ func (runners *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcrip
 			}
 			continue
 		}
-		if t.cursorMessageID == m.ID && t.cursorMessageID > 0 {
+		if m.ID > 0 && t.messageOfCursor() == m.ID {
 			at = i
 			break
 		}

@@ -73,19 +73,18 @@ type transcript struct {
 	size         int  // bytes of text in outputs
 	truncated    bool // the beginning of outputs was dropped
 
-	cursorMessageID int // id of the run's message, from a cursor; 0 if unknown
-
-	mu           sync.Mutex           // protects the following fields
-	agentUID     string               // empty if unknown
-	messageAt    time.Time            // time of the run's message, by the agent's clock; zero if unknown
-	messageTimes map[string]time.Time // times of the run's later messages, by id
-	pending      []*pendingMessage    // later messages that are being delivered
-	sealed       bool                 // the run is ending, and accepts no more messages
-	dispatched   bool                 // this process has dispatched the run
-	since        time.Time            // earlier reports of the agent are not about the run; by the host's clock
-	interrupted  bool
-	ended        bool
-	outcome      fleet.Outcome
+	mu              sync.Mutex           // protects the following fields
+	agentUID        string               // empty if unknown
+	cursorMessageID int                  // id of the run's message, from a cursor; 0 if unknown
+	messageAt       time.Time            // time of the run's message, by the agent's clock; zero if unknown
+	messageTimes    map[string]time.Time // times of the run's later messages, by id
+	pending         []*pendingMessage    // later messages that are being delivered
+	sealed          bool                 // the run is ending, and accepts no more messages
+	dispatched      bool                 // this process has dispatched the run
+	since           time.Time            // earlier reports of the agent are not about the run; by the host's clock
+	interrupted     bool
+	ended           bool
+	outcome         fleet.Outcome
 }
 
 // indexAfter returns the index of the first output after the cursor. If outputs does not contain the cursor, indexAfter
@@ -103,7 +102,10 @@ func (t *transcript) indexAfter(cursor string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	t.screenReader, t.outputs, t.size, t.truncated, t.cursorMessageID = newScreenReader(p), nil, 0, cursor != "", p.runMessage
+	t.screenReader, t.outputs, t.size, t.truncated = newScreenReader(p), nil, 0, cursor != ""
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cursorMessageID = p.runMessage
 	return 0, nil
 }
 
@@ -222,4 +224,11 @@ func (t *transcript) endOutcome() (fleet.Outcome, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.outcome, t.ended
+}
+
+// messageOfCursor returns the id of the run's message, from a cursor; 0 if it is unknown.
+func (t *transcript) messageOfCursor() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.cursorMessageID
 }

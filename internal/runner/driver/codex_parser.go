@@ -138,7 +138,7 @@ func (p *codexParser) handleItem(event string, i *codexItem) []Piece {
 	}
 	name, text, input := i.tool()
 	_, begun := p.openItems[i.ID]
-	if !begun && (event == "item.started" || event == "item.completed") {
+	if !begun {
 		p.toolCount++
 		pieces = []Piece{toolCallStep(text, i.ID, name, input)}
 	}

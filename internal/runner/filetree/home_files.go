@@ -54,7 +54,7 @@ func (c Caches) updateLinks(root *os.Root) {
 }
 
 // WriteHomeFiles creates and replaces the files. It follows no link out of the directory. If the agent has put something in the way of
-// a directory, of a link or of a temporary file, WriteHomeFiles returns that path in replaced. It reports no failure of Caches.
+// a directory, of a file or of a link, WriteHomeFiles returns that path in replaced. It reports no failure of Caches.
 func WriteHomeFiles(h HomeFiles) (replaced string, err error) {
 	root, err := os.OpenRoot(h.Dir)
 	if err != nil {
@@ -81,6 +81,9 @@ func WriteHomeFiles(h HomeFiles) (replaced string, err error) {
 		}
 		if err := root.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return temp, nil
+		}
+		if info, err := root.Lstat(name); err == nil && info.IsDir() {
+			return name, nil
 		}
 		err := createFile(root, temp, h.Managed[name])
 		if err == nil {

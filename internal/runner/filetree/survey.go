@@ -14,7 +14,7 @@ type Survey struct {
 	// Repositories is the number of directories that git may recognise as repositories or working trees.
 	Repositories int64 `json:"repositories"`
 	// Parts describes the entries of the directory and of its subdirectories, by their paths. It has at most maxParts entries
-	// of the directory, and at most maxParts of each subdirectory.
+	// of the directory, and at most maxParts of each subdirectory among them.
 	Parts map[string]Part `json:"parts"`
 	// TooDeep is the number of Files whose paths are too long for a system call. TooDeepIn is the directory that contains the
 	// first of these files, shortened to two levels.
@@ -56,7 +56,7 @@ func Examine(dir string) (Survey, error) {
 		if depth > 0 {
 			lengths = append(lengths[:depth], lengths[depth-1]+len(d.name)+1)
 		}
-		if depth < 2 {
+		if _, listed := s.Parts[path.Join(parents[:min(depth, 2)]...)]; depth == 0 || depth == 1 && listed {
 			for _, e := range entries[:min(len(entries), maxParts)] {
 				s.Parts[path.Join(path.Join(parents[:depth]...), e.name)] = Part{}
 			}

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -339,7 +341,8 @@ func shownInput(input json.RawMessage) json.RawMessage {
 	}
 	short := map[string]string{}
 	total := 0
-	for name, value := range fields {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		value := fields[name]
 		var text string
 		if json.Unmarshal(value, &text) != nil {
 			text = string(value)

@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// A run's spare files reserve disk space for the files that must be written even if the disk is full: claim, child and
+// A run's spare files reserve disk space for the files that must be written even if the disk is full: claim, child, lost and
 // exit.json.
 const (
-	spareCount = 3
+	spareCount = 4
 	spareSize  = 4096 // one block; more than any of these files needs
 )
 

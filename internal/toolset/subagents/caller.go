@@ -62,7 +62,10 @@ func (s *Service) refusal(c caller, d *Definition) string {
 // refusalError returns the error for a caller that may not run the subagent.
 func (s *Service) refusalError(c caller, d *Definition) error {
 	who := "you"
-	if c.agent {
+	switch {
+	case c.agent && c.name == "":
+		who = "this agent"
+	case c.agent:
 		who = "the agent " + c.name
 	}
 	return fleet.Errorf(fleet.ReasonPermissionDenied, "%s may not run the subagent %q: %s", who, d.Name, s.refusal(c, d)).With("agent_name", d.Name)
