@@ -173,7 +173,7 @@ func (p *program) addTime(cmd *cobra.Command, to **timestamppb.Timestamp, name, 
 // addLaterTime adds a flag for a point in time that is given as a time, or as the duration until then.
 func (p *program) addLaterTime(cmd *cobra.Command, to **timestamppb.Timestamp, name, usage string) {
 	cmd.Flags().Func(name, usage, func(text string) (err error) {
-		if d, parseErr := parseDuration(text); parseErr == nil {
+		if d, parseErr := parseDuration(text); parseErr == nil && d >= 0 {
 			*to = timestamppb.New(p.deps.Now().Add(d))
 			return nil
 		}

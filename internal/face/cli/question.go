@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -127,7 +128,8 @@ func (s *session) promptAnswer(ctx context.Context, req *fleetv1.AnswerQuestionR
 			return err
 		}
 		if answer := permissionAnswer(q, text); answer != nil {
-			req.Answer, req.Remember = answer.GetAnswer(), answer.GetRemember()
+			req.Answer = answer.GetAnswer()
+			req.Remember = cmp.Or(answer.GetRemember(), req.GetRemember())
 			return nil
 		}
 		if text == "" {

@@ -83,6 +83,8 @@ func (i *Issuer) Browser(ctx context.Context, show func(address string)) (Tokens
 		if got.err != nil {
 			return Tokens{}, got.err
 		}
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
 		t, err := config.Exchange(ctx, got.code, oauth2.VerifierOption(verifier))
 		if err != nil {
 			return Tokens{}, stripBody(err)

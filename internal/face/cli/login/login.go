@@ -128,6 +128,8 @@ func (i *Issuer) tokensOf(ctx context.Context, t *oauth2.Token, nonce string) (T
 
 // refresh gets new tokens with the old refresh token. It returns ErrEnded if the issuer has ended the session or does not renew ID tokens.
 func (i *Issuer) refresh(ctx context.Context, old Tokens) (Tokens, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	t, err := i.config.TokenSource(ctx, &oauth2.Token{RefreshToken: old.Refresh}).Token()
 	if resp, ok := errors.AsType[*oauth2.RetrieveError](err); ok && resp.ErrorCode == "invalid_grant" {
 		return Tokens{}, ErrEnded
@@ -151,6 +153,8 @@ func (i *Issuer) Revoke(ctx context.Context, t Tokens) error {
 	if i.revocationURL == "" || t.Refresh == "" {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	form := url.Values{"token": {t.Refresh}, "token_type_hint": {"refresh_token"}, "client_id": {i.config.ClientID}}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, i.revocationURL, strings.NewReader(form.Encode()))
 	if err != nil {

@@ -169,7 +169,7 @@ func (s Store) read(server string) (*Login, Tokens, error) {
 }
 
 // Forget asks the issuer to end the session, and removes the login to the server. found is false if there was no login, or if it could not
-// be read or locked. If the issuer does not end the session, Forget still removes the login, and err says why.
+// be read, locked or removed. If the issuer does not end the session, Forget still removes the login, and err says why.
 func (s Store) Forget(ctx context.Context, server string) (found bool, err error) {
 	l, err := s.Get(server)
 	if err != nil || l == nil {
@@ -191,11 +191,14 @@ func (s Store) Forget(ctx context.Context, server string) (found bool, err error
 		err = nil
 	}
 	if l.InKeyring {
-		if e := keyring.Delete(keyringService, server); !errors.Is(e, keyring.ErrNotFound) {
-			err = errors.Join(err, e)
+		if err := keyring.Delete(keyringService, server); err != nil && !errors.Is(err, keyring.ErrNotFound) {
+			return false, fmt.Errorf("the sign-in cannot be removed from the keyring: %w", err)
 		}
 	}
-	return true, errors.Join(os.Remove(s.file(server)), err)
+	if err := os.Remove(s.file(server)); err != nil {
+		return false, fmt.Errorf("the sign-in cannot be removed: %w", err)
+	}
+	return true, err
 }
 
 // lock keeps other commands from changing the login to the server until unlock is called.
