@@ -24,11 +24,11 @@ func TestExternalChanges(t *testing.T) {
 	}{
 		{
 			name: "Slain", face: "grpc", state: "unhealthy",
-			change: func(t *testing.T, s *server, ws workspace) { s.bed.killProcess(t, ws.Name, "agent") },
+			change: func(t *testing.T, s *server, ws workspace) { s.killProcess(t, ws.Name, "agent") },
 		},
 		{
 			name: "Mute", face: "rest", state: "unhealthy",
-			change: func(t *testing.T, s *server, ws workspace) { s.bed.killProcess(t, ws.Name, "agentapi") },
+			change: func(t *testing.T, s *server, ws workspace) { s.killProcess(t, ws.Name, "agentapi") },
 		},
 		{
 			name: "Halted", face: "mcp", state: "stopped", task: "failed",

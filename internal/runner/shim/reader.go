@@ -98,6 +98,7 @@ func (r *Reader) next() (int64, error) {
 	return -1, err
 }
 
+// Close closes the file that the reader has open. The reader must not be used afterwards.
 func (r *Reader) Close() {
 	if r.file != nil {
 		_ = r.file.Close()

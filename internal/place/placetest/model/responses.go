@@ -141,7 +141,7 @@ func (a *responses) response(status string) map[string]any {
 
 func (a *responses) begin() {
 	if a.request.Stream {
-		a.eventStream.open()
+		a.open()
 	}
 	a.emit("response.created", map[string]any{"response": a.response("in_progress")})
 }
