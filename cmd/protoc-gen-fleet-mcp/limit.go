@@ -62,9 +62,9 @@ func checkContinuation(m *protogen.Method, limited *protogen.Field, next, from s
 	case next == "" && from == "":
 		return nil
 	case fieldOf(container, protoreflect.Name(next)) == nil:
-		return fmt.Errorf("%s has no field %q: correct next", container.Desc.Name(), next)
+		return fmt.Errorf("next names the field %q, but %s has no such field", next, container.Desc.Name())
 	case fieldOf(m.Input, protoreflect.Name(from)) == nil:
-		return fmt.Errorf("%s has no field %q: correct from", m.Input.Desc.Name(), from)
+		return fmt.Errorf("from names the field %q, but %s has no such field", from, m.Input.Desc.Name())
 	}
 	return nil
 }

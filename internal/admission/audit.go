@@ -18,24 +18,24 @@ import (
 	"fleet/internal/fleet"
 )
 
-// AuditLog keeps the lines of calls in the store.
+// AuditLog keeps the entries of calls in the store.
 type AuditLog interface {
-	// Add writes the line of a call that has ended, or one line for calls that were only counted. It may write the line later. If a
-	// transaction of the call changed something, the first such transaction has already written the line and given it an ID. Then
-	// Add updates the outcome and the target of that line.
+	// Add writes the entry of a call that has ended, or one entry for calls that were only counted. It may write the entry later. If a
+	// transaction of the call changed something, the first such transaction has already written the entry and given it an ID. Then
+	// Add updates the outcome and the target of that entry.
 	Add(e fleet.AuditEntry)
-	// Now returns the time of a new line.
+	// Now returns the time of a new entry.
 	Now() time.Time
 }
 
-// newAuditLine returns the line of a call that may change something.
-func (i *Interceptor) newAuditLine(ctx context.Context, method string, p fleet.Principal, rec *callRecord) *fleet.AuditLine {
+// newPendingEntry returns the pending audit entry of a call that may change something.
+func (i *Interceptor) newPendingEntry(ctx context.Context, method string, p fleet.Principal, rec *callRecord) *fleet.PendingAuditEntry {
 	e := i.newAuditEntry(ctx, method)
 	e.Principal, e.Kind = p.Name, p.Kind
 	if p.AgentUID != "" {
 		e.Caller = p.AgentName
 	}
-	a := fleet.NewAuditLine(e)
+	a := fleet.NewPendingAuditEntry(e)
 	a.Change(func(e *fleet.AuditEntry) { describe(e, rec.request) })
 	return a
 }
@@ -51,10 +51,10 @@ func describe(e *fleet.AuditEntry, request any) {
 	e.AgentName, e.Owner = fleet.ParseAgentRef(auditAgentRef(request))
 }
 
-// writeAudit writes the line of a call to the log and to the audit log. If the call changed nothing, writeAudit may only count it; see
+// writeAudit writes the entry of a call to the log and to the audit log. If the call changed nothing, writeAudit may only count it; see
 // throttledLog.
-func (i *Interceptor) writeAudit(ctx context.Context, line *fleet.AuditLine, rec *callRecord, s *status.Status) {
-	e := line.Change(func(e *fleet.AuditEntry) {
+func (i *Interceptor) writeAudit(ctx context.Context, pending *fleet.PendingAuditEntry, rec *callRecord, s *status.Status) {
+	e := pending.Change(func(e *fleet.AuditEntry) {
 		if e.Outcome = fleet.OutcomeOK; s != nil {
 			e.Outcome = reasonOf(s)
 		}
@@ -163,7 +163,7 @@ func textOf(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	return strings.Join(texts, " ")
 }
 
-// auditPartOf returns the part of an audit line that the field provides.
+// auditPartOf returns the part of an audit entry that the field provides.
 func auditPartOf(f protoreflect.FieldDescriptor) fleetv1.Audit_Part {
 	part, _ := proto.GetExtension(f.Options(), fleetv1.E_Audited).(fleetv1.Audit_Part)
 	return part

@@ -127,14 +127,14 @@ type stream struct {
 
 func (s stream) Context() context.Context { return s.ctx }
 
-// RecvMsg receives the request, keeps it for the audit line, and waits for a slot. Later messages of the client belong to the
+// RecvMsg receives the request, keeps it for the audit entry, and waits for a slot. Later messages of the client belong to the
 // same call.
 func (s stream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil || s.rec.request != nil {
 		return err
 	}
-	if s.rec.request = m; s.rec.auditLine != nil {
-		s.rec.auditLine.Change(func(e *fleet.AuditEntry) { describe(e, m) })
+	if s.rec.request = m; s.rec.auditEntry != nil {
+		s.rec.auditEntry.Change(func(e *fleet.AuditEntry) { describe(e, m) })
 	}
 	if err := checkRequest(m); err != nil {
 		return err
@@ -173,26 +173,26 @@ func (s stream) SendMsg(m any) error {
 type callRecord struct {
 	request, response any
 	stream            bool
-	caller            string           // name of the principal; empty if the caller is not identified
-	auditLine         *fleet.AuditLine // nil if the call is not audited
-	refusalOnly       bool             // true if the call is audited only if it fails
+	caller            string                   // name of the principal; empty if the caller is not identified
+	auditEntry        *fleet.PendingAuditEntry // nil if the call is not audited
+	refusalOnly       bool                     // true if the call is audited only if it fails
 	call              fleet.Call
 	slot              slot
 	part              *callPart // nil if the call has no credentials, or did not come over gRPC
 }
 
 // takeSlot waits for a slot, after which the server may work on the call. A call that gets no slot has no effect, so takeSlot
-// removes its audit line.
+// removes its audit entry.
 func (r *callRecord) takeSlot(ctx context.Context) error {
 	err := r.slot.take(ctx, r.caller)
 	if err != nil {
-		r.auditLine = nil
+		r.auditEntry = nil
 	}
 	return err
 }
 
 // runCall admits a call and runs it. A method that is open to all needs no admission. After the call, runCall notifies the observer,
-// and writes the log and the audit line. It turns a panic into an error. The error that it returns is a gRPC status.
+// and writes the log and the audit entry. It turns a panic into an error. The error that it returns is a gRPC status.
 func (i *Interceptor) runCall(ctx context.Context, method string, rec *callRecord, call func(context.Context) error) (err error) {
 	started, panicked := time.Now(), false
 	face := faceOf(ctx)
@@ -220,8 +220,8 @@ func (i *Interceptor) runCall(ctx context.Context, method string, rec *callRecor
 		if !panicked {
 			i.logCall(ctx, method, rec.caller, took, s, err)
 		}
-		if rec.auditLine != nil && (s != nil || !rec.refusalOnly) {
-			i.writeAudit(ctx, rec.auditLine, rec, s)
+		if rec.auditEntry != nil && (s != nil || !rec.refusalOnly) {
+			i.writeAudit(ctx, rec.auditEntry, rec, s)
 		}
 		if s != nil {
 			err = s.Err()
@@ -262,10 +262,10 @@ func (i *Interceptor) admit(ctx context.Context, method string, rec *callRecord)
 	r := rightsForMethod(method)
 	switch {
 	case r.mutates:
-		rec.auditLine = i.newAuditLine(ctx, method, id.principal, rec)
-		ctx = fleet.WithAudit(ctx, rec.auditLine)
+		rec.auditEntry = i.newPendingEntry(ctx, method, id.principal, rec)
+		ctx = fleet.WithAudit(ctx, rec.auditEntry)
 	case id.principal.AgentUID != "": // a refused call of an agent is audited even if the method changes nothing
-		rec.auditLine, rec.refusalOnly = i.newAuditLine(ctx, method, id.principal, rec), true
+		rec.auditEntry, rec.refusalOnly = i.newPendingEntry(ctx, method, id.principal, rec), true
 	}
 	if err := r.mayCall(id.principal); err != nil {
 		return ctx, nil, err

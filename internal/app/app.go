@@ -139,6 +139,11 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 			err = errors.Join(err, lock.release())
 		}
 	}()
+	if cfg.Store == "" {
+		if err := cfg.checkImported(); err != nil {
+			return nil, err
+		}
+	}
 	asRead := cfg
 	if cfg, err = cfg.withReplica(); err != nil {
 		return nil, err

@@ -1,7 +1,7 @@
 package app
 
-// credentialsBySetting returns the name of the credential in each setting that can have one, by the name of the setting. The name
-// is empty if the setting has no credential.
+// credentialsBySetting returns the name of the credential of each part of the configuration that can have one. The key names the
+// part for people, such as "the project web" or "coder.credential". The name is empty if the part has no credential.
 func (c Config) credentialsBySetting() map[string]string {
 	named := map[string]string{}
 	for _, p := range c.Local.Projects {

@@ -15,8 +15,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// identify identifies the caller of a REST call, unless the method is open to all. If the caller is known, it lifts the connection's limits.
-func (a *App) identify(ctx context.Context, method string, authorization []string) (context.Context, error) {
+// identifyREST identifies the caller of a REST call or of a browser's sign-in, unless the method is open to all. method is empty for a
+// sign-in. If the caller is known, identifyREST lifts the connection's limits.
+func (a *App) identifyREST(ctx context.Context, method string, authorization []string) (context.Context, error) {
 	if admission.OpenToAll(method) {
 		return ctx, nil
 	}
@@ -43,6 +44,7 @@ func (a *App) tap(ctx context.Context, info *tap.Info) (context.Context, error) 
 }
 
 // identifyWith identifies the caller that the metadata describe. method is as in [admission.Interceptor.Identify].
+// HTTP handlers that are not methods of the API pass their fixed path.
 func (a *App) identifyWith(ctx context.Context, method string, md metadata.MD) (context.Context, error) {
 	return admitIfKnown(a.interceptor.Identify(metadata.NewIncomingContext(ctx, md), md, method))
 }
@@ -88,7 +90,7 @@ func localUserCheck(cfg Config, o Options) func(context.Context) error {
 		}
 		c := inbound.ConnFrom(ctx)
 		if c == nil {
-			return errors.New("a call without a token came over no connection")
+			return errors.New("the call has no token, and its connection is not known")
 		}
 		user, err := c.User()
 		switch {

@@ -35,7 +35,7 @@ func (a *App) protectedResource() *protected.Resource {
 func (a *App) sessionConfig() page.SessionConfig {
 	c := page.SessionConfig{
 		Identify: func(ctx context.Context, authorization []string) error {
-			ctx, err := a.identify(ctx, "", authorization)
+			ctx, err := a.identifyREST(ctx, "", authorization)
 			if err != nil {
 				return err
 			}

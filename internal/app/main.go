@@ -43,7 +43,7 @@ type program struct {
 
 // run runs the command in args and returns its exit code.
 func (p *program) run(ctx context.Context, args []string) int {
-	deps := cli.Deps{Version: p.version, Lacks: run.MissingFeatures, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr, Dial: p.dial}
+	deps := cli.Deps{Version: p.version, MissingFeatures: run.MissingFeatures, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr, Dial: p.dial}
 	return cli.Run(ctx, args, deps, p.commands()...)
 }
 

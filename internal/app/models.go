@@ -38,7 +38,7 @@ func newCatalog(cfg Config) *definition.Catalog {
 	if c.Login == "" && cfg.Auth.None() { // the logins belong to the only user
 		c.Login = definition.LoginDocker
 	}
-	c.Approve = cfg.Cagent.Approve
+	c.ApprovedTypes = cfg.Cagent.Approve
 	c.Policy.ModelHosts = s.Pulled.ModelHosts
 	if len(s.Pulled.Toolsets) > 0 {
 		c.Policy.Toolsets = s.Pulled.Toolsets

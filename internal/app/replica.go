@@ -23,13 +23,12 @@ var (
 )
 
 // withReplica returns the configuration with the name of this server in Replica. The name is empty with SQLite, whose
-// store is not shared. If no name is configured, withReplica makes one and keeps it in the data directory. It returns an
-// error if the SQLite store must not be used any more; see checkImported.
+// store is not shared. If no name is configured, withReplica makes one and keeps it in the data directory.
 func (c Config) withReplica() (Config, error) {
 	switch {
 	case c.Store == "":
 		c.Replica = "" // only processes with the same data directory can use a SQLite store
-		return c, c.checkImported()
+		return c, nil
 	case c.Replica != "":
 		return c, nil
 	}
@@ -40,7 +39,7 @@ func (c Config) withReplica() (Config, error) {
 	}
 	c.Replica = name
 	if !validReplicaName.MatchString(c.Replica) {
-		return c, fmt.Errorf("%s has %q, which is not a name of a server: see replica in fleet.yaml", path, c.Replica)
+		return c, fmt.Errorf("%s contains %q, which is not a valid server name: see replica in fleet.yaml", path, c.Replica)
 	}
 	return c, nil
 }

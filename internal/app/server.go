@@ -165,7 +165,7 @@ func (s *Server) closeListeners() error {
 func (a *App) handler(version string) (http.Handler, error) {
 	conn := inProcess{channel: a.channel} // carries the calls that are forwarded for callers
 	resource := a.protectedResource()
-	restConfig := rest.Config{Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identify, Heartbeat: a.heartbeat}
+	restConfig := rest.Config{Version: version, MaxBodyBytes: int64(a.cfg.maxMessage()), Identify: a.identifyREST, Heartbeat: a.heartbeat}
 	mcpConfig := mcp.Config{
 		Version: version, Log: a.log, MaxBody: int64(a.cfg.maxMessage()), Identify: a.identifyMCP, Rights: admission.Rights, CheckLimits: admission.CheckLimits, TakeSlot: a.interceptor.TakeSlot,
 		MaxResult: a.cfg.MCP.MaxResult, Tools: a.cfg.MCP.Tools, SessionKey: a.faceKey,

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// These are outcomes of an AuditEntry. The others are reasons of errors.
+// OutcomeOK is the outcome of a successful call; other outcomes are reasons of errors. OutcomeUnknown and OutcomeFailed are for filters
+// and for display.
 const (
 	OutcomeOK      = "ok"
-	OutcomeUnknown = "unknown" // the server ended before the call did; stored as an empty text
+	OutcomeUnknown = "unknown" // the call has not ended, or the server ended before the call did; stored as an empty text
 	OutcomeFailed  = "failed"  // in a filter: every outcome except OutcomeOK
 )
 
@@ -48,21 +49,21 @@ type AuditFilter struct {
 // MethodKey returns the form in which methods are compared: StartAgentTask and start_agent_task are the same.
 func MethodKey(method string) string { return strings.ReplaceAll(strings.ToLower(method), "_", "") }
 
-// AuditLine holds the AuditEntry of a call that has not ended. The call's first transaction that changes something writes the
-// entry to the store, see WithAudit. An AuditLine is safe for concurrent use.
-type AuditLine struct {
+// PendingAuditEntry holds the AuditEntry of a call that has not ended. The call's first transaction that changes something writes the
+// entry to the store, see WithAudit. An PendingAuditEntry is safe for concurrent use.
+type PendingAuditEntry struct {
 	mu      sync.Mutex
 	entry   AuditEntry
 	claimed bool
 }
 
-// NewAuditLine returns the audit line of a call that begins.
-func NewAuditLine(e AuditEntry) *AuditLine { return &AuditLine{entry: e} }
+// NewPendingAuditEntry returns the pending entry of a call that begins.
+func NewPendingAuditEntry(e AuditEntry) *PendingAuditEntry { return &PendingAuditEntry{entry: e} }
 
 // Claim returns the entry and true if the transaction that calls it must write the entry. The transaction calls Committed
 // afterwards. Claim returns false if another transaction writes the entry or has written it, and if a is nil because the call is
 // not audited.
-func (a *AuditLine) Claim() (AuditEntry, bool) {
+func (a *PendingAuditEntry) Claim() (AuditEntry, bool) {
 	if a == nil {
 		return AuditEntry{}, false
 	}
@@ -75,9 +76,9 @@ func (a *AuditLine) Claim() (AuditEntry, bool) {
 	return a.entry, true
 }
 
-// Committed records that the transaction has committed the entry e. If e.ID is 0, the transaction has failed, and another
-// transaction can claim the entry.
-func (a *AuditLine) Committed(e AuditEntry) {
+// EndClaim records the end of the transaction that claimed the entry. e is the entry that the transaction has committed. If e.ID is 0, the
+// transaction has failed, and another transaction can claim the entry.
+func (a *PendingAuditEntry) EndClaim(e AuditEntry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.claimed = e.ID != 0; a.claimed {
@@ -86,7 +87,7 @@ func (a *AuditLine) Committed(e AuditEntry) {
 }
 
 // Change applies the change to the entry and returns the entry.
-func (a *AuditLine) Change(change func(e *AuditEntry)) AuditEntry {
+func (a *PendingAuditEntry) Change(change func(e *AuditEntry)) AuditEntry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	change(&a.entry)
@@ -95,15 +96,15 @@ func (a *AuditLine) Change(change func(e *AuditEntry)) AuditEntry {
 
 type auditKey struct{}
 
-// WithAudit returns a context for an audited call. The first transaction that changes something also writes the entry of the
-// audit line, so the store has both the change and the entry, or neither.
-func WithAudit(ctx context.Context, a *AuditLine) context.Context {
+// WithAudit returns a context for an audited call. The first transaction that changes something also writes the
+// pending entry, so the store has both the change and the entry, or neither.
+func WithAudit(ctx context.Context, a *PendingAuditEntry) context.Context {
 	return context.WithValue(ctx, auditKey{}, a)
 }
 
-// AuditFrom returns the audit line of the context's call; nil if the call is not audited.
-func AuditFrom(ctx context.Context) *AuditLine {
-	a, _ := ctx.Value(auditKey{}).(*AuditLine)
+// AuditFrom returns the pending entry of the context's call; nil if the call is not audited.
+func AuditFrom(ctx context.Context) *PendingAuditEntry {
+	a, _ := ctx.Value(auditKey{}).(*PendingAuditEntry)
 	return a
 }
 

@@ -29,40 +29,7 @@ func anyState(rt *rapid.T) State {
 		s.Pause = &fleet.Pause{By: "root"}
 	}
 	for i := range rapid.IntRange(0, 12).Draw(rt, "tasks") {
-		id := "t" + strconv.Itoa(i)
-		q := &fleet.QueuedTask{Task: fleet.Task{
-			ID: id, AgentUID: "u" + strconv.Itoa(rapid.IntRange(0, 4).Draw(rt, "of")), Owner: rapid.SampledFrom([]string{"alice", "bob"}).Draw(rt, "owner"),
-			Status: fleet.TaskPending, CreatedAt: noon.Add(-time.Duration(12-i) * 20 * time.Second),
-		}}
-		target := fleet.Target{}
-		switch rapid.IntRange(0, 2).Draw(rt, "target") {
-		case 0:
-			target = fleet.Target{ProjectRole: fleet.ProjectRole{Place: "local", Project: "web", Role: "coder"}}
-		case 1:
-			target = fleet.Target{Pool: rapid.SampledFrom([]string{"p0", "p1", "none"}).Draw(rt, "target pool")}
-		}
-		if target != (fleet.Target{}) {
-			q.AgentUID = ""
-		}
-		q.Entry = fleet.QueueEntry{Target: target, Priority: rapid.IntRange(-1, 1).Draw(rt, "priority"), By: q.Owner, Exclusive: rapid.SampledFrom([]string{"", "", "k"}).Draw(rt, "key")}
-		switch rapid.IntRange(0, 8).Draw(rt, "kind") {
-		case 0:
-			q.Entry.HeldBy = "alice"
-		case 1:
-			q.Entry.NotBefore = noon.Add(time.Hour)
-		case 2:
-			q.Entry.Expires = noon
-		case 3:
-			dep := "d" + strconv.Itoa(i)
-			deps[dep] = fleet.Dependee{
-				Status:   rapid.SampledFrom([]fleet.TaskStatus{"", fleet.TaskPending, fleet.TaskCompleted, fleet.TaskFailed}).Draw(rt, "dependency"),
-				AgentUID: "u" + strconv.Itoa(rapid.IntRange(0, 6).Draw(rt, "dependency's agent")),
-			}
-			q.Entry.After = []fleet.Dependency{{TaskID: dep, AnyEnd: rapid.Bool().Draw(rt, "ended")}}
-		case 4:
-			q.Status = fleet.TaskRunning
-		}
-		s.Tasks = append(s.Tasks, q)
+		s.Tasks = append(s.Tasks, anyTask(rt, i, deps))
 	}
 	room := map[string]int{"alice": rapid.IntRange(0, 3).Draw(rt, "room")}
 	s.Agent = func(uid string) *fleet.AgentView { return agents[uid] }
@@ -76,14 +43,7 @@ func anyState(rt *rapid.T) State {
 	s.UseError = func(*fleet.QueuedTask, *fleet.Agent) error { return nil }
 	s.TaskRoom = func(owner string) (int, bool) { n, limited := room[owner]; return n, limited }
 	left := map[string]int64{"day": rapid.Int64Range(0, 5).Draw(rt, "day"), "web": rapid.Int64Range(0, 5).Draw(rt, "web")}
-	wants := map[string][]fleet.BudgetClaim{}
-	for _, q := range s.Tasks {
-		for _, name := range []string{"day", "web"} {
-			if n := rapid.Int64Range(0, 3).Draw(rt, "want"); n > 0 {
-				wants[q.ID] = append(wants[q.ID], claim(name, n, left[name]))
-			}
-		}
-	}
+	wants := anyClaims(rt, s.Tasks, left)
 	s.Claims = func(q *fleet.QueuedTask) []fleet.BudgetClaim { return wants[q.ID] }
 	unusable := map[string][]fleet.Wait{}
 	for _, q := range s.Tasks {
@@ -94,6 +54,57 @@ func anyState(rt *rapid.T) State {
 	s.CredentialWaits = func(q *fleet.QueuedTask) []fleet.Wait { return unusable[q.ID] }
 	s.BudgetFits = func(budget string, want fleet.Amount) bool { return want.Tokens <= left[budget] }
 	return s
+}
+
+// anyTask draws task number i. It adds the tasks on which it depends to deps.
+func anyTask(rt *rapid.T, i int, deps map[string]fleet.Dependee) *fleet.QueuedTask {
+	id := "t" + strconv.Itoa(i)
+	q := &fleet.QueuedTask{Task: fleet.Task{
+		ID: id, AgentUID: "u" + strconv.Itoa(rapid.IntRange(0, 4).Draw(rt, "of")), Owner: rapid.SampledFrom([]string{"alice", "bob"}).Draw(rt, "owner"),
+		Status: fleet.TaskPending, CreatedAt: noon.Add(-time.Duration(12-i) * 20 * time.Second),
+	}}
+	target := fleet.Target{}
+	switch rapid.IntRange(0, 2).Draw(rt, "target") {
+	case 0:
+		target = fleet.Target{ProjectRole: fleet.ProjectRole{Place: "local", Project: "web", Role: "coder"}}
+	case 1:
+		target = fleet.Target{Pool: rapid.SampledFrom([]string{"p0", "p1", "none"}).Draw(rt, "target pool")}
+	}
+	if target != (fleet.Target{}) {
+		q.AgentUID = ""
+	}
+	q.Entry = fleet.QueueEntry{Target: target, Priority: rapid.IntRange(-1, 1).Draw(rt, "priority"), By: q.Owner, Exclusive: rapid.SampledFrom([]string{"", "", "k"}).Draw(rt, "key")}
+	switch rapid.IntRange(0, 8).Draw(rt, "kind") {
+	case 0:
+		q.Entry.HeldBy = "alice"
+	case 1:
+		q.Entry.NotBefore = noon.Add(time.Hour)
+	case 2:
+		q.Entry.Expires = noon
+	case 3:
+		dep := "d" + strconv.Itoa(i)
+		deps[dep] = fleet.Dependee{
+			Status:   rapid.SampledFrom([]fleet.TaskStatus{"", fleet.TaskPending, fleet.TaskCompleted, fleet.TaskFailed}).Draw(rt, "dependency"),
+			AgentUID: "u" + strconv.Itoa(rapid.IntRange(0, 6).Draw(rt, "dependency's agent")),
+		}
+		q.Entry.After = []fleet.Dependency{{TaskID: dep, AnyEnd: rapid.Bool().Draw(rt, "ended")}}
+	case 4:
+		q.Status = fleet.TaskRunning
+	}
+	return q
+}
+
+// anyClaims draws what each task claims of the budgets, by id. left is what is left of each budget.
+func anyClaims(rt *rapid.T, tasks []*fleet.QueuedTask, left map[string]int64) map[string][]fleet.BudgetClaim {
+	wants := map[string][]fleet.BudgetClaim{}
+	for _, q := range tasks {
+		for _, name := range []string{"day", "web"} {
+			if n := rapid.Int64Range(0, 3).Draw(rt, "want"); n > 0 {
+				wants[q.ID] = append(wants[q.ID], claim(name, n, left[name]))
+			}
+		}
+	}
+	return wants
 }
 
 func claim(budget string, want, left int64) fleet.BudgetClaim {

@@ -34,7 +34,7 @@ func twoProcesses(t *testing.T, failEvery int64) {
 	r.Start()
 	t.Cleanup(r.Stop)
 
-	flaky.Fails.Store(failEvery)
+	flaky.FailEvery.Store(failEvery)
 	services := []*service.Service{h.Service, other}
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	var mu sync.Mutex
@@ -80,7 +80,7 @@ func twoProcesses(t *testing.T, failEvery int64) {
 		})
 	}
 	clients.Wait()
-	flaky.Fails.Store(0)
+	flaky.FailEvery.Store(0)
 
 	require.NotEmpty(t, tasks)
 	for _, id := range tasks {

@@ -128,10 +128,10 @@ func TestScheduleOnce(t *testing.T) {
 	minutes := 0
 	for range 15 {
 		n := 1 + r.IntN(3)
-		flaky.Fails.Store(0)
+		flaky.FailEvery.Store(0)
 		k.pass(h, time.Duration(n)*time.Minute)
 		minutes += n
-		flaky.Fails.Store(5)
+		flaky.FailEvery.Store(5)
 		switch r.IntN(3) {
 		case 0:
 			h.Restart()
@@ -139,7 +139,7 @@ func TestScheduleOnce(t *testing.T) {
 			other.Restart()
 		}
 	}
-	flaky.Fails.Store(0)
+	flaky.FailEvery.Store(0)
 	k.pass(h, 0)
 	for _, name := range names {
 		v := k.settled(h, name)

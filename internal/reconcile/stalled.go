@@ -11,13 +11,12 @@ import (
 
 // progress tracks the progress of a task.
 type progress struct {
-	mu     sync.Mutex
-	taskID string
-	at     time.Time // when its run last produced output or began to wait for an answer, or when this process began to follow it
-	step   string    // the run's last step, or else the last text that it wrote
-	open   int       // number of running tool calls
-	// retrying is when the run began to only repeat requests to its model; zero if it does not.
-	retrying time.Time
+	mu            sync.Mutex
+	taskID        string
+	at            time.Time // when its run last produced output or began to wait for an answer, or when this process began to follow it
+	step          string    // the run's last step, or else the last text that it wrote
+	runningCalls  int       // number of running tool calls
+	retryingSince time.Time // since when the run only repeats requests to its model; zero if it does not
 }
 
 // maxLastStep limits the stored last step, in characters.
@@ -28,7 +27,7 @@ func (p *progress) begin(taskID string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.taskID != taskID {
-		p.taskID, p.at, p.step, p.open, p.retrying = taskID, now, "", 0, time.Time{}
+		p.taskID, p.at, p.step, p.runningCalls, p.retryingSince = taskID, now, "", 0, time.Time{}
 	}
 }
 
@@ -43,13 +42,13 @@ func (p *progress) touch(now time.Time) {
 func (p *progress) recordOutput(o fleet.Output, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at, p.open = now, o.Open
+	p.at, p.runningCalls = now, o.Open
 	step := fleet.ParseStep(o.Data)
 	switch {
 	case step == nil || step.Type != fleet.StepRetry:
-		p.retrying = time.Time{}
-	case p.retrying.IsZero():
-		p.retrying = now
+		p.retryingSince = time.Time{}
+	case p.retryingSince.IsZero():
+		p.retryingSince = now
 	}
 	if step != nil && step.Type.IsDetail() {
 		return
@@ -68,18 +67,18 @@ const maxRetrying = time.Minute
 func (p *progress) sinceProgress(now time.Time, limit time.Duration) (d time.Duration, step string, retrying bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.retrying.IsZero() {
-		return limit - min(limit, maxRetrying) + now.Sub(p.retrying), p.step, true
+	if !p.retryingSince.IsZero() {
+		return limit - min(limit, maxRetrying) + now.Sub(p.retryingSince), p.step, true
 	}
-	if p.open > 0 {
+	if p.runningCalls > 0 {
 		return 0, p.step, false
 	}
 	return now.Sub(p.at), p.step, false
 }
 
-// stepStalled records that the task has stalled, or that it continues. A task that waits for an answer is not stalled. stepStalled
+// updateStall records that the task has stalled, or that it continues. A task that waits for an answer is not stalled. updateStall
 // returns how long to wait before the next check.
-func (w *worker) stepStalled(ctx context.Context, t *fleet.Task) (time.Duration, error) {
+func (w *worker) updateStall(ctx context.Context, t *fleet.Task) (time.Duration, error) {
 	limit := w.cfg.StallTimeout
 	if limit <= 0 || t.Options.Attached != nil {
 		return maxRetryDelay, nil

@@ -23,11 +23,11 @@ func TestStoreFails(t *testing.T) {
 	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = time.Second })
 	h.Create("papi")
 	task := h.Start("papi", "repeat 300 line\nwait gate\necho last\ndone well")
-	flaky.Fails.Store(3)
+	flaky.FailEvery.Store(3)
 	<-h.World.Reached("gate")
 	time.AfterFunc(200*time.Millisecond, func() { h.World.Release("gate") })
 	<-h.World.Ended(task.ID)
-	time.AfterFunc(time.Second, func() { flaky.Fails.Store(0) })
+	time.AfterFunc(time.Second, func() { flaky.FailEvery.Store(0) })
 	h.WaitStored(func() bool {
 		for {
 			tasks, done, err := h.WaitTasks(h.Context(), []string{task.ID}, service.WaitCondition{}, 0)
@@ -36,7 +36,7 @@ func TestStoreFails(t *testing.T) {
 			}
 		}
 	})
-	flaky.Fails.Store(0)
+	flaky.FailEvery.Store(0)
 	text := h.Output(task.ID)
 	require.Equal(t, 1, strings.Count(text, "line 300"))
 	require.True(t, strings.HasSuffix(text, "line 300last"), text)

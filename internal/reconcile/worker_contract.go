@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// checksContracts reports whether the agent's contract may have checks.
-func (w *worker) checksContracts(a *fleet.Agent) bool {
+// contractMayHaveChecks reports whether the agent works under a contract, in a place that supports checks.
+func (w *worker) contractMayHaveChecks(a *fleet.Agent) bool {
 	return underContract(a) && w.places.Of(a).Traits().SupportsChecks
 }
 
@@ -17,7 +17,7 @@ func (w *worker) checksContracts(a *fleet.Agent) bool {
 // because the agent's report is final. It returns how long to wait before the next call; 0 means that the agent can be
 // deleted.
 func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Duration, error) {
-	if !a.OneTask || w.contractChecked || !w.checksContracts(a) {
+	if !a.OneTask || w.contractChecked || !w.contractMayHaveChecks(a) {
 		return 0, nil
 	}
 	if f := w.follow; f != nil && f.checks != nil {

@@ -101,7 +101,7 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		if w.stepAllowance(ctx, a, t) {
 			again = min(again, minRetryDelay)
 		}
-		look, serr := w.stepStalled(ctx, t)
+		look, serr := w.updateStall(ctx, t)
 		return min(left, again, look), a.State.Moving(), errors.Join(err, serr)
 	}
 	next, err = w.stepStop(ctx, a, t)
@@ -456,7 +456,7 @@ func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) err
 		}
 		deleted := false
 		err = state.EndTask(tx, &v.Agent, v.Task, o, w.now(), func(a *fleet.Agent) {
-			if a.OneTask && (v.Task.Status != fleet.TaskCompleted || !w.checksContracts(a)) {
+			if a.OneTask && (v.Task.Status != fleet.TaskCompleted || !w.contractMayHaveChecks(a)) {
 				a.State, a.StateReason = fleet.StateDeleting, ""
 				deleted = true
 			}

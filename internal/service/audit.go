@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// auditDelay is how long the line of an ended call waits for further lines, so that they are written together.
+	// auditDelay is how long the entry of an ended call waits for further entries, so that they are written together.
 	auditDelay = 200 * time.Millisecond
-	// auditBatch is the maximum number of lines in one transaction.
+	// auditBatch is the maximum number of entries in one transaction.
 	auditBatch = 500
-	// maxAuditQueue is the maximum number of queued lines, which matters while writes fail. Further lines are dropped, and the
+	// maxAuditQueue is the maximum number of queued entries, which matters while writes fail. Further entries are dropped, and the
 	// server's log says how many.
 	maxAuditQueue = 10000
-	// auditTimeout limits how long one flush may take. It is also the time before lines whose write failed are written again.
+	// auditTimeout limits how long one flush may take. It is also the time before entries whose write failed are written again.
 	auditTimeout = 10 * time.Second
 )
 
-// AuditLog writes the audit lines of calls to the store in batches. It writes the lines of calls that changed nothing. The
-// transaction of a call that changed something has already written its line (see fleet.WithAudit); AuditLog adds the
+// AuditLog writes the audit entries of calls to the store in batches. It writes the entries of calls that changed nothing. The
+// transaction of a call that changed something has already written its entry (see fleet.WithAudit); AuditLog adds the
 // outcome.
 type AuditLog struct {
 	store   fleet.Store
@@ -41,9 +41,9 @@ func newAuditLog(store fleet.Store, log *slog.Logger) *AuditLog {
 	return &AuditLog{store: store, log: log}
 }
 
-// Add queues the line of a call that has ended. If the call succeeded and its line is not in the store yet, the call may
-// have changed something outside the store. Add then waits until the line is written or the write has failed. The lines of
-// concurrent calls share a transaction. Add drops the line if the queue is full.
+// Add queues the entry of a call that has ended. If the call succeeded and its entry is not in the store yet, the call may
+// have changed something outside the store. Add then waits until the entry is written or the write has failed. The entries of
+// concurrent calls share a transaction. Add drops the entry if the queue is full.
 func (l *AuditLog) Add(e fleet.AuditEntry) {
 	l.mu.Lock()
 	if len(l.queue) >= maxAuditQueue {
@@ -62,19 +62,19 @@ func (l *AuditLog) Add(e fleet.AuditEntry) {
 	}
 }
 
-// Now returns the time of a new line, by the clock of the store.
+// Now returns the time of a new entry, by the clock of the store.
 func (l *AuditLog) Now() time.Time { return l.store.Now().UTC() }
 
-// Close writes the queued lines. Call it after the last call of Add and before the store is closed.
+// Close writes the queued entries. Call it after the last call of Add and before the store is closed.
 func (l *AuditLog) Close() { l.flush() }
 
-// flush writes the queued lines. When it returns, each line that was queued before the call is written, or its write has
+// flush writes the queued entries. When it returns, each entry that was queued before the call is written, or its write has
 // failed, by this or a concurrent call.
 func (l *AuditLog) flush() {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	l.mu.Lock()
-	lines, dropped := l.queue, l.dropped
+	entries, dropped := l.queue, l.dropped
 	l.queue, l.dropped = nil, 0
 	if l.timer != nil {
 		l.timer.Stop()
@@ -83,48 +83,48 @@ func (l *AuditLog) flush() {
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), auditTimeout)
 	defer cancel()
-	for len(lines) > 0 {
-		n := min(len(lines), auditBatch)
-		if err := l.store.PutAudit(ctx, lines[:n]); err != nil {
-			l.log.ErrorContext(ctx, "lines of the audit log were not stored, trying again", slog.Int("lines", len(lines)), slog.Any("error", err))
-			l.requeue(lines)
+	for len(entries) > 0 {
+		n := min(len(entries), auditBatch)
+		if err := l.store.PutAudit(ctx, entries[:n]); err != nil {
+			l.log.ErrorContext(ctx, "lines of the audit log were not stored, trying again", slog.Int("lines", len(entries)), slog.Any("error", err))
+			l.requeue(entries)
 			break
 		}
-		lines = lines[n:]
+		entries = entries[n:]
 	}
 	if dropped > 0 {
 		l.log.ErrorContext(ctx, "lines of the audit log were not stored, too many are waiting", slog.Int("lines", dropped))
 	}
 }
 
-// requeue puts lines whose write failed back into the queue.
-func (l *AuditLog) requeue(lines []fleet.AuditEntry) {
+// requeue puts entries whose write failed back into the queue.
+func (l *AuditLog) requeue(entries []fleet.AuditEntry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	keep := min(len(lines), max(0, maxAuditQueue-len(l.queue)))
-	l.dropped += len(lines) - keep
-	l.queue = append(lines[:keep:keep], l.queue...)
+	keep := min(len(entries), max(0, maxAuditQueue-len(l.queue)))
+	l.dropped += len(entries) - keep
+	l.queue = append(entries[:keep:keep], l.queue...)
 	if l.timer == nil {
 		l.timer = time.AfterFunc(auditTimeout, l.flush)
 	}
 }
 
-// MaxAuditLines is the maximum number of lines of the audit log in one response.
-const MaxAuditLines = 1000
+// MaxAuditEntries is the maximum number of entries of the audit log in one response.
+const MaxAuditEntries = 1000
 
-// ListAuditRequest selects lines of the audit log.
+// ListAuditRequest selects entries of the audit log.
 type ListAuditRequest struct {
 	fleet.AuditFilter
-	Cursor string // that of an earlier page; empty means the newest lines
-	Limit  *int   // maximum number of lines; nil means 100
+	Cursor string // that of an earlier page; empty means the newest entries
+	Limit  *int   // maximum number of entries; nil means 100
 }
 
 var outcomePattern = regexp.MustCompile(`^(|ok|failed|unknown|[A-Z][A-Z_]*)$`)
 
-// ListAudit returns lines of the audit log, newest first, and the cursor of the next page; "" on the last page. The lines
+// ListAudit returns entries of the audit log, newest first, and the cursor of the next page; "" on the last page. The entries
 // include calls of this process that have just ended. Package admission lets only admins call ListAudit.
-func (s *Service) ListAudit(ctx context.Context, r ListAuditRequest) (lines []fleet.AuditEntry, next string, err error) {
-	limit, err := limitOr(r.Limit, 100, MaxAuditLines)
+func (s *Service) ListAudit(ctx context.Context, r ListAuditRequest) (entries []fleet.AuditEntry, next string, err error) {
+	limit, err := limitOr(r.Limit, 100, MaxAuditEntries)
 	if err != nil {
 		return nil, "", err
 	}
@@ -141,8 +141,8 @@ func (s *Service) ListAudit(ctx context.Context, r ListAuditRequest) (lines []fl
 	}
 	r.AgentName, r.Owner = fleet.ParseAgentRef(r.AgentName)
 	s.audit.flush()
-	if lines, err = s.store.Audit(ctx, r.AuditFilter, limit+1); err != nil || len(lines) <= limit {
-		return lines, "", err
+	if entries, err = s.store.Audit(ctx, r.AuditFilter, limit+1); err != nil || len(entries) <= limit {
+		return entries, "", err
 	}
-	return lines[:limit], strconv.FormatInt(lines[limit-1].ID, 10), nil
+	return entries[:limit], strconv.FormatInt(entries[limit-1].ID, 10), nil
 }

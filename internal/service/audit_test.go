@@ -11,18 +11,18 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
-// TestAuditLineIsInTheTransaction checks that the audit line of a change is stored together with the change, so that a
-// crash does not lose the line. The outcome of the line is unknown until the call has ended.
-func TestAuditLineIsInTheTransaction(t *testing.T) {
+// TestAuditEntryIsInTheTransaction checks that the audit entry of a change is stored together with the change, so that a
+// crash does not lose the entry. The outcome of the entry is unknown until the call has ended.
+func TestAuditEntryIsInTheTransaction(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
-	start := func() (*fleet.AuditLine, error) {
-		line := fleet.NewAuditLine(fleet.AuditEntry{Principal: "alice", Method: "StartAgentTask", Count: 1})
-		_, err := h.StartTask(fleet.WithAudit(h.Context(), line), service.StartTaskRequest{Agent: "papi", Description: "listen"})
-		return line, err
+	start := func() (*fleet.PendingAuditEntry, error) {
+		entry := fleet.NewPendingAuditEntry(fleet.AuditEntry{Principal: "alice", Method: "StartAgentTask", Count: 1})
+		_, err := h.StartTask(fleet.WithAudit(h.Context(), entry), service.StartTaskRequest{Agent: "papi", Description: "listen"})
+		return entry, err
 	}
-	line, err := start()
+	entry, err := start()
 	require.NoError(t, err)
 	got, next, err := h.ListAudit(servicetest.AsAdmin(t.Context()), service.ListAuditRequest{AuditFilter: fleet.AuditFilter{Outcome: fleet.OutcomeUnknown}})
 	require.NoError(t, err)
@@ -31,14 +31,14 @@ func TestAuditLineIsInTheTransaction(t *testing.T) {
 	require.Equal(t, "papi", got[0].AgentName)
 	require.Equal(t, "alice", got[0].Owner)
 
-	end := func(l *fleet.AuditLine, err error) {
+	end := func(l *fleet.PendingAuditEntry, err error) {
 		h.AuditLog().Add(l.Change(func(e *fleet.AuditEntry) {
 			if e.Outcome = fleet.OutcomeOK; err != nil {
 				e.Outcome = string(fleet.ReasonOf(err))
 			}
 		}))
 	}
-	end(line, nil)
+	end(entry, nil)
 	refused, err := start()
 	require.Error(t, err)
 	end(refused, err)

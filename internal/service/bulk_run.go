@@ -156,7 +156,7 @@ func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
 		object = item.TaskID
 	}
 	requestID := "bulk/" + r.plan.ID + "/" + object
-	ctx, line := r.withAuditLine(ctx, item, requestID)
+	ctx, entry := r.withAuditEntry(ctx, item, requestID)
 	var done bulkResult
 	var err error
 	if r.plan.Request.Operation == fleet.BulkStopTask {
@@ -165,7 +165,7 @@ func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
 		about := &plannedAgent{uid: item.AgentUID, name: item.AgentName, taskID: item.TaskID, anyTask: !r.op.affectsTask}
 		done, err = r.op.do(withPlanned(ctx, about), item.AgentUID, requestID)
 	}
-	r.writeAuditLine(line, err)
+	r.writeAuditEntry(entry, err)
 	switch {
 	case ctx.Err() != nil || err == nil && done.unfinished:
 	case err == nil:
@@ -199,15 +199,15 @@ func (s *Service) stopPlannedTask(ctx context.Context, id, requestID string) (bu
 	return bulkResult{message: message, unfinished: !t.Status.Ended()}, nil
 }
 
-// auditMethods maps each operation to the API method in the audit lines of its items.
+// auditMethods maps each operation to the API method in the audit entries of its items.
 var auditMethods = map[fleet.BulkOperation]string{
 	fleet.BulkStart: "StartAgent", fleet.BulkStop: "StopAgent", fleet.BulkRestart: "RestartAgent", fleet.BulkDelete: "DeleteAgent",
 	fleet.BulkMessage: "SendTaskMessage", fleet.BulkLabel: "SetLabels", fleet.BulkQueue: "QueueTask", fleet.BulkMove: "MoveAgent", fleet.BulkStopTask: "StopTask",
 }
 
-// withAuditLine returns a context in which the item has a line of its own in the audit log, like a single call. The line is nil if the call
+// withAuditEntry returns a context in which the item has an entry of its own in the audit log, like a single call. The entry is nil if the call
 // is not audited.
-func (r *bulkRun) withAuditLine(ctx context.Context, item *fleet.BulkItem, requestID string) (context.Context, *fleet.AuditLine) {
+func (r *bulkRun) withAuditEntry(ctx context.Context, item *fleet.BulkItem, requestID string) (context.Context, *fleet.PendingAuditEntry) {
 	call := fleet.AuditFrom(ctx)
 	if call == nil {
 		return ctx, nil
@@ -218,16 +218,16 @@ func (r *bulkRun) withAuditLine(ctx context.Context, item *fleet.BulkItem, reque
 	if item.AgentName == "" {
 		e.Target = item.TaskID
 	}
-	line := fleet.NewAuditLine(e)
-	return fleet.WithAudit(ctx, line), line
+	entry := fleet.NewPendingAuditEntry(e)
+	return fleet.WithAudit(ctx, entry), entry
 }
 
-// writeAuditLine writes the outcome of the item to its line. An item that has changed nothing has a line only if it has failed.
-func (r *bulkRun) writeAuditLine(line *fleet.AuditLine, err error) {
-	if line == nil {
+// writeAuditEntry writes the outcome of the item to its entry. An item that has changed nothing has an entry only if it has failed.
+func (r *bulkRun) writeAuditEntry(entry *fleet.PendingAuditEntry, err error) {
+	if entry == nil {
 		return
 	}
-	e := line.Change(func(e *fleet.AuditEntry) {
+	e := entry.Change(func(e *fleet.AuditEntry) {
 		if e.Outcome = fleet.OutcomeOK; err != nil {
 			e.Outcome = string(fleet.ReasonOf(err))
 		}

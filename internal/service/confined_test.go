@@ -32,9 +32,9 @@ func TestUnconfinedAgentsAreForAdmins(t *testing.T) {
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
 	require.NoError(t, err)
 	defer store.Close()
-	world := fake.New(fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("fake", "here"), Drivers: []fleet.Driver{{Name: "fake"}}}})
-	defer world.Destroy()
-	s := service.New(state.New(store, []fleet.Place{projectConfiningPlace{world}}, state.Config{Replica: "here"}))
+	place := fake.New(fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("fake", "here"), Drivers: []fleet.Driver{{Name: "fake"}}}})
+	defer place.Destroy()
+	s := service.New(state.New(store, []fleet.Place{projectConfiningPlace{place}}, state.Config{Replica: "here"}))
 	as := func(scope fleet.Scope) context.Context {
 		return fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "ada", Scope: scope})
 	}

@@ -10,30 +10,29 @@ import (
 
 // Variant is a task of a fan-out, with the tasks that go on with its work.
 type Variant struct {
-	Tasks  []*fleet.Task // oldest first
-	Checks *fleet.TaskChecks
-	Work   *LandingView  // the newest work; nil if there is none
-	Review *fleet.Review // the newest review of Work; nil if there is none
-	Cost   float64       // in US dollars
-	Time   time.Duration // the time that its tasks have run, in total
-	Kept   bool          // SettleFanOut has chosen it
+	Tasks   []*fleet.Task // oldest first
+	Checks  *fleet.TaskChecks
+	Work    *LandingView  // the newest work; nil if there is none
+	Review  *fleet.Review // the newest review of Work; nil if there is none
+	Cost    float64       // in US dollars
+	RunTime time.Duration // the time that its tasks have run, in total
+	Kept    bool          // SettleFanOut has chosen it
 }
 
-// Task returns the newest task.
-func (v *Variant) Task() *fleet.Task { return v.Tasks[len(v.Tasks)-1] }
+func (v *Variant) NewestTask() *fleet.Task { return v.Tasks[len(v.Tasks)-1] }
 
 // Model returns the model of the variant; "" if it is not known.
 func (v *Variant) Model() string {
 	if asked := v.Tasks[0].Options.Model; asked != "" {
 		return asked
 	}
-	return v.Task().Usage.Model
+	return v.NewestTask().Usage.Model
 }
 
-// FanOut compares several tasks with the same prompt.
+// FanOut is the result of CompareFanOut.
 type FanOut struct {
 	Variants []*Variant          // those that the caller may see
-	Pairs    []fleet.WorkOverlap // of open work
+	Pairs    []fleet.WorkOverlap // of open work that change the same lines or are in conflict
 	Problem  error               // why Pairs is not known; nil if it is known
 }
 
@@ -121,21 +120,21 @@ func (s *Service) readVariant(tx fleet.ReadTx, p fleet.Principal, q *fleet.Queue
 	return v, v.readChecksAndReviews(tx)
 }
 
-// addTask adds the next task to the variant. now is the end of the time that a running task has run.
+// addTask adds the next task to the variant. For a running task, the time up to now counts.
 func (v *Variant) addTask(t *fleet.Task, now time.Time) {
 	v.Tasks, v.Cost = append(v.Tasks, t), v.Cost+t.CostUSD
 	switch {
 	case t.StartedAt.IsZero():
 	case t.EndedAt.IsZero():
-		v.Time += now.Sub(t.StartedAt)
+		v.RunTime += now.Sub(t.StartedAt)
 	default:
-		v.Time += t.EndedAt.Sub(t.StartedAt)
+		v.RunTime += t.EndedAt.Sub(t.StartedAt)
 	}
 }
 
 // readChecksAndReviews reads the checks of the newest task and the reviews of its work.
 func (v *Variant) readChecksAndReviews(tx fleet.ReadTx) (err error) {
-	if v.Checks, err = tx.Checks(v.Task().ID); err != nil || v.Work == nil {
+	if v.Checks, err = tx.Checks(v.NewestTask().ID); err != nil || v.Work == nil {
 		return err
 	}
 	v.Work.Reviews, err = tx.Reviews(v.Work.TaskID)

@@ -79,8 +79,8 @@ func (k ownedKind[T, V]) errNotFound(ref string) *fleet.Error {
 	return fleet.Errorf(k.notFound, "there is no %s %q", word, fleet.Shorten(ref, 80)).With(word, fleet.Shorten(ref, 80)).Next(k.listHint)
 }
 
-// find returns the resource with the reference that p can see. "web" is p's own; if p has none of that name, it is the one that
-// another owner has. "web@alice" is alice's. If several other owners have one, find fails and lists their references.
+// find returns the resource that ref names, among those that p can see. "web" names p's own resource, or another owner's if p has
+// none with this name. "web@alice" names alice's. If several other owners have one, find fails and lists their references.
 func (k ownedKind[T, V]) find(ctx context.Context, p fleet.Principal, ref string) (*T, error) {
 	word := string(k.kind)
 	if ref == "" {

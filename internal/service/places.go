@@ -41,8 +41,10 @@ func (s *Service) Places(p fleet.Principal) []fleet.PlaceState {
 	return all
 }
 
-// PlaceOf returns the state of the agent's place.
-func (s *Service) PlaceOf(v *fleet.AgentView) fleet.PlaceState { return s.places.Of(&v.Agent).State() }
+// PlaceStateOf returns the state of the agent's place.
+func (s *Service) PlaceStateOf(v *fleet.AgentView) fleet.PlaceState {
+	return s.places.Of(&v.Agent).State()
+}
 
 // Health returns the health of the parts that Fleet needs. It calls the store but no place.
 func (s *Service) Health(ctx context.Context) fleet.Health { return s.places.Health(ctx) }

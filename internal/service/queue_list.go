@@ -135,10 +135,11 @@ func (s *Service) QueueStats(ctx context.Context) (f fleet.QueueStats, err error
 	}
 	f = fleet.QueueStats{Budgets: budgets, Credentials: s.credentialStats(), Tasks: map[fleet.WaitReason]int{}, Oldest: map[fleet.WaitReason]time.Time{}, Paused: s.queue.Pause() != nil}
 	for _, q := range d.Order {
-		for _, w := range d.Waits[q.ID][:min(1, len(d.Waits[q.ID]))] {
-			f.Tasks[w.Reason]++
-			if old, ok := f.Oldest[w.Reason]; !ok || q.CreatedAt.Before(old) {
-				f.Oldest[w.Reason] = q.CreatedAt
+		if waits := d.Waits[q.ID]; len(waits) > 0 {
+			reason := waits[0].Reason
+			f.Tasks[reason]++
+			if old, ok := f.Oldest[reason]; !ok || q.CreatedAt.Before(old) {
+				f.Oldest[reason] = q.CreatedAt
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func (s *Service) SetLimits(l fleet.Limits) {
 	s.forceDispatch()
 }
 
-// AuditLog returns the log to which the server writes the audit line of each call.
+// AuditLog returns the log to which the server writes the audit entry of each call.
 func (s *Service) AuditLog() *AuditLog { return s.audit }
 
 // NewID returns a new unique id.

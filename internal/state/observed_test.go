@@ -76,10 +76,10 @@ func TestStoreCannotBeRead(t *testing.T) {
 	t.Parallel()
 	h, flaky := servicetest.NewFlaky(t, nil)
 	h.WaitObserved(func() bool { return h.Health(t.Context()).Ready })
-	flaky.Fails.Store(1)
+	flaky.FailEvery.Store(1)
 	health := h.Health(t.Context())
 	require.False(t, health.Ready)
 	require.Equal(t, "store", health.Degraded[0].Part)
-	flaky.Fails.Store(0)
+	flaky.FailEvery.Store(0)
 	require.True(t, h.Health(t.Context()).Ready)
 }

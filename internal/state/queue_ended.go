@@ -8,7 +8,7 @@ import (
 // maxEndedAgents is the maximum number of agents that TakeAgentsWithEndedTasks names.
 const maxEndedAgents = 1000
 
-// noteEnded remembers the agents whose tasks have ended for TakeAgentsWithEndedTasks. The caller holds the lock.
+// noteEnded remembers the agents whose tasks have ended. TakeAgentsWithEndedTasks returns them. The caller holds the lock.
 func (q *Queue) noteEnded(uids map[string]bool) {
 	if q.endedAgents == nil {
 		q.endedAgents = map[string]bool{}

@@ -40,14 +40,14 @@ func TestFleetRows(t *testing.T) {
 	}
 	waitForNames("asker,broken,claude,able")
 	b.fill("Group by", "project")
-	waitForNames("shell 3,asker,broken,able,talk 1,claude")
+	waitForNames("shell 3,asker,broken,able,transcript 1,claude")
 	b.press("Save this view")
 	b.fill("Name of the view", "by project")
 	b.press("Save")
 	b.goTo("/")
 	waitForNames("asker,broken,claude,able")
 	b.press("by project")
-	waitForNames("shell 3,asker,broken,able,talk 1,claude")
+	waitForNames("shell 3,asker,broken,able,transcript 1,claude")
 	b.picture("groups", 400, 1280, 2560)
 
 	b.goTo("/attention")

@@ -9,7 +9,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// TestTimeline shows the past of an agent, from before the timeline was opened, and a change that follows.
+// TestTimeline checks that the timeline shows the states that an agent had before the page was opened, and a later change.
 func TestTimeline(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

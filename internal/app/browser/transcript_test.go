@@ -19,60 +19,60 @@ import (
 // and removes it.
 type transcript []string
 
-func (k *transcript) add(v any) {
+func (tr *transcript) add(v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
 	}
-	*k = append(*k, string(b))
+	*tr = append(*tr, string(b))
 }
 
 type object = map[string]any
 
 // message adds a message of the model, by a subagent if parent is not empty.
-func (k *transcript) message(parent string, content ...object) {
-	k.add(object{"type": "assistant", "parent_tool_use_id": parent, "message": object{
-		"id": fmt.Sprint("m", len(*k)), "model": "opus", "role": "assistant", "content": content,
+func (tr *transcript) message(parent string, content ...object) {
+	tr.add(object{"type": "assistant", "parent_tool_use_id": parent, "message": object{
+		"id": fmt.Sprint("m", len(*tr)), "model": "opus", "role": "assistant", "content": content,
 		"usage": object{"input_tokens": 1200, "output_tokens": 34},
 	}})
 }
 
-func (k *transcript) text(text string) { k.message("", object{"type": "text", "text": text}) }
+func (tr *transcript) text(text string) { tr.message("", object{"type": "text", "text": text}) }
 
-func (k *transcript) toolCall(parent, id, name string, input any) {
-	k.message(parent, object{"type": "tool_use", "id": id, "name": name, "input": input})
+func (tr *transcript) toolCall(parent, id, name string, input any) {
+	tr.message(parent, object{"type": "tool_use", "id": id, "name": name, "input": input})
 }
 
 // toolResult adds the result of a tool. more has details that Claude Code also reports, for example the patch of an edit; it may be nil.
-func (k *transcript) toolResult(parent, id, result string, failed bool, more any) {
-	k.add(object{"type": "fleet", "subtype": "tool_time", "tool_use_id": id, "ms": 1500})
-	k.add(object{"type": "user", "parent_tool_use_id": parent, "tool_use_result": more, "message": object{
+func (tr *transcript) toolResult(parent, id, result string, failed bool, more any) {
+	tr.add(object{"type": "fleet", "subtype": "tool_time", "tool_use_id": id, "ms": 1500})
+	tr.add(object{"type": "user", "parent_tool_use_id": parent, "tool_use_result": more, "message": object{
 		"role": "user", "content": []object{{"type": "tool_result", "tool_use_id": id, "content": result, "is_error": failed}},
 	}})
 }
 
-func (k *transcript) wait() { *k = append(*k, "wait") }
+func (tr *transcript) wait() { *tr = append(*tr, "wait") }
 
 // program writes the program into a directory. It returns the directory and the command line of the program.
-func (k *transcript) program(t *testing.T) (dir string, argv []string) {
+func (tr *transcript) program(t *testing.T) (dir string, argv []string) {
 	t.Helper()
 	dir = t.TempDir()
-	lines := append([]string{`{"type":"system","subtype":"init","session_id":"s1","model":"opus"}`}, *k...)
+	lines := append([]string{`{"type":"system","subtype":"init","session_id":"s1","model":"opus"}`}, *tr...)
 	lines = append(lines, `{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s1","total_cost_usd":0.25,"num_turns":3}`)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "talk.jsonl"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
-	script := `while IFS= read -r l; do case "$l" in wait) while ! [ -e go ]; do sleep 0.05; done; rm go;; *) printf '%s\n' "$l";; esac; done < ` + dir + "/talk.jsonl\n"
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "talk.sh"), []byte(script), 0o600))
-	return dir, []string{"sh", filepath.Join(dir, "talk.sh")}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "transcript.jsonl"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	script := `while IFS= read -r l; do case "$l" in wait) while ! [ -e go ]; do sleep 0.05; done; rm go;; *) printf '%s\n' "$l";; esac; done < ` + dir + "/transcript.jsonl\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "transcript.sh"), []byte(script), 0o600))
+	return dir, []string{"sh", filepath.Join(dir, "transcript.sh")}
 }
 
-// serveTranscript starts a server whose project "talk" runs the program, with an agent "claude" of this project.
-func serveTranscript(t *testing.T, k *transcript) *server {
+// serveTranscript starts a server whose project "transcript" runs the program, with an agent "claude" of this project.
+func serveTranscript(t *testing.T, tr *transcript) *server {
 	t.Helper()
-	dir, argv := k.program(t)
+	dir, argv := tr.program(t)
 	s := serve(t, func(cfg *app.Config) {
-		cfg.Local.Projects = append(cfg.Local.Projects, local.Project{Name: "talk", Driver: "claude", Command: argv, Read: []string{dir}})
+		cfg.Local.Projects = append(cfg.Local.Projects, local.Project{Name: "transcript", Driver: "claude", Command: argv, Read: []string{dir}})
 	})
-	s.createAgentWith(t, "claude", "talk", "", "Try things")
+	s.createAgentWith(t, "claude", "transcript", "", "Try things")
 	return s
 }
 
@@ -80,24 +80,24 @@ func serveTranscript(t *testing.T, k *transcript) *server {
 // subagent, and a thought.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
-	var k transcript
-	k.message("", object{"type": "thinking", "thinking": "Where should I begin?", "signature": "x"})
-	k.text("I will **fix** it:\n\n- first the [test](https://example.com/test)\n- then <img src=x onerror=alert(1)> [bad](javascript:alert(1))\n\n```go\nfmt.Println(\"code\")\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |")
-	k.toolCall("", "c1", "Bash", object{"command": "go test ./...", "description": "Run the tests"})
-	k.toolResult("", "c1", "--- FAIL: TestLogin\nexit status 1", true, nil)
-	k.toolCall("", "c2", "Edit", object{"file_path": "login.go", "old_string": "one", "new_string": "two"})
-	k.toolResult("", "c2", "updated", false, object{"filePath": "login.go", "structuredPatch": []object{
+	var tr transcript
+	tr.message("", object{"type": "thinking", "thinking": "Where should I begin?", "signature": "x"})
+	tr.text("I will **fix** it:\n\n- first the [test](https://example.com/test)\n- then <img src=x onerror=alert(1)> [bad](javascript:alert(1))\n\n```go\nfmt.Println(\"code\")\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |")
+	tr.toolCall("", "c1", "Bash", object{"command": "go test ./...", "description": "Run the tests"})
+	tr.toolResult("", "c1", "--- FAIL: TestLogin\nexit status 1", true, nil)
+	tr.toolCall("", "c2", "Edit", object{"file_path": "login.go", "old_string": "one", "new_string": "two"})
+	tr.toolResult("", "c2", "updated", false, object{"filePath": "login.go", "structuredPatch": []object{
 		{"oldStart": 1, "oldLines": 2, "newStart": 1, "newLines": 2, "lines": []string{" package login", "-var limit = one + rest", "+var limit = two + rest"}},
 	}})
-	k.toolCall("", "c3", "TodoWrite", object{"todos": []object{{"content": "Fix the login", "status": "completed"}, {"content": "Tell the team", "status": "in_progress"}}})
-	k.toolResult("", "c3", "ok", false, nil)
-	k.toolCall("", "c4", "Task", object{"description": "Look around", "prompt": "Look", "subagent_type": "explorer"})
-	k.toolCall("c4", "c5", "Grep", object{"pattern": "limit"})
-	k.toolResult("c4", "c5", "login.go:2", false, nil)
-	k.toolResult("", "c4", "Seen.", false, nil)
-	k.wait()
-	k.text("All is well.")
-	s := serveTranscript(t, &k)
+	tr.toolCall("", "c3", "TodoWrite", object{"todos": []object{{"content": "Fix the login", "status": "completed"}, {"content": "Tell the team", "status": "in_progress"}}})
+	tr.toolResult("", "c3", "ok", false, nil)
+	tr.toolCall("", "c4", "Task", object{"description": "Look around", "prompt": "Look", "subagent_type": "explorer"})
+	tr.toolCall("c4", "c5", "Grep", object{"pattern": "limit"})
+	tr.toolResult("c4", "c5", "login.go:2", false, nil)
+	tr.toolResult("", "c4", "Seen.", false, nil)
+	tr.wait()
+	tr.text("All is well.")
+	s := serveTranscript(t, &tr)
 	id := s.startTask(t, "claude", "Fix the login")
 	b := open(t, s.home)
 	b.goTo("/tasks/" + id)
@@ -136,16 +136,16 @@ func TestTranscript(t *testing.T) {
 // TestLongTranscript opens a conversation at its end, scrolls to its beginning, and jumps back.
 func TestLongTranscript(t *testing.T) {
 	t.Parallel()
-	var k transcript
-	k.text("the beginning")
+	var tr transcript
+	tr.text("the beginning")
 	for i := range 500 {
 		id := fmt.Sprint("c", i)
-		k.toolCall("", id, "Bash", object{"command": fmt.Sprintf("echo call %d", i)})
-		k.toolResult("", id, strings.Repeat(fmt.Sprintf("line of result %d\n", i), 300), false, nil)
+		tr.toolCall("", id, "Bash", object{"command": fmt.Sprintf("echo call %d", i)})
+		tr.toolResult("", id, strings.Repeat(fmt.Sprintf("line of result %d\n", i), 300), false, nil)
 	}
-	k.wait()
-	k.text("the end")
-	s := serveTranscript(t, &k)
+	tr.wait()
+	tr.text("the end")
+	s := serveTranscript(t, &tr)
 	id := s.startTask(t, "claude", "Count")
 	b := open(t, s.home)
 	b.goTo("/tasks/" + id)

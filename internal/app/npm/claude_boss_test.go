@@ -141,19 +141,19 @@ func (b *boss) tasks(t *testing.T) []*fleetv1.Task {
 func (b *boss) choose(t *testing.T, field string, options ...string) {
 	t.Helper()
 	b.waitForText(t, "requests your input")
-	b.keys(t, "Right")
+	b.pressKeys(t, "Right")
 	for i, option := range options {
 		if i > 0 {
-			b.keys(t, "Down")
+			b.pressKeys(t, "Down")
 		}
 		b.waitForText(t, "❯ ◯ "+option)
 	}
-	b.keys(t, "Enter")
+	b.pressKeys(t, "Enter")
 	b.waitForText(t, "✔ "+field+": "+options[len(options)-1])
-	b.keys(t, "Down")
+	b.pressKeys(t, "Down")
 	b.waitForText(t, "❯ Accept")
 	require.Eventually(t, func() bool { // a form ignores keys for a moment, so that nobody answers it by accident
-		b.keys(t, "Enter")
+		b.pressKeys(t, "Enter")
 		return !strings.Contains(b.screen(), "requests your input")
 	}, patience, time.Second, "%s", lazyString(b.screen))
 }
@@ -186,7 +186,7 @@ func TestClaudeBoss(t *testing.T) {
 	b.waitForResult(t, words, "result of 42 a")
 
 	// The session is closed. A task ends, the server is killed, and the resumed session gets this result and the others.
-	b.keys(t, "/exit", "Enter")
+	b.pressKeys(t, "/exit", "Enter")
 	b.waitForEnd(t)
 	b.release(t, "b")
 	b.waitForSummary(t, "result of 42 b")
@@ -197,7 +197,7 @@ func TestClaudeBoss(t *testing.T) {
 	b.release(t, "d")
 	b.waitForResult(t, words, "result of 42 c")
 	b.waitForResult(t, words, "result of 42 d")
-	b.keys(t, "/exit", "Enter")
+	b.pressKeys(t, "/exit", "Enter")
 	b.waitForEnd(t)
 
 	b.requireFewTurns(t, words)
@@ -226,7 +226,7 @@ func TestClaudeBossDetached(t *testing.T) {
 	b.restart(t)
 	b.allowTool(t)
 	b.waitForResult(t, words, "Touched 42")
-	b.keys(t, "C-z")
+	b.pressKeys(t, "C-z")
 	b.waitForEnd(t)
 	b.requireAnswered(t)
 
@@ -244,7 +244,7 @@ func TestClaudeBossDetached(t *testing.T) {
 	b.restart(t)
 	b.tmuxWindow = openTmux(t, b.env, b.home.path("boss"), b.path, "attach", id)
 	b.waitForResult(t, words, "result of 42 b")
-	b.keys(t, "C-z")
+	b.pressKeys(t, "C-z")
 	b.waitForEnd(t)
 	b.release(t, "c")
 	b.release(t, "d")
@@ -337,7 +337,7 @@ func TestClaudeBossOverStdio(t *testing.T) {
 	b.waitForResult(t, words, "Touched 42")
 	b.release(t, "a")
 	b.waitForResult(t, words, "result of 42 a")
-	b.keys(t, "/exit", "Enter")
+	b.pressKeys(t, "/exit", "Enter")
 	b.waitForEnd(t)
 	require.Len(t, b.tasks(t), 2)
 }

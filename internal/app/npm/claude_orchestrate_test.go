@@ -18,12 +18,12 @@ import (
 // each answer.
 func (b *boss) runScript(t *testing.T, words string, answers ...string) {
 	t.Helper()
-	b.keys(t, "-l", words) // Claude Code does not run a command that is pasted
+	b.pressKeys(t, "-l", words) // Claude Code does not run a command that is pasted
 	script := strings.Join(answers, "\n")
 	b.paste(t, "\n"+script+"\n-")       // the slash command's own text follows its arguments
 	require.Eventually(t, func() bool { // a paste arrives in parts, and Enter between the parts does not end the prompt
 		if len(b.turns(script)) == 0 {
-			b.keys(t, "Enter")
+			b.pressKeys(t, "Enter")
 		}
 		return len(b.turns(script)) >= len(answers)
 	}, patience, time.Second, "the model did not receive a request for each answer: %s", lazyString(b.screen))
@@ -129,7 +129,7 @@ func TestClaudeOrchestrates(t *testing.T) {
 	}
 	require.Equal(t, "6", git("rev-list", "--count", "main"))
 	b.runScript(t, "/fleet:status of the shop", toolCalls(t, "show_fleet", map[string]any{}), toolCalls(t, "list_reviews", map[string]any{}), "model: say All five have landed, and nothing waits for you.")
-	b.keys(t, "/exit", "Enter")
+	b.pressKeys(t, "/exit", "Enter")
 	b.waitForEnd(t)
 	b.requireJobDone(t, names)
 }

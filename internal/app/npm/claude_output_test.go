@@ -36,7 +36,6 @@ func TestClaudeOutput(t *testing.T) {
 	require.Equal(t, map[string]any{"n": 4.0}, task.GetOutput().AsMap())
 
 	task = do("papi", "Refuse to count.\nmodel: say No.")
-	t.Logf("%s: %s", task.GetReasonCode(), task.GetReason())
 	require.Equal(t, fleetv1.Task_failed, task.GetStatus())
 	require.Equal(t, "OUTPUT_INVALID", task.GetReasonCode(), task.GetReason())
 	require.Nil(t, task.GetOutput())

@@ -46,8 +46,8 @@ func (w *tmuxWindow) waitForText(t *testing.T, text string) {
 	require.Eventually(t, func() bool { return strings.Contains(w.screen(), text) }, patience, 50*time.Millisecond, "not on the screen: %s", lazyString(w.screen))
 }
 
-// keys presses the keys, which have their names in tmux, such as Enter.
-func (w *tmuxWindow) keys(t *testing.T, keys ...string) {
+// pressKeys presses keys, given by tmux's names for them, such as Enter.
+func (w *tmuxWindow) pressKeys(t *testing.T, keys ...string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "tmux", append([]string{"-S", w.socket, "send-keys"}, keys...)...).CombinedOutput()
 	require.NoError(t, err, "%s", out)

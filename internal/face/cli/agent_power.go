@@ -80,7 +80,7 @@ const (
 
 func (p *program) newAgentStart() *cobra.Command {
 	var yes bool
-	var asking sync.Mutex
+	var asking sync.Mutex                                 // held while a question is asked; also guards restarts
 	restarts := map[string]*fleetv1.RestartAgentRequest{} // confirmed requests, which replace StartAgent, by agent
 	req := &fleetv1.StartAgentRequest{}
 	cmd := stateCommand(p, &cobra.Command{
@@ -172,7 +172,7 @@ show AGENT" says that it is outdated, --update gives it the newest version.`,
 		return s.fleet.RestartAgent(ctx, req)
 	})
 	cmd.Flags().StringVar(&req.Role, "role", "", "give the agent `ROLE` (default: it keeps its role)")
-	cmd.Flags().BoolVar(&req.TakeOver, "take-over", false, "make an agent of another Fleet or of a person this Fleet's, and end what runs in it")
+	cmd.Flags().BoolVar(&req.TakeOver, "take-over", false, "take an agent that belongs to another Fleet or to a person, and end what runs in it")
 	cmd.Flags().BoolVar(&req.Update, "update", false, "give the agent the newest version of its project")
 	values.addParamFlag(cmd, "change a parameter of the project; `NAME=VALUE`, can be repeated")
 	return p.addBulk(cmd, "agents", false, bulkCommand{

@@ -21,8 +21,8 @@ type Dialer func(ctx context.Context, t Target) (grpc.ClientConnInterface, func(
 type Deps struct {
 	// Version is what "fleet version" prints.
 	Version string
-	// Lacks says what this build of the program cannot do, such as "agents of cagent, because ..."; may be empty.
-	Lacks string
+	// MissingFeatures says what this build of the program cannot do, such as "agents of cagent, because ..."; may be empty.
+	MissingFeatures string
 	// Stdin, Stdout and Stderr default to those of the process.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer

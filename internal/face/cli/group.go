@@ -31,8 +31,8 @@ func Group(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// movedCommands maps names that people try at the top level to the commands that they need.
-var movedCommands = map[string]string{
+// suggestedCommands maps names that people try at the top level to the commands that they need.
+var suggestedCommands = map[string]string{
 	"run": "fleet task run", "logs": "fleet task logs", "diff": "fleet task diff", "wait": "fleet task wait", "retry": "fleet task retry", "tasks": "fleet task list",
 	"ps": "fleet agent list", "ls": "fleet agent list", "agents": "fleet agent list", "create": "fleet agent create", "start": "fleet agent start", "stop": "fleet agent stop", "rm": "fleet agent delete",
 	"delete": "fleet agent delete", "attach": "fleet agent attach", "ask": "fleet questions", "budgets": "fleet budget list", "pools": "fleet pool list",
@@ -40,7 +40,7 @@ var movedCommands = map[string]string{
 
 // unknownCommand returns the error for a subcommand that cmd does not have. It suggests another command if one is similar.
 func unknownCommand(cmd *cobra.Command, name string) error {
-	if other := movedCommands[name]; other != "" && !cmd.HasParent() {
+	if other := suggestedCommands[name]; other != "" && !cmd.HasParent() {
 		return usagef("unknown command %q for %q; did you mean %q?", name, cmd.CommandPath(), other)
 	}
 	var names []string

@@ -14,7 +14,7 @@ import (
 
 func (p *program) newAgentLabel() *cobra.Command {
 	req := &fleetv1.SetLabelsRequest{}
-	cmd := p.labelCommand(req, "an agent", "[AGENT]...", `Set labels of an agent with KEY=VALUE, and remove others with KEY-. They select the
+	cmd := p.labelCommand(req, "an agent", "[AGENT]...", `Set labels of an agent with KEY=VALUE, and remove others with KEY-. Labels select the
 agent in lists, and its later tasks get them too.`,
 		`  fleet agent label papi env=prod team=web
   fleet agent label papi sony team-
@@ -59,8 +59,8 @@ func parseLabels(args []string) (set map[string]string, remove []string, err err
 }
 
 func (p *program) newTaskLabel() *cobra.Command {
-	return p.labelCommand(&fleetv1.SetLabelsRequest{}, "a task", "ID", `Set labels of a task with KEY=VALUE, and remove others with KEY-. They select the task in
-lists and in usage. A task starts with its agent's labels. You can also label a task
+	return p.labelCommand(&fleetv1.SetLabelsRequest{}, "a task", "ID", `Set labels of a task with KEY=VALUE, and remove others with KEY-. Labels select the task
+in lists and in usage. A task starts with its agent's labels. You can also label a task
 that has ended.`,
 		`  fleet task label 3f2a1b0c review=yes
   fleet usage -l review=yes`,

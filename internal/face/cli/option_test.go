@@ -27,7 +27,8 @@ func TestValuesOfNamesEnums(t *testing.T) {
 	require.Positive(t, found)
 }
 
-func TestColoursComeFromTheProtos(t *testing.T) {
+// TestColorsComeFromTheProtos checks that the options of enum values in the protos determine the colours of values and events.
+func TestColorsComeFromTheProtos(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, green, colorOf(fleetv1.Agent_idle))
 	require.Equal(t, red, colorOf(fleetv1.TaskCheck_timed_out))

@@ -9,7 +9,7 @@ import (
 
 // screen writes to standard output and standard error, which may be the same terminal. It keeps a bottom line on the terminal, with the
 // progress or a question: it erases the line before it prints something, and draws it again afterwards. It sanitizes everything that it
-// writes to a terminal, except the bottom line.
+// writes to a terminal, except the bottom line, whose text the caller must have made printable.
 type screen struct {
 	mu           sync.Mutex
 	out, err     io.Writer
@@ -22,7 +22,7 @@ type screen struct {
 	progress string // on the bottom line; empty if there is none
 	question string // on the bottom line, instead of the progress; empty if there is none
 	midline  bool   // the last line on the terminal is not complete, so there is no bottom line
-	outErr   error  // why writing to standard output failed
+	writeErr error  // why writing to standard output failed
 }
 
 // print writes a text to standard output. The text must not end inside an escape sequence.
@@ -51,8 +51,8 @@ func (s *screen) write(text string) {
 		return
 	}
 	s.erase()
-	if _, err := io.WriteString(s.out, text); err != nil && s.outErr == nil {
-		s.outErr = err
+	if _, err := io.WriteString(s.out, text); err != nil && s.writeErr == nil {
+		s.writeErr = err
 	}
 	if s.outTerminal.isTerminal() {
 		s.midline = !strings.HasSuffix(text, "\n")
@@ -155,7 +155,7 @@ func (s *screen) draw() {
 func (s *screen) writeError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.outErr
+	return s.writeErr
 }
 
 // prompt writes a question to standard error without a line break. The person types the answer on the same line.

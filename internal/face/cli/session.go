@@ -83,7 +83,7 @@ func (s *session) hint(text string, args ...any) {
 // only with --verbose.
 func (s *session) printsEvents() bool { return !s.quiet && (s.output.forPeople() || s.verbose) }
 
-// note writes a line about what happens to standard error if printsEvents allows it.
+// note writes a line about the progress of the command. It writes to standard error, and only if printsEvents allows it.
 func (s *session) note(text string, args ...any) {
 	if s.printsEvents() {
 		s.screen.line(printable(fmt.Sprintf(text, args...)))

@@ -55,7 +55,7 @@ func (p *program) newTaskStop() *cobra.Command {
 		Long: `Stop the task that each agent is working on and wait until it has ended. The agent is
 interrupted first, and killed if it does not react. Its workspace keeps running.
 "fleet queue stop ID" stops a task by its id, also one that waits. --selector selects
-tasks by their labels, and like --all also those that wait.
+tasks by their labels. --selector and --all include tasks that wait.
 
 Next, "fleet task list AGENT" shows how the task ended.`,
 		Example: `  fleet task stop papi
@@ -139,8 +139,8 @@ func (p *program) newTaskRetry() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "retry ID",
-		Short: "Start a task that has ended again",
-		Long: `Start a task that has ended again, as a new task of the same agent, with the same
+		Short: "Repeat a task that has ended",
+		Long: `Repeat a task that has ended, as a new task of the same agent, with the same
 description, time limit, checks and options. The command prints the id of the new task.
 
 The beginning of an id, at least 6 characters, is enough. The agent must be idle.`,

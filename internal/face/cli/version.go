@@ -20,8 +20,8 @@ func (p *program) newVersion() *cobra.Command {
 				text := p.deps.Version
 				if !p.quiet {
 					text = fmt.Sprintf("fleet %s (%s, %s)", p.deps.Version, runtime.Version(), platform)
-					if p.deps.Lacks != "" {
-						text += "\nlacks: " + p.deps.Lacks
+					if p.deps.MissingFeatures != "" {
+						text += "\nlacks: " + p.deps.MissingFeatures
 					}
 				}
 				_, err := fmt.Fprintln(p.deps.Stdout, text)
@@ -32,7 +32,7 @@ func (p *program) newVersion() *cobra.Command {
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
 				Lacks    string `json:"lacks"`
-			}{p.deps.Version, runtime.Version(), platform, p.deps.Lacks})
+			}{p.deps.Version, runtime.Version(), platform, p.deps.MissingFeatures})
 			if err != nil {
 				return err
 			}

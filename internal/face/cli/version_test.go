@@ -11,7 +11,7 @@ func TestVersionSaysWhatTheBuildLacks(t *testing.T) {
 	t.Parallel()
 	version := func(lacks string, args ...string) string {
 		var out bytes.Buffer
-		require.Zero(t, Run(t.Context(), append([]string{"version"}, args...), Deps{Version: "v1.2.3", Lacks: lacks, Stdout: &out}))
+		require.Zero(t, Run(t.Context(), append([]string{"version"}, args...), Deps{Version: "v1.2.3", MissingFeatures: lacks, Stdout: &out}))
 		return out.String()
 	}
 	require.NotContains(t, version(""), "lacks")

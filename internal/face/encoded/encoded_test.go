@@ -71,7 +71,7 @@ func TestJSON(t *testing.T) {
 		j, err := a.JSON()
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(j.Data()))
-		require.Equal(t, string(wire.AppendString(nil, string(want))), string(j.Text()))
+		require.Equal(t, string(wire.AppendString(nil, string(want))), string(j.Quoted()))
 		require.Equal(t, string(want)+"\n", string(j.Line))
 		return j
 	}

@@ -47,11 +47,11 @@ func newJSONList(m proto.Message) (*jsonList, error) {
 
 // JSON is a response as JSON. Callers must not change its bytes.
 type JSON struct {
-	Line []byte        // the JSON and a line end
-	Text func() []byte // the JSON as a JSON string
-	Tag  func() string // the entity tag of Line
-	Gzip func() []byte // Line, compressed
-	rest []byte        // the JSON with an empty list
+	Line        []byte        // the JSON and a line end
+	Quoted      func() []byte // the JSON as a JSON string
+	Tag         func() string // the entity tag of Line
+	Gzip        func() []byte // Line, compressed
+	withoutList []byte        // the JSON with an empty list
 }
 
 // Data returns the JSON without the line end.
@@ -73,12 +73,12 @@ func (r *Response) JSON() (*JSON, error) {
 	if err != nil {
 		return nil, err
 	}
-	if last := r.Part.last.Load(); last != nil && bytes.Equal(last.rest, rest) {
+	if last := r.Part.last.Load(); last != nil && bytes.Equal(last.withoutList, rest) {
 		r.json = last
 		return last, nil
 	}
-	j := &JSON{rest: rest, Line: slices.Concat([]byte(l.prefix), l.json, rest[len(l.prefix)+len("[]"):], []byte("\n"))}
-	j.Text = sync.OnceValue(func() []byte { return wire.AppendString(make([]byte, 0, len(j.Line)*3/2), string(j.Data())) })
+	j := &JSON{withoutList: rest, Line: slices.Concat([]byte(l.prefix), l.json, rest[len(l.prefix)+len("[]"):], []byte("\n"))}
+	j.Quoted = sync.OnceValue(func() []byte { return wire.AppendString(make([]byte, 0, len(j.Line)*3/2), string(j.Data())) })
 	j.Tag = sync.OnceValue(func() string { return Tag(j.Line) })
 	j.Gzip = sync.OnceValue(func() []byte { return Gzip(j.Line) })
 	r.Part.last.Store(j)

@@ -49,7 +49,7 @@ func (t tasks) callMethod(ctx context.Context, method string, message []byte) (a
 		Params methodParams `json:"params"`
 	}
 	if err := json.Unmarshal(message, &m); err != nil || m.Params.TaskID == "" {
-		return nil, wire.Invalid("INVALID_ARGUMENT", "taskId", "the parameters need taskId, the id of a task")
+		return nil, wire.Invalid(wire.ReasonInvalidArgument, "taskId", "the parameters need taskId, the id of a task")
 	}
 	r, valid := readRef(m.Params.TaskID)
 	if !valid {

@@ -39,8 +39,8 @@ type taskStub struct {
 	running     chan struct{} // closed when RunTask has begun
 	detach      chan struct{} // if not nil: RunTask answers a detached call when it is closed
 	stopped     chan struct{} // closed when the task is stopped
-	ended       chan struct{} // if not nil: RunTask waits until it is closed, and no question is asked before it waits
-	requests    []string      // the request ids of RunTask
+	ended       chan struct{} // if not nil: RunTask waits until ended is closed, and no question is asked before RunTask waits
+	requestIDs  []string      // the request ids of RunTask
 	waiting     chan struct{} // closed when RunTask waits for ended
 	markRunning func()        // closes running
 	markWaiting func()        // closes waiting
@@ -72,7 +72,7 @@ func (s *taskStub) RunTask(q *fleetv1.RunTaskRequest, out grpc.ServerStreamingSe
 	md, _ := metadata.FromIncomingContext(out.Context())
 	task := &fleetv1.Task{Id: taskID, AgentName: "papi", Status: fleetv1.Task_completed, Summary: "Done", CreatedAt: eventTime, Source: fleetv1.Task_human}
 	s.mu.Lock()
-	s.requests = append(s.requests, q.GetRequestId())
+	s.requestIDs = append(s.requestIDs, q.GetRequestId())
 	s.mu.Unlock()
 	if len(md.Get("fleet-detached")) > 0 && !s.agent {
 		task.Status = fleetv1.Task_pending
@@ -164,8 +164,8 @@ func modernMeta(capabilities string) string {
 
 const tasksCapability = `{"elicitation":{"form":{},"url":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 
-// runTask returns a call of run_task with these members in addition to its arguments.
-func runTask(more string) string {
+// runTaskRequest returns a call of run_task with these members in addition to its arguments.
+func runTaskRequest(more string) string {
 	return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_task","arguments":{"agent_name":"papi","task_description":"Do it"}` + prefixed(",", more) + `}}`
 }
 
@@ -206,31 +206,31 @@ func TestClientsWithoutTheExtension(t *testing.T) {
 	t.Parallel()
 	const text = `{\"type\":\"result\",\"task\":{\"id\":\"3f0e7c52-1f2a-4a6e-8c1b-2d9a0b7c5e11\",\"agent_name\":\"papi\"`
 	url := newTaskStub().serve(t)
-	legacy := post(t, url, runTask("")).body
+	legacy := post(t, url, runTaskRequest("")).body
 	require.True(t, strings.HasPrefix(legacy, `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"`+text), legacy)
 	require.NotContains(t, legacy, "resultType")
 	for _, more := range []string{
 		`"_meta":{}`, `"_meta":{"io.modelcontextprotocol/clientCapabilities":` + tasksCapability + `}`, `"task":{"ttl":1000}`,
 		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":` + tasksCapability + `}`,
 	} {
-		require.Equal(t, legacy, post(t, url, runTask(more)).body, more)
+		require.Equal(t, legacy, post(t, url, runTaskRequest(more)).body, more)
 	}
 	headers := modernHeaders("tools/call", "run_task")
-	modern := post(t, url, runTask(modernMeta(`{}`)), headers...).body
+	modern := post(t, url, runTaskRequest(modernMeta(`{}`)), headers...).body
 	require.Contains(t, modern, `"content":[{"type":"text","text":"`+text)
 	require.Contains(t, modern, `"resultType":"complete"`)
 	for _, capabilities := range []string{`{"roots":{"listChanged":true}}`, `{"extensions":{}}`, `{"extensions":{"io.modelcontextprotocol/ui":{}}}`, `{"extensions":{"io.modelcontextprotocol/ui":{}},"tasks":{}}`} {
-		require.Equal(t, modern, post(t, url, runTask(modernMeta(capabilities)), headers...).body, capabilities)
+		require.Equal(t, modern, post(t, url, runTaskRequest(modernMeta(capabilities)), headers...).body, capabilities)
 	}
 	// The methods of the extension do not exist in older revisions, and initialize does not announce them.
 	require.NotContains(t, post(t, url, initialize).body, "extensions")
 	a := post(t, url, `{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"`+taskID+`"}}`)
 	require.NotNil(t, a.Error, a.body)
 	require.Equal(t, -32601, a.Error.Code)
-	// An agent cannot request a task later, so its call waits for the end of the task.
+	// An agent may not call tasks/get, so its call waits for the end of the task.
 	s := newTaskStub()
 	s.agent = true
-	require.Equal(t, modern, post(t, s.serve(t), runTask(modernMeta(tasksCapability)), headers...).body)
+	require.Equal(t, modern, post(t, s.serve(t), runTaskRequest(modernMeta(tasksCapability)), headers...).body)
 }
 
 // TestTaskOfACall follows a task from the call that starts it to its end.
@@ -241,7 +241,7 @@ func TestTaskOfACall(t *testing.T) {
 	discover := post(t, url, `{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{`+modernMeta(tasksCapability)+`}}`, modernHeaders("server/discover", "")...)
 	require.Contains(t, discover.body, `"extensions":{"io.modelcontextprotocol/tasks":{}}`)
 
-	created := resultOf(t, post(t, url, runTask(modernMeta(tasksCapability)), modernHeaders("tools/call", "run_task")...))
+	created := resultOf(t, post(t, url, runTaskRequest(modernMeta(tasksCapability)), modernHeaders("tools/call", "run_task")...))
 	words := created["_meta"].(map[string]any)["com.anthropic/agent-task"].(map[string]any)["modelImmediateResponse"]
 	require.Contains(t, words, "papi works on another task")
 	delete(created, "_meta")
@@ -340,7 +340,8 @@ func TestTaskOfACallerThatLeaves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	noticed, h := make(chan struct{}), mcp.Handler(connTo(s), mcp.Config{})
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		call, end := context.WithCancel(context.WithoutCancel(r.Context())) // cancelled as a whole before noticed is closed
+		// end cancels call and all its children before noticed is closed. With r.Context() the order would be random.
+		call, end := context.WithCancel(context.WithoutCancel(r.Context()))
 		context.AfterFunc(r.Context(), sync.OnceFunc(func() { end(); close(noticed) }))
 		h.ServeHTTP(w, r.WithContext(call))
 	}))
@@ -348,7 +349,7 @@ func TestTaskOfACallerThatLeaves(t *testing.T) {
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
-		_, _ = tryPost(ctx, ts.URL+"/mcp", runTask(modernMeta(tasksCapability)), modernHeaders("tools/call", "run_task")...)
+		_, _ = tryPost(ctx, ts.URL+"/mcp", runTaskRequest(modernMeta(tasksCapability)), modernHeaders("tools/call", "run_task")...)
 	}()
 	<-s.running
 	s.set(func(d *fleetv1.TaskDetail) { d.CreatedAt = timestamppb.Now() }) // an older task would not be stopped
@@ -362,7 +363,7 @@ func TestTaskOfACallerThatLeaves(t *testing.T) {
 func TestTasksOnStdio(t *testing.T) {
 	t.Parallel()
 	s := newTaskStub()
-	out, err := runStdio(t, s, runTask(modernMeta(tasksCapability)))
+	out, err := runStdio(t, s, runTaskRequest(modernMeta(tasksCapability)))
 	require.NoError(t, err)
 	require.Contains(t, out, `"resultType":"task"`)
 	require.Contains(t, out, `"taskId":"`+taskID+`"`)
@@ -384,7 +385,7 @@ func TestQuestionDuringACall(t *testing.T) {
 		return []*fleetv1.Question{{Id: taskID + "-1", AgentName: "papi", Kind: fleetv1.Question_permission, Status: fleetv1.Question_waiting, Tool: "Bash"}}
 	}
 	headers := modernHeaders("tools/call", "run_task")
-	plain := post(t, newTaskStub().serve(t), runTask(modernMeta(`{}`)), headers...).body
+	plain := post(t, newTaskStub().serve(t), runTaskRequest(modernMeta(`{}`)), headers...).body
 	for _, c := range []struct {
 		action string
 		want   []string
@@ -396,31 +397,31 @@ func TestQuestionDuringACall(t *testing.T) {
 		s := newTaskStub()
 		s.ended, s.questions, s.task.Waiting = make(chan struct{}), question(), new(true)
 		url := s.serve(t)
-		asked := resultOf(t, post(t, url, runTask(modernMeta(formsCapability)), headers...))
+		asked := resultOf(t, post(t, url, runTaskRequest(modernMeta(formsCapability)), headers...))
 		require.Equal(t, "input_required", asked["resultType"])
 		require.Contains(t, asked["inputRequests"], taskID+"-1")
 		state, err := json.Marshal(asked["requestState"])
 		require.NoError(t, err)
 		close(s.ended)
-		again := post(t, url, runTask(`"inputResponses":{"`+taskID+`-1":`+c.action+`},"requestState":`+string(state)+`,`+modernMeta(formsCapability)), headers...)
+		again := post(t, url, runTaskRequest(`"inputResponses":{"`+taskID+`-1":`+c.action+`},"requestState":`+string(state)+`,`+modernMeta(formsCapability)), headers...)
 		require.Equal(t, plain, again.body, "the result must be that of a client without forms")
 		require.Equal(t, c.want, s.answers)
-		require.Len(t, s.requests, 4, "each of the two calls must start the task and then wait for it")
-		require.NotEmpty(t, s.requests[0])
-		require.Len(t, slices.Compact(s.requests), 1, "the repeated call must wait for the same task")
+		require.Len(t, s.requestIDs, 4, "each of the two calls must start the task and then wait for it")
+		require.NotEmpty(t, s.requestIDs[0])
+		require.Len(t, slices.Compact(s.requestIDs), 1, "the repeated call must wait for the same task")
 		require.Zero(t, s.stops)
 	}
 	// Clients of older revisions, and those that show no forms, wait as before.
 	s := newTaskStub()
 	s.ended, s.questions = make(chan struct{}), question()
 	close(s.ended)
-	require.Equal(t, plain, post(t, s.serve(t), runTask(modernMeta(`{"elicitation":{"url":{}}}`)), headers...).body)
-	legacy := post(t, s.serve(t), runTask(`"_meta":{"io.modelcontextprotocol/clientCapabilities":`+formsCapability+`}`))
+	require.Equal(t, plain, post(t, s.serve(t), runTaskRequest(modernMeta(`{"elicitation":{"url":{}}}`)), headers...).body)
+	legacy := post(t, s.serve(t), runTaskRequest(`"_meta":{"io.modelcontextprotocol/clientCapabilities":`+formsCapability+`}`))
 	require.Contains(t, legacy.body, "It is so")
-	require.Equal(t, []string{"", ""}, s.requests)
+	require.Equal(t, []string{"", ""}, s.requestIDs)
 	// An agent cannot answer questions, so RunTask is called only once.
 	s = newTaskStub()
 	s.agent = true
-	require.Equal(t, plain, post(t, s.serve(t), runTask(modernMeta(formsCapability)), headers...).body)
-	require.Len(t, s.requests, 1)
+	require.Equal(t, plain, post(t, s.serve(t), runTaskRequest(modernMeta(formsCapability)), headers...).body)
+	require.Len(t, s.requestIDs, 1)
 }

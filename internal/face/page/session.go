@@ -118,7 +118,7 @@ func (s *Sessions) showSession(w http.ResponseWriter, r *http.Request) {
 func (s *Sessions) createSession(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Token, Code string }
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxBody)).Decode(&body); err != nil {
-		wire.WriteErrorObject(w, http.StatusBadRequest, wire.Error{Reason: "INVALID_ARGUMENT", Message: "the body must be a JSON object with a token or a code"})
+		wire.WriteErrorObject(w, http.StatusBadRequest, wire.Error{Reason: wire.ReasonInvalidArgument, Message: "the body must be a JSON object with a token or a code"})
 		return
 	}
 	token := strings.TrimSpace(body.Token)
@@ -134,7 +134,7 @@ func (s *Sessions) createSession(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if token == "" {
-		wire.WriteErrorObject(w, http.StatusBadRequest, wire.Error{Reason: "INVALID_ARGUMENT", Message: "the body has neither a token nor a code"})
+		wire.WriteErrorObject(w, http.StatusBadRequest, wire.Error{Reason: wire.ReasonInvalidArgument, Message: "the body has neither a token nor a code"})
 		return
 	}
 	if err := s.config.Identify(r.Context(), []string{"Bearer " + token}); err != nil {

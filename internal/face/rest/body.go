@@ -38,7 +38,7 @@ func (b *body) read(request proto.Message) error {
 		if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return tooLarge(large.Limit)
 		}
-		return wire.Invalid(invalidArgument, "", "the body ended too early")
+		return wire.Invalid(wire.ReasonInvalidArgument, "", "the body ended too early")
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		if required := rt.requiredFields(); len(required) > 0 {
@@ -89,18 +89,18 @@ func requestOf(r *http.Request) (proto.Message, error) {
 
 // tooLarge returns the error for a body that is larger than the limit.
 func tooLarge(limit int64) error {
-	return &runtime.HTTPStatusError{HTTPStatus: http.StatusRequestEntityTooLarge, Err: wire.Invalid(invalidArgument, "",
+	return &runtime.HTTPStatusError{HTTPStatus: http.StatusRequestEntityTooLarge, Err: wire.Invalid(wire.ReasonInvalidArgument, "",
 		"the body is larger than the %d bytes that the server reads; send less", limit)}
 }
 
-// checkContent returns an error if the body is compressed, or if its content type is not JSON. A body without a content type counts as
+// checkContentType returns an error if the body is compressed, or if its content type is not JSON. A body without a content type counts as
 // JSON, and so does a JSON object with the content type of curl -d.
-func checkContent(r *http.Request) error {
+func checkContentType(r *http.Request) error {
 	if r.ContentLength == 0 {
 		return nil
 	}
 	refuse := func(format string, args ...any) error {
-		return &runtime.HTTPStatusError{HTTPStatus: http.StatusUnsupportedMediaType, Err: wire.Invalid(invalidArgument, "", format, args...)}
+		return &runtime.HTTPStatusError{HTTPStatus: http.StatusUnsupportedMediaType, Err: wire.Invalid(wire.ReasonInvalidArgument, "", format, args...)}
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return refuse("the body is encoded as %q; send it as it is, without Content-Encoding", wire.Shorten(coding))
@@ -142,7 +142,7 @@ func (rt *route) refuseBody(r *http.Request) error {
 		return nil
 	}
 	if fields := rt.nonPathFields(); len(fields) > 0 {
-		return wire.Invalid(invalidArgument, "", "%s takes no body; put %s into the query", rt, strings.Join(fields, ", "))
+		return wire.Invalid(wire.ReasonInvalidArgument, "", "%s takes no body; put %s into the query", rt, strings.Join(fields, ", "))
 	}
-	return wire.Invalid(invalidArgument, "", "%s takes no body; send none", rt)
+	return wire.Invalid(wire.ReasonInvalidArgument, "", "%s takes no body; send none", rt)
 }

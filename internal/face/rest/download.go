@@ -73,7 +73,7 @@ func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 	if c.info.GetContentEncoding() == "gzip" {
 		h.Set("Vary", "Accept-Encoding")
 		if !acceptsGzip(r.Header.Values("Accept-Encoding")) {
-			writeError(w, &runtime.HTTPStatusError{HTTPStatus: http.StatusNotAcceptable, Err: wire.Invalid(invalidArgument, "",
+			writeError(w, &runtime.HTTPStatusError{HTTPStatus: http.StatusNotAcceptable, Err: wire.Invalid(wire.ReasonInvalidArgument, "",
 				"the content is compressed by gzip, and the request does not accept that; send `Accept-Encoding: gzip` (curl --compressed)")})
 			return
 		}
@@ -119,7 +119,7 @@ func (w *rangeWriter) WriteHeader(status int) {
 	}
 	w.replaced = true
 	w.Header().Del("Content-Disposition")
-	writeError(w.ResponseWriter, &runtime.HTTPStatusError{HTTPStatus: status, Err: wire.Invalid(invalidArgument, "",
+	writeError(w.ResponseWriter, &runtime.HTTPStatusError{HTTPStatus: status, Err: wire.Invalid(wire.ReasonInvalidArgument, "",
 		"the header Range names bytes beyond the end of the content; Content-Range has the size of the content")})
 }
 

@@ -38,7 +38,7 @@ func (f *face) handleCallError(_ context.Context, _ *runtime.ServeMux, _ runtime
 		err = b.err
 	}
 	if malformed, ok := errors.AsType[runtime.MalformedSequenceError](err); ok {
-		err = wire.Invalid(invalidArgument, "", "the path has %q, which is not a valid escape: write %%25 for a percent sign", wire.Shorten(string(malformed)))
+		err = wire.Invalid(wire.ReasonInvalidArgument, "", "the path has %q, which is not a valid escape: write %%25 for a percent sign", wire.Shorten(string(malformed)))
 	}
 	writeError(w, err)
 }

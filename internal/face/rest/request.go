@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -20,10 +21,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-const invalidArgument = "INVALID_ARGUMENT"
-
 // checkRequests returns a handler that identifies the caller, and passes a request to h, the gateway's handler or a custom one, if the
-// path and the query fit the method's request message. It gives the request a body that fails with clear errors. The gateway alone
+// path and the query fit the method's request message. It replaces the body with one whose read errors are clear to the client. The gateway alone
 // would ignore unknown query parameters, accept enum values by number and bodies of any content type, and name Go
 // functions in its errors. The service checks the values themselves.
 func (f *face) checkRequests(h runtime.HandlerFunc) runtime.HandlerFunc {
@@ -35,19 +34,8 @@ func (f *face) checkRequests(h runtime.HandlerFunc) runtime.HandlerFunc {
 			return
 		}
 		ctx, _ := encoded.NewOffer(r.Context())
-		if f.config.Identify != nil {
-			var err error
-			ctx, err = f.config.Identify(ctx, rt.fullMethod(), r.Header.Values("Authorization"))
-			if err != nil {
-				if r.ContentLength != 0 { // do not wait for the rest of the body
-					w.Header().Set("Connection", "close")
-				}
-				if clientRequest, ok := ctx.Value(clientRequestKey{}).(*http.Request); ok && wire.HTTPStatus(err) == http.StatusUnauthorized {
-					w.Header().Set("WWW-Authenticate", f.config.Challenge(clientRequest))
-				}
-				writeError(w, err)
-				return
-			}
+		if ctx, ok = f.identify(ctx, w, r, rt); !ok {
+			return
 		}
 		r = r.WithContext(ctx)
 		if r.ContentLength > f.config.MaxBodyBytes { // refuse before reading any of it
@@ -68,7 +56,26 @@ func (f *face) checkRequests(h runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// checkRequest checks everything but the content of the body, and returns the body.
+// identify returns ctx with the caller of the request. If the caller is not identified, identify writes the error and returns false.
+func (f *face) identify(ctx context.Context, w http.ResponseWriter, r *http.Request, rt *route) (context.Context, bool) {
+	if f.config.Identify == nil {
+		return ctx, true
+	}
+	ctx, err := f.config.Identify(ctx, rt.fullMethod(), r.Header.Values("Authorization"))
+	if err == nil {
+		return ctx, true
+	}
+	if r.ContentLength != 0 { // do not wait for the rest of the body
+		w.Header().Set("Connection", "close")
+	}
+	if clientRequest, ok := ctx.Value(clientRequestKey{}).(*http.Request); ok && wire.HTTPStatus(err) == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", f.config.Challenge(clientRequest))
+	}
+	writeError(w, err)
+	return ctx, false
+}
+
+// checkRequest checks everything but the content of the body, and returns the body. The check may replace r.Body.
 func (rt *route) checkRequest(r *http.Request, pathValues map[string]string) (*body, error) {
 	for _, name := range rt.pathFields {
 		switch value := pathValues[name]; {
@@ -87,10 +94,10 @@ func (rt *route) checkRequest(r *http.Request, pathValues map[string]string) (*b
 	}
 	check := rt.refuseBody
 	if rt.hasBody {
-		check = checkContent
+		check = checkContentType
 	}
 	err := check(r)
-	b.ReadCloser = r.Body
+	b.ReadCloser = r.Body // the check may have replaced it
 	return b, err
 }
 
@@ -99,7 +106,7 @@ func (rt *route) checkRequest(r *http.Request, pathValues map[string]string) (*b
 func (rt *route) readQuery(r *http.Request, request proto.Message) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return wire.Invalid(invalidArgument, "", "the query cannot be read: separate the parameters with & and escape their values")
+		return wire.Invalid(wire.ReasonInvalidArgument, "", "the query cannot be read: separate the parameters with & and escape their values")
 	}
 	object := map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -129,18 +136,18 @@ func (rt *route) parameter(name string) (protoreflect.FieldDescriptor, error) {
 	allowed := rt.nonPathFields()
 	switch {
 	case slices.Contains(rt.pathFields, name):
-		return nil, wire.Invalid(invalidArgument, name, "%s is in the path already; leave it out of the query", name)
+		return nil, wire.Invalid(wire.ReasonInvalidArgument, name, "%s is in the path already; leave it out of the query", name)
 	case rt.hasBody && slices.Contains(allowed, name):
-		return nil, wire.Invalid(invalidArgument, name, "%s takes its fields in the body; put %s there, not into the query", rt, name)
+		return nil, wire.Invalid(wire.ReasonInvalidArgument, name, "%s takes its fields in the body; put %s there, not into the query", rt, name)
 	case rt.hasBody || len(allowed) == 0:
-		return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: %s takes none", wire.Shorten(name), rt)
+		return nil, wire.Invalid(wire.ReasonInvalidArgument, name, "unknown query parameter %q: %s takes none", wire.Shorten(name), rt)
 	case slices.Contains(allowed, name):
 		return rt.field(name), nil
 	}
 	if near := wire.Nearest(name, allowed); near != "" {
-		return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: did you mean %q?", wire.Shorten(name), near)
+		return nil, wire.Invalid(wire.ReasonInvalidArgument, name, "unknown query parameter %q: did you mean %q?", wire.Shorten(name), near)
 	}
-	return nil, wire.Invalid(invalidArgument, name, "unknown query parameter %q: the known ones are %s", wire.Shorten(name), strings.Join(allowed, ", "))
+	return nil, wire.Invalid(wire.ReasonInvalidArgument, name, "unknown query parameter %q: the known ones are %s", wire.Shorten(name), strings.Join(allowed, ", "))
 }
 
 // literals returns the values of a query parameter as JSON: a list for a list field, otherwise the first value.

@@ -99,7 +99,7 @@ func (rt *route) chooseFormat(r *http.Request, request proto.Message) (streamFor
 	}
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		if !utf8.ValidString(last) {
-			return nil, wire.Invalid(invalidArgument, "cursor", "the Last-Event-ID is not valid UTF-8; send the id of an event")
+			return nil, wire.Invalid(wire.ReasonInvalidArgument, "cursor", "the Last-Event-ID is not valid UTF-8; send the id of an event")
 		}
 		watch.Cursor = last
 	}

@@ -69,7 +69,7 @@ func (f *Fleet) ShowAgent(ctx context.Context, r *fleetv1.ShowAgentRequest) (*fl
 		a.Access = accessOf(access).Enum()
 	}
 	a.Spec, err = fleet.TextFrom(a.Spec, intIn(r.SpecOffset), "spec_offset")
-	place := f.svc.PlaceOf(v)
+	place := f.svc.PlaceStateOf(v)
 	return &fleetv1.ShowAgentResponse{Agent: a, ObservedAt: timeOf(place.ObservedAt), StaleReason: optional(textOf(place.StaleReason)), Rules: listOf(v.AllowedRules(), ruleOf)}, err
 }
 

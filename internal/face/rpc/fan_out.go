@@ -54,8 +54,8 @@ func (f *Fleet) SettleFanOut(ctx context.Context, r *fleetv1.SettleFanOutRequest
 func variantsOf(variants []*service.Variant) (all []*fleetv1.Variant) {
 	for i, v := range variants {
 		row := &fleetv1.Variant{
-			Number: int32Of(i + 1), Task: taskOf(v.Task()), Model: optional(textOf(v.Model())), Checks: checksOf(v.Checks), CostUsd: v.Cost,
-			RunSeconds: int32Of(int(v.Time.Seconds())), Kept: v.Kept, TaskIds: listOf(v.Tasks, func(t *fleet.Task) string { return t.ID }),
+			Number: int32Of(i + 1), Task: taskOf(v.NewestTask()), Model: optional(textOf(v.Model())), Checks: checksOf(v.Checks), CostUsd: v.Cost,
+			RunSeconds: int32Of(int(v.RunTime.Seconds())), Kept: v.Kept, TaskIds: listOf(v.Tasks, func(t *fleet.Task) string { return t.ID }),
 		}
 		if v.Work != nil {
 			row.Landing = briefLandingOf(v.Work.Landing)

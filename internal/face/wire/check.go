@@ -32,11 +32,11 @@ func Check(data []byte) error {
 }
 
 func notUTF8(at int) error {
-	return Invalid(invalidArgument, "", "the JSON is not valid UTF-8 at byte %d; send UTF-8", at)
+	return Invalid(ReasonInvalidArgument, "", "the JSON is not valid UTF-8 at byte %d; send UTF-8", at)
 }
 
 func tooDeep() error {
-	return Invalid(invalidArgument, "", "the JSON is nested deeper than %d levels; send a flat object", MaxDepth)
+	return Invalid(ReasonInvalidArgument, "", "the JSON is nested deeper than %d levels; send a flat object", MaxDepth)
 }
 
 // firstInvalid returns the index of the first byte that is not UTF-8, or len(data) if all bytes are UTF-8.

@@ -28,8 +28,8 @@ type Error struct {
 
 // codeReasons has the reasons of errors without an ErrorInfo, for example those of gRPC itself, by their code.
 var codeReasons = map[codes.Code]string{
-	codes.InvalidArgument:   invalidArgument,
-	codes.OutOfRange:        invalidArgument,
+	codes.InvalidArgument:   ReasonInvalidArgument,
+	codes.OutOfRange:        ReasonInvalidArgument,
 	codes.Unavailable:       "BACKEND_UNAVAILABLE",
 	codes.Canceled:          "CANCELLED",
 	codes.DeadlineExceeded:  "DEADLINE_EXCEEDED",

@@ -37,7 +37,7 @@ func (r *reader) fail(format string, args ...any) {
 	if r.err != nil {
 		return
 	}
-	reason := invalidArgument
+	reason := ReasonInvalidArgument
 	if f := r.descriptor(); f != nil {
 		reason = InvalidReason(f)
 	}
@@ -50,12 +50,12 @@ func (r *reader) failInvalid() bool {
 	switch {
 	case r.err != nil:
 	case r.at >= len(r.data):
-		r.err = Invalid(invalidArgument, "", "the JSON ends too early")
+		r.err = Invalid(ReasonInvalidArgument, "", "the JSON ends too early")
 	case !utf8.Valid(r.data):
 		r.err = notUTF8(firstInvalid(r.data))
 	default:
 		next, _ := utf8.DecodeRune(r.data[r.at:])
-		r.err = Invalid(invalidArgument, "", "the JSON is not valid at byte %d: %q cannot be here", r.at, next)
+		r.err = Invalid(ReasonInvalidArgument, "", "the JSON is not valid at byte %d: %q cannot be here", r.at, next)
 	}
 	return false
 }
@@ -100,7 +100,7 @@ func (r *reader) failUnknownField() {
 	} else if len(names) > 0 {
 		hint = "the known fields are " + strings.Join(names, ", ")
 	}
-	r.err = Invalid(invalidArgument, r.parentPath+Shorten(name), "unknown field %q: %s", r.parentPath+Shorten(name), hint)
+	r.err = Invalid(ReasonInvalidArgument, r.parentPath+Shorten(name), "unknown field %q: %s", r.parentPath+Shorten(name), hint)
 }
 
 // enumNames returns the names of the values that the field can have. It leaves out the zero value, which means that the

@@ -16,8 +16,8 @@ import (
 // Domain is the domain of every google.rpc.ErrorInfo that Fleet sends.
 const Domain = "fleet"
 
-// invalidArgument is the reason of JSON that cannot be read, and of a bad value if the proto sets no reason for its field.
-const invalidArgument = "INVALID_ARGUMENT"
+// ReasonInvalidArgument is the reason of JSON that cannot be read, and of a bad value if the proto sets no reason for its field.
+const ReasonInvalidArgument = "INVALID_ARGUMENT"
 
 // Invalid returns a gRPC status INVALID_ARGUMENT whose ErrorInfo has the reason. field is the path of the field at fault; if it
 // is not empty, it is also in the metadata and in a BadRequest.
@@ -44,5 +44,5 @@ func InvalidReason(f protoreflect.FieldDescriptor) string {
 	if reason, _ := proto.GetExtension(f.Options(), fleetv1.E_InvalidReason).(fleetv1.ErrorReason); reason != 0 {
 		return reason.String()
 	}
-	return invalidArgument
+	return ReasonInvalidArgument
 }

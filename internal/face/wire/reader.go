@@ -29,13 +29,13 @@ type reader struct {
 func (r *reader) readRequest() {
 	if r.peek() != '{' {
 		if got := r.describeNext(); r.err == nil {
-			r.err = Invalid(invalidArgument, "", "expected a JSON object with the fields of the request, got %s", got)
+			r.err = Invalid(ReasonInvalidArgument, "", "expected a JSON object with the fields of the request, got %s", got)
 		}
 		return
 	}
 	r.readFields()
 	if r.err == nil && (r.peek() != 0 || r.at < len(r.data)) {
-		r.err = Invalid(invalidArgument, "", "there is more after the end of the JSON object; send one object")
+		r.err = Invalid(ReasonInvalidArgument, "", "there is more after the end of the JSON object; send one object")
 	}
 }
 

@@ -184,7 +184,7 @@ func (r *reader) scanUnicode(s []byte) ([]byte, bool) {
 			}
 		}
 		if char = utf16.DecodeRune(char, second); char == utf8.RuneError {
-			r.err = Invalid(invalidArgument, "", "the JSON cannot be read: %s at byte %d is half of a surrogate pair", r.data[begin:begin+6], begin)
+			r.err = Invalid(ReasonInvalidArgument, "", "the JSON cannot be read: %s at byte %d is half of a surrogate pair", r.data[begin:begin+6], begin)
 			return nil, false
 		}
 	}

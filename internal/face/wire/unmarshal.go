@@ -33,7 +33,7 @@ var errorPrefix = regexp.MustCompile(`^proto:[\s\x{a0}]*(\(line \d+:\d+\):[\s\x{
 
 func unmarshalForeign(data []byte, m proto.Message) error {
 	if err := protojson.Unmarshal(data, m); err != nil {
-		return Invalid(invalidArgument, "", "the JSON cannot be read: %s", errorPrefix.ReplaceAllString(err.Error(), ""))
+		return Invalid(ReasonInvalidArgument, "", "the JSON cannot be read: %s", errorPrefix.ReplaceAllString(err.Error(), ""))
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func (k *keys) verifySignature(ctx context.Context, token string) ([]byte, error
 	}
 	payload, known := k.verify(signed)
 	if payload == nil && !known && k.limit.Allow() {
-		if err := k.fetch(context.WithoutCancel(ctx)); err != nil { // a canceled caller must not count as a failure of the issuer; the client has its own timeout
+		if err := k.fetch(context.WithoutCancel(ctx)); err != nil { // a cancelled caller must not count as a failure of the issuer; the client has its own timeout
 			return nil, err
 		}
 		payload, _ = k.verify(signed)

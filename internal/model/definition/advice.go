@@ -26,7 +26,7 @@ var changingTools = map[string][]string{
 // advise returns warnings about the parts of the definition that will not work on this server: models without a key,
 // providers that this build does not have, and tools that are refused, always or with some arguments. approve lists the types of
 // toolsets whose tools need no permission.
-func (d *Definition) advise(lookup func(string) (string, bool), approve []string) (advice []string) {
+func (d *Parsed) advise(lookup func(string) (string, bool), approve []string) (advice []string) {
 	for _, name := range config.GatherEnvVarsForModels(d.Config) {
 		if v, ok := lookup(name); !ok || v == "" {
 			advice = append(advice, fmt.Sprintf("its model needs %s, which is not set in the server's environment", name))
@@ -53,7 +53,7 @@ func (d *Definition) advise(lookup func(string) (string, bool), approve []string
 }
 
 // providerOf returns the provider of a model. The model is the name of a model in the definition, or provider/model.
-func (d *Definition) providerOf(model string) string {
+func (d *Parsed) providerOf(model string) string {
 	if m, ok := d.Config.Models[model]; ok {
 		return m.Provider
 	}
@@ -61,7 +61,7 @@ func (d *Definition) providerOf(model string) string {
 	return p
 }
 
-func (d *Definition) hasProvider(name string) bool {
+func (d *Parsed) hasProvider(name string) bool {
 	_, alias := provider.Aliases[name]
 	_, custom := d.Config.Providers[name]
 	return alias || custom || slices.Contains(ownProviders, name)
@@ -70,7 +70,7 @@ func (d *Definition) hasProvider(name string) bool {
 // refusedTools returns two lists of the agent's tools that change something: those that no permission allows, and those that a
 // permission allows only with some arguments. It leaves out tools that the definition denies, because its author knows that they
 // do not work.
-func (d *Definition) refusedTools(a *latest.AgentConfig, approve []string) (refused, limited []string) {
+func (d *Parsed) refusedTools(a *latest.AgentConfig, approve []string) (refused, limited []string) {
 	allowed, partly := permissions.NewChecker(d.Config.Permissions), permissions.NewChecker(nil)
 	if p := d.Config.Permissions; p != nil {
 		var tools []string

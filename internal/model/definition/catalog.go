@@ -19,9 +19,10 @@ import (
 	"fleet/internal/fleet"
 )
 
-// DefaultApprove are the types of toolsets that do only what their definition says. With the tools of other types (shell,
-// filesystem and lsp) a model can change files, so a definition must say which of these tools it allows.
-var DefaultApprove = []string{"think", "todo", "memory", "fetch", "mcp", "api", "a2a", "script"}
+// DefaultApprovedTypes are the types of toolsets whose tools run without permission, because they do only what their definition
+// says. With the tools of other types (shell, filesystem and lsp) a model can change files, so a definition must say which of these
+// tools it allows.
+var DefaultApprovedTypes = []string{"think", "todo", "memory", "fetch", "mcp", "api", "a2a", "script"}
 
 // CatalogConfig configures a Catalog.
 type CatalogConfig struct {
@@ -37,8 +38,8 @@ type CatalogConfig struct {
 	Login string
 	// PullTimeout limits the time of one pull; 0: 60 s.
 	PullTimeout time.Duration
-	// Approve are the types of toolsets whose tools need no permission; nil: DefaultApprove.
-	Approve []string
+	// ApprovedTypes are the types of toolsets whose tools run without permission; nil: DefaultApprovedTypes.
+	ApprovedTypes []string
 
 	LookupEnv func(string) (string, bool) // nil: os.LookupEnv
 }
@@ -68,8 +69,8 @@ var _ fleet.Catalog = (*Catalog)(nil)
 // NewCatalog returns a Catalog. The directories need not exist yet.
 func NewCatalog(c CatalogConfig) *Catalog {
 	c.PullTimeout = cmp.Or(c.PullTimeout, time.Minute)
-	if c.Approve == nil {
-		c.Approve = slices.Clone(DefaultApprove)
+	if c.ApprovedTypes == nil {
+		c.ApprovedTypes = slices.Clone(DefaultApprovedTypes)
 	}
 	if c.LookupEnv == nil {
 		c.LookupEnv = os.LookupEnv
@@ -236,19 +237,19 @@ func readFile(dir *os.Root, name string) ([]byte, error) {
 
 // describe fills in d from the document, and returns the parsed definition. If the document is invalid, it sets
 // d.Problem and returns nil.
-func (c *Catalog) describe(d *fleet.Definition, document []byte) *Definition {
+func (c *Catalog) describe(d *fleet.Definition, document []byte) *Parsed {
 	p, err := Parse(document)
 	if err != nil {
 		d.Problem = err.Error()
 		return nil
 	}
 	d.Document, d.Description, d.Agents = string(document), fleet.Shorten(p.description(), 500), p.Agents
-	d.Warnings = slices.Concat(p.Warnings, p.advise(c.config.LookupEnv, c.config.Approve))
+	d.Warnings = slices.Concat(p.Warnings, p.advise(c.config.LookupEnv, c.config.ApprovedTypes))
 	return p
 }
 
-// hostError returns BACKEND_UNAVAILABLE for an operation that failed on this machine and may succeed later. what names the
-// operation. The cause is only logged, because callers must not see it.
+// hostError returns BACKEND_UNAVAILABLE for an operation that failed on this machine and may succeed later. what says
+// what failed, such as "cannot read the agents directory". The cause is only logged, because callers must not see it.
 func hostError(what string, err error) *fleet.Error {
 	return fleet.Errorf(fleet.ReasonBackendUnavailable, "%s; the server's log has the cause", what).WithCause(err)
 }

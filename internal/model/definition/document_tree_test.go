@@ -112,7 +112,7 @@ func TestAdvice(t *testing.T) {
 			t.Parallel()
 			d, err := Parse([]byte(tc.document))
 			require.NoError(t, err)
-			require.Equal(t, tc.want, d.advise(tc.lookup, DefaultApprove))
+			require.Equal(t, tc.want, d.advise(tc.lookup, DefaultApprovedTypes))
 		})
 	}
 }

@@ -33,7 +33,7 @@ func Needs(c *fleet.AgentConfig, s driver.ModelSettings, lookup func(string) (st
 }
 
 // programs returns the commands of the toolsets in the definition, and of the MCP servers and tools in the agent's configuration.
-func (d *Definition) programs(c *fleet.AgentConfig) (all []string) {
+func (d *Parsed) programs(c *fleet.AgentConfig) (all []string) {
 	for _, a := range d.Config.Agents {
 		for _, t := range a.Toolsets {
 			all = append(all, t.Command)

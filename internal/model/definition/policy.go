@@ -30,7 +30,7 @@ var keyVariables = map[string]string{
 }
 
 // documentProgramSource describes the part of the definition that runs programs on this machine. It returns "" if there is none.
-func (d *Definition) documentProgramSource() string {
+func (d *Parsed) documentProgramSource() string {
 	for _, name := range d.Agents {
 		a := d.Config.Agents[name]
 		for _, t := range a.Toolsets {
@@ -51,7 +51,7 @@ func (d *Definition) documentProgramSource() string {
 }
 
 // CheckPrograms returns an error if the definition runs programs on this machine.
-func (d *Definition) CheckPrograms() error {
+func (d *Parsed) CheckPrograms() error {
 	if what := d.documentProgramSource(); what != "" {
 		return fmt.Errorf("%s: a server with tokens runs programs only with cagent.programs: true in fleet.yaml", what)
 	}
@@ -59,7 +59,7 @@ func (d *Definition) CheckPrograms() error {
 }
 
 // check returns an error that names a part of the definition that the policy does not allow; nil if it allows all parts.
-func (p Policy) check(d *Definition) error {
+func (p Policy) check(d *Parsed) error {
 	c := d.Config
 	for name, a := range c.Agents {
 		if err := p.checkAgent(name, &a); err != nil {
@@ -129,7 +129,7 @@ func machineAccess(a *latest.AgentConfig) string {
 var apiToolsets = []string{"think", "todo", "memory", "fetch", "api", "a2a", "mcp"}
 
 // usesMachine reports whether runs of the agent use files, programs or code on this machine.
-func (d *Definition) usesMachine(c *fleet.AgentConfig) bool {
+func (d *Parsed) usesMachine(c *fleet.AgentConfig) bool {
 	if d.programSource(c) != "" {
 		return true
 	}
@@ -144,7 +144,7 @@ func (d *Definition) usesMachine(c *fleet.AgentConfig) bool {
 
 // programSource describes the part of the definition or of the agent's configuration that runs programs on this machine. It
 // returns "" if there is none.
-func (d *Definition) programSource(c *fleet.AgentConfig) string {
+func (d *Parsed) programSource(c *fleet.AgentConfig) string {
 	if what := d.documentProgramSource(); what != "" {
 		return what
 	}

@@ -31,7 +31,7 @@ import (
 // builder creates the agents of a definition.
 type builder struct {
 	run         *run
-	def         *definition.Definition
+	def         *definition.Parsed
 	agentConfig *fleet.AgentConfig
 	mainAgent   string
 	workDir     string

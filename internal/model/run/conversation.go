@@ -24,7 +24,7 @@ type conversation struct {
 	path        string
 	id          string // of the session whose items are saved
 	savedCount  int
-	writeFailed bool        // a write has failed
+	writeFailed bool
 	onError     func(error) // called when a write fails
 }
 

@@ -81,7 +81,7 @@ func newRun(ctx context.Context, job driver.ModelJob, out *output, log *slog.Log
 	}
 	c := &r.settings
 	if c.Approve == nil {
-		c.Approve = slices.Clone(definition.DefaultApprove)
+		c.Approve = slices.Clone(definition.DefaultApprovedTypes)
 	}
 	c.ToolTimeout = cmp.Or(c.ToolTimeout, 5*time.Minute)
 	c.MaxToolOutput = cmp.Or(c.MaxToolOutput, 256<<10)

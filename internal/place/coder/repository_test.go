@@ -22,7 +22,7 @@ import (
 // unusedMethods are the methods that the tests do not call.
 type unusedMethods interface{ remote.Repository }
 
-// landingWorkspace simulates a workspace in which work can be brought together. It has commits, and records calls.
+// landingWorkspace simulates a workspace in which work can land. It has commits, and records calls.
 type landingWorkspace struct {
 	unusedMethods
 	ws      codersdk.Workspace
@@ -123,11 +123,11 @@ func (w *landingWorkspace) Push(context.Context, fleet.Push) (fleet.PushResult, 
 	return fleet.PushResult{Remote: "origin", URL: "https://example.com/x"}, nil
 }
 
-// oldRunners are runners that cannot combine work.
+// oldRunners are runners that cannot land work.
 type oldRunners struct{ remote.Runners }
 
 // newLandingCoder returns a deployment with a workspace for each agent. If the agent's name begins with old, its runner cannot
-// combine work. If the name begins with foreign, its workspace has the key of another server.
+// land work. If the name begins with foreign, its workspace has the key of another server.
 func newLandingCoder(t *testing.T, names ...string) (*fakeCoder, map[string]*landingWorkspace) {
 	x := newFakeCoder(t)
 	public, key, err := ed25519.GenerateKey(nil)
@@ -184,16 +184,15 @@ func newLandingCoder(t *testing.T, names ...string) (*fakeCoder, map[string]*lan
 	return x, all
 }
 
-// TestLandingHost checks which workspace brings work together, and how the commits of other agents get there.
+// TestLandingHost checks which workspace lands work, and how the commits of other agents get there.
 func TestLandingHost(t *testing.T) {
-	x, all := newLandingCoder(t, "old", "foreign", "ann", "bob", "carl")
-	p, ctx := x.newPlace(), t.Context()
-	ann, bob, carl := all["ann"], all["bob"], all["carl"]
-	r, err := p.Repository("setup")
+	x, all := newLandingCoder(t, "old", "foreign", "ann", "bob")
+	ctx, ann, bob := t.Context(), all["ann"], all["bob"]
+	r, err := x.newPlace().Repository("setup")
 	x.NoError(err)
 	b, err := r.Branch(ctx, "")
 	x.NoError(err)
-	x.Equal("ann", b.Commit, "the host must be the oldest workspace whose runner can combine work")
+	x.Equal("ann", b.Commit, "the host must be the oldest workspace whose runner can land work")
 
 	bob.clone, ann.needsWhole = []string{"c1"}, true
 	x.NoError(r.Collect(ctx, bob.agent, fleet.Changes{Commit: "c1"}))
@@ -216,6 +215,18 @@ func TestLandingHost(t *testing.T) {
 	x.Equal("origin", pushed.Remote)
 	x.Empty(ann.takeCalls(), "the work of an agent must be pushed from its own workspace")
 	x.Contains(bob.takeCalls(), "push")
+}
+
+// TestLandingHostIsUnreachable checks which workspace lands work while others are unreachable, and what the errors say if none can.
+func TestLandingHostIsUnreachable(t *testing.T) {
+	x, all := newLandingCoder(t, "old", "foreign", "ann", "bob", "carl")
+	p, ctx := x.newPlace(), t.Context()
+	ann, bob, carl := all["ann"], all["bob"], all["carl"]
+	r, err := p.Repository("setup")
+	x.NoError(err)
+	b, err := r.Branch(ctx, "")
+	x.NoError(err)
+	x.Equal("ann", b.Commit)
 
 	carl.clone, carl.down = []string{"c4"}, true
 	requireReason(t, r.Collect(ctx, carl.agent, fleet.Changes{Commit: "c4"}), fleet.ReasonAgentOffline, "only this work waits")
@@ -224,7 +235,6 @@ func TestLandingHost(t *testing.T) {
 	ann.down = true
 	_, err = r.Branch(ctx, "")
 	x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "the host must stay the same until the caller begins again: %v", err)
-	bob.takeCalls()
 	again, err := p.Repository("setup")
 	x.NoError(err)
 	b, err = again.Branch(ctx, "")

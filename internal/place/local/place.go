@@ -28,7 +28,7 @@ type Place struct {
 	keptMu    sync.Mutex // is held while kept homes are removed or moved back
 	cachesMu  sync.Mutex // keeps runs from starting to use a shared cache while it is retired
 	checks    repositories.Checks
-	closeHost func() error
+	closeOnce func() error
 }
 
 var (
@@ -73,7 +73,7 @@ func New(c Config) (*Place, error) {
 	})}
 	p.checks.Dir, p.checks.Host, p.checks.Logger = filepath.Join(c.Dir, "checks"), p.host, c.Logger
 	p.setup.Store(&setup{projects: projects, paths: all})
-	p.closeHost = sync.OnceValue(func() error {
+	p.closeOnce = sync.OnceValue(func() error {
 		p.checks.Wait()
 		p.host.Close()
 		return p.temp.Close()
@@ -124,7 +124,7 @@ func (p *Place) Roles(ctx context.Context, name string) ([]fleet.Role, error) {
 }
 
 // Close implements fleet.Place.
-func (p *Place) Close() error { return p.closeHost() }
+func (p *Place) Close() error { return p.closeOnce() }
 
 // Log implements fleet.Place.
 func (p *Place) Log(ctx context.Context, a fleet.Agent, n int) ([]string, bool, error) {

@@ -78,7 +78,8 @@ func TestSignals(t *testing.T) {
 	require.Regexp(t, `^SigBlk:\t0{16}\nSigIgn:\t0{7}[0-9a-f]{1}[08]0{7}\ny\n$`, string(o.Payload))
 }
 
-// TestShellMessages checks that a script receives messages while it runs, and that messages to other scripts and runs are refused.
+// TestShellMessages checks that a script receives messages while it runs, and that messages to a script that does not read them, to a
+// run that has ended and to an unknown run are refused.
 func TestShellMessages(t *testing.T) {
 	t.Parallel()
 	w, a := newShellPlace(t)

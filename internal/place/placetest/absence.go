@@ -85,5 +85,5 @@ func otherFleet(x *fixture) {
 	x.NoError(x.place.Start(x.ctx, a))
 	x.Empty(x.await(a, fleet.StateRunning).Host.ForeignOwner)
 	x.Empty(x.list(a)[0].Host.ForeignOwner)
-	x.runSays(a)
+	x.completeRun(a)
 }

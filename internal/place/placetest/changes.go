@@ -9,7 +9,7 @@ func changes(x *fixture) {
 	x.Equal(p.Text != "", x.place.Traits().SupportsChanges)
 	if p.Text == "" {
 		a := x.readyAgent()
-		r := x.runSays(a)
+		r := x.completeRun(a)
 		_, err := x.place.Connect(a).Changes(x.ctx, r)
 		x.allowUnimplemented(err)
 		return
@@ -60,7 +60,7 @@ func changes(x *fixture) {
 	x.False(more)
 
 	// The next run starts from the state at the end of the first run.
-	second := x.runSays(a)
+	second := x.completeRun(a)
 	c2, err := x.place.Connect(a).Changes(x.ctx, second)
 	x.NoError(err)
 	x.True(c2 == nil || c2.FileCount == 0, "a run that changed nothing must have no changes, has %+v", c2)

@@ -14,7 +14,7 @@ func checks(x *fixture) {
 	x.Equal(c.Fails != "", x.place.Traits().SupportsChecks)
 	a := x.readyAgentIn(x.harness.Repository)
 	if c.Fails == "" {
-		r := x.runSays(a)
+		r := x.completeRun(a)
 		_, err := x.place.Connect(a).Check(x.ctx, r, check("1", "true"))
 		x.allowUnimplemented(err)
 		return
@@ -22,7 +22,7 @@ func checks(x *fixture) {
 	_, err := x.place.Connect(a).Check(x.ctx, x.run(x.harness.Prompts.Says), check("1", c.Fails))
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 
-	r := x.runSays(a)
+	r := x.completeRun(a)
 	x.requireCheckFails(a, r, check("1", c.Fails))
 	res, err := x.place.Connect(a).Check(x.ctx, r, check("2", c.Sees))
 	x.NoError(err)
@@ -50,7 +50,7 @@ func checks(x *fixture) {
 	x.Zero(*res.ExitCode)
 	_, after := x.followWhole(a, next)
 	x.Equal(before, after)
-	x.runSays(a)
+	x.completeRun(a)
 }
 
 // check returns a check with a time limit that the suite does not reach.
@@ -121,7 +121,7 @@ func checkStopped(x *fixture) {
 		x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, force))
 		x.NoError(<-waiting)
 		x.requireCheckStopped(a, r, c)
-		x.runSays(a)
+		x.completeRun(a)
 	}
 }
 

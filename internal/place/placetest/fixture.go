@@ -145,7 +145,7 @@ func (x *fixture) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 	}
 }
 
-// list calls List and returns the agent's workspaces in the result.
+// list calls List and returns the agent's workspaces that are not deleted.
 func (x *fixture) list(a fleet.Agent) []fleet.Workspace {
 	x.Helper()
 	all, err := x.place.List(x.ctx)
@@ -221,8 +221,8 @@ func (x *fixture) requireCompleted(a fleet.Agent, r fleet.Run, p Prompt) ([]flee
 	return outputs, o
 }
 
-// runSays runs Prompts.Says to its end.
-func (x *fixture) runSays(a fleet.Agent) fleet.Run {
+// completeRun runs Prompts.Says to its end.
+func (x *fixture) completeRun(a fleet.Agent) fleet.Run {
 	x.Helper()
 	r := x.dispatch(a, x.harness.Prompts.Says)
 	x.requireCompleted(a, r, x.harness.Prompts.Says)

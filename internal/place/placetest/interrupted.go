@@ -13,7 +13,7 @@ func canceledCalls(x *fixture) {
 	a := x.readyAgent()
 	r, f := x.startWorking(a, x.harness.Prompts.Works)
 	ended := x.readyAgent()
-	past := x.runSays(ended)
+	past := x.completeRun(ended)
 	fresh := x.agent()
 	next := x.run(x.harness.Prompts.Says)
 	done, cancel := context.WithCancel(x.ctx)

@@ -9,7 +9,7 @@ import (
 func output(x *fixture) {
 	a := x.readyAgent()
 	if !x.place.Traits().SupportsOutput {
-		r := x.runSays(a)
+		r := x.completeRun(a)
 		_, err := x.place.Connect(a).Output(x.ctx, r, 0, 100)
 		x.allowUnimplemented(err)
 		return

@@ -27,7 +27,7 @@ func runFails(x *fixture) {
 	_, o := x.followWhole(a, x.dispatch(a, x.harness.Prompts.Fails))
 	x.requireFailed(o)
 	x.Contains(o.Reason, x.harness.Prompts.Fails.Reason)
-	x.runSays(a)
+	x.completeRun(a)
 }
 
 func runPayload(x *fixture) {
@@ -36,7 +36,7 @@ func runPayload(x *fixture) {
 	a := x.readyAgent()
 	_, o := x.requireCompleted(a, x.dispatch(a, p), p)
 	x.Equal(string(p.Payload), string(o.Payload))
-	_, o = x.followWhole(a, x.runSays(a))
+	_, o = x.followWhole(a, x.completeRun(a))
 	x.NotEqual(string(p.Payload), string(o.Payload), "the payload must not be the payload of the previous run")
 }
 
@@ -56,7 +56,7 @@ func runsOfTwoAgents(x *fixture) {
 	r2, f2 := x.startWorking(two, x.harness.Prompts.Works)
 	x.interruptRun(one, r1, f1)
 	x.requireReason(x.place.Connect(two).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
-	x.runSays(one)
+	x.completeRun(one)
 	x.interruptRun(two, r2, f2)
 }
 
@@ -211,7 +211,7 @@ func interrupt(x *fixture) {
 	o := x.interruptRun(a, r, f)
 	_, same := x.followWhole(a, r)
 	x.Equal(o, same)
-	x.runSays(a)
+	x.completeRun(a)
 }
 
 func interruptImmediately(x *fixture) {
@@ -255,7 +255,7 @@ func kill(x *fixture) {
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true))
 	_, o := f.finish()
 	x.Equal(fleet.TaskStopped, o.Status, "outcome: %+v", o)
-	x.runSays(a)
+	x.completeRun(a)
 }
 
 func timeLimit(x *fixture) { x.runWithTimeLimit(x.harness.Prompts.Works) }
@@ -273,7 +273,7 @@ func (x *fixture) runWithTimeLimit(p Prompt) {
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	_, o := x.followWhole(a, r)
 	x.requireTimedOut(o)
-	x.runSays(a)
+	x.completeRun(a)
 }
 
 // requireTimedOut requires that the run has failed, with a reason that contains the time limit.

@@ -46,7 +46,7 @@ func selfStartInterrupted(x *fixture) {
 	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
 	x.await(a, fleet.StateRunning)
 	x.interruptRun(a, r, f)
-	x.runSays(a)
+	x.completeRun(a)
 }
 
 // selfStartMissing dispatches a self-started run to an agent that has not started by itself. It checks that the call
@@ -59,5 +59,5 @@ func selfStartMissing(x *fixture) {
 	r := x.run(x.harness.Prompts.Works)
 	r.SelfStarted = true
 	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, r), fleet.ReasonTaskNotFound)
-	x.runSays(a)
+	x.completeRun(a)
 }

@@ -119,7 +119,7 @@ func startAndStop(x *fixture) {
 			x.Equal(a.WorkspaceID, x.await(a, fleet.StateRunning).ID)
 		}
 	}
-	x.runSays(a)
+	x.completeRun(a)
 }
 
 func startRunning(x *fixture) {
@@ -145,7 +145,7 @@ func stopEndsRuns(x *fixture) {
 	again, same := x.followWhole(a, before)
 	x.Equal(text(said), text(again))
 	x.Equal(outcome, same)
-	x.runSays(a)
+	x.completeRun(a)
 }
 
 // requireCutShort checks the outcome of a run whose workspace was stopped or deleted: it must be stopped, or failed with a reason.
@@ -158,7 +158,7 @@ func (x *fixture) requireCutShort(o fleet.Outcome) {
 
 func deleteInEachState(x *fixture) {
 	a := x.readyAgent()
-	x.runSays(a)
+	x.completeRun(a)
 	for range 2 {
 		x.delete(a)
 		x.Equal(fleet.StateDeleted, x.inspect(a).State)
@@ -203,7 +203,7 @@ func deleteEndsRuns(x *fixture) {
 
 func reuseName(x *fixture) {
 	old := x.readyAgent()
-	x.runSays(old)
+	x.completeRun(old)
 	x.delete(old)
 
 	a := x.agent()
@@ -214,7 +214,7 @@ func reuseName(x *fixture) {
 	x.Equal(fleet.StateDeleted, x.inspect(old).State)
 	x.delete(old)
 	x.await(a, fleet.StateRunning)
-	x.runSays(a)
+	x.completeRun(a)
 }
 
 func log(x *fixture) {
@@ -222,7 +222,7 @@ func log(x *fixture) {
 		x.Skip("workspaces have no log")
 	}
 	a := x.readyAgent()
-	x.runSays(a)
+	x.completeRun(a)
 	all, more, err := x.place.Log(x.ctx, a, 10000)
 	x.NoError(err)
 	x.False(more)

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// meter measures how long tool calls take, and what each request to the model uses. Claude Code's events of messages do not report
-// these times, and the usage in them is not final.
+// meter measures how long tool calls take, and what each request to the model uses. Claude Code's message events do not
+// report these times, and their usage is not final.
 type meter struct {
 	calls   map[string]time.Time        // when tool calls began, by id
-	answers map[string]*answer          // the model's current answer, by the tool call of the subagent that gets it; "" is the agent itself
+	answers map[string]*answer          // the model's current answers; the key is the id of the tool call that started the subagent, or "" for the agent itself
 	note    func(fields map[string]any) // writes a line of Fleet's own to the output
 }
 

@@ -55,7 +55,7 @@ func answerFirstQuestions() error {
 func changeState(change func(state jsonObject) error) error {
 	home := cmp.Or(os.Getenv("CLAUDE_CONFIG_DIR"), os.Getenv("HOME"))
 	if home == "" {
-		return errors.New("cannot change Claude Code's settings: HOME is not set")
+		return errors.New("cannot change Claude Code's state file: HOME is not set")
 	}
 	path := filepath.Join(home, ".claude.json")
 	state := jsonObject{}

@@ -35,7 +35,7 @@ type ModelSettings struct {
 	// Model is the model, as provider/model, for agents whose configuration and document name no model. If it is empty,
 	// such agents use a model of the first provider whose key is in the environment.
 	Model string
-	// Approve are the types of toolsets whose tools need no permission in a definition; nil: definition.DefaultApprove.
+	// Approve are the types of toolsets whose tools run without permission; nil: definition.DefaultApprovedTypes.
 	Approve []string
 	// NoPrograms refuses definitions that run programs on this machine.
 	NoPrograms bool

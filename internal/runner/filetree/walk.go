@@ -4,7 +4,7 @@
 // any number of entries into one, and create symbolic links. The package follows no links, and has only a few open
 // descriptors, whatever the depth.
 //
-// Package sandbox calls it in a confined process. It must never interpret the content of a file.
+// Package sandbox calls it in a confined process. This package must never interpret the content of a file.
 package filetree
 
 import (
@@ -24,7 +24,7 @@ type entry struct {
 
 func (e entry) isDir() bool { return e.stat.Mode&unix.S_IFMT == unix.S_IFDIR }
 
-// directory is the directory that a walk is in. Its file is closed while the walk is in a subdirectory.
+// directory is a directory on the path from the root of a walk to where the walk is. Only the last one is open.
 type directory struct {
 	*os.File
 	name     string
@@ -40,6 +40,8 @@ type visitor struct {
 	enter func(d *directory, depth int, entries []entry) (subdirs []string, err error)
 	// leave is called when the walk of the directory name is complete. depth is that of the parent. leave may be nil.
 	leave func(parent *directory, depth int, name string) error
+	// batch limits the entries of one call of enter; 0 means no limit. If batch is positive, enter and leave must remove all entries.
+	// Otherwise the walk does not end.
 	batch int
 }
 

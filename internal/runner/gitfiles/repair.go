@@ -103,7 +103,8 @@ func (s *lockSearch) remove(dir string, depth int) {
 				_ = s.root.Remove(name)
 			}
 		case !e.IsDir() || depth == 0:
-		case dir == "." && (e.Name() == "objects" || e.Name() == "lfs" || e.Name() == "hooks"): // git's locks there expire
+		case dir == "." && e.Name() == "objects": // it can have many entries, and locks in it stop only git's maintenance
+		case dir == "." && (e.Name() == "lfs" || e.Name() == "hooks"): // neither git nor Git LFS creates locks there
 		default:
 			s.remove(name, depth-1)
 		}

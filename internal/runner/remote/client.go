@@ -116,14 +116,14 @@ func (s signingClient) Do(req *http.Request) (*http.Response, error) {
 	return readErrorBody(res)
 }
 
-// maxRefusal is how much of the body of a response that is not OK is read, in bytes.
-const maxRefusal = 1 << 20
+// maxErrorBody is how much of the body of a response that is not OK is read, in bytes.
+const maxErrorBody = 1 << 20
 
 // readErrorBody reads the body of a response that reports an error. It fails if the body is incomplete, which Connect does not
 // notice: Connect would treat an incomplete "not found" as the answer of an older runner that does not have the method.
 func readErrorBody(res *http.Response) (*http.Response, error) {
 	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxRefusal))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 	if err != nil {
 		return nil, err
 	}
@@ -131,10 +131,11 @@ func readErrorBody(res *http.Response) (*http.Response, error) {
 	return res, nil
 }
 
-// errConnectionBroken means that the connection broke, so that it is unknown whether the runner has handled the request.
-var errConnectionBroken = errors.New("the connection to the runner broke")
+// errRetry means that the call must be repeated: the connection broke, so that it is unknown whether the runner has handled the request, or
+// the runner refused the request's signature because it has restarted or the request came too late.
+var errRetry = errors.New("the connection to the runner broke")
 
-// classify converts the error of a call. The result wraps errConnectionBroken if the call must be repeated.
+// classify converts the error of a call. The result wraps errRetry if the call must be repeated.
 func (c *Client) classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -143,7 +144,7 @@ func (c *Client) classify(ctx context.Context, err error) error {
 		switch e.Metadata[refusalKey] {
 		case refusedInstance, refusedExpired:
 			c.forgetSession()
-			return errors.Join(errConnectionBroken, e)
+			return errors.Join(errRetry, e)
 		}
 		return e
 	}
@@ -153,7 +154,7 @@ func (c *Client) classify(ctx context.Context, err error) error {
 	if no := permanentError(err); no != nil {
 		return no
 	}
-	return errors.Join(errConnectionBroken, err)
+	return errors.Join(errRetry, err)
 }
 
 // permanentError returns an error for the caller if a repeated call would fail like err, and otherwise nil. err must not be from
@@ -197,7 +198,7 @@ func (c *Client) newRetrier(a fleet.Agent) *retrier {
 
 // waitForRetry waits until the next attempt. It returns an error if the call must not be repeated.
 func (r *retrier) waitForRetry(ctx context.Context, err error) error {
-	if err = r.client.classify(ctx, err); !errors.Is(err, errConnectionBroken) {
+	if err = r.client.classify(ctx, err); !errors.Is(err, errRetry) {
 		return err
 	}
 	if r.client.config.Now().Sub(r.started) >= r.client.config.RetryTimeout {

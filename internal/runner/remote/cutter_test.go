@@ -68,7 +68,7 @@ func (c *cutter) serve(from net.Conn) {
 func (c *cutter) lifetime() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Duration(30+rand.IntN(600)+25*c.cuts) * time.Millisecond
+	return time.Duration(30+rand.IntN(600)+75*c.cuts) * time.Millisecond
 }
 
 // add registers the connections. It reports whether the cutter is still open.
@@ -81,12 +81,15 @@ func (c *cutter) add(conns ...net.Conn) bool {
 	return !c.closed
 }
 
-// cut closes the connections, and counts the cut.
-func (c *cutter) cut(conns ...net.Conn) {
+// cut closes the two connections that were added together, and counts the cut. It does nothing if they were cut before.
+func (c *cutter) cut(from, to net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.open[from] {
+		return
+	}
 	c.cuts++
-	for _, conn := range conns {
+	for _, conn := range []net.Conn{from, to} {
 		_ = conn.Close()
 		delete(c.open, conn)
 	}

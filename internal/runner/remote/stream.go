@@ -83,7 +83,7 @@ func respond[M any](ctx context.Context, s *Server, stream *connect.ServerStream
 func receive[Req, M any](ctx context.Context, silence time.Duration, method streamMethod[Req, M], req *Req, handle func(*M) (done bool)) (done, answered bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watchdog := time.AfterFunc(silence, func() { cancel(errConnectionBroken) })
+	watchdog := time.AfterFunc(silence, func() { cancel(errRetry) })
 	defer watchdog.Stop()
 	stream, err := method(ctx, connect.NewRequest(req))
 	if err != nil {

@@ -174,7 +174,7 @@ func (r repository) upload(ctx context.Context, unpack *runnerv1.Unpack, in io.R
 		if n > 0 || m.GetOffset() == 0 {
 			m.Data = buf[:n]
 			if err := r.client.callWithRetry(ctx, r.agent, func(ctx context.Context) error {
-				ctx, cancel := context.WithTimeoutCause(ctx, uploadTimeout, errConnectionBroken)
+				ctx, cancel := context.WithTimeoutCause(ctx, uploadTimeout, errRetry)
 				defer cancel()
 				_, err := r.client.rpc.Upload(ctx, connect.NewRequest(m))
 				return err

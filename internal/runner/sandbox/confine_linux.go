@@ -47,7 +47,7 @@ func confine(p Policy) error {
 			if !p.Mounts {
 				return nil
 			}
-			return makeReadOnly(p)
+			return restrictMounts(p)
 		}},
 		{"resource limits", func() error { return setLimits(p) }},
 		{"capabilities", func() error { return dropCapabilities(p.Override) }},

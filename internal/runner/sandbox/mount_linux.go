@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeReadOnly moves the thread to a mount namespace in which only the policy's writable paths can be changed, and the directories
-// in Hide are hidden. Landlock alone does not restrict changes of modes, owners and times. makeReadOnly does nothing if the root
+// restrictMounts moves the thread to a mount namespace in which only the policy's writable paths can be changed, and the directories
+// in Hide are hidden. Landlock alone does not restrict changes of modes, owners and times. restrictMounts does nothing if the root
 // directory is writable, or if the user may not create mount namespaces, like most users.
-func makeReadOnly(p Policy) error {
+func restrictMounts(p Policy) error {
 	var writable []string // if one has become a symbolic link, Landlock still protects its target
 	for _, path := range p.Write {
 		writable = append(writable, filepath.Clean(path))

@@ -124,7 +124,7 @@ func filterRules(n Network) []rule {
 	deny(unix.EPERM, unix.SYS_OPENAT, hasAny(2, createFlags), hasAny(3, setID))
 	deny(unix.EPERM, unix.SYS_MKNODAT, hasAny(2, setID))
 	denyAll(unix.ENOSYS, unix.SYS_OPENAT2) // the filter cannot read the mode in its arguments
-	for _, c := range oldModes {
+	for _, c := range legacyModeRules {
 		deny(unix.EPERM, c.number, c.when...)
 	}
 
@@ -155,7 +155,7 @@ func filterRules(n Network) []rule {
 		unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
 		unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SYSLOG, unix.SYS_VHANGUP, unix.SYS_FANOTIFY_INIT,
 	)
-	denyAll(unix.EPERM, oldAdministration...)
+	denyAll(unix.EPERM, legacyAdminCalls...)
 	return all
 }
 
@@ -177,8 +177,8 @@ func assemble(all []rule) []unix.SockFilter {
 	program := []unix.SockFilter{
 		statement(load, dataArch), jump(equal, auditArch, 1, 0), statement(give, resultKill),
 	}
-	if foreignCalls > 0 { // calls of another ABI
-		program = append(program, statement(load, dataNumber), jump(least, foreignCalls, 0, 1), statement(give, resultKill))
+	if firstForeignCall > 0 { // calls of another ABI
+		program = append(program, statement(load, dataNumber), jump(least, firstForeignCall, 0, 1), statement(give, resultKill))
 	}
 	for _, r := range all {
 		var body []unix.SockFilter // jumps past the rule have the value pastEnd in Jf until the rule's length is known

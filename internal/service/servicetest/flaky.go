@@ -16,8 +16,8 @@ import (
 // FlakyStore is a store whose calls a test can make fail or wait. Calls of methods that FlakyStore only embeds always work.
 type FlakyStore struct {
 	fleet.Store
-	Fails atomic.Int64 // if this is n, every n-th of the calls that can fail does; if it is 0, none
-	calls atomic.Int64 // number of calls that could fail so far
+	FailEvery atomic.Int64 // if it is n, every n-th of the calls that can fail does; if it is 0, none
+	calls     atomic.Int64 // number of calls that could fail so far
 
 	mu        sync.Mutex
 	onRelease func(key string) (after func())
@@ -27,7 +27,7 @@ type FlakyStore struct {
 // ErrFlaky is the error that failing calls return.
 var ErrFlaky = errors.New("the disk is full")
 
-// NewFlaky starts a fleet like New, over a store that works until Fails is set.
+// NewFlaky starts a fleet like New, over a store that works until FailEvery is set.
 func NewFlaky(t testing.TB, with func(*state.Config)) (*Harness, *FlakyStore) {
 	t.Helper()
 	var flaky *FlakyStore
@@ -55,7 +55,7 @@ func (s *FlakyStore) OnView(f func(context.Context)) {
 
 // fail counts a call that can fail, and returns ErrFlaky if the call must fail.
 func (s *FlakyStore) fail() error {
-	if n := s.Fails.Load(); n > 0 && s.calls.Add(1)%n == 0 {
+	if n := s.FailEvery.Load(); n > 0 && s.calls.Add(1)%n == 0 {
 		return ErrFlaky
 	}
 	return nil
@@ -115,9 +115,10 @@ func (s *FlakyStore) RenewLeases(ctx context.Context, owner string, ttl time.Dur
 	return s.Store.RenewLeases(ctx, owner, ttl, keys)
 }
 
-// LastDone calls the LastDone of the store, see fleet.Store. It fails only if Fails is 1.
+// LastDone calls the LastDone of the store, see fleet.Store. It fails only if FailEvery is 1. Pollers and calls
+// read it at times that depend on the clock, so counting it would change which other calls fail.
 func (s *FlakyStore) LastDone(ctx context.Context, key string) (time.Duration, bool, error) {
-	if s.Fails.Load() == 1 { // all calls fail
+	if s.FailEvery.Load() == 1 { // all calls fail
 		return 0, false, ErrFlaky
 	}
 	return s.Store.LastDone(ctx, key)

@@ -36,7 +36,7 @@ func (t *tx) queueAudit(b *pgx.Batch) (read func(pgx.BatchResults) error, settle
 		if err != nil {
 			e.ID = 0
 		}
-		a.Committed(e)
+		a.EndClaim(e)
 	}
 }
 

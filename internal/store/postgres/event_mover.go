@@ -40,16 +40,16 @@ type eventMover struct {
 	done     chan struct{}
 
 	mu           sync.Mutex
-	next         *round                   // the next round
-	running      *round                   // the running round; nil if none is running
-	recentRounds [rememberedRounds]*round // a ring of the last rounds that have moved events
-	movedRounds  int                      // how many rounds have moved events
+	next         *round                  // the next round
+	running      *round                  // the running round; nil if none is running
+	recentRounds [maxRecentRounds]*round // a ring of the last rounds that have moved events
+	movedRounds  int                     // how many rounds have moved events
 }
 
-// rememberedRounds is how many rounds the mover remembers. A caller asks after its commit whether its events are in
+// maxRecentRounds is how many rounds the mover remembers. A caller asks after its commit whether its events are in
 // the log. On a busy server, many rounds may end between the commit and the question. If more rounds end than are
 // remembered, the caller waits for another round.
-const rememberedRounds = 64
+const maxRecentRounds = 64
 
 // round is one move of events, for all callers that requested it before it began.
 type round struct {
@@ -147,7 +147,7 @@ func (e *eventMover) run(ctx context.Context) {
 			clear(e.recentRounds[:])
 		}
 		if r.err == nil && len(r.ids) > 0 {
-			e.recentRounds[e.movedRounds%rememberedRounds] = r
+			e.recentRounds[e.movedRounds%maxRecentRounds] = r
 			e.movedRounds++
 		}
 		e.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	selectTasksWhere   = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
+	selectTasksWhere   = `SELECT ` + record.TaskReadColumns + `, NULL::text FROM tasks WHERE n IN (SELECT n FROM tasks WHERE `
 	countTasksWhere    = `SELECT count(*) FROM (SELECT FROM tasks WHERE `
 	selectPosition     = `SELECT created_at, n FROM tasks WHERE id = $1`
 	newestFirst        = ` ORDER BY created_at DESC, n DESC`

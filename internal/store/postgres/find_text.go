@@ -13,7 +13,7 @@ const (
 	// text depends on how frequent the text is. With a plan for any text, a search for a short text reads a whole index.
 	setCustomPlans = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`
 
-	selectTasksByNumber = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks WHERE n = ANY($1)` + newestFirst
+	selectTasksByNumber = `SELECT ` + record.TaskReadColumns + `, NULL::text FROM tasks WHERE n = ANY($1)` + newestFirst
 )
 
 // defaultFirstRead is how many of the newest tasks are searched for a text at first.

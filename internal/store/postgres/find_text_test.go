@@ -53,7 +53,7 @@ func addTasks(t *testing.T, url string, describe func(i int) string) (tasks []*f
 	return tasks
 }
 
-// describeTask returns a description of words for task i. Some words are frequent and some rare, among all tasks or among the newest.
+// describeTask returns the description of task i. Some of its words are frequent, and some are rare, among all tasks or among the newest.
 func describeTask(i int) string {
 	words := []string{"everywhere"}
 	for _, every := range []int{7, 150, 400, 3000} {

@@ -16,9 +16,9 @@ const (
 	selectActiveTask  = record.SelectTasks + `WHERE agent_uid = $1 AND ` + currentCondition
 	selectActiveTasks = record.SelectTasks + `WHERE agent_uid = ANY($1) AND ` + currentCondition
 	countAgentTasks   = `SELECT count(*) FROM tasks WHERE agent_uid = $1`
-	selectAgentTasks  = `SELECT ` + record.ReadColumns + `, NULL::text FROM tasks
+	selectAgentTasks  = `SELECT ` + record.TaskReadColumns + `, NULL::text FROM tasks
 		WHERE agent_uid = $1 ORDER BY created_at DESC, n DESC LIMIT $2 OFFSET $3`
-	selectSessionTasks = `SELECT ` + record.ReadColumns + `, rest FROM (
+	selectSessionTasks = `SELECT ` + record.TaskReadColumns + `, rest FROM (
 			SELECT * FROM tasks WHERE session_id <> '' AND session_id = $1 ORDER BY created_at DESC, n DESC LIMIT $2
 		) AS newest LEFT JOIN task_descriptions ON task_id = id ORDER BY created_at, n`
 	selectLastTasks = record.SelectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid = ANY($1) GROUP BY agent_uid)`

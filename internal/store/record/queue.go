@@ -9,7 +9,7 @@ import (
 const (
 	putQueueEntry = `INSERT INTO task_queue (task_id, entry) VALUES (?, ?)
 		ON CONFLICT (task_id) DO UPDATE SET entry = excluded.entry`
-	selectEntries = `SELECT ` + ReadColumns + `, rest, entry FROM task_queue AS q JOIN tasks ON id = q.task_id
+	selectEntries = `SELECT ` + TaskReadColumns + `, rest, entry FROM task_queue AS q JOIN tasks ON id = q.task_id
 		LEFT JOIN task_descriptions AS d ON d.task_id = id WHERE `
 	selectQueue = selectEntries + ActiveCondition
 )

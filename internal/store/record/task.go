@@ -18,12 +18,12 @@ const TaskColumns = `traceparent, agent_uid, agent_name, owner, source, status, 
 	model, input_tokens, output_tokens, tool_calls, self_started, reported, payload_gap_offset, payload_gap_size, waiting,
 	stalled_at, last_step, terminal, conversation_lost, try, reason_code, retry_at, collecting_at, spent, options, labels, retry_of, output, parent_id, root_id, delegation, description`
 
-// ReadColumns are the columns of tasks that ScanTask reads. A query must add one more column, the DescriptionRest. It is NULL if
+// TaskReadColumns are the columns of tasks that ScanTask reads. A query must add one more column, the DescriptionRest. It is NULL if
 // the description is short or the rest is not needed.
-const ReadColumns = `id, ` + TaskColumns + `, payload_removed, has_messages, has_questions, has_checks, revision`
+const TaskReadColumns = `id, ` + TaskColumns + `, payload_removed, has_messages, has_questions, has_checks, revision`
 
 // SelectTasks is the beginning of a query whose rows ScanTask reads.
-const SelectTasks = `SELECT ` + ReadColumns + `, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
+const SelectTasks = `SELECT ` + TaskReadColumns + `, rest FROM tasks LEFT JOIN task_descriptions ON task_id = id `
 
 // EndedCondition is the SQL condition for tasks that have ended.
 const EndedCondition = `status NOT IN ('pending', 'running')`
@@ -32,7 +32,8 @@ const EndedCondition = `status NOT IN ('pending', 'running')`
 // indexes with the same condition, such as tasks_owned.
 const ActiveCondition = `status IN ('pending', 'running')`
 
-// RunningCondition is the SQL condition for tasks that occupy their agents, as in the index tasks_active.
+// RunningCondition is the SQL condition for tasks that occupy their agents. It is also the condition of the index that is named
+// tasks_active, although pending tasks are active too.
 const RunningCondition = `status = 'running'`
 
 // DescriptionHead returns the beginning of the description, at most maxHead bytes, cut at a character boundary.

@@ -29,7 +29,7 @@ func (t *tx) addAudit() (settle func(error), err error) {
 		if err != nil {
 			e.ID = 0
 		}
-		a.Committed(e)
+		a.EndClaim(e)
 	}, err
 }
 

@@ -11,7 +11,7 @@ import (
 const (
 	newestFirst         = ` ORDER BY created_at DESC, n DESC`
 	lastInsertedFirst   = ` ORDER BY n DESC`
-	selectTasksByNumber = `SELECT ` + record.ReadColumns + `, NULL FROM tasks WHERE n ` + inList
+	selectTasksByNumber = `SELECT ` + record.TaskReadColumns + `, NULL FROM tasks WHERE n ` + inList
 	// fromTextIndex joins the tasks to the rows that the full-text index finds, in the order of their numbers.
 	fromTextIndex = `tasks_text CROSS JOIN tasks ON tasks.n = tasks_text.rowid`
 

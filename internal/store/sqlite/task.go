@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	selectAgentTasks = `SELECT ` + record.ReadColumns + `, NULL FROM tasks
+	selectAgentTasks = `SELECT ` + record.TaskReadColumns + `, NULL FROM tasks
 		WHERE agent_uid = ? ORDER BY created_at DESC, n DESC LIMIT ? OFFSET ?`
-	selectSessionTasks = `SELECT ` + record.ReadColumns + `, rest FROM (
+	selectSessionTasks = `SELECT ` + record.TaskReadColumns + `, rest FROM (
 			SELECT * FROM tasks WHERE session_id <> '' AND session_id = ? ORDER BY created_at DESC, n DESC LIMIT ?
 		) LEFT JOIN task_descriptions ON task_id = id ORDER BY created_at, n`
 	selectLastTasks = record.SelectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid ` + inList + ` GROUP BY agent_uid)`

@@ -74,7 +74,7 @@ var auditCases = []testCase{
 
 	{"an entry is written once, in the transaction of the call's first change", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
-		call := fleet.NewAuditLine(newAuditEntry("alice", "StopAgent", "", noon))
+		call := fleet.NewPendingAuditEntry(newAuditEntry("alice", "StopAgent", "", noon))
 		ctx := fleet.WithAudit(t.Context(), call)
 		require.NoError(t, s.Update(ctx, func(tx fleet.Tx) error { _, err := tx.Agent(a.UID); return err }))
 		require.Empty(t, listAudit(t, s, fleet.AuditFilter{}, 10), "a transaction that only reads must not write an entry")

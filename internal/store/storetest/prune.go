@@ -65,7 +65,7 @@ var pruneCases = []testCase{
 		require.Greater(t, takeLease(t, s, "old", "two", time.Hour), old)
 	}},
 
-	{"servers whose last sign of life is old are removed", func(t *testing.T, s fleet.Store) {
+	{"replicas whose last heartbeat is old are removed", func(t *testing.T, s fleet.Store) {
 		a, deleted := newAgent("u1", "one", "alice"), newAgent("u2", "two", "alice")
 		a.Place, deleted.Place, deleted.DeletedAt = "local@works", "local@old", noon
 		insertRows(t, s, a, deleted)
@@ -81,12 +81,12 @@ var pruneCases = []testCase{
 		takeLease(t, s, fleet.ReplicaLeasePrefix+"old", "one", time.Minute)
 		require.NoError(t, s.ForgetReplica(t.Context(), "forgotten"))
 		require.Zero(t, prune(t, s, time.Now().Add(-time.Hour), 10))
-		require.Equal(t, 2, prune(t, s, time.Now().Add(time.Hour), 10), "the rows of a server and its lease must be removed")
+		require.Equal(t, 2, prune(t, s, time.Now().Add(time.Hour), 10), "the rows of a replica and its lease must be removed")
 		left, err := s.Replicas(t.Context())
 		require.NoError(t, err)
 		require.Len(t, left, 2)
 		require.Equal(t, []string{"runs", "works"}, []string{left[0].Name, left[1].Name})
-		require.False(t, record("forgotten"), "a forgotten server must not be recorded again")
+		require.False(t, record("forgotten"), "a forgotten replica must not be recorded again")
 		require.True(t, record("old"))
 	}},
 

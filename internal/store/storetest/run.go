@@ -31,7 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) fleet.Store) {
 		{"Agents", agentCases},
 		{"Views", viewCases},
 		{"Tasks", taskCases},
-		{"History", historyCases},
+		{"FindTasks", findTasksCases},
 		{"Usage", usageCases},
 		{"Holdings", holdingCases},
 		{"Messages", messageCases},

@@ -306,6 +306,92 @@ var taskCases = []testCase{
 		require.Equal(t, []string{"t3"}, last("u2", "u2"))
 		require.Empty(t, last())
 	}},
+
+	{"a deleted task leaves nothing behind", func(t *testing.T, s fleet.Store) {
+		a := addAgent(t, s)
+		before := holdings(t, s, a.Owner)
+		task := newTask("t1", a)
+		task.Description = strings.Repeat("a long description ", 1000)
+		e := newEvent(fleet.EventTaskOutput, a, "output")
+		e.TaskID = task.ID
+		update(t, s, func(tx fleet.Tx) error {
+			require.NoError(t, tx.Insert(task))
+			require.NoError(t, tx.Put(task.ID, fleet.Payload("payload")))
+			require.NoError(t, tx.Put(task.ID, &fleet.Changes{Base: "b"}))
+			require.NoError(t, tx.Put(task.ID, &fleet.TaskChecks{Try: 1}))
+			require.NoError(t, tx.Insert(&fleet.Message{ID: "m1", TaskID: task.ID, Text: "hello", CreatedAt: noon}))
+			require.NoError(t, tx.Insert(newQuestion("t1-1", task.ID, a)))
+			return tx.Append(e)
+		})
+		remove := func() error {
+			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Delete(&fleet.Task{ID: task.ID}) })
+		}
+		requireInternal(t, remove())
+		require.NotNil(t, getTask(t, s, task.ID), "an active task must stay")
+		task.Status, task.EndedAt = fleet.TaskCompleted, noon
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
+		require.NoError(t, remove())
+		require.Nil(t, getTask(t, s, task.ID))
+		require.Nil(t, getPayload(t, s, task.ID))
+		require.Nil(t, getChanges(t, s, task.ID))
+		require.Nil(t, getChecks(t, s, task.ID))
+		require.Empty(t, listEvents(t, s, fleet.EventFilter{TaskID: task.ID}, 0, 10))
+		require.Nil(t, getMessage(t, s, "m1"))
+		require.Nil(t, getQuestion(t, s, "t1-1"))
+		found, total := findTasks(t, s, fleet.TaskFilter{Text: "long description"}, 10, 0)
+		require.Empty(t, found)
+		require.Zero(t, total)
+		require.Equal(t, before, holdings(t, s, a.Owner))
+		requireInternal(t, remove())
+	}},
+
+	{"the checks of a task, also after its end", func(t *testing.T, s fleet.Store) {
+		a := addAgent(t, s)
+		task := newTask("t1", a)
+		insertRows(t, s, task)
+		require.Nil(t, getChecks(t, s, task.ID))
+		put := func(c *fleet.TaskChecks) {
+			update(t, s, func(tx fleet.Tx) error { return tx.Put(task.ID, c) })
+			require.Equal(t, c, getChecks(t, s, task.ID))
+		}
+		put(&fleet.TaskChecks{Requested: fleet.Checks{Commands: []string{"go test ./..."}, Timeout: time.Minute, Retries: new(0)}})
+		task.Status, task.EndedAt, task.ReasonCode, task.RetryAt = fleet.TaskFailed, noon, fleet.CodeUsageWindow, noon.Add(time.Hour)
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
+		require.Equal(t, fleet.CodeUsageWindow, getTask(t, s, task.ID).ReasonCode)
+		require.Equal(t, noon.Add(time.Hour), getTask(t, s, task.ID).RetryAt)
+		put(&fleet.TaskChecks{Try: 2, Retries: 1, Results: []fleet.CheckResult{
+			{Command: "a", Status: fleet.CheckFailed, ExitCode: new(3), Output: "no\n", Truncated: true, StartedAt: noon, EndedAt: noon.Add(time.Second)},
+			{Command: "b", Status: fleet.CheckTimedOut, Reason: "it ran longer than 1m0s", StartedAt: noon, EndedAt: noon},
+		}})
+	}},
+
+	{"only a failed task can have a reason code", func(t *testing.T, s fleet.Store) {
+		a := addAgent(t, s)
+		task := newTask("t1", a)
+		task.ReasonCode = fleet.CodeChecksFailed
+		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(task) }))
+	}},
+
+	{"the changes of a task, also after its end", func(t *testing.T, s fleet.Store) {
+		a := addAgent(t, s)
+		task := newTask("t1", a)
+		insertRows(t, s, task)
+		require.Nil(t, getChanges(t, s, task.ID))
+		put := func(c *fleet.Changes) {
+			update(t, s, func(tx fleet.Tx) error { return tx.Put(task.ID, c) })
+			require.Equal(t, c, getChanges(t, s, task.ID))
+		}
+		put(&fleet.Changes{Problem: "the tree is gone", At: noon})
+		task.Status, task.EndedAt = fleet.TaskCompleted, noon
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
+		put(&fleet.Changes{
+			Base: "b", Commit: "c", Ref: "r", Branch: "main", Commits: 1, Dirty: true, Pushed: true, FileCount: 2, Insertions: 3, Deletions: 4, At: noon,
+			FileChanges: []fleet.FileChange{
+				{Path: "new", From: "old", Kind: fleet.FileRenamed, Insertions: 3, Deletions: 4}, {Path: "bin", Kind: fleet.FileAdded, Binary: true},
+			},
+			LeftOut: []string{"large"},
+		})
+	}},
 }
 
 // fullTask returns a completed task with a value in almost every field.
@@ -350,4 +436,14 @@ func taskIDs(tasks []*fleet.Task) []string {
 		out = append(out, t.ID)
 	}
 	return out
+}
+
+func getChecks(t *testing.T, s fleet.Store, taskID string) *fleet.TaskChecks {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.TaskChecks, error) { return tx.Checks(taskID) })
+}
+
+func getChanges(t *testing.T, s fleet.Store, taskID string) *fleet.Changes {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.Changes, error) { return tx.Changes(taskID) })
 }

@@ -139,7 +139,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 // TestNewRefuses checks that New refuses invalid settings.
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	_, err := providers.New(nil, &fakeEnvironment{}, providers.Config{Settings: providers.Settings{Timeout: -time.Second}})
+	_, err := providers.New(nil, &fakeProbes{}, providers.Config{Settings: providers.Settings{Timeout: -time.Second}})
 	require.Error(t, err)
 }
 

@@ -309,13 +309,13 @@ func TestInternalFailure(t *testing.T) {
 	a := h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	require.Contains(t, a.Error, "no room for it")
 
-	s, err := providers.New(coreWithoutFollow{h.core}, h.environment, providers.Config{Drivers: drivers, Getenv: h.getenv})
+	s, err := providers.New(coreWithoutFollow{h.core}, h.probes, providers.Config{Drivers: drivers, Getenv: h.getenv})
 	require.NoError(t, err)
 	_, err = s.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "wait gate"})
 	require.ErrorIs(t, err, errBroken)
 	require.Equal(t, fleet.ReasonInternal, fleet.ReasonOf(err))
 
-	s, err = providers.New(coreWithoutModels{h.core}, h.environment, providers.Config{Drivers: drivers, Getenv: h.getenv})
+	s, err = providers.New(coreWithoutModels{h.core}, h.probes, providers.Config{Drivers: drivers, Getenv: h.getenv})
 	require.NoError(t, err)
 	a, err = s.Execute(h.as("alice"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	require.NoError(t, err)

@@ -37,14 +37,14 @@ var drivers = append(local.Drivers(), local.ModelDrivers()...)
 // harness is the toolset over a real core and store, with a fake place for models and another fake place for programs.
 type harness struct {
 	*providers.Service
-	t           *testing.T
-	core        *service.Service
-	store       fleet.Store
-	models      *fake.Place // runs models
-	clis        *fake.Place // runs programs
-	environment *fakeEnvironment
-	config      providers.Config
-	log         *lockedBuffer
+	t      *testing.T
+	core   *service.Service
+	store  fleet.Store
+	models *fake.Place // runs models
+	clis   *fake.Place // runs programs
+	probes *fakeProbes
+	config providers.Config
+	log    *lockedBuffer
 
 	mu           sync.Mutex
 	agentConfigs []*fleet.AgentConfig // the configurations of the created agents, oldest first
@@ -74,7 +74,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	t.Helper()
 	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
 	require.NoError(t, err)
-	h := &harness{t: t, store: store, environment: &fakeEnvironment{}, log: &lockedBuffer{}, env: map[string]string{
+	h := &harness{t: t, store: store, probes: &fakeProbes{}, log: &lockedBuffer{}, env: map[string]string{
 		"ANTHROPIC_API_KEY": claudeKey, "CUSTOM_KEY": customKey, "WEATHER_TOKEN": toolToken,
 	}}
 	see := func(_ context.Context, c fake.Call) error {
@@ -118,7 +118,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 
 // newService returns another service over the same core, as if it belonged to another server on the same store.
 func (h *harness) newService() *providers.Service {
-	s, err := providers.New(h.core, h.environment, h.config)
+	s, err := providers.New(h.core, h.probes, h.config)
 	require.NoError(h.t, err)
 	return s
 }
@@ -193,20 +193,20 @@ func (h *harness) requireReason(err error, reason fleet.Reason, field string) *f
 	return e
 }
 
-// fakeEnvironment is the fake environment of probes.
-type fakeEnvironment struct {
+// fakeProbes answers probes with its functions. Without a function, each URL exists and no program does.
+type fakeProbes struct {
 	get     func(ctx context.Context, url string, header map[string]string) (int, []byte, error)
 	version func(ctx context.Context, program string) (string, string, error)
 }
 
-func (f *fakeEnvironment) Get(ctx context.Context, url string, header map[string]string) (int, []byte, error) {
+func (f *fakeProbes) Get(ctx context.Context, url string, header map[string]string) (int, []byte, error) {
 	if f.get == nil {
 		return 200, []byte(`{"data":[]}`), nil
 	}
 	return f.get(ctx, url, header)
 }
 
-func (f *fakeEnvironment) Version(ctx context.Context, program string) (string, string, error) {
+func (f *fakeProbes) Version(ctx context.Context, program string) (string, string, error) {
 	if f.version == nil {
 		return "", "", exec.ErrNotFound
 	}

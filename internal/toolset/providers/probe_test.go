@@ -56,7 +56,7 @@ func TestProbe(t *testing.T) {
 		{name: "a name of a megabyte", agent: strings.Repeat("n", 1<<20), status: "unavailable", says: []string{`no agent "nnn`}},
 	} {
 		asked := 0
-		h.environment.get = func(_ context.Context, url string, header map[string]string) (int, []byte, error) {
+		h.probes.get = func(_ context.Context, url string, header map[string]string) (int, []byte, error) {
 			asked++
 			if c.agent != "ollama" {
 				require.NotEmpty(t, header, "the key must be sent")
@@ -64,7 +64,7 @@ func TestProbe(t *testing.T) {
 			require.NotContains(t, url, "key")
 			return c.code, []byte(c.body), c.err
 		}
-		h.environment.version = func(context.Context, string) (string, string, error) { return c.path, c.output, c.err }
+		h.probes.version = func(context.Context, string) (string, string, error) { return c.path, c.output, c.err }
 		f, err := h.Probe(h.as("alice"), c.agent)
 		require.NoError(t, err, c.name)
 		require.Equal(t, c.status, f.Status, "%s: %s", c.name, f.Detail)
@@ -100,7 +100,7 @@ func TestKeysAreSentAsTheProtocolWants(t *testing.T) {
 		"ollama": "http://127.0.0.1:11434/api/tags map[]",
 	} {
 		got := ""
-		h.environment.get = func(_ context.Context, url string, header map[string]string) (int, []byte, error) {
+		h.probes.get = func(_ context.Context, url string, header map[string]string) (int, []byte, error) {
 			got = fmt.Sprint(url, " ", header)
 			return 200, []byte(`{}`), nil
 		}
@@ -115,7 +115,7 @@ func TestKeysAreSentAsTheProtocolWants(t *testing.T) {
 func TestListWithStatus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o := &fakeEnvironment{}
+		o := &fakeProbes{}
 		s, err := providers.New(nil, o, providers.Config{Drivers: drivers, Getenv: func(string) string { return claudeKey }})
 		require.NoError(t, err)
 		o.get = func(ctx context.Context, url string, _ map[string]string) (int, []byte, error) {
@@ -166,7 +166,7 @@ func TestListWithStatus(t *testing.T) {
 func TestProbesAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o := &fakeEnvironment{}
+		o := &fakeProbes{}
 		s, err := providers.New(nil, o, providers.Config{Drivers: drivers, Getenv: func(string) string { return claudeKey }})
 		require.NoError(t, err)
 		requests, open := 0, make(chan struct{})

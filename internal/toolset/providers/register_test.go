@@ -257,7 +257,7 @@ func FuzzToolSpec(f *testing.F) {
 	for _, s := range []string{`{}`, `{"description":"d","parameters":{"type":"object"},` + httpMember + `}`, `{"description":"d","command":["x"]}`, `[`, "\xff"} {
 		f.Add("name", s)
 	}
-	s, err := providers.New(nil, &fakeEnvironment{}, providers.Config{})
+	s, err := providers.New(nil, &fakeProbes{}, providers.Config{})
 	require.NoError(f, err)
 	ctx := fleet.WithPrincipal(context.Background(), fleet.Principal{Name: "alice"})
 	f.Fuzz(func(t *testing.T, name, text string) {

@@ -162,8 +162,7 @@ func entryNames(listed []subagents.ListEntry) (all []string) {
 	return all
 }
 
-// TestSubagentsAreInTheTree checks that the task of a subagent that another one runs is below the task of the other one in
-// the tree of tasks.
+// TestSubagentsAreInTheTree checks that a subagent's task is a child of the task of the agent that runs it.
 func TestSubagentsAreInTheTree(t *testing.T) {
 	t.Parallel()
 	w := newTestService(t, nil)

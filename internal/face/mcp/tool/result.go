@@ -73,7 +73,7 @@ func (s Spec) resultOfEncoded(ctx context.Context, q proto.Message, a *encoded.R
 	}
 	r := success(ctx, j.Data(), "")
 	if d := DeferredResultOf(ctx); d != nil {
-		d.text = j.Text()
+		d.text = j.Quoted()
 	}
 	return r
 }

@@ -124,7 +124,7 @@ func decode[PQ proto.Message](r mcp.CallToolRequest, q PQ, o options[PQ]) error 
 	if len(arguments) == 0 && r.Params.Arguments != nil { // a Go caller has set the arguments, so they are not JSON yet
 		var err error
 		if arguments, err = json.Marshal(r.Params.Arguments); err != nil {
-			return wire.Invalid("INVALID_ARGUMENT", "", "the arguments are not JSON: %s", err)
+			return wire.Invalid(wire.ReasonInvalidArgument, "", "the arguments are not JSON: %s", err)
 		}
 	}
 	if err := wire.Unmarshal(arguments, q); err != nil {

@@ -23,7 +23,7 @@ import (
 // other tests.
 const startTimeout = 10 * time.Minute
 
-// superuser is the name of the server's only role.
+// superuser is the name of the role that initdb creates.
 const superuser = "fleet"
 
 var errMissing = errors.New("Postgres is not installed: `make test-postgres` installs it, or run `apt-get install postgresql`") //nolint:staticcheck // a name begins it
@@ -42,9 +42,9 @@ type Server struct {
 	reusable []string // databases that can be used by another test
 }
 
-// options make the server fast. They do not protect its data against a crash of the machine. After one of its processes has
-// crashed, the server answers no client until all clients that have connected since then have sent their first message, or
-// authentication_timeout has passed. Links hold such messages back.
+// options make the server fast. They do not protect its data against a crash of the machine. authentication_timeout is short
+// because a Link can hold back a client's first message. After one of the server's processes has crashed, the server answers no
+// client until all clients that have connected since then have sent their first message, or authentication_timeout has passed.
 var options = []string{
 	"listen_addresses=", "fsync=off", "full_page_writes=off", "max_connections=400", "shared_buffers=128MB", "max_locks_per_transaction=256",
 	"max_wal_size=4GB", "autovacuum_naptime=10s", "log_min_messages=warning", "wal_level=replica", "max_wal_senders=4",
