@@ -12,7 +12,7 @@ import (
 	"fleet/internal/place/fake"
 )
 
-// TestCallID checks that the log lines of a call, and the lines of the audit log, have the call's id. If only the log has the cause
+// TestCallID checks that the log lines of a call, and the entries of the audit log, have the call's id. If only the log has the cause
 // of an error, the error must contain the id.
 func TestCallID(t *testing.T) {
 	t.Parallel()

@@ -50,7 +50,7 @@ type AuditFilter struct {
 func MethodKey(method string) string { return strings.ReplaceAll(strings.ToLower(method), "_", "") }
 
 // PendingAuditEntry holds the AuditEntry of a call that has not ended. The call's first transaction that changes something writes the
-// entry to the store, see WithAudit. An PendingAuditEntry is safe for concurrent use.
+// entry to the store, see WithAudit. A PendingAuditEntry is safe for concurrent use.
 type PendingAuditEntry struct {
 	mu      sync.Mutex
 	entry   AuditEntry
@@ -60,7 +60,7 @@ type PendingAuditEntry struct {
 // NewPendingAuditEntry returns the pending entry of a call that begins.
 func NewPendingAuditEntry(e AuditEntry) *PendingAuditEntry { return &PendingAuditEntry{entry: e} }
 
-// Claim returns the entry and true if the transaction that calls it must write the entry. The transaction calls Committed
+// Claim returns the entry and true if the transaction that calls it must write the entry. The transaction calls EndClaim
 // afterwards. Claim returns false if another transaction writes the entry or has written it, and if a is nil because the call is
 // not audited.
 func (a *PendingAuditEntry) Claim() (AuditEntry, bool) {

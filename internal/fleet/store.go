@@ -20,7 +20,7 @@ type Store interface {
 	// If ctx has a lease (WithLease) that another owner has taken, Update writes nothing and returns ErrLeaseLost. If fn
 	// fails, Update returns the error of fn instead.
 	//
-	// If ctx has an unwritten line of the audit log (WithAudit) and the transaction writes something, it also writes the line.
+	// If ctx has an unwritten entry of the audit log (WithAudit) and the transaction writes something, it also writes the entry.
 	Update(ctx context.Context, fn func(tx Tx) error) error
 
 	// View runs fn on one consistent state, which fn cannot change. As with Update, fn may run more than once.
@@ -83,11 +83,11 @@ type Store interface {
 	// Prune removes old rows of the kind, at most limit of each table, and returns their number.
 	Prune(ctx context.Context, kind PruneKind, before time.Time, limit int) (removed int, err error)
 
-	// PutAudit writes lines of the audit log in one transaction. It adds the lines without an ID, and updates Outcome and
-	// Target of the lines with an ID. It does not notify subscribers.
+	// PutAudit writes entries of the audit log in one transaction. It adds the entries without an ID, and updates Outcome and
+	// Target of the entries with an ID. It does not notify subscribers.
 	PutAudit(ctx context.Context, entries []AuditEntry) error
 
-	// Audit returns the matching lines of the audit log, at most limit, newest first.
+	// Audit returns the matching entries of the audit log, at most limit, newest first.
 	Audit(ctx context.Context, f AuditFilter, limit int) ([]AuditEntry, error)
 
 	// Full reports whether the store is nearly full, as far as it knows, and since when. A nearly full store accepts only writes

@@ -89,7 +89,7 @@ const (
 	// It also removes the remains of agents that were deleted before the time.
 	PrunePayloads
 
-	// PruneAudit removes lines of the audit log.
+	// PruneAudit removes entries of the audit log.
 	PruneAudit
 
 	// PruneDeliveries removes deliveries that were created before the time, whether they wait or not.

@@ -19,6 +19,7 @@ type Variant struct {
 	Kept    bool          // SettleFanOut has chosen it
 }
 
+// NewestTask returns the task that was started last.
 func (v *Variant) NewestTask() *fleet.Task { return v.Tasks[len(v.Tasks)-1] }
 
 // Model returns the model of the variant; "" if it is not known.
@@ -32,7 +33,7 @@ func (v *Variant) Model() string {
 // FanOut is the result of CompareFanOut.
 type FanOut struct {
 	Variants []*Variant          // those that the caller may see
-	Pairs    []fleet.WorkOverlap // of open work that change the same lines or are in conflict
+	Pairs    []fleet.WorkOverlap // pairs of open work that change the same lines or are in conflict
 	Problem  error               // why Pairs is not known; nil if it is known
 }
 

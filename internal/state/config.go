@@ -58,7 +58,7 @@ type Config struct {
 	// negative value forever. Tasks are kept until somebody deletes them. PruneEvery is how often expired rows are removed;
 	// 0 means 1 h.
 	Retention, PayloadRetention, PruneEvery time.Duration
-	// AuditRetention is how long lines of the audit log are kept; 0 means a year, a negative value forever.
+	// AuditRetention is how long entries of the audit log are kept; 0 means a year, a negative value forever.
 	AuditRetention time.Duration
 	// MaxCounted is the maximum number of matching tasks that are counted; 0 means 10,000. For a search for a text it is a
 	// tenth of that.

@@ -115,8 +115,8 @@ func (s *FlakyStore) RenewLeases(ctx context.Context, owner string, ttl time.Dur
 	return s.Store.RenewLeases(ctx, owner, ttl, keys)
 }
 
-// LastDone calls the LastDone of the store, see fleet.Store. It fails only if FailEvery is 1. Pollers and calls
-// read it at times that depend on the clock, so counting it would change which other calls fail.
+// LastDone calls the LastDone of the store, see fleet.Store. It fails only if FailEvery is 1, and its calls are not
+// counted. Polls call it at times that depend on the clock, and these calls must not change which other calls fail.
 func (s *FlakyStore) LastDone(ctx context.Context, key string) (time.Duration, bool, error) {
 	if s.FailEvery.Load() == 1 { // all calls fail
 		return 0, false, ErrFlaky
