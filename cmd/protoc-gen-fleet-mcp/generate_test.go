@@ -123,7 +123,7 @@ func TestErrors(t *testing.T) {
 			rpc M(Q) returns (Q) {
 				option idempotency_level = NO_SIDE_EFFECTS;
 				option (fleet.v1.portion) = {limit: "limit" of: "names" next: "next" from: "from"};
-			}`, "optional int32 limit = 1; repeated string names = 2;", `from names the field "next", but Q has no such field`},
+			}`, "optional int32 limit = 1; repeated string names = 2;", `next names the field "next", but Q has no such field`},
 		{"default of a string", "// D.\n rpc M(Q) returns (Q);", `optional string s = 1 [(fleet.v1.tool_default) = 1];`, "fleet.v1.tool_default is for an optional int32, but s is not one"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
