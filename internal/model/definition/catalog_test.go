@@ -272,6 +272,9 @@ func TestPullRefuses(t *testing.T) {
 		"models: {m: {provider: openai, model: x, token_key: DATABASE_PASSWORD}}\nagents: {root: {model: m}}",
 		"providers: {p: {base_url: \"http://thief.example.com\", token_key: OPENAI_API_KEY}}\nmodels: {m: {provider: p, model: x}}\nagents: {root: {model: m}}",
 		"agents: {root: {model: dmr/x}}",
+		"providers: {p: {base_url: \"https://unused.example.com\"}}\nagents: {root: {model: auto}}",
+		"providers: {p: {base_url: \"https://models.example.com\", token_key: DATABASE_PASSWORD}}\nagents: {root: {model: auto}}",
+		"providers: {openai: {base_url: \"https://models.example.com\", token_key: OPENAI_API_KEY}}\nagents: {root: {model: auto}}",
 	} {
 		push(t, fmt.Sprintf("%s/greedy/agent:v%d", host, i), layer(doc))
 	}
@@ -288,7 +291,8 @@ func TestPullRefuses(t *testing.T) {
 	}))
 	hung := strings.TrimPrefix(model.HangingServer(t), "http://")
 	store := t.TempDir()
-	c := definition.NewCatalog(definition.CatalogConfig{StoreDir: store, PullTimeout: waittest.Limit})
+	policy := definition.Policy{ModelHosts: []string{"models.example.com"}}
+	c := definition.NewCatalog(definition.CatalogConfig{StoreDir: store, PullTimeout: waittest.Limit, Policy: policy})
 	hasty := definition.NewCatalog(definition.CatalogConfig{StoreDir: store, PullTimeout: 50 * time.Millisecond})
 	for ref, want := range map[string]struct {
 		reason fleet.Reason
@@ -303,6 +307,8 @@ func TestPullRefuses(t *testing.T) {
 		host + "/greedy/agent:v4": {fleet.ReasonDefinitionInvalid, "code_mode_tools"}, host + "/greedy/agent:v5": {fleet.ReasonDefinitionInvalid, "this machine"},
 		host + "/greedy/agent:v6": {fleet.ReasonDefinitionInvalid, "thief.example.com"}, host + "/greedy/agent:v7": {fleet.ReasonDefinitionInvalid, "DATABASE_PASSWORD"},
 		host + "/greedy/agent:v8": {fleet.ReasonDefinitionInvalid, "thief.example.com"}, host + "/greedy/agent:v9": {fleet.ReasonDefinitionInvalid, `"dmr"`},
+		host + "/greedy/agent:v10": {fleet.ReasonDefinitionInvalid, "unused.example.com"}, host + "/greedy/agent:v11": {fleet.ReasonDefinitionInvalid, "DATABASE_PASSWORD"},
+		host + "/greedy/agent:v12":                         {fleet.ReasonDefinitionInvalid, `"openai"`},
 		strings.TrimPrefix(gone.URL, "http://") + "/xx:v1": {fleet.ReasonBackendUnavailable, "cannot reach"}, locked + "/xx:v1": {fleet.ReasonAgentNotFound, "requires a login"},
 		burning + "/xx:v1": {fleet.ReasonBackendUnavailable, burning}, endless + "/xx:v1": {fleet.ReasonDefinitionInvalid, "larger than"},
 		"": {fleet.ReasonInvalidArgument, "reference"}, "::": {fleet.ReasonInvalidArgument, "::"}, "UPPER/case": {fleet.ReasonInvalidArgument, "UPPER"},

@@ -16,7 +16,7 @@ import (
 type Policy struct {
 	// Toolsets are the allowed types of toolsets; nil: DefaultToolsets.
 	Toolsets []string
-	// ModelHosts are the hosts, as host or host:port, that base_url of a model may name. These hosts receive the keys.
+	// ModelHosts are the hosts, as host or host:port, that base_url of a model or provider may name. These hosts receive the keys.
 	ModelHosts []string
 }
 
@@ -66,22 +66,28 @@ func (p Policy) check(d *Parsed) error {
 			return err
 		}
 	}
-	for name, m := range c.Models {
-		custom, isCustom := c.Providers[m.Provider]
-		if isCustom {
-			if err := p.checkKey(name, custom.TokenKey); err != nil {
-				return err
-			}
-			if err := p.checkHost(name, custom.BaseURL); err != nil {
-				return err
-			}
-		} else if _, ok := keyVariables[m.Provider]; !ok {
-			return fmt.Errorf("its model %q uses the provider %q, which definitions from a registry may not use", name, m.Provider)
+	for name, custom := range c.Providers { // models that are chosen later, like auto, may use any of them
+		what := fmt.Sprintf("its provider %q", name)
+		if _, ok := keyVariables[name]; ok {
+			return fmt.Errorf("%s replaces a known provider, which definitions from a registry may not do", what)
 		}
-		if err := p.checkKey(name, m.TokenKey); err != nil {
+		if err := p.checkKey(what, custom.TokenKey); err != nil {
 			return err
 		}
-		if err := p.checkHost(name, m.BaseURL); err != nil {
+		if err := p.checkHost(what, custom.BaseURL); err != nil {
+			return err
+		}
+	}
+	for name, m := range c.Models {
+		what := fmt.Sprintf("its model %q", name)
+		_, isCustom := c.Providers[m.Provider]
+		if _, ok := keyVariables[m.Provider]; !ok && !isCustom {
+			return fmt.Errorf("%s uses the provider %q, which definitions from a registry may not use", what, m.Provider)
+		}
+		if err := p.checkKey(what, m.TokenKey); err != nil {
+			return err
+		}
+		if err := p.checkHost(what, m.BaseURL); err != nil {
 			return err
 		}
 	}
@@ -161,8 +167,9 @@ func (d *Parsed) programSource(c *fleet.AgentConfig) string {
 	return ""
 }
 
-// checkKey returns an error unless the variable with the name is the key of a known provider, or the name is empty.
-func (p Policy) checkKey(model, name string) error {
+// checkKey returns an error unless the variable with the name is the key of a known provider, or the name is empty. what is the
+// part of the definition that names the variable.
+func (p Policy) checkKey(what, name string) error {
 	if name == "" {
 		return nil
 	}
@@ -171,11 +178,12 @@ func (p Policy) checkKey(model, name string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("its model %q uses the variable %q as its key, which is not the key of a known provider", model, fleet.Shorten(name, 60))
+	return fmt.Errorf("%s uses the variable %q as its key, which is not the key of a known provider", what, fleet.Shorten(name, 60))
 }
 
-// checkHost returns an error unless the policy allows the host of the URL base, or base is empty.
-func (p Policy) checkHost(model, base string) error {
+// checkHost returns an error unless the policy allows the host of the URL base, or base is empty. what is the part of the
+// definition that names the URL.
+func (p Policy) checkHost(what, base string) error {
 	if base == "" {
 		return nil
 	}
@@ -183,5 +191,5 @@ func (p Policy) checkHost(model, base string) error {
 	if err == nil && (slices.Contains(p.ModelHosts, u.Host) || slices.Contains(p.ModelHosts, u.Hostname())) {
 		return nil
 	}
-	return fmt.Errorf("its model %q has the base_url %q, to which this server does not send keys for definitions from a registry", model, fleet.Shorten(base, 100))
+	return fmt.Errorf("%s has the base_url %q, to which this server does not send keys for definitions from a registry", what, fleet.Shorten(base, 100))
 }
