@@ -122,7 +122,7 @@ func (c call) matchingRule(rules []string, whole bool) string {
 	}
 	for _, rule := range rules {
 		name, pattern, hasPattern := parseRule(rule)
-		if c.hasName(name) && (!hasPattern || pattern == "*" || c.matchesPattern(pattern, whole)) {
+		if c.hasName(name, whole) && (!hasPattern || pattern == "*" || c.matchesPattern(pattern, whole)) {
 			return rule
 		}
 	}
@@ -144,7 +144,7 @@ func (c call) matchingPartRules(rules []string) string {
 	for _, part := range parts {
 		i := slices.IndexFunc(rules, func(rule string) bool {
 			name, pattern, hasPattern := parseRule(rule)
-			return hasPattern && c.hasName(name) && globPattern(pattern).MatchString(part)
+			return hasPattern && c.hasName(name, true) && globPattern(pattern).MatchString(part)
 		})
 		if i < 0 {
 			return ""
@@ -156,20 +156,36 @@ func (c call) matchingPartRules(rules []string) string {
 	return strings.Join(matched, " and ")
 }
 
-// hasName reports whether a rule with the name is about the call: the name of its tool, of its kind, or of its MCP server.
-func (c call) hasName(name string) bool {
+// These match the name of a tool in the title of a call, after the name of its MCP server.
+var (
+	codexToolPattern    = regexp.MustCompile(`^[\w-]+$`)
+	openCodeToolPattern = regexp.MustCompile(`^[\w.-]+$`)
+)
+
+// hasName reports whether a rule with the name is about the call: the name of its tool, of its kind, or of its MCP server. If whole
+// is set, the rule may allow the call. Then a title counts only if it is nothing but the name of a tool, and if the call has no
+// command and no other name, because the title of a command is any text that the agent writes.
+func (c call) hasName(name string, whole bool) bool {
 	name = strings.ToLower(strings.TrimSpace(name))
 	if name == "" {
 		return false
 	}
 	tool, title := strings.ToLower(c.Meta.Claude.Tool), strings.ToLower(c.Title)
+	if whole && (tool != "" || c.Kind == "execute" && len(c.subjects()) > 0) {
+		title = tool
+	}
 	if server, ok := strings.CutPrefix(name, "mcp__"); ok {
 		server, inner, _ := strings.Cut(server, "__")
-		if of, ok := strings.CutPrefix(title, "mcp."+server+"."); ok { // the name that Codex uses
+		if of, ok := strings.CutPrefix(title, "mcp."+server+"."); ok && (!whole || codexToolPattern.MatchString(of)) { // the name that Codex uses
 			return inner == "" || of == inner
 		}
-		return strings.HasPrefix(tool+"__", name+"__") || inner == "" && strings.HasPrefix(title, server+"_") && !strings.ContainsAny(title, " \t\n") ||
-			inner != "" && title == server+"_"+inner
+		if of, ok := strings.CutPrefix(title, server+"_"); ok { // the name that OpenCode uses
+			oneWord := openCodeToolPattern.MatchString(of) || !whole && !strings.ContainsAny(title, " \t\n")
+			if inner == "" && oneWord || inner != "" && of == inner {
+				return true
+			}
+		}
+		return strings.HasPrefix(tool+"__", name+"__")
 	}
 	if tool != "" && name == tool || name == title {
 		return true

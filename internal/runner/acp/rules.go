@@ -46,7 +46,7 @@ func (r Rules) Suggest(suggested []string, tool, title, kind string, input []byt
 	rules := suggested[:0:0]
 	for _, rule := range suggested[:min(len(suggested), maxRules)] {
 		name, pattern, hasPattern := parseRule(rule)
-		if len(rule) > maxRuleBytes || strings.ContainsFunc(rule, unicode.IsControl) || !utf8.ValidString(rule) || !wordPattern.MatchString(name) || !c.hasName(name) {
+		if len(rule) > maxRuleBytes || strings.ContainsFunc(rule, unicode.IsControl) || !utf8.ValidString(rule) || !wordPattern.MatchString(name) || !c.hasName(name, true) {
 			continue
 		}
 		if c.Kind != "execute" || hasPattern && startsAlike(pattern, commandLine) {
