@@ -204,12 +204,7 @@ func (c call) matchesPattern(pattern string, whole bool) bool {
 		}
 		switch {
 		case !whole:
-			for _, part := range compoundPattern.Split(s, -1) {
-				if re.MatchString(strings.TrimSpace(part)) {
-					return true
-				}
-			}
-			if re.MatchString(s) {
+			if matchesPart(re, s) {
 				return true
 			}
 		case c.Kind == "execute" && compoundPattern.MatchString(s): // the call would run more than the rule allows

@@ -2,6 +2,7 @@ package acp
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -51,6 +52,32 @@ func splitCommands(s string) (parts []string, ok bool) {
 // compoundPattern matches shell syntax that combines several commands, redirects input or output, or substitutes text in a
 // command.
 var compoundPattern = regexp.MustCompile("[;&|<>`\n\r]|\\$\\(|\\$\\{")
+
+// groupPattern also matches the brackets of groups and functions.
+var groupPattern = regexp.MustCompile("[;&|<>`\n\r(){}]")
+
+// leadPattern matches what may precede a command in shell syntax: a reserved word or an assignment of a variable.
+var leadPattern = regexp.MustCompile(`^(?:!|if|then|elif|else|do|while|until|time(?:\s+-p)?|[A-Za-z_]\w*\+?=(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\])*)\s+`)
+
+// matchesPart reports whether the pattern matches the command or a part of it. It does not consider quotes, so it also finds parts
+// that are only text: a rule that denies should match too much rather than too little.
+func matchesPart(re *regexp.Regexp, command string) bool {
+	if re.MatchString(command) {
+		return true
+	}
+	for _, part := range slices.Concat([]string{command}, compoundPattern.Split(command, -1), groupPattern.Split(command, -1)) {
+		for lead := ""; ; {
+			part = strings.TrimSpace(strings.TrimPrefix(part, lead))
+			if re.MatchString(part) {
+				return true
+			}
+			if lead = leadPattern.FindString(part); lead == "" {
+				break
+			}
+		}
+	}
+	return false
+}
 
 // globPattern returns the pattern of a rule as a regular expression.
 func globPattern(pattern string) *regexp.Regexp {

@@ -1,6 +1,7 @@
 package acp
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,6 +63,41 @@ func TestTitlesOfServers(t *testing.T) {
 	for _, title := range []string{"mcp.tracker.search (all)", "tracker_search;x"} {
 		_, decided, _ := Rules{Deny: []string{"mcp__tracker"}}.Decide("execute", title, "execute", []byte(`{}`))
 		require.True(t, decided, title)
+	}
+}
+
+// TestDeniedParts checks that rules that deny or ask also find commands in groups, after reserved words and after assignments.
+func TestDeniedParts(t *testing.T) {
+	for command, found := range map[string]bool{
+		"(rm -rf x)":                          true,
+		"(cd a && (rm x))":                    true,
+		"{ rm x; }":                           true,
+		"f() { rm x; }; f":                    true,
+		"! rm x":                              true,
+		"if true; then rm x; fi":              true,
+		"if ! rm x; then true; fi":            true,
+		"for f in a b; do rm $f; done":        true,
+		"while rm x; do true; done":           true,
+		"if a; then b; elif rm x; then c; fi": true,
+		"if a; then b; else rm x; fi":         true,
+		"case a in a) rm x;; esac":            true,
+		"time -p rm x":                        true,
+		"A=b rm x":                            true,
+		`A="b; c" B='d e' C=f\ g rm x`:        true,
+		"echo a; A=b ! rm x":                  true,
+		"echo $(rm)":                          true,
+		"echo rm x":                           false,
+		"echo then rm x":                      false,
+		"ls A=b":                              false,
+		"(echo a)":                            false,
+		"format x":                            false,
+	} {
+		input, err := json.Marshal(map[string]string{"command": command})
+		require.NoError(t, err)
+		allowed, decided, why := Rules{Allow: []string{"Bash"}, Deny: []string{"Bash(rm *)"}}.Decide("Bash", "", "", input)
+		require.Equal(t, []bool{!found, true}, []bool{allowed, decided}, "%s: %s", command, why)
+		allowed, _, why = Rules{Allow: []string{"Bash"}, Ask: []string{"Bash(rm *)"}}.Decide("Bash", "", "", input)
+		require.Equal(t, !found, allowed, "%s: %s", command, why)
 	}
 }
 
