@@ -129,16 +129,31 @@ func (t tasks) nextForms(ctx context.Context, id string, responded []string) mcp
 	}
 }
 
-// withRequestID adds a request id to the call if its arguments are an object without one. own reports whether the arguments already
-// have a request id.
+// withRequestID adds a request id to the call if its arguments are an object without one. A request id that is empty or null counts as
+// none: its value is replaced, because a repeated member is refused. own reports whether the arguments already have a request id.
 func withRequestID(r mcp.CallToolRequest, id string) (_ mcp.CallToolRequest, own bool) {
 	arguments := bytes.TrimSpace(r.Params.RawArguments)
 	var object map[string]json.RawMessage
 	if json.Unmarshal(arguments, &object) != nil || object == nil {
 		return r, false
 	}
-	if object["request_id"] != nil {
-		return r, true
+	d := json.NewDecoder(bytes.NewReader(arguments))
+	_, _ = d.Token() // the opening brace
+	for d.More() {
+		key, _ := d.Token()
+		var value json.RawMessage
+		_ = d.Decode(&value) // the arguments are valid JSON
+		if key != "request_id" {
+			continue
+		}
+		var text string
+		if json.Unmarshal(value, &text) != nil || text != "" { // the API refuses a value of another type
+			return r, true
+		}
+		quoted, _ := json.Marshal(id) // cannot fail
+		end := int(d.InputOffset())
+		r.Params.RawArguments = slices.Concat(arguments[:end-len(value)], quoted, arguments[end:])
+		return r, false
 	}
 	member, _ := json.Marshal(map[string]string{"request_id": id}) // cannot fail
 	if len(object) > 0 {

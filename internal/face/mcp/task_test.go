@@ -411,6 +411,18 @@ func TestQuestionDuringACall(t *testing.T) {
 		require.Len(t, slices.Compact(s.requestIDs), 1, "the repeated call must wait for the same task")
 		require.Zero(t, s.stops)
 	}
+	// A request id that is empty or null is no request id, and a request id of the caller's own is kept.
+	for value, kept := range map[string]string{`""`: "", ` null `: "", `"mine"`: "mine"} {
+		s := newTaskStub()
+		s.ended = make(chan struct{})
+		close(s.ended)
+		request := strings.Replace(runTaskRequest(modernMeta(formsCapability)), `"agent_name"`, `"request_id":`+value+`,"agent_name"`, 1)
+		require.Equal(t, plain, post(t, s.serve(t), request, headers...).body, value)
+		require.Len(t, s.requestIDs, 2, value)
+		require.NotEmpty(t, s.requestIDs[0], value)
+		require.Len(t, slices.Compact(s.requestIDs), 1, "%s: the call must wait for the task that it has started", value)
+		require.True(t, kept == "" || s.requestIDs[0] == kept, "%s: %s", value, s.requestIDs[0])
+	}
 	// Clients of older revisions, and those that show no forms, wait as before.
 	s := newTaskStub()
 	s.ended, s.questions = make(chan struct{}), question()
