@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +23,7 @@ type groupStub struct {
 	tasks     map[string]*fleetv1.TaskDetail
 	questions map[string]*fleetv1.Question // by the id of the task
 	changes   []string                     // the answers and stops, in order
+	stopping  sync.WaitGroup               // the calls of StopTask that a test expects; each waits until all have begun
 }
 
 func (s *groupStub) LandTasks(_ context.Context, q *fleetv1.LandTasksRequest) (*fleetv1.LandTasksResponse, error) {
@@ -73,8 +75,13 @@ func (s *groupStub) AnswerQuestion(_ context.Context, q *fleetv1.AnswerQuestionR
 }
 
 func (s *groupStub) StopTask(_ context.Context, q *fleetv1.StopTaskRequest) (*fleetv1.StopTaskResponse, error) {
+	s.stopping.Done()
+	s.stopping.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.tasks[q.GetTaskId()] == nil {
+		return nil, status.Error(codes.NotFound, "task not found")
+	}
 	s.changes = append(s.changes, "stop "+q.GetTaskId())
 	return &fleetv1.StopTaskResponse{}, nil
 }
@@ -146,8 +153,15 @@ func TestTaskOfSeveralTasks(t *testing.T) {
 	require.Equal(t, []any{"task", "tasks.a.b", "1 of 2 have ended; papi: make"}, []any{result["resultType"], result["taskId"], result["statusMessage"]})
 	words := result["_meta"].(map[string]any)["com.anthropic/agent-task"].(map[string]any)["modelImmediateResponse"]
 	require.Equal(t, "Tasks of Fleet: a, b. The results come by themselves when all have ended: do not ask for them.", words)
+	s.stopping.Add(2)
 	askAbout(t, url, "tasks/cancel", "tasks.a.b", "")
+	slices.Sort(s.changes) // the tasks are stopped in parallel
 	require.Equal(t, []string{"stop a", "stop b"}, s.changes)
+	s.changes = nil
+	s.stopping.Add(3)
+	const withUnknown = "tasks.x.a.b"
+	require.Equal(t, -32602, post(t, url, taskRequest("tasks/cancel", withUnknown, ""), modernHeaders("tasks/cancel", withUnknown)...).Error.Code)
+	require.Len(t, s.changes, 2, "the other tasks must be stopped although one cannot be stopped")
 	s.tasks["a"].Status, s.tasks["a"].Summary = fleetv1.Task_completed, "Done"
 	over := askAbout(t, url, "tasks/get", "tasks.a.b", "")
 	require.Nil(t, over["result"].(map[string]any)["isError"], "the result must not be an error if one task has completed")

@@ -1,10 +1,12 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"google.golang.org/grpc/codes"
@@ -69,18 +71,20 @@ func (t tasks) callMethod(ctx context.Context, method string, message []byte) (a
 }
 
 // cancel stops the tasks. A task that has already ended stays as it is. Work that is landing continues, and the client only
-// stops waiting for it.
+// stops waiting for it. The tasks are stopped in parallel, so that no pending task starts in the place of a stopped one. If some cannot be
+// stopped, the others are stopped nevertheless.
 func (t tasks) cancel(ctx context.Context, r taskRef) error {
 	if r.waitsForLanding {
 		_, err := t.details(ctx, r) // fails if the caller may not see the tasks
 		return err
 	}
-	for _, id := range r.ids {
-		if _, err := t.api.StopTask(ctx, &fleetv1.StopTaskRequest{TaskId: id}); err != nil {
-			return err
-		}
+	errs := make([]error, len(r.ids))
+	var stopping sync.WaitGroup
+	for i, id := range r.ids {
+		stopping.Go(func() { _, errs[i] = t.api.StopTask(ctx, &fleetv1.StopTaskRequest{TaskId: id}) })
 	}
-	return nil
+	stopping.Wait()
+	return cmp.Or(errs...)
 }
 
 // respond answers a request of the extension with a JSON-RPC response. The HTTP status is for a transport that has one.
