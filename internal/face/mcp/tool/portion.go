@@ -87,6 +87,16 @@ func (s Spec) lowerLimit(q protoreflect.Message, m proto.Message, b []byte, maxB
 	return m, b, nil
 }
 
+// setLowerLimit sets the request's limit. It returns false if the limit is not higher already, because the service then ignores it.
+func (s Spec) setLowerLimit(q protoreflect.Message, n int) bool {
+	limit := q.Descriptor().Fields().ByName(protoreflect.Name(s.Portion.Limit))
+	if q.Has(limit) && q.Get(limit).Int() <= int64(n) {
+		return false
+	}
+	q.Set(limit, protoreflect.ValueOfInt32(int32(n))) //nolint:gosec // the number of items in an answer
+	return true
+}
+
 // listEnd says which end of a list a lower limit keeps.
 type listEnd int
 

@@ -51,15 +51,25 @@ func (s Spec) resultOf(ctx context.Context, q, m proto.Message, again func() (pr
 		}
 		untouched = s.Portion.Of
 	}
-	if len(b) <= maxBytes {
-		return success(ctx, b, "")
+	for len(b) > maxBytes {
+		m = proto.Clone(m) // the service may share parts of it
+		short := shortener{message: m.ProtoReflect(), request: q.ProtoReflect(), cuts: s.Cuts, untouched: untouched, maxBytes: maxBytes - noteBytes}
+		if b, err = short.shorten(); err != nil {
+			return Failure(ctx, err)
+		}
+		// The cursor of an answer points after all its items. If the last ones were left out, only an answer without them has the right cursor.
+		kept := countAt(m.ProtoReflect(), s.Portion.Of)
+		if untouched == "" || short.omitted[s.Portion.Of] == 0 || !s.setLowerLimit(q.ProtoReflect(), kept) {
+			return success(ctx, b, short.note())
+		}
+		if m, err = again(); err != nil {
+			return Failure(ctx, err)
+		}
+		if b, err = wire.Marshal(m); err != nil {
+			return Failure(ctx, err)
+		}
 	}
-	m = proto.Clone(m) // the service may share parts of it
-	short := shortener{message: m.ProtoReflect(), request: q.ProtoReflect(), cuts: s.Cuts, untouched: untouched, maxBytes: maxBytes - noteBytes}
-	if b, err = short.shorten(); err != nil {
-		return Failure(ctx, err)
-	}
-	return success(ctx, b, short.note())
+	return success(ctx, b, "")
 }
 
 // resultOfEncoded makes the result of a call from a response that is JSON already.

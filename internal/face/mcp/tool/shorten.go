@@ -3,6 +3,7 @@ package tool
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ type shortener struct {
 	maxBytes         int    // bytes of JSON
 
 	shortened []keptPart
-	listNotes []string // notes about lists that lack items
+	omitted   map[string]int // how many items shortenLists has left out, by the path of the list
 }
 
 // keptPart is the part of a field that the answer holds.
@@ -123,10 +124,22 @@ func (s *shortener) keepFirst(c Cut) error {
 		return err
 	}
 	list.Truncate(kept)
-	item := list.Get(kept - 1).Message()
-	cursor := item.Descriptor().Fields().ByName(protoreflect.Name(c.ItemCursor))
-	in.Set(in.Descriptor().Fields().ByName(protoreflect.Name(c.Cursor)), item.Get(cursor))
+	s.setCursor(c.Field)
 	return nil
+}
+
+// setCursor sets the response's cursor to that of the list's last item, if the list at the path has a Cut with a Cursor.
+func (s *shortener) setCursor(path string) {
+	for _, c := range s.cuts {
+		if c.Field != path || c.Cursor == "" {
+			continue
+		}
+		in, f := parentAt(s.message, path)
+		list := in.Get(f).List()
+		item := list.Get(list.Len() - 1).Message()
+		cursor := item.Descriptor().Fields().ByName(protoreflect.Name(c.ItemCursor))
+		in.Set(in.Descriptor().Fields().ByName(protoreflect.Name(c.Cursor)), item.Get(cursor))
+	}
 }
 
 // shortenTexts cuts the longest texts to the same length: the largest length that fits, but not less than minLength. It
@@ -193,7 +206,9 @@ func (s *shortener) setNextOffset(path string, kept int) {
 // shortenLists repeatedly leaves out the last items of the largest list, until the message fits or no list has more than one item. It
 // returns the JSON.
 func (s *shortener) shortenLists() ([]byte, error) {
-	omitted := map[string]int{}
+	if s.omitted == nil {
+		s.omitted = map[string]int{}
+	}
 	for {
 		b, err := s.marshal()
 		if err != nil {
@@ -208,16 +223,13 @@ func (s *shortener) shortenLists() ([]byte, error) {
 			})
 		}
 		if largest.len == 0 {
-			for path, n := range omitted {
-				s.listNotes = append(s.listNotes, fmt.Sprintf("%s lacks its last %d items", path, n))
-			}
-			slices.Sort(s.listNotes)
 			return b, nil
 		}
 		share := float64(s.maxBytes) / float64(len(b))
 		kept := max(1, min(largest.len-1, int(float64(largest.len)*share)))
 		largest.truncate(kept)
-		omitted[largest.path] += largest.len - kept
+		s.setCursor(largest.path)
+		s.omitted[largest.path] += largest.len - kept
 	}
 }
 
@@ -243,7 +255,9 @@ func (s *shortener) note() string {
 	for _, p := range s.shortened[:min(2, len(s.shortened))] {
 		notes = append(notes, fmt.Sprintf("%s has its %s %d of %d %s", p.path, p.end, p.kept, p.total, p.unit))
 	}
-	notes = append(notes, s.listNotes...)
+	for _, path := range slices.Sorted(maps.Keys(s.omitted)) {
+		notes = append(notes, fmt.Sprintf("%s lacks its last %d items", path, s.omitted[path]))
+	}
 	if len(notes) == 0 {
 		return ""
 	}

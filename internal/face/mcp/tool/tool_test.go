@@ -1,11 +1,14 @@
 package tool_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -270,6 +273,63 @@ func TestShorteningLeavesTheServicesMessageAlone(t *testing.T) {
 	require.False(t, r.IsError)
 	require.Len(t, r.Content, 2, "the result must have the answer and a note")
 	require.True(t, proto.Equal(before, shared))
+}
+
+// largeStep returns a step of about 2 KB of JSON without a long text, so that its texts cannot be shortened much.
+func largeStep(cursor string) *fleetv1.Step {
+	list := &fleetv1.StepTodoList{}
+	for range 40 {
+		list.Items = append(list.Items, &fleetv1.TodoItem{Text: "Read the code", Status: "pending"})
+	}
+	return &fleetv1.Step{Cursor: cursor, Detail: &fleetv1.Step_TodoList{TodoList: list}}
+}
+
+// TestCursorOfAShortenedList checks that a client that follows the cursors of shortened answers gets every item once.
+func TestCursorOfAShortenedList(t *testing.T) {
+	t.Parallel()
+	const limit, total = 3, 7
+	want := []string{"1", "2", "3", "4", "5", "6", "7"}
+	steps := tool.Unary(tool.Spec{Portion: tool.Portion{Limit: "limit", Of: "steps"}}, func(_ context.Context, q *fleetv1.ListTaskStepsRequest, _ ...grpc.CallOption) (*fleetv1.ListTaskStepsResponse, error) {
+		r := &fleetv1.ListTaskStepsResponse{}
+		n, _ := strconv.Atoi(q.GetCursor())
+		for n++; n <= total && len(r.GetSteps()) < int(cmp.Or(q.GetLimit(), limit)); n++ {
+			r.Steps = append(r.Steps, largeStep(strconv.Itoa(n)))
+		}
+		if n <= total {
+			r.NextCursor = new(strconv.Itoa(n - 1))
+		}
+		return r, nil
+	})
+	events := tool.Unary(tool.Spec{Cuts: []tool.Cut{{Field: "events", Cursor: "cursor", ItemCursor: "cursor"}}}, func(_ context.Context, q *fleetv1.WatchFleetRequest, _ ...grpc.CallOption) (*fleetv1.WatchFleetResponse, error) {
+		r := &fleetv1.WatchFleetResponse{}
+		n, _ := strconv.Atoi(q.GetCursor())
+		for n++; n <= total && len(r.GetEvents()) < limit; n++ {
+			r.Cursor = strconv.Itoa(n)
+			r.Events = append(r.Events, &fleetv1.Event{Cursor: r.GetCursor(), Step: largeStep("")})
+		}
+		return r, nil
+	})
+	for name, x := range map[string]tool.Tool{"repeated with a lower limit": steps, "with the cursor of an item": events} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for cursor, calls := "", 0; calls < len(want) && len(got) < len(want); calls++ {
+				r, err := x.Handler(tool.WithMaxResult(t.Context(), 4096), mcp.CallToolRequest{Params: mcp.CallToolParams{Arguments: map[string]any{"cursor": cursor}}})
+				require.NoError(t, err)
+				var answer struct {
+					Steps, Events []struct{ Cursor string }
+					NextCursor    string `json:"next_cursor"`
+					Cursor        string
+				}
+				require.NoError(t, json.Unmarshal([]byte(textOf(r)), &answer), textOf(r))
+				for _, item := range slices.Concat(answer.Steps, answer.Events) {
+					got = append(got, item.Cursor)
+				}
+				cursor = cmp.Or(answer.NextCursor, answer.Cursor)
+			}
+			require.Equal(t, want, got)
+		})
+	}
 }
 
 // TestNoteOfTextsThatAreShortenedTwice checks the note of an answer whose texts are shortened a second time, because the
