@@ -88,7 +88,7 @@ type Task struct {
 	// ConversationLost says why the task began a new conversation although its agent had one; empty if it did not.
 	ConversationLost string
 
-	// StopRequestedAt is when a stop was requested; zero if none was. StopReason says who requested it, or why.
+	// StopRequestedAt is when a stop of the run was requested; zero if none was. StopReason says who requested it, or why. See Stopping.
 	StopRequestedAt time.Time
 	StopReason      string
 
@@ -130,6 +130,13 @@ func (t *Task) Running() bool { return t.Status == TaskRunning }
 
 // Resumes reports whether the task's run continues one that was interrupted because a budget was used up.
 func (t *Task) Resumes() bool { return t.Try > 0 && t.Try == t.Spending.HeldTry }
+
+// Stopping reports whether a stop was requested that ends the task. An interruption because a budget is used up is not such a stop if
+// the task may go on later.
+func (t *Task) Stopping() bool {
+	r := t.Spending.Reserve
+	return !t.StopRequestedAt.IsZero() && (r == nil || r.Breach != BreachHold && r.Breach != BreachAsk)
+}
 
 // Active reports whether the task has not ended.
 func (t *Task) Active() bool { return !t.Status.Ended() }

@@ -9,13 +9,14 @@ import (
 )
 
 // deliverResult sends the result of an ended task to its parent as a message, unless its Wake is WakeQuiet. It also gives the unused
-// part of the task's limit back to the parent. See AwaitResults for a parent that waits for results.
+// part of the task's limit back to the parent. It does nothing if the parent has ended or is being stopped. See AwaitResults for a
+// parent that waits for results.
 func deliverResult(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	if t.ParentID == "" {
 		return nil
 	}
 	parent, err := tx.Task(t.ParentID)
-	if err != nil || parent == nil || !parent.Active() || !parent.StopRequestedAt.IsZero() {
+	if err != nil || parent == nil || !parent.Active() || parent.Stopping() {
 		return err
 	}
 	if err := returnFunds(tx, parent, t, now); err != nil {

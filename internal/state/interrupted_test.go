@@ -1,0 +1,110 @@
+package state_test
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fleet/internal/fleet"
+	"fleet/internal/state"
+	"fleet/internal/store/sqlite/sqlitetest"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// interruptedTree is a running task that is interrupted because its budget of $0.10 is used up, and a pending task that it has
+// delegated and whose result it awaits.
+type interruptedTree struct {
+	t     *testing.T
+	store fleet.Store
+	agent *fleet.Agent
+}
+
+func newInterruptedTree(t *testing.T, onBreach fleet.BreachAction) interruptedTree {
+	t.Helper()
+	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	a := &fleet.Agent{UID: "u1", Name: "papi", Owner: "alice", Place: "fake", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: noon}
+	x := interruptedTree{t, store, a}
+	b := &fleet.Budget{Name: "all", Scope: fleet.BudgetFleet, Limit: 100_000, OnBreach: onBreach}
+	parent := &fleet.Task{
+		ID: "parent", AgentUID: a.UID, AgentName: a.Name, Owner: a.Owner, Description: "lead", Source: fleet.SourceHuman, Status: fleet.TaskRunning,
+		CreatedAt: noon, Delegation: fleet.Delegation{Children: 1, Awaited: 1, Total: 1},
+	}
+	child := &fleet.Task{
+		ID: "child", Owner: a.Owner, Project: "Setup", Description: "help", Source: fleet.SourceAgent, Status: fleet.TaskPending, ParentID: parent.ID, RootID: parent.ID,
+		CreatedAt: noon, Delegation: fleet.Delegation{Depth: 1, Wake: fleet.WakeAll},
+	}
+	x.update(func(tx fleet.Tx) error {
+		if err := errors.Join(
+			tx.Insert(a), fleet.PutResource(tx, fleet.BudgetKind, b.Name, b), tx.Insert(parent), tx.Insert(child),
+			tx.Put(parent.ID, &fleet.QueueEntry{By: a.Owner}), tx.Put(child.ID, &fleet.QueueEntry{By: a.Owner}),
+		); err != nil {
+			return err
+		}
+		balances, err := state.BudgetBalances(tx, []*fleet.Budget{b}, noon)
+		if err != nil {
+			return err
+		}
+		amount := fleet.Amount{Micros: b.Limit}
+		if err := state.Reserve(tx, balances, parent, fleet.Reservation{Amount: amount, Step: amount}, noon); err != nil {
+			return err
+		}
+		parent.CostUSD = b.Limit.USD()
+		return errors.Join(state.ExtendOrStop(tx, parent, noon), tx.Update(parent))
+	})
+	require.Equal(t, onBreach, x.task("parent").Spending.Reserve.Breach)
+	require.False(t, x.task("parent").StopRequestedAt.IsZero())
+	return x
+}
+
+func (x interruptedTree) update(fn func(tx fleet.Tx) error) {
+	x.t.Helper()
+	require.NoError(x.t, x.store.Update(x.t.Context(), fn))
+}
+
+func (x interruptedTree) task(id string) (t *fleet.Task) {
+	x.t.Helper()
+	require.NoError(x.t, x.store.View(x.t.Context(), func(tx fleet.ReadTx) (err error) {
+		t, err = tx.Task(id)
+		return err
+	}))
+	return t
+}
+
+// endChild stops the pending child, so that its result is delivered.
+func (x interruptedTree) endChild() {
+	x.t.Helper()
+	x.update(func(tx fleet.Tx) error {
+		c, err := tx.Task("child")
+		require.NoError(x.t, err)
+		return state.StopPending(tx, c, "stopped by alice", noon)
+	})
+}
+
+// TestResultOfInterruptedParent checks that a parent that a budget interrupts gets the result of its child if the parent goes on later.
+func TestResultOfInterruptedParent(t *testing.T) {
+	t.Parallel()
+	for breach, delivered := range map[fleet.BreachAction]bool{fleet.BreachHold: true, fleet.BreachAsk: true, fleet.BreachStop: false} {
+		x := newInterruptedTree(t, breach)
+		x.endChild()
+		if !delivered {
+			require.False(t, x.task("parent").HasMessages, breach)
+			continue
+		}
+		require.Zero(t, x.task("parent").Delegation.Awaited, breach)
+		require.True(t, x.task("parent").HasMessages, breach)
+		x.update(func(tx fleet.Tx) error {
+			p, err := tx.Task("parent")
+			require.NoError(t, err)
+			held, err := state.HoldForBudget(tx, x.agent, p, fleet.Outcome{Status: fleet.TaskStopped}, noon)
+			require.True(t, held, breach)
+			return err
+		})
+		require.Equal(t, fleet.TaskPending, x.task("parent").Status, breach)
+	}
+}
