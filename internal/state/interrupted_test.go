@@ -108,3 +108,23 @@ func TestResultOfInterruptedParent(t *testing.T) {
 		require.Equal(t, fleet.TaskPending, x.task("parent").Status, breach)
 	}
 }
+
+// TestAwaitResultsOfInterruptedParent checks that a task whose turn is over waits for its child, even if a budget interrupts it in the
+// last response of the turn. If the budget stops the task, it does not wait.
+func TestAwaitResultsOfInterruptedParent(t *testing.T) {
+	t.Parallel()
+	for breach, want := range map[fleet.BreachAction]bool{fleet.BreachHold: true, fleet.BreachAsk: true, fleet.BreachStop: false} {
+		x := newInterruptedTree(t, breach)
+		x.update(func(tx fleet.Tx) error {
+			p, err := tx.Task("parent")
+			require.NoError(t, err)
+			waits, err := state.AwaitResults(tx, x.agent, p, fleet.Outcome{Status: fleet.TaskCompleted}, noon)
+			require.Equal(t, want, waits, breach)
+			return err
+		})
+		p := x.task("parent")
+		require.Equal(t, want, p.Delegation.Waits, breach)
+		require.Equal(t, want, p.Status == fleet.TaskPending && p.StopRequestedAt.IsZero(), breach)
+		require.Equal(t, fleet.TaskPending, x.task("child").Status, breach)
+	}
+}

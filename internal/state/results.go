@@ -97,7 +97,7 @@ func resultText(tx fleet.ReadTx, t *fleet.Task) (string, error) {
 // AwaitResults does nothing and returns false.
 func AwaitResults(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now time.Time) (bool, error) {
 	d := &t.Delegation
-	if d.Children == 0 || o.Status != fleet.TaskCompleted || o.Reported || !t.StopRequestedAt.IsZero() || !a.DeletedAt.IsZero() || a.Desired != fleet.DesiredRunning {
+	if d.Children == 0 || o.Status != fleet.TaskCompleted || o.Reported || t.Stopping() || !a.DeletedAt.IsZero() || a.Desired != fleet.DesiredRunning {
 		return false, nil
 	}
 	unread, ready, err := unreadResults(tx, t)
