@@ -1,8 +1,11 @@
 package reconcile_test
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -334,6 +337,53 @@ func TestBudgetOfRole(t *testing.T) {
 	_, err = h.RaiseTaskBudget(h.Context(), task.ID, 0.5, "")
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
+}
+
+// TestStopDuringBudgetInterruption checks that each way to stop a task ends it even while a budget interrupts it. The task must not wait
+// until the budget has room again.
+func TestStopDuringBudgetInterruption(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	setBudget(h, fleet.Budget{Name: "all", Limit: 5_000_000})
+	stops := map[string]func(ctx context.Context, id string) error{
+		"a": func(ctx context.Context, _ string) error { _, _, _, err := h.StopTask(ctx, "a", ""); return err },
+		"b": func(ctx context.Context, id string) error { _, _, err := h.StopTaskByID(ctx, id, ""); return err },
+		"c": func(ctx context.Context, id string) error { return h.RequestTaskStop(ctx, id) },
+	}
+	tasks := map[string]string{}
+	for name := range stops {
+		h.Create(name)
+		tasks[name] = h.Start(name, "wait never").ID
+		h.WaitAgent(name, func(v *fleet.AgentView) bool { return !v.Task.DispatchedAt.IsZero() })
+	}
+	h.Reconciler.Stop() // the interruption does not end
+	read := func(name string) (task *fleet.Task) {
+		require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {
+			task, err = tx.Task(tasks[name])
+			return err
+		}))
+		return task
+	}
+	for name, stop := range stops {
+		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
+			task, err := tx.Task(tasks[name])
+			require.NoError(t, err)
+			task.StopRequestedAt, task.StopReason, task.Spending.Reserve.Breach = time.Now(), "the budget is used up", fleet.BreachHold
+			return tx.Update(task)
+		}))
+		ctx, cancel := context.WithCancel(h.Context())
+		var calls sync.WaitGroup
+		calls.Go(func() { _ = stop(ctx, tasks[name]) }) // it waits until the task has ended or ctx is canceled
+		h.WaitStored(func() bool { return read(name).StopReason != "the budget is used up" })
+		cancel()
+		calls.Wait()
+	}
+	h.Restart()
+	for name := range stops {
+		ended := h.WaitTask(tasks[name])
+		require.Equal(t, fleet.TaskStopped, ended.Status, name)
+		require.Contains(t, ended.Reason, "stopped by ", name)
+	}
 }
 
 // TestTaskLimitGivenLater checks that a limit that a task gets while it runs ends the task.

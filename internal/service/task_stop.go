@@ -47,9 +47,6 @@ func (s *Service) requestAgentTaskStop(ctx context.Context, c Call, ref string) 
 		if task == nil {
 			return nil, noRunningTask(v)
 		}
-		if !task.StopRequestedAt.IsZero() {
-			return task, nil
-		}
 		return task, s.requestStop(tx, p, task)
 	})
 }
@@ -64,7 +61,7 @@ func (s *Service) requestStop(tx fleet.Tx, p fleet.Principal, t *fleet.Task) err
 func (s *Service) stopTask(tx fleet.Tx, p fleet.Principal, id string) (*fleet.Task, error) {
 	t, err := s.task(tx, p, id, fleet.AccessRun)
 	switch {
-	case err != nil || t.Status.Ended() || !t.StopRequestedAt.IsZero():
+	case err != nil || t.Status.Ended():
 		return t, err
 	case t.Status == fleet.TaskPending:
 		return t, state.StopPending(tx, t, stopReason(p), s.now())
@@ -119,7 +116,7 @@ func (s *Service) RequestTaskStop(ctx context.Context, id string) error {
 func (s *Service) requestTaskStopFor(ctx context.Context, p fleet.Principal, id, reason, text string) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		t, err := s.task(tx, p, id, fleet.AccessRun)
-		if err != nil || !t.Active() || !t.StopRequestedAt.IsZero() {
+		if err != nil || !t.Active() {
 			return err
 		}
 		return state.RequestStop(tx, t, reason, text, s.now())

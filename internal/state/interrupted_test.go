@@ -128,3 +128,26 @@ func TestAwaitResultsOfInterruptedParent(t *testing.T) {
 		require.Equal(t, fleet.TaskPending, x.task("child").Status, breach)
 	}
 }
+
+// TestStopOfInterruptedTask checks that a stop of a task that a budget interrupts ends the task and what it has delegated, so that it
+// does not go on later. If the budget stops the task itself, the reason stays.
+func TestStopOfInterruptedTask(t *testing.T) {
+	t.Parallel()
+	for breach, want := range map[fleet.BreachAction]bool{fleet.BreachHold: true, fleet.BreachAsk: true, fleet.BreachStop: false} {
+		x := newInterruptedTree(t, breach)
+		x.update(func(tx fleet.Tx) error {
+			p, err := tx.Task("parent")
+			require.NoError(t, err)
+			return state.RequestStop(tx, p, "stopped by alice", "stop requested by alice", noon.Add(time.Second))
+		})
+		p := x.task("parent")
+		require.Equal(t, want, p.StopReason == "stopped by alice" && p.StopRequestedAt.Equal(noon.Add(time.Second)), breach)
+		require.Equal(t, want, x.task("child").Status == fleet.TaskStopped, breach)
+		x.update(func(tx fleet.Tx) error {
+			held, err := state.HoldForBudget(tx, x.agent, p, fleet.Outcome{Status: fleet.TaskStopped}, noon)
+			require.False(t, held, breach)
+			return errors.Join(err, state.EndTask(tx, x.agent, p, fleet.Outcome{Status: fleet.TaskStopped}, noon, nil))
+		})
+		require.Equal(t, want, x.task("parent").Status == fleet.TaskStopped, breach)
+	}
+}

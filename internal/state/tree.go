@@ -10,10 +10,16 @@ import (
 const maxBelow = 10_000
 
 // RequestStop requests the stop of a running task, and stops the tasks below it that do not continue without it. It writes the task,
-// and an event with the text. It does nothing if a stop was requested before.
+// and an event with the text. It does nothing if a stop was requested before. If a budget interrupts the task, it ends now instead of
+// going on later.
 func RequestStop(tx fleet.Tx, t *fleet.Task, reason, text string, now time.Time) error {
-	if !t.StopRequestedAt.IsZero() {
+	if t.Stopping() {
 		return nil
+	}
+	if !t.StopRequestedAt.IsZero() {
+		r := *t.Spending.Reserve // a copy, because the old value may be shared
+		r.Breach = ""
+		t.Spending.Reserve = &r
 	}
 	t.StopRequestedAt, t.StopReason = now, reason
 	if err := tx.Update(t); err != nil {
