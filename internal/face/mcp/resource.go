@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -116,10 +117,21 @@ func (f resources) addToList(ctx context.Context, _ any, _ *mcp.ListResourcesReq
 	}
 	limit := int32(maxListed)
 	read := &factReader{ctx: ctx, api: f.api}
-	for _, a := range ask(read, f.api.ListAgents, &fleetv1.ListAgentsRequest{Limit: &limit}).GetAgents() {
-		r.Resources = append(r.Resources, mcp.NewResource("fleet://agent/"+url.PathEscape(a.GetName()), "agent "+a.GetName(), mcp.WithMIMEType("application/json")))
+	agents := ask(read, f.api.ListAgents, &fleetv1.ListAgentsRequest{Limit: &limit}).GetAgents()
+	tasks := ask(read, f.api.ListTasks, &fleetv1.ListTasksRequest{Limit: &limit}).GetTasks()
+	caller := ""
+	if len(agents) > 0 && mayCall(fleetv1.FleetService_ShowFleet_FullMethodName) {
+		caller = ask(read, f.api.ShowFleet, &fleetv1.ShowFleetRequest{}).GetCaller()
 	}
-	for _, t := range ask(read, f.api.ListTasks, &fleetv1.ListTasksRequest{Limit: &limit}).GetTasks() {
+	for _, a := range agents {
+		ref := a.GetName()
+		if a.GetOwner() != caller {
+			ref += "@" + a.GetOwner() // the caller may see agents with this name of several owners
+		}
+		escaped := strings.ReplaceAll(url.QueryEscape(ref), "+", "%20") // a template's variable has no reserved characters such as @
+		r.Resources = append(r.Resources, mcp.NewResource("fleet://agent/"+escaped, "agent "+ref, mcp.WithMIMEType("application/json")))
+	}
+	for _, t := range tasks {
 		r.Resources = append(r.Resources, mcp.NewResource("fleet://task/"+t.GetId(), "task of "+t.GetAgentName(), mcp.WithResourceDescription(promptLine(t.GetDescription())), mcp.WithMIMEType("application/json")))
 	}
 }

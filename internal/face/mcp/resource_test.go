@@ -45,6 +45,36 @@ func TestListOfResourcesMakesOnlyPermittedCalls(t *testing.T) {
 	}
 }
 
+// ownersStub is a FleetService with agents of two owners. The caller is alice.
+type ownersStub struct{ *stub }
+
+func (ownersStub) ListAgents(context.Context, *fleetv1.ListAgentsRequest) (*fleetv1.ListAgentsResponse, error) {
+	return &fleetv1.ListAgentsResponse{Agents: []*fleetv1.AgentSummary{{Name: "papi", Owner: "alice"}, {Name: "papi", Owner: "oidc:bob+c d"}}}, nil
+}
+
+func (ownersStub) ShowFleet(context.Context, *fleetv1.ShowFleetRequest) (*fleetv1.ShowFleetResponse, error) {
+	return &fleetv1.ShowFleetResponse{Caller: "alice"}, nil
+}
+
+func (ownersStub) ShowAgent(_ context.Context, q *fleetv1.ShowAgentRequest) (*fleetv1.ShowAgentResponse, error) {
+	return &fleetv1.ShowAgentResponse{Agent: agent(q.GetAgentName())}, nil
+}
+
+// TestResourcesOfAgentsWithOneName checks that agents of different owners have different URIs, and that each URI reads its agent.
+func TestResourcesOfAgentsWithOneName(t *testing.T) {
+	t.Parallel()
+	url := serve(t, ownersStub{newStub()}, mcp.Config{}).URL + "/mcp"
+	var listed struct{ Resources []struct{ URI string } }
+	require.NoError(t, json.Unmarshal(ask(t, url, "resources/list", "", "", true).Result, &listed))
+	for i, want := range []struct{ uri, agent string }{
+		{"fleet://agent/papi", "papi"}, {"fleet://agent/papi%40oidc%3Abob%2Bc%20d", "papi@oidc:bob+c d"},
+	} {
+		require.Equal(t, want.uri, listed.Resources[i].URI)
+		a := ask(t, url, "resources/read", want.uri, fmt.Sprintf(`"uri":%q`, want.uri), true)
+		require.Contains(t, a.body, `\"name\":\"`+want.agent+`\"`)
+	}
+}
+
 func TestResources(t *testing.T) {
 	t.Parallel()
 	url := serve(t, newStub(), mcp.Config{}).URL + "/mcp"
