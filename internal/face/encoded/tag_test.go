@@ -1,6 +1,7 @@
 package encoded_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,6 +28,14 @@ func TestTag(t *testing.T) {
 	} {
 		require.Equal(t, same, encoded.Tag([]byte(body)) == tag, body)
 	}
+	// A label can have the key observed_at. Brackets in texts do not hide it, and the fields after it are found.
+	const labelled = `{"agents":[{"name":"a","text":"]}\"}]","labels":{"observed_at":"%s","z":"\"[{"}}],"observed_at":"%s","places":[{"observed_at":"%[2]s"}]}`
+	labels := func(label, at string) string { return encoded.Tag(fmt.Appendf(nil, labelled, label, at)) }
+	tag = labels("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z")
+	require.Equal(t, tag, labels("2026-01-02T03:04:05Z", "2027-01-02T03:04:05Z"))
+	require.NotEqual(t, tag, labels("2027-01-02T03:04:05Z", "2026-01-02T03:04:05Z"), "a label that has changed must change the tag")
+	require.NotEqual(t, labels(`\"{`, ""), labels(`\"[[`, ""))
+	require.Equal(t, labels(`\"{[`, ""), labels(`\"{[`, "2026-01-02T03:04:05Z"))
 	require.NotEqual(t, encoded.Tag([]byte(`{"name":"\"observed_at\":\"x\""}`)), encoded.Tag([]byte(`{"name":"\"observed_at\":\"y\""}`)), "a text that looks like the field observed_at must change the tag")
 }
 
