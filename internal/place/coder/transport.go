@@ -51,7 +51,7 @@ func isFromCoder(res *http.Response) bool {
 	return kind == "application/json" || kind == "text/event-stream" || res.StatusCode == http.StatusNoContent
 }
 
-// throttle sends all requests to a deployment. It respects the deployment's rate limit, and measures how far Coder's clock is
+// throttle sends all requests to a deployment. It respects the rate limit of the deployment's API, and measures how far Coder's clock is
 // ahead of Fleet's clock.
 type throttle struct {
 	base  http.RoundTripper
@@ -78,7 +78,8 @@ func newTransport() *http.Transport {
 }
 
 // roundTrip sends the request. It retries a GET once if there was no response, or if the status is 502, 503 or 504. It returns a
-// throttledError while the rate limit is reached.
+// throttledError while the rate limit is reached. A 429 in response to a request for an app says nothing about the limit, because the
+// response can be from a program in the workspace.
 func (t *throttle) roundTrip(r *http.Request) (*http.Response, error) {
 	if err := t.checkOpen(); err != nil {
 		return nil, err
@@ -97,7 +98,7 @@ func (t *throttle) roundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	t.measureSkew(res)
-	if res.StatusCode == http.StatusTooManyRequests {
+	if res.StatusCode == http.StatusTooManyRequests && !isAppRequest(res.Request) {
 		drain(res.Body)
 		return nil, t.suspend(res.Header.Get("Retry-After"))
 	}
