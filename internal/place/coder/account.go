@@ -7,6 +7,8 @@ import (
 	"regexp"
 
 	"github.com/coder/coder/v2/codersdk"
+
+	"fleet/internal/runner/remote"
 )
 
 // account sends requests as one Coder user.
@@ -68,11 +70,11 @@ func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // isTokenRefused reports whether Coder responds that it does not accept the token. If the request is for an app, Coder redirects
-// it to the login page.
+// it to the login page. A 401 of fleet-runner is about the signature of the request, and not about the token.
 func isTokenRefused(res *http.Response) bool {
 	switch res.StatusCode {
 	case http.StatusUnauthorized:
-		return true
+		return res.Header.Get(remote.VersionHeader) == ""
 	case http.StatusSeeOther, http.StatusTemporaryRedirect:
 		return isAppRequest(res.Request)
 	}

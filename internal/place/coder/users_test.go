@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/coder/coder/v2/codersdk"
 	"github.com/google/uuid"
@@ -14,6 +15,7 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/coder"
+	"fleet/internal/runner/remote"
 )
 
 // userMap maps the ids of Coder users to principals.
@@ -102,4 +104,43 @@ func TestRevokedTokenOfOwner(t *testing.T) {
 	requireReason(t, p.Stop(t.Context(), x.agent()), fleet.ReasonBackendUnavailable)
 	require.NoError(t, p.Stop(t.Context(), x.agent()))
 	require.Equal(t, int32(2), createdTokens.Load())
+}
+
+// TestAnswersOfApps makes the apps in a workspace answer with 401 and 429. These answers must affect neither the token of the
+// workspace's owner nor requests about other workspaces.
+func TestAnswersOfApps(t *testing.T) {
+	t.Parallel()
+	for name, status := range map[string]int{"the signature is refused": http.StatusUnauthorized, "too many requests": http.StatusTooManyRequests} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newFakeCoder(t)
+			x.withRunner()
+			x.ws.OwnerID, x.ws.OwnerName = uuid.New(), "alice"
+			var createdTokens atomic.Int32
+			x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+				switch {
+				case strings.HasSuffix(r.URL.Path, "/keys/tokens"):
+					w.WriteHeader(http.StatusCreated)
+					return writeJSON(w, codersdk.GenerateAPIKeyResponse{Key: fmt.Sprint("key-", createdTokens.Add(1))})
+				case strings.Contains(r.URL.Path, "/keys/"):
+					w.WriteHeader(http.StatusNoContent)
+					return true
+				case strings.Contains(r.URL.Path, "/apps/fleet-runner/"):
+					w.Header().Set(remote.VersionHeader, "v1")
+					w.Header().Set("Retry-After", "60")
+					w.Header().Set("Content-Type", "application/json")
+					w.WriteHeader(status)
+					return writeJSON(w, map[string]string{"code": map[int]string{401: "unauthenticated", 429: "resource_exhausted"}[status]})
+				}
+				return false
+			}
+			p := x.open(coder.Config{Owner: coder.OwnerPrincipal, Now: func() time.Time { return time.Now().Add(time.Duration(x.clock.Add(int64(time.Second)))) }})
+			for range 2 {
+				require.Error(t, p.Connect(x.agent()).Dispatch(t.Context(), x.run("Say it.")))
+				require.NoError(t, p.Stop(t.Context(), x.agent()))
+			}
+			require.Positive(t, x.count("POST Handshake"))
+			require.Equal(t, int32(1), createdTokens.Load())
+		})
+	}
 }
