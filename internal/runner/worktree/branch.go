@@ -2,6 +2,7 @@ package worktree
 
 import (
 	"context"
+	"maps"
 	"strings"
 
 	"fleet/internal/fleet"
@@ -9,7 +10,8 @@ import (
 
 // Branch returns the branch with the name and its newest commit. If the name is empty, it is the branch that people have
 // checked out in the repository or, in a mirror, the default branch of its source. source is the URL of a mirror's source, from
-// which Branch first fetches. It is empty for any other repository. Branch returns BRANCH_NOT_FOUND if there is no such branch.
+// which Branch first fetches. It is empty for any other repository. Branch returns BRANCH_NOT_FOUND if there is no such branch, or if it is
+// a symbolic ref, which names another branch.
 func (g *Git) Branch(ctx context.Context, repository, source, name string) (fleet.Branch, error) {
 	prefix := "refs/heads/"
 	if source == "" && commonDir(repository) == "" {
@@ -31,6 +33,7 @@ func (g *Git) Branch(ctx context.Context, repository, source, name string) (flee
 	if err != nil {
 		return fleet.Branch{}, err
 	}
+	maps.DeleteFunc(have, func(_ string, r ref) bool { return r.target != "" })
 	b := fleet.Branch{Name: name, Commit: have[prefix+name].oid}
 	switch {
 	case b.Commit != "":

@@ -160,6 +160,8 @@ func TestMoveSource(t *testing.T) {
 	b, err = g.Branch(t.Context(), mirror, source, "main")
 	require.NoError(t, err)
 	require.Equal(t, revision(t, work, "main"), b.Commit, "Branch must ask the source")
-	_, err = g.Branch(t.Context(), mirror, source, "gone")
-	require.Equal(t, fleet.ReasonBranchNotFound, reasonOf(err))
+	for _, name := range []string{"gone", "HEAD"} { // origin/HEAD of the mirror is a symbolic ref, and not a branch
+		_, err = g.Branch(t.Context(), mirror, source, name)
+		require.Equal(t, fleet.ReasonBranchNotFound, reasonOf(err), name)
+	}
 }
