@@ -91,14 +91,16 @@ func skipBundleHeader(in *bufio.Reader) error {
 	if begin, err := in.Peek(2); err != nil || !bytes.Equal(begin, []byte("# ")) {
 		return nil //nolint:nilerr // unpack reports the error
 	}
-	for {
+	for rest := false; ; { // whether line is the rest of a line that does not fit into the buffer
 		line, err := in.ReadSlice('\n')
+		full := errors.Is(err, bufio.ErrBufferFull)
 		switch {
-		case err != nil:
+		case err != nil && !full:
 			return &Error{Message: "the bundle is damaged"}
-		case len(line) == 1:
+		case len(line) == 1 && !rest:
 			return nil
 		}
+		rest = full
 	}
 }
 
