@@ -33,13 +33,14 @@ func (r *Reconciler) prune(ctx context.Context) {
 }
 
 // pruneOnce removes the rows whose retention period is over. It does nothing if another reconciler is doing so. A negative
-// retention means that the rows are kept forever.
+// retention means that the rows are kept forever. If one kind of rows cannot be removed, pruneOnce still removes the others.
 func (r *Reconciler) pruneOnce(ctx context.Context) error {
 	held, release, ok, err := r.leases.hold(ctx, "prune")
 	if err != nil || !ok {
 		return err
 	}
 	defer release()
+	var errs []error
 	for _, k := range []struct {
 		what      string
 		retention time.Duration
@@ -58,11 +59,12 @@ func (r *Reconciler) pruneOnce(ctx context.Context) error {
 		if removed > 0 {
 			r.log.InfoContext(ctx, "removed after retention", slog.Int(k.what, removed), slog.Time("before", before))
 		}
-		if err != nil {
-			return err
+		errs = append(errs, err)
+		if held.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // pruneAll removes rows in small batches until nothing older than before is left, and returns the number of removed rows.

@@ -41,6 +41,16 @@ func newWithPruneSignal(t *testing.T, with func(*state.Config), more ...fleet.Pl
 	return servicetest.NewOver(t, fake.Config{}, with, func(s fleet.Store) fleet.Store { return pruneSignalStore{s, pruned} }, more...), pruned
 }
 
+// brokenHistoryStore is a store whose history cannot be pruned.
+type brokenHistoryStore struct{ fleet.Store }
+
+func (s brokenHistoryStore) Prune(ctx context.Context, kind fleet.PruneKind, before time.Time, limit int) (int, error) {
+	if kind == fleet.PruneHistory {
+		return 0, errors.New("a row cannot be read")
+	}
+	return s.Store.Prune(ctx, kind, before, limit)
+}
+
 // failingTidier is a place whose Tidy fails, so it cannot remove expired files.
 type failingTidier struct {
 	fleet.Place
@@ -56,13 +66,14 @@ func (f failingTidier) Tidy(context.Context, time.Time) error {
 }
 
 // TestPayloadRetention checks that expired payloads are removed and that their tasks say so, even if Tidy of a place
-// fails.
+// and the pruning of the history fail.
 func TestPayloadRetention(t *testing.T) {
 	t.Parallel()
 	place := failingTidier{servicetest.SecondPlace(t, fake.Config{}), make(chan struct{}, 1)}
-	h, pruned := newWithPruneSignal(t, func(c *state.Config) {
-		c.Retention, c.PayloadRetention, c.PruneEvery = -1, 200*time.Millisecond, 60*time.Millisecond
-	}, place)
+	pruned := make(chan struct{}, 1)
+	h := servicetest.NewOver(t, fake.Config{}, func(c *state.Config) {
+		c.Retention, c.PayloadRetention, c.PruneEvery = time.Hour, 200*time.Millisecond, 60*time.Millisecond
+	}, func(s fleet.Store) fleet.Store { return pruneSignalStore{brokenHistoryStore{s}, pruned} }, place)
 	<-place.tidied
 	h.MustCreate("papi", "fake/Setup")
 	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "payload all\ndone well"})

@@ -97,6 +97,13 @@ func checkBulkRequest(o fleet.BulkRequest) error {
 	case len(o.RemoveLabels) > fleet.MaxLabels:
 		return fleet.InvalidField("remove", "remove has %d keys: give at most %d", len(o.RemoveLabels), fleet.MaxLabels)
 	}
+	for field, values := range map[string][]string{"names": o.Names, "remove": o.RemoveLabels, "role": {o.Role}} {
+		for _, v := range values {
+			if err := checkOptionalText(field, field, v); err != nil {
+				return err
+			}
+		}
+	}
 	for _, v := range []struct {
 		field string
 		given bool

@@ -65,3 +65,18 @@ func TestBulkLeavesRoom(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, plan, again)
 }
+
+// TestBulkRefusesNUL checks that no text of a plan contains a NUL character, which a database cannot read in JSON.
+func TestBulkRefusesNUL(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	for field, r := range map[string]fleet.BulkRequest{
+		"names":  {Operation: fleet.BulkStop, Names: []string{"papi", "a\x00"}},
+		"role":   {Operation: fleet.BulkRestart, Names: []string{"papi"}, Role: "a\x00"},
+		"remove": {Operation: fleet.BulkLabel, Names: []string{"papi"}, RemoveLabels: []string{"a\x00"}},
+	} {
+		_, err := h.PlanBulk(h.Context(), r, "")
+		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err), field)
+		require.ErrorContains(t, err, field+" contains a NUL character")
+	}
+}

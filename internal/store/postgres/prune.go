@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"fleet/internal/fleet"
@@ -21,9 +22,10 @@ const (
 	// pruneRefusals removes only refusals. The sums of budgets come from the other entries.
 	pruneRefusals = `DELETE FROM budget_ledger WHERE n IN (
 			SELECT n FROM budget_ledger WHERE kind = 'refuse' AND at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)`
-	// pruneBulks removes plans of bulk operations, which contain their results.
+	// pruneBulks removes plans of bulk operations, which contain their results. It reads the time with a regular expression,
+	// because ->> fails for a body that contains \u0000.
 	pruneBulks = `DELETE FROM resources WHERE kind = '` + string(fleet.BulkKind) + `' AND name IN (
-			SELECT name FROM resources WHERE kind = '` + string(fleet.BulkKind) + `' AND to_timestamp((body->>'at')::bigint / 1e6) < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`
+			SELECT name FROM resources WHERE kind = '` + string(fleet.BulkKind) + `' AND to_timestamp(substring(body::text FROM '"at":([0-9]+)')::bigint / 1e6) < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`
 	// pruneLeases removes expired leases, for example leases of crashed servers for deleted agents. Removing them is safe,
 	// because no epoch is ever used twice.
 	pruneLeases     = `DELETE FROM leases WHERE key IN (SELECT key FROM leases WHERE until < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`
@@ -44,20 +46,25 @@ var pruneStatements = map[fleet.PruneKind][]string{
 	fleet.PruneDeliveries: {pruneDeliveries},
 }
 
-// Prune removes old rows, see fleet.Store.
+// Prune removes old rows, see fleet.Store. If a statement fails, Prune still runs the others, so that one row that cannot be read
+// does not stop all pruning.
 func (s *Store) Prune(ctx context.Context, kind fleet.PruneKind, before time.Time, limit int) (removed int, err error) {
 	if kind == fleet.PrunePayloads {
 		return s.prunePayloads(ctx, before, limit)
 	}
+	var errs []error
 	for _, query := range pruneStatements[kind] {
 		n := 0
 		counting := `WITH gone AS (` + query + ` RETURNING 1) SELECT count(*) FROM gone`
 		if err := s.runStatement(ctx, s.sidePool, func(row scanner) error { return row.Scan(&n) }, counting, before, limit); err != nil {
-			return removed, err
+			errs = append(errs, err)
+			if ctx.Err() != nil || fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable {
+				break
+			}
 		}
 		removed += n
 	}
-	return removed, nil
+	return removed, errors.Join(errs...)
 }
 
 const (
