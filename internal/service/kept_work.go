@@ -47,6 +47,7 @@ type RestoreAgentRequest struct {
 }
 
 // RestoreAgent brings a deleted agent back with its kept workspace, and waits until it is ready, at most state.Config.CreateWait.
+// The agent is in no pool then, and stays until somebody deletes it.
 // The error is KEPT_WORK_NOT_FOUND if no workspace of the agent is kept, and AGENT_EXISTS if the agent is not deleted or another
 // agent has its name.
 func (s *Service) RestoreAgent(ctx context.Context, r RestoreAgentRequest) (*fleet.AgentView, string, error) {
@@ -104,6 +105,11 @@ func (s *Service) restoreAgent(ctx context.Context, c Call, r RestoreAgentReques
 		if err := admit(ctx, s.Limits(), tx, p, current.Owner, increase{agents: 1, project: current.Project}); err != nil {
 			return CallResult{}, err
 		}
+		// Nothing may delete the agent again by itself, and no task of a pool may start in its workspace.
+		if err := s.leavePool(tx, current); err != nil {
+			return CallResult{}, err
+		}
+		current.OneTask, current.MaxIdle = false, 0
 		current.DeletedAt, current.State, current.StateReason, current.Desired = time.Time{}, fleet.StateStopped, "it is being restored", fleet.DesiredRunning
 		current.RestartsRequested++
 		current.Attempts, current.RetryAt, current.UpdatedAt, current.Trace = 0, time.Time{}, s.now(), fleet.TraceFrom(ctx)

@@ -26,12 +26,8 @@ func (s *Service) MoveAgent(ctx context.Context, ref, poolRef, requestID string)
 			return nil, err
 		}
 		text := "moved out of the pool " + a.Pool
-		if a.Pool != "" {
-			from, err := s.pools().read(tx, fleet.OwnedKey(a.Pool, a.Owner))
-			if err != nil {
-				return nil, err
-			}
-			leavePool(a, from)
+		if err := s.leavePool(tx, a); err != nil {
+			return nil, err
 		}
 		if to != nil {
 			s.joinPool(a, to)
@@ -121,15 +117,23 @@ func (s *Service) joinPool(a *fleet.Agent, pool *fleet.Pool) {
 	}
 }
 
-// leavePool removes from the agent the label with the pool's name, and the shares with the pool's groups. The pool is nil if it was
-// deleted; then the shares stay.
-func leavePool(a *fleet.Agent, pool *fleet.Pool) {
+// leavePool takes the agent out of its pool, if it is in one. It removes from the agent the label with the pool's name, and the shares
+// with the pool's groups. If the pool was deleted, the shares stay. The caller writes the agent.
+func (s *Service) leavePool(tx fleet.ReadTx, a *fleet.Agent) error {
+	if a.Pool == "" {
+		return nil
+	}
+	pool, err := s.pools().read(tx, fleet.OwnedKey(a.Pool, a.Owner))
+	if err != nil {
+		return err
+	}
 	a.Pool, a.Labels = "", a.Labels.With(nil, poolLabel)
 	if pool == nil {
-		return
+		return nil
 	}
 	a.Shares = slices.DeleteFunc(slices.Clone(a.Shares), func(share fleet.Share) bool { return slices.Contains(pool.Groups, share.Group) })
 	if len(a.Shares) == 0 {
 		a.Shares = nil
 	}
+	return nil
 }
