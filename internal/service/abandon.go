@@ -36,7 +36,7 @@ func (s *Service) AbandonTask(ctx context.Context, id, why, requestID string) (*
 // abandonWork abandons the open work of the task, unless the work is landing at this moment.
 func (s *Service) abandonWork(tx fleet.Tx, p fleet.Principal, t *fleet.Task, l *fleet.Landing, why string) error {
 	if l.Candidate != "" {
-		return fleet.Errorf(fleet.ReasonWorkSettled, "the work of task %s is landing at this moment", t.Ref()).With("task_id", t.ID).With("state", string(l.State))
+		return errLanding(t, l)
 	}
 	l.State, l.Request, l.Problem = fleet.LandingAbandoned, nil, "abandoned by "+p.Name
 	if why = strings.TrimSpace(why); why != "" {

@@ -80,6 +80,11 @@ func errWorkSettled(t *fleet.Task, l *fleet.Landing) error {
 	return fleet.Errorf(fleet.ReasonWorkSettled, "the work of task %s is %s%s", t.Ref(), l.State, how).With("task_id", t.ID).With("state", string(l.State))
 }
 
+// errLanding returns WORK_SETTLED for work with a candidate: the branch may have it already.
+func errLanding(t *fleet.Task, l *fleet.Landing) error {
+	return fleet.Errorf(fleet.ReasonWorkSettled, "the work of task %s is landing at this moment", t.Ref()).With("task_id", t.ID).With("state", string(l.State))
+}
+
 // putLanding writes the landing with its event.
 func (s *Service) putLanding(tx fleet.Tx, t *fleet.Task, l *fleet.Landing, text string) error {
 	l.UpdatedAt = s.now()

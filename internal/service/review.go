@@ -10,7 +10,7 @@ import (
 
 // ReviewTask adds a review to the work of a task. It returns the review, and the work with all its reviews. A review that requests
 // changes becomes the next task of the same agent, in the same conversation. The error is WORK_SETTLED if the work has landed, was
-// abandoned or was replaced.
+// abandoned or was replaced, or if the review requests changes and the work is landing at this moment.
 func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID string) (*fleet.Review, *LandingView, error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
@@ -26,6 +26,9 @@ func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID stri
 		t, _, l, err := s.openWork(tx, p, r.TaskID, fleet.AccessRun)
 		if err != nil {
 			return CallResult{}, err
+		}
+		if r.Verdict == fleet.VerdictChanges && l.Candidate != "" {
+			return CallResult{}, errLanding(t, l)
 		}
 		all, err := tx.Reviews(t.ID)
 		if err != nil {

@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
 	"fleet/internal/service/servicetest"
+	"fleet/internal/state"
 )
 
 // landingWorld returns a configuration whose only project has the checks and can land work.
@@ -156,4 +158,41 @@ func TestTrainRefusedPush(t *testing.T) {
 	require.Nil(t, l.Request)
 	h.World.ProtectBranches(false)
 	require.Equal(t, fleet.LandingLanded, land().State)
+}
+
+// TestReviewWhileLanding requests changes to work that is landing, and lets a task end that goes on with that work. Both must leave the
+// landing alone, so that its result is recorded.
+func TestReviewWhileLanding(t *testing.T) {
+	t.Parallel()
+	recorded, proceed := make(chan struct{}), make(chan struct{})
+	h := servicetest.New(t, landingWorld(), func(c *state.Config) {
+		pause := sync.OnceFunc(func() {
+			close(recorded)
+			<-proceed
+		})
+		c.Fault = func(point string) {
+			if point == service.FaultLandingRecorded {
+				pause()
+			}
+		}
+	})
+	land := sync.OnceFunc(func() { close(proceed) })
+	defer land()
+	id := newWork(h, 1, "change a.txt x").ID
+	h.Start("agent-1", "wait gate\ndone") // keeps the next task from starting
+	changes := fleet.Review{TaskID: id, Verdict: fleet.VerdictChanges, Text: "fix: change b.txt x"}
+	first, _, err := h.ReviewTask(h.Context(), changes, "")
+	require.NoError(t, err)
+	_, err = h.LandTasks(h.Context(), service.LandRequest{TaskIDs: []string{id}})
+	require.NoError(t, err)
+	<-recorded
+	_, _, err = h.ReviewTask(h.Context(), changes, "")
+	require.Equal(t, fleet.ReasonWorkSettled, fleet.ReasonOf(err))
+	require.ErrorContains(t, err, "is landing at this moment")
+	h.World.Release("gate")
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(first.NextTask).Status)
+	land()
+	l := landings(h, id)[0]
+	require.Equal(t, fleet.LandingLanded, l.State)
+	require.NotEmpty(t, l.Commit)
 }

@@ -40,14 +40,14 @@ func RecordLanding(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, c *fleet.Changes,
 	return tx.Append(l.Event(t, now, "goes on with the work of task "+l.Earlier[len(l.Earlier)-1]))
 }
 
-// continueEarlier makes l replace the work of the task with the id, unless that work is settled.
+// continueEarlier makes l replace the work of the task with the id, unless that work is settled or is landing at this moment.
 func continueEarlier(tx fleet.Tx, id string, l *fleet.Landing, now time.Time) error {
 	t, err := tx.Task(id)
 	if err != nil || t == nil {
 		return err
 	}
 	earlier, err := fleet.First(tx.Landings(fleet.LandingFilter{TaskIDs: []string{id}}))
-	if err != nil || earlier == nil || earlier.State.Settled() {
+	if err != nil || earlier == nil || earlier.State.Settled() || earlier.Candidate != "" {
 		return err
 	}
 	l.Base, l.Earlier = earlier.Base, append(earlier.Earlier, id)
