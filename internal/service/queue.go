@@ -106,9 +106,6 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 		return nil, err
 	}
 	e := r.Entry
-	if e.After, err = s.dependencies(tx, p, "", e.After); err != nil {
-		return nil, err
-	}
 	e.Target, e.By, e.Kind, e.Scope, e.UnconfinedIn = to.target, p.Name, p.Kind, p.Scope, p.UnconfinedIn
 	if r.Hold {
 		e.HeldBy, e.HeldAt = p.Name, s.now()
@@ -122,7 +119,10 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 		if task.Delegation.Wake, err = fleet.ParseWake(r.Wake); err != nil {
 			return nil, err
 		}
-		task.Delegation.Detached = r.OnParentEnd == fleet.ParentEndDetach
+		task.ParentID, task.Delegation.Detached = p.TaskID, r.OnParentEnd == fleet.ParentEndDetach
+	}
+	if e.After, err = s.dependencies(tx, p, task, e.After); err != nil {
+		return nil, err
 	}
 	if err := s.insertRequested(tx, p, a, task, r.StartTaskRequest); err != nil {
 		return nil, err
@@ -139,9 +139,9 @@ func (s *Service) admitPending(ctx context.Context, tx fleet.Tx, p fleet.Princip
 	return admit(ctx, s.Limits(), tx, p, a.Owner, increase{bytes: bytes, project: a.Project})
 }
 
-// dependencies returns the dependencies with the full ids of their tasks. p must see these tasks. id is the id of the task that
-// depends on them, or "" for a new task. The error is INVALID_ARGUMENT if a dependency waits, directly or not, for the task itself.
-func (s *Service) dependencies(tx fleet.ReadTx, p fleet.Principal, id string, after []fleet.Dependency) ([]fleet.Dependency, error) {
+// dependencies returns the dependencies of the task with the full ids of their tasks. p must see these tasks. The error is
+// INVALID_ARGUMENT if a dependency waits, directly or not, for the task itself, or is a task above it that goes on only after it.
+func (s *Service) dependencies(tx fleet.ReadTx, p fleet.Principal, task *fleet.Task, after []fleet.Dependency) ([]fleet.Dependency, error) {
 	after = slices.Clone(after)
 	for i, dep := range after {
 		t, err := s.task(tx, p, dep.TaskID, fleet.AccessView)
@@ -153,15 +153,22 @@ func (s *Service) dependencies(tx fleet.ReadTx, p fleet.Principal, id string, af
 		}
 		after[i].TaskID = t.ID
 	}
-	if id == "" {
+	if len(after) == 0 {
 		return after, nil
+	}
+	waiting, err := waitingTasks(tx, task)
+	if err != nil {
+		return nil, err
 	}
 	seen := map[string]bool{}
 	for _, first := range after {
 		for todo := []fleet.Dependency{first}; len(todo) > 0; todo = todo[1:] {
 			dep := todo[0].TaskID
-			if dep == id {
-				return nil, fleet.InvalidField("depends_on", "depends_on would make tasks wait for each other: task %q waits for %q", first.TaskID, id)
+			switch {
+			case dep == task.ID:
+				return nil, fleet.InvalidField("depends_on", "depends_on would make tasks wait for each other: task %q waits for %q", first.TaskID, dep)
+			case slices.Contains(waiting, dep):
+				return nil, fleet.InvalidField("depends_on", "depends_on would make tasks wait for each other: task %q has delegated this task, so it ends only after it, unless on_parent_end is detach and wake is none", dep)
 			}
 			if seen[dep] {
 				continue
@@ -177,6 +184,17 @@ func (s *Service) dependencies(tx fleet.ReadTx, p fleet.Principal, id string, af
 		}
 	}
 	return after, nil
+}
+
+// waitingTasks returns the ids of the tasks above the task that wait for it, or stop it when they end.
+func waitingTasks(tx fleet.ReadTx, t *fleet.Task) (ids []string, err error) {
+	for t != nil && t.ParentID != "" && (!t.Delegation.Detached || t.Delegation.Wake != fleet.WakeNone) {
+		ids = append(ids, t.ParentID)
+		if t, err = tx.Task(t.ParentID); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
 }
 
 // UpdateQueuedTaskRequest says what changes about a pending task. A nil field changes nothing.
@@ -211,7 +229,7 @@ func (s *Service) UpdateQueuedTask(ctx context.Context, r UpdateQueuedTaskReques
 			setIfGiven(&e.Expires, r.Expires)
 			setIfGiven(&e.Exclusive, r.Exclusive)
 			if r.After != nil {
-				if e.After, err = s.dependencies(tx, p, q.ID, *r.After); err != nil {
+				if e.After, err = s.dependencies(tx, p, &q.Task, *r.After); err != nil {
 					return "", err
 				}
 			}

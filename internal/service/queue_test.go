@@ -48,3 +48,42 @@ func TestExpiredTasksDoNotChange(t *testing.T) {
 	_, err = h.UpdateQueuedTask(alice, change)
 	require.NoError(t, err, "more time can be given")
 }
+
+// TestDependencyOnTheDelegatingTask delegates tasks that depend on the delegating task, directly or not. They are refused, because both
+// tasks would wait forever, unless the delegating task does not wait for the new one.
+func TestDependencyOnTheDelegatingTask(t *testing.T) {
+	t.Parallel()
+	world := fake.Config{Traits: fleet.Traits{ReachesFleet: true}, Grants: map[string]*fleet.Grant{"coder": {MaxTotal: 100, PerMinute: 100}}}
+	h := servicetest.New(t, world, func(c *state.Config) { c.MCPURL = func() string { return "http://127.0.0.1:1/mcp" } })
+	boss := h.Create("boss")
+	parent := h.Start("boss", "wait gate\ndone")
+	h.WaitStored(func() bool { // it may delegate when it is dispatched
+		shown, err := h.ShowTask(h.Context(), parent.ID, nil)
+		require.NoError(t, err)
+		parent = shown.Task
+		return parent.Delegation.Grant != nil
+	})
+	ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "boss", Kind: fleet.KindAgent, AgentUID: boss.UID, TaskID: parent.ID, Grant: parent.Delegation.Grant})
+	delegate := func(dependsOn, wake string, end fleet.ParentEndAction) (*fleet.Task, error) {
+		r := service.QueueTaskRequest{Project: "Setup", Role: "coder", NewAgent: true, Wake: wake, OnParentEnd: end}
+		r.Description, r.Entry.After = "done", []fleet.Dependency{{TaskID: dependsOn}}
+		return h.QueueTask(ctx, r)
+	}
+	refused := func(err error) {
+		t.Helper()
+		require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
+		require.ErrorContains(t, err, "depends_on would make tasks wait for each other")
+	}
+	_, err := delegate(parent.ID, "", "")
+	refused(err)
+	_, err = delegate(parent.ID, "none", "")
+	refused(err)
+	_, err = delegate(parent.ID, "all", fleet.ParentEndDetach)
+	refused(err)
+	later, err := delegate(parent.ID, "none", fleet.ParentEndDetach)
+	require.NoError(t, err)
+	_, err = delegate(later.ID, "", "")
+	refused(err)
+	h.World.Release("gate")
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(later.ID).Status)
+}
