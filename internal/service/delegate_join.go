@@ -34,7 +34,8 @@ func (s *Service) joinTree(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fl
 	d.RecentStarts = slices.DeleteFunc(slices.Clone(d.RecentStarts), func(at time.Time) bool { return now.Sub(at) >= time.Minute })
 	t.ParentID, t.RootID, t.Delegation.Depth = parent.ID, parent.Root(), parent.Delegation.Depth+1
 	part := remainingCost(parent) / 2
-	if isDelegating(p) {
+	switch limited := parent.Spending.Reserve != nil && parent.Spending.Reserve.Fixed; {
+	case isDelegating(p):
 		g := parent.Delegation.Grant
 		if err := checkGrantLimits(g, parent, counter, a); err != nil {
 			return err
@@ -44,6 +45,8 @@ func (s *Service) joinTree(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fl
 		}
 		t.Delegation.MaxRunning = g.MaxRunning
 		d.Total, d.RecentStarts = d.Total+1, append(d.RecentStarts, now)
+	case limited && part <= 0: // without a part, the task would have no limit
+		return fleet.DelegationRefused("max_cost_usd", parent.Delegation.GivenToChildren.USD(), (remainingCost(parent) + parent.Delegation.GivenToChildren).USD(), "your task has %s left, too little to give a part to another task: do the work yourself", remainingCost(parent))
 	}
 	state.FundChild(parent, t, part)
 	parent.Delegation.Children++
