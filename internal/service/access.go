@@ -62,15 +62,21 @@ func accessTo(tx fleet.ReadTx, p fleet.Principal, owner, agentUID string) (fleet
 	return p.Access(a), nil
 }
 
-// withLastGroups returns the principal with its last known groups. Fleet needs them when it acts later on behalf of a caller.
-func (s *Service) withLastGroups(ctx context.Context, p fleet.Principal) (fleet.Principal, error) {
-	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
-		known, err := tx.Identity(fleet.IdentityKey{Principal: p.Name})
-		if known != nil {
-			p.Groups = known.Groups
-		}
+// withLastGroups works like lastGroups, in a transaction of its own.
+func (s *Service) withLastGroups(ctx context.Context, p fleet.Principal) (_ fleet.Principal, err error) {
+	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+		p, err = lastGroups(tx, p)
 		return err
 	})
+	return p, err
+}
+
+// lastGroups returns the principal with its last known groups. Fleet needs them when it acts later on behalf of a caller.
+func lastGroups(tx fleet.ReadTx, p fleet.Principal) (fleet.Principal, error) {
+	known, err := tx.Identity(fleet.IdentityKey{Principal: p.Name})
+	if known != nil {
+		p.Groups = known.Groups
+	}
 	return p, err
 }
 

@@ -83,7 +83,10 @@ func (s *Service) sendBack(ctx context.Context, w *LandingView, task func(title 
 		if err != nil {
 			return "", err
 		}
-		p := l.Request.Principal(l.Request.By)
+		p, err := lastGroups(tx, l.Request.Principal(l.Request.By))
+		if err != nil {
+			return "", err
+		}
 		next, err := s.continueWork(fleet.WithPrincipal(ctx, p), tx, p, w.Task, l, task(title))
 		var refused *fleet.Error
 		switch {

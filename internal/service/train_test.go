@@ -196,3 +196,24 @@ func TestReviewWhileLanding(t *testing.T) {
 	require.Equal(t, fleet.LandingLanded, l.State)
 	require.NotEmpty(t, l.Commit)
 }
+
+// TestFixForAGroup lands work of an agent that is shared only with a group, in the name of a member of the group. Its failed check must
+// become a task of the agent.
+func TestFixForAGroup(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, landingWorld("both a.txt b.txt fix: change c.txt x"), nil)
+	one, two := newWork(h, 1, "change a.txt x"), newWork(h, 2, "change b.txt x")
+	groups := []string{"oidc:dev"}
+	for _, agent := range []string{"agent-1", "agent-2"} {
+		_, _, err := h.ShareAgent(h.Context(), service.ShareRequest{Agent: agent, Grantee: fleet.Grantee{Group: groups[0]}, Access: fleet.AccessRun})
+		require.NoError(t, err)
+	}
+	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
+		return tx.Insert(&fleet.Identity{Principal: "bob", Source: "oidc", SubjectID: "b", Groups: groups})
+	}))
+	bob := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "bob", Kind: fleet.KindHuman, Groups: groups})
+	_, err := h.LandTasks(bob, service.LandRequest{TaskIDs: []string{one.ID, two.ID}})
+	require.NoError(t, err)
+	l := landings(h, two.ID)[0]
+	require.NotEmpty(t, l.NextTask, l.Problem)
+}
