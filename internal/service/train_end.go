@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"fleet/internal/fleet"
 )
@@ -67,15 +68,19 @@ func (s *Service) sendBackChecks(ctx context.Context, b fleet.Branch, w *Landing
 }
 
 // sendBack takes work out of the queue with change, which sets the new state and the problem. If the request to land says so, sendBack
-// gives the agent the task to fix the work, at most fleet.MaxFixes times.
+// gives the agent the task to fix the work, at most fleet.MaxFixes times in a row.
 func (s *Service) sendBack(ctx context.Context, w *LandingView, task func(title string) string, change func(*fleet.Landing)) error {
 	return s.changeQueued(ctx, w, func(tx fleet.Tx, l *fleet.Landing) (string, error) {
 		change(l)
 		text := "does not land: " + l.Problem
-		switch {
-		case !l.Request.Fix:
+		if !l.Request.Fix {
 			return text, nil
-		case len(l.Earlier) >= fleet.MaxFixes:
+		}
+		fixes, err := fixesInARow(tx, l)
+		switch {
+		case err != nil:
+			return "", err
+		case fixes >= fleet.MaxFixes:
 			l.Problem += fmt.Sprintf(", although its agent has tried %d times to mend it", fleet.MaxFixes)
 			return text, nil
 		}
@@ -98,4 +103,16 @@ func (s *Service) sendBack(ctx context.Context, w *LandingView, task func(title 
 		}
 		return "", err
 	})
+}
+
+// fixesInARow returns how many tasks have tried to fix the work since people last requested changes to it.
+func fixesInARow(tx fleet.ReadTx, l *fleet.Landing) (n int, err error) {
+	for _, id := range slices.Backward(l.Earlier) {
+		reviews, err := tx.Reviews(id)
+		if err != nil || slices.ContainsFunc(reviews, func(r *fleet.Review) bool { return r.Verdict == fleet.VerdictChanges }) {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
 }
