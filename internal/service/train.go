@@ -12,15 +12,23 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Trains returns the trains that have waiting work and whose repositories this server has.
+// Trains returns the trains that have waiting work and whose repositories this server has. Work whose task has not ended cannot land yet,
+// so it does not count.
 func (s *Service) Trains(ctx context.Context) (trains []fleet.Train, err error) {
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		queued, err := tx.Landings(fleet.LandingFilter{States: []fleet.LandingState{fleet.LandingQueued}})
 		trains = nil
 		for _, l := range queued {
-			t := trainOf(l)
-			if s.places.Configured(l.Place) != nil && !slices.Contains(trains, t) {
-				trains = append(trains, t)
+			of := trainOf(l)
+			if s.places.Configured(l.Place) == nil || slices.Contains(trains, of) {
+				continue
+			}
+			t, err := tx.Task(l.TaskID)
+			if err != nil {
+				return err
+			}
+			if t != nil && !t.Active() {
+				trains = append(trains, of)
 			}
 		}
 		return err

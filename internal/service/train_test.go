@@ -225,3 +225,27 @@ func TestFixForAGroup(t *testing.T) {
 	l := landings(h, two.ID)[0]
 	require.NotEmpty(t, l.NextTask, l.Problem)
 }
+
+// TestTrainsWithoutActiveTasks checks that a train whose only work belongs to a task that still runs is not listed, because it would run
+// again and again without landing anything.
+func TestTrainsWithoutActiveTasks(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, landingWorld(), nil)
+	done := newWork(h, 1, "change a.txt x")
+	h.Create("agent-2")
+	running := h.Start("agent-2", "wait gate\ndone")
+	h.Reconciler.Stop() // nothing lands
+	queue := func(id string) {
+		l := *landings(h, done.ID)[0]
+		l.TaskID, l.State, l.Request = id, fleet.LandingQueued, &fleet.LandingRequest{By: "alice", At: l.UpdatedAt, Into: "main", Batch: 1}
+		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { return tx.Put(id, &l) }))
+	}
+	queue(running.ID)
+	trains, err := h.Trains(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, trains)
+	queue(done.ID)
+	trains, err = h.Trains(t.Context())
+	require.NoError(t, err)
+	require.Len(t, trains, 1)
+}
