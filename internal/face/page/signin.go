@@ -53,6 +53,9 @@ type signInAttempt struct {
 	Mark                   string // the page recognises its own sign-in by it
 }
 
+// redirectedParameter marks the address of a sign-in to which the browser was redirected from another host.
+const redirectedParameter = "redirected"
+
 // signIn sends the browser to the issuer. ?to= is the path to go to afterwards, and ?mark= the mark of the attempt.
 func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) {
 	if s.config.Issuer == nil {
@@ -60,8 +63,10 @@ func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	base := s.baseURL(r)
-	if u, err := url.Parse(base); err == nil && u.Host != r.Host { // the cookie of the attempt is for the host that the issuer sends the browser to
-		http.Redirect(w, r, base+r.URL.RequestURI(), http.StatusFound)
+	// The cookie of the attempt is for the host that the issuer sends the browser to. A browser is redirected to this host only once: if the
+	// request then has another host, a proxy has changed it.
+	if u, err := url.Parse(base); err == nil && !isHost(u, r.Host) && !r.URL.Query().Has(redirectedParameter) {
+		http.Redirect(w, r, base+signInPath+"?"+redirectedParameter+"=1&"+r.URL.RawQuery, http.StatusFound)
 		return
 	}
 	a := signInAttempt{State: rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), To: ownPath(r.URL.Query().Get("to")), Mark: r.URL.Query().Get("mark")}
@@ -174,6 +179,16 @@ func (s *Sessions) baseURL(r *http.Request) string {
 		return "https://" + r.Host
 	}
 	return "http://" + r.Host // inbound.Guard has checked the host
+}
+
+// isHost reports whether the header Host of a request names the host of the URL. Capitals and the default port of the URL's scheme make no
+// difference.
+func isHost(u *url.URL, host string) bool {
+	defaultPort := ":80"
+	if u.Scheme == "https" {
+		defaultPort = ":443"
+	}
+	return strings.EqualFold(strings.TrimSuffix(u.Host, defaultPort), strings.TrimSuffix(host, defaultPort))
 }
 
 // ownPath returns the path without its fragment if the page has a view for it, and "/" otherwise, because a link must

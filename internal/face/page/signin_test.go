@@ -221,8 +221,17 @@ func TestSignInAtPublicURL(t *testing.T) {
 	t.Parallel()
 	h := signInPage(t, &fakeIssuer{token: "good"}, "https://fleet.example.com/")
 	w := serve(h, "GET", "/session/oidc?to=/tasks", "")
-	require.Equal(t, "https://fleet.example.com/session/oidc?to=/tasks", w.Header().Get("Location"))
+	require.Equal(t, "https://fleet.example.com/session/oidc?redirected=1&to=/tasks", w.Header().Get("Location"))
 	require.Empty(t, w.Result().Cookies())
+	w = serve(h, "GET", "/session/oidc?redirected=1&to=/tasks", "") // a proxy has changed the host
+	require.Contains(t, w.Header().Get("Location"), "https://issuer.example.com/")
+	require.Len(t, w.Result().Cookies(), 1)
+	for _, publicURL := range []string{"http://Example.com", "http://example.com:80", "http://EXAMPLE.COM:80/"} {
+		w = serve(signInPage(t, &fakeIssuer{token: "good"}, publicURL), "GET", "/session/oidc", "")
+		require.Contains(t, w.Header().Get("Location"), "https://issuer.example.com/", publicURL)
+	}
+	w = serve(signInPage(t, &fakeIssuer{token: "good"}, "http://example.com:443"), "GET", "/session/oidc", "")
+	require.Equal(t, "http://example.com:443/session/oidc?redirected=1&", w.Header().Get("Location"))
 	r := httptest.NewRequest(http.MethodGet, "https://fleet.example.com/session/oidc", nil)
 	w = httptest.NewRecorder()
 	h.ServeHTTP(w, r)
