@@ -101,7 +101,8 @@ func (c *contentStream) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// rangeWriter replaces the response to an unsatisfiable range with an error object.
+// rangeWriter replaces the response to an unsatisfiable range with an error object. It removes the headers about the content from the
+// response to a failed precondition, which has no content.
 type rangeWriter struct {
 	http.ResponseWriter
 	noRanges bool // the response must not offer ranges
@@ -114,6 +115,10 @@ func (w *rangeWriter) WriteHeader(status int) {
 		w.Header().Del("Accept-Ranges")
 	}
 	if status != http.StatusRequestedRangeNotSatisfiable {
+		if status == http.StatusPreconditionFailed {
+			w.Header().Del("Content-Length")
+			w.Header().Del("Content-Encoding")
+		}
 		w.ResponseWriter.WriteHeader(status)
 		return
 	}
