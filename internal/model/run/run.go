@@ -75,9 +75,10 @@ func newRun(ctx context.Context, job driver.ModelJob, out *output, log *slog.Log
 		return nil, nil, err
 	}
 	registerSchemes()
+	read := &recorder{}
 	r := &run{
 		job: job, settings: job.Settings, log: log, out: out, quit: make(chan struct{}),
-		secrets: &secrets{}, toolSecrets: &secrets{allowed: append([]string{}, job.Settings.ToolEnv...)},
+		secrets: &secrets{recorder: read}, toolSecrets: &secrets{allowed: append([]string{}, job.Settings.ToolEnv...), recorder: read},
 	}
 	c := &r.settings
 	if c.Approve == nil {

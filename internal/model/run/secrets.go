@@ -16,7 +16,11 @@ import (
 // from texts. It implements the library's environment.Provider.
 type secrets struct {
 	allowed []string // names of the allowed variables; nil: all except the server's own
+	*recorder
+}
 
+// recorder holds the values that were read. All secrets of a run share it, so that each of them hides the values of all.
+type recorder struct {
 	mu     sync.Mutex
 	values []string // longest first
 }
@@ -32,21 +36,25 @@ func (s *secrets) Get(_ context.Context, name string) (string, bool) {
 	}
 	v, ok := os.LookupEnv(name)
 	if ok && len(v) >= minSecretLength {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !slices.Contains(s.values, v) {
-			s.values = append(s.values, v)
-			slices.SortFunc(s.values, func(a, b string) int { return len(b) - len(a) })
-		}
+		s.record(v)
 	}
 	return v, ok
 }
 
+func (r *recorder) record(v string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Contains(r.values, v) {
+		r.values = append(r.values, v)
+		slices.SortFunc(r.values, func(a, b string) int { return len(b) - len(a) })
+	}
+}
+
 // hide returns the text with "[hidden]" in place of each value of at least minSecretLength bytes that Get has returned.
-func (s *secrets) hide(text string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, v := range s.values {
+func (r *recorder) hide(text string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range r.values {
 		text = strings.ReplaceAll(text, v, "[hidden]")
 	}
 	return text

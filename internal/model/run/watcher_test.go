@@ -21,7 +21,7 @@ func TestSlowLine(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "output"))
 	require.NoError(t, err)
 	defer file.Close()
-	w := &watcher{run: &run{out: &output{limit: 1 << 20, file: file}, secrets: &secrets{}}}
+	w := &watcher{run: &run{out: &output{limit: 1 << 20, file: file}, secrets: &secrets{recorder: &recorder{}}}}
 	say := func(agent, text string) { w.handle(t.Context(), runtime.AgentChoice(agent, text)) }
 	say("helper", "all ")
 	w.flush(false) // as after flushAfter
