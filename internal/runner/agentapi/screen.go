@@ -76,8 +76,9 @@ var (
 	stepPattern = regexp.MustCompile(`^\s*([●⏺]\s+[A-Z][\w .:-]*\(|⎿)`)
 	// bulletPattern matches the start of a paragraph of Claude Code.
 	bulletPattern = regexp.MustCompile(`^[●⏺]\s+`)
-	// interruptedPattern matches the line with which an agent reports an interrupt.
-	interruptedPattern = regexp.MustCompile(`(?i)^\W*(request |conversation |turn )?(was )?interrupted\b`)
+	// interruptedPattern matches the line with which an agent's program reports an interrupt. Only the mark, the user, and a question
+	// or request to the user may surround the words, so that it does not match a sentence or a list in an answer.
+	interruptedPattern = regexp.MustCompile(`(?i)^\s*[⎿└■●⏺✗✘⚠\[]?\s*(request |conversation |turn )?(was )?interrupted( by (the )?user( for tool use)?)?(\W*$|\s+[·–—-]\s+(what|tell)\b)`)
 )
 
 func isProgress(line string) bool {

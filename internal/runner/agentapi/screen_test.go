@@ -67,8 +67,17 @@ func TestProgress(t *testing.T) {
 }
 
 func TestShowsInterrupt(t *testing.T) {
-	for _, last := range []string{"Interrupted", "  ⎿  Interrupted by user", "⎿ Interrupted · What should Claude do instead?", "■ Conversation interrupted"} {
+	for _, last := range []string{
+		"Interrupted", "  ⎿  Interrupted by user", "⎿ Interrupted · What should Claude do instead?", "■ Conversation interrupted",
+		"[Request interrupted by user for tool use]", "■ Conversation interrupted - tell the model what to do differently.",
+	} {
 		require.True(t, showsInterrupt([]string{"said before", last}), last)
+	}
+	for _, last := range []string{
+		"- Interrupted downloads are now resumed.", "Interrupted downloads are now resumed.", "  ⎿  Interrupted downloads: 0",
+		"* Interrupted", "Interrupted by users who press Escape.", "Turn interrupted off.",
+	} {
+		require.False(t, showsInterrupt([]string{"said before", last}), last)
 	}
 	require.False(t, showsInterrupt([]string{"The handler of interrupted calls is done."}))
 	require.False(t, showsInterrupt([]string{"Interrupted", "a", "b", "c"}))
