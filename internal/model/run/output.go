@@ -23,7 +23,7 @@ type output struct {
 	file *os.File
 	size int64
 	full bool  // size exceeds the limit
-	err  error // the first error of writing or encoding a line
+	err  error // the first error of writing a line
 }
 
 // writeSpent writes the usage of the run so far to spentPath and to the output. setUsage sets the usage in an outcome.
@@ -52,36 +52,43 @@ func (o *output) writeSpentFile(spent fleet.Outcome) error {
 	return os.Rename(tmp, o.spentPath) // a reader sees the old figures or the new ones
 }
 
-// writeLine writes a line. It does nothing if the output is full or a write has failed.
+// encodeLine encodes a line. It drops data that is not JSON, because the text is worth more.
+func encodeLine(p driver.OutputLine) ([]byte, error) {
+	if !json.Valid(p.Data) {
+		p.Data = nil
+	}
+	return json.Marshal(p)
+}
+
+// writeLine writes a line. It does nothing if the line cannot be encoded, the output is full or a write has failed.
 func (o *output) writeLine(p driver.OutputLine) {
-	line, err := json.Marshal(p)
+	line, err := encodeLine(p)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err != nil || o.full {
+	if err != nil || o.err != nil || o.full {
 		return
 	}
-	if err == nil {
-		_, err = o.file.Write(append(line, '\n'))
-	}
-	if o.err = err; err != nil {
+	if _, o.err = o.file.Write(append(line, '\n')); o.err != nil {
 		return
 	}
 	o.size += int64(len(line)) + 1
 	o.full = o.size > o.limit
 }
 
-// finish writes a last line, even if the output is full, and closes the file. It returns the first error of any line.
+// finish writes a last line, even if the output is full, and closes the file. It returns the first error of writing any line, and
+// an error if the last line cannot be encoded.
 func (o *output) finish(p driver.OutputLine) error {
+	_, err := encodeLine(p)
 	o.mu.Lock()
 	o.full = false
 	o.mu.Unlock()
 	o.writeLine(p)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return errors.Join(o.err, o.file.Close())
+	return errors.Join(err, o.err, o.file.Close())
 }
 
-// state reports whether the output is full, and returns the first error of any line.
+// state reports whether the output is full, and returns the first error of writing a line.
 func (o *output) state() (full bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
