@@ -63,6 +63,10 @@ type TaskReader interface {
 	// LastTasks returns the newest task of each of these agents, in any order. It leaves out agents without tasks.
 	LastTasks(agentUIDs []string) ([]*Task, error)
 
+	// DispatchedTasks returns the tasks that the agent has got, at most limit, the last dispatch first and the running task before all
+	// others. A task that waits for its next try has no time of a dispatch, so it is sorted by the time of its creation.
+	DispatchedTasks(agentUID string, limit int) ([]*Task, error)
+
 	// SessionTasks returns the newest tasks of the session, at most limit, oldest first.
 	SessionTasks(sessionID string, limit int) ([]*Task, error)
 

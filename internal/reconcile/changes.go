@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"fleet/internal/fleet"
@@ -190,23 +191,22 @@ func (w *worker) logNotRecorded(ctx context.Context, t *fleet.Task, err error) {
 	}
 }
 
-// saveMissingChanges saves the changes of the agent's previous task if they could not be saved when it ended. Otherwise the
-// new task would count them as its own.
+// saveMissingChanges saves the changes of the task that the agent got before t, if they could not be saved when it ended. Otherwise
+// t would count them as its own.
 func (w *worker) saveMissingChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
 	if !w.places.Of(a).Traits().SupportsChanges {
 		return nil
 	}
 	var owed *fleet.Task
 	if err := w.store.View(ctx, func(tx fleet.ReadTx) error {
-		tasks, _, err := tx.Tasks(a.UID, 2, 0)
-		for _, before := range tasks {
-			if err != nil || before.ID == t.ID {
-				continue
-			}
-			var c *fleet.Changes
-			if c, err = tx.Changes(before.ID); c != nil && c.Temporary {
-				owed = before
-			}
+		tasks, err := tx.DispatchedTasks(a.UID, 2) // t is the first of them if it was tried before
+		tasks = slices.DeleteFunc(tasks, func(o *fleet.Task) bool { return o.ID == t.ID })
+		if err != nil || len(tasks) == 0 {
+			return err
+		}
+		c, err := tx.Changes(tasks[0].ID)
+		if c != nil && c.Temporary {
+			owed = tasks[0]
 		}
 		return err
 	}); err != nil || owed == nil {
@@ -215,13 +215,13 @@ func (w *worker) saveMissingChanges(ctx context.Context, a *fleet.Agent, t *flee
 	return w.saveChanges(ctx, a, owed, false)
 }
 
-// saveLastChanges saves the changes of the agent's newest task before its workspace is deleted. It first ends a run
-// that is still under way.
+// saveLastChanges saves the changes of the task that the agent got last, before its workspace is deleted. It first ends a run that is
+// still under way. Tasks that wait for the agent do not count, because they have changed nothing.
 func (w *worker) saveLastChanges(ctx context.Context, a *fleet.Agent) error {
 	if !w.places.Of(a).Traits().SupportsChanges || a.WorkspaceID == "" {
 		return nil
 	}
-	last, err := read(ctx, w.store, func(tx fleet.ReadTx) ([]*fleet.Task, error) { return tx.LastTasks([]string{a.UID}) })
+	last, err := read(ctx, w.store, func(tx fleet.ReadTx) ([]*fleet.Task, error) { return tx.DispatchedTasks(a.UID, 1) })
 	if err != nil || len(last) == 0 || last[0].Terminal { // the changes of a task that is read from a terminal are unknown
 		return err
 	}

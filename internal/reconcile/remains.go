@@ -54,7 +54,10 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 		if last, err = tx.LastTasks([]string{a.UID}); err != nil || len(last) == 0 {
 			return err
 		}
-		changes, err = tx.Changes(last[0].ID)
+		got, err := tx.DispatchedTasks(a.UID, 1) // the newest task may have waited for the agent, and changed nothing
+		if err == nil && len(got) > 0 {
+			changes, err = tx.Changes(got[0].ID)
+		}
 		return err
 	}); err != nil || known != nil && known.LostWork == "" {
 		return 0, err // stored before a crash

@@ -21,7 +21,8 @@ const (
 	selectSessionTasks = `SELECT ` + record.TaskReadColumns + `, rest FROM (
 			SELECT * FROM tasks WHERE session_id <> '' AND session_id = $1 ORDER BY created_at DESC, n DESC LIMIT $2
 		) AS newest LEFT JOIN task_descriptions ON task_id = id ORDER BY created_at, n`
-	selectLastTasks = record.SelectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid = ANY($1) GROUP BY agent_uid)`
+	selectLastTasks       = record.SelectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid = ANY($1) GROUP BY agent_uid)`
+	selectDispatchedTasks = record.SelectTasks + `WHERE agent_uid = $1` + record.DispatchedTasks + `$2`
 
 	putRest = `INSERT INTO task_descriptions AS d (task_id, rest) VALUES ($1, $2)
 		ON CONFLICT (task_id) DO UPDATE SET rest = excluded.rest WHERE d.rest <> excluded.rest`
@@ -74,6 +75,11 @@ func (t *baseTx) LastTasks(uids []string) ([]*fleet.Task, error) {
 	}
 	t.lock(record.LockAgent, uids...)
 	return queryAll(t, record.ScanTask, selectLastTasks, uids)
+}
+
+func (t *baseTx) DispatchedTasks(uid string, limit int) ([]*fleet.Task, error) {
+	t.lock(record.LockAgent, uid)
+	return queryAll(t, record.ScanTask, selectDispatchedTasks, uid, max(0, limit))
 }
 
 func (t *tx) insertTask(task *fleet.Task) error {

@@ -36,6 +36,10 @@ const ActiveCondition = `status IN ('pending', 'running')`
 // tasks_active, although pending tasks are active too.
 const RunningCondition = `status = 'running'`
 
+// DispatchedTasks is the end of a query for fleet.ReadTx.DispatchedTasks, after the condition for the agent.
+const DispatchedTasks = ` AND (dispatched IS NOT NULL OR try > 0)
+	ORDER BY CASE WHEN ` + RunningCondition + ` THEN 0 ELSE 1 END, coalesce(dispatched, created_at) DESC, n DESC LIMIT `
+
 // DescriptionHead returns the beginning of the description, at most maxHead bytes, cut at a character boundary.
 func DescriptionHead(description string) string {
 	if len(description) <= maxHead {

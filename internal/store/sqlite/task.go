@@ -11,7 +11,8 @@ const (
 	selectSessionTasks = `SELECT ` + record.TaskReadColumns + `, rest FROM (
 			SELECT * FROM tasks WHERE session_id <> '' AND session_id = ? ORDER BY created_at DESC, n DESC LIMIT ?
 		) LEFT JOIN task_descriptions ON task_id = id ORDER BY created_at, n`
-	selectLastTasks = record.SelectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid ` + inList + ` GROUP BY agent_uid)`
+	selectLastTasks       = record.SelectTasks + `WHERE n IN (SELECT max(n) FROM tasks WHERE agent_uid ` + inList + ` GROUP BY agent_uid)`
+	selectDispatchedTasks = record.SelectTasks + `WHERE agent_uid = ?` + record.DispatchedTasks + `?`
 
 	putRest = `INSERT INTO task_descriptions (task_id, rest) VALUES (?, ?)
 		ON CONFLICT (task_id) DO UPDATE SET rest = excluded.rest WHERE rest <> excluded.rest`
@@ -54,6 +55,10 @@ func (t *baseTx) LastTasks(uids []string) ([]*fleet.Task, error) {
 		return nil, t.err
 	}
 	return record.QueryAll(t, record.ScanTask, selectLastTasks, jsonList(uids))
+}
+
+func (t *baseTx) DispatchedTasks(uid string, limit int) ([]*fleet.Task, error) {
+	return record.QueryAll(t, record.ScanTask, selectDispatchedTasks, uid, max(0, limit))
 }
 
 func (t *tx) insertTask(task *fleet.Task) error {

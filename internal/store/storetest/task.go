@@ -307,6 +307,35 @@ var taskCases = []testCase{
 		require.Empty(t, last())
 	}},
 
+	{"the dispatched tasks of an agent", func(t *testing.T, s fleet.Store) {
+		a, b := addAgent(t, s), newAgent("u2", "b", "alice")
+		insertRows(t, s, b)
+		add := func(id string, of *fleet.Agent, status fleet.TaskStatus, dispatched time.Duration, try int) {
+			task := newTask(id, of)
+			task.Status, task.Try = status, try
+			if dispatched > 0 {
+				task.DispatchedAt = noon.Add(dispatched)
+			}
+			insertRows(t, s, task)
+		}
+		dispatched := func(uid string, limit int) []string {
+			return taskIDs(read(t, s, func(tx fleet.ReadTx) ([]*fleet.Task, error) { return tx.DispatchedTasks(uid, limit) }))
+		}
+		require.Empty(t, dispatched(a.UID, 9))
+		add("t1", a, fleet.TaskCompleted, 3*time.Second, 0)
+		add("t2", a, fleet.TaskCompleted, 4*time.Second, 0)
+		add("t3", a, fleet.TaskFailed, 2*time.Second, 0)
+		add("t4", a, fleet.TaskStopped, 0, 0) // it ended before it was dispatched
+		add("t5", a, fleet.TaskPending, 0, 0)
+		add("t6", b, fleet.TaskCompleted, 9*time.Second, 0)
+		require.Equal(t, []string{"t2", "t1", "t3"}, dispatched(a.UID, 9))
+		add("t7", a, fleet.TaskRunning, time.Second, 0) // the clock of its server is behind
+		add("t8", a, fleet.TaskPending, 0, 1)           // created at noon, and tried once
+		require.Equal(t, []string{"t7", "t2", "t1", "t3", "t8"}, dispatched(a.UID, 9))
+		require.Equal(t, []string{"t7", "t2"}, dispatched(a.UID, 2))
+		require.Empty(t, dispatched(a.UID, 0))
+	}},
+
 	{"a deleted task leaves nothing behind", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		before := holdings(t, s, a.Owner)
