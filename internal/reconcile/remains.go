@@ -26,7 +26,8 @@ func remainsText(r *fleet.Remains, agent, kept string) string {
 	return strings.Join(slices.DeleteFunc(texts, fleet.IsBlank), "; ")
 }
 
-// rescueTimeout limits how long a deletion waits for a workspace that is started to fetch the work in it.
+// rescueTimeout limits how long a deletion waits for a workspace that is started to fetch the work in it, and then for a workspace
+// that it has started and cannot reach.
 const rescueTimeout = 10 * time.Minute
 
 // reachTimeout limits how long a deletion waits for a workspace that runs and cannot be reached.
@@ -94,21 +95,26 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 	return 0, err
 }
 
-// waitForWork waits for a workspace that cannot be reached, for at most reachTimeout. wait is how long to wait before the bundle is
-// tried again; 0 means that the time is over, or that the host does not show the workspace. The deletion of the agent does not
-// delete a workspace that is not shown.
+// waitForWork waits for a workspace that cannot be reached, for at most reachTimeout, or rescueTimeout if the deletion has started the
+// workspace, because its programs may need time to start. wait is how long to wait before the bundle is tried again; 0 means that
+// the time is over, or that the host does not show the workspace. The deletion of the agent does not delete a workspace that is not
+// shown.
 func (w *worker) waitForWork(ctx context.Context, a *fleet.Agent, why error) (wait time.Duration, err error) {
-	if w.rescueSince.IsZero() {
+	if w.unreachableSince.IsZero() {
 		if ws, err := w.inspect(ctx, a); err == nil && ws.Missing {
 			return 0, nil
 		}
-		w.rescueSince = w.now()
+		w.unreachableSince = w.now()
 		reason := "its work is fetched first, but its workspace cannot be reached: " + fleet.PublicMessage(why)
 		if err := w.setState(ctx, fleet.StateDeleting, reason, nil); err != nil {
 			return 0, err
 		}
 	}
-	if w.now().Sub(w.rescueSince) > reachTimeout {
+	limit := reachTimeout
+	if w.startedForRescue {
+		limit = rescueTimeout
+	}
+	if w.now().Sub(w.unreachableSince) > limit {
 		return 0, nil
 	}
 	return maxInspectDelay, nil

@@ -157,6 +157,28 @@ func TestWorkIsKept(t *testing.T) {
 		require.Contains(t, strings.Join(h.Events(fleet.EventAgentChanged), "\n"), "its workspace is started first, to fetch the work in it")
 		require.Empty(t, h.World.Workspaces())
 	})
+	t.Run("a stopped workspace that starts slowly and cannot be reached for a moment", func(t *testing.T) {
+		t.Parallel()
+		var passed atomic.Int64
+		h := servicetest.New(t, world, func(c *state.Config) {
+			c.Now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
+		})
+		h.Create("papi")
+		h.WaitTask(h.Start("papi", "change made a line").ID)
+		_, _, err := h.StopAgent(h.Context(), "papi", "")
+		require.NoError(t, err)
+		start := h.World.HoldAfter(fake.Start)
+		go func() {
+			<-start.Arrived()
+			passed.Store(int64(5 * time.Minute))
+			h.World.Fail(fake.Bundle, 1, nil)
+			start.Open()
+		}()
+		require.Contains(t, remove(h, "papi"), "is kept: fleet agent rescue papi")
+		kept, err := rescue(h, "papi")
+		require.NoError(t, err)
+		require.Equal(t, "made a line\n", kept)
+	})
 	t.Run("a stopped workspace that cannot be started", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, world, nil)

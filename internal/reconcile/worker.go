@@ -34,7 +34,8 @@ type worker struct {
 	answerFailures   answerFailures                 // consecutive errors of delivering answers
 	allowed          knownAllowance                 // the allowance that the run's host knows
 	contractChecked  bool                           // the checks of its contract were run, or there are none
-	rescueSince      time.Time                      // since when a deletion waits for the agent's work; zero if it does not
+	rescueSince      time.Time                      // since when a deletion waits for the agent's workspace to start; zero if it does not
+	unreachableSince time.Time                      // since when a deletion waits for a workspace that cannot be reached; zero if it does not
 	startedForRescue bool                           // the deletion has started the workspace to fetch the agent's work
 	inspectDelay     time.Duration                  // how long until the next look at a moving workspace
 }
