@@ -239,6 +239,9 @@ func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome, c
 		}
 		current.Try, current.DispatchedAt, current.Cursor = t.Try+1, time.Time{}, ""
 		current.AddUsage(o)
+		if err := state.WithdrawQuestions(tx, current, w.now()); err != nil {
+			return err
+		}
 		return tx.Put(t.ID, &checks)
 	})
 	if err == nil {

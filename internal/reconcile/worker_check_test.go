@@ -215,6 +215,40 @@ func TestChecks(t *testing.T) {
 			require.Equal(t, "be quick", strings.TrimSpace(h.Output(task.ID)))
 		})
 	}
+	t.Run("questions of the run before the checks are withdrawn", func(t *testing.T) {
+		t.Parallel()
+		h := servicetest.New(t, checking, nil)
+		h.Create("papi")
+		task := startChecked(h, "papi", "done", 1, "wait gate; has made fix: change made a line", "has made fix: wait second")
+		<-h.World.Reached("gate")
+		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { // as if the run had ended without saying that it no longer asks
+			current, err := tx.Task(task.ID)
+			if err != nil {
+				return err
+			}
+			current.OpenQuestions = 1
+			if err := tx.Insert(&fleet.Question{
+				ID: task.ID + "-q", TaskID: task.ID, AgentUID: task.AgentUID, AgentName: task.AgentName, Owner: task.Owner,
+				Kind: fleet.AskText, Status: fleet.QuestionWaiting, Text: "tabs?", AskedAt: current.StartedAt,
+			}); err != nil {
+				return err
+			}
+			return tx.Update(current)
+		}))
+		h.World.Release("gate")
+		<-h.World.Reached("second")
+		require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
+			all, _, err := tx.Questions(fleet.QuestionFilter{TaskID: task.ID}, 9, 0)
+			require.Len(t, all, 1)
+			require.Equal(t, fleet.QuestionWithdrawn, all[0].Status)
+			return err
+		}))
+		v, err := h.ShowAgent(h.Context(), "papi")
+		require.NoError(t, err)
+		require.Zero(t, v.Task.OpenQuestions)
+		h.World.Release("second")
+		require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
+	})
 	t.Run("an agent that cannot run checks refuses a task with checks", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, fake.Config{}, nil)
