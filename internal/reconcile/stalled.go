@@ -93,6 +93,9 @@ func (w *worker) updateStall(ctx context.Context, t *fleet.Task) (time.Duration,
 	case stalled && t.Stalled():
 		return maxRetryDelay, nil
 	case !stalled && !t.Stalled():
+		if asking { // then quiet may exceed the limit, because the run also repeats a request
+			return maxRetrying, nil
+		}
 		return min(limit-quiet, maxRetrying), nil
 	}
 	return 0, w.changeTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {

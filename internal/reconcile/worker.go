@@ -89,6 +89,9 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 			_ = sleep(held, minRetryDelay)
 			continue
 		}
+		if next < 0 { // a time has passed during the step, or the step is wrong and would be repeated without end
+			next = minInspectDelay
+		}
 		if next > 0 {
 			w.wait(held, next)
 		}

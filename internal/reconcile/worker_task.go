@@ -73,6 +73,8 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		})
 	case t.DispatchedAt.IsZero() && a.State == fleet.StateRunning:
 		return 0, false, w.dispatchTask(ctx, a, t, false)
+	case t.DispatchedAt.IsZero() && !t.StopRequestedAt.IsZero() && left <= 0 && !a.State.Moving():
+		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped}) // the run of an unhealthy agent may never exist
 	case t.DispatchedAt.IsZero() && !t.StopRequestedAt.IsZero():
 		return maxInspectDelay, a.State.Moving(), nil
 	case t.DispatchedAt.IsZero():
