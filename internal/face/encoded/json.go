@@ -40,9 +40,12 @@ func newJSONList(m proto.Message) (*jsonList, error) {
 		return nil, err
 	}
 	empty, err := wire.Marshal(listOnly.New().Interface())
+	if err != nil {
+		return nil, err
+	}
 	tail := len(empty) - len(l.prefix) - len("[]")
 	l.json = data[len(l.prefix) : len(data)-tail]
-	return l, err
+	return l, nil
 }
 
 // JSON is a response as JSON. Callers must not change its bytes.

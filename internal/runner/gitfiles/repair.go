@@ -88,8 +88,11 @@ type lockSearch struct {
 // remove removes the locks below the directory. It ignores errors, because the agent may have made entries that cannot
 // be read or removed.
 func (s *lockSearch) remove(dir string, depth int) {
+	if s.remaining <= 0 {
+		return
+	}
 	f, err := s.root.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
-	if err != nil || s.remaining <= 0 {
+	if err != nil {
 		return
 	}
 	entries, _ := f.ReadDir(s.remaining)

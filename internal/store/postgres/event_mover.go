@@ -87,7 +87,8 @@ func (e *eventMover) awaitMoved(ctx context.Context, ids []int64) error {
 	moved := e.haveMoved(ids)
 	e.mu.Unlock()
 	if !moved && r != nil {
-		if err := r.wait(ctx); ctx.Err() != nil {
+		_ = r.wait(ctx) // moveAll tells why the round has failed, if it fails again
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 		e.mu.Lock()

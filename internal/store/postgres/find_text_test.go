@@ -62,7 +62,7 @@ func describeTask(i int) string {
 		}
 	}
 	if i < 300 {
-		words = append(words, "long ago", "Évery ünicode 日本語 wörd tögether each400 long ago")
+		words = append(words, "long ago", "évery ünicode 日本語 wörd tögether each400 long ago")
 	}
 	if i > manyTasks-4 || i < 30 {
 		words = append(words, "seldom and seldom")

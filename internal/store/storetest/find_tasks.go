@@ -31,7 +31,7 @@ var findTasksCases = []testCase{
 		task := func(id string, after time.Duration, status fleet.TaskStatus, source fleet.Source, description, summary string) *fleet.Task {
 			return &fleet.Task{ID: id, Status: status, Source: source, Description: description, Summary: summary, CreatedAt: noon.Add(after)}
 		}
-		add("gone", "papi", "alice", "Setup", toolset, task("t1", 1, fleet.TaskFailed, fleet.SourceHuman, "Fix the LOGIN page", "no 100% luck"))
+		add("gone", "papi", "alice", "Setup", toolset, task("t1", time.Second, fleet.TaskFailed, fleet.SourceHuman, "Fix the LOGIN page", "no 100% luck"))
 		add("u2", "Papi", "alice", "DataOne", toolset,
 			task("t2", 2*time.Second, fleet.TaskCompleted, fleet.SourceAIController, "write docs", "Done"),
 			task("t3", 3*time.Second, fleet.TaskRunning, fleet.SourceHuman, "äpfel \"quoted\" * und login", ""))
