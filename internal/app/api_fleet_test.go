@@ -104,6 +104,7 @@ func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
 	require.NoError(t, err)
 	f.Server, err = a.Listen("test")
 	require.NoError(t, err)
+	f.closeGrace = waittest.Limit
 	f.serve()
 
 	for name, token := range c.Tokens {
