@@ -2,7 +2,10 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,6 +67,9 @@ func (p *Place) examine(ctx context.Context, h home, r *record) (e examination, 
 		}
 		e.otherWork = append(e.otherWork, "files that cannot be examined")
 		p.config.Logger.WarnContext(ctx, "home not examined", "agent", r.Name, "error", err)
+	} else if name := unlistedDir(h, e.survey); name != "" {
+		e.otherWork = append(e.otherWork, "files that cannot be examined")
+		p.config.Logger.WarnContext(ctx, "home not examined, it has too many entries", "agent", r.Name, "directory", name)
 	}
 	files := func(dir string) int64 { return e.survey.Parts[dir].Files }
 	switch n := files(filepath.Base(h.work())); {
@@ -92,4 +98,18 @@ func (p *Place) examine(ctx context.Context, h home, r *record) (e examination, 
 		e.otherWork = append(e.otherWork, "files in its home")
 	}
 	return e, nil
+}
+
+// unlistedDir returns a directory for the agent's work that the survey of its home does not describe, because the home has too many
+// entries. It returns "" if there is none.
+func unlistedDir(h home, s filetree.Survey) string {
+	for _, name := range []string{filepath.Base(h.work()), "git", "tmp", "home"} {
+		if _, listed := s.Parts[name]; listed {
+			continue
+		}
+		if _, err := os.Lstat(h.join(name)); !errors.Is(err, fs.ErrNotExist) {
+			return name
+		}
+	}
+	return ""
 }

@@ -101,6 +101,19 @@ func TestExamine(t *testing.T) {
 	require.Positive(t, s.Bytes)
 }
 
+// TestExamineManyEntries checks that Examine lists directories even if there are many other entries.
+func TestExamineManyEntries(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	sh(t, dir, `mkdir -p work home/dir; echo >work/one; echo >home/dir/two; seq 2000 | sed s/^/session-/ | xargs touch; cd home; seq 2000 | xargs touch`)
+	s, err := filetree.Examine(dir)
+	require.NoError(t, err)
+	require.Equal(t, filetree.Part{Files: 1}, s.Parts["work"])
+	require.Equal(t, filetree.Part{Files: 2001}, s.Parts["home"])
+	require.Equal(t, filetree.Part{Files: 1}, s.Parts["home/dir"])
+	require.Len(t, s.Parts, 201, "the limit holds for each directory, and work has one entry")
+}
+
 // TestHide checks that git recognises no repository in a hidden directory, and all of them after ShowRepositories.
 func TestHide(t *testing.T) {
 	t.Parallel()
