@@ -33,6 +33,9 @@ func WriteFile(path string, data []byte) error {
 // writeOnce writes v as JSON to a new file, atomically. The error is os.ErrExist if the file exists. On a full disk it
 // uses a spare file of the run.
 func writeOnce(path string, v any) error {
+	if _, err := os.Lstat(path); err == nil {
+		return os.ErrExist // without a temporary file, for which a full disk has no space
+	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err

@@ -5,9 +5,24 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
+
+// TestWriteOnce checks that writeOnce needs no space and no spare file if the file exists.
+func TestWriteOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "claim")
+	require.NoError(t, writeOnce(path, Claim{Void: true}))
+	before := time.Unix(1, 0)
+	require.NoError(t, os.Chtimes(dir, before, before))
+	require.ErrorIs(t, writeOnce(path, Claim{}), os.ErrExist)
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.Equal(t, before, info.ModTime(), "no file may be created")
+}
 
 // TestSpareFiles writes to the run's spare files, as on a full disk, until no spare file is left.
 func TestSpareFiles(t *testing.T) {
