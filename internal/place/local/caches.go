@@ -69,10 +69,11 @@ func cacheName(owner, project string) string {
 }
 
 // shareCaches lets the agent use the shared cache of its owner in the project, and returns the links for its HOME. If the agent
-// has its own caches or no record, shareCaches returns the links with empty targets, so that they are removed.
+// has its own caches, no record or no owner, shareCaches returns the links with empty targets, so that they are removed. Checks before a
+// landing have no owner.
 func (p *Place) shareCaches(proj project, r *record, c *confinement) (filetree.Caches, error) {
 	links := filetree.Caches{Dir: p.cachesDir(), Links: map[string]string{}}
-	shared := proj.Caches == CachesOfOwner && r != nil
+	shared := proj.Caches == CachesOfOwner && r != nil && r.Owner != ""
 	name := ""
 	if shared {
 		name = cacheName(r.Owner, proj.Name)
