@@ -37,10 +37,29 @@ func (a Author) GitConfig() string {
 	var text strings.Builder
 	for _, s := range [][2]string{{"name", a.Name}, {"email", a.Email}} {
 		if s[1] != "" {
-			fmt.Fprintf(&text, "[user]\n\t%s = %q\n", s[0], s[1])
+			fmt.Fprintf(&text, "[user]\n\t%s = %s\n", s[0], quoteGitValue(s[1]))
 		}
 	}
 	return text.String()
+}
+
+// quoteGitValue returns the text as a quoted value of a git configuration. git accepts fewer escape sequences than Go. Control characters
+// that git cannot read or would show are left out.
+func quoteGitValue(s string) string {
+	quoted := []byte{'"'}
+	for _, c := range []byte(s) { // git also accepts bytes that are not UTF-8
+		switch {
+		case c == '"' || c == '\\':
+			quoted = append(quoted, '\\', c)
+		case c == '\n':
+			quoted = append(quoted, '\\', 'n')
+		case c == '\t':
+			quoted = append(quoted, '\\', 't')
+		case c >= ' ' && c != 0x7f:
+			quoted = append(quoted, c)
+		}
+	}
+	return string(append(quoted, '"'))
 }
 
 // NoSigning is a git configuration with which commits and tags are not signed.

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -23,4 +24,27 @@ func TestPlantedGit(t *testing.T) {
 	runner.GitHomeFiles(os.Environ(), "papi", runner.Author{})
 	runner.AuthorVariables(dir, os.Environ(), "papi")
 	require.NoFileExists(t, ran)
+}
+
+// TestAuthorGitConfig checks that git reads the author's name from the configuration.
+func TestAuthorGitConfig(t *testing.T) {
+	t.Parallel()
+	git, err := worktree.Program()
+	if err != nil {
+		t.Skip(err)
+	}
+	file := filepath.Join(t.TempDir(), "config")
+	for name, want := range map[string]string{
+		"Zoë":                       "Zoë",
+		"山田\u3000太郎":                "山田\u3000太郎",
+		"Andr\xe9":                  "Andr\xe9",
+		"C:\\\"x\"\ty # z; \\t":     "C:\\\"x\"\ty # z; \\t",
+		"a\nb":                      "a\nb",
+		"bell\a, escape\x1b, \x7f.": "bell, escape, .",
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(runner.Author{Name: name}.GitConfig()), 0o600))
+		out, err := exec.Command(git, "config", "-z", "-f", file, "user.name").CombinedOutput()
+		require.NoError(t, err, "%q: %s", name, out)
+		require.Equal(t, want+"\x00", string(out))
+	}
 }
