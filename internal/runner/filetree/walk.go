@@ -116,11 +116,7 @@ const openDirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O
 func open(at int, name string) (*directory, error) {
 	fd, err := unix.Openat(at, name, openDirFlags, 0)
 	if errors.Is(err, unix.EACCES) {
-		var s unix.Stat_t
-		if err := unix.Fstatat(at, name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil || s.Mode&unix.S_IFMT != unix.S_IFDIR {
-			return nil, unix.EACCES
-		}
-		if err := unix.Fchmodat(at, name, uint32(s.Mode)&0o777|0o700, 0); err != nil { //nolint:unconvert // the type depends on the system
+		if err := makeAccessible(at, name); err != nil {
 			return nil, err
 		}
 		fd, err = unix.Openat(at, name, openDirFlags, 0)

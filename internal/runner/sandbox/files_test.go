@@ -41,3 +41,15 @@ func TestDirectories(t *testing.T) {
 	require.Error(t, sandbox.HideRepositories(t.Context(), dir))
 	require.FileExists(t, filepath.Join(outside, "HEAD"))
 }
+
+// TestRemoveUnreadable checks that Remove can remove directories that their owner cannot read.
+func TestRemoveUnreadable(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "dir")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a", "b", "file"), nil, 0o600))
+	require.NoError(t, os.Chmod(filepath.Join(dir, "a", "b"), 0))
+	require.NoError(t, os.Chmod(filepath.Join(dir, "a"), 0))
+	require.NoError(t, sandbox.Remove(t.Context(), dir))
+	require.NoDirExists(t, dir)
+}
