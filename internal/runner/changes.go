@@ -76,12 +76,14 @@ func (a Agent) readCommits(ctx context.Context, read func(*Tree) error) error {
 	if t == nil {
 		return notFound
 	}
-	err = read(t)
-	if gitErr, ok := errors.AsType[*worktree.Error](err); ok && !errors.Is(err, worktree.ErrNoCommit) {
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "git cannot show the changes: %s", gitErr.Message)
+	if err = read(t); err == nil || ctx.Err() != nil {
+		return err
 	}
-	if err != nil && ctx.Err() == nil {
+	if errors.Is(err, worktree.ErrNoCommit) {
 		return notFound.WithCause(err)
 	}
-	return err
+	if gitErr, ok := errors.AsType[*worktree.Error](err); ok {
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "git cannot show the changes: %s", gitErr.Message)
+	}
+	return HostError("cannot show the changes", err)
 }
