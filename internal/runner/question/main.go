@@ -13,7 +13,7 @@ import (
 const usage = `Lets an agent's program ask the people who look after the agent. Fleet or $FLEET_ASK starts this command.
 
   permission TOOL [INPUT]    prints allow or deny, and the message of the answer; exit code 0 if allowed
-  question TEXT [OPTION...]  prints the answer; exit code 1 if nobody answers in time
+  question TEXT [OPTION...]  prints the answer, and its message; exit code 1 if nobody answers in time
   mcp                        serves the tool ask_user over MCP
 `
 
@@ -61,11 +61,8 @@ func runVerb(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	case q.Kind == KindText && a.Status != Answered:
 		fmt.Fprintln(stderr, a.Reason())
 		return 1
-	case q.Kind == KindText:
+	case q.Kind == KindText || a.Allowed():
 		fmt.Fprintln(stdout, a.Answer)
-		return 0
-	case a.Allowed():
-		fmt.Fprintln(stdout, Allow)
 		if a.Message != "" {
 			fmt.Fprintln(stdout, a.Message)
 		}

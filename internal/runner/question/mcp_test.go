@@ -184,3 +184,22 @@ func TestServerWithdraws(t *testing.T) {
 	}
 	require.Zero(t, <-c.done)
 }
+
+// TestVerbs checks that the verbs print the answer and the message of the person.
+func TestVerbs(t *testing.T) {
+	t.Parallel()
+	run, _ := startSupervisor(t, func(q Question) Answer {
+		if q.Kind == KindText {
+			return Answer{Status: Answered, Answer: "tabs", Message: "but not in YAML"}
+		}
+		return Answer{Status: Answered, Answer: Allow, Message: "once"}
+	})
+	for _, c := range []struct {
+		args []string
+		want string
+	}{{[]string{"question", "Tabs?"}, "tabs\nbut not in YAML\n"}, {[]string{"permission", "Bash"}, "allow\nonce\n"}} {
+		var out strings.Builder
+		require.Zero(t, runVerb(t.Context(), append([]string{run}, c.args...), strings.NewReader(""), &out, io.Discard))
+		require.Equal(t, c.want, out.String())
+	}
+}
