@@ -94,7 +94,7 @@ func (host *Host) createRun(h Home, run shim.Run, jsonFiles map[string]any, file
 		}
 		files = append(files, driver.File{Name: name, Data: string(data)})
 	}
-	if err := h.sweep(); err != nil {
+	if err := h.sweep(run); err != nil {
 		return HostError("cannot clean up the directory of runs", err)
 	}
 	if err := h.writeRun(run, files); err != nil {

@@ -53,8 +53,8 @@ func (h Home) runs() ([]shim.Run, error) {
 	return all, err
 }
 
-// sweep removes the remains of interrupted calls, and the output of old runs.
-func (h Home) sweep() error {
+// sweep removes the remains of interrupted calls, and the output of old runs, before the run or check created is created.
+func (h Home) sweep(created shim.Run) error {
 	entries, err := agentfile.ReadDir(h.path("runs"))
 	if err != nil {
 		return err
@@ -78,9 +78,12 @@ func (h Home) sweep() error {
 	if err != nil {
 		return err
 	}
-	kept, oldCount := 1, len(runs) // the run that is being created counts too
+	kept, oldCount := 0, len(runs)
+	if !isCheck(created) {
+		kept = 1
+	}
 	for ; oldCount > 0 && kept < maxKeptRuns; oldCount-- {
-		if !strings.Contains(filepath.Base(string(runs[oldCount-1])), checkSeparator) { // a task's checks must not displace its run
+		if !isCheck(runs[oldCount-1]) { // a task's checks must not displace its run
 			kept++
 		}
 	}
@@ -97,3 +100,6 @@ func (h Home) sweep() error {
 	}
 	return nil
 }
+
+// isCheck reports whether the run executes a check.
+func isCheck(run shim.Run) bool { return strings.Contains(filepath.Base(string(run)), checkSeparator) }
