@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,7 +30,8 @@ type forge struct {
 	loginCommand string // with which people log in
 	urlKey       string // the JSON member that holds the address of a pull request in the output of findArgs
 	createArgs   func(repository string, r fleet.PullRequest) (args []string, stdin string)
-	findArgs     func(repository, branch string) []string // arguments that list the open pull requests of the branch
+	findArgs     func(repository, branch string) []string // arguments that list the open pull requests of all branches with the name
+	isFromFork   func(pullRequest map[string]any) bool    // whether the branch of a pull request in this list is in another repository
 }
 
 var forges = []forge{
@@ -43,8 +45,9 @@ var forges = []forge{
 			return args, r.Text
 		},
 		findArgs: func(repository, branch string) []string {
-			return []string{"pr", "list", "--repo", repository, "--head", branch, "--state", "open", "--json", "url"}
+			return []string{"pr", "list", "--repo", repository, "--head", branch, "--state", "open", "--json", "url,isCrossRepository"}
 		},
+		isFromFork: func(pullRequest map[string]any) bool { return pullRequest["isCrossRepository"] == true },
 	},
 	{
 		name: "gitlab", program: "glab", loginCommand: "glab auth login", urlKey: "web_url",
@@ -57,6 +60,9 @@ var forges = []forge{
 		},
 		findArgs: func(repository, branch string) []string {
 			return []string{"mr", "list", "--repo", repository, "--source-branch", branch, "--output", "json"}
+		},
+		isFromFork: func(pullRequest map[string]any) bool {
+			return pullRequest["source_project_id"] != pullRequest["target_project_id"]
 		},
 	},
 }
@@ -100,11 +106,15 @@ func (f forge) open(ctx context.Context, repository string, r fleet.PullRequest)
 	return address, err
 }
 
-// firstURL returns the address of the first pull request in a list; "" if the list is empty.
+// firstURL returns the address of the first pull request in a list whose branch is not in a fork; "" if there is none.
 func (f forge) firstURL(list []byte) (string, error) {
 	var all []map[string]any
-	if err := json.Unmarshal(list, &all); err != nil || len(all) == 0 {
+	if err := json.Unmarshal(list, &all); err != nil {
 		return "", err
+	}
+	all = slices.DeleteFunc(all, f.isFromFork)
+	if len(all) == 0 {
+		return "", nil
 	}
 	address, ok := all[0][f.urlKey].(string)
 	if !ok {

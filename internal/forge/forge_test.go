@@ -28,10 +28,12 @@ func install(t *testing.T, name, script string) (calls func() string) {
 
 var request = fleet.PullRequest{URL: "git@github.com:ada/shop.git", Branch: "fleet/papi", Into: "main", Title: "Fix it", Text: "It was broken.\n"}
 
-// TestGitHub checks that a branch without a pull request gets one, and that a second call returns the same one.
+// TestGitHub checks that a branch without a pull request gets one, even if a fork has a pull request of a branch with this name, and that
+// a second call returns the same one.
 func TestGitHub(t *testing.T) {
 	calls := install(t, "gh", `case "$2" in
-		list) if [ -e "$0.made" ]; then echo '[{"url":"https://github.com/ada/shop/pull/7"}]'; else echo '[]'; fi ;;
+		list) printf '[{"url":"https://github.com/ada/shop/pull/6","isCrossRepository":true}'
+			if [ -e "$0.made" ]; then printf ',{"url":"https://github.com/ada/shop/pull/7","isCrossRepository":false}'; fi; echo ']' ;;
 		create) touch "$0.made" ;;
 	esac`)
 	for range 2 {
@@ -39,13 +41,14 @@ func TestGitHub(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "https://github.com/ada/shop/pull/7", address)
 	}
-	list := "pr|list|--repo|github.com/ada/shop|--head|fleet/papi|--state|open|--json|url|\n"
+	list := "pr|list|--repo|github.com/ada/shop|--head|fleet/papi|--state|open|--json|url,isCrossRepository|\n"
 	require.Equal(t, list+"pr|create|--repo|github.com/ada/shop|--head|fleet/papi|--base|main|--title|Fix it|--body-file|-|It was broken.\n\n"+list+list, calls())
 }
 
 func TestGitLab(t *testing.T) {
 	calls := install(t, "glab", `case "$2" in
-		list) if [ -e "$0.made" ]; then echo '[{"web_url":"https://gitlab.example.com/a/b/shop/-/merge_requests/7"}]'; else echo '[]'; fi ;;
+		list) printf '[{"web_url":"https://gitlab.example.com/a/b/shop/-/merge_requests/6","source_project_id":2,"target_project_id":1}'
+			if [ -e "$0.made" ]; then printf ',{"web_url":"https://gitlab.example.com/a/b/shop/-/merge_requests/7","source_project_id":1,"target_project_id":1}'; fi; echo ']' ;;
 		create) touch "$0.made" ;;
 	esac`)
 	r := request
