@@ -139,13 +139,15 @@ type repository struct {
 	source *runnerv1.Source
 }
 
-// CheckLanding returns UNIMPLEMENTED if the runner of the agent cannot combine work. It makes a handshake if there was none.
+// CheckLanding returns UNIMPLEMENTED if the runner of the agent cannot combine work. It makes a handshake if there was none, or if the last
+// one shows that the runner cannot.
 func (c *Client) CheckLanding(ctx context.Context, a fleet.Agent) error {
 	return c.callWithRetry(ctx, a, func(ctx context.Context) error {
-		at, err := c.handshake(ctx, a.UID)
-		if err == nil && !at.has(landingFeature) {
-			err = fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent %q cannot combine work: restart its workspace with a newer fleet-runner", a.Name)
-		}
-		return err
+		return c.checkSession(ctx, a.UID, func(s *session) error {
+			if s.has(landingFeature) {
+				return nil
+			}
+			return fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent %q cannot combine work: restart its workspace with a newer fleet-runner", a.Name)
+		})
 	})
 }

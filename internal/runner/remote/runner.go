@@ -34,10 +34,8 @@ func call[Req, Res any](ctx context.Context, w runner, method func(context.Conte
 func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	return w.client.callWithRetry(ctx, w.agent, func(ctx context.Context) error {
 		if r.Options.IsSet() {
-			if _, err := w.client.handshake(ctx, w.agent.UID); err != nil {
-				return err
-			}
-			if err := w.client.CheckOptions(r.Options); err != nil {
+			err := w.client.checkSession(ctx, w.agent.UID, func(s *session) error { return s.checkOptions(r.Options) })
+			if err != nil {
 				return err
 			}
 		}

@@ -23,9 +23,7 @@ func (s *session) has(feature string) bool { return slices.Contains(s.features, 
 
 // handshake returns the result of the last handshake. It makes a handshake if there was none.
 func (c *Client) handshake(ctx context.Context, agent string) (*session, error) {
-	c.mu.Lock()
-	current := c.session
-	c.mu.Unlock()
+	current := c.lastSession()
 	if current != nil {
 		return current, nil
 	}
@@ -53,16 +51,48 @@ func (c *Client) handshake(ctx context.Context, agent string) (*session, error) 
 	return current, nil
 }
 
+// checkSession calls check with the session. If check refuses the result of an earlier handshake, checkSession makes a new handshake and
+// checks again, because the runner may have been upgraded since.
+func (c *Client) checkSession(ctx context.Context, agent string, check func(*session) error) error {
+	earlier := c.lastSession()
+	current, err := c.handshake(ctx, agent)
+	if err != nil {
+		return err
+	}
+	if err = check(current); err == nil || current != earlier {
+		return err
+	}
+	c.forgetSession()
+	if current, err = c.handshake(ctx, agent); err != nil {
+		return err
+	}
+	return check(current)
+}
+
 // CheckOptions returns an error if the last handshake shows that the runner does not support one of the options. It makes no
-// request, and returns nil if there was no handshake.
+// request, and returns nil if there was no handshake. After an error it forgets the handshake, because the runner may have been
+// upgraded since. Then the next Dispatch makes a new one.
 func (c *Client) CheckOptions(o fleet.TaskOptions) error {
-	c.mu.Lock()
-	current := c.session
-	c.mu.Unlock()
+	current := c.lastSession()
 	if current == nil {
 		return nil
 	}
-	return o.CheckSupported(current.options, "the runner of the agent", nil)
+	err := current.checkOptions(o)
+	if err != nil {
+		c.forgetSession()
+	}
+	return err
+}
+
+func (s *session) checkOptions(o fleet.TaskOptions) error {
+	return o.CheckSupported(s.options, "the runner of the agent", nil)
+}
+
+// lastSession returns the result of the last handshake, or nil if there was none.
+func (c *Client) lastSession() *session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session
 }
 
 func (c *Client) forgetSession() {

@@ -145,6 +145,24 @@ func TestUnsupportedOptions(t *testing.T) {
 	require.ErrorContains(t, err, "the runner of the agent does not support max_turns")
 }
 
+// TestUpgradedRunner upgrades a runner after a handshake, which must not count any more.
+func TestUpgradedRunner(t *testing.T) {
+	r := fleet.Run{TaskID: "task", Timeout: waittest.Limit, Options: fleet.TaskOptions{MaxTurns: new(3)}}
+	o := &otherVersion{handshake: &runnerv1.HandshakeResponse{Protocol: Protocol, OldestProtocol: OldestProtocol}}
+	w := o.serve(t, nil).(runner)
+	upgrade := func(options, features []string) {
+		o.handshake = &runnerv1.HandshakeResponse{Protocol: Protocol, OldestProtocol: OldestProtocol, TaskOptions: options, Features: features}
+	}
+	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(w.client.CheckLanding(t.Context(), w.agent)))
+	upgrade(nil, []string{landingFeature})
+	require.NoError(t, w.client.CheckLanding(t.Context(), w.agent))
+	require.Error(t, w.client.CheckOptions(r.Options))
+	require.NoError(t, w.client.CheckOptions(r.Options), "the next handshake decides")
+	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(w.Dispatch(t.Context(), r)))
+	upgrade([]string{"max_turns"}, nil)
+	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(w.Dispatch(t.Context(), r)), "otherVersion has no Dispatch, but must get the call")
+}
+
 // TestNewRunner checks that Fleet ignores unknown events and fields of a newer runner, and treats an unknown status as a failure.
 func TestNewRunner(t *testing.T) {
 	unknown := protowire.AppendString(protowire.AppendTag(nil, 1000, protowire.BytesType), "from the future")
