@@ -3,6 +3,7 @@ package coder
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -34,7 +35,7 @@ type templateProject struct {
 	fleet.Project
 	Settings
 	template   codersdk.Template
-	unreadable bool // the template's version cannot be read, so it is unknown whether the template can host agents
+	unreadable error // why the template's version cannot be read, so that it is unknown whether the template can host agents
 }
 
 // Projects implements fleet.Place.
@@ -45,7 +46,7 @@ func (p *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
 	}
 	out := make([]fleet.Project, 0, len(all))
 	for _, proj := range all {
-		if !proj.unreadable {
+		if proj.unreadable == nil {
 			out = append(out, proj.Project)
 		}
 	}
@@ -54,7 +55,7 @@ func (p *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
 
 // findProject returns the project with the name. It uses a list of templates that is at most recentCatalogAge old, so that all
 // calls that create one agent share one list. If no template in a cached list matches, it requests a new list. It returns
-// PROJECT_NOT_FOUND if no template matches.
+// PROJECT_NOT_FOUND if no template matches, and BACKEND_UNAVAILABLE if the only one that matches cannot be read for now.
 func (p *Place) findProject(ctx context.Context, name string) (*templateProject, error) {
 	started := p.config.Now()
 	proj, err := p.findListedProject(ctx, name, recentCatalogAge)
@@ -62,19 +63,35 @@ func (p *Place) findProject(ctx context.Context, name string) (*templateProject,
 	cached := p.catalog.listedAt.Before(started)
 	p.catalog.mu.Unlock()
 	if cached && fleet.ReasonOf(err) == fleet.ReasonProjectNotFound { // the template may be new
-		return p.findListedProject(ctx, name, 0)
+		proj, err = p.findListedProject(ctx, name, 0)
+	}
+	if unreadable, ok := errors.AsType[*unreadableError](err); ok {
+		return nil, unavailable("the template of the project %q cannot be read: %s", name, fleet.PublicMessage(unreadable.error)).WithCause(unreadable.error)
 	}
 	return proj, err
 }
 
+// unreadableError is the cause of PROJECT_NOT_FOUND if a template matches whose version cannot be read for now.
+type unreadableError struct{ error }
+
 // findListedProject returns the project with the name from a list of templates that is at most age old. It returns
-// PROJECT_NOT_FOUND if no template matches.
+// PROJECT_NOT_FOUND if no template that can be read matches.
 func (p *Place) findListedProject(ctx context.Context, name string, age time.Duration) (*templateProject, error) {
 	all, err := p.projects(ctx, age)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(proj *templateProject) bool { return proj.unreadable })
+	var cause error
+	all = slices.DeleteFunc(slices.Clone(all), func(proj *templateProject) bool {
+		switch fleet.ReasonOf(proj.unreadable) {
+		case fleet.ReasonPermissionDenied, fleet.ReasonProvisioningFailed: // 403 or 404, which will not pass
+		default:
+			if proj.unreadable != nil && proj.Matches(name) {
+				cause = &unreadableError{proj.unreadable}
+			}
+		}
+		return proj.unreadable != nil
+	})
 	var names []string
 	for _, proj := range all {
 		if proj.Name == name {
@@ -91,7 +108,7 @@ func (p *Place) findListedProject(ctx context.Context, name string, age time.Dur
 	if len(names) > 0 {
 		list = "there are " + strings.Join(names, ", ")
 	}
-	return nil, fleet.Errorf(fleet.ReasonProjectNotFound, "Coder has no template for the project %q: %s", name, list)
+	return nil, fleet.Errorf(fleet.ReasonProjectNotFound, "Coder has no template for the project %q: %s", name, list).WithCause(cause)
 }
 
 // projects returns all projects, sorted by name, including those that are unreadable. It uses the cached list if the list is
@@ -123,10 +140,13 @@ func (p *Place) projects(ctx context.Context, age time.Duration) ([]*templatePro
 			return nil, ctx.Err()
 		}
 		if v == nil { // the version was deleted meanwhile, is not visible for this user, or is broken: continue with the other templates
-			v, proj.unreadable = &version{}, !isConfigured
+			v = &version{}
+			if !isConfigured {
+				proj.unreadable = err
+			}
 		}
 		inUse[t.ActiveVersionID] = true
-		if !isConfigured && !proj.unreadable && !proj.canHost(v) {
+		if !isConfigured && proj.unreadable == nil && !proj.canHost(v) {
 			continue
 		}
 		display := cmp.Or(t.DisplayName, t.Name)

@@ -144,6 +144,31 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestUnreadableTemplate checks that a passing error of Coder about the template of an agent does not mean that its project does not
+// exist, and that a project without a template does not exist even then.
+func TestUnreadableTemplate(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]fleet.Reason{
+		http.StatusInternalServerError: fleet.ReasonBackendUnavailable, http.StatusForbidden: fleet.ReasonProjectNotFound, http.StatusNotFound: fleet.ReasonProjectNotFound,
+	} {
+		x, p := newFakePlace(t)
+		x.fault = func(w http.ResponseWriter, r *http.Request) bool {
+			fails := strings.HasSuffix(r.URL.Path, "/rich-parameters")
+			if fails {
+				writeError(w, status, "no")
+			}
+			return fails
+		}
+		for project, want := range map[string]fleet.Reason{"setup": want, "Setup": want, "other": fleet.ReasonProjectNotFound} {
+			_, err := p.Roles(t.Context(), project)
+			requireReason(t, err, want, project)
+		}
+		all, err := p.Projects(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, all)
+	}
+}
+
 // TestOnlyCoderReportsDeletion returns different answers that say that a workspace does not exist. Only Coder's own answer about the
 // workspace means that it was deleted.
 func TestOnlyCoderReportsDeletion(t *testing.T) {
