@@ -77,16 +77,18 @@ func (r *repository) candidates(ctx context.Context) ([]*hostedWorkspace, *templ
 	if err != nil {
 		return nil, nil, err
 	}
-	if proj.Lander == "" && r.place.config.Owner == OwnerPrincipal {
+	name, owner := fleet.ParseAgentRef(proj.Lander)
+	if owner == "" && r.place.config.Owner == OwnerPrincipal { // a name alone would also fit an agent of another owner
 		return nil, nil, fleet.Errorf(fleet.ReasonUnimplemented,
-			"the workspaces of the project %q belong to several people, and Fleet must not push with the credentials of just anybody: set lander of the project to the agent whose workspace lands work", proj.Name)
+			"the workspaces of the project %q belong to several people, and Fleet must not push with the credentials of just anybody: set lander of the project to the agent whose workspace lands work, as NAME@OWNER", proj.Name)
 	}
 	all, err := r.place.workspaces(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	all = slices.DeleteFunc(all, func(w *hostedWorkspace) bool {
-		return w.project.Name != proj.Name || w.state != fleet.StateRunning || !w.hasRunner() || proj.Lander != "" && !strings.EqualFold(w.name, proj.Lander)
+		return w.project.Name != proj.Name || w.state != fleet.StateRunning || !w.hasRunner() ||
+			proj.Lander != "" && !strings.EqualFold(w.name, name) || owner != "" && w.owner != owner
 	})
 	switch {
 	case len(all) > 0:

@@ -28,7 +28,7 @@ type Settings struct {
 	Repository string `yaml:"repository"`
 	Branch     string `yaml:"branch"` // the branch in which work lands; empty: the repository's default branch
 	// Lander is the agent whose workspace brings work together, checks it, and pushes with its credentials. Empty means any agent
-	// of the project, which is only possible if one Coder user owns all workspaces.
+	// of the project, which is only possible if one Coder user owns all workspaces. Otherwise it must be NAME@OWNER.
 	Lander string `yaml:"lander"`
 	// Checks are shell commands. They run in the agent's clone after each task of the project, and in a clean tree of the work
 	// that lands.
