@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"slices"
 
@@ -52,7 +53,8 @@ func (i *Issuer) Exchange(ctx context.Context, redirect, code, nonce, verifier s
 
 // Refresh exchanges a refresh token for new tokens. It returns them as Exchange does, but the old refresh token if the issuer returned
 // no new one. It returns the errors of Exchange; UNAUTHENTICATED also means that
-// the issuer has ended the session.
+// the issuer has ended the session. If the new token cannot be checked now, Refresh returns the tokens without an error, because the
+// issuer may not accept the old refresh token again.
 func (i *Issuer) Refresh(ctx context.Context, old string) (token, refresh string, err error) {
 	p, err := i.loadMetadata(ctx)
 	if err != nil {
@@ -64,7 +66,10 @@ func (i *Issuer) Refresh(ctx context.Context, old string) (token, refresh string
 	}
 	token, _ = tokens.Extra("id_token").(string)
 	_, err = i.Authenticate(ctx, token)
-	return token, tokens.RefreshToken, err
+	if reason := fleet.ReasonOf(err); reason == fleet.ReasonUnauthenticated || reason == fleet.ReasonPermissionDenied {
+		return "", "", err
+	}
+	return token, tokens.RefreshToken, nil
 }
 
 // EndSessionURL returns the address at which a browser ends its session with the issuer. The token is the ID token of that
@@ -107,7 +112,7 @@ func (i *Issuer) oauth(p *metadata, redirect string) *oauth2.Config {
 func (i *Issuer) exchangeError(ctx context.Context, err error) error {
 	refusal, ok := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
-	case !ok:
+	case !ok, refusal.Response.StatusCode >= 500, refusal.Response.StatusCode == http.StatusTooManyRequests:
 		return i.unavailable(err)
 	case refusal.ErrorCode == "invalid_grant":
 		return unauthenticated("the issuer has ended the session, or the sign-in took too long: sign in again")

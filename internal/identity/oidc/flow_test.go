@@ -1,12 +1,14 @@
 package oidc
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/oauth2"
 
 	"fleet/internal/fleet"
 	"fleet/internal/identity/oidc/oidctest"
@@ -36,6 +38,13 @@ func TestFlow(t *testing.T) {
 	require.Contains(t, p.Name, "alice")
 
 	real.SetLifetime(2 * time.Hour)
+	nameOf := i.nameOf
+	i.nameOf = func(context.Context, fleet.Subject) (string, error) {
+		return "", fleet.Errorf(fleet.ReasonBackendUnavailable, "the database does not answer")
+	}
+	_, refresh, err = i.Refresh(t.Context(), refresh)
+	require.NoError(t, err, "a failure that may pass must not lose the new refresh token")
+	i.nameOf = nameOf
 	later, next, err := i.Refresh(t.Context(), refresh)
 	require.NoError(t, err)
 	q, err := i.Authenticate(t.Context(), later)
@@ -70,4 +79,17 @@ func TestFlow(t *testing.T) {
 	_, _, err = i.Exchange(t.Context(), back, signIn(), "the-nonce", "the-verifier-the-verifier-the-verifier-the-verifier")
 	require.ErrorContains(t, err, "refused this server's client")
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
+}
+
+// TestFailingTokenEndpoint checks that a token endpoint that fails or limits requests is not reported as a wrong client.
+func TestFailingTokenEndpoint(t *testing.T) {
+	t.Parallel()
+	i := issuer(t, oidctest.New(t, alice), nil)
+	for code, text := range map[int]string{
+		http.StatusServiceUnavailable: "cannot be reached", http.StatusTooManyRequests: "cannot be reached", http.StatusUnauthorized: "refused this server's client",
+	} {
+		err := i.exchangeError(t.Context(), &oauth2.RetrieveError{Response: &http.Response{StatusCode: code}})
+		require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), code)
+		require.ErrorContains(t, err, text, code)
+	}
 }
