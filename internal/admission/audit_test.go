@@ -59,3 +59,19 @@ func TestCallsThatChangeNothing(t *testing.T) {
 	e.Count = 50
 	require.Equal(t, []fleet.AuditEntry{e}, audit.entries)
 }
+
+// TestFailedLoginsByOutcome checks that failed logins that are only counted keep their outcomes.
+func TestFailedLoginsByOutcome(t *testing.T) {
+	t.Parallel()
+	audit := &memoryAudit{}
+	f := newThrottledLog(slog.New(slog.DiscardHandler), audit)
+	for range maxLoginsLogged {
+		f.recordLogin(t.Context(), fleet.AuditEntry{Outcome: "UNAUTHENTICATED"})
+	}
+	audit.entries = nil
+	for _, outcome := range []string{"UNAUTHENTICATED", "BACKEND_UNAVAILABLE", "BACKEND_UNAVAILABLE"} {
+		f.recordLogin(t.Context(), fleet.AuditEntry{Method: "ListAgents", Outcome: outcome})
+	}
+	f.close()
+	require.ElementsMatch(t, []fleet.AuditEntry{{Outcome: "UNAUTHENTICATED", Count: 1}, {Outcome: "BACKEND_UNAVAILABLE", Count: 2}}, audit.entries)
+}

@@ -42,7 +42,7 @@ func (t *throttledLog) recordLogin(ctx context.Context, e fleet.AuditEntry, attr
 	t.mu.Lock()
 	t.totalLogins++
 	total := t.totalLogins
-	alone := t.allowOrCount("", maxLoginsLogged, fleet.AuditEntry{Outcome: string(fleet.ReasonUnauthenticated)})
+	alone := t.allowOrCount("", maxLoginsLogged, fleet.AuditEntry{Outcome: e.Outcome})
 	t.mu.Unlock()
 	if alone {
 		t.logger.LogAttrs(ctx, slog.LevelWarn, "login failed", append(attrs, slog.Int64("total", total))...)
