@@ -57,4 +57,14 @@ func TestDeadConnections(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
+	t.Run("frozen at the commit", func(t *testing.T) {
+		t.Parallel()
+		link := pgtest.NewLink(t, server.Socket)
+		s := openAt(t, fmt.Sprintf("postgres://fleet@127.0.0.1:%d/postgres?sslmode=disable", link.Port()), postgres.Config{})
+		err := s.Update(t.Context(), func(tx fleet.Tx) error {
+			defer link.Freeze()
+			return tx.Insert(&fleet.Request{Principal: "alice", ID: "r1", Method: "M", CreatedAt: time.Now()})
+		})
+		require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
+	})
 }

@@ -221,10 +221,10 @@ func (t *baseTx) commit() error {
 	if t.beginStatement != "" {
 		return nil // the view has read nothing
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endTimeout)
-	defer cancel()
-	_, err := t.conn.Exec(ctx, "COMMIT")
-	return err
+	return withAnswerTimeout(context.WithoutCancel(t.ctx), endTimeout, func(ctx context.Context) error {
+		_, err := t.conn.Exec(ctx, "COMMIT")
+		return err
+	})
 }
 
 // commit writes the events to the inbox and commits. It returns the ids of the events in the inbox.
@@ -244,32 +244,33 @@ func (t *tx) commit() (ids []int64, err error) {
 	defer func() { settle(err) }()
 	readLease := t.queueLease(b)
 	b.Queue("COMMIT")
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endTimeout)
-	defer cancel()
-	r := t.conn.SendBatch(ctx, b)
-	defer func() { err = errors.Join(err, r.Close()) }()
-	if err := before(r); err != nil {
-		return nil, err
-	}
-	if len(t.events) > 0 {
-		rows, err := r.Query()
-		if err != nil {
-			return nil, err
+	err = withAnswerTimeout(context.WithoutCancel(t.ctx), endTimeout, func(ctx context.Context) (err error) {
+		r := t.conn.SendBatch(ctx, b)
+		defer func() { err = errors.Join(err, r.Close()) }()
+		if err := before(r); err != nil {
+			return err
 		}
-		if ids, err = pgx.CollectRows(rows, pgx.RowTo[int64]); err != nil {
-			return nil, err
+		if len(t.events) > 0 {
+			rows, err := r.Query()
+			if err != nil {
+				return err
+			}
+			if ids, err = pgx.CollectRows(rows, pgx.RowTo[int64]); err != nil {
+				return err
+			}
 		}
-	}
-	if err := readAudit(r); err != nil {
-		return nil, err
-	}
-	if err := readLease(r); err != nil {
-		return nil, err
-	}
-	tag, err := r.Exec()
-	if err == nil && tag.String() != "COMMIT" {
-		err = errors.New("the database has rolled the transaction back")
-	}
+		if err := readAudit(r); err != nil {
+			return err
+		}
+		if err := readLease(r); err != nil {
+			return err
+		}
+		tag, err := r.Exec()
+		if err == nil && tag.String() != "COMMIT" {
+			err = errors.New("the database has rolled the transaction back")
+		}
+		return err
+	})
 	return ids, err
 }
 
