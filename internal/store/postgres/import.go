@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +25,16 @@ var importedTables = []string{
 
 // replacedTables are the tables that a server writes to when it starts. Import deletes their rows first.
 var replacedTables = []string{"notes", "secrets", "stored", "stored_changes", "stored_projects", "usage_days"}
+
+// placePaths are the paths to the names of places in the JSON of columns, by table and column. A value is the name of a place, the
+// reference of a project, or a list of such references.
+var placePaths = map[string]map[string][]string{
+	"agent_configs": {"config": {"place"}},
+	"tasks":         {"delegation": {"grant.projects"}},
+	"task_queue":    {"entry": {"target.place", "unconfined_in"}},
+	"task_landings": {"landing": {"place"}},
+	"resources":     {"body": {"place", "projects", "task.project", "value"}}, // of pools, schedules, webhooks and budgets
+}
 
 // Import copies the tables of another store into the database in one transaction, and returns the number of rows by table.
 // The database must have no agents, no tasks and no history; otherwise the error is INVALID_ARGUMENT. rows returns all rows of a table. Their columns must have
@@ -102,7 +114,7 @@ func copyTable(ctx context.Context, tx pgx.Tx, table string, places map[string]s
 		return 0, err
 	}
 	defer from.Close()
-	s := &importRows{rows: from, table: table, places: places}
+	s := &importRows{rows: from, table: table, places: places, paths: map[int][]string{}}
 	names, err := from.Columns()
 	if err != nil {
 		return 0, err
@@ -115,6 +127,9 @@ func copyTable(ctx context.Context, tx pgx.Tx, table string, places map[string]s
 		}
 	}
 	s.width = len(names)
+	for column, paths := range placePaths[table] {
+		s.paths[slices.Index(columns, column)] = paths
+	}
 	switch table {
 	case "tasks":
 		columns = append(columns, "search")
@@ -155,8 +170,9 @@ type importRows struct {
 	columns []int             // positions of the copied columns in the rows of the other store
 	types   []uint32          // object ids of their types
 
-	place, projects           int // positions of an agent's place and a token's projects among the copied columns
-	description, summary, seq int // positions, in the rows of the other store, of the columns for a computed column
+	paths                     map[int][]string // placePaths, by position among the copied columns
+	place, projects           int              // positions of an agent's place and a token's projects among the copied columns
+	description, summary, seq int              // positions, in the rows of the other store, of the columns for a computed column
 }
 
 // Next advances to the next row.
@@ -182,14 +198,23 @@ func (s *importRows) Values() ([]any, error) {
 		}
 		values[i] = v
 	}
+	for at, paths := range s.paths {
+		if text, ok := values[at].(string); ok { // not NULL
+			renamed, err := s.renameInJSON(text, paths)
+			if err != nil {
+				return nil, err
+			}
+			values[at] = renamed
+		}
+	}
 	switch s.table {
 	case "tasks":
 		description, _ := row[s.description].(string)
 		summary, _ := row[s.summary].(string)
 		values = append(values, escape(searchText(&fleet.Task{Description: description, Summary: summary})))
 	case "agents":
-		if old, ok := values[s.place].(string); ok && s.places[old] != "" {
-			values[s.place] = s.places[old]
+		if old, ok := values[s.place].(string); ok {
+			values[s.place] = s.renamePlace(old)
 		}
 	case "tokens":
 		if old, ok := values[s.projects].(string); ok {
@@ -201,15 +226,67 @@ func (s *importRows) Values() ([]any, error) {
 	return values, nil
 }
 
-// renamePlaces replaces the names of places in the projects of a token. Each line is a project: NAME or PLACE/NAME.
+// renamePlaces replaces the names of places in the projects of a token. Each line is a project.
 func (s *importRows) renamePlaces(projects string) string {
 	lines := strings.Split(projects, "\n")
 	for i, line := range lines {
-		if place, project, found := strings.Cut(line, "/"); found && s.places[place] != "" {
-			lines[i] = s.places[place] + "/" + project
-		}
+		lines[i] = s.renameProject(line)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// renameProject replaces the name of the place in the reference of a project: NAME or PLACE/NAME.
+func (s *importRows) renameProject(ref string) string {
+	if place, project, found := strings.Cut(ref, "/"); found {
+		return s.renamePlace(place) + "/" + project
+	}
+	return ref
+}
+
+// renamePlace returns the new name of the place.
+func (s *importRows) renamePlace(name string) string { return cmp.Or(s.places[name], name) }
+
+// renameInJSON replaces the names of places at the paths in the JSON object.
+func (s *importRows) renameInJSON(text string, paths []string) (string, error) {
+	var body map[string]any
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&body); err != nil {
+		return "", err
+	}
+	changed := false
+	for _, path := range paths {
+		keys := strings.Split(path, ".")
+		last := keys[len(keys)-1]
+		object := body
+		for _, key := range keys[:len(keys)-1] {
+			object, _ = object[key].(map[string]any)
+		}
+		rename := s.renameProject
+		switch {
+		case last == "place" || last == "unconfined_in":
+			rename = s.renamePlace
+		case last == "value" && object["scope"] != string(fleet.BudgetProject):
+			continue
+		}
+		switch v := object[last].(type) {
+		case string:
+			object[last] = rename(v)
+			changed = changed || object[last] != v
+		case []any:
+			for i := range v {
+				if old, ok := v[i].(string); ok {
+					v[i] = rename(old)
+					changed = changed || v[i] != old
+				}
+			}
+		}
+	}
+	if !changed {
+		return text, nil
+	}
+	renamed, err := json.Marshal(body)
+	return string(renamed), err
 }
 
 // convert converts a value of the other store to the type of this store's column.
