@@ -34,7 +34,7 @@ func BudgetQuestion(t *Task, why string, limit, step Micros) *Question {
 	}
 	if step > 0 {
 		q.Text = fmt.Sprintf("%s. The task has cost %s so far. What may it cost in all?", why, t.Used().Micros)
-		q.Options = []string{fmt.Sprintf("%s %s", answerRaise, max(limit, t.Used().Micros)+step), answerStop}
+		q.Options = []string{fmt.Sprintf("%s %s", answerRaise, max(limit, t.Used().Micros+t.Delegation.GivenToChildren)+step), answerStop}
 	}
 	return q
 }

@@ -51,7 +51,7 @@ type Reservation struct {
 	Amount
 	Before Amount       `json:"before,omitzero"`  // what the task had used when it started
 	Fixed  bool         `json:"fixed,omitempty"`  // the money is a limit of the task, so it does not grow
-	Step   Amount       `json:"step,omitzero"`    // by how much it grows
+	Step   Amount       `json:"step,omitzero"`    // by how much it grows; of Fixed money: the limit without what was used before
 	Breach BreachAction `json:"breach,omitempty"` // set when the task is interrupted because it has used up the reservation
 }
 

@@ -393,7 +393,19 @@ func TestTaskLimitGivenLater(t *testing.T) {
 	h.Create("papi")
 	task := h.Start("papi", bill+"wait gate\n"+bill+"wait never")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Task.Used().Micros == 50_000 })
+	give := func(part fleet.Micros) {
+		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
+			parent, err := tx.Task(task.ID)
+			require.NoError(t, err)
+			parent.Delegation.Children, parent.Delegation.GivenToChildren = 1, part
+			return tx.Update(parent)
+		}))
+	}
+	give(50_000)
 	_, err := h.RaiseTaskBudget(h.Context(), task.ID, 0.1, "")
+	require.ErrorContains(t, err, "max_cost_usd is $0.10, and the task has already used $0.05 and given $0.05 to tasks that it has delegated: give more")
+	give(0)
+	_, err = h.RaiseTaskBudget(h.Context(), task.ID, 0.1, "")
 	require.NoError(t, err)
 	h.World.Release("gate")
 	ended := h.WaitTask(task.ID)

@@ -37,14 +37,17 @@ func (s *Service) RaiseTaskBudget(ctx context.Context, id string, usd float64, r
 }
 
 // raiseLimit sets the maximum total cost of the task, and writes the task. The error is TASK_NOT_PENDING if the task has ended, and
-// INVALID_ARGUMENT if the task has used so much already. field is the request's field with the limit.
+// INVALID_ARGUMENT if the task has used so much already, or has given it to tasks that it has delegated. field is the request's field
+// with the limit.
 func (s *Service) raiseLimit(tx fleet.Tx, p fleet.Principal, t *fleet.Task, limit fleet.Micros, field string) error {
-	switch used := t.Used().Micros; {
+	switch used, given := t.Used().Micros, t.Delegation.GivenToChildren; {
 	case t.Status.Ended():
 		return fleet.Errorf(fleet.ReasonTaskNotPending, "task %q is %s, so it costs nothing more", t.ID, t.Status).
 			With("task_id", t.ID).With("agent_name", t.AgentName).Next("{retry_task} starts it again")
 	case limit <= used:
 		return fleet.InvalidField(field, "%s is %s, and the task has already used %s: give more", field, limit, used)
+	case limit <= used+given:
+		return fleet.InvalidField(field, "%s is %s, and the task has already used %s and given %s to tasks that it has delegated: give more", field, limit, used, given)
 	}
 	if err := state.LimitReservation(tx, t, limit, s.now()); err != nil {
 		return err

@@ -151,3 +151,44 @@ func TestStopOfInterruptedTask(t *testing.T) {
 		require.Equal(t, want, x.task("parent").Status == fleet.TaskStopped, breach)
 	}
 }
+
+// TestLimitIncludesChildren checks that the limit of a task includes what it has given to its children when the task starts, when its
+// limit changes, and in the text and the question about a limit that is used up.
+func TestLimitIncludesChildren(t *testing.T) {
+	t.Parallel()
+	x := newInterruptedTree(t, fleet.BreachAsk)
+	x.update(func(tx fleet.Tx) error {
+		p, err := tx.Task("parent")
+		require.NoError(t, err)
+		b, err := fleet.ReadResource[fleet.Budget](tx, fleet.BudgetKind, "all")
+		require.NoError(t, err)
+		b.Limit = 2_000_000
+		require.NoError(t, fleet.PutResource(tx, fleet.BudgetKind, b.Name, b))
+		p.Delegation.GivenToChildren = 600_000
+		limit := 1.0
+		p.Options.MaxCostUSD = &limit
+		want := state.WantedReservation([]*fleet.Budget{b}, p, state.Estimate{})
+		require.Equal(t, fleet.Micros(300_000), want.Micros, "it has used $0.10")
+
+		p.StopRequestedAt, p.StopReason = time.Time{}, ""
+		require.NoError(t, state.LimitReservation(tx, p, 1_000_000, noon))
+		require.Equal(t, fleet.Micros(400_000), p.Spending.Reserve.Micros)
+		l, err := tx.Ledger(fleet.LedgerFilter{TaskID: p.ID})
+		require.NoError(t, err)
+		require.Equal(t, fleet.Micros(400_000), l.Totals[0].Reserved.Micros)
+
+		for _, r := range []*fleet.Reservation{p.Spending.Reserve, {Amount: want.Amount, Step: want.Step, Before: want.Before, Fixed: true}} {
+			p.Spending.Reserve, p.CostUSD, p.StopRequestedAt = r, 0.4, time.Time{}
+			require.NoError(t, state.ExtendOrStop(tx, p, noon))
+			require.Equal(t, "its own limit of $1.00 is used up", p.StopReason)
+		}
+		held, err := state.HoldForBudget(tx, x.agent, p, fleet.Outcome{Status: fleet.TaskStopped}, noon)
+		require.True(t, held)
+		require.NoError(t, err)
+		obstacles := state.BudgetObstacles(nil, p, state.WantedReservation(nil, p, state.Estimate{}), state.Estimate{})
+		require.Equal(t, "the task has used its own limit of $1.00", obstacles[0].Text)
+		q, _, err := tx.Questions(fleet.QuestionFilter{TaskID: p.ID}, 1, 0)
+		require.Equal(t, []string{"raise to $1.90", "stop"}, q[0].Options)
+		return err
+	})
+}

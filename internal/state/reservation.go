@@ -44,10 +44,11 @@ func WantedReservation(budgets []*fleet.Budget, t *fleet.Task, e Estimate) fleet
 	if usd := t.Options.MaxCostUSD; usd != nil {
 		limit = fleet.MicrosOf(*usd)
 	}
-	if limit > 0 {
-		r.Micros, r.Fixed = limit-r.Before.Micros-t.Delegation.GivenToChildren, true
-	}
 	r.Step = r.Amount
+	if limit > 0 {
+		r.Step.Micros = limit - r.Before.Micros
+		r.Micros, r.Fixed = r.Step.Micros-t.Delegation.GivenToChildren, true
+	}
 	return r
 }
 
@@ -99,7 +100,7 @@ func ExtendOrStop(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	room := r.Step.Plus(more)
 	why := ""
 	for _, b := range balances {
-		if b.Limit > 0 && b.Left.Micros < room.Micros {
+		if b.Limit > 0 && !r.Fixed && b.Left.Micros < room.Micros {
 			room.Micros, why = b.Left.Micros, b.String()+" is used up"
 		}
 		if b.TokenLimit > 0 && b.Left.Tokens < room.Tokens {
@@ -191,8 +192,8 @@ func settleReservations(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return nil
 }
 
-// LimitReservation gives a running task a limit of its own, and changes its reservation accordingly. The caller writes the
-// task. A task that does not run has no reservation, so nothing changes. The error is BUDGET_EXCEEDED if a budget has too
+// LimitReservation gives a running task a limit of its own, which includes the amounts that it has given to its children, and changes
+// its reservation accordingly. The caller writes the task. A task that does not run has no reservation, so nothing changes. The error is BUDGET_EXCEEDED if a budget has too
 // little left.
 func LimitReservation(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.Time) error {
 	if !t.Running() {
@@ -206,7 +207,7 @@ func LimitReservation(tx fleet.Tx, t *fleet.Task, limit fleet.Micros, now time.T
 	if err != nil {
 		return err
 	}
-	more := limit - r.Before.Micros - r.Micros
+	more := limit - r.Before.Micros - t.Delegation.GivenToChildren - r.Micros
 	for _, b := range balances {
 		if b.Limit > 0 && more > b.Left.Micros {
 			return fleet.Errorf(fleet.ReasonBudgetExceeded, "%s has %s left, and the task would reserve %s more", b.Budget, max(b.Left.Micros, 0), more).With("budget", b.Name).With("task_id", t.ID).
