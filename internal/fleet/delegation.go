@@ -14,7 +14,7 @@ type Delegation struct {
 	Wake     Wake   `json:"wake,omitempty"`     // what its end means for its parent
 	Limit    Micros `json:"limit,omitempty"`    // the cost limit that its parent sets; 0: no limit
 	// ReservedTry is the try of the parent, from 1, whose reservation includes Limit; 0 if there is none. When this task starts and
-	// makes its own reservations, that try becomes TakenTry.
+	// first makes its own reservations, that try becomes TakenTry.
 	ReservedTry int `json:"backed,omitempty"`
 	TakenTry    int `json:"taken,omitempty"`
 	MaxRunning  int `json:"max_running,omitempty"` // how many tasks below the root may run at once; 0: no limit

@@ -192,3 +192,53 @@ func TestLimitIncludesChildren(t *testing.T) {
 		return err
 	})
 }
+
+// TestFundsOfRequeuedChild checks that the unused part of a child's limit goes back to its running parent, even if the child has run
+// and waits in the queue again. The parent gets only what the budget has left.
+func TestFundsOfRequeuedChild(t *testing.T) {
+	t.Parallel()
+	for limit, reserved := range map[fleet.Micros]fleet.Micros{2_000_000: 900_000, 800_000: 700_000} {
+		x := newInterruptedTree(t, fleet.BreachAsk)
+		x.update(func(tx fleet.Tx) error {
+			p, err := tx.Task("parent")
+			require.NoError(t, err)
+			c, err := tx.Task("child")
+			require.NoError(t, err)
+			b, err := fleet.ReadResource[fleet.Budget](tx, fleet.BudgetKind, "all")
+			require.NoError(t, err)
+			setLimit := func(limit fleet.Micros) {
+				b.Limit = limit
+				require.NoError(t, fleet.PutResource(tx, fleet.BudgetKind, b.Name, b))
+			}
+			setLimit(1_000_000)
+			p.StopRequestedAt, p.CostUSD = time.Time{}, 0
+			require.NoError(t, state.LimitReservation(tx, p, 1_000_000, noon))
+			state.FundChild(p, c, 400_000)
+			require.NoError(t, tx.Update(p))
+
+			a := &fleet.Agent{UID: "u2", Name: "helper", Owner: "alice", Place: "fake", State: fleet.StateRunning, Desired: fleet.DesiredRunning, CreatedAt: noon}
+			require.NoError(t, tx.Insert(a))
+			require.NoError(t, state.TakeFunds(tx, c, noon))
+			c.AgentUID, c.AgentName, c.Status = a.UID, a.Name, fleet.TaskRunning
+			balances, err := state.BudgetBalances(tx, []*fleet.Budget{b}, noon)
+			require.NoError(t, err)
+			require.NoError(t, state.Reserve(tx, balances, c, state.WantedReservation([]*fleet.Budget{b}, c, state.Estimate{Limit: c.Delegation.Limit}), noon))
+			c.CostUSD = 0.1
+			held, err := state.HoldForBudget(tx, a, c, fleet.Outcome{Status: fleet.TaskFailed, ReasonCode: fleet.CodeBudget}, noon)
+			require.NoError(t, err)
+			require.True(t, held)
+
+			setLimit(limit)
+			return nil
+		})
+		x.endChild()
+		p := x.task("parent")
+		require.Equal(t, reserved, p.Spending.Reserve.Micros)
+		require.Equal(t, fleet.Micros(100_000), p.Delegation.GivenToChildren)
+		require.NoError(t, x.store.View(t.Context(), func(tx fleet.ReadTx) error {
+			l, err := tx.Ledger(fleet.LedgerFilter{TaskID: p.ID})
+			require.Equal(t, reserved, l.Totals[0].Reserved.Micros)
+			return err
+		}))
+	}
+}

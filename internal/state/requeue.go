@@ -29,7 +29,7 @@ func requeue(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 			return err
 		}
 	}
-	a.UpdatedAt, t.Delegation.TakenTry = now, 0
+	a.UpdatedAt = now
 	if err := tx.Update(a); err != nil {
 		return err
 	}

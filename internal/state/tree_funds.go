@@ -94,7 +94,7 @@ func TakeFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 		return changeReservations(tx, t, -r.Micros, now, "replaced, because the task starts")
 	}
 	parent, err := fundingParent(tx, t)
-	t.Delegation.ReservedTry, t.Delegation.TakenTry = 0, 0
+	t.Delegation.ReservedTry = 0
 	if err != nil || parent == nil {
 		return err
 	}
@@ -102,7 +102,9 @@ func TakeFunds(tx fleet.Tx, t *fleet.Task, now time.Time) error {
 	return changeReservations(tx, parent, -t.Delegation.Limit, now, "given to the delegated task "+t.ID)
 }
 
-// returnFunds gives the unused part of the task's limit back to the parent. The caller writes the parent.
+// returnFunds gives the unused part of the task's limit back to the parent. If the parent still runs the try that has given it, the
+// parent's reservation grows by that part, as far as the budgets have room: a task that has waited since has left its part to them. The
+// caller writes the parent.
 func returnFunds(tx fleet.Tx, parent, t *fleet.Task, now time.Time) error {
 	d := &t.Delegation
 	if d.Limit == 0 {
@@ -114,6 +116,15 @@ func returnFunds(tx fleet.Tx, parent, t *fleet.Task, now time.Time) error {
 	case d.ReservedTry > 0 && isFunding(parent, d.ReservedTry):
 		shrinkReservation(parent, -rest)
 	case d.TakenTry > 0 && isFunding(parent, d.TakenTry):
+		_, balances, err := openWindows(tx, parent)
+		if err != nil {
+			return err
+		}
+		for _, b := range balances {
+			if b.Limit > 0 {
+				rest = min(rest, max(b.Left.Micros, 0))
+			}
+		}
 		shrinkReservation(parent, -rest)
 		return changeReservations(tx, parent, rest, now, "given back by the delegated task "+t.ID)
 	}
