@@ -116,8 +116,12 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 	if err != nil {
 		return err
 	}
-	n, err := s.draftAgent(fleet.WithPrincipal(ctx, p), CreateAgentRequest{
-		Project: pool.Place + "/" + pool.Project, Role: pool.Role, Spec: pool.Spec, Parameters: pool.Parameters, Labels: pool.Labels.With(fleet.Labels{poolLabel: pool.Name}),
+	var n agentDraft
+	err = s.askPlaces(fleet.WithPrincipal(ctx, p), func(ctx context.Context) (err error) {
+		n, err = s.draftAgent(ctx, CreateAgentRequest{
+			Project: pool.Place + "/" + pool.Project, Role: pool.Role, Spec: pool.Spec, Parameters: pool.Parameters, Labels: pool.Labels.With(fleet.Labels{poolLabel: pool.Name}),
+		})
+		return err
 	})
 	n.pool, n.oneTask, n.shares = pool.Name, pool.Reuse == fleet.ReuseFresh, s.poolShares(pool)
 	for ; err == nil && count > 0; count-- {

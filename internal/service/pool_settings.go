@@ -30,7 +30,11 @@ func (s *Service) applyPools(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		n, err := s.draftWaitingAgent(fleet.WithPrincipal(ctx, p), CreateAgentRequest{Project: setting.Project, Role: setting.Role, Parameters: pool.Parameters})
+		var n agentDraft
+		err = s.askPlaces(fleet.WithPrincipal(ctx, p), func(ctx context.Context) (err error) {
+			n, err = s.draftWaitingAgent(ctx, CreateAgentRequest{Project: setting.Project, Role: setting.Role, Parameters: pool.Parameters})
+			return err
+		})
 		if err != nil {
 			s.log.WarnContext(ctx, "a pool of the configuration cannot be used", slog.String("pool", pool.Name), slog.Any("error", err))
 			complete = complete && fleet.ReasonOf(err) != fleet.ReasonBackendUnavailable

@@ -19,6 +19,22 @@ const dispatchRetry = 5 * time.Second
 // startLimit is how long the start of one task may take. It takes milliseconds, unless something else has locked the agent.
 const startLimit = time.Second
 
+// placeLimit is how long Dispatch waits for what places say about one project. It is longer than a search in several places takes.
+const placeLimit = 10 * time.Second
+
+// askPlaces calls ask with a context that has the limit for asking places, so that tasks of other places do not wait for a place that
+// does not answer. The error is BACKEND_UNAVAILABLE if the time is over.
+func (s *Service) askPlaces(ctx context.Context, ask func(context.Context) error) error {
+	limit := min(placeLimit, s.cfg.CallTimeout)
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := ask(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the place of the project did not answer within %s", limit).WithCause(err)
+	}
+	return err
+}
+
 // Prepare reads the queue and the agents, so that Dispatch reads only what has changed since.
 func (s *Service) Prepare(ctx context.Context) error {
 	if err := s.queue.Refresh(ctx); err != nil {

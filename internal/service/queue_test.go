@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -86,4 +87,31 @@ func TestDependencyOnTheDelegatingTask(t *testing.T) {
 	refused(err)
 	h.World.Release("gate")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(later.ID).Status)
+}
+
+// TestDispatchDoesNotWaitForAPlace dispatches while the place of a pool of the configuration does not answer. A task at another place must
+// start.
+func TestDispatchDoesNotWaitForAPlace(t *testing.T) {
+	t.Parallel()
+	second := servicetest.SecondPlace(t, fake.Config{Before: func(ctx context.Context, c fake.Call) error {
+		if c.Method == fake.Roles {
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	}})
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CallTimeout = 2 * time.Second }, second)
+	h.MustCreate("papi", "fake/Setup")
+	h.Reconciler.Stop()
+	h.SetPools([]fleet.PoolSetting{{Name: "web", Owner: "alice", Project: "second/Web", Spec: "a spec"}})
+	r := service.QueueTaskRequest{}
+	r.Agent, r.Description = "papi", "done"
+	task, err := h.QueueTask(h.Context(), r)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	_, err = h.Dispatch(ctx)
+	require.NoError(t, err)
+	shown, err := h.ShowTask(h.Context(), task.ID, nil)
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskRunning, shown.Status)
 }

@@ -62,7 +62,10 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 	var to assignee
 	if err == nil {
 		r.Labels = scheduledLabels(sched, r.Labels)
-		to, err = s.checkScheduled(as, p, r)
+		err = s.askPlaces(as, func(ctx context.Context) (err error) {
+			to, err = s.checkScheduled(ctx, p, r)
+			return err
+		})
 	}
 	try := func(refused error) error {
 		var late int
