@@ -1078,7 +1078,7 @@ type RegisterToolWithAgentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether the tool was registered.
 	Status RegisterToolWithAgentResponse_Status `protobuf:"varint,1,opt,name=status,proto3,enum=fleet.v1.RegisterToolWithAgentResponse_Status" json:"status,omitempty"`
-	// Names of the agents that can call the tool now.
+	// Names of the agents that the tool was registered with. An agent that has its own tool with the name keeps that tool, and a warning says so.
 	RegisteredWith []string `protobuf:"bytes,2,rep,name=registered_with,json=registeredWith,proto3" json:"registered_with,omitempty"`
 	// Warnings, for example that a tool with this name was replaced.
 	Warnings []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`

@@ -130,7 +130,7 @@ const providerServiceRegisterToolWithAgentInput = `{"type":"object","properties"
 
 const providerServiceRegisterToolWithAgentOutput = `{"type":"object","properties":{
 "status":{"type":"string","enum":["success","error"],"description":"Whether the tool was registered.\n- success: The tool was registered.\n- error: The tool was not registered. Never sent, because the call fails instead."},
-"registered_with":{"type":"array","items":{"type":"string"},"description":"Names of the agents that can call the tool now."},
+"registered_with":{"type":"array","items":{"type":"string"},"description":"Names of the agents that the tool was registered with. An agent that has its own tool with the name keeps that tool, and a warning says so."},
 "warnings":{"type":"array","items":{"type":"string"},"description":"Warnings, for example that a tool with this name was replaced."},
 "message":{"type":"string","description":"What was done, as a sentence."}
 },"required":["status","registered_with","warnings","message"]}`
