@@ -62,10 +62,15 @@ func encodeLine(p driver.OutputLine) ([]byte, error) {
 
 // writeLine writes a line. It does nothing if the line cannot be encoded, the output is full or a write has failed.
 func (o *output) writeLine(p driver.OutputLine) {
-	line, err := encodeLine(p)
+	if line, err := encodeLine(p); err == nil {
+		o.write(line)
+	}
+}
+
+func (o *output) write(line []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err != nil || o.err != nil || o.full {
+	if o.err != nil || o.full {
 		return
 	}
 	if _, o.err = o.file.Write(append(line, '\n')); o.err != nil {
@@ -78,11 +83,13 @@ func (o *output) writeLine(p driver.OutputLine) {
 // finish writes a last line, even if the output is full, and closes the file. It returns the first error of writing any line, and
 // an error if the last line cannot be encoded.
 func (o *output) finish(p driver.OutputLine) error {
-	_, err := encodeLine(p)
+	line, err := encodeLine(p)
 	o.mu.Lock()
 	o.full = false
 	o.mu.Unlock()
-	o.writeLine(p)
+	if err == nil {
+		o.write(line)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return errors.Join(err, o.err, o.file.Close())

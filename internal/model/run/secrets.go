@@ -4,7 +4,9 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -58,4 +60,23 @@ func (r *recorder) hide(text string) string {
 		text = strings.ReplaceAll(text, v, "[hidden]")
 	}
 	return text
+}
+
+// jsonText matches a text in JSON, and the colon after it if it is a key.
+var jsonText = regexp.MustCompile(`"(?:[^"\\]|\\.)*":?`)
+
+// hideInTexts is hide for the texts in JSON, except keys. The result is JSON too.
+func (r *recorder) hideInTexts(data []byte) []byte {
+	return jsonText.ReplaceAllFunc(data, func(quoted []byte) []byte {
+		var text string
+		if json.Unmarshal(quoted, &text) != nil { // a key
+			return quoted
+		}
+		hidden := r.hide(text)
+		if hidden == text {
+			return quoted
+		}
+		b, _ := json.Marshal(hidden) // strings can always be encoded
+		return b
+	})
 }

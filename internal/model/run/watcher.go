@@ -203,20 +203,14 @@ func (w *watcher) warn(text string) {
 	w.writeStep("warning: "+text, fleet.Step{Type: fleet.StepWarning, Message: text})
 }
 
-// stepData returns the structured data of an output as JSON, with the name of the current agent and without secrets. It hides
-// them in the texts of the step, because a secret that is a number can also be the number of something else.
+// stepData returns the structured data of an output as JSON, with the name of the current agent and without secrets. Numbers of the
+// step stay, because a secret that is a number can also be the number of something else.
 func (w *watcher) stepData(s fleet.Step) json.RawMessage {
-	hide := w.run.secrets.hide
-	s.Agent, s.ID, s.Name, s.Result, s.Message = hide(w.agent), hide(s.ID), hide(s.Name), hide(s.Result), hide(s.Message)
-	if s.Usage != nil {
-		usage := *s.Usage
-		usage.Model = hide(usage.Model)
-		s.Usage = &usage
-	}
+	s.Agent = w.agent
 	if s.Arguments != nil {
-		s.Arguments = arguments(hide(string(s.Arguments)))
+		s.Arguments = arguments(w.run.secrets.hide(string(s.Arguments)))
 	}
-	return json.RawMessage(strings.ReplaceAll(string(s.JSON()), `\u0000`, `\ufffd`))
+	return w.run.secrets.hideInTexts([]byte(strings.ReplaceAll(string(s.JSON()), `\u0000`, `\ufffd`)))
 }
 
 // writeUsage outputs the usage of each request that was answered since the last call.

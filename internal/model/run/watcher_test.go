@@ -69,11 +69,12 @@ func TestNumericSecret(t *testing.T) {
 	w.run.out.writeLine(driver.OutputLine{Text: "not JSON", Data: json.RawMessage("{")})
 	w.run.out.writeLine(driver.OutputLine{Text: "not JSON", Outcome: &fleet.Outcome{Output: json.RawMessage("{")}})
 	w.writeToolResult(tools.ToolCall{ID: "1"}, "no, 123456 is wrong", true)
+	w.writeStep("planned", fleet.Step{Type: fleet.StepTodoList, Path: "a/123456", Items: []fleet.TodoItem{{Text: `say "123456"`}}})
 	_, err = w.run.out.state()
 	require.NoError(t, err)
 
 	lines := readLines(t, file)
-	require.Len(t, lines, 5)
+	require.Len(t, lines, 6)
 	var steps []*fleet.Step
 	for _, line := range lines {
 		steps = append(steps, fleet.ParseStep(line.Data))
@@ -84,4 +85,6 @@ func TestNumericSecret(t *testing.T) {
 	require.EqualValues(t, 123456, steps[2].Usage.Input)
 	require.Equal(t, "not JSON", lines[3].Text)
 	require.Equal(t, "no, [hidden] is wrong", steps[4].Result)
+	require.Equal(t, "a/[hidden]", steps[5].Path)
+	require.Equal(t, `say "[hidden]"`, steps[5].Items[0].Text)
 }
