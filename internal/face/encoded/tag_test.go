@@ -36,6 +36,7 @@ func TestTag(t *testing.T) {
 	require.NotEqual(t, tag, labels("2027-01-02T03:04:05Z", "2026-01-02T03:04:05Z"), "a label that has changed must change the tag")
 	require.NotEqual(t, labels(`\"{`, ""), labels(`\"[[`, ""))
 	require.Equal(t, labels(`\"{[`, ""), labels(`\"{[`, "2026-01-02T03:04:05Z"))
+	require.NotEqual(t, encoded.Tag([]byte(`{"agent":{"labels":{"observed_at":"x"}}}`)), encoded.Tag([]byte(`{"agent":{"labels":{"observed_at":"y"}}}`)))
 	require.NotEqual(t, encoded.Tag([]byte(`{"name":"\"observed_at\":\"x\""}`)), encoded.Tag([]byte(`{"name":"\"observed_at\":\"y\""}`)), "a text that looks like the field observed_at must change the tag")
 }
 
