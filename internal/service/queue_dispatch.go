@@ -19,18 +19,19 @@ const dispatchRetry = 5 * time.Second
 // startLimit is how long the start of one task may take. It takes milliseconds, unless something else has locked the agent.
 const startLimit = time.Second
 
-// placeLimit is how long Dispatch waits for what places say about one project. It is longer than a search in several places takes.
-const placeLimit = 10 * time.Second
-
-// askPlaces calls ask with a context that has the limit for asking places, so that tasks of other places do not wait for a place that
-// does not answer. The error is BACKEND_UNAVAILABLE if the time is over.
+// askPlaces calls ask, which asks places, with a limit: two thirds of the time that is left for this call of Dispatch. So the tasks of
+// other places still start if places do not answer, and the first search in several places has its time. The error is
+// BACKEND_UNAVAILABLE if the limit has passed.
 func (s *Service) askPlaces(ctx context.Context, ask func(context.Context) error) error {
-	limit := min(placeLimit, s.cfg.CallTimeout)
+	limit := s.cfg.CallTimeout
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(end)*2/3)
+	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := ask(limited)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the place of the project did not answer within %s", limit).WithCause(err)
+		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the place of the project did not answer within %s", limit.Round(time.Millisecond)).WithCause(err)
 	}
 	return err
 }

@@ -93,13 +93,19 @@ func TestDependencyOnTheDelegatingTask(t *testing.T) {
 // start.
 func TestDispatchDoesNotWaitForAPlace(t *testing.T) {
 	t.Parallel()
+	t.Run("calls of places have a limit", func(t *testing.T) { dispatchBesideAHangingPlace(t, 2*time.Second, 30*time.Second) })
+	t.Run("the dispatcher has a limit", func(t *testing.T) { dispatchBesideAHangingPlace(t, time.Minute, 9*time.Second) })
+}
+
+func dispatchBesideAHangingPlace(t *testing.T, callTimeout, limit time.Duration) {
+	t.Parallel()
 	second := servicetest.SecondPlace(t, fake.Config{Before: func(ctx context.Context, c fake.Call) error {
 		if c.Method == fake.Roles {
 			<-ctx.Done()
 		}
 		return ctx.Err()
 	}})
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CallTimeout = 2 * time.Second }, second)
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CallTimeout = callTimeout }, second)
 	h.MustCreate("papi", "fake/Setup")
 	h.Reconciler.Stop()
 	h.SetPools([]fleet.PoolSetting{{Name: "web", Owner: "alice", Project: "second/Web", Spec: "a spec"}})
@@ -107,7 +113,7 @@ func TestDispatchDoesNotWaitForAPlace(t *testing.T) {
 	r.Agent, r.Description = "papi", "done"
 	task, err := h.QueueTask(h.Context(), r)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	_, err = h.Dispatch(ctx)
 	require.NoError(t, err)
