@@ -242,7 +242,7 @@ func (w *worker) takeSlot(ctx context.Context, slots chan struct{}) error {
 	}
 }
 
-// change calls the function change on the agent, writes the agent, and appends an event with the returned text. If the text is
+// change calls its parameter change with the agent, writes the agent, and appends an event with the returned text. If the text is
 // empty, it writes nothing more. If the agent was deleted, it does nothing.
 func (w *worker) change(ctx context.Context, typ fleet.EventType, change func(a *fleet.Agent, tx fleet.Tx) (text string, err error)) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {

@@ -45,8 +45,8 @@ type failures struct {
 // maxRunRetryDelay is the longest wait before a dispatch or Follow is retried.
 const maxRunRetryDelay = 5 * time.Second
 
-// stepTask takes the next step for the agent's task, and returns how long to wait before the step after it. done means that the
-// worker may now work on the agent's workspace.
+// stepTask takes the next step for the agent's task. next is how long to wait before the following step. done means that the worker
+// may now work on the agent's workspace.
 func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Duration, done bool, err error) {
 	a, t := &v.Agent, v.Task
 	if f := w.follow; f != nil && f.taskID == t.ID && w.runEnded {

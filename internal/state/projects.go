@@ -94,8 +94,8 @@ func ProjectRefs(projects []fleet.Project) []string {
 	return names
 }
 
-// MatchProjects returns the projects that match ref: NAME, or PLACE/NAME. If it returns no error, there is at least one match. There
-// are several if several places have the project and ref does not name the place. place is the name of the place in ref, or "".
+// MatchProjects returns the projects that match ref: NAME, or PLACE/NAME. If it returns no error, there is at least one match, and
+// several if ref does not name the place and several places have the project. place is the name of the place in ref, or "".
 //
 // The error of a place that does not list its projects counts only if no other place has the project.
 func (ps *Places) MatchProjects(ctx context.Context, ref string, places []*ManagedPlace) (match []fleet.Project, place string, err error) {

@@ -52,9 +52,8 @@ func (i *Issuer) Exchange(ctx context.Context, redirect, code, nonce, verifier s
 }
 
 // Refresh exchanges a refresh token for new tokens. It returns them as Exchange does, but the old refresh token if the issuer returned
-// no new one. It returns the errors of Exchange; UNAUTHENTICATED also means that
-// the issuer has ended the session. If the new token cannot be checked now, Refresh returns the tokens without an error, because the
-// issuer may not accept the old refresh token again.
+// no new one. It returns the errors of Exchange; UNAUTHENTICATED also means that the issuer has ended the session. If the new token
+// cannot be checked now, Refresh returns the tokens without an error, because the issuer may not accept the old refresh token again.
 func (i *Issuer) Refresh(ctx context.Context, old string) (token, refresh string, err error) {
 	p, err := i.loadMetadata(ctx)
 	if err != nil {
