@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -50,6 +51,41 @@ func schedule(h *servicetest.Harness, s fleet.Schedule, agent, script string) {
 	v, err := h.CreateSchedule(h.Context(), service.CreateScheduleRequest{Schedule: s, Task: service.ScheduledTask{QueueTaskRequest: task, JSON: text}})
 	require.NoError(h.T, err)
 	require.False(h.T, v.NextTick.IsZero())
+}
+
+// TestScheduleWaitsForAPlace checks that a tick stays due while the place of its project does not answer.
+func TestScheduleWaitsForAPlace(t *testing.T) {
+	t.Parallel()
+	var hangs atomic.Bool
+	second := servicetest.SecondPlace(t, fake.Config{Before: func(ctx context.Context, c fake.Call) error {
+		if c.Method == fake.Roles && hangs.Load() {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}})
+	var k *clock
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
+		k = newClock(c)
+		c.LeaseTTL = 2 * time.Second
+	}, second)
+	task := service.QueueTaskRequest{Project: "second/Web", Role: "coder", StartTaskRequest: service.StartTaskRequest{Description: "done"}}
+	text, err := json.Marshal(task)
+	require.NoError(t, err)
+	_, err = h.CreateSchedule(h.Context(), service.CreateScheduleRequest{
+		Schedule: fleet.Schedule{Name: "one", Cron: "* * * * *", Missed: fleet.MissedAll}, Task: service.ScheduledTask{QueueTaskRequest: task, JSON: text},
+	})
+	require.NoError(t, err)
+	hangs.Store(true)
+	seen := second.Calls(fake.Roles)
+	k.pass(h, time.Minute)
+	<-second.Called(fake.Roles, seen+2)
+	v, err := h.ShowSchedule(h.Context(), "one")
+	require.NoError(t, err)
+	require.Zero(t, v.Failed, v.LastError)
+	hangs.Store(false)
+	v = k.settled(h, "one")
+	require.EqualValues(t, []int64{1, 0}, []int64{v.Queued, v.Failed}, v.LastError)
 }
 
 // settled waits until the fleet has handled the ticks of the schedule up to now, and returns the schedule.

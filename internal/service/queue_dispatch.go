@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -19,6 +20,9 @@ const dispatchRetry = 5 * time.Second
 // startLimit is how long the start of one task may take. It takes milliseconds, unless something else has locked the agent.
 const startLimit = time.Second
 
+// errPlaceLimit is the cause of the error of askPlaces if its limit has passed.
+var errPlaceLimit = errors.New("the limit for asking places has passed")
+
 // askPlaces calls ask, which asks places, with a limit: two thirds of the time that is left for this call of Dispatch. So the tasks of
 // other places still start if places do not answer, and the first search in several places has its time. The error is
 // BACKEND_UNAVAILABLE if the limit has passed.
@@ -31,7 +35,7 @@ func (s *Service) askPlaces(ctx context.Context, ask func(context.Context) error
 	defer cancel()
 	err := ask(limited)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the place of the project did not answer within %s", limit.Round(time.Millisecond)).WithCause(err)
+		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the place of the project did not answer within %s", limit.Round(time.Millisecond)).WithCause(errors.Join(errPlaceLimit, err))
 	}
 	return err
 }

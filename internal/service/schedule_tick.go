@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -34,11 +35,14 @@ func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
 			continue
 		}
 		if !tick.next.After(now) {
-			if err := s.runTick(ctx, sched); err != nil {
+			err := s.runTick(ctx, sched)
+			switch {
+			case errors.Is(err, errPlaceLimit): // it is still due, so the next call tries again
+			case err != nil:
 				return time.Time{}, err
+			default:
+				continue // its event changes the queue, so Dispatch is called again
 			}
-			// Its event changes the queue, so Dispatch is called again.
-			continue
 		}
 		if next.IsZero() || tick.next.Before(next) {
 			next = tick.next
@@ -48,7 +52,7 @@ func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
 }
 
 // runTick handles the first due tick of the schedule. The task and the tick are written in one transaction. If the task cannot be
-// queued, runTick records why and returns nil.
+// queued, runTick records why and returns nil. If places do not answer in time, the tick stays due, and the error is errPlaceLimit.
 func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 	p, err := s.withLastGroups(ctx, fleet.Principal{Name: sched.Owner, Kind: sched.Kind, Scope: sched.Scope, Projects: sched.Projects})
 	if err != nil {
@@ -85,7 +89,7 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 	if err == nil {
 		err = try(nil)
 	}
-	if err == nil || fleet.ReasonOf(err) == fleet.ReasonInternal || ctx.Err() != nil {
+	if err == nil || fleet.ReasonOf(err) == fleet.ReasonInternal || ctx.Err() != nil || errors.Is(err, errPlaceLimit) {
 		return err
 	}
 	return try(err) // the task cannot be queued, which is recorded
