@@ -259,8 +259,11 @@ func TestAWebhookThatFailsForThreeDaysIsDisabled(t *testing.T) {
 	}
 	h.WaitStored(attempts(1))
 	now.Advance(73 * time.Hour)
+	// The loop stands still with its clock until something wakes it. If an event has done so since, the webhook is disabled already.
 	_, _, err := h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: now.Now().Add(-1000 * time.Hour)})
-	require.NoError(t, err)
+	if fleet.ReasonOf(err) != fleet.ReasonWebhookDisabled {
+		require.NoError(t, err)
+	}
 	h.WaitStored(func() bool { return len(r.posts("https://example.com/watcher")) == 1 })
 	require.Contains(t, string(r.posts("https://example.com/watcher")[0].Body), `"type":"webhook_changed"`)
 	require.Contains(t, string(r.posts("https://example.com/watcher")[0].Body), `"status":"disabled","needs_me":true`)
