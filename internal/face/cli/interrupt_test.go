@@ -4,8 +4,10 @@ import (
 	"context"
 	"os"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -66,6 +68,31 @@ func TestStopOnInterrupt(t *testing.T) {
 	require.Equal(t, ExitStopped, waitForExit(t, code))
 	require.Contains(t, c.out.String(), `"status": "stopped"`)
 	require.Contains(t, c.err.String(), `"error": "TASK_STOPPED"`)
+}
+
+// lateStopper is a server that answers StopTask before the task has ended.
+type lateStopper struct{ fleetv1.FleetServiceClient }
+
+func (lateStopper) StopTask(context.Context, *fleetv1.StopTaskRequest, ...grpc.CallOption) (*fleetv1.StopTaskResponse, error) {
+	return &fleetv1.StopTaskResponse{Task: &fleetv1.Task{Status: fleetv1.Task_running}}, nil
+}
+
+// TestInterruptEndsTheWaitForAStop checks that, with --stop-on-interrupt, a second Ctrl-C ends the command if the task still runs after the
+// server has answered the request to stop it.
+func TestInterruptEndsTheWaitForAStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := &monitor{s: &session{program: &program{quiet: true}, fleet: lateStopper{}}, task: &fleetv1.Task{Id: "task-1"}}
+		ctx, giveUp := context.WithCancelCause(t.Context())
+		defer giveUp(nil)
+		presses, result := make(chan struct{}, 2), make(chan error, 1)
+		go func() { result <- m.stopWhenPressed(ctx, presses, make(chan struct{}), giveUp) }()
+		presses <- struct{}{}
+		synctest.Wait() // the server has answered
+		presses <- struct{}{}
+		require.ErrorIs(t, <-result, errInterrupted)
+		require.ErrorIs(t, context.Cause(ctx), errInterrupted)
+	})
 }
 
 func TestCtrlCTwiceStopsTheTask(t *testing.T) {

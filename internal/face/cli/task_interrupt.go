@@ -50,7 +50,7 @@ func (m *monitor) onInterrupt(ctx context.Context, presses <-chan struct{}) erro
 }
 
 // stopWhenPressed stops the task at the first Ctrl-C. At a second one, or if the task cannot be stopped, it calls giveUp, which
-// ends the watch of the task. It returns nil if the watch ends before the first Ctrl-C.
+// ends the watch of the task, and returns the reason. Otherwise it returns nil when the watch has ended.
 func (m *monitor) stopWhenPressed(ctx context.Context, presses <-chan struct{}, watchEnded <-chan struct{}, giveUp context.CancelCauseFunc) error {
 	select {
 	case <-watchEnded:
@@ -64,11 +64,18 @@ func (m *monitor) stopWhenPressed(ctx context.Context, presses <-chan struct{}, 
 	case err := <-stopped:
 		if err != nil {
 			giveUp(err)
+			return err
 		}
-		return err
 	case <-presses:
 		giveUp(errInterrupted)
 		<-stopped //nolint:errcheck // the caller has given up, so the result no longer matters
+		return errInterrupted
+	}
+	select { // the server has answered, and the task may still run
+	case <-watchEnded:
+		return nil
+	case <-presses:
+		giveUp(errInterrupted)
 		return errInterrupted
 	}
 }
