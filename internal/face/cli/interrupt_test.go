@@ -111,6 +111,21 @@ func TestCtrlCTwiceStopsTheTask(t *testing.T) {
 	require.Equal(t, fleetv1.Task_stopped, s.tasks[0].GetStatus())
 }
 
+// TestCtrlCTwiceReportsATaskThatDoesNotEnd checks that the command does not exit with 0 if the task still runs after its stop.
+func TestCtrlCTwiceReportsATaskThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	s, server, _ := stubWithAgent(t)
+	s.ignoresStop = true
+	gate, _ := newGate(t)
+	screen, keys, end := runOnTerminal(t, server, "1m", "task", "run", "papi", "echo one; read x < "+gate, "-f")
+	screen.await(t, "one\r\n")
+	typeKeys(t, keys, "\x03")
+	screen.await(t, "Ctrl-C again")
+	typeKeys(t, keys, "\x03")
+	require.Equal(t, ExitInterrupted, end(), screen.String())
+	require.Contains(t, screen.String(), "fleet: the task task-1 is being stopped and has not ended; wait for its end: fleet task wait task-1")
+}
+
 func TestCtrlCOnceLetsTheTaskGoOn(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)

@@ -150,7 +150,7 @@ func (m *monitor) show(e *fleetv1.Event) {
 	}
 }
 
-// reportEnd prints how the task ended. It returns an error unless the task completed.
+// reportEnd prints how the task ended. It returns an error unless the task completed. After Ctrl-C, the task may still run.
 func (m *monitor) reportEnd(ctx context.Context) error {
 	m.progress.stop()
 	s := m.s
@@ -159,6 +159,13 @@ func (m *monitor) reportEnd(ctx context.Context) error {
 		return err
 	}
 	t := resp.GetTask()
+	if !hasEnded(t.GetStatus()) {
+		return &failure{
+			code: ExitInterrupted, reason: "INTERRUPTED", message: fmt.Sprintf("the task %s is being stopped and has not ended", t.GetId()),
+			hint:    "wait for its end: fleet task wait " + t.GetId(),
+			details: map[string]any{"task_id": t.GetId(), "agent_name": t.GetAgentName()},
+		}
+	}
 	if !s.output.forPeople() {
 		if err := s.print(resp, nil, nil); err != nil {
 			return err

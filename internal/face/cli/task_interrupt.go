@@ -9,8 +9,8 @@ import (
 )
 
 // onInterrupt waits for Ctrl-C, and returns an error that says how to follow the task later. If standard error is a terminal, a second
-// Ctrl-C within secondPressTime stops the task, and onInterrupt reports its end instead. A third Ctrl-C cancels the
-// request to stop the task.
+// Ctrl-C within secondPressTime stops the task, and onInterrupt reports its end instead, or that it has not ended yet. A third Ctrl-C cancels
+// the request to stop the task.
 func (m *monitor) onInterrupt(ctx context.Context, presses <-chan struct{}) error {
 	s := m.s
 	errDetached := &failure{
