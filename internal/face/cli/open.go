@@ -7,6 +7,7 @@ import (
 	"html"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/loopback"
 )
 
 func (p *program) newOpen() *cobra.Command {
@@ -58,16 +60,19 @@ minute, and does not contain the token.`,
 // newLinkCode asks the server for a code with which a link to the page signs in once, as the owner of t's token. It returns "" if the
 // server requires no token.
 func newLinkCode(ctx context.Context, server string, t Target) (string, error) {
+	token, err := t.token(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := checkPageURL(server, t, token != ""); err != nil {
+		return "", err
+	}
 	client, err := t.httpClient()
 	if err != nil {
 		return "", err
 	}
 	defer client.CloseIdleConnections()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/session/links", http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	token, err := t.token(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -87,6 +92,23 @@ func newLinkCode(ctx context.Context, server string, t Target) (string, error) {
 		return "", Fail(ExitError, "", "cannot get a link to the page: %s", printable(body.Message))
 	}
 	return body.Code, nil
+}
+
+// checkPageURL returns an error if the page is not at the server, or if a token would cross the network unencrypted. address is the URL of the
+// page as the server gives it. Without public_url, that is the address of its listener.
+func checkPageURL(address string, t Target, withToken bool) error {
+	u, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	onThisMachine := loopback.Is(u.Hostname())
+	switch {
+	case onThisMachine && !t.Embedded && !loopback.IsAddress(t.Server):
+		return Fail(ExitError, "set public_url in the server's configuration", "the server gives %s as the address of its page, which is this machine and not %s", printable(address), t.Server)
+	case withToken && u.Scheme != "https" && !onThisMachine && !t.Insecure:
+		return Fail(ExitError, "let the server use https, or add --insecure if nobody else can read this network", "the token would go to %s unencrypted", printable(address))
+	}
+	return nil
 }
 
 // openBrowser opens the address with the desktop's default program. The address may contain a secret code, and other users can
