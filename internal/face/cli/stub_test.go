@@ -604,13 +604,13 @@ func (s *stub) WatchFleet(r *fleetv1.WatchFleetRequest, stream grpc.ServerStream
 	}
 }
 
-// ListTasks lists the tasks of the agent, newest first.
+// ListTasks lists the tasks of the agent with the status, newest first.
 func (s *stub) ListTasks(_ context.Context, r *fleetv1.ListTasksRequest) (*fleetv1.ListTasksResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	resp := &fleetv1.ListTasksResponse{}
 	for _, t := range slices.Backward(s.tasks) {
-		if t.GetAgentName() == r.GetAgentName() {
+		if t.GetAgentName() == r.GetAgentName() && (r.GetStatus() == fleetv1.Task_status_unspecified || r.GetStatus() == t.GetStatus()) {
 			resp.Tasks = append(resp.Tasks, summaryOf(clone(t)))
 		}
 	}

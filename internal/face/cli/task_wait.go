@@ -43,7 +43,7 @@ stopped, 10 tasks still run. Tasks can still run when --timeout is over or, with
 				w.deadline = s.deps.Now().Add(limit)
 			}
 			for _, name := range agents {
-				id, err := s.newestTask(ctx, name)
+				id, err := s.currentTask(ctx, name)
 				if err != nil {
 					return err
 				}
@@ -63,9 +63,14 @@ stopped, 10 tasks still run. Tasks can still run when --timeout is over or, with
 	return cmd
 }
 
-// newestTask returns the id of the agent's newest task, which may be running.
-func (s *session) newestTask(ctx context.Context, name string) (string, error) {
-	resp, err := s.fleet.ListTasks(ctx, &fleetv1.ListTasksRequest{AgentName: name, LastAgent: true, PageSize: proto.Int32(1)})
+// currentTask returns the id of the task that the agent works on, or else of its newest task.
+func (s *session) currentTask(ctx context.Context, name string) (string, error) {
+	req := &fleetv1.ListTasksRequest{AgentName: name, LastAgent: true, Status: fleetv1.Task_running, PageSize: proto.Int32(1)}
+	resp, err := s.fleet.ListTasks(ctx, req)
+	if err == nil && len(resp.GetTasks()) == 0 {
+		req.Status = fleetv1.Task_status_unspecified
+		resp, err = s.fleet.ListTasks(ctx, req)
+	}
 	if err == nil && len(resp.GetTasks()) == 0 {
 		err = Fail(ExitNotFound, fmt.Sprintf(`start one with "fleet task run %s ..."`, name), "the agent %s has had no task yet", name)
 	}

@@ -84,3 +84,22 @@ func TestWaitForAnAgentWithoutTasks(t *testing.T) {
 	require.Equal(t, ExitNotFound, code)
 	require.Contains(t, line, "has had no task yet")
 }
+
+// TestWaitForTheTaskOfAnAgent checks that --agent means the task that the agent works on, or else its newest task.
+func TestWaitForTheTaskOfAnAgent(t *testing.T) {
+	t.Parallel()
+	s, server, _ := stubWithAgent(t)
+	s.tasks = []*fleetv1.TaskDetail{
+		{Id: "t-1", AgentName: "papi", Status: fleetv1.Task_completed},
+		{Id: "t-2", AgentName: "papi", Status: fleetv1.Task_running},
+		{Id: "t-3", AgentName: "papi", Status: fleetv1.Task_pending},
+	}
+	for _, want := range []string{"t-2", "t-3"} {
+		out, line, code := runFleet(server, "task", "wait", "--agent", "papi", "--timeout", "0", "-q")
+		require.Equal(t, ExitTimeout, code, line)
+		require.Equal(t, want+"\n", out)
+		s.mu.Lock()
+		s.tasks[1].Status = fleetv1.Task_completed
+		s.mu.Unlock()
+	}
+}
