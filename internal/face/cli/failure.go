@@ -110,6 +110,11 @@ func reasonOf(err error) string {
 	return ""
 }
 
+// isInvalid reports whether the server refuses the call because of the field.
+func isInvalid(err error, field string) bool {
+	return reasonOf(err) == fleetv1.ErrorReason_INVALID_ARGUMENT.String() && wire.ErrorOf(err).Details["field"] == field
+}
+
 // unreachable returns the failure for a server that cannot be reached. message is the message of grpc-go, which ends with the system's error.
 func unreachable(message string, t Target) *failure {
 	f := &failure{code: ExitUnavailable, reason: "UNREACHABLE", details: map[string]any{"server": t.Server}}

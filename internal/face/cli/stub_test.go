@@ -316,6 +316,11 @@ func (s *stub) StartAgentTask(_ context.Context, r *fleetv1.StartAgentTaskReques
 	return &fleetv1.StartAgentTaskResponse{Task: summaryOf(clone(t)), AgentStatus: a.Status, Message: "Task started successfully"}, nil
 }
 
+// QueueTask returns a task with the same id for calls with the same request id.
+func (s *stub) QueueTask(_ context.Context, r *fleetv1.QueueTaskRequest) (*fleetv1.QueueTaskResponse, error) {
+	return &fleetv1.QueueTaskResponse{Task: &fleetv1.Task{Id: "task-of-" + r.GetRequestId(), AgentName: r.GetAgentName(), Status: fleetv1.Task_pending}}, nil
+}
+
 // startRun runs the description of the task with sh. The caller holds the lock.
 func (s *stub) startRun(t *fleetv1.TaskDetail) error {
 	cmd := exec.Command("sh", "-c", t.Description)

@@ -90,7 +90,10 @@ func (t *taskFlags) start(ctx context.Context, s *session, agent, description st
 	}
 	for {
 		resp, err := s.fleet.StartAgentTask(ctx, &t.req)
-		if reason := reasonOf(err); t.queue && (reason == fleetv1.ErrorReason_AGENT_BUSY.String() || reason == fleetv1.ErrorReason_AGENT_OFFLINE.String()) {
+		reason := reasonOf(err)
+		mustWait := reason == fleetv1.ErrorReason_AGENT_BUSY.String() || reason == fleetv1.ErrorReason_AGENT_OFFLINE.String()
+		// An earlier command with the same request id may have queued the task.
+		if t.queue && (mustWait || isInvalid(err, "request_id")) {
 			return t.enqueue(ctx, s)
 		}
 		if err == nil || !wait {
