@@ -122,7 +122,7 @@ func (c commandFinder) nextStep(s *status.Status, message string, details map[st
 func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method func(C, context.Context, Q, ...grpc.CallOption) (A, error), req Q, show func(s *session, resp A)) *cobra.Command {
 	m := req.ProtoReflect()
 	required := requiredTexts(m.Descriptor())
-	takesAgent := strings.Contains(cmd.Use, "ID|AGENT")
+	takesAgent, hasRequestID := strings.Contains(cmd.Use, "ID|AGENT"), fieldWithRole(m.Descriptor(), fleetv1.Shown_request_id) != nil
 	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
 		fields := required
 		if len(required) == 0 {
@@ -142,15 +142,23 @@ func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, me
 			}
 			return s.print(resp, err, func() { show(s, resp) })
 		}
-		if !takesAgent {
-			return call()
-		}
-		return s.withTask(ctx, args[0], func(id string) error {
+		callFor := func(id string) error {
 			m.Set(fields[0], protoreflect.ValueOfString(id))
 			return call()
-		})
+		}
+		switch {
+		case !takesAgent:
+			return call()
+		case !hasRequestID:
+			return s.withTask(ctx, args[0], callFor)
+		}
+		id, err := s.taskID(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return callFor(id)
 	})
-	if fieldWithRole(m.Descriptor(), fleetv1.Shown_request_id) != nil {
+	if hasRequestID {
 		addRequestID(cmd, req)
 	}
 	var names []string

@@ -32,15 +32,11 @@ requested changes of, oldest first. --dry-run says which work can be combined.`,
   fleet task land -l team=a --dry-run`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			for _, ref := range args {
-				if err := s.withTask(ctx, ref, func(id string) error {
-					resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
-					if err == nil {
-						req.TaskIds = append(req.TaskIds, resp.GetTask().GetId())
-					}
-					return err
-				}); err != nil {
+				id, err := s.taskID(ctx, ref)
+				if err != nil {
 					return err
 				}
+				req.TaskIds = append(req.TaskIds, id)
 			}
 			cursor := s.latestCursor(ctx)
 			resp, err := s.fleet.LandTasks(ctx, req)

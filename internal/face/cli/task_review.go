@@ -48,22 +48,25 @@ Without TEXT, comments and flags, the work and its reviews are shown.`,
 				}
 				req.Comments = append(req.Comments, c)
 			}
-			return s.withTask(ctx, args[0], func(id string) error {
-				if !approve && !changes && req.GetText() == "" && len(comments) == 0 {
+			if !approve && !changes && req.GetText() == "" && len(comments) == 0 {
+				return s.withTask(ctx, args[0], func(id string) error {
 					resp, err := s.fleet.ListReviews(ctx, &fleetv1.ListReviewsRequest{TaskId: id})
 					return s.print(resp, err, func() { s.showReviews(resp) })
-				}
-				req.TaskId = id
-				resp, err := s.fleet.ReviewTask(ctx, req)
-				return s.print(resp, err, func() {
-					s.printResult(resp.GetMessage(), resp.GetReview().GetId())
-					switch {
-					case resp.GetReview().GetNextTaskId() != "":
-						s.hint("Follow it: fleet watch --task %s --follow", resp.GetReview().GetNextTaskId())
-					case approve:
-						s.hint("Land it: fleet task land %s", shortID(id))
-					}
 				})
+			}
+			var err error
+			if req.TaskId, err = s.taskID(ctx, args[0]); err != nil {
+				return err
+			}
+			resp, err := s.fleet.ReviewTask(ctx, req)
+			return s.print(resp, err, func() {
+				s.printResult(resp.GetMessage(), resp.GetReview().GetId())
+				switch {
+				case resp.GetReview().GetNextTaskId() != "":
+					s.hint("Follow it: fleet watch --task %s --follow", resp.GetReview().GetNextTaskId())
+				case approve:
+					s.hint("Land it: fleet task land %s", shortID(req.GetTaskId()))
+				}
 			})
 		}),
 	}
