@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -28,6 +30,24 @@ func TestInterruptEndsACall(t *testing.T) {
 	c.signals <- nil
 	require.Equal(t, ExitInterrupted, waitForExit(t, code))
 	require.Equal(t, "fleet: interrupted; the server may still carry out the request\n", c.err.String())
+}
+
+// TestInterruptEndsAnOutage checks the exit codes of commands that Ctrl-C or --timeout ends while the server cannot be reached.
+func TestInterruptEndsAnOutage(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	s.unary = func(context.Context, string, any) error {
+		return status.Error(codes.Unavailable, "the connection broke")
+	}
+	server, _ := s.listen(t, "")
+	c := newCommand(server)
+	code := c.start("agent", "list")
+	c.err.await(t, "trying to reach it again")
+	c.signals <- os.Interrupt
+	require.Equal(t, ExitInterrupted, waitForExit(t, code), c.err.String())
+
+	_, line, timedOut := runFleet(server, "agent", "list", "--timeout", "300ms")
+	require.Equal(t, ExitTimeout, timedOut, line)
 }
 
 func TestInterruptedWatchPrintsTheCursor(t *testing.T) {

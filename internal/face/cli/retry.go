@@ -80,12 +80,15 @@ func (a *attempts) recordResponse() {
 var errStreamEnds = status.Error(codes.Unavailable, "the server keeps ending the stream")
 
 // waitForRetry waits before a call that failed with err is made again. It returns nil at once if the call only needs a new token. It returns
-// an error if the call must not be repeated, or if the time for retries is over. sent says that the server may have received the call.
+// an error if the call must not be repeated, or if the time for retries is over. If ctx is done during an outage, the error is the cause of
+// that. sent says that the server may have received the call.
 func (a *attempts) waitForRetry(ctx context.Context, sent bool, err error) error {
 	if sent {
 		a.reached.Store(true)
 	}
 	switch {
+	case ctx.Err() != nil && isBroken(err):
+		return context.Cause(ctx)
 	case ctx.Err() != nil:
 		return err
 	case a.renewsToken && a.repeatable && hasExpired(err, a.started):
@@ -102,10 +105,13 @@ func (a *attempts) waitForRetry(ctx context.Context, sent bool, err error) error
 		a.outage = true
 		a.onOutage()
 	}
-	if !a.backoff.wait(ctx, limit) {
-		return err
+	switch {
+	case a.backoff.wait(ctx, limit):
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	}
-	return nil
+	return err
 }
 
 // isBroken reports whether a call failed in transport, not by a decision of Fleet. A server that shuts down cancels its calls.
