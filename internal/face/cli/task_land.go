@@ -40,7 +40,7 @@ requested changes of, oldest first. --dry-run says which work can be combined.`,
 			}
 			cursor := s.latestCursor(ctx)
 			resp, err := s.fleet.LandTasks(ctx, req)
-			if err != nil || req.GetDryRun() || noWait || !s.output.forPeople() || len(resp.GetTasks()) == 0 {
+			if err != nil || req.GetDryRun() || noWait || len(resp.GetTasks()) == 0 {
 				if err := s.print(resp, err, func() { s.showLanded(resp) }); err != nil {
 					return err
 				}
@@ -111,23 +111,28 @@ var errAllSettled = errors.New("all work is settled")
 func (l *landings) settle(ctx context.Context, id string) error {
 	for id != "" && l.open[id] != nil {
 		next, landing, over, err := l.s.landingState(ctx, id)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
+		}
+		t := l.open[id]
+		if landing != nil {
+			t.Landing = landing
+		}
+		switch {
 		case over:
-			t := l.open[id]
 			delete(l.open, id)
-			if landing.GetState() != fleetv1.Landing_landed {
+			switch {
+			case landing.GetState() != fleetv1.Landing_landed:
 				l.failed++
 				l.s.note("%s: %s does not land%s", t.GetAgentName(), quoteTitle(t), afterColon(landing.GetProblem()))
-				return nil
+			case l.s.output.forPeople():
+				l.s.screen.print(fmt.Sprintf("%s: %s landed in %s, commit %s\n", printable(t.GetAgentName()), quoteTitle(t), printable(landing.GetInto()), shortID(landing.GetLandedSha())))
 			}
-			l.s.screen.print(fmt.Sprintf("%s: %s landed in %s, commit %s\n", printable(t.GetAgentName()), quoteTitle(t), printable(landing.GetInto()), shortID(landing.GetLandedSha())))
 			return nil
 		case next == "" || next == id:
 			return nil
 		}
-		l.open[next] = l.open[id]
+		l.open[next] = t
 		delete(l.open, id)
 		id = next
 	}
@@ -167,7 +172,8 @@ func (l *landings) handle(ctx context.Context, e *fleetv1.Event) error {
 	return l.checkOpen()
 }
 
-// followLandings shows what happens to the work until all of it has landed or cannot land.
+// followLandings shows what happens to the work until all of it has landed or cannot land. For programs, it then prints the response with the
+// final states.
 func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksResponse, cursor string) error {
 	l := &landings{s: s, tasks: resp.GetTasks(), open: map[string]*fleetv1.LandedTask{}}
 	for _, t := range l.tasks {
@@ -185,6 +191,12 @@ func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksRes
 	}
 	if err != nil && !errors.Is(err, errAllSettled) {
 		return err
+	}
+	if !s.output.forPeople() {
+		resp.Message = fmt.Sprintf("The work of %d of %d tasks has landed", len(l.tasks)-l.failed, len(l.tasks))
+		if err := s.print(resp, nil, nil); err != nil {
+			return err
+		}
 	}
 	if l.failed > 0 {
 		return Fail(ExitError, "fleet task reviews shows why", "the work of %d of %d tasks does not land", l.failed, len(l.tasks))
