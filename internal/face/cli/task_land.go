@@ -186,7 +186,11 @@ func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksRes
 	err := l.settleAll(ctx)
 	if err == nil {
 		err = feed.run(ctx, func(e *fleetv1.Event) error { return l.handle(ctx, e) }, func() (bool, error) {
-			return errors.Is(l.settleAll(ctx), errAllSettled), nil // after another error, the feed goes on
+			err := l.settleAll(ctx)
+			if errors.Is(err, errAllSettled) {
+				return true, nil
+			}
+			return false, err
 		})
 	}
 	if err != nil && !errors.Is(err, errAllSettled) {

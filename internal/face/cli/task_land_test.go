@@ -52,3 +52,22 @@ func TestLandWaitsForProgramsToo(t *testing.T) {
 	out, _ = mustRun(t, server, "task", "land", "t-1", "-o", "json", "--no-wait")
 	require.Contains(t, out, `"state": "queued"`)
 }
+
+// TestLandFailsIfATaskIsGone checks that the command does not wait forever for a task that was deleted while the stream of events ended.
+func TestLandFailsIfATaskIsGone(t *testing.T) {
+	t.Parallel()
+	s := newStub(t)
+	s.tasks = []*fleetv1.TaskDetail{{Id: "t-1", AgentName: "papi", Status: fleetv1.Task_completed, Landing: &fleetv1.Landing{State: fleetv1.Landing_queued}}}
+	s.stream = func(r *fleetv1.WatchFleetRequest) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !r.GetFollow() {
+			return nil
+		}
+		s.tasks = nil
+		return errEarly
+	}
+	server, _ := s.listen(t, "")
+	c := newCommand(server)
+	require.Equal(t, ExitNotFound, waitForExit(t, c.start("task", "land", "t-1")), c.err.String())
+}
