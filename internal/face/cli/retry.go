@@ -138,7 +138,7 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	}
 	if c.wholeLists {
 		if l := portionToRead(method, args); l != nil {
-			return readWholeList(l, args, reply, func() error { return c.invoke(ctx, method, args, reply, opts...) })
+			return readWholeList(l, args, reply, func(part any) error { return c.invoke(ctx, method, part, reply, opts...) })
 		}
 	}
 	return c.invoke(ctx, method, args, reply, opts...)

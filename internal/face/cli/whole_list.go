@@ -34,9 +34,10 @@ func portionToRead(method string, args any) *fleetv1.Portion {
 	return l
 }
 
-// readWholeList repeats the call, which sends args and fills reply, until the list has ended. Then reply has all items.
-func readWholeList(l *fleetv1.Portion, args, reply any, call func() error) error {
-	req, resp := args.(proto.Message).ProtoReflect(), reply.(proto.Message).ProtoReflect()
+// readWholeList repeats the call, which sends a request for a part of the list and fills reply, until the list has ended. Then reply has all
+// items. The caller's request args does not change.
+func readWholeList(l *fleetv1.Portion, args, reply any, call func(part any) error) error {
+	req, resp := proto.Clone(args.(proto.Message)).ProtoReflect(), reply.(proto.Message).ProtoReflect()
 	field := func(m protoreflect.Message, name string) protoreflect.FieldDescriptor {
 		return m.Descriptor().Fields().ByName(protoreflect.Name(name))
 	}
@@ -45,7 +46,7 @@ func readWholeList(l *fleetv1.Portion, args, reply any, call func() error) error
 	all := resp.NewField(listField).List()
 	for {
 		proto.Reset(resp.Interface())
-		if err := call(); err != nil {
+		if err := call(req.Interface()); err != nil {
 			return err
 		}
 		items := resp.Get(listField).List()

@@ -62,7 +62,9 @@ func TestQuietListsAreReadToTheEnd(t *testing.T) {
 			if limit > 0 {
 				req.Set(d.Input().Fields().ByName(protoreflect.Name(l.GetLimit())), protoreflect.ValueOfInt32(limit))
 			}
+			before := proto.Clone(req.Interface())
 			require.NoError(t, c.Invoke(t.Context(), fmt.Sprintf("/%s/%s", d.Parent().FullName(), d.Name()), req.Interface(), resp.Interface()))
+			require.True(t, proto.Equal(before, req.Interface()), "the caller may use the request again: %s", d.FullName())
 			require.Equal(t, whole && limit == 0, !resp.Has(d.Output().Fields().ByName(protoreflect.Name(l.GetNext()))), d.FullName())
 			return resp.Get(d.Output().Fields().ByName(protoreflect.Name(l.GetOf()))).List().Len(), p.calls
 		}
