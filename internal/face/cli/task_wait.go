@@ -17,6 +17,8 @@ import (
 const (
 	maxWait      = 50  // how long one call waits at most, in seconds
 	maxWaitTasks = 100 // how many tasks one call waits for at most
+	// answerTime is how long after the deadline of a wait the server may still answer.
+	answerTime = 5 * time.Second
 )
 
 func (p *program) newTaskWait() *cobra.Command {
@@ -123,21 +125,27 @@ func (w *taskWait) wait(ctx context.Context, ids []string) error {
 }
 
 // waitForPart waits for up to maxWaitTasks tasks. It returns when the wait is over, as anyOf and orQuestion define it, or when the
-// deadline has passed.
+// deadline has passed. It fails if the server, for example during an outage, does not answer soon after the deadline.
 func (w *taskWait) waitForPart(ctx context.Context, ids []string) (*fleetv1.WaitTasksResponse, error) {
 	req := &fleetv1.WaitTasksRequest{TaskIds: ids, Mode: fleetv1.WaitTasksRequest_all, OrQuestion: w.orQuestion}
 	if w.anyOf {
 		req.Mode = fleetv1.WaitTasksRequest_any
 	}
 	for {
-		seconds := int32(maxWait)
+		seconds, callCtx, cancel := int32(maxWait), ctx, func() {}
 		if !w.deadline.IsZero() {
-			left := max(0, w.deadline.Sub(w.s.deps.Now()).Seconds())
-			seconds = int32(min(maxWait, math.Ceil(left)))
+			left := max(0, w.deadline.Sub(w.s.deps.Now()))
+			seconds = int32(min(maxWait, math.Ceil(left.Seconds())))
+			callCtx, cancel = context.WithTimeout(ctx, left+answerTime)
 		}
 		req.TimeoutSeconds = &seconds
-		resp, err := w.s.fleet.WaitTasks(ctx, req)
-		if err != nil {
+		resp, err := w.s.fleet.WaitTasks(callCtx, req)
+		late := callCtx.Err() != nil && ctx.Err() == nil
+		cancel()
+		switch {
+		case err != nil && late:
+			return nil, &failure{code: ExitTimeout, reason: "TIMED_OUT", message: "the server did not answer within the time given with --timeout", hint: "the same command waits again"}
+		case err != nil:
 			return nil, err
 		}
 		w.reportEnds(resp.GetTasks(), len(ids))

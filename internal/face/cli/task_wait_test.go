@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -102,4 +106,26 @@ func TestWaitForTheTaskOfAnAgent(t *testing.T) {
 		s.tasks[1].Status = fleetv1.Task_completed
 		s.mu.Unlock()
 	}
+}
+
+// silentServer is a server that never answers WaitTasks.
+type silentServer struct{ fleetv1.FleetServiceClient }
+
+func (silentServer) WaitTasks(ctx context.Context, _ *fleetv1.WaitTasksRequest, _ ...grpc.CallOption) (*fleetv1.WaitTasksResponse, error) {
+	<-ctx.Done()
+	return nil, status.FromContextError(ctx.Err()).Err()
+}
+
+// TestWaitEndsWithItsTimeout checks that the wait ends soon after its deadline if the server does not answer.
+func TestWaitEndsWithItsTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		started := time.Now()
+		w := taskWait{s: &session{program: &program{deps: Deps{Now: time.Now}}, fleet: silentServer{}}, deadline: started.Add(10 * time.Second)}
+		_, err := w.waitForPart(t.Context(), []string{"t-1"})
+		var f *failure
+		require.ErrorAs(t, err, &f)
+		require.Equal(t, "TIMED_OUT", f.reason)
+		require.Equal(t, 10*time.Second+answerTime, time.Since(started))
+	})
 }
