@@ -139,7 +139,13 @@ that the receiver has time to change over.`,
 		s.printWebhookSecret(resp.GetSecret())
 	})
 	addSeconds(cmd, "overlap", "the old secret is valid for `DURATION`, such as 1h or 7d (default 1d)", func(n int32) { req.OverlapSeconds = &n })
-	cmd.Flags().BoolFunc("now", "the old secret stops being valid at once", func(string) error { req.OverlapSeconds = new(int32); return nil })
+	cmd.Flags().BoolFunc("now", "the old secret stops being valid at once", func(text string) error {
+		now, err := strconv.ParseBool(text)
+		if req.OverlapSeconds = nil; now {
+			req.OverlapSeconds = new(int32)
+		}
+		return err
+	})
 	cmd.MarkFlagsMutuallyExclusive("overlap", "now")
 	return cmd
 }
