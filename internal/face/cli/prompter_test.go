@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -24,16 +26,21 @@ func (s *stub) addQuestion(q *fleetv1.Question) {
 	s.addEvent(fleetv1.Event_task_question, "papi", "task-1", "may it?", "")
 }
 
-func (s *stub) ListQuestions(context.Context, *fleetv1.ListQuestionsRequest) (*fleetv1.ListQuestionsResponse, error) {
+// ListQuestions lists the open questions, newest first, in pages of 100. The cursor of a page is the number of questions before it.
+func (s *stub) ListQuestions(_ context.Context, r *fleetv1.ListQuestionsRequest) (*fleetv1.ListQuestionsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := &fleetv1.ListQuestionsResponse{}
+	resp := &fleetv1.ListQuestionsResponse{}
 	for _, q := range slices.Backward(s.questions) {
 		if q.GetStatus() == fleetv1.Question_waiting {
-			r.Questions = append(r.Questions, clone(q))
+			resp.Questions = append(resp.Questions, clone(q))
 		}
 	}
-	return r, nil
+	from, _ := strconv.Atoi(r.GetCursor())
+	if resp.Questions = resp.Questions[from:]; len(resp.Questions) > 100 {
+		resp.Questions, resp.NextCursor = resp.Questions[:100], proto.String(strconv.Itoa(from+100))
+	}
+	return resp, nil
 }
 
 func (s *stub) AnswerQuestion(_ context.Context, r *fleetv1.AnswerQuestionRequest) (*fleetv1.AnswerQuestionResponse, error) {

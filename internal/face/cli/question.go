@@ -99,7 +99,8 @@ func (s *session) promptAnswer(ctx context.Context, req *fleetv1.AnswerQuestionR
 	if !s.isInteractive() {
 		return usagef("ANSWER is missing, and there is no terminal to ask for it: %s", s.cmd.UseLine())
 	}
-	resp, err := s.fleet.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{Limit: new(int32(100))})
+	s.conn.wholeLists = true
+	resp, err := s.fleet.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{})
 	if err != nil {
 		return err
 	}
