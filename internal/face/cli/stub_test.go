@@ -497,12 +497,14 @@ func (s *stub) DownloadTaskPayload(r *fleetv1.DownloadTaskPayloadRequest, out gr
 	payload := t.GetPayload()
 	s.mu.Unlock()
 	switch {
+	case len(r.GetTaskId()) > 128:
+		return statusError(codes.InvalidArgument, "INVALID_ARGUMENT", "task_id is too long", map[string]string{"field": "task_id"})
 	case err != nil:
 		return err
 	case payload == "":
 		return statusError(codes.NotFound, "PAYLOAD_NOT_FOUND", fmt.Sprintf("task %q has no payload", t.GetId()), nil)
 	case int(r.GetOffset()) > len(payload):
-		return statusError(codes.InvalidArgument, "INVALID_ARGUMENT", "offset is too large", nil)
+		return statusError(codes.InvalidArgument, "INVALID_ARGUMENT", "offset is too large", map[string]string{"field": "offset"})
 	}
 	if t.GetPayloadEncoding() == "base64" {
 		b, err := base64.StdEncoding.DecodeString(payload)

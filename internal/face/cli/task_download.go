@@ -9,8 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/genproto/googleapis/api/httpbody"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -87,7 +85,7 @@ func (d *taskDownload) resume(ctx context.Context, f *os.File) (int64, error) {
 	rest := d.reader(ctx, existing)
 	rest.sum = sum
 	n, err := io.Copy(f, rest)
-	if err == nil || existing == 0 || !errors.Is(err, errDamaged) && status.Code(err) != codes.InvalidArgument { // the payload has fewer bytes
+	if err == nil || existing == 0 || !errors.Is(err, errDamaged) && !isInvalid(err, "offset") { // the payload has fewer bytes
 		return existing + n, err
 	}
 	d.note("%s is not the beginning of this payload; downloading all of it.", f.Name())

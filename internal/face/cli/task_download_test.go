@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +85,17 @@ func TestTaskDownloadResumes(t *testing.T) {
 			requireOnly(t, file, longPayload)
 		})
 	}
+}
+
+// TestTaskDownloadKeepsAPart checks that a wrong argument, other than the offset, does not empty the file of an interrupted download.
+func TestTaskDownloadKeepsAPart(t *testing.T) {
+	t.Parallel()
+	server := servePayload(t, longPayload, "")
+	file := filepath.Join(t.TempDir(), "result.txt")
+	require.NoError(t, os.WriteFile(file+".part", []byte(longPayload[:20]), 0o600))
+	_, stderr, code := runFleet(server, "task", "download", strings.Repeat("t", 200), "-o", file)
+	require.Equal(t, ExitUsage, code, stderr)
+	requireOnly(t, file+".part", longPayload[:20])
 }
 
 // TestInterruptedTaskDownload checks that an interrupted download keeps what has arrived, and that the same command completes the file. With
