@@ -26,9 +26,9 @@ admins can do this.`,
   fleet prune --dry-run -o json | jq -r '.leftovers[] | select(.proof == "unproved") | .location'`,
 	}, fleetv1.FleetServiceClient.PruneWork, req, func(s *session, resp *fleetv1.PruneWorkResponse) {
 		printList(s, resp.GetLeftovers(), "Nothing can be removed.",
-			column{"WHAT", "kind"}, column{"COUNT", "count"}, column{"PROJECT", "project"}, column{"AGENT", leftoverAgent}, column{"SIZE", func(l *fleetv1.Leftover) string { return sizeText(l.GetSize()) }},
+			column{"", valueIf(s.quiet, "location")}, column{"WHAT", "kind"}, column{"COUNT", "count"}, column{"PROJECT", "project"}, column{"AGENT", leftoverAgent}, column{"SIZE", func(l *fleetv1.Leftover) string { return sizeText(l.GetSize()) }},
 			column{"AGE", (*fleetv1.Leftover).GetNewestAt}, column{"REMOVED", leftoverState}, column{"WHY", "reason"})
-		if len(resp.GetLeftovers()) > 0 {
+		if len(resp.GetLeftovers()) > 0 && !s.quiet {
 			s.printResult(resp.GetMessage(), "")
 		}
 	})

@@ -77,7 +77,7 @@ func (s *session) printTaskFiles(ctx context.Context, req *fleetv1.ShowTaskChang
 				return fmt.Sprint(n(f))
 			}
 		}
-		printList(s, all.GetFiles(), none, column{"CHANGE", "kind"}, column{"ADDED", changeCount((*fleetv1.FileChange).GetInsertions)}, column{"REMOVED", changeCount((*fleetv1.FileChange).GetDeletions)},
+		printList(s, all.GetFiles(), none, column{"", valueIf(s.quiet, "path")}, column{"CHANGE", "kind"}, column{"ADDED", changeCount((*fleetv1.FileChange).GetInsertions)}, column{"REMOVED", changeCount((*fleetv1.FileChange).GetDeletions)},
 			column{"FILE", func(f *fleetv1.FileChange) string {
 				if f.From != nil {
 					return f.GetFrom() + " -> " + f.GetPath()

@@ -114,7 +114,7 @@ func (s *session) printVariants(all []*fleetv1.Variant, overlaps []*fleetv1.Over
 		}
 	}
 	printList(s, all, "You may see none of the tasks.",
-		column{"", "number"}, column{"ID", func(v *fleetv1.Variant) string { return s.shownID(v.GetTask().GetId()) }},
+		column{"", valueIf(!s.quiet, "number")}, column{"ID", func(v *fleetv1.Variant) string { return s.shownID(v.GetTask().GetId()) }},
 		column{"AGENT", "task.agent_name"}, column{"MODEL", "model"}, column{"STATUS", "task.status"},
 		column{"WORK", func(v *fleetv1.Variant) string {
 			work := ""
