@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -191,9 +193,13 @@ func keyAnswer(q *fleetv1.Question, char byte) *fleetv1.AnswerQuestionRequest {
 // the process ends.
 func readKeys(in *os.File, keys chan<- key) {
 	for b := make([]byte, 1); ; {
-		if n, err := in.Read(b); err != nil || n == 0 {
+		switch _, err := in.Read(b); {
+		case errors.Is(err, io.EOF): // Ctrl-D while no question is open, or the terminal is gone
+			time.Sleep(100 * time.Millisecond)
+		case err != nil:
 			return
+		default:
+			keys <- key{char: b[0], at: time.Now()}
 		}
-		keys <- key{char: b[0], at: time.Now()}
 	}
 }

@@ -82,6 +82,12 @@ func TestQuestionsInPlace(t *testing.T) {
 				}
 				return "", 0
 			}
+			awaitEcho := func() {
+				waittest.Until(t, "the terminal echoes typed text again", func() bool {
+					state, err := unix.IoctlGetTermios(int(keys.Fd()), getTermios)
+					return err == nil && state.Lflag&unix.ECHO != 0
+				})
+			}
 			screen.await(t, "one\r\n")
 			input, err := structpb.NewStruct(map[string]any{"command": "make clean"})
 			require.NoError(t, err)
@@ -109,10 +115,7 @@ func TestQuestionsInPlace(t *testing.T) {
 			require.NoError(t, err)
 			nextAnswer()
 			screen.await(t, "> A")
-			waittest.Until(t, "the terminal echoes typed text again", func() bool {
-				state, err := unix.IoctlGetTermios(int(keys.Fd()), getTermios)
-				return err == nil && state.Lflag&unix.ECHO != 0
-			})
+			awaitEcho()
 			shown := strings.Count(screen.String(), "y")
 			typeKeys(t, keys, "y")
 			waittest.Until(t, "the terminal echoes the key", func() bool { return strings.Count(screen.String(), "y") > shown })
@@ -121,6 +124,15 @@ func TestQuestionsInPlace(t *testing.T) {
 			typeKeys(t, keys, "n")
 			answer, _ = nextAnswer()
 			require.Equal(t, "deny", answer)
+
+			// Ctrl-D while no question is open has no effect on later questions.
+			awaitEcho()
+			typeKeys(t, keys, "\x04")
+			s.addQuestion(&fleetv1.Question{Id: "q-5", Kind: fleetv1.Question_question, Text: "Sure?", Options: []string{"Yes", "No", "Maybe", "Later"}})
+			screen.await(t, "? 1 to 4")
+			typeKeys(t, keys, "4")
+			answer, _ = nextAnswer()
+			require.Equal(t, "Later", answer)
 			open()
 			require.Equal(t, ExitOK, end(), screen.String())
 		})
