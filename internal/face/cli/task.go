@@ -123,13 +123,24 @@ cannot be deleted: "fleet task stop AGENT" stops it.`,
 		Example: `  fleet task delete 3f2a1b0c
   fleet task list --status failed -q | xargs -r fleet task delete`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
+			var first error
 			for _, id := range args {
 				resp, err := s.fleet.DeleteTask(ctx, &fleetv1.DeleteTaskRequest{TaskId: id})
-				if err := s.print(resp, err, func() { s.printResult(resp.GetMessage()+": "+resp.GetTaskId(), resp.GetTaskId()) }); err != nil {
-					return err
+				err = s.print(resp, err, func() { s.printResult(resp.GetMessage()+": "+resp.GetTaskId(), resp.GetTaskId()) })
+				if err == nil {
+					continue
+				}
+				f := s.explain(ctx, err, s.target)
+				if first == nil {
+					first = f
+				} else {
+					s.printError(f)
+				}
+				if ctx.Err() != nil || f.code == ExitUnavailable {
+					break
 				}
 			}
-			return nil
+			return first
 		}),
 	}
 }
