@@ -33,7 +33,7 @@ A very long output lacks its middle; "fleet task output ID" prints more of it.`,
 			return s.withTask(ctx, args[0], func(id string) error { return s.printTaskLogs(ctx, id, lines, follow) })
 		}),
 	}
-	cmd.Flags().IntVar(&lines, "tail", 0, "print only the last `N` lines of the output so far (default all)")
+	cmd.Flags().IntVar(&lines, "tail", 0, "print only the last `N` lines of the output so far, without its steps (default all)")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "stay until the task has ended")
 	return cmd
 }
