@@ -44,7 +44,12 @@ func (c *clock) pass(h *servicetest.Harness, d time.Duration) {
 // schedule creates a schedule. Its tasks run the script on the agent.
 func schedule(h *servicetest.Harness, s fleet.Schedule, agent, script string) {
 	h.T.Helper()
-	task := service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Agent: agent, Description: script}}
+	scheduleTask(h, s, service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Agent: agent, Description: script}})
+}
+
+// scheduleTask creates a schedule of the task.
+func scheduleTask(h *servicetest.Harness, s fleet.Schedule, task service.QueueTaskRequest) {
+	h.T.Helper()
 	text, err := json.Marshal(task)
 	require.NoError(h.T, err)
 	s.Cron = "* * * * *"
@@ -69,13 +74,9 @@ func TestScheduleWaitsForAPlace(t *testing.T) {
 		k = newClock(c)
 		c.LeaseTTL = 2 * time.Second
 	}, second)
-	task := service.QueueTaskRequest{Project: "second/Web", Role: "coder", StartTaskRequest: service.StartTaskRequest{Description: "done"}}
-	text, err := json.Marshal(task)
-	require.NoError(t, err)
-	_, err = h.CreateSchedule(h.Context(), service.CreateScheduleRequest{
-		Schedule: fleet.Schedule{Name: "one", Cron: "* * * * *", Missed: fleet.MissedAll}, Task: service.ScheduledTask{QueueTaskRequest: task, JSON: text},
+	scheduleTask(h, fleet.Schedule{Name: "one", Missed: fleet.MissedAll}, service.QueueTaskRequest{
+		Project: "second/Web", Role: "coder", StartTaskRequest: service.StartTaskRequest{Description: "done"},
 	})
-	require.NoError(t, err)
 	hangs.Store(true)
 	seen := second.Calls(fake.Roles)
 	k.pass(h, time.Minute)
@@ -190,4 +191,56 @@ func TestScheduleOnce(t *testing.T) {
 		}
 	}
 	require.Len(t, seen, 4*minutes) // for each minute a task and a tick of each of the two schedules
+}
+
+// aServer is another server, which has the place.
+type aServer struct{ place *fake.Place }
+
+func (s aServer) Place(string, string) state.PlaceReader { return s.place }
+
+func (s aServer) Runner(string, fleet.Agent) fleet.Runner { return nil }
+
+// TestScheduleOfAnotherServer creates schedules through a server. Another server handles their ticks, and also has a project of the name. The
+// tasks must be for the project of the first server.
+func TestScheduleOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	var k *clock
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("fake", "a")}}, func(c *state.Config) {
+		k = newClock(c)
+		c.Replica = "a"
+	})
+	_, err := h.Store.RecordHeartbeat(t.Context(), fleet.Replica{Name: "a", Machine: "a"}, true)
+	require.NoError(t, err)
+	role := service.QueueTaskRequest{Project: "setup", StartTaskRequest: service.StartTaskRequest{Description: "done"}}
+	scheduleTask(h, fleet.Schedule{Name: "role"}, role)
+	added, exact := role, role
+	added.NewAgent, exact.Project = true, "FAKE@a/setup"
+	scheduleTask(h, fleet.Schedule{Name: "added"}, added)
+	scheduleTask(h, fleet.Schedule{Name: "changed"}, exact)
+	text, err := json.Marshal(role)
+	require.NoError(t, err)
+	_, err = h.UpdateSchedule(h.Context(), service.UpdateScheduleRequest{Name: "changed", Task: &service.ScheduledTask{QueueTaskRequest: role, JSON: text}})
+	require.NoError(t, err)
+	scheduleTask(h, fleet.Schedule{Name: "exact"}, exact)
+	h.Reconciler.Stop()
+
+	leader := &servicetest.Harness{T: t, World: servicetest.SecondPlace(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("fake", "b")}}), Store: h.Store, Config: h.Config}
+	leader.Config.Replica, leader.Config.OtherServers = "b", aServer{h.World}
+	leader.Restart()
+	t.Cleanup(leader.Reconciler.Stop)
+	k.pass(leader, time.Minute)
+	for _, name := range []string{"role", "added", "changed", "exact"} {
+		v := k.settled(leader, name)
+		require.EqualValues(t, 1, v.Queued, v.LastError)
+		l, err := leader.ListQueue(leader.Context(), service.ListQueueRequest{Selector: "schedule=" + name})
+		require.NoError(t, err)
+		require.Len(t, l.Items, 1)
+		place := l.Items[0].Entry.Target.Place
+		if uid := l.Items[0].AgentUID; uid != "" {
+			views, _, err := leader.AgentsByUID(leader.Context(), []string{uid})
+			require.NoError(t, err)
+			place = views[0].Place
+		}
+		require.Equal(t, fleet.PlaceOn("fake", "a"), place, name)
+	}
 }

@@ -90,7 +90,14 @@ func (s *Service) setTask(ctx context.Context, p fleet.Principal, sched *fleet.S
 	if err := r.Labels.Validate("labels"); err != nil {
 		return err
 	}
-	_, err := s.checkScheduled(ctx, p, r)
+	to, err := s.checkScheduled(ctx, p, r)
+	switch {
+	case err != nil || r.Project == "":
+	case to.added != nil:
+		sched.Place = to.added.place.Name
+	default:
+		sched.Place = to.target.Place
+	}
 	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Field != "" {
 		inTask := *e
 		inTask.Field = "task." + e.Field
@@ -176,7 +183,7 @@ func (s *Service) UpdateSchedule(ctx context.Context, r UpdateScheduleRequest) (
 		setIfGiven(&sched.Overlap, r.Overlap)
 		setIfGiven(&sched.Paused, r.Paused)
 		if r.Task != nil {
-			sched.Task, sched.Kind, sched.Scope, sched.Projects, sched.LastError = task.Task, task.Kind, task.Scope, task.Projects, ""
+			sched.Task, sched.Place, sched.Kind, sched.Scope, sched.Projects, sched.LastError = task.Task, task.Place, task.Kind, task.Scope, task.Projects, ""
 		}
 		sched.Labels = sched.Labels.With(r.Labels, r.RemoveLabels...)
 		sched.Until = now

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"fleet/internal/fleet"
@@ -66,6 +67,9 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 	var to assignee
 	if err == nil {
 		r.Labels = scheduledLabels(sched, r.Labels)
+		if sched.Place != "" && !strings.HasPrefix(strings.ToLower(r.Project), strings.ToLower(sched.Place)+"/") {
+			r.Project = sched.Place + "/" + r.Project
+		}
 		err = s.askPlaces(as, func(ctx context.Context) (err error) {
 			to, err = s.checkScheduled(ctx, p, r)
 			return err
