@@ -58,35 +58,56 @@ func scheduleTask(h *servicetest.Harness, s fleet.Schedule, task service.QueueTa
 	require.False(h.T, v.NextTick.IsZero())
 }
 
-// TestScheduleWaitsForAPlace checks that a tick stays due while the place of its project does not answer.
+// TestScheduleWaitsForAPlace checks that a tick stays due while the place of its project does not answer, and is tried again after a while.
 func TestScheduleWaitsForAPlace(t *testing.T) {
 	t.Parallel()
-	var hangs atomic.Bool
-	second := servicetest.SecondPlace(t, fake.Config{Before: func(ctx context.Context, c fake.Call) error {
-		if c.Method == fake.Roles && hangs.Load() {
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		return nil
-	}})
-	var k *clock
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
-		k = newClock(c)
-		c.LeaseTTL = 2 * time.Second
-	}, second)
-	scheduleTask(h, fleet.Schedule{Name: "one", Missed: fleet.MissedAll}, service.QueueTaskRequest{
-		Project: "second/Web", Role: "coder", StartTaskRequest: service.StartTaskRequest{Description: "done"},
-	})
-	hangs.Store(true)
-	seen := second.Calls(fake.Roles)
-	k.pass(h, time.Minute)
-	<-second.Called(fake.Roles, seen+2)
-	v, err := h.ShowSchedule(h.Context(), "one")
-	require.NoError(t, err)
-	require.Zero(t, v.Failed, v.LastError)
-	hangs.Store(false)
-	v = k.settled(h, "one")
-	require.EqualValues(t, []int64{1, 0}, []int64{v.Queued, v.Failed}, v.LastError)
+	for name, fail := range map[string]func(context.Context) error{
+		"hangs":   servicetest.Hang,
+		"refuses": func(context.Context) error { return fleet.Errorf(fleet.ReasonBackendUnavailable, "connection refused") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var down atomic.Bool
+			second := servicetest.SecondPlace(t, fake.Config{Before: func(ctx context.Context, c fake.Call) error {
+				if c.Method == fake.Roles && down.Load() {
+					return fail(ctx)
+				}
+				return nil
+			}})
+			var k *clock
+			h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
+				k = newClock(c)
+				c.CallTimeout = time.Second
+			}, second)
+			scheduleTask(h, fleet.Schedule{Name: "one", Missed: fleet.MissedAll}, service.QueueTaskRequest{
+				Project: "second/Web", Role: "coder", StartTaskRequest: service.StartTaskRequest{Description: "done"},
+			})
+			h.Reconciler.Stop()
+			down.Store(true)
+			k.pass(h, time.Minute)
+			for range 2 {
+				h.State.Places.Named("second").Catalog.Invalidate()
+				seen := second.Calls(fake.Roles)
+				next, err := h.Dispatch(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, 5*time.Second, next.Sub(*k.at.Load()))
+				require.Equal(t, seen+1, second.Calls(fake.Roles))
+				k.pass(h, time.Second)
+				_, err = h.Dispatch(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, seen+1, second.Calls(fake.Roles), "it is not tried at once, although something has happened")
+				v, err := h.ShowSchedule(h.Context(), "one")
+				require.NoError(t, err)
+				require.EqualValues(t, []int64{0, 0}, []int64{v.Queued, v.Failed}, v.LastError)
+				k.pass(h, 4*time.Second)
+			}
+			down.Store(false)
+			_, err := h.Dispatch(t.Context())
+			require.NoError(t, err)
+			v := k.settled(h, "one")
+			require.EqualValues(t, []int64{1, 0}, []int64{v.Queued, v.Failed}, v.LastError)
+		})
+	}
 }
 
 // settled waits until the fleet has handled the ticks of the schedule up to now, and returns the schedule.

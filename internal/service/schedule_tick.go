@@ -3,8 +3,8 @@ package service
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strings"
 	"time"
@@ -15,7 +15,7 @@ import (
 // cachedTick is the next tick of a schedule. It is cached because Dispatch would otherwise compute it after each change of the fleet.
 type cachedTick struct {
 	schedule *fleet.Schedule // as it was when next was computed
-	next     time.Time       // zero if there is none
+	next     time.Time       // zero if there is none; if places have not answered, when the tick is tried again
 }
 
 // tick queues the tasks of schedules that are due. It returns the time at which the next schedule is due; zero if there is none.
@@ -31,21 +31,19 @@ func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
 		if !ok || !tick.schedule.SameTicks(sched) {
 			tick = cachedTick{sched, s.nextTick(sched)}
 		}
-		s.nextTicks[sched.Key()] = tick
-		if tick.next.IsZero() {
-			continue
-		}
-		if !tick.next.After(now) {
+		if due := !tick.next.IsZero() && !tick.next.After(now); due {
 			err := s.runTick(ctx, sched)
 			switch {
-			case errors.Is(err, errPlaceLimit): // it is still due, so the next call tries again
-			case err != nil:
-				return time.Time{}, err
-			default:
+			case err == nil:
 				continue // its event changes the queue, so Dispatch is called again
+			case fleet.ReasonOf(err) != fleet.ReasonBackendUnavailable || ctx.Err() != nil:
+				return time.Time{}, err
 			}
+			s.log.WarnContext(ctx, "a schedule cannot queue its task yet, trying again", slog.String("schedule", sched.Name), slog.String("owner", sched.Owner), slog.Any("error", err))
+			tick.next = s.now().Add(dispatchRetry)
 		}
-		if next.IsZero() || tick.next.Before(next) {
+		s.nextTicks[sched.Key()] = tick
+		if !tick.next.IsZero() && (next.IsZero() || tick.next.Before(next)) {
 			next = tick.next
 		}
 	}
@@ -53,7 +51,7 @@ func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
 }
 
 // runTick handles the first due tick of the schedule. The task and the tick are written in one transaction. If the task cannot be
-// queued, runTick records why and returns nil. If places do not answer in time, the tick stays due, and the error is errPlaceLimit.
+// queued, runTick records why and returns nil. If a place does not answer, the tick stays due, and the error is BACKEND_UNAVAILABLE.
 func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 	p, err := s.withLastGroups(ctx, fleet.Principal{Name: sched.Owner, Kind: sched.Kind, Scope: sched.Scope, Projects: sched.Projects})
 	if err != nil {
@@ -93,7 +91,7 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 	if err == nil {
 		err = try(nil)
 	}
-	if err == nil || fleet.ReasonOf(err) == fleet.ReasonInternal || ctx.Err() != nil || errors.Is(err, errPlaceLimit) {
+	if reason := fleet.ReasonOf(err); err == nil || reason == fleet.ReasonInternal || reason == fleet.ReasonBackendUnavailable || ctx.Err() != nil {
 		return err
 	}
 	return try(err) // the task cannot be queued, which is recorded
