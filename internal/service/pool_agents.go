@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"slices"
@@ -110,16 +111,18 @@ func (s *Service) recordPoolFailure(pool *fleet.Pool, why string) {
 	pool.RetryAt = s.now().Add(min(wait, maxPoolBackoff))
 }
 
-// growPool begins to create count agents for the pool. If that is refused, it records a failure of the pool and returns nil.
+// growPool begins to create count agents for the pool. If that is refused, it records a failure of the pool and returns nil. If
+// askPlaces does not ask the place of the pool, growPool does nothing.
 func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) error {
 	p, err := s.withLastGroups(ctx, pool.Principal())
 	if err != nil {
 		return err
 	}
 	var n agentDraft
-	err = s.askPlaces(fleet.WithPrincipal(ctx, p), func(ctx context.Context) (err error) {
+	project := pool.Place + "/" + pool.Project
+	err = s.askPlaces(fleet.WithPrincipal(ctx, p), project, func(ctx context.Context) (err error) {
 		n, err = s.draftAgent(ctx, CreateAgentRequest{
-			Project: pool.Place + "/" + pool.Project, Role: pool.Role, Spec: pool.Spec, Parameters: pool.Parameters, Labels: pool.Labels.With(fleet.Labels{poolLabel: pool.Name}),
+			Project: project, Role: pool.Role, Spec: pool.Spec, Parameters: pool.Parameters, Labels: pool.Labels.With(fleet.Labels{poolLabel: pool.Name}),
 		})
 		return err
 	})
@@ -138,7 +141,10 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 			return "creates " + a.Name, nil
 		})
 	}
-	if reason := fleet.ReasonOf(err); err == nil || reason == fleet.ReasonInternal || ctx.Err() != nil {
+	switch {
+	case errors.Is(err, errNotAsked): // the next call of Dispatch asks
+		return nil
+	case err == nil || fleet.ReasonOf(err) == fleet.ReasonInternal || ctx.Err() != nil:
 		return err
 	}
 	return s.changePool(ctx, pool.Key(), func(_ fleet.Tx, pool *fleet.Pool) (string, error) {

@@ -31,7 +31,7 @@ func (s *Service) applyPools(ctx context.Context) error {
 			return err
 		}
 		var n agentDraft
-		err = s.askPlaces(fleet.WithPrincipal(ctx, p), func(ctx context.Context) (err error) {
+		err = s.askPlaces(fleet.WithPrincipal(ctx, p), setting.Project, func(ctx context.Context) (err error) {
 			n, err = s.draftWaitingAgent(ctx, CreateAgentRequest{Project: setting.Project, Role: setting.Role, Parameters: pool.Parameters})
 			return err
 		})

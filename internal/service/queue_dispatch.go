@@ -20,22 +20,44 @@ const dispatchRetry = 5 * time.Second
 // startLimit is how long the start of one task may take. It takes milliseconds, unless something else has locked the agent.
 const startLimit = time.Second
 
-// errPlaceLimit is the cause of the error of askPlaces if its limit has passed.
-var errPlaceLimit = errors.New("the limit for asking places has passed")
+// placeAsks records what one call of Dispatch has asked places.
+type placeAsks struct {
+	until   time.Time       // when the time for asking places is over; zero if there is no limit
+	slow    map[string]bool // the places that have not answered in time, in lower case; references of projects that name no place
+	skipped bool            // some were not asked
+}
 
-// askPlaces calls ask, which asks places, with a limit: two thirds of the time that is left for this call of Dispatch. So the tasks of
-// other places still start if places do not answer, and the first search in several places has its time. The error is
-// BACKEND_UNAVAILABLE if the limit has passed.
-func (s *Service) askPlaces(ctx context.Context, ask func(context.Context) error) error {
+// errNotAsked is the cause of the error of askPlaces if it has not called ask.
+var errNotAsked = errors.New("places have not answered earlier calls in time")
+
+// askPlaces calls ask, which asks places about the project with the reference, with a limit: two thirds of the time that is left for this
+// call of Dispatch to ask places. So the tasks of other places still start if places do not answer, and the first search in several
+// places has its time. The error is BACKEND_UNAVAILABLE if the limit has passed. If the place has not answered in time before in this call
+// of Dispatch, or no time is left, askPlaces does not call ask, and the cause of the error is errNotAsked.
+func (s *Service) askPlaces(ctx context.Context, project string, ask func(context.Context) error) error {
+	place, _, named := strings.Cut(strings.ToLower(project), "/")
+	if !named && len(s.places.Fleet) == 1 {
+		place = strings.ToLower(s.places.Fleet[0].Name)
+	}
 	limit := s.cfg.CallTimeout
-	if end, ok := ctx.Deadline(); ok {
-		limit = min(limit, time.Until(end)*2/3)
+	if !s.asks.until.IsZero() {
+		limit = min(limit, time.Until(s.asks.until)*2/3)
+	}
+	if limit <= 0 || s.asks.slow[place] {
+		s.asks.skipped = true
+		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the place of the project does not answer in time").WithCause(errNotAsked)
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := ask(limited)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the place of the project did not answer within %s", limit.Round(time.Millisecond)).WithCause(errors.Join(errPlaceLimit, err))
+	if limited.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	if project != "" { // otherwise the store was slow
+		s.asks.slow[place] = true
+	}
+	if err != nil {
+		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the place of the project did not answer within %s", limit.Round(time.Millisecond)).WithCause(err)
 	}
 	return err
 }
@@ -78,6 +100,10 @@ func (s *Service) forceDispatch() { s.lastDispatch.Store(&dispatchState{revision
 
 // dispatch does the work of Dispatch, even if nothing has happened since the last decision.
 func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
+	s.asks = placeAsks{slow: map[string]bool{}}
+	if end, ok := ctx.Deadline(); ok {
+		s.asks.until = end.Add(-time.Until(end) / 10) // the rest is for starting tasks
+	}
 	if err := s.applyPools(ctx); err != nil {
 		return time.Time{}, err
 	}
@@ -107,7 +133,7 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 		}
 	}
 	sooner(tick)
-	if s.poolSettings.Load() != nil {
+	if s.poolSettings.Load() != nil || s.asks.skipped {
 		sooner(s.now().Add(dispatchRetry))
 	}
 	for _, start := range d.Start {

@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -89,8 +90,8 @@ func TestDependencyOnTheDelegatingTask(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(later.ID).Status)
 }
 
-// TestDispatchDoesNotWaitForAPlace dispatches while the place of a pool of the configuration does not answer. A task at another place must
-// start.
+// TestDispatchDoesNotWaitForAPlace dispatches while the place of eight pools of the configuration does not answer. It must be asked only
+// once, and a task at another place must start.
 func TestDispatchDoesNotWaitForAPlace(t *testing.T) {
 	t.Parallel()
 	t.Run("calls of places have a limit", func(t *testing.T) { dispatchBesideAHangingPlace(t, 2*time.Second, 30*time.Second) })
@@ -108,15 +109,21 @@ func dispatchBesideAHangingPlace(t *testing.T, callTimeout, limit time.Duration)
 	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CallTimeout = callTimeout }, second)
 	h.MustCreate("papi", "fake/Setup")
 	h.Reconciler.Stop()
-	h.SetPools([]fleet.PoolSetting{{Name: "web", Owner: "alice", Project: "second/Web", Spec: "a spec"}})
+	var pools []fleet.PoolSetting
+	for i := range 8 {
+		pools = append(pools, fleet.PoolSetting{Name: fmt.Sprint("web-", i), Owner: "alice", Project: []string{"second/Web", "Second/Setup"}[i%2], Spec: "a spec"})
+	}
+	h.SetPools(pools)
 	r := service.QueueTaskRequest{}
 	r.Agent, r.Description = "papi", "done"
 	task, err := h.QueueTask(h.Context(), r)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
+	seen := second.Calls(fake.Roles)
 	_, err = h.Dispatch(ctx)
 	require.NoError(t, err)
+	require.Equal(t, seen+1, second.Calls(fake.Roles))
 	shown, err := h.ShowTask(h.Context(), task.ID, nil)
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskRunning, shown.Status)

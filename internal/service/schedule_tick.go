@@ -68,7 +68,7 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 		if sched.Place != "" && !strings.HasPrefix(strings.ToLower(r.Project), strings.ToLower(sched.Place)+"/") {
 			r.Project = sched.Place + "/" + r.Project
 		}
-		err = s.askPlaces(as, func(ctx context.Context) (err error) {
+		err = s.askPlaces(as, r.Project, func(ctx context.Context) (err error) {
 			to, err = s.checkScheduled(ctx, p, r)
 			return err
 		})
