@@ -35,6 +35,11 @@ type QueueEntry struct {
 	UnconfinedIn string `json:"unconfined_in,omitempty"`
 }
 
+// SameConditions reports whether both entries agree in everything that decides whether the task may start and whether it has expired.
+func (e *QueueEntry) SameConditions(o *QueueEntry) bool {
+	return e.NotBefore.Equal(o.NotBefore) && e.Expires.Equal(o.Expires) && e.RetryAt.Equal(o.RetryAt) && e.HeldBy == o.HeldBy && e.Exclusive == o.Exclusive && slices.Equal(e.After, o.After)
+}
+
 // DependeeIDs returns the ids of the tasks that determine when and where the task starts. A task of a fan-out is itself among them.
 func (e *QueueEntry) DependeeIDs() []string {
 	ids := slices.Clone(e.FanOut)

@@ -121,9 +121,11 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 	if err := s.adjustPools(ctx, d); err != nil {
 		return time.Time{}, err
 	}
-	for id, why := range d.End {
-		if err := s.endPending(ctx, id, why); err != nil {
-			return time.Time{}, err
+	for _, q := range d.Order {
+		if why, ends := d.End[q.ID]; ends {
+			if err := s.endPending(ctx, q, why); err != nil {
+				return time.Time{}, err
+			}
 		}
 	}
 	next = d.ChangesAt
@@ -138,7 +140,7 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 	}
 	for _, start := range d.Start {
 		limited, cancel := context.WithTimeout(ctx, startLimit)
-		err := s.startPending(limited, start.Task.ID, start.Agent.UID)
+		err := s.startPending(limited, start.Task, start.Agent.UID)
 		late := limited.Err() != nil && ctx.Err() == nil
 		cancel()
 		switch reason := fleet.ReasonOf(err); {
@@ -156,14 +158,15 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 	return next, nil
 }
 
-// startPending starts a pending task on the agent. It does nothing if the task no longer waits to be started. Otherwise the error says
-// why the agent cannot start it now.
-func (s *Service) startPending(ctx context.Context, id, agentUID string) error {
+// startPending starts a pending task on the agent. decided is the task as it was at the decision. startPending does nothing if the task no
+// longer waits to be started, or its conditions have changed: the event of the change leads to another decision. Otherwise the error says
+// why the agent cannot start the task now.
+func (s *Service) startPending(ctx context.Context, decided *fleet.QueuedTask, agentUID string) error {
 	delay := time.Duration(-1) // time since the agent became free, if the task has waited for that
 	err := s.store.Update(ctx, func(tx fleet.Tx) error {
 		delay = -1
-		found, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{id}}))
-		if err != nil || found == nil || found.Status != fleet.TaskPending || found.Entry.HeldBy != "" || found.OpenQuestions > 0 || found.Delegation.Waits && !found.Delegation.Ready {
+		found, err := pendingAsDecided(tx, decided)
+		if err != nil || found == nil || found.OpenQuestions > 0 || found.Delegation.Waits && !found.Delegation.Ready {
 			return err
 		}
 		p, t := queuedBy(found), &found.Task
@@ -292,13 +295,22 @@ func dependencyResults(tx fleet.ReadTx, after []fleet.Dependency) (string, error
 	return b.String(), nil
 }
 
-// endPending ends a pending task as stopped, for the reason. It does nothing if the task is no longer pending.
-func (s *Service) endPending(ctx context.Context, id, why string) error {
+// pendingAsDecided reads the task again. It returns nil if the task is no longer pending, or its conditions are not those of the decision.
+func pendingAsDecided(tx fleet.ReadTx, decided *fleet.QueuedTask) (*fleet.QueuedTask, error) {
+	q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{decided.ID}}))
+	if err != nil || q == nil || q.Status != fleet.TaskPending || !q.Entry.SameConditions(&decided.Entry) {
+		return nil, err
+	}
+	return q, nil
+}
+
+// endPending ends a pending task as stopped, for the reason. It does nothing if the task is no longer pending, or its conditions have changed.
+func (s *Service) endPending(ctx context.Context, decided *fleet.QueuedTask, why string) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
-		t, err := tx.Task(id)
-		if err != nil || t == nil || t.Status != fleet.TaskPending {
+		found, err := pendingAsDecided(tx, decided)
+		if err != nil || found == nil {
 			return err
 		}
-		return state.StopPending(tx, t, why, s.now())
+		return state.StopPending(tx, &found.Task, why, s.now())
 	})
 }

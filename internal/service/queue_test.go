@@ -128,3 +128,67 @@ func dispatchBesideAHangingPlace(t *testing.T, callTimeout, limit time.Duration)
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskRunning, shown.Status)
 }
+
+// hookedStore is a store that calls a function before an update.
+type hookedStore struct {
+	fleet.Store
+	before atomic.Pointer[func()] // called before the next Update; nil: none
+}
+
+func (s *hookedStore) Update(ctx context.Context, fn func(fleet.Tx) error) error {
+	if before := s.before.Swap(nil); before != nil {
+		(*before)()
+	}
+	return s.Store.Update(ctx, fn)
+}
+
+// TestChangesDuringDispatch changes a pending task after Dispatch has decided to start or end it, and before it has done so. The change must
+// count.
+func TestChangesDuringDispatch(t *testing.T) {
+	t.Parallel()
+	begun := time.Now()
+	for name, tt := range map[string]struct {
+		entry  fleet.QueueEntry
+		passed time.Duration // until Dispatch decides
+		change service.UpdateQueuedTaskRequest
+		later  fleet.TaskStatus // after the next Dispatch
+	}{
+		"not before": {change: service.UpdateQueuedTaskRequest{NotBefore: new(begun.Add(10 * time.Hour))}, later: fleet.TaskPending},
+		"exclusive":  {change: service.UpdateQueuedTaskRequest{Exclusive: new("deploy")}, later: fleet.TaskRunning},
+		"expires": {
+			entry: fleet.QueueEntry{Expires: begun.Add(time.Hour)}, passed: 2 * time.Hour,
+			change: service.UpdateQueuedTaskRequest{Expires: new(begun.Add(3 * time.Hour))}, later: fleet.TaskRunning,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var passed atomic.Int64
+			var store *hookedStore
+			h := servicetest.NewOver(t, fake.Config{}, func(c *state.Config) {
+				c.Now = func() time.Time { return begun.Add(time.Duration(passed.Load())) }
+			}, func(s fleet.Store) fleet.Store {
+				store = &hookedStore{Store: s}
+				return store
+			})
+			h.Create("papi")
+			h.Reconciler.Stop()
+			r := service.QueueTaskRequest{Entry: tt.entry}
+			r.Agent, r.Description = "papi", "done"
+			task, err := h.QueueTask(h.Context(), r)
+			require.NoError(t, err)
+			passed.Store(int64(tt.passed))
+			tt.change.TaskID = task.ID
+			var changed error
+			store.before.Store(new(func() { _, changed = h.UpdateQueuedTask(h.Context(), tt.change) }))
+			for _, want := range []fleet.TaskStatus{fleet.TaskPending, tt.later} {
+				_, err = h.Dispatch(t.Context())
+				require.NoError(t, err)
+				require.Nil(t, store.before.Load())
+				require.NoError(t, changed)
+				shown, err := h.ShowTask(h.Context(), task.ID, nil)
+				require.NoError(t, err)
+				require.Equal(t, want, shown.Status)
+			}
+		})
+	}
+}
