@@ -43,7 +43,8 @@ const (
 	clockSkew = time.Minute
 	// minUtilizationChange is the smallest change in the use of a window that is recorded.
 	minUtilizationChange = 0.01
-	// maxWindows is how many windows of a credential are remembered. Reports about further windows are ignored.
+	// maxWindows is how many windows of a credential are remembered. Reports about further windows are ignored, unless these are used up:
+	// tasks of the queue must wait for them.
 	maxWindows = 10
 )
 
@@ -65,10 +66,18 @@ func (c *Credential) RecordLimit(l UsageLimit, now time.Time) bool {
 	}
 	i, found := slices.BinarySearchFunc(c.Windows, l.Window, func(w UsageWindow, name string) int { return strings.Compare(w.Window, name) })
 	if !found {
-		if len(c.Windows) >= maxWindows {
-			return false
+		windows := slices.Clone(c.Windows)
+		if len(windows) >= maxWindows {
+			other := slices.IndexFunc(windows, func(w UsageWindow) bool { return !w.UsedUp(now) })
+			if !l.Reached || other < 0 {
+				return false
+			}
+			windows = slices.Delete(windows, other, other+1)
+			if other < i {
+				i--
+			}
 		}
-		c.Windows = slices.Insert(slices.Clone(c.Windows), i, UsageWindow{l, now})
+		c.Windows = slices.Insert(windows, i, UsageWindow{l, now})
 		return true
 	}
 	old := c.Windows[i]

@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +46,10 @@ func TestCredentialReport(t *testing.T) {
 		report(fmt.Sprint("w", i), 0.1, false, now)
 	}
 	require.Len(t, c.Windows, maxWindows)
+	require.True(t, report("w5x", 1, true, now.Add(time.Hour)), "a window that is used up counts nevertheless")
+	require.Equal(t, "w5x", c.UsedUpWindow(now).Window)
+	require.Len(t, c.Windows, maxWindows)
+	require.True(t, slices.IsSortedFunc(c.Windows, func(a, b UsageWindow) int { return strings.Compare(a.Window, b.Window) }))
 }
 
 func TestCredentialHold(t *testing.T) {
@@ -69,4 +75,13 @@ func TestValidateCredentials(t *testing.T) {
 	} {
 		require.ErrorContains(t, ValidateCredentials(c, map[string]string{"the project web": "max"}), message)
 	}
+}
+
+// TestRetryAtHasALimit checks that a report of a run delays the next attempt for at most maxWindowLength.
+func TestRetryAtHasALimit(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	var e QueueEntry
+	require.True(t, e.RecordFailure(Attempt{At: now, Code: CodeRateLimited}, now.AddDate(10, 0, 0), 0))
+	require.Equal(t, now.Add(maxWindowLength), e.RetryAt)
 }

@@ -123,7 +123,8 @@ const (
 const DefaultAgeStep = time.Minute
 
 // RecordFailure records a failed attempt, and sets RetryAt. It returns false, and records nothing, if there are no further attempts.
-// until is the earliest time for the next attempt, if the failure names one. jitter, from 0 to 1, adds up to a quarter of the wait.
+// until is the earliest time for the next attempt, if the failure names one; it counts for at most maxWindowLength. jitter, from 0 to 1,
+// adds up to a quarter of the wait.
 func (e *QueueEntry) RecordFailure(a Attempt, until time.Time, jitter float64) bool {
 	counted := 1
 	for _, old := range e.Attempts {
@@ -148,6 +149,9 @@ func (e *QueueEntry) RecordFailure(a Attempt, until time.Time, jitter float64) b
 	e.Attempts = append(e.Attempts, a)
 	if until.Before(a.At) {
 		until = a.At.Add(wait)
+	}
+	if limit := a.At.Add(maxWindowLength); until.After(limit) {
+		until = limit
 	}
 	e.RetryAt = until.Add(time.Duration(jitter * float64(wait) / 4))
 	return true

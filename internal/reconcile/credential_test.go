@@ -89,6 +89,21 @@ fail`, resets.Format(time.RFC3339))
 	require.Zero(t, early, "tasks that started before the window ended")
 }
 
+// TestReleaseAfterUsageWindow checks that a task that has found a usage window used up starts again when the credential is released.
+func TestReleaseAfterUsageWindow(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	h := servicetest.New(t, fake.Config{Credentials: map[string]string{"Setup": "max"}}, shiftClock(&ahead))
+	h.Create("papi")
+	task := queued(h, "papi", "session s\nfail-first 1 USAGE_WINDOW\ndone", fleet.QueueEntry{})
+	item := waitingAgain(h, task.ID, 1)
+	require.Less(t, item.Entry.RetryAt.Sub(item.Entry.Attempts[0].At), 20*time.Second)
+	ahead.Store(int64(20 * time.Second))
+	require.Equal(t, []fleet.WaitReason{fleet.WaitUsageWindow}, reasons(waits(h, task.ID)), "the window is used up")
+	require.NoError(t, h.ReleaseCredential(servicetest.AsAdmin(t.Context()), "max"))
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
+}
+
 // TestHeldCredential checks that tasks wait while the provider of the model refuses a key, and that a task that is started directly
 // tries the key again.
 func TestHeldCredential(t *testing.T) {

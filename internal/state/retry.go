@@ -22,8 +22,12 @@ func QueueRetry(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now
 		return false, nil
 	}
 	e := &q.Entry
+	until := o.RetryAt
+	if o.ReasonCode == fleet.CodeUsageWindow && a.Host.Credential != "" { // the credential says until when; it may be released earlier
+		until = now
+	}
 	attempt := fleet.Attempt{Try: t.Try, At: now, Code: o.ReasonCode, Reason: fleet.Shorten(o.Reason, fleet.MaxRowSummary)}
-	if !e.RecordFailure(attempt, o.RetryAt, rand.Float64()) { //nolint:gosec // to spread retries
+	if !e.RecordFailure(attempt, until, rand.Float64()) { //nolint:gosec // to spread retries
 		return false, nil
 	}
 	if o.ReasonCode.Retry() == fleet.RetryForgets {
