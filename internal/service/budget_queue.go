@@ -58,16 +58,21 @@ type groupBudgets struct {
 	limit    fleet.Micros // of the project and the role
 }
 
+// budgetSet identifies the budgets that apply to a task.
+type budgetSet struct {
+	group    *groupBudgets
+	labelled [fleet.MaxBudgets/64 + 1]uint64 // bits of the budgets in queueBudgets.labelled
+}
+
 // claimKey contains everything that the claims of a task depend on, unless the task waits for an answer.
 type claimKey struct {
-	labelled [fleet.MaxBudgets/64 + 1]uint64 // bits of the budgets in queueBudgets.labelled that apply to the task
-	group    *groupBudgets
-	used     fleet.Amount
-	maxUSD   float64
-	model    string
-	limit    fleet.Micros  // see fleet.Delegation
-	funded   *groupBudgets // see fundedFrom
-	kept     string        // the task, if it has a reservation already
+	budgets budgetSet
+	used    fleet.Amount
+	maxUSD  float64
+	model   string
+	limit   fleet.Micros // see fleet.Delegation
+	funded  budgetSet    // see fundingParent; zero if there is none
+	kept    string       // the task, if it has a reservation already
 }
 
 // queueBudgets reads the budgets, and estimates the costs of the pending tasks. It reads nothing if no task is pending.
@@ -146,18 +151,30 @@ func (b *queueBudgets) readGroup(q *fleet.QueuedTask, estimate func(*fleet.Agent
 	return g, err
 }
 
-// fundedFrom returns the budgets of the group of the task's parent, if the parent's reservation includes the cost of the
-// task. Otherwise it returns nil.
-func (b *queueBudgets) fundedFrom(q *fleet.QueuedTask) *groupBudgets {
+// fundingParent returns the task's parent if its reservation includes the cost of the task. Otherwise it returns nil.
+func (b *queueBudgets) fundingParent(q *fleet.QueuedTask) *fleet.QueuedTask {
 	if q.Delegation.ReservedTry == 0 {
 		return nil
 	}
 	for _, parent := range b.tasks {
 		if parent.ID == q.ParentID && state.IsFunded(&parent.Task, &q.Task) {
-			return b.groups[groupOf(parent)]
+			return parent
 		}
 	}
 	return nil
+}
+
+// budgetsOf returns the budgets that apply to a task of the task's group with the labels.
+func (b *queueBudgets) budgetsOf(q *fleet.QueuedTask, labels fleet.Labels) (budgets []*fleet.Budget, set budgetSet) {
+	set.group = b.groups[groupOf(q)]
+	budgets = set.group.budgets
+	for i, l := range b.labelled {
+		if l.selector.Matches(labels) {
+			budgets = append(slices.Clip(budgets), l.Budget)
+			set.labelled[i/64] |= 1 << (i % 64)
+		}
+	}
+	return budgets, set
 }
 
 // agentFor returns the agent of the pending task. For a task of a pool or a role, it returns an agent with the values that all
@@ -175,34 +192,31 @@ func (s *Service) agentFor(q *fleet.QueuedTask) *fleet.Agent {
 // claims returns the claims of the pending task: one for each budget that must reserve its cost, or a single one if the task must wait
 // for another reason.
 func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.BudgetClaim {
-	g := b.groups[groupOf(q)]
-	key := claimKey{group: g, used: q.Used(), model: q.Options.Model, limit: q.Delegation.Limit, funded: b.fundedFrom(q)}
-	budgets := g.budgets
-	for i, l := range b.labelled {
-		if l.selector.Matches(q.Labels) {
-			budgets = append(slices.Clip(budgets), l.Budget)
-			key.labelled[i/64] |= 1 << (i % 64)
-		}
+	budgets, set := b.budgetsOf(q, q.Labels)
+	if q.OpenQuestions > 0 {
+		return []fleet.BudgetClaim{awaitingAnswer(budgets, &q.Task)}
+	}
+	key := claimKey{budgets: set, used: q.Used(), model: q.Options.Model, limit: q.Delegation.Limit}
+	var funded []*fleet.Budget // these have reserved the cost for the task's parent
+	if parent := b.fundingParent(q); parent != nil {
+		funded, key.funded = b.budgetsOf(parent, parent.Labels)
 	}
 	if len(b.kept[q.ID]) > 0 {
 		key.kept = q.ID
-	}
-	if q.OpenQuestions > 0 {
-		return []fleet.BudgetClaim{awaitingAnswer(budgets, &q.Task)}
 	}
 	if usd := q.Options.MaxCostUSD; usd != nil {
 		key.maxUSD = *usd
 	}
 	claims, known := b.cached[key]
 	if !known {
-		claims = b.claim(q, g, budgets)
+		claims = b.claim(q, set.group, budgets, funded)
 		b.cached[key] = claims
 	}
 	return claims
 }
 
-// claim computes the claims of a task of the group in the budgets, see claims.
-func (b *queueBudgets) claim(q *fleet.QueuedTask, g *groupBudgets, budgets []*fleet.Budget) (claims []fleet.BudgetClaim) {
+// claim computes the claims of a task of the group in the budgets, except those in funded, see claims.
+func (b *queueBudgets) claim(q *fleet.QueuedTask, g *groupBudgets, budgets, funded []*fleet.Budget) (claims []fleet.BudgetClaim) {
 	e := state.Estimate{Amount: g.estimate.Amount, Limit: q.Delegation.CapLimit(g.limit)}
 	if len(budgets) > 0 {
 		e.Unpriced = g.estimate.Unpriced(&q.Task)
@@ -211,9 +225,8 @@ func (b *queueBudgets) claim(q *fleet.QueuedTask, g *groupBudgets, budgets []*fl
 	for _, o := range state.BudgetObstacles(nil, &q.Task, want, e) { // its own limit
 		return []fleet.BudgetClaim{{Text: o.Text, Until: o.Until, Next: "`raise_task_budget` raises it"}}
 	}
-	funded := b.fundedFrom(q)
 	for _, budget := range budgets {
-		if funded != nil && slices.Contains(funded.budgets, budget) { // this budget has reserved the cost for the task's parent
+		if slices.Contains(funded, budget) {
 			continue
 		}
 		balance := b.balances[budget.Name]
