@@ -201,7 +201,7 @@ const (
 	WaitPoolFull         WaitReason = "pool_full"         // the pool has as many agents as it may have, and none is free
 	WaitProvisioning     WaitReason = "provisioning"      // the agent is being created or started, or its pool cannot create agents now
 	WaitPlaceDown        WaitReason = "place_down"        // the place cannot be used
-	WaitPrincipalLimit   WaitReason = "principal_limit"   // the owner has as many running tasks as the limit allows
+	WaitPrincipalLimit   WaitReason = "principal_limit"   // the owner or the project has as many running tasks as the limit allows
 	WaitUnconfined       WaitReason = "unconfined"        // the principal may not use the agent, which runs unconfined
 	WaitBudget           WaitReason = "budget"            // a budget does not have what the task needs
 	WaitBehind           WaitReason = "behind"            // other tasks of the agent start before it

@@ -6,6 +6,7 @@ package queue
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -27,8 +28,9 @@ type State struct {
 	Agent           func(uid string) *fleet.AgentView // nil if the agent is deleted
 	Dependee        func(taskID string) fleet.Dependee
 	PlaceError      func(a *fleet.Agent) error                      // why the agent's place cannot be used; nil if it can
-	UseError        func(q *fleet.QueuedTask, a *fleet.Agent) error // why the principal that queued the task may not use the agent; nil if it may
+	UseError        func(q *fleet.QueuedTask, a *fleet.Agent) error // why the task may not use the agent; nil if it may
 	TaskRoom        func(owner string) (free int, limited bool)     // how many more tasks of the owner may run; any number if not limited
+	ProjectRoom     map[string]int                                  // how many more tasks may run in each project with a limit
 	CredentialWaits func(q *fleet.QueuedTask) []fleet.Wait          // why the task may not use the credential of its agent now
 	Claims          func(q *fleet.QueuedTask) []fleet.BudgetClaim   // what the task must reserve of each budget
 	BudgetFits      func(budget string, want fleet.Amount) bool     // whether the budget has at least this amount left
@@ -66,9 +68,14 @@ type Start struct {
 func Decide(s State) Decision {
 	d := &decider{
 		State: s, Decision: Decision{Order: order(s.Tasks, s.Now, cmp.Or(s.AgeStep, fleet.DefaultAgeStep)), Waits: map[string][]fleet.Wait{}, End: map[string]string{}, Create: map[*fleet.Pool]int{}},
-		assigned: map[string]*fleet.QueuedTask{}, exclusive: map[string]*fleet.QueuedTask{}, startedByOwner: map[string]int{}, ahead: map[string]int{},
+		assigned: map[string]*fleet.QueuedTask{}, exclusive: map[string]*fleet.QueuedTask{}, startedByOwner: map[string]int{}, startedInProject: map[string]int{}, ahead: map[string]int{},
 		pools: map[string]*fleet.Pool{}, groups: map[groupKey]*agentGroup{},
 		claimed: map[string]fleet.Amount{}, runningInTree: map[string]int{},
+	}
+	d.UseError = func(q *fleet.QueuedTask, a *fleet.Agent) error {
+		err := s.UseError(q, a)
+		d.recheckAt(s.Now.Add(retryAfter(err)))
+		return err
 	}
 	for _, p := range s.Pools {
 		d.pools[p.Key()] = p
@@ -123,14 +130,15 @@ func order(tasks []*fleet.QueuedTask, now time.Time, step time.Duration) []*flee
 type decider struct {
 	State
 	Decision
-	assigned       map[string]*fleet.QueuedTask // the task that starts now, by agent
-	exclusive      map[string]*fleet.QueuedTask // the task that runs or starts now, by exclusive key
-	startedByOwner map[string]int               // how many tasks start now, by owner
-	ahead          map[string]int               // how many of the tasks that were decided so far wait only for their agent, by agent
-	pools          map[string]*fleet.Pool       // by key
-	groups         map[groupKey]*agentGroup
-	claimed        map[string]fleet.Amount // the amount that the starting tasks claim, by budget
-	runningInTree  map[string]int          // how many tasks run or start now, by root
+	assigned         map[string]*fleet.QueuedTask // the task that starts now, by agent
+	exclusive        map[string]*fleet.QueuedTask // the task that runs or starts now, by exclusive key
+	startedByOwner   map[string]int               // how many tasks start now, by owner
+	startedInProject map[string]int               // how many tasks start now, by project
+	ahead            map[string]int               // how many of the tasks that were decided so far wait only for their agent, by agent
+	pools            map[string]*fleet.Pool       // by key
+	groups           map[groupKey]*agentGroup
+	claimed          map[string]fleet.Amount // the amount that the starting tasks claim, by budget
+	runningInTree    map[string]int          // how many tasks run or start now, by root
 }
 
 // decide decides about one task. The tasks before it in the order must have been decided.
@@ -152,8 +160,11 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 	if d.Detail == NoWaits && d.hasNoAgent(q, a) {
 		return
 	}
-	claims := d.Claims(q)
-	own := slices.Concat(d.ownWaits(q), d.ownerWaits(q), d.credentialWaits(q), d.budgetWaits(claims))
+	claims, project := d.Claims(q), q.Entry.Target.Project
+	if required {
+		project = a.Project
+	}
+	own := slices.Concat(d.ownWaits(q), d.limitWaits(q.Owner, project), d.credentialWaits(q), d.budgetWaits(claims))
 	waits := own
 	if required {
 		waits = append(waits, d.agentWaits(q, a)...)
@@ -166,6 +177,7 @@ func (d *decider) decide(q *fleet.QueuedTask) {
 		d.Start = append(d.Start, Start{q, a})
 		d.assigned[a.UID] = q
 		d.startedByOwner[q.Owner]++
+		d.startedInProject[project]++
 		for _, c := range claims {
 			d.claimed[c.Budget] = d.claimed[c.Budget].Plus(c.Want)
 		}
@@ -300,10 +312,13 @@ func (d *decider) exclusiveText(q, other *fleet.QueuedTask) string {
 	return d.text("only one task with the key %q runs at a time, and %s of agent %q does", q.Entry.Exclusive, other.Ref(), other.AgentName)
 }
 
-// ownerWaits returns the reasons that depend on the owner of the task.
-func (d *decider) ownerWaits(q *fleet.QueuedTask) (waits []fleet.Wait) {
-	if free, limited := d.TaskRoom(q.Owner); limited && d.startedByOwner[q.Owner] >= free {
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitPrincipalLimit, Subject: q.Owner, Text: d.text("%s has as many running tasks as the limit allows", q.Owner)})
+// limitWaits returns the limits of the owner and the project that keep another task from running.
+func (d *decider) limitWaits(owner, project string) (waits []fleet.Wait) {
+	if free, limited := d.TaskRoom(owner); limited && d.startedByOwner[owner] >= free {
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitPrincipalLimit, Subject: owner, Text: d.text("%s has as many running tasks as the limit allows", owner)})
+	}
+	if free, limited := d.ProjectRoom[project]; limited && d.startedInProject[project] >= free {
+		waits = append(waits, fleet.Wait{Reason: fleet.WaitPrincipalLimit, Subject: project, Text: d.text("the project %s has as many running tasks of all its users as the limit allows", project)})
 	}
 	return waits
 }
@@ -332,7 +347,7 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitPlaceDown, Subject: a.Place, Text: err.Error()})
 	}
 	if err := d.UseError(q, &a.Agent); err != nil {
-		waits = append(waits, fleet.Wait{Reason: fleet.WaitUnconfined, Subject: a.Name, Text: err.Error()})
+		waits = append(waits, d.useWait(a.Name, err))
 	}
 	if n := d.ahead[a.UID]; n > 0 && len(waits) > 0 { // only tasks that wait for nothing else are ahead
 		text := "1 other queued task of the agent starts before it"
@@ -342,6 +357,26 @@ func (d *decider) agentWaits(q *fleet.QueuedTask, a *fleet.AgentView) (waits []f
 		waits = append(waits, fleet.Wait{Reason: fleet.WaitBehind, Subject: a.Name, Text: text})
 	}
 	return waits
+}
+
+// useWait returns the reason for an error of UseError about the subject.
+func (d *decider) useWait(subject string, err error) fleet.Wait {
+	w := fleet.Wait{Reason: fleet.WaitUnconfined, Subject: subject, Text: err.Error()}
+	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Reason == fleet.ReasonBudgetExceeded {
+		w.Reason, w.Subject = fleet.WaitBudget, e.Metadata["budget"]
+		if wait := retryAfter(err); wait > 0 {
+			w.Until = d.Now.Add(wait)
+		}
+	}
+	return w
+}
+
+// retryAfter returns when the error may be gone; 0 if that is not known.
+func retryAfter(err error) time.Duration {
+	if e, ok := errors.AsType[*fleet.Error](err); ok {
+		return e.RetryAfter
+	}
+	return 0
 }
 
 // starting reports whether the agent will become ready without a further request.

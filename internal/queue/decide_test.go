@@ -42,6 +42,9 @@ func anyState(rt *rapid.T) State {
 	}
 	s.UseError = func(*fleet.QueuedTask, *fleet.Agent) error { return nil }
 	s.TaskRoom = func(owner string) (int, bool) { n, limited := room[owner]; return n, limited }
+	if rapid.IntRange(0, 3).Draw(rt, "project limit") == 0 {
+		s.ProjectRoom = map[string]int{"web": rapid.IntRange(0, 3).Draw(rt, "project room")}
+	}
 	left := map[string]int64{"day": rapid.Int64Range(0, 5).Draw(rt, "day"), "web": rapid.Int64Range(0, 5).Draw(rt, "web")}
 	wants := anyClaims(rt, s.Tasks, left)
 	s.Claims = func(q *fleet.QueuedTask) []fleet.BudgetClaim { return wants[q.ID] }
@@ -68,7 +71,7 @@ func anyTask(rt *rapid.T, i int, deps map[string]fleet.Dependee) *fleet.QueuedTa
 	case 0:
 		target = fleet.Target{ProjectRole: fleet.ProjectRole{Place: "local", Project: "web", Role: "coder"}}
 	case 1:
-		target = fleet.Target{Pool: rapid.SampledFrom([]string{"p0", "p1", "none"}).Draw(rt, "target pool")}
+		target = fleet.Target{Pool: rapid.SampledFrom([]string{"p0", "p1", "none"}).Draw(rt, "target pool"), ProjectRole: fleet.ProjectRole{Project: "web"}}
 	}
 	if target != (fleet.Target{}) {
 		q.AgentUID = ""
@@ -232,6 +235,9 @@ func decideSlowly(s State) (started []string) {
 			if !s.BudgetFits(c.Budget, all) {
 				return false
 			}
+		}
+		if room, limited := s.ProjectRoom["web"]; limited && len(running)-begun >= room { // all tasks are of this project
+			return false
 		}
 		free, limited := s.TaskRoom(q.Owner)
 		return !limited || owned < free

@@ -115,7 +115,7 @@ func (d *decider) choose(q *fleet.QueuedTask, ready bool) (*fleet.AgentView, []f
 	}
 	switch {
 	case refused != nil:
-		return nil, []fleet.Wait{{Reason: fleet.WaitUnconfined, Subject: q.Entry.Target.String(), Text: refused.Error()}}
+		return nil, []fleet.Wait{d.useWait(q.Entry.Target.String(), refused)}
 	case key.pool != "":
 		return nil, []fleet.Wait{d.poolWait(d.pool(key.pool, key.owner), g, ready)}
 	}

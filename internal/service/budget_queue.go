@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"slices"
+	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/state"
@@ -14,6 +15,7 @@ type queueBudgets struct {
 	maxCost  func(*fleet.Agent, *fleet.Task) fleet.Micros // Service.maxCost
 	all      []*fleet.Budget
 	labelled []labelBudget
+	perAgent []*fleet.Budget                // these may apply to only some agents of a pool or a role
 	balances map[string]state.BudgetBalance // by budget
 	groups   map[taskGroup]*groupBudgets    // of pending tasks, and of tasks that have reserved the cost of others
 	cached   map[claimKey][]fleet.BudgetClaim
@@ -62,6 +64,7 @@ type groupBudgets struct {
 type budgetSet struct {
 	group    *groupBudgets
 	labelled [fleet.MaxBudgets/64 + 1]uint64 // bits of the budgets in queueBudgets.labelled
+	agent    string                          // the agent, if some of queueBudgets.perAgent apply to it
 }
 
 // claimKey contains everything that the claims of a task depend on, unless the task waits for an answer.
@@ -97,8 +100,11 @@ func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (
 		for _, balance := range balances {
 			b.balances[balance.Name] = balance
 		}
-		b.labelled = nil
+		b.labelled, b.perAgent = nil, nil
 		for _, budget := range b.all {
+			if budget.Scope == fleet.BudgetAgent || budget.Scope == fleet.BudgetCredential {
+				b.perAgent = append(b.perAgent, budget)
+			}
 			if selector, err := fleet.ParseSelector("value", budget.Value); err == nil && budget.Scope == fleet.BudgetLabel {
 				b.labelled = append(b.labelled, labelBudget{budget, selector})
 			}
@@ -145,7 +151,7 @@ func (b *queueBudgets) readGroup(q *fleet.QueuedTask, estimate func(*fleet.Agent
 	a := b.agent(q)
 	g = &groupBudgets{budgets: state.BudgetsOf(b.all, a, &fleet.Task{}), limit: b.maxCost(a, &fleet.Task{})}
 	g.budgets = slices.DeleteFunc(g.budgets, func(b *fleet.Budget) bool { return b.Scope == fleet.BudgetLabel })
-	if len(g.budgets)+len(b.labelled) > 0 {
+	if len(g.budgets)+len(b.labelled)+len(b.perAgent) > 0 {
 		g.estimate, err = estimate(a)
 	}
 	return g, err
@@ -164,10 +170,20 @@ func (b *queueBudgets) fundingParent(q *fleet.QueuedTask) *fleet.QueuedTask {
 	return nil
 }
 
-// budgetsOf returns the budgets that apply to a task of the task's group with the labels.
-func (b *queueBudgets) budgetsOf(q *fleet.QueuedTask, labels fleet.Labels) (budgets []*fleet.Budget, set budgetSet) {
+// budgetsOf returns the budgets that apply to the task on the agent. If a is nil, these are the budgets that apply on each agent that may
+// take the task.
+func (b *queueBudgets) budgetsOf(q *fleet.QueuedTask, a *fleet.Agent) (budgets []*fleet.Budget, set budgetSet) {
 	set.group = b.groups[groupOf(q)]
 	budgets = set.group.budgets
+	labels := q.Labels
+	if a != nil {
+		labels = a.Labels.With(labels)
+		for _, budget := range b.perAgent {
+			if budget.Applies(a, &q.Task) && !slices.Contains(set.group.budgets, budget) {
+				budgets, set.agent = append(slices.Clip(budgets), budget), a.UID
+			}
+		}
+	}
 	for i, l := range b.labelled {
 		if l.selector.Matches(labels) {
 			budgets = append(slices.Clip(budgets), l.Budget)
@@ -191,15 +207,18 @@ func (s *Service) agentFor(q *fleet.QueuedTask) *fleet.Agent {
 
 // claims returns the claims of the pending task: one for each budget that must reserve its cost, or a single one if the task must wait
 // for another reason.
-func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.BudgetClaim {
-	budgets, set := b.budgetsOf(q, q.Labels)
+func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.BudgetClaim { return b.claimsOn(q, nil) }
+
+// claimsOn returns the claims of the pending task on the agent. If a is nil, these are the claims on each agent that may take the task.
+func (b *queueBudgets) claimsOn(q *fleet.QueuedTask, a *fleet.Agent) []fleet.BudgetClaim {
+	budgets, set := b.budgetsOf(q, a)
 	if q.OpenQuestions > 0 {
 		return []fleet.BudgetClaim{awaitingAnswer(budgets, &q.Task)}
 	}
 	key := claimKey{budgets: set, used: q.Used(), model: q.Options.Model, limit: q.Delegation.Limit}
 	var funded []*fleet.Budget // these have reserved the cost for the task's parent
 	if parent := b.fundingParent(q); parent != nil {
-		funded, key.funded = b.budgetsOf(parent, parent.Labels)
+		funded, key.funded = b.budgetsOf(parent, nil)
 	}
 	if len(b.kept[q.ID]) > 0 {
 		key.kept = q.ID
@@ -213,6 +232,26 @@ func (b *queueBudgets) claims(q *fleet.QueuedTask) []fleet.BudgetClaim {
 		b.cached[key] = claims
 	}
 	return claims
+}
+
+// agentError returns BUDGET_EXCEEDED if the task, which several agents may take, cannot start on the agent because of a budget that is not
+// for all of them.
+func (b *queueBudgets) agentError(q *fleet.QueuedTask, a *fleet.Agent, now time.Time) error {
+	if q.AgentUID != "" || len(b.labelled)+len(b.perAgent) == 0 {
+		return nil
+	}
+	all := b.claims(q)
+	for _, c := range b.claimsOn(q, a) {
+		if c.Text == "" || slices.ContainsFunc(all, func(o fleet.BudgetClaim) bool { return o.Budget == c.Budget }) {
+			continue
+		}
+		err := fleet.Errorf(fleet.ReasonBudgetExceeded, "%s", c.Text).With("budget", c.Budget)
+		if !c.Until.IsZero() {
+			err = err.After(c.Until.Sub(now))
+		}
+		return err
+	}
+	return nil
 }
 
 // claim computes the claims of a task of the group in the budgets, except those in funded, see claims.

@@ -114,48 +114,75 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	d, err := s.queueDecision(ctx, queue.NoWaits)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if err := s.adjustPools(ctx, d); err != nil {
-		return time.Time{}, err
-	}
-	for _, q := range d.Order {
-		if why, ends := d.End[q.ID]; ends {
-			if err := s.endPending(ctx, q, why); err != nil {
-				return time.Time{}, err
-			}
-		}
-	}
-	next = d.ChangesAt
 	sooner := func(at time.Time) {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}
 	sooner(tick)
+	refused := map[startKey]error{}
+	for round := range maxRounds {
+		d, err := s.queueDecision(ctx, queue.NoWaits, refused)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if round == 0 {
+			if err := s.adjustPools(ctx, d); err != nil {
+				return time.Time{}, err
+			}
+		}
+		sooner(d.ChangesAt)
+		for _, q := range d.Order {
+			if why, ends := d.End[q.ID]; ends {
+				if err := s.endPending(ctx, q, why); err != nil {
+					return time.Time{}, err
+				}
+			}
+		}
+		retry, again, err := s.startDecided(ctx, d.Start, refused)
+		if err != nil {
+			return time.Time{}, err
+		}
+		sooner(retry)
+		if !again {
+			break
+		}
+	}
 	if s.poolSettings.Load() != nil || s.asks.skipped {
 		sooner(s.now().Add(dispatchRetry))
 	}
-	for _, start := range d.Start {
+	return next, nil
+}
+
+// maxRounds is how often Dispatch decides while starts are refused. Each further decision lets other tasks overtake the refused ones.
+const maxRounds = 10
+
+// startDecided starts the tasks, and adds the starts that fail to refused. retry is when to try these again; zero if there are none. again
+// reports whether one was refused for a reason that the decision has not considered, so that another decision may start other tasks.
+func (s *Service) startDecided(ctx context.Context, starts []queue.Start, refused map[startKey]error) (retry time.Time, again bool, err error) {
+	for _, start := range starts {
 		limited, cancel := context.WithTimeout(ctx, startLimit)
 		err := s.startPending(limited, start.Task, start.Agent.UID)
 		late := limited.Err() != nil && ctx.Err() == nil
 		cancel()
+		wait := startLimit
 		switch reason := fleet.ReasonOf(err); {
 		case err == nil:
+			continue
 		case late: // another server has locked the agent, and may be dead; tasks of other agents must not wait for it
 			s.log.WarnContext(ctx, "a task of the queue did not start in time, trying again", slog.String("task", start.Task.ID), slog.String("agent", start.Agent.UID))
-			sooner(s.now().Add(startLimit))
 		case reason == fleet.ReasonInternal || reason == fleet.ReasonBackendUnavailable || ctx.Err() != nil:
-			return time.Time{}, err
+			return time.Time{}, false, err
 		default: // the fleet has changed since the decision, or a limit was reached that the decision does not consider
 			s.log.DebugContext(ctx, "a task of the queue did not start", slog.String("task", start.Task.ID), slog.Any("error", err))
-			sooner(s.now().Add(dispatchRetry))
+			wait, again = dispatchRetry, true
+		}
+		refused[startKey{start.Task.ID, start.Agent.UID}] = err
+		if at := s.now().Add(wait); retry.IsZero() || at.Before(retry) {
+			retry = at
 		}
 	}
-	return next, nil
+	return retry, again, nil
 }
 
 // startPending starts a pending task on the agent. decided is the task as it was at the decision. startPending does nothing if the task no

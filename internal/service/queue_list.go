@@ -65,7 +65,7 @@ const defaultQueueItems = 100
 
 // queueItems returns the pending tasks that p may see, the next one first. detail says whether Waits are set, and have texts.
 func (s *Service) queueItems(ctx context.Context, p fleet.Principal, detail queue.Detail) ([]QueueItem, error) {
-	d, err := s.queueDecision(ctx, detail)
+	d, err := s.queueDecision(ctx, detail, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (s *Service) queueItems(ctx context.Context, p fleet.Principal, detail queu
 
 // queueItem returns the item of the task, without Access; nil if the task is no longer pending.
 func (s *Service) queueItem(ctx context.Context, t *fleet.Task) (*QueueItem, error) {
-	d, err := s.queueDecision(ctx, queue.Texts)
+	d, err := s.queueDecision(ctx, queue.Texts, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (s *Service) ShowQueue(ctx context.Context) (*QueueSummary, error) {
 
 // QueueStats returns figures for metrics: of the whole queue, the budgets and the credentials.
 func (s *Service) QueueStats(ctx context.Context) (f fleet.QueueStats, err error) {
-	d, err := s.queueDecision(ctx, queue.Reasons)
+	d, err := s.queueDecision(ctx, queue.Reasons, nil)
 	if err != nil {
 		return f, err
 	}

@@ -7,8 +7,12 @@ import (
 	"fleet/internal/queue"
 )
 
-// queueDecision reads what has changed in the queue and the agents, and decides which tasks start. It starts none.
-func (s *Service) queueDecision(ctx context.Context, detail queue.Detail) (queue.Decision, error) {
+// startKey identifies the start of a task on an agent.
+type startKey struct{ taskID, agentUID string }
+
+// queueDecision reads what has changed in the queue and the agents, and decides which tasks start. It starts none. refused has the errors
+// of starts that it must not decide on again; it may be nil.
+func (s *Service) queueDecision(ctx context.Context, detail queue.Detail, refused map[startKey]error) (queue.Decision, error) {
 	if err := s.queue.Refresh(ctx); err != nil {
 		return queue.Decision{}, err
 	}
@@ -28,9 +32,18 @@ func (s *Service) queueDecision(ctx context.Context, detail queue.Detail) (queue
 		Tasks: tasks, Now: s.now(), AgeStep: s.cfg.AgeStep, Detail: detail, Pause: s.queue.Pause(),
 		Agent:  s.snap.Get,
 		Agents: s.snap.All(), Pools: pools, Dependee: s.queue.Dependee,
-		PlaceError:      func(a *fleet.Agent) error { return s.places.Of(a).Available() },
-		UseError:        s.checkAgentUse,
+		PlaceError: func(a *fleet.Agent) error { return s.places.Of(a).Available() },
+		UseError: func(q *fleet.QueuedTask, a *fleet.Agent) error {
+			if err := refused[startKey{q.ID, a.UID}]; err != nil {
+				return err
+			}
+			if err := s.checkAgentUse(q, a); err != nil {
+				return err
+			}
+			return budgets.agentError(q, a, s.now())
+		},
 		TaskRoom:        func(owner string) (int, bool) { r, limited := room[owner]; return r, limited },
+		ProjectRoom:     s.projectRoom(),
 		CredentialWaits: s.credentialWaits(),
 		Claims:          budgets.claims,
 		BudgetFits:      budgets.fits,
@@ -64,6 +77,25 @@ func (s *Service) taskRoom(ctx context.Context, tasks []*fleet.QueuedTask) (map[
 		}
 	}
 	return room, nil
+}
+
+// projectRoom returns how many more tasks may run, by project. It contains only projects with a limit.
+func (s *Service) projectRoom() map[string]int {
+	room := map[string]int{}
+	for name, l := range s.Limits().Projects {
+		if l.RunningTasks > 0 {
+			room[name] = l.RunningTasks
+		}
+	}
+	if len(room) == 0 {
+		return room
+	}
+	for _, v := range s.snap.All() {
+		if _, limited := room[v.Project]; limited && v.Task != nil {
+			room[v.Project]--
+		}
+	}
+	return room
 }
 
 // queuedBy returns the principal that queued the task, with the kind and the scope that it had then, and without its groups.

@@ -192,3 +192,96 @@ func TestChangesDuringDispatch(t *testing.T) {
 		})
 	}
 }
+
+// queueIn queues a task for the agent, or if that is empty for an agent of the project, and returns its id.
+func queueIn(h *servicetest.Harness, agent, project string, o fleet.TaskOptions) string {
+	h.T.Helper()
+	r := service.QueueTaskRequest{Project: project}
+	r.Agent, r.Description, r.Options = agent, "done", o
+	task, err := h.QueueTask(h.Context(), r)
+	require.NoError(h.T, err)
+	return task.ID
+}
+
+// requireDispatched dispatches, and then requires the task of each id to run on the agent, or to be pending if the agent is "".
+func requireDispatched(h *servicetest.Harness, agents map[string]string) {
+	h.T.Helper()
+	_, err := h.Dispatch(h.T.Context())
+	require.NoError(h.T, err)
+	for id, agent := range agents {
+		shown, err := h.ShowTask(h.Context(), id, nil)
+		require.NoError(h.T, err)
+		if agent == "" {
+			require.Equal(h.T, fleet.TaskPending, shown.Status)
+			continue
+		}
+		require.Equal(h.T, fleet.TaskRunning, shown.Status)
+		require.Equal(h.T, agent, shown.AgentName)
+	}
+}
+
+// requireWait requires the task to wait for one reason.
+func requireWait(h *servicetest.Harness, id string, reason fleet.WaitReason, subject string) {
+	h.T.Helper()
+	shown, err := h.ShowTask(h.Context(), id, nil)
+	require.NoError(h.T, err)
+	require.NotNil(h.T, shown.QueueItem)
+	require.Len(h.T, shown.QueueItem.Waits, 1)
+	require.Equal(h.T, reason, shown.QueueItem.Waits[0].Reason, shown.QueueItem.Waits[0].Text)
+	require.Equal(h.T, subject, shown.QueueItem.Waits[0].Subject)
+}
+
+// TestRefusedStartsAreOvertaken dispatches a task whose start is refused because of a limit that the decision does not consider. It must not
+// use up what its owner may run.
+func TestRefusedStartsAreOvertaken(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.MustCreate("papi", "DataOne")
+	h.MustCreate("sony", "Setup")
+	h.Reconciler.Stop()
+	first, second := queueIn(h, "papi", "", fleet.TaskOptions{}), queueIn(h, "sony", "", fleet.TaskOptions{})
+	h.SetLimits(fleet.Limits{RunningTasks: 1, Projects: map[string]fleet.ProjectLimits{"DataOne": {StoredBytes: 1}}})
+	requireDispatched(h, map[string]string{first: "", second: "sony"})
+}
+
+// TestFullProjectsAreOvertaken dispatches a task of a project that has as many running tasks as it may. It must wait for that, and must not
+// use up what its owner may run.
+func TestFullProjectsAreOvertaken(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) {
+		c.Limits = fleet.Limits{RunningTasks: 2, Projects: map[string]fleet.ProjectLimits{"DataOne": {RunningTasks: 1}}}
+	})
+	for name, project := range map[string]string{"papi": "DataOne", "mami": "DataOne", "sony": "Setup"} {
+		h.MustCreate(name, project)
+	}
+	h.Reconciler.Stop()
+	h.Start("papi", "done")
+	first, second, third := queueIn(h, "mami", "", fleet.TaskOptions{}), queueIn(h, "", "DataOne", fleet.TaskOptions{}), queueIn(h, "sony", "", fleet.TaskOptions{})
+	requireWait(h, first, fleet.WaitPrincipalLimit, "DataOne")
+	requireWait(h, second, fleet.WaitPrincipalLimit, "DataOne")
+	requireDispatched(h, map[string]string{first: "", second: "", third: "sony"})
+}
+
+// TestBudgetOfOneAgent dispatches tasks for two agents with the same role. A budget that is only for the agent that was used last refuses
+// them. The other agent must get the first task, and the second one must wait for the budget.
+func TestBudgetOfOneAgent(t *testing.T) {
+	t.Parallel()
+	for _, b := range []fleet.Budget{{Scope: fleet.BudgetAgent, Value: "papi"}, {Scope: fleet.BudgetLabel, Value: "team=web"}} {
+		t.Run(string(b.Scope), func(t *testing.T) {
+			t.Parallel()
+			h := servicetest.New(t, fake.Config{}, nil)
+			b.Name, b.Limit = "small", 1_000_000
+			_, err := h.SetBudget(servicetest.AsAdmin(t.Context()), b, "")
+			require.NoError(t, err)
+			h.Create("sony")
+			h.Create("papi")
+			_, _, err = h.SetLabels(h.Context(), service.SetLabelsRequest{Agent: "papi", Labels: fleet.Labels{"team": "web"}})
+			require.NoError(t, err)
+			h.Reconciler.Stop()
+			o := fleet.TaskOptions{MaxCostUSD: new(2.0)}
+			first, second := queueIn(h, "", "Setup", o), queueIn(h, "", "Setup", o)
+			requireDispatched(h, map[string]string{first: "sony", second: ""})
+			requireWait(h, second, fleet.WaitBudget, "small")
+		})
+	}
+}
