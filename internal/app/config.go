@@ -52,7 +52,7 @@ type Config struct {
 	StopGrace        time.Duration `yaml:"stop_grace" help:"how long an interrupted task may take to end before it is killed; 0s: the default of the place"`
 	StallTimeout     time.Duration `yaml:"stall_timeout" help:"how long a task may be without output, while no tool runs, before it is shown as stalled; less than 0: never"`
 	MaxOutput        int64         `yaml:"max_output" help:"how much output of a task is kept, in bytes"`
-	MaxBundle        int           `yaml:"max_bundle" help:"the largest bundle of a deleted agent's unpushed work that is kept, in bytes"`
+	MaxBundle        int64         `yaml:"max_bundle" help:"the largest bundle of a deleted agent's unpushed work that is kept, in bytes"`
 	KeptRetention    time.Duration `yaml:"kept_retention" help:"how long the directory of a deleted agent on this machine is kept if it may have work that exists nowhere else; less than 0: for ever"`
 	KeptMax          int64         `yaml:"kept_max" help:"the size of all kept directories of deleted agents, in bytes; the oldest are removed first; less than 0: no limit"`
 	Retention        time.Duration `yaml:"retention" help:"how long events and request ids are kept; less than 0: for ever"`
@@ -252,6 +252,9 @@ func (c Config) validateAmounts() error {
 	}
 	if c.MaxOutput <= 0 {
 		return fmt.Errorf("max_output is %d: it must be more than 0 bytes", c.MaxOutput)
+	}
+	if c.MaxBundle <= 0 {
+		return fmt.Errorf("max_bundle is %d: it must be more than 0 bytes", c.MaxBundle)
 	}
 	if c.KeptRetention == 0 || c.KeptMax == 0 {
 		return fmt.Errorf("kept_retention and kept_max must not be 0: work that exists nowhere else would be lost at once; use a negative value for no limit")

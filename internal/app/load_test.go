@@ -196,6 +196,17 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// TestSettings checks that each setting accepts its own value as text, which is how flags and environment variables set it.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	c := DefaultConfig()
+	for _, s := range settings(&c) {
+		require.NotPanics(t, func() { require.NoError(t, s.Set(s.String()), s.key) }, s.key)
+	}
+	changed, refused := changedSettings(DefaultConfig(), c)
+	require.Empty(t, append(changed, refused...))
+}
+
 // TestInvalidSettings checks the error of Validate for each invalid value.
 func TestInvalidSettings(t *testing.T) {
 	t.Parallel()
@@ -206,6 +217,8 @@ func TestInvalidSettings(t *testing.T) {
 		`log_level is "loud": it must be debug, info, warn or error`:       func(c *Config) { c.LogLevel = "loud" },
 		`log_format is "xml": it must be text or json`:                     func(c *Config) { c.LogFormat = "xml" },
 		`http is "8101": it must be HOST:PORT, for example 127.0.0.1:8101`: func(c *Config) { c.HTTP = "8101" },
+		`max_bundle is 0: it must be more than 0 bytes`:                    func(c *Config) { c.MaxBundle = 0 },
+		`max_bundle is -1: it must be more than 0 bytes`:                   func(c *Config) { c.MaxBundle = -1 },
 	} {
 		cfg := DefaultConfig()
 		change(&cfg)

@@ -20,11 +20,11 @@ var ErrBundleTooLarge = errors.New("the bundle is too large")
 // bundleBuffer is a buffer with a maximum size.
 type bundleBuffer struct {
 	bytes []byte
-	most  int
+	most  int64
 }
 
 func (b *bundleBuffer) Write(p []byte) (int, error) {
-	if len(b.bytes)+len(p) > b.most {
+	if int64(len(b.bytes)+len(p)) > b.most {
 		return 0, ErrBundleTooLarge
 	}
 	b.bytes = append(b.bytes, p...)

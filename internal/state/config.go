@@ -52,7 +52,7 @@ type Config struct {
 	// Cron reads the cron expressions of schedules; nil means that schedules cannot have one.
 	Cron fleet.CronParser
 	// MaxBundle limits the bundle of unpushed work that is kept of a deleted agent, in bytes; 0 means 64 MiB.
-	MaxBundle int
+	MaxBundle int64
 	// Retention is how long events and request ids are kept; 0 means 30 days, a negative value forever.
 	// PayloadRetention is how long payloads of ended tasks and bundles of deleted agents are kept; 0 means 90 days, a
 	// negative value forever. Tasks are kept until somebody deletes them. PruneEvery is how often expired rows are removed;
