@@ -85,12 +85,9 @@ func (p *program) importStore(cmd *cobra.Command, cfg Config) (err error) {
 	defer closeWith(&err, from.Close)
 	var counts map[string]int64
 	if err := from.Export(ctx, func(rows func(table string) (*sql.Rows, error)) (err error) {
-		counts, err = postgres.Import(ctx, cfg.Store, places, rows)
+		counts, err = postgres.Import(ctx, cfg.Store, places, rows, func() error { return cfg.markImported(time.Now()) })
 		return err
-	}); err != nil {
-		return err
-	}
-	if err := cfg.markImported(time.Now()); err != nil {
+	}); err != nil && counts == nil { // with counts, only the end of the export failed, for example because of an interrupt: the fleet is imported
 		return err
 	}
 	report := map[string]any{"from": cfg.sqlitePath(), "to": cfg.shownStore(), "copied": counts, "replica": cfg.Replica}

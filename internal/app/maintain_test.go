@@ -17,6 +17,7 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 	"fleet/internal/store/sqlite"
 	"fleet/internal/store/storetest"
+	"fleet/internal/waittest"
 )
 
 // filledStore returns a data directory whose store has objects of every kind, and the store.
@@ -77,7 +78,7 @@ func TestImport(t *testing.T) {
 
 	url := pgtest.URL(t)
 	require.NoError(t, from.Export(t.Context(), func(rows func(string) (*sql.Rows, error)) error {
-		_, err := postgres.Import(t.Context(), url, nil, rows)
+		_, err := postgres.Import(t.Context(), url, nil, rows, func() error { return nil })
 		return err
 	}))
 	storetest.RequireSame(t, from, openPostgres(t, url))
@@ -87,6 +88,58 @@ func TestImport(t *testing.T) {
 	var rows float64
 	require.NoError(t, conn.QueryRow(t.Context(), `SELECT reltuples FROM pg_class WHERE oid = 'tasks'::regclass`).Scan(&rows))
 	require.InDelta(t, 2, rows, 0, "the import must update the statistics of the database")
+}
+
+// TestImportIsMarkedAtOnce interrupts an import that has committed and updates the statistics of the database. The data directory must already
+// be marked as imported, and the command must succeed.
+func TestImportIsMarkedAtOnce(t *testing.T) {
+	t.Parallel()
+	dir, _ := filledStore(t)
+	url := pgtest.URL(t)
+	require.NoError(t, openPostgres(t, url).Close()) // creates the tables
+	session := func() *pgx.Conn {
+		conn, err := pgx.Connect(t.Context(), url)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
+		return conn
+	}
+	before, after, watch := session(), session(), session()
+	awaitWaiting := func(n int) {
+		waittest.Until(t, "Postgres does not signal that a session waits for a lock", func() bool {
+			var waiting int
+			require.NoError(t, watch.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE relation = 'tasks'::regclass AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&waiting))
+			return waiting == n
+		})
+	}
+	_, err := before.Exec(t.Context(), `BEGIN; LOCK TABLE tasks IN EXCLUSIVE MODE`)
+	require.NoError(t, err)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	type result struct {
+		code           int
+		stdout, stderr string
+	}
+	ended := make(chan result, 1)
+	go func() {
+		code, stdout, stderr := runCommand(ctx, []string{"FLEET_STORE=" + url, "FLEET_DATA=" + dir}, "import")
+		ended <- result{code, stdout, stderr}
+	}()
+	awaitWaiting(1) // the import
+	locked := make(chan error, 1)
+	go func() {
+		_, err := after.Exec(t.Context(), `BEGIN; LOCK TABLE tasks IN SHARE UPDATE EXCLUSIVE MODE`) // gets the table after the commit, and keeps it from VACUUM
+		locked <- err
+	}()
+	awaitWaiting(2)
+	_, err = before.Exec(t.Context(), `ROLLBACK`)
+	require.NoError(t, err)
+	require.NoError(t, <-locked)
+	awaitWaiting(1) // VACUUM
+	require.FileExists(t, filepath.Join(dir, importedFile))
+	interrupt()
+	r := <-ended
+	require.Zero(t, r.code, r.stderr)
+	require.Contains(t, r.stdout, "2 agents, 2 tasks")
 }
 
 func openPostgres(t *testing.T, url string) *postgres.Store {

@@ -40,7 +40,10 @@ var placePaths = map[string]map[string][]string{
 // The database must have no agents, no tasks and no history; otherwise the error is INVALID_ARGUMENT. rows returns all rows of a table. Their columns must have
 // the same names as in this store, times must be microseconds since 1970, and booleans must be 0 or 1. Import ignores
 // columns that this store does not have. places has the new names of places by their old names; it may be nil.
-func Import(ctx context.Context, url string, places map[string]string, rows func(table string) (*sql.Rows, error)) (counts map[string]int64, err error) {
+//
+// Import calls committed right after the commit, and returns its error. An interrupt ends neither the commit, whose result would then be
+// unknown, nor makes Import fail after it. If Import fails, counts is nil.
+func Import(ctx context.Context, url string, places map[string]string, rows func(table string) (*sql.Rows, error), committed func() error) (counts map[string]int64, err error) {
 	pool, err := newPool(ctx, url, sideConns, nil)
 	if err != nil {
 		return nil, err
@@ -54,7 +57,7 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 		return nil, contextError(ctx, translate(err))
 	}
 	counts = map[string]int64{}
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(context.WithoutCancel(ctx), pool, func(tx pgx.Tx) error {
 		if err := prepareTables(ctx, tx); err != nil {
 			return err
 		}
@@ -73,10 +76,15 @@ func Import(ctx context.Context, url string, places map[string]string, rows func
 		}
 		return setTriggers(ctx, tx, "ENABLE")
 	})
-	if err == nil { // autovacuum would do this later, so an error can be ignored, but queries would be slow until then
-		_, _ = pool.Exec(ctx, `VACUUM (ANALYZE) `+strings.Join(importedTables, `, `))
+	if err != nil {
+		return nil, contextError(ctx, translate(err))
 	}
-	return counts, contextError(ctx, translate(err))
+	if err := committed(); err != nil {
+		return nil, err
+	}
+	// Autovacuum would do this later, so an error can be ignored, but queries would be slow until then.
+	_, _ = pool.Exec(ctx, `VACUUM (ANALYZE) `+strings.Join(importedTables, `, `))
+	return counts, nil
 }
 
 // prepareTables locks the tables, so that no server can write to them before the commit, and deletes the rows of replacedTables. It

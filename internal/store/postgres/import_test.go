@@ -54,7 +54,7 @@ func TestImportRenamesPlaces(t *testing.T) {
 	}))
 	url := pgtest.URL(t)
 	require.NoError(t, from.Export(t.Context(), func(rows func(string) (*sql.Rows, error)) error {
-		_, err := postgres.Import(t.Context(), url, map[string]string{"local": "local@works"}, rows)
+		_, err := postgres.Import(t.Context(), url, map[string]string{"local": "local@works"}, rows, func() error { return nil })
 		return err
 	}))
 
