@@ -61,8 +61,7 @@ func (p *program) dial(ctx context.Context, t cli.Target) (grpc.ClientConnInterf
 	if err != nil {
 		return nil, nil, err
 	}
-	a.Start()
-	return a.Conn(), a.Close, nil
+	return a.Conn(), a.startEmbedded(), nil
 }
 
 // embed opens a fleet in this process. The fleet requires no token, because a user who can read its data can do

@@ -58,6 +58,26 @@ func TestServerName(t *testing.T) {
 	require.NoError(t, ends)
 }
 
+// TestEmbeddedFleetKeepsItsName checks that a fleet without listeners closes if it has lost its name, and that it releases its name when it
+// closes.
+func TestEmbeddedFleetKeepsItsName(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	first, err := openReplica(t, url, "twin", t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, first.store.Release(t.Context(), fleet.ReplicaLeasePrefix+"twin", first.machine)) // as if the lease had expired
+	second, err := openReplica(t, url, "twin", t.TempDir())
+	require.NoError(t, err)
+	closeFirst := first.startEmbedded()
+	<-first.guard.closed.Done()
+	require.ErrorContains(t, closeFirst(), "another server has taken the name")
+
+	require.NoError(t, second.startEmbedded()())
+	third, err := openReplica(t, url, "twin", t.TempDir())
+	require.NoError(t, err, "the name must be free at once")
+	defer func() { require.NoError(t, third.Close()) }()
+}
+
 // TestForgottenServer makes a server forget another server whose lease has expired, and then starts the forgotten server
 // again.
 func TestForgottenServer(t *testing.T) {

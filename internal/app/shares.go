@@ -108,6 +108,29 @@ func (a *App) startSharing(lost func(error)) (end func()) {
 	}
 }
 
+// startEmbedded starts the work of a fleet without listeners, and shares as startSharing does. If this server must end, it closes the fleet, and
+// later calls fail. The returned function closes the fleet. Its error also says why the fleet had to end.
+func (a *App) startEmbedded() (closeApp func() error) {
+	a.Start()
+	lost, end := make(chan error, 1), make(chan struct{})
+	endSharing := a.startSharing(func(err error) { lost <- err })
+	closed := make(chan error, 1)
+	go func() {
+		var err error
+		select {
+		case err = <-lost:
+			a.log.Error("the fleet in this process closes", slog.Any("error", err))
+		case <-end:
+		}
+		endSharing()
+		closed <- errors.Join(err, a.Close())
+	}()
+	return func() error {
+		close(end)
+		return <-closed
+	}
+}
+
 // shareOnce renews the lease on the name, and divides the limits of requests among the servers that run. Without a name,
 // there is only this server. ends is not nil if this server must end, because another server has its name or because it was
 // forgotten.
