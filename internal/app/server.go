@@ -310,8 +310,8 @@ func (s *Server) warnOpen(ctx context.Context) {
 }
 
 // shutdown ends calls, listeners and connections, and then closes the fleet. It cuts connections that are still open
-// after shutdownGrace, because a stream that its client does not read ends only with its connection. If the fleet does not
-// close within s.closeGrace, shutdown returns an error and does not wait any longer.
+// after shutdownGrace, because a stream that its client does not read ends only with its connection. If the calls and the fleet do not
+// end within s.closeGrace, shutdown returns an error and does not wait any longer.
 func (s *Server) shutdown() error {
 	s.guard.end()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
@@ -328,10 +328,13 @@ func (s *Server) shutdown() error {
 	case <-graceful:
 	case <-ctx.Done():
 		s.grpc.Stop()
-		<-graceful
 	}
 	s.endSharing()
-	go func() { s.closed <- s.Close() }()
+	go func() {
+		err := s.Close()
+		<-graceful // GracefulStop waits for the calls, like Close
+		s.closed <- err
+	}()
 	select {
 	case cerr := <-s.closed:
 		return errors.Join(err, cerr)

@@ -39,6 +39,40 @@ func TestShutdownWithBlockedReaders(t *testing.T) {
 	require.NoError(t, f.stop())
 }
 
+// TestShutdownWithHangingCall shuts a server down while a call ignores its context. The server must end with an error.
+func TestShutdownWithHangingCall(t *testing.T) {
+	t.Parallel()
+	a, err := Open(t.Context(), testConfig(t), Options{})
+	require.NoError(t, err)
+	hangs, free := make(chan struct{}), make(chan struct{})
+	a.guard.nextUnary = func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
+		close(hangs)
+		<-free
+		return nil, context.Canceled
+	}
+	s, err := a.Listen("test")
+	require.NoError(t, err)
+	s.closeGrace = 100 * time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+
+	conn, err := grpc.NewClient(s.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	go func() { _, _ = fleetv1.NewFleetServiceClient(conn).ListAgents(ctx, &fleetv1.ListAgentsRequest{}) }()
+	<-hangs
+	stop()
+	select {
+	case err := <-ended:
+		require.ErrorContains(t, err, "did not end within 100ms")
+	case <-time.After(waittest.Limit):
+		require.Fail(t, "the server did not end")
+	}
+	close(free)
+	require.NoError(t, <-s.closed, "the fleet must close when the call has ended")
+}
+
 // TestShutdownWithHangingPlace shuts a server down while a call of its place hangs. The server must end with an error.
 func TestShutdownWithHangingPlace(t *testing.T) {
 	t.Parallel()
