@@ -51,10 +51,17 @@ func (a *App) identifyWith(ctx context.Context, method string, md metadata.MD) (
 
 // admitIfKnown lifts the limits of the connection if err is nil, which means that its caller is known. It returns its arguments.
 func admitIfKnown(ctx context.Context, err error) (context.Context, error) {
-	if c := inbound.ConnFrom(ctx); c != nil && err == nil {
-		c.Admit()
+	if err == nil {
+		admit(ctx)
 	}
 	return ctx, err
+}
+
+// admit lifts the limits of the connection that the context belongs to.
+func admit(ctx context.Context) {
+	if c := inbound.ConnFrom(ctx); c != nil {
+		c.Admit()
+	}
 }
 
 // forAdmins returns a handler that passes the requests of admins on to next, and refuses other requests. A known caller who is

@@ -35,14 +35,17 @@ func (a *App) listenMetrics(keys *inbound.Keys) (*metricsServer, error) {
 	if a.cfg.Metrics == "" {
 		return nil, nil //nolint:nilnil // documented
 	}
-	handler := http.Handler(a.telemetry)
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		admit(r.Context()) // the request had the token, or needs none
+		a.telemetry.ServeHTTP(w, r)
+	}))
 	if file := a.cfg.MetricsTokenFile; file != "" {
 		if _, err := readMetricsToken(file); err != nil {
 			return nil, err
 		}
 		handler = a.withToken(file, handler)
 	}
-	l, err := net.Listen("tcp", a.cfg.Metrics)
+	l, err := listenWithLimits(a.cfg.Metrics, a.inboundLimits)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on the metrics address %s: %w", a.cfg.Metrics, err)
 	}
@@ -53,7 +56,8 @@ func (a *App) listenMetrics(keys *inbound.Keys) (*metricsServer, error) {
 	mux.Handle("GET "+metricsPath, handler)
 	return &metricsServer{listener: l, http: &http.Server{
 		Handler: mux, ReadTimeout: connectTimeout, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		ConnContext: inbound.WithConn,
+		ErrorLog:    slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}}, nil
 }
 

@@ -1,6 +1,11 @@
 package app
 
 import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -64,6 +69,43 @@ func TestMetricsToken(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	ask("Bearer ", http.StatusServiceUnavailable)
 	ask("", http.StatusServiceUnavailable)
+}
+
+// TestMetricsLimits checks that a connection to the metrics address is limited until a request with the token.
+func TestMetricsLimits(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte("right"), 0o600))
+	f := newTestFleet(t, fleetConfig{
+		Options: func(o *Options) { o.InboundLimits.Bytes = 100 }, // enough for one request
+		Config:  func(c *Config) { c.Metrics, c.MetricsTokenFile = "127.0.0.1:0", file },
+	})
+	connect := func() (ask func(token string) (status int, err error)) {
+		c, err := net.Dial("tcp", f.metrics.listener.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		answers := bufio.NewReader(c)
+		return func(token string) (int, error) {
+			_, _ = fmt.Fprintf(c, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", token) // the connection may be closed
+			resp, err := http.ReadResponse(answers, nil)
+			if err != nil {
+				return 0, err
+			}
+			_, err = io.Copy(io.Discard, resp.Body)
+			return resp.StatusCode, errors.Join(err, resp.Body.Close())
+		}
+	}
+	known, unknown := connect(), connect()
+	for range 3 {
+		status, err := known("right")
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, status)
+	}
+	status, err := unknown("wrong")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusUnauthorized, status)
+	_, err = unknown("wrong")
+	require.Error(t, err, "the connection must be closed")
 }
 
 // TestMetricsAddress checks which settings for the metrics address are accepted and which are refused.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 
+	"fleet/internal/face/inbound"
 	"fleet/internal/fleet"
 	"fleet/internal/place/peer"
 )
@@ -63,5 +65,7 @@ func (a *App) openPeers(ctx context.Context) (*peer.Peers, error) {
 	return peer.New(ctx, peer.Config{
 		Replica: a.cfg.Replica, Version: Version(), Lease: serverLeaseTTL, Store: a.store, Place: func(name string) fleet.Place { return a.ownPlaces[name] },
 		Transport: func(t http.RoundTripper) http.RoundTripper { return outboundTransport{t} }, Log: a.log,
+		Listen:      func(addr string) (net.Listener, error) { return listenWithLimits(addr, a.inboundLimits) },
+		ConnContext: inbound.WithConn, Known: admit,
 	})
 }

@@ -1,12 +1,15 @@
 package app
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"fleet/internal/face/inbound"
 	"fleet/internal/fleet"
 	"fleet/internal/store/postgres/pgtest"
 	"fleet/internal/waittest"
@@ -76,6 +79,24 @@ func TestEmbeddedFleetKeepsItsName(t *testing.T) {
 	third, err := openReplica(t, url, "twin", t.TempDir())
 	require.NoError(t, err, "the name must be free at once")
 	defer func() { require.NoError(t, third.Close()) }()
+}
+
+// TestPeerLimits checks that a connection to the peer address is limited during the TLS handshake.
+func TestPeerLimits(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(t)
+	cfg.Store = pgtest.URL(t)
+	a, err := Open(t.Context(), cfg, Options{InboundLimits: inbound.Limits{Bytes: 100}})
+	require.NoError(t, err)
+	s, err := a.Listen("test")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	_, err = tls.Dial("tcp", a.peers.Address(), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // a stranger
+	require.Error(t, err, "the connection must be closed")
+	stop()
+	require.NoError(t, <-ended)
 }
 
 // TestForgottenServer makes a server forget another server whose lease has expired, and then starts the forgotten server

@@ -214,18 +214,27 @@ func (a *App) handler(version string) (http.Handler, error) {
 // listen listens at addr, which is the value of the setting key. The limits hold for connections of unknown callers. See
 // reserve for loopback addresses.
 func listen(key, addr string, limits inbound.Limits) (net.Listener, error) {
-	l, err := net.Listen("tcp", addr)
+	l, err := listenWithLimits(addr, limits)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("the %s address %s is in use: stop the other program, or choose another address with --%s; if it is another fleet, this one also needs a data directory of its own", key, addr, key)
 	}
 	if err != nil {
 		return nil, err
 	}
+	return reserve(l), nil
+}
+
+// listenWithLimits listens at addr. The limits hold for connections of unknown callers.
+func listenWithLimits(addr string, limits inbound.Limits) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
 	tcp, ok := l.(*net.TCPListener)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("the %s address %s is not a TCP address", key, addr), l.Close())
+		return nil, errors.Join(fmt.Errorf("%s is not a TCP address", addr), l.Close())
 	}
-	return reserve(inbound.Listen(tcp, limits)), nil
+	return inbound.Listen(tcp, limits), nil
 }
 
 // HTTPAddr returns the address of REST and MCP.

@@ -36,6 +36,12 @@ type Config struct {
 	Place     func(name string) fleet.Place             // a place of this server; nil if there is none with the name
 	Transport func(http.RoundTripper) http.RoundTripper // wraps the transport of calls
 	Log       *slog.Logger
+
+	// Listen opens the address for other servers.
+	Listen func(addr string) (net.Listener, error)
+	// ConnContext is the ConnContext of the http.Server. Known gets the context of each request: its connection is one of another server.
+	ConnContext func(ctx context.Context, c net.Conn) context.Context
+	Known       func(ctx context.Context)
 }
 
 // Peers lets the servers on a store read data on each other's machines. All servers share one key, which is in the store. It
@@ -98,7 +104,7 @@ func (p *Peers) Listen(addr string) (err error) {
 	if p == nil {
 		return nil
 	}
-	if p.listener, err = net.Listen("tcp", addr); err != nil {
+	if p.listener, err = p.config.Listen(addr); err != nil {
 		return fmt.Errorf("cannot listen on the peer address %s: %w", addr, err)
 	}
 	if p.address, err = advertisedAddress(p.listener.Addr()); err != nil {
@@ -108,8 +114,13 @@ func (p *Peers) Listen(addr string) (err error) {
 	if err != nil {
 		return errors.Join(err, p.listener.Close())
 	}
+	handler := p.handler(s.Handler())
 	p.server = &http.Server{
-		Handler: p.handler(s.Handler()), TLSConfig: p.tls.Clone(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			p.config.Known(r.Context()) // the TLS handshake is over
+			handler.ServeHTTP(w, r)
+		}),
+		ConnContext: p.config.ConnContext, TLSConfig: p.tls.Clone(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(p.config.Log.Handler(), slog.LevelDebug),
 	}
 	return nil
