@@ -7,20 +7,30 @@ import (
 	"syscall"
 )
 
+// hangups are the SIGHUPs that this process receives.
+type hangups struct {
+	signals          chan os.Signal // keeps a SIGHUP that arrives while the server starts
+	outlivesTerminal bool           // SIGHUP never means that the terminal was closed
+}
+
+// catchHangups begins to catch SIGHUP. If SIGHUP was ignored, as with nohup, this process outlives its terminal. The caller must call
+// signal.Stop for the signals.
+func catchHangups() *hangups {
+	h := &hangups{signals: make(chan os.Signal, 1), outlivesTerminal: signal.Ignored(syscall.SIGHUP) || !hasTerminal()}
+	signal.Notify(h.signals, syscall.SIGHUP)
+	return h
+}
+
 // reloadOnHangup reloads the configuration on SIGHUP. If the terminal from which this process was started has been closed, it calls stop instead,
-// unless SIGHUP was ignored, as with nohup. The returned function ends the handling of SIGHUP, and waits for a reload that runs.
-func (a *App) reloadOnHangup(ctx context.Context, stop context.CancelCauseFunc) (end func()) {
-	outlivesTerminal := signal.Ignored(syscall.SIGHUP) || !hasTerminal()
-	c := make(chan os.Signal, 1)
-	signal.Notify(c, syscall.SIGHUP)
+// unless this process outlives its terminal. The returned function ends the handling of SIGHUP, and waits for a reload that runs.
+func (a *App) reloadOnHangup(ctx context.Context, h *hangups, stop context.CancelCauseFunc) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		a.handleHangups(ctx, c, func() bool { return !outlivesTerminal && !hasTerminal() }, stop)
+		a.handleHangups(ctx, h.signals, func() bool { return !h.outlivesTerminal && !hasTerminal() }, stop)
 	}()
 	return func() {
-		signal.Stop(c)
 		cancel()
 		<-over
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"os/signal"
 
 	"github.com/spf13/cobra"
 
@@ -35,6 +36,8 @@ then from fleet.yaml in this directory, or else in the user's configuration dire
   fleet serve --auth tokens --http :8101 --grpc :8102 --tls-cert fleet.crt --tls-key fleet.key`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			h := catchHangups() // first, because SIGHUP ends a process that does not catch it
+			defer signal.Stop(h.signals)
 			read := func(file string) (Config, error) { return Load(file, p.environ, cmd.Flags()) }
 			cfg, err := read(file)
 			if err != nil {
@@ -56,7 +59,7 @@ then from fleet.yaml in this directory, or else in the user's configuration dire
 			}
 			ctx, stop := context.WithCancelCause(cmd.Context())
 			defer stop(nil)
-			defer a.reloadOnHangup(ctx, stop)()
+			defer a.reloadOnHangup(ctx, h, stop)()
 			return s.Serve(ctx)
 		},
 	}
