@@ -184,7 +184,7 @@ func (f *testFleet) serverOptions(c fleetConfig, cfg Config) Options {
 	if f.second != nil {
 		o.Places = append(o.Places, f.second)
 	}
-	o.Reload = func() (Config, error) {
+	o.Reload = func(string) (Config, error) {
 		next := cfg
 		if _, err := os.Stat(f.configFile); err != nil {
 			return next, nil

@@ -99,9 +99,10 @@ type Options struct {
 	CoderUsers coderusers.Options
 	// Spans returns the exporter of traces, or nil to export none. If Spans itself is nil, none are exported either.
 	Spans func(ctx context.Context) (sdk.SpanExporter, error)
-	// Reload reads the configuration again, in the same way as the first time. If it is nil, the configuration cannot be
-	// reloaded.
-	Reload           func() (Config, error)
+	// Reload reads the configuration again, in the same way as the first time. It reads file, the file that was applied last, even if
+	// file no longer exists: a removed file is an error, not a server without settings. If no file was applied, file is "". If Reload is
+	// nil, the configuration cannot be reloaded.
+	Reload           func(file string) (Config, error)
 	Providers        func(c *providers.Config)  // changes the configuration of providers
 	ProbeEnvironment providers.ProbeEnvironment // used by the probes of providers; if nil, they examine this machine
 	Subagents        func(c *subagents.Config)  // changes the configuration of subagents

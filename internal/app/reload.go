@@ -21,9 +21,9 @@ var reloadable = []string{"limits", "local.projects", "cagent.prices", "pools", 
 
 // reloader is the state that App.reload keeps between calls.
 type reloader struct {
-	read    func() (Config, error) // see Options.Reload
-	mu      sync.Mutex             // one reload at a time
-	current Config                 // the configuration that was applied last
+	read    func(file string) (Config, error) // see Options.Reload
+	mu      sync.Mutex                        // one reload at a time
+	current Config                            // the configuration that was applied last
 }
 
 // reload reads the configuration again and applies it. It returns the file that was read and a description of
@@ -32,7 +32,7 @@ func (a *App) reload(ctx context.Context) (file string, changes []string, err er
 	r := &a.reloader
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next, err := r.read()
+	next, err := r.read(r.current.file)
 	if err == nil {
 		next, err = next.withPaths()
 	}

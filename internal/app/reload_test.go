@@ -34,10 +34,10 @@ func newReloadServer(t *testing.T, text string) *reloadServer {
 	ctx, cancel := context.WithTimeout(t.Context(), waittest.Limit)
 	t.Cleanup(cancel)
 	r := &reloadServer{t: t, ctx: ctx, file: writeConfig(t, text)}
-	read := func() (Config, error) {
+	read := func(string) (Config, error) {
 		return Load(r.file, []string{"FLEET_DATA=" + filepath.Join(filepath.Dir(r.file), "data")}, nil)
 	}
-	cfg, err := read()
+	cfg, err := read("")
 	require.NoError(t, err)
 	r.App, err = Open(ctx, cfg, Options{Reload: read})
 	require.NoError(t, err)
@@ -217,6 +217,27 @@ func TestConcurrentReloads(t *testing.T) {
 	list, err := r.client.ListAgentProjects(r.ctx, &fleetv1.ListAgentProjectsRequest{})
 	require.NoError(t, err)
 	require.Len(t, list.GetProjects(), 2)
+}
+
+// TestReloadOfRemovedFile checks that a file that was removed is an error, also if the server started without a file and applied it later.
+func TestReloadOfRemovedFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	read := func(file string) (Config, error) {
+		return Load(file, []string{"FLEET_DATA=data", "FLEET_PLACES=fake"}, nil)
+	}
+	cfg, err := read("")
+	require.NoError(t, err)
+	a, err := Open(t.Context(), cfg, Options{Reload: read})
+	require.NoError(t, err)
+	a.Start()
+	defer func() { require.NoError(t, a.Close()) }()
+	require.NoError(t, os.WriteFile(ConfigFile, []byte("limits: {agents: 7}\n"), 0o600))
+	file, changes, err := a.reload(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"limits.agents"}, changes)
+	require.NoError(t, os.Remove(file))
+	_, _, err = a.reload(t.Context())
+	require.ErrorContains(t, err, "no such file")
 }
 
 // TestHangupDuringStart sends SIGHUP to a server that reads its configuration, which is a pipe. The server must start, and then read the

@@ -45,7 +45,7 @@ then from fleet.yaml in this directory, or else in the user's configuration dire
 			}
 			a, err := Open(cmd.Context(), cfg, Options{
 				Log: p.stderr, Spans: telemetry.NewExporter,
-				Reload: func() (Config, error) { return read(cmp.Or(cfg.file, file)) }, // a file that was removed is an error, not a server without settings
+				Reload: func(current string) (Config, error) { return read(cmp.Or(current, file)) },
 			})
 			if err != nil {
 				return err
