@@ -13,9 +13,9 @@ import (
 	"github.com/adhocore/gronx"
 )
 
-// plainField matches a field whose names of months and days were replaced by numbers. Package gronx also accepts other
-// forms, such as L and W, but cron programs disagree about their meaning.
-var plainField = regexp.MustCompile(`^[0-9*,/-]+$`)
+// plainPart matches a part of a field whose names of months and days were replaced by numbers. Package gronx also accepts other
+// forms: cron programs disagree about the meaning of L and W, and gronx ignores the end of 1-5-9 and of */5/7.
+var plainPart = regexp.MustCompile(`^(\*|[0-9]+(-[0-9]+)?)(/[0-9]+)?$`)
 
 // leapDay is the time after which Parse looks for a tick, to refuse expressions that are never due. An expression that is
 // due only on 29 February has a tick four years later.
@@ -43,7 +43,9 @@ func Parse(expr string, zone *time.Location) (next func(after time.Time) time.Ti
 		for part := range strings.SplitSeq(segment, ",") {
 			checker := &gronx.SegmentChecker{} // CheckDue ignores the parts after one that is due, so each part is checked separately
 			checker.SetRef(leapDay)
-			if _, err := checker.CheckDue(part, pos); err != nil || !plainField.MatchString(part) {
+			values, _, _ := strings.Cut(part, "/") // gronx does not check the bounds of the start if there is a step
+			_, verr := checker.CheckDue(values, pos)
+			if _, err := checker.CheckDue(part, pos); err != nil || verr != nil || !plainPart.MatchString(part) {
 				return nil, fmt.Errorf("%q cannot be read", part)
 			}
 		}

@@ -153,11 +153,12 @@ func TestRefused(t *testing.T) {
 	for expr, why := range map[string]string{
 		"": "0 fields", "* * * *": "4 fields", "0 0 * * * *": "6 fields", "@often": "1 fields", "@always": "1 fields", "61 * * * *": `"61"`, "*,x * * * *": `"X"`, "0 0 L * *": `"L"`,
 		"0 0 30 2 *": "no such day", "5-1 * * * *": `"5-1"`, "*/0 * * * *": `"*/0"`, ", * * * *": `""`, "1- * * * *": `"1-"`, "1/ * * * *": `"1/"`, "0 24 * * *": `"24"`,
+		"1-5-9 * * * *": `"1-5-9"`, "*/5/7 * * * *": `"*/5/7"`, "1-5-9/2 * * * *": `"1-5-9/2"`, "0,70/5 * * * *": `"70/5"`, "0 0 0/5 * *": `"0/5"`, "* * * * 8/2": `"8/2"`,
 	} {
 		_, err := Parse(expr, time.UTC)
 		require.ErrorContains(t, err, why, expr)
 	}
-	for _, expr := range []string{"@daily", "0 9 * * mon-fri", "0 0 1 jan *", "0 0 29 2 *", "*/5 9-17 1,15 * 7"} {
+	for _, expr := range []string{"@daily", "0 9 * * mon-fri", "0 0 1 jan *", "0 0 29 2 *", "*/5 9-17 1,15 * 7", "0/5 5/7 10-20/3 * 7/2"} {
 		_, err := Parse(expr, time.UTC)
 		require.NoError(t, err, expr)
 	}
