@@ -131,6 +131,7 @@ func (r *Reconciler) Start() {
 	if r.jobs != nil {
 		r.running.Go(func() { r.dispatch(ctx) })
 		r.running.Go(func() { r.runTrains(ctx) })
+		r.running.Go(func() { r.observeLandings(ctx) })
 		r.running.Go(func() { r.sendWebhooks(ctx) })
 	}
 }

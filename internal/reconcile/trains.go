@@ -21,8 +21,6 @@ const minTrainInterval = 200 * time.Millisecond
 func (r *Reconciler) runTrains(ctx context.Context) {
 	signal, cancel := r.store.Subscribe()
 	defer cancel()
-	observe := time.NewTicker(observeInterval)
-	defer observe.Stop()
 	running, ended := map[fleet.Train]bool{}, make(chan fleet.Train)
 	defer func() {
 		for range running {
@@ -50,10 +48,6 @@ func (r *Reconciler) runTrains(ctx context.Context) {
 		select {
 		case <-signal:
 		case <-retry:
-		case <-observe.C:
-			if err := r.jobs.ObserveLandings(ctx); err != nil && ctx.Err() == nil {
-				r.log.WarnContext(ctx, "branches of projects not read, retrying", slog.Any("error", err))
-			}
 		case t := <-ended:
 			delete(running, t)
 		case <-ctx.Done():
@@ -61,6 +55,15 @@ func (r *Reconciler) runTrains(ctx context.Context) {
 		}
 		if sleep(ctx, minTrainInterval) != nil {
 			return
+		}
+	}
+}
+
+// observeLandings calls Jobs.ObserveLandings regularly until ctx is done. Trains do not wait for it, because it asks repositories.
+func (r *Reconciler) observeLandings(ctx context.Context) {
+	for sleep(ctx, observeInterval) == nil {
+		if err := r.jobs.ObserveLandings(ctx); err != nil && ctx.Err() == nil {
+			r.log.WarnContext(ctx, "branches of projects not read, retrying", slog.Any("error", err))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"fleet/internal/fleet"
 )
@@ -39,6 +40,9 @@ func (s *Service) ObserveLandings(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// observeTimeout limits the work of ObserveLandings for one project, whose repository may not answer.
+const observeTimeout = time.Minute
+
 // observeTrain does the work of ObserveLandings for one project. It compares the work with the branch at which the project's work
 // begins.
 func (s *Service) observeTrain(ctx context.Context, t fleet.Train, work []*fleet.Landing) error {
@@ -46,6 +50,8 @@ func (s *Service) observeTrain(ctx context.Context, t fleet.Train, work []*fleet
 	if err != nil {
 		return nil //nolint:nilerr // nothing lands there
 	}
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
 	b, err := repo.Branch(ctx, "")
 	switch {
 	case fleet.ReasonOf(err) == fleet.ReasonBranchNotFound:

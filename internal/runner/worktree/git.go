@@ -24,6 +24,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"fleet/internal/runner/process"
 	"fleet/internal/runner/sandbox"
 )
@@ -37,7 +39,7 @@ type Git struct {
 	memory      uint64        // memory limit for reading such files, in bytes
 	configPaths func() []string
 	sources     sync.Map // from the path of a mirror to its URL
-	locks       sync.Map // from the name of a lock to a *sync.Mutex, because git's own locks fail instead of waiting
+	locks       sync.Map // from the name of a lock to a *semaphore.Weighted, because git's own locks fail instead of waiting
 }
 
 // Program returns the absolute path of git. It is looked up once, so that no program that appears on PATH later can replace it.
@@ -67,7 +69,7 @@ func New(env []string, temp string) *Git {
 		}
 	}
 	if !ssh {
-		g.env = append(g.env, "GIT_SSH_COMMAND=ssh -o BatchMode=yes")
+		g.env = append(g.env, "GIT_SSH_COMMAND=ssh -o BatchMode=yes -o ConnectTimeout=60 -o ServerAliveInterval=60 -o ServerAliveCountMax=5")
 	}
 	g.env = append(
 		g.env, "GIT_TERMINAL_PROMPT=0", "GCM_INTERACTIVE=never", "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_PAGER=cat", "GIT_EDITOR=true",
@@ -135,6 +137,7 @@ func (g *Git) pipeWarn(ctx context.Context, p *sandbox.Policy, env []string, dir
 	args = append([]string{
 		"-C", dir, "-c", "core.hooksPath=" + os.DevNull, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false",
 		"-c", "core.bigFileThreshold=64m", "-c", "pack.threads=1", "-c", "pack.windowMemory=256m", // within the limits of memory
+		"-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=300", // git gives up after so many seconds without a byte
 	}, args...)
 	cmd := exec.CommandContext(within, g.program, args...)
 	cmd.Env = append(slices.Clone(g.env), env...)
@@ -179,11 +182,15 @@ func (g *Git) limits() sandbox.Limits {
 }
 
 // lock takes the lock with the name. It excludes only other calls in this process. The name is the path of a repository, for changes of
-// its refs, or begins with "branches of", for changes of branches that people may have checked out.
-func (g *Git) lock(name string) (unlock func()) {
-	m, _ := g.locks.LoadOrStore(name, &sync.Mutex{})
-	m.(*sync.Mutex).Lock()
-	return m.(*sync.Mutex).Unlock
+// its refs, or begins with "branches of", for changes of branches that people may have checked out, or with "fetches of", for the
+// remote branches of a mirror.
+func (g *Git) lock(ctx context.Context, name string) (unlock func(), err error) {
+	stored, _ := g.locks.LoadOrStore(name, semaphore.NewWeighted(1))
+	lock := stored.(*semaphore.Weighted)
+	if err := lock.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	return func() { lock.Release(1) }, nil
 }
 
 // readTimeout is the default of Git.timeout.

@@ -68,7 +68,11 @@ func (g *Git) Leftovers(ctx context.Context, repository string, q LeftoverQuery)
 // RemoveLeftovers removes all refs that now have the agent, the kind and the proof of l, a result of Leftovers. If there are none, or
 // if a branch among them is checked out, it removes nothing and returns an error.
 func (g *Git) RemoveLeftovers(ctx context.Context, repository string, q LeftoverQuery, l fleet.Leftover) error {
-	defer g.lock("branches of " + repository)()
+	unlock, err := g.lock(ctx, "branches of "+repository)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	found, err := g.leftoverRefs(ctx, repository, q)
 	if err != nil {
 		return err

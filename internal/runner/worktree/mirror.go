@@ -30,10 +30,14 @@ func MirrorPath(dir, source string) string {
 }
 
 // Fetch updates the mirror from the source, and creates the mirror if it does not exist. It does not change the agents'
-// branches, because it stores the branches of the source as remote branches. Later calls for agents of the mirror use the
-// password of the source.
+// branches, because it stores the branches of the source as remote branches. So only another Fetch waits for a slow source.
+// Later calls for agents of the mirror use the password of the source.
 func (g *Git) Fetch(ctx context.Context, source, mirror string) error {
-	defer g.lock(mirror)()
+	unlock, err := g.lock(ctx, "fetches of "+mirror)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	g.sources.Store(mirror, source)
 	if _, err := os.Stat(mirror); errors.Is(err, os.ErrNotExist) {
 		if err := g.clone(ctx, source, mirror); err != nil {

@@ -1,9 +1,13 @@
 package worktree
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -39,6 +43,31 @@ func TestFetch(t *testing.T) {
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "secret")
 	require.NoDirExists(t, mirror+"x")
+}
+
+func TestSilentSource(t *testing.T) {
+	t.Parallel()
+	origin := repository(t)
+	g := New(os.Environ(), t.TempDir())
+	mirror := MirrorPath(filepath.Join(t.TempDir(), "repositories"), "file://"+origin)
+	require.NoError(t, g.Fetch(t.Context(), "file://"+origin, mirror))
+	asked := make(chan struct{}, 1)
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer silent.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	fetched := make(chan error, 1)
+	go func() { fetched <- g.Fetch(ctx, silent.URL, mirror) }()
+	<-asked
+
+	require.NoError(t, g.Add(t.Context(), newTree(t, mirror, "fleet/papi-1"), "", false), "an agent must not wait for another agent's fetch")
+	impatient, stop := context.WithTimeout(t.Context(), time.Millisecond)
+	defer stop()
+	require.ErrorIs(t, g.Fetch(impatient, silent.URL, mirror), context.DeadlineExceeded)
+	cancel()
+	require.ErrorIs(t, <-fetched, context.Canceled)
 }
 
 func TestIsRemote(t *testing.T) {

@@ -15,7 +15,11 @@ import (
 // have checked out the branch, Move updates their files before the branch. So if this process is killed in between, the files
 // look as if people had made the changes themselves, and never as if they had reverted them.
 func (g *Git) Move(ctx context.Context, repository string, b fleet.Branch, to string) (err error) {
-	defer g.lock("branches of " + repository)()
+	unlock, err := g.lock(ctx, "branches of "+repository)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if err := g.checkMove(ctx, repository, b, to); err != nil {
 		return err
 	}
@@ -173,7 +177,11 @@ func hasTrackedParent(tracked map[string]bool, path string) bool {
 
 // MoveSource changes a branch of a mirror's source, and of the mirror, from b.Commit to a later commit.
 func (g *Git) MoveSource(ctx context.Context, source, mirror string, b fleet.Branch, to string) error {
-	defer g.lock("branches of " + mirror)()
+	unlock, err := g.lock(ctx, "branches of "+mirror)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if err := g.checkMove(ctx, mirror, b, to); err != nil {
 		return err
 	}

@@ -91,10 +91,11 @@ func (g *Git) updateRefsWithMessage(ctx context.Context, repository, message str
 	if len(all) == 0 {
 		return nil
 	}
-	if err := ctx.Err(); err != nil {
+	unlock, err := g.lock(ctx, repository)
+	if err != nil {
 		return err
 	}
-	defer g.lock(repository)()
+	defer unlock()
 	return g.pipe(context.WithoutCancel(ctx), nil, nil, repository, strings.NewReader(refChangeInput(all)), io.Discard, "update-ref", "--no-deref", "-m", message, "--stdin")
 }
 

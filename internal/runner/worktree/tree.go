@@ -206,7 +206,11 @@ func (g *Git) prune(ctx context.Context, repository string) error {
 	if entries, err := os.ReadDir(filepath.Join(commonDir(repository), "worktrees")); err != nil || len(entries) == 0 {
 		return nil //nolint:nilerr // the repository has no worktrees
 	}
-	defer g.lock(repository)()
-	_, err := g.run(ctx, repository, "worktree", "prune")
+	unlock, err := g.lock(ctx, repository)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	_, err = g.run(ctx, repository, "worktree", "prune")
 	return err
 }
