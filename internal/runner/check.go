@@ -156,7 +156,7 @@ func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 				return exitOfDeleted(), nil
 			}
 			return nil, HostError("cannot read the check's end", err)
-		case !run.Responds(ctx):
+		case !run.Responds(ctx) && ctx.Err() == nil: // otherwise the supervisor may not have had the time to answer
 			if err := run.Kill(shim.Deadline); err != nil {
 				return nil, HostError("cannot kill the check", err)
 			}

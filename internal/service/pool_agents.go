@@ -127,11 +127,12 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 		return err
 	})
 	n.pool, n.oneTask, n.shares = pool.Name, pool.Reuse == fleet.ReuseFresh, s.poolShares(pool)
-	for ; err == nil && count > 0; count-- {
+	for err == nil && count > 0 {
+		taken := false
 		err = s.changePool(ctx, pool.Key(), func(tx fleet.Tx, pool *fleet.Pool) (string, error) {
 			n.Name = s.generatedName(pool.Name)
 			a, err := s.insertAgent(ctx, tx, p, n)
-			if fleet.ReasonOf(err) == fleet.ReasonAgentExists { // the name is taken: the next decision tries another one
+			if taken = fleet.ReasonOf(err) == fleet.ReasonAgentExists; taken { // another name is tried
 				return "", nil
 			}
 			if err != nil {
@@ -140,6 +141,9 @@ func (s *Service) growPool(ctx context.Context, pool *fleet.Pool, count int) err
 			pool.Creating = append(pool.Creating, a.UID)
 			return "creates " + a.Name, nil
 		})
+		if !taken {
+			count--
+		}
 	}
 	switch {
 	case errors.Is(err, errNotAsked): // the next call of Dispatch asks

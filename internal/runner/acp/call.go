@@ -113,44 +113,40 @@ func (c call) changedFiles() (paths []string) {
 
 // matchingRule returns the first rule that matches the call, or an empty string if no rule matches. If whole is not set, it is
 // enough that the pattern of the rule matches one part of a compound command. If whole is set, the pattern must match the whole
-// command. Then several rules can also match a compound command together, one for each part; matchingRule returns them all.
+// command, or each of its parts. Then several rules can also match the parts together; matchingRule returns them all.
 func (c call) matchingRule(rules []string, whole bool) string {
-	if whole && c.Kind == "execute" {
-		if matched := c.matchingPartRules(rules); matched != "" {
-			return matched
-		}
-	}
 	for _, rule := range rules {
 		name, pattern, hasPattern := parseRule(rule)
 		if c.hasName(name, whole) && (!hasPattern || pattern == "*" || c.matchesPattern(pattern, whole)) {
 			return rule
 		}
 	}
+	if whole && c.Kind == "execute" {
+		return c.matchingPartRules(rules)
+	}
 	return ""
 }
 
-// matchingPartRules returns the rules whose patterns match the parts of a compound command, as one text. It returns an empty
-// string if a part matches no pattern, or if the call is not one compound command.
+// matchingPartRules returns the rules whose patterns match the parts of the commands, as one text. It returns an empty string if a part
+// matches no pattern, or if the call has no command.
 func (c call) matchingPartRules(rules []string) string {
-	subjects := c.subjects()
-	if len(subjects) != 1 || !compoundPattern.MatchString(subjects[0]) {
-		return ""
-	}
-	parts, ok := splitCommands(subjects[0])
-	if !ok {
-		return ""
-	}
 	var matched []string
-	for _, part := range parts {
-		i := slices.IndexFunc(rules, func(rule string) bool {
-			name, pattern, hasPattern := parseRule(rule)
-			return hasPattern && c.hasName(name, true) && globPattern(pattern).MatchString(part)
-		})
-		if i < 0 {
+	for _, s := range c.subjects() {
+		parts, ok := splitCommands(s)
+		if !ok {
 			return ""
 		}
-		if !slices.Contains(matched, rules[i]) {
-			matched = append(matched, rules[i])
+		for _, part := range parts {
+			i := slices.IndexFunc(rules, func(rule string) bool {
+				name, pattern, hasPattern := parseRule(rule)
+				return hasPattern && c.hasName(name, true) && globPattern(pattern).MatchString(part)
+			})
+			if i < 0 {
+				return ""
+			}
+			if !slices.Contains(matched, rules[i]) {
+				matched = append(matched, rules[i])
+			}
 		}
 	}
 	return strings.Join(matched, " and ")
@@ -193,8 +189,8 @@ func (c call) hasName(name string, whole bool) bool {
 	return kindOf(name) == c.Kind && c.Kind != "other"
 }
 
-// matchesPattern reports whether the pattern matches the call. If whole is set, it must match each subject, and a compound
-// command never matches. Otherwise it must match one subject, or a part of one.
+// matchesPattern reports whether the pattern matches the call. If whole is set, it must match each subject, and each part of a
+// command. Otherwise it must match one subject, or a part of one.
 func (c call) matchesPattern(pattern string, whole bool) bool {
 	re := globPattern(pattern)
 	subjects := c.subjects()
@@ -204,11 +200,13 @@ func (c call) matchesPattern(pattern string, whole bool) bool {
 		}
 		switch {
 		case !whole:
-			if matchesPart(re, s) {
+			if mayRun(re, s, 0) {
 				return true
 			}
-		case c.Kind == "execute" && compoundPattern.MatchString(s): // the call would run more than the rule allows
-			return false
+		case c.Kind == "execute":
+			if parts, ok := splitCommands(s); !ok || slices.ContainsFunc(parts, func(part string) bool { return !re.MatchString(part) }) {
+				return false
+			}
 		case !re.MatchString(s):
 			return false
 		}

@@ -120,7 +120,9 @@ func TestCompoundCommands(t *testing.T) {
 		"PATH=/evil true; echo a":          false,
 		"if true; then echo a; fi":         false,
 		"true; echo <<E\ncurl x\nE":        false,
-		"true;;echo a":                     true,
+		"true;;echo a":                     false, // no shell runs it
+		"export A=b; true":                 false,
+		"time true":                        false,
 		"true; ! curl x":                   false,
 		"true; echo a\\\ncurl x":           true, // one command: the line goes on
 		"true; echo \\'; curl x; echo \\'": false,

@@ -68,8 +68,9 @@ type control struct {
 	mailbox   *mailbox.Sender // for messages that the child confirms; nil if there is none
 	terminal  *terminal       // nil if the child has none
 
-	messageMu sync.Mutex      // held while a message is written to the pipe; protects sentIDs and ended
+	messageMu sync.Mutex      // held while a message is written to the pipe; protects the next three fields
 	sentIDs   map[string]bool // ids of the messages that were written to the pipe
+	begun     message         // the rest of a message that did not fit the pipe; empty if there is none
 	ended     bool            // the run has ended
 
 	mu       sync.Mutex // protects watchers
@@ -171,18 +172,36 @@ func (c *control) message(id, text string) string {
 	case c.ended:
 		return replyEnded
 	}
+	if c.begun.id != "" {
+		if problem := c.write(c.begun); problem != "" || c.sentIDs[id] {
+			return problem
+		}
+	}
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
+	return c.write(message{id, text})
+}
+
+// message is a message for the pipe, or the rest of one.
+type message struct{ id, text string }
+
+// write writes m to the pipe. If it does not fit, the next call must write the rest, which is then c.begun.
+func (c *control) write(m message) (problem string) {
 	_ = c.messages.SetWriteDeadline(time.Now().Add(messageTimeout))
-	switch _, err := c.messages.WriteString(text); {
+	n, err := c.messages.WriteString(m.text)
+	switch {
 	case os.IsTimeout(err):
+		if n > 0 {
+			c.begun = message{m.id, m.text[n:]}
+		}
 		return replyFull
 	case err != nil:
 		return replyEnded
 	}
-	c.sentIDs[id] = true
-	recordMessage(id)
+	c.begun = message{}
+	c.sentIDs[m.id] = true
+	recordMessage(m.id)
 	return ""
 }
 
