@@ -99,8 +99,12 @@ func (w *worker) collectChanges(ctx context.Context, a *fleet.Agent, t *fleet.Ta
 	}
 	done := make(chan result, 1)
 	go func() {
-		c, err := w.tryCollect(limited, a, t, tries)
-		done <- result{c, err}
+		var r result
+		r.err = survive(func() (err error) {
+			r.changes, err = w.tryCollect(limited, a, t, tries)
+			return err
+		})
+		done <- r
 	}()
 	notice, cut := time.NewTimer(w.cfg.CollectNotice), time.NewTimer(w.cfg.CollectWait)
 	defer notice.Stop()

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -123,5 +124,31 @@ func TestCrashAtEveryPoint(t *testing.T) {
 			require.Empty(t, h.World.Workspaces())
 			<-died
 		})
+	}
+}
+
+// TestPanics lets the first work at each fault point panic. It checks that the work goes on with the next try, and that nothing happens
+// twice.
+func TestPanics(t *testing.T) {
+	t.Parallel()
+	var panicked sync.Map
+	h := servicetest.New(t, checking, func(c *state.Config) {
+		c.LeaseTTL = time.Second
+		c.Fault = func(p string) {
+			if _, again := panicked.LoadOrStore(p, true); !again {
+				panic("at " + p)
+			}
+		}
+	})
+	h.Create("papi")
+	task := h.WaitTask(startChecked(h, "papi", "echo one\ndone", 0, "echo fine").ID)
+	require.Equal(t, fleet.TaskCompleted, task.Status, task.Reason)
+	require.Equal(t, "one", h.Output(task.ID))
+	require.Equal(t, 1, h.World.Deliveries(task.ID))
+	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
+	require.NoError(t, err)
+	for _, p := range []string{reconcile.FaultProvisionAfter, reconcile.FaultDispatchAfter, reconcile.FaultFollowOutput, reconcile.FaultCheckAfter, reconcile.FaultFinishBefore, reconcile.FaultDeleteAfter} {
+		_, reached := panicked.Load(p)
+		require.True(t, reached, p)
 	}
 }

@@ -55,14 +55,17 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 			}
 		}
 		traced, end := w.cfg.Span(ctx, "task.follow", &agent, &task)
-		f.outcome, f.err = host.Connect(agent).Follow(traced, run, cursor, func(o fleet.Output) error {
-			w.progress.recordOutput(o, w.now())
-			select {
-			case queue <- o:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+		f.err = survive(func() (err error) {
+			f.outcome, err = host.Connect(agent).Follow(traced, run, cursor, func(o fleet.Output) error {
+				w.progress.recordOutput(o, w.now())
+				select {
+				case queue <- o:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+			return err
 		})
 		end(f.err)
 		close(queue)
@@ -71,7 +74,7 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 		}
 	}()
 	go func() {
-		err := w.recordOutputs(ctx, t.ID, cursor, queue, func() bool { return f.err == nil })
+		err := survive(func() error { return w.recordOutputs(ctx, t.ID, cursor, queue, func() bool { return f.err == nil }) })
 		if err != nil {
 			cancel()
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -80,13 +81,21 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 		case !needsWork(v):
 			return true
 		}
-		next, err := w.step(held, v)
+		var next time.Duration
+		err = survive(func() (err error) {
+			next, err = w.step(held, v)
+			return err
+		})
 		if errors.Is(err, fleet.ErrLeaseLost) {
 			return false
 		}
 		if err != nil && held.Err() == nil {
 			w.log.ErrorContext(ctx, "step failed, retrying", slog.String("agent", v.Name), slog.Any("error", err))
-			_ = sleep(held, minRetryDelay)
+			delay := minRetryDelay
+			if errors.Is(err, errPanic) { // it will probably happen again
+				delay = w.cfg.LeaseTTL
+			}
+			_ = sleep(held, delay)
 			continue
 		}
 		if next < 0 { // a time has passed during the step, or the step is wrong and would be repeated without end
@@ -96,6 +105,20 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 			w.wait(held, next)
 		}
 	}
+}
+
+// errPanic is the cause of the error of survive after a panic.
+var errPanic = errors.New("panic")
+
+// survive calls f, and returns a panic as an error with its stack. The cause may be what one agent has written, and a server that
+// ended would meet it again at its next start, with all its other agents.
+func survive(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack())
+		}
+	}()
+	return f()
 }
 
 // load returns the agent; nil if it was deleted. It reads the snapshot, so that workers share the reads of the store. It
@@ -203,7 +226,7 @@ func (w *worker) call(ctx context.Context, a *fleet.Agent, slots chan struct{}, 
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	result := make(chan error, 1)
-	go func() { result <- fn(limited) }()
+	go func() { result <- survive(func() error { return fn(limited) }) }()
 	for superseded := false; ; {
 		select {
 		case err := <-result:

@@ -126,7 +126,7 @@ func (w *worker) startChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 	go func() {
 		defer close(f.done)
 		defer cancel()
-		f.err = w.runChecks(ctx, &agent, &task, checks)
+		f.err = survive(func() error { return w.runChecks(ctx, &agent, &task, checks) })
 	}()
 }
 

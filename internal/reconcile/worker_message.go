@@ -54,7 +54,9 @@ func (w *worker) stepMessages(ctx context.Context, a *fleet.Agent, t *fleet.Task
 	go func() {
 		defer close(p.done)
 		defer cancel()
-		w.deliver(ctx, &agent, &task, run)
+		if err := survive(func() error { w.deliver(ctx, &agent, &task, run); return nil }); err != nil {
+			w.log.ErrorContext(ctx, "messages not delivered", slog.String("task", task.ID), slog.Any("error", err))
+		}
 	}()
 	return nil
 }

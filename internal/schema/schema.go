@@ -7,9 +7,12 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,7 +43,7 @@ func (noReferences) Load(string) (any, error) {
 
 // Compile returns the compiled schema. Its errors describe mistakes in the schema, for the schema's author.
 func Compile(text []byte) (*Schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	doc, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -74,11 +77,53 @@ func CompileChecker(text []byte) (check func(value []byte) []string, err error) 
 // Check returns the ways in which the JSON value violates the schema; nil if it does not. A value that is not JSON violates every
 // schema.
 func (s *Schema) Check(value []byte) []string {
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	v, err := parse(value)
 	if err != nil {
-		return []string{"it is not JSON: " + err.Error()}
+		return []string{err.Error()}
 	}
 	return problemsOf(s.compiled.Validate(v))
+}
+
+// These limit the numbers in a schema or a value. The validator computes with exact numbers: those with a large exponent take long, and
+// it panics on those that math/big refuses.
+const (
+	maxNumberLength = 1000
+	maxExponent     = 400 // the exponents of float64 are smaller
+)
+
+// parse parses JSON. It refuses numbers that are too large for float64 or for the validator.
+func parse(text []byte) (any, error) {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("it is not JSON: %w", err)
+	}
+	return v, checkNumbers(v)
+}
+
+// checkNumbers returns an error if a number in the JSON value v exceeds a limit.
+func checkNumbers(v any) error {
+	switch v := v.(type) {
+	case json.Number:
+		_, err := v.Float64()
+		_, exponent, _ := strings.Cut(strings.ToLower(v.String()), "e")
+		n, eerr := strconv.Atoi(cmp.Or(exponent, "0"))
+		if err != nil || eerr != nil || max(n, -n) > maxExponent || len(v) > maxNumberLength {
+			return fmt.Errorf("the number %s is too large, too small or too long", fleet.Shorten(v.String(), 40))
+		}
+	case []any:
+		for _, item := range v {
+			if err := checkNumbers(item); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, item := range v {
+			if err := checkNumbers(item); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // compilePattern compiles a regular expression of ECMAScript. It prefers Go's package regexp, which understands most expressions in the

@@ -40,8 +40,31 @@ func TestCompileRefuses(t *testing.T) {
 		`{"$ref":"https://example.com/schema"}`: "another document",
 		`{"type":"strange"}`:                    "at /type",
 		`{`:                                     "EOF",
+		`{"multipleOf":1e2000000}`:              "the number 1e2000000",
 	} {
 		_, err := schema.Compile([]byte(text))
 		require.ErrorContains(t, err, want, text)
+	}
+}
+
+// TestNumbers checks that numbers with which a validator cannot compute are problems of the value, and that all others can be checked.
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	s, err := schema.Compile([]byte(`{"properties":{"a":{"items":{"type":"number","minimum":0,"maximum":1}}}}`))
+	require.NoError(t, err)
+	for number, want := range map[string]string{
+		"0.5": "", "1e-300": "", "1E0": "", "-0": "",
+		"2": "maximum", "-1e300": "minimum",
+		"1e2000000": "the number", "1e-2000000": "the number", "1e999": "the number", "-1E+401": "the number", "1e99999999999999999999": "the number",
+		"0." + strings.Repeat("0", 2000) + "1": "the number",
+	} {
+		problems := s.Check([]byte(`{"a":[` + number + `]}`))
+		if want == "" {
+			require.Empty(t, problems, number)
+			continue
+		}
+		require.Len(t, problems, 1, number)
+		require.Contains(t, problems[0], want, number)
+		require.Less(t, len(problems[0]), 200)
 	}
 }
