@@ -24,7 +24,7 @@ type Settings struct {
 	MaxMessages int `yaml:"max_messages"`
 	// MaxWaiting is how many messages may wait for their turn in a session; 0 means 16.
 	MaxWaiting int `yaml:"max_waiting"`
-	// IdleTimeout is how long an unused session stays open; 0 means 24 h, a negative value forever.
+	// IdleTimeout is how long an unused session stays open; 0 means 1 h, a negative value forever.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 	// TurnTimeout is how long an agent may take to answer a message; 0 means 10 min.
 	TurnTimeout time.Duration `yaml:"turn_timeout"`
@@ -90,7 +90,7 @@ func (c *Config) setDefaults() {
 	c.MaxSessions = cmp.Or(c.MaxSessions, 100)
 	c.MaxMessages = cmp.Or(c.MaxMessages, 1000)
 	c.MaxWaiting = cmp.Or(c.MaxWaiting, 16)
-	c.IdleTimeout = cmp.Or(c.IdleTimeout, 24*time.Hour)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, time.Hour)
 	c.TurnTimeout = cmp.Or(c.TurnTimeout, 10*time.Minute)
 	c.AbortGrace = cmp.Or(c.AbortGrace, 2*time.Minute)
 	c.ProjectPlace = cmp.Or(c.ProjectPlace, "local")

@@ -36,6 +36,9 @@ func (s *Service) find(ctx context.Context, name string) (foundAgent, error) {
 	if fleet.ReasonOf(err) != fleet.ReasonAgentNotFound || isPath(name) {
 		return foundAgent{}, err
 	}
+	if agent, _, _ := strings.Cut(name, "@"); strings.ContainsAny(agent, "/:") { // no agent has such a name, and its place may not answer
+		return s.findArtifact(ctx, name)
+	}
 	if v, err := s.core.ShowAgent(ctx, name); err == nil {
 		if p, err := fleet.PrincipalFrom(ctx); err != nil || p.OwnsAll(v.Owner) { // a shared agent accepts tasks, but no conversations
 			return foundAgent{agent: v, source: fleet.DefinitionFleet}, err
@@ -43,7 +46,12 @@ func (s *Service) find(ctx context.Context, name string) (foundAgent, error) {
 	} else if e, ok := errors.AsType[*fleet.Error](err); !ok || e.Code != fleet.NotFound && e.Code != fleet.InvalidArgument {
 		return foundAgent{}, err
 	}
-	d, err = s.catalog.Artifact(ctx, name)
+	return s.findArtifact(ctx, name)
+}
+
+// findArtifact returns the definition of the pulled artifact with the name. It returns AGENT_NOT_FOUND if there is none.
+func (s *Service) findArtifact(ctx context.Context, name string) (foundAgent, error) {
+	d, err := s.catalog.Artifact(ctx, name)
 	if fleet.ReasonOf(err) == fleet.ReasonAgentNotFound {
 		err = fleet.Errorf(fleet.ReasonAgentNotFound,
 			"there is no agent %q: no file in the agents directory, no pulled agent and no agent of the fleet has this name",

@@ -3,6 +3,7 @@ package sessions_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/place/fake"
 	"fleet/internal/place/placetest/model"
 	"fleet/internal/service"
 	"fleet/internal/toolset/sessions"
@@ -534,4 +536,17 @@ func TestAdminClosesASession(t *testing.T) {
 		require.NoError(t, err)
 		return v.Task == nil
 	})
+}
+
+// TestArtifactWithoutPlace checks that the name of an artifact is not looked for at places, which may not answer.
+func TestArtifactWithoutPlace(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(h *harness) {
+		h.fake = fake.New(fake.Config{Traits: fleet.Traits{Adopts: true}})
+		h.fake.Fail(fake.List, math.MaxInt, nil)
+	})
+	for name, want := range map[string]fleet.Reason{"docker/reviewer:latest": fleet.ReasonAgentNotFound, "papi": fleet.ReasonBackendUnavailable} {
+		_, err := h.svc.Create(h.as("alice"), name, "", "", sessions.Location{})
+		requireReason(t, err, want)
+	}
 }
