@@ -36,3 +36,19 @@ func TestDefaultRoles(t *testing.T) {
 		}
 	}
 }
+
+// TestDefaultRole checks which of the configured roles is the default.
+func TestDefaultRole(t *testing.T) {
+	t.Parallel()
+	for want, roles := range map[string][]Role{
+		"manager":  {{Name: "manager"}, {Name: "operator"}},
+		"coder":    {{Name: "manager"}, {Name: "coder"}},
+		"operator": {{Name: "coder"}, {Name: "operator", Default: true}},
+	} {
+		p, err := Project{Name: "webshop", Driver: "shell", Roles: roles}.validate()
+		require.NoError(t, err)
+		for _, r := range p.Roles {
+			require.Equal(t, r.Name == want, r.Default, "%s of %v", r.Name, roles)
+		}
+	}
+}

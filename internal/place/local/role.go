@@ -19,7 +19,7 @@ type Role struct {
 	Name        string `yaml:"name"`
 	DisplayName string `yaml:"display_name"`
 	Description string `yaml:"description"`
-	Default     bool   `yaml:"default"`     // if no role sets it, the first role is the default
+	Default     bool   `yaml:"default"`     // if no role sets it, the role "coder" is the default or, without one, the first
 	Prompt      string `yaml:"prompt"`      // instructions for the agent about its role
 	PromptFile  string `yaml:"prompt_file"` // path of a file with the prompt; the file is read for each task
 
@@ -54,8 +54,8 @@ const (
 	IgnorePermissions RepositoryPermissions = "ignore"
 )
 
-// checkRoles validates the roles, of which there must be at least one. It resolves the paths of their prompt files, and makes the
-// first role the default if none is.
+// checkRoles validates the roles, of which there must be at least one. It resolves the paths of their prompt files, and makes a role the
+// default if none is.
 func checkRoles(roles []Role, d driver.Driver) error {
 	defaults := 0
 	for i := range roles {
@@ -99,7 +99,8 @@ func checkRoles(roles []Role, d driver.Driver) error {
 	}
 	switch defaults {
 	case 0:
-		roles[0].Default = true
+		coder := slices.IndexFunc(roles, func(r Role) bool { return r.Name == "coder" })
+		roles[max(coder, 0)].Default = true
 	case 1:
 	default:
 		return fmt.Errorf("%d roles have default set: set it on one role only", defaults)
