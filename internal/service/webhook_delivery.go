@@ -74,12 +74,13 @@ func (s *Service) Redeliver(ctx context.Context, r RedeliverRequest) (n int, mor
 		if err != nil {
 			return err
 		}
+		now := s.now()
 		var all []*fleet.Delivery
-		if all, more, err = s.selectDeliveries(tx, w, r); err != nil {
+		if all, more, err = s.selectDeliveries(tx, w, r, now); err != nil {
 			return err
 		}
 		for _, d := range all {
-			d.Requeue(s.now())
+			d.Requeue(now) // all at one time, so that they are sent in the order of their events
 			if err := tx.Update(d); err != nil {
 				return err
 			}
@@ -92,9 +93,9 @@ func (s *Service) Redeliver(ctx context.Context, r RedeliverRequest) (n int, mor
 	return n, more, err
 }
 
-// selectDeliveries returns the webhook's deliveries that the request selects, at most maxRedelivered. more means that it selects
-// others too.
-func (s *Service) selectDeliveries(tx fleet.ReadTx, w *fleet.Webhook, r RedeliverRequest) (all []*fleet.Delivery, more bool, err error) {
+// selectDeliveries returns the webhook's deliveries that the request selects, at most maxRedelivered, without those that an earlier call
+// has requeued and that are not tried yet. more means that the request selects others too.
+func (s *Service) selectDeliveries(tx fleet.ReadTx, w *fleet.Webhook, r RedeliverRequest, now time.Time) (all []*fleet.Delivery, more bool, err error) {
 	if r.ID != "" {
 		d, err := fleet.First(tx.Deliveries(fleet.DeliveryFilter{ID: r.ID}))
 		if err == nil && (d == nil || d.Webhook != w.UID) {
@@ -103,7 +104,7 @@ func (s *Service) selectDeliveries(tx fleet.ReadTx, w *fleet.Webhook, r Redelive
 		return []*fleet.Delivery{d}, false, err
 	}
 	for _, status := range []fleet.DeliveryStatus{fleet.DeliveryFailed, fleet.DeliveryWaiting} {
-		found, err := tx.Deliveries(fleet.DeliveryFilter{Webhook: w.UID, Status: status, Since: r.Since, Limit: maxRedelivered + 1})
+		found, err := tx.Deliveries(fleet.DeliveryFilter{Webhook: w.UID, Status: status, Since: r.Since, Undue: now, Limit: maxRedelivered + 1})
 		if err != nil {
 			return nil, false, err
 		}

@@ -306,12 +306,18 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	posts := r.posts("https://example.com/stuck")
 	require.Len(t, posts, 6)
 	require.Equal(t, posts[0].ID, posts[1].ID)
+	requireInOrder(t, posts[1:])
+	require.Len(t, r.posts("https://example.com/quick"), 5, "successful deliveries must not be repeated")
+}
+
+// requireInOrder checks that the events arrived in their order.
+func requireInOrder(t *testing.T, posts []fleet.WebhookRequest) {
+	t.Helper()
 	var cursors []string
-	for _, p := range posts[1:] {
+	for _, p := range posts {
 		cursors = append(cursors, cursorIn(t, p.Body))
 	}
 	require.True(t, slices.IsSortedFunc(cursors, func(a, b string) int { return len(a)*1000 - len(b)*1000 + strings.Compare(a, b) }), "the events must arrive in their order: %v", cursors)
-	require.Len(t, r.posts("https://example.com/quick"), 5, "successful deliveries must not be repeated")
 }
 
 func TestManyDeliveriesWaitInTheLog(t *testing.T) {
@@ -332,6 +338,8 @@ func TestManyDeliveriesWaitInTheLog(t *testing.T) {
 	_, _, err := h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: now.Now().Add(-time.Hour)})
 	require.NoError(t, err)
 	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "ops", 7) })
+	posts := r.posts("https://example.com/ops")
+	requireInOrder(t, posts[len(posts)-7:])
 }
 
 func TestAWebhookEndsWithTheTokenOfItsOwner(t *testing.T) {

@@ -41,6 +41,9 @@ func (t ReadTx) Deliveries(f fleet.DeliveryFilter) ([]*fleet.Delivery, error) {
 	if !f.Since.IsZero() {
 		add(`created_at >= ?`, f.Since)
 	}
+	if !f.Undue.IsZero() {
+		add(`(tries > 0 OR next_at > ?)`, f.Undue)
+	}
 	return ReadLocked(t.DB, lockDelivery, func(d *fleet.Delivery) string { return d.ID }, func() ([]*fleet.Delivery, error) {
 		return QueryAll(t.DB, scanDelivery, SelectDeliveries+where+order, append(args, int64(f.Limit), int64(f.Offset))...)
 	})

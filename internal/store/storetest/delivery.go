@@ -52,6 +52,13 @@ var deliveryCases = []testCase{
 		require.Equal(t, []*fleet.Delivery{all[1]}, get(fleet.DeliveryFilter{Webhook: "w1", Status: fleet.DeliveryDelivered}))
 		require.Equal(t, []*fleet.Delivery{all[0]}, get(fleet.DeliveryFilter{Webhook: "w1", Waiting: true}))
 		require.Equal(t, []fleet.DeliveryCount{{Webhook: "w1", Status: fleet.DeliveryFailed, Number: 1, Oldest: all[2].CreatedAt}, waiting("w1", 1)}, count("w1"))
+
+		all[2].Requeue(noon.Add(time.Hour))
+		update(t, s, func(tx fleet.Tx) error { return tx.Update(all[2]) })
+		undue := fleet.DeliveryFilter{Webhook: "w1", Status: fleet.DeliveryWaiting, Undue: noon}
+		require.Equal(t, []*fleet.Delivery{all[2], all[0]}, get(undue))
+		undue.Undue = noon.Add(time.Hour)
+		require.Equal(t, []*fleet.Delivery{all[0]}, get(undue))
 	}},
 
 	{"an event has one delivery to a webhook", func(t *testing.T, s fleet.Store) {
