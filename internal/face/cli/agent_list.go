@@ -19,10 +19,11 @@ func (p *program) newAgentList() *cobra.Command {
 		Long: `List the agents by name. STATUS says whether an agent can take a task, STATE what
 its workspace is doing, and TASK what it works on.
 
-"fleet agent show AGENT" shows one agent in detail.`,
+With -q, an agent is NAME@OWNER unless it is certainly yours, because a name alone means
+your own agent. "fleet agent show AGENT" shows one agent in detail.`,
 		Example: `  fleet agent list
   fleet agent list --project shell --status idle
-  fleet agent list -q                       # names only
+  fleet agent list -q                       # names only, for other commands
   fleet agent list -o json | jq '.agents[].name'`,
 	}, fleetv1.FleetServiceClient.ListAgents, req, func(s *session, resp *fleetv1.ListAgentsResponse) {
 		s.showAgents(resp, req)
@@ -45,7 +46,7 @@ func (s *session) showAgents(resp *fleetv1.ListAgentsResponse, req *fleetv1.List
 	}
 	agents := resp.GetAgents()
 	printList(s, agents, emptyText,
-		column{"NAME", "name"},
+		s.nameColumn(),
 		column{"OWNER", valueIf(s.output == wideFormat || hasSeveralOwners(agents), "owner")},
 		column{"STATUS", func(a *fleetv1.AgentSummary) cell { return statusCell(a.GetStatus(), a) }},
 		column{"STATE", "state"},

@@ -43,8 +43,9 @@ func stateCommand[Q proto.Message](p *program, cmd *cobra.Command, t stateTexts,
 			return s.awaitAgent(ctx, wait, t, name, func(ctx context.Context) (agentResponse, error) { return call(ctx, s, one) })
 		}, func(_ int, resp agentResponse, err error) error {
 			return s.print(resp, err, func() {
-				s.printResult(resp.GetMessage(), resp.GetAgent().GetName())
-				s.hint(t.next, resp.GetAgent().GetName())
+				ref := s.ref(resp.GetAgent().GetName(), resp.GetAgent().GetOwner())
+				s.printResult(resp.GetMessage(), ref)
+				s.hint(t.next, ref)
 			})
 		})
 	})

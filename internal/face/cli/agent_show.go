@@ -24,8 +24,9 @@ why, where it works, and its task.`,
 }
 
 func (s *session) showAgent(a *fleetv1.Agent, rules []*fleetv1.AllowedRule) {
+	ref := s.ref(a.GetName(), a.GetOwner())
 	if s.quiet {
-		s.screen.print(printable(a.GetName()) + "\n")
+		s.screen.print(printable(ref) + "\n")
 		return
 	}
 	var shared, allowed []string
@@ -56,9 +57,9 @@ func (s *session) showAgent(a *fleetv1.Agent, rules []*fleetv1.AllowedRule) {
 		{"Shared with", strings.Join(shared, ", "), ""},
 		{"Workspace", a.GetWorkspaceId(), ""},
 		{"Place", a.GetPlace(), ""},
-		{"Belongs to", cell{a.GetOtherFleet(), yellow}, `"fleet agent restart ` + a.GetName() + ` --take-over" makes it this Fleet's, and ends what runs in it`},
+		{"Belongs to", cell{a.GetOtherFleet(), yellow}, `"fleet agent restart ` + ref + ` --take-over" makes it this Fleet's, and ends what runs in it`},
 		{"Adopted", valueIf(a.GetAdopted(), "yes, its workspace was found at its host"), ""},
-		{"Outdated", valueIf(a.GetOutdated(), cell{"yes", yellow}), `"fleet agent restart ` + a.GetName() + ` --update" gives it the newest version`},
+		{"Outdated", valueIf(a.GetOutdated(), cell{"yes", yellow}), `"fleet agent restart ` + ref + ` --update" gives it the newest version`},
 		{"Dormant", valueIf(a.GetDormantAt() != nil, cell{"since " + s.timeText(a.GetDormantAt()), yellow}), ""},
 		{"Will be deleted", cell{s.timeText(a.GetDeletionAt()), red}, ""},
 		{"Stops", a.GetStopsAt(), ""},

@@ -185,7 +185,7 @@ func (s *session) itemColumns(items []*fleetv1.BulkItem) []column {
 	found := slices.DeleteFunc(slices.Clone(items), func(i *fleetv1.BulkItem) bool { return i.GetOwner() == "" })
 	hasTask := slices.ContainsFunc(items, func(i *fleetv1.BulkItem) bool { return i.GetTaskId() != "" })
 	return []column{
-		{"AGENT", "agent_name"},
+		s.agentColumn(),
 		{"OWNER", valueIf(s.output == wideFormat || hasSeveralOwners(found), "owner")},
 		{"TASK", valueIf(hasTask, func(i *fleetv1.BulkItem) string { return s.shownID(i.GetTaskId()) })},
 	}

@@ -54,7 +54,7 @@ func (p *program) completionFrom(list completionLister) cobra.CompletionFunc {
 			return nil, noFiles
 		}
 		defer closeIt() //nolint:errcheck // nothing was written
-		s := &session{program: p, cmd: cmd}
+		s := &session{program: p, cmd: cmd, target: target}
 		s.connect(&conn{ClientConnInterface: connection, onOutage: func() {}, onReconnect: func() {}})
 		all, _ := list(ctx, s, args) // a shell has no place for the error
 		for _, o := range all {
@@ -76,11 +76,19 @@ func completions[T any](list []T, convert func(T) completion) (all []completion)
 	return all
 }
 
-// agentNames offers the names of the agents.
+// agentNames offers the names of the agents, with the owner if several of the agents have the name.
 func agentNames(ctx context.Context, s *session, _ []string) ([]completion, error) {
 	resp, err := s.fleet.ListAgents(ctx, &fleetv1.ListAgentsRequest{})
+	count := map[string]int{}
+	for _, a := range resp.GetAgents() {
+		count[strings.ToLower(a.GetName())]++
+	}
 	return completions(resp.GetAgents(), func(a *fleetv1.AgentSummary) completion {
-		return completion{a.GetName(), a.GetStatus().String() + " " + a.GetCurrentTask().GetValue()}
+		name := a.GetName()
+		if count[strings.ToLower(name)] > 1 {
+			name = s.ref(name, a.GetOwner())
+		}
+		return completion{name, a.GetStatus().String() + " " + a.GetCurrentTask().GetValue()}
 	}), err
 }
 

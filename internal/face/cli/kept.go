@@ -34,7 +34,7 @@ them exceed their size limit.`,
   fleet kept list -o json`,
 	}, fleetv1.FleetServiceClient.ListKeptWork, &fleetv1.ListKeptWorkRequest{}, func(s *session, resp *fleetv1.ListKeptWorkResponse) {
 		printList(s, resp.GetKept(), "Nothing is kept.",
-			column{"AGENT", "agent_name"}, column{"ID", "agent_id"}, column{"SIZE", func(k *fleetv1.KeptWork) string { return sizeText(k.GetSize()) }}, column{"DELETED", (*fleetv1.KeptWork).GetKeptAt},
+			s.agentColumn(), column{"ID", "agent_id"}, column{"SIZE", func(k *fleetv1.KeptWork) string { return sizeText(k.GetSize()) }}, column{"DELETED", (*fleetv1.KeptWork).GetKeptAt},
 			column{"KEPT UNTIL", func(k *fleetv1.KeptWork) string { return s.timeText(k.GetExpiresAt()) }}, column{"WHAT", "reason"})
 		if len(resp.GetKept()) > 0 {
 			s.hint("Bring an agent back: fleet agent restore AGENT")

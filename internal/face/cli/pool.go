@@ -113,7 +113,7 @@ func (p *program) newPoolList() *cobra.Command {
   fleet pool list -l env=prod`,
 	}, fleetv1.FleetServiceClient.ListPools, req, func(s *session, resp *fleetv1.ListPoolsResponse) {
 		printList(s, resp.GetPools(), `No pool. Create one: fleet pool create NAME --project PROJECT`,
-			column{"NAME", "name"}, column{"PROJECT", "project"}, column{"ROLE", "role"}, column{"BUSY", "busy"}, column{"IDLE", "idle"},
+			s.nameColumn(), column{"PROJECT", "project"}, column{"ROLE", "role"}, column{"BUSY", "busy"}, column{"IDLE", "idle"},
 			column{"STARTING", "starting"}, column{"MAX", "max_agents"}, column{"WAITING", "waiting"}, column{"STATE", poolState})
 	})
 	addOptional(cmd.Flags(), &req.Limit, "limit", "show at most `N` pools (default 100)")

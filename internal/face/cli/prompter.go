@@ -50,7 +50,7 @@ func (p *prompter) handleEvent(s *session, e *fleetv1.Event) {
 	switch typ := e.GetType(); {
 	case typ != fleetv1.Event_task_question && typ != fleetv1.Event_task_answer && typ != fleetv1.Event_task_ended:
 	case p == nil && typ == fleetv1.Event_task_question && !s.isInteractive():
-		s.hint(`See the question: fleet questions %s; then answer it: fleet answer ID allow, deny or "..."`, e.GetAgentName())
+		s.hint(`See the question: fleet questions %s; then answer it: fleet answer ID allow, deny or "..."`, s.ref(e.GetAgentName(), e.GetOwner()))
 	case p != nil:
 		select {
 		case p.wake <- struct{}{}:

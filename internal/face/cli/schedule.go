@@ -204,7 +204,7 @@ func (p *program) newScheduleList() *cobra.Command {
 		Long: `List your schedules, with the next tick of each. Admins see those of all owners.`,
 	}, fleetv1.FleetServiceClient.ListSchedules, req, func(s *session, resp *fleetv1.ListSchedulesResponse) {
 		printList(s, resp.GetSchedules(), `No schedules. Create one: fleet schedule create NAME AGENT "..." --cron "0 3 * * *"`,
-			column{"NAME", "name"}, column{"WHEN", scheduleWhen}, column{"ZONE", "time_zone"},
+			s.nameColumn(), column{"WHEN", scheduleWhen}, column{"ZONE", "time_zone"},
 			column{"NEXT", func(sched *fleetv1.Schedule) string {
 				if sched.GetPaused() {
 					return "paused"

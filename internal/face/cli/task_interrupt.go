@@ -17,7 +17,7 @@ func (m *monitor) onInterrupt(ctx context.Context, presses <-chan struct{}) erro
 		code: ExitInterrupted, reason: "INTERRUPTED",
 		message: fmt.Sprintf("no longer following; the task %s goes on", m.task.GetId()),
 		hint: fmt.Sprintf("follow it: fleet watch --task %s --follow, or stop it: fleet task stop %s",
-			m.task.GetId(), m.task.GetAgentName()),
+			m.task.GetId(), s.ref(m.task.GetAgentName(), m.task.GetOwner())),
 		details: map[string]any{"task_id": m.task.GetId(), "agent_name": m.task.GetAgentName()},
 	}
 	<-presses // the first Ctrl-C

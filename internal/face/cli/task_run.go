@@ -135,7 +135,7 @@ func (s *session) printStarted(resp interface {
 		s.screen.print(printable(t.GetId()) + "\n")
 		s.hint("%s works on it. Follow it: fleet watch --task %s --follow", t.GetAgentName(), t.GetId())
 		s.hint("Wait for its end: fleet task wait %s", t.GetId())
-		s.hint("Stop it: fleet task stop %s", t.GetAgentName())
+		s.hint("Stop it: fleet task stop %s", s.ref(t.GetAgentName(), t.GetOwner()))
 	})
 }
 

@@ -101,7 +101,7 @@ func (p *program) newWebhookList() *cobra.Command {
 all owners.`,
 	}, fleetv1.FleetServiceClient.ListWebhooks, req, func(s *session, resp *fleetv1.ListWebhooksResponse) {
 		printList(s, resp.GetWebhooks(), `No webhooks. Create one: fleet webhook create NAME URL`,
-			column{"NAME", "name"}, column{"OWNER", "owner"}, column{"EVENTS", webhookTopics}, column{"WAITING", "waiting"}, column{"FAILED", "failed"}, column{"STATE", s.webhookState}, column{"URL", "url"})
+			s.nameColumn(), column{"OWNER", "owner"}, column{"EVENTS", webhookTopics}, column{"WAITING", "waiting"}, column{"FAILED", "failed"}, column{"STATE", s.webhookState}, column{"URL", "url"})
 	})
 	addOptional(cmd.Flags(), &req.Limit, "limit", "show at most `N` webhooks (default 100)")
 	return cmd
