@@ -35,13 +35,19 @@ func (p *program) argumentCompletion(name string, all bool) cobra.CompletionFunc
 }
 
 // completionFrom returns a completion that offers the names from list that begin with the typed text and are not arguments
-// already. It offers nothing if the server does not answer in time, or if it would have to start an embedded server.
+// already. It offers nothing if the server does not answer in time, or if it would have to start an embedded server or to renew
+// the token of a sign-in, which a shell has no time for.
 func (p *program) completionFrom(list completionLister) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 		const noFiles = cobra.ShellCompDirectiveNoFileComp
 		target, err := p.target()
 		if err != nil || target.Embedded {
 			return nil, noFiles
+		}
+		if target.Login != nil {
+			if target.Token = target.Login.Current(); target.Token == "" {
+				return nil, noFiles
+			}
 		}
 		parent := cmd.Context()
 		if parent == nil {

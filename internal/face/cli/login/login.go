@@ -127,24 +127,30 @@ func (i *Issuer) tokensOf(ctx context.Context, t *oauth2.Token, nonce string) (T
 }
 
 // refresh gets new tokens with the old refresh token. It returns ErrEnded if the issuer has ended the session or does not renew ID tokens.
-func (i *Issuer) refresh(ctx context.Context, old Tokens) (Tokens, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	t, err := i.config.TokenSource(ctx, &oauth2.Token{RefreshToken: old.Refresh}).Token()
+// The issuer may accept the old refresh token only once. So the end of ctx does not interrupt the request, and refresh calls keep
+// with the new refresh token before anything else can fail.
+func (i *Issuer) refresh(ctx context.Context, old Tokens, keep func(Tokens) error) (Tokens, error) {
+	requestCtx, cancelRequest := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancelRequest()
+	t, err := i.config.TokenSource(requestCtx, &oauth2.Token{RefreshToken: old.Refresh}).Token()
 	if resp, ok := errors.AsType[*oauth2.RetrieveError](err); ok && resp.ErrorCode == "invalid_grant" {
 		return Tokens{}, ErrEnded
 	}
 	if err != nil {
 		return Tokens{}, stripBody(err)
 	}
+	if old.Refresh != t.RefreshToken { // it is the old one if the response has none
+		old.Refresh = t.RefreshToken
+		if err := keep(old); err != nil {
+			return Tokens{}, err
+		}
+	}
 	if raw, _ := t.Extra("id_token").(string); raw == "" {
 		return Tokens{}, ErrEnded // some issuers return an ID token only at the sign-in
 	}
-	next, err := i.tokensOf(ctx, t, "")
-	if next.Refresh == "" {
-		next.Refresh = old.Refresh
-	}
-	return next, err
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return i.tokensOf(ctx, t, "")
 }
 
 // Revoke asks the issuer to end the session (RFC 7009). It does nothing if the issuer has no revocation endpoint, or if there is no refresh

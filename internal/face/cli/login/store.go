@@ -145,11 +145,14 @@ func (s Store) Token(ctx context.Context, server string, now func() time.Time) (
 	if err != nil {
 		return "", err
 	}
-	if t, err = i.refresh(ctx, t); err != nil {
+	keep := func(t Tokens) error {
+		_, err := s.write(*l, t)
+		return err
+	}
+	if t, err = i.refresh(ctx, t, keep); err != nil {
 		return "", err
 	}
-	_, err = s.write(*l, t)
-	return t.ID, err
+	return t.ID, keep(t)
 }
 
 // valid reports whether the ID token is valid for at least minValidity after now.
@@ -226,6 +229,15 @@ func hasKeyring() bool {
 type TokenSource struct {
 	Store  Store
 	Server string
+}
+
+// Current returns the stored ID token for the source's server if it is still valid, and "" otherwise. Unlike Token, it never asks
+// the issuer.
+func (s *TokenSource) Current() string {
+	if _, t, err := s.Store.read(s.Server); err == nil && t.valid(time.Now()) {
+		return t.ID
+	}
+	return ""
 }
 
 // Token returns an ID token for the source's server, as Store.Token does.

@@ -1,14 +1,19 @@
 package login
 
 import (
+	"context"
+	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/zalando/go-keyring"
+	"golang.org/x/oauth2"
 )
 
 // TestToken checks that an expired token is refreshed, and only once for all commands that need it at the same time.
@@ -60,7 +65,7 @@ func TestForget(t *testing.T) {
 	found, err := s.Forget(t.Context(), server)
 	require.NoError(t, err)
 	require.True(t, found)
-	_, err = i.refresh(t.Context(), tokens)
+	_, err = i.refresh(t.Context(), tokens, nil)
 	require.ErrorIs(t, err, ErrEnded, "the issuer must have ended the session")
 	found, err = s.Forget(t.Context(), server)
 	require.NoError(t, err)
@@ -74,6 +79,49 @@ func TestForget(t *testing.T) {
 	l, err := s.Get(server)
 	require.NoError(t, err)
 	require.Nil(t, l)
+}
+
+// roundTripper answers HTTP requests.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestInterruptedRenewal checks that a renewal that is cancelled, or whose new ID token cannot be verified, does not lose the new
+// refresh token: the issuer accepts the old one no more.
+func TestInterruptedRenewal(t *testing.T) {
+	t.Parallel()
+	s := Store{Dir: filepath.Join(t.TempDir(), "logins"), NoKeyring: true}
+	signIn(t, s)
+	renew := func(ctx context.Context) error {
+		_, err := s.Token(ctx, server, func() time.Time { return time.Now().Add(24 * time.Hour) })
+		return err
+	}
+	_, first, err := s.read(server)
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	client := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPost {
+			cancel() // the request is on its way
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})}
+	require.Error(t, renew(context.WithValue(ctx, oauth2.HTTPClient, client)))
+	_, second, err := s.read(server)
+	require.NoError(t, err)
+	require.NotEqual(t, first.Refresh, second.Refresh, "the new refresh token must be stored")
+
+	client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+		if strings.Contains(r.URL.Path, "keys") {
+			return nil, errors.New("no route")
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})
+	require.ErrorContains(t, renew(context.WithValue(t.Context(), oauth2.HTTPClient, client)), "no route")
+	_, third, err := s.read(server)
+	require.NoError(t, err)
+	require.NotEqual(t, second.Refresh, third.Refresh)
+	require.NoError(t, renew(t.Context()), "the stored refresh token must be the one that the issuer accepts")
 }
 
 // TestWhereTokensAre checks that the tokens are only in the keyring, or in a file that only its owner can read.
