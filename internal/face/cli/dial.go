@@ -104,10 +104,14 @@ type tokenCredentials struct {
 	plaintext bool
 }
 
-// GetRequestMetadata returns the header that carries the token.
+// GetRequestMetadata returns the header that carries the token. The status of the error is Unauthenticated if the person has to sign in
+// again.
 func (t tokenCredentials) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	token, err := t.target.token(ctx)
 	if err != nil {
+		if _, mayPass := status.FromError(err); mayPass {
+			return nil, err
+		}
 		return nil, status.Error(codes.Unauthenticated, err.Error())
 	}
 	return map[string]string{"authorization": "Bearer " + token}, nil

@@ -10,7 +10,7 @@ const (
 	ExitNotFound    = 3
 	ExitConflict    = 4  // the agent is busy, or the name is taken
 	ExitState       = 5  // the state does not allow the call, or a limit is reached
-	ExitUnavailable = 6  // the server, or the host of the agents, does not answer
+	ExitUnavailable = 6  // the server, its issuer, or the host of the agents, does not answer
 	ExitDenied      = 7  // the caller is unknown, or may not make the call
 	ExitFailed      = 8  // a task, or a request to an agent, failed
 	ExitStopped     = 9  // a task was stopped
@@ -27,7 +27,7 @@ const exitHelp = `Every command ends with one of these exit codes:
        running task to stop
     4  conflict: the agent is busy, or the name is taken
     5  the state does not allow it: the agent is offline, or a limit is reached
-    6  unavailable: the server, or the host of the agents, does not answer
+    6  unavailable: the server, its issuer, or the host of the agents, does not answer
     7  the server does not know the caller, or does not allow this
     8  a task failed, or a request to an agent failed
     9  a task was stopped

@@ -4,9 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/spf13/cobra"
 
@@ -143,6 +147,7 @@ func (p *program) givenToken() (secret, file string, err error) {
 }
 
 // token returns the token for the next call: the given token, or an ID token of the sign-in. It returns "" if the caller has neither.
+// If the token cannot be renewed and another try may succeed, the error has a gRPC status, with which calls are repeated.
 func (t Target) token(ctx context.Context) (string, error) {
 	if t.Token != "" || t.Login == nil {
 		return t.Token, nil
@@ -151,8 +156,21 @@ func (t Target) token(ctx context.Context) (string, error) {
 	switch {
 	case errors.Is(err, login.ErrEnded):
 		return "", Fail(ExitDenied, `sign in again with "fleet login"`, "your session with %s has ended", t.Server)
+	case err != nil && ctx.Err() != nil:
+		return "", status.FromContextError(ctx.Err()).Err()
 	case err != nil:
-		return "", Fail(ExitDenied, `try again, or sign in again with "fleet login"`, "your session with %s cannot be used: %v", t.Server, err)
+		return "", renewalError{&failure{
+			code: ExitUnavailable, reason: "UNREACHABLE", message: fmt.Sprintf("your session with %s cannot be used: %v", t.Server, err),
+			hint: `try again, or sign in again with "fleet login"`,
+		}}
 	}
 	return token, nil
 }
+
+// renewalError says why a token could not be renewed. For gRPC it has the status Unavailable.
+type renewalError struct{ *failure }
+
+func (e renewalError) Unwrap() error { return e.failure }
+
+// GRPCStatus returns the status of the call that needed the token.
+func (e renewalError) GRPCStatus() *status.Status { return status.New(codes.Unavailable, e.Error()) }
