@@ -68,7 +68,12 @@ func (b *bundleFetch) bundle(ctx context.Context) *downloadReader {
 }
 
 // fetch fetches the bundle into the repository, and prints the names of the branches that it creates or updates.
-func (b *bundleFetch) fetch(ctx context.Context) error {
+func (b *bundleFetch) fetch(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil && ctx.Err() != nil { // the end of ctx has stopped git
+			err = context.Cause(ctx)
+		}
+	}()
 	gitDir, err := b.git(ctx, "rev-parse", "--absolute-git-dir")
 	if err != nil {
 		return usagef("%s is not in a git repository: give a clone of the agent's project with --into, or write the bundle with -o FILE", b.dir)

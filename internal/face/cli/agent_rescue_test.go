@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,6 +49,11 @@ func TestAgentRescue(t *testing.T) {
 		require.Equal(t, "two\nthree\nthree\n", runScript(t, clone, "git show rescue/papi/fleet/papi:file; git show rescue/papi/tree:file; git show refs/fleet/uid/task-1:file"))
 		require.Equal(t, "one\n", runScript(t, clone, "cat file"), "the checked-out files must stay unchanged")
 	}
+
+	interrupted, cancel := context.WithCancelCause(t.Context())
+	cancel(errInterrupted)
+	err = (&bundleFetch{agent: "papi", dir: clone, gitPath: "/bin/sh"}).fetch(interrupted)
+	require.Equal(t, errInterrupted, err, "Ctrl-C stops git, so git's error is not the cause")
 
 	other := t.TempDir()
 	runScript(t, other, "git init -q")

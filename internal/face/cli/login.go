@@ -32,6 +32,9 @@ kept in your keyring or, if you have none, in a file that only you can read.`,
 				return err
 			}
 			tokens, err := s.signIn(ctx, issuer, device)
+			if err != nil && ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			if err != nil {
 				return Fail(ExitDenied, "", "you are not signed in: %v", err)
 			}
@@ -90,7 +93,8 @@ func (p *program) loginAction(do func(ctx context.Context, s *session) error) fu
 		if target.Embedded {
 			return usagef("--embedded has no sign-in: whoever can read the data may do everything")
 		}
-		ctx := cmd.Context()
+		ctx, cancel := p.withTimeout(cmd.Context())
+		defer cancel()
 		s := &session{program: p, cmd: cmd, target: target, screen: p.newScreen()}
 		if err := do(ctx, s); err != nil {
 			return p.explain(ctx, err, target)

@@ -29,13 +29,9 @@ type session struct {
 // action returns the function that cobra runs for a command. The function connects to the target, and calls do with the session.
 func (p *program) action(do func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
-		ctx := cmd.Context()
+		ctx, cancel := p.withTimeout(cmd.Context())
+		defer cancel()
 		p.running = cmd
-		if p.timeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(ctx, p.timeout, errTimeout)
-			defer cancel()
-		}
 		target, err := p.target()
 		if err != nil {
 			return err
@@ -56,6 +52,14 @@ func (p *program) action(do func(ctx context.Context, s *session, args []string)
 		}
 		return nil
 	}
+}
+
+// withTimeout returns a context that ends after the time of --timeout, if it is given. The caller must call cancel.
+func (p *program) withTimeout(ctx context.Context) (_ context.Context, cancel context.CancelFunc) {
+	if p.timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, p.timeout, errTimeout)
 }
 
 // connect makes the session call the server through c.
