@@ -68,8 +68,24 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 	return p.addBulk(cmd, "agents", false, bulkCommand{
 		operation: fleetv1.PlanBulkRequest_delete, progress: "deleting", question: "Delete with everything in their workspaces:", request: req, flags: []string{"keep-unsaved"},
 		fill: func(_ *session, bulk *fleetv1.PlanBulkRequest, _ []string) error {
-			bulk.KeepUnsaved = keepUnsaved
+			bulk.KeepUnsaved = keepUnsaved || !yes
 			return nil
+		},
+		retry: func(ctx context.Context, s *session, item *fleetv1.BulkItem) (bool, error) {
+			if yes || keepUnsaved || item.GetReason() != fleetv1.ErrorReason_UNSAVED_WORK.String() {
+				return false, nil
+			}
+			name := s.ref(item.GetAgentName(), item.GetOwner())
+			s.screen.line(printable(name + ": " + item.GetMessage()))
+			err := s.confirm(ctx, "Delete "+name+" anyway?", "add --yes to delete without it", name+" was not deleted")
+			if err == nil {
+				_, err = s.deleteAgents(ctx, deleteOptions{wait: wait}, []string{name})
+			}
+			if err != nil && ctx.Err() == nil { // it has failed, and the next one is asked about
+				s.printError(s.explain(ctx, err, s.target))
+				return false, nil
+			}
+			return err == nil, err
 		},
 	})
 }

@@ -30,7 +30,12 @@ type bulkCommand struct {
 	names func(args []string) []string
 	// fill sets the fields that other flags and arguments give; nil if there are none.
 	fill func(s *session, req *fleetv1.PlanBulkRequest, args []string) error
+	// retry tries failed items again; nil if the command does not.
+	retry itemRetry
 }
+
+// itemRetry tries a failed item again, and reports whether it is done now. An error ends the command.
+type itemRetry func(ctx context.Context, s *session, item *fleetv1.BulkItem) (done bool, err error)
 
 // addBulk adds the flags --selector, --all and --dry-run to a command for single agents or tasks. With one of them, the
 // command makes a plan and runs it. If takesSeveral is set, it also does this for several names without these flags. what
@@ -112,7 +117,7 @@ func (s *session) runBulk(ctx context.Context, req *fleetv1.PlanBulkRequest, b b
 			return err
 		}
 	}
-	return s.runPlan(ctx, plan.GetPlanId(), b.progress, s.bulkLimit())
+	return s.runPlan(ctx, plan.GetPlanId(), b.progress, s.bulkLimit(), b.retry)
 }
 
 // bulkLimit returns the time of --wait, or 0 if the flag is not given: then the command continues until everything is done.
@@ -128,8 +133,8 @@ func (s *session) bulkLimit() time.Duration {
 const bulkCallSeconds = 5
 
 // runPlan runs the plan until it is finished, and shows the results. It fails if an item failed, or if the plan is not
-// finished after limit; 0 means no limit. doing labels the progress line.
-func (s *session) runPlan(ctx context.Context, id, doing string, limit time.Duration) error {
+// finished after limit; 0 means no limit. doing labels the progress line. retry may be nil.
+func (s *session) runPlan(ctx context.Context, id, doing string, limit time.Duration, retry itemRetry) error {
 	started := s.deps.Now()
 	p := s.startProgress(doing, started)
 	defer p.stop()
@@ -144,7 +149,10 @@ func (s *session) runPlan(ctx context.Context, id, doing string, limit time.Dura
 			return err
 		case !resp.GetUnfinished():
 			p.stop()
-			return s.printBulk(resp)
+			if err := s.printBulk(resp); err != nil {
+				return err
+			}
+			return s.retryFailed(ctx, resp, retry)
 		case limit > 0 && s.deps.Now().Sub(started) >= limit:
 			return &failure{
 				code: ExitTimeout, reason: "TIMED_OUT", message: fmt.Sprintf("%d of %d are done", resp.GetDoneCount()+resp.GetUnchangedCount(), resp.GetTotalCount()),
@@ -159,10 +167,31 @@ func pendingCount(r *fleetv1.RunBulkResponse) int32 {
 	return r.GetTotalCount() - r.GetDoneCount() - r.GetUnchangedCount() - r.GetFailedCount()
 }
 
-// printBulk prints the results. The error says how many items failed.
+// retryFailed calls retry, if it is not nil, for each item that has failed. The error says how many are not done in the end.
+func (s *session) retryFailed(ctx context.Context, resp *fleetv1.RunBulkResponse, retry itemRetry) error {
+	failed := resp.GetFailedCount()
+	for _, item := range resp.GetItems() {
+		if item.GetOutcome() != fleetv1.BulkItem_failed || retry == nil {
+			continue
+		}
+		done, err := retry(ctx, s, item)
+		if err != nil {
+			return err
+		}
+		if done {
+			failed--
+		}
+	}
+	if failed > 0 {
+		return Fail(ExitError, "", "%d of %d failed", failed, resp.GetTotalCount())
+	}
+	return nil
+}
+
+// printBulk prints the results.
 func (s *session) printBulk(resp *fleetv1.RunBulkResponse) error {
 	items := resp.GetItems()
-	err := s.print(resp, nil, func() {
+	return s.print(resp, nil, func() {
 		if s.quiet {
 			items = slices.DeleteFunc(slices.Clone(items), func(i *fleetv1.BulkItem) bool { return i.GetOutcome() == fleetv1.BulkItem_failed })
 		}
@@ -174,10 +203,6 @@ func (s *session) printBulk(resp *fleetv1.RunBulkResponse) error {
 			s.hint("%s.", resp.GetMessage())
 		}
 	})
-	if err == nil && resp.GetFailedCount() > 0 {
-		err = Fail(ExitError, "", "%d of %d failed", resp.GetFailedCount(), resp.GetTotalCount())
-	}
-	return err
 }
 
 // itemColumns returns the columns that identify the agent or task of each item.

@@ -67,6 +67,7 @@ type stub struct {
 	questions []*fleetv1.Question
 	answered  chan *fleetv1.AnswerQuestionRequest
 	unsaved   string // work that exists only in the workspaces of all agents
+	plan      *fleetv1.PlanBulkRequest
 	running   sync.WaitGroup
 }
 

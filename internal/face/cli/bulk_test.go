@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/status"
+
+	fleetv1 "fleet/gen/fleet/v1"
+)
+
+// PlanBulk makes a plan for all agents.
+func (s *stub) PlanBulk(_ context.Context, r *fleetv1.PlanBulkRequest) (*fleetv1.PlanBulkResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plan = clone(r)
+	resp := &fleetv1.PlanBulkResponse{PlanId: "plan-1", Message: "The plan", TotalCount: int32(len(s.agents))}
+	for _, name := range slices.Sorted(maps.Keys(s.agents)) {
+		resp.Items = append(resp.Items, &fleetv1.BulkItem{AgentName: name, Owner: "local", Outcome: fleetv1.BulkItem_pending, Effect: "changes"})
+	}
+	return resp, nil
+}
+
+// RunBulk runs a plan to delete all agents. It never finishes other plans.
+func (s *stub) RunBulk(ctx context.Context, _ *fleetv1.RunBulkRequest) (*fleetv1.RunBulkResponse, error) {
+	s.mu.Lock()
+	plan, names := s.plan, slices.Sorted(maps.Keys(s.agents))
+	s.mu.Unlock()
+	resp := &fleetv1.RunBulkResponse{TotalCount: int32(len(names)), Message: "Done"}
+	if plan.GetOperation() != fleetv1.PlanBulkRequest_delete {
+		resp.Unfinished = new(true)
+		return resp, nil
+	}
+	for _, name := range names {
+		item := &fleetv1.BulkItem{AgentName: name, Owner: "local", Outcome: fleetv1.BulkItem_done, Message: new("deleted")}
+		resp.Items = append(resp.Items, item)
+		if _, err := s.DeleteAgent(ctx, &fleetv1.DeleteAgentRequest{AgentName: name, KeepUnsaved: &plan.KeepUnsaved}); err != nil {
+			item.Outcome, item.Reason, item.Message = fleetv1.BulkItem_failed, new(reasonOf(err)), new(status.Convert(err).Message())
+			resp.FailedCount++
+		}
+	}
+	resp.DoneCount = resp.TotalCount - resp.FailedCount
+	return resp, nil
+}
+
+// TestBulkDeleteAsksBeforeWorkIsLost checks that a selection of agents is asked about like named ones: again for each agent with work
+// that exists only in its workspace.
+func TestBulkDeleteAsksBeforeWorkIsLost(t *testing.T) {
+	t.Parallel()
+	s, server, _ := stubWithAgent(t)
+	s.unsaved = "three commits exist only there"
+	for answer, want := range map[string]int{"n": ExitError, "y": ExitOK} {
+		mustRun(t, server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
+		screen, keys, end := runOnTerminal(t, server, "", "agent", "delete", "--all")
+		screen.await(t, "1 agent? [y/N] ")
+		typeKeys(t, keys, "y\n")
+		screen.await(t, "papi: three commits exist only there")
+		screen.await(t, "anyway? [y/N] ")
+		typeKeys(t, keys, answer+"\n")
+		require.Equal(t, want, end(), screen.String())
+		_, exists := s.agents["papi"]
+		require.Equal(t, answer == "n", exists, screen.String())
+	}
+	mustRun(t, server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
+	mustRun(t, server, "agent", "delete", "--all", "--yes")
+	require.Empty(t, s.agents, "--yes deletes agents with such work too")
+}
