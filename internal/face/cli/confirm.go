@@ -38,9 +38,10 @@ func (s *session) readAnswer(ctx context.Context, question string) (string, erro
 	s.screen.prompt(printable(question))
 	select {
 	case <-ctx.Done():
-		s.screen.line("")
+		s.screen.endPrompt(false)
 		return "", context.Cause(ctx)
 	case answer := <-answers:
+		s.screen.endPrompt(true)
 		return answer, nil
 	}
 }

@@ -21,6 +21,7 @@ type screen struct {
 
 	progress string // on the bottom line; empty if there is none
 	question string // on the bottom line, instead of the progress; empty if there is none
+	prompted string // the question that prompt shows; empty if it shows none
 	midline  bool   // the last line on the terminal is not complete, so there is no bottom line
 	writeErr error  // why writing to standard output failed
 }
@@ -103,11 +104,13 @@ func (s *screen) setProgress(text string) {
 	if !s.errTerminal.hasCursor() {
 		return
 	}
-	if text == "" {
+	if s.prompted == "" && text == "" {
 		s.erase()
 	}
 	s.progress = text
-	s.draw()
+	if s.prompted == "" {
+		s.draw()
+	}
 }
 
 // setQuestion shows a question on the bottom line, or removes it if the text is empty. If standard error is not a terminal whose cursor can be
@@ -132,8 +135,13 @@ func (s *screen) setQuestion(text string) {
 	s.draw()
 }
 
-// erase removes the bottom line from the terminal. The caller holds the lock, and calls draw to show the line again.
+// erase removes the bottom line from the terminal. It only ends the line of a prompt, on which the person types. The caller holds the
+// lock, and calls draw to show the line again.
 func (s *screen) erase() {
+	if s.prompted != "" {
+		_, _ = io.WriteString(s.err, "\n")
+		return
+	}
 	if s.progress+s.question != "" && !s.midline {
 		_, _ = io.WriteString(s.err, "\r\x1b[K")
 	}
@@ -141,6 +149,10 @@ func (s *screen) erase() {
 
 // draw shows the bottom line, if there is one. The caller holds the lock.
 func (s *screen) draw() {
+	if s.prompted != "" {
+		_, _ = io.WriteString(s.err, s.prompted)
+		return
+	}
 	line := cmp.Or(s.question, s.progress)
 	if line == "" || s.midline {
 		return
@@ -158,12 +170,25 @@ func (s *screen) writeError() error {
 	return s.writeErr
 }
 
-// prompt writes a question to standard error without a line break. The person types the answer on the same line.
+// prompt writes a question to standard error without a line break. The person types the answer on the same line, so there is no
+// progress on it until endPrompt is called.
 func (s *screen) prompt(question string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
-	_, _ = io.WriteString(s.err, s.sanitizeErr(question))
+	s.prompted = s.sanitizeErr(question)
+	s.draw()
+}
+
+// endPrompt ends a prompt after the person has answered. If there is no answer, it ends the line.
+func (s *screen) endPrompt(answered bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !answered {
+		s.erase()
+	}
+	s.prompted, s.midline = "", false
+	s.draw()
 }
 
 // sanitizeErr returns the text, sanitized if standard error is a terminal. The text must not end inside an escape sequence.

@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/require"
+)
+
+// TestPromptKeepsItsLine checks that progress does not overwrite a question while the person types the answer, and that other lines do
+// not hide it.
+func TestPromptKeepsItsLine(t *testing.T) {
+	t.Parallel()
+	keyboard, tty, err := pty.Open()
+	require.NoError(t, err)
+	defer func() { _, _ = keyboard.Close(), tty.Close() }()
+	var out bytes.Buffer
+	env := map[string]string{"TERM": "xterm", "COLUMNS": "80"}
+	s := &screen{err: &out, errTerminal: terminalOf(tty, func(key string) string { return env[key] })}
+	s.setProgress("working 1s")
+	s.prompt("Sure? ")
+	s.setProgress("working 2s")
+	s.line("a note")
+	s.setProgress("working 3s")
+	s.endPrompt(true)
+	require.Equal(t, "\rworking 1s\x1b[K"+"\r\x1b[K"+"Sure? "+"\na note\n"+"Sure? "+"\rworking 3s\x1b[K", out.String())
+
+	out.Reset()
+	s.setProgress("")
+	s.prompt("Sure? ")
+	s.endPrompt(false)
+	require.Equal(t, "\r\x1b[K"+"Sure? "+"\n", out.String())
+}
