@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -21,7 +22,7 @@ func (p *program) newAgentRescue() *cobra.Command {
 		Short: "Fetch the unpushed work of an agent, even of a deleted one",
 		Long: `Fetch the work that an agent had not pushed into a git repository. Branches with
 commits that are on no remote are saved below rescue/AGENT/. The agent's working tree,
-including uncommitted changes, becomes the branch rescue/AGENT/tree. The tree at the
+including uncommitted changes, becomes the branch rescue/AGENT.tree. The tree at the
 end of each task is below refs/fleet/.
 
 The agent may have been deleted: Fleet keeps its work as long as payloads. The
@@ -113,18 +114,19 @@ func (b *bundleFetch) fetch(ctx context.Context) (err error) {
 // owner. heads is the output of "git bundle list-heads".
 func rescueRefspecs(agent, heads string) (specs, branches []string) {
 	name, _, _ := strings.Cut(agent, "@")
-	prefix := "rescue/" + name + "/"
+	prefix, treeBranch := "rescue/"+name+"/", "rescue/"+name+".tree" // no agent has a name with a dot
 	var tree []string
 	for line := range strings.Lines(heads) {
 		_, ref, _ := strings.Cut(strings.TrimSpace(line), " ")
 		branch, isBranch := strings.CutPrefix(ref, "refs/heads/")
+		isTree, _ := path.Match("refs/fleet/*/last", ref) // refs/fleet/UID/tags/last is a tag of the agent
 		switch {
 		case isBranch:
 			branches = append(branches, prefix+branch)
 			specs = append(specs, "+"+ref+":refs/heads/"+prefix+branch)
-		case strings.HasPrefix(ref, "refs/fleet/") && strings.HasSuffix(ref, "/last"):
-			tree = []string{prefix + "tree"}
-			specs = append(specs, "+"+ref+":refs/heads/"+prefix+"tree")
+		case isTree:
+			tree = []string{treeBranch}
+			specs = append(specs, "+"+ref+":refs/heads/"+treeBranch)
 		case strings.HasPrefix(ref, "refs/fleet/"):
 			specs = append(specs, "+"+ref+":"+ref)
 		}

@@ -30,9 +30,11 @@ func TestAgentRescue(t *testing.T) {
 	runScript(t, clone, "git clone -q "+origin+" .")
 	bundle := filepath.Join(dir, "papi.bundle")
 	runScript(t, origin, `git checkout -qb fleet/papi; echo two >file; git commit -qam two
+		git branch tree/x
 		git checkout -q --detach; echo three >file; git commit -qam three
 		git update-ref refs/fleet/uid/last HEAD; git update-ref refs/fleet/uid/task-1 HEAD
-		git bundle create -q `+bundle+` fleet/papi refs/fleet/uid/last refs/fleet/uid/task-1 ^main`)
+		git update-ref refs/fleet/uid/tags/last fleet/papi
+		git bundle create -q `+bundle+` fleet/papi tree/x refs/fleet/uid/last refs/fleet/uid/tags/last refs/fleet/uid/task-1 ^main`)
 	s := newStub(t)
 	server, _ := s.listen(t, "")
 
@@ -45,8 +47,8 @@ func TestAgentRescue(t *testing.T) {
 	require.NoError(t, err)
 	for range 2 {
 		out, _ = mustRun(t, server, "agent", "rescue", "papi@alice", "--into", clone)
-		require.Equal(t, "rescue/papi/fleet/papi\nrescue/papi/tree\n", out)
-		require.Equal(t, "two\nthree\nthree\n", runScript(t, clone, "git show rescue/papi/fleet/papi:file; git show rescue/papi/tree:file; git show refs/fleet/uid/task-1:file"))
+		require.Equal(t, "rescue/papi/fleet/papi\nrescue/papi/tree/x\nrescue/papi.tree\n", out)
+		require.Equal(t, "two\nthree\nthree\n", runScript(t, clone, "git show rescue/papi/fleet/papi:file; git show rescue/papi.tree:file; git show refs/fleet/uid/task-1:file"))
 		require.Equal(t, "one\n", runScript(t, clone, "cat file"), "the checked-out files must stay unchanged")
 	}
 
