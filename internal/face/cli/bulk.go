@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -46,11 +48,15 @@ func (p *program) addBulk(cmd *cobra.Command, what string, takesSeveral bool, b 
 	addSelector(cmd, &flags.selector, what)
 	f.BoolVar(&flags.all, "all", false, "all "+what+" with which you may do it")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "show what would be done, and do nothing")
+	// If a command has a flag --yes and no question about many agents, the flag is for a question about a single one.
+	usesYes := b.question != "" || f.Lookup("yes") == nil
 	if f.Lookup("yes") == nil {
 		f.BoolVarP(&flags.yes, "yes", "y", false, "do not ask for confirmation")
 	}
+	if wait := f.Lookup("wait"); wait != nil {
+		wait.Usage += "; -l and --all have no default limit"
+	}
 	single, many := cmd.RunE, p.action(func(ctx context.Context, s *session, args []string) error {
-		flags.yes, _ = f.GetBool("yes")
 		req := &fleetv1.PlanBulkRequest{Operation: b.operation, Names: b.namesOf(args), Selector: flags.selector, All: flags.all, RequestId: requestIDOf(b.request)}
 		if b.fill != nil {
 			if err := b.fill(s, req, args); err != nil {
@@ -70,7 +76,11 @@ func (p *program) addBulk(cmd *cobra.Command, what string, takesSeveral bool, b 
 		case !selects && !flags.dryRun && (!takesSeveral || len(names) == 1):
 			return single(cmd, args)
 		}
-		if name := b.unusedFlag(cmd); name != "" {
+		name := b.unusedFlag(cmd)
+		if flags.yes, _ = f.GetBool("yes"); flags.yes && !usesYes {
+			name = "yes"
+		}
+		if name != "" {
 			return usagef("--%s works for named agents only, and not with --dry-run", name)
 		}
 		return many(cmd, args)
@@ -112,7 +122,9 @@ func (s *session) runBulk(ctx context.Context, req *fleetv1.PlanBulkRequest, b b
 		if b.operation == fleetv1.PlanBulkRequest_stop_task {
 			noun = "task"
 		}
-		s.screen.line(s.planText(plan.GetItems()))
+		if s.isInteractive() {
+			s.screen.line(s.planText(plan.GetItems()))
+		}
 		if err := s.confirm(ctx, fmt.Sprintf("%s %s?", b.question, countText(todo, noun)), "add --yes to do it without confirmation, or --dry-run to see what it would do", "nothing was done"); err != nil {
 			return err
 		}
@@ -120,31 +132,41 @@ func (s *session) runBulk(ctx context.Context, req *fleetv1.PlanBulkRequest, b b
 	return s.runPlan(ctx, plan.GetPlanId(), b.progress, s.bulkLimit(), b.retry)
 }
 
-// bulkLimit returns the time of --wait, or 0 if the flag is not given: then the command continues until everything is done.
+// noLimit is the limit of a command that continues until everything is done.
+const noLimit time.Duration = math.MaxInt64
+
+// bulkLimit returns the time of --wait, or noLimit if the flag is not given.
 func (s *session) bulkLimit() time.Duration {
 	if f := s.cmd.Flags().Lookup("wait"); f != nil && f.Changed {
 		limit, _ := s.cmd.Flags().GetDuration("wait")
-		return limit
+		return max(limit, 0)
 	}
-	return 0
+	return noLimit
 }
 
-// bulkCallSeconds is how many seconds a call works before it reports its progress.
-const bulkCallSeconds = 5
+// bulkCallTime is how long a call works before it reports its progress.
+const bulkCallTime = 5 * time.Second
 
 // runPlan runs the plan until it is finished, and shows the results. It fails if an item failed, or if the plan is not
-// finished after limit; 0 means no limit. doing labels the progress line. retry may be nil.
+// finished after limit, although each call gets at least minCallTime. doing labels the progress line. retry may be nil.
 func (s *session) runPlan(ctx context.Context, id, doing string, limit time.Duration, retry itemRetry) error {
 	started := s.deps.Now()
 	p := s.startProgress(doing, started)
 	defer p.stop()
 	for {
-		resp, err := s.fleet.RunBulk(ctx, &fleetv1.RunBulkRequest{PlanId: id, WaitSeconds: proto.Int32(bulkCallSeconds)})
+		wait := min(max(limit-s.deps.Now().Sub(started), minCallTime), bulkCallTime)
+		resp, err := s.fleet.RunBulk(ctx, &fleetv1.RunBulkRequest{PlanId: id, WaitSeconds: proto.Int32(int32(wait.Seconds()))})
 		switch {
-		case err != nil && ctx.Err() != nil:
+		case err != nil && (ctx.Err() != nil || reasonOf(err) == ""):
 			p.stop()
 			s.hint("Some may not be done. Go on: fleet bulk run %s", id)
-			return err
+			f := *s.explain(ctx, err, s.target)
+			f.details = maps.Clone(f.details)
+			if f.details == nil {
+				f.details = map[string]any{}
+			}
+			f.details["plan_id"] = id
+			return &f
 		case err != nil:
 			return err
 		case !resp.GetUnfinished():
@@ -153,7 +175,7 @@ func (s *session) runPlan(ctx context.Context, id, doing string, limit time.Dura
 				return err
 			}
 			return s.retryFailed(ctx, resp, retry)
-		case limit > 0 && s.deps.Now().Sub(started) >= limit:
+		case s.deps.Now().Sub(started) >= limit:
 			return &failure{
 				code: ExitTimeout, reason: "TIMED_OUT", message: fmt.Sprintf("%d of %d are done", resp.GetDoneCount()+resp.GetUnchangedCount(), resp.GetTotalCount()),
 				hint: fmt.Sprintf("go on with %q", "fleet bulk run "+id), details: map[string]any{"plan_id": id},

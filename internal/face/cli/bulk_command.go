@@ -81,7 +81,7 @@ func (p *program) newBulkRun() *cobra.Command {
 was interrupted. Each item is done once, however often the plan is run.`,
 		Example: `  fleet bulk run 3f2a1b0c-5d6e-4f70-8192-a3b4c5d6e7f8`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			return s.runPlan(ctx, args[0], "running the plan", 0, nil)
+			return s.runPlan(ctx, args[0], "running the plan", noLimit, nil)
 		}),
 	}, "run_bulk", "plan_id")
 }

@@ -2,11 +2,14 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -67,4 +70,41 @@ func TestBulkDeleteAsksBeforeWorkIsLost(t *testing.T) {
 	mustRun(t, server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
 	mustRun(t, server, "agent", "delete", "--all", "--yes")
 	require.Empty(t, s.agents, "--yes deletes agents with such work too")
+}
+
+// TestBulkFlags checks that --wait 0 does not wait, that --yes is refused if it is for named agents only, and that programs get one error
+// object, which names the plan.
+func TestBulkFlags(t *testing.T) {
+	t.Parallel()
+	s, server, _ := stubWithAgent(t)
+	for _, wait := range []string{"0", "-1s"} {
+		c := newCommand(server)
+		require.Equal(t, ExitTimeout, waitForExit(t, c.start("agent", "stop", "--all", "--yes", "--wait", wait)))
+		require.Contains(t, c.err.String(), `go on with "fleet bulk run plan-1"`)
+	}
+
+	_, stderr, code := runFleet(server, "agent", "start", "--all", "--yes")
+	require.Equal(t, ExitUsage, code)
+	require.Contains(t, stderr, "--yes works for named agents only")
+
+	var e struct {
+		Error   string
+		Details map[string]any
+	}
+	_, stderr, code = runFleet(server, "agent", "stop", "--all", "-o", "json")
+	require.Equal(t, ExitUsage, code)
+	require.NoError(t, json.Unmarshal([]byte(stderr), &e), stderr)
+	require.Equal(t, "USAGE", e.Error)
+
+	s.unary = func(_ context.Context, method string, _ any) error {
+		if strings.HasSuffix(method, "/RunBulk") {
+			return status.Error(codes.Unavailable, "the connection broke")
+		}
+		return nil
+	}
+	c := newCommand(server)
+	c.reconnectTime = 1 // nanosecond
+	require.Equal(t, ExitUnavailable, c.run("agent", "stop", "--all", "--yes", "-o", "json"))
+	require.NoError(t, json.Unmarshal([]byte(c.err.String()), &e), c.err.String())
+	require.Equal(t, "plan-1", e.Details["plan_id"])
 }
