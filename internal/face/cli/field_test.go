@@ -141,6 +141,7 @@ func TestFlagsOfEveryType(t *testing.T) {
 		{"--color=green", "", "color", `"green"`},
 		{"--tags=a, b", "", "tags", `["a","b"]`},
 		{`--tags="a,b",c`, "", "tags", `["a,b","c"]`},
+		{"--tags=a,b\nc\n\nd\n", "", "tags", `["a","b","c","d"]`}, // what a command with -q prints
 		{"--tags=", "", "tags", `[]`},
 		{"--text=-", "\n", "text", `"\n"`},
 		{"--extra=a=0.5", "", "extra", `{"a":0.5}`},

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/csv"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -66,18 +67,18 @@ func (in *input) parse(value string) (v protoreflect.Value, err error) {
 	return protoreflect.ValueOfString(value), nil
 }
 
-// splitCommas splits a list at commas. Double quotes around a value keep the commas in it.
+// splitCommas splits a list at commas and line breaks. Double quotes around a value keep those in it.
 func splitCommas(list string) ([]string, error) {
 	if strings.TrimSpace(list) == "" {
 		return nil, nil
 	}
 	r := csv.NewReader(strings.NewReader(list))
-	r.TrimLeadingSpace = true
-	values, err := r.Read()
+	r.TrimLeadingSpace, r.FieldsPerRecord = true, -1
+	lines, err := r.ReadAll()
 	if err != nil {
 		return nil, fmt.Errorf("separate values with commas: %w", err)
 	}
-	return values, nil
+	return slices.Concat(lines...), nil
 }
 
 // unsetInputs returns the required inputs that have no value yet, in order. Before fillInputs is called, these are the inputs to fill with
