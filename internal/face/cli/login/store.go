@@ -174,8 +174,7 @@ func (s Store) read(server string) (*Login, Tokens, error) {
 // Forget asks the issuer to end the session, and removes the login to the server. found is false if there was no login, or if it could not
 // be read, locked or removed. If the issuer does not end the session, Forget still removes the login, and err says why.
 func (s Store) Forget(ctx context.Context, server string) (found bool, err error) {
-	l, err := s.Get(server)
-	if err != nil || l == nil {
+	if l, err := s.Get(server); err != nil || l == nil { // then there is nothing to lock
 		return false, err
 	}
 	unlock, err := s.lock(server)
@@ -183,6 +182,10 @@ func (s Store) Forget(ctx context.Context, server string) (found bool, err error
 		return false, err
 	}
 	defer unlock()
+	l, err := s.Get(server) // another command may have renewed the tokens meanwhile
+	if err != nil || l == nil {
+		return false, err
+	}
 	t, err := s.tokens(l)
 	if err == nil {
 		var i *Issuer

@@ -71,12 +71,32 @@ func TestForget(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, found)
 
+	_, i = signIn(t, s)
+	unlock, err := s.lock(server)
+	require.NoError(t, err)
+	forgot := make(chan error, 1)
+	go func() {
+		_, err := s.Forget(t.Context(), server)
+		forgot <- err
+	}()
+	time.Sleep(50 * time.Millisecond) // Forget probably waits for the lock now
+	l, tokens, err := s.read(server)
+	require.NoError(t, err)
+	tokens, err = i.refresh(t.Context(), tokens, func(Tokens) error { return nil })
+	require.NoError(t, err)
+	_, err = s.write(*l, tokens)
+	require.NoError(t, err)
+	unlock()
+	require.NoError(t, <-forgot)
+	_, err = i.refresh(t.Context(), tokens, nil)
+	require.ErrorIs(t, err, ErrEnded, "the issuer must have ended the session of the renewed tokens")
+
 	provider, _ := signIn(t, s)
 	provider.Stop()
 	found, err = s.Forget(t.Context(), server)
 	require.Error(t, err)
 	require.True(t, found)
-	l, err := s.Get(server)
+	l, err = s.Get(server)
 	require.NoError(t, err)
 	require.Nil(t, l)
 }
