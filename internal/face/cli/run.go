@@ -44,7 +44,7 @@ func Run(ctx context.Context, args []string, deps Deps, more ...*cobra.Command) 
 		withHint.hint = p.usageHint(args)
 		f = &withHint
 	}
-	p.printError(f)
+	fmt.Fprint(p.deps.Stderr, p.errorText(f))
 	return f.code
 }
 
@@ -78,15 +78,14 @@ func (p *program) usageHint(args []string) string {
 	return fmt.Sprintf(`see "%s --help"`, cmd.CommandPath())
 }
 
-// printError prints an error on standard error: one line for people, the error object for programs. It prints nothing if the failure has no
-// message.
-func (p *program) printError(f *failure) {
+// errorText returns an error as it is printed on standard error: one line for people, the error object for programs. It returns "" if the
+// failure has no message.
+func (p *program) errorText(f *failure) string {
 	if f.message == "" {
-		return
+		return ""
 	}
 	if p.output.forPeople() {
-		fmt.Fprintln(p.deps.Stderr, "fleet: "+printable(oneLine(f.Error())))
-		return
+		return "fleet: " + printable(oneLine(f.Error())) + "\n"
 	}
 	message := f.apiMessage
 	if message == "" {
@@ -97,5 +96,5 @@ func (p *program) printError(f *failure) {
 	if err != nil {
 		text = string(body) + "\n"
 	}
-	fmt.Fprint(p.deps.Stderr, text)
+	return text
 }

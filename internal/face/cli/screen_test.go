@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPromptKeepsItsLine checks that progress does not overwrite a question while the person types the answer, and that other lines do
-// not hide it.
-func TestPromptKeepsItsLine(t *testing.T) {
+// TestBottomLine checks that progress does not overwrite a question while the person types the answer, and that other lines hide
+// neither of them.
+func TestBottomLine(t *testing.T) {
 	t.Parallel()
 	keyboard, tty, err := pty.Open()
 	require.NoError(t, err)
@@ -25,6 +25,10 @@ func TestPromptKeepsItsLine(t *testing.T) {
 	s.setProgress("working 3s")
 	s.endPrompt(true)
 	require.Equal(t, "\rworking 1s\x1b[K"+"\r\x1b[K"+"Sure? "+"\na note\n"+"Sure? "+"\rworking 3s\x1b[K", out.String())
+
+	out.Reset()
+	(&session{program: newProgram(Deps{Stderr: &out}), screen: s}).printError(&failure{message: "no"})
+	require.Equal(t, "\r\x1b[K"+"fleet: no\n"+"\rworking 3s\x1b[K", out.String(), "errors are not written on the line of the progress")
 
 	out.Reset()
 	s.setProgress("")

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -91,6 +92,13 @@ func (s *session) printsEvents() bool { return !s.quiet && (s.output.forPeople()
 func (s *session) note(text string, args ...any) {
 	if s.printsEvents() {
 		s.screen.line(printable(fmt.Sprintf(text, args...)))
+	}
+}
+
+// printError prints an error after which the command goes on.
+func (s *session) printError(f *failure) {
+	if text := s.errorText(f); text != "" {
+		s.screen.line(strings.TrimSuffix(text, "\n"))
 	}
 }
 
