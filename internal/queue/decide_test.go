@@ -426,3 +426,52 @@ func TestFanOutSpreads(t *testing.T) {
 	require.Equal(t, "other", d.Start[0].Agent.UID)
 	require.Empty(t, d.Create)
 }
+
+// poolState returns a state with the pool "web" of alice, whose agents and tasks are these, and without limits.
+func poolState(reuse fleet.ReusePolicy, deps map[string]fleet.Dependee, agents []*fleet.AgentView, tasks ...*fleet.QueuedTask) State {
+	for _, q := range tasks {
+		q.Owner, q.Status, q.CreatedAt = "alice", fleet.TaskPending, noon
+		q.Entry.Target, q.Entry.By = fleet.Target{Pool: "web"}, "alice"
+	}
+	for _, a := range agents {
+		a.Name, a.Owner, a.Pool, a.State, a.Desired = a.UID, "alice", "web", fleet.StateRunning, fleet.DesiredRunning
+	}
+	return State{
+		Now: noon, Detail: Reasons, Tasks: tasks, Agents: agents,
+		Pools: []*fleet.Pool{{Name: "web", Owner: "alice", MaxAgents: 2, MaxCreating: 2, MaxIdle: time.Minute, Reuse: reuse}},
+		Agent: func(uid string) *fleet.AgentView {
+			if i := slices.IndexFunc(agents, func(a *fleet.AgentView) bool { return a.UID == uid }); i >= 0 {
+				return agents[i]
+			}
+			return nil
+		},
+		Dependee:        func(id string) fleet.Dependee { return deps[id] },
+		PlaceError:      func(*fleet.Agent) error { return nil },
+		UseError:        func(*fleet.QueuedTask, *fleet.Agent) error { return nil },
+		TaskRoom:        func(string) (int, bool) { return 0, false },
+		CredentialWaits: func(*fleet.QueuedTask) []fleet.Wait { return nil },
+		Claims:          func(*fleet.QueuedTask) []fleet.BudgetClaim { return nil },
+		BudgetFits:      func(string, fleet.Amount) bool { return true },
+	}
+}
+
+// TestOneTaskAgentIsReserved checks that an agent for one task takes no other task while its task is pending again.
+func TestOneTaskAgentIsReserved(t *testing.T) {
+	t.Parallel()
+	used := &fleet.AgentView{Agent: fleet.Agent{UID: "used", OneTask: true, UpdatedAt: noon.Add(-time.Hour)}}
+	again := &fleet.QueuedTask{Task: fleet.Task{ID: "again", AgentUID: "used", Try: 1}, Entry: fleet.QueueEntry{RetryAt: noon.Add(time.Hour), Attempts: []fleet.Attempt{{At: noon}}}}
+	other := &fleet.QueuedTask{Task: fleet.Task{ID: "other"}, Entry: fleet.QueueEntry{Priority: 1}}
+	s := poolState(fleet.ReuseFresh, nil, []*fleet.AgentView{used}, again, other)
+	d := Decide(s)
+	require.Empty(t, d.Start)
+	require.Empty(t, d.Retire)
+	require.Equal(t, 1, d.Create[s.Pools[0]])
+	require.Equal(t, fleet.WaitProvisioning, d.Waits["other"][0].Reason)
+	s.Pools[0].MaxAgents = 1
+	d = Decide(s)
+	require.Empty(t, d.Create)
+	require.Equal(t, fleet.WaitPoolFull, d.Waits["other"][0].Reason)
+	again.Entry.RetryAt = noon
+	d = Decide(s)
+	require.Equal(t, []Start{{again, used}}, d.Start)
+}

@@ -51,6 +51,7 @@ func (d *decider) groupAgents() {
 		g := d.group(key)
 		g.all++
 		switch {
+		case a.Status() == fleet.StatusIdle && a.OneTask && d.bound[a.UID]: // it is reserved for its task, which goes on later
 		case a.Status() == fleet.StatusIdle:
 			g.idle = append(g.idle, a)
 		case a.Status() == fleet.StatusBusy: // also if its pool does not know yet that it is ready
@@ -228,14 +229,10 @@ func (d *decider) sizePools() {
 	if len(free) == 0 {
 		return
 	}
-	waiting := map[string]bool{} // agents for which tasks wait
-	for _, q := range d.Order {
-		waiting[q.AgentUID] = true
-	}
 	slices.SortFunc(free, lastUsedFirst)
 	kept := map[*fleet.Pool]int{}
 	for _, a := range free {
-		if !waiting[a.UID] {
+		if !d.bound[a.UID] {
 			d.retire(a, kept)
 		}
 	}

@@ -256,6 +256,14 @@ func (s *Service) checkStart(ctx context.Context, tx fleet.ReadTx, p fleet.Princ
 	case v.Status() == fleet.StatusOffline:
 		return agentOffline(v)
 	}
+	if v.OneTask && q.AgentUID == "" {
+		if other, err := pendingTask(tx, v.UID); err != nil || other != nil {
+			if other != nil {
+				err = fleet.Errorf(fleet.ReasonAgentBusy, "agent %q is reserved for %s, which goes on later", v.Name, other.Ref())
+			}
+			return err
+		}
+	}
 	if err := s.checkAgentUse(q, &v.Agent); err != nil {
 		return err
 	}
@@ -263,6 +271,12 @@ func (s *Service) checkStart(ctx context.Context, tx fleet.ReadTx, p fleet.Princ
 		return err
 	}
 	return admit(ctx, s.Limits(), tx, p, v.Owner, increase{tasks: 1, project: v.Project})
+}
+
+// pendingTask returns a pending task that must start on the agent; nil if there is none.
+func pendingTask(tx fleet.ReadTx, agentUID string) (*fleet.Task, error) {
+	found, err := tx.FindTasks(fleet.TaskFilter{AgentUID: agentUID, Status: fleet.TaskPending}, fleet.TaskWindow{Limit: 1})
+	return fleet.First(found.Tasks, err)
 }
 
 // checkTreeRoom returns DELEGATION_REFUSED if as many tasks below the root of the task run as may run at once. It does not check a

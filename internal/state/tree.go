@@ -31,9 +31,19 @@ func RequestStop(tx fleet.Tx, t *fleet.Task, reason, text string, now time.Time)
 	return stopBelow(tx, t, now)
 }
 
-// StopPending ends a pending task as stopped, with the reason.
+// StopPending ends a pending task as stopped, with the reason. If the task has run on an agent with OneTask, StopPending requests the
+// deletion of the agent.
 func StopPending(tx fleet.Tx, t *fleet.Task, reason string, now time.Time) error {
 	t.Status, t.Reason, t.EndedAt = fleet.TaskStopped, reason, now
+	if t.Try > 0 {
+		v, err := ReadAgentView(tx, t.AgentUID)
+		if err == nil && v != nil && v.OneTask && v.Task == nil {
+			err = releaseAgent(tx, &v.Agent, t, fleet.Outcome{}, now, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return finishTask(tx, t, reason, now)
 }
 
