@@ -93,7 +93,7 @@ func (h Home) storeConversation(f driver.Format, r driver.Result) error {
 	if r.Forget {
 		return errors.Join(h.removeFile(file), h.removeFile(recordFile))
 	}
-	if r.Session == "" {
+	if r.Session == "" || f.Unstored { // another try, for example after failed checks, begins a new conversation
 		return nil
 	}
 	// An unchanged value is written too, because the file's time shows when the conversation was last used.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -195,6 +196,36 @@ func TestAgentConfigConversation(t *testing.T) {
 	both.Spec = "You review."
 	w.runTask(w.provision(both), "three")
 	require.Contains(t, w.file("initialize"), `"appendSystemPrompt":"You review."`)
+}
+
+// TestOneTaskConversation runs two tries of the only task of an agent. The agent of a pool continues the conversation. The other agent's
+// conversation is not stored, so the second try begins a new one, with the task.
+func TestOneTaskConversation(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		pool   string
+		prompt string // of the second try
+	}{
+		"in a pool":     {"web", "go on"},
+		"not in a pool": {"", "(The conversation that you had before could not be restored. This is a new conversation.)\n\none\n\ngo on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newClaudePlace(t, local.Role{})
+			a := w.provisionIn("claude")
+			a.OneTask, a.Pool = true, tc.pool
+			w.script("s-1", "", claudeInit, claudeDone)
+			_, o := w.runTask(a, "one")
+			require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+			require.Equal(t, tc.pool == "", slices.Contains(w.argv(), "--no-session-persistence"))
+			r := newRun("one")
+			r.Feedback, r.Continues = "go on", true
+			_, o = w.execute(a, r)
+			require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
+			require.Equal(t, tc.pool != "", slices.Contains(w.argv(), "--resume"))
+			require.Equal(t, tc.prompt, w.prompt())
+		})
+	}
 }
 
 func TestAgentConfigOfCommand(t *testing.T) {

@@ -68,7 +68,7 @@ func (c claudeCode) Command(j Job) (Command, error) {
 		argv = append(argv, "--resume", previous.id)
 	}
 	if j.OneTask {
-		argv = append(argv, "--no-session-persistence")
+		argv, out.Format.Unstored = append(argv, "--no-session-persistence"), true
 	}
 	if j.Report != nil {
 		job.ReportsRequests, out.ReportsRequests = true, true

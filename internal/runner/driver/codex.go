@@ -69,7 +69,7 @@ func (c codex) Command(j Job) (Command, error) {
 		out.Format.Output = true
 	}
 	if j.OneTask {
-		argv = append(argv, "--ephemeral")
+		argv, out.Format.Unstored = append(argv, "--ephemeral"), true
 	}
 	argv = append(argv, options...)
 	prompt := firstPrompt(j, fullInstructions(j))

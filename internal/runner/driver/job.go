@@ -32,7 +32,7 @@ type Job struct {
 	Client   []string              // command that talks to the program; a protocol and a job file are appended
 	Ask      []string              // command that runs question.Main; a verb is appended; if empty, the run cannot ask questions
 	Confined bool                  // Fleet confines the program
-	OneTask  bool                  // the agent gets only this task, so the conversation need not be stored
+	OneTask  bool                  // the agent gets only this task, which is not queued, so the conversation need not be stored
 	Report   *fleet.ServerEndpoint // how the agent reports to Fleet; nil if the agent cannot report
 }
 

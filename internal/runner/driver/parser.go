@@ -32,6 +32,8 @@ type Format struct {
 	ConversationPattern string `json:"record,omitempty"`
 	// Conversation is fleet.Run.Conversation.
 	Conversation string `json:"conversation,omitempty"`
+	// Unstored means that the program does not store the conversation, so no run can continue it.
+	Unstored bool `json:"unstored,omitempty"`
 	// NewSessionID is the id of the conversation that a person at a terminal may begin.
 	NewSessionID string `json:"begun,omitempty"`
 }

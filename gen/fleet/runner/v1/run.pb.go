@@ -95,7 +95,7 @@ type Agent struct {
 	Role string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
 	// Specification of its work.
 	Spec string `protobuf:"bytes,6,opt,name=spec,proto3" json:"spec,omitempty"`
-	// The agent is deleted when its task has ended, so nobody continues its conversation.
+	// The agent is deleted when its task has ended, and is in no pool. Its conversation need not be stored.
 	OneTask       bool `protobuf:"varint,7,opt,name=one_task,json=oneTask,proto3" json:"one_task,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
