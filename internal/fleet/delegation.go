@@ -25,7 +25,8 @@ type Delegation struct {
 	GivenToChildren Micros `json:"given,omitempty"`    // the limits of its children that have not ended, and the cost of those that have
 	Waits           bool   `json:"waits,omitempty"`    // its turn is over, and it waits for results
 	Ready           bool   `json:"ready,omitempty"`    // the results that it waits for have arrived
-	// Conversation is the agent's conversation in which it waits, see Agent.Conversation.
+	// Conversation is the agent's conversation in which the task runs, and in which it goes on when it was pending again. See
+	// Agent.Conversation. Tasks that are in no tree have it too.
 	Conversation string `json:"conversation,omitempty"`
 	WokenTry     int    `json:"woken_try,omitempty"` // the try in which it has gone on, or will go on, with results
 
@@ -34,9 +35,9 @@ type Delegation struct {
 	RecentStarts []time.Time `json:"made,omitempty"`  // when the tasks of the last minute were delegated
 }
 
-// IsZero reports whether the task belongs to no tree and may not delegate.
+// IsZero reports whether the task belongs to no tree, may not delegate, and has no conversation with a name.
 func (d *Delegation) IsZero() bool {
-	return d.Depth == 0 && d.Grant == nil && d.Children == 0 && d.Total == 0 && !d.Waits && d.WokenTry == 0
+	return d.Depth == 0 && d.Grant == nil && d.Children == 0 && d.Total == 0 && !d.Waits && d.WokenTry == 0 && d.Conversation == ""
 }
 
 // CapLimit returns the lower of the limit and of d.Limit, the limit that the parent sets. 0 means no limit.

@@ -148,8 +148,8 @@ func (s *Service) collectWork(ctx context.Context, repo fleet.Repository, t *fle
 	return importer.Import(ctx, *c, kept.Bundle)
 }
 
-// continueWork queues a task of the agent that goes on with the work of t, and returns it. It sets NextTask of the landing,
-// but does not write the landing.
+// continueWork queues a task of the agent that goes on with the work of t, in the conversation of t, and returns it. It sets NextTask
+// of the landing, but does not write the landing.
 func (s *Service) continueWork(ctx context.Context, tx fleet.Tx, p fleet.Principal, t *fleet.Task, l *fleet.Landing, description string) (*fleet.Task, error) {
 	v, err := state.ReadAgentView(tx, t.AgentUID)
 	switch {
@@ -161,7 +161,7 @@ func (s *Service) continueWork(ctx context.Context, tx fleet.Tx, p fleet.Princip
 	}
 	r := QueueTaskRequest{StartTaskRequest: StartTaskRequest{Description: description, Timeout: t.Timeout, Options: fleet.TaskOptions{
 		Model: t.Options.Model, Effort: t.Options.Effort, MaxTurns: t.Options.MaxTurns, MaxCostUSD: t.Options.MaxCostUSD, Continues: t.ID,
-	}}}
+	}}, conversation: t.Delegation.Conversation}
 	checks, err := tx.Checks(t.ID)
 	if err != nil {
 		return nil, err

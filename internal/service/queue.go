@@ -22,7 +22,8 @@ type QueueTaskRequest struct {
 	Wake        string
 	OnParentEnd fleet.ParentEndAction
 
-	delegated bool // by an agent
+	delegated    bool   // by an agent
+	conversation string // the agent's conversation in which it runs; empty: the agent's last one, or a new one in a pool
 }
 
 // QueueTask adds a task to the queue. The task is pending until nothing prevents it from starting, and then starts by itself.
@@ -114,7 +115,7 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	if err != nil {
 		return nil, err
 	}
-	task.Status, task.StartedAt, task.Project = fleet.TaskPending, time.Time{}, a.Project
+	task.Status, task.StartedAt, task.Project, task.Delegation.Conversation = fleet.TaskPending, time.Time{}, a.Project, r.conversation
 	if isDelegating(p) {
 		if task.Delegation.Wake, err = fleet.ParseWake(r.Wake); err != nil {
 			return nil, err

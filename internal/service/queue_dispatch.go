@@ -216,12 +216,9 @@ func (s *Service) startPending(ctx context.Context, decided *fleet.QueuedTask, a
 		}
 		if t.AgentUID == "" {
 			t.AgentUID, t.AgentName, t.Labels = v.UID, v.Name, v.Labels.With(t.Labels)
-			if found.Entry.Target.Pool != "" && !s.continuesConversation(found, v) {
-				v.HasConversation, v.SessionID, v.Conversation = false, "", t.ID
-			}
 		}
-		if t.Delegation.Waits { // other tasks may have had the agent meanwhile
-			v.HasConversation, v.Conversation = true, t.Delegation.Conversation
+		if err := s.setConversation(tx, found, &v.Agent); err != nil {
+			return err
 		}
 		t.Status, t.StartedAt, t.Description = fleet.TaskRunning, now, t.Description+results
 		t.Delegation.Waits, t.Delegation.Ready = false, false
@@ -296,14 +293,41 @@ func checkTreeRoom(tx fleet.ReadTx, t *fleet.Task) error {
 	return err
 }
 
-// continuesConversation reports whether the task goes on with the conversation of an earlier task that it depends on.
-func (s *Service) continuesConversation(q *fleet.QueuedTask, v *fleet.AgentView) bool {
-	for _, p := range s.queue.Pools() {
-		if p.Name == v.Pool && p.Owner == v.Owner && p.Reuse != fleet.ReuseSame {
-			return false
+// setConversation sets the agent's conversation to the one in which the task runs: that of its last run, that of the earlier task that it
+// goes on with, or a new one. Other tasks may have had the agent meanwhile, with conversations of their own. A task that is for no pool
+// begins in the agent's last conversation.
+func (s *Service) setConversation(tx fleet.ReadTx, q *fleet.QueuedTask, a *fleet.Agent) error {
+	d := &q.Delegation
+	if q.Entry.Target.Pool != "" && d.Conversation == "" {
+		if id := s.continuedTask(q, a); id == "" || q.Try > 0 {
+			a.HasConversation, a.SessionID, a.Conversation, d.Conversation = false, "", q.ID, q.ID
+		} else if earlier, err := tx.Task(id); err != nil {
+			return err
+		} else if earlier != nil {
+			d.Conversation = earlier.Delegation.Conversation
 		}
 	}
-	return slices.ContainsFunc(q.Entry.After, func(d fleet.Dependency) bool { return s.queue.Dependee(d.TaskID).AgentUID == v.UID })
+	if d.Conversation != a.Conversation && (d.Conversation != "" || q.Try > 0) {
+		a.HasConversation, a.SessionID, a.Conversation = d.Conversation != "", "", d.Conversation
+	}
+	d.Conversation = a.Conversation
+	return nil
+}
+
+// continuedTask returns the id of the earlier task whose conversation on the agent the task goes on with, because it depends on that
+// task; "" if there is none.
+func (s *Service) continuedTask(q *fleet.QueuedTask, a *fleet.Agent) string {
+	for _, p := range s.queue.Pools() {
+		if p.Name == a.Pool && p.Owner == a.Owner && p.Reuse != fleet.ReuseSame {
+			return ""
+		}
+	}
+	for _, dep := range q.Entry.After {
+		if s.queue.Dependee(dep.TaskID).AgentUID == a.UID {
+			return dep.TaskID
+		}
+	}
+	return ""
 }
 
 // dependencyResults returns the reports of the dependencies that have Result set, as an addition to a prompt. Each line begins

@@ -114,6 +114,7 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	}
 	task, err := s.requestedTask(ctx, p, a, r)
 	if err == nil {
+		task.Delegation.Conversation = a.Conversation
 		err = s.insertRequested(tx, p, a, task, r)
 	}
 	if err != nil {

@@ -15,6 +15,9 @@ func requeue(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now ti
 	if err := keepFunds(tx, t, now); err != nil {
 		return err
 	}
+	if t.Delegation.Conversation = ""; a.HasConversation { // otherwise the next run begins one
+		t.Delegation.Conversation = a.Conversation
+	}
 	t.AddUsage(o)
 	t.Status, t.StartedAt, t.DispatchedAt, t.Cursor, t.Try = fleet.TaskPending, time.Time{}, time.Time{}, "", t.Try+1
 	t.StopRequestedAt, t.StopReason, t.StalledAt, t.LastStep, t.CollectingAt = time.Time{}, "", time.Time{}, "", time.Time{}

@@ -116,7 +116,6 @@ func AwaitResults(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, n
 	}
 	recordConversation(a, o)
 	d.Waits, d.Ready, d.WokenTry = true, ready || d.Awaited == 0, t.Try+1
-	d.Conversation = a.Conversation
 	text := "its turn is over, and it goes on with the results of the tasks that it has delegated"
 	if d.Awaited > 0 {
 		text = fmt.Sprintf("its turn is over, and it waits for %d tasks that it has delegated", d.Awaited)
