@@ -185,11 +185,14 @@ func (s *Service) changePool(ctx context.Context, key string, change func(fleet.
 }
 
 // retireAgent requests the deletion of an agent that has been idle for too long or whose pool is being deleted, unless it has a
-// task by now. Its work is kept like that of any deleted agent.
+// running or pending task by now. Its work is kept like that of any deleted agent.
 func (s *Service) retireAgent(ctx context.Context, uid string) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		v, err := state.ReadAgentView(tx, uid)
 		if err != nil || v == nil || v.Task != nil || v.Desired == fleet.DesiredDeleted || v.Foreign() {
+			return err
+		}
+		if waiting, err := pendingTask(tx, uid); err != nil || waiting != nil {
 			return err
 		}
 		s.log.InfoContext(ctx, "an idle agent is deleted", slog.String("agent", v.Name), slog.String("pool", v.Pool))

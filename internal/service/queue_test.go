@@ -285,3 +285,37 @@ func TestBudgetOfOneAgent(t *testing.T) {
 		})
 	}
 }
+
+// TestRetireSparesQueuedTask queues a task for an agent after the dispatcher has decided to delete the agent because it is idle, and before
+// it does that. The agent must stay.
+func TestRetireSparesQueuedTask(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	store := &hookedStore{}
+	h := servicetest.NewOver(t, fake.Config{}, func(c *state.Config) {
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	}, func(s fleet.Store) fleet.Store { store.Store = s; return store })
+	r := service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Description: "done"}, Project: "Setup", NewAgent: true, MaxIdle: time.Hour}
+	first, err := h.QueueTask(h.Context(), r)
+	require.NoError(t, err)
+	first = h.WaitTask(first.ID)
+	h.Reconciler.Stop()
+	ahead.Store(int64(2 * time.Hour))
+	var queued *fleet.Task
+	store.before.Store(new(func() {
+		r := service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Agent: first.AgentName, Description: "done"}}
+		queued, err = h.QueueTask(h.Context(), r)
+	}))
+	_, dispatchErr := h.Dispatch(t.Context())
+	require.NoError(t, dispatchErr)
+	require.NoError(t, err)
+	require.NotNil(t, queued, "the dispatcher must decide to delete the agent")
+	views, _, err := h.AgentsByUID(h.Context(), []string{first.AgentUID})
+	require.NoError(t, err)
+	require.Equal(t, fleet.DesiredRunning, views[0].Desired)
+	_, err = h.Dispatch(t.Context())
+	require.NoError(t, err)
+	shown, err := h.ShowTask(h.Context(), queued.ID, nil)
+	require.NoError(t, err)
+	require.Equal(t, fleet.TaskRunning, shown.Task.Status)
+}
