@@ -81,7 +81,9 @@ func Decide(s State) Decision {
 		d.pools[p.Key()] = p
 	}
 	for _, q := range d.Order {
-		d.bound[q.AgentUID] = true
+		if a, _ := d.requiredAgent(q); a != nil {
+			d.bound[a.UID] = true
+		}
 	}
 	if len(d.Order) > 0 || len(d.pools) > 0 { // otherwise nobody needs the agents
 		d.groupAgents()

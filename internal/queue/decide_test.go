@@ -475,3 +475,16 @@ func TestOneTaskAgentIsReserved(t *testing.T) {
 	d = Decide(s)
 	require.Equal(t, []Start{{again, used}}, d.Start)
 }
+
+// TestRequiredAgentIsNotRetired checks that an idle agent stays if a waiting task must start on it, because it depends on a task of the
+// agent. Without such a task, the agent is deleted.
+func TestRequiredAgentIsNotRetired(t *testing.T) {
+	t.Parallel()
+	first, second := &fleet.AgentView{Agent: fleet.Agent{UID: "first", UpdatedAt: noon.Add(-time.Hour)}}, &fleet.AgentView{Agent: fleet.Agent{UID: "second"}, Task: &fleet.Task{ID: "long"}}
+	deps := map[string]fleet.Dependee{"short": {Status: fleet.TaskCompleted, AgentUID: "first"}, "long": {Status: fleet.TaskRunning, AgentUID: "second"}}
+	last := &fleet.QueuedTask{Task: fleet.Task{ID: "last"}, Entry: fleet.QueueEntry{After: []fleet.Dependency{{TaskID: "short"}, {TaskID: "long"}}}}
+	agents := []*fleet.AgentView{first, second}
+	require.Empty(t, Decide(poolState(fleet.ReuseSame, deps, agents, last)).Retire)
+	require.Equal(t, agents[:1], Decide(poolState(fleet.ReuseAny, deps, agents, last)).Retire)
+	require.Equal(t, agents[:1], Decide(poolState(fleet.ReuseSame, deps, agents)).Retire)
+}
