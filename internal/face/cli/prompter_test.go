@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
@@ -82,12 +83,6 @@ func TestQuestionsInPlace(t *testing.T) {
 				}
 				return "", 0
 			}
-			awaitEcho := func() {
-				waittest.Until(t, "the terminal echoes typed text again", func() bool {
-					state, err := unix.IoctlGetTermios(int(keys.Fd()), getTermios)
-					return err == nil && state.Lflag&unix.ECHO != 0
-				})
-			}
 			screen.await(t, "one\r\n")
 			input, err := structpb.NewStruct(map[string]any{"command": "make clean"})
 			require.NoError(t, err)
@@ -115,7 +110,10 @@ func TestQuestionsInPlace(t *testing.T) {
 			require.NoError(t, err)
 			nextAnswer()
 			screen.await(t, "> A")
-			awaitEcho()
+			waittest.Until(t, "the terminal echoes typed text again", func() bool {
+				state, err := unix.IoctlGetTermios(int(keys.Fd()), getTermios)
+				return err == nil && state.Lflag&unix.ECHO != 0
+			})
 			shown := strings.Count(screen.String(), "y")
 			typeKeys(t, keys, "y")
 			waittest.Until(t, "the terminal echoes the key", func() bool { return strings.Count(screen.String(), "y") > shown })
@@ -124,17 +122,28 @@ func TestQuestionsInPlace(t *testing.T) {
 			typeKeys(t, keys, "n")
 			answer, _ = nextAnswer()
 			require.Equal(t, "deny", answer)
-
-			// Ctrl-D while no question is open has no effect on later questions.
-			awaitEcho()
-			typeKeys(t, keys, "\x04")
-			s.addQuestion(&fleetv1.Question{Id: "q-5", Kind: fleetv1.Question_question, Text: "Sure?", Options: []string{"Yes", "No", "Maybe", "Later"}})
-			screen.await(t, "? 1 to 4")
-			typeKeys(t, keys, "4")
-			answer, _ = nextAnswer()
-			require.Equal(t, "Later", answer)
 			open()
 			require.Equal(t, ExitOK, end(), screen.String())
 		})
 	}
+}
+
+// TestReadKeysGoesOnAfterCtrlD checks that Ctrl-D, which ends a read of the terminal while no question is open, does not end the reader.
+func TestReadKeysGoesOnAfterCtrlD(t *testing.T) {
+	t.Parallel()
+	person, tty, err := pty.Open()
+	require.NoError(t, err)
+	defer tty.Close()
+	keys := make(chan key)
+	go readKeys(tty, keys)
+	typeKeys(t, person, "a\n\x04b\n")
+	for _, want := range "a\nb\n" {
+		select {
+		case k := <-keys:
+			require.Equal(t, byte(want), k.char)
+		case <-time.After(waittest.Limit):
+			require.Fail(t, "the reader has ended")
+		}
+	}
+	require.NoError(t, person.Close()) // the read fails, and the reader ends
 }
