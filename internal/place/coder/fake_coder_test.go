@@ -31,7 +31,8 @@ type fakeCoder struct {
 	server *httptest.Server
 	ws     codersdk.Workspace
 	key    ed25519.PrivateKey
-	clock  atomic.Int64 // nanoseconds that newPlace adds to the time
+	now    func() time.Time // the time of newPlace
+	clock  atomic.Int64     // nanoseconds that newPlace adds to that time
 
 	// fault is called for each request. If it returns true, it has answered the request.
 	fault func(w http.ResponseWriter, r *http.Request) bool
@@ -53,7 +54,7 @@ var (
 )
 
 func newFakeCoder(t *testing.T) *fakeCoder {
-	x := &fakeCoder{T: t, Assertions: require.New(t), status: "stable", changed: make(chan struct{}), requests: map[string]int{}}
+	x := &fakeCoder{T: t, Assertions: require.New(t), now: time.Now, status: "stable", changed: make(chan struct{}), requests: map[string]int{}}
 	x.messages = []map[string]any{{"id": 0, "role": "agent", "content": "Ready.", "time": time.Now()}}
 	build := codersdk.WorkspaceBuild{
 		ID: uuid.New(), TemplateVersionID: versionID, Status: codersdk.WorkspaceStatusRunning, Transition: codersdk.WorkspaceTransitionStart,
@@ -77,6 +78,14 @@ func newFakePlace(t *testing.T) (*fakeCoder, *coder.Place) {
 	return x, x.newPlace()
 }
 
+// newFrozenCoder returns a fake Coder whose places have a clock that stands still. Only x.clock sets it forward.
+func newFrozenCoder(t *testing.T) *fakeCoder {
+	x := newFakeCoder(t)
+	now := time.Now()
+	x.now = func() time.Time { return now }
+	return x
+}
+
 // open returns a place that uses the fake Coder. It fills in the missing parts of the configuration.
 func (x *fakeCoder) open(c coder.Config) *coder.Place {
 	c.URL, c.RunnerKey = x.server.URL, x.key
@@ -91,7 +100,7 @@ func (x *fakeCoder) open(c coder.Config) *coder.Place {
 
 // newPlace returns a place that uses the fake Coder and its clock. The place shortens each wait to a fiftieth.
 func (x *fakeCoder) newPlace() *coder.Place {
-	p := x.open(coder.Config{Now: func() time.Time { return time.Now().Add(time.Duration(x.clock.Load())) }})
+	p := x.open(coder.Config{Now: func() time.Time { return x.now().Add(time.Duration(x.clock.Load())) }})
 	p.SetWait(func(ctx context.Context, d time.Duration) error {
 		select {
 		case <-ctx.Done():

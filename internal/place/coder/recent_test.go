@@ -15,7 +15,7 @@ import (
 // changes. Fleet must still notice that a workspace was stopped after the last listing.
 func TestRequestsOfTask(t *testing.T) {
 	t.Parallel()
-	x := newFakeCoder(t)
+	x := newFrozenCoder(t)
 	s := x.withRunner()
 	p := x.newPlace()
 	var requests atomic.Int64
