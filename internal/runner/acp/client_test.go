@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +87,8 @@ func joinText(lines []Line) string {
 }
 
 func TestTurn(t *testing.T) {
+	defer func(d time.Duration) { joinTime = d }(joinTime)
+	joinTime = waittest.Limit
 	lines, err := play(t, "plain", nil, "say Hello, ", "say world.", "think Hm", "tool t1 execute go test", "done t1 ok", "cost 0.5", "say Done.")
 	require.NoError(t, err)
 	require.Equal(t, []Line{
@@ -240,20 +243,28 @@ func TestCancel(t *testing.T) {
 }
 
 func TestMessages(t *testing.T) {
-	ours, fd, err := mailbox.Pair()
-	require.NoError(t, err)
-	s := mailbox.NewSender(ours, func(string) {})
-	defer s.Close()
-	sending := false
-	sent := make(chan error, 1)
-	lines, err := playUntil(t.Context(), t, "plain", func(j *Job) { j.MessagesFD = fd }, func(l Line) {
-		if l.Type == LineText && !sending {
-			sending = true
-			go func() { sent <- s.Send(mailbox.Message{ID: "m1", Text: "say  and\nsay  more"}) }()
+	// A message that arrives after the end of the turn is refused. The test cannot observe when a message arrives, so it waits.
+	waittest.WithGrowingLimit(t, 100*time.Millisecond, func(pause time.Duration) (inTime bool) {
+		ours, fd, err := mailbox.Pair()
+		require.NoError(t, err)
+		s := mailbox.NewSender(ours, func(string) {})
+		defer s.Close()
+		sending, file := false, filepath.Join(t.TempDir(), "sent")
+		sent, written := make(chan error, 1), make(chan error, 1)
+		lines, err := playUntil(t.Context(), t, "plain", func(j *Job) { j.MessagesFD = fd }, func(l Line) {
+			if l.Type == LineText && !sending {
+				sending = true
+				go func() { sent <- s.Send(mailbox.Message{ID: "m1", Text: "say  and\nsay  more"}) }()
+				time.AfterFunc(pause, func() { written <- os.WriteFile(file, nil, 0o600) })
+			}
+		}, "say first", "until "+file)
+		require.NoError(t, err)
+		require.NoError(t, <-written)
+		if <-sent != nil {
+			return false
 		}
-	}, "say first", "pause")
-	require.NoError(t, err)
-	require.NoError(t, <-sent)
-	require.Equal(t, "first and more", joinText(lines))
-	require.Len(t, ofType(lines, LineTurn), 2)
+		require.Equal(t, "first and more", joinText(lines))
+		require.Len(t, ofType(lines, LineTurn), 2)
+		return true
+	})
 }

@@ -64,10 +64,9 @@ type output struct {
 }
 
 // How long a text is held back, and the size in bytes from which it is written at once.
-const (
-	joinTime = 300 * time.Millisecond
-	joinSize = 4 << 10
-)
+var joinTime = 300 * time.Millisecond
+
+const joinSize = 4 << 10
 
 // text writes the piece of a text, or holds it back.
 func (o *output) text(l Line) {

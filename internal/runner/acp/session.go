@@ -184,22 +184,26 @@ func (c *client) resume(ctx context.Context, info initializeResult, servers []ac
 
 // historyPause is how long a program may pause while it repeats the history of a session. After a longer pause, the history counts
 // as complete. Some programs send a part of the history after their answer.
-var historyPause = 300 * time.Millisecond
+const historyPause = 300 * time.Millisecond
+
+// historyTicks is the number of ticks in historyPause. A pause is counted in ticks, so that it does not pass while this process is
+// too slow to read.
+const historyTicks = 10
 
 // waitForHistory waits until the program has repeated the history of the session, for at most requestTimeout.
 func (c *client) waitForHistory(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	tick := time.NewTicker(historyPause)
+	tick := time.NewTicker(historyPause / historyTicks) // it drops ticks while nobody receives them
 	defer tick.Stop()
-	for before := -1; ; {
+	before := -1
+	for quiet := 0; quiet <= historyTicks; quiet++ {
 		c.mu.Lock()
 		past := c.ignoredUpdates
 		c.mu.Unlock()
-		if past == before {
-			return
+		if past != before {
+			before, quiet = past, 0
 		}
-		before = past
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -143,8 +143,19 @@ result`, nil)
 	})
 }
 
+// waitForProgram gives Claude Code as much time to end a turn, and to end itself, as it needs.
+func waitForProgram(t *testing.T) {
+	limits := []*time.Duration{&interruptTimeout, &closeTimeout, &signalTimeout}
+	for _, d := range limits {
+		before := *d
+		t.Cleanup(func() { *d = before })
+		*d = waittest.Limit
+	}
+}
+
 func TestStop(t *testing.T) {
 	t.Run("a turn", func(t *testing.T) {
+		waitForProgram(t)
 		p := start(t, "turn\ninterrupted\nexit 1", nil)
 		p.out.waitForLine(t, "init")
 		p.stop()
@@ -170,6 +181,7 @@ func TestWorkInTheBackground(t *testing.T) {
 		require.Zero(t, p.wait(t))
 	})
 	t.Run("that takes too long", func(t *testing.T) {
+		waitForProgram(t)
 		defer func(before time.Duration) { backgroundTimeout = before }(backgroundTimeout)
 		backgroundTimeout = 50 * time.Millisecond
 		p := start(t, "turn\n"+background+"\nresult\nread", nil)
@@ -188,6 +200,7 @@ exit 1`, nil)
 }
 
 func TestWrongKey(t *testing.T) {
+	waitForProgram(t)
 	p := start(t, `turn
 print {"type":"system","subtype":"api_retry","attempt":1,"error_status":401}
 print {"type":"system","subtype":"api_retry","attempt":2,"error_status":401}
@@ -199,6 +212,7 @@ interrupted`, nil)
 // TestUsedUpWindow checks that a run ends when the subscription refuses requests. It must continue if the subscription pays for
 // requests beyond its window.
 func TestUsedUpWindow(t *testing.T) {
+	waitForProgram(t)
 	p := start(t, `turn
 print {"type":"rate_limit_event","rate_limit_info":{"status":"rejected","isUsingOverage":false}}
 interrupted`, nil)
