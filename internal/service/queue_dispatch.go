@@ -17,9 +17,6 @@ import (
 // dispatchRetry is how long Dispatch waits before it tries again to start a task, or to apply the pools of the configuration.
 const dispatchRetry = 5 * time.Second
 
-// startLimit is how long the start of one task may take. It takes milliseconds, unless something else has locked the agent.
-const startLimit = time.Second
-
 // placeAsks records what one call of Dispatch has asked places.
 type placeAsks struct {
 	until   time.Time       // when the time for asking places is over; zero if there is no limit
@@ -160,12 +157,12 @@ const maxRounds = 10
 // startDecided starts the tasks, and adds the starts that fail to refused. retry is when to try these again; zero if there are none. again
 // reports whether one was refused for a reason that the decision has not considered, so that another decision may start other tasks.
 func (s *Service) startDecided(ctx context.Context, starts []queue.Start, refused map[startKey]error) (retry time.Time, again bool, err error) {
-	for _, start := range starts {
-		limited, cancel := context.WithTimeout(ctx, startLimit)
+	for _, start := range starts { // each takes milliseconds, unless something else has locked the agent
+		limited, cancel := context.WithTimeout(ctx, s.cfg.StartLimit)
 		err := s.startPending(limited, start.Task, start.Agent.UID)
 		late := limited.Err() != nil && ctx.Err() == nil
 		cancel()
-		wait := startLimit
+		wait := s.cfg.StartLimit
 		switch reason := fleet.ReasonOf(err); {
 		case err == nil:
 			continue

@@ -33,6 +33,8 @@ type Config struct {
 	PollInterval time.Duration
 	// FirstListingWait is how long after the start calls wait for a place's first listing; 0 means 5 s.
 	FirstListingWait time.Duration
+	// StartLimit is how long the start of one task of the queue may take before the others go on; 0 means 1 s.
+	StartLimit time.Duration
 	// LeaseTTL is how long other servers wait before they take over the agents of a dead server; 0 means 10 s.
 	LeaseTTL time.Duration
 	// Limits limit what principals and projects may have, and how many calls the server works on.
@@ -155,6 +157,7 @@ func (c Config) withDefaults() Config {
 	set(&c.TaskTimeout, 24*time.Hour)
 	set(&c.StallTimeout, 10*time.Minute)
 	set(&c.FirstListingWait, 5*time.Second)
+	set(&c.StartLimit, time.Second)
 	set(&c.LeaseTTL, 10*time.Second)
 	set(&c.AgeStep, fleet.DefaultAgeStep)
 	set(&c.OpTimeout, 15*time.Minute)

@@ -89,7 +89,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	h.clis = fake.New(fake.Config{Traits: fleet.Traits{Name: "local", Drivers: local.Drivers()}, Before: see})
 	logger := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	st := state.New(store, []fleet.Place{h.clis}, state.Config{
-		StopGrace: 20 * time.Millisecond, PollInterval: 100 * time.Millisecond, LeaseTTL: waittest.Limit, Logger: logger,
+		StopGrace: 20 * time.Millisecond, PollInterval: 100 * time.Millisecond, LeaseTTL: waittest.Limit, FirstListingWait: waittest.Limit, Logger: logger,
 		OtherPlaces: []fleet.Place{h.models},
 	})
 	h.core = service.New(st)

@@ -127,7 +127,7 @@ func (h *harness) open() {
 	log := slog.New(slog.NewTextHandler(h.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	h.store = store
 	st := state.New(store, []fleet.Place{h.fake}, state.Config{
-		CreateWait: waittest.Limit, StopGrace: 50 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: log,
+		CreateWait: waittest.Limit, StopGrace: 50 * time.Millisecond, PollInterval: 100 * time.Millisecond, FirstListingWait: waittest.Limit, Logger: log,
 		OtherPlaces: []fleet.Place{models},
 	})
 	h.core = service.New(st)

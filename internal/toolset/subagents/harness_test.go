@@ -65,7 +65,7 @@ func newTestServiceWith(t *testing.T, mode sandbox.Mode, change func(*subagents.
 	log := slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	st := state.New(store, []fleet.Place{host}, state.Config{
 		OtherPlaces: []fleet.Place{w.remote}, MCPURL: func() string { return "http://127.0.0.1:1/mcp" },
-		PollInterval: 100 * time.Millisecond, Logger: log,
+		PollInterval: 100 * time.Millisecond, FirstListingWait: waittest.Limit, Logger: log,
 	})
 	w.core = service.New(st)
 	cfg := subagents.Config{Settings: subagents.Settings{Dir: filepath.Join(dir, "agents")}, Logger: log, Lookup: func(name string) (string, bool) {
