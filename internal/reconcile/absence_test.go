@@ -1,6 +1,8 @@
 package reconcile_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -13,6 +15,7 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
+	"fleet/internal/waittest"
 )
 
 // TestPlaceWithTokenOfAnotherUser gives the place another user's token. No agent may count as deleted, and all must say why nothing
@@ -162,20 +165,45 @@ func TestAgentThatWasDeletedByMistake(t *testing.T) {
 // neither kill it nor stop its workspace.
 func TestStopThatIsNotDelivered(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{StopEndsRuns: true}}, nil)
+	var interrupts, kills atomic.Int64
+	delivering, checked := make(chan struct{}), make(chan struct{})
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{StopEndsRuns: true}, Before: func(ctx context.Context, c fake.Call) error {
+		if c.Method != fake.Interrupt {
+			return nil
+		}
+		if c.Kill {
+			kills.Add(1)
+		}
+		if interrupts.Add(1) == 6 { // the first one that does not fail
+			close(delivering)
+			select {
+			case <-checked:
+			case <-ctx.Done():
+			}
+		}
+		return ctx.Err()
+	}}, func(c *state.Config) { c.CallTimeout = waittest.Limit })
 	h.Create("papi")
 	task := h.Start("papi", "wait gate")
 	<-h.World.Reached("gate")
 	h.World.Fail(fake.Interrupt, 5, nil) // longer than all grace periods together
-	stopped, _, _, err := h.StopTask(h.Context(), "papi", "")
-	require.NoError(t, err)
-	require.Equal(t, task.ID, stopped.ID)
-	require.Equal(t, fleet.TaskStopped, h.WaitTask(task.ID).Status)
-	require.Equal(t, 6, h.World.Calls(fake.Interrupt))
+	stopping := make(chan error, 1)
+	go func() {
+		stopped, _, _, err := h.StopTask(h.Context(), "papi", "")
+		if err == nil && stopped.ID != task.ID {
+			err = errors.New("it has stopped the task " + stopped.ID)
+		}
+		stopping <- err
+	}()
+	<-delivering
+	require.Zero(t, kills.Load())
 	require.Zero(t, h.World.Calls(fake.Stop))
 	steps := h.TaskEvents(task.ID, fleet.EventTaskStopping)
 	require.Contains(t, strings.Join(steps, "\n"), "not delivered yet")
 	require.NotContains(t, strings.Join(steps, "\n"), "kill")
+	close(checked)
+	require.NoError(t, <-stopping)
+	require.Equal(t, fleet.TaskStopped, h.WaitTask(task.ID).Status)
 }
 
 // TestStopThatIsNeverDelivered checks that a task whose agent cannot be reached ends soon after its time limit.

@@ -61,9 +61,7 @@ func TestHungWorkspaces(t *testing.T) {
 			return servicetest.Hang(ctx)
 		}
 		return nil
-	}}, func(c *state.Config) {
-		c.Workers, c.CreateWait, c.OpTimeout = 2, 20*time.Second, time.Second
-	})
+	}}, func(c *state.Config) { c.Workers, c.OpTimeout = 2, time.Second })
 	h.Create("good")
 	bad := make(chan error, 2)
 	for _, name := range []string{"bad1", "bad2"} {
@@ -100,10 +98,12 @@ func TestWorkspaceThatCannotBeInspected(t *testing.T) {
 					return fails(ctx)
 				}
 				return nil
-			}}, func(c *state.Config) { c.CallTimeout = 200 * time.Millisecond })
+			}}, nil)
 			h.Create("a-bad")
 			h.Create("gone")
 			h.Create("stopped")
+			h.Config.CallTimeout = 200 * time.Millisecond
+			h.Restart()
 			armed.Store(true)
 			h.World.DeleteWorkspace("a-bad")
 			h.World.DeleteWorkspace("gone")

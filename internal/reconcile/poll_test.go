@@ -75,8 +75,10 @@ func TestNameInTwoPlaces(t *testing.T) {
 // listed it, and whether the host answers.
 func TestReplicaThatDoesNotPoll(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CallTimeout = 200 * time.Millisecond })
+	h := servicetest.New(t, fake.Config{}, nil)
 	h.Create("papi")
+	h.Config.CallTimeout = 200 * time.Millisecond
+	h.Restart()
 	other := h.Replica()
 	observedAt := func(h *servicetest.Harness) time.Time { return h.Places(fleet.Principal{})[0].ObservedAt }
 	other.WaitObserved(func() bool { return !observedAt(other).IsZero() })

@@ -208,9 +208,12 @@ func TestMessageThatCannotBeDelivered(t *testing.T) {
 				return servicetest.Hang(ctx)
 			}
 			return nil
-		}}, func(c *state.Config) { c.CallTimeout = 200 * time.Millisecond })
+		}}, nil)
 		h.Create("papi")
 		h.Start("papi", "wait gate")
+		<-h.World.Reached("gate")
+		h.Config.CallTimeout = 200 * time.Millisecond
+		h.Restart()
 		sent := make(chan error, 1)
 		go func() {
 			_, err := message(h, "hi", "")
