@@ -104,7 +104,6 @@ func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
 	require.NoError(t, err)
 	f.Server, err = a.Listen("test")
 	require.NoError(t, err)
-	f.closeGrace = waittest.Limit
 	f.serve()
 
 	for name, token := range c.Tokens {
@@ -175,10 +174,10 @@ func (f *testFleet) createPlaces(c fleetConfig) {
 
 // serverOptions returns the options of the server with the configuration cfg and the places of f.
 func (f *testFleet) serverOptions(c fleetConfig, cfg Config) Options {
-	// A loaded machine needs longer than the defaults for a test's calls without a token, and for answers that it reads late.
+	// A loaded machine needs longer than the defaults for a test's calls without a token, for answers that it reads late, and for closing.
 	unknown := inbound.Limits{Lifetime: waittest.Limit}
-	o := Options{Places: []fleet.Place{f.world}, InboundLimits: unknown, UnreadTimeout: waittest.Limit, Core: func(core *state.Config) {
-		core.PollInterval, core.MessageWait = 100*time.Millisecond, cmp.Or(c.MessageWait, time.Minute)
+	o := Options{Places: []fleet.Place{f.world}, InboundLimits: unknown, UnreadTimeout: waittest.Limit, CloseGrace: waittest.Limit, Core: func(core *state.Config) {
+		core.PollInterval, core.ListingGap, core.MessageWait = 100*time.Millisecond, waittest.Limit, cmp.Or(c.MessageWait, time.Minute)
 		core.Webhooks.Sender = newReceivers()
 	}}
 	if f.second != nil {

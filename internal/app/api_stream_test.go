@@ -127,6 +127,7 @@ func TestFollowersSeeLaterEvents(t *testing.T) {
 func TestShutdownEndsCalls(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"}, step{Task: map[string]any{"agent_name": "papi", "task_description": "wait gate"}, Save: map[string]string{"task": "task.id"}})
+	f.shutdownGrace = waittest.Limit // a loaded machine may need longer than the default to write the last errors
 	task := f.saved["task"]
 
 	stream, err := fleetv1.NewFleetServiceClient(f.conn).WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Follow: true})

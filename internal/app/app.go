@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -69,6 +70,7 @@ type App struct {
 	coderUsers    *coderusers.Users // nil if Coder session tokens are not accepted
 	inboundLimits inbound.Limits
 	heartbeat     time.Duration    // Options.Heartbeat
+	closeGrace    time.Duration    // Options.CloseGrace
 	recent        *recentLog       // the last lines of the log; nil without a log
 	rates         *admission.Rates // nil if requests are not limited
 	slots         *admission.Slots // nil if the number of concurrent calls is not limited
@@ -95,6 +97,7 @@ type Options struct {
 	InboundLimits inbound.Limits // for connections of unknown callers
 	Heartbeat     time.Duration  // interval on event streams over HTTP, see rest.Config
 	UnreadTimeout time.Duration  // for clients that do not read, see admission.Config
+	CloseGrace    time.Duration  // how long the fleet of a Server may take to close; 0 means closeGrace
 	// CoderUsers replaces parts of the source of Coder users.
 	CoderUsers coderusers.Options
 	// Spans returns the exporter of traces, or nil to export none. If Spans itself is nil, none are exported either.
@@ -165,7 +168,7 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 	if err := a.claimName(ctx); err != nil {
 		return nil, err
 	}
-	a.heartbeat = o.Heartbeat
+	a.heartbeat, a.closeGrace = o.Heartbeat, cmp.Or(o.CloseGrace, closeGrace)
 	catalog := newCatalog(cfg)
 	a.places = &places{
 		cfg: cfg, options: o, store: a.store, catalog: catalog, prices: price.NewList(cfg.Cagent.Prices), log: log, open: map[string]fleet.Place{},

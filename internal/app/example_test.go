@@ -8,7 +8,6 @@ import (
 	"log"
 	"net/http"
 	"os"
-	"time"
 
 	mcpclient "github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -19,6 +18,7 @@ import (
 	"fleet/internal/app"
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
+	"fleet/internal/waittest"
 )
 
 // A program that calls gRPC uses the generated client. This one creates an agent, gives it a task, waits, and reads the result.
@@ -101,7 +101,7 @@ func serve() (server *app.Server, stop func()) {
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data = "127.0.0.1:0", "127.0.0.1:0", dir
 	place := fake.New(fake.Config{})
-	a, err := app.Open(context.Background(), cfg, app.Options{Places: []fleet.Place{place}})
+	a, err := app.Open(context.Background(), cfg, app.Options{Places: []fleet.Place{place}, CloseGrace: waittest.Limit})
 	check(err)
 	server, err = a.Listen("example")
 	check(err)
@@ -110,12 +110,7 @@ func serve() (server *app.Server, stop func()) {
 	go func() { ended <- server.Serve(ctx) }()
 	return server, func() {
 		cancel()
-		select {
-		case err := <-ended:
-			check(err)
-		case <-time.After(time.Minute):
-			log.Fatal("the server does not stop")
-		}
+		check(<-ended)
 		check(os.RemoveAll(dir))
 	}
 }

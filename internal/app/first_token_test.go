@@ -10,6 +10,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/service"
+	"fleet/internal/waittest"
 )
 
 // TestFirstToken checks that a server logs how to create the first token as long as no token exists.
@@ -21,7 +22,7 @@ func TestFirstToken(t *testing.T) {
 		var log bytes.Buffer
 		world := fake.New(fake.Config{})
 		defer world.Destroy()
-		a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{world}, Log: &log})
+		a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{world}, Log: &log, CloseGrace: waittest.Limit})
 		require.NoError(t, err)
 		s, err := a.Listen("test")
 		require.NoError(t, err)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/waittest"
 )
 
 // TestMissingPrograms checks that a server warns at its start about the programs, repositories and keys that its projects lack.
@@ -24,7 +26,7 @@ local:
 `), []string{"FLEET_DATA=" + t.TempDir(), "FLEET_HTTP=127.0.0.1:0", "FLEET_GRPC=127.0.0.1:0"}, nil)
 	require.NoError(t, err)
 	var log bytes.Buffer
-	a, err := Open(t.Context(), cfg, Options{Log: &log})
+	a, err := Open(t.Context(), cfg, Options{Log: &log, CloseGrace: waittest.Limit})
 	require.NoError(t, err)
 	s, err := a.Listen("test")
 	require.NoError(t, err)

@@ -60,7 +60,7 @@ const closeGrace = 15 * time.Second
 // Server is a fleet with its listeners.
 type Server struct {
 	*App
-	closeGrace                 time.Duration
+	shutdownGrace              time.Duration
 	closed                     chan error // receives the result of closing the fleet
 	grpcListener, httpListener net.Listener
 	metrics                    *metricsServer // nil if no metrics address is configured
@@ -77,7 +77,7 @@ func (a *App) Listen(version string) (_ *Server, err error) {
 	if err := a.cfg.Validate(); err != nil { // again, because a caller may have built the configuration: a server must not be open to everybody by accident
 		return nil, err
 	}
-	s := &Server{App: a, closeGrace: closeGrace, closed: make(chan error, 1)}
+	s := &Server{App: a, shutdownGrace: shutdownGrace, closed: make(chan error, 1)}
 	httpKeys, grpcKeys, err := a.keys()
 	if err != nil {
 		return nil, err
@@ -319,11 +319,11 @@ func (s *Server) warnOpen(ctx context.Context) {
 }
 
 // shutdown ends calls, listeners and connections, and then closes the fleet. It cuts connections that are still open
-// after shutdownGrace, because a stream that its client does not read ends only with its connection. If the calls and the fleet do not
+// after s.shutdownGrace, because a stream that its client does not read ends only with its connection. If the calls and the fleet do not
 // end within s.closeGrace, shutdown returns an error and does not wait any longer.
 func (s *Server) shutdown() error {
 	s.guard.end()
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), s.shutdownGrace)
 	defer cancel()
 	graceful := make(chan struct{})
 	go func() { s.grpc.GracefulStop(); close(graceful) }()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/sdk/trace"
@@ -22,6 +23,7 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/telemetry"
+	"fleet/internal/waittest"
 )
 
 // A trace that a caller has begun, and its current span.
@@ -181,6 +183,14 @@ func (c *grpcCollector) Export(ctx context.Context, r *collector.ExportTraceServ
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
+// allowSlowExports makes the exporters and the library wait for a collector as long as a loaded machine may need.
+func allowSlowExports(t *testing.T) {
+	t.Helper()
+	limit := fmt.Sprint(waittest.Limit.Milliseconds())
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", limit)
+	t.Setenv("OTEL_BSP_EXPORT_TIMEOUT", limit)
+}
+
 // TestOTLPOverGRPC checks that a collector that speaks gRPC receives traces.
 func TestOTLPOverGRPC(t *testing.T) { //nolint:paralleltest // it sets variables
 	c := &grpcCollector{keys: make(chan []string, 100), received: make(chan *collector.ExportTraceServiceRequest, 100)}
@@ -197,7 +207,9 @@ func TestOTLPOverGRPC(t *testing.T) { //nolint:paralleltest // it sets variables
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+listener.Addr().String())
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=secret")
+	allowSlowExports(t)
 	f := newTestFleet(t, fleetConfig{Options: func(o *Options) { o.Spans = telemetry.NewExporter }})
+	f.telemetry.FlushTimeout = waittest.Limit
 	_, err = fleetv1.NewFleetServiceClient(f.conn).ListAgents(t.Context(), &fleetv1.ListAgentsRequest{})
 	require.NoError(t, err)
 	require.NoError(t, f.stop())
@@ -242,19 +254,21 @@ func TestOTLP(t *testing.T) { //nolint:paralleltest // it sets variables
 	defer c.Close()
 	defer close(hang)
 
-	run := func() {
+	run := func(flushTimeout time.Duration) {
 		f := newTestFleet(t, fleetConfig{Options: func(o *Options) { o.Spans = telemetry.NewExporter }})
+		f.telemetry.FlushTimeout = flushTimeout
 		_, err := fleetv1.NewFleetServiceClient(f.conn).ListAgents(t.Context(), &fleetv1.ListAgentsRequest{})
 		require.NoError(t, err)
 		require.NoError(t, f.stop())
 	}
-	run()
+	run(waittest.Limit)
 	require.Empty(t, received, "without the variables, no trace must be exported")
 
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=secret")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
-	run()
+	allowSlowExports(t)
+	run(waittest.Limit)
 	require.NotEmpty(t, received)
 	m := <-received
 	var attributes []string
@@ -269,7 +283,7 @@ func TestOTLP(t *testing.T) { //nolint:paralleltest // it sets variables
 	require.Contains(t, names, "FleetService/ListAgents")
 
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL+"/hang")
-	run()
+	run(time.Second)
 
 	t.Setenv("OTEL_TRACES_EXPORTER", "zipkin")
 	_, err := telemetry.NewExporter(t.Context())

@@ -20,16 +20,15 @@ func (p *ManagedPlace) ObservedAt() time.Time {
 	return time.Time{}
 }
 
-// minListingGap is the least time without a listing that counts as too long if the poll interval is very short. A busy machine
-// delays polls.
+// minListingGap is the default of Config.ListingGap. A busy machine delays polls.
 const minListingGap = 5 * time.Second
 
 // stale returns why the last listing is too old; "" if it is not, or if there was no listing yet. A listing is too old after
-// stalePolls poll intervals, and not before minListingGap has passed, unless a listing has failed since then.
+// stalePolls poll intervals, and not before Config.ListingGap has passed, unless a listing has failed since then.
 func (p *ManagedPlace) stale() string {
 	at, o, limit := p.ObservedAt(), p.listingFailure.Load(), stalePolls*p.Interval
 	if o == nil {
-		limit = max(limit, minListingGap)
+		limit = max(limit, p.listingGap)
 	}
 	if at.IsZero() || p.now().Sub(at) <= limit {
 		return ""

@@ -44,7 +44,7 @@ func (ps *Places) onOtherServer(name string) *ManagedPlace {
 		place := absentPlace{name: name, server: server, twin: ps.twin, traits: twin.Traits(), others: ps.cfg.OtherServers}
 		p = &ManagedPlace{
 			Place: place, Name: name, Catalog: newCatalog(place, ps.cfg.Now), Interval: twin.Interval, Grace: twin.Grace,
-			store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, firstListingWait: ps.cfg.FirstListingWait, changed: &ps.changed,
+			store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, listingGap: ps.cfg.ListingGap, firstListingWait: ps.cfg.FirstListingWait, changed: &ps.changed,
 		}
 		ps.placesOnOtherServers[name] = p
 	}

@@ -28,8 +28,8 @@ type ManagedPlace struct {
 	log     *slog.Logger
 	now     func() time.Time
 	started time.Time // see Places.started
-	// firstListingWait is Config.FirstListingWait.
-	firstListingWait time.Duration
+	// listingGap is Config.ListingGap, and firstListingWait is Config.FirstListingWait.
+	listingGap, firstListingWait time.Duration
 
 	// listedAt is when its workspaces were last listed completely, in Unix milliseconds; 0 if never.
 	listedAt atomic.Int64
@@ -111,7 +111,7 @@ func (ps *Places) add(p fleet.Place, ofFleet bool) {
 	m := &ManagedPlace{
 		Place: p, Name: t.Name, OfFleet: ofFleet, Catalog: newCatalog(p, ps.cfg.Now),
 		Interval: cmp.Or(ps.cfg.PollInterval, t.PollInterval, 5*time.Second), Grace: cmp.Or(ps.cfg.StopGrace, t.StopGrace, 5*time.Second),
-		store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, firstListingWait: ps.cfg.FirstListingWait, changed: &ps.changed,
+		store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, listingGap: ps.cfg.ListingGap, firstListingWait: ps.cfg.FirstListingWait, changed: &ps.changed,
 	}
 	ps.byName[t.Name] = m
 	ps.All = append(ps.All, m)

@@ -15,6 +15,8 @@ import (
 
 // Telemetry counts and measures what one server does.
 type Telemetry struct {
+	FlushTimeout time.Duration // limits how long Close waits for the export of the last spans; tests may change it before Close
+
 	version            string
 	registry           *prometheus.Registry
 	callMetrics        callMetrics
@@ -35,7 +37,7 @@ type Telemetry struct {
 // New returns the telemetry of a server with this version. Nothing is traced until Trace is called.
 func New(version string) *Telemetry {
 	t := &Telemetry{
-		version: version, registry: prometheus.NewRegistry(),
+		FlushTimeout: flushTimeout, version: version, registry: prometheus.NewRegistry(),
 		callMetrics: newCallMetrics(), placeMetrics: newPlaceMetrics(), storeMetrics: newStoreMetrics(),
 	}
 	t.eventLag, t.callWait, t.startDelay = eventLag.newHistogram(), callWait.newHistogram(), startDelay.newHistogram()

@@ -17,7 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// flushTimeout limits how long Close waits for the export of the last spans.
+// flushTimeout is the default of Telemetry.FlushTimeout.
 const flushTimeout = 3 * time.Second
 
 // NewExporter returns the exporter that the standard OTEL_ variables of the environment configure, or nil if they
@@ -62,12 +62,12 @@ func (t *Telemetry) Trace(ctx context.Context, e sdk.SpanExporter, replica strin
 	return nil
 }
 
-// Close exports the spans that have ended, and ends tracing. It gives up after a few seconds and returns an error.
+// Close exports the spans that have ended, and ends tracing. It gives up after FlushTimeout and returns an error.
 func (t *Telemetry) Close() error {
 	if t.provider == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), t.FlushTimeout)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
 		return fmt.Errorf("the last traces were not exported: %w", err)

@@ -19,6 +19,7 @@ import (
 
 	"fleet/internal/app"
 	"fleet/internal/app/e2e/faultproxy"
+	"fleet/internal/waittest"
 )
 
 const (
@@ -115,7 +116,7 @@ func (c *chaosLoad) open(t *testing.T, url string) (stop func()) {
 	cfg.Coder.URL, cfg.Coder.Prefix = url, &c.prefix
 	t.Setenv("CODER_SESSION_TOKEN", c.token)
 	log := &memoryLog{}
-	a, err := app.Open(t.Context(), cfg, app.Options{Log: log})
+	a, err := app.Open(t.Context(), cfg, app.Options{Log: log, CloseGrace: waittest.Limit})
 	require.NoError(t, err)
 	l, err := a.Listen("chaos")
 	require.NoError(t, err)
