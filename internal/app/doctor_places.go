@@ -42,8 +42,9 @@ func (d *doctor) coder(ctx context.Context) {
 		return
 	}
 	defer func() { _ = place.Close() }()
+	asked := time.Now()
 	x, err := place.Examine(ctx)
-	d.clock("Coder's", x.Clock)
+	d.clock("Coder's", asked, x.Clock)
 	if err != nil {
 		next := "check the address and the network"
 		if errors.Is(err, coder.ErrToken) {

@@ -139,8 +139,9 @@ func (d *doctor) issuer(ctx context.Context) {
 	if !d.cfg.Auth.Has(AuthOIDC) {
 		return
 	}
+	asked := time.Now()
 	x, next, err := oidc.Examine(ctx, d.cfg.OIDC)
-	d.clock("the issuer's", x.Clock)
+	d.clock("the issuer's", asked, x.Clock)
 	switch {
 	case err != nil:
 		d.add(failing, "oidc", next, "%v", err)

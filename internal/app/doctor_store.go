@@ -163,13 +163,14 @@ func (d *doctor) store(ctx context.Context) {
 
 // postgres examines the Postgres database.
 func (d *doctor) postgres(ctx context.Context) {
+	asked := time.Now()
 	x, err := postgres.Examine(ctx, d.cfg.Store)
 	if err != nil {
 		d.add(failing, "store", "correct the setting store, the database, or the network to it (docs/operate/postgres.md)", "%s: %v", d.cfg.shownStore(), err)
 		return
 	}
 	d.schema("Postgres "+x.Version, x.Schema, fmt.Sprintf("%s, %s", d.cfg.shownStore(), formatBytes(uint64(x.Size))), x.Latency) //nolint:gosec // a size
-	d.clock("the store's", x.Clock)
+	d.clock("the store's", asked, x.Clock)
 }
 
 // schema reports the version of a store's schema and the latency of its queries. kind is the program of the store, for example
@@ -190,13 +191,14 @@ func (d *doctor) schema(kind string, schema record.Schema, where string, latency
 	}
 }
 
-// clock compares this machine's clock with another clock. at is the time that the other clock showed, and whose names the other
-// clock. clock does nothing if at is zero.
-func (d *doctor) clock(whose string, at time.Time) {
+// clock compares this machine's clock with another clock. at is the time that the other clock showed between asked and now, and
+// whose names the other clock. clock does nothing if at is zero. It reports the least possible difference, so a slow answer
+// does not count as a wrong clock.
+func (d *doctor) clock(whose string, asked, at time.Time) {
 	if at.IsZero() {
 		return
 	}
-	off := time.Until(at).Abs().Round(time.Second)
+	off := max(asked.Sub(at), time.Until(at), 0).Round(time.Second)
 	next := "synchronise the clocks of both machines, for example with chrony"
 	switch {
 	case off >= wrongClock:

@@ -11,6 +11,7 @@ import (
 
 	"fleet/internal/runner"
 	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/waittest"
 )
 
 // TestMain lets the test binary also act as the program, which a server under test starts for its runs.
@@ -21,6 +22,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == modelCommand {
 		os.Exit(Main(os.Args[1:]))
 	}
+	checkTimeout = waittest.Limit // a loaded machine starts programs slowly
 	// Unlike tests of other packages, most of these tests need the CPU. Running more of them in parallel makes each one
 	// slower.
 	flag.Parse()
