@@ -9,9 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"fleet/internal/waittest"
 )
 
 // mcpTaskResponse is a response of MCP to a request about a task, or to a call that may start a task.
@@ -104,7 +105,7 @@ func TestTasksOfMCP(t *testing.T) {
 			}
 			require.Equal(t, "working", about("alice", "tasks/get").Result.Status)
 			f.prepare(t, step{World: map[string]any{"release": tool}})
-			require.Eventually(t, func() bool { return about("alice", "tasks/get").Result.Status == "completed" }, 30*time.Second, 10*time.Millisecond)
+			waittest.Until(t, "MCP has no call that waits for a task", func() bool { return about("alice", "tasks/get").Result.Status == "completed" })
 			require.True(t, strings.HasPrefix(about("alice", "tasks/get").Result.Result.Content[0].Text, "the answer\n\nTask "+created.TaskID))
 		})
 	}
@@ -119,11 +120,11 @@ func TestTasksOfMCP(t *testing.T) {
 	}
 	id := run("ask How many?\nwork 1h")
 	var question string
-	require.Eventually(t, func() bool {
+	waittest.Until(t, "MCP has no call that waits for a question", func() bool {
 		requests := f.sendAcceptingTasks(t, "alice", "tasks/get", id, map[string]any{"taskId": id}).Result.InputRequests
 		question = strings.Join(slices.Collect(maps.Keys(requests)), ",") // there is one
 		return question != ""
-	}, 30*time.Second, 10*time.Millisecond)
+	})
 	for _, answer := range []string{"seven", "eight"} { // the second answer comes too late, and is ignored
 		acknowledged := f.sendAcceptingTasks(t, "alice", "tasks/update", id, map[string]any{"taskId": id, "inputResponses": map[string]any{
 			question: map[string]any{"action": "accept", "content": map[string]any{"answer": answer}},
@@ -184,6 +185,10 @@ func TestFormsOfMCP(t *testing.T) {
 			}})
 
 			// When a client leaves, the task of its call is stopped, except a task of run_task.
+			awaitOpenCalls := func(n int64) {
+				waittest.Until(t, "a call gives no signal", func() bool { return f.guard.openCalls.Load() == n })
+			}
+			awaitOpenCalls(0)
 			ctx, leave := context.WithCancel(t.Context())
 			left := make(chan error, 1)
 			go func() {
@@ -191,6 +196,7 @@ func TestFormsOfMCP(t *testing.T) {
 				left <- err
 			}()
 			f.prepare(t, step{Call: "list_tasks", With: map[string]any{"status": "running", "toolset": "every"}, By: "alice", Until: map[string]any{"tasks": []any{map[string]any{"status": "running"}}}, Save: map[string]string{"left": "tasks.0.id"}})
+			awaitOpenCalls(2) // the call knows its task: it waits for the task, and watches it for questions
 			leave()
 			require.Error(t, <-left)
 			want := "stopped"

@@ -315,6 +315,8 @@ func (f *testFleet) change(ctx context.Context, world *fake.Place, what string, 
 		f.gates["builds"] = world.HoldBuilds()
 	case "hold_sends":
 		f.gates["sends"] = world.Hold(fake.Send)
+	case "hold_interrupts":
+		f.gates["interrupts"] = world.Hold(fake.Interrupt)
 	case "hold_runs":
 		f.gates["runs"] = world.HoldRuns()
 	case "open": // opens a gate

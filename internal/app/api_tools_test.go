@@ -14,6 +14,7 @@ import (
 
 	"fleet/internal/face/facetest"
 	fleetmcp "fleet/internal/face/mcp"
+	"fleet/internal/waittest"
 )
 
 // tools returns the sorted names of the tools that the holder of the token sees in the toolset. It checks that the lists over HTTP
@@ -37,7 +38,7 @@ func (f *testFleet) stdioTools(t *testing.T, name, toolset string) (shown []stri
 	t.Helper()
 	in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n")
 	var out bytes.Buffer
-	require.NoError(t, fleetmcp.Stdio(f.as(t.Context(), name), f.conn, fleetmcp.Config{Toolset: toolset, Tools: []string{"*"}, Rights: rightsOver(f.conn)}, in, &out))
+	require.NoError(t, fleetmcp.Stdio(f.as(t.Context(), name), f.conn, fleetmcp.Config{Toolset: toolset, Tools: []string{"*"}, Rights: rightsOver(f.conn, waittest.Limit)}, in, &out))
 	var answer struct {
 		Result struct{ Tools []struct{ Name string } }
 	}

@@ -68,7 +68,7 @@ at a time, run "fleet serve".`,
 // serveStdio serves MCP on standard input and output until the input ends or ctx is done. Its tools make their calls over
 // conn.
 func (p *program) serveStdio(ctx context.Context, conn grpc.ClientConnInterface, c mcp.Config) error {
-	c.Version, c.Rights = p.version, rightsOver(conn)
+	c.Version, c.Rights = p.version, rightsOver(conn, rightsPatience)
 	ctx = metadata.AppendToOutgoingContext(ctx, admission.ControllerKey, "true")
 	return mcp.Stdio(ctx, conn, c, p.stdin, p.stdout)
 }
@@ -77,12 +77,12 @@ func (p *program) serveStdio(ctx context.Context, conn grpc.ClientConnInterface,
 const rightsPatience = 5 * time.Second
 
 // rightsOver returns the function for mcp.Config.Rights of a connection. The function asks the server for the caller's
-// rights. If the server does not answer, every tool is listed, and the server refuses calls that the caller may not
-// make.
-func rightsOver(conn grpc.ClientConnInterface) func(context.Context) func(string) bool {
+// rights, and waits at most for the given time. If the server does not answer, every tool is listed, and the server refuses
+// calls that the caller may not make.
+func rightsOver(conn grpc.ClientConnInterface, patience time.Duration) func(context.Context) func(string) bool {
 	client := fleetv1.NewFleetServiceClient(conn)
 	return func(ctx context.Context) func(string) bool {
-		ctx, cancel := context.WithTimeout(ctx, rightsPatience)
+		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		f, err := client.ShowFleet(ctx, &fleetv1.ShowFleetRequest{})
 		if status.Code(err) == codes.PermissionDenied { // only an agent's token is refused here
