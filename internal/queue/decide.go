@@ -69,7 +69,7 @@ func Decide(s State) Decision {
 	d := &decider{
 		State: s, Decision: Decision{Order: order(s.Tasks, s.Now, cmp.Or(s.AgeStep, fleet.DefaultAgeStep)), Waits: map[string][]fleet.Wait{}, End: map[string]string{}, Create: map[*fleet.Pool]int{}},
 		assigned: map[string]*fleet.QueuedTask{}, exclusive: map[string]*fleet.QueuedTask{}, startedByOwner: map[string]int{}, startedInProject: map[string]int{}, ahead: map[string]int{},
-		pools: map[string]*fleet.Pool{}, groups: map[groupKey]*agentGroup{}, bound: map[string]bool{},
+		pools: map[string]*fleet.Pool{}, groups: map[groupKey]*agentGroup{},
 		claimed: map[string]fleet.Amount{}, runningInTree: map[string]int{},
 	}
 	d.UseError = func(q *fleet.QueuedTask, a *fleet.Agent) error {
@@ -79,11 +79,6 @@ func Decide(s State) Decision {
 	}
 	for _, p := range s.Pools {
 		d.pools[p.Key()] = p
-	}
-	for _, q := range d.Order {
-		if a, _ := d.requiredAgent(q); a != nil {
-			d.bound[a.UID] = true
-		}
 	}
 	if len(d.Order) > 0 || len(d.pools) > 0 { // otherwise nobody needs the agents
 		d.groupAgents()
@@ -142,7 +137,7 @@ type decider struct {
 	ahead            map[string]int               // how many of the tasks that were decided so far wait only for their agent, by agent
 	pools            map[string]*fleet.Pool       // by key
 	groups           map[groupKey]*agentGroup
-	bound            map[string]bool         // the agents on which pending tasks must start, by uid
+	bound            map[string]bool         // see isBound; nil until it is needed
 	claimed          map[string]fleet.Amount // the amount that the starting tasks claim, by budget
 	runningInTree    map[string]int          // how many tasks run or start now, by root
 }
@@ -236,6 +231,19 @@ func (d *decider) requiredAgent(q *fleet.QueuedTask) (a *fleet.AgentView, requir
 		}
 	}
 	return nil, false
+}
+
+// isBound reports whether a pending task must start on the agent with the uid.
+func (d *decider) isBound(uid string) bool {
+	if d.bound == nil {
+		d.bound = map[string]bool{}
+		for _, q := range d.Order {
+			if a, _ := d.requiredAgent(q); a != nil {
+				d.bound[a.UID] = true
+			}
+		}
+	}
+	return d.bound[uid]
 }
 
 // pool returns the owner's pool with the name; nil if there is none.

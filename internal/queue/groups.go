@@ -51,7 +51,7 @@ func (d *decider) groupAgents() {
 		g := d.group(key)
 		g.all++
 		switch {
-		case a.Status() == fleet.StatusIdle && a.OneTask && d.bound[a.UID]: // it is reserved for its task, which goes on later
+		case a.Status() == fleet.StatusIdle && a.OneTask && d.isBound(a.UID): // it is reserved for its task, which goes on later
 		case a.Status() == fleet.StatusIdle:
 			g.idle = append(g.idle, a)
 		case a.Status() == fleet.StatusBusy: // also if its pool does not know yet that it is ready
@@ -232,7 +232,7 @@ func (d *decider) sizePools() {
 	slices.SortFunc(free, lastUsedFirst)
 	kept := map[*fleet.Pool]int{}
 	for _, a := range free {
-		if !d.bound[a.UID] {
+		if !d.isBound(a.UID) {
 			d.retire(a, kept)
 		}
 	}
