@@ -38,8 +38,10 @@ func TestRenewalErrors(t *testing.T) {
 	}
 	codeOf := func(ctx context.Context, err error) int { return newProgram(Deps{}).explain(ctx, err, target).code }
 	require.NoError(t, call(t.Context()))
+	require.Equal(t, "x", target.Login.Current())
 
 	keep(login.Tokens{ID: "x", Refresh: "x"}) // expired, and the issuer does not answer
+	require.Empty(t, target.Login.Current(), "completions do not renew tokens")
 	err = call(t.Context())
 	require.True(t, isBroken(err), "the call must be repeated")
 	require.ErrorContains(t, err, "does not answer")
