@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/runner/sandbox"
+	"fleet/internal/waittest"
 )
 
 // TestRefLimit checks that the limit of refs holds for all collections together, that the agent's current branch is always
@@ -58,13 +59,24 @@ func TestUnreadableRefs(t *testing.T) {
 		t.Skip(err)
 	}
 	for pipe, left := range map[string]string{"heads/x": "other branches and tags (git did not end", "remotes/x": ""} {
-		g, tree := beginTask(t)
-		head := strings.TrimSpace(sh(t, tree.Dir, "git commit -q --allow-empty -m work; git rev-parse HEAD; mkdir -p ../git/refs/remotes; mkfifo ../git/refs/"+pipe))
-		g.timeout = 2 * time.Second
-		c := mustSnapshot(t, g, tree, "task")
-		require.Contains(t, strings.Join(c.LeftOut, "\n"), left)
-		require.False(t, c.Pushed)
-		require.Equal(t, head, revision(t, tree.Repository, tree.Branch))
+		waittest.WithGrowingLimit(t, 2*time.Second, func(limit time.Duration) bool {
+			g, tree := beginTask(t)
+			head := strings.TrimSpace(sh(t, tree.Dir, "git commit -q --allow-empty -m work; git rev-parse HEAD; mkdir -p ../git/refs/remotes; mkfifo ../git/refs/"+pipe))
+			g.timeout = limit
+			c, err := g.Snapshot(t.Context(), tree, "task")
+			if err != nil {
+				require.ErrorContains(t, err, "git did not end")
+				return false
+			}
+			leftOut := strings.Join(c.LeftOut, "\n")
+			if strings.Count(leftOut, "git did not end") > strings.Count(left, "git did not end") {
+				return false // a git that can end had too little time
+			}
+			require.Contains(t, leftOut, left)
+			require.False(t, c.Pushed)
+			require.Equal(t, head, revision(t, tree.Repository, tree.Branch))
+			return true
+		})
 	}
 }
 
@@ -149,11 +161,19 @@ func TestFirstBranchIsNamed(t *testing.T) {
 }
 
 // TestManyRefsAndCommits collects and examines thousands of refs and commits. The examination must not take longer than 20
-// seconds.
+// seconds. On a slow machine, its time must grow like the number of refs and commits.
 func TestManyRefsAndCommits(t *testing.T) {
 	t.Parallel()
+	if took := examineMany(t, 5_000); took > 20*time.Second {
+		require.Less(t, took, 30*examineMany(t, 500))
+	}
+}
+
+// examineMany collects and examines about n refs and 3n commits of a new agent, and as many of other people. It returns how long the
+// examination has taken.
+func examineMany(t *testing.T, n int) time.Duration {
+	t.Helper()
 	g, tree := createTree(t)
-	const n = 5_000
 	history := func(ref string) string {
 		return fmt.Sprintf(`{ echo "reset refs/heads/%s"; echo "from $(git rev-parse HEAD)"; for i in $(seq %d); do printf 'commit refs/heads/%s\ncommitter a <a@b> %%d +0000\ndata 1\nx\n' $i; done; } | git fast-import --quiet --force
 			git log -%d --format='create refs/heads/%s/%%H %%H' %s-all | git update-ref --stdin`, ref+"-all", 3*n, ref+"-all", n, ref, ref)
@@ -169,6 +189,7 @@ func TestManyRefsAndCommits(t *testing.T) {
 	w := mustExamine(t, g, tree)
 	require.NotZero(t, w.Commits)
 	require.Equal(t, tree.Branch, w.Branches[0])
-	t.Logf("examined in %s", time.Since(begun))
-	require.Less(t, time.Since(begun), 20*time.Second)
+	took := time.Since(begun)
+	t.Logf("examined in %s", took)
+	return took
 }
