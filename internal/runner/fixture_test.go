@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/driver"
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets supervisors end at once, also under the race detector
-	goleak.VerifyTestMain(m)
+	waittest.VerifyTestMain(m)
 }
 
 // fixture is a Host with an agent whose tasks are shell scripts. It implements Workspace.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
@@ -41,7 +40,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets shims end at once under the race detector
-	goleak.VerifyTestMain(m)
+	waittest.VerifyTestMain(m)
 }
 
 // testBinary returns the path of the test binary.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/waittest"
 )
 
 // TestNoProcessIsLeft checks that every process that a program leaves running ends with the run. newTestPlace does not find processes
@@ -65,16 +66,22 @@ func requireGone(t *testing.T, mark string) {
 func TestForkStorm(t *testing.T) {
 	t.Parallel()
 	w, a := newShellPlace(t)
-	// 40 process families fork as fast as they can, each in its own process group.
-	r := w.start(a, `
-		f() { local n=$1; while [ $n -gt 0 ]; do ( exec sleep 0.02 ); n=$((n-1)); done; }
-		for i in $(seq 40); do ( set -m; trap '' TERM; while true; do f 3 & wait; done ) & done
-		echo storm; wait`)
-	w.followUntil(a, r, "storm")
-	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
-	_, o := w.follow(a, r)
-	require.Equal(t, fleet.TaskStopped, o.Status)
-	require.Empty(t, runProcessesIn(t, w.dir))
+	waittest.Until(t, "a supervisor that is too slow to answer is killed, and its run is lost", func() bool {
+		// 40 process families fork as fast as they can, each in its own process group.
+		r := w.start(a, `
+			f() { local n=$1; while [ $n -gt 0 ]; do ( exec sleep 0.02 ); n=$((n-1)); done; }
+			for i in $(seq 40); do ( set -m; trap '' TERM; while true; do f 3 & wait; done ) & done
+			echo storm; wait`)
+		w.followUntil(a, r, "storm")
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
+		_, o := w.follow(a, r)
+		require.Empty(t, runProcessesIn(t, w.dir))
+		if o.ReasonCode == fleet.CodeRunnerLost {
+			return false
+		}
+		require.Equal(t, fleet.TaskStopped, o.Status)
+		return true
+	})
 }
 
 // TestProcessesEndWithRun checks that a stop, a kill or a deletion also ends programs that try to survive it.

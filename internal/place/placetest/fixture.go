@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
+	"fleet/internal/waittest"
 )
 
 // fixture has the place for one case, and the agents of the case.
@@ -196,10 +197,21 @@ func (x *fixture) followUntil(a fleet.Agent, r fleet.Run, line string) []fleet.O
 // interruptRun interrupts an active run, which f follows, and requires that the run ends with the status stopped.
 func (x *fixture) interruptRun(a fleet.Agent, r fleet.Run, f *activeFollow) fleet.Outcome {
 	x.Helper()
-	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false))
+	x.interrupt(a, r, false)
 	_, o := f.finish()
 	x.Equal(fleet.TaskStopped, o.Status, "outcome: %+v", o)
 	return o
+}
+
+// interrupt interrupts the run. It tries again while the run's host does not answer in time, as Fleet does.
+func (x *fixture) interrupt(a fleet.Agent, r fleet.Run, kill bool) {
+	x.Helper()
+	var err error
+	waittest.Until(x.T, "the host may be slow", func() bool {
+		err = x.place.Connect(a).Interrupt(x.ctx, r, kill)
+		return fleet.ReasonOf(err) != fleet.ReasonBackendUnavailable
+	})
+	x.NoError(err)
 }
 
 // followWhole follows the run from its start to its end.

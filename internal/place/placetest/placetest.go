@@ -169,7 +169,7 @@ func Run(t *testing.T, h Harness) {
 			})
 		}
 	})
-	goleak.VerifyNone(t, before)
+	waittest.VerifyNone(t, before)
 }
 
 var cases = []struct {

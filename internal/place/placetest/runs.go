@@ -218,7 +218,7 @@ func interruptImmediately(x *fixture) {
 	for _, force := range []bool{false, true} {
 		a := x.readyAgent()
 		r := x.dispatch(a, x.harness.Prompts.Works)
-		x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, force))
+		x.interrupt(a, r, force)
 		_, o := x.followWhole(a, r)
 		x.Equal(fleet.TaskStopped, o.Status, "kill %v: %+v", force, o)
 	}
@@ -248,11 +248,11 @@ func kill(x *fixture) {
 	}
 	r, f := x.startWorking(a, p)
 	if p.Reply != "" {
-		x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false))
+		x.interrupt(a, r, false)
 		f.until(p.Reply)
 		x.requireReason(x.place.Connect(a).Dispatch(x.ctx, x.run(x.harness.Prompts.Says)), fleet.ReasonAgentBusy)
 	}
-	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true))
+	x.interrupt(a, r, true)
 	_, o := f.finish()
 	x.Equal(fleet.TaskStopped, o.Status, "outcome: %+v", o)
 	x.completeRun(a)

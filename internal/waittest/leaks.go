@@ -1,0 +1,40 @@
+package waittest
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// VerifyNone works like goleak.VerifyNone, but gives the goroutines Limit to end. goleak alone gives them less than a second.
+func VerifyNone(t testing.TB, options ...goleak.Option) {
+	t.Helper()
+	awaitNoLeaks(options)
+	goleak.VerifyNone(t, options...)
+}
+
+// VerifyTestMain works like goleak.VerifyTestMain, but gives the goroutines Limit to end.
+func VerifyTestMain(m *testing.M, options ...goleak.Option) {
+	goleak.VerifyTestMain(patientMain{m, options}, options...)
+}
+
+// patientMain runs the tests, and then waits for the end of their goroutines.
+type patientMain struct {
+	*testing.M
+	options []goleak.Option
+}
+
+func (m patientMain) Run() int {
+	code := m.M.Run()
+	if code == 0 {
+		awaitNoLeaks(m.options)
+	}
+	return code
+}
+
+// awaitNoLeaks waits until no goroutine is left except those that the options ignore, for at most Limit.
+func awaitNoLeaks(options []goleak.Option) {
+	for begun := time.Now(); goleak.Find(options...) != nil && time.Since(begun) < Limit; { // each Find waits a little
+	}
+}
