@@ -188,6 +188,17 @@ func eval[T any](b *tab, expression string) T {
 	return result(b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
+// intercept lets the JavaScript function answer the requests of the page, until it is reloaded. The function gets the method, the path,
+// and a function that sends the request.
+func (b *tab) intercept(function string) {
+	b.t.Helper()
+	eval[bool](b, `((answer, send) => {
+		window.fetch = (request, ...more) =>
+			answer(request.method ?? 'GET', new URL(request.url ?? request, location.href).pathname, () => send(request, ...more))
+		return true
+	})(`+function+`, window.fetch.bind(window))`)
+}
+
 // press clicks the button or link with this name.
 func (b *tab) press(name string) {
 	b.t.Helper()

@@ -87,3 +87,31 @@ func TestBulk(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, r.GetAgents(), 2)
 }
+
+// TestBulkConfirmation closes the dialog while its plan runs, and makes a plan that deletes the agents. The plan that was not confirmed
+// must not run.
+func TestBulkConfirmation(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.createAgent(t, "one")
+	b := open(t, s.home)
+	b.goTo("/")
+	b.waitForText("1 agent")
+	// The first answer says that the plan is not finished, and waits until the test sets window.go.
+	b.intercept(`async (method, path, send) => {
+		if (!/^\/v1\/bulk\/.*\/run$/.test(path)) return send()
+		window.runs = [...window.runs ?? [], path]
+		await new Promise(done => { window.go = done })
+		return Response.json({message: 'It goes on.', unfinished: true, items: []})
+	}`)
+	require.NoError(t, b.until(`() => { const box = document.querySelector('[aria-label="Select one"]'); box?.click(); return !!box }`))
+	b.press("Stop")
+	b.press("Do it")
+	require.NoError(t, b.until(`() => !!window.go`))
+	b.press("Cancel")
+	b.press("Delete")
+	b.waitForText("Do it")
+	eval[bool](b, `window.go(), new Promise(done => setTimeout(() => done(true), 500))`)
+	require.Equal(t, 1, eval[int](b, `window.runs.length`), "a plan ran that was not confirmed")
+	require.NotContains(t, b.text(), "It goes on.")
+}
