@@ -76,3 +76,45 @@ func TestHostileChanges(t *testing.T) {
 	require.False(t, eval[bool](b, `'owned' in window`))
 	require.Less(t, eval[int](b, `document.body.innerText.length`), 100_000)
 }
+
+// TestHiddenChanges shows changes that an agent tries to hide from the reviewer: behind a carriage return, in a file with a byte that is
+// not UTF-8, and in lines that look like the header of another file.
+func TestHiddenChanges(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(cfg *app.Config) {
+		cfg.Local.Projects = []local.Project{{Name: "shell", Repository: newRepository(t, "first.sql", "-- a\nselect 1;\n")}}
+	})
+	s.createAgent(t, "papi")
+	id := s.startTask(t, "papi", `printf 'harmless\rharmful\n' > return.sh; printf 'caf\351\n' > latin.txt; printf '++ b\n@@ c\n' > first.sql`+"\n"+
+		`git add -A && git -c user.name=test -c user.email=test@example.com commit -q -m change`)
+	s.waitForEnd(t, id)
+	b := open(t, s.home)
+	b.goTo("/tasks/" + id + "?view=changes")
+	b.waitForText("3 files")
+	b.waitForText(`+harmless\u000dharmful`)
+	b.waitForText("+caf\uFFFD")
+	for _, line := range []string{"--- a", "-select 1;", "+++ b", "+@@ c"} {
+		b.waitForText(line)
+	}
+}
+
+// TestHiddenEdit shows an edit whose lines look like the header of a patch.
+func TestHiddenEdit(t *testing.T) {
+	t.Parallel()
+	var tr transcript
+	tr.toolCall("", "c1", "Edit", object{"file_path": "first.sql", "old_string": "-- a", "new_string": "++ b"})
+	tr.toolResult("", "c1", "updated", false, object{"filePath": "first.sql", "structuredPatch": []object{
+		{"oldStart": 1, "oldLines": 2, "newStart": 1, "newLines": 2, "lines": []string{"--- a", "+++ b", " select 1;"}},
+		{"oldStart": 9, "oldLines": 1, "newStart": 9, "newLines": 1, "lines": []string{"-two", "+three"}},
+	}})
+	s := serveTranscript(t, &tr)
+	id := s.startTask(t, "claude", "Edit it")
+	s.waitForEnd(t, id)
+	b := open(t, s.home)
+	b.goTo("/tasks/" + id)
+	b.waitForText("first.sql")
+	eval[bool](b, `[...document.querySelectorAll('button[aria-expanded]')].find(e => e.textContent.includes('Edit')).click(), true`)
+	b.waitForText("three")
+	require.Contains(t, b.text(), "--- a")
+	require.Contains(t, b.text(), "+++ b")
+}

@@ -1,5 +1,4 @@
 import { diffWordsWithSpace } from 'diff'
-import { parse } from 'diff2html/lib-esm/diff-parser'
 import { count } from './format'
 
 /** DiffLine is a line of a patch. Changed parts are the words that differ from the line that it replaces. */
@@ -13,22 +12,33 @@ export interface DiffLine {
 const longest = 2000 // characters of a line that are shown
 const longestCompared = 400 // characters of lines whose words are compared
 
-/** linesOf reads a patch in the unified format. Without a header with file names, it is one of a single file. */
+/**
+ * linesOf reads a patch of one file in the unified format, with or without a header with file names. Only a newline ends
+ * a line, and each line of the file has a sign before it. So no line is taken for a header, and no part of one is hidden.
+ */
 export function linesOf(patch: string): DiffLine[] {
-  const whole = /^(diff |--- )/m.test(patch.slice(0, 2000)) ? patch : `--- a/file\n+++ b/file\n${patch}`
   const lines: DiffLine[] = []
-  for (const block of parse(whole).flatMap((file) => file.blocks)) {
-    lines.push({ kind: 'head', parts: [{ text: block.header, changed: false }] })
-    const from = lines.length
-    for (const l of block.lines)
-      lines.push({
-        kind: l.type,
-        before: l.oldNumber,
-        after: l.newNumber,
-        parts: [{ text: cut(l.content), changed: false }],
-      })
-    compareWords(lines, from)
+  let [before, after] = [1, 1] // the numbers of the next lines
+  let header = /^(diff |--- )/.test(patch)
+  let from = 0 // where the lines of the hunk begin
+  const add = (kind: DiffLine['kind'], line: string, numbers: { before?: number; after?: number } = {}) =>
+    lines.push({ kind, ...numbers, parts: [{ text: cut(line), changed: false }] })
+  for (const text of patch.replace(/\n$/, '').split('\n')) {
+    const line = text.replace(/\r$/, '')
+    const hunk = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/.exec(line)
+    if (hunk) {
+      compareWords(lines, from)
+      before = Number(hunk[1])
+      after = Number(hunk[2])
+      header = false
+      add('head', line)
+      from = lines.length
+    } else if (header || line.startsWith('diff ')) header = true
+    else if (line.startsWith('-')) add('delete', line, { before: before++ })
+    else if (line.startsWith('+')) add('insert', line, { after: after++ })
+    else if (line.startsWith(' ') || line === '') add('context', line, { before: before++, after: after++ })
   }
+  compareWords(lines, from)
   return lines
 }
 
@@ -63,9 +73,4 @@ function comparePair(deleted: DiffLine, inserted: DiffLine) {
 
 function cut(line: string): string {
   return line.length <= longest ? line : `${line.slice(0, longest)} … ${count(line.length - longest, 'more character')}`
-}
-
-/** sizeOf counts the inserted and deleted lines of a patch without file names. */
-export function sizeOf(patch: string): { insertions: number; deletions: number } {
-  return { insertions: patch.match(/^\+/gm)?.length ?? 0, deletions: patch.match(/^-/gm)?.length ?? 0 }
 }
