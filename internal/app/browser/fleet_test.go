@@ -1,6 +1,8 @@
 package browser
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -114,4 +116,44 @@ func TestBulkConfirmation(t *testing.T) {
 	eval[bool](b, `window.go(), new Promise(done => setTimeout(() => done(true), 500))`)
 	require.Equal(t, 1, eval[int](b, `window.runs.length`), "a plan ran that was not confirmed")
 	require.NotContains(t, b.text(), "It goes on.")
+}
+
+// TestOlderTasks reads the older tasks of an agent while it begins new ones, and after one was deleted.
+func TestOlderTasks(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.createAgent(t, "papi")
+	ids := make([]string, 12)
+	for i := range ids {
+		ids[i] = s.startTask(t, "papi", fmt.Sprintf("true task %02d", i))
+		s.waitForEnd(t, ids[i])
+	}
+	b := open(t, s.home)
+	b.goTo("/agents/papi")
+	b.waitForText("true task 02")
+	require.NotContains(t, b.text(), "true task 01")
+	last := s.startTask(t, "papi", "true task 12")
+	s.waitForEnd(t, last)
+	b.waitForText("true task 12")
+	eval[bool](b, `(button => (button.click(), button.click(), true))([...document.querySelectorAll('button')].find(e => e.textContent === 'Older tasks'))`)
+	b.waitForText("true task 00")
+	for i := range 13 {
+		require.Equal(t, 1, strings.Count(b.text(), fmt.Sprintf("true task %02d", i)))
+	}
+	_, err := s.api.DeleteTask(t.Context(), &fleetv1.DeleteTaskRequest{TaskId: ids[1]})
+	require.NoError(t, err)
+	b.waitUntilGone("true task 01")
+}
+
+// TestSameOptions shows and answers a question with two equal options.
+func TestSameOptions(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.createAgent(t, "papi")
+	id := s.startTask(t, "papi", `"$FLEET_ASK" question "tabs or spaces?" tabs tabs`)
+	b := open(t, s.home)
+	b.goTo("/attention")
+	b.waitForText("tabs or spaces?")
+	b.press("tabs")
+	s.waitForEnd(t, id)
 }
