@@ -157,3 +157,20 @@ func TestSameOptions(t *testing.T) {
 	b.press("tabs")
 	s.waitForEnd(t, id)
 }
+
+// TestFailedRead creates an agent while the server cannot answer. The page must read the agent later, although no other event tells it to.
+func TestFailedRead(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	b := open(t, s.home)
+	b.goTo("/")
+	b.waitForText("No agents yet")
+	b.intercept(`(method, path, send) => {
+		if (!path.startsWith('/v1/agents/') || window.failed) return send()
+		window.failed = true
+		return Promise.resolve(Response.json({error: 'UNAVAILABLE', message: 'later'}, {status: 503}))
+	}`)
+	s.createAgent(t, "papi")
+	require.NoError(t, b.until(`() => window.failed`))
+	b.waitForText("papi")
+}

@@ -13,7 +13,7 @@ import {
   type Scope,
 } from './api'
 import { queueEvents } from './queue'
-import { retry } from './retry'
+import { passes, retry } from './retry'
 import { stream } from './stream.svelte'
 
 // Updates of the views are at least `pace` milliseconds apart, and at least `rest` times as long as an update takes.
@@ -25,8 +25,10 @@ const mostSingle = 10
 const listPace = 2000
 const readPace = 80 // milliseconds for which agents to read again are collected
 const queuePace = 1000 // the same for the summary of the queue
+const retryPace = 3000 // milliseconds until a read that has failed is repeated
+const mostQuestions = 1000
 
-/** changeOf returns the fields of its agent that the event changes, or undefined if the agent must be read again. */
+/** changeOf returns the fields of its agent that the event changes, or undefined if only the server knows them. */
 function changeOf(e: FleetEvent, row: AgentSummary): Partial<AgentSummary> | undefined {
   switch (e.type) {
     case 'task_created':
@@ -57,7 +59,7 @@ function changeOf(e: FleetEvent, row: AgentSummary): Partial<AgentSummary> | und
     case 'task_recovered':
       return { stalled: false }
     case 'agent_changed': {
-      if (!e.status) return undefined
+      if (!e.status) return {}
       const status = e.status !== 'running' ? 'offline' : row.current_task_id ? 'busy' : 'idle'
       return { state: e.status as AgentSummary['state'], status }
     }
@@ -154,17 +156,24 @@ class Fleet {
   }
 
   private readQuestions = async () => {
-    const questions = await pages(async (cursor) => {
+    const read = async (cursor: string) => {
       const page = await data(api.GET('/v1/questions', { params: { query: { cursor, limit: 100 } } }))
       return { rows: page.questions, next: page.next_cursor }
-    }, 1000)
-    this.byId = new Map(questions.map((q) => [q.id, q]))
-    const waiting = new Set(questions.map((q) => keyOf({ owner: q.owner, name: q.agent_name })))
-    for (const [key, row] of this.byKey) {
-      if (!row.waiting || waiting.has(key)) continue
-      this.byKey.set(key, { ...row, waiting: false })
-      this.changed()
     }
+    await this.during(
+      () => pages(read, mostQuestions),
+      (questions) => {
+        this.byId = new Map(questions.map((q) => [q.id, q]))
+        const tasks = new Set(questions.map((q) => q.task_id))
+        const all = questions.length < mostQuestions
+        for (const [key, row] of this.byKey) {
+          const waiting = !!row.current_task_id && tasks.has(row.current_task_id)
+          if (waiting === !!row.waiting || (!waiting && !all)) continue
+          this.byKey.set(key, { ...row, waiting })
+          this.changed()
+        }
+      },
+    )
     this.dirty.questions = true
     this.showSoon()
   }
@@ -188,9 +197,8 @@ class Fleet {
     if (e.type === 'agent_shared' || e.type === 'agent_unshared') this.askOf(key) // the caller's access changes
     if (!row) return
     const change = changeOf(e, row)
-    if (!change) {
-      this.readLater(e)
-    } else if (Object.keys(change).length > 0) {
+    if (!change || e.type === 'agent_changed') this.readLater(e) // labels and the reason of a state are in no event
+    if (change && Object.keys(change).length > 0) {
       this.byKey.set(key, { ...row, ...change })
       this.changed()
     }
@@ -204,6 +212,7 @@ class Fleet {
   private async readPending() {
     const wanted = [...this.pending]
     this.pending.clear()
+    let pause = readPace
     try {
       if (wanted.length <= mostSingle) {
         await Promise.all(wanted.map(([key, ref]) => this.readAgent(key, ref)))
@@ -211,11 +220,12 @@ class Fleet {
         await this.readAgents()
         await new Promise((done) => setTimeout(done, listPace))
       }
-    } catch {
-      // The stream reports a broken connection, and the next event causes another try.
+    } catch (e) {
+      pause = retryPace
+      if (passes(e)) for (const [key, ref] of wanted) this.pending.set(key, ref)
     }
     this.changed(true)
-    this.reader = this.pending.size > 0 ? setTimeout(() => void this.readPending(), readPace) : undefined
+    this.reader = this.pending.size > 0 ? setTimeout(() => void this.readPending(), pause) : undefined
   }
 
   private async readAgent(key: string, ref: string) {
@@ -237,9 +247,12 @@ class Fleet {
             stalled,
             collecting,
             place,
+            outdated,
+            state_reason,
+            labels,
           } = a
-          const row = { name, status, current_task, state, role, project }
-          this.byKey.set(key, { ...row, current_task_id, owner, waiting, stalled, collecting, place })
+          const row = { name, status, current_task, state, role, project, current_task_id, owner, waiting, stalled }
+          this.byKey.set(key, { ...row, collecting, place, outdated, state_reason, labels })
         },
       )
     } catch (e) {
@@ -282,15 +295,15 @@ class Fleet {
       if (keyOf({ owner: q.owner, name: q.agent_name }) === key) this.later(this.readQuestions, readPace)
   }
 
-  /** later calls read, at most once in `pace` milliseconds. */
+  /** later calls read, at most once in `pace` milliseconds, and again after a pause if it fails for a temporary reason. */
   private later(read: () => Promise<void>, pace: number) {
     if (this.timers.has(read)) return
     const run = async () => {
       this.timers.delete(read)
       try {
         await read()
-      } catch {
-        // The stream reports a broken connection, and the next event causes another try.
+      } catch (e) {
+        if (passes(e)) this.later(read, retryPace)
       }
     }
     this.timers.set(
