@@ -118,3 +118,34 @@ func TestRetry(t *testing.T) {
 	b.waitForText("Never possible")
 	require.LessOrEqual(t, principals.Load(), int64(2), "the page must read the principals once at first, and once more when the stream begins")
 }
+
+// TestOutputEnd leaves the end of an output before the output grows and ends. The page must show the new end when the user scrolls down,
+// and when they press End.
+func TestOutputEnd(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.createAgent(t, "papi")
+	id := s.startTask(t, "papi", `seq 1 3000; while ! [ -e go ]; do sleep 0.1; done; echo "the very" end`)
+	const output = `document.querySelector('[role="region"][aria-label="Output"]')`
+	tabs := []*tab{open(t, s.home), open(t, s.home)}
+	for _, b := range tabs {
+		b.goTo("/tasks/" + id + "?view=output")
+		b.waitForText("2999")
+		require.NoError(t, b.until(`() => { // until the page stays there, because it may still be moving to the end
+			const output = `+output+`
+			const stays = output?.scrollTop === 0 && [...document.querySelectorAll('button')].some(e => e.textContent === 'Follow' && e.ariaPressed === 'false')
+			output?.scrollTo(0, 0)
+			return stays
+		}`))
+	}
+	s.createFile(t, "papi", "go")
+	s.waitForEnd(t, id)
+	for _, b := range tabs {
+		b.waitUntilGone(", growing")
+		require.NotContains(t, b.text(), "the very end")
+	}
+	eval[bool](tabs[0], output+`.scrollTo(0, 1e9), true`)
+	tabs[0].waitForText("the very end")
+	tabs[1].press("End")
+	tabs[1].waitForText("the very end")
+}
