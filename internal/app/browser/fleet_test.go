@@ -174,3 +174,45 @@ func TestFailedRead(t *testing.T) {
 	require.NoError(t, b.until(`() => window.failed`))
 	b.waitForText("papi")
 }
+
+// TestLostAnswers repeats calls whose answers were lost. The server must do them once, and must accept another call.
+func TestLostAnswers(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.createAgent(t, "papi")
+	id := s.startTask(t, "papi", "true")
+	s.waitForEnd(t, id)
+	waitForTasks := func(want int) {
+		t.Helper()
+		r, err := s.api.ListTasks(t.Context(), &fleetv1.ListTasksRequest{})
+		require.NoError(t, err)
+		require.Len(t, r.GetTasks(), want)
+		for _, task := range r.GetTasks() {
+			s.waitForEnd(t, task.GetId())
+		}
+	}
+	b := open(t, s.home)
+	b.goTo("/tasks/" + id)
+	b.intercept(`async (method, path, send) => {
+		const answer = await send()
+		if (method !== 'POST' || window.lost) return answer
+		window.lost = true
+		throw new TypeError('lost')
+	}`)
+	b.press("Retry")
+	b.waitForText("cannot be reached")
+	b.press("Retry")
+	require.NoError(t, b.until(`id => !location.pathname.endsWith(id)`, id))
+	waitForTasks(2)
+
+	b.waitForText("completed")
+	eval[bool](b, `window.lost = false, true`)
+	b.fill("Next task", "true one")
+	b.press("Start task")
+	b.waitForText("cannot be reached")
+	waitForTasks(3)
+	b.fill("Next task", "true two")
+	b.press("Start task")
+	b.waitForText("true two")
+	waitForTasks(4)
+}
