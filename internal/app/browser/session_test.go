@@ -62,6 +62,43 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
+// TestSignInAgain signs in after the session has ended. The same principal finds what they have written, and another one nothing.
+func TestSignInAgain(t *testing.T) {
+	t.Parallel()
+	s, tokens := serveTokens(t, "alice", "bob")
+	for name, token := range tokens {
+		s.createAgentAs(t, token, "of-"+name, "Try things")
+	}
+	b := s.openSignedIn(t, tokens["alice"])
+	b.waitForText("of-alice")
+	b.fill("What is to be done", "half a sentence")
+	const written = `() => document.querySelector('.prompt textarea')?.value === 'half a sentence'`
+	signInAgain := func(token string) {
+		t.Helper()
+		eval[bool](b, `delete localStorage['fleet-session'], true`)
+		b.press("Usage") // this call ends the session
+		b.waitForText("Your session has ended.")
+		b.press("Fleet")
+		b.fill("Token", token)
+		b.press("Sign in")
+	}
+	signInAgain(tokens["alice"])
+	b.waitForText("of-alice")
+	require.NoError(t, b.until(written))
+
+	b.intercept(`async (method, path, send) => {
+		if (path === '/v1/fleet') await new Promise(done => { window.go = done })
+		return send()
+	}`)
+	signInAgain(tokens["bob"])
+	require.NoError(t, b.until(`() => !!window.go`))
+	require.NotContains(t, b.text(), "of-alice")
+	eval[bool](b, `window.go(), true`)
+	b.waitForText("of-bob")
+	require.NotContains(t, b.text(), "of-alice")
+	require.False(t, eval[bool](b, `(`+written+`)()`))
+}
+
 // TestBlockedStorage signs in with a browser whose user has blocked the storage of pages. The session lasts until the page
 // is left.
 func TestBlockedStorage(t *testing.T) {

@@ -144,8 +144,13 @@ class Fleet {
     this.places = (await data(api.GET('/v1/agents', { params: { query: { limit: 1 } } }))).places
   }
 
-  private async readCaller() {
+  /** readCaller reads who is signed in. If it is another principal than before, it loads the page again. */
+  async readCaller() {
     const head = await data(api.GET('/v1/fleet'))
+    if (this.caller && this.caller !== head.caller) {
+      location.reload() // no data of another principal may stay
+      await new Promise(() => {})
+    }
     this.caller = head.caller
     this.scope = head.scope
   }
