@@ -44,8 +44,11 @@ export class Draft {
     this.keep()
   }
 
+  /** see records the commit at which the user has seen the file; '' if they have not. */
   see(path: string, commit: string) {
-    this.viewed = { ...this.viewed, [path]: commit }
+    const viewed = { ...this.viewed, [path]: commit }
+    if (!commit) delete viewed[path]
+    this.viewed = viewed
     this.keep()
   }
 

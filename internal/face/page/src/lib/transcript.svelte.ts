@@ -167,7 +167,7 @@ export class Transcript {
     if (this.steps.length > most) {
       // What was dropped is read again when the user scrolls to it.
       const from = this.steps.findIndex((s, i) => i >= most / 4 && s.kind !== 'text')
-      this.steps = this.steps.slice(from)
+      this.steps = this.steps.slice(from < 0 ? most / 4 : from)
       this.previous = this.steps[0]?.cursor
       this.rebuild()
     } else {
