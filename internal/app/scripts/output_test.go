@@ -20,6 +20,7 @@ import (
 	"fleet/internal/app"
 	"fleet/internal/face/cli"
 	"fleet/internal/face/facetest"
+	"fleet/internal/waittest"
 )
 
 // TestOutputNamesNoTools runs the commands that leaves returns with wrong input. The output must name commands and flags,
@@ -31,24 +32,24 @@ func TestOutputNamesNoTools(t *testing.T) {
 	server, stop, err := start(cfg)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, stop()) }()
-	run := func(args ...string) string {
+	run := func(limit time.Duration, args ...string) string {
 		var out bytes.Buffer
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		env := map[string]string{"FLEET_SERVER": server.GRPCAddr(), "XDG_CONFIG_HOME": cfg.Data}
 		cli.Run(ctx, args, cli.Deps{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Getenv: func(k string) string { return env[k] }})
 		return out.String()
 	}
-	require.Contains(t, run("agent", "create", "papi", "--project", "shell", "--spec", "s"), "created")
-	require.Contains(t, run("task", "run", "papi", "true", "--follow"), "Completed")
-	require.Contains(t, run("pool", "create", "web", "--project", "shell"), "web")
+	require.Contains(t, run(waittest.Limit, "agent", "create", "papi", "--project", "shell", "--spec", "s"), "created")
+	require.Contains(t, run(waittest.Limit, "task", "run", "papi", "true", "--follow"), "Completed")
+	require.Contains(t, run(waittest.Limit, "pool", "create", "web", "--project", "shell"), "web")
 
 	names := namesOfAPI()
 	require.Greater(t, len(names), 150)
 	runs := 0
 	check := func(args []string) {
 		runs++
-		out := run(args...)
+		out := run(5*time.Second, args...)
 		for word := range strings.FieldsFuncSeq(quotedText.ReplaceAllString(out, ""), func(r rune) bool { return strings.ContainsRune(" \n\t,;()'`", r) }) {
 			if word = strings.TrimRight(word, ".:"); names[word] {
 				t.Errorf("fleet %q says %s: %s", args, word, out)

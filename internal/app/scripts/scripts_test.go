@@ -20,6 +20,7 @@ import (
 	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/toolset/lifecycle"
 	"fleet/internal/toolset/providers"
+	"fleet/internal/waittest"
 )
 
 func TestMain(m *testing.M) {
@@ -131,7 +132,10 @@ func runScriptsWith(t *testing.T, dir string, change func(e *testscript.Env, cfg
 
 // start starts a server. The returned function stops it.
 func start(cfg app.Config) (*app.Server, func() error, error) {
-	a, err := app.Open(context.Background(), cfg, app.Options{})
+	a, err := app.Open(context.Background(), cfg, app.Options{
+		CloseGrace: waittest.Limit,
+		Providers:  func(c *providers.Config) { c.ProbeTimeout = waittest.Limit },
+	})
 	if err != nil {
 		return nil, nil, err
 	}
