@@ -34,7 +34,7 @@ var layers = []layer{
 	{"fleet/internal/state", []string{"fleet/internal/fleet", "fleet/internal/notify"}, nil},
 	{"fleet/internal/service/servicetest", []string{"fleet/internal/fleet", "fleet/internal/place/fake", "fleet/internal/reconcile", "fleet/internal/service", "fleet/internal/state", "fleet/internal/store/sqlite", "fleet/internal/waittest"}, nil},
 	{"fleet/internal/service", []string{"fleet/internal/fleet", "fleet/internal/queue", "fleet/internal/state"}, nil},
-	{"fleet/internal/identity/oidc/oidctest", nil, []string{"github.com/zitadel/oidc"}},
+	{"fleet/internal/identity/oidc/oidctest", []string{"fleet/internal/loopback"}, []string{"github.com/zitadel/oidc"}},
 	{"fleet/internal/identity/oidc", []string{"fleet/internal/fleet", "fleet/internal/identity", "fleet/internal/loopback"}, nil},
 	{"fleet/internal/identity/coder/codertest", []string{"fleet/internal/notify"}, []string{"github.com/coder/coder"}},
 	{"fleet/internal/identity/coder", []string{"fleet/internal/fleet", "fleet/internal/identity"}, []string{"github.com/coder/coder"}},

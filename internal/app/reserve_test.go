@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/face/inbound"
+	"fleet/internal/loopback/loopbacktest"
 )
 
 // TestReservedAddress checks that no other program can listen on the server's port of localhost.
@@ -24,6 +25,7 @@ func TestReservedAddress(t *testing.T) {
 		_, err = net.Dial("tcp", net.JoinHostPort(other, port))
 		require.ErrorContains(t, err, "refused")
 		require.NoError(t, l.Close())
+		loopbacktest.WaitForForks()
 		again, err := net.Listen("tcp", net.JoinHostPort(other, port))
 		require.NoError(t, err, "a closed listener must release the other address")
 		require.NoError(t, again.Close())
@@ -40,6 +42,7 @@ func listenReserved(t *testing.T, at, other string) (net.Listener, string) {
 		_, port, err := net.SplitHostPort(free.Addr().String())
 		require.NoError(t, err)
 		require.NoError(t, free.Close())
+		loopbacktest.WaitForForks()
 		if l, err := listen("http", net.JoinHostPort(at, port), inbound.Limits{}); err == nil {
 			return l, port
 		}

@@ -152,9 +152,10 @@ func TestHalfOpen(t *testing.T) {
 	}
 	s.createFile(t, "papi", "stream")
 	b.waitForText("streamed")
-	eval[any](b, `window.same = true; window.lost = Date.now(); null`)
+	eval[any](b, `window.same = true; null`)
 
 	w.startLosing()
+	eval[any](b, `window.lost = Date.now(); null`) // after the last data
 	s.createFile(t, "papi", "go")
 	_, err := s.api.DeleteAgent(t.Context(), &fleetv1.DeleteAgentRequest{AgentName: "quiet"})
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 // show all output.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
-	s := serve(t, nil)
+	s := serve(t, useFixedAddresses(t))
 	s.createAgent(t, "papi")
 	id := s.startTask(t, "papi", `echo begun; while ! [ -e go ]; do sleep 0.1; done; seq 1 50; echo "the end"`)
 	b := open(t, s.home)
@@ -35,7 +35,7 @@ func TestReconnect(t *testing.T) {
 // restore.
 func TestOldCursor(t *testing.T) {
 	t.Parallel()
-	s := serve(t, nil)
+	s := serve(t, useFixedAddresses(t))
 	for range 3 {
 		s.createAgent(t, "papi")
 		_, err := s.api.DeleteAgent(t.Context(), &fleetv1.DeleteAgentRequest{AgentName: "papi"})

@@ -16,10 +16,12 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/app"
 	"fleet/internal/fleet"
+	"fleet/internal/loopback/loopbacktest"
 	"fleet/internal/place/local"
 	"fleet/internal/runner/driver"
 	"fleet/internal/state"
 	"fleet/internal/store/sqlite/sqlitetest"
+	"fleet/internal/waittest"
 )
 
 // server is a fleet server in this process. Its agents run on this machine, unless places says otherwise.
@@ -65,10 +67,18 @@ func (s *server) configureAndStart(t *testing.T, change func(*app.Config)) {
 	t.Cleanup(func() { s.stop() })
 }
 
+// useFixedAddresses sets addresses that no other program takes while the server is down. It is for serve, and for servers that a
+// test starts again.
+func useFixedAddresses(t *testing.T) func(*app.Config) {
+	t.Helper()
+	return func(cfg *app.Config) { cfg.HTTP, cfg.GRPC = loopbacktest.Address(t), loopbacktest.Address(t) }
+}
+
 // start starts the server, or restarts it with the same data and addresses.
 func (s *server) start(t *testing.T) {
 	t.Helper()
-	a, err := app.Open(context.Background(), s.cfg, app.Options{Heartbeat: s.heartbeat, Places: s.places, Core: func(c *state.Config) {
+	loopbacktest.WaitForForks()
+	a, err := app.Open(context.Background(), s.cfg, app.Options{Heartbeat: s.heartbeat, CloseGrace: waittest.Limit, Places: s.places, Core: func(c *state.Config) {
 		c.Now = func() time.Time { return time.Now().Add(-time.Duration(s.clockDelay.Load())) }
 	}})
 	require.NoError(t, err)

@@ -136,21 +136,21 @@ func TestLink(t *testing.T) {
 		require.NoError(t, json.NewDecoder(response.Body).Decode(&link))
 		return "#code=" + link.Code
 	}
+	b := open(t, s.home) // before the link, because a link does not work for long, and the browser may have to start
+	again := open(t, s.home)
+	again.allowErrors("401")
 	aliceLink := link("alice")
-	b := open(t, s.home)
 	b.goTo("/" + aliceLink)
 	b.waitForText("No agents yet")
 	require.Empty(t, eval[string](b, `location.hash`))
 
-	again := open(t, s.home)
-	again.allowErrors("401")
 	again.goTo("/" + aliceLink)
 	again.waitForText("was used already")
 
+	other := open(t, s.home)
 	malloryLink := link("mallory")
 	b.goTo("/usage" + malloryLink) // another path, so that the browser loads the page again
 	b.waitForText("alice")
-	other := open(t, s.home)
 	other.goTo("/" + malloryLink) // the link is unused, because alice's browser ignored it
 	other.waitForText("mallory")
 }

@@ -13,7 +13,7 @@ import (
 func TestTabs(t *testing.T) {
 	t.Parallel()
 	const count = 8
-	s := serve(t, nil)
+	s := serve(t, useFixedAddresses(t))
 	tabs := make([]*tab, count)
 	script := `echo begun; while ! [ -e go ]; do sleep 0.1; done; echo "the output"; while ! [ -e end ]; do sleep 0.1; done`
 	for i := range tabs {

@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/zitadel/oidc/v3/example/server/storage"
 	"github.com/zitadel/oidc/v3/pkg/op"
+
+	"fleet/internal/loopback/loopbacktest"
 )
 
 // These are the clients that the issuer knows.
@@ -56,9 +58,7 @@ func New(t testing.TB, users ...User) *Issuer {
 	t.Helper()
 	i := &Issuer{users: users, requestCounts: map[string]int{}}
 	i.store = newStore(i)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	i.address = l.Addr().String()
+	i.address = loopbacktest.Address(t)
 	i.URL = "http://" + i.address
 	config := &op.Config{
 		CryptoKey: sha256.Sum256([]byte(t.Name())), CodeMethodS256: true, AuthMethodPost: true, GrantTypeRefreshToken: true, DefaultLogoutRedirectURI: "/logged-out",
@@ -92,20 +92,17 @@ func New(t testing.TB, users ...User) *Issuer {
 		i.mu.Unlock()
 		mux.ServeHTTP(w, r)
 	})
-	i.serve(l)
+	i.Start(t)
 	t.Cleanup(i.Stop)
 	return i
 }
 
-// Start makes the issuer reachable again after Stop, at the same address.
+// Start makes the issuer reachable. After Stop, it has the same address as before.
 func (i *Issuer) Start(t testing.TB) {
 	t.Helper()
+	loopbacktest.WaitForForks()
 	l, err := net.Listen("tcp", i.address)
 	require.NoError(t, err)
-	i.serve(l)
-}
-
-func (i *Issuer) serve(l net.Listener) {
 	server := httptest.NewUnstartedServer(i.handler)
 	_ = server.Listener.Close() // never used
 	server.Listener = l
