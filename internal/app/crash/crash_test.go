@@ -141,7 +141,7 @@ func TestServerKilledAtEveryPoint(t *testing.T) {
 // checkMessages checks that an agent receives each message once, also if two messages have the same text.
 func (s *supervisor) checkMessages() {
 	s.t.Helper()
-	task := s.startTask("told", "while read -t 60 line <\"$FLEET_MESSAGES\" && [ \"$line\" != end ]; do echo got $line; done")
+	task := s.startTask("told", `until [ "$line" = end ]; do read -t 60 line <"$FLEET_MESSAGES" || continue; [ "$line" = end ] || echo got $line; done`)
 	for i, text := range []string{"more light", "more light", "end"} {
 		call(s, fleetv1.FleetServiceClient.SendTaskMessage, &fleetv1.SendTaskMessageRequest{
 			AgentName: "papi", Message: text, RequestId: fmt.Sprint("message ", i),

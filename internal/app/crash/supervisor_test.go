@@ -184,7 +184,10 @@ func (s *supervisor) startTask(requestID, script string, checks ...string) strin
 // awaitCompleted waits until the task has ended, and checks that it is completed.
 func (s *supervisor) awaitCompleted(task string) {
 	s.t.Helper()
-	waited := call(s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{task}})
+	waited := &fleetv1.WaitTasksResponse{}
+	for !waited.GetDone() {
+		waited = call(s, fleetv1.FleetServiceClient.WaitTasks, &fleetv1.WaitTasksRequest{TaskIds: []string{task}})
+	}
 	require.Equal(s.t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
 }
 
