@@ -85,7 +85,7 @@ PACKAGES = $$($(GO) list ./internal/app/... ./internal/toolset/... ./... | grep 
 # each allocation above 32 kB to the system, which then has to provide it again. GOGC makes the linker and the servers of the tests
 # collect garbage less often.
 TEST = $(MEM) GORACE='atexit_sleep_ms=0 clear_shadow_mmap_threshold=16777216' GOGC=400 \
-  $(GO) test $(RACE) -vet=off -ldflags="-s -w -X 'fleet/internal/runner/sandbox.programOverride=$(RUNNER)' -X 'fleet/internal/app/scripts.client=$(CLIENT)'" -parallel 6 -timeout 60m
+  $(GO) test $(RACE) -vet=off -ldflags="-s -w -X 'fleet/internal/runner/sandbox.programOverride=$(RUNNER)' -X 'fleet/internal/app/scripts.client=$(CLIENT)'" -parallel 6 -timeout 80m
 
 race: beside-tests ## the tests, with the race detector, recordings replayed
 	$(TEST) $(FLAGS) $(PACKAGES)

@@ -4,6 +4,7 @@
 package bench
 
 import (
+	"context"
 	"flag"
 	"io"
 	"os"
@@ -43,7 +44,9 @@ func TestMain(m *testing.M) {
 // TestBenchmarks runs all benchmarks once, with small sizes. BenchmarkPage is skipped on a machine without Chromium.
 func TestBenchmarks(t *testing.T) {
 	t.Parallel()
-	out, err := exec.CommandContext(waittest.Context(t), os.Args[0], "-test.run=^$", "-test.bench=.", "-test.benchtime=1x", "-small").CombinedOutput() //nolint:gosec // this program
+	ctx, cancel := context.WithTimeout(t.Context(), 6*waittest.Limit) // the benchmarks run one after the other
+	defer cancel()
+	out, err := exec.CommandContext(ctx, os.Args[0], "-test.run=^$", "-test.bench=.", "-test.benchtime=1x", "-small").CombinedOutput() //nolint:gosec // this program
 	require.NoError(t, err, "%s", out)
 	require.NotContains(t, string(out), "NaN")
 	benchmarks := []string{

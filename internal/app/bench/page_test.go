@@ -25,6 +25,7 @@ import (
 	"fleet/internal/app"
 	"fleet/internal/fleet"
 	"fleet/internal/place/local"
+	"fleet/internal/waittest"
 )
 
 // pageScript runs in each page before the page's own code.
@@ -42,7 +43,7 @@ func BenchmarkPage(b *testing.B) {
 			b.Skip("no Chromium was found: install Debian's package chromium, or name one in FLEET_TEST_CHROMIUM")
 		}
 	}
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(waittest.Limit),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("enable-precise-memory-info", true))
 	allocator, end := chromedp.NewExecAllocator(b.Context(), options...)

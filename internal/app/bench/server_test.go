@@ -149,7 +149,7 @@ func (t *testbed) serve(b *testing.B, change func(*app.Config)) *server {
 	if change != nil {
 		change(&cfg)
 	}
-	var o app.Options
+	o := app.Options{CloseGrace: waittest.Limit}
 	if t.place != nil {
 		o.Places = []fleet.Place{t.place}
 	}
