@@ -28,7 +28,12 @@ func TestTwoProcesses(t *testing.T) {
 // twoProcesses runs one case of TestTwoProcesses. In the first process, every failEvery-th call of the store fails. If failEvery is 0,
 // no call fails.
 func twoProcesses(t *testing.T, failEvery int64) {
-	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) { c.LeaseTTL = 300 * time.Millisecond })
+	h, flaky := servicetest.NewFlaky(t, func(c *state.Config) {
+		c.LeaseTTL = 10 * time.Second // longer than a pause of a slow machine
+		if failEvery > 0 {
+			c.LeaseTTL = 300 * time.Millisecond // leases whose release fails must expire
+		}
+	})
 	st := state.New(flaky.Store, []fleet.Place{h.World}, h.Config)
 	other, r := service.New(st), reconcile.New(st, nil)
 	r.Start()
