@@ -194,6 +194,7 @@ class Fleet {
     // An agent_unshared without a status means that the caller no longer sees the agent.
     if (e.type === 'agent_deleted' || (e.type === 'agent_unshared' && !e.status)) {
       if (this.byKey.delete(key)) this.changed(true)
+      this.pending.delete(key)
       this.askOf(key)
       return
     }
