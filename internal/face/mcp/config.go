@@ -55,6 +55,12 @@ type Config struct {
 	SessionKey []byte
 	// WriteTimeout is how long a client may take to accept a progress notification; 0 means 30 seconds.
 	WriteTimeout time.Duration
+	// MaxSilence is how long a call with progress may send nothing before Fleet reports that it is at work; 0 means
+	// tool.DefaultMaxSilence.
+	MaxSilence time.Duration
+	// DrainTimeout is how long Stdio waits until the client has read the progress of a call, before it sends the result; 0 means one
+	// second.
+	DrainTimeout time.Duration
 	// Log receives transport errors; nil logs nothing.
 	Log *slog.Logger
 }
@@ -76,6 +82,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.WriteTimeout <= 0 {
 		c.WriteTimeout = 30 * time.Second
+	}
+	if c.MaxSilence <= 0 {
+		c.MaxSilence = tool.DefaultMaxSilence
+	}
+	if c.DrainTimeout <= 0 {
+		c.DrainTimeout = time.Second
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

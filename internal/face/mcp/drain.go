@@ -7,18 +7,14 @@ import (
 	"time"
 )
 
-const (
-	// drainTimeout is how long a client may take to read what was written.
-	drainTimeout = time.Second
-	// drainPause is the longest time between two checks, and the whole time to wait if the system cannot tell how much the
-	// client has read.
-	drainPause = 5 * time.Millisecond
-)
+// drainPause is the longest time between two checks, and the whole time to wait if the system cannot tell how much the
+// client has read.
+const drainPause = 5 * time.Millisecond
 
-// drain waits until the client has read everything written to out, drainTimeout is over, or ctx is done. It separates a call's progress
+// drain waits until the client has read everything written to out, limit is over, or ctx is done. It separates a call's progress
 // from its result where a ping cannot: see pinger.
-func drain(ctx context.Context, out io.Writer) {
-	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+func drain(ctx context.Context, out io.Writer, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	f, _ := out.(*os.File)
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, drainPause) {

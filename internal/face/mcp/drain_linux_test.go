@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fleet/internal/face/mcp"
+	"fleet/internal/waittest"
 )
 
 func TestResultIsReadSeparatelyFromProgress(t *testing.T) {
@@ -34,7 +35,7 @@ func TestResultIsReadSeparatelyFromProgress(t *testing.T) {
 			in, ask := io.Pipe()
 			done := make(chan error, 1)
 			go func() {
-				done <- mcp.Stdio(t.Context(), connTo(newStub()), mcp.Config{}, in, write)
+				done <- mcp.Stdio(t.Context(), connTo(newStub()), mcp.Config{MaxSilence: waittest.Limit, DrainTimeout: waittest.Limit}, in, write)
 				_ = write.Close()
 			}()
 			buffer := make([]byte, 1<<20)

@@ -165,7 +165,7 @@ func (e *endpoint) forward(ctx context.Context, out *responseWriter, r *http.Req
 	ctx, started := withStartedTask(ctx)
 	ctx, out.refusal = withRefusal(ctx)
 	out.id = m.ID
-	ctx, out.result = tool.WithDeferredResult(tool.WithMaxResult(ctx, e.config.MaxResult))
+	ctx, out.result = tool.WithDeferredResult(tool.WithMaxSilence(tool.WithMaxResult(ctx, e.config.MaxResult), e.config.MaxSilence))
 	if strings.Contains(header.Get("Accept"), "text/event-stream") {
 		ctx = tool.WithNotify(ctx, out.notify)
 	}

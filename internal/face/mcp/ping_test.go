@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/face/mcp"
+	"fleet/internal/waittest"
 )
 
 // exchange runs Stdio for a client that answers pings if answers is set. The client sends each message after the result of the one
@@ -22,7 +23,7 @@ func exchange(t *testing.T, answers bool, messages ...string) []string {
 	s := newStub()
 	done := make(chan error, 1)
 	go func() {
-		done <- mcp.Stdio(t.Context(), connTo(s), mcp.Config{}, in, out)
+		done <- mcp.Stdio(t.Context(), connTo(s), mcp.Config{MaxSilence: waittest.Limit}, in, out)
 		_ = out.Close()
 	}()
 	var got []string

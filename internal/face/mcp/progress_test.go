@@ -10,6 +10,7 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/mcp"
+	"fleet/internal/waittest"
 )
 
 const (
@@ -88,7 +89,7 @@ func TestNoProgressIsLostOverStdio(t *testing.T) {
 func runStdio(t *testing.T, s fleetv1.FleetServiceServer, in string) (string, error) {
 	t.Helper()
 	var out strings.Builder
-	err := mcp.Stdio(t.Context(), connTo(s), mcp.Config{}, strings.NewReader(in), &out)
+	err := mcp.Stdio(t.Context(), connTo(s), mcp.Config{MaxSilence: waittest.Limit}, strings.NewReader(in), &out)
 	return out.String(), err
 }
 

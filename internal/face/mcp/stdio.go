@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -31,11 +32,11 @@ func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.R
 	if err != nil {
 		return fmt.Errorf("mcp: %w", err)
 	}
-	ctx, stop := context.WithCancel(tool.WithMaxResult(withCallMetadata(ctx, ""), c.MaxResult))
+	ctx, stop := context.WithCancel(tool.WithMaxSilence(tool.WithMaxResult(withCallMetadata(ctx, ""), c.MaxResult), c.MaxSilence))
 	defer stop()
 	t := newTasks(conn)
 	s := &stdio{
-		server: newServer(conn, set, t, c), tasks: t, client: newClientSession(), pings: newPinger(), log: c.Log, out: out, cancel: stop,
+		server: newServer(conn, set, t, c), tasks: t, client: newClientSession(), pings: newPinger(), log: c.Log, out: out, drainTimeout: c.DrainTimeout, cancel: stop,
 		failed: make(chan error, 1), calls: map[string]context.CancelCauseFunc{},
 	}
 	ctx = s.server.WithContext(ctx, s.client)
@@ -67,8 +68,9 @@ type stdio struct {
 	cancel context.CancelFunc
 	failed chan error // why serving stopped
 
-	outMu sync.Mutex
-	out   io.Writer
+	outMu        sync.Mutex
+	out          io.Writer
+	drainTimeout time.Duration // Config.DrainTimeout
 
 	running sync.WaitGroup
 	mu      sync.Mutex
@@ -236,7 +238,7 @@ func (s *stdio) sendResponse(response []byte) {
 func (s *stdio) drain(ctx context.Context) {
 	s.outMu.Lock()
 	defer s.outMu.Unlock()
-	drain(ctx, s.out)
+	drain(ctx, s.out, s.drainTimeout)
 }
 
 // write sends one line. If that fails, the client has disconnected and serving stops.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/fullstorydev/grpchan/inprocgrpc"
-	"go.uber.org/goleak"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -21,9 +20,10 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/facetest"
 	"fleet/internal/face/mcp"
+	"fleet/internal/waittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.VerifyTestMain(m) }
 
 // stub is a FleetService with an event log.
 type stub struct {
@@ -50,9 +50,11 @@ func connTo(s fleetv1.FleetServiceServer) grpc.ClientConnInterface {
 	return facetest.KeepStreams(c)
 }
 
-// serve starts an HTTP server with the MCP handler over the service. The server stops at the end of the test.
+// serve starts an HTTP server with the MCP handler over the service. The server stops at the end of the test. Its calls send only the
+// progress of the stub, however slow the machine is.
 func serve(t *testing.T, s fleetv1.FleetServiceServer, c mcp.Config) *httptest.Server {
 	t.Helper()
+	c.MaxSilence = waittest.Limit
 	ts := httptest.NewServer(mcp.Handler(connTo(s), c))
 	t.Cleanup(ts.Close)
 	return ts

@@ -28,10 +28,28 @@ func WithNotify(ctx context.Context, n Notify) context.Context {
 	return context.WithValue(ctx, notifyKey{}, n)
 }
 
+// DefaultMaxSilence is how long a call may send nothing by default. Clients give up a call that sends nothing for a minute.
+const DefaultMaxSilence = 8 * time.Second
+
+type maxSilenceKey struct{}
+
+// WithMaxSilence returns a context whose calls send a notification whenever they have sent nothing for d.
+func WithMaxSilence(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, maxSilenceKey{}, d)
+}
+
+func maxSilence(ctx context.Context) time.Duration {
+	if d, _ := ctx.Value(maxSilenceKey{}).(time.Duration); d > 0 {
+		return d
+	}
+	return DefaultMaxSilence
+}
+
 // progress sends the progress of one call. A nil progress sends nothing.
 type progress struct {
-	token  mcp.ProgressToken
-	notify Notify
+	token      mcp.ProgressToken
+	notify     Notify
+	maxSilence time.Duration // how long the call may send nothing
 
 	mu   sync.Mutex
 	sent int
@@ -46,7 +64,7 @@ func newProgress(ctx context.Context, r mcp.CallToolRequest) *progress {
 	if notify == nil || r.Params.Meta == nil || r.Params.Meta.ProgressToken == nil {
 		return nil
 	}
-	return &progress{token: r.Params.Meta.ProgressToken, notify: notify, last: time.Now()}
+	return &progress{token: r.Params.Meta.ProgressToken, notify: notify, maxSilence: maxSilence(ctx), last: time.Now()}
 }
 
 // progressOf returns the progress of the context's call; nil if there is none.
@@ -87,10 +105,7 @@ func (p *progress) sentCount() int {
 	return p.sent
 }
 
-// maxSilence is how long a call may send nothing. Clients give up a call that sends nothing for a minute.
-const maxSilence = 8 * time.Second
-
-// keepAlive sends a notification whenever the call has sent nothing for maxSilence, until stop is called or the client has disconnected.
+// keepAlive sends a notification whenever the call has sent nothing for p.maxSilence, until stop is called or the client has disconnected.
 func (p *progress) keepAlive() (stop func()) {
 	if p == nil {
 		return func() {}
@@ -99,7 +114,7 @@ func (p *progress) keepAlive() (stop func()) {
 	started := time.Now()
 	go func() {
 		defer close(done)
-		timer := time.NewTimer(maxSilence)
+		timer := time.NewTimer(p.maxSilence)
 		defer timer.Stop()
 		for {
 			select {
@@ -114,7 +129,7 @@ func (p *progress) keepAlive() (stop func()) {
 			if p.send([]string{"at work for " + time.Since(started).Round(time.Second).String()}) != nil {
 				return
 			}
-			timer.Reset(maxSilence)
+			timer.Reset(p.maxSilence)
 		}
 	}()
 	return func() { close(stopped); <-done }
@@ -124,7 +139,7 @@ func (p *progress) keepAlive() (stop func()) {
 func (p *progress) remainingSilence() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return maxSilence - time.Since(p.last)
+	return p.maxSilence - time.Since(p.last)
 }
 
 // EventText returns the text of an event, or the words of its type, kind, if the text is empty.
