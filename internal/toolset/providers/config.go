@@ -40,6 +40,7 @@ type Config struct {
 	Settings
 	Drivers      []fleet.Driver      // the drivers of the places that run models and programs
 	ProbeTimeout time.Duration       // time limit of a probe; 0 means 2 s
+	StopGrace    time.Duration       // how much longer than its timeout a request waits for its run; 0 means 5 s
 	Getenv       func(string) string // nil means os.Getenv
 	Now          func() time.Time    // nil means time.Now
 	Logger       *slog.Logger        // nil means no log
@@ -48,6 +49,7 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.Timeout = cmp.Or(c.Timeout, 10*time.Minute)
 	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 2*time.Second)
+	c.StopGrace = cmp.Or(c.StopGrace, 5*time.Second)
 	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, 8)
 	c.PerMinute = cmp.Or(c.PerMinute, 60)
 	c.MaxTools = cmp.Or(c.MaxTools, 100)

@@ -93,10 +93,6 @@ func (s *Service) Execute(ctx context.Context, r ExecuteRequest) (*Result, error
 	})
 }
 
-// stopGrace is how much longer than the timeout a request waits for its run. Within this time the host normally ends the
-// run and reports its usage. Fleet stops a run that has not ended by then. The stop may take as long again.
-const stopGrace = 5 * time.Second
-
 // checkRequest checks the request and returns its timeout.
 func (s *Service) checkRequest(r ExecuteRequest) (time.Duration, error) {
 	if r.Agent == "" {
@@ -126,13 +122,16 @@ func (p *Provider) missingCapabilities(wanted []string) (warnings []string) {
 
 // launchAndWait launches the agent, waits for its task, and returns result with the outcome. If the task takes longer than
 // r.Timeout, or the caller disconnects, it stops the task. See Execute for calls that are detached or continue.
+//
+// It waits Config.StopGrace longer than the timeout, because within this time the host normally ends the run and reports its usage.
+// Fleet stops a run that has not ended by then. The stop may take as long again.
 func (s *Service) launchAndWait(ctx context.Context, result *Result, r service.LaunchRequest) (*Result, error) {
 	if _, ok := s.core.TraitsWithDriver(r.Config.Driver); !ok {
 		result.Error = fmt.Sprintf("The agent %q cannot run on this server: no place has the driver %q", result.Agent, r.Config.Driver)
 		return result, nil
 	}
 	started := time.Now()
-	waiting, cancel := context.WithTimeout(ctx, r.Timeout+stopGrace)
+	waiting, cancel := context.WithTimeout(ctx, r.Timeout+s.cfg.StopGrace)
 	defer cancel()
 	v, err := s.core.Launch(waiting, r)
 	if err != nil {
@@ -153,7 +152,7 @@ func (s *Service) launchAndWait(ctx context.Context, result *Result, r service.L
 	if fleet.Continues(ctx) { // the request can be repeated
 		return nil, err
 	}
-	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopGrace)
 	defer done()
 	if ctx.Err() != nil { // the caller has disconnected: stop without waiting; the task records the usage
 		return nil, errors.Join(err, s.core.RequestTaskStop(stopping, v.Task.ID))

@@ -266,10 +266,15 @@ func TestShutdownLeavesTheRun(t *testing.T) {
 // TestLimits checks that a caller beyond the limits is refused, also by another server, and that others are not affected.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	var minutes atomic.Int64
+	var frozen atomic.Pointer[time.Time] // the time of the limits; nil means the real time
 	h := newHarness(t, func(c *providers.Config) {
 		c.MaxConcurrent, c.PerMinute = 1, 3
-		c.Now = func() time.Time { return time.Now().Add(time.Duration(minutes.Load()) * time.Minute) }
+		c.Now = func() time.Time {
+			if at := frozen.Load(); at != nil {
+				return *at
+			}
+			return time.Now()
+		}
 	})
 	other, ended := h.newService(), make(chan *providers.Result, 1)
 	go func() {
@@ -285,8 +290,12 @@ func TestLimits(t *testing.T) {
 	_, err = h.Execute(h.as("bob"), providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	require.NoError(t, err)
 	h.models.Release("gate")
-	require.Empty(t, (<-ended).Error)
+	first := <-ended
+	require.Empty(t, first.Error)
+	task, err := h.core.ShowTask(h.as("alice"), first.TaskID, nil)
+	require.NoError(t, err)
 
+	frozen.Store(&task.CreatedAt) // so that all requests are of the same minute
 	for range 2 {
 		h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 	}
@@ -296,7 +305,7 @@ func TestLimits(t *testing.T) {
 	require.Positive(t, e.RetryAfter)
 	require.LessOrEqual(t, e.RetryAfter, time.Minute)
 	h.execute(providers.ExecuteRequest{Agent: "nobody", Prompt: "p"}) // requests that start nothing do not count
-	minutes.Add(2)
+	frozen.Store(new(task.CreatedAt.Add(2 * time.Minute)))
 	h.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "p"})
 }
 

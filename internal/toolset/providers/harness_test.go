@@ -107,7 +107,7 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	c := providers.Config{Settings: providers.Settings{Agents: []providers.Provider{
 		{Name: "custom", Kind: providers.KindAPI, BaseURL: "https://llm.example.com/v1/", Keys: []string{"CUSTOM_OTHER", "CUSTOM_KEY"}, Model: "custom-1"},
 		{Name: "mycli", Kind: providers.KindCLI, Command: []string{"mycli", "--model", "{{.Model}}"}, Keys: []string{"CUSTOM_KEY"}},
-	}}, Drivers: drivers, Getenv: h.getenv, Logger: logger}
+	}}, Drivers: drivers, StopGrace: waittest.Limit, Getenv: h.getenv, Logger: logger}
 	if with != nil {
 		with(&c)
 	}
