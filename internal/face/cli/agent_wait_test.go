@@ -12,7 +12,10 @@ import (
 // TestCreateWaits checks that a command does not succeed before the agent is ready.
 func TestCreateWaits(t *testing.T) {
 	t.Parallel()
-	server, _ := newStub(t).listen(t, "")
+	s := newStub(t)
+	// On a slow machine, --wait ends before the server has answered. Then the command asks for the agent, which may not be created yet.
+	s.agents["stuck"] = &fleetv1.Agent{Name: "stuck", State: fleetv1.Agent_starting, StateReason: "its startup script runs"}
+	server, _ := s.listen(t, "")
 	out, _ := mustRun(t, server, "agent", "create", "slow", "--project", "shell", "--spec", "x")
 	require.Contains(t, out, "created successfully")
 
