@@ -44,7 +44,7 @@ func TestFirstListing(t *testing.T) {
 // process has listed, and when it has listed them.
 func TestListedBefore(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: servicetest.Workspaces(1)}, nil)
+	h := servicetest.NewOver(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: servicetest.Workspaces(1)}, nil, neverSlow)
 	_, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{}) // waits for the first listing
 	require.NoError(t, err)
 	h.World.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "the token is not accepted"))

@@ -23,7 +23,7 @@ func TestOnePlaceIsDown(t *testing.T) {
 		{ID: "w-old", Name: "old", Owner: "alice", Project: "Web", Role: "coder", State: fleet.StateRunning},
 	}})
 	b.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "the token is not accepted"))
-	h := servicetest.New(t, fake.Config{}, nil, b)
+	h := servicetest.NewOver(t, fake.Config{}, nil, neverSlow, b)
 	h.MustCreate("papi", "fake/Setup")
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
 

@@ -61,7 +61,7 @@ func newIn(t testing.TB, world *fake.Place, with func(*state.Config), wrap func(
 	// Leases outlive any pause of a slow machine. A test whose leases must expire sets LeaseTTL.
 	h := &Harness{T: t, World: world, More: more, Store: wrap(store), Path: path, Config: state.Config{
 		CreateWait: waittest.Limit, MessageWait: waittest.Limit, StopGrace: 50 * time.Millisecond, PollInterval: 20 * time.Millisecond, LeaseTTL: waittest.Limit,
-		FirstListingWait: waittest.Limit, StartLimit: waittest.Limit,
+		FirstListingWait: waittest.Limit, ListingGap: waittest.Limit, StartLimit: waittest.Limit,
 		Logger: slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}}
 	if with != nil {
