@@ -70,19 +70,26 @@ func TestOldestUnknownConnectionIsClosed(t *testing.T) {
 
 func TestAnUnknownConnectionEnds(t *testing.T) {
 	t.Parallel()
-	l := listen(t, Limits{Lifetime: 50 * time.Millisecond})
-	known, k := dial(t, l)
-	k.Admit()
-	downloads, d := dial(t, l)
-	d.Extend(time.Hour)
-	unknown, _ := dial(t, l)
-	requireClosed(t, unknown)
-	for client, server := range map[net.Conn]*Conn{known: k, downloads: d} {
-		_, err := client.Write([]byte("x"))
-		require.NoError(t, err)
-		_, err = server.Read(make([]byte, 1))
-		require.NoError(t, err)
-	}
+	waittest.WithGrowingLimit(t, 50*time.Millisecond, func(lifetime time.Duration) (inTime bool) {
+		l := listen(t, Limits{Lifetime: lifetime})
+		begun := time.Now()
+		known, k := dial(t, l)
+		k.Admit()
+		downloads, d := dial(t, l)
+		d.Extend(time.Hour)
+		if time.Since(begun) >= lifetime { // they may have been closed before
+			return false
+		}
+		unknown, _ := dial(t, l)
+		requireClosed(t, unknown)
+		for client, server := range map[net.Conn]*Conn{known: k, downloads: d} {
+			_, err := client.Write([]byte("x"))
+			require.NoError(t, err)
+			_, err = server.Read(make([]byte, 1))
+			require.NoError(t, err)
+		}
+		return true
+	})
 }
 
 func TestUnknownConnectionHasSmallLimits(t *testing.T) {
