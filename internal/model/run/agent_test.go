@@ -175,8 +175,15 @@ func TestReports(t *testing.T) {
 // by force cancels the active request.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, fleet.AgentConfig{}, nil)
-	r := d.begin("model: hang on\nmodel: tool think {\"thought\":\"x\"}\nmodel: say never")
+	d := newFixture(t, fleet.AgentConfig{Tools: []fleet.Tool{waiting(t, "wait")}, PrivateHosts: []string{"127.0.0.1"}}, nil)
+	d.model.SetAnswer(func(r model.Request) model.Answer {
+		a := model.ScriptedAnswer(r)
+		if a.Gate == "on" { // the run cannot end before it notices the interrupt
+			a.Calls = []model.Call{{Name: "wait", Input: []byte(`{}`)}}
+		}
+		return a
+	})
+	r := d.begin("model: hang on\nmodel: say never")
 	<-d.model.Gate("on").Arrived()
 	require.NoError(t, d.place.Connect(d.agent).Interrupt(t.Context(), r, false))
 	d.model.Gate("on").Open()
@@ -197,18 +204,24 @@ func TestInterrupt(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	t.Run("a tool", func(t *testing.T) {
-		d := newFixture(t, fleet.AgentConfig{PrivateHosts: []string{"127.0.0.1"}, Tools: []fleet.Tool{
-			{Name: "wait", HTTP: &fleet.HTTPTool{URL: model.HangingServer(t)}},
-			{Name: "sleep", Command: []string{"sh", "-c", "sleep 1000 & wait"}},
-			{Name: "flood", Command: []string{"sh", "-c", "yes"}},
-		}}, func(c *local.Config) {
-			c.Models.Settings.ToolTimeout, c.Models.Settings.MaxToolOutput = 100*time.Millisecond, 1000
+		waittest.WithGrowingLimit(t, 100*time.Millisecond, func(limit time.Duration) (begun bool) {
+			d := newFixture(t, fleet.AgentConfig{PrivateHosts: []string{"127.0.0.1"}, Tools: []fleet.Tool{
+				{Name: "wait", HTTP: &fleet.HTTPTool{URL: model.HangingServer(t)}},
+				{Name: "sleep", Command: []string{"sh", "-c", "sleep 1000 & wait"}},
+				{Name: "flood", Command: []string{"sh", "-c", "yes"}},
+			}}, func(c *local.Config) {
+				c.Models.Settings.ToolTimeout, c.Models.Settings.MaxToolOutput = limit, 1000
+			})
+			all, o := d.runTask("model: tools [{\"name\":\"wait\",\"input\":{}},{\"name\":\"sleep\",\"input\":{}},{\"name\":\"flood\",\"input\":{}}]\nmodel: say gave up")
+			require.Equal(t, "gave up", o.Summary)
+			if strings.Contains(fmt.Sprint(all), "are missing") { // the limit was reached when the tools were started or listed
+				return false
+			}
+			for _, result := range d.results() {
+				require.Contains(t, result, "did not answer within "+limit.String())
+			}
+			return true
 		})
-		_, o := d.runTask("model: tools [{\"name\":\"wait\",\"input\":{}},{\"name\":\"sleep\",\"input\":{}},{\"name\":\"flood\",\"input\":{}}]\nmodel: say gave up")
-		require.Equal(t, "gave up", o.Summary)
-		for _, result := range d.results() {
-			require.Contains(t, result, "did not answer within 100ms")
-		}
 	})
 	t.Run("a server of tools", func(t *testing.T) {
 		d := newFixture(t, fleet.AgentConfig{MCPServers: []fleet.MCPServer{{Name: "x", URL: model.HangingServer(t)}, {Name: "y", Command: "sleep", Args: []string{"1000"}}}},

@@ -201,7 +201,7 @@ func TestCloseEndsCalls(t *testing.T) {
 		err := <-errs
 		require.Contains(t, []fleet.Reason{fleet.ReasonTaskFailed, fleet.ReasonSessionNotFound}, fleet.ReasonOf(err), "%v", err)
 	}
-	h.model.Gate("close").Open()
+	<-h.model.Gate("close").Left()
 	h.until(func() bool { return h.countAgents() == 0 })
 	require.Len(t, h.model.Requests(), 1)
 	info, err := h.svc.Info(h.as("alice"), id)
