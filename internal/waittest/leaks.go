@@ -15,18 +15,18 @@ func VerifyNone(t testing.TB, options ...goleak.Option) {
 }
 
 // VerifyTestMain works like goleak.VerifyTestMain, but gives the goroutines Limit to end.
-func VerifyTestMain(m *testing.M, options ...goleak.Option) {
+func VerifyTestMain(m goleak.TestingM, options ...goleak.Option) {
 	goleak.VerifyTestMain(patientMain{m, options}, options...)
 }
 
 // patientMain runs the tests, and then waits for the end of their goroutines.
 type patientMain struct {
-	*testing.M
+	goleak.TestingM
 	options []goleak.Option
 }
 
 func (m patientMain) Run() int {
-	code := m.M.Run()
+	code := m.TestingM.Run()
 	if code == 0 {
 		awaitNoLeaks(m.options)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/fullstorydev/grpchan/inprocgrpc"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -25,9 +24,10 @@ import (
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/face/facetest"
+	"fleet/internal/waittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.VerifyTestMain(m) }
 
 type watchStream = grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]
 

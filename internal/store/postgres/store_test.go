@@ -2,26 +2,23 @@ package postgres_test
 
 import (
 	"context"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/postgres"
 	"fleet/internal/store/postgres/pgtest"
 	"fleet/internal/store/storetest"
+	"fleet/internal/waittest"
 )
 
-func TestMain(m *testing.M) {
-	code := pgtest.Run(m)
-	if err := goleak.Find(); err != nil && code == 0 {
-		_, _ = os.Stderr.WriteString(err.Error())
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { waittest.VerifyTestMain(serverMain{m}) }
+
+// serverMain runs the tests, and then stops their server.
+type serverMain struct{ *testing.M }
+
+func (m serverMain) Run() int { return pgtest.Run(m.M) }
 
 // reopenable is a store that the suite can reopen.
 type reopenable struct {

@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/sqlite"
 	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/store/storetest"
+	"fleet/internal/waittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.VerifyTestMain(m) }
 
 // reopenable is a store that the suite can reopen.
 type reopenable struct {

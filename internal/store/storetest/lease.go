@@ -92,7 +92,7 @@ var leaseCases = []testCase{
 		want["long"] = long
 		left := takeLease(t, s, "left", "one", 0)
 		keys := append(slices.Collect(maps.Keys(want)), id("k", 0), "of two", "of nobody")
-		require.Equal(t, want, renewLeases(t, s, "one", time.Minute, keys...))
+		require.Equal(t, want, renewLeases(t, s, "one", time.Hour, keys...))
 		require.Zero(t, takeLease(t, s, id("k", 1), "two", time.Hour))
 		require.Greater(t, takeLease(t, s, "left", "two", time.Hour), left, "only the leases on the given keys must be renewed")
 		require.Positive(t, takeLease(t, s, "of two", "three", time.Hour), "the leases of another owner must not be renewed")

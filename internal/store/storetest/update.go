@@ -218,7 +218,12 @@ var updateCases = []testCase{
 		update(t, s, func(fleet.Tx) error {
 			ctx, cancel := context.WithCancel(t.Context())
 			waits := make(chan error, 1)
-			go func() { waits <- s.Update(ctx, func(fleet.Tx) error { return nil }) }()
+			go func() {
+				waits <- s.Update(ctx, func(fleet.Tx) error { // a store may run it at the same time
+					<-ctx.Done()
+					return ctx.Err()
+				})
+			}()
 			cancel()
 			require.ErrorIs(t, <-waits, context.Canceled)
 			return nil

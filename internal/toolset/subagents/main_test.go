@@ -4,9 +4,8 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"fleet/internal/runner"
+	"fleet/internal/waittest"
 )
 
 // TestMain lets the test binary act as its own shim and as the tests' claude program.
@@ -18,5 +17,5 @@ func TestMain(m *testing.M) {
 		claude(os.Args[2:])
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // shims end at once under the race detector too
-	goleak.VerifyTestMain(m)
+	waittest.VerifyTestMain(m)
 }
