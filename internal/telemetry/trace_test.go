@@ -17,6 +17,7 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/telemetry"
+	"fleet/internal/waittest"
 )
 
 const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -36,6 +37,7 @@ func newTraced(t *testing.T) (*telemetry.Telemetry, func() map[string]tracetest.
 	t.Helper()
 	tel, k := telemetry.New("v1"), &keepingExporter{}
 	require.NoError(t, tel.Trace(t.Context(), k, "one"))
+	tel.FlushTimeout = waittest.Limit
 	return tel, func() map[string]tracetest.SpanStub {
 		require.NoError(t, tel.Close())
 		byName := map[string]tracetest.SpanStub{}

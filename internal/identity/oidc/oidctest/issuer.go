@@ -21,6 +21,7 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 
 	"fleet/internal/loopback/loopbacktest"
+	"fleet/internal/waittest"
 )
 
 // These are the clients that the issuer knows.
@@ -64,7 +65,7 @@ func New(t testing.TB, users ...User) *Issuer {
 		CryptoKey: sha256.Sum256([]byte(t.Name())), CodeMethodS256: true, AuthMethodPost: true, GrantTypeRefreshToken: true, DefaultLogoutRedirectURI: "/logged-out",
 		SupportedScopes: []string{"openid", "profile", "email", "groups", "offline_access"},
 		DeviceAuthorization: op.DeviceAuthorizationConfig{
-			Lifetime: time.Minute, PollInterval: time.Second, UserFormPath: "/device", UserCode: op.UserCodeBase20,
+			Lifetime: waittest.Limit, PollInterval: time.Second, UserFormPath: "/device", UserCode: op.UserCodeBase20,
 		},
 	}
 	provider, err := op.NewProvider(config, i.store, op.StaticIssuer(i.URL), op.WithAllowInsecure(), op.WithLogger(slog.New(slog.DiscardHandler)))
