@@ -55,23 +55,25 @@ func source(command string, n syntax.Node) string {
 	return command[n.Pos().Offset():n.End().Offset()]
 }
 
-// launchers are programs and builtins that run a command in their arguments, either as words or as a text.
+// launchers are programs and builtins that run a command that they get as arguments, as a text, or as input.
 var launchers = map[string]bool{
 	"!":    true, // bash makes it a word after an assignment, other shells may not
-	"bash": true, "builtin": true, "busybox": true, "chroot": true, "command": true, "dash": true, "doas": true, "env": true, "eval": true, "exec": true,
-	"find": true, "flock": true, "ionice": true, "ksh": true, "nice": true, "nohup": true, "parallel": true, "setsid": true, "sh": true, "stdbuf": true,
-	"sudo": true, "time": true, "timeout": true, "trap": true, "unshare": true, "watch": true, "xargs": true, "zsh": true,
+	"bash": true, "builtin": true, "busybox": true, "chroot": true, "command": true, "dash": true, "doas": true, "docker": true, "env": true, "eval": true,
+	"exec": true, "find": true, "flock": true, "ionice": true, "kubectl": true, "ksh": true, "nice": true, "nohup": true, "parallel": true, "pkexec": true,
+	"podman": true, "runuser": true, "setsid": true, "sh": true, "ssh": true, "stdbuf": true, "su": true, "sudo": true, "time": true, "timeout": true,
+	"trap": true, "unshare": true, "watch": true, "xargs": true, "zsh": true,
 }
 
-// Limits of what mayRun looks for in the arguments of a launcher.
+// Limits of what mayRun looks at if a command has a launcher.
 const (
-	maxLaunched = 50 // words at which the command may begin
-	maxNested   = 5  // texts within each other
+	maxTexts    = 1000 // words and here-documents of the command
+	maxLaunched = 50   // words of a call at which another command may begin
+	maxNested   = 5    // commands within the texts of each other
 )
 
-// mayRun reports whether the shell command may run a command that the pattern matches. It also considers the arguments of launchers,
-// and the words of a command that cannot be parsed, because a rule that denies should match too much rather than too little. It cannot
-// know commands that come from variables or files.
+// mayRun reports whether the shell command may run a command that the pattern matches. If it has a launcher, mayRun also considers each of
+// its words and here-documents as a command, and it considers the words of a command that cannot be parsed, because a rule that denies
+// should match too much rather than too little. It cannot know commands that come from variables or files.
 func mayRun(pattern *regexp.Regexp, command string, nested int) bool {
 	if pattern.MatchString(command) {
 		return true
@@ -80,26 +82,33 @@ func mayRun(pattern *regexp.Regexp, command string, nested int) bool {
 	if !ok {
 		return slices.ContainsFunc(syntaxPattern.Split(command, -1), func(part string) bool { return matchesTail(pattern, strings.Fields(part)) })
 	}
-	found := false
+	found, launches := false, false
+	var texts []string
 	syntax.Walk(f, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.Stmt:
 			found = found || n.Cmd != nil && pattern.MatchString(source(command, n.Cmd))
 		case *syntax.CallExpr:
-			found = found || matchesCall(pattern, command, n, nested)
+			matches, launcher := matchesCall(pattern, command, n)
+			found, launches = found || matches, launches || launcher
+		case *syntax.Word:
+			if len(texts) < maxTexts {
+				texts = append(texts, unquoted(command, n.Parts))
+			}
 		}
 		return !found
 	})
-	return found
+	return found || launches && nested < maxNested && slices.ContainsFunc(texts, func(text string) bool { return mayRun(pattern, text, nested+1) })
 }
 
 // syntaxPattern matches characters that have a meaning for the shell.
 var syntaxPattern = regexp.MustCompile("[;&|<>`\n\r(){}'\"\\\\]")
 
-// matchesCall reports whether the call, which is a part of the command, may run a command that the pattern matches.
-func matchesCall(pattern *regexp.Regexp, command string, c *syntax.CallExpr, nested int) bool {
+// matchesCall reports whether the call, which is a part of the command, may run a command that the pattern matches, and whether it calls a
+// launcher.
+func matchesCall(pattern *regexp.Regexp, command string, c *syntax.CallExpr) (matches, launcher bool) {
 	if len(c.Args) == 0 {
-		return false
+		return false, false
 	}
 	var words []string
 	for _, w := range c.Args {
@@ -107,17 +116,12 @@ func matchesCall(pattern *regexp.Regexp, command string, c *syntax.CallExpr, nes
 	}
 	if strings.ContainsAny(words[0], "{,}") { // bash makes several words of it
 		words = append(strings.FieldsFunc(words[0], func(r rune) bool { return strings.ContainsRune("{,}", r) }), words[1:]...)
-		return matchesTail(pattern, words)
+		return matchesTail(pattern, words), false
 	}
 	base := filepath.Base(words[0])
-	if pattern.MatchString(strings.Join(words, " ")) || pattern.MatchString(strings.Join(append([]string{base}, words[1:]...), " ")) {
-		return true
-	}
-	if !launchers[base] {
-		return false
-	}
-	return matchesTail(pattern, words[1:]) || nested < maxNested &&
-		slices.ContainsFunc(words[1:min(len(words), maxLaunched)], func(w string) bool { return mayRun(pattern, w, nested+1) })
+	launcher = launchers[base]
+	matches = pattern.MatchString(strings.Join(words, " ")) || pattern.MatchString(strings.Join(append([]string{base}, words[1:]...), " "))
+	return matches || launcher && matchesTail(pattern, words[1:]), launcher
 }
 
 // matchesTail reports whether the pattern matches the words from one of them on.

@@ -102,6 +102,13 @@ func TestDeniedParts(t *testing.T) {
 		`bash -c 'eval "rm x"'`:               true,
 		"cat <<E; rm x\nE":                    true,
 		"cat <<E\nrm x\nE":                    false,
+		"bash <<E\nrm x\nE":                   true,
+		"bash <<<'rm x'":                      true,
+		`echo 'a; rm x' | sh`:                 true,
+		`su -c "cd a && rm x"`:                true,
+		`ssh h 'cd a; rm x'`:                  true,
+		`docker run i sh -c 'cd a; rm x'`:     true,
+		"sh -c 'echo format x'":               false,
 		"echo 'a; rm x'":                      false,
 		"if then (rm x":                       true, // no shell runs it
 		"echo rm x":                           false,
