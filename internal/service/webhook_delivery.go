@@ -104,7 +104,11 @@ func (s *Service) selectDeliveries(tx fleet.ReadTx, w *fleet.Webhook, r Redelive
 		return []*fleet.Delivery{d}, false, err
 	}
 	for _, status := range []fleet.DeliveryStatus{fleet.DeliveryFailed, fleet.DeliveryWaiting} {
-		found, err := tx.Deliveries(fleet.DeliveryFilter{Webhook: w.UID, Status: status, Since: r.Since, Undue: now, Limit: maxRedelivered + 1})
+		f := fleet.DeliveryFilter{Webhook: w.UID, Status: status, Since: r.Since, Limit: maxRedelivered + 1}
+		if status == fleet.DeliveryWaiting {
+			f.Undue = now
+		}
+		found, err := tx.Deliveries(f)
 		if err != nil {
 			return nil, false, err
 		}

@@ -283,6 +283,29 @@ func TestAWebhookThatFailsForThreeDaysIsDisabled(t *testing.T) {
 	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "ops", 1) })
 }
 
+// TestAGoneDeliveryIsSentAgain sends the event again whose answer was 410 Gone, which disabled the webhook at once.
+func TestAGoneDeliveryIsSentAgain(t *testing.T) {
+	t.Parallel()
+	h, r := newWebhookHarness(t, nil)
+	r.answer("https://example.com/ops", fleet.WebhookResponse{Code: 410})
+	createHook(t, h, h.Context(), "ops", fleet.Topic(fleet.EventTaskCreated))
+	h.Create("papi")
+	h.WaitTask(h.Start("papi", "done").ID)
+	h.WaitStored(func() bool {
+		webhooks, _, _, err := h.ListWebhooks(h.Context(), fleet.PageRequest{})
+		require.NoError(t, err)
+		return webhooks[0].DisabledReason == "its receiver answers 410 Gone"
+	})
+	r.answer("https://example.com/ops", fleet.WebhookResponse{Code: 200})
+	enabled := false
+	_, err := h.UpdateWebhook(h.Context(), service.UpdateWebhookRequest{Name: "ops", Disabled: &enabled})
+	require.NoError(t, err)
+	n, _, err := h.Redeliver(h.Context(), service.RedeliverRequest{Webhook: "ops", Since: time.Now().Add(-time.Hour)})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	h.WaitStored(func() bool { return delivered(t, h, h.Context(), "ops", 1) })
+}
+
 func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	h, r := newWebhookHarness(t, nil)
