@@ -32,6 +32,9 @@ var errNotAsked = errors.New("places have not answered earlier calls in time")
 // places has its time. The error is BACKEND_UNAVAILABLE if the limit has passed. If the place has not answered in time before in this call
 // of Dispatch, or no time is left, askPlaces does not call ask, and the cause of the error is errNotAsked.
 func (s *Service) askPlaces(ctx context.Context, project string, ask func(context.Context) error) error {
+	if project == "" { // then ask reads only the store
+		return ask(ctx)
+	}
 	place, _, named := strings.Cut(strings.ToLower(project), "/")
 	if !named && len(s.places.Fleet) == 1 {
 		place = strings.ToLower(s.places.Fleet[0].Name)
@@ -50,9 +53,7 @@ func (s *Service) askPlaces(ctx context.Context, project string, ask func(contex
 	if limited.Err() == nil || ctx.Err() != nil {
 		return err
 	}
-	if project != "" { // otherwise the store was slow
-		s.asks.slow[place] = true
-	}
+	s.asks.slow[place] = true
 	if err != nil {
 		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "the place of the project did not answer within %s", limit.Round(time.Millisecond)).WithCause(err)
 	}
