@@ -56,6 +56,7 @@ func (w *worker) stepMessages(ctx context.Context, a *fleet.Agent, t *fleet.Task
 		defer cancel()
 		if err := survive(func() error { w.deliver(ctx, &agent, &task, run); return nil }); err != nil {
 			w.log.ErrorContext(ctx, "messages not delivered", slog.String("task", task.ID), slog.Any("error", err))
+			_ = sleep(ctx, w.cfg.LeaseTTL) // the worker tries again when done is closed
 		}
 	}()
 	return nil

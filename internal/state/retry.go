@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -22,9 +23,9 @@ func QueueRetry(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now
 		return false, nil
 	}
 	e := &q.Entry
-	until := o.RetryAt
+	until, begins := o.RetryAt, ""
 	if o.ReasonCode == fleet.CodeUsageWindow && a.Host.Credential != "" { // the credential says until when; it may be released earlier
-		until = now
+		until, begins = now, "when the credential "+a.Host.Credential+" can be used"
 	}
 	attempt := fleet.Attempt{Try: t.Try, At: now, Code: o.ReasonCode, Reason: fleet.Shorten(o.Reason, fleet.MaxRowSummary)}
 	if !e.RecordFailure(attempt, until, rand.Float64()) { //nolint:gosec // to spread retries
@@ -38,5 +39,6 @@ func QueueRetry(tx fleet.Tx, a *fleet.Agent, t *fleet.Task, o fleet.Outcome, now
 	if err := tx.Put(t.ID, e); err != nil {
 		return false, err
 	}
-	return true, requeue(tx, a, t, o, now, fmt.Sprintf("attempt %d failed (%s): %s; the next one begins after %s", attempt.Try+1, attempt.Code, attempt.Reason, e.RetryAt.UTC().Format(time.RFC3339)))
+	begins = cmp.Or(begins, "after "+e.RetryAt.UTC().Format(time.RFC3339))
+	return true, requeue(tx, a, t, o, now, fmt.Sprintf("attempt %d failed (%s): %s; the next one begins %s", attempt.Try+1, attempt.Code, attempt.Reason, begins))
 }
