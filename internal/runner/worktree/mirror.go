@@ -55,7 +55,11 @@ func (g *Git) Fetch(ctx context.Context, source, mirror string) error {
 	if _, err := v.run(ctx, "remote", "add", "origin", plain); err != nil {
 		return err
 	}
-	if _, err := v.run(ctx, "fetch", "--prune", "--quiet", "--no-recurse-submodules", "origin"); err != nil {
+	fetch := []string{"fetch", "--prune", "--quiet", "--no-recurse-submodules", "origin"}
+	if _, err = v.run(ctx, fetch...); err != nil && strings.Contains(err.Error(), "cannot lock ref") { // MoveSource has moved it meanwhile
+		_, err = v.run(ctx, fetch...)
+	}
+	if err != nil {
 		return err
 	}
 	// A missing default branch in the source does not matter if the project names a branch.
