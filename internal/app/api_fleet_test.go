@@ -177,6 +177,7 @@ func (f *testFleet) serverOptions(c fleetConfig, cfg Config) Options {
 	// A loaded machine needs longer than the defaults for a test's calls without a token, for answers that it reads late, and for closing.
 	unknown := inbound.Limits{Lifetime: waittest.Limit}
 	o := Options{Places: []fleet.Place{f.world}, InboundLimits: unknown, UnreadTimeout: waittest.Limit, CloseGrace: waittest.Limit, Core: func(core *state.Config) {
+		core.PoolBackoff = waittest.Limit
 		core.PollInterval, core.ListingGap, core.MessageWait = 100*time.Millisecond, waittest.Limit, cmp.Or(c.MessageWait, time.Minute)
 		core.Webhooks.Sender = newReceivers()
 	}}

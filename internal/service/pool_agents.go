@@ -13,12 +13,9 @@ import (
 	"fleet/internal/state"
 )
 
-// poolBackoff is how long a pool waits after a failed creation. The time doubles with each further failure, up to
-// maxPoolBackoff.
-const (
-	poolBackoff    = 5 * time.Second
-	maxPoolBackoff = 10 * time.Minute
-)
+// maxPoolBackoff is how long a pool waits at most after a failed creation. The time begins with state.Config.PoolBackoff and doubles with
+// each further failure.
+const maxPoolBackoff = 10 * time.Minute
 
 // adjustPools creates and retires agents as the decision says, and removes drained pools. A creation that is refused is recorded in
 // the pool and is not an error, so it does not keep tasks from starting.
@@ -107,7 +104,7 @@ func (s *Service) settleCreationsOf(ctx context.Context, pool *fleet.Pool) error
 func (s *Service) recordPoolFailure(pool *fleet.Pool, why string) {
 	pool.Failures++
 	pool.Failure = fleet.Shorten(why, 500)
-	wait := time.Duration(float64(poolBackoff) * math.Pow(2, float64(pool.Failures-1)))
+	wait := time.Duration(float64(s.cfg.PoolBackoff) * math.Pow(2, float64(pool.Failures-1)))
 	pool.RetryAt = s.now().Add(min(wait, maxPoolBackoff))
 }
 

@@ -37,6 +37,8 @@ type Config struct {
 	FirstListingWait time.Duration
 	// StartLimit is how long the start of one task of the queue may take before the others go on; 0 means 1 s.
 	StartLimit time.Duration
+	// PoolBackoff is how long a pool waits after the first failed creation of an agent; 0 means 5 s.
+	PoolBackoff time.Duration
 	// LeaseTTL is how long other servers wait before they take over the agents of a dead server; 0 means 10 s.
 	LeaseTTL time.Duration
 	// Limits limit what principals and projects may have, and how many calls the server works on.
@@ -161,6 +163,7 @@ func (c Config) withDefaults() Config {
 	set(&c.ListingGap, minListingGap)
 	set(&c.FirstListingWait, 5*time.Second)
 	set(&c.StartLimit, time.Second)
+	set(&c.PoolBackoff, 5*time.Second)
 	set(&c.LeaseTTL, 10*time.Second)
 	set(&c.AgeStep, fleet.DefaultAgeStep)
 	set(&c.OpTimeout, 15*time.Minute)
