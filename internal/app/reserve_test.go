@@ -8,6 +8,7 @@ import (
 
 	"fleet/internal/face/inbound"
 	"fleet/internal/loopback/loopbacktest"
+	"fleet/internal/waittest"
 )
 
 // TestReservedAddress checks that no other program can listen on the server's port of localhost.
@@ -25,10 +26,10 @@ func TestReservedAddress(t *testing.T) {
 		_, err = net.Dial("tcp", net.JoinHostPort(other, port))
 		require.ErrorContains(t, err, "refused")
 		require.NoError(t, l.Close())
-		loopbacktest.WaitForForks()
-		again, err := net.Listen("tcp", net.JoinHostPort(other, port))
-		require.NoError(t, err, "a closed listener must release the other address")
-		require.NoError(t, again.Close())
+		waittest.Until(t, "a program that was started may hold a copy of the closed listener for a moment", func() bool {
+			again, err := net.Listen("tcp", net.JoinHostPort(other, port))
+			return err == nil && again.Close() == nil
+		})
 	}
 }
 
@@ -42,7 +43,7 @@ func listenReserved(t *testing.T, at, other string) (net.Listener, string) {
 		_, port, err := net.SplitHostPort(free.Addr().String())
 		require.NoError(t, err)
 		require.NoError(t, free.Close())
-		loopbacktest.WaitForForks()
+		loopbacktest.WaitUntilFree(t, free.Addr().String())
 		if l, err := listen("http", net.JoinHostPort(at, port), inbound.Limits{}); err == nil {
 			return l, port
 		}

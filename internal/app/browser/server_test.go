@@ -77,7 +77,8 @@ func useFixedAddresses(t *testing.T) func(*app.Config) {
 // start starts the server, or restarts it with the same data and addresses.
 func (s *server) start(t *testing.T) {
 	t.Helper()
-	loopbacktest.WaitForForks()
+	loopbacktest.WaitUntilFree(t, s.cfg.HTTP)
+	loopbacktest.WaitUntilFree(t, s.cfg.GRPC)
 	a, err := app.Open(context.Background(), s.cfg, app.Options{Heartbeat: s.heartbeat, CloseGrace: waittest.Limit, Places: s.places, Core: func(c *state.Config) {
 		c.Now = func() time.Time { return time.Now().Add(-time.Duration(s.clockDelay.Load())) }
 	}})

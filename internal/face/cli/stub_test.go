@@ -93,8 +93,9 @@ func newStub(t *testing.T) *stub {
 // listen serves the stub at the address or, if it is empty, at a free address. It returns the address and a function
 // that ends the server like a crash.
 func (s *stub) listen(t *testing.T, address string) (string, func()) {
-	loopbacktest.WaitForForks()
-	l, err := net.Listen("tcp", cmp.Or(address, loopbacktest.Address(t)))
+	address = cmp.Or(address, loopbacktest.Address(t))
+	loopbacktest.WaitUntilFree(t, address)
+	l, err := net.Listen("tcp", address)
 	require.NoError(t, err)
 	server := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		if s.unary != nil {

@@ -8,8 +8,8 @@ import (
 	"runtime"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -33,21 +33,27 @@ func Address(t testing.TB) string {
 	}
 	for range portCount {
 		address := net.JoinHostPort(host, strconv.Itoa(firstPort+int(triedPorts.Add(1))%portCount))
-		l, err := net.Listen("tcp", address)
-		if err == nil {
-			require.NoError(t, l.Close())
-			WaitForForks()
+		c, err := net.Dial("tcp", address) // not a listener: its address can be in use for a moment after it was closed
+		if err != nil {
 			return address
 		}
+		require.NoError(t, c.Close())
 	}
 	require.Fail(t, "no free port was found", "on %s", host)
 	return ""
 }
 
-// WaitForForks waits until this process is not starting any program. A program that is being started holds copies of this
-// process's open files, so an address can be in use even though its listener is closed. Call WaitForForks before a server
+// WaitUntilFree waits until nothing listens at the address. A program that a process has just started holds copies of the process's
+// open files for a moment, so an address can be in use even though its listener is closed. Call WaitUntilFree before a server
 // starts again at its address.
-func WaitForForks() {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
+func WaitUntilFree(t testing.TB, address string) {
+	t.Helper()
+	require.Eventually(t, func() bool { // no signal says when such a program has closed its copies
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			return true
+		}
+		_ = c.Close()
+		return false
+	}, 10*time.Minute, 10*time.Millisecond)
 }

@@ -131,12 +131,12 @@ func TestInterruptedRenewal(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, first.Refresh, second.Refresh, "the new refresh token must be stored")
 
-	client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+	client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 		if strings.Contains(r.URL.Path, "keys") {
 			return nil, errors.New("no route")
 		}
 		return http.DefaultTransport.RoundTrip(r)
-	})
+	})}
 	require.ErrorContains(t, renew(context.WithValue(t.Context(), oauth2.HTTPClient, client)), "no route")
 	_, third, err := s.read(server)
 	require.NoError(t, err)

@@ -21,7 +21,6 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 
 	"fleet/internal/loopback/loopbacktest"
-	"fleet/internal/waittest"
 )
 
 // These are the clients that the issuer knows.
@@ -65,7 +64,7 @@ func New(t testing.TB, users ...User) *Issuer {
 		CryptoKey: sha256.Sum256([]byte(t.Name())), CodeMethodS256: true, AuthMethodPost: true, GrantTypeRefreshToken: true, DefaultLogoutRedirectURI: "/logged-out",
 		SupportedScopes: []string{"openid", "profile", "email", "groups", "offline_access"},
 		DeviceAuthorization: op.DeviceAuthorizationConfig{
-			Lifetime: waittest.Limit, PollInterval: time.Second, UserFormPath: "/device", UserCode: op.UserCodeBase20,
+			Lifetime: time.Hour, PollInterval: time.Second, UserFormPath: "/device", UserCode: op.UserCodeBase20,
 		},
 	}
 	provider, err := op.NewProvider(config, i.store, op.StaticIssuer(i.URL), op.WithAllowInsecure(), op.WithLogger(slog.New(slog.DiscardHandler)))
@@ -101,7 +100,7 @@ func New(t testing.TB, users ...User) *Issuer {
 // Start makes the issuer reachable. After Stop, it has the same address as before.
 func (i *Issuer) Start(t testing.TB) {
 	t.Helper()
-	loopbacktest.WaitForForks()
+	loopbacktest.WaitUntilFree(t, i.address)
 	l, err := net.Listen("tcp", i.address)
 	require.NoError(t, err)
 	server := httptest.NewUnstartedServer(i.handler)
