@@ -38,7 +38,8 @@ func openAt(t testing.TB, url string, cfg postgres.Config) reopenable {
 
 func open(t testing.TB) reopenable {
 	t.Helper()
-	return openAt(t, pgtest.URL(t), postgres.Config{})
+	// On a slow machine a test needs longer than the default between two statements of a transaction.
+	return openAt(t, pgtest.URL(t)+"&idle_in_transaction_session_timeout=600000", postgres.Config{})
 }
 
 func TestStore(t *testing.T) {
