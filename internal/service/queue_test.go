@@ -324,5 +324,5 @@ func TestRetireSparesQueuedTask(t *testing.T) {
 	require.NoError(t, err)
 	shown, err := h.ShowTask(h.Context(), queued.ID, nil)
 	require.NoError(t, err)
-	require.Equal(t, fleet.TaskRunning, shown.Task.Status)
+	require.Equal(t, fleet.TaskRunning, shown.Status)
 }

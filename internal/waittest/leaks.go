@@ -35,6 +35,8 @@ func (m patientMain) Run() int {
 
 // awaitNoLeaks waits until no goroutine is left except those that the options ignore, for at most Limit.
 func awaitNoLeaks(options []goleak.Option) {
-	for begun := time.Now(); goleak.Find(options...) != nil && time.Since(begun) < Limit; { // each Find waits a little
+	begun := time.Now()
+	for goleak.Find(options...) != nil && time.Since(begun) < Limit { // each Find waits a little
+		continue
 	}
 }
