@@ -112,6 +112,9 @@ type Agent struct {
 	DeletedAt time.Time // zero if it exists
 }
 
+// HasOneRun reports whether the agent gets a single task that is not queued. A queued task, as agents of pools get, may have other tries.
+func (a *Agent) HasOneRun() bool { return a.OneTask && a.Pool == "" }
+
 // NextStart lists the changes that the next start makes to an agent's workspace. The zero value changes nothing.
 type NextStart struct {
 	Role       bool `json:"role,omitempty"`       // the workspace gets Agent.Role

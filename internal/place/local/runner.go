@@ -87,8 +87,8 @@ func (p *Place) job(proj project, a fleet.Agent) (driver.Job, error) {
 	if err != nil {
 		return driver.Job{}, err
 	}
-	return driver.Job{ // tasks of pools are queued, so they may have other tries
-		OneTask: a.OneTask && a.Pool == "", Agent: a.Name, Project: proj.Name, Spec: a.Spec,
+	return driver.Job{
+		OneTask: a.HasOneRun(), Agent: a.Name, Project: proj.Name, Spec: a.Spec,
 		Role: driver.Role{
 			Name: role.Name, Prompt: role.Prompt, Model: role.Model, Tools: role.Tools, AllowedTools: role.AllowedTools,
 			DisallowedTools: role.DisallowedTools, PermissionMode: role.PermissionMode, MCPServers: servers,

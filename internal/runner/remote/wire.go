@@ -13,7 +13,7 @@ import (
 
 func agentToProto(a fleet.Agent) *runnerv1.Agent {
 	return &runnerv1.Agent{
-		Uid: a.UID, Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Spec: a.Spec, OneTask: a.OneTask && a.Pool == "",
+		Uid: a.UID, Name: a.Name, Owner: a.Owner, Project: a.Project, Role: a.Role, Spec: a.Spec, OneTask: a.HasOneRun(),
 	}
 }
 
