@@ -27,10 +27,10 @@ type placeAsks struct {
 // errNotAsked is the cause of the error of askPlaces if it has not called ask.
 var errNotAsked = errors.New("places have not answered earlier calls in time")
 
-// askPlaces calls ask, which asks places about the project with the reference, with a limit: two thirds of the time that is left for this
-// call of Dispatch to ask places. So the tasks of other places still start if places do not answer, and the first search in several
-// places has its time. The error is BACKEND_UNAVAILABLE if the limit has passed. If the place has not answered in time before in this call
-// of Dispatch, or no time is left, askPlaces does not call ask, and the cause of the error is errNotAsked.
+// askPlaces calls ask, which asks places about the project with the reference. ask may take two thirds of the time that this call of
+// Dispatch has left for asking places. So tasks still start at other places if one does not answer. The error is BACKEND_UNAVAILABLE if
+// the limit has passed. If the place has not answered in time before in this call of Dispatch, or no time is left, askPlaces does not call
+// ask, and the cause of the error is errNotAsked.
 func (s *Service) askPlaces(ctx context.Context, project string, ask func(context.Context) error) error {
 	if project == "" { // then ask reads only the store
 		return ask(ctx)
@@ -112,12 +112,7 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	sooner := func(at time.Time) {
-		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
-	sooner(tick)
+	next = tick
 	refused := map[startKey]error{}
 	for round := range maxRounds {
 		d, err := s.queueDecision(ctx, queue.NoWaits, refused)
@@ -129,7 +124,7 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 				return time.Time{}, err
 			}
 		}
-		sooner(d.ChangesAt)
+		next = sooner(next, d.ChangesAt)
 		for _, q := range d.Order {
 			if why, ends := d.End[q.ID]; ends {
 				if err := s.endPending(ctx, q, why); err != nil {
@@ -141,15 +136,23 @@ func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
 		if err != nil {
 			return time.Time{}, err
 		}
-		sooner(retry)
+		next = sooner(next, retry)
 		if !again {
 			break
 		}
 	}
 	if s.poolSettings.Load() != nil || s.asks.skipped {
-		sooner(s.now().Add(dispatchRetry))
+		next = sooner(next, s.now().Add(dispatchRetry))
 	}
 	return next, nil
+}
+
+// sooner returns the earlier of two times. A zero time means never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // maxRounds is how often Dispatch decides while starts are refused. Each further decision lets other tasks overtake the refused ones.
@@ -176,9 +179,7 @@ func (s *Service) startDecided(ctx context.Context, starts []queue.Start, refuse
 			wait, again = dispatchRetry, true
 		}
 		refused[startKey{start.Task.ID, start.Agent.UID}] = err
-		if at := s.now().Add(wait); retry.IsZero() || at.Before(retry) {
-			retry = at
-		}
+		retry = sooner(retry, s.now().Add(wait))
 	}
 	return retry, again, nil
 }

@@ -43,9 +43,7 @@ func (s *Service) tick(ctx context.Context) (next time.Time, err error) {
 			tick.next = s.now().Add(dispatchRetry)
 		}
 		s.nextTicks[sched.Key()] = tick
-		if !tick.next.IsZero() && (next.IsZero() || tick.next.Before(next)) {
-			next = tick.next
-		}
+		next = sooner(next, tick.next)
 	}
 	return next, nil
 }
