@@ -33,11 +33,9 @@ func Address(t testing.TB) string {
 	}
 	for range portCount {
 		address := net.JoinHostPort(host, strconv.Itoa(firstPort+int(triedPorts.Add(1))%portCount))
-		c, err := net.Dial("tcp", address) // not a listener: its address can be in use for a moment after it was closed
-		if err != nil {
+		if !isListening(address) { // a listener would not tell: its address can be in use for a moment after it was closed
 			return address
 		}
-		require.NoError(t, c.Close())
 	}
 	require.Fail(t, "no free port was found", "on %s", host)
 	return ""
@@ -48,12 +46,12 @@ func Address(t testing.TB) string {
 // starts again at its address.
 func WaitUntilFree(t testing.TB, address string) {
 	t.Helper()
-	require.Eventually(t, func() bool { // no signal says when such a program has closed its copies
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			return true
-		}
-		_ = c.Close()
-		return false
-	}, 10*time.Minute, 10*time.Millisecond)
+	// No signal says when such a program has closed its copies.
+	require.Eventually(t, func() bool { return !isListening(address) }, 10*time.Minute, 10*time.Millisecond)
+}
+
+// isListening reports whether something listens at the address.
+func isListening(address string) bool {
+	c, err := net.Dial("tcp", address)
+	return err == nil && c.Close() == nil
 }
