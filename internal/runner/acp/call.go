@@ -115,14 +115,16 @@ func (c call) changedFiles() (paths []string) {
 // enough that the pattern of the rule matches one part of a compound command. If whole is set, the pattern must match the whole
 // command, or each of its parts. Then several rules can also match the parts together; matchingRule returns them all.
 func (c call) matchingRule(rules []string, whole bool) string {
+	if whole && c.Kind == "execute" {
+		if matched := c.matchingPartRules(rules); matched != "" {
+			return matched
+		}
+	}
 	for _, rule := range rules {
 		name, pattern, hasPattern := parseRule(rule)
 		if c.hasName(name, whole) && (!hasPattern || pattern == "*" || c.matchesPattern(pattern, whole)) {
 			return rule
 		}
-	}
-	if whole && c.Kind == "execute" {
-		return c.matchingPartRules(rules)
 	}
 	return ""
 }
@@ -189,8 +191,8 @@ func (c call) hasName(name string, whole bool) bool {
 	return kindOf(name) == c.Kind && c.Kind != "other"
 }
 
-// matchesPattern reports whether the pattern matches the call. If whole is set, it must match each subject, and each part of a
-// command. Otherwise it must match one subject, or a part of one.
+// matchesPattern reports whether the pattern matches the call. If whole is set, it must match each subject, and a command never matches:
+// see matchingPartRules. Otherwise it must match one subject, or a part of one.
 func (c call) matchesPattern(pattern string, whole bool) bool {
 	re := globPattern(pattern)
 	subjects := c.subjects()
@@ -204,9 +206,7 @@ func (c call) matchesPattern(pattern string, whole bool) bool {
 				return true
 			}
 		case c.Kind == "execute":
-			if parts, ok := splitCommands(s); !ok || slices.ContainsFunc(parts, func(part string) bool { return !re.MatchString(part) }) {
-				return false
-			}
+			return false
 		case !re.MatchString(s):
 			return false
 		}

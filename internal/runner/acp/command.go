@@ -55,7 +55,7 @@ func source(command string, n syntax.Node) string {
 	return command[n.Pos().Offset():n.End().Offset()]
 }
 
-// launchers are programs and builtins that run a command that they get as arguments, as a text, or as input.
+// launchers are programs and builtins that run another command, which they get as arguments, as a text, or as input.
 var launchers = map[string]bool{
 	"!":    true, // bash makes it a word after an assignment, other shells may not
 	"bash": true, "builtin": true, "busybox": true, "chroot": true, "command": true, "dash": true, "doas": true, "docker": true, "env": true, "eval": true,
