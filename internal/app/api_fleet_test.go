@@ -174,7 +174,7 @@ func (f *testFleet) createPlaces(c fleetConfig) {
 
 // serverOptions returns the options of the server with the configuration cfg and the places of f.
 func (f *testFleet) serverOptions(c fleetConfig, cfg Config) Options {
-	// A loaded machine needs longer than the defaults for a test's calls without a token, for answers that it reads late, and for closing.
+	// On a loaded machine, the defaults are too short for calls without a token, for clients that read late, and for closing.
 	unknown := inbound.Limits{Lifetime: waittest.Limit}
 	o := Options{Places: []fleet.Place{f.world}, InboundLimits: unknown, UnreadTimeout: waittest.Limit, CloseGrace: waittest.Limit, Core: func(core *state.Config) {
 		core.PoolBackoff = waittest.Limit

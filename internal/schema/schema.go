@@ -91,7 +91,7 @@ const (
 	maxExponent     = 400 // the exponents of float64 are smaller
 )
 
-// parse parses JSON. It refuses numbers that are too large for float64 or for the validator.
+// parse parses JSON. It refuses numbers with which the validator or float64 cannot compute.
 func parse(text []byte) (any, error) {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {

@@ -93,8 +93,8 @@ func (s *Service) Redeliver(ctx context.Context, r RedeliverRequest) (n int, mor
 	return n, more, err
 }
 
-// selectDeliveries returns the webhook's deliveries that the request selects, at most maxRedelivered, without those that an earlier call
-// has requeued and that are not tried yet. more means that the request selects others too.
+// selectDeliveries returns the webhook's deliveries that the request selects, at most maxRedelivered. It leaves out those that an earlier
+// call has requeued and that have not been tried since. more means that the request selects others too.
 func (s *Service) selectDeliveries(tx fleet.ReadTx, w *fleet.Webhook, r RedeliverRequest, now time.Time) (all []*fleet.Delivery, more bool, err error) {
 	if r.ID != "" {
 		d, err := fleet.First(tx.Deliveries(fleet.DeliveryFilter{ID: r.ID}))

@@ -8,7 +8,7 @@ import (
 
 // withTask calls do with the task that ref names. ref is the id of the task, the beginning of the id, or the name of an agent, which
 // stands for its newest task. For a name, do is called twice: the first call gets the name and fails with TASK_NOT_FOUND. So do
-// must not print anything before it knows that the task exists, and must change nothing; see taskID.
+// must not print anything before it knows that the task exists, and must change nothing. A command that changes the task uses taskID.
 func (s *session) withTask(ctx context.Context, ref string, do func(id string) error) error {
 	err := do(ref)
 	if reasonOf(err) != fleetv1.ErrorReason_TASK_NOT_FOUND.String() {
