@@ -158,8 +158,8 @@ func TestInvalidArguments(t *testing.T) {
 	}
 }
 
-// TestProgram builds the program for workspaces. It checks that the program is small, needs no libraries, and prints the version
-// that the linker sets.
+// TestProgram builds the program for workspaces. It checks that the program is small, needs no libraries, prints the version
+// that the linker sets, and initialises little before it can act as the sandbox helper.
 func TestProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it builds the program")
@@ -181,7 +181,31 @@ func TestProgram(t *testing.T) {
 	for _, p := range f.Progs {
 		require.NotEqual(t, elf.PT_INTERP, p.Type, "the program must be static")
 	}
-	output, err := exec.CommandContext(t.Context(), path, "version").Output()
+	version := exec.CommandContext(t.Context(), path, "version")
+	version.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	var trace bytes.Buffer
+	version.Stderr = &trace
+	output, err := version.Output()
 	require.NoError(t, err)
 	require.Equal(t, "v1.2.3\n", string(output))
+	require.Less(t, allocatedBefore(t, "fleet/internal/runner/sandbox", trace.String()), 200<<10, "see docs/decisions/022: %s", &trace)
+}
+
+// allocatedBefore returns how many bytes packages allocate that are initialised before the named one, from a trace of the
+// initialisation.
+func allocatedBefore(t *testing.T, name, trace string) (sum int) {
+	for line := range strings.Lines(trace) {
+		var pkg string
+		var at, clock float64
+		var bytes int
+		if n, _ := fmt.Sscanf(line, "init %s @%g ms, %g ms clock, %d bytes", &pkg, &at, &clock, &bytes); n < 4 {
+			continue
+		}
+		if pkg == name {
+			return sum
+		}
+		sum += bytes
+	}
+	require.Fail(t, "the package is not initialised", name)
+	return 0
 }

@@ -22,11 +22,17 @@ const (
 	MaxAttachments     = 20
 	MaxAttachmentsSize = 20 << 20 // in bytes, together
 	maxAttachmentName  = 255      // in bytes
+	maxMediaTypePart   = 61       // in bytes, of the type or the subtype
 )
 
 const attachmentNameHint = "give a plain name such as notes.txt, with at most 255 bytes, and without directories, control characters and a dot at the beginning"
 
-var mediaTypePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+-]{0,60}$`)
+var mediaTypePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*$`)
+
+func isMediaType(s string) bool {
+	kind, subtype, _ := strings.Cut(s, "/")
+	return mediaTypePattern.MatchString(s) && len(kind) <= maxMediaTypePart && len(subtype) <= maxMediaTypePart
+}
 
 // CheckAttachments returns INVALID_ARGUMENT if the attachments cannot be files of one directory, or exceed a limit.
 func CheckAttachments(all []Attachment) error {
@@ -44,7 +50,7 @@ func CheckAttachments(all []Attachment) error {
 			return refuse("attachments has a file with the name %q: %s", Shorten(a.Name, 60), attachmentNameHint)
 		case names[key]:
 			return refuse("attachments has two files with the name %q: rename one", a.Name)
-		case !mediaTypePattern.MatchString(a.MediaType):
+		case !isMediaType(a.MediaType):
 			return refuse("attachments has %q with the media_type %q: give one such as image/png, or leave it out", a.Name, Shorten(a.MediaType, 60))
 		case len(a.Content) == 0:
 			return refuse("attachments has %q without content: leave it out", a.Name)

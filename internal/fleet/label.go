@@ -3,9 +3,10 @@ package fleet
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Labels are keys and values, for example env=prod, that people and programs give to agents and tasks so that a Selector can
@@ -19,10 +20,10 @@ const (
 	MaxLabelValue = 253 // in characters
 )
 
-// A selector has no quotes, so keys and values must not contain characters that have a meaning in selectors.
-var (
-	labelKeyPattern   = regexp.MustCompile(`^[\pL\pN][\pL\pN\-_./]*$`)
-	labelValuePattern = regexp.MustCompile(`^[\pL\pN\-_./:@+]*$`)
+// The characters that a label may have beside letters and digits. A selector has no quotes, so none of them has a meaning in selectors.
+const (
+	labelKeyMarks   = "-_./"
+	labelValueMarks = "-_./:@+"
 )
 
 // Validate returns INVALID_ARGUMENT if a label is not valid, or if there are too many.
@@ -50,7 +51,15 @@ func checkResourceName(name string) error {
 }
 
 func isLabelKey(s string) bool {
-	return len([]rune(s)) <= MaxLabelKey && labelKeyPattern.MatchString(s)
+	first, _ := utf8.DecodeRuneInString(s)
+	return isLetterOrDigit(first) && utf8.RuneCountInString(s) <= MaxLabelKey && hasOnly(s, labelKeyMarks)
+}
+
+func isLetterOrDigit(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
+
+// hasOnly reports whether the text has only letters, digits and the marks.
+func hasOnly(s, marks string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return !isLetterOrDigit(r) && !strings.ContainsRune(marks, r) })
 }
 
 func validateKey(field, key string) error {
@@ -62,7 +71,7 @@ func validateKey(field, key string) error {
 }
 
 func validateValue(field, value string) error {
-	if len([]rune(value)) > MaxLabelValue || !labelValuePattern.MatchString(value) {
+	if utf8.RuneCountInString(value) > MaxLabelValue || !hasOnly(value, labelValueMarks) {
 		return InvalidField(field, "%s has the value %q: use letters, digits and - _ . / : @ +, at most %d characters",
 			field, Shorten(value, 80), MaxLabelValue)
 	}

@@ -40,7 +40,8 @@ const (
 const (
 	MaxTaskTurns          = 100_000
 	MaxTaskCostUSD        = 1_000_000
-	maxModelName          = 200
+	maxModelName          = 200 // in bytes
+	maxEffort             = 20  // in bytes
 	maxAppendSystemPrompt = 64 << 10
 	maxOutputSchema       = 64 << 10
 )
@@ -54,7 +55,7 @@ type SchemaCompiler func(schema []byte) (check func(value []byte) []string, err 
 // These are arguments of programs, so they must not look like flags.
 var (
 	modelNamePattern = regexp.MustCompile(`^[A-Za-z0-9][^\s\x00-\x1f]*$`)
-	effortPattern    = regexp.MustCompile(`^[a-z]{1,20}$`)
+	effortPattern    = regexp.MustCompile(`^[a-z]+$`)
 )
 
 // Names returns the names of the options that are set.
@@ -82,7 +83,7 @@ func (o TaskOptions) Validate() error {
 	switch {
 	case o.Model != "" && (len(o.Model) > maxModelName || !modelNamePattern.MatchString(o.Model)):
 		return InvalidField(OptionModel, "model is %q: give the name of a model without spaces, which begins with a letter or a digit and has at most %d bytes", Shorten(o.Model, 60), maxModelName)
-	case o.Effort != "" && !effortPattern.MatchString(o.Effort):
+	case o.Effort != "" && (len(o.Effort) > maxEffort || !effortPattern.MatchString(o.Effort)):
 		return InvalidField(OptionEffort, "effort is %q: give a word such as low, medium or high", Shorten(o.Effort, 60))
 	case o.MaxTurns != nil && (*o.MaxTurns < 1 || *o.MaxTurns > MaxTaskTurns):
 		return InvalidField(OptionMaxTurns, "max_turns is %d: give 1 to %d", *o.MaxTurns, MaxTaskTurns)

@@ -15,14 +15,16 @@ type AttachedTerminal struct {
 	Rows    uint16 `json:"rows"`
 }
 
-var terminalTypePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
+const maxTerminalType = 64 // in bytes
+
+var terminalTypePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]*$`)
 
 // Validate returns INVALID_ARGUMENT if the size or the type of the terminal is not valid.
 func (a *AttachedTerminal) Validate() error {
 	switch {
 	case a.Columns == 0 || a.Rows == 0:
 		return InvalidField("columns", "columns and rows are the size of the terminal, 1 to 65535 each")
-	case !terminalTypePattern.MatchString(a.Type):
+	case len(a.Type) > maxTerminalType || !terminalTypePattern.MatchString(a.Type):
 		return InvalidField("term", "term is %q: give the type of the terminal, such as xterm-256color", Shorten(a.Type, 60))
 	}
 	return nil

@@ -60,12 +60,14 @@ func (h Home) log(format string, args ...any) {
 	shim.AppendLog(h.path("log"), fmt.Sprintf(format, args...))
 }
 
-var plainNamePattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+const maxPlainName = 128 // in bytes
+
+var plainNamePattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 
 // FileName returns a file name for the id: the id itself if it has 1 to 128 letters, digits, ".", "_" and "-" and
 // does not begin with "." or "-", and otherwise its hash.
 func FileName(id string) string {
-	if plainNamePattern.MatchString(id) {
+	if len(id) <= maxPlainName && plainNamePattern.MatchString(id) {
 		return id
 	}
 	sum := sha256.Sum256([]byte(id))

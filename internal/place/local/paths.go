@@ -22,7 +22,8 @@ type pathUse struct {
 }
 
 // paths are the paths of a configuration that matter for confinement. The sandbox would have no effect if an agent could change
-// a program that another agent or the server runs, or a link in a path of another agent's sandbox.
+// a program that another agent or the server runs, or a link in a path of another agent's sandbox. A path that matters for several
+// reasons has the first one.
 type paths struct {
 	write   []pathUse // paths that agents may write
 	fixed   []pathUse // paths that no agent may change
@@ -137,7 +138,7 @@ func (s *paths) addProject(c *Config, p *project) error {
 	s.addVariablePaths(env, program, "which the program, PATH or another variable of the project "+p.Name+" names")
 	if p.Repository != "" && !isRemote(p.Repository) {
 		why := "the repository of the project " + p.Name
-		s.fixed = append(s.fixed, pathUse{path: p.Repository, why: why, contents: true})
+		s.fixed = appendNew(s.fixed, pathUse{path: p.Repository, why: why, contents: true})
 		for _, dir := range worktree.ReadableDirs(p.Repository) {
 			s.addFixed(dir, why)
 		}
@@ -166,9 +167,9 @@ func (s *paths) addWritable(list []string, why string) error {
 // addReadable adds paths that agents may read and must not change, and resolves the symbolic links of each path in the list.
 func (s *paths) addReadable(list []string, why string) {
 	for i, path := range list {
-		s.fixed = append(s.fixed, pathUse{path: path, why: why, contents: true})
+		s.fixed = appendNew(s.fixed, pathUse{path: path, why: why, contents: true})
 		list[i] = linkTarget(path)
-		s.read = append(s.read, pathUse{path: list[i], why: why})
+		s.read = appendNew(s.read, pathUse{path: list[i], why: why})
 	}
 }
 
@@ -176,12 +177,24 @@ func (s *paths) addReadable(list []string, why string) {
 func (s *paths) addVariablePaths(env []string, program, why string) {
 	for _, path := range runner.ReadablePaths(env, program) {
 		s.addFixed(path, why)
-		s.read = append(s.read, pathUse{path: linkTarget(path), why: why, variable: true})
+		s.read = appendNew(s.read, pathUse{path: linkTarget(path), why: why, variable: true})
 	}
 }
 
 func (s *paths) addFixed(path, why string) {
-	s.fixed = append(s.fixed, pathUse{path: path, why: why})
+	s.fixed = appendNew(s.fixed, pathUse{path: path, why: why})
+}
+
+// appendNew appends the use to the list unless the list has the same use of the path for another reason: projects have most of
+// their paths in common.
+func appendNew(list []pathUse, use pathUse) []pathUse {
+	if slices.ContainsFunc(list, func(u pathUse) bool {
+		u.why = use.why
+		return u == use
+	}) {
+		return list
+	}
+	return append(list, use)
 }
 
 // firstConflict returns an error for the first conflict between the paths. agentsDir is the directory with the agents' own directories.
@@ -209,11 +222,12 @@ func (s *paths) firstConflict(agentsDir string, sharedDirs ...string) error {
 		}
 	}
 	for _, p := range s.private {
+		target := linkTarget(p.path)
 		for _, r := range s.read {
 			if r.variable && isInside(r.path, agentsDir) {
 				continue
 			}
-			if isInside(r.path, linkTarget(p.path)) {
+			if isInside(r.path, target) {
 				return fmt.Errorf("%s is %s, which agents can read, because they can read %s, %s: choose another path, such as one below /var/lib or your home directory", p.why, p.path, r.path, r.why)
 			}
 		}

@@ -21,9 +21,12 @@ type Rules struct {
 const (
 	maxRuleBytes = 500 // of a rule
 	maxRules     = 5
+	maxWord      = 200 // in bytes
 )
 
-var wordPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,200}$`)
+var wordPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+
+func isWord(s string) bool { return len(s) <= maxWord && wordPattern.MatchString(s) }
 
 // Suggest returns rules that would allow the call without asking if they were added to r. It returns nil if it finds none, for
 // example because r asks about the call or denies it in any case. It returns the rules that the agent suggests only if they are
@@ -46,7 +49,7 @@ func (r Rules) Suggest(suggested []string, tool, title, kind string, input []byt
 	rules := suggested[:0:0]
 	for _, rule := range suggested[:min(len(suggested), maxRules)] {
 		name, pattern, hasPattern := parseRule(rule)
-		if len(rule) > maxRuleBytes || strings.ContainsFunc(rule, unicode.IsControl) || !utf8.ValidString(rule) || !wordPattern.MatchString(name) || !c.hasName(name, true) {
+		if len(rule) > maxRuleBytes || strings.ContainsFunc(rule, unicode.IsControl) || !utf8.ValidString(rule) || !isWord(name) || !c.hasName(name, true) {
 			continue
 		}
 		if c.Kind != "execute" || hasPattern && startsAlike(pattern, commandLine) {
@@ -57,7 +60,7 @@ func (r Rules) Suggest(suggested []string, tool, title, kind string, input []byt
 		return rules
 	}
 	switch {
-	case !wordPattern.MatchString(tool):
+	case !isWord(tool):
 		return nil
 	case c.Kind == "execute" && (commandLine == "" || strings.Contains(commandLine, "*") || len(commandLine) > maxRuleBytes || strings.ContainsFunc(commandLine, unicode.IsControl)):
 		return nil

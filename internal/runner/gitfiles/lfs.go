@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 )
@@ -25,19 +24,12 @@ type LFSCopy struct {
 	To   string `json:"to"`   // the directory for the copies; their names are their digests
 }
 
-// lfsFilePattern matches the path of a Git LFS file below lfs/objects: its digest in two levels of directories.
-var lfsFilePattern = regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{2}/([0-9a-f]{64})$`)
-
 // LFSPath returns the path of a Git LFS file below lfs/objects. It is empty if the digest is not valid.
 func LFSPath(digest string) string {
-	if len(digest) != sha256.Size*2 {
+	if len(digest) != sha256.Size*2 || !isHex(digest) {
 		return ""
 	}
-	path := digest[:2] + "/" + digest[2:4] + "/" + digest
-	if !lfsFilePattern.MatchString(path) {
-		return ""
-	}
-	return path
+	return digest[:2] + "/" + digest[2:4] + "/" + digest
 }
 
 // CopyLFS copies the files whose content has the digest of their name. A copy has the suffix ".part" until it is complete, so
@@ -57,14 +49,14 @@ func CopyLFS(c LFSCopy) error {
 		if d != nil && d.IsDir() && strings.Count(path, "/") > 1 {
 			return fs.SkipDir // Git LFS has two levels
 		}
-		m := lfsFilePattern.FindStringSubmatch(path)
-		if err != nil || m == nil || !d.Type().IsRegular() || LFSPath(m[1]) != path {
+		digest := filepath.Base(path)
+		if err != nil || !d.Type().IsRegular() || LFSPath(digest) != path {
 			return nil //nolint:nilerr // see CopyLFS
 		}
 		if _, err := os.Lstat(filepath.Join(c.Have, path)); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		return copyLFSFile(from, path, filepath.Join(c.To, m[1]), m[1])
+		return copyLFSFile(from, path, filepath.Join(c.To, digest), digest)
 	})
 }
 

@@ -70,14 +70,14 @@ func Read(dir string) (Info, error) {
 			i.Commit = readSmall(root, name)
 		}
 	}
-	if !oidPattern.MatchString(i.Commit) {
+	if !IsOID(i.Commit) {
 		i.Commit = ""
 	}
 	config, err := readRegular(root, "config", maxConfig)
 	i.ConfigBroken = err != nil
 	i.Settings = ParseSettings(config)
 	for _, name := range entryNames(root, ".", maxNames) {
-		if sharedIndexPattern.MatchString(name) && len(i.SharedIndexes) < maxShared {
+		if isSharedIndex(name) && len(i.SharedIndexes) < maxShared {
 			i.SharedIndexes = append(i.SharedIndexes, name)
 		}
 	}
@@ -86,7 +86,7 @@ func Read(dir string) (Info, error) {
 		if dir, ok := strings.CutSuffix(readSmall(root, path.Join("worktrees", name, "gitdir")), "/.git"); ok && len(dir)+len(oid) < maxWorktreeBytes && len(i.Worktrees) < maxListedWorktrees {
 			i.Worktrees = append(i.Worktrees, Worktree{dir, oid})
 		}
-		if oidPattern.MatchString(oid) {
+		if IsOID(oid) {
 			if i.DetachedHeads == nil {
 				i.DetachedHeads = map[string]string{}
 			}
@@ -95,7 +95,7 @@ func Read(dir string) (Info, error) {
 	}
 	for _, name := range entryNames(root, "objects", maxNames) {
 		info, err := root.Lstat(path.Join("objects", name))
-		if objectDirPattern.MatchString(name) && err == nil && info.IsDir() {
+		if (name == "pack" || len(name) == 2 && isHex(name)) && err == nil && info.IsDir() {
 			i.ObjectDirs = append(i.ObjectDirs, name)
 		}
 	}
@@ -104,11 +104,15 @@ func Read(dir string) (Info, error) {
 	return i, nil
 }
 
-var (
-	oidPattern         = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
-	sharedIndexPattern = regexp.MustCompile(`^sharedindex\.[0-9a-f]{40,64}$`)
-	objectDirPattern   = regexp.MustCompile(`^([0-9a-f]{2}|pack)$`)
-)
+// IsOID reports whether the text is the full id of an object of git, with SHA-1 or SHA-256.
+func IsOID(s string) bool { return (len(s) == 40 || len(s) == 64) && isHex(s) }
+
+func isSharedIndex(name string) bool {
+	oid, ok := strings.CutPrefix(name, "sharedindex.")
+	return ok && IsOID(oid)
+}
+
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
 // entryNames returns the names of at most n entries of the directory, and none if the directory cannot be read.
 func entryNames(root *os.Root, dir string, n int) []string {

@@ -11,7 +11,9 @@ import (
 // last.head the commit of the agent's HEAD at that time. The agent's refs that are not branches of the repository are there too.
 const refsPrefix = "refs/fleet/"
 
-var plainRefPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
+const maxPlainRef = 100 // in bytes
+
+var plainRefPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
 // AgentRefs returns the prefix of the agent's refs.
 func AgentRefs(uid string) string { return refsPrefix + refPart(uid) + "/" }
@@ -21,7 +23,7 @@ func (t Tree) taskRef(taskID string) string { return AgentRefs(t.UID) + refPart(
 
 // refPart returns the id as a part of a ref's name, encoded if necessary.
 func refPart(id string) string {
-	if plainRefPattern.MatchString(id) {
+	if len(id) <= maxPlainRef && plainRefPattern.MatchString(id) {
 		return id
 	}
 	return digest(id)

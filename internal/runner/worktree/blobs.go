@@ -8,6 +8,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"fleet/internal/runner/gitfiles"
 )
 
 // eachBlob calls the function with the content of each named object, in the order of the names. text is nil if the object does
@@ -45,7 +47,7 @@ func (v *view) existingObjects(ctx context.Context, oids []string) ([]string, er
 	}
 	var found []string
 	for line := range strings.Lines(out.String()) {
-		if oid := strings.TrimSuffix(line, "\n"); oidPattern.MatchString(oid) {
+		if oid := strings.TrimSuffix(line, "\n"); gitfiles.IsOID(oid) {
 			found = append(found, oid)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/gitfiles"
 )
 
 // Combine creates the commit that brings the work on top of c.Onto, without a checkout: see fleet.Repository.
@@ -90,7 +91,7 @@ func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string, fro
 	in, err := d.contains(ctx, c.Head, c.Since)
 	if err == nil && !in && fromSnapshot {
 		var parents string
-		if parents, err = d.run(ctx, "rev-parse", c.Since+"^@"); err == nil && oidPattern.MatchString(parents) {
+		if parents, err = d.run(ctx, "rev-parse", c.Since+"^@"); err == nil && gitfiles.IsOID(parents) {
 			in, err = d.contains(ctx, c.Head, parents)
 		}
 	}

@@ -1,10 +1,14 @@
 package worktree
 
-import "context"
+import (
+	"context"
+
+	"fleet/internal/runner/gitfiles"
+)
 
 // Contains reports whether the history of the commit has the older commit. It is false if the repository lacks one of them.
 func (g *Git) Contains(ctx context.Context, repository, commit, older string) (bool, error) {
-	if !oidPattern.MatchString(commit) || !oidPattern.MatchString(older) {
+	if !gitfiles.IsOID(commit) || !gitfiles.IsOID(older) {
 		return false, nil
 	}
 	v, err := g.view(repository, false)
@@ -37,7 +41,7 @@ func (g *Git) RequireCommit(ctx context.Context, repository, commit string) erro
 		return err
 	}
 	defer v.close()
-	if !oidPattern.MatchString(commit) {
+	if !gitfiles.IsOID(commit) {
 		return lostCommitError(commit)
 	}
 	found, err := v.existingObjects(ctx, []string{commit})

@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"io"
 	"slices"
+
+	"fleet/internal/runner/gitfiles"
 )
 
 // transfer copies the objects in wants, and all objects that they need, to the repository.
@@ -18,7 +20,7 @@ func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, hav
 	slices.Sort(wants)
 	wants = slices.DeleteFunc(slices.Compact(wants), func(oid string) bool {
 		_, found := slices.BinarySearch(tips, oid)
-		return found || !oidPattern.MatchString(oid)
+		return found || !gitfiles.IsOID(oid)
 	})
 	return g.copyObjects(ctx, t.Repository, v, wants, tips)
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"fleet/internal/runner/gitfiles"
 )
 
 // maxWorktrees limits how many of the agent's own worktrees are examined.
@@ -17,7 +19,7 @@ const maxWorktrees = 1000
 func (v *view) detachedHeads(ctx context.Context) (map[string]string, error) {
 	heads := map[string]string{}
 	for name, oid := range v.info.DetachedHeads {
-		if oidPattern.MatchString(oid) && len(heads) < maxWorktrees {
+		if gitfiles.IsOID(oid) && len(heads) < maxWorktrees {
 			heads["refs/worktrees/"+refPart(name)] = oid
 		}
 	}

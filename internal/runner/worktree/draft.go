@@ -92,7 +92,7 @@ func (v *view) fillDraft(common string, commonInfo gitfiles.Info) error {
 func (d *draft) requireCommits(ctx context.Context, commits []string) error {
 	commits = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(commits))), func(oid string) bool { return oid == "" })
 	for _, oid := range commits {
-		if !oidPattern.MatchString(oid) {
+		if !gitfiles.IsOID(oid) {
 			return lostCommitError(oid)
 		}
 	}

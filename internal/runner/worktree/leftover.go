@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/gitfiles"
 )
 
 // LeftoverQuery selects the refs that agents have left in a repository: see fleet.PruneQuery.
@@ -123,7 +124,7 @@ func (g *Git) leftoverRefs(ctx context.Context, repository string, q LeftoverQue
 	const format = "--format=%(objectname)%00%(refname)%00%(symref)%00%(creatordate:unix)"
 	err = v.pipe(ctx, nil, &lineWriter{each: func(line string) {
 		f := strings.Split(line, "\x00")
-		if len(f) != 4 || !oidPattern.MatchString(f[0]) || f[2] != "" {
+		if len(f) != 4 || !gitfiles.IsOID(f[0]) || f[2] != "" {
 			return
 		}
 		r := leftoverRef{name: f[1], oid: f[0]}
@@ -164,7 +165,7 @@ func (v *view) prove(ctx context.Context, all []leftoverRef, others, settled []s
 	for _, r := range all {
 		tips[r.oid] = fleet.LeftoverElsewhere
 	}
-	settled = slices.DeleteFunc(slices.Clone(settled), func(oid string) bool { return !oidPattern.MatchString(oid) })
+	settled = slices.DeleteFunc(slices.Clone(settled), func(oid string) bool { return !gitfiles.IsOID(oid) })
 	known, err := v.existingObjects(ctx, settled)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/gitfiles"
 )
 
 // The names of the two sides of a merge in conflict markers.
@@ -38,7 +39,7 @@ func (d *draft) merge(ctx context.Context, ours, theirs string) (m mergeResult, 
 	var out bytes.Buffer
 	err = d.pipe(ctx, nil, &out, "merge-tree", "--write-tree", "-z", "--messages", oursLabel, theirsLabel)
 	tree, rest, _ := strings.Cut(out.String(), "\x00")
-	if code := exitCode(err); err != nil && code != 1 || !oidPattern.MatchString(tree) {
+	if code := exitCode(err); err != nil && code != 1 || !gitfiles.IsOID(tree) {
 		return m, mergeError(err)
 	}
 	m.tree = tree

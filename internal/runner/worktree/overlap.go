@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fleet/internal/fleet"
+	"fleet/internal/runner/gitfiles"
 )
 
 // mergePreview is a contribution as it would be after a merge into the branch.
@@ -119,7 +120,7 @@ func (d *draft) tryMerge(ctx context.Context, ours, theirs string) (tree string,
 		}
 	}}
 	err = d.pipe(ctx, nil, out, "merge-tree", "--write-tree", "--no-messages", "--name-only", ours, theirs)
-	if conflict = exitCode(err) == 1; err != nil && !conflict || !oidPattern.MatchString(first) {
+	if conflict = exitCode(err) == 1; err != nil && !conflict || !gitfiles.IsOID(first) {
 		return "", false, mergeError(err)
 	}
 	return first, conflict, nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/gitfiles"
 )
 
 // maxFetches limits how many times missing objects of one commit are fetched. Trees that were fetched can name further
@@ -49,7 +50,7 @@ func (g *Git) fetchMissing(ctx context.Context, repository, commit string) error
 		}
 		var missing strings.Builder
 		for line := range strings.Lines(out.String()) {
-			if oid, ok := strings.CutPrefix(strings.TrimSpace(line), "?"); ok && oidPattern.MatchString(oid) {
+			if oid, ok := strings.CutPrefix(strings.TrimSpace(line), "?"); ok && gitfiles.IsOID(oid) {
 				missing.WriteString(oid + "\n")
 			}
 		}

@@ -4,9 +4,10 @@ import (
 	"context"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"fleet/internal/runner/gitfiles"
 )
 
 // ref is the state of a ref of a repository.
@@ -36,13 +37,11 @@ func parseRefs(out string) refSet {
 // parseRef parses a line of for-each-ref. The name is empty if the line is not valid.
 func parseRef(line string) (name string, r ref) {
 	f := strings.Split(line, "\x00")
-	if len(f) != 4 || !oidPattern.MatchString(f[0]) {
+	if len(f) != 4 || !gitfiles.IsOID(f[0]) {
 		return "", ref{}
 	}
 	return f[1], ref{oid: f[0], target: f[2], checkedOut: f[3] != ""}
 }
-
-var oidPattern = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // refs returns the branches, remote-tracking branches and tags of the tree's repository, and the refs that Fleet stores for
 // the agent.

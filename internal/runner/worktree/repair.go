@@ -30,7 +30,7 @@ func (t Tree) repair(ctx context.Context) (head string, err error) {
 		return "", &fs.PathError{Op: "open", Path: t.Dir, Err: fs.ErrNotExist}
 	}
 	done, err := sandbox.RepairGit(ctx, m)
-	if !oidPattern.MatchString(done.Commit) {
+	if !gitfiles.IsOID(done.Commit) {
 		return "", err
 	}
 	return done.Commit, err

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"fleet/internal/runner/gitfiles"
 )
 
 // startCommit returns the commit at which a new branch starts. name is a branch, a tag or a commit. If name is empty, the new
@@ -39,7 +41,7 @@ func (g *Git) startCommit(ctx context.Context, repository, name string, have ref
 		if c == "HEAD" {
 			c, _ = strings.CutPrefix(v.head, "ref: ")
 		}
-		if have[c].oid != "" || have["refs/heads/"+c].oid != "" || have["refs/tags/"+c].oid != "" || oidPattern.MatchString(c) {
+		if have[c].oid != "" || have["refs/heads/"+c].oid != "" || have["refs/tags/"+c].oid != "" || gitfiles.IsOID(c) {
 			return "", &Error{Message: "git cannot read the commit of " + c + " in the repository: look for damage with git fsck"}
 		}
 	}
@@ -57,7 +59,7 @@ func (v *view) commitOf(ctx context.Context, revisions ...string) (string, error
 		return "", err
 	}
 	for line := range strings.Lines(out.String()) {
-		if oid := strings.TrimSpace(line); oidPattern.MatchString(oid) {
+		if oid := strings.TrimSpace(line); gitfiles.IsOID(oid) {
 			return oid, nil
 		}
 	}

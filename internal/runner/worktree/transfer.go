@@ -8,6 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"fleet/internal/runner/gitfiles"
 )
 
 // maxTips limits how many object ids Tips returns.
@@ -36,7 +38,7 @@ func (g *Git) Pack(ctx context.Context, repository, commit string, have []string
 		return err
 	}
 	defer v.close()
-	have = slices.DeleteFunc(slices.Clone(have), func(oid string) bool { return !oidPattern.MatchString(oid) })
+	have = slices.DeleteFunc(slices.Clone(have), func(oid string) bool { return !gitfiles.IsOID(oid) })
 	if withoutRemotes {
 		refs, err := g.refs(ctx, Tree{Repository: repository})
 		if err != nil {

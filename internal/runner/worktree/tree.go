@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"fleet/internal/place/agentfile"
+	"fleet/internal/runner/gitfiles"
 )
 
 // Tree is the working copy of an agent.
@@ -161,7 +162,7 @@ func (t Tree) Problem() string {
 func (v *view) headCommit(ctx context.Context) (commit, tree string) {
 	out, err := v.run(ctx, "rev-parse", "HEAD^{commit}", "HEAD^{tree}")
 	commit, tree, _ = strings.Cut(out, "\n")
-	if err != nil || !oidPattern.MatchString(commit) || !oidPattern.MatchString(tree) {
+	if err != nil || !gitfiles.IsOID(commit) || !gitfiles.IsOID(tree) {
 		return "", ""
 	}
 	return commit, tree

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"fleet/internal/runner/gitfiles"
 )
 
 // maxCommits limits the number of commits in an agent's git directory that are compared with the repository.
@@ -62,7 +64,7 @@ func (v *view) ownCommits(ctx context.Context, t Tree) (all []string, err error)
 	from := *v
 	from.env = append(slices.Clone(v.env), "GIT_OBJECT_DIRECTORY="+dir)
 	out := lineWriter{each: func(line string) {
-		if oid, ok := strings.CutPrefix(line, "commit "); ok && oidPattern.MatchString(oid) && len(all) <= maxCommits {
+		if oid, ok := strings.CutPrefix(line, "commit "); ok && gitfiles.IsOID(oid) && len(all) <= maxCommits {
 			all = append(all, oid)
 		}
 	}}
