@@ -3,6 +3,7 @@ package browser
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,18 +145,32 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	return r
 }
 
-// until waits until the JavaScript function returns true in the page, which may be reloaded meanwhile. It returns an error after
-// waittest.Limit.
+// until waits until the JavaScript function returns true in the page, which may be reloaded meanwhile. It returns an error with
+// what the page shows after waittest.Limit.
 func (b *tab) until(function string, args ...any) error {
 	ctx, cancel := context.WithTimeout(b.ctx, waittest.Limit)
 	defer cancel()
 	for {
 		_, err := chromedp.Run(ctx, chromedp.PollFunction[bool](function, chromedp.WithPollingArgs(args...),
 			chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(0)))
-		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "-32000") { // the page was reloaded meanwhile
-			return err
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil || !strings.Contains(err.Error(), "-32000") { // the page was reloaded meanwhile
+			return fmt.Errorf("%w: %s", err, b.describe())
 		}
 	}
+}
+
+// describe returns the address of the page, what has the focus, and the text, or says that the page does not answer.
+func (b *tab) describe() string {
+	ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`[location.href, document.activeElement?.outerHTML.slice(0, 200), document.body?.innerText].join('\n')`))
+	if err != nil {
+		return "the page does not answer: " + err.Error()
+	}
+	return "the page is " + text
 }
 
 func (b *tab) goTo(path string) {
@@ -166,9 +181,8 @@ func (b *tab) goTo(path string) {
 // waitForText waits until the page shows the text.
 func (b *tab) waitForText(text string) {
 	b.t.Helper()
-	if err := b.until(`text => document.body?.innerText.includes(text)`, text); err != nil {
-		require.Fail(b.t, "the page does not show the text", "%q: %v, but\n%s", text, err, b.text())
-	}
+	err := b.until(`text => document.body?.innerText.includes(text)`, text)
+	require.NoError(b.t, err, "the page does not show %q", text)
 }
 
 // waitUntilGone waits until the page no longer shows the text.

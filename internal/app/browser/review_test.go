@@ -34,7 +34,18 @@ func TestReview(t *testing.T) {
 	b.waitForText("docs/")
 	require.NoError(t, b.until(`() => [...document.querySelectorAll('.insert .changed')].map(e => e.textContent).join() === ' * 2'`))
 	// A click gives the focus first to the region, and only then to the field for the comment.
-	at := eval[[]float64](b, `(() => { const r = document.querySelector('.insert .n:not(:empty)').getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`)
+	// What is above may still be loading, so the position must have stayed the same for a while.
+	at := eval[[]float64](b, `(async () => {
+		const place = () => { const r = document.querySelector('.insert .n:not(:empty)').getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] }
+		let at = place()
+		for (let same = 0; same < 20; same++) {
+			await new Promise(done => setTimeout(done, 20))
+			const now = place()
+			if (now.join() !== at.join()) same = 0
+			at = now
+		}
+		return at
+	})()`)
 	b.run(chromedp.MouseClickXY(at[0], at[1]))
 	require.NoError(t, b.until(`() => document.activeElement.tagName === 'TEXTAREA'`))
 	b.pressKeys(kb.Escape)
