@@ -77,24 +77,19 @@ RUNNER := $(CURDIR)/.build/fleet-runner
 CLIENT := $(CURDIR)/.build/client
 
 # All tests of e2e need a Coder: lint compiles them, `make e2e` runs them. Slow packages come first.
-APP    = $$($(GO) list ./internal/app/... | grep -v '/app/e2e$$')
-OTHERS = $$($(GO) list ./internal/toolset/... ./... | grep -v 'fleet/internal/app')
+PACKAGES = $$($(GO) list ./internal/app/... ./internal/toolset/... ./... | grep -v '/app/e2e$$')
 
-# Most tests wait for other processes, so more tests than processors run at a time, but not more packages. The packages below
-# internal/app keep all processors busy and run one at a time: on two processors, internal/app takes 6 minutes alone and 20 beside the
-# others, which take twice as long too.
+# Most tests wait for other processes, so more tests than processors run at a time, but only one package: the tests of one keep two
+# processors busy. Two at a time take longer than one after the other: internal/app 6 minutes alone and 20 beside another,
+# model/run 2 and 7.
 # GORACE turns two things off: the detector lets each program sleep for a second before it ends, and returns the shadow memory of
 # each allocation above 32 kB to the system, which then has to provide it again. GOGC makes the linker and the servers of the tests
 # collect garbage less often.
 TEST = $(MEM) GORACE='atexit_sleep_ms=0 clear_shadow_mmap_threshold=16777216' GOGC=400 \
-  $(GO) test $(RACE) -vet=off -ldflags="-s -w -X 'fleet/internal/runner/sandbox.programOverride=$(RUNNER)' -X 'fleet/internal/app/scripts.client=$(CLIENT)'" -parallel 6 -timeout 80m
+  $(GO) test $(RACE) -vet=off -ldflags="-s -w -X 'fleet/internal/runner/sandbox.programOverride=$(RUNNER)' -X 'fleet/internal/app/scripts.client=$(CLIENT)'" -p 1 -parallel 6 -timeout 80m
 
-race: beside-tests ## the tests, with the race detector, recordings replayed; of PACKAGES, if they are given
-ifdef PACKAGES
+race: beside-tests ## the tests, with the race detector, recordings replayed
 	$(TEST) $(FLAGS) $(PACKAGES)
-else
-	$(TEST) -p 1 $(FLAGS) $(APP); s=$$?; $(TEST) $(FLAGS) $(OTHERS) && exit $$s
-endif
 
 # A program that has not changed keeps its modification time. Otherwise Go would not use cached results of the tests that start it.
 beside-tests: # build the programs that tests start
@@ -107,7 +102,7 @@ INSTALL = install() { sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get up
 test-postgres: beside-tests ## the suites of the store, the API and crashes over Postgres; installs Debian's packages if they are missing
 	@$(INSTALL); ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || install postgresql
 	@$(INSTALL); [ -x /usr/sbin/pgbouncer ] || install pgbouncer || echo "PgBouncer cannot be installed: its test is skipped" >&2
-	FLEET_TEST_POSTGRES=1 $(TEST) -p 1 -count=1 $(FLAGS) ./internal/app ./internal/app/crash ./internal/app/chaos ./internal/app/bench ./internal/store/postgres/...
+	FLEET_TEST_POSTGRES=1 $(TEST) -count=1 $(FLAGS) ./internal/app ./internal/app/crash ./internal/app/chaos ./internal/app/bench ./internal/store/postgres/...
 
 UPGRADES = $(filter-out %/00001_schema.sql,$(wildcard internal/store/*/migrations/*.sql))
 upgrade-base test-upgrade: BASE = $(if $(UPGRADES),$(shell git log -1 --diff-filter=A --format=%h~ -- $(UPGRADES)),HEAD)
