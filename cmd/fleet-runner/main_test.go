@@ -191,8 +191,8 @@ func TestProgram(t *testing.T) {
 	require.Less(t, allocatedBefore(t, "fleet/internal/runner/sandbox", trace.String()), 200<<10, "see docs/decisions/022: %s", &trace)
 }
 
-// allocatedBefore returns how many bytes packages allocate that are initialised before the named one, from a trace of the
-// initialisation.
+// allocatedBefore returns how many bytes are allocated before the named package is initialised. The trace is what a program
+// prints with GODEBUG=inittrace=1.
 func allocatedBefore(t *testing.T, name, trace string) (sum int) {
 	for line := range strings.Lines(trace) {
 		var pkg string

@@ -20,7 +20,8 @@ const (
 	MaxLabelValue = 253 // in characters
 )
 
-// The characters that a label may have beside letters and digits. A selector has no quotes, so none of them has a meaning in selectors.
+// Labels may have these characters beside letters and digits. A selector has no quotes, so characters with a meaning in selectors
+// must not be added.
 const (
 	labelKeyMarks   = "-_./"
 	labelValueMarks = "-_./:@+"

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -55,14 +54,11 @@ func New(version string) *Telemetry {
 	t.registry.MustRegister(
 		t.callMetrics.ended, t.callMetrics.duration, t.placeMetrics.duration, t.placeMetrics.errors,
 		t.storeMetrics.duration, t.storeMetrics.retries, t.storeMetrics.errors, t.storeMetrics.fenced, t.storeMetrics.events, t.storeMetrics.tasksEnded,
-		t.eventLag, t.callWait, t.startDelay, t.scheduleTicks, t.webhookAttempts, t.webhookAttemptTime, info, goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		t.eventLag, t.callWait, t.startDelay, t.scheduleTicks, t.webhookAttempts, t.webhookAttemptTime, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	t.metricsHandler = promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: scrapeTimeout, EnableOpenMetrics: true})
 	return t
 }
-
-// goCollector returns the metrics of Go's runtime, which are the same for all servers of the process.
-var goCollector = sync.OnceValue(func() prometheus.Collector { return collectors.NewGoCollector() })
 
 // scrapeTimeout limits how long a scrape may take.
 const scrapeTimeout = 10 * time.Second

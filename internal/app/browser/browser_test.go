@@ -145,8 +145,8 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	return r
 }
 
-// until waits until the JavaScript function returns true in the page, which may be reloaded meanwhile. It returns an error with
-// what the page shows after waittest.Limit.
+// until waits until the JavaScript function returns true in the page, which may be reloaded meanwhile. After
+// waittest.Limit it returns an error that says what the page shows.
 func (b *tab) until(function string, args ...any) error {
 	ctx, cancel := context.WithTimeout(b.ctx, waittest.Limit)
 	defer cancel()
@@ -162,7 +162,7 @@ func (b *tab) until(function string, args ...any) error {
 	}
 }
 
-// describe returns the address of the page, what has the focus, and the text, or says that the page does not answer.
+// describe returns the page's address, the element with the focus and the text, or says that the page does not answer.
 func (b *tab) describe() string {
 	ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
 	defer cancel()

@@ -27,9 +27,7 @@ func (b *tab) waitForRows(table string, want ...string) {
 	err := b.until(`(table, want) => [...document.querySelectorAll('table[aria-label="' + table + '"] tbody tr:not(.lane)')]
 		.map(row => row.innerText.replace(/\s+/g, ' ').trim()).map((row, i) => row.startsWith(want.split('|')[i]) ? '' : 'x').join('') === ''
 		&& document.querySelectorAll('table[aria-label="' + table + '"] tbody tr:not(.lane)').length === want.split('|').length`, table, strings.Join(want, "|"))
-	if err != nil {
-		require.Fail(b.t, "the table does not have the rows", "%q: %v, but\n%s", want, err, b.text())
-	}
+	require.NoError(b.t, err, "the table does not have the rows %q", want)
 }
 
 // TestQueue queues tasks and follows them in the room Queue: their order, why they wait, and their starts. In this room it changes

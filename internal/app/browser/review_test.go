@@ -34,7 +34,7 @@ func TestReview(t *testing.T) {
 	b.waitForText("docs/")
 	require.NoError(t, b.until(`() => [...document.querySelectorAll('.insert .changed')].map(e => e.textContent).join() === ' * 2'`))
 	// A click gives the focus first to the region, and only then to the field for the comment.
-	// What is above may still be loading, so the position must have stayed the same for a while.
+	// The line moves while what is above it is loading, so wait until it has stayed in its place for a while.
 	at := eval[[]float64](b, `(async () => {
 		const place = () => { const r = document.querySelector('.insert .n:not(:empty)').getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] }
 		let at = place()

@@ -76,9 +76,7 @@ func (b *tab) waitForNode(depth int, text string) {
 		for (let e = li.parentElement; !e.classList.contains('tree'); e = e.parentElement) if (e.tagName === 'UL') up++
 		return up === depth && li.firstElementChild.innerText.replace(/\s+/g, ' ').trim().startsWith(text)
 	})`, depth, text)
-	if err != nil {
-		require.Fail(b.t, "the tree does not have the node", "%q at depth %d: %v, but\n%s", text, depth, err, b.text())
-	}
+	require.NoError(b.t, err, "the tree does not have the node %q at depth %d", text, depth)
 }
 
 // TestTree lets agents delegate tasks, and follows the tree of the tasks: how it grows, its costs, how a task waits for results, and how

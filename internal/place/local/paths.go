@@ -22,8 +22,8 @@ type pathUse struct {
 }
 
 // paths are the paths of a configuration that matter for confinement. The sandbox would have no effect if an agent could change
-// a program that another agent or the server runs, or a link in a path of another agent's sandbox. A path that matters for several
-// reasons has the first one.
+// a program that another agent or the server runs, or a link in a path of another agent's sandbox. If a path matters for several
+// reasons, only the first is kept.
 type paths struct {
 	write   []pathUse // paths that agents may write
 	fixed   []pathUse // paths that no agent may change
@@ -185,8 +185,8 @@ func (s *paths) addFixed(path, why string) {
 	s.fixed = appendNew(s.fixed, pathUse{path: path, why: why})
 }
 
-// appendNew appends the use to the list unless the list has the same use of the path for another reason: projects have most of
-// their paths in common.
+// appendNew appends the use of a path to the list. It does nothing if the list has this use already, even for another reason.
+// Projects have most of their paths in common.
 func appendNew(list []pathUse, use pathUse) []pathUse {
 	if slices.ContainsFunc(list, func(u pathUse) bool {
 		u.why = use.why

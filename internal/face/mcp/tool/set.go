@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -43,21 +42,14 @@ func (d Defs) withDefs(schema json.RawMessage) json.RawMessage {
 			}
 		}
 	}
-	var b bytes.Buffer
-	for i, part := range parts {
-		switch {
-		case i == 1:
-			b.Truncate(b.Len() - 1) // the brace that ends the schema
-			b.WriteString(`,"$defs":{` + strconv.Quote(names[0]) + ":")
-		case i > 1:
-			b.WriteString("," + strconv.Quote(names[i-1]) + ":")
-		}
-		for line := range strings.SplitSeq(part, "\n") {
-			b.WriteString(line)
-		}
-	}
+	text := parts[0]
 	if len(names) > 0 {
-		b.WriteString("}}")
+		var b strings.Builder
+		b.WriteString(strings.TrimSuffix(text, "}"))
+		for i, name := range names {
+			b.WriteString([]string{`,"$defs":{`, ","}[min(i, 1)] + strconv.Quote(name) + ":" + parts[i+1])
+		}
+		text = b.String() + "}}"
 	}
-	return b.Bytes()
+	return json.RawMessage(strings.ReplaceAll(text, "\n", ""))
 }
