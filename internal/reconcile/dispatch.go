@@ -60,10 +60,7 @@ const (
 func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) {
 	for {
 		begun := time.Now()
-		// The lease is renewed over other connections. Without a limit, a look that hangs would keep the other servers from starting tasks.
-		look, cancel := context.WithTimeout(held, r.cfg.LeaseTTL)
-		next, err := r.jobs.Dispatch(look)
-		cancel()
+		next, err := r.jobs.Dispatch(held)
 		if err != nil {
 			if held.Err() == nil {
 				r.log.ErrorContext(held, "tasks of the queue do not start, retrying", slog.Any("error", err))

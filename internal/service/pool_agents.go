@@ -168,7 +168,7 @@ func (s *Service) poolShares(pool *fleet.Pool) (shares []fleet.Share) {
 // changePool changes the pool with the key for the dispatcher, and does nothing if the pool no longer exists. change returns the text of
 // the event, or "" if nothing changes.
 func (s *Service) changePool(ctx context.Context, key string, change func(fleet.Tx, *fleet.Pool) (string, error)) error {
-	return s.store.Update(ctx, func(tx fleet.Tx) error {
+	return s.updateForDispatch(ctx, func(tx fleet.Tx) error {
 		pool, err := s.pools().read(tx, key)
 		if err != nil || pool == nil {
 			return err
@@ -184,7 +184,7 @@ func (s *Service) changePool(ctx context.Context, key string, change func(fleet.
 // retireAgent requests the deletion of an agent that has been idle for too long or whose pool is being deleted, unless it has a
 // running or pending task by now. Its work is kept like that of any deleted agent.
 func (s *Service) retireAgent(ctx context.Context, uid string) error {
-	return s.store.Update(ctx, func(tx fleet.Tx) error {
+	return s.updateForDispatch(ctx, func(tx fleet.Tx) error {
 		v, err := state.ReadAgentView(tx, uid)
 		if err != nil || v == nil || v.Task != nil || v.Desired == fleet.DesiredDeleted || v.Foreign() {
 			return err
@@ -222,7 +222,7 @@ func (s *Service) removeDrained(ctx context.Context) error {
 		if len(v.Agents) > 0 || v.Waiting > 0 {
 			continue
 		}
-		err = s.store.Update(ctx, func(tx fleet.Tx) error {
+		err = s.updateForDispatch(ctx, func(tx fleet.Tx) error {
 			return s.pools().remove(tx, pool, "was deleted")
 		})
 		if err != nil {

@@ -66,7 +66,7 @@ func (s *Service) applyPool(ctx context.Context, pool fleet.Pool) error {
 	if i := slices.IndexFunc(known, func(old *fleet.Pool) bool { return old.Key() == pool.Key() }); i >= 0 && known[i].SameSetting(&pool) {
 		return nil
 	}
-	return s.store.Update(ctx, func(tx fleet.Tx) error {
+	return s.updateForDispatch(ctx, func(tx fleet.Tx) error {
 		old, err := s.pools().read(tx, pool.Key())
 		if err != nil || old != nil && old.SameSetting(&pool) {
 			return err

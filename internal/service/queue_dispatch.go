@@ -19,7 +19,7 @@ const dispatchRetry = 5 * time.Second
 
 // placeAsks records what one call of Dispatch has asked places.
 type placeAsks struct {
-	until   time.Time       // when the time for asking places is over; zero if there is no limit
+	until   time.Time       // when the time for asking places is over
 	slow    map[string]bool // the places that have not answered in time, in lower case; references of projects that name no place
 	skipped bool            // some were not asked
 }
@@ -39,10 +39,7 @@ func (s *Service) askPlaces(ctx context.Context, project string, ask func(contex
 	if !named && len(s.places.Fleet) == 1 {
 		place = strings.ToLower(s.places.Fleet[0].Name)
 	}
-	limit := s.cfg.CallTimeout
-	if !s.asks.until.IsZero() {
-		limit = min(limit, time.Until(s.asks.until)*2/3)
-	}
+	limit := min(s.cfg.CallTimeout, time.Until(s.asks.until)*2/3)
 	if limit <= 0 || s.asks.slow[place] {
 		s.asks.skipped = true
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the place of the project does not answer in time").WithCause(errNotAsked)
@@ -70,8 +67,44 @@ func (s *Service) Prepare(ctx context.Context) error {
 
 // Dispatch queues the tasks of schedules that are due, starts the pending tasks that can start, and ends those that never can. It also
 // creates and deletes agents of pools. It returns the time at which it should be called again even if nothing happens; zero if that is
-// not necessary. Only one caller in the fleet may call it at a time.
+// not necessary. Only one caller in the fleet may call it at a time. It fails if the store does not answer for as long as a lease lasts,
+// so that another server can try: leases are renewed over other connections. However much there is to do, and however slow the store is,
+// it does everything.
 func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
+	limit := s.cfg.LeaseTTL
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(end))
+	}
+	s.asks = placeAsks{slow: map[string]bool{}, until: time.Now().Add(limit * 9 / 10)} // the rest is for starting tasks
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.stall = &stallTimer{limit, time.AfterFunc(limit, func() {
+		cancel(fleet.Errorf(fleet.ReasonBackendUnavailable, "the store has not answered for %s", limit))
+	})}
+	defer s.stall.timer.Stop()
+	if next, err = s.dispatchIfChanged(ctx); err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return next, err
+}
+
+// stallTimer ends a call of Dispatch after nothing has answered for a time.
+type stallTimer struct {
+	limit time.Duration
+	timer *time.Timer
+}
+
+// updateForDispatch works like fleet.Store.Update, and gives Dispatch more time if the store answers. Only Dispatch uses it.
+func (s *Service) updateForDispatch(ctx context.Context, fn func(fleet.Tx) error) error {
+	err := s.store.Update(ctx, fn)
+	if ctx.Err() == nil {
+		s.stall.timer.Reset(s.stall.limit)
+	}
+	return err
+}
+
+// dispatchIfChanged does the work of Dispatch if something has happened since the last decision, or is due.
+func (s *Service) dispatchIfChanged(ctx context.Context) (next time.Time, err error) {
 	if err := s.queue.Refresh(ctx); err != nil {
 		return time.Time{}, err
 	}
@@ -98,10 +131,6 @@ func (s *Service) forceDispatch() { s.lastDispatch.Store(&dispatchState{revision
 
 // dispatch does the work of Dispatch, even if nothing has happened since the last decision.
 func (s *Service) dispatch(ctx context.Context) (next time.Time, err error) {
-	s.asks = placeAsks{slow: map[string]bool{}}
-	if end, ok := ctx.Deadline(); ok {
-		s.asks.until = end.Add(-time.Until(end) / 10) // the rest is for starting tasks
-	}
 	if err := s.applyPools(ctx); err != nil {
 		return time.Time{}, err
 	}
@@ -189,7 +218,7 @@ func (s *Service) startDecided(ctx context.Context, starts []queue.Start, refuse
 // why the agent cannot start the task now.
 func (s *Service) startPending(ctx context.Context, decided *fleet.QueuedTask, agentUID string) error {
 	delay := time.Duration(-1) // time since the agent became free, if the task has waited for that
-	err := s.store.Update(ctx, func(tx fleet.Tx) error {
+	err := s.updateForDispatch(ctx, func(tx fleet.Tx) error {
 		delay = -1
 		found, err := pendingAsDecided(tx, decided)
 		if err != nil || found == nil || found.OpenQuestions > 0 || found.Delegation.Waits && !found.Delegation.Ready {
@@ -370,7 +399,7 @@ func pendingAsDecided(tx fleet.ReadTx, decided *fleet.QueuedTask) (*fleet.Queued
 
 // endPending ends a pending task as stopped, for the reason. It does nothing if the task is no longer pending, or its conditions have changed.
 func (s *Service) endPending(ctx context.Context, decided *fleet.QueuedTask, why string) error {
-	return s.store.Update(ctx, func(tx fleet.Tx) error {
+	return s.updateForDispatch(ctx, func(tx fleet.Tx) error {
 		found, err := pendingAsDecided(tx, decided)
 		if err != nil || found == nil {
 			return err

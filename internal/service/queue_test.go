@@ -200,6 +200,43 @@ func TestChangesDuringDispatch(t *testing.T) {
 	}
 }
 
+// TestDispatchOnASlowStore dispatches six tasks while each update takes half as long as a lease lasts: all of them must start. If one update
+// takes longer than that, Dispatch must fail.
+func TestDispatchOnASlowStore(t *testing.T) {
+	t.Parallel()
+	waittest.WithGrowingLimit(t, time.Second/2, func(limit time.Duration) bool {
+		var store *hookedStore
+		h := servicetest.NewOver(t, fake.Config{}, func(c *state.Config) { c.LeaseTTL = limit }, func(s fleet.Store) fleet.Store {
+			store = &hookedStore{Store: s}
+			return store
+		})
+		agents := []string{"one", "two", "three", "four", "five", "six"}
+		for _, agent := range agents {
+			h.Create(agent)
+		}
+		h.Reconciler.Stop()
+		started := map[string]string{}
+		for _, agent := range agents {
+			started[queueIn(h, agent, "", fleet.TaskOptions{})] = agent
+		}
+		store.before.Store(new(func() { time.Sleep(2 * limit) }))
+		_, err := h.Dispatch(t.Context())
+		require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
+		var slowly func()
+		slowly = func() {
+			time.Sleep(limit / 2)
+			store.before.Store(&slowly)
+		}
+		slowly()
+		if _, err = h.Dispatch(t.Context()); fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable { // the machine is slow
+			return false
+		}
+		store.before.Store(nil)
+		requireDispatched(h, started)
+		return true
+	})
+}
+
 // queueIn queues a task for the agent, or if that is empty for an agent of the project, and returns its id.
 func queueIn(h *servicetest.Harness, agent, project string, o fleet.TaskOptions) string {
 	h.T.Helper()

@@ -74,7 +74,7 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 	try := func(refused error) error {
 		var late int
 		var outcome string
-		err := s.store.Update(ctx, func(tx fleet.Tx) (err error) {
+		err := s.updateForDispatch(ctx, func(tx fleet.Tx) (err error) {
 			late, outcome, err = s.advance(tx, sched, refused, func() (*fleet.Task, error) { return s.queueTask(as, tx, p, to, r) })
 			return err
 		})

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -22,7 +24,13 @@ const recoveryLimit = operationLimit
 type faultLog struct {
 	mu    sync.Mutex
 	kinds map[string]*faultStats
-	total int
+	past  []pastFault
+}
+
+// pastFault is a fault from which a server has recovered.
+type pastFault struct {
+	text    string    // describes it
+	serving time.Time // when the server answered calls again
 }
 
 type faultStats struct {
@@ -32,11 +40,12 @@ type faultStats struct {
 	longestAfter time.Duration // the longest time from the end of a fault until the server answered calls again
 }
 
-// record records a fault of an expected kind: how long it lasted, and how long it took afterwards until the server answered calls.
-func (l *faultLog) record(kind string, lasted, after time.Duration) {
+// record records a fault of an expected kind, from which the server has just recovered: how long it lasted, and how long it took afterwards
+// until the server answered calls. server is "" for the database.
+func (l *faultLog) record(kind, server string, lasted, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.total++
+	l.past = append(l.past, pastFault{fmt.Sprintf("%s of %s: lasted %s, no service for another %s", kind, cmp.Or(server, "the database"), lasted, after), time.Now()})
 	s := l.kinds[kind]
 	s.count++
 	s.down += lasted + after
@@ -70,7 +79,20 @@ func (l *faultLog) missing() (kinds []string) {
 func (l *faultLog) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.total
+	return len(l.past)
+}
+
+// before describes the faults after which the server answered calls again in the time of the length d that ends at end.
+func (l *faultLog) before(end time.Time, d time.Duration) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []string
+	for _, f := range l.past {
+		if f.serving.Before(end) && f.serving.After(end.Add(-d)) {
+			all = append(all, fmt.Sprintf("%s, answered at %s", f.text, f.serving.Format(time.TimeOnly)))
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // report writes a line for each kind of fault.
@@ -215,7 +237,7 @@ func (l *faultLog) inject(ctx context.Context, s *server, faults map[string]faul
 		if err != nil {
 			return fmt.Errorf("after %s: %w", kind, err)
 		}
-		l.record(kind, lasted, after)
+		l.record(kind, s.name, lasted, after)
 		took = time.Since(began)
 	}
 }
@@ -261,7 +283,7 @@ func (l *faultLog) injectIntoDatabase(ctx context.Context, d *database, servers 
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind, err)
 		}
-		l.record(kind, lasted, time.Since(ended))
+		l.record(kind, "", lasted, time.Since(ended))
 		took = time.Since(began)
 	}
 }

@@ -113,7 +113,7 @@ func serve() error {
 	}
 	a, err := app.Open(context.Background(), cfg, app.Options{
 		Log: os.Stderr, Places: places, Clock: func() time.Time { return time.Now().Add(skew) },
-		Core: func(c *state.Config) { c.LeaseTTL, c.AgeStep = leaseTTL, ageStep },
+		Core: func(c *state.Config) { c.LeaseTTL, c.StartLimit, c.AgeStep = leaseTTL, leaseTTL/2, ageStep },
 	})
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ func (o *queuedOutcome) score() time.Duration {
 
 // check compares the event log with the queued tasks. It also checks the limit of the pool, the order of the queue, and for how
 // long agents were free while a task could start.
-func (run *queueRun) check(t *testing.T, f *fleetUnderLoad) {
+func (run *queueRun) check(t *testing.T, f *fleetUnderLoad, faults *faultLog) {
 	tasks := map[string]*queuedOutcome{}
 	for id, q := range run.tasks {
 		tasks[id] = &queuedOutcome{queuedTask: q, open: len(q.after)}
@@ -63,7 +63,8 @@ func (run *queueRun) check(t *testing.T, f *fleetUnderLoad) {
 	if os.Getenv("CHAOS") == "" { // other tests may run at the same time
 		limit = calmTime - maxFreeTime/2
 	}
-	require.LessOrEqual(t, slices.Max(append(tracker.waits, 0)), limit, "an agent must not be free for so long while a task could start: %s", tracker.worst)
+	require.LessOrEqual(t, slices.Max(append(tracker.waits, 0)), limit, "an agent must not be free for so long while a task could start: %s, after the faults %s",
+		tracker.worst, faults.before(tracker.worstAt, 3*roundOfFaults))
 }
 
 // replay records the events of the log in the tasks, and checks the order of the events of each task. It returns a tracker that has
@@ -220,6 +221,7 @@ type freeTracker struct {
 	ready   map[string]int       // tasks that can start once their key is free, by key
 	waits   []time.Duration      // for how long agents were free while a task could start
 	worst   string               // describes the longest wait
+	worstAt time.Time            // when the calm time of the longest wait began
 }
 
 // startable reports whether a task could start.
@@ -265,7 +267,7 @@ func (i *freeTracker) addWait(agent string, since, until time.Time) {
 		if end.After(begin) {
 			i.waits = append(i.waits, end.Sub(begin))
 			if end.Sub(begin) == slices.Max(i.waits) {
-				i.worst = fmt.Sprintf("agent %s from %s to %s, in the calm time from %s to %s", agent, since, until, s.begin, s.end)
+				i.worst, i.worstAt = fmt.Sprintf("agent %s from %s to %s, in the calm time from %s to %s", agent, since, until, s.begin, s.end), s.begin
 			}
 		}
 	}

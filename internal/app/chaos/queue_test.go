@@ -87,13 +87,13 @@ func testQueue(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int) {
 	f.settle(t)
 	t.Logf("%s: %d tasks were queued in %s, and %d more as a flood; all had ended after %s, with %d faults",
 		f.name, count, queuedAfter.Round(time.Second), len(run.tasks)-count, time.Since(began).Round(time.Second), faults.count())
-	run.check(t, f)
+	run.check(t, f, faults)
 }
 
 // The lengths of a round of faults, and of the times after it.
 const (
 	roundOfFaults = 5 * time.Second
-	afterFaults   = 4 * leaseTTL // until old leases have expired, and lost connections have failed
+	afterFaults   = 5*time.Second + leaseTTL // until the database has ended the transactions of lost connections, and old leases have expired
 	calmTime      = 3 * time.Second
 )
 

@@ -1,7 +1,8 @@
 package storetest
 
 import (
-	"strings"
+	"encoding/hex"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,8 +16,11 @@ var sizeCases = []testCase{
 		before, err := s.Size(t.Context())
 		require.NoError(t, err)
 		require.Positive(t, before)
-		for i := range 20 {
-			e := newEvent(fleet.EventTaskOutput, a, strings.Repeat(id("line", i), 10000))
+		random := rand.NewChaCha8([32]byte{})
+		for range 40 { // much that cannot be compressed, because the database may return space of its own meanwhile
+			b := make([]byte, 30_000)
+			_, _ = random.Read(b)
+			e := newEvent(fleet.EventTaskOutput, a, hex.EncodeToString(b))
 			update(t, s, func(tx fleet.Tx) error { return tx.Append(e) })
 		}
 		after, err := s.Size(t.Context())
