@@ -178,7 +178,8 @@ func (f *testFleet) serverOptions(c fleetConfig, cfg Config) Options {
 	unknown := inbound.Limits{Lifetime: waittest.Limit}
 	o := Options{Places: []fleet.Place{f.world}, InboundLimits: unknown, UnreadTimeout: waittest.Limit, CloseGrace: waittest.Limit, Core: func(core *state.Config) {
 		core.PoolBackoff = waittest.Limit
-		core.PollInterval, core.ListingGap, core.MessageWait = 100*time.Millisecond, waittest.Limit, cmp.Or(c.MessageWait, time.Minute)
+		core.PollInterval, core.MessageWait = 100*time.Millisecond, cmp.Or(c.MessageWait, time.Minute)
+		core.ListingGap, core.ProbeTimeout = waittest.Limit, waittest.Limit
 		core.Webhooks.Sender = newReceivers()
 	}}
 	if f.second != nil {

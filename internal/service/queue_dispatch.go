@@ -67,38 +67,27 @@ func (s *Service) Prepare(ctx context.Context) error {
 
 // Dispatch queues the tasks of schedules that are due, starts the pending tasks that can start, and ends those that never can. It also
 // creates and deletes agents of pools. It returns the time at which it should be called again even if nothing happens; zero if that is
-// not necessary. Only one caller in the fleet may call it at a time. It fails if the store does not answer for as long as a lease lasts,
-// so that another server can try: leases are renewed over other connections. However much there is to do, and however slow the store is,
-// it does everything.
+// not necessary. Only one caller in the fleet may call it at a time. It fails if the store does not answer for as long as a lease lasts.
 func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
 	limit := s.cfg.LeaseTTL
 	if end, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(end))
 	}
 	s.asks = placeAsks{slow: map[string]bool{}, until: time.Now().Add(limit * 9 / 10)} // the rest is for starting tasks
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	s.stall = &stallTimer{limit, time.AfterFunc(limit, func() {
-		cancel(fleet.Errorf(fleet.ReasonBackendUnavailable, "the store has not answered for %s", limit))
-	})}
-	defer s.stall.timer.Stop()
+	ctx, answered, done := stallLimit(ctx, limit)
+	defer done()
+	s.answered = answered
 	if next, err = s.dispatchIfChanged(ctx); err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	return next, err
 }
 
-// stallTimer ends a call of Dispatch after nothing has answered for a time.
-type stallTimer struct {
-	limit time.Duration
-	timer *time.Timer
-}
-
 // updateForDispatch works like fleet.Store.Update, and gives Dispatch more time if the store answers. Only Dispatch uses it.
 func (s *Service) updateForDispatch(ctx context.Context, fn func(fleet.Tx) error) error {
 	err := s.store.Update(ctx, fn)
 	if ctx.Err() == nil {
-		s.stall.timer.Reset(s.stall.limit)
+		s.answered()
 	}
 	return err
 }

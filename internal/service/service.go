@@ -27,7 +27,7 @@ type Service struct {
 	readTask  taskReader
 	nextTicks map[string]cachedTick // next ticks of schedules, by Schedule.Key; only tick uses it
 	asks      placeAsks             // only Dispatch uses it
-	stall     *stallTimer           // of the current call of Dispatch
+	answered  func()                // gives the current call of Dispatch more time
 	names     sync.Map              // the principals of subjects: cachedName, by source and id
 
 	// tokens looks up tokens by hash. Lookups at the same time share a query, because there are many: one for each call with a token,

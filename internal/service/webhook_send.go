@@ -43,9 +43,8 @@ func (s *Service) SendWebhooks(ctx context.Context) error {
 		if err := l.failed.Load(); err != nil {
 			return *err // otherwise, receivers would get the same deliveries again and again while the store does not work
 		}
-		// The lease is renewed over other connections, so a round that hangs on one would keep the other servers from sending.
-		limited, done := context.WithTimeout(ctx, s.cfg.LeaseTTL)
-		next, err := l.runOnce(limited, ctx)
+		limited, answered, done := stallLimit(ctx, s.cfg.LeaseTTL)
+		next, err := l.runOnce(limited, ctx, answered)
 		done()
 		if err != nil {
 			return err
@@ -109,20 +108,22 @@ type hookState struct {
 }
 
 // runOnce does everything that is due, and returns the time at which something is due next. The goroutines that it starts send until
-// the context sending is done.
-func (l *sendLoop) runOnce(ctx, sending context.Context) (next time.Time, err error) {
+// the context sending is done. It calls answered whenever the store has answered.
+func (l *sendLoop) runOnce(ctx, sending context.Context, answered func()) (next time.Time, err error) {
 	now := l.s.now()
 	next = now.Add(webhookReread)
 	if err := l.refresh(ctx, now); err != nil {
 		return next, err
 	}
 	for _, h := range l.hooks {
+		answered()
 		if h.hasSent.Swap(false) {
 			h.next, h.full = time.Time{}, false
 		}
 		if err := l.queueEvents(ctx, h); err != nil {
 			return next, err
 		}
+		answered()
 		if err := l.sendDue(ctx, sending, h); err != nil {
 			return next, err
 		}

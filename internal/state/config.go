@@ -39,6 +39,8 @@ type Config struct {
 	StartLimit time.Duration
 	// PoolBackoff is how long a pool waits after the first failed creation of an agent; 0 means 5 s.
 	PoolBackoff time.Duration
+	// ProbeTimeout is how long a health check waits for the store. A store that is only slow still counts as writable. 0 means 1 s.
+	ProbeTimeout time.Duration
 	// LeaseTTL is how long other servers wait before they take over the agents of a dead server; 0 means 10 s.
 	LeaseTTL time.Duration
 	// Limits limit what principals and projects may have, and how many calls the server works on.
@@ -164,6 +166,7 @@ func (c Config) withDefaults() Config {
 	set(&c.FirstListingWait, 5*time.Second)
 	set(&c.StartLimit, time.Second)
 	set(&c.PoolBackoff, 5*time.Second)
+	set(&c.ProbeTimeout, time.Second)
 	set(&c.LeaseTTL, 10*time.Second)
 	set(&c.AgeStep, fleet.DefaultAgeStep)
 	set(&c.OpTimeout, 15*time.Minute)

@@ -25,6 +25,8 @@ func (ps *Places) SetShuttingDown() { ps.shutdownAt.Store(new(ps.cfg.Time())) }
 // Health returns the health of the parts that Fleet needs. It calls the store, but no place, so it reports the last known health of
 // places.
 func (ps *Places) Health(ctx context.Context) fleet.Health {
+	ctx, cancel := context.WithTimeout(ctx, ps.cfg.ProbeTimeout)
+	defer cancel()
 	h, anyKnown := fleet.Health{}, false
 	add := func(part string, since time.Time, reason string) {
 		h.Degraded = append(h.Degraded, fleet.DegradedPart{Part: part, Since: since, Reason: reason})

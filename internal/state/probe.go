@@ -10,13 +10,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-const (
-	// probeInterval is how long the store counts as writable after a probe has succeeded. It limits the writes that health
-	// checks cause.
-	probeInterval = 5 * time.Second
-	// probeTimeout is how long a probe waits for its write. A store that is only slow still counts as writable.
-	probeTimeout = time.Second
-)
+// probeInterval is how long the store counts as writable after a probe has succeeded. It limits the writes that health checks cause.
+const probeInterval = 5 * time.Second
 
 // probe checks that the store can be written, and that its schema has the version that this server knows.
 type probe struct {
@@ -36,7 +31,7 @@ func (p *probe) check(ctx context.Context, store fleet.Store, cfg Config) bool {
 	if now.Sub(p.written) < probeInterval {
 		return true
 	}
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.ProbeTimeout)
 	defer cancel()
 	err := store.NoteDone(limited, "health/"+cfg.Replica, 0)
 	switch {
@@ -44,7 +39,7 @@ func (p *probe) check(ctx context.Context, store fleet.Store, cfg Config) bool {
 		p.written = now
 		p.store.Store(nil)
 	case limited.Err() != nil:
-		recordFailure(&p.store, unavailable("the store did not finish a write within %s", probeTimeout), now)
+		recordFailure(&p.store, unavailable("the store did not finish a write within %s", cfg.ProbeTimeout), now)
 	default:
 		recordFailure(&p.store, unavailable("the store cannot be written"), now)
 		return false
