@@ -27,6 +27,7 @@ import (
 	"fleet/internal/identity/coder/codertest"
 	"fleet/internal/identity/oidc/oidctest"
 	"fleet/internal/store/postgres/pgtest"
+	"fleet/internal/waittest"
 )
 
 // canary is the beginning of every secret that the test chooses. The rest of the secret says which secret it is.
@@ -148,6 +149,7 @@ local:
 		},
 		Options: func(o *Options) { o.Places, o.Log, o.Spans = nil, f.log, f.spans.exporter },
 	})
+	f.telemetry.FlushTimeout = waittest.Limit
 	f.environ = append(f.environ, "FLEET_HTTP="+f.HTTPAddr(), "FLEET_GRPC="+f.GRPCAddr(), "FLEET_DATA="+f.cfg.Data, "FLEET_STORE="+f.cfg.Store)
 	return f
 }

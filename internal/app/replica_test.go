@@ -20,7 +20,7 @@ func openReplica(t *testing.T, store, name, data string) (*App, error) {
 	t.Helper()
 	cfg := testConfig(t)
 	cfg.Store, cfg.Replica, cfg.Data = store, name, data
-	return Open(t.Context(), cfg, Options{})
+	return Open(t.Context(), cfg, Options{CloseGrace: waittest.Limit})
 }
 
 // TestServerName starts servers with the same name on one store. A second server with another data directory must not
@@ -117,7 +117,12 @@ func TestForgottenServer(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, other.Close()) }()
 	ctx := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
+	renew := func(a *App) { // leases would expire on a slow machine
+		ends, err := a.shareOnce(t.Context())
+		require.NoError(t, errors.Join(err, ends))
+	}
 	states := func() map[string]bool {
+		renew(other)
 		all, err := other.service.ListReplicas(ctx)
 		require.NoError(t, err)
 		running := map[string]bool{}
@@ -129,6 +134,7 @@ func TestForgottenServer(t *testing.T) {
 		}
 		return running
 	}
+	renew(lost)
 	require.Equal(t, map[string]bool{"lost": true, "other": true}, states())
 	_, err = other.service.ForgetReplica(ctx, "lost")
 	require.Equal(t, fleet.ReasonReplicaRunning, fleet.ReasonOf(err))

@@ -61,6 +61,7 @@ func runTask(t *testing.T, log io.Writer, start func(f *testFleet)) tracetest.Sp
 		Tokens:  map[string]tokenConfig{"alice": {}},
 		Options: func(o *Options) { o.Spans, o.Log = kept.exporter, log }, Config: func(c *Config) { c.LogFormat, c.LogLevel = "json", "debug" },
 	}, step{Agent: "papi", By: "alice"})
+	f.telemetry.FlushTimeout = waittest.Limit
 	start(f)
 	c := fleetv1.NewFleetServiceClient(f.conn)
 	list, err := c.ListTasks(f.as(t.Context(), "alice"), &fleetv1.ListTasksRequest{})
@@ -270,15 +271,17 @@ func TestOTLP(t *testing.T) { //nolint:paralleltest // it sets variables
 	allowSlowExports(t)
 	run(waittest.Limit)
 	require.NotEmpty(t, received)
-	m := <-received
-	var attributes []string
-	for _, a := range m.GetResourceSpans()[0].GetResource().GetAttributes() {
-		attributes = append(attributes, a.GetKey()+"="+a.GetValue().GetStringValue())
-	}
-	require.Subset(t, attributes, []string{"service.name=fleet", "deployment.environment.name=test"})
 	var names []string
-	for _, s := range m.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans() {
-		names = append(names, s.GetName())
+	for len(received) > 0 {
+		m := <-received
+		var attributes []string
+		for _, a := range m.GetResourceSpans()[0].GetResource().GetAttributes() {
+			attributes = append(attributes, a.GetKey()+"="+a.GetValue().GetStringValue())
+		}
+		require.Subset(t, attributes, []string{"service.name=fleet", "deployment.environment.name=test"})
+		for _, s := range m.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans() {
+			names = append(names, s.GetName())
+		}
 	}
 	require.Contains(t, names, "FleetService/ListAgents")
 

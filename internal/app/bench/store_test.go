@@ -118,6 +118,10 @@ func (s *largeStore) benchmark(b *testing.B) {
 	n := s.random.IntN
 	randomTask := func() *fleetv1.Task { return answer.GetTasks()[n(len(answer.GetTasks()))] }
 	client := newHTTPClient(b, srv.HTTPAddr())
+	word := func() string {
+		words := strings.Fields(randomTask().GetDescription())
+		return words[n(len(words))]
+	}
 	for _, call := range []struct {
 		name string
 		path func() string
@@ -135,16 +139,16 @@ func (s *largeStore) benchmark(b *testing.B) {
 		{"list_tasks/frequent-status", func() string { return "tasks?status=completed" }},
 		{"list_tasks/project-and-status", func() string { return "tasks?status=completed&project=" + storeProject(n(storeProjects)) }},
 		{"list_tasks/source", func() string { return "tasks?source=human" }},
-		{"list_tasks/word-of-any-frequency", func() string { return "tasks?text=" + s.text(1) }},
-		{"list_tasks/beginning-of-a-word", func() string { return "tasks?text=" + s.text(1)[:3] }},
-		{"list_tasks/two-letters", func() string { return "tasks?text=" + s.text(1)[:2] }},
+		{"list_tasks/word-of-any-frequency", func() string { return "tasks?text=" + word() }},
+		{"list_tasks/beginning-of-a-word", func() string { return "tasks?text=" + word()[:3] }},
+		{"list_tasks/two-letters", func() string { return "tasks?text=" + word()[:2] }},
 		{"list_tasks/two-words", func() string {
 			words := strings.Fields(randomTask().GetDescription())
 			i := n(len(words) - 1)
 			return "tasks?text=" + words[i] + "+" + words[i+1]
 		}},
 		{"show_agent_task_history", func() string { return "agents/" + agentName(n(s.agents)) + "/tasks" }},
-		{"search_fleet/word", func() string { return "search?text=" + s.text(1) }},
+		{"search_fleet/word", func() string { return "search?text=" + word() }},
 		{"search_fleet/agent", func() string { return "search?text=" + agentName(n(s.agents)) }},
 		{"show_fleet", func() string { return "fleet" }},
 		{"show_usage", func() string { return "usage?by=projects" }},

@@ -27,6 +27,7 @@ import (
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/sandbox"
 	"fleet/internal/state"
+	"fleet/internal/waittest"
 )
 
 // These variables configure the server when the test binary runs as one.
@@ -81,6 +82,7 @@ func serve() error {
 	cfg := app.DefaultConfig()
 	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.Store, cfg.Replica = os.Getenv(httpEnv), os.Getenv(grpcEnv), os.Getenv(dataEnv), os.Getenv(storeEnv), os.Getenv(replicaEnv)
 	cfg.StopGrace, cfg.Lifecycle.Project, cfg.Webhooks.Allow = 200*time.Millisecond, "shell", []string{"127.0.0.1"}
+	cfg.CreateWait = waittest.Limit
 	if cfg.Limits.Agents, err = strconv.Atoi(os.Getenv(agentsEnv)); err != nil {
 		return err
 	}
@@ -107,7 +109,7 @@ func serve() error {
 	}
 	if dir := os.Getenv(definitionsEnv); dir != "" {
 		places, cfg.Places, cfg.Sessions.AgentsDir = nil, []string{"cagent"}, dir
-		cfg.StopGrace = 0 // the default, so that a run that is told to end can complete its request
+		cfg.StopGrace = waittest.Limit // a run that is told to end can complete its request
 		cfg.Local.Sandbox = sandbox.None
 		cfg.Cagent.Prices = map[string]fleet.Price{"anthropic/stub-large": {Output: billCents * 1e4 / modelstub.OutputTokens}}
 	}

@@ -62,7 +62,7 @@ func definitionsDir(data string) string { return filepath.Join(filepath.Dir(data
 // serve runs a server until SIGTERM. The server kills itself when it reaches the fault point.
 func serve(data, point string) error {
 	cfg := app.DefaultConfig()
-	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace = "127.0.0.1:0", "127.0.0.1:0", data, 200*time.Millisecond
+	cfg.HTTP, cfg.GRPC, cfg.Data, cfg.StopGrace, cfg.CreateWait = "127.0.0.1:0", "127.0.0.1:0", data, 200*time.Millisecond, waittest.Limit
 	cfg.Local.Projects = []local.Project{{
 		Name: "shell", Write: []string{taskFilesDir(data)}, Roles: []local.Role{{Name: "operator", Permissions: &driver.Permissions{}}},
 	}}

@@ -1,7 +1,9 @@
 package crash
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 
 	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/internal/store/postgres/pgtest"
@@ -25,13 +28,22 @@ func TestReplicaKilledWhileATaskRuns(t *testing.T) {
 	require.Contains(t, one.createAgent().GetPlace(), "local@")
 	task := two.startTask("task", fmt.Sprintf("echo ran >>%[1]s.count\nfor i in 1 2 3; do echo line $i; done\nwhile ! [ -e %[1]s ]; do sleep 0.05; done\necho well", open))
 
-	stream, err := two.client().WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Follow: true, WaitSeconds: new(int32(50))})
-	require.NoError(t, err)
-	var text string
+	var text, last string
+	watch := func() grpc.ServerStreamingClient[fleetv1.WatchFleetResponse] {
+		stream, err := two.client().WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Follow: true, WaitSeconds: new(int32(50)), Cursor: last})
+		require.NoError(t, err)
+		return stream
+	}
+	stream := watch()
 	var cursors []string
 	next := func() (ended bool) {
 		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) { // the time to wait is over
+			stream = watch()
+			return false
+		}
 		require.NoError(t, err)
+		last = m.GetCursor()
 		for _, e := range m.GetEvents() {
 			cursors = append(cursors, e.GetCursor())
 			if e.GetType() == fleetv1.Event_task_output {

@@ -165,7 +165,7 @@ func TestStop(t *testing.T) {
 	t.Run("a program that ignores everything", func(t *testing.T) {
 		defer func(before time.Duration) { interruptTimeout = before }(interruptTimeout)
 		interruptTimeout = 100 * time.Millisecond
-		p := start(t, "turn\nignore", nil)
+		p := start(t, "ignore\nturn\nhang", nil)
 		p.out.waitForLine(t, "init")
 		p.stop()
 		require.Equal(t, statusKilled, p.wait(t))

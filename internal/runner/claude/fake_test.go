@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 //	take             waits for a message, and prints that the model has it
 //	turn, result     prints the beginning or the end of a turn
 //	interrupted      waits for an interrupt, answers it, and prints the end of a turn
-//	ignore           ignores SIGINT and SIGTERM, and the end of the input
+//	ignore           ignores SIGINT and SIGTERM from now on
+//	hang             ignores the end of the input, too
 //	exit CODE        exits
 //
 // After the script, it reads lines until its input ends.
@@ -87,6 +88,7 @@ func actAsClaude() {
 			say(`{"type":"result","subtype":"error_during_execution","is_error":true,"total_cost_usd":0.5}`)
 		case "ignore":
 			signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
+		case "hang":
 			<-make(chan struct{})
 		case "exit":
 			code := 0

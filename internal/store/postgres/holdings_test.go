@@ -9,7 +9,6 @@ import (
 
 	"fleet/internal/fleet"
 	"fleet/internal/store/postgres"
-	"fleet/internal/store/postgres/pgtest"
 	"fleet/internal/waittest"
 )
 
@@ -17,7 +16,7 @@ import (
 // them could exceed it together.
 func TestLargeAdditions(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := patientURL(t)
 	s := openAt(t, url, postgres.Config{})
 	add := func(then func()) error {
 		return s.Update(t.Context(), func(tx fleet.Tx) error {

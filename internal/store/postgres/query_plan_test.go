@@ -31,7 +31,7 @@ func waitAlone(t *testing.T, conn *pgx.Conn) {
 // indexes of active tasks look equally good, but the query must use the index tasks_current.
 func TestActiveTaskIsFoundByItsAgent(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := patientURL(t)
 	s, err := postgres.Open(t.Context(), url, postgres.Config{})
 	require.NoError(t, err)
 	const agents = 200
@@ -79,9 +79,10 @@ func TestActiveTaskIsFoundByItsAgent(t *testing.T) {
 func TestRowsAreFoundByKey(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
+	conn := dial(t, url)
+	waitAlone(t, conn) // connections of earlier tests record their scans when they end
 	s, err := postgres.Open(t.Context(), url, postgres.Config{})
 	require.NoError(t, err)
-	conn := dial(t, url)
 	_, err = conn.Exec(t.Context(), `VACUUM ANALYZE`)
 	require.NoError(t, err)
 	var before int64

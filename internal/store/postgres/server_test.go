@@ -278,7 +278,7 @@ func TestPausedTransaction(t *testing.T) {
 // not wait too, because the server would lose all its leases.
 func TestRenewalDuringAWait(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := patientURL(t)
 	s, other := openAt(t, url, postgres.Config{}), openAt(t, url, postgres.Config{})
 	a := &fleet.Agent{UID: "u1", Name: "a", State: fleet.StateRunning, Desired: fleet.DesiredRunning}
 	require.NoError(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(a) }))

@@ -38,8 +38,14 @@ func openAt(t testing.TB, url string, cfg postgres.Config) reopenable {
 
 func open(t testing.TB) reopenable {
 	t.Helper()
-	// On a slow machine a test needs longer than the default between two statements of a transaction.
-	return openAt(t, pgtest.URL(t)+"&idle_in_transaction_session_timeout=600000", postgres.Config{})
+	return openAt(t, patientURL(t), postgres.Config{})
+}
+
+// patientURL returns the URL of an empty database that does not end transactions in which nothing happens. On a slow machine a test needs
+// longer than the default between two statements.
+func patientURL(t testing.TB) string {
+	t.Helper()
+	return pgtest.URL(t) + "&idle_in_transaction_session_timeout=600000"
 }
 
 func TestStore(t *testing.T) {
