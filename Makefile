@@ -91,7 +91,8 @@ TEST = $(MEM) GORACE='atexit_sleep_ms=0 clear_shadow_mmap_threshold=16777216' GO
 race: beside-tests ## the tests, with the race detector, recordings replayed
 	$(TEST) $(FLAGS) $(PACKAGES)
 
-# A program that has not changed keeps its modification time. Otherwise Go would not use cached results of the tests that start it.
+# A program that has not changed keeps its modification time, and so does its directory: no target that `make test` runs adds files to
+# .build or removes some. Otherwise Go would not use cached results of the tests that start the program.
 beside-tests: # build the programs that tests start
 	@mkdir -p .build/new
 	CGO_ENABLED=0 $(GO) build -o .build/new/ ./cmd/fleet-runner ./internal/face/cli/client
@@ -119,7 +120,7 @@ generate: $(DEPS) ## write gen/ from proto/
 	$(BUF) generate
 
 generated: $(DEPS) # fails when gen/ is not what proto/ says
-	@rm -rf .build/generated && mkdir -p .build/generated
+	@mkdir -p .build/generated && rm -rf .build/generated/gen
 	@$(BUF) generate -o .build/generated
 	@diff -r gen .build/generated/gen || { echo "gen/ is stale: run \`make generate\` and commit it" >&2; exit 1; }
 

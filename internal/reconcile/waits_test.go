@@ -35,20 +35,22 @@ func TestWaitReasons(t *testing.T) {
 	t.Logf("WAITS_SEED=%d", seed)
 	w := newWaitsWorld(t, rand.New(rand.NewPCG(seed, 0))) //nolint:gosec // repeatable
 	reasons := map[fleet.WaitReason]int{}
-	for range moments {
+	missing := func() []fleet.WaitReason {
+		return slices.DeleteFunc([]fleet.WaitReason{
+			fleet.WaitHeld, fleet.WaitNotBefore, fleet.WaitDependency, fleet.WaitDependencyFailed, fleet.WaitExclusive, fleet.WaitAgentBusy, fleet.WaitAgentOffline,
+			fleet.WaitNoAgent, fleet.WaitPoolFull, fleet.WaitProvisioning, fleet.WaitPrincipalLimit, fleet.WaitBehind,
+		}, func(r fleet.WaitReason) bool { return reasons[r] > 0 })
+	}
+	n := 0
+	for ; n < moments || n < 10*moments && len(missing()) > 0; n++ { // a slow machine needs more moments for all reasons
 		w.act()
 		if w.random.IntN(3) == 0 {
 			time.Sleep(time.Duration(w.random.IntN(3000)) * time.Microsecond) // random moments, not a wait for something
 		}
 		w.compare(reasons)
 	}
-	t.Logf("reasons at %d moments: %v", moments, reasons)
-	for _, r := range []fleet.WaitReason{
-		fleet.WaitHeld, fleet.WaitNotBefore, fleet.WaitDependency, fleet.WaitDependencyFailed, fleet.WaitExclusive, fleet.WaitAgentBusy, fleet.WaitAgentOffline,
-		fleet.WaitNoAgent, fleet.WaitPoolFull, fleet.WaitProvisioning, fleet.WaitPrincipalLimit, fleet.WaitBehind,
-	} {
-		require.NotZero(t, reasons[r], "no task waited for the reason %s", r)
-	}
+	t.Logf("reasons at %d moments: %v", n, reasons)
+	require.Empty(t, missing(), "no task waited for these reasons")
 }
 
 // stoppableClock is a clock that a test can stop.
@@ -237,7 +239,7 @@ func (w *waitsWorld) queueTask() {
 		request.Pool = []string{"any", "same", "fresh"}[r.IntN(3)]
 	case 2:
 		request.Project = "Setup"
-		if r.IntN(10) == 0 {
+		if r.IntN(3) == 0 {
 			m.owner = "carol" // has no agent
 		}
 	default:
