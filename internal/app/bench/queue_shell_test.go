@@ -60,9 +60,7 @@ func measureStartDelays(b *testing.B, agents, tasks int, script string) (next, o
 		_, err = s.ResumeFleet(b.Context(), &fleetv1.ResumeFleetRequest{})
 		require.NoError(b, err)
 		for _, id := range ids {
-			done, err := s.WaitTasks(b.Context(), &fleetv1.WaitTasksRequest{TaskIds: []string{id}})
-			require.NoError(b, err)
-			require.True(b, done.GetDone())
+			s.awaitTasks(b, &fleetv1.WaitTasksRequest{TaskIds: []string{id}})
 		}
 		n, o := t.startDelays(b, ids)
 		require.Len(b, n, agents*(tasks-1))
