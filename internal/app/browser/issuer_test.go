@@ -95,7 +95,7 @@ func TestSessionIsRenewed(t *testing.T) {
 	b.press("Sign in with " + issuer.URL[len("http://"):])
 	b.press("Continue as alice")
 	b.waitForText("No agents yet")
-	issuer.SetLifetime(time.Hour) // of later tokens, because the page renews its token only once for a call that is refused
+	issuer.SetLifetime(15 * time.Second) // of later tokens, because the page renews its token only once for a call that is refused
 	before := issuer.RequestCount("/oauth/token")
 	session := `{headers: {'Fleet-Session': JSON.parse(localStorage['fleet-session']).session}}`
 	renewed := func() bool { return issuer.RequestCount("/oauth/token") > before }

@@ -62,7 +62,8 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// TestSignInAgain signs in after the session has ended. The same principal finds what they have written, and another one nothing.
+// TestSignInAgain signs in after the session has ended. The same principal finds what they have written, and another one nothing. An answer
+// about the earlier session that comes late must not end the new one.
 func TestSignInAgain(t *testing.T) {
 	t.Parallel()
 	s, tokens := serveTokens(t, "alice", "bob")
@@ -73,16 +74,37 @@ func TestSignInAgain(t *testing.T) {
 	b.waitForText("of-alice")
 	b.fill("What is to be done", "half a sentence")
 	const written = `() => document.querySelector('.prompt textarea')?.value === 'half a sentence'`
-	signInAgain := func(token string) {
+	endSession := func() {
 		t.Helper()
 		eval[bool](b, `delete localStorage['fleet-session'], true`)
-		b.press("Usage") // this call ends the session
+		b.press("Usage") // its two calls end the session
 		b.waitForText("Your session has ended.")
+	}
+	signInAgain := func(token string) {
+		t.Helper()
 		b.press("Fleet")
 		b.fill("Token", token)
 		b.press("Sign in")
 	}
+	b.intercept(`async (method, path, send) => {
+		const answer = await send()
+		if (path === '/v1/usage' && answer.status === 401 && (window.refused = (window.refused ?? 0) + 1) === 2)
+			await new Promise(done => { window.refuse = done })
+		if (path === '/session' && method === 'GET' && window.hold) await new Promise(done => { window.answer = done })
+		return answer
+	}`)
+	endSession()
+	require.NoError(t, b.until(`() => !!window.refuse`))
+	eval[bool](b, `window.hold = true, window.refuse(), true`)
+	require.NoError(t, b.until(`() => !!window.answer`)) // it says that nobody is signed in
+	eval[bool](b, `window.hold = false, true`)
 	signInAgain(tokens["alice"])
+	require.NoError(t, b.until(`() => !!localStorage['fleet-session']`))
+	eval[bool](b, `window.answer(), true`)
+	b.waitForText("of-alice")
+	b.press("Usage")
+	b.waitForText("7 days")
+	b.press("Fleet")
 	b.waitForText("of-alice")
 	require.NoError(t, b.until(written))
 
@@ -90,6 +112,7 @@ func TestSignInAgain(t *testing.T) {
 		if (path === '/v1/fleet') await new Promise(done => { window.go = done })
 		return send()
 	}`)
+	endSession()
 	signInAgain(tokens["bob"])
 	require.NoError(t, b.until(`() => !!window.go`))
 	require.NotContains(t, b.text(), "of-alice")

@@ -80,7 +80,6 @@ export async function data<T>(call: Promise<Answer<T>>): Promise<T> {
   }
   if (answer.response.ok && answer.data !== undefined) return answer.data
   const e = answer.error as { error?: string; message?: string } | undefined
-  if (answer.response.status === 401) signedOut()
   throw new Problem(
     answer.response.status,
     e?.error ?? 'UNKNOWN',
@@ -115,7 +114,7 @@ export async function openSession(by: { token: string } | { code: string }): Pro
   })
   if (response.ok) {
     keep((await response.json()) as Kept)
-    sessionChanged()
+    signedIn()
     return undefined
   }
   const e = (await response.json().catch(() => ({}))) as { message?: string }
@@ -136,16 +135,40 @@ export async function session(): Promise<Session> {
 /** takeSession begins the session with which the browser has come back from the issuer. */
 export async function takeSession(of: Kept) {
   await locked(() => keep(of))
+  signedIn()
+}
+
+let signIns = 0 // of this tab
+
+function signedIn() {
+  signIns++
+  renewing = undefined // it is about the earlier session
   sessionChanged()
 }
 
 /**
- * fetchRenewed sends the request with send. If the session has expired, it renews the session and sends the request again.
+ * sessionEnd returns a function that calls signedOut, unless somebody has signed in since the call of sessionEnd: an answer
+ * that comes late is about the earlier session.
+ */
+export function sessionEnd(): () => void {
+  const before = signIns
+  return () => {
+    if (before === signIns) signedOut()
+  }
+}
+
+/**
+ * fetchRenewed sends the request with send. If the session has expired, it renews the session and sends the request again,
+ * but not for somebody else who has signed in meanwhile. If the server still requires a token, the session has ended.
  */
 export async function fetchRenewed(request: Request, send = fetchAlive): Promise<Response> {
   const again = request.clone()
-  const response = await send(signed(request))
-  return response.status === 401 && (await renewSession()) ? send(signed(again)) : response
+  const before = signIns
+  const end = sessionEnd()
+  let response = await send(signed(request))
+  if (response.status === 401 && (await renewSession()) && before === signIns) response = await send(signed(again))
+  if (response.status === 401) end()
+  return response
 }
 
 /** signed adds the headers of the session to the request. */
@@ -210,11 +233,11 @@ let renewing: Promise<boolean> | undefined
 
 /** renewSession renews an expired session of the issuer, and reports whether the browser is signed in afterwards. */
 export async function renewSession(): Promise<boolean> {
-  renewing ??= locked(renew)
+  const current = (renewing ??= locked(renew))
   try {
-    return await renewing
+    return await current
   } finally {
-    renewing = undefined
+    if (renewing === current) renewing = undefined
   }
 }
 
