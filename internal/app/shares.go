@@ -98,7 +98,7 @@ func (a *App) startSharing(lost func(error)) (end func()) {
 		cancel()
 		running.Wait()
 		if a.cfg.Replica != "" {
-			ctx, cancel := context.WithTimeout(context.Background(), a.closeGrace/15)
+			ctx, cancel := context.WithTimeout(context.Background(), a.closeGrace/15) // a second by default
 			defer cancel()
 			_, err := a.recordHeartbeat(ctx, false, true)
 			if err := errors.Join(err, a.peers.Withdraw(ctx), a.store.Release(ctx, fleet.ReplicaLeasePrefix+a.cfg.Replica, a.machine)); err != nil {

@@ -78,7 +78,7 @@ type Reconciler struct {
 type Jobs interface {
 	// Prepare reads the data that Dispatch needs. The first call may take a while. Any reconciler may call it.
 	Prepare(ctx context.Context) error
-	// Dispatch starts the pending tasks that can start. It fails if nothing answers.
+	// Dispatch starts the pending tasks that can start. It fails if the store does not answer.
 	Dispatch(ctx context.Context) (again time.Time, err error)
 	// Trains returns the trains that this process can run and that have work.
 	Trains(ctx context.Context) ([]fleet.Train, error)

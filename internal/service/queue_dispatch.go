@@ -69,12 +69,8 @@ func (s *Service) Prepare(ctx context.Context) error {
 // creates and deletes agents of pools. It returns the time at which it should be called again even if nothing happens; zero if that is
 // not necessary. Only one caller in the fleet may call it at a time. It fails if the store does not answer for as long as a lease lasts.
 func (s *Service) Dispatch(ctx context.Context) (next time.Time, err error) {
-	limit := s.cfg.LeaseTTL
-	if end, ok := ctx.Deadline(); ok {
-		limit = min(limit, time.Until(end))
-	}
-	s.asks = placeAsks{slow: map[string]bool{}, until: time.Now().Add(limit * 9 / 10)} // the rest is for starting tasks
-	ctx, answered, done := stallLimit(ctx, limit)
+	s.asks = placeAsks{slow: map[string]bool{}, until: time.Now().Add(s.cfg.LeaseTTL * 9 / 10)} // the rest is for starting tasks
+	ctx, answered, done := stallLimit(ctx, s.cfg.LeaseTTL)
 	defer done()
 	s.answered = answered
 	if next, err = s.dispatchIfChanged(ctx); err != nil && ctx.Err() != nil {

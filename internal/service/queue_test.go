@@ -101,13 +101,20 @@ func TestDispatchDoesNotWaitForAPlace(t *testing.T) {
 
 func dispatchBesideAHangingPlace(t *testing.T, callTimeout, firstLimit time.Duration) {
 	t.Parallel()
+	waittest.WithGrowingLimit(t, firstLimit, func(limit time.Duration) bool { return dispatchedBesideAHangingPlace(t, callTimeout, limit) })
+}
+
+// dispatchedBesideAHangingPlace does the work of dispatchBesideAHangingPlace while leases last for leaseTTL. It returns false if that was too
+// short.
+func dispatchedBesideAHangingPlace(t *testing.T, callTimeout, leaseTTL time.Duration) bool {
+	t.Helper()
 	second := servicetest.SecondPlace(t, fake.Config{Before: func(ctx context.Context, c fake.Call) error {
 		if c.Method == fake.Roles {
 			<-ctx.Done()
 		}
 		return ctx.Err()
 	}})
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CallTimeout = callTimeout }, second)
+	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.CallTimeout, c.LeaseTTL = callTimeout, leaseTTL }, second)
 	h.MustCreate("papi", "fake/Setup")
 	h.Reconciler.Stop()
 	var pools []fleet.PoolSetting
@@ -119,21 +126,18 @@ func dispatchBesideAHangingPlace(t *testing.T, callTimeout, firstLimit time.Dura
 	r.Agent, r.Description = "papi", "done"
 	task, err := h.QueueTask(h.Context(), r)
 	require.NoError(t, err)
-	waittest.WithGrowingLimit(t, firstLimit, func(limit time.Duration) bool {
-		ctx, cancel := context.WithTimeout(t.Context(), limit)
-		defer cancel()
-		seen := second.Calls(fake.Roles)
-		_, err := h.Dispatch(ctx)
-		if ctx.Err() != nil {
-			return false
-		}
-		require.NoError(t, err)
-		require.Equal(t, seen+1, second.Calls(fake.Roles))
-		return true
-	})
+	seen := second.Calls(fake.Roles)
+	begun := time.Now()
+	_, err = h.Dispatch(t.Context())
+	if time.Since(begun) >= leaseTTL {
+		return false
+	}
+	require.NoError(t, err)
+	require.Equal(t, seen+1, second.Calls(fake.Roles))
 	shown, err := h.ShowTask(h.Context(), task.ID, nil)
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskRunning, shown.Status)
+	return true
 }
 
 // hookedStore is a store that calls a function before an update.

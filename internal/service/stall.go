@@ -7,10 +7,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// stallLimit returns a context that ends if answered is not called for the limit. It is for work under a lease: leases are renewed over other
-// connections, so the work of a server whose store does not answer would keep the other servers from doing it. However much there is to do,
-// and however slow the store is, the work goes on as long as the store answers. done releases what stallLimit uses; answered must not be
-// called after it.
+// stallLimit returns a context that ends when answered has not been called for as long as limit. It is for work under a lease, which is
+// renewed over other connections: a server whose store no longer answers its work would keep the lease, and the other servers could not do
+// the work. A store that is only slow ends nothing. The caller must call done at the end, and answered only before that.
 func stallLimit(ctx context.Context, limit time.Duration) (limited context.Context, answered, done func()) {
 	limited, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(limit, func() {

@@ -82,7 +82,7 @@ func (l *faultLog) count() int {
 	return len(l.past)
 }
 
-// before describes the faults after which the server answered calls again in the time of the length d that ends at end.
+// before describes the faults that were over at end, and not yet at the time d before it. A fault is over when the server answers calls again.
 func (l *faultLog) before(end time.Time, d time.Duration) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

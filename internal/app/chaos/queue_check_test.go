@@ -22,7 +22,8 @@ const maxFreeTime = time.Second
 type queuedOutcome struct {
 	*queuedTask
 	created, begun, ready time.Time // ready is when it existed and all of its dependencies had ended
-	// readyAfter and begunAfter are how many tasks of the log had begun when it became ready and after it began.
+	// readyAfter is the number of tasks that had begun when it became ready. begunAfter is the number of those that had begun when it
+	// began, with itself.
 	readyAfter, begunAfter int
 	ended                  bool
 	open                   int // the number of dependencies that have not ended
@@ -67,11 +68,11 @@ func (run *queueRun) check(t *testing.T, f *fleetUnderLoad, faults *faultLog) {
 		require.LessOrEqual(t, slices.Max(append(tracker.waits, 0)), maxFreeTime, after, tracker.worst, faults.before(tracker.worstAt, 3*roundOfFaults))
 		return
 	}
-	// Other tests may run at the same time, so only turns are counted: an agent may miss the rest of one pass over the free agents, the next
-	// pass in which it is last, and one in which its start was late.
+	// Other tests may slow this one down, so starts are counted instead of seconds. Each pass of the dispatcher starts at most one task on each
+	// agent. A free agent may miss the rest of the pass in which it became free, a pass in which it is last, and one in which its start was late.
 	require.LessOrEqual(t, tracker.mostMissed, 3*queueAgents, after, tracker.worst, faults.before(tracker.worstAt, 3*roundOfFaults))
 	for _, s := range tracker.idle {
-		require.True(t, slices.ContainsFunc(slices.Collect(maps.Values(tasks)), func(o *queuedOutcome) bool { return o.begun.After(s.begin) && o.begun.Before(s.end) }),
+		require.True(t, slices.ContainsFunc(slices.Collect(maps.Values(tasks)), func(o *queuedOutcome) bool { return s.contains(o.begun) }),
 			after, tracker.worst, faults.before(s.begin, 3*roundOfFaults))
 	}
 }
@@ -134,7 +135,7 @@ func (run *queueRun) beginsInCalm(tasks map[string]*queuedOutcome) (calm time.Du
 	for _, s := range run.calm {
 		calm += s.end.Sub(s.begin)
 		for _, o := range tasks {
-			if o.begun.After(s.begin) && o.begun.Before(s.end) {
+			if s.contains(o.begun) {
 				begun++
 			}
 		}
@@ -178,12 +179,12 @@ func eventsOf(store fleet.Store, types ...fleet.EventType) (all []fleet.Event, e
 func (run *queueRun) checkOrder(t *testing.T, tasks map[string]*queuedOutcome) (pairs int) {
 	t.Helper()
 	for _, first := range tasks {
-		if !slices.ContainsFunc(run.calm, func(s span) bool { return first.begun.After(s.begin) && first.begun.Before(s.end) }) {
+		if !slices.ContainsFunc(run.calm, func(s span) bool { return s.contains(first.begun) }) {
 			continue // a server may have been stopped between its decision and the start
 		}
 		for _, other := range tasks {
-			// A decision starts a task for each free agent at most. So these two come from different decisions, and that for first is newer
-			// than other.ready. The key of an exclusive task may be taken.
+			// A decision starts at most one task on each agent. So if more starts than that lie between two moments, there was a new decision
+			// between them. An exclusive task may also wait for its key.
 			if other.exclusive != "" || first.begunAfter-other.readyAfter <= queueAgents || other.begunAfter-first.begunAfter <= queueAgents {
 				continue
 			}
@@ -302,7 +303,7 @@ func (i *freeTracker) taskReady(o *queuedOutcome, at time.Time) {
 func (i *freeTracker) taskBegan(o *queuedOutcome, agent string, at time.Time) {
 	i.agentGone(agent, at)
 	i.busy[agent] = true
-	if slices.ContainsFunc(i.calm, func(s span) bool { return at.After(s.begin) && at.Before(s.end) }) {
+	if slices.ContainsFunc(i.calm, func(s span) bool { return s.contains(at) }) {
 		for other, since := range i.free {
 			if !since.IsZero() {
 				i.missed[other]++

@@ -48,6 +48,8 @@ type queueRun struct {
 
 type span struct{ begin, end time.Time }
 
+func (s span) contains(at time.Time) bool { return at.After(s.begin) && at.Before(s.end) }
+
 // TestChaosQueue queues tasks with random priorities, dependencies and exclusive keys for a pool. Meanwhile, tasks with the
 // highest priority are queued all the time, and faults happen to three servers on Postgres, and to one on SQLite. Each task
 // must run once, after its dependencies, in the order of the queue, and never while another task with its key runs. The pool

@@ -41,8 +41,8 @@ func open(t testing.TB) reopenable {
 	return openAt(t, patientURL(t), postgres.Config{})
 }
 
-// patientURL returns the URL of an empty database that does not end transactions in which nothing happens. On a slow machine a test needs
-// longer than the default between two statements.
+// patientURL returns the URL of an empty database whose transactions may pause for ten minutes. On a slow machine, a test may need longer
+// between two statements than the default allows.
 func patientURL(t testing.TB) string {
 	t.Helper()
 	return pgtest.URL(t) + "&idle_in_transaction_session_timeout=600000"

@@ -147,13 +147,19 @@ function signedIn() {
 }
 
 /**
- * sessionEnd returns a function that calls signedOut, unless somebody has signed in since the call of sessionEnd: an answer
+ * sameSession returns a function that reports whether nobody has signed in since the call of sameSession. Otherwise an answer
  * that comes late is about the earlier session.
  */
-export function sessionEnd(): () => void {
+function sameSession(): () => boolean {
   const before = signIns
+  return () => before === signIns
+}
+
+/** sessionEnd returns a function that calls signedOut, unless somebody has signed in since the call of sessionEnd. */
+export function sessionEnd(): () => void {
+  const same = sameSession()
   return () => {
-    if (before === signIns) signedOut()
+    if (same()) signedOut()
   }
 }
 
@@ -163,11 +169,10 @@ export function sessionEnd(): () => void {
  */
 export async function fetchRenewed(request: Request, send = fetchAlive): Promise<Response> {
   const again = request.clone()
-  const before = signIns
-  const end = sessionEnd()
+  const same = sameSession()
   let response = await send(signed(request))
-  if (response.status === 401 && (await renewSession()) && before === signIns) response = await send(signed(again))
-  if (response.status === 401) end()
+  if (response.status === 401 && (await renewSession()) && same()) response = await send(signed(again))
+  if (response.status === 401 && same()) signedOut()
   return response
 }
 
