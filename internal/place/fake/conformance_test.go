@@ -9,32 +9,15 @@ import (
 	"fleet/internal/place/placetest"
 )
 
-func prompts() placetest.Prompts {
-	return placetest.Prompts{
-		Says:             placetest.Prompt{Text: "echo one\nstep a step\necho two\ndone all said", Lines: []string{"one", "a step", "two"}, Summary: "all said"},
-		Works:            placetest.Prompt{Text: "echo at work\nwork 1000h", Lines: []string{"at work"}},
-		Fails:            placetest.Prompt{Text: "fail out of ideas", Reason: "out of ideas"},
-		IgnoresInterrupt: placetest.Prompt{Text: "echo at work\nignore-interrupt\nwait for-ever", Lines: []string{"at work"}, Reply: "interrupt ignored"},
-		Payload:          placetest.Prompt{Text: "payload {\"a\": 1}\ndone ok", Summary: "ok", Payload: []byte(`{"a": 1}`)},
-		Changes:          placetest.Prompt{Text: "change dir/file.go package one", Lines: []string{"+package one"}, Summary: "dir/file.go"},
-		Listens:          placetest.Prompt{Text: "echo at work\nlisten\nlisten", Lines: []string{"at work"}},
-		Asks: placetest.Prompt{
-			Text:  "echo at work\nask-permission Bash {\"command\":\"touch asked\"}\nask tabs or spaces? | tabs | spaces",
-			Lines: []string{"at work"},
-		},
-		UnansweredQuestion: placetest.Prompt{Text: "ask-within 10ms anybody?", Reply: "no answer"},
-	}
-}
-
 func TestPlace(t *testing.T) {
-	deaf := prompts()
+	deaf := placetest.FakePrompts()
 	deaf.Listens, deaf.Changes, deaf.Asks, deaf.UnansweredQuestion = placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}, placetest.Prompt{}
 	tests := []struct {
 		name    string
 		config  fake.Config
 		prompts placetest.Prompts
 	}{
-		{"at once", fake.Config{Traits: fleet.Traits{SupportsChanges: true, SupportsOutput: true, SupportsChecks: true, SupportsBundles: true}}, prompts()},
+		{"at once", fake.Config{Traits: fleet.Traits{SupportsChanges: true, SupportsOutput: true, SupportsChecks: true, SupportsBundles: true}}, placetest.FakePrompts()},
 		{"slow", fake.Config{BuildPolls: 3, NoMessages: true, NoQuestions: true, Traits: fleet.Traits{Adopts: true, UniqueNames: true}}, deaf},
 	}
 	for _, tt := range tests {
@@ -64,7 +47,7 @@ func TestPlace(t *testing.T) {
 				TimeLimit:    20 * time.Millisecond,
 			}
 			if tt.config.Traits.SupportsChanges {
-				h.Checks = placetest.CheckCommands{Fails: "echo no compiler; exit 3", Hangs: "echo no compiler; hang", Output: "no compiler", Sees: "has dir/file.go"}
+				h.Checks = placetest.FakeChecks()
 				h.Landing = placetest.LandingProject{
 					Project: "DataOne", File: "dir/file.go", HasBoth: "has dir/file.go; has other.go",
 					Change:   "change dir/file.go package one",

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/waittest"
 )
 
 // activeFollow is an active Follow call.
@@ -56,7 +57,7 @@ func (f *activeFollow) seen() ([]fleet.Output, <-chan struct{}) {
 // until waits until the run's output contains the line, and returns the outputs so far.
 func (f *activeFollow) until(line string) []fleet.Output {
 	f.x.Helper()
-	stuck := time.After(f.x.harness.Patience)
+	stuck := time.After(waittest.Limit)
 	for {
 		outputs, grown := f.seen()
 		if strings.Contains(text(outputs), line) {
@@ -91,7 +92,7 @@ func (f *activeFollow) nextQuestion(id string) fleet.Question {
 
 func (f *activeFollow) matchingQuestion(want fleet.QuestionStatus, matches func(fleet.Question) bool) fleet.Question {
 	f.x.Helper()
-	stuck := time.After(f.x.harness.Patience)
+	stuck := time.After(waittest.Limit)
 	for ended := false; ; {
 		f.mu.Lock()
 		asked, grown := slices.Clone(f.asked), f.grown
@@ -119,7 +120,7 @@ func (f *activeFollow) end() ([]fleet.Output, fleet.Outcome, error) {
 	f.x.Helper()
 	select {
 	case <-f.done:
-	case <-time.After(f.x.harness.Patience):
+	case <-time.After(waittest.Limit):
 		outputs, _ := f.seen()
 		f.x.FailNow("stuck", "Follow does not return; the run printed:\n%s", text(outputs))
 	}

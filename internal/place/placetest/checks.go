@@ -83,7 +83,7 @@ func (x *fixture) startHangingCheck(a fleet.Agent) (fleet.Run, fleet.Check) {
 	}
 	r, c := x.dispatch(a, x.harness.Prompts.Says), check("1", x.harness.Checks.Hangs)
 	x.requireCompleted(a, r, x.harness.Prompts.Says)
-	for timeout := time.Millisecond; timeout < x.harness.Patience; timeout *= 2 {
+	for timeout := time.Millisecond; timeout < waittest.Limit; timeout *= 2 {
 		ctx, cancel := context.WithTimeout(x.ctx, timeout)
 		_, err := x.place.Connect(a).Check(ctx, r, c)
 		cancel()

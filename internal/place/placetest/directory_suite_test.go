@@ -42,7 +42,7 @@ func TestBrokenRecord(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// TestDirectory runs the suite on the example of docs/extend/place.md.
+// TestDirectory runs the suite on the example of docs/extend/place.md. The prompts leave out the features that the place does not have.
 func TestDirectory(t *testing.T) {
 	open := func(t *testing.T, root string) fleet.Place {
 		supervisor, err := sandbox.Executable()

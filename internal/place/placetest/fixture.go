@@ -32,7 +32,7 @@ func newFixture(t *testing.T, h Harness) *fixture {
 	x := &fixture{T: t, Assertions: require.New(t), harness: h, ctx: ctx, place: h.New(t)}
 	t.Cleanup(func() {
 		defer cancel()
-		end, stop := context.WithTimeout(ctx, h.Patience)
+		end, stop := context.WithTimeout(ctx, waittest.Limit)
 		defer stop()
 		for _, a := range x.agents {
 			if _, err := x.place.Delete(end, a); err != nil {
@@ -56,7 +56,7 @@ func (x *fixture) agent() fleet.Agent {
 func (x *fixture) agentOf(project, role, spec string) fleet.Agent {
 	uid := uuid.NewString()
 	a := fleet.Agent{
-		UID: uid, Name: "t-" + uid[:8], Owner: x.harness.Owner, Project: project, Role: role,
+		UID: uid, Name: "t-" + uid[:8], Owner: "alice", Project: project, Role: role,
 		Spec: spec, State: fleet.StatePending, Desired: fleet.DesiredRunning,
 	}
 	if x.harness.AgentConfig != nil {
@@ -129,7 +129,7 @@ func (x *fixture) inspect(a fleet.Agent) fleet.Workspace {
 // is in another state that does not change by itself.
 func (x *fixture) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 	x.Helper()
-	deadline := time.After(x.harness.Patience)
+	deadline := time.After(waittest.Limit)
 	tick := time.NewTicker(10 * time.Millisecond) // fleet.Place has no signal for a change of state
 	defer tick.Stop()
 	for {
@@ -282,13 +282,9 @@ func (x *fixture) allowUnimplemented(err error) {
 	}
 }
 
-// reopen closes the place, and continues with another place that has the same world. It skips the case if the harness has
-// no Reopen.
+// reopen closes the place, and continues with another place that has the same world.
 func (x *fixture) reopen() {
 	x.Helper()
-	if x.harness.Reopen == nil {
-		x.Skip("the place cannot be opened twice")
-	}
 	x.NoError(x.place.Close())
 	x.place = x.harness.Reopen(x.T, x.place)
 }

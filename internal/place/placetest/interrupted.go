@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/waittest"
 )
 
 // canceledCalls calls the methods of the place, and the runner's methods Dispatch, Follow, Interrupt and Send, with a cancelled context.
@@ -37,9 +38,7 @@ func canceledCalls(x *fixture) {
 			return err
 		},
 		"Interrupt": func() error { return x.place.Connect(a).Interrupt(done, r, true) },
-	}
-	if !x.harness.NoLog {
-		calls["Log"] = func() error { _, _, err := x.place.Log(done, a, 1); return err }
+		"Log":       func() error { _, _, err := x.place.Log(done, a, 1); return err },
 	}
 	if x.harness.Prompts.Listens.Text != "" {
 		calls["Send"] = func() error { return x.place.Connect(a).Send(done, r, "message-1", "Hi.") }
@@ -66,7 +65,7 @@ func interruptedCalls(x *fixture) {
 	a := x.agent()
 	callUntilDone := func(name string, call func(ctx context.Context) error) {
 		x.Helper()
-		for timeout := 50 * time.Microsecond; timeout < x.harness.Patience; timeout *= 3 {
+		for timeout := 50 * time.Microsecond; timeout < waittest.Limit; timeout *= 3 {
 			ctx, cancel := context.WithTimeout(x.ctx, timeout)
 			err := call(ctx)
 			cancel()

@@ -28,7 +28,7 @@ type Harness struct {
 	New func(t *testing.T) fleet.Place
 
 	// Reopen returns another place with the world of p, like a server that starts after a crash. p may be closed, and
-	// is not used afterwards. The suite closes the new place. Reopen is nil if a place cannot be opened twice.
+	// is not used afterwards. The suite closes the new place.
 	Reopen func(t *testing.T, p fleet.Place) fleet.Place
 
 	Project string // an existing project
@@ -37,16 +37,12 @@ type Harness struct {
 	SelfStarting string
 	// Repository is a project whose agents work in a git repository; empty: Project.
 	Repository string
-	Owner      string // empty: "alice"
 
 	Prompts Prompts
 
 	// SampleConfig is the configuration of an agent without a project. The agent does what Prompts.Says requests. SampleConfig is
 	// nil if the place does not support configurations.
 	SampleConfig *fleet.AgentConfig
-
-	// NoResume says that Follow always starts at the beginning of the run.
-	NoResume bool
 
 	// AgentConfig is the configuration of all agents, and replaces Project and Role. If it is nil, the agents work in Project
 	// and have no configuration.
@@ -73,16 +69,10 @@ type Harness struct {
 	// one Fleet can use the host.
 	GiveAway func(t *testing.T, p fleet.Place, a fleet.Agent)
 
-	// NoLog says that workspaces have no log.
-	NoLog bool
-
 	// TimeLimit is the time limit of runs in the cases about time limits. A run that exceeds the limit must have a
 	// reason that contains the limit, as time.Duration prints it. The limit must be short, but long enough for a first
 	// line of output; 0: 1 s.
 	TimeLimit time.Duration
-
-	// Patience is how long the suite waits for a single event; 0: waittest.Limit.
-	Patience time.Duration
 }
 
 // Prompts are the prompts for agents.
@@ -155,10 +145,8 @@ func Run(t *testing.T, h Harness) {
 	require.GreaterOrEqual(t, len(h.Prompts.Says.Lines), 2, "the harness needs Prompts.Says with two lines")
 	require.NotEmpty(t, h.Prompts.Works.Lines, "the harness needs Prompts.Works with a line")
 	require.NotEmpty(t, h.Prompts.Fails.Reason, "the harness needs Prompts.Fails with a reason")
-	h.Owner = cmp.Or(h.Owner, "alice")
 	h.Repository = cmp.Or(h.Repository, h.Project)
 	h.TimeLimit = cmp.Or(h.TimeLimit, time.Second)
-	h.Patience = cmp.Or(h.Patience, waittest.Limit)
 
 	before := goleak.IgnoreCurrent()
 	t.Run("cases", func(t *testing.T) {

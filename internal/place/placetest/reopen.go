@@ -29,13 +29,7 @@ func closeKeepsWorld(x *fixture) {
 	x.Equal(text(said), text(again))
 	x.Equal(outcome, same)
 
-	cursor := ""
-	if !x.harness.NoResume {
-		cursor = taken[len(taken)-1].Cursor
-	} else {
-		taken = nil
-	}
-	f := x.follow(x.ctx, a, r, cursor)
+	f := x.follow(x.ctx, a, r, taken[len(taken)-1].Cursor)
 	x.interruptRun(a, r, f)
 	rest, _, _ := f.end()
 	x.requireLines(append(taken, rest...), p.Lines...)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"fleet/internal/fleet"
+	"fleet/internal/waittest"
 )
 
 // LandingProject is a project whose agents' work lands in one repository. The agents start at the branch on which their work lands.
@@ -112,14 +113,14 @@ func (x *fixture) requireCommitChecks(r fleet.Repository, top, before string) {
 	for command, want := range map[string]fleet.CheckStatus{x.harness.Landing.HasBoth: fleet.CheckPassed, x.harness.Checks.Fails: fleet.CheckFailed} {
 		var results []fleet.CheckResult
 		for range 2 {
-			res, err := r.Check(x.ctx, top, fleet.Check{ID: "land1", Command: command, Timeout: x.harness.Patience})
+			res, err := r.Check(x.ctx, top, fleet.Check{ID: "land1", Command: command, Timeout: waittest.Limit})
 			x.NoError(err)
 			x.Equal(want, res.Status, "%+v", res)
 			results = append(results, res)
 		}
 		x.Equal(results[0], results[1], "a repeated check must return the first result")
 	}
-	res, err := r.Check(x.ctx, before, fleet.Check{ID: "land1", Command: x.harness.Landing.HasBoth, Timeout: x.harness.Patience})
+	res, err := r.Check(x.ctx, before, fleet.Check{ID: "land1", Command: x.harness.Landing.HasBoth, Timeout: waittest.Limit})
 	x.NoError(err)
 	x.Equal(fleet.CheckFailed, res.Status, "the commit does not have the work: %+v", res)
 }

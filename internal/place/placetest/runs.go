@@ -115,9 +115,6 @@ func dispatchWithoutWorkspace(x *fixture) {
 }
 
 func followCursors(x *fixture) {
-	if x.harness.NoResume {
-		x.Skip("not supported: to follow from a cursor")
-	}
 	a := x.readyAgent()
 	r := x.dispatch(a, x.harness.Prompts.Says)
 	live, o := x.requireCompleted(a, r, x.harness.Prompts.Says)
@@ -150,15 +147,11 @@ func followSinkError(x *fixture) {
 		return err
 	}
 	x.ErrorIs(follow("", 0), full)
-	cursor := ""
-	if !x.harness.NoResume {
-		if err := follow("", 1); err != nil { // there is no error if all output came in one piece
-			x.ErrorIs(err, full)
-		}
-		x.Len(taken, 1)
-		cursor = taken[0].Cursor
+	if err := follow("", 1); err != nil { // there is no error if all output came in one piece
+		x.ErrorIs(err, full)
 	}
-	rest, o, err := x.follow(x.ctx, a, r, cursor).end()
+	x.Len(taken, 1)
+	rest, o, err := x.follow(x.ctx, a, r, taken[0].Cursor).end()
 	x.NoError(err)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.requireLines(append(taken, rest...), x.harness.Prompts.Says.Lines...)
@@ -192,11 +185,9 @@ func followContinued(x *fixture) {
 		cancel()
 		outputs, _, err := f.end()
 		x.ErrorIs(err, context.Canceled)
-		if !x.harness.NoResume {
-			taken = append(taken, outputs...)
-			if len(taken) > 0 {
-				cursor = taken[len(taken)-1].Cursor
-			}
+		taken = append(taken, outputs...)
+		if len(taken) > 0 {
+			cursor = taken[len(taken)-1].Cursor
 		}
 	}
 	f := x.follow(x.ctx, a, r, cursor)

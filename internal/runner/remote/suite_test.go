@@ -138,21 +138,8 @@ func TestSuiteFake(t *testing.T) {
 				},
 				Project: "Setup",
 				Role:    "operator",
-				Checks:  placetest.CheckCommands{Fails: "echo no compiler; exit 3", Hangs: "echo no compiler; hang", Output: "no compiler", Sees: "has dir/file.go"},
-				Prompts: placetest.Prompts{
-					Says:             placetest.Prompt{Text: "echo one\nstep a step\necho two\ndone all said", Lines: []string{"one", "a step", "two"}, Summary: "all said"},
-					Works:            placetest.Prompt{Text: "echo at work\nwork 1000h", Lines: []string{"at work"}},
-					Fails:            placetest.Prompt{Text: "fail out of ideas", Reason: "out of ideas"},
-					IgnoresInterrupt: placetest.Prompt{Text: "echo at work\nignore-interrupt\nwait for-ever", Lines: []string{"at work"}, Reply: "interrupt ignored"},
-					Payload:          placetest.Prompt{Text: "payload {\"a\": 1}\ndone ok", Summary: "ok", Payload: []byte(`{"a": 1}`)},
-					Changes:          placetest.Prompt{Text: "change dir/file.go package one", Lines: []string{"+package one"}, Summary: "dir/file.go"},
-					Listens:          placetest.Prompt{Text: "echo at work\nlisten\nlisten", Lines: []string{"at work"}},
-					Asks: placetest.Prompt{
-						Text:  "echo at work\nask-permission Bash {\"command\":\"touch asked\"}\nask tabs or spaces? | tabs | spaces",
-						Lines: []string{"at work"},
-					},
-					UnansweredQuestion: placetest.Prompt{Text: "ask-within 10ms anybody?", Reply: "no answer"},
-				},
+				Checks:  placetest.FakeChecks(),
+				Prompts: placetest.FakePrompts(),
 			})
 		})
 	}
