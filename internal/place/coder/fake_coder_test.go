@@ -304,3 +304,10 @@ func requireReason(t *testing.T, err error, want fleet.Reason, why ...string) {
 	t.Helper()
 	require.Equal(t, want, fleet.ReasonOf(err), "%v %s", err, why)
 }
+
+// requireError requires that err has the reason, and that its text contains the words.
+func requireError(t *testing.T, err error, want fleet.Reason, words string) {
+	t.Helper()
+	requireReason(t, err, want)
+	require.ErrorContains(t, err, words)
+}

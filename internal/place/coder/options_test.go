@@ -16,9 +16,7 @@ func TestTaskOptions(t *testing.T) {
 	x.NoError(p.CheckOptions(x.agent(), model), "no option may be refused before Coder has shown the workspace")
 	_, err := p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
-	err = p.CheckOptions(x.agent(), model)
-	requireReason(x.T, err, fleet.ReasonInvalidArgument)
-	x.ErrorContains(err, "which has AgentAPI and no fleet-runner, does not support model")
+	requireError(x.T, p.CheckOptions(x.agent(), model), fleet.ReasonInvalidArgument, "which has AgentAPI and no fleet-runner, does not support model")
 	r := x.run("work")
 	r.Options = model
 	x.ErrorContains(p.Connect(x.agent()).Dispatch(t.Context(), r), "does not support model")

@@ -62,7 +62,5 @@ func TestRequestsOfTask(t *testing.T) {
 			return false
 		}
 	})
-	err = runner.Dispatch(t.Context(), x.run("more"))
-	requireReason(x.T, err, fleet.ReasonAgentOffline)
-	x.ErrorContains(err, "stopped")
+	requireError(x.T, runner.Dispatch(t.Context(), x.run("more")), fleet.ReasonAgentOffline, "stopped")
 }

@@ -251,8 +251,7 @@ func TestLandingHostIsUnreachable(t *testing.T) {
 	again, err = p.Repository("setup")
 	x.NoError(err)
 	_, err = again.Branch(ctx, "")
-	requireReason(x.T, err, fleet.ReasonUnimplemented)
-	x.ErrorContains(err, "restart its workspace with a newer fleet-runner")
+	requireError(x.T, err, fleet.ReasonUnimplemented, "restart its workspace with a newer fleet-runner")
 	for name, w := range all {
 		if name == "foreign" {
 			continue
@@ -260,12 +259,10 @@ func TestLandingHostIsUnreachable(t *testing.T) {
 		w.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
 	}
 	_, err = again.Branch(ctx, "")
-	requireReason(x.T, err, fleet.ReasonAgentOffline)
-	x.ErrorContains(err, "belongs to another Fleet")
+	requireError(x.T, err, fleet.ReasonAgentOffline, "belongs to another Fleet")
 	all["foreign"].ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
 	_, err = again.Branch(ctx, "")
-	requireReason(x.T, err, fleet.ReasonAgentOffline)
-	x.ErrorContains(err, "start one of its agents")
+	requireError(x.T, err, fleet.ReasonAgentOffline, "start one of its agents")
 	none, err := p.Repository("no")
 	x.NoError(err)
 	_, err = none.Branch(ctx, "")
@@ -282,8 +279,7 @@ func TestLander(t *testing.T) {
 		return r
 	}
 	_, err := open(coder.Config{Owner: coder.OwnerPrincipal}).Branch(t.Context(), "")
-	requireReason(x.T, err, fleet.ReasonUnimplemented)
-	x.ErrorContains(err, "set lander")
+	requireError(x.T, err, fleet.ReasonUnimplemented, "set lander")
 	x.Empty(all["ann"].takeCalls())
 
 	withLander := coder.Config{Projects: map[string]coder.Project{"setup": {Settings: coder.Settings{Lander: "Bob", Repository: "https://example.com/x.git", Branch: "next"}}}}
@@ -293,8 +289,7 @@ func TestLander(t *testing.T) {
 	x.Equal(remote.Source{URL: "https://example.com/x.git", Branch: "next"}, all["bob"].source)
 	all["bob"].ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
 	_, err = open(withLander).Branch(t.Context(), "")
-	requireReason(x.T, err, fleet.ReasonAgentOffline)
-	x.ErrorContains(err, `"Bob"`)
+	requireError(x.T, err, fleet.ReasonAgentOffline, `"Bob"`)
 	x.Empty(all["ann"].takeCalls())
 
 	// An older workspace of another owner has an agent with the same name.
@@ -309,6 +304,5 @@ func TestLander(t *testing.T) {
 	x.NoError(err)
 	x.Equal("bob", b.Commit)
 	_, err = open(ofOwner("Bob")).Branch(t.Context(), "")
-	requireReason(x.T, err, fleet.ReasonUnimplemented)
-	x.ErrorContains(err, "NAME@OWNER")
+	requireError(x.T, err, fleet.ReasonUnimplemented, "NAME@OWNER")
 }

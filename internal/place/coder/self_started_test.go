@@ -51,8 +51,6 @@ func TestAgentHasNotStarted(t *testing.T) {
 	x := newFakeCoder(t)
 	r := x.run("Ready.") // the text is on the screen, but it is too short to be recognised
 	r.SelfStarted = true
-	err := x.newPlace().Connect(x.agent()).Dispatch(t.Context(), r)
-	requireReason(t, err, fleet.ReasonTaskNotFound)
-	require.ErrorContains(t, err, "spec_is_task")
+	requireError(t, x.newPlace().Connect(x.agent()).Dispatch(t.Context(), r), fleet.ReasonTaskNotFound, "spec_is_task")
 	require.Empty(t, x.prompts())
 }

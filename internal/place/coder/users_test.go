@@ -74,8 +74,7 @@ func TestWorkspacesOfUsers(t *testing.T) {
 
 	a.UID, a.Owner = "another", "oidc:bob"
 	_, err = p.Provision(t.Context(), a)
-	requireReason(t, err, fleet.ReasonInvalidArgument)
-	require.ErrorContains(t, err, `"oidc:bob" is not a Coder user`)
+	requireError(t, err, fleet.ReasonInvalidArgument, `"oidc:bob" is not a Coder user`)
 }
 
 // TestRevokedTokenOfOwner revokes the token that Fleet created for the owner of a workspace. The next call must create another

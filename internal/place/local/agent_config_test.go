@@ -152,8 +152,7 @@ func TestAgentConfigIsRefused(t *testing.T) {
 		{`was not found on the server's PATH`, fleet.AgentConfig{Driver: "command", Command: []string{"no-such-program"}}},
 	} {
 		_, err := w.Provision(w.ctx, configuredAgent(tc.agentConfig))
-		requireReason(t, err, fleet.ReasonProvisioningFailed)
-		require.Contains(t, fleet.PublicMessage(err), tc.want)
+		requireError(t, err, fleet.ReasonProvisioningFailed, tc.want)
 		require.Equal(t, strings.Contains(tc.want, "PATH"), fleet.ReasonCodeOf(err) == fleet.CodeProgramMissing)
 	}
 	all, err := w.List(w.ctx)
@@ -172,8 +171,7 @@ func TestAgentConfigVariables(t *testing.T) {
 		a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude", MCPServers: []fleet.MCPServer{{Name: "a", Command: "a", Env: map[string]string{"KEY": text}}}}))
 		r := newRun("go")
 		err := w.Connect(a).Dispatch(w.ctx, r)
-		requireReason(t, err, fleet.ReasonProvisioningFailed)
-		require.Contains(t, fleet.PublicMessage(err), want)
+		requireError(t, err, fleet.ReasonProvisioningFailed, want)
 		require.Contains(t, fleet.PublicMessage(err), `KEY of the MCP server "a"`)
 		require.NoFileExists(t, filepath.Join(w.homeDir, "argv"))
 	}

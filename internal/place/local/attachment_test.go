@@ -27,9 +27,7 @@ func TestAttachments(t *testing.T) {
 	}
 	r = newRun("true")
 	r.Attachments = []fleet.Attachment{{Name: "../notes.txt", MediaType: "text/plain", Content: []byte("hello")}}
-	err := w.Connect(a).Dispatch(w.ctx, r)
-	requireReason(t, err, fleet.ReasonInvalidArgument)
-	require.ErrorContains(t, err, "attachments")
+	requireError(t, w.Connect(a).Dispatch(w.ctx, r), fleet.ReasonInvalidArgument, "attachments")
 }
 
 // TestAttachmentsInPrompt checks that the prompt of a program other than a shell has the paths of the files.

@@ -74,8 +74,7 @@ plain words`, "<bash: go vet>\nDone.\nplain words\n", "Done.",
 		a := w.provisionIn("argument")
 		r := newRun(strings.Repeat("x", driver.MaxArgument+1))
 		err := w.Connect(a).Dispatch(w.ctx, r)
-		requireReason(t, err, fleet.ReasonInvalidArgument)
-		require.Contains(t, fleet.PublicMessage(err), "{{.PromptFile}}")
+		requireError(t, err, fleet.ReasonInvalidArgument, "{{.PromptFile}}")
 		_, err = w.Connect(a).Follow(w.ctx, r, "", nil)
 		requireReason(t, err, fleet.ReasonTaskNotFound)
 		w.mustRun(a, strings.Repeat("x", driver.MaxArgument))
@@ -90,8 +89,7 @@ func TestProgramCannotStart(t *testing.T) {
 	r := newRun("#!/no/such/interpreter\n")
 	for range 2 {
 		err := w.Connect(a).Dispatch(w.ctx, r)
-		requireReason(t, err, fleet.ReasonProvisioningFailed)
-		require.Contains(t, fleet.PublicMessage(err), "no such file or directory")
+		requireError(t, err, fleet.ReasonProvisioningFailed, "no such file or directory")
 		_, err = w.Connect(a).Follow(w.ctx, r, "", nil)
 		requireReason(t, err, fleet.ReasonTaskNotFound)
 	}
@@ -104,8 +102,7 @@ func TestProgramCannotStart(t *testing.T) {
 	b := silent.provisionIn("shell")
 	never := newRun("true")
 	err := silent.Connect(b).Dispatch(silent.ctx, never)
-	requireReason(t, err, fleet.ReasonBackendUnavailable)
-	require.Contains(t, fleet.PublicMessage(err), "ended at once")
+	requireError(t, err, fleet.ReasonBackendUnavailable, "ended at once")
 	_, err = silent.Connect(b).Follow(silent.ctx, never, "", nil)
 	requireReason(t, err, fleet.ReasonTaskNotFound)
 }
@@ -123,7 +120,5 @@ func TestPromptFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("Be thorough."), 0o600))
 	require.Equal(t, "Be thorough.", w.mustRun(a, "cat $FLEET_ROLE_FILE"))
 	require.NoError(t, os.Remove(path))
-	err := w.Connect(a).Dispatch(w.ctx, newRun("true"))
-	requireReason(t, err, fleet.ReasonProvisioningFailed)
-	require.Contains(t, fleet.PublicMessage(err), path)
+	requireError(t, w.Connect(a).Dispatch(w.ctx, newRun("true")), fleet.ReasonProvisioningFailed, path)
 }

@@ -301,9 +301,7 @@ func TestHomeIsNotFollowed(t *testing.T) {
 	a, other := w.provisionIn("p"), w.provisionIn("p")
 	_, o := w.runTask(a, "attack")
 	require.Equal(t, filepath.Join(user, ".claude", ".credentials.json"), o.Summary, "%+v", o)
-	err := w.Connect(a).Dispatch(w.ctx, newRun("one"))
-	requireReason(t, err, fleet.ReasonProvisioningFailed)
-	require.ErrorContains(t, err, "replaced .claude")
+	requireError(t, w.Connect(a).Dispatch(w.ctx, newRun("one")), fleet.ReasonProvisioningFailed, "replaced .claude")
 	require.NoFileExists(t, filepath.Join(user, ".credentials.json"))
 	w.mustRun(other, "two")
 }

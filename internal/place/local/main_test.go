@@ -307,3 +307,10 @@ func requireReason(t *testing.T, err error, want fleet.Reason, why ...string) {
 	t.Helper()
 	require.Equal(t, want, fleet.ReasonOf(err), "%v %s", err, why)
 }
+
+// requireError requires that err has the reason, and that its text for users contains the words.
+func requireError(t *testing.T, err error, want fleet.Reason, words string) {
+	t.Helper()
+	requireReason(t, err, want)
+	require.Contains(t, fleet.PublicMessage(err), words)
+}

@@ -181,7 +181,5 @@ func TestTerminalOfOtherPrograms(t *testing.T) {
 	w := newTestPlace(t, func(c *local.Config) {
 		c.Projects = append(c.Projects, local.Project{Name: "mine", Driver: "command", Command: []string{"true"}})
 	})
-	err := w.CheckAttach(w.provisionIn("mine"))
-	requireReason(t, err, fleet.ReasonUnimplemented)
-	require.ErrorContains(t, err, "the driver command")
+	requireError(t, w.CheckAttach(w.provisionIn("mine")), fleet.ReasonUnimplemented, "the driver command")
 }
