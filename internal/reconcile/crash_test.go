@@ -20,6 +20,28 @@ import (
 // checkPoints are the fault points that only tasks with checks reach.
 var checkPoints = []string{reconcile.FaultCheckBefore, reconcile.FaultCheckAfter, reconcile.FaultRetryRecorded}
 
+// newDying starts a fleet whose reconciler stops when it reaches the fault point for the n-th time. Another reconciler then takes over.
+// succeeded is closed when that one has started, so that the test can wait for it and does not end before.
+func newDying(t *testing.T, world fake.Config, point string, n int) (h *servicetest.Harness, succeeded <-chan struct{}) {
+	t.Helper()
+	started := make(chan struct{})
+	die := servicetest.OnCall(n, func() {
+		go h.Reconciler.Stop() // from here on this reconciler does and records nothing
+		<-h.Reconciler.Stopping()
+		h.Replica()
+		close(started)
+	})
+	h = servicetest.New(t, world, func(c *state.Config) {
+		c.LeaseTTL = time.Second
+		c.Fault = func(p string) {
+			if p == point {
+				die()
+			}
+		}
+	})
+	return h, started
+}
+
 // TestCrashWhileChecked stops the reconciler at each of checkPoints, for the first, second or third time that it is reached, while a
 // task runs whose checks fail once. It checks that a second reconciler completes the task.
 func TestCrashWhileChecked(t *testing.T) {
@@ -28,28 +50,10 @@ func TestCrashWhileChecked(t *testing.T) {
 		for n := 1; n <= 3 && (n == 1 || point != reconcile.FaultRetryRecorded); n++ {
 			t.Run(fmt.Sprint(point, " ", n), func(t *testing.T) {
 				t.Parallel()
-				died := make(chan struct{})
-				var h *servicetest.Harness
-				die := servicetest.OnCall(n, func() {
-					go h.Reconciler.Stop()
-					<-h.Reconciler.Stopping()
-					close(died)
-				})
-				h = servicetest.New(t, checking, func(c *state.Config) {
-					c.LeaseTTL = time.Second
-					c.Fault = func(p string) {
-						if p == point {
-							die()
-						}
-					}
-				})
-				go func() {
-					<-died
-					h.Replica()
-				}()
+				h, succeeded := newDying(t, checking, point, n)
 				h.Create("papi")
 				task := h.WaitTask(startChecked(h, "papi", "echo one\ndone", 1, "echo fine", "has made fix: change made a line").ID)
-				<-died
+				<-succeeded
 				require.Equal(t, fleet.TaskCompleted, task.Status, task.Reason)
 				require.Equal(t, 1, task.Try)
 				require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckPassed}, results(h, task.ID))
@@ -72,25 +76,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 		}
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
-			died := make(chan struct{})
-			var h *servicetest.Harness
-			die := servicetest.OnCall(1, func() {
-				go h.Reconciler.Stop() // from here on this reconciler does and records nothing
-				<-h.Reconciler.Stopping()
-				close(died)
-			})
-			h = servicetest.New(t, fake.Config{}, func(c *state.Config) {
-				c.LeaseTTL = time.Second
-				c.Fault = func(p string) {
-					if p == point {
-						die()
-					}
-				}
-			})
-			go func() {
-				<-died
-				h.Replica()
-			}()
+			h, succeeded := newDying(t, fake.Config{}, point, 1)
 			v := h.Create("papi")
 			task := h.Start("papi", "echo one\necho two\nlisten\nask tabs?\nwait gate\necho three\ndone well")
 			said, err := message(h, "hi", "")
@@ -122,7 +108,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, v.UID, gone.UID)
 			require.Empty(t, h.World.Workspaces())
-			<-died
+			<-succeeded
 		})
 	}
 }

@@ -74,7 +74,7 @@ func (m *crashingServers) startSuccessor() {
 	die := sync.OnceFunc(func() {
 		go r.Reconciler.Stop()
 		<-r.Reconciler.Stopping()
-		go m.startSuccessor()
+		m.startSuccessor()
 	})
 	r.Config.Fault = func(point string) {
 		m.mu.Lock()

@@ -22,20 +22,20 @@ var errTaskEnded = errors.New("the task has ended meanwhile")
 // issueToken creates a token for the agent's task if the agent itself calls Fleet, to report its result, to run subagents or
 // to delegate tasks. It returns the token and the URL that the agent calls, or nil if the agent does none of that, cannot reach
 // Fleet, or is used by a person on a terminal. It revokes the agent's earlier tokens, for example that of an interrupted dispatch
-// of the task. If the task has ended, the error is errTaskEnded, because nothing would revoke the token. issueToken sets
-// t.Delegation.Grant to the rights with which the agent may delegate tasks.
-func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) (*fleet.ServerEndpoint, error) {
+// of the task. If the task has ended, the error is errTaskEnded, because nothing would revoke the token. granted is what the agent may
+// delegate with the token; issueToken also stores it. It does not change t, which may be a part of the snapshot.
+func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) (_ *fleet.ServerEndpoint, granted *fleet.Grant, err error) {
 	grant, traits := w.places.Of(a).Grant(a.Project, a.Role), w.places.Of(a).Traits()
 	reports, runs := a.Config != nil && a.Config.Reports, a.Config != nil && len(a.Config.Subagents) > 0
 	if grant == nil && !reports && !runs || !traits.ReachesFleet || t.Options.Attached != nil {
-		return nil, nil //nolint:nilnil // the agent gets no token, which is not an error
+		return nil, nil, nil
 	}
 	url := traits.FleetURL
 	if url == "" && w.cfg.MCPURL != nil {
 		url = w.cfg.MCPURL()
 	}
 	if url == "" {
-		return nil, nil //nolint:nilnil // as above
+		return nil, nil, nil
 	}
 	toolset := string(fleet.ToolsetSubagents)
 	switch {
@@ -46,7 +46,7 @@ func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) 
 	}
 	secret := fleet.AgentTokenPrefix + rand.Text() + rand.Text()
 	now := w.now()
-	err := w.store.Update(ctx, func(tx fleet.Tx) error {
+	err = w.store.Update(ctx, func(tx fleet.Tx) error {
 		current, err := tx.RunningTask(a.UID)
 		switch {
 		case err != nil:
@@ -69,8 +69,8 @@ func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) 
 			if err := tx.Update(current); err != nil {
 				return err
 			}
-			t.Delegation.Grant = current.Delegation.Grant
 		}
+		granted = current.Delegation.Grant
 		if err := state.RevokeAgentTokens(tx, a.UID, now); err != nil {
 			return err
 		}
@@ -79,5 +79,5 @@ func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) 
 			ExpiresAt: t.StartedAt.Add(t.Timeout + tokenSlack),
 		})
 	})
-	return &fleet.ServerEndpoint{URL: url + "/" + toolset, Token: secret}, err
+	return &fleet.ServerEndpoint{URL: url + "/" + toolset, Token: secret}, granted, err
 }

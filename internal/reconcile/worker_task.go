@@ -238,10 +238,12 @@ func (w *worker) newRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, fail
 	for _, r := range a.AllowedRulesIn(t.ID) {
 		run.Allowed = append(run.Allowed, r.Rule)
 	}
-	if run.FleetEndpoint, err = w.issueToken(ctx, a, t); err != nil {
+	endpoint, granted, err := w.issueToken(ctx, a, t)
+	if err != nil {
 		return run, err
 	}
-	run.Brief = brief(t, run.FleetEndpoint != nil && t.Delegation.Grant.Allows(fleet.ActStart))
+	run.FleetEndpoint = endpoint
+	run.Brief = brief(t, endpoint != nil && granted.Allows(fleet.ActStart))
 	if run.Feedback, err = w.feedback(ctx, t, failed); err != nil {
 		return run, err
 	}

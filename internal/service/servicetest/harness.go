@@ -99,7 +99,7 @@ func (h *Harness) Replica() *Harness {
 	r := &Harness{T: h.T, World: h.World, More: h.More, Store: h.Store, Path: h.Path, Config: h.Config}
 	r.Config.Fault = nil
 	r.Restart()
-	h.T.Cleanup(r.Reconciler.Stop)
+	h.T.Cleanup(func() { r.Reconciler.Stop() }) // the one of the last Restart
 	return r
 }
 
