@@ -10,17 +10,13 @@ import (
 // AbandonTask abandons the open work of the task: the work does not land, and may be removed after the retention period of abandoned
 // work. The error is WORK_SETTLED if the work has landed, was abandoned or replaced, or is landing at this moment.
 func (s *Service) AbandonTask(ctx context.Context, id, why, requestID string) (*LandingView, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
 	if id == "" {
 		return nil, errNoTaskID()
 	}
 	if err := checkOptionalText("reason", "reason", why); err != nil {
 		return nil, err
 	}
-	task, err := s.onceTask(ctx, Call{Method: "AbandonTask", RequestID: requestID, Body: []string{id, why}}, func(tx fleet.Tx) (*fleet.Task, error) {
+	task, err := s.onceTask(ctx, Call{Method: "AbandonTask", RequestID: requestID, Body: []string{id, why}}, func(tx fleet.Tx, p fleet.Principal) (*fleet.Task, error) {
 		t, _, l, err := s.openWork(tx, p, id, fleet.AccessRun)
 		if err != nil {
 			return nil, err

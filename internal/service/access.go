@@ -63,12 +63,8 @@ func accessTo(tx fleet.ReadTx, p fleet.Principal, owner, agentUID string) (fleet
 }
 
 // withLastGroups works like lastGroups, in a transaction of its own.
-func (s *Service) withLastGroups(ctx context.Context, p fleet.Principal) (_ fleet.Principal, err error) {
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		p, err = lastGroups(tx, p)
-		return err
-	})
-	return p, err
+func (s *Service) withLastGroups(ctx context.Context, p fleet.Principal) (fleet.Principal, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) (fleet.Principal, error) { return lastGroups(tx, p) })
 }
 
 // lastGroups returns the principal with its last known groups. Fleet needs them when it acts later on behalf of a caller.

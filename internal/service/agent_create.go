@@ -25,10 +25,6 @@ type CreateAgentRequest struct {
 // refuses the request, for example because the name is taken there, CreateAgent returns the place's error, and no agent
 // exists.
 func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet.AgentView, string, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, "", err
-	}
 	if err := fleet.ValidateAgentName(r.Name); err != nil {
 		return nil, "", err
 	}
@@ -39,14 +35,11 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 		return nil, "", err
 	}
 	c := Call{Method: "CreateAgent", RequestID: r.RequestID, Body: r}
-	old, err := s.EarlierResult(ctx, c)
-	if err != nil {
-		return nil, "", err
+	result, repeated, err := s.EarlierResult(ctx, c)
+	if err == nil && !repeated {
+		result, err = s.createAgentOnce(ctx, c, r)
 	}
-	var result CallResult
-	if old != nil {
-		result = *old
-	} else if result, err = s.createAgentOnce(ctx, p, c, r); err != nil {
+	if err != nil {
 		return nil, "", err
 	}
 	v, err := s.waitForAgent(ctx, result.AgentUID, s.cfg.CreateWait, func(v *fleet.AgentView) bool { return v.Settled() || !v.DeletedAt.IsZero() })
@@ -55,7 +48,7 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 		return nil, "", err
 	case v.RefusalReason != "":
 		return nil, "", refusedError(&v.Agent)
-	case old != nil && !v.DeletedAt.IsZero():
+	case repeated && !v.DeletedAt.IsZero():
 		return nil, "", fleet.Errorf(fleet.ReasonAgentNotFound, "agent %q was created by this request, and has been deleted since", v.Name).With("agent_name", v.Name)
 	}
 	return s.readyResult(v, fmt.Sprintf("Agent '%s' created successfully", v.Name))
@@ -63,12 +56,12 @@ func (s *Service) CreateAgent(ctx context.Context, r CreateAgentRequest) (*fleet
 
 // createAgentOnce creates the agent or, for a repeated request, returns the result of the first one. If the project's agents begin to
 // work on their specs by themselves, it also creates the task for that.
-func (s *Service) createAgentOnce(ctx context.Context, p fleet.Principal, c Call, r CreateAgentRequest) (CallResult, error) {
+func (s *Service) createAgentOnce(ctx context.Context, c Call, r CreateAgentRequest) (CallResult, error) {
 	n, err := s.draftAgent(ctx, r)
 	if err != nil {
 		return CallResult{}, err
 	}
-	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	result, _, err := s.Once(ctx, c, func(tx fleet.Tx, p fleet.Principal) (CallResult, error) {
 		a, err := s.insertAgent(ctx, tx, p, n)
 		if err != nil {
 			return CallResult{}, err

@@ -137,12 +137,12 @@ func (d desiredChange) apply(s *Service, v *fleet.AgentView) error {
 // change. For a repeated request, it returns the agent's current state, and calls no function of d.
 func (s *Service) changeDesired(ctx context.Context, ref, requestID string, d desiredChange) (*fleet.AgentView, error) {
 	c := Call{Method: d.method, RequestID: requestID, Body: []any{ref, d.args}}
-	old, err := s.EarlierResult(ctx, c)
+	result, repeated, err := s.EarlierResult(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if old != nil {
-		return s.earlierAgent(ctx, *old)
+	if repeated {
+		return s.earlierAgent(ctx, result)
 	}
 	v, _, err := s.agent(ctx, ref, fleet.AccessOwn)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Service) changeDesired(ctx context.Context, ref, requestID string, d de
 			return nil, err
 		}
 	}
-	_, _, err = s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	_, _, err = s.Once(ctx, c, func(tx fleet.Tx, _ fleet.Principal) (CallResult, error) {
 		now := s.now()
 		current, err := state.ReadAgentView(tx, v.UID)
 		if err != nil {

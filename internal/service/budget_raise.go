@@ -11,22 +11,11 @@ import (
 // RaiseTaskBudget sets the maximum total cost of a task that has not ended, in US dollars. A task that waits because it has used up
 // its own limit goes on. The budgets that an admin has set still apply.
 func (s *Service) RaiseTaskBudget(ctx context.Context, id string, usd float64, requestID string) (*fleet.Task, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if id == "" {
-		return nil, errNoTaskID()
-	}
 	if err := (fleet.TaskOptions{MaxCostUSD: &usd}).Validate(); err != nil {
 		return nil, err
 	}
 	c := Call{Method: "RaiseTaskBudget", RequestID: requestID, Body: []any{id, usd}}
-	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		t, err := s.task(tx, p, id, fleet.AccessRun)
-		if err != nil {
-			return nil, err
-		}
+	return s.changeTask(ctx, c, id, func(tx fleet.Tx, p fleet.Principal, t *fleet.Task) (*fleet.Task, error) {
 		if t.Status == fleet.TaskPending { // nobody needs to answer whether the task goes on
 			if err := state.WithdrawQuestions(tx, t, s.now()); err != nil {
 				return nil, err

@@ -15,14 +15,10 @@ type BudgetBalance = state.BudgetBalance
 // SetBudget adds the budget, or replaces the one with its name. A replaced budget keeps its ledger. Package admission lets only
 // admins call SetBudget.
 func (s *Service) SetBudget(ctx context.Context, b fleet.Budget, requestID string) (*BudgetBalance, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
 	if err := b.Validate(); err != nil {
 		return nil, err
 	}
-	_, _, err = s.Once(ctx, Call{Method: "SetBudget", RequestID: requestID, Body: b}, func(tx fleet.Tx) (CallResult, error) {
+	_, _, err := s.Once(ctx, Call{Method: "SetBudget", RequestID: requestID, Body: b}, func(tx fleet.Tx, p fleet.Principal) (CallResult, error) {
 		all, err := fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind})
 		if err != nil {
 			return CallResult{}, err
@@ -54,7 +50,7 @@ func (s *Service) DeleteBudget(ctx context.Context, name, requestID string) erro
 	if name == "" {
 		return errNoBudgetName()
 	}
-	_, _, err := s.Once(ctx, Call{Method: "DeleteBudget", RequestID: requestID, Body: name}, func(tx fleet.Tx) (CallResult, error) {
+	_, _, err := s.Once(ctx, Call{Method: "DeleteBudget", RequestID: requestID, Body: name}, func(tx fleet.Tx, _ fleet.Principal) (CallResult, error) {
 		if _, err := readBudget(tx, name); err != nil {
 			return CallResult{}, err
 		}
@@ -84,57 +80,48 @@ func budgetNotFound(name string) error {
 }
 
 // budget returns the balance of the budget with the name, or BUDGET_NOT_FOUND.
-func (s *Service) budget(ctx context.Context, name string) (balance *BudgetBalance, err error) {
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+func (s *Service) budget(ctx context.Context, name string) (*BudgetBalance, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) (*BudgetBalance, error) {
 		b, err := readBudget(tx, name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		balances, err := state.BudgetBalances(tx, []*fleet.Budget{b}, s.now())
-		if err == nil {
-			balance = &balances[0]
+		if err != nil {
+			return nil, err
 		}
-		return err
+		return &balances[0], nil
 	})
-	return balance, err
 }
 
 // ListBudgets returns the budgets that concern the caller, sorted by name. An admin gets all budgets. Others get the budgets of the
 // fleet, their own budgets, and the budgets that apply to an agent that they see.
-func (s *Service) ListBudgets(ctx context.Context) (balances []BudgetBalance, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s *Service) ListBudgets(ctx context.Context) ([]BudgetBalance, error) {
 	if err := s.snap.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+	return viewAs(ctx, s.store, func(tx fleet.ReadTx, p fleet.Principal) ([]BudgetBalance, error) {
 		all, err := fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		balances, err = state.BudgetBalances(tx, s.visibleBudgets(p, all), s.now())
-		return err
+		return state.BudgetBalances(tx, s.visibleBudgets(p, all), s.now())
 	})
-	return balances, err
 }
 
 // budgetStats returns the figures of all budgets, for QueueStats.
-func (s *Service) budgetStats(ctx context.Context) (all []fleet.BudgetStats, err error) {
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		all = nil
+func (s *Service) budgetStats(ctx context.Context) ([]fleet.BudgetStats, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) (all []fleet.BudgetStats, err error) {
 		budgets, err := fleet.ReadResources[fleet.Budget](tx, fleet.ResourceFilter{Kind: fleet.BudgetKind})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		balances, err := state.BudgetBalances(tx, budgets, s.now())
 		for _, b := range balances {
 			all = append(all, fleet.BudgetStats{Name: b.Name, Limit: fleet.Amount{Micros: b.Limit, Tokens: b.TokenLimit}, Reserved: b.Total.Reserved, Spent: b.Total.Spent})
 		}
-		return err
+		return all, err
 	})
-	return all, err
 }
 
 // visibleBudgets returns the budgets that the principal may see.
@@ -197,38 +184,33 @@ func (s *Service) ShowBudget(ctx context.Context, r ShowBudgetRequest) (*BudgetL
 	if err := s.snap.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	out := &BudgetLedger{}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+	return view(ctx, s.store, func(tx fleet.ReadTx) (*BudgetLedger, error) {
 		b, err := readBudget(tx, r.Name)
 		if err == nil && len(s.visibleBudgets(p, []*fleet.Budget{b})) == 0 {
 			err = budgetNotFound(r.Name)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		balances, err := state.BudgetBalances(tx, []*fleet.Budget{b}, s.now())
 		if err != nil {
-			return err
+			return nil, err
 		}
-		*out = BudgetLedger{BudgetBalance: balances[0]}
 		f := fleet.LedgerFilter{Budget: b.Name, Begin: balances[0].Key.Begin, Before: r.Before, Limit: limit + 1}
 		if r.All {
 			f.Begin = time.Time{}
 		}
 		l, err := tx.Ledger(f)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if out.Entries = l.Entries; len(l.Entries) > limit {
+		out := &BudgetLedger{BudgetBalance: balances[0], Entries: l.Entries}
+		if len(l.Entries) > limit {
 			out.Entries = l.Entries[:limit]
 			out.Next = out.Entries[limit-1].Seq
 		}
-		return hideForeignTasks(tx, p, out.Entries)
+		return out, hideForeignTasks(tx, p, out.Entries)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 // hideForeignTasks removes the ids and the texts from entries of tasks that the principal may not see, and from entries without a task

@@ -14,19 +14,19 @@ func (s *Service) PlanBulk(ctx context.Context, o fleet.BulkRequest, requestID s
 		return nil, err
 	}
 	c := Call{Method: "PlanBulk", RequestID: requestID, Body: o}
-	earlier, err := s.EarlierResult(ctx, c)
+	result, repeated, err := s.EarlierResult(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if earlier != nil {
-		return s.bulkPlan(ctx, p, earlier.ObjectID)
+	if repeated {
+		return s.bulkPlan(ctx, p, result.ObjectID)
 	}
 	plan := &fleet.BulkPlan{ID: s.cfg.NewID(), Principal: p.Name, At: s.now().UnixMicro(), Request: o}
 	if plan.Items, err = s.bulkItems(ctx, p, o); err != nil {
 		return nil, err
 	}
 	plan.Request.Names = nil
-	result, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	result, repeated, err = s.Once(ctx, c, func(tx fleet.Tx, _ fleet.Principal) (CallResult, error) {
 		return CallResult{ObjectID: plan.ID}, fleet.PutResource(tx, fleet.BulkKind, plan.ID, plan)
 	})
 	if err != nil || !repeated {
@@ -36,12 +36,8 @@ func (s *Service) PlanBulk(ctx context.Context, o fleet.BulkRequest, requestID s
 }
 
 // bulkPlan returns the stored plan.
-func (s *Service) bulkPlan(ctx context.Context, p fleet.Principal, id string) (plan *fleet.BulkPlan, err error) {
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		plan, err = readBulkPlan(tx, p, id)
-		return err
-	})
-	return plan, err
+func (s *Service) bulkPlan(ctx context.Context, p fleet.Principal, id string) (*fleet.BulkPlan, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.BulkPlan, error) { return readBulkPlan(tx, p, id) })
 }
 
 // readBulkPlan returns the plan with the id that p has made, or PLAN_NOT_FOUND.

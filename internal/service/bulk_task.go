@@ -89,10 +89,7 @@ func (s *Service) namedTask(ctx context.Context, p fleet.Principal, name string)
 	case fleet.ReasonOf(agentErr) != fleet.ReasonAgentNotFound:
 		return nil, agentErr
 	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		t, err = s.task(tx, p, name, fleet.AccessRun)
-		return err
-	})
+	t, err = view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Task, error) { return s.task(tx, p, name, fleet.AccessRun) })
 	if fleet.ReasonOf(err) == fleet.ReasonTaskNotFound {
 		err = agentErr
 	}

@@ -34,13 +34,9 @@ func (s *Service) StopByUID(ctx context.Context, uid string) (*fleet.Task, error
 // the run begins no further work. Work that the run has begun, for example a request to its model, may still go on. The reconciler
 // ensures that it ends. limit is the maximum size of the task's payload in bytes, or 0.
 func (s *Service) endAtOnce(ctx context.Context, uid string, limit int, outcome func(fleet.Principal) fleet.Outcome) (task *fleet.Task, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var a *fleet.Agent
 	ended := false
-	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+	err = s.updateAs(ctx, func(tx fleet.Tx, p fleet.Principal) error {
 		v, err := changeableAgent(tx, p, uid)
 		if err != nil {
 			return err
@@ -111,11 +107,7 @@ func (s *Service) RemoveUnusedAgent(ctx context.Context, v *fleet.AgentView) err
 }
 
 func (s *Service) removeAgentIf(ctx context.Context, uid string, may func(*fleet.AgentView) bool) error {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return err
-	}
-	return s.store.Update(ctx, func(tx fleet.Tx) error {
+	return s.updateAs(ctx, func(tx fleet.Tx, p fleet.Principal) error {
 		v, err := changeableAgent(tx, p, uid)
 		if err != nil || !may(v) {
 			return err
@@ -217,35 +209,23 @@ func (s *Service) loadEnded(tx fleet.ReadTx, l *agentLoad, found map[string]*fle
 
 // AgentByUID returns the agent with the uid if the caller may change it, even if it was deleted. Otherwise the error is
 // AGENT_NOT_FOUND.
-func (s *Service) AgentByUID(ctx context.Context, uid string) (a *fleet.Agent, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
+func (s *Service) AgentByUID(ctx context.Context, uid string) (*fleet.Agent, error) {
+	v, err := viewAs(ctx, s.store, func(tx fleet.ReadTx, p fleet.Principal) (*fleet.AgentView, error) { return changeableAgent(tx, p, uid) })
 	if err != nil {
 		return nil, err
 	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		v, err := changeableAgent(tx, p, uid)
-		if err == nil {
-			a = &v.Agent
-		}
-		return err
-	})
-	return a, err
+	return &v.Agent, nil
 }
 
 // TasksByUID returns the newest tasks of an agent that the caller may change, newest first, at most limit.
-func (s *Service) TasksByUID(ctx context.Context, uid string, limit int) (tasks []*fleet.Task, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+func (s *Service) TasksByUID(ctx context.Context, uid string, limit int) ([]*fleet.Task, error) {
+	return viewAs(ctx, s.store, func(tx fleet.ReadTx, p fleet.Principal) ([]*fleet.Task, error) {
 		if _, err := changeableAgent(tx, p, uid); err != nil {
-			return err
+			return nil, err
 		}
-		tasks, _, err = tx.Tasks(uid, limit, 0)
-		return err
+		tasks, _, err := tx.Tasks(uid, limit, 0)
+		return tasks, err
 	})
-	return tasks, err
 }
 
 // AwaitTaskReady waits until the workspace of the task's agent runs or the task has ended, at most d. It returns the agent

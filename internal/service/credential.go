@@ -127,14 +127,10 @@ func (s *Service) hideForeignHolds(ctx context.Context, p fleet.Principal, all [
 // that usage windows are used up. The error is CREDENTIAL_NOT_FOUND if the credential is neither configured nor in the store. Package
 // admission lets only admins call ReleaseCredential.
 func (s *Service) ReleaseCredential(ctx context.Context, name string) error {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return err
-	}
 	if name == "" {
 		return fleet.InvalidField("name", "name is required: name a credential").Next("{list_credentials} lists them")
 	}
-	return s.store.Update(ctx, func(tx fleet.Tx) error {
+	return s.updateAs(ctx, func(tx fleet.Tx, p fleet.Principal) error {
 		_, known := (*s.keepFree.Load())[name]
 		err := state.ChangeCredential(tx, name, s.now(), func(c *fleet.Credential, stored bool) string {
 			known = known || stored

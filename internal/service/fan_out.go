@@ -37,7 +37,7 @@ func (s *Service) FanOutTask(ctx context.Context, r FanOutRequest) ([]*fleet.Tas
 	c := Call{Method: "FanOutTask", RequestID: r.RequestID, Body: []any{r.callBody(), r.Pool, r.Project, r.Role, r.Count, r.Models, r.Entry}}
 	to, err := s.assignees(ctx, p, all)
 	c.Refusal = err
-	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	result, _, err := s.Once(ctx, c, func(tx fleet.Tx, _ fleet.Principal) (CallResult, error) {
 		ids := make([]string, len(all))
 		for i, v := range all {
 			t, err := s.queueTask(ctx, tx, p, to[i], v)

@@ -40,30 +40,26 @@ type FanOut struct {
 // CompareFanOut returns the fan-out to which the task with the id belongs, with the pairs of its open work that change the
 // same lines or are in conflict.
 func (s *Service) CompareFanOut(ctx context.Context, id string) (*FanOut, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	f := &FanOut{}
-	if err := s.store.View(ctx, func(tx fleet.ReadTx) error {
+	variants, err := viewAs(ctx, s.store, func(tx fleet.ReadTx, p fleet.Principal) (variants []*Variant, err error) {
 		_, all, err := s.fanOutOf(tx, p, id, fleet.AccessView)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		f.Variants = nil
 		for _, q := range all {
 			v, err := s.readVariant(tx, p, q)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if v != nil {
-				f.Variants = append(f.Variants, v)
+				variants = append(variants, v)
 			}
 		}
-		return nil
-	}); err != nil {
+		return variants, nil
+	})
+	if err != nil {
 		return nil, err
 	}
+	f := &FanOut{Variants: variants}
 	f.Pairs, f.Problem = s.overlapsOf(ctx, f.Variants)
 	if _, known := errors.AsType[*fleet.Error](f.Problem); f.Problem != nil && !known || fleet.ReasonOf(f.Problem) == fleet.ReasonInternal {
 		return nil, f.Problem

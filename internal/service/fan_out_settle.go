@@ -22,7 +22,7 @@ func (s *Service) SettleFanOut(ctx context.Context, r SettleFanOutRequest) (*Fan
 		return nil, nil, err
 	}
 	var remaining []*fleet.Task
-	result, repeated, err := s.Once(ctx, Call{Method: "SettleFanOut", RequestID: r.RequestID, Body: r}, func(tx fleet.Tx) (CallResult, error) {
+	result, repeated, err := s.Once(ctx, Call{Method: "SettleFanOut", RequestID: r.RequestID, Body: r}, func(tx fleet.Tx, _ fleet.Principal) (CallResult, error) {
 		kept, all, err := s.fanOutOf(tx, p, r.TaskID, fleet.AccessRun)
 		if err != nil {
 			return CallResult{}, err

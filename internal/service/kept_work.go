@@ -52,14 +52,11 @@ type RestoreAgentRequest struct {
 // agent has its name.
 func (s *Service) RestoreAgent(ctx context.Context, r RestoreAgentRequest) (*fleet.AgentView, string, error) {
 	c := Call{Method: "RestoreAgent", RequestID: r.RequestID, Body: r}
-	old, err := s.EarlierResult(ctx, c)
-	if err != nil {
-		return nil, "", err
+	result, repeated, err := s.EarlierResult(ctx, c)
+	if err == nil && !repeated {
+		result, err = s.restoreAgent(ctx, c, r)
 	}
-	var result CallResult
-	if old != nil {
-		result = *old
-	} else if result, err = s.restoreAgent(ctx, c, r); err != nil {
+	if err != nil {
 		return nil, "", err
 	}
 	v, err := s.earlierAgent(ctx, result)
@@ -90,7 +87,7 @@ func (s *Service) restoreAgent(ctx context.Context, c Call, r RestoreAgentReques
 		return CallResult{}, fleet.Errorf(fleet.ReasonKeptWorkNotFound, "nothing is kept of agent %q: all its work was in its repository, or the time for which it was kept is over", a.Name).
 			Next("{list_kept_work} shows the agents that can be restored").With("agent_name", a.Name)
 	}
-	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	result, _, err := s.Once(ctx, c, func(tx fleet.Tx, _ fleet.Principal) (CallResult, error) {
 		current, err := tx.Agent(a.UID)
 		if err != nil || current == nil || current.DeletedAt.IsZero() { // another call has restored it
 			return CallResult{AgentUID: a.UID}, err
@@ -130,10 +127,7 @@ func (s *Service) deletedAgent(ctx context.Context, p fleet.Principal, r Restore
 			return nil, err
 		}
 	}
-	if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		a, err = tx.Agent(uid)
-		return err
-	}); err != nil {
+	if a, err = view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(uid) }); err != nil {
 		return nil, err
 	}
 	name, _ := fleet.ParseAgentRef(r.Agent)

@@ -18,10 +18,6 @@ type SetLabelsRequest struct {
 // SetLabels adds and changes labels of an agent or of a task, which may have ended, and removes others. It returns the name of the
 // agent and all labels of the agent or the task. The labels of an agent become those of the tasks that it starts later.
 func (s *Service) SetLabels(ctx context.Context, r SetLabelsRequest) (agent string, labels fleet.Labels, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return "", nil, err
-	}
 	c := Call{Method: "SetLabels", RequestID: r.RequestID, Body: r}
 	if err = r.validate(); (r.Agent == "") == (r.TaskID == "") {
 		err = fleet.InvalidField("agent_name", "give either agent_name or task_id")
@@ -30,7 +26,7 @@ func (s *Service) SetLabels(ctx context.Context, r SetLabelsRequest) (agent stri
 		return "", nil, err
 	}
 	if r.TaskID != "" {
-		task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) { return s.labelTask(tx, p, r) })
+		task, err := s.onceTask(ctx, c, func(tx fleet.Tx, p fleet.Principal) (*fleet.Task, error) { return s.labelTask(tx, p, r) })
 		if err != nil {
 			return "", nil, err
 		}
@@ -38,7 +34,7 @@ func (s *Service) SetLabels(ctx context.Context, r SetLabelsRequest) (agent stri
 	}
 	v, _, err := s.agent(ctx, r.Agent, fleet.AccessOwn)
 	c.Refusal = err
-	v, err = s.changeAgent(ctx, c, p, v, fleet.AccessOwn, func(_ fleet.Tx, a *fleet.Agent) (e *fleet.Event, err error) {
+	v, err = s.changeAgent(ctx, c, v, fleet.AccessOwn, func(_ fleet.Tx, a *fleet.Agent) (e *fleet.Event, err error) {
 		before := a.Labels
 		if a.Labels, err = r.apply(before); err != nil || maps.Equal(before, a.Labels) {
 			return nil, err

@@ -64,10 +64,12 @@ func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*LandingView,
 	}
 	r.Batch = max(r.Batch, 1)
 	c := Call{Method: "LandTasks", RequestID: r.RequestID, Body: r}
-	if old, err := s.EarlierResult(ctx, c); err != nil {
+	result, repeated, err := s.EarlierResult(ctx, c)
+	if err != nil {
 		return nil, err
-	} else if old != nil {
-		return s.workByIDs(ctx, old.ObjectID)
+	}
+	if repeated {
+		return s.workByIDs(ctx, result.ObjectID)
 	}
 	ids := r.TaskIDs
 	if len(ids) == 0 {
@@ -86,7 +88,9 @@ func (s *Service) LandTasks(ctx context.Context, r LandRequest) ([]*LandingView,
 	if r.DryRun {
 		return work, s.predictLandings(ctx, p, r, work, targets)
 	}
-	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) { return s.queueLandings(tx, p, r, work, targets) })
+	result, _, err = s.Once(ctx, c, func(tx fleet.Tx, p fleet.Principal) (CallResult, error) {
+		return s.queueLandings(tx, p, r, work, targets)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -149,22 +153,20 @@ func (s *Service) queueLandings(tx fleet.Tx, p fleet.Principal, r LandRequest, w
 }
 
 // workByIDs returns the work of the tasks with the ids, which are separated by spaces, as it is now.
-func (s *Service) workByIDs(ctx context.Context, ids string) (work []*LandingView, err error) {
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+func (s *Service) workByIDs(ctx context.Context, ids string) ([]*LandingView, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) ([]*LandingView, error) {
 		var tasks []*fleet.Task
 		for id := range strings.FieldsSeq(ids) {
 			t, err := tx.Task(id)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if t != nil { // it was not deleted meanwhile
 				tasks = append(tasks, t)
 			}
 		}
-		work, err = workOf(tx, tasks)
-		return err
+		return workOf(tx, tasks)
 	})
-	return work, err
 }
 
 // landable returns the ids of the completed tasks that match the request and whose work can land without changes, oldest first.
@@ -177,11 +179,10 @@ func (s *Service) landable(ctx context.Context, p fleet.Principal, r LandRequest
 		return nil, asInvalid(noProject, "project")
 	}
 	f.Status, f.Landing = fleet.TaskCompleted, []fleet.LandingState{fleet.LandingBranch, fleet.LandingReview, fleet.LandingApproved}
-	var found fleet.FoundTasks
-	if err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		found, err = tx.FindTasks(f, fleet.TaskWindow{Limit: MaxLandings + 1, Count: MaxLandings + 1})
-		return err
-	}); err != nil {
+	found, err := view(ctx, s.store, func(tx fleet.ReadTx) (fleet.FoundTasks, error) {
+		return tx.FindTasks(f, fleet.TaskWindow{Limit: MaxLandings + 1, Count: MaxLandings + 1})
+	})
+	if err != nil {
 		return nil, err
 	}
 	if found.Total > MaxLandings {
@@ -196,25 +197,23 @@ func (s *Service) landable(ctx context.Context, p fleet.Principal, r LandRequest
 
 // workToLand returns the open work of the tasks, each work once. The error is TASK_FAILED if one of the tasks has not completed and nobody
 // has approved its work.
-func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []string) (work []*LandingView, err error) {
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		work = nil
+func (s *Service) workToLand(ctx context.Context, p fleet.Principal, ids []string) ([]*LandingView, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) (work []*LandingView, err error) {
 		for _, id := range ids {
 			t, _, l, err := s.openWork(tx, p, id, fleet.AccessRun)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if t.Status != fleet.TaskCompleted && l.State == fleet.LandingBranch {
-				return fleet.Errorf(fleet.ReasonTaskFailed, "task %s %s, and nobody has approved its work", t.Ref(), t.Failure()).With("task_id", t.ID).
+				return nil, fleet.Errorf(fleet.ReasonTaskFailed, "task %s %s, and nobody has approved its work", t.Ref(), t.Failure()).With("task_id", t.ID).
 					Next("approve it with {review_task} if it is good nevertheless")
 			}
 			if !slices.ContainsFunc(work, func(w *LandingView) bool { return w.Task.ID == t.ID }) {
 				work = append(work, &LandingView{Landing: l, Task: t})
 			}
 		}
-		return nil
+		return work, nil
 	})
-	return work, err
 }
 
 // predictLandings sets in each work whether it can be combined with its branch and with the work before it. It moves the branches in

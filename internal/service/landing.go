@@ -135,11 +135,8 @@ func (s *Service) collectWork(ctx context.Context, repo fleet.Repository, t *fle
 	if !can || a.DeletedAt.IsZero() || fleet.ReasonOf(err) != fleet.ReasonChangesNotFound {
 		return err
 	}
-	var kept *fleet.Remains
-	if verr := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		kept, err = tx.Remains(a.UID, true)
-		return err
-	}); verr != nil {
+	kept, verr := view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Remains, error) { return tx.Remains(a.UID, true) })
+	if verr != nil {
 		return verr
 	}
 	if kept == nil || len(kept.Bundle) == 0 {

@@ -90,7 +90,7 @@ func (s *Service) launch(
 	if err := checkReach(p, r.Place, r.Project); err != nil {
 		return nil, CallResult{}, false, err
 	}
-	result, repeated, err = s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	result, repeated, err = s.Once(ctx, c, func(tx fleet.Tx, _ fleet.Principal) (CallResult, error) {
 		if v, err = s.insertLaunched(ctx, tx, p, r); err != nil {
 			return CallResult{}, err
 		}
@@ -217,19 +217,18 @@ func joinTexts(texts ...string) string {
 
 // earlierLaunch returns the current state of the agent that an earlier request with the same id created; nil if the agent no longer
 // exists.
-func (s *Service) earlierLaunch(ctx context.Context, result CallResult) (v *fleet.AgentView, err error) {
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+func (s *Service) earlierLaunch(ctx context.Context, result CallResult) (*fleet.AgentView, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.AgentView, error) {
 		a, err := tx.Agent(result.AgentUID)
 		if err != nil || a == nil {
-			return err
+			return nil, err
 		}
-		v = &fleet.AgentView{Agent: *a}
+		v := &fleet.AgentView{Agent: *a}
 		if result.ObjectID != "" {
 			v.Task, err = startedTask(tx, result)
 		}
-		return err
+		return v, err
 	})
-	return v, err
 }
 
 // launchName returns a unique name for events. The name of an agent of a project is also the name of its workspace, so it

@@ -48,12 +48,8 @@ func admit(ctx context.Context, all fleet.Limits, tx fleet.ReadTx, p fleet.Princ
 }
 
 // LastGroups returns the last known groups of the principal if any group has limits, and nil otherwise.
-func (s *Service) LastGroups(ctx context.Context, principal string) (groups []string, err error) {
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		groups, err = limitGroups(s.Limits(), tx, principal)
-		return err
-	})
-	return groups, err
+func (s *Service) LastGroups(ctx context.Context, principal string) ([]string, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) ([]string, error) { return limitGroups(s.Limits(), tx, principal) })
 }
 
 // limitGroups returns the owner's last known groups if any group has limits, and nil otherwise.

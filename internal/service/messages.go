@@ -49,13 +49,13 @@ func (s *Service) SendMessage(ctx context.Context, ref, message, requestID strin
 // the id of the message to a task. A message whose id is in the store already is not added again.
 func (s *Service) insertMessage(ctx context.Context, p fleet.Principal, c Call, ref string, id func(*fleet.Task) string, message string) (*fleet.Task, error) {
 	byAgent := p.AgentUID != ""
-	ctx, p, err := s.resolveCaller(ctx, p, &c)
+	ctx, _, err := s.resolveCaller(ctx, p, &c)
 	if err != nil {
 		return nil, err
 	}
 	v, _, err := s.agent(ctx, ref, fleet.AccessRun)
 	c.Refusal = err
-	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
+	return s.onceTask(ctx, c, func(tx fleet.Tx, p fleet.Principal) (*fleet.Task, error) {
 		v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
 		if err != nil {
 			return nil, err
@@ -110,9 +110,8 @@ func (s *Service) checkMessage(p fleet.Principal, v *fleet.AgentView) error {
 // if the store does not have the message.
 func (s *Service) awaitMessage(ctx context.Context, id string) (m *fleet.Message, err error) {
 	err = s.await(ctx, s.cfg.MessageWait, func() (bool, error) {
-		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			m, err = fleet.First(tx.Messages(fleet.MessageFilter{ID: id}))
-			return err
+		m, err = view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Message, error) {
+			return fleet.First(tx.Messages(fleet.MessageFilter{ID: id}))
 		})
 		return m == nil || !m.Open(), err
 	})

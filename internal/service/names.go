@@ -42,10 +42,8 @@ func (s *Service) nameOf(ctx context.Context, who fleet.Subject, withGroups bool
 			return n.principal, nil
 		}
 	}
-	var known *fleet.Identity
-	err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		known, err = tx.Identity(fleet.IdentityKey{Source: who.Source, SubjectID: who.ID})
-		return err
+	known, err := view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Identity, error) {
+		return tx.Identity(fleet.IdentityKey{Source: who.Source, SubjectID: who.ID})
 	})
 	if err == nil && (known == nil || withGroups && !slices.Equal(known.Groups, who.Groups)) {
 		err = s.store.Update(ctx, func(tx fleet.Tx) (err error) {
@@ -89,13 +87,12 @@ func (s *Service) findOrAddIdentity(tx fleet.Tx, who fleet.Subject) (*fleet.Iden
 }
 
 // SubjectOf returns the principal's id in the source; empty if the principal does not come from the source.
-func (s *Service) SubjectOf(ctx context.Context, source, principal string) (id string, err error) {
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		known, err := tx.Identity(fleet.IdentityKey{Principal: principal})
-		if err == nil && known != nil && known.Source == source {
-			id = known.SubjectID
-		}
-		return err
+func (s *Service) SubjectOf(ctx context.Context, source, principal string) (string, error) {
+	known, err := view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Identity, error) {
+		return tx.Identity(fleet.IdentityKey{Principal: principal})
 	})
-	return id, err
+	if err != nil || known == nil || known.Source != source {
+		return "", err
+	}
+	return known.SubjectID, nil
 }

@@ -53,42 +53,42 @@ func (c Call) key(p fleet.Principal) (fleet.Request, error) {
 	return r, nil
 }
 
-// earlierResult returns the result of the earlier call with the key; nil if there was no such call. The error is INVALID_ARGUMENT if
+// earlierResult returns the result of the earlier call with the key, and whether there was such a call. The error is INVALID_ARGUMENT if
 // the request id was used for a different call.
-func earlierResult(tx fleet.ReadTx, key fleet.Request) (*CallResult, error) {
+func earlierResult(tx fleet.ReadTx, key fleet.Request) (result CallResult, repeated bool, err error) {
 	old, err := tx.Request(key.Principal, key.ID)
 	if err != nil || old == nil {
-		return nil, err
+		return CallResult{}, false, err
 	}
 	if old.Method != key.Method || old.BodyHash != key.BodyHash {
-		return nil, fleet.InvalidField("request_id", "request_id %q was used before with another request: choose a new one", key.ID)
+		return CallResult{}, false, fleet.InvalidField("request_id", "request_id %q was used before with another request: choose a new one", key.ID)
 	}
-	return &CallResult{AgentUID: old.AgentUID, ObjectID: old.TaskID}, nil
+	return CallResult{AgentUID: old.AgentUID, ObjectID: old.TaskID}, true, nil
 }
 
-// EarlierResult returns the result of the same call if it was executed before. It returns nil if it was not, and for a call without a
-// request id. A caller of EarlierResult can skip slow checks of a repeated call, for example of a place. The error of a fast check can
+// EarlierResult returns the result of the same call if it was executed before. Otherwise, and for a call without a request id, repeated is
+// false. A caller of EarlierResult can skip slow checks of a repeated call, for example of a place. The error of a fast check can
 // be passed to Once as Refusal instead. Only Once decides whether the call is executed.
-func (s *Service) EarlierResult(ctx context.Context, c Call) (result *CallResult, err error) {
+func (s *Service) EarlierResult(ctx context.Context, c Call) (result CallResult, repeated bool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil || c.RequestID == "" {
-		return nil, err
+		return CallResult{}, false, err
 	}
 	key, err := c.key(p)
 	if err != nil {
-		return nil, err
+		return CallResult{}, false, err
 	}
 	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		result, err = earlierResult(tx, key)
+		result, repeated, err = earlierResult(tx, key)
 		return err
 	})
-	return result, err
+	return result, repeated, err
 }
 
-// Once executes fn in a transaction and remembers the result under the call's request id. If the same call was executed before,
-// Once does not execute fn: it returns the earlier result, and repeated is true. Otherwise, if c.Refusal is set, Once returns it
-// instead of executing fn.
-func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (CallResult, error)) (result CallResult, repeated bool, err error) {
+// Once executes fn in a transaction, gives it the caller, and remembers the result under the call's request id. If the same call was
+// executed before, Once does not execute fn: it returns the earlier result, and repeated is true. Otherwise, if c.Refusal is set, Once
+// returns it instead of executing fn.
+func (s *Service) Once(ctx context.Context, c Call, fn func(fleet.Tx, fleet.Principal) (CallResult, error)) (result CallResult, repeated bool, err error) {
 	p, err := fleet.PrincipalFrom(ctx)
 	if err != nil {
 		return CallResult{}, false, err
@@ -102,23 +102,17 @@ func (s *Service) Once(ctx context.Context, c Call, fn func(tx fleet.Tx) (CallRe
 	if err != nil {
 		return CallResult{}, false, err
 	}
-	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+	err = s.store.Update(ctx, func(tx fleet.Tx) (err error) {
 		repeated = false
 		if c.RequestID != "" {
-			old, err := earlierResult(tx, key)
-			if err != nil {
+			if result, repeated, err = earlierResult(tx, key); err != nil || repeated {
 				return err
-			}
-			if old != nil {
-				result, repeated = *old, true
-				return nil
 			}
 		}
 		if c.Refusal != nil {
 			return c.Refusal
 		}
-		var err error
-		if result, err = fn(tx); err != nil || c.RequestID == "" {
+		if result, err = fn(tx, p); err != nil || c.RequestID == "" {
 			return err
 		}
 		r := key
@@ -142,22 +136,18 @@ func startedTask(tx fleet.ReadTx, result CallResult) (*fleet.Task, error) {
 
 // earlierTask returns the current state of the task of the earlier call. The error is TASK_NOT_FOUND if the task was deleted
 // meanwhile, or if the caller may no longer see it.
-func (s *Service) earlierTask(ctx context.Context, result CallResult) (t *fleet.Task, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if t, err = startedTask(tx, result); err != nil {
-			return err
+func (s *Service) earlierTask(ctx context.Context, result CallResult) (*fleet.Task, error) {
+	return viewAs(ctx, s.store, func(tx fleet.ReadTx, p fleet.Principal) (*fleet.Task, error) {
+		t, err := startedTask(tx, result)
+		if err != nil {
+			return nil, err
 		}
 		access, err := accessToTask(tx, p, t)
 		if err == nil && access == fleet.AccessNone {
 			err = taskNotFound(result.ObjectID)
 		}
-		return err
+		return t, err
 	})
-	return t, err
 }
 
 // earlierAgent returns the agent that a call has changed, without its task. The agent may have been deleted meanwhile. The error
@@ -178,9 +168,9 @@ func (s *Service) earlierAgent(ctx context.Context, result CallResult) (*fleet.A
 }
 
 // onceTask works like Once, for a call that returns a task.
-func (s *Service) onceTask(ctx context.Context, c Call, fn func(tx fleet.Tx) (*fleet.Task, error)) (task *fleet.Task, err error) {
-	result, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
-		if task, err = fn(tx); err != nil {
+func (s *Service) onceTask(ctx context.Context, c Call, fn func(fleet.Tx, fleet.Principal) (*fleet.Task, error)) (task *fleet.Task, err error) {
+	result, repeated, err := s.Once(ctx, c, func(tx fleet.Tx, p fleet.Principal) (CallResult, error) {
+		if task, err = fn(tx, p); err != nil {
 			return CallResult{}, err
 		}
 		return CallResult{AgentUID: task.AgentUID, ObjectID: task.ID}, nil
@@ -192,4 +182,18 @@ func (s *Service) onceTask(ctx context.Context, c Call, fn func(tx fleet.Tx) (*f
 		return nil, err
 	}
 	return task, nil
+}
+
+// changeTask works like onceTask, for a call that changes the task with the id, to which its caller must have AccessRun.
+func (s *Service) changeTask(ctx context.Context, c Call, id string, change func(fleet.Tx, fleet.Principal, *fleet.Task) (*fleet.Task, error)) (*fleet.Task, error) {
+	if id == "" {
+		return nil, errNoTaskID()
+	}
+	return s.onceTask(ctx, c, func(tx fleet.Tx, p fleet.Principal) (*fleet.Task, error) {
+		t, err := s.task(tx, p, id, fleet.AccessRun)
+		if err != nil {
+			return nil, err
+		}
+		return change(tx, p, t)
+	})
 }

@@ -46,14 +46,14 @@ func (s *Service) ShowOverlaps(ctx context.Context, project, into string) (*Over
 	}
 	f.Landing, f.Ended = openStates, true
 	o := &Overlaps{Project: found.Name, Into: b}
-	var open []*LandingView
-	if err := s.store.View(ctx, func(tx fleet.ReadTx) error {
-		tasks, err := tx.FindTasks(f, fleet.TaskWindow{Limit: MaxCompared, Count: MaxCompared})
-		if err == nil {
-			open, err = workOf(tx, tasks.Tasks)
+	open, err := view(ctx, s.store, func(tx fleet.ReadTx) ([]*LandingView, error) {
+		found, err := tx.FindTasks(f, fleet.TaskWindow{Limit: MaxCompared, Count: MaxCompared})
+		if err != nil {
+			return nil, err
 		}
-		return err
-	}); err != nil {
+		return workOf(tx, found.Tasks)
+	})
+	if err != nil {
 		return nil, err
 	}
 	return o, s.compareWork(ctx, repo, o, open)

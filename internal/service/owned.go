@@ -153,7 +153,9 @@ func (k ownedKind[T, V]) page(ctx context.Context, r fleet.PageRequest, size int
 // none. It returns the resource to store and the text of the event. If the text is "", nothing is stored.
 func (k ownedKind[T, V]) change(ctx context.Context, c Call, key string, do func(fleet.Tx, *T) (*T, string, error)) (*V, error) {
 	var changed *T
-	result, repeated, err := k.s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	var caller fleet.Principal
+	result, repeated, err := k.s.Once(ctx, c, func(tx fleet.Tx, p fleet.Principal) (CallResult, error) {
+		caller = p
 		result := CallResult{ObjectID: key}
 		old, err := k.read(tx, key)
 		if err != nil {
@@ -171,11 +173,7 @@ func (k ownedKind[T, V]) change(ctx context.Context, c Call, key string, do func
 	case repeated:
 		return k.show(ctx, result.ObjectID)
 	}
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return k.view(ctx, p, changed)
+	return k.view(ctx, caller, changed)
 }
 
 // changeNamed works like change, for an existing resource that the caller names. do changes the resource in place, and returns the
@@ -208,7 +206,7 @@ func (k ownedKind[T, V]) delete(ctx context.Context, c Call, ref string) error {
 	}
 	found, err := k.find(ctx, p, ref)
 	c.Refusal = err
-	_, _, err = k.s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	_, _, err = k.s.Once(ctx, c, func(tx fleet.Tx, p fleet.Principal) (CallResult, error) {
 		x, err := k.read(tx, k.key(found))
 		if err == nil && (x == nil || !k.visible(x, p)) {
 			err = k.errNotFound(ref)

@@ -30,11 +30,7 @@ func (s *Service) PauseFleet(ctx context.Context, reason string) (*fleet.Pause, 
 // ResumeFleet lets tasks start again after PauseFleet. It returns the pause that it ends; nil if the fleet was not paused. Package
 // admission lets only admins call it.
 func (s *Service) ResumeFleet(ctx context.Context) (pause *fleet.Pause, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.store.Update(ctx, func(tx fleet.Tx) (err error) {
+	err = s.updateAs(ctx, func(tx fleet.Tx, p fleet.Principal) (err error) {
 		if pause, err = fleet.ReadPause(tx); err != nil || pause == nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func (s *Service) MoveAgent(ctx context.Context, ref, poolRef, requestID string)
 		err = s.checkRoomToMove(v, to)
 	}
 	c.Refusal = err
-	v, err = s.changeAgent(ctx, c, p, v, fleet.AccessOwn, func(tx fleet.Tx, a *fleet.Agent) (*fleet.Event, error) {
+	v, err = s.changeAgent(ctx, c, v, fleet.AccessOwn, func(tx fleet.Tx, a *fleet.Agent) (*fleet.Event, error) {
 		if err := checkMovable(a, to); err != nil || inPool(a, to) {
 			return nil, err
 		}

@@ -42,18 +42,16 @@ func (s *Service) PruneWork(ctx context.Context, r PruneWorkRequest) ([]PrunedLe
 		}
 		q.Project, places = project.Name, []*state.ManagedPlace{place}
 	}
-	q.Deleted = func(ctx context.Context, uids []string) (deleted []fleet.DeletedAgent, err error) {
-		err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-			deleted = nil
+	q.Deleted = func(ctx context.Context, uids []string) ([]fleet.DeletedAgent, error) {
+		return view(ctx, s.store, func(tx fleet.ReadTx) (deleted []fleet.DeletedAgent, err error) {
 			agents, err := tx.AgentViews(fleet.AgentViewFilter{UIDs: uids})
 			for _, v := range agents {
 				if !v.DeletedAt.IsZero() && v.DeletedAt.Before(q.Before) {
 					deleted = append(deleted, fleet.DeletedAgent{UID: v.UID, Name: v.Name})
 				}
 			}
-			return err
+			return deleted, err
 		})
-		return deleted, err
 	}
 	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
 		q.Tasks, q.Settled = nil, nil

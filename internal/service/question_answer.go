@@ -44,28 +44,20 @@ func (s *Service) AnswerQuestion(ctx context.Context, r AnswerQuestionRequest) (
 			return nil, "", fleet.InvalidField(field, "%s has %d bytes: give at most %d", field, len(text), fleet.MaxAnswer)
 		}
 	}
-	var id string
-	_, repeated, err := s.Once(ctx, Call{Method: "AnswerQuestion", RequestID: r.RequestID, Body: r}, func(tx fleet.Tx) (CallResult, error) {
-		q, err := s.answerableQuestion(tx, p, r.ID)
-		if err != nil {
+	var q *fleet.Question
+	_, repeated, err := s.Once(ctx, Call{Method: "AnswerQuestion", RequestID: r.RequestID, Body: r}, func(tx fleet.Tx, p fleet.Principal) (CallResult, error) {
+		if q, err = s.answerableQuestion(tx, p, r.ID); err != nil {
 			return CallResult{}, err
 		}
-		id = q.ID
 		return CallResult{AgentUID: q.AgentUID, ObjectID: q.TaskID}, s.recordAnswer(tx, p, q, r)
 	})
 	if err == nil && repeated {
-		err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-			q, err := s.answerableQuestion(tx, p, r.ID)
-			if err == nil {
-				id = q.ID
-			}
-			return err
-		})
+		q, err = view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Question, error) { return s.answerableQuestion(tx, p, r.ID) })
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	q, err := s.awaitAnswer(ctx, id)
+	q, err = s.awaitAnswer(ctx, q.ID)
 	switch {
 	case err != nil:
 		return nil, "", err
@@ -214,10 +206,7 @@ func questionClosed(q *fleet.Question) *fleet.Error {
 // question. The error is QUESTION_NOT_FOUND if the question was deleted meanwhile.
 func (s *Service) awaitAnswer(ctx context.Context, id string) (q *fleet.Question, err error) {
 	err = s.await(ctx, s.cfg.MessageWait, func() (bool, error) {
-		err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			q, err = fleet.QuestionByID(tx, id)
-			return err
-		})
+		q, err = view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Question, error) { return fleet.QuestionByID(tx, id) })
 		if err == nil && q == nil { // its task was deleted meanwhile
 			err = fleet.Errorf(fleet.ReasonQuestionNotFound, "question %q was deleted with its task", id).With("question_id", id)
 		}

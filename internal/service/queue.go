@@ -54,7 +54,7 @@ func (s *Service) QueueTask(ctx context.Context, r QueueTaskRequest) (*fleet.Tas
 	}
 	to, err := find(ctx, p, r)
 	c.Refusal = err
-	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) { return s.queueTask(ctx, tx, p, to, r) })
+	task, err := s.onceTask(ctx, c, func(tx fleet.Tx, p fleet.Principal) (*fleet.Task, error) { return s.queueTask(ctx, tx, p, to, r) })
 	if err != nil {
 		return nil, err
 	}
@@ -278,18 +278,7 @@ func (s *Service) ReleaseTask(ctx context.Context, id, requestID string) (*fleet
 func (s *Service) changePending(
 	ctx context.Context, c Call, id string, change func(fleet.Tx, fleet.Principal, *fleet.QueuedTask) (string, error),
 ) (*fleet.Task, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if id == "" {
-		return nil, errNoTaskID()
-	}
-	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		t, err := s.task(tx, p, id, fleet.AccessRun)
-		if err != nil {
-			return nil, err
-		}
+	return s.changeTask(ctx, c, id, func(tx fleet.Tx, p fleet.Principal, t *fleet.Task) (*fleet.Task, error) {
 		q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}}))
 		switch {
 		case err != nil:

@@ -10,15 +10,12 @@ import (
 
 // Remains returns what the store keeps of the agent's work, without the bundle; zero if it keeps nothing. The caller must have checked
 // the access to the agent.
-func (s *Service) Remains(ctx context.Context, v *fleet.AgentView) (r fleet.Remains, err error) {
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		known, err := tx.Remains(v.UID, false)
-		if known != nil {
-			r = *known
-		}
-		return err
-	})
-	return r, err
+func (s *Service) Remains(ctx context.Context, v *fleet.AgentView) (fleet.Remains, error) {
+	known, err := view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Remains, error) { return tx.Remains(v.UID, false) })
+	if err != nil || known == nil {
+		return fleet.Remains{}, err
+	}
+	return *known, nil
 }
 
 // DownloadBundle returns the agent and a git bundle of its work that exists nowhere else: the current work of an existing agent,

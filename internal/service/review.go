@@ -12,17 +12,13 @@ import (
 // changes becomes the next task of the same agent, in the same conversation. The error is WORK_SETTLED if the work has landed, was
 // abandoned or was replaced, or if the review requests changes and the work is landing at this moment.
 func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID string) (*fleet.Review, *LandingView, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
 	if r.TaskID == "" {
 		return nil, nil, errNoTaskID()
 	}
 	if err := r.Validate(); err != nil {
 		return nil, nil, err
 	}
-	result, _, err := s.Once(ctx, Call{Method: "ReviewTask", RequestID: requestID, Body: []any{r, r.TaskID}}, func(tx fleet.Tx) (CallResult, error) {
+	result, _, err := s.Once(ctx, Call{Method: "ReviewTask", RequestID: requestID, Body: []any{r, r.TaskID}}, func(tx fleet.Tx, p fleet.Principal) (CallResult, error) {
 		t, _, l, err := s.openWork(tx, p, r.TaskID, fleet.AccessRun)
 		if err != nil {
 			return CallResult{}, err
@@ -81,22 +77,22 @@ func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID stri
 }
 
 // landingView returns the work of the task with its reviews. The error is TASK_NOT_FOUND if the task or its work does not exist.
-func (s *Service) landingView(ctx context.Context, taskID string) (v *LandingView, err error) {
-	v = &LandingView{}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		if v.Task, err = tx.Task(taskID); err != nil {
-			return err
+func (s *Service) landingView(ctx context.Context, taskID string) (*LandingView, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) (*LandingView, error) {
+		t, err := tx.Task(taskID)
+		if err != nil {
+			return nil, err
 		}
-		if v.Landing, err = landingOf(tx, taskID); err != nil {
-			return err
+		l, err := landingOf(tx, taskID)
+		if err != nil {
+			return nil, err
 		}
-		if v.Task == nil || v.Landing == nil {
-			return taskNotFound(taskID)
+		if t == nil || l == nil {
+			return nil, taskNotFound(taskID)
 		}
-		v.Reviews, err = tx.Reviews(taskID)
-		return err
+		reviews, err := tx.Reviews(taskID)
+		return &LandingView{Landing: l, Task: t, Reviews: reviews}, err
 	})
-	return v, err
 }
 
 // requestedChanges returns the description of the task that makes the changes that a review requests. Each line begins with

@@ -98,19 +98,16 @@ func workOf(tx fleet.ReadTx, tasks []*fleet.Task) ([]*LandingView, error) {
 }
 
 // reviewsOf returns the work of one task. If it has none, the list is empty.
-func (s *Service) reviewsOf(ctx context.Context, p fleet.Principal, id string) (l *ReviewList, err error) {
-	l = &ReviewList{}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+func (s *Service) reviewsOf(ctx context.Context, p fleet.Principal, id string) (*ReviewList, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) (*ReviewList, error) {
 		t, err := s.task(tx, p, id, fleet.AccessView)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if l.Work, err = workOf(tx, []*fleet.Task{t}); err != nil || len(l.Work) == 0 {
-			return err
+		work, err := workOf(tx, []*fleet.Task{t})
+		if err == nil && len(work) > 0 {
+			work[0].Reviews, err = tx.Reviews(t.ID)
 		}
-		l.Total = 1
-		l.Work[0].Reviews, err = tx.Reviews(t.ID)
-		return err
+		return &ReviewList{Work: work, Total: len(work)}, err
 	})
-	return l, err
 }

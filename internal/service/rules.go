@@ -46,9 +46,9 @@ func (s *Service) RemoveRule(ctx context.Context, r RemoveRuleRequest) (*fleet.A
 		return nil, "", fleet.InvalidField("rule", "rule has %d bytes: give at most %d", len(r.Rule), fleet.MaxRuleSize)
 	}
 	c := Call{Method: "RemoveAgentRule", RequestID: r.RequestID, Body: r}
-	v, p, err := s.agent(ctx, r.Agent, fleet.AccessRun)
+	v, _, err := s.agent(ctx, r.Agent, fleet.AccessRun)
 	c.Refusal = err
-	v, err = s.changeAgent(ctx, c, p, v, fleet.AccessRun, func(_ fleet.Tx, a *fleet.Agent) (*fleet.Event, error) {
+	v, err = s.changeAgent(ctx, c, v, fleet.AccessRun, func(_ fleet.Tx, a *fleet.Agent) (*fleet.Event, error) {
 		before := len(a.Rules)
 		a.Rules = slices.DeleteFunc(slices.Clone(a.Rules), func(old fleet.AllowedRule) bool { return old.Rule == r.Rule })
 		if len(a.Rules) == before {

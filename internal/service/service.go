@@ -149,14 +149,13 @@ func (s *Service) lastAgentUID(ctx context.Context, ref string, needed fleet.Acc
 	case !p.Owns(owner):
 		owners = nil
 	}
-	var a *fleet.Agent
-	failed := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
+	a, failed := view(ctx, s.store, func(tx fleet.ReadTx) (a *fleet.Agent, err error) {
 		for _, o := range owners {
 			if a, err = fleet.First(tx.Agents(fleet.AgentFilter{Name: name, Owner: o, Newest: true})); err != nil || a != nil {
-				return err
+				break
 			}
 		}
-		return nil
+		return a, err
 	})
 	switch {
 	case failed != nil:
@@ -214,26 +213,22 @@ func (s *Service) waitForEnd(ctx context.Context, t *fleet.Task, d time.Duration
 
 // storedAgent returns the agent, which may be deleted, from the store. The view has no task, even if the agent works on one.
 func (s *Service) storedAgent(ctx context.Context, uid string) (*fleet.AgentView, error) {
-	var v *fleet.AgentView
-	err := s.store.View(ctx, func(tx fleet.ReadTx) error {
-		a, err := tx.Agent(uid)
-		if err == nil && a == nil {
-			err = fleet.Errorf(fleet.ReasonInternal, "agent %s is not in the store", uid)
-		}
-		if err == nil {
-			v = &fleet.AgentView{Agent: *a}
-		}
-		return err
-	})
-	return v, err
+	a, err := view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(uid) })
+	if err == nil && a == nil {
+		err = fleet.Errorf(fleet.ReasonInternal, "agent %s is not in the store", uid)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &fleet.AgentView{Agent: *a}, nil
 }
 
 // changeAgent changes the agent once per request id, and returns it as the store has it afterwards, without its task. v is the agent as
 // the caller has found it; nil if the call is refused. change returns the event of the change, or nil if nothing changes.
 func (s *Service) changeAgent(
-	ctx context.Context, c Call, p fleet.Principal, v *fleet.AgentView, needed fleet.Access, change func(fleet.Tx, *fleet.Agent) (*fleet.Event, error),
+	ctx context.Context, c Call, v *fleet.AgentView, needed fleet.Access, change func(fleet.Tx, *fleet.Agent) (*fleet.Event, error),
 ) (*fleet.AgentView, error) {
-	result, _, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	result, _, err := s.Once(ctx, c, func(tx fleet.Tx, p fleet.Principal) (CallResult, error) {
 		current, err := agentForUpdate(tx, p, v, needed)
 		if err != nil {
 			return CallResult{}, err

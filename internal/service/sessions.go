@@ -34,23 +34,17 @@ func readSessionView(tx fleet.ReadTx, x *fleet.Session) (v *SessionView, err err
 
 // Session returns the toolset's session with the id, open or closed. The error is SESSION_NOT_FOUND if there is none that the
 // caller may see.
-func (s *Service) Session(ctx context.Context, toolset fleet.Toolset, id string) (v *SessionView, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+func (s *Service) Session(ctx context.Context, toolset fleet.Toolset, id string) (*SessionView, error) {
+	return viewAs(ctx, s.store, func(tx fleet.ReadTx, p fleet.Principal) (*SessionView, error) {
 		x, err := tx.Session(fleet.SessionKey{ID: id})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if x == nil || x.Toolset != toolset || !p.OwnsAll(x.Owner) {
-			return sessionNotFound(id)
+			return nil, sessionNotFound(id)
 		}
-		v, err = readSessionView(tx, x)
-		return err
+		return readSessionView(tx, x)
 	})
-	return v, err
 }
 
 func sessionNotFound(id string) *fleet.Error {
@@ -66,16 +60,10 @@ func SessionClosed(x *fleet.Session) *fleet.Error {
 }
 
 // Sessions returns the caller's open sessions of the toolset, most recently used first.
-func (s *Service) Sessions(ctx context.Context, toolset fleet.Toolset) (all []*SessionView, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		all, err = readSessionViews(tx, toolset, p.Name)
-		return err
+func (s *Service) Sessions(ctx context.Context, toolset fleet.Toolset) ([]*SessionView, error) {
+	return viewAs(ctx, s.store, func(tx fleet.ReadTx, p fleet.Principal) ([]*SessionView, error) {
+		return readSessionViews(tx, toolset, p.Name)
 	})
-	return all, err
 }
 
 // readSessionViews returns the open sessions of the owner. An empty owner means all owners.
@@ -92,41 +80,29 @@ func readSessionViews(tx fleet.ReadTx, toolset fleet.Toolset, owner string) (all
 }
 
 // SessionByKey returns the caller's open session with the key; nil if there is none.
-func (s *Service) SessionByKey(ctx context.Context, toolset fleet.Toolset, key string) (v *SessionView, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		v = nil
+func (s *Service) SessionByKey(ctx context.Context, toolset fleet.Toolset, key string) (*SessionView, error) {
+	return viewAs(ctx, s.store, func(tx fleet.ReadTx, p fleet.Principal) (*SessionView, error) {
 		x, err := tx.Session(fleet.SessionKey{Toolset: toolset, Owner: p.Name, Key: key})
-		if err == nil && x != nil {
-			v, err = readSessionView(tx, x)
+		if err != nil || x == nil {
+			return nil, err
 		}
-		return err
+		return readSessionView(tx, x)
 	})
-	return v, err
 }
 
 // SessionTasks returns the last turns of a session, at most limit, oldest first. The error is SESSION_NOT_FOUND if the caller may
 // not see the session.
-func (s *Service) SessionTasks(ctx context.Context, id string, limit int) (tasks []*fleet.Task, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+func (s *Service) SessionTasks(ctx context.Context, id string, limit int) ([]*fleet.Task, error) {
+	return viewAs(ctx, s.store, func(tx fleet.ReadTx, p fleet.Principal) ([]*fleet.Task, error) {
 		x, err := tx.Session(fleet.SessionKey{ID: id})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if x == nil || !p.OwnsAll(x.Owner) {
-			return sessionNotFound(id)
+			return nil, sessionNotFound(id)
 		}
-		tasks, err = tx.SessionTasks(id, limit)
-		return err
+		return tx.SessionTasks(id, limit)
 	})
-	return tasks, err
 }
 
 // SessionRequest describes a session to open. Its agent exists, or is launched for it.
@@ -164,7 +140,7 @@ func (s *Service) OpenSession(ctx context.Context, r SessionRequest) (x *fleet.S
 	var result CallResult
 	var repeated bool
 	if r.Launch == nil {
-		result, repeated, err = s.Once(ctx, r.Call, func(tx fleet.Tx) (CallResult, error) {
+		result, repeated, err = s.Once(ctx, r.Call, func(tx fleet.Tx, _ fleet.Principal) (CallResult, error) {
 			return CallResult{AgentUID: r.Session.AgentUID, ObjectID: r.Session.ID}, insert(tx, r.Session.AgentUID)
 		})
 	} else {
@@ -203,11 +179,11 @@ func (s *Service) earlierSession(ctx context.Context, result CallResult) (x *fle
 
 // EarlierSession returns the session that the same call opened before; nil if the call is new.
 func (s *Service) EarlierSession(ctx context.Context, c Call) (*fleet.Session, error) {
-	result, err := s.EarlierResult(ctx, c)
-	if err != nil || result == nil {
+	result, repeated, err := s.EarlierResult(ctx, c)
+	if err != nil || !repeated {
 		return nil, err
 	}
-	x, _, err := s.earlierSession(ctx, *result)
+	x, _, err := s.earlierSession(ctx, result)
 	return x, err
 }
 

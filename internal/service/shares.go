@@ -67,19 +67,16 @@ func (s *Service) UnshareAgent(ctx context.Context, r ShareRequest) (*fleet.Agen
 }
 
 // AgentShares returns the shares of an agent that the caller may see, even if the agent is deleted.
-func (s *Service) AgentShares(ctx context.Context, ref string) (shares []fleet.Share, err error) {
+func (s *Service) AgentShares(ctx context.Context, ref string) ([]fleet.Share, error) {
 	uid, err := s.lastAgentUID(ctx, ref, fleet.AccessView)
 	if err != nil {
 		return nil, err
 	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		a, err := tx.Agent(uid)
-		if err == nil && a != nil {
-			shares = a.Shares
-		}
-		return err
-	})
-	return shares, err
+	a, err := view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(uid) })
+	if err != nil || a == nil {
+		return nil, err
+	}
+	return a.Shares, nil
 }
 
 // changeShares changes the agent's shares once per request id. It returns the agent, and a text for people about the share with the
@@ -92,7 +89,7 @@ func (s *Service) changeShares(
 	}
 	v, p, err := s.agent(ctx, r.Agent, fleet.AccessOwn)
 	c := Call{Method: method, RequestID: r.RequestID, Body: r, Refusal: err}
-	v, err = s.changeAgent(ctx, c, p, v, fleet.AccessOwn, func(_ fleet.Tx, a *fleet.Agent) (*fleet.Event, error) { return change(p, a) })
+	v, err = s.changeAgent(ctx, c, v, fleet.AccessOwn, func(_ fleet.Tx, a *fleet.Agent) (*fleet.Event, error) { return change(p, a) })
 	if err != nil {
 		return nil, "", err
 	}

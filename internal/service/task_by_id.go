@@ -12,22 +12,18 @@ func errNoTaskID() *fleet.Error {
 	return fleet.InvalidField("task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
 }
 
-// viewTask calls fn in a transaction with the task. The error is TASK_NOT_FOUND if the caller may not see the task. id may be a
+// viewTask returns what read returns for the task, in a transaction. The error is TASK_NOT_FOUND if the caller may not see the task. id may be a
 // prefix, see Service.task.
-func (s *Service) viewTask(ctx context.Context, id string, fn func(tx fleet.ReadTx, t *fleet.Task) error) error {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return err
-	}
+func viewTask[T any](ctx context.Context, s *Service, id string, read func(fleet.ReadTx, *fleet.Task) (T, error)) (result T, err error) {
 	if id == "" {
-		return errNoTaskID()
+		return result, errNoTaskID()
 	}
-	return s.store.View(ctx, func(tx fleet.ReadTx) error {
+	return viewAs(ctx, s.store, func(tx fleet.ReadTx, p fleet.Principal) (T, error) {
 		t, err := s.task(tx, p, id, fleet.AccessView)
 		if err != nil {
-			return err
+			return result, err
 		}
-		return fn(tx, t)
+		return read(tx, t)
 	})
 }
 

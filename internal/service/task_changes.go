@@ -85,9 +85,9 @@ func (s *Service) taskChanges(ctx context.Context, id string, since ChangesSince
 	if err != nil {
 		return nil, nil, "", err
 	}
-	err = s.viewTask(ctx, id, func(tx fleet.ReadTx, t *fleet.Task) (err error) {
+	a, err = viewTask(ctx, s, id, func(tx fleet.ReadTx, t *fleet.Task) (*fleet.Agent, error) {
 		if c, err = tx.Changes(t.ID); err != nil {
-			return err
+			return nil, err
 		}
 		if c == nil {
 			why, next := "its agent does not work in a repository that Fleet can look at", ""
@@ -97,13 +97,12 @@ func (s *Service) taskChanges(ctx context.Context, id string, since ChangesSince
 			case t.Active():
 				why, next = "it has not ended", "{wait_tasks} waits for that"
 			}
-			return fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the task %s are not known: %s", t.ID, why).Next(next).With("task_id", t.ID)
+			return nil, fleet.Errorf(fleet.ReasonChangesNotFound, "the changes of the task %s are not known: %s", t.ID, why).Next(next).With("task_id", t.ID)
 		}
 		if begin, err = beginning(tx, p, t, c, since); err != nil {
-			return err
+			return nil, err
 		}
-		a, err = tx.Agent(t.AgentUID)
-		return err
+		return tx.Agent(t.AgentUID)
 	})
 	return c, a, begin, err
 }

@@ -9,14 +9,10 @@ import (
 // DeleteTask deletes a task that has ended, with its payload, messages and events, and returns its id. The error is TASK_RUNNING
 // if the task has not ended, even if it is pending.
 func (s *Service) DeleteTask(ctx context.Context, id, requestID string) (string, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return "", err
-	}
 	if id == "" {
 		return "", fleet.InvalidField("task_id", "task_id is required").Next("{list_tasks} gives ids")
 	}
-	result, _, err := s.Once(ctx, Call{Method: "DeleteTask", RequestID: requestID, Body: id}, func(tx fleet.Tx) (CallResult, error) {
+	result, _, err := s.Once(ctx, Call{Method: "DeleteTask", RequestID: requestID, Body: id}, func(tx fleet.Tx, p fleet.Principal) (CallResult, error) {
 		task, err := s.task(tx, p, id, fleet.AccessOwn)
 		if err != nil {
 			return CallResult{}, err

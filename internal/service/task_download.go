@@ -30,12 +30,11 @@ func (s *Service) DownloadPayload(ctx context.Context, id string, offset int64) 
 		return nil, fleet.InvalidField("offset", "offset is %d: give 0 or more", offset)
 	}
 	d := &Download{}
-	var packed []byte
-	if err := s.viewTask(ctx, id, func(tx fleet.ReadTx, t *fleet.Task) (err error) {
+	packed, err := viewTask(ctx, s, id, func(tx fleet.ReadTx, t *fleet.Task) ([]byte, error) {
 		d.Task = t
-		packed, err = tx.Payload(t.ID, true)
-		return err
-	}); err != nil {
+		return tx.Payload(t.ID, true)
+	})
+	if err != nil {
 		return nil, err
 	}
 	if packed == nil {

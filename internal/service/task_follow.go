@@ -93,11 +93,10 @@ func (s *Service) awaitChange(ctx context.Context, signal <-chan struct{}, t *fl
 		if !withEvents {
 			continue
 		}
-		var events []fleet.Event
-		if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			events, err = tx.Events(fleet.EventFilter{TaskID: t.ID}, fleet.EventWindow{After: after, Limit: 1})
-			return err
-		}); err != nil || len(events) > 0 {
+		events, err := view(ctx, s.store, func(tx fleet.ReadTx) ([]fleet.Event, error) {
+			return tx.Events(fleet.EventFilter{TaskID: t.ID}, fleet.EventWindow{After: after, Limit: 1})
+		})
+		if err != nil || len(events) > 0 {
 			return err
 		}
 	}

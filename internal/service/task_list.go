@@ -86,12 +86,11 @@ func (s *Service) taskFilter(ctx context.Context, p fleet.Principal, r ListTasks
 		return f, nil, err
 	}
 	if r.Root != "" {
-		if err := s.viewTask(ctx, strings.TrimSpace(r.Root), func(_ fleet.ReadTx, t *fleet.Task) error {
-			f.Root = t.ID
-			return nil
-		}); err != nil {
+		root, err := viewTask(ctx, s, strings.TrimSpace(r.Root), func(_ fleet.ReadTx, t *fleet.Task) (*fleet.Task, error) { return t, nil })
+		if err != nil {
 			return f, nil, err
 		}
+		f.Root = root.ID
 	}
 	if r.Project != "" {
 		match, place, err := s.places.MatchFleetProjects(ctx, r.Project)

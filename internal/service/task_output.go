@@ -26,12 +26,11 @@ type OutputRequest struct {
 // characters. The error is OUTPUT_NOT_FOUND if the output is not kept.
 func (s *Service) TaskOutput(ctx context.Context, r OutputRequest) (page fleet.OutputPage, more bool, err error) {
 	var t *fleet.Task
-	var a *fleet.Agent
-	if err := s.viewTask(ctx, r.TaskID, func(tx fleet.ReadTx, found *fleet.Task) (err error) {
+	a, err := viewTask(ctx, s, r.TaskID, func(tx fleet.ReadTx, found *fleet.Task) (*fleet.Agent, error) {
 		t = found
-		a, err = tx.Agent(t.AgentUID)
-		return err
-	}); err != nil {
+		return tx.Agent(t.AgentUID)
+	})
+	if err != nil {
 		return fleet.OutputPage{}, false, err
 	}
 	missing := func(why string) error {

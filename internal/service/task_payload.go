@@ -10,12 +10,8 @@ import (
 )
 
 // Payload returns the task's payload; nil if it has none.
-func (s *Service) Payload(ctx context.Context, taskID string) (payload []byte, err error) {
-	err = s.viewTask(ctx, taskID, func(tx fleet.ReadTx, t *fleet.Task) (err error) {
-		payload, err = tx.Payload(t.ID, false)
-		return err
-	})
-	return payload, err
+func (s *Service) Payload(ctx context.Context, taskID string) ([]byte, error) {
+	return viewTask(ctx, s, taskID, func(tx fleet.ReadTx, t *fleet.Task) ([]byte, error) { return tx.Payload(t.ID, false) })
 }
 
 // PackedPayload returns the payload of the agent's newest task, compressed as a single gzip member, and its uncompressed size in
@@ -73,15 +69,11 @@ func pack(b []byte) ([]byte, error) {
 // size in bytes. The error is NO_RUNNING_TASK if the agent has no running task, and LIMIT_REACHED if the payload would have more than
 // limit bytes or exceed a limit of stored bytes.
 func (s *Service) AppendPayload(ctx context.Context, uid string, piece []byte, limit int, requestID string) (size int, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return 0, err
-	}
 	c := Call{Method: "AppendPayload", RequestID: requestID}
 	if requestID != "" {
 		c.Body = []string{uid, fleet.HashSecret(string(piece))}
 	}
-	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
+	task, err := s.onceTask(ctx, c, func(tx fleet.Tx, p fleet.Principal) (*fleet.Task, error) {
 		v, err := changeableAgent(tx, p, uid)
 		if err != nil {
 			return nil, err

@@ -11,19 +11,8 @@ import (
 // INVALID_ARGUMENT if the task belongs to another toolset, was used on a terminal, or its attachments were removed. Otherwise the errors
 // are those of StartTask.
 func (s *Service) RetryTask(ctx context.Context, id, requestID string) (*fleet.Task, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if id == "" {
-		return nil, errNoTaskID()
-	}
 	c := Call{Method: "RetryTask", RequestID: requestID, Body: id}
-	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
-		first, err := s.task(tx, p, id, fleet.AccessRun)
-		if err != nil {
-			return nil, err
-		}
+	task, err := s.changeTask(ctx, c, id, func(tx fleet.Tx, p fleet.Principal, first *fleet.Task) (*fleet.Task, error) {
 		if first.Active() {
 			return nil, fleet.Errorf(fleet.ReasonTaskRunning, "task %q has not ended", first.ID).With("task_id", first.ID).With("agent_name", first.AgentName).
 				Next("wait for it with {wait_tasks}, or stop it with {stop_agent_task}")

@@ -56,13 +56,9 @@ func (s *Service) Detach(ctx context.Context, taskID string) error {
 	if ctx.Err() == nil || fleet.Continues(ctx) {
 		return nil
 	}
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return err
-	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachTimeout)
 	defer cancel()
-	return errors.Join(ctx.Err(), s.store.Update(stopping, func(tx fleet.Tx) error {
+	return errors.Join(ctx.Err(), s.updateAs(stopping, func(tx fleet.Tx, p fleet.Principal) error {
 		_, err := s.stopTask(tx, p, taskID)
 		return err
 	}))

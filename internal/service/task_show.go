@@ -28,44 +28,43 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 	if err := payload.Validate("payload_"); err != nil {
 		return nil, err
 	}
-	shown := &TaskDetails{}
 	var body []byte
-	err := s.viewTask(ctx, id, func(tx fleet.ReadTx, t *fleet.Task) (err error) {
-		shown.Task = t
+	shown, err := viewTask(ctx, s, id, func(tx fleet.ReadTx, t *fleet.Task) (shown *TaskDetails, err error) {
+		shown = &TaskDetails{Task: t}
 		if payload != nil {
-			if body, err = tx.Payload(shown.ID, false); err != nil {
-				return err
+			if body, err = tx.Payload(t.ID, false); err != nil {
+				return nil, err
 			}
 		}
-		if shown.Landing, err = landingOf(tx, shown.ID); err != nil {
-			return err
+		if t.Landing, err = landingOf(tx, t.ID); err != nil {
+			return nil, err
 		}
-		tree, _, err := readTree(tx, shown.Task)
+		tree, _, err := readTree(tx, t)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		shown.TreeCostUSD = tree[0].TreeCostUSD
-		if shown.Checks, err = tx.Checks(shown.ID); err != nil {
-			return err
+		if shown.Checks, err = tx.Checks(t.ID); err != nil {
+			return nil, err
 		}
-		if shown.Options.Attachments > 0 {
-			if shown.Attachments, err = tx.Attachments(shown.ID, false); err != nil {
-				return err
+		if t.Options.Attachments > 0 {
+			if shown.Attachments, err = tx.Attachments(t.ID, false); err != nil {
+				return nil, err
 			}
 		}
-		q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{shown.ID}, Ended: true}))
+		q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}, Ended: true}))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if q != nil {
 			shown.Entry = q.Entry
 		}
-		if !shown.Active() {
-			shown.Changes, err = tx.Changes(shown.ID)
-			return err
+		if t.Active() {
+			shown.Preview, err = preview(tx, t.ID)
+		} else {
+			shown.Changes, err = tx.Changes(t.ID)
 		}
-		shown.Preview, err = preview(tx, shown.ID)
-		return err
+		return shown, err
 	})
 	if err == nil && body != nil {
 		shown.Payload, err = payload.Portion(body, "payload_")
@@ -80,12 +79,8 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 }
 
 // TaskChecks returns the state of the task's checks; nil if the task has none.
-func (s *Service) TaskChecks(ctx context.Context, id string) (checks *fleet.TaskChecks, err error) {
-	err = s.viewTask(ctx, id, func(tx fleet.ReadTx, t *fleet.Task) (err error) {
-		checks, err = tx.Checks(t.ID)
-		return err
-	})
-	return checks, err
+func (s *Service) TaskChecks(ctx context.Context, id string) (*fleet.TaskChecks, error) {
+	return viewTask(ctx, s, id, func(tx fleet.ReadTx, t *fleet.Task) (*fleet.TaskChecks, error) { return tx.Checks(t.ID) })
 }
 
 // preview returns the end of the task's output, with its steps in brackets between the lines, at most previewSize bytes.

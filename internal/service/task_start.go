@@ -35,9 +35,9 @@ func (s *Service) StartTask(ctx context.Context, r StartTaskRequest) (*fleet.Tas
 		return nil, err
 	}
 	r.Options.Attachments = len(r.Attachments)
-	v, p, err := s.agent(ctx, r.Agent, fleet.AccessRun)
+	v, _, err := s.agent(ctx, r.Agent, fleet.AccessRun)
 	c := Call{Method: "StartAgentTask", RequestID: r.RequestID, Body: r.callBody(), Refusal: err}
-	task, err := s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) { return s.startTask(ctx, tx, p, v, r) })
+	task, err := s.onceTask(ctx, c, func(tx fleet.Tx, p fleet.Principal) (*fleet.Task, error) { return s.startTask(ctx, tx, p, v, r) })
 	if err != nil {
 		return nil, err
 	}

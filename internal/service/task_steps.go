@@ -54,18 +54,15 @@ func (s *Service) TaskSteps(ctx context.Context, r StepsRequest) (Steps, error) 
 	if r.Limit == 0 {
 		read.limit = DefaultSteps
 	}
-	err = s.viewTask(ctx, r.TaskID, func(_ fleet.ReadTx, t *fleet.Task) error {
-		read.filter.TaskID = t.ID
-		return nil
-	})
-	switch {
-	case err != nil:
+	t, err := viewTask(ctx, s, r.TaskID, func(_ fleet.ReadTx, t *fleet.Task) (*fleet.Task, error) { return t, nil })
+	if err != nil {
 		return Steps{}, err
-	case r.Before != "":
-		return read.before(ctx, before)
-	default:
-		return read.after(ctx, after)
 	}
+	read.filter.TaskID = t.ID
+	if r.Before != "" {
+		return read.before(ctx, before)
+	}
+	return read.after(ctx, after)
 }
 
 // stepCursor returns the Seq that the cursor stands for; 0 if the cursor is empty. field is the name of the cursor in the request.
@@ -137,12 +134,8 @@ func (r stepReader) before(ctx context.Context, seq int64) (Steps, error) {
 	return out, nil
 }
 
-func (r stepReader) events(ctx context.Context, w fleet.EventWindow) (events []fleet.Event, err error) {
-	err = r.store.View(ctx, func(tx fleet.ReadTx) error {
-		events, err = tx.Events(r.filter, w)
-		return err
-	})
-	return events, err
+func (r stepReader) events(ctx context.Context, w fleet.EventWindow) ([]fleet.Event, error) {
+	return view(ctx, r.store, func(tx fleet.ReadTx) ([]fleet.Event, error) { return tx.Events(r.filter, w) })
 }
 
 // steps returns the steps of r.types that the events report, at most one for each event.

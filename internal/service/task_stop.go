@@ -36,9 +36,9 @@ func (s *Service) StopTask(ctx context.Context, ref, requestID string) (*fleet.T
 
 // requestAgentTaskStop requests the stop of the agent's running task, once per request id, and returns the task.
 func (s *Service) requestAgentTaskStop(ctx context.Context, c Call, ref string) (*fleet.Task, error) {
-	v, p, err := s.agent(ctx, ref, fleet.AccessRun)
+	v, _, err := s.agent(ctx, ref, fleet.AccessRun)
 	c.Refusal = err
-	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
+	return s.onceTask(ctx, c, func(tx fleet.Tx, p fleet.Principal) (*fleet.Task, error) {
 		v, err := agentForUpdate(tx, p, v, fleet.AccessRun)
 		if err != nil {
 			return nil, err
@@ -72,14 +72,10 @@ func (s *Service) stopTask(tx fleet.Tx, p fleet.Principal, id string) (*fleet.Ta
 // StopTaskByID stops a pending or running task, and waits until it has ended, at most state.Config.CreateWait. It returns the task and
 // a text for people. A task that has ended keeps its status.
 func (s *Service) StopTaskByID(ctx context.Context, id, requestID string) (*fleet.Task, string, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, "", err
-	}
 	if id == "" {
 		return nil, "", errNoTaskID()
 	}
-	task, err := s.onceTask(ctx, Call{Method: "StopTask", RequestID: requestID, Body: id}, func(tx fleet.Tx) (*fleet.Task, error) {
+	task, err := s.onceTask(ctx, Call{Method: "StopTask", RequestID: requestID, Body: id}, func(tx fleet.Tx, p fleet.Principal) (*fleet.Task, error) {
 		return s.stopTask(tx, p, id)
 	})
 	if err != nil {

@@ -27,9 +27,9 @@ func (t TreeTask) Limit() fleet.Micros {
 // TaskTree returns the task and the tasks below it: each before those that it has delegated, oldest first. cut reports whether the
 // oldest tasks may be missing, because the whole tree has more than maxTree tasks.
 func (s *Service) TaskTree(ctx context.Context, id string) (tree []TreeTask, cut bool, err error) {
-	err = s.viewTask(ctx, id, func(tx fleet.ReadTx, t *fleet.Task) (err error) {
+	tree, err = viewTask(ctx, s, id, func(tx fleet.ReadTx, t *fleet.Task) (tree []TreeTask, err error) {
 		tree, cut, err = readTree(tx, t)
-		return err
+		return tree, err
 	})
 	return tree, cut, err
 }

@@ -138,12 +138,8 @@ func errNegative(field string) error {
 
 // ListTokens returns the tokens, sorted by name and then from the oldest to the newest. It leaves out tokens of agents. It includes
 // revoked and expired tokens.
-func (s *Service) ListTokens(ctx context.Context) (tokens []*fleet.Token, err error) {
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		tokens, err = tx.Tokens(fleet.TokenFilter{All: true})
-		return err
-	})
-	return tokens, err
+func (s *Service) ListTokens(ctx context.Context) ([]*fleet.Token, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) ([]*fleet.Token, error) { return tx.Tokens(fleet.TokenFilter{All: true}) })
 }
 
 // MaxOverlap is the maximum time for which the old secret of a rotated token still works.

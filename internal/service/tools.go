@@ -8,27 +8,15 @@ import (
 )
 
 // Tools returns the tools that the caller has registered, sorted by their first registration.
-func (s *Service) Tools(ctx context.Context) (tools []*fleet.RegisteredTool, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		tools, err = tx.Tools(p.Name)
-		return err
-	})
-	return tools, err
+func (s *Service) Tools(ctx context.Context) ([]*fleet.RegisteredTool, error) {
+	return viewAs(ctx, s.store, func(tx fleet.ReadTx, p fleet.Principal) ([]*fleet.RegisteredTool, error) { return tx.Tools(p.Name) })
 }
 
 // RegisterTool stores the tool for the agent, or for all agents of the caller if agent is empty. It replaces the caller's tool with the
 // same name for the same agent. before contains the caller's tools before the call; it is nil for a repeated request. The error is
 // LIMIT_REACHED if the caller would have more than maxTools tools.
 func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, agent string, maxTools int) (before []*fleet.RegisteredTool, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
-	_, repeated, err := s.Once(ctx, c, func(tx fleet.Tx) (CallResult, error) {
+	_, repeated, err := s.Once(ctx, c, func(tx fleet.Tx, p fleet.Principal) (CallResult, error) {
 		if before, err = tx.Tools(p.Name); err != nil {
 			return CallResult{}, err
 		}
@@ -49,11 +37,7 @@ func (s *Service) RegisterTool(ctx context.Context, c Call, tool fleet.Tool, age
 // RemoveTools removes the caller's tools with the name: only the one for the agent, or all of them if agent is empty. before contains
 // the caller's tools before the call.
 func (s *Service) RemoveTools(ctx context.Context, name, agent string) (removed, before []*fleet.RegisteredTool, err error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	err = s.store.Update(ctx, func(tx fleet.Tx) error {
+	err = s.updateAs(ctx, func(tx fleet.Tx, p fleet.Principal) error {
 		removed = nil
 		if before, err = tx.Tools(p.Name); err != nil {
 			return err

@@ -14,10 +14,9 @@ import (
 
 // Trains returns the trains that have waiting work and whose repositories this server has. Work whose task has not ended cannot land yet,
 // so it does not count.
-func (s *Service) Trains(ctx context.Context) (trains []fleet.Train, err error) {
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+func (s *Service) Trains(ctx context.Context) ([]fleet.Train, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) (trains []fleet.Train, err error) {
 		queued, err := tx.Landings(fleet.LandingFilter{States: []fleet.LandingState{fleet.LandingQueued}})
-		trains = nil
 		for _, l := range queued {
 			of := trainOf(l)
 			if s.places.Configured(l.Place) == nil || slices.Contains(trains, of) {
@@ -25,15 +24,14 @@ func (s *Service) Trains(ctx context.Context) (trains []fleet.Train, err error) 
 			}
 			t, err := tx.Task(l.TaskID)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if t != nil && !t.Active() {
 				trains = append(trains, of)
 			}
 		}
-		return err
+		return trains, err
 	})
-	return trains, err
 }
 
 // RunTrain lands the work that waits in the train, until nothing is left that can land now. It returns the time at which it should be

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,19 +71,15 @@ func (s *Service) combine(ctx context.Context, repo fleet.Repository, w *Landing
 const maxBefore = 50
 
 // landedBefore reports whether earlier work of the same agent, on which the work w is based, has landed.
-func (s *Service) landedBefore(ctx context.Context, w *LandingView) (landed bool, err error) {
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
+func (s *Service) landedBefore(ctx context.Context, w *LandingView) (bool, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) (bool, error) {
 		tasks, _, err := tx.Tasks(w.Task.AgentUID, maxBefore, 0)
 		if err != nil {
-			return err
+			return false, err
 		}
 		work, err := workOf(tx, tasks)
-		for _, v := range work {
-			landed = landed || v.Head == w.Base && v.State == fleet.LandingLanded
-		}
-		return err
+		return slices.ContainsFunc(work, func(v *LandingView) bool { return v.Head == w.Base && v.State == fleet.LandingLanded }), err
 	})
-	return landed, err
 }
 
 // combination describes how the work is combined with a commit. The same work on the same commit always makes the same commit,
@@ -90,10 +87,8 @@ func (s *Service) landedBefore(ctx context.Context, w *LandingView) (landed bool
 func (s *Service) combination(ctx context.Context, t *fleet.Task, l *fleet.Landing, onto string) (fleet.Combination, error) {
 	message := l.Request.Message
 	if message == "" {
-		if err := s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			message, err = workTitle(tx, t, l)
-			return err
-		}); err != nil {
+		var err error
+		if message, err = view(ctx, s.store, func(tx fleet.ReadTx) (string, error) { return workTitle(tx, t, l) }); err != nil {
 			return fleet.Combination{}, err
 		}
 		if summary := strings.TrimSpace(t.Summary); summary != "" && summary != message {

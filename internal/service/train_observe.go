@@ -16,17 +16,15 @@ var mayHaveLanded = []fleet.LandingState{fleet.LandingBranch, fleet.LandingRevie
 // server has, and records that it has landed. It skips a project if neither its branch nor the amount of its open work has changed
 // since the last call. It also skips places whose workspaces it would keep awake.
 func (s *Service) ObserveLandings(ctx context.Context) error {
+	all, err := view(ctx, s.store, func(tx fleet.ReadTx) ([]*fleet.Landing, error) {
+		return tx.Landings(fleet.LandingFilter{States: mayHaveLanded})
+	})
+	if err != nil {
+		return err
+	}
 	open := map[fleet.Train][]*fleet.Landing{}
-	if err := s.store.View(ctx, func(tx fleet.ReadTx) error {
-		clear(open)
-		all, err := tx.Landings(fleet.LandingFilter{States: mayHaveLanded})
-		for _, l := range all {
-			t := trainOf(l)
-			open[t] = append(open[t], l)
-		}
-		return err
-	}); err != nil {
-		return err
+	for _, l := range all {
+		open[trainOf(l)] = append(open[trainOf(l)], l)
 	}
 	var errs []error
 	for t, work := range open {

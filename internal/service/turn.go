@@ -24,10 +24,6 @@ type TurnRequest struct {
 // StartTurn gives the agent its next task and does not wait. An agent whose workspace is still starting gets the task later. The
 // error is AGENT_BUSY if the agent has a task, and AGENT_OFFLINE if its workspace neither runs nor will run soon.
 func (s *Service) StartTurn(ctx context.Context, r TurnRequest) (*fleet.Task, error) {
-	p, err := fleet.PrincipalFrom(ctx)
-	if err != nil {
-		return nil, err
-	}
 	if err := checkText(fleet.ReasonTaskRequired, "message", "the message", r.Prompt); err != nil {
 		return nil, err
 	}
@@ -35,7 +31,7 @@ func (s *Service) StartTurn(ctx context.Context, r TurnRequest) (*fleet.Task, er
 	if c.Body == nil {
 		c.Body = r
 	}
-	return s.onceTask(ctx, c, func(tx fleet.Tx) (*fleet.Task, error) {
+	return s.onceTask(ctx, c, func(tx fleet.Tx, p fleet.Principal) (*fleet.Task, error) {
 		v, err := changeableAgent(tx, p, r.AgentUID)
 		if err != nil {
 			return nil, err

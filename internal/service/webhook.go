@@ -197,12 +197,11 @@ func withoutPath(url string) string {
 }
 
 // WebhookStats returns figures of the webhooks of all owners.
-func (s *Service) WebhookStats(ctx context.Context) (f fleet.WebhookStats, err error) {
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		f = fleet.WebhookStats{}
+func (s *Service) WebhookStats(ctx context.Context) (fleet.WebhookStats, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) (f fleet.WebhookStats, err error) {
 		all, err := fleet.ReadResources[fleet.Webhook](tx, fleet.ResourceFilter{Kind: fleet.WebhookKind})
 		if err != nil || len(all) == 0 {
-			return err
+			return f, err
 		}
 		sends := map[string]bool{}
 		for _, w := range all {
@@ -223,9 +222,8 @@ func (s *Service) WebhookStats(ctx context.Context) (f fleet.WebhookStats, err e
 				f.Oldest = c.Oldest
 			}
 		}
-		return err
+		return f, err
 	})
-	return f, err
 }
 
 // checkWebhook returns INVALID_ARGUMENT if a value of the webhook is not valid, and UNIMPLEMENTED if this server sends no webhooks.
@@ -239,12 +237,10 @@ func (s *Service) checkWebhook(w *fleet.Webhook) error {
 	return s.cfg.Webhooks.Sender.Check(w.URL)
 }
 
-func (s *Service) allWebhooks(ctx context.Context) (all []*fleet.Webhook, err error) {
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		all, err = fleet.ReadResources[fleet.Webhook](tx, fleet.ResourceFilter{Kind: fleet.WebhookKind})
-		return err
+func (s *Service) allWebhooks(ctx context.Context) ([]*fleet.Webhook, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) ([]*fleet.Webhook, error) {
+		return fleet.ReadResources[fleet.Webhook](tx, fleet.ResourceFilter{Kind: fleet.WebhookKind})
 	})
-	return all, err
 }
 
 // webhookSecret returns the secret of the webhook with the uid. All secrets of webhooks are derived from one secret of the

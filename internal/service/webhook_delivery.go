@@ -35,9 +35,8 @@ func (s *Service) ListDeliveries(ctx context.Context, r ListDeliveriesRequest) (
 	if err != nil {
 		return nil, "", err
 	}
-	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		out, err = tx.Deliveries(fleet.DeliveryFilter{Webhook: w.UID, Status: r.Status, Since: r.Since, Offset: offset, Limit: count + 1})
-		return err
+	out, err = view(ctx, s.store, func(tx fleet.ReadTx) ([]*fleet.Delivery, error) {
+		return tx.Deliveries(fleet.DeliveryFilter{Webhook: w.UID, Status: r.Status, Since: r.Since, Offset: offset, Limit: count + 1})
 	})
 	if len(out) > count {
 		return out[:count], strconv.Itoa(offset + count), err

@@ -240,10 +240,8 @@ func (l *sendLoop) authorize(ctx context.Context, h *hookState) (err error) {
 		return err
 	}
 	if h.ByToken {
-		var t *fleet.Token
-		err := l.s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-			t, err = fleet.CurrentToken(tx.Tokens(fleet.TokenFilter{Name: h.Owner}))
-			return err
+		t, err := view(ctx, l.s.store, func(tx fleet.ReadTx) (*fleet.Token, error) {
+			return fleet.CurrentToken(tx.Tokens(fleet.TokenFilter{Name: h.Owner}))
 		})
 		if err != nil {
 			return err
@@ -372,10 +370,8 @@ func (l *sendLoop) sendDue(ctx, sending context.Context, h *hookState) error {
 	if h.sending.Load() || h.next.After(now) {
 		return nil
 	}
-	var due []*fleet.Delivery
-	err := l.s.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		due, err = tx.Deliveries(fleet.DeliveryFilter{Webhook: h.UID, Waiting: true, Limit: sendBatch})
-		return err
+	due, err := view(ctx, l.s.store, func(tx fleet.ReadTx) ([]*fleet.Delivery, error) {
+		return tx.Deliveries(fleet.DeliveryFilter{Webhook: h.UID, Waiting: true, Limit: sendBatch})
 	})
 	if err != nil {
 		return err

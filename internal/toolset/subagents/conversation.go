@@ -28,12 +28,12 @@ func (r *run) inConversation(ctx context.Context, prompt string) error {
 	}
 	defer leave()
 	for {
-		old, err := r.core.EarlierResult(ctx, r.call)
+		earlier, repeated, err := r.core.EarlierResult(ctx, r.call)
 		if err != nil {
 			return err
 		}
-		if old != nil {
-			return r.awaitEarlierTask(ctx, old.ObjectID, prompt)
+		if repeated {
+			return r.awaitEarlierTask(ctx, earlier.ObjectID, prompt)
 		}
 		task, err := r.nextTurn(ctx, prompt)
 		switch {

@@ -138,10 +138,12 @@ func (r *run) launchRequest() service.LaunchRequest {
 
 // runAlone runs the call on an agent made only for this call.
 func (r *run) runAlone(ctx context.Context, prompt string) error {
-	if old, err := r.core.EarlierResult(ctx, r.call); err != nil {
+	earlier, repeated, err := r.core.EarlierResult(ctx, r.call)
+	if err != nil {
 		return err
-	} else if old != nil {
-		return r.awaitEarlierTask(ctx, old.ObjectID, prompt)
+	}
+	if repeated {
+		return r.awaitEarlierTask(ctx, earlier.ObjectID, prompt)
 	}
 	l := r.launchRequest()
 	l.OneTask = r.definition.OutputFormat != outputJSON // an agent that answers in JSON may be asked again
