@@ -395,36 +395,26 @@ func BenchmarkDecide(b *testing.B) {
 // TestFanOutSpreads checks that a task of a fan-out does not start on an agent that has worked on another task of the fan-out.
 func TestFanOutSpreads(t *testing.T) {
 	t.Parallel()
-	agent := func(uid string) *fleet.AgentView {
-		return &fleet.AgentView{Agent: fleet.Agent{UID: uid, Name: uid, Owner: "alice", Pool: "web", State: fleet.StateRunning, Desired: fleet.DesiredRunning}}
+	second := &fleet.QueuedTask{Task: fleet.Task{ID: "second"}, Entry: fleet.QueueEntry{FanOut: []string{"first", "second"}}}
+	decide := func(uids ...string) (d Decision, created int) {
+		var agents []*fleet.AgentView
+		for _, uid := range uids {
+			agents = append(agents, &fleet.AgentView{Agent: fleet.Agent{UID: uid}})
+		}
+		s := poolState(fleet.ReuseAny, map[string]fleet.Dependee{"first": {Status: fleet.TaskCompleted, AgentUID: "used"}}, agents, second)
+		s.Pools[0].MinIdle = 1
+		d = Decide(s)
+		return d, d.Create[s.Pools[0]]
 	}
-	pool := &fleet.Pool{Name: "web", Owner: "alice", MaxAgents: 2, MaxCreating: 2, MinIdle: 1, MaxIdle: time.Hour}
-	second := &fleet.QueuedTask{Task: fleet.Task{ID: "second", Owner: "alice", Status: fleet.TaskPending, CreatedAt: noon}}
-	second.Entry = fleet.QueueEntry{Target: fleet.Target{Pool: "web"}, By: "alice", FanOut: []string{"first", "second"}}
-	decide := func(agents ...*fleet.AgentView) Decision {
-		return Decide(State{
-			Now: noon, Detail: Reasons, Tasks: []*fleet.QueuedTask{second}, Pools: []*fleet.Pool{pool}, Agents: agents,
-			Agent: func(string) *fleet.AgentView { return nil },
-			Dependee: func(id string) fleet.Dependee {
-				return map[string]fleet.Dependee{"first": {Status: fleet.TaskCompleted, AgentUID: "used"}}[id]
-			},
-			PlaceError:      func(*fleet.Agent) error { return nil },
-			UseError:        func(*fleet.QueuedTask, *fleet.Agent) error { return nil },
-			TaskRoom:        func(string) (int, bool) { return 0, false },
-			CredentialWaits: func(*fleet.QueuedTask) []fleet.Wait { return nil },
-			Claims:          func(*fleet.QueuedTask) []fleet.BudgetClaim { return nil },
-			BudgetFits:      func(string, fleet.Amount) bool { return true },
-		})
-	}
-	d := decide(agent("used"))
+	d, created := decide("used")
 	require.Empty(t, d.Start)
-	require.Equal(t, 1, d.Create[pool])
+	require.Equal(t, 1, created)
 	require.Equal(t, fleet.WaitProvisioning, d.Waits["second"][0].Reason)
-	d = decide(agent("used"), agent("other"))
+	d, created = decide("used", "other")
 	require.Len(t, d.Start, 1)
 	require.Equal(t, second, d.Start[0].Task)
 	require.Equal(t, "other", d.Start[0].Agent.UID)
-	require.Empty(t, d.Create)
+	require.Zero(t, created)
 }
 
 // poolState returns a state with the pool "web" of alice, whose agents and tasks are these, and without limits.
