@@ -6,20 +6,17 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/place/local"
-	"fleet/internal/reconcile"
 	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
-	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/toolset/providers"
 	"fleet/internal/waittest"
 )
@@ -34,14 +31,13 @@ const (
 // drivers are the drivers of the places that every server has.
 var drivers = append(local.Drivers(), local.ModelDrivers()...)
 
-// harness is the toolset over a real core and store, with a fake place for models and another fake place for programs.
+// harness is the toolset over a real core and store, with fake places for models and for programs.
 type harness struct {
 	*providers.Service
 	t      *testing.T
 	core   *service.Service
-	store  fleet.Store
-	models *fake.Place // runs models
-	clis   *fake.Place // runs programs
+	flaky  *servicetest.FlakyStore // the store of core
+	models *fake.Place             // runs models
 	probes *fakeProbes
 	config providers.Config
 	log    *lockedBuffer
@@ -72,9 +68,7 @@ func (l *lockedBuffer) String() string {
 // may be nil, changes the configuration.
 func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 	t.Helper()
-	store, err := sqlitetest.Open(t.Context(), filepath.Join(t.TempDir(), "fleet.db"))
-	require.NoError(t, err)
-	h := &harness{t: t, store: store, probes: &fakeProbes{}, log: &lockedBuffer{}, env: map[string]string{
+	h := &harness{t: t, probes: &fakeProbes{}, log: &lockedBuffer{}, env: map[string]string{
 		"ANTHROPIC_API_KEY": claudeKey, "CUSTOM_KEY": customKey, "WEATHER_TOKEN": toolToken,
 	}}
 	see := func(_ context.Context, c fake.Call) error {
@@ -86,24 +80,20 @@ func newHarness(t *testing.T, with func(*providers.Config)) *harness {
 		return nil
 	}
 	h.models = fake.New(fake.Config{Traits: fleet.Traits{Name: "cagent", Drivers: local.ModelDrivers()}, Before: see})
-	h.clis = fake.New(fake.Config{Traits: fleet.Traits{Name: "local", Drivers: local.Drivers()}, Before: see})
 	logger := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	st := state.New(store, []fleet.Place{h.clis}, state.Config{
-		StopGrace: 20 * time.Millisecond, PollInterval: 100 * time.Millisecond, LeaseTTL: waittest.Limit, FirstListingWait: waittest.Limit, Logger: logger,
-		OtherPlaces: []fleet.Place{h.models},
-	})
-	h.core = service.New(st)
-	rec := reconcile.New(st, nil)
-	rec.Start()
 	t.Cleanup(func() {
-		rec.Stop()
 		h.models.Destroy()
-		h.clis.Destroy()
-		require.NoError(t, store.Close())
 		for _, key := range []string{claudeKey, customKey, toolToken} {
 			require.NotContains(t, h.log.String(), key, "the log must not contain a key")
 		}
 	})
+	programs := fake.Config{Traits: fleet.Traits{Name: "local", Drivers: local.Drivers()}, Before: see}
+	h.core = servicetest.NewOver(t, programs, func(c *state.Config) {
+		c.Logger, c.OtherPlaces = logger, []fleet.Place{h.models}
+	}, func(s fleet.Store) fleet.Store {
+		h.flaky = &servicetest.FlakyStore{Store: s}
+		return h.flaky
+	}).Service
 	c := providers.Config{Settings: providers.Settings{Agents: []providers.Provider{
 		{Name: "custom", Kind: providers.KindAPI, BaseURL: "https://llm.example.com/v1/", Keys: []string{"CUSTOM_OTHER", "CUSTOM_KEY"}, Model: "custom-1"},
 		{Name: "mycli", Kind: providers.KindCLI, Command: []string{"mycli", "--model", "{{.Model}}"}, Keys: []string{"CUSTOM_KEY"}},

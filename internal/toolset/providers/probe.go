@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os/exec"
 	"slices"
@@ -54,12 +55,26 @@ type ProbeEnvironment interface {
 	Version(ctx context.Context, program string) (path, output string, err error)
 }
 
+// sharedProbe probes the provider. Concurrent callers share one probe, which no caller ends for the others. sharedProbe gives up the
+// slot of the call first.
+func (s *Service) sharedProbe(ctx context.Context, p *Provider) (ProbeResult, error) {
+	fleet.ReleaseSlot(ctx)
+	result, _, _ := s.probes.Do(p.Name, func() (any, error) { return s.probe(context.WithoutCancel(ctx), p), nil })
+	return result.(ProbeResult), ctx.Err() //nolint:forcetypeassert // the function above returns nothing else
+}
+
 // probe probes one provider.
-func (s *Service) probe(ctx context.Context, p *Provider) ProbeResult {
+func (s *Service) probe(ctx context.Context, p *Provider) (result ProbeResult) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ProbeTimeout)
 	defer cancel()
+	defer func() { // a panic in one probe affects only that probe
+		if broken := recover(); broken != nil {
+			s.log.ErrorContext(ctx, "probe panicked", slog.String("agent", p.Name), slog.String("panic", s.redact(fmt.Sprint(broken))))
+			result = ProbeResult{Name: p.Name, Status: StatusUnavailable, Detail: "The probe itself failed: the server's log has the cause"}
+		}
+	}()
 	started := time.Now()
-	result := ProbeResult{Name: p.Name}
+	result.Name = p.Name
 	switch p.Kind {
 	case KindCLI:
 		result.Status, result.Detail = s.probeProgram(ctx, p)

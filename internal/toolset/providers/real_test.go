@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,16 +21,15 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/model/definition"
 	"fleet/internal/model/run"
+	"fleet/internal/place/fake"
 	"fleet/internal/place/local"
 	"fleet/internal/place/placetest/model"
 	"fleet/internal/place/probe"
-	"fleet/internal/reconcile"
 	"fleet/internal/runner"
 	"fleet/internal/runner/driver"
 	"fleet/internal/runner/sandbox"
-	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
-	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/toolset/providers"
 	"fleet/internal/waittest"
 )
@@ -54,21 +52,14 @@ type realHarness struct {
 	t     *testing.T
 	model *model.Server
 	bin   string // first directory on the PATH
-	data  string // directory of the store and the agents
-	store fleet.Store
+	data  string // directory of the agents
+	fleet *servicetest.Harness
 	log   *lockedBuffer
 }
 
-// newRealHarness starts a fleet with providers that use the stub, and with the given agents. A probe may take a minute, so
-// that even on a slow machine only a probe that hangs exceeds its time limit.
+// newRealHarness starts a fleet with providers that use the stub, and with the given agents. A probe may take a minute, because the
+// machine may be slow. At the end of the test, no log and no file may contain a key.
 func newRealHarness(t *testing.T, agents ...providers.Provider) *realHarness {
-	t.Helper()
-	return newRealHarnessWith(t, time.Minute, agents...)
-}
-
-// newRealHarnessWith is newRealHarness with another time limit for probes. At the end of the test, no log and no file may
-// contain a key.
-func newRealHarnessWith(t *testing.T, probeTimeout time.Duration, agents ...providers.Provider) *realHarness {
 	t.Helper()
 	r := &realHarness{t: t, model: model.New(t), bin: t.TempDir(), data: t.TempDir(), log: &lockedBuffer{}}
 	logger := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -80,9 +71,6 @@ func newRealHarnessWith(t *testing.T, probeTimeout time.Duration, agents ...prov
 	for k, v := range env {
 		environ = append(environ, k+"="+v)
 	}
-	store, err := sqlitetest.Open(t.Context(), filepath.Join(r.data, "fleet.db"))
-	require.NoError(t, err)
-	r.store = store
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	supervisor, err := sandbox.Executable()
@@ -93,30 +81,26 @@ func newRealHarnessWith(t *testing.T, probeTimeout time.Duration, agents ...prov
 		Models: local.ModelsConfig{Command: []string{exe, "model-run"}, Needs: definition.Needs, Settings: driver.ModelSettings{ToolEnv: []string{"WEATHER_TOKEN"}}},
 	})
 	require.NoError(t, err)
-	models := clis.ModelPlace()
-	st := state.New(store, []fleet.Place{clis}, state.Config{
-		StopGrace: 200 * time.Millisecond, PollInterval: 100 * time.Millisecond, Logger: logger, OtherPlaces: []fleet.Place{models},
-	})
-	core := service.New(st)
-	rec := reconcile.New(st, nil)
-	rec.Start()
 	t.Cleanup(func() {
-		rec.Stop()
 		require.NoError(t, clis.Close())
-		require.NoError(t, store.Close())
 		r.requireNoKeys(r.log.String())
-		require.NoError(t, filepath.WalkDir(r.data, func(path string, e fs.DirEntry, err error) error {
-			if err != nil || !e.Type().IsRegular() {
+		for _, dir := range []string{r.data, filepath.Dir(r.fleet.Path)} {
+			require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+				if err != nil || !e.Type().IsRegular() {
+					return err
+				}
+				b, err := os.ReadFile(path)
+				for _, key := range []string{claudeKey, customKey, toolToken} {
+					require.False(t, bytes.Contains(b, []byte(key)), "%s has a key", path)
+				}
 				return err
-			}
-			b, err := os.ReadFile(path)
-			for _, key := range []string{claudeKey, customKey, toolToken} {
-				require.False(t, bytes.Contains(b, []byte(key)), "%s has a key", path)
-			}
-			return err
-		}))
+			}))
+		}
 	})
-	c := providers.Config{Settings: providers.Settings{ToolEnv: []string{"WEATHER_TOKEN"}}, Drivers: drivers, ProbeTimeout: probeTimeout, Getenv: func(n string) string { return env[n] }, Logger: logger}
+	r.fleet = servicetest.New(t, fake.Config{}, func(c *state.Config) {
+		c.StopGrace, c.Logger, c.OtherPlaces = 200*time.Millisecond, logger, []fleet.Place{clis, clis.ModelPlace()}
+	})
+	c := providers.Config{Settings: providers.Settings{ToolEnv: []string{"WEATHER_TOKEN"}}, Drivers: drivers, ProbeTimeout: time.Minute, Getenv: func(n string) string { return env[n] }, Logger: logger}
 	c.Agents = append([]providers.Provider{
 		{Name: "claude", BaseURL: r.model.URL, Model: "stub-large"},
 		{Name: "custom", Kind: providers.KindAPI, BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}, Model: "stub-small"},
@@ -126,7 +110,7 @@ func newRealHarnessWith(t *testing.T, probeTimeout time.Duration, agents ...prov
 		{Name: "mistral", BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}},
 		{Name: "grok", BaseURL: r.model.URL + "/v1", Keys: []string{"CUSTOM_KEY"}},
 	}, agents...)
-	r.Service, err = providers.New(core, probe.New(probe.Config{Environ: environ}), c)
+	r.Service, err = providers.New(r.fleet.Service, probe.New(probe.Config{Environ: environ}), c)
 	require.NoError(t, err)
 	return r
 }
@@ -294,10 +278,8 @@ func TestUsageOfStopped(t *testing.T) {
 // taskWithEvent waits for an event of the type, and returns the task of the newest such event.
 func (r *realHarness) taskWithEvent(event fleet.EventType) (task *fleet.Task) {
 	r.t.Helper()
-	signal, stop := r.store.Subscribe()
-	defer stop()
-	waittest.UntilSignalled(r.t, signal, func() bool {
-		require.NoError(r.t, r.store.View(r.t.Context(), func(tx fleet.ReadTx) error {
+	r.fleet.WaitStored(func() bool {
+		require.NoError(r.t, r.fleet.Store.View(r.t.Context(), func(tx fleet.ReadTx) error {
 			last, err := tx.Events(fleet.EventFilter{Types: []fleet.EventType{event}}, fleet.EventWindow{Newest: true, Limit: 1})
 			if err == nil && len(last) > 0 {
 				task, err = tx.Task(last[0].TaskID)
@@ -404,7 +386,7 @@ echo "$2 $(cat "$4") [${#CUSTOM_KEY}] [$ANTHROPIC_API_KEY]"
 		says   string
 	}{
 		"claude-code": {providers.StatusOperative, filepath.Join(r.bin, "claude") + " runs, version 2.1.0 (Claude Code)"},
-		"mine":        {providers.StatusOperative, filepath.Join(r.bin, "mine") + " runs, and does not say its version"},
+		"custom":      {providers.StatusOperative, r.model.URL + "/v1 answers"},
 		"goose":       {providers.StatusUnavailable, "goose --version ended with exit code 7"},
 	} {
 		f, err := r.Probe(r.ctx(), agent)
@@ -412,66 +394,4 @@ echo "$2 $(cat "$4") [${#CUSTOM_KEY}] [$ANTHROPIC_API_KEY]"
 		require.Equal(t, want.status, f.Status, f.Detail)
 		require.Contains(t, f.Detail, want.says)
 	}
-}
-
-// TestHangingProbes probes a program and a server that never answer.
-func TestHangingProbes(t *testing.T) {
-	t.Parallel()
-	hang, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = hang.Close() })
-	r := newRealHarnessWith(
-		t, 50*time.Millisecond,
-		providers.Provider{Name: "mine", Kind: providers.KindCLI, Command: []string{"mine", "{{.PromptFile}}"}},
-		providers.Provider{Name: "server", Kind: providers.KindAPI, BaseURL: "http://" + hang.Addr().String(), Keys: []string{"CUSTOM_KEY"}, Model: "m"},
-	)
-	r.writeProgram("mine", "sleep 600")
-	for agent, want := range map[string]struct {
-		status providers.Status
-		says   string
-	}{
-		"mine":   {providers.StatusUnavailable, "does not say its version within 50ms"},
-		"server": {providers.StatusUnreachable, "does not answer within 50ms"},
-	} {
-		f, err := r.Probe(r.ctx(), agent)
-		require.NoError(t, err)
-		require.Equal(t, want.status, f.Status, f.Detail)
-		require.Contains(t, f.Detail, want.says)
-		require.GreaterOrEqual(t, f.Latency, 50*time.Millisecond)
-	}
-}
-
-// TestRealProbes probes servers on this machine: some answer, one refuses, one is not a model API, and one does not exist.
-func TestRealProbes(t *testing.T) {
-	t.Parallel()
-	answer := func(status int, body string) string {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(status)
-			fmt.Fprint(w, body)
-		}))
-		t.Cleanup(s.Close)
-		return s.URL
-	}
-	api := func(name, url string) providers.Provider {
-		return providers.Provider{Name: name, Kind: providers.KindAPI, BaseURL: url, Keys: []string{"CUSTOM_KEY"}, Model: "m"}
-	}
-	r := newRealHarness(
-		t, api("refuses", answer(401, "no")), api("garbage", answer(200, "<html>")), api("nobody", "http://127.0.0.1:1"),
-		providers.Provider{Name: "small", Kind: providers.KindLocal, Protocol: providers.ProtocolOllama, BaseURL: answer(200, `{"models":[{"name":"llama3.2:latest"}]}`), Model: "llama3.2"},
-	)
-	list, err := r.List(r.ctx(), "", true)
-	require.NoError(t, err)
-	found := map[string]*providers.ProbeResult{}
-	for _, l := range list {
-		require.NotNil(t, l.ProbeResult, l.Name)
-		r.requireNoKeys(l.ProbeResult.Detail)
-		found[l.Name] = l.ProbeResult
-	}
-	for name, want := range map[string]providers.Status{
-		"claude": "operative", "custom": "operative", "vllm": "operative", "small": "operative",
-		"refuses": "unavailable", "garbage": "unreachable", "nobody": "unreachable", "openai": "key_missing",
-	} {
-		require.Equal(t, want, found[name].Status, "%s: %s", name, found[name].Detail)
-	}
-	require.Contains(t, found["vllm"].Detail, "2 models: stub-large, stub-small")
 }

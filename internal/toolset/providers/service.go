@@ -1,44 +1,30 @@
 package providers
 
 import (
-	"context"
 	"log/slog"
 	"slices"
 	"strings"
 
-	"fleet/internal/fleet"
+	"golang.org/x/sync/singleflight"
+
 	"fleet/internal/service"
 )
-
-// Core is the part of the core that a Service uses. *service.Service implements it, and documents the methods.
-type Core interface {
-	Launch(ctx context.Context, r service.LaunchRequest) (*fleet.AgentView, error)
-	FollowTask(ctx context.Context, taskID string, after int64, sink func(fleet.Event) error) (*fleet.Task, error)
-	Payload(ctx context.Context, taskID string) ([]byte, error)
-	RequestTaskStop(ctx context.Context, id string) error
-	Detach(ctx context.Context, taskID string) error
-	StopByUID(ctx context.Context, agentUID string) (*fleet.Task, error)
-	TraitsWithDriver(driver string) (fleet.Traits, bool)
-	Tools(ctx context.Context) ([]*fleet.RegisteredTool, error)
-	RegisterTool(ctx context.Context, c service.Call, tool fleet.Tool, agent string, maxTools int) (before []*fleet.RegisteredTool, err error)
-	RemoveTools(ctx context.Context, name, agent string) (removed, before []*fleet.RegisteredTool, err error)
-}
 
 // Service implements the toolset. Every method acts for the principal in its context. Methods are safe for concurrent
 // use.
 type Service struct {
-	core             Core
+	core             *service.Service
 	probeEnvironment ProbeEnvironment
 	cfg              Config
 	log              *slog.Logger
-	table            []Provider // sorted by name
-	secretVariables  []string   // the environment variables that hold secrets, sorted
-	probes           probes
+	table            []Provider         // sorted by name
+	secretVariables  []string           // the environment variables that hold secrets, sorted
+	probes           singleflight.Group // by provider
 }
 
 // New returns a service over the core that probes programs and servers in environment. It returns an error if the
 // configuration is invalid.
-func New(core Core, environment ProbeEnvironment, cfg Config) (*Service, error) {
+func New(core *service.Service, environment ProbeEnvironment, cfg Config) (*Service, error) {
 	if err := cfg.Validate(cfg.Drivers); err != nil {
 		return nil, err
 	}

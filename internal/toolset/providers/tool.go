@@ -2,6 +2,7 @@ package providers
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -37,22 +38,8 @@ type toolSpec struct {
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"`
 	HTTP        *fleet.HTTPTool `json:"http"`
-	MCP         *mcpSpec        `json:"mcp"`
+	MCP         *fleet.MCPTool  `json:"mcp"` // an empty name of its server is the name of the tool
 	Command     []string        `json:"command"`
-}
-
-// mcpSpec is a tool of an MCP server as callers write it. If Server.Name or Tool is empty, it is the name under which the
-// tool is registered.
-type mcpSpec struct {
-	Server struct {
-		Name    string            `json:"name"`
-		Command string            `json:"command"`
-		Args    []string          `json:"args"`
-		Env     map[string]string `json:"env"`
-		URL     string            `json:"url"`
-		Headers map[string]string `json:"headers"`
-	} `json:"server"`
-	Tool string `json:"tool"`
 }
 
 // invalidSpec returns the error for an invalid part of a tool's specification. The text of the error begins with the name
@@ -124,13 +111,8 @@ func (s *toolSpec) implement(t *fleet.Tool) error {
 		}
 		return checkHeaders("http.headers", t.HTTP.Headers)
 	case s.MCP != nil:
-		m := s.MCP.Server
-		if m.Name == "" {
-			m.Name = t.Name
-		}
-		t.MCP = &fleet.MCPTool{Tool: s.MCP.Tool, Server: fleet.MCPServer{
-			Name: m.Name, Command: m.Command, Args: m.Args, Env: m.Env, URL: m.URL, Headers: m.Headers,
-		}}
+		t.MCP = s.MCP
+		t.MCP.Server.Name = cmp.Or(t.MCP.Server.Name, t.Name)
 		return checkServer(t.MCP)
 	}
 	t.Command = s.Command
