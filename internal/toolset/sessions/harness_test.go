@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,29 +19,23 @@ import (
 	"fleet/internal/place/fake"
 	"fleet/internal/place/local"
 	"fleet/internal/place/placetest/model"
-	"fleet/internal/reconcile"
 	"fleet/internal/runner/sandbox"
-	"fleet/internal/service"
-	"fleet/internal/state"
-	"fleet/internal/store/sqlite/sqlitetest"
+	"fleet/internal/service/servicetest"
 	"fleet/internal/toolset/sessions"
 	"fleet/internal/waittest"
 )
 
-// harness is a sessions service over a real store. Agents from definitions use a stub model, and agents of the fleet are
-// in a fake place.
+// harness is a sessions service over a fleet. Agents from definitions use a stub model, and agents of the fleet are in a fake place.
 type harness struct {
-	t             testing.TB
-	dir           string // directory of all files
-	model         *model.Server
-	cfg           sessions.Config
-	changeCatalog func(*definition.CatalogConfig) // changes the catalog's configuration; may be nil
-	fake          *fake.Place                     // has the agents of the fleet
-	store         fleet.Store
-	core          *service.Service
-	svc           *sessions.Service
-	catalog       *definition.Catalog
-	close         func() // stops the fleet
+	*servicetest.Harness
+	t       testing.TB
+	dir     string // directory of the files, except the store
+	model   *model.Server
+	world   fake.Config // the place with the agents of the fleet
+	models  fleet.Place // runs agents from definitions
+	cfg     sessions.Config
+	svc     *sessions.Service
+	catalog *definition.Catalog
 
 	mu  sync.Mutex
 	now time.Time
@@ -51,19 +44,18 @@ type harness struct {
 // newHarness starts a fleet with the agent echo. with, which may be nil, changes the harness before the start.
 func newHarness(t testing.TB, with func(*harness)) *harness {
 	t.Helper()
-	h := &harness{t: t, dir: t.TempDir(), model: model.New(t), fake: fake.New(fake.Config{}), now: time.Now().UTC()}
+	h := &harness{t: t, dir: t.TempDir(), model: model.New(t), now: time.Now().UTC()}
 	h.cfg.Now = h.clock
 	h.cfg.SweepEvery = time.Hour // tests call Sweep themselves
 	if with != nil {
 		with(h)
 	}
 	h.define("echo.yaml", h.document("Says what it is told."))
-	h.open()
 	t.Cleanup(func() {
-		h.close()
-		h.fake.Destroy()
+		require.NoError(t, h.models.Close())
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	})
+	h.open()
 	return h
 }
 
@@ -102,17 +94,12 @@ func (h *harness) define(name, document string) {
 	require.NoError(h.t, os.WriteFile(p, []byte(document), 0o600))
 }
 
-// open starts the fleet on the files in h.dir.
+// open starts the fleet on the files in h.dir and on the store, if there is one.
 func (h *harness) open() {
 	h.t.Helper()
-	store, err := sqlitetest.Open(context.Background(), filepath.Join(h.dir, "fleet.db"))
-	require.NoError(h.t, err)
 	c := definition.CatalogConfig{AgentsDir: filepath.Join(h.dir, "agents"), StoreDir: filepath.Join(h.dir, "store")}
 	host, _, _ := strings.Cut(strings.TrimPrefix(h.model.URL, "http://"), "/")
 	c.Policy.ModelHosts = []string{host}
-	if h.changeCatalog != nil {
-		h.changeCatalog(&c)
-	}
 	h.catalog = definition.NewCatalog(c)
 	exe, err := os.Executable()
 	require.NoError(h.t, err)
@@ -123,28 +110,21 @@ func (h *harness) open() {
 		Models: local.ModelsConfig{Command: []string{exe, "model-run"}, Catalog: h.catalog, Needs: definition.Needs},
 	})
 	require.NoError(h.t, err)
-	models := localPlace.ModelPlace()
-	log := slog.New(slog.NewTextHandler(h.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	h.store = store
-	st := state.New(store, []fleet.Place{h.fake}, state.Config{
-		CreateWait: waittest.Limit, StopGrace: 50 * time.Millisecond, PollInterval: 100 * time.Millisecond, FirstListingWait: waittest.Limit, Logger: log,
-		OtherPlaces: []fleet.Place{models},
-	})
-	h.core = service.New(st)
-	rec := reconcile.New(st, nil)
-	rec.Start()
-	h.svc = sessions.New(h.core, h.catalog, h.cfg)
-	h.close = func() {
-		rec.Stop()
-		require.NoError(h.t, models.Close())
-		require.NoError(h.t, store.Close())
+	h.models = localPlace.ModelPlace()
+	if h.Harness == nil {
+		h.Harness = servicetest.New(h.t, h.world, servicetest.WithOtherPlace(h.models))
+	} else {
+		h.Config.OtherPlaces = []fleet.Place{h.models}
+		h.Restart()
 	}
+	h.svc = sessions.New(h.Service, h.catalog, h.cfg)
 }
 
 // restart stops the fleet and starts it again on the same data, as a new process would.
 func (h *harness) restart() {
 	h.t.Helper()
-	h.close()
+	h.Reconciler.Stop()
+	require.NoError(h.t, h.models.Close())
 	h.open()
 }
 
@@ -191,27 +171,6 @@ func requireReason(t testing.TB, err error, reason fleet.Reason, words ...string
 	return e
 }
 
-// eventTexts returns the texts of the principal's events.
-func (h *harness) eventTexts(principal string) (texts []string) {
-	h.t.Helper()
-	require.NoError(h.t, h.store.View(h.t.Context(), func(tx fleet.ReadTx) error {
-		all, err := tx.Events(fleet.EventFilter{Owner: principal}, fleet.EventWindow{Limit: 100000})
-		for _, e := range all {
-			texts = append(texts, e.Text)
-		}
-		return err
-	}))
-	return texts
-}
-
-// until waits until the condition holds, checking it after each commit of the store.
-func (h *harness) until(ok func() bool) {
-	h.t.Helper()
-	signal, cancel := h.store.Subscribe()
-	defer cancel()
-	waittest.UntilSignalled(h.t, signal, ok)
-}
-
 // waitForMessages polls until n messages of the session wait for their turns.
 func (h *harness) waitForMessages(id string, n int) {
 	h.t.Helper()
@@ -221,7 +180,7 @@ func (h *harness) waitForMessages(id string, n int) {
 // countAgents returns the number of existing agents that were made for sessions or invocations.
 func (h *harness) countAgents() (n int) {
 	h.t.Helper()
-	require.NoError(h.t, h.store.View(h.t.Context(), func(tx fleet.ReadTx) error {
+	require.NoError(h.t, h.Store.View(h.t.Context(), func(tx fleet.ReadTx) error {
 		n = 0
 		all, err := tx.AgentViews(fleet.AgentViewFilter{Live: true})
 		for _, v := range all {
@@ -232,14 +191,4 @@ func (h *harness) countAgents() (n int) {
 		return err
 	}))
 	return n
-}
-
-// createAgent creates an agent of the fleet that belongs to owner, and returns its name.
-func (h *harness) createAgent(owner, name string) string {
-	h.t.Helper()
-	projects, _, err := h.core.ListProjects(h.as(owner))
-	require.NoError(h.t, err)
-	_, _, err = h.core.CreateAgent(h.as(owner), service.CreateAgentRequest{Name: name, Project: projects[0].Name, Role: "coder", Spec: "Works."})
-	require.NoError(h.t, err)
-	return name
 }

@@ -45,7 +45,7 @@ func TestDirectory(t *testing.T) {
 		require.Equal(t, filepath.Join(src, "shop"), info.Directory)
 		require.NoError(t, h.svc.Close(h.as("alice"), x.ID))
 	}
-	h.until(func() bool { return h.countAgents() == 0 })
+	h.WaitStored(func() bool { return h.countAgents() == 0 })
 	require.FileExists(t, filepath.Join(src, "shop", "main.go"), "the directory must remain after its session is closed")
 
 	for _, dir := range []string{

@@ -3,7 +3,6 @@ package sessions_test
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -44,7 +43,7 @@ func TestConversation(t *testing.T) {
 		_, err = h.svc.Send(h.as("alice"), id, "Still there?", "", nil)
 		requireReason(t, err, fleet.ReasonSessionNotFound, "closed by alice")
 	}
-	h.until(func() bool { return h.countAgents() == 0 })
+	h.WaitStored(func() bool { return h.countAgents() == 0 })
 }
 
 // TestContents checks that Send reports the actions of an agent while they happen, and again in the answer.
@@ -102,7 +101,7 @@ func TestSpeakers(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{"helper": "You said: Please proceed.\n", "root": "led\n"}, said)
 
-	papi := h.say("alice", h.openSession("alice", h.createAgent("alice", "papi")), "echo hello\ndone all said")
+	papi := h.say("alice", h.openSession("alice", h.Create("papi").Name), "echo hello\ndone all said")
 	require.Equal(t, []string{"papi", "hello"}, []string{papi.Contents[0].Agent, strings.TrimSpace(papi.Contents[0].Message)})
 }
 
@@ -119,7 +118,7 @@ func TestRestart(t *testing.T) {
 	require.ErrorIs(t, <-sent, context.Canceled)
 	h.restart()
 	h.model.Gate("restart").Open()
-	h.until(func() bool {
+	h.WaitStored(func() bool {
 		info, err := h.svc.Info(h.as("alice"), id)
 		require.NoError(t, err)
 		return !info.Working
@@ -202,7 +201,7 @@ func TestCloseEndsCalls(t *testing.T) {
 		require.Contains(t, []fleet.Reason{fleet.ReasonTaskFailed, fleet.ReasonSessionNotFound}, fleet.ReasonOf(err), "%v", err)
 	}
 	<-h.model.Gate("close").Left()
-	h.until(func() bool { return h.countAgents() == 0 })
+	h.WaitStored(func() bool { return h.countAgents() == 0 })
 	require.Len(t, h.model.Requests(), 1)
 	info, err := h.svc.Info(h.as("alice"), id)
 	require.NoError(t, err)
@@ -228,7 +227,7 @@ func TestIdleSessions(t *testing.T) {
 	info, err := h.svc.Info(h.as("alice"), one)
 	require.NoError(t, err)
 	require.Equal(t, "it was not used for 1h0m0s", info.CloseReason)
-	require.Contains(t, h.eventTexts("alice"), "session "+one+" was closed: it was not used for 1h0m0s")
+	require.Contains(t, h.Events(fleet.EventAgentChanged), "session "+one+" was closed: it was not used for 1h0m0s")
 	h.advance(2 * time.Hour)
 	_, err = h.svc.Send(h.as("alice"), two, "too late", "", nil)
 	e := requireReason(t, err, fleet.ReasonSessionNotFound, "not used for 1h0m0s")
@@ -236,7 +235,7 @@ func TestIdleSessions(t *testing.T) {
 	require.NoError(t, h.svc.Sweep(t.Context()))
 	_, err = h.svc.Send(h.as("alice"), three, "too late", "", nil)
 	requireReason(t, err, fleet.ReasonSessionNotFound)
-	h.until(func() bool { return h.countAgents() == 0 })
+	h.WaitStored(func() bool { return h.countAgents() == 0 })
 }
 
 // TestEvict checks that the least recently used session is closed to make room for another one.
@@ -252,7 +251,7 @@ func TestEvict(t *testing.T) {
 	info, err := h.svc.Info(h.as("alice"), two)
 	require.NoError(t, err)
 	require.Contains(t, info.CloseReason, "make room")
-	require.Contains(t, h.eventTexts("alice"), "session "+two+" was closed: "+info.CloseReason)
+	require.Contains(t, h.Events(fleet.EventAgentChanged), "session "+two+" was closed: "+info.CloseReason)
 	h.say("alice", one, "still here")
 }
 
@@ -260,7 +259,7 @@ func TestEvict(t *testing.T) {
 func TestRequestID(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	for _, agent := range []string{"echo", h.createAgent("alice", "papi")} {
+	for _, agent := range []string{"echo", h.Create("papi").Name} {
 		first, err := h.svc.Create(h.as("alice"), agent, "a name", "create "+agent, sessions.Location{})
 		require.NoError(t, err)
 		again, err := h.svc.Create(h.as("alice"), agent, "a name", "create "+agent, sessions.Location{})
@@ -299,11 +298,11 @@ func TestRequestID(t *testing.T) {
 func TestFleetAgent(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	h.createAgent("alice", "papi")
+	h.Create("papi")
 	id := h.openSession("alice", "papi")
 	a := h.say("alice", id, "echo hello\ndone all said")
 	require.Equal(t, "all said", a.Text)
-	task, err := h.core.StartTask(h.as("alice"), service.StartTaskRequest{Agent: "papi", Description: "echo busy\nlisten"})
+	task, err := h.StartTask(h.as("alice"), service.StartTaskRequest{Agent: "papi", Description: "echo busy\nlisten"})
 	require.NoError(t, err)
 	answered := make(chan string, 1)
 	go func() { // Send waits until the agent is free
@@ -314,7 +313,7 @@ func TestFleetAgent(t *testing.T) {
 		}
 		answered <- a.Text
 	}()
-	_, _, err = h.core.SendMessage(h.as("alice"), "papi", "go on", "")
+	_, _, err = h.SendMessage(h.as("alice"), "papi", "go on", "")
 	require.NoError(t, err)
 	require.Equal(t, "after that", <-answered)
 	history, err := h.svc.History(h.as("alice"), id, nil)
@@ -325,14 +324,14 @@ func TestFleetAgent(t *testing.T) {
 	}
 
 	go func() { _, _ = h.svc.Send(h.as("alice"), id, "echo at it\nlisten", "", nil) }()
-	h.until(func() bool {
+	h.WaitStored(func() bool {
 		i, err := h.svc.Info(h.as("alice"), id)
 		require.NoError(t, err)
 		return i.Working
 	})
 	require.NoError(t, h.svc.Close(h.as("alice"), id))
-	h.until(func() bool {
-		v, err := h.core.ShowAgent(h.as("alice"), "papi")
+	h.WaitStored(func() bool {
+		v, err := h.ShowAgent(h.as("alice"), "papi")
 		require.NoError(t, err)
 		return v.Task == nil
 	})
@@ -352,7 +351,7 @@ func TestTimeout(t *testing.T) {
 	_, err = h.svc.Invoke(h.as("alice"), "echo", "model: forever more", "", sessions.Location{}, nil)
 	requireReason(t, err, fleet.ReasonTaskTimedOut)
 	h.cfg.TurnTimeout = waittest.Limit
-	h.svc = sessions.New(h.core, h.catalog, h.cfg)
+	h.svc = sessions.New(h.Service, h.catalog, h.cfg)
 	require.Equal(t, "You said: hi", h.say("alice", id, "hi").Text)
 }
 
@@ -420,7 +419,7 @@ func TestAbandoned(t *testing.T) {
 func TestRetryAtAnotherServer(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(h *harness) { h.cfg.AbortGrace = 50 * time.Millisecond })
-	other := sessions.New(h.core, h.catalog, h.cfg)
+	other := sessions.New(h.Service, h.catalog, h.cfg)
 	id := h.openSession("alice", "echo")
 	send := func(ctx context.Context, svc *sessions.Service, done chan<- error) {
 		_, err := svc.Send(ctx, id, "model: hang moved\nmodel: say more", "r1", nil)
@@ -432,7 +431,7 @@ func TestRetryAtAnotherServer(t *testing.T) {
 	<-h.model.Gate("moved").Arrived()
 	go send(h.as("alice"), other, second)
 	waittest.Until(t, "a call that begins to wait gives no signal", func() bool {
-		waiting, err := h.store.Leases(t.Context(), "wait/")
+		waiting, err := h.Store.Leases(t.Context(), "wait/")
 		require.NoError(t, err)
 		return len(waiting) == 2
 	})
@@ -442,7 +441,7 @@ func TestRetryAtAnotherServer(t *testing.T) {
 	h.svc.Stop() // waits for the interruption of the turn, if there is one
 	h.model.Gate("moved").Open()
 	require.NoError(t, <-second)
-	waiting, err := h.store.Leases(t.Context(), "wait/")
+	waiting, err := h.Store.Leases(t.Context(), "wait/")
 	require.NoError(t, err)
 	require.Empty(t, waiting)
 }
@@ -473,13 +472,13 @@ func TestInterrupt(t *testing.T) {
 func TestInterruptOnlyTheSession(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	papi := h.openSession("alice", h.createAgent("alice", "papi"))
-	busy, err := h.core.StartTask(h.as("alice"), service.StartTaskRequest{Agent: "papi", Description: "echo busy\nlisten"})
+	papi := h.openSession("alice", h.Create("papi").Name)
+	busy, err := h.StartTask(h.as("alice"), service.StartTaskRequest{Agent: "papi", Description: "echo busy\nlisten"})
 	require.NoError(t, err)
 	none, err := h.svc.Interrupt(h.as("alice"), papi)
 	require.NoError(t, err)
 	require.Nil(t, none)
-	still, err := h.core.ShowTask(h.as("alice"), busy.ID, nil)
+	still, err := h.ShowTask(h.as("alice"), busy.ID, nil)
 	require.NoError(t, err)
 	require.True(t, still.Active(), "a task outside the session must not be stopped")
 }
@@ -490,7 +489,7 @@ func TestDefaultTurnTimeout(t *testing.T) {
 	h := newHarness(t, nil)
 	id := h.openSession("alice", "echo")
 	a := h.say("alice", id, "hi")
-	require.NoError(t, h.store.View(t.Context(), func(tx fleet.ReadTx) error {
+	require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
 		task, err := tx.Task(a.TaskID)
 		require.Equal(t, 10*time.Minute, task.Timeout)
 		return err
@@ -506,7 +505,7 @@ func TestWithoutDriver(t *testing.T) {
 	require.Equal(t, fleet.Unavailable, e.Code)
 	_, err = h.svc.Invoke(h.as("alice"), "echo", "hi", "", sessions.Location{}, nil)
 	requireReason(t, err, fleet.ReasonBackendUnavailable)
-	h.createAgent("alice", "papi")
+	h.Create("papi")
 	require.Equal(t, "still here", h.say("alice", h.openSession("alice", "papi"), "done still here").Text)
 }
 
@@ -515,7 +514,7 @@ func TestWithoutDriver(t *testing.T) {
 func TestAdminClosesASession(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	h.createAgent("alice", "papi")
+	h.Create("papi")
 	root := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})
 	x, err := h.svc.Create(root, "papi", "", "", sessions.Location{})
 	require.NoError(t, err)
@@ -524,15 +523,15 @@ func TestAdminClosesASession(t *testing.T) {
 		defer close(sent)
 		_, _ = h.svc.Send(root, x.ID, "echo at it\nlisten", "", nil)
 	}()
-	h.until(func() bool {
+	h.WaitStored(func() bool {
 		i, err := h.svc.Info(root, x.ID)
 		require.NoError(t, err)
 		return i.Working
 	})
 	require.NoError(t, h.svc.Close(root, x.ID))
 	<-sent
-	h.until(func() bool {
-		v, err := h.core.ShowAgent(h.as("alice"), "papi")
+	h.WaitStored(func() bool {
+		v, err := h.ShowAgent(h.as("alice"), "papi")
 		require.NoError(t, err)
 		return v.Task == nil
 	})
@@ -542,8 +541,12 @@ func TestAdminClosesASession(t *testing.T) {
 func TestArtifactWithoutPlace(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(h *harness) {
-		h.fake = fake.New(fake.Config{Traits: fleet.Traits{Adopts: true}})
-		h.fake.Fail(fake.List, math.MaxInt, nil)
+		h.world = fake.Config{Traits: fleet.Traits{Adopts: true}, Before: func(_ context.Context, c fake.Call) error {
+			if c.Method == fake.List {
+				return fleet.Errorf(fleet.ReasonBackendUnavailable, "the place does not answer")
+			}
+			return nil
+		}}
 	})
 	for name, want := range map[string]fleet.Reason{"docker/reviewer:latest": fleet.ReasonAgentNotFound, "papi": fleet.ReasonBackendUnavailable} {
 		_, err := h.svc.Create(h.as("alice"), name, "", "", sessions.Location{})

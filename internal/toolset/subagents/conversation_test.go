@@ -50,18 +50,18 @@ func TestConversation(t *testing.T) {
 	require.Equal(t, "-", c.flag("--resume"))
 	require.Equal(t, "Read", c.flag("--allowedTools"))
 	require.Contains(t, c.System, "The user likes birds.")
-	require.NoError(t, w.store.View(t.Context(), func(tx fleet.ReadTx) error {
+	require.NoError(t, w.fleet.Store.View(t.Context(), func(tx fleet.ReadTx) error {
 		old, err := tx.Session(fleet.SessionKey{ID: one.SessionID})
 		require.NoError(t, err)
 		require.Equal(t, "its definition has changed", old.CloseReason)
 		require.Equal(t, 4, old.Turns)
 		return nil
 	}))
-	w.waitUntil(func() bool { return len(w.agents()) == 2 })
+	w.fleet.WaitStored(func() bool { return len(w.agents()) == 2 })
 
 	// The agent is deleted: a new conversation begins.
 	for _, v := range w.agents() {
-		require.NoError(t, w.core.RemoveAgent(asRoot(t.Context()), v.UID))
+		require.NoError(t, w.fleet.RemoveAgent(asRoot(t.Context()), v.UID))
 	}
 	require.NotEqual(t, fresh.SessionID, w.mustRun("github", "say six").SessionID)
 
@@ -125,10 +125,10 @@ func TestConversationWaits(t *testing.T) {
 
 	// Another server's turn counts too.
 	same := subagents.Settings{Dir: w.dir + "/agents"}
-	other := subagents.New(w.core, subagents.Config{Settings: same, QueueWait: 50 * time.Millisecond})
+	other := subagents.New(w.fleet.Service, subagents.Config{Settings: same, QueueWait: 50 * time.Millisecond})
 	_, err = other.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
 	requireReason(t, err, fleet.ReasonAgentBusy)
-	patient := subagents.New(w.core, subagents.Config{Settings: same})
+	patient := subagents.New(w.fleet.Service, subagents.Config{Settings: same})
 	go w.releaseWaiting()
 	r, err := patient.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
 	require.NoError(t, err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,23 +18,19 @@ import (
 	"fleet/internal/fleet"
 	"fleet/internal/place/fake"
 	"fleet/internal/place/local"
-	"fleet/internal/reconcile"
 	"fleet/internal/runner/sandbox"
-	"fleet/internal/service"
+	"fleet/internal/service/servicetest"
 	"fleet/internal/state"
-	"fleet/internal/store/sqlite/sqlitetest"
 	"fleet/internal/toolset/subagents"
 	"fleet/internal/waittest"
 )
 
-// testService is a subagents service over a real core, a real store and real processes.
+// testService is a subagents service over a fleet with the real place "local" and the fake place "coder".
 type testService struct {
 	*subagents.Service
-	t      *testing.T
-	core   *service.Service
-	store  fleet.Store
-	remote *fake.Place // the place "coder"
-	dir    string      // directory of all files
+	t     *testing.T
+	fleet *servicetest.Harness
+	dir   string // directory of the files, except the store
 }
 
 // newTestService starts a service. change, which may be nil, modifies the tests' default configuration.
@@ -56,19 +51,14 @@ func newTestServiceWith(t *testing.T, mode sandbox.Mode, change func(*subagents.
 
 	supervisor, err := sandbox.Executable()
 	require.NoError(t, err)
-	store, err := sqlitetest.Open(t.Context(), filepath.Join(dir, "fleet.db"))
-	require.NoError(t, err)
 	environ := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "GORACE=atexit_sleep_ms=0", "KEY=s3cret", "FLEET_TOKEN=never"}
 	host, err := local.New(local.Config{Dir: filepath.Join(dir, "data"), Program: supervisor, StopGrace: 200 * time.Millisecond, Sandbox: mode, Environ: environ, PassEnv: []string{"GORACE"}, Read: []string{exe}, Write: []string{filepath.Join(dir, "home")}})
 	require.NoError(t, err)
-	w := &testService{t: t, store: store, remote: fake.New(fake.Config{Traits: fleet.Traits{Name: "coder"}}), dir: dir}
-	log := slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	st := state.New(store, []fleet.Place{host}, state.Config{
-		OtherPlaces: []fleet.Place{w.remote}, MCPURL: func() string { return "http://127.0.0.1:1/mcp" },
-		PollInterval: 100 * time.Millisecond, FirstListingWait: waittest.Limit, Logger: log,
-	})
-	w.core = service.New(st)
-	cfg := subagents.Config{Settings: subagents.Settings{Dir: filepath.Join(dir, "agents")}, Logger: log, Lookup: func(name string) (string, bool) {
+	t.Cleanup(func() { require.NoError(t, host.Close()) })
+	w := &testService{t: t, dir: dir, fleet: servicetest.New(t, fake.Config{Traits: fleet.Traits{Name: "coder"}}, func(c *state.Config) {
+		c.StopGrace, c.OtherPlaces, c.MCPURL = 200*time.Millisecond, []fleet.Place{host}, func() string { return "http://127.0.0.1:1/mcp" }
+	})}
+	cfg := subagents.Config{Settings: subagents.Settings{Dir: filepath.Join(dir, "agents")}, Logger: w.fleet.Config.Logger, Lookup: func(name string) (string, bool) {
 		for _, v := range environ {
 			if value, ok := strings.CutPrefix(v, name+"="); ok {
 				return value, true
@@ -79,29 +69,13 @@ func newTestServiceWith(t *testing.T, mode sandbox.Mode, change func(*subagents.
 	if change != nil {
 		change(&cfg)
 	}
-	w.Service = subagents.New(w.core, cfg)
-	rec := reconcile.New(st, nil)
-	rec.Start()
+	w.Service = subagents.New(w.fleet.Service, cfg)
 	w.Start()
 	t.Cleanup(func() {
 		w.Stop()
 		w.deleteAllAgents()
-		rec.Stop()
-		w.remote.Destroy()
-		require.NoError(t, host.Close())
-		require.NoError(t, store.Close())
 	})
 	return w
-}
-
-// logWriter writes to the log of the test, until the test has ended.
-type logWriter struct{ t testing.TB }
-
-func (w logWriter) Write(b []byte) (int, error) {
-	if w.t.Context().Err() == nil {
-		w.t.Logf("%s", b)
-	}
-	return len(b), nil
 }
 
 // deleteAllAgents deletes all agents and waits until they no longer exist. It fails the test if a process is left then.
@@ -110,24 +84,16 @@ func (w *testService) deleteAllAgents() {
 	ctx, cancel := context.WithTimeout(asRoot(context.Background()), waittest.Limit)
 	defer cancel()
 	for _, v := range w.agents() {
-		require.NoError(w.t, w.core.RemoveAgent(ctx, v.UID))
+		require.NoError(w.t, w.fleet.RemoveAgent(ctx, v.UID))
 	}
-	w.waitUntil(func() bool { return len(w.agents()) == 0 })
+	w.fleet.WaitStored(func() bool { return len(w.agents()) == 0 })
 	require.Empty(w.t, w.processes(), "no process of a deleted agent may be left")
-}
-
-// waitUntil waits for a condition, checking it after each notification of the store.
-func (w *testService) waitUntil(ok func() bool) {
-	w.t.Helper()
-	signal, cancel := w.store.Subscribe()
-	defer cancel()
-	waittest.UntilSignalled(w.t, signal, ok)
 }
 
 // hasOutput reports whether a task has output.
 func (w *testService) hasOutput() (ok bool) {
 	w.t.Helper()
-	require.NoError(w.t, w.store.View(context.Background(), func(tx fleet.ReadTx) error {
+	require.NoError(w.t, w.fleet.Store.View(context.Background(), func(tx fleet.ReadTx) error {
 		last, err := tx.Events(fleet.EventFilter{Types: []fleet.EventType{fleet.EventTaskOutput}}, fleet.EventWindow{Newest: true, Limit: 1})
 		ok = len(last) > 0
 		return err
@@ -138,7 +104,7 @@ func (w *testService) hasOutput() (ok bool) {
 // agents returns the existing agents of all owners.
 func (w *testService) agents() (agents []*fleet.AgentView) {
 	w.t.Helper()
-	require.NoError(w.t, w.store.View(context.Background(), func(tx fleet.ReadTx) (err error) {
+	require.NoError(w.t, w.fleet.Store.View(context.Background(), func(tx fleet.ReadTx) (err error) {
 		agents, err = tx.AgentViews(fleet.AgentViewFilter{Live: true})
 		return err
 	}))

@@ -179,7 +179,7 @@ func TestSubagentsAreInTheTree(t *testing.T) {
 	}
 	r, err := w.Run(fleet.WithPrincipal(t.Context(), p), subagents.Request{Agent: "worker", Prompt: "say done"})
 	require.NoError(t, err)
-	tree, _, err := w.core.TaskTree(w.ctx(), p.TaskID)
+	tree, _, err := w.fleet.TaskTree(w.ctx(), p.TaskID)
 	require.NoError(t, err)
 	require.Len(t, tree, 2)
 	require.Equal(t, r.TaskID, tree[1].ID)

@@ -62,7 +62,7 @@ func TestOutput(t *testing.T) {
 			require.Equal(t, "Your answer cannot be used: at /: missing property 'results'\n\nAnswer again, with the one JSON value that was asked for and nothing else.", c.Prompt)
 			require.NotEqual(t, "-", c.flag("--resume"))
 			if !session {
-				w.waitUntil(func() bool { return len(w.agents()) == 0 })
+				w.fleet.WaitStored(func() bool { return len(w.agents()) == 0 })
 			}
 
 			// A repeated request does not run the subagent again.

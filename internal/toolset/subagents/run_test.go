@@ -63,7 +63,7 @@ func TestRun(t *testing.T) {
 	require.NotContains(t, strings.Join(append(c.Argv, c.Env...), "\n"), "s3cret")
 
 	// The agent is deleted, and no file has the secret.
-	w.waitUntil(func() bool { return len(w.agents()) == 0 })
+	w.fleet.WaitStored(func() bool { return len(w.agents()) == 0 })
 	require.NoError(t, filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && filepath.Dir(path) != filepath.Join(w.dir, "home", "calls") {
 			b, _ := os.ReadFile(path)
@@ -102,7 +102,7 @@ func TestRunIsCancelled(t *testing.T) {
 			w.define("a", "session: "+session, "Do it.")
 			ctx, cancel := context.WithCancel(w.ctx())
 			done := w.runInBackground(ctx, subagents.Request{Agent: "a", Prompt: "tell Begun.\nhang"})
-			w.waitUntil(w.hasOutput) // a conversation that claude has not begun cannot continue
+			w.fleet.WaitStored(w.hasOutput) // a conversation that claude has not begun cannot continue
 			cancel()
 			require.ErrorIs(t, <-done, context.Canceled)
 			require.Empty(t, w.processes(), "the run must have ended when the call returns")
@@ -204,13 +204,13 @@ func TestRunInWorkspace(t *testing.T) {
 	require.Equal(t, "fine", r.Text)
 	require.Equal(t, fleet.Usage{Model: "gpt", InputTokens: 5, OutputTokens: 6}, r.Usage)
 	require.InDelta(t, 0.5, r.CostUSD, 1e-9)
-	w.waitUntil(func() bool { return len(w.agents()) == 0 })
+	w.fleet.WaitStored(func() bool { return len(w.agents()) == 0 })
 
 	// The time limit begins when the workspace is ready.
 	w.define("slow", "{container: coder, project: setup, timeout_ms: 100}", "You review.")
 	_, err := w.run("slow", "listen")
 	requireReason(t, err, fleet.ReasonTaskTimedOut, "was too slow", "100ms")
-	w.waitUntil(func() bool { return len(w.agents()) == 0 })
+	w.fleet.WaitStored(func() bool { return len(w.agents()) == 0 })
 
 	_, err = w.run("lost", "done x")
 	requireReason(t, err, fleet.ReasonProjectNotFound, "nowhere")
@@ -232,9 +232,9 @@ func TestSweep(t *testing.T) {
 	w := newTestService(t, func(c *subagents.Config) { c.SweepEvery = 50 * time.Millisecond })
 	w.define("s", "session: true", "Do it.")
 	kept := w.mustRun("s", "say hello")
-	_, err := w.core.Launch(w.ctx(), service.LaunchRequest{Toolset: fleet.ToolsetSubagents, Place: "local", Name: "left", Config: &fleet.AgentConfig{Driver: "claude"}})
+	_, err := w.fleet.Launch(w.ctx(), service.LaunchRequest{Toolset: fleet.ToolsetSubagents, Place: "local", Name: "left", Config: &fleet.AgentConfig{Driver: "claude"}})
 	require.NoError(t, err)
-	w.waitUntil(func() bool { return len(w.agents()) == 1 })
+	w.fleet.WaitStored(func() bool { return len(w.agents()) == 1 })
 	require.Equal(t, kept.SessionID, w.mustRun("s", "say hello").SessionID)
 }
 
