@@ -2,6 +2,7 @@ package placetest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -47,34 +48,42 @@ func (x *fixture) follow(ctx context.Context, a fleet.Agent, r fleet.Run, cursor
 	return f
 }
 
-// seen returns the outputs so far, and a channel that is closed at the next output or question.
-func (f *activeFollow) seen() ([]fleet.Output, <-chan struct{}) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.outputs), f.grown
-}
-
-// until waits until the run's output contains the line, and returns the outputs so far.
-func (f *activeFollow) until(line string) []fleet.Output {
+// wait waits until found returns true. It calls found, which may read outputs and asked, at the start and after every output and question.
+// It fails the test if found still returns false when Follow has returned or the time is up. what names what found looks for.
+func (f *activeFollow) wait(what string, found func() bool) {
 	f.x.Helper()
 	stuck := time.After(waittest.Limit)
-	for {
-		outputs, grown := f.seen()
-		if strings.Contains(text(outputs), line) {
-			return outputs
+	for problem := ""; ; {
+		f.mu.Lock()
+		grown, ok, message := f.grown, found(), ""
+		if !ok && problem != "" {
+			message = fmt.Sprintf("there was no %s; the run printed:\n%s\nand asked: %+v", what, text(f.outputs), f.asked)
+		}
+		f.mu.Unlock()
+		switch {
+		case ok:
+			return
+		case message != "":
+			f.x.FailNow(problem, message)
 		}
 		select {
 		case <-grown:
 		case <-f.done:
-			outputs, _ := f.seen()
-			if !strings.Contains(text(outputs), line) {
-				f.x.FailNow("the run ended", "before it printed %q: %+v, %v; it printed:\n%s", line, f.outcome, f.err, text(outputs))
-			}
-			return outputs
+			problem = fmt.Sprintf("the run ended: %+v, %v", f.outcome, f.err)
 		case <-stuck:
-			f.x.FailNow("stuck", "the run has not printed %q; it printed:\n%s", line, text(outputs))
+			problem = "stuck"
 		}
 	}
+}
+
+// until waits until the run's output contains the line, and returns the outputs so far.
+func (f *activeFollow) until(line string) (outputs []fleet.Output) {
+	f.x.Helper()
+	f.wait(fmt.Sprintf("output %q", line), func() bool {
+		outputs = slices.Clone(f.outputs)
+		return strings.Contains(text(outputs), line)
+	})
+	return outputs
 }
 
 // question waits until Follow has reported a question with the id and the status, and returns the question. An empty id
@@ -90,40 +99,31 @@ func (f *activeFollow) nextQuestion(id string) fleet.Question {
 	return f.matchingQuestion(fleet.QuestionWaiting, func(q fleet.Question) bool { return q.ID != id })
 }
 
-func (f *activeFollow) matchingQuestion(want fleet.QuestionStatus, matches func(fleet.Question) bool) fleet.Question {
+func (f *activeFollow) matchingQuestion(want fleet.QuestionStatus, matches func(fleet.Question) bool) (found fleet.Question) {
 	f.x.Helper()
-	stuck := time.After(waittest.Limit)
-	for ended := false; ; {
-		f.mu.Lock()
-		asked, grown := slices.Clone(f.asked), f.grown
-		f.mu.Unlock()
-		for _, q := range slices.Backward(asked) {
+	f.wait("question with the status "+string(want), func() bool {
+		for _, q := range slices.Backward(f.asked) {
 			if q.Status == want && matches(q) {
-				return q
+				found = q
+				return true
 			}
 		}
-		if ended {
-			f.x.FailNow("the run ended", "before it reported a question with the status %s: %+v, %v", want, f.outcome, f.err)
-		}
-		select {
-		case <-grown:
-		case <-f.done:
-			ended = true
-		case <-stuck:
-			f.x.FailNow("stuck", "no question has the status %s; reported questions: %+v", want, asked)
-		}
-	}
+		return false
+	})
+	return found
 }
 
 // end waits until Follow returns, and returns all outputs and the results of Follow.
 func (f *activeFollow) end() ([]fleet.Output, fleet.Outcome, error) {
 	f.x.Helper()
-	select {
-	case <-f.done:
-	case <-time.After(waittest.Limit):
-		outputs, _ := f.seen()
-		f.x.FailNow("stuck", "Follow does not return; the run printed:\n%s", text(outputs))
-	}
+	f.wait("end of Follow", func() bool {
+		select {
+		case <-f.done:
+			return true
+		default:
+			return false
+		}
+	})
 	return f.outputs, f.outcome, f.err
 }
 
