@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -212,26 +211,7 @@ func TestACPQuestions(t *testing.T) {
 	}}))
 	a := w.provisionIn("plain")
 	r := w.start(a, "ask t1 execute ls -l\nask t2 execute rm -rf x\nask t3 execute make\nnested t4 make install\nsay Done.")
-	var mu sync.Mutex
-	asked := map[string]fleet.Question{}
-	all := ""
-	o, err := w.Connect(a).Follow(w.ctx, r, "", func(out fleet.Output) error {
-		mu.Lock()
-		defer mu.Unlock()
-		all += out.Text
-		q := out.Question
-		if q == nil {
-			return nil
-		}
-		asked[q.ID] = *q
-		if q.Status != fleet.QuestionWaiting {
-			return nil
-		}
-		given := *q
-		given.TaskID, given.ID, given.Answer, given.AnsweredBy = r.TaskID, r.TaskID+"-"+q.ID, fleet.AnswerAllow, "alice"
-		return w.Connect(a).Answer(w.ctx, r, given)
-	})
-	require.NoError(t, err)
+	all, asked, o := w.followAnswering(a, r, func(fleet.Question) string { return fleet.AnswerAllow })
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, 3, strings.Count(all, "selected yes\n"), all)
 	require.Equal(t, 1, strings.Count(all, "selected no\n"), all)
@@ -247,18 +227,11 @@ func TestACPQuestions(t *testing.T) {
 
 	// Stopping a run that waits for an answer cancels the run and withdraws its question.
 	r = w.start(a, "say Working.\nask t1 execute make\nsay Never.")
-	var last fleet.Question
-	o, err = w.Connect(a).Follow(w.ctx, r, "", func(out fleet.Output) error {
-		if out.Question == nil {
-			return nil
-		}
-		if last = *out.Question; last.Status == fleet.QuestionWaiting {
-			return w.Connect(a).Interrupt(w.ctx, r, false)
-		}
-		return nil
+	_, asked, o = w.followAnswering(a, r, func(fleet.Question) string {
+		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
+		return ""
 	})
-	require.NoError(t, err)
 	require.Equal(t, fleet.TaskStopped, o.Status)
-	require.Equal(t, fleet.QuestionWithdrawn, last.Status)
+	require.Equal(t, fleet.QuestionWithdrawn, asked["1"].Status)
 	require.Empty(t, runProcessesIn(t, w.home(a)), "no process may be left")
 }

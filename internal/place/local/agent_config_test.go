@@ -32,7 +32,9 @@ var durationPattern = regexp.MustCompile(`,"duration":\d+`)
 func TestAgentConfig(t *testing.T) {
 	t.Parallel()
 	const secret = "brave-s3cret"
-	w := newClaudePlace(t, local.Role{}, "BRAVE_API_KEY="+secret, "EXTRA=passed on", "NOT_NAMED=stays")
+	w := newClaudePlace(t, local.Role{}, func(c *local.Config) {
+		c.Environ = append(c.Environ, "BRAVE_API_KEY="+secret, "EXTRA=passed on", "NOT_NAMED=stays")
+	})
 	a := configuredAgent(fleet.AgentConfig{
 		Driver: "claude", SystemPrompt: "You search the web.", ReplacesSystemPrompt: true, Model: "haiku",
 		Allow: []string{"Bash(curl:*)", "Bash(wget:*)", "Read"}, Deny: []string{"Bash(rm:*)"}, PassEnv: []string{"EXTRA"},
@@ -209,8 +211,7 @@ func TestOneTaskConversation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newClaudePlace(t, local.Role{})
-			a := w.provisionIn("claude")
+			w, a := newClaudeAgent(t)
 			a.OneTask, a.Pool = true, tc.pool
 			w.script("s-1", "", claudeInit, claudeDone)
 			_, o := w.runTask(a, "one")
@@ -320,7 +321,7 @@ sleep 3600 & wait $!
 func TestSoftInterrupt(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T, grace time.Duration, stop string, report bool) (*claudePlace, fleet.Agent, fleet.Run) {
-		w := newClaudePlaceWith(t, local.Role{}, func(c *local.Config) { c.StopGrace = grace })
+		w := newClaudePlace(t, local.Role{}, func(c *local.Config) { c.StopGrace = grace })
 		a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude"}))
 		w.script("s", "STOP="+stop+"\n"+requestsScript)
 		r := newRun("go")
@@ -366,7 +367,7 @@ func TestSoftInterrupt(t *testing.T) {
 	t.Run("an interrupt returns when the turn has ended", func(t *testing.T) {
 		t.Parallel()
 		waittest.WithGrowingLimit(t, time.Second, func(time.Duration) (inTime bool) {
-			w := newClaudePlaceWith(t, local.Role{}, func(c *local.Config) { c.StopGrace = waittest.Limit })
+			w := newClaudePlace(t, local.Role{}, func(c *local.Config) { c.StopGrace = waittest.Limit })
 			a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude"}))
 			w.script("s", interruptedScript)
 			r := newRun("go")

@@ -47,12 +47,6 @@ type claudePlace struct {
 	homeDir string // HOME of the server and of its agents
 }
 
-// newClaudePlace returns a place whose agents have the role. It adds environ to the environment of the server.
-func newClaudePlace(t *testing.T, role local.Role, environ ...string) *claudePlace {
-	t.Helper()
-	return newClaudePlaceWith(t, role, func(c *local.Config) { c.Environ = append(c.Environ, environ...) })
-}
-
 // newClaudeAgent returns a place with the fake Claude Code, and an agent that uses it.
 func newClaudeAgent(t *testing.T) (*claudePlace, fleet.Agent) {
 	t.Helper()
@@ -60,8 +54,8 @@ func newClaudeAgent(t *testing.T) (*claudePlace, fleet.Agent) {
 	return w, w.provisionIn("claude")
 }
 
-// newClaudePlaceWith is like newClaudePlace, but calls change to change the configuration.
-func newClaudePlaceWith(t *testing.T, role local.Role, change func(*local.Config)) *claudePlace {
+// newClaudePlace returns a place whose agents have the role. It calls changes to change the configuration.
+func newClaudePlace(t *testing.T, role local.Role, changes ...func(*local.Config)) *claudePlace {
 	t.Helper()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "claude")
@@ -71,7 +65,9 @@ func newClaudePlaceWith(t *testing.T, role local.Role, change func(*local.Config
 		c.Environ = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "ANTHROPIC_API_KEY=key", "OPENAI_API_KEY=other", "FLEET_TOKEN=secret"}
 		c.Projects = []local.Project{{Name: "claude", Driver: "claude", Roles: []local.Role{role}}}
 		c.Sandbox = sandbox.None // the fake must read its script from the user's home
-		change(c)
+		for _, change := range changes {
+			change(c)
+		}
 	})
 	return &claudePlace{testPlace: w, homeDir: dir}
 }

@@ -228,32 +228,6 @@ func TestUnconfined(t *testing.T) {
 	require.ErrorContains(t, err, "network none needs a sandbox")
 }
 
-// BenchmarkStart measures the time of runs whose program does nothing, with and without a repository.
-func BenchmarkStart(b *testing.B) {
-	repo := b.TempDir()
-	runGit(b, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
-	for _, mode := range []sandbox.Mode{sandbox.Auto, sandbox.None} {
-		for _, project := range []string{"shell", "repo"} {
-			b.Run(string(mode)+" "+project, func(b *testing.B) {
-				p := newPlace(b, b.TempDir(), func(c *local.Config) {
-					c.Sandbox = mode
-					c.Projects = append(c.Projects, local.Project{Name: "repo", Repository: repo})
-				})
-				defer func() { _ = p.Close() }()
-				a := fleet.Agent{UID: "uid" + string(mode), Name: "papi", Project: project, Role: "coder"}
-				_, err := p.Provision(b.Context(), a)
-				require.NoError(b, err)
-				for b.Loop() {
-					r := newRun("true")
-					require.NoError(b, p.Connect(a).Dispatch(b.Context(), r))
-					_, err := p.Connect(a).Follow(b.Context(), r, "", func(fleet.Output) error { return nil })
-					require.NoError(b, err)
-				}
-			})
-		}
-	}
-}
-
 // TestHomeSettings checks that Gemini CLI finds its settings in the agent's home, and that Fleet writes nothing through
 // a symbolic link of the agent.
 func TestHomeSettings(t *testing.T) {

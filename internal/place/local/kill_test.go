@@ -26,19 +26,22 @@ type serverState struct {
 	Text   string
 }
 
-// serveUntilKilled starts a server that creates an agent, dispatches and follows a run, and then waits to be killed.
-func serveUntilKilled(dir string) {
+// openServer returns a place for a server that a test kills.
+func openServer(dir string, projects []local.Project) *local.Place {
 	exe, err := sandbox.Executable()
 	if err != nil {
 		panic(err)
 	}
-	p, err := local.New(local.Config{
-		Dir: dir, Program: exe,
-		Projects: local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }),
-	})
+	p, err := local.New(local.Config{Dir: dir, Program: exe, Projects: projects})
 	if err != nil {
 		panic(err)
 	}
+	return p
+}
+
+// serveUntilKilled starts a server that creates an agent, dispatches and follows a run, and then waits to be killed.
+func serveUntilKilled(dir string) {
+	p := openServer(dir, local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }))
 	ctx := context.Background()
 	h := serverState{
 		Agent: fleet.Agent{UID: "killed-server", Name: "papi", Project: "shell", Role: "coder"},
@@ -50,7 +53,7 @@ func serveUntilKilled(dir string) {
 	if err := p.Connect(h.Agent).Dispatch(ctx, h.Run); err != nil {
 		panic(err)
 	}
-	_, err = p.Connect(h.Agent).Follow(ctx, h.Run, "", func(o fleet.Output) error {
+	_, err := p.Connect(h.Agent).Follow(ctx, h.Run, "", func(o fleet.Output) error {
 		h.Cursor, h.Text = o.Cursor, h.Text+o.Text
 		if err := json.NewEncoder(os.Stdout).Encode(h); err != nil {
 			panic(err)
@@ -88,12 +91,13 @@ func TestServerKilled(t *testing.T) {
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 
-	rest, _ := w.followFrom(said.Agent, said.Run, said.Cursor)
+	require.NoError(t, w.Connect(said.Agent).Send(w.ctx, said.Run, "go", "go on")) // lets the run continue
+	rest, _ := w.outputs(said.Agent, said.Run, said.Cursor)
 	var want strings.Builder
 	for i := range 3000 {
 		want.WriteString("line " + strconv.Itoa(i+1) + "\n")
 	}
-	require.Equal(t, want.String(), said.Text+rest)
+	require.Equal(t, want.String(), said.Text+outputText(rest))
 	whole, o := w.follow(said.Agent, said.Run)
 	require.Equal(t, want.String(), whole)
 	require.Equal(t, fleet.TaskCompleted, o.Status)
@@ -101,12 +105,4 @@ func TestServerKilled(t *testing.T) {
 	require.NoError(t, w.Connect(said.Agent).Dispatch(w.ctx, said.Run), "a repeated dispatch must succeed")
 	again, _ := w.follow(said.Agent, said.Run)
 	require.Equal(t, whole, again, "a repeated dispatch must not start the run again")
-}
-
-// followFrom sends a message that makes the run continue, follows the run from the cursor, and returns its output and outcome.
-func (t *testPlace) followFrom(a fleet.Agent, r fleet.Run, cursor string) (string, fleet.Outcome) {
-	t.t.Helper()
-	require.NoError(t.t, t.Connect(a).Send(t.ctx, r, "go", "go on"))
-	outputs, o := t.outputs(a, r, cursor)
-	return outputText(outputs), o
 }

@@ -182,17 +182,7 @@ func TestTreeCheckInterrupted(t *testing.T) {
 
 // treeCheckServer is a server that checks a commit until it is killed.
 func treeCheckServer(dir, repo, commit, shared string) {
-	exe, err := sandbox.Executable()
-	if err != nil {
-		panic(err)
-	}
-	p, err := local.New(local.Config{
-		Dir: dir, Program: exe, Projects: []local.Project{sharingProject(repo, shared)},
-	})
-	if err != nil {
-		panic(err)
-	}
-	r, err := p.Repository("repo")
+	r, err := openServer(dir, []local.Project{sharingProject(repo, shared)}).Repository("repo")
 	if err != nil {
 		panic(err)
 	}
