@@ -13,15 +13,7 @@ import (
 )
 
 // shellAgent returns a running agent in a workspace with a fleet-runner. Its tasks are shell scripts.
-func (x *recordedPlace) shellAgent(suffix string) fleet.Agent {
-	a := x.agentOf("Runner", suffix)
-	x.prepare(func() {
-		_, err := x.live.Provision(x.ctx, a)
-		x.NoError(err)
-		x.awaitLive(a, fleet.StateRunning)
-	})
-	return a
-}
+func (x *recordedPlace) shellAgent(suffix string) fleet.Agent { return x.readyIn("Runner", suffix) }
 
 // script returns a run of a shell script. It has a time limit, which runners require, and a start time before that of
 // any recording.
@@ -38,8 +30,7 @@ func (x *recordedPlace) runToEnd(a fleet.Agent, r fleet.Run) (string, fleet.Outc
 // runnerCreate creates an agent whose workspace gets Fleet's public key, and runs a task in it.
 func runnerCreate(x *recordedPlace) {
 	a := x.agentOf("Runner", "made")
-	w, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
+	w := x.provision(a)
 	a.WorkspaceID = w.ID
 	w = x.await(a, fleet.StateRunning)
 	x.Equal(a.Spec, w.Metadata["fleet_mcp_agent_spec"])

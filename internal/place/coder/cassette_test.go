@@ -132,8 +132,7 @@ func forOwners(c *coder.Config) {
 }
 
 func projects(x *recordedPlace) {
-	all, err := x.place.Projects(x.ctx)
-	x.NoError(err)
+	all := x.projects()
 	names := map[string]fleet.Project{}
 	for _, p := range all {
 		names[p.Name] = p
@@ -148,8 +147,7 @@ func projects(x *recordedPlace) {
 }
 
 func projectsConfigured(x *recordedPlace) {
-	all, err := x.place.Projects(x.ctx)
-	x.NoError(err)
+	all := x.projects()
 	var names []string
 	for _, p := range all {
 		names = append(names, p.Name)
@@ -192,8 +190,7 @@ func rolesOfPresets(x *recordedPlace) {
 func create(x *recordedPlace) {
 	a := x.agent("create")
 	a.Role = "Manager" // the role is written "manager" in Coder
-	w, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
+	w := x.provision(a)
 	x.NotEmpty(w.ID)
 	x.True(w.State.Moving(), w.State)
 	a.WorkspaceID = w.ID
@@ -258,29 +255,24 @@ func createUnknownRole(x *recordedPlace) {
 func createByPreset(x *recordedPlace) {
 	a := x.agent("preset")
 	a.Role = "operations engineer"
-	w, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
+	w := x.provision(a)
 	x.NotEmpty(w.ID)
 	x.place.ForgetTemplates() // the clock of a replay differs from the clock of the recording
-	all, err := x.place.List(x.ctx)
-	x.NoError(err)
+	all := x.list()
 	x.Equal("Operations Engineer", requireListed(x, all, "cas-preset").Role)
 }
 
 func createAfterCrash(x *recordedPlace) {
 	a := x.ready("crash")
-	w, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
+	w := x.provision(a)
 	x.Equal(fleet.StateRunning, w.State)
-	again, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
+	again := x.provision(a)
 	x.Equal(w.ID, again.ID)
 }
 
 func createFails(x *recordedPlace) {
 	a := x.agentOf(x.projectOfTemplate("fail-echo"), "fails")
-	w, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
+	w := x.provision(a)
 	a.WorkspaceID = w.ID
 	w = x.await(a, fleet.StateFailed)
 	x.Contains(w.Reason, "the build to start it failed: ")
@@ -293,8 +285,7 @@ func createFails(x *recordedPlace) {
 
 // projectOfTemplate returns the name of the template's project.
 func (x *recordedPlace) projectOfTemplate(template string) string {
-	all, err := x.place.Projects(x.ctx)
-	x.NoError(err)
+	all := x.projects()
 	for _, p := range all {
 		if p.TemplateName == template {
 			return p.Name
@@ -326,8 +317,7 @@ func list(x *recordedPlace) {
 		x.NoError(x.live.Stop(x.ctx, stopped))
 		x.awaitLive(stopped, fleet.StateStopped)
 	})
-	all, err := x.place.List(x.ctx)
-	x.NoError(err)
+	all := x.list()
 	w := requireListed(x, all, "cas-one")
 	x.Equal(fleet.StateRunning, w.State, w.Reason)
 	x.Equal("Setup", w.Project)
@@ -345,8 +335,7 @@ func list(x *recordedPlace) {
 }
 
 func listNone(x *recordedPlace) {
-	all, err := x.place.List(x.ctx)
-	x.NoError(err)
+	all := x.list()
 	x.Empty(all)
 }
 
@@ -396,8 +385,7 @@ func startOtherRole(x *recordedPlace) {
 	a.Role, a.Next.Role = "manager", true
 	x.NoError(x.place.Start(x.ctx, a))
 	x.place.ForgetTemplates()
-	all, err := x.place.List(x.ctx)
-	x.NoError(err)
+	all := x.list()
 	x.Equal("manager", requireListed(x, all, "cas-role").Role)
 }
 
@@ -413,8 +401,7 @@ func stop(x *recordedPlace) {
 
 func stopStarting(x *recordedPlace) {
 	a := x.agent("hasty")
-	_, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
+	x.provision(a)
 	x.NoError(x.place.Stop(x.ctx, a))
 	x.await(a, fleet.StateStopped)
 }
@@ -490,8 +477,7 @@ func statesOfHanging(x *recordedPlace) {
 	var agents []fleet.Agent
 	for _, suffix := range []string{"hang-1", "hang-2", "hang-3", "hang-4", "hang-5"} {
 		a := x.agentOf(project, suffix)
-		w, err := x.place.Provision(x.ctx, a)
-		x.NoError(err)
+		w := x.provision(a)
 		a.WorkspaceID = w.ID
 		agents = append(agents, a)
 	}
@@ -661,8 +647,7 @@ func taskOfItsOwn(x *recordedPlace) {
 	a.Spec = "sleep 4 to begin with"
 	r := run(a.Spec)
 	r.SelfStarted = true
-	w, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
+	w := x.provision(a)
 	a.WorkspaceID = w.ID
 	x.await(a, fleet.StateRunning)
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
@@ -789,8 +774,7 @@ func hiddenWorkspace(x *recordedPlace) {
 // as the admin's agents.
 func othersAgent(x *recordedPlace) {
 	a := x.ready("not-mine")
-	all, err := x.place.List(x.ctx)
-	x.NoError(err)
+	all := x.list()
 	for _, w := range all {
 		x.NotEqual("cas-not-mine", w.Name)
 	}
@@ -818,8 +802,7 @@ func othersAgent(x *recordedPlace) {
 // and revokes it afterwards.
 func ownerPrincipal(x *recordedPlace) {
 	a := fleet.Agent{UID: "uid-of-hers", Name: "hers", Owner: "alice", Project: "Setup", Role: "coder", Spec: "A spec."}
-	w, err := x.place.Provision(x.ctx, a)
-	x.NoError(err)
+	w := x.provision(a)
 	x.Equal("alice", w.Owner)
 	x.Contains(w.Location, "/@alice/own-hers")
 	a.WorkspaceID = w.ID
@@ -827,8 +810,7 @@ func ownerPrincipal(x *recordedPlace) {
 	_, o := x.runToEnd(a, run("echo as alice"))
 	x.Equal("as alice", o.Summary)
 	x.place.ForgetTemplates()
-	all, err := x.place.List(x.ctx)
-	x.NoError(err)
+	all := x.list()
 	x.Len(all, 1)
 	x.Equal("alice", all[0].Owner)
 	x.Equal(a.Spec, all[0].Spec)

@@ -54,13 +54,7 @@ func TestRequestsOfTask(t *testing.T) {
 	x.update(func() {
 		x.ws.LatestBuild.Status, x.ws.LatestBuild.Transition = codersdk.WorkspaceStatusStopped, codersdk.WorkspaceTransitionStop
 		x.ws.LatestBuild.Resources = nil
-		x.fault = func(w http.ResponseWriter, r *http.Request) bool {
-			if len(r.URL.Path) > 2 && r.URL.Path[:2] == "/@" {
-				writeError(w, http.StatusNotFound, "the app is not there")
-				return true
-			}
-			return false
-		}
+		x.fault = refuseRunner(http.StatusNotFound)
 	})
 	requireError(x.T, runner.Dispatch(t.Context(), x.run("more")), fleet.ReasonAgentOffline, "stopped")
 }

@@ -133,8 +133,10 @@ func (x *recordedPlace) agentOf(project, suffix string) fleet.Agent {
 }
 
 // ready returns a running agent.
-func (x *recordedPlace) ready(suffix string) fleet.Agent {
-	a := x.agent(suffix)
+func (x *recordedPlace) ready(suffix string) fleet.Agent { return x.readyIn("Setup", suffix) }
+
+func (x *recordedPlace) readyIn(project, suffix string) fleet.Agent {
+	a := x.agentOf(project, suffix)
 	x.prepare(func() {
 		_, err := x.live.Provision(x.ctx, a)
 		x.NoError(err)
@@ -160,6 +162,27 @@ func (x *recordedPlace) awaitLive(a fleet.Agent, want fleet.State) {
 		time.Sleep(200 * time.Millisecond) // recording only: Coder sends no signal
 	}
 	x.FailNow("stuck", "agent %s is not %s", a.Name, want)
+}
+
+func (x *recordedPlace) projects() []fleet.Project {
+	x.Helper()
+	all, err := x.place.Projects(x.ctx)
+	x.NoError(err)
+	return all
+}
+
+func (x *recordedPlace) provision(a fleet.Agent) fleet.Workspace {
+	x.Helper()
+	w, err := x.place.Provision(x.ctx, a)
+	x.NoError(err)
+	return w
+}
+
+func (x *recordedPlace) list() []fleet.Workspace {
+	x.Helper()
+	all, err := x.place.List(x.ctx)
+	x.NoError(err)
+	return all
 }
 
 func (x *recordedPlace) inspect(a fleet.Agent) fleet.Workspace {

@@ -105,17 +105,22 @@ func TestScreenLimitations(t *testing.T) {
 	x.Equal(fleet.ReasonUnimplemented, fleet.ReasonOf(a.Answer(t.Context(), r, fleet.Question{})))
 }
 
+// refuseRunner returns a fault that answers the requests for the runner with a web page.
+func refuseRunner(status int) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		isForRunner := strings.HasPrefix(r.URL.Path, runnerPath)
+		if isForRunner {
+			writePage(w, status)
+		}
+		return isForRunner
+	}
+}
+
 // TestPathAppsDisabled checks that the error for a Coder without path apps says what to do.
 func TestPathAppsDisabled(t *testing.T) {
 	x := newFakeCoder(t)
 	x.withRunner()
-	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
-		if strings.HasPrefix(r.URL.Path, runnerPath) {
-			writePage(w, http.StatusForbidden)
-			return true
-		}
-		return false
-	}
+	x.fault = refuseRunner(http.StatusForbidden)
 	p := x.newPlace()
 	err := p.Connect(x.agent()).Dispatch(t.Context(), x.run("Say it."))
 	requireReason(x.T, err, fleet.ReasonPermissionDenied)
@@ -132,13 +137,7 @@ func TestRunnerGone(t *testing.T) {
 	o, err := p.Connect(x.agent()).Follow(t.Context(), x.run("Say it."), "", func(fleet.Output) error {
 		x.update(func() {
 			x.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
-			x.fault = func(w http.ResponseWriter, r *http.Request) bool {
-				if strings.HasPrefix(r.URL.Path, runnerPath) {
-					writePage(w, http.StatusNotFound)
-					return true
-				}
-				return false
-			}
+			x.fault = refuseRunner(http.StatusNotFound)
 		})
 		x.server.CloseClientConnections()
 		return nil

@@ -77,6 +77,20 @@ func TestWorkspacesOfUsers(t *testing.T) {
 	requireError(t, err, fleet.ReasonInvalidArgument, `"oidc:bob" is not a Coder user`)
 }
 
+// answerTokens answers requests that create or revoke a token, and counts the tokens. The tokens are key-1, key-2 and so on. It returns
+// false for other requests.
+func answerTokens(w http.ResponseWriter, r *http.Request, created *atomic.Int32) bool {
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/keys/tokens"):
+		w.WriteHeader(http.StatusCreated)
+		return writeJSON(w, codersdk.GenerateAPIKeyResponse{Key: fmt.Sprint("key-", created.Add(1))})
+	case strings.Contains(r.URL.Path, "/keys/"):
+		w.WriteHeader(http.StatusNoContent)
+		return true
+	}
+	return false
+}
+
 // TestRevokedTokenOfOwner revokes the token that Fleet created for the owner of a workspace. The next call must create another
 // token.
 func TestRevokedTokenOfOwner(t *testing.T) {
@@ -87,11 +101,7 @@ func TestRevokedTokenOfOwner(t *testing.T) {
 	var createdTokens atomic.Int32
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
-		case strings.HasSuffix(r.URL.Path, "/keys/tokens"):
-			w.WriteHeader(http.StatusCreated)
-			return writeJSON(w, codersdk.GenerateAPIKeyResponse{Key: fmt.Sprint("key-", createdTokens.Add(1))})
-		case strings.Contains(r.URL.Path, "/keys/"):
-			w.WriteHeader(http.StatusNoContent)
+		case answerTokens(w, r, &createdTokens):
 			return true
 		case r.Header.Get(codersdk.SessionTokenHeader) == "key-1":
 			writeError(w, http.StatusUnauthorized, "You are signed out or your session has expired.")
@@ -118,11 +128,7 @@ func TestAnswersOfApps(t *testing.T) {
 			var createdTokens atomic.Int32
 			x.fault = func(w http.ResponseWriter, r *http.Request) bool {
 				switch {
-				case strings.HasSuffix(r.URL.Path, "/keys/tokens"):
-					w.WriteHeader(http.StatusCreated)
-					return writeJSON(w, codersdk.GenerateAPIKeyResponse{Key: fmt.Sprint("key-", createdTokens.Add(1))})
-				case strings.Contains(r.URL.Path, "/keys/"):
-					w.WriteHeader(http.StatusNoContent)
+				case answerTokens(w, r, &createdTokens):
 					return true
 				case strings.Contains(r.URL.Path, "/apps/fleet-runner/"):
 					w.Header().Set(remote.VersionHeader, "v1")
