@@ -2,7 +2,6 @@ package fake
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -16,10 +15,8 @@ type check struct {
 	done   chan struct{} // closed at the end
 }
 
-// Check runs the command. A command of the fake place is a list of instructions, separated by semicolons: "echo TEXT"
-// writes the text, "has PATH" fails unless a run in the workspace has changed the file, "exit CODE" ends the command,
-// "wait GATE" waits for the gate, and "hang" never ends. If the command ends with "fix: LINE" and fails, it also writes
-// "fix: LINE".
+// Check runs the command, see runCommand. "wait GATE" waits for the gate, and "hang" never ends. If the command ends with "fix: LINE" and
+// fails, it also writes "fix: LINE".
 func (r runner) Check(ctx context.Context, run fleet.Run, c fleet.Check) (res fleet.CheckResult, err error) {
 	p := r.place
 	err = p.callPort(ctx, Call{Method: Check, Agent: r.agent, TaskID: run.TaskID}, func() error {
@@ -75,62 +72,83 @@ func (p *Place) startCheck(a fleet.Agent, task fleet.Run, c fleet.Check) (*check
 // executeCheck executes the command of the check c until it ends, its time limit is reached or k is stopped, and sets the result
 // of k.
 func (p *Place) executeCheck(r *run, c fleet.Check, k *check) {
-	var out strings.Builder
 	command, repair, _ := strings.Cut(c.Command, fixPrefix)
-	status, code := fleet.CheckPassed, 0
 	late, cancel := context.WithTimeout(context.Background(), c.Timeout)
 	defer cancel()
-	for step := range strings.SplitSeq(command, ";") {
-		verb, text, _ := strings.Cut(strings.TrimSpace(step), " ")
-		var until <-chan struct{}
-		switch verb {
-		case "echo":
-			fmt.Fprintln(&out, text)
-		case "exit":
-			code, _ = strconv.Atoi(text)
-		case "has":
-			if p.mu.Lock(); !r.workspace.files[text] {
-				code = 1
-				fmt.Fprintf(&out, "there is no %s\n", text)
-			}
-			p.mu.Unlock()
-		case "wait":
-			p.arrive(text)
-			until = p.gate(text).open
-		case "hang":
-			until = make(chan struct{})
+	result := runCommand(command, func(path string) bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return r.workspace.files[path]
+	}, func(verb, gate string) fleet.CheckStatus {
+		var open <-chan struct{} // nil for hang, so that it never ends
+		if verb == "wait" {
+			p.arrive(gate)
+			open = p.gate(gate).open
 		}
-		if until != nil {
-			select {
-			case <-until:
-			case <-late.Done():
-				status = fleet.CheckTimedOut
-			case <-k.stop:
-				status = fleet.CheckStopped
-			}
+		select {
+		case <-open:
+			return fleet.CheckPassed
+		case <-late.Done():
+			return fleet.CheckTimedOut
+		case <-k.stop:
+			return fleet.CheckStopped
 		}
-		if code != 0 {
-			status = fleet.CheckFailed
-		}
-		if status != fleet.CheckPassed {
-			break
-		}
+	})
+	if repair != "" && result.Status == fleet.CheckFailed {
+		result.Output += fixPrefix + strings.TrimSpace(repair) + "\n"
 	}
-	if repair != "" && status == fleet.CheckFailed {
-		fmt.Fprintln(&out, fixPrefix+strings.TrimSpace(repair))
+	switch result.Status {
+	case fleet.CheckTimedOut:
+		result.Reason = "it ran longer than its limit of " + c.Timeout.String()
+	case fleet.CheckStopped:
+		result.Reason = "it was asked to stop"
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k.result.Status, k.result.Output, k.result.EndedAt = status, out.String(), p.config.Now()
-	switch status {
-	case fleet.CheckTimedOut:
-		k.result.Reason = "it ran longer than its limit of " + c.Timeout.String()
-	case fleet.CheckStopped:
-		k.result.Reason = "it was asked to stop"
-	default:
-		k.result.ExitCode = &code
-	}
+	result.Command, result.StartedAt, result.EndedAt = c.Command, k.result.StartedAt, p.config.Now()
+	k.result = result
 	close(k.done)
+}
+
+// runCommand executes the command of a check, and returns the status, the output and the exit code. A command is a list of
+// instructions, separated by semicolons. "echo TEXT" writes the text, "has PATH" fails unless there is the file, "hasnot PATH" fails if
+// there is the file, "both PATH OTHER" fails if there are both files and there is no file c.txt, and "exit CODE" ends the command. has
+// reports whether there is a file. pause executes "wait" and "hang": it returns CheckPassed if the command goes on, else its status.
+func runCommand(command string, has func(path string) bool, pause func(verb, text string) fleet.CheckStatus) (r fleet.CheckResult) {
+	code := 0
+	r.Status = fleet.CheckPassed
+	for step := range strings.SplitSeq(command, ";") {
+		switch verb, text, _ := strings.Cut(strings.TrimSpace(step), " "); verb {
+		case "echo":
+			r.Output += text + "\n"
+		case "has":
+			if !has(text) {
+				code, r.Output = 1, r.Output+"there is no "+text+"\n"
+			}
+		case "hasnot":
+			if has(text) {
+				code = 1
+			}
+		case "both":
+			if one, other, _ := strings.Cut(text, " "); has(one) && has(other) && !has("c.txt") {
+				code = 1
+			}
+		case "exit":
+			code, _ = strconv.Atoi(text)
+		case "wait", "hang":
+			r.Status = pause(verb, text)
+		}
+		if code != 0 {
+			r.Status = fleet.CheckFailed
+		}
+		if r.Status != fleet.CheckPassed {
+			break
+		}
+	}
+	if r.Status == fleet.CheckPassed || r.Status == fleet.CheckFailed {
+		r.ExitCode = &code
+	}
+	return r
 }
 
 // hasActiveCheck reports whether a check of the run is active. The caller holds the world's mutex.

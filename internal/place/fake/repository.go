@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"fleet/internal/fleet"
@@ -145,9 +144,7 @@ func (r repository) Overlaps(_ context.Context, _ string, all []fleet.Contributi
 	return overlaps, nil
 }
 
-// Check executes "echo TEXT", "has PATH" and "exit CODE", as runner.Check does. "hasnot PATH" fails if the commit has the
-// file. "both PATH OTHER" fails if the commit has both files and does not have the file c.txt. A repeated check returns the first
-// result.
+// Check runs the command on the files of the commit, see runCommand. It does not wait. A repeated check returns the first result.
 func (r repository) Check(_ context.Context, id string, c fleet.Check) (fleet.CheckResult, error) {
 	p := r.place
 	p.mu.Lock()
@@ -156,39 +153,15 @@ func (r repository) Check(_ context.Context, id string, c fleet.Check) (fleet.Ch
 	if old, done := p.commitChecks[key]; done {
 		return old, nil
 	}
-	result := fleet.CheckResult{Command: c.Command, Status: fleet.CheckPassed, StartedAt: p.config.Now(), EndedAt: p.config.Now()}
 	command, repair, _ := strings.Cut(c.Command, fixPrefix)
-	code := 0
-	for step := range strings.SplitSeq(command, ";") {
-		switch verb, text, _ := strings.Cut(strings.TrimSpace(step), " "); verb {
-		case "echo":
-			result.Output += text + "\n"
-		case "has":
-			if _, has := p.commits[id].files[text]; !has {
-				code, result.Output = 1, result.Output+"there is no "+text+"\n"
-			}
-		case "hasnot":
-			if _, has := p.commits[id].files[text]; has {
-				code = 1
-			}
-		case "both":
-			one, other, _ := strings.Cut(text, " ")
-			files := p.commits[id].files
-			if files[one] != "" && files[other] != "" && files["c.txt"] == "" {
-				code = 1
-			}
-		case "exit":
-			code, _ = strconv.Atoi(text)
-		}
-		if code != 0 {
-			result.Status = fleet.CheckFailed
-			if repair != "" {
-				result.Output += fixPrefix + strings.TrimSpace(repair) + "\n" + fixPrefix + "done\n"
-			}
-			break
-		}
+	result := runCommand(command, func(path string) bool {
+		_, has := p.commits[id].files[path]
+		return has
+	}, func(string, string) fleet.CheckStatus { return fleet.CheckPassed })
+	result.Command, result.StartedAt, result.EndedAt = c.Command, p.config.Now(), p.config.Now()
+	if repair != "" && result.Status == fleet.CheckFailed {
+		result.Output += fixPrefix + strings.TrimSpace(repair) + "\n" + fixPrefix + "done\n"
 	}
-	result.ExitCode = &code
 	p.commitChecks[key] = result
 	return result, nil
 }

@@ -2,7 +2,6 @@ package fake
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -78,93 +77,63 @@ func parseScript(prompt string) script {
 	return s
 }
 
-// parseLine parses one line. It returns false if the script ends with this line.
-func parseLine(line string) (instruction, bool) {
+// parseLine parses one line. more is false if the script ends with this line.
+func parseLine(line string) (in instruction, more bool) {
 	verb, text, _ := strings.Cut(line, " ")
 	text = strings.TrimSpace(text)
-	in := instruction{verb: verb, text: text}
+	in = instruction{verb: verb, text: text}
 	var err error
+	valid, more := false, true
 	switch verb {
 	case "echo", "step", "warn", "data", "payload", "output", "change":
-		return in, true
-	case "ask", "ask-permission":
-		if text != "" {
-			return in, true
-		}
+		valid = true
+	case "done", "fail":
+		valid, more = true, false
+	case "ask", "ask-permission", "lost", "session":
+		valid = text != ""
 	case "ask-policy":
-		if words := strings.Fields(text); len(words) == 2 {
-			return in, true
-		}
+		valid = len(strings.Fields(text)) == 2
 	case "ask-within":
 		limit, what, _ := strings.Cut(text, " ")
-		if in.wait, err = time.ParseDuration(limit); err == nil && what != "" {
-			in.text = what
-			return in, true
-		}
-	case "done", "fail":
-		return in, false
+		in.wait, err = time.ParseDuration(limit)
+		in.text, valid = what, err == nil && what != ""
 	case "fail-first":
-		if words := strings.Fields(text); len(words) == 2 {
-			in.text = words[1]
-			in.count, err = strconv.Atoi(words[0])
-			return in, err == nil
-		}
-	case "lost", "session":
-		if text != "" {
-			return in, true
-		}
-	case "listen", "crash":
-		if text == "" {
-			return in, verb == "listen"
-		}
+		valid = scanWords(text, &in.count, &in.text)
+	case "listen":
+		valid = text == ""
+	case "crash":
+		valid, more = text == "", false
 	case "wait":
-		if text != "" && !strings.Contains(text, " ") {
-			return in, true
-		}
+		valid = text != "" && !strings.Contains(text, " ")
 	case "work":
-		if in.wait, err = time.ParseDuration(text); err == nil {
-			return in, true
-		}
+		in.wait, err = time.ParseDuration(text)
+		valid = err == nil
 	case "exit":
-		if in.count, err = strconv.Atoi(text); err == nil {
-			return in, false
-		}
+		valid, more = scanWords(text, &in.count), false
 	case "open":
-		if in.count, err = strconv.Atoi(text); err == nil {
-			return in, true
-		}
+		valid = scanWords(text, &in.count)
 	case "repeat":
-		n, what, _ := strings.Cut(text, " ")
-		if in.count, err = strconv.Atoi(n); err == nil {
-			in.text = what
-			return in, true
-		}
+		count, what, _ := strings.Cut(text, " ")
+		in.count, err = strconv.Atoi(count)
+		in.text, valid = what, err == nil
 	case "binary":
-		if in.bytes, err = base64.StdEncoding.DecodeString(text); err == nil {
-			return in, true
-		}
+		in.bytes, err = base64.StdEncoding.DecodeString(text)
+		valid = err == nil
 	case "gap":
-		if _, err = fmt.Sscanf(text, "%d %d", &in.gap.Offset, &in.gap.Size); err == nil {
-			return in, true
-		}
+		valid = scanWords(text, &in.gap.Offset, &in.gap.Size)
 	case "usage":
-		words := strings.Fields(text)
-		if len(words) == 3 {
-			var errs [2]error
-			in.usage.Model = words[0]
-			in.usage.InputTokens, errs[0] = strconv.ParseInt(words[1], 10, 64)
-			in.usage.OutputTokens, errs[1] = strconv.ParseInt(words[2], 10, 64)
-			if errors.Join(errs[:]...) == nil {
-				return in, true
-			}
-		}
+		valid = scanWords(text, &in.usage.Model, &in.usage.InputTokens, &in.usage.OutputTokens)
 	case "cost":
-		usd, turns, _ := strings.Cut(text, " ")
-		if in.cost, err = strconv.ParseFloat(usd, 64); err == nil {
-			if in.count, err = strconv.Atoi(turns); err == nil {
-				return in, true
-			}
-		}
+		valid = scanWords(text, &in.cost, &in.count)
 	}
-	return instruction{verb: "done"}, false
+	if !valid {
+		return instruction{verb: "done"}, false
+	}
+	return in, more
+}
+
+// scanWords stores the words of the text in values, one in each. It returns false if their number or a word does not fit.
+func scanWords(text string, values ...any) bool {
+	_, err := fmt.Sscan(text, values...)
+	return err == nil && len(strings.Fields(text)) == len(values)
 }
