@@ -44,8 +44,8 @@ func (p *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
 		return nil, err
 	}
 	out := make([]fleet.Workspace, 0, len(hosted))
-	for _, l := range hosted {
-		out = append(out, p.listedWorkspace(ctx, l))
+	for _, h := range hosted {
+		out = append(out, p.listedWorkspace(ctx, h))
 	}
 	return out, ctx.Err()
 }
@@ -105,11 +105,11 @@ func (p *Place) workspaces(ctx context.Context) ([]*hostedWorkspace, error) {
 		if err != nil {
 			return nil, err
 		}
-		l := &hostedWorkspace{workspace: &workspace{ws: ws, account: acc, Settings: proj.Settings}, project: proj, name: name, owner: owner}
-		l.state, l.reason = p.state(l.workspace)
-		l.facts = p.factCache.get(ws)
+		h := &hostedWorkspace{workspace: &workspace{ws: ws, account: acc, Settings: proj.Settings}, project: proj, name: name, owner: owner}
+		h.state, h.reason = p.state(h.workspace)
+		h.facts = p.factCache.get(ws)
 		p.recent.record(ws, started)
-		hosted = append(hosted, l)
+		hosted = append(hosted, h)
 		inUse[ws.ID], builds[ws.LatestBuild.ID] = true, true
 	}
 	p.factCache.retain(inUse, builds)
@@ -131,29 +131,29 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 func (p *Place) outdatedFacts(hosted []*hostedWorkspace, now time.Time) (running, stale, missing []*hostedWorkspace) {
 	var quiet []*hostedWorkspace
 	failedAt := map[*hostedWorkspace]time.Time{} // by workspace in missing; copied, because other goroutines change the cache meanwhile
-	for _, l := range hosted {
-		if l.state == fleet.StateRunning {
-			running = append(running, l)
+	for _, h := range hosted {
+		if h.state == fleet.StateRunning {
+			running = append(running, h)
 			switch {
-			case now.Sub(l.facts.readAt) < metadataAge:
-			case l.hasRunner() && !l.facts.readAt.IsZero() && p.activity.isQuiet(l.ws.ID, now):
-				quiet = append(quiet, l)
+			case now.Sub(h.facts.readAt) < metadataAge:
+			case h.hasRunner() && !h.facts.readAt.IsZero() && p.activity.isQuiet(h.ws.ID, now):
+				quiet = append(quiet, h)
 			default:
-				stale = append(stale, l)
+				stale = append(stale, h)
 			}
 		}
-		if failed := p.valuesFailure(l.ws.LatestBuild.ID); failed != nil && now.Sub(failed.failedAt) >= catalogAge {
-			missing = append(missing, l)
-			failedAt[l] = failed.failedAt
+		if failed := p.valuesFailure(h.ws.LatestBuild.ID); failed != nil && now.Sub(failed.failedAt) >= catalogAge {
+			missing = append(missing, h)
+			failedAt[h] = failed.failedAt
 		}
 	}
-	sortByAge(running, func(l *hostedWorkspace) time.Time { return l.facts.probedAt })
-	sortByAge(quiet, func(l *hostedWorkspace) time.Time { return l.facts.readAt })
+	sortByAge(running, func(h *hostedWorkspace) time.Time { return h.facts.probedAt })
+	sortByAge(quiet, func(h *hostedWorkspace) time.Time { return h.facts.readAt })
 	if len(quiet) > 0 && p.activity.claimRefresh(now) {
 		stale = append(stale, quiet[0])
 	}
-	sortByAge(stale, func(l *hostedWorkspace) time.Time { return l.facts.readAt })
-	sortByAge(missing, func(l *hostedWorkspace) time.Time { return failedAt[l] })
+	sortByAge(stale, func(h *hostedWorkspace) time.Time { return h.facts.readAt })
+	sortByAge(missing, func(h *hostedWorkspace) time.Time { return failedAt[h] })
 	return running, stale, missing
 }
 
@@ -174,39 +174,39 @@ func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) err
 	var group sync.WaitGroup
 	slots := make(chan struct{}, listParallel)
 	runParallel := func(list []*hostedWorkspace, n int, do func(*hostedWorkspace)) {
-		for _, l := range list[:min(n, len(list))] {
+		for _, h := range list[:min(n, len(list))] {
 			group.Go(func() {
 				slots <- struct{}{}
 				defer func() { <-slots }()
 				if ctx.Err() == nil {
-					do(l)
+					do(h)
 				}
 			})
 		}
 	}
-	runParallel(running, listProbes, func(l *hostedWorkspace) {
-		if _, _, err := p.probe(ctx, l.workspace); err != nil && ctx.Err() == nil {
+	runParallel(running, listProbes, func(h *hostedWorkspace) {
+		if _, _, err := p.probe(ctx, h.workspace); err != nil && ctx.Err() == nil {
 			if isThrottled(err) {
 				setFailure(err)
 				return
 			}
-			p.factCache.update(l.ws, func(v *workspaceFacts) {
+			p.factCache.update(h.ws, func(v *workspaceFacts) {
 				v.probedAt, v.state, v.reason = now, fleet.StateUnhealthy, fleet.PublicMessage(err)
 			})
 		}
 	})
-	runParallel(stale, listMetadata, func(l *hostedWorkspace) {
-		p.readMetadata(ctx, l.workspace)
-		p.readPorts(ctx, l.workspace)
+	runParallel(stale, listMetadata, func(h *hostedWorkspace) {
+		p.readMetadata(ctx, h.workspace)
+		p.readPorts(ctx, h.workspace)
 	})
-	runParallel(missing, listValues, func(l *hostedWorkspace) {
-		_, err := p.buildValues(ctx, l.account, l.ws.LatestBuild.ID)
+	runParallel(missing, listValues, func(h *hostedWorkspace) {
+		_, err := p.buildValues(ctx, h.account, h.ws.LatestBuild.ID)
 		switch {
 		case err == nil || ctx.Err() != nil:
 		case isThrottled(err):
 			setFailure(err)
 		default:
-			p.factCache.addReadFailure(l.ws.LatestBuild.ID, err, now)
+			p.factCache.addReadFailure(h.ws.LatestBuild.ID, err, now)
 		}
 	})
 	group.Wait()
@@ -234,29 +234,29 @@ func (p *Place) valuesFailure(build uuid.UUID) *readFailure {
 
 // listedWorkspace returns the workspace for List. The workspace has no name until its parameters have been read, so that it is not
 // adopted too early. If the parameters cannot be read, the workspace has a name but no role, and its reason says why.
-func (p *Place) listedWorkspace(ctx context.Context, l *hostedWorkspace) fleet.Workspace {
+func (p *Place) listedWorkspace(ctx context.Context, h *hostedWorkspace) fleet.Workspace {
 	w := fleet.Workspace{
-		ID: l.ws.ID.String(), AgentUID: p.index.agent(l.ws.ID), Owner: l.owner, Project: l.project.Name,
-		State: l.state, Reason: l.reason, Location: p.location(l.ws), CreatedAt: l.ws.CreatedAt,
-		Host: p.hostFacts(l.workspace, l.project.Name),
+		ID: h.ws.ID.String(), AgentUID: p.index.agent(h.ws.ID), Owner: h.owner, Project: h.project.Name,
+		State: h.state, Reason: h.reason, Location: p.location(h.ws), CreatedAt: h.ws.CreatedAt,
+		Host: p.hostFacts(h.workspace, h.project.Name),
 	}
-	if v := p.factCache.get(l.ws); w.State == fleet.StateRunning && !v.probedAt.IsZero() {
+	if v := p.factCache.get(h.ws); w.State == fleet.StateRunning && !v.probedAt.IsZero() {
 		w.State, w.Reason = v.state, v.reason
 	}
-	failure := p.valuesFailure(l.ws.LatestBuild.ID)
+	failure := p.valuesFailure(h.ws.LatestBuild.ID)
 	w.ForeignOwnerUnknown = failure != nil
 	if failure != nil && failure.err == nil {
 		return w
 	}
-	w.Name = l.name
+	w.Name = h.name
 	var err error
 	if failure != nil {
 		err = failure.err
 	} else {
-		w.ForeignOwnerUnknown = p.readForeignOwner(ctx, l.workspace, &w) != nil
-		w.Role, w.Spec, err = p.roleAndSpec(ctx, l.workspace)
+		w.ForeignOwnerUnknown = p.readForeignOwner(ctx, h.workspace, &w) != nil
+		w.Role, w.Spec, err = p.roleAndSpec(ctx, h.workspace)
 		if p.config.Owner == OwnerSelf {
-			values, _ := p.buildValues(ctx, l.account, l.ws.LatestBuild.ID) // the values are cached
+			values, _ := p.buildValues(ctx, h.account, h.ws.LatestBuild.ID) // the values are cached
 			w.Owner = cmp.Or(valueOf(values, ownerParameter), w.Owner)
 		}
 	}
@@ -266,7 +266,7 @@ func (p *Place) listedWorkspace(ctx context.Context, l *hostedWorkspace) fleet.W
 		w.Role, w.RoleUnknown = defaultRole, true
 	}
 	if w.State == fleet.StateRunning {
-		w.Metadata = p.metadata(ctx, l.workspace)
+		w.Metadata = p.metadata(ctx, h.workspace)
 	}
 	return w
 }

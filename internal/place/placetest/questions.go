@@ -44,11 +44,11 @@ func questions(x *fixture) {
 	x.Equal("Bash", permission.Tool)
 	x.Contains(string(permission.Input), "touch asked")
 	x.Less(permission.AskedAt, permission.ExpiresAt)
-	never := answerTo(r, fleet.Question{ID: "999"}, fleet.AnswerAllow, "")
-	x.requireReason(x.place.Connect(a).Answer(x.ctx, r, never), fleet.ReasonQuestionNotFound)
-	given := answerTo(r, permission, fleet.AnswerDeny, "not \"now\" $HOME")
-	x.NoError(x.place.Connect(a).Answer(x.ctx, r, given))
-	x.NoError(x.place.Connect(a).Answer(x.ctx, r, given)) // a server that did not receive the first result repeats the call
+	unknown := answerTo(r, fleet.Question{ID: "999"}, fleet.AnswerAllow, "")
+	x.requireReason(x.place.Connect(a).Answer(x.ctx, r, unknown), fleet.ReasonQuestionNotFound)
+	denial := answerTo(r, permission, fleet.AnswerDeny, "not \"now\" $HOME")
+	x.NoError(x.place.Connect(a).Answer(x.ctx, r, denial))
+	x.NoError(x.place.Connect(a).Answer(x.ctx, r, denial)) // a server that did not receive the first result repeats the call
 	x.NoError(x.place.Connect(a).Answer(x.ctx, r, answerTo(r, permission, fleet.AnswerAllow, "")), "the first answer counts")
 
 	f.until("not \"now\" $HOME")
@@ -60,10 +60,10 @@ func questions(x *fixture) {
 	outputs, o := f.finish()
 	x.Equal(fleet.TaskCompleted, o.Status, "outcome: %+v", o)
 	x.requireLines(outputs, append(slices.Clone(p.Lines), fleet.AnswerDeny, "neither: ✓")...)
-	told := f.question(permission.ID, fleet.QuestionAnswered)
-	x.Equal([]string{fleet.AnswerDeny, "not \"now\" $HOME", "alice"}, []string{told.Answer, told.Message, told.AnsweredBy})
-	late := answerTo(r, fleet.Question{ID: "999"}, "x", "")
-	x.requireReason(x.place.Connect(a).Answer(x.ctx, r, late), fleet.ReasonQuestionNotFound, fleet.ReasonNoRunningTask)
+	answered := f.question(permission.ID, fleet.QuestionAnswered)
+	x.Equal([]string{fleet.AnswerDeny, "not \"now\" $HOME", "alice"}, []string{answered.Answer, answered.Message, answered.AnsweredBy})
+	unknownAfterEnd := answerTo(r, fleet.Question{ID: "999"}, "x", "")
+	x.requireReason(x.place.Connect(a).Answer(x.ctx, r, unknownAfterEnd), fleet.ReasonQuestionNotFound, fleet.ReasonNoRunningTask)
 }
 
 func questionExpires(x *fixture) {

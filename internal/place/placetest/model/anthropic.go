@@ -31,7 +31,7 @@ func parseAnthropic(body []byte) (Request, error) {
 	}
 	r := Request{API: Anthropic, Body: body, Model: in.Model, Stream: in.Stream, Temperature: in.Temperature, System: in.System.text()}
 	for _, m := range in.Messages {
-		said := Message{Role: m.Role}
+		message := Message{Role: m.Role}
 		var texts content
 		for _, p := range m.Content {
 			switch p.Type {
@@ -42,13 +42,13 @@ func parseAnthropic(body []byte) (Request, error) {
 				}
 				texts = append(texts, p)
 			case "tool_use":
-				said.Calls = append(said.Calls, Call{p.ID, p.Name, p.Input})
+				message.Calls = append(message.Calls, Call{p.ID, p.Name, p.Input})
 			case "tool_result":
 				r.Messages = append(r.Messages, Message{Role: "tool", Text: p.Content.text(), CallID: p.ToolUseID, IsError: p.IsError})
 			}
 		}
-		if said.Text = texts.text(); said.Text != "" || len(said.Calls) > 0 {
-			r.Messages = append(r.Messages, said)
+		if message.Text = texts.text(); message.Text != "" || len(message.Calls) > 0 {
+			r.Messages = append(r.Messages, message)
 		}
 	}
 	for _, t := range in.Tools {

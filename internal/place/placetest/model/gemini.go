@@ -65,9 +65,9 @@ func parseGemini(path string) func(body []byte) (Request, error) {
 		}
 		calls, open := 0, []Call(nil) // open are the calls without a result
 		for _, c := range in.Contents {
-			said := Message{Role: "user"}
+			message := Message{Role: "user"}
 			if c.Role == "model" {
-				said.Role = "assistant"
+				message.Role = "assistant"
 			}
 			var texts []string
 			for _, p := range c.Parts {
@@ -78,7 +78,7 @@ func parseGemini(path string) func(body []byte) (Request, error) {
 					if id == "" {
 						id = fmt.Sprint(calls)
 					}
-					said.Calls = append(said.Calls, Call{id, p.Call.Name, p.Call.Args})
+					message.Calls = append(message.Calls, Call{id, p.Call.Name, p.Call.Args})
 					open = append(open, Call{ID: id, Name: p.Call.Name})
 				case p.Result != nil:
 					result := Message{Role: "tool", Text: geminiResult(p.Result.Response)}
@@ -98,8 +98,8 @@ func parseGemini(path string) func(body []byte) (Request, error) {
 					texts = append(texts, p.Text)
 				}
 			}
-			if said.Text = strings.Join(texts, "\n"); said.Text != "" || len(said.Calls) > 0 {
-				r.Messages = append(r.Messages, said)
+			if message.Text = strings.Join(texts, "\n"); message.Text != "" || len(message.Calls) > 0 {
+				r.Messages = append(r.Messages, message)
 			}
 		}
 		for _, t := range in.Tools {

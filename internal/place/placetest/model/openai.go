@@ -47,11 +47,11 @@ func parseOpenAI(body []byte) (Request, error) {
 			system = append(system, m.Content.text())
 			continue
 		}
-		said := Message{Role: m.Role, Text: m.Content.text(), CallID: m.ToolCallID}
+		message := Message{Role: m.Role, Text: m.Content.text(), CallID: m.ToolCallID}
 		for _, c := range m.ToolCalls {
-			said.Calls = append(said.Calls, Call{c.ID, c.Function.Name, json.RawMessage(c.Function.Arguments)})
+			message.Calls = append(message.Calls, Call{c.ID, c.Function.Name, json.RawMessage(c.Function.Arguments)})
 		}
-		r.Messages = append(r.Messages, said)
+		r.Messages = append(r.Messages, message)
 	}
 	r.System = strings.Join(system, "\n")
 	for _, t := range in.Tools {

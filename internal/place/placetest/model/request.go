@@ -102,12 +102,12 @@ func (r Request) problem() string {
 	if len(open) > 0 {
 		return "messages: a tool was called and there is no result"
 	}
-	seen := map[string]bool{}
+	names := map[string]bool{}
 	for _, t := range r.Tools {
-		if t.Name == "" || seen[t.Name] {
+		if t.Name == "" || names[t.Name] {
 			return "tools: names must be unique, and are not: " + t.Name
 		}
-		seen[t.Name] = true
+		names[t.Name] = true
 	}
 	return ""
 }
