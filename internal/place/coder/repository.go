@@ -98,21 +98,16 @@ func (r *repository) candidates(ctx context.Context) ([]*hostedWorkspace, *templ
 		return nil, nil, fleet.Errorf(fleet.ReasonAgentOffline, "no workspace of the project %q runs with a fleet-runner, so there is nowhere to combine work: start one of its agents", proj.Name)
 	}
 	last, _ := r.place.lastHosts.Load(r.project)
-	slices.SortFunc(all, func(a, b *hostedWorkspace) int {
-		return cmp.Or(compareBool(b.name == last, a.name == last), a.ws.CreatedAt.Compare(b.ws.CreatedAt), strings.Compare(a.name, b.name))
-	})
-	return all, proj, nil
-}
-
-// compareBool orders false before true.
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
+	rank := func(w *hostedWorkspace) int {
+		if w.name == last {
+			return 0
+		}
 		return 1
 	}
-	return -1
+	slices.SortFunc(all, func(a, b *hostedWorkspace) int {
+		return cmp.Or(rank(a)-rank(b), a.ws.CreatedAt.Compare(b.ws.CreatedAt), strings.Compare(a.name, b.name))
+	})
+	return all, proj, nil
 }
 
 // Collect implements fleet.Repository. If the host lacks the commit, Collect transfers it from the agent's workspace.

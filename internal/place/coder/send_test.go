@@ -45,7 +45,6 @@ func TestMessagesWait(t *testing.T) {
 	x.NoError(<-sent)
 	x.showScreen("the end", "stable")
 	o := <-done
-	x.NoError(o.err)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.Equal("the end", o.Summary)
 	x.Equal("answer i\nanswer ii\nthe end", string(o.Payload))
@@ -84,7 +83,6 @@ func TestMessagesOfAnotherProcess(t *testing.T) {
 	_, done := x.followInBackground(third, r, "")
 	x.showScreen("the end", "stable")
 	o := <-done
-	x.NoError(o.err)
 	x.Equal("the end", o.Summary)
 	x.Equal("answer i\nanswer ii\nanswer iii\nanswer iv\nthe end", string(o.Payload))
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -204,12 +203,4 @@ func (p *Place) shrinkCache(ctx context.Context, dir string) error {
 		errs = append(errs, sandbox.RemoveContents(ctx, filepath.Join(dir, k.dir)))
 	}
 	return errors.Join(errs...)
-}
-
-// validate returns an error if c is not a known value.
-func (c CacheSharing) validate() error {
-	if c != CachesOfOwner && c != CachesOfAgent {
-		return fmt.Errorf("caches is %q: use %s, for one cache of each owner's agents, or %s, for one of each agent", c, CachesOfOwner, CachesOfAgent)
-	}
-	return nil
 }

@@ -106,9 +106,8 @@ func (proj Project) validate() (project, error) {
 	if err := resolveAll(&proj.Read, &proj.Write); err != nil {
 		return project{}, err
 	}
-	proj.Caches = cmp.Or(proj.Caches, CachesOfOwner)
-	if err := proj.Caches.validate(); err != nil {
-		return project{}, err
+	if proj.Caches = cmp.Or(proj.Caches, CachesOfOwner); proj.Caches != CachesOfOwner && proj.Caches != CachesOfAgent {
+		return project{}, fmt.Errorf("caches is %q: use %s, for one cache of each owner's agents, or %s, for one of each agent", proj.Caches, CachesOfOwner, CachesOfAgent)
 	}
 	if err := checkVariables("pass_env", proj.PassEnv); err != nil {
 		return project{}, err
