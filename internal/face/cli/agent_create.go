@@ -12,7 +12,6 @@ func (p *program) newAgentCreate() *cobra.Command {
 	req := &fleetv1.CreateAgentRequest{}
 	var specFile string
 	var wait waitFlag
-	var values, labels keyValues
 	cmd := &cobra.Command{
 		Use:   "create NAME --project PROJECT",
 		Short: "Create an agent in a workspace of its own",
@@ -41,12 +40,6 @@ Next, give it a task with "fleet task run NAME ...".`,
 					return err
 				}
 			}
-			if req.Parameters, err = values.parse("--param"); err != nil {
-				return err
-			}
-			if req.Labels, err = labels.parse("--label"); err != nil {
-				return err
-			}
 			t := stateTexts{progress: "creating", reached: "ready", retryCommand: "fleet agent start %s"}
 			var resp agentResponse
 			err = s.withEvents(ctx, req.GetName(), t.progress+" "+req.GetName(), func() (err error) {
@@ -69,8 +62,8 @@ Next, give it a task with "fleet task run NAME ...".`,
 	f.StringVar(&req.Role, "role", "", "the agent behaves as `ROLE`; \"fleet role list PROJECT\" shows the roles and the default")
 	f.StringVar(&req.Spec, "spec", "", "the specification of the agent is `TEXT`")
 	f.StringVar(&specFile, "spec-file", "", "read the specification from `FILE`, or from standard input with -")
-	values.addParamFlag(cmd, "set a parameter of the project, see \"fleet project list -o wide\"; `NAME=VALUE`, can be repeated")
-	addLabels(cmd, &labels, "the agent")
+	addParameters(cmd, &req.Parameters, "set a parameter of the project, see \"fleet project list -o wide\"; `NAME=VALUE`, can be repeated")
+	addLabels(cmd, &req.Labels, "the agent")
 	wait.addTo(cmd, "ready")
 	addRequestID(cmd, req)
 	return cmd

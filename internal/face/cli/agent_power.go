@@ -153,7 +153,6 @@ first. "fleet task stop AGENT" stops only the task.`,
 
 func (p *program) newAgentRestart() *cobra.Command {
 	req := &fleetv1.RestartAgentRequest{}
-	var values keyValues
 	cmd := stateCommand(p, &cobra.Command{
 		Use:   "restart [AGENT]...",
 		Short: "Stop and start the workspaces of agents",
@@ -166,16 +165,13 @@ show AGENT" says that it is outdated, --update gives it the newest version.`,
 		Example: `  fleet agent restart papi
   fleet agent restart papi --role reviewer
   fleet agent restart papi --update`,
-	}, stateTexts{"restarting", "ready", giveWorkHint, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.RestartAgentRequest) (_ agentResponse, err error) {
-		if req.Parameters, err = values.parse("--param"); err != nil {
-			return nil, err
-		}
+	}, stateTexts{"restarting", "ready", giveWorkHint, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.RestartAgentRequest) (agentResponse, error) {
 		return s.fleet.RestartAgent(ctx, req)
 	})
 	cmd.Flags().StringVar(&req.Role, "role", "", "give the agent `ROLE` (default: it keeps its role)")
 	cmd.Flags().BoolVar(&req.TakeOver, "take-over", false, "take an agent that belongs to another Fleet or to a person, and end what runs in it")
 	cmd.Flags().BoolVar(&req.Update, "update", false, "give the agent the newest version of its project")
-	values.addParamFlag(cmd, "change a parameter of the project; `NAME=VALUE`, can be repeated")
+	addParameters(cmd, &req.Parameters, "change a parameter of the project; `NAME=VALUE`, can be repeated")
 	return p.addBulk(cmd, "agents", false, bulkCommand{
 		operation: fleetv1.PlanBulkRequest_restart, progress: "restarting", question: "Restart", request: req, flags: []string{"role", "update"},
 		fill: func(_ *session, bulk *fleetv1.PlanBulkRequest, _ []string) error {

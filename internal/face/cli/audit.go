@@ -12,7 +12,7 @@ import (
 func (p *program) newAudit() *cobra.Command {
 	req := &fleetv1.ListAuditRequest{}
 	var limit int32
-	cmd := callsTool(&cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:   "audit",
 		Short: "Show who called what, and how it ended",
 		Long: `Show the audit log, newest call first. It contains failed logins and all calls that may
@@ -21,30 +21,28 @@ export" writes the whole log as JSON Lines.`,
 		Example: `  fleet audit --since 24h
   fleet audit --agent papi --outcome failed
   fleet audit --principal ci --method start_agent_task`,
-		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
-			if !s.quiet || s.cmd.Flags().Changed("limit") {
+		PreRun: func(cmd *cobra.Command, _ []string) {
+			if !p.quiet || cmd.Flags().Changed("limit") {
 				req.Limit = &limit
 			}
-			resp, err := s.fleet.ListAudit(ctx, req)
-			return s.print(resp, err, func() {
-				printList(s, resp.GetEntries(), "No call matches.",
-					column{"ID", valueIf(s.quiet, "id")},
-					column{"AGE", (*fleetv1.AuditEntry).GetTime},
-					column{"PRINCIPAL", "principal"},
-					column{"METHOD", "method"},
-					column{"TARGET", "target"},
-					column{"OWNER", valueIf(s.output == wideFormat, "owner")},
-					column{"OUTCOME", outcomeOf},
-					column{"COUNT", valueIf(s.output == wideFormat || slices.ContainsFunc(resp.GetEntries(), func(e *fleetv1.AuditEntry) bool { return e.GetCount() > 1 }), "count")},
-					column{"FACE", "face"},
-					column{"REMOTE", "remote"},
-					column{"ID", valueIf(s.output == wideFormat, "id")})
-				if next := resp.GetNextCursor(); next != "" {
-					s.hint("There is more: add --cursor %s, or export all of it with \"fleet audit export\".", next)
-				}
-			})
-		}),
-	}, "list_audit")
+		},
+	}, fleetv1.FleetServiceClient.ListAudit, req, func(s *session, resp *fleetv1.ListAuditResponse) {
+		printList(s, resp.GetEntries(), "No call matches.",
+			column{"ID", valueIf(s.quiet, "id")},
+			column{"AGE", (*fleetv1.AuditEntry).GetTime},
+			column{"PRINCIPAL", "principal"},
+			column{"METHOD", "method"},
+			column{"TARGET", "target"},
+			column{"OWNER", valueIf(s.output == wideFormat, "owner")},
+			column{"OUTCOME", outcomeOf},
+			column{"COUNT", valueIf(s.output == wideFormat || slices.ContainsFunc(resp.GetEntries(), func(e *fleetv1.AuditEntry) bool { return e.GetCount() > 1 }), "count")},
+			column{"FACE", "face"},
+			column{"REMOTE", "remote"},
+			column{"ID", valueIf(s.output == wideFormat, "id")})
+		if next := resp.GetNextCursor(); next != "" {
+			s.hint("There is more: add --cursor %s, or export all of it with \"fleet audit export\".", next)
+		}
+	})
 	p.addAuditFilter(cmd, req)
 	cmd.Flags().Int32Var(&limit, "limit", 50, "show at most `N` calls, at most 1000")
 	cmd.Flags().StringVar(&req.Cursor, "cursor", "", "continue from this `CURSOR`")

@@ -27,7 +27,6 @@ done once.`,
 
 func (p *program) newBulkPlan() *cobra.Command {
 	req := &fleetv1.PlanBulkRequest{}
-	var labels keyValues
 	cmd := &cobra.Command{
 		Use:   "plan OPERATION [AGENT]...",
 		Short: "Make a plan, and show what it would do",
@@ -37,15 +36,12 @@ agents, stop-task also takes ids of tasks.`,
 		Example: `  fleet bulk plan stop papi sony
   fleet bulk plan queue -l team=web --text "Update the dependencies" --priority 5
   id=$(fleet bulk plan move --all --pool web -q) && fleet bulk run "$id"`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) (err error) {
+		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			operation := enumFlag[fleetv1.PlanBulkRequest_Operation]{&req.Operation, fleetv1.PlanBulkRequest_Operation_name}
 			if err := operation.Set(strings.ReplaceAll(args[0], "-", "_")); err != nil {
 				return usagef("OPERATION is %q: %s", args[0], strings.ReplaceAll(err.Error(), "_", "-"))
 			}
 			req.Names = args[1:]
-			if req.Labels, err = labels.parse("--label"); err != nil {
-				return err
-			}
 			plan, err := s.fleet.PlanBulk(ctx, req)
 			return s.print(plan, err, func() {
 				if s.quiet {
@@ -60,7 +56,7 @@ agents, stop-task also takes ids of tasks.`,
 	addSelector(cmd, &req.Selector, "agents or tasks")
 	f.BoolVar(&req.All, "all", false, "all agents or tasks with which you may do it")
 	f.StringVar(&req.Text, "text", "", "the `TEXT` of the message, or of the task")
-	addLabels(cmd, &labels, "agents or queued tasks")
+	addLabels(cmd, &req.Labels, "agents or queued tasks")
 	f.StringArrayVar(&req.Remove, "remove-label", nil, "remove the label `KEY`; can be repeated")
 	f.StringVar(&req.Pool, "pool", "", "the `POOL` to move agents to (default: out of their pool)")
 	f.StringVar(&req.Role, "role", "", "the `ROLE` of restarted agents (default: they keep it)")

@@ -116,8 +116,8 @@ func (c commandFinder) nextStep(s *status.Status, message string, details map[st
 }
 
 // methodCommand makes the command call a method of FleetService or TokenService. The arguments of the command are the required
-// texts of the request, in their order. If no text is required, the only argument is the field agent_name. The argument ID|AGENT is the id of a
-// task, or an agent, which stands for its newest task. Flags of the command may set other fields. show prints the response for
+// texts of the request, in their order. If no text is required, the only argument is the field with the argument's name in the usage line; AGENT
+// is the field agent_name. The argument ID|AGENT is the id of a task, or an agent, which stands for its newest task. Flags of the command, and its PreRunE, may set other fields. show prints the response for
 // people. Messages name the command instead of the method's tool.
 func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method func(C, context.Context, Q, ...grpc.CallOption) (A, error), req Q, show func(s *session, resp A)) *cobra.Command {
 	m := req.ProtoReflect()
@@ -125,11 +125,11 @@ func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, me
 	takesAgent, hasRequestID := strings.Contains(cmd.Use, "ID|AGENT"), fieldWithRole(m.Descriptor(), fleetv1.Shown_request_id) != nil
 	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
 		fields := required
-		if len(required) == 0 {
-			fields = []protoreflect.FieldDescriptor{m.Descriptor().Fields().ByName("agent_name")}
+		if names := argumentsOf(cmd); len(required) == 0 && len(names) > 0 {
+			fields = []protoreflect.FieldDescriptor{optionalArgument(m.Descriptor(), names[0])}
 		}
-		for i, arg := range args {
-			m.Set(fields[i], protoreflect.ValueOfString(arg))
+		for i, f := range fields[:min(len(fields), len(args))] {
+			m.Set(f, protoreflect.ValueOfString(args[i]))
 		}
 		client, ok := any(s.fleet).(C)
 		if !ok {
@@ -166,6 +166,15 @@ func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, me
 		names = append(names, string(f.Name()))
 	}
 	return callsTool(cmd, snakeCase(strings.TrimSuffix(string(m.Descriptor().Name()), "Request")), names...)
+}
+
+// optionalArgument returns the field of the request that an argument such as "[AGENT]" in the usage line sets.
+func optionalArgument(d protoreflect.MessageDescriptor, argument string) protoreflect.FieldDescriptor {
+	name := strings.ToLower(strings.Trim(argument, "[]"))
+	if name == "agent" {
+		name = "agent_name"
+	}
+	return d.Fields().ByName(protoreflect.Name(name))
 }
 
 // requiredTexts returns the required texts of a request.

@@ -30,6 +30,13 @@ type breakingConn struct {
 	streams      int
 }
 
+// dial is a Dialer that connects c to the target.
+func (c *breakingConn) dial(ctx context.Context, target Target) (grpc.ClientConnInterface, func() error, error) {
+	conn, closeIt, err := DialNetwork(ctx, target)
+	c.ClientConnInterface = conn
+	return c, closeIt, err
+}
+
 func (c *breakingConn) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := c.ClientConnInterface.NewStream(ctx, d, method, opts...)
 	if c.streams++; err == nil && c.streams <= c.times {
@@ -77,11 +84,7 @@ func TestDownloads(t *testing.T) {
 	for _, times := range []int{1, 3} { // after a broken connection, what has arrived is not requested again
 		cut := &breakingConn{after: 2, times: times}
 		c := newCommand(server)
-		c.dial = func(ctx context.Context, target Target) (grpc.ClientConnInterface, func() error, error) {
-			conn, closeIt, err := DialNetwork(ctx, target)
-			cut.ClientConnInterface = conn
-			return cut, closeIt, err
-		}
+		c.dial = cut.dial
 		require.Equal(t, ExitOK, c.run("lifecycle", "download", "c-1"), c.err.String())
 		require.Equal(t, payload, c.out.String())
 		require.Equal(t, times+1, cut.streams)

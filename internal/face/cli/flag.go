@@ -27,6 +27,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 		return unknownCommand(cmd, args[0]) // the flag may be right for the intended command
 	}
+	if known, ok := errors.AsType[*failure](err); ok {
+		return known
+	}
 	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return wrongValue(wrong)
 	}
@@ -202,28 +205,36 @@ func addPages(cmd *cobra.Command, page, size **int32, what, defaultSize string) 
 	addOptional(cmd.Flags(), size, "page-size", "show `N` "+what+" a page, 1 to 100 (default "+defaultSize+")")
 }
 
-// keyValues are texts of the form NAME=VALUE, such as the values of --param and --label.
-type keyValues []string
-
-func (k *keyValues) addParamFlag(cmd *cobra.Command, usage string) {
-	cmd.Flags().StringArrayVar((*[]string)(k), "param", nil, usage)
+// addParameters adds the flag --param, which takes NAME=VALUE and can be repeated.
+func addParameters(cmd *cobra.Command, parameters *map[string]string, usage string) {
+	cmd.Flags().Var(keyValueFlag{parameters, "--param"}, "param", usage)
 }
 
-// parse returns the values by name, or nil if there are none. what names a text in errors, for example "--param".
-func (k keyValues) parse(what string) (map[string]string, error) {
-	if len(k) == 0 {
-		return nil, nil
+// keyValueFlag is the value of a flag that takes NAME=VALUE. Each use of the flag adds an entry to the map.
+type keyValueFlag struct {
+	entries *map[string]string
+	name    string // of the flag, for errors
+}
+
+// String returns "", because the map has no default entries.
+func (f keyValueFlag) String() string { return "" }
+
+func (f keyValueFlag) Type() string { return "NAME=VALUE" }
+
+func (f keyValueFlag) Set(text string) error { return addKeyValue(f.entries, f.name, text) }
+
+// addKeyValue adds the entry NAME=VALUE to the map, which it creates if it is nil. what names the text in errors, for example "--param".
+func addKeyValue(entries *map[string]string, what, text string) error {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok || name == "" {
+		return usagef("%s is %q: write NAME=VALUE", what, text)
 	}
-	values := map[string]string{}
-	for _, text := range k {
-		name, value, ok := strings.Cut(text, "=")
-		if !ok || name == "" {
-			return nil, usagef("%s is %q: write NAME=VALUE", what, text)
-		}
-		if _, twice := values[name]; twice {
-			return nil, usagef("%s has %s twice: give it once", what, name)
-		}
-		values[name] = value
+	if _, twice := (*entries)[name]; twice {
+		return usagef("%s has %s twice: give it once", what, name)
 	}
-	return values, nil
+	if *entries == nil {
+		*entries = map[string]string{}
+	}
+	(*entries)[name] = value
+	return nil
 }

@@ -41,12 +41,17 @@ func TestFlagErrorsSayWhatToWrite(t *testing.T) {
 // TestParams checks which values the flag --param accepts.
 func TestParams(t *testing.T) {
 	t.Parallel()
-	values, err := keyValues{"region=eu", "list=a=b,c"}.parse("--param")
-	require.NoError(t, err)
+	var values map[string]string
+	cmd := &cobra.Command{}
+	addParameters(cmd, &values, "")
+	for _, text := range []string{"region=eu", "list=a=b,c"} {
+		require.NoError(t, cmd.Flags().Set("param", text))
+	}
 	require.Equal(t, map[string]string{"region": "eu", "list": "a=b,c"}, values)
-	for _, wrong := range []keyValues{{"region"}, {"=eu"}, {"a=1", "a=2"}} {
-		_, err := wrong.parse("--param")
-		require.ErrorContains(t, err, "--param", "%s", strings.Join(wrong, " "))
+	for wrong, want := range map[string]string{"region": `--param is "region": write NAME=VALUE`, "=eu": `--param is "=eu": write`, "region=us": "--param has region twice: give it once"} {
+		c := newCommand("")
+		require.Equal(t, ExitUsage, c.run("agent", "create", "papi", "--param", "region=eu", "--param", wrong))
+		require.Contains(t, c.err.String(), "fleet: "+want)
 	}
 }
 

@@ -46,16 +46,14 @@ func parseLabels(args []string) (set map[string]string, remove []string, err err
 	if len(args) == 0 {
 		return nil, nil, usagef("LABEL is missing: write KEY=VALUE, or KEY- to remove a label")
 	}
-	var labels keyValues
 	for _, arg := range args {
 		if key, is := strings.CutSuffix(arg, "-"); is && !strings.Contains(arg, "=") {
 			remove = append(remove, key)
-		} else {
-			labels = append(labels, arg)
+		} else if err := addKeyValue(&set, "a label", arg); err != nil {
+			return nil, nil, err
 		}
 	}
-	set, err = labels.parse("a label")
-	return set, remove, err
+	return set, remove, nil
 }
 
 func (p *program) newTaskLabel() *cobra.Command {
@@ -90,8 +88,8 @@ func (p *program) labelCommand(req *fleetv1.SetLabelsRequest, what, argument, lo
 }
 
 // addLabels adds the flag --label to a command that creates something with labels. what names that thing in the help.
-func addLabels(cmd *cobra.Command, labels *keyValues, what string) {
-	cmd.Flags().StringArrayVar((*[]string)(labels), "label", nil, "give "+what+" a label `KEY=VALUE` to select by; can be repeated")
+func addLabels(cmd *cobra.Command, labels *map[string]string, what string) {
+	cmd.Flags().Var(keyValueFlag{labels, "--label"}, "label", "give "+what+" a label `KEY=VALUE` to select by; can be repeated")
 }
 
 // addSelector adds the flag --selector, which selects by labels. what names the selected things in the

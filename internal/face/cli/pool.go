@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -39,8 +38,7 @@ const poolReuseUsage = "which agent a task gets: `any`, the same as the task tha
 
 func (p *program) newPoolCreate() *cobra.Command {
 	req := &fleetv1.CreatePoolRequest{}
-	var parameters, labels keyValues
-	cmd := &cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a pool",
 		Long: `Create a pool of agents of a role. The names of its agents begin with the name of the
@@ -49,22 +47,10 @@ pool.
 Next, "fleet task queue pool:NAME ..." queues tasks for it.`,
 		Example: `  fleet pool create web --project webshop --max 4
   fleet pool create review --project webshop --role reviewer --max 2 --min-idle 1 --reuse fresh`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req.Name = args[0]
-			var err error
-			if req.Parameters, err = parameters.parse("--param"); err != nil {
-				return err
-			}
-			if req.Labels, err = labels.parse("--label"); err != nil {
-				return err
-			}
-			resp, err := s.fleet.CreatePool(ctx, req)
-			return s.print(resp, err, func() {
-				s.printResult(resp.GetMessage(), args[0])
-				s.hint(`Queue a task for it: fleet task queue pool:%s "..."`, args[0])
-			})
-		}),
-	}
+	}, fleetv1.FleetServiceClient.CreatePool, req, func(s *session, resp *fleetv1.CreatePoolResponse) {
+		printMessage(s, resp)
+		s.hint(`Queue a task for it: fleet task queue pool:%s "..."`, req.GetName())
+	})
 	f := cmd.Flags()
 	f.StringVar(&req.Project, "project", "", "the `PROJECT` of its agents")
 	f.StringVar(&req.Role, "role", "", "the `ROLE` of its agents (default: the project's)")
@@ -75,10 +61,9 @@ Next, "fleet task queue pool:NAME ..." queues tasks for it.`,
 	addSeconds(cmd, "max-idle", "delete agents that have been idle for `DURATION` (default 10m)", func(n int32) { req.MaxIdleSeconds = &n })
 	addEnum(cmd, &req.Reuse, fleetv1.Pool_Reuse_name, "reuse", poolReuseUsage)
 	f.StringArrayVar(&req.Groups, "group", nil, "members of this `GROUP` may queue tasks for it; can be repeated")
-	parameters.addParamFlag(cmd, "set a parameter of the project, see \"fleet project list -o wide\"; `NAME=VALUE`, can be repeated")
-	addLabels(cmd, &labels, "its agents")
+	addParameters(cmd, &req.Parameters, "set a parameter of the project, see \"fleet project list -o wide\"; `NAME=VALUE`, can be repeated")
+	addLabels(cmd, &req.Labels, "its agents")
 	_ = cmd.MarkFlagRequired("project")
-	addRequestID(cmd, req)
 	return callsTool(cmd, "create_pool")
 }
 

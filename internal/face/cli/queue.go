@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -141,22 +140,18 @@ func (p *program) newQueueWhy() *cobra.Command {
 func (p *program) newQueueSet() *cobra.Command {
 	var when queueFlags
 	req := &fleetv1.UpdateQueuedTaskRequest{}
-	cmd := &cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:     "set ID",
 		Short:   "Change when a pending task starts",
 		Long:    `Change the priority, the times, the key or the dependencies of a pending task.`,
 		Example: `  fleet queue set 3f2a1b0c --priority 50`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			req.TaskId, req.Priority, req.NotBefore, req.Expires = args[0], when.priority, when.notBefore, when.expires
-			if s.cmd.Flags().Changed("exclusive") {
+		PreRun: func(cmd *cobra.Command, _ []string) {
+			req.Priority, req.NotBefore, req.Expires, req.DependsOn = when.priority, when.notBefore, when.expires, when.dependencies()
+			if cmd.Flags().Changed("exclusive") {
 				req.Exclusive = &when.exclusive
 			}
-			req.DependsOn = when.dependencies()
-			resp, err := s.fleet.UpdateQueuedTask(ctx, req)
-			return s.print(resp, err, func() { s.printResult(resp.GetMessage(), args[0]) })
-		}),
-	}
+		},
+	}, fleetv1.FleetServiceClient.UpdateQueuedTask, req, printMessage[*fleetv1.UpdateQueuedTaskResponse])
 	when.addTo(p, cmd)
-	addRequestID(cmd, req)
-	return callsTool(cmd, "update_queued_task", "task_id")
+	return cmd
 }

@@ -163,10 +163,7 @@ of "fleet schedule create". --label and --remove-label change its labels.`,
 					return err
 				}
 			}
-			if req.Labels, err = task.task.labels.parse("--label"); err != nil {
-				return err
-			}
-			req.RequestId = task.task.req.GetRequestId()
+			req.Labels, req.RequestId = task.task.req.GetLabels(), task.task.req.GetRequestId()
 			resp, err := s.fleet.UpdateSchedule(ctx, req)
 			return s.print(resp, err, func() {
 				s.printResult(resp.GetMessage(), args[0])

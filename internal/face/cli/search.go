@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -10,24 +8,22 @@ import (
 
 func (p *program) newSearch() *cobra.Command {
 	req := &fleetv1.SearchFleetRequest{}
-	cmd := callsTool(&cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:   "search TEXT",
 		Short: "Find agents, tasks and open questions by a text",
 		Long: `Find agents by their name, project or role, tasks by their description or summary,
 and open questions.`,
 		Example: `  fleet search "login page"
   fleet search papi --limit 100`,
-		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			if req.Text = args[0]; s.quiet && req.Limit == nil {
+		PreRun: func(*cobra.Command, []string) {
+			if p.quiet && req.Limit == nil {
 				req.Limit = new(int32(100)) // the most that a server finds
 			}
-			resp, err := s.fleet.SearchFleet(ctx, req)
-			return s.print(resp, err, func() {
-				printList(s, resp.GetItems(), "Nothing matches.",
-					column{"KIND", valueIf(!s.quiet, "kind")}, column{"ID", "id"}, column{"AGENT", "agent_name"}, column{"STATUS", "status"}, column{"TEXT", "text"})
-			})
-		}),
-	}, "search_fleet")
+		},
+	}, fleetv1.FleetServiceClient.SearchFleet, req, func(s *session, resp *fleetv1.SearchFleetResponse) {
+		printList(s, resp.GetItems(), "Nothing matches.",
+			column{"KIND", valueIf(!s.quiet, "kind")}, column{"ID", "id"}, column{"AGENT", "agent_name"}, column{"STATUS", "status"}, column{"TEXT", "text"})
+	})
 	addOptional(cmd.Flags(), &req.Limit, "limit", "show at most `N` of each kind, at most 100 (default 10)")
 	return cmd
 }

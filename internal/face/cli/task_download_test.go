@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -105,13 +103,8 @@ func TestInterruptedTaskDownload(t *testing.T) {
 	server := servePayload(t, longPayload, "")
 	file := filepath.Join(t.TempDir(), "result.txt")
 	cut := &breakingConn{after: 2, times: 99}
-	dial := func(ctx context.Context, target Target) (grpc.ClientConnInterface, func() error, error) {
-		conn, closeIt, err := DialNetwork(ctx, target)
-		cut.ClientConnInterface = conn
-		return cut, closeIt, err
-	}
 	c := newCommand(server)
-	c.dial, c.reconnectTime = dial, time.Millisecond
+	c.dial, c.reconnectTime = cut.dial, time.Millisecond
 	require.NotEqual(t, ExitOK, c.run("task", "download", "t-1", "-o", file))
 	require.Contains(t, c.err.String(), "continues from there")
 	require.NoFileExists(t, file)
@@ -123,7 +116,7 @@ func TestInterruptedTaskDownload(t *testing.T) {
 	requireOnly(t, file, longPayload)
 
 	c, cut.streams = newCommand(server), 0 // this command has enough time to reconnect
-	c.dial = dial
+	c.dial = cut.dial
 	require.Equal(t, ExitOK, c.run("task", "download", "t-1", "-o", file), c.err.String())
 	require.Equal(t, 3, cut.streams)
 	requireOnly(t, file, longPayload)

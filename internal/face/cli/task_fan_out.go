@@ -37,9 +37,6 @@ one.`,
 			if req.TaskDescription, err = s.readArgument(args[1], "description"); err != nil {
 				return err
 			}
-			if req.Labels, err = task.labels.parse("--label"); err != nil {
-				return err
-			}
 			if err := task.readFiles(s); err != nil {
 				return err
 			}
@@ -62,7 +59,7 @@ one.`,
 	addOptional(f, &req.Effort, "effort", "how much the models think, such as low, medium or high: `LEVEL`")
 	addSeconds(cmd, "timeout", "stop a task after `DURATION`, such as 30m, and count it as failed (default: the server's)", func(n int32) { req.TimeoutSeconds = &n })
 	f.StringArrayVar(&task.attachments, "attach", nil, "give the agents this `FILE` for the task; can be repeated")
-	addLabels(cmd, &task.labels, "the tasks")
+	addLabels(cmd, &req.Labels, "the tasks")
 	when.addDependencies(cmd)
 	addRequestID(cmd, req)
 	return callsTool(cmd, "fan_out_task")

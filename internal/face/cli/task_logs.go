@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,7 +48,7 @@ func (s *session) printTaskLogs(ctx context.Context, id string, lines int, follo
 		return err
 	}
 	task := resp.GetTask()
-	outputSoFar := lastLines{limit: lines}
+	var outputSoFar strings.Builder // collected only if lines is not negative
 	f := s.newEventFeed(&fleetv1.WatchFleetRequest{TaskId: task.GetId(), Details: true})
 	var prompter *prompter
 	show := func(e *fleetv1.Event) error {
@@ -66,14 +67,14 @@ func (s *session) printTaskLogs(ctx context.Context, id string, lines int, follo
 			return show(e)
 		}
 		if e.GetType() == fleetv1.Event_task_output {
-			outputSoFar.add(e.GetText())
+			outputSoFar.WriteString(e.GetText())
 		}
 		return nil
 	}, nil)
 	if err != nil {
 		return err
 	}
-	s.screen.output(outputSoFar.text())
+	s.screen.output(lastLines(outputSoFar.String(), lines))
 	if !follow || hasEnded(task.GetStatus()) {
 		return s.screen.writeError()
 	}
@@ -84,29 +85,8 @@ func (s *session) printTaskLogs(ctx context.Context, id string, lines int, follo
 	return f.run(ctx, show, s.hasEndedFunc(ctx, task.GetId()))
 }
 
-// lastLines collects text and returns its last lines: at most limit lines, or all if limit is negative.
-type lastLines struct {
-	limit int
-	b     strings.Builder
-}
-
-func (l *lastLines) add(text string) {
-	l.b.WriteString(text)
-}
-
-func (l *lastLines) text() string {
-	all := l.b.String()
-	if l.limit < 0 {
-		return all
-	}
-	start := len(strings.TrimSuffix(all, "\n"))
-	for range l.limit {
-		if start = strings.LastIndexByte(all[:start], '\n'); start < 0 {
-			return all
-		}
-	}
-	if l.limit == 0 {
-		return ""
-	}
-	return all[start+1:]
+// lastLines returns the last n lines of the text, or the whole text if it has fewer.
+func lastLines(text string, n int) string {
+	lines := slices.Collect(strings.Lines(text))
+	return strings.Join(lines[max(0, len(lines)-max(0, n)):], "")
 }

@@ -59,10 +59,7 @@ project with the role of --role.
 		operation: fleetv1.PlanBulkRequest_queue, progress: "queueing tasks", request: &task.req, flags: []string{"label", "priority", "timeout", "max-cost"},
 		names: func(args []string) []string { return args[:len(args)-1] },
 		fill: func(s *session, bulk *fleetv1.PlanBulkRequest, args []string) (err error) {
-			bulk.Priority, bulk.TimeoutSeconds, bulk.MaxCostUsd = when.priority, task.req.TimeoutSeconds, task.req.MaxCostUsd
-			if bulk.Labels, err = task.labels.parse("--label"); err != nil {
-				return err
-			}
+			bulk.Labels, bulk.Priority, bulk.TimeoutSeconds, bulk.MaxCostUsd = task.req.GetLabels(), when.priority, task.req.TimeoutSeconds, task.req.MaxCostUsd
 			bulk.Text, err = s.readArgument(args[len(args)-1], "description")
 			return err
 		},

@@ -98,32 +98,30 @@ func parseComment(text string) (*fleetv1.ReviewComment, error) {
 func (p *program) newTaskReviews() *cobra.Command {
 	req := &fleetv1.ListReviewsRequest{}
 	var landed bool
-	cmd := &cobra.Command{
+	cmd := methodCommand(p, &cobra.Command{
 		Use:   "reviews",
 		Short: "List the work that has not landed",
 		Long: `List the work of tasks that has neither landed nor been abandoned, newest first. "fleet task
 review ID" shows the reviews of one task.`,
 		Example: `  fleet task reviews
   fleet task reviews --project webshop -l team=a`,
-		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
+		PreRun: func(*cobra.Command, []string) {
 			if landed {
 				req.States = []fleetv1.Landing_State{fleetv1.Landing_landed}
 			}
-			resp, err := s.fleet.ListReviews(ctx, req)
-			return s.print(resp, err, func() {
-				printWork(s, resp.GetTasks(), "There is no work that has not landed.")
-				if n := len(resp.GetTasks()); n > 0 && n < int(resp.GetTotalCount()) {
-					s.hint("%d of %d tasks; --limit N shows more.", n, resp.GetTotalCount())
-				}
-			})
-		}),
-	}
+		},
+	}, fleetv1.FleetServiceClient.ListReviews, req, func(s *session, resp *fleetv1.ListReviewsResponse) {
+		printWork(s, resp.GetTasks(), "There is no work that has not landed.")
+		if n := len(resp.GetTasks()); n > 0 && n < int(resp.GetTotalCount()) {
+			s.hint("%d of %d tasks; --limit N shows more.", n, resp.GetTotalCount())
+		}
+	})
 	f := cmd.Flags()
 	f.StringVar(&req.Project, "project", "", "only work on `PROJECT`")
 	f.BoolVar(&landed, "landed", false, "list the work that has landed instead")
 	addSelector(cmd, &req.Selector, "tasks")
 	addOptional(f, &req.Limit, "limit", "show at most `N` tasks (default 20)")
-	return callsTool(cmd, "list_reviews")
+	return cmd
 }
 
 func printWork(s *session, tasks []*fleetv1.ReviewedTask, emptyText string) {

@@ -16,7 +16,6 @@ type taskFlags struct {
 	req         fleetv1.StartAgentTaskRequest
 	schema      string
 	attachments []string
-	labels      keyValues
 	queue       bool // queue the task if the agent cannot start it now
 }
 
@@ -34,7 +33,7 @@ func (t *taskFlags) addTo(cmd *cobra.Command) {
 	f.StringArrayVar(&t.attachments, "attach", nil, "give the agent this `FILE` for the task; can be repeated")
 	addSeconds(cmd, "check-timeout", "a check may take `DURATION` (default 10m)", func(n int32) { t.req.CheckTimeoutSeconds = &n })
 	addSeconds(cmd, "timeout", "stop the task after `DURATION`, such as 30m, and count it as failed (default: the server's)", func(n int32) { t.req.TimeoutSeconds = &n })
-	addLabels(cmd, &t.labels, "the task")
+	addLabels(cmd, &t.req.Labels, "the task")
 	addRequestID(cmd, &t.req)
 }
 
@@ -73,9 +72,6 @@ const maxAttachmentSize = 20 << 20
 func (t *taskFlags) request(s *session, agent, description string) (*fleetv1.StartAgentTaskRequest, error) {
 	var err error
 	if t.req.TaskDescription, err = s.readArgument(description, "description"); err != nil {
-		return nil, err
-	}
-	if t.req.Labels, err = t.labels.parse("--label"); err != nil {
 		return nil, err
 	}
 	t.req.AgentName = agent

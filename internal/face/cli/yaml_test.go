@@ -53,22 +53,3 @@ e: []
 "no": "no"
 `, got)
 }
-
-// TestTheLibraryLosesData shows why yaml.go exists. When goccy's conversion keeps these texts, it can replace yaml.go.
-func TestTheLibraryLosesData(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{"1e3", ".inf", "a\r\nb", "? a", "\x7f"} {
-		compact, err := json.Marshal(map[string]any{"text": text})
-		require.NoError(t, err)
-		theirs, err := goccy.JSONToYAML(compact)
-		require.NoError(t, err)
-		back := map[string]any{}
-		_ = yaml.Unmarshal(theirs, &back) // some of the YAML cannot even be read
-		require.NotEqual(t, text, back["text"], "goccy/go-yaml keeps the text now: use it instead of yaml.go")
-		other := map[string]any{}
-		ours, err := toYAML(compact)
-		require.NoError(t, err)
-		require.NoError(t, yaml.Unmarshal([]byte(ours), &other))
-		require.Equal(t, text, other["text"])
-	}
-}
