@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"sync"
 
 	"fleet/gen/fleet/v1/fleetv1mcp"
 	"fleet/internal/face/mcp/tool"
@@ -38,18 +37,14 @@ func matches(pattern, toolName string) bool {
 	return ok && err == nil
 }
 
-// fleetToolNames returns the names of all tools of the fleet toolset.
-var fleetToolNames = sync.OnceValue(func() (names []string) {
-	for _, t := range fleetv1mcp.FleetServiceToolset(nil).Tools {
-		names = append(names, t.Name)
-	}
-	return names
-})
-
 // CheckTools returns an error if one of the patterns does not match any tool of the fleet toolset.
 func CheckTools(patterns []string) error {
+	if len(patterns) == 0 {
+		return nil
+	}
+	tools := fleetv1mcp.FleetServiceToolset(nil).Tools
 	for _, pattern := range patterns {
-		if !slices.ContainsFunc(fleetToolNames(), func(name string) bool { return matches(pattern, name) }) {
+		if !slices.ContainsFunc(tools, func(t tool.Tool) bool { return matches(pattern, t.Name) }) {
 			return fmt.Errorf("no tool matches %q: write a name from tools/list of /mcp/all, or a pattern such as \"*_task\"", pattern)
 		}
 	}

@@ -7,12 +7,11 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
 	"time"
-
-	"fleet/internal/face/mcp/tool"
 )
 
 // MinMaxResult is the smallest allowed Config.MaxResult. A smaller result could not hold an error that says what to do.
@@ -68,30 +67,10 @@ type Config struct {
 const defaultToolset = "fleet"
 
 func (c Config) withDefaults() Config {
-	if c.Version == "" {
-		c.Version = "dev"
-	}
-	if c.Toolset == "" {
-		c.Toolset = defaultToolset
-	}
-	if c.MaxBody <= 0 {
-		c.MaxBody = 16 << 20
-	}
-	if c.MaxResult <= 0 {
-		c.MaxResult = tool.DefaultMaxResult
-	}
-	if c.WriteTimeout <= 0 {
-		c.WriteTimeout = 30 * time.Second
-	}
-	if c.MaxSilence <= 0 {
-		c.MaxSilence = tool.DefaultMaxSilence
-	}
-	if c.DrainTimeout <= 0 {
-		c.DrainTimeout = time.Second
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Version, c.Toolset = cmp.Or(c.Version, "dev"), cmp.Or(c.Toolset, defaultToolset)
+	c.MaxBody = cmp.Or(c.MaxBody, 16<<20)
+	c.WriteTimeout, c.DrainTimeout = cmp.Or(c.WriteTimeout, 30*time.Second), cmp.Or(c.DrainTimeout, time.Second)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Identify == nil {
 		c.Identify = func(ctx context.Context, _ []string) (context.Context, string, error) { return ctx, "", nil }
 	}

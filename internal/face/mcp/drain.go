@@ -25,12 +25,10 @@ func drain(ctx context.Context, out io.Writer, limit time.Duration) {
 		if !known {
 			pause = drainPause
 		}
-		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-time.After(pause):
 		}
 		if !known {
 			return

@@ -152,9 +152,9 @@ func (e *endpoint) post(w http.ResponseWriter, r *http.Request) {
 	ctx = withCallMetadata(ctx, header.Get("Authorization"), m.traceMetadata(header)...)
 	switch {
 	case m.isTaskMethod():
-		e.answerTask(ctx, w, r, m, body)
+		e.answerTask(ctx, w, r, m)
 	case m.subscribes():
-		e.answerSubscription(ctx, out, r, m, body)
+		e.answerSubscription(ctx, out, r, m)
 	default:
 		e.forward(ctx, out, r, m, header, body)
 	}
@@ -178,8 +178,8 @@ func (e *endpoint) forward(ctx context.Context, out *responseWriter, r *http.Req
 }
 
 // answerSubscription notifies a client of changes to the resources that it subscribes to, in a stream that ends with the answer.
-func (e *endpoint) answerSubscription(ctx context.Context, out *responseWriter, r *http.Request, m envelope, body []byte) {
-	mismatch := checkHeaders(r.Header, m, body)
+func (e *endpoint) answerSubscription(ctx context.Context, out *responseWriter, r *http.Request, m envelope) {
+	mismatch := checkHeaders(r.Header, m)
 	if mismatch == nil && !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		mismatch = &rpcError{Code: mcp.INVALID_REQUEST, Message: "accept text/event-stream, in which notifications are sent"}
 	}
@@ -192,12 +192,12 @@ func (e *endpoint) answerSubscription(ctx context.Context, out *responseWriter, 
 }
 
 // answerTask answers a request of the extension for tasks.
-func (e *endpoint) answerTask(ctx context.Context, w http.ResponseWriter, r *http.Request, m envelope, body []byte) {
-	if mismatch := checkHeaders(r.Header, m, body); mismatch != nil {
+func (e *endpoint) answerTask(ctx context.Context, w http.ResponseWriter, r *http.Request, m envelope) {
+	if mismatch := checkHeaders(r.Header, m); mismatch != nil {
 		writeResponse(w, http.StatusBadRequest, mismatch.response(m.ID))
 		return
 	}
-	response, httpStatus := e.tasks.respond(ctx, m, body)
+	response, httpStatus := e.tasks.respond(ctx, m)
 	writeResponse(w, httpStatus, response)
 }
 

@@ -28,6 +28,9 @@ type envelope struct {
 		RequestID json.RawMessage `json:"requestId"`
 		// Notifications selects the resources that a client subscribes to.
 		Notifications mcp.SubscriptionFilter `json:"notifications"`
+		// TaskID and InputResponses are parameters of the methods of the extension for tasks.
+		TaskID         string          `json:"taskId"`
+		InputResponses json.RawMessage `json:"inputResponses"`
 	} `json:"params"`
 	// Result and Error are set in a client's response to a request of the server.
 	Result json.RawMessage `json:"result"`

@@ -49,13 +49,11 @@ func (p *pinger) ping(ctx context.Context, write func([]byte) error) {
 	if write([]byte(`{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`)) != nil {
 		return
 	}
-	timeout := time.NewTimer(pingTimeout)
-	defer timeout.Stop()
 	select {
 	case <-answered:
 	case <-p.ended:
 	case <-ctx.Done():
-	case <-timeout.C:
+	case <-time.After(pingTimeout):
 		p.close()
 	}
 }

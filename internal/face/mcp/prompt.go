@@ -17,19 +17,15 @@ import (
 //go:embed prompts/*.md
 var promptTexts embed.FS
 
-// maxPromptLine is the maximum length, in characters, of a text in a prompt that was not written for the prompt, such as the
-// description of a task.
+// maxPromptLine is the maximum length, in characters without the ellipsis, of a text in a prompt that was not written for the prompt, such as
+// the description of a task.
 const maxPromptLine = 300
 
 var prompts = template.Must(template.New("").Funcs(template.FuncMap{"line": promptLine}).ParseFS(promptTexts, "prompts/*.md"))
 
 // promptLine returns the text as one line, so that the text cannot look like a part of the prompt.
 func promptLine(text string) string {
-	line := []rune(strings.Join(strings.Fields(text), " "))
-	if len(line) > maxPromptLine {
-		line = append(line[:maxPromptLine], '…')
-	}
-	return string(line)
+	return shorten(strings.Join(strings.Fields(text), " "), maxPromptLine+1)
 }
 
 // maxListed is how many items of a list a prompt shows.

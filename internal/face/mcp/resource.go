@@ -13,7 +13,6 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -27,14 +26,6 @@ const maxPayload = 4 << 20
 type resources struct {
 	api    fleetv1.FleetServiceClient
 	rights func(ctx context.Context) (mayCall func(method string) bool)
-}
-
-// addPromptsAndResources adds the prompts and the resources of the fleet.
-func addPromptsAndResources(s *server.MCPServer, hooks *server.Hooks, conn grpc.ClientConnInterface, c Config) {
-	f := resources{fleetv1.NewFleetServiceClient(conn), c.Rights}
-	f.add(s)
-	hooks.AddAfterListResources(f.addToList)
-	addPrompts(s, conn)
 }
 
 // add adds the resources to the server.

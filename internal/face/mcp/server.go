@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 	"google.golang.org/grpc"
 
+	fleetv1 "fleet/gen/fleet/v1"
 	"fleet/gen/fleet/v1/fleetv1mcp"
 	"fleet/internal/face/mcp/tool"
 )
@@ -19,17 +19,13 @@ const allToolset = "all"
 
 // toolsets returns the toolset of each service that has one, and allToolset.
 func toolsets(conn grpc.ClientConnInterface) []tool.Set {
-	return withAll([]tool.Set{
+	sets := []tool.Set{
 		fleetv1mcp.FleetServiceToolset(conn),
 		fleetv1mcp.LifecycleServiceToolset(conn),
 		fleetv1mcp.ProviderServiceToolset(conn),
 		fleetv1mcp.SessionServiceToolset(conn),
 		fleetv1mcp.SubagentServiceToolset(conn),
-	})
-}
-
-// withAll adds allToolset to the toolsets.
-func withAll(sets []tool.Set) []tool.Set {
+	}
 	count := map[string]int{}
 	for _, s := range sets {
 		for _, t := range s.Tools {
@@ -55,16 +51,6 @@ func joinNames(sets []tool.Set) string {
 	}
 	slices.Sort(n)
 	return strings.Join(n, ", ")
-}
-
-// findToolset returns the toolset with the name.
-func findToolset(sets []tool.Set, name string) (tool.Set, error) {
-	for _, s := range sets {
-		if s.Name == name {
-			return s, nil
-		}
-	}
-	return tool.Set{}, fmt.Errorf("there is no toolset %q; the toolsets are %s", name, joinNames(sets))
 }
 
 // newServer returns the MCP server of a toolset. It announces that its tools do not change while it runs.
@@ -101,7 +87,10 @@ func newServer(conn grpc.ClientConnInterface, set tool.Set, t tasks, c Config) *
 	s := server.NewMCPServer("fleet", c.Version, options...)
 	s.AddTools(tools...)
 	if ofFleet {
-		addPromptsAndResources(s, hooks, conn, c)
+		r := resources{fleetv1.NewFleetServiceClient(conn), c.Rights}
+		r.add(s)
+		hooks.AddAfterListResources(r.addToList)
+		addPrompts(s, conn)
 	}
 	return s
 }

@@ -8,7 +8,9 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -28,15 +30,16 @@ import (
 // and shares one notification channel among all sessions of a process.
 func Stdio(ctx context.Context, conn grpc.ClientConnInterface, c Config, in io.Reader, out io.Writer) error {
 	c = c.withDefaults()
-	set, err := findToolset(c.filterTools(toolsets(conn)), c.Toolset)
-	if err != nil {
-		return fmt.Errorf("mcp: %w", err)
+	sets := c.filterTools(toolsets(conn))
+	i := slices.IndexFunc(sets, func(s tool.Set) bool { return s.Name == c.Toolset })
+	if i < 0 {
+		return fmt.Errorf("mcp: there is no toolset %q; the toolsets are %s", c.Toolset, joinNames(sets))
 	}
 	ctx, stop := context.WithCancel(tool.WithMaxSilence(tool.WithMaxResult(withCallMetadata(ctx, ""), c.MaxResult), c.MaxSilence))
 	defer stop()
 	t := newTasks(conn)
 	s := &stdio{
-		server: newServer(conn, set, t, c), tasks: t, client: newClientSession(), pings: newPinger(), log: c.Log, out: out, drainTimeout: c.DrainTimeout, cancel: stop,
+		server: newServer(conn, sets[i], t, c), tasks: t, client: newClientSession(), pings: newPinger(), log: c.Log, out: out, drainTimeout: c.DrainTimeout, cancel: stop,
 		failed: make(chan error, 1), calls: map[string]context.CancelCauseFunc{},
 	}
 	ctx = s.server.WithContext(ctx, s.client)
@@ -171,7 +174,7 @@ func (s *stdio) call(ctx context.Context, m envelope, message []byte) (response 
 	}()
 	ctx = metadata.AppendToOutgoingContext(ctx, m.traceMetadata(nil)...)
 	if m.isTaskMethod() {
-		response, _ := s.tasks.respond(ctx, m, message)
+		response, _ := s.tasks.respond(ctx, m)
 		return response
 	}
 	if m.subscribes() {
@@ -252,3 +255,21 @@ func (s *stdio) write(message []byte) error {
 	}
 	return nil
 }
+
+// clientSession is the mcp-go session of Stdio's single client.
+type clientSession struct {
+	initialized   atomic.Bool
+	notifications chan mcp.JSONRPCNotification
+}
+
+// newClientSession returns a session that can buffer the notifications that mcp-go sends during one request.
+func newClientSession() *clientSession {
+	return &clientSession{notifications: make(chan mcp.JSONRPCNotification, 100)}
+}
+
+func (c *clientSession) Initialize() { c.initialized.Store(true) }
+
+func (c *clientSession) Initialized() bool { return c.initialized.Load() }
+
+func (c *clientSession) NotificationChannel() chan<- mcp.JSONRPCNotification { return c.notifications }
+func (c *clientSession) SessionID() string                                   { return "stdio" }

@@ -118,12 +118,14 @@ func activity(d *fleetv1.TaskDetail) string {
 }
 
 // oneLine returns the text on one line, shortened to maxStatusMessage characters.
-func oneLine(s string) string {
-	r := []rune(strings.Join(strings.Fields(s), " "))
-	if len(r) <= maxStatusMessage {
-		return string(r)
+func oneLine(s string) string { return shorten(strings.Join(strings.Fields(s), " "), maxStatusMessage) }
+
+// shorten returns at most n characters of the text. The last one is an ellipsis if the text is longer.
+func shorten(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
 	}
-	return string(r[:maxStatusMessage-1]) + "…"
+	return s
 }
 
 // timestamp returns the last argument that is not nil, in the format of RFC 3339.

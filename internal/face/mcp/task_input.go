@@ -25,7 +25,7 @@ const (
 // answeredByPolicy is the value of answered_by for questions that were answered without asking anybody.
 const answeredByPolicy = "policy"
 
-// maxInput is how much of the input of a tool a form shows, in characters.
+// maxInput is how much of the input of a tool a form shows, in characters without the ellipsis.
 const maxInput = 2000
 
 // openQuestions returns the open questions of the task that the caller may answer, oldest first. It considers only the first
@@ -103,10 +103,7 @@ func questionText(d *fleetv1.TaskDetail, q *fleetv1.Question) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Agent %s", q.GetAgentName())
 	if title := oneLine(d.GetSummary()); title != "" { // the task has not ended, so its summary is the title
-		if r := []rune(title); len(r) > maxFormTitle {
-			title = string(r[:maxFormTitle-1]) + "…"
-		}
-		fmt.Fprintf(&b, " (%s)", title)
+		fmt.Fprintf(&b, " (%s)", shorten(title, maxFormTitle))
 	}
 	if q.GetTool() != "" {
 		fmt.Fprintf(&b, " wants to use %s", q.GetTool())
@@ -116,10 +113,7 @@ func questionText(d *fleetv1.TaskDetail, q *fleetv1.Question) string {
 	b.WriteString(prefixed(": ", q.GetText()))
 	if q.GetInput() != nil {
 		input, _ := json.Marshal(q.GetInput().AsMap()) // cannot fail: it was decoded from JSON
-		if r := []rune(string(input)); len(r) > maxInput {
-			input = []byte(string(r[:maxInput]) + "…")
-		}
-		b.WriteString("\n" + string(input))
+		b.WriteString("\n" + shorten(string(input), maxInput+1))
 	}
 	return b.String()
 }

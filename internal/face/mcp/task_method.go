@@ -33,37 +33,32 @@ func (e envelope) isTaskMethod() bool {
 	return false
 }
 
-// methodParams are the parameters of the methods of the extension.
-type methodParams struct {
-	TaskID         string                     `json:"taskId"`
-	InputResponses map[string]json.RawMessage `json:"inputResponses"`
-}
-
 // methodResult is the result of a method of the extension. It has the members of the task, if the method returns one.
 type methodResult struct {
 	ResultType mcp.ResultType `json:"resultType"`
 	*task
 }
 
-// callMethod calls a method of the extension with the parameters of the message, and returns its result.
-func (t tasks) callMethod(ctx context.Context, method string, message []byte) (any, error) {
-	var m struct {
-		Params methodParams `json:"params"`
-	}
-	if err := json.Unmarshal(message, &m); err != nil || m.Params.TaskID == "" {
+// callMethod calls the method of the extension that the message names, and returns its result.
+func (t tasks) callMethod(ctx context.Context, e envelope) (any, error) {
+	if e.Params.TaskID == "" {
 		return nil, wire.Invalid(wire.ReasonInvalidArgument, "taskId", "the parameters need taskId, the id of a task")
 	}
-	r, valid := readRef(m.Params.TaskID)
+	r, valid := readRef(e.Params.TaskID)
 	if !valid {
 		return nil, status.Error(codes.NotFound, "there is no such task")
 	}
 	result := methodResult{ResultType: mcp.ResultTypeComplete}
 	var err error
-	switch method {
+	switch e.Method {
 	case methodGetTask:
 		result.task, err = t.show(ctx, r)
 	case methodUpdateTask:
-		err = t.update(ctx, r, m.Params.InputResponses)
+		var responses map[string]json.RawMessage
+		if raw := e.Params.InputResponses; raw != nil && json.Unmarshal(raw, &responses) != nil {
+			return nil, wire.Invalid(wire.ReasonInvalidArgument, "inputResponses", "inputResponses must be an object with the answers by the ids of their questions")
+		}
+		err = t.update(ctx, r, responses)
 	case methodCancelTask:
 		err = t.cancel(ctx, r)
 	}
@@ -88,12 +83,12 @@ func (t tasks) cancel(ctx context.Context, r taskRef) error {
 }
 
 // respond answers a request of the extension with a JSON-RPC response. The HTTP status is for a transport that has one.
-func (t tasks) respond(ctx context.Context, e envelope, message []byte) (response []byte, httpStatus int) {
+func (t tasks) respond(ctx context.Context, e envelope) (response []byte, httpStatus int) {
 	if !mcp.IsValidProtocolVersion(e.Params.Meta.ProtocolVersion()) {
 		unsupported := mcp.UnsupportedProtocolVersionError{Version: e.Params.Meta.ProtocolVersion(), Supported: mcp.ValidProtocolVersions}.JSONRPCError()
 		return (&rpcError{unsupported.Error.Code, unsupported.Error.Message, unsupported.Error.Data}).response(e.ID), http.StatusBadRequest
 	}
-	result, err := t.callMethod(ctx, e.Method, message)
+	result, err := t.callMethod(ctx, e)
 	if err != nil {
 		return taskError(e, err)
 	}
@@ -117,22 +112,18 @@ func taskError(e envelope, err error) (response []byte, httpStatus int) {
 }
 
 // checkHeaders returns an error if the headers of an HTTP request do not match its message.
-func checkHeaders(h http.Header, e envelope, message []byte) *rpcError {
+func checkHeaders(h http.Header, e envelope) *rpcError {
 	mismatch := func(format string, args ...any) *rpcError {
 		return &rpcError{Code: mcp.HEADER_MISMATCH, Message: fmt.Sprintf(format, args...)}
 	}
-	var m struct {
-		Params methodParams `json:"params"`
-	}
-	_ = json.Unmarshal(message, &m) // without the id of a task, the header must be empty
 	if got, want := h.Get(mcp.HeaderProtocolVersion), e.Params.Meta.ProtocolVersion(); got != want {
 		return mismatch("the header %s is %q, but the message has %q", mcp.HeaderProtocolVersion, got, want)
 	}
 	if got := h.Get(mcp.HeaderMethod); got != e.Method {
 		return mismatch("the header %s is %q, but the message has %q", mcp.HeaderMethod, got, e.Method)
 	}
-	if got, ok := mcp.DecodeHeaderValue(h.Get(mcp.HeaderName)); !ok || got != m.Params.TaskID {
-		return mismatch("the header %s is %q, but the message has the task %q", mcp.HeaderName, got, m.Params.TaskID)
+	if got, ok := mcp.DecodeHeaderValue(h.Get(mcp.HeaderName)); !ok || got != e.Params.TaskID { // empty if the method is not about a task
+		return mismatch("the header %s is %q, but the message has the task %q", mcp.HeaderName, got, e.Params.TaskID)
 	}
 	return nil
 }
