@@ -13,21 +13,15 @@ import (
 
 type connKey struct{}
 
-// withConn returns a context that carries the connection; c may be nil.
-func withConn(ctx context.Context, c *Conn) context.Context {
-	if c == nil {
-		return ctx
-	}
-	return context.WithValue(ctx, connKey{}, c)
-}
-
 // WithConn is the ConnContext of an http.Server whose listener is a Listener, with or without TLS.
 func WithConn(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
-	own, _ := c.(*Conn)
-	return withConn(ctx, own)
+	if own, ok := c.(*Conn); ok {
+		return context.WithValue(ctx, connKey{}, own)
+	}
+	return ctx
 }
 
 // ConnFrom returns the connection of the HTTP request or gRPC call that the context belongs to, or nil if the call did not

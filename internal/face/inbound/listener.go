@@ -6,6 +6,7 @@
 package inbound
 
 import (
+	"cmp"
 	"container/list"
 	"net"
 	"net/netip"
@@ -25,16 +26,7 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.Connections <= 0 {
-		l.Connections = 256
-	}
-	if l.Lifetime <= 0 {
-		l.Lifetime = 30 * time.Second
-	}
-	if l.Bytes <= 0 {
-		l.Bytes = 256 << 10
-	}
-	return l
+	return Limits{Connections: cmp.Or(l.Connections, 256), Lifetime: cmp.Or(l.Lifetime, 30*time.Second), Bytes: cmp.Or(l.Bytes, 256<<10)}
 }
 
 // Listener accepts connections and limits each one until it is admitted.

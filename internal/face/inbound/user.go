@@ -24,8 +24,11 @@ const maxLookups = 3
 // userOf returns the id of the user whose program is at the other end of the connection. The error is ErrGone, ErrConfined,
 // errNotFound or errHidden, or says why the tables of the system cannot be read.
 func userOf(c *net.TCPConn) (user int, err error) {
+	local, _ := c.LocalAddr().(*net.TCPAddr)
+	remote, _ := c.RemoteAddr().(*net.TCPAddr)
 	for range maxLookups {
-		if user, err = lookUp(c); !errors.Is(err, errNotFound) {
+		// The addresses are swapped, because the other end sees them so.
+		if user, err = socketUser(remote.AddrPort(), local.AddrPort()); !errors.Is(err, errNotFound) {
 			return user, err
 		}
 		if !isEstablished(c) {
@@ -33,10 +36,4 @@ func userOf(c *net.TCPConn) (user int, err error) {
 		}
 	}
 	return 0, err
-}
-
-func lookUp(c *net.TCPConn) (int, error) {
-	local, _ := c.LocalAddr().(*net.TCPAddr)
-	remote, _ := c.RemoteAddr().(*net.TCPAddr)
-	return socketUser(remote.AddrPort(), local.AddrPort()) // swapped: as the other end sees them
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"fleet/internal/face/encoded"
 )
@@ -53,10 +54,16 @@ func (w *responseWriter) Write(b []byte) (int, error) {
 		return w.ResponseWriter.Write(b)
 	}
 	w.wroteHeader = true
-	h, shared := w.Header(), encoded.OfferOf(w.ctx).Response()
+	h := w.Header()
+	tagOf, gzipOf := func() string { return encoded.Tag(b) }, func() []byte { return encoded.Gzip(b) }
+	if shared := encoded.OfferOf(w.ctx).Response(); shared != nil {
+		if j, err := shared.JSON(); err == nil {
+			tagOf, gzipOf = j.Tag, j.Gzip // made once for all calls that share the response
+		}
+	}
 	h.Set("Vary", "Accept-Encoding")
 	if w.isList {
-		tag := tagOf(shared, b)
+		tag := tagOf()
 		h.Set("ETag", tag)
 		h.Set("Cache-Control", "private, no-cache") // only the caller may cache the list, and must revalidate it each time
 		h.Set("Vary", "Authorization, Accept-Encoding")
@@ -71,7 +78,7 @@ func (w *responseWriter) Write(b []byte) (int, error) {
 	if !w.gzip || len(b) < minGzip {
 		return w.ResponseWriter.Write(b)
 	}
-	packed := gzipOf(shared, b)
+	packed := gzipOf()
 	h.Set("Content-Encoding", "gzip")
 	h.Set("Content-Length", strconv.Itoa(len(packed)))
 	if _, err := w.ResponseWriter.Write(packed); err != nil {
@@ -80,22 +87,13 @@ func (w *responseWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// tagOf returns the entity tag of the body. shared is the response from which the body was encoded; nil if the body is not shared.
-func tagOf(shared *encoded.Response, body []byte) string {
-	if shared != nil {
-		if j, err := shared.JSON(); err == nil {
-			return j.Tag() // without hashing the whole body
+// hasTag reports whether the header If-None-Match names the tag or is *. The comparison is weak: W/"x" equals "x".
+func hasTag(header []string, tag string) bool {
+	for item := range strings.SplitSeq(strings.Join(header, ","), ",") {
+		item = strings.TrimSpace(item)
+		if item == "*" || strings.TrimPrefix(item, "W/") == strings.TrimPrefix(tag, "W/") {
+			return true
 		}
 	}
-	return encoded.Tag(body)
-}
-
-// gzipOf returns the compressed body. shared is the response from which the body was encoded; nil if the body is not shared.
-func gzipOf(shared *encoded.Response, body []byte) []byte {
-	if shared != nil {
-		if j, err := shared.JSON(); err == nil {
-			return j.Gzip() // compressed once for all calls that share it
-		}
-	}
-	return encoded.Gzip(body)
+	return false
 }

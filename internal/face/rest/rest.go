@@ -7,6 +7,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,12 +68,8 @@ func Handler(conn grpc.ClientConnInterface, config Config) (http.Handler, error)
 }
 
 func newFace(conn grpc.ClientConnInterface, config Config) (*face, error) {
-	if config.MaxBodyBytes == 0 {
-		config.MaxBodyBytes = DefaultMaxBodyBytes
-	}
-	if config.Heartbeat == 0 {
-		config.Heartbeat = DefaultHeartbeat
-	}
+	config.MaxBodyBytes = cmp.Or(config.MaxBodyBytes, DefaultMaxBodyBytes)
+	config.Heartbeat = cmp.Or(config.Heartbeat, DefaultHeartbeat)
 	f := &face{
 		config:       config,
 		byKey:        map[string]*route{},
