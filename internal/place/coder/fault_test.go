@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -235,7 +236,7 @@ func TestMessageWithLostAnswer(t *testing.T) {
 				if r.Method != http.MethodPost || x.count("POST message") < 2 { // the first message only clears the input line
 					return false
 				}
-				x.acceptMessage(discardWriter{w}, r)
+				x.acceptMessage(httptest.NewRecorder(), r) // discards the answer
 				lose(w)
 				return true
 			}
@@ -248,13 +249,6 @@ func TestMessageWithLostAnswer(t *testing.T) {
 		})
 	}
 }
-
-// discardWriter is a ResponseWriter that discards the answer.
-type discardWriter struct{ http.ResponseWriter }
-
-func (discardWriter) Header() http.Header         { return http.Header{} }
-func (discardWriter) Write(b []byte) (int, error) { return len(b), nil }
-func (discardWriter) WriteHeader(int)             {}
 
 // TestLostMessage drops a message before it reaches the agent, as can happen after an agent was restarted. The message must be
 // sent again, and must arrive once.

@@ -235,37 +235,34 @@ func TestLandingHostIsUnreachable(t *testing.T) {
 	ann.down = true
 	_, err = r.Branch(ctx, "")
 	x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "the host must stay the same until the caller begins again: %v", err)
-	again, err := p.Repository("setup")
+	host := func(project string) (string, error) {
+		r, err := p.Repository(project)
+		x.NoError(err)
+		b, err := r.Branch(ctx, "")
+		return b.Commit, err
+	}
+	name, err := host("setup")
 	x.NoError(err)
-	b, err = again.Branch(ctx, "")
-	x.NoError(err)
-	x.Equal("bob", b.Commit)
+	x.Equal("bob", name)
 	ann.down = false
-	again, err = p.Repository("setup")
+	name, err = host("setup")
 	x.NoError(err)
-	b, err = again.Branch(ctx, "")
-	x.NoError(err)
-	x.Equal("bob", b.Commit, "the last host must be chosen again, because it has the commits")
+	x.Equal("bob", name, "the last host must be chosen again, because it has the commits")
 
 	ann.down, bob.ws.LatestBuild.Status = true, codersdk.WorkspaceStatusStopped
-	again, err = p.Repository("setup")
-	x.NoError(err)
-	_, err = again.Branch(ctx, "")
+	_, err = host("setup")
 	requireError(x.T, err, fleet.ReasonUnimplemented, "restart its workspace with a newer fleet-runner")
 	for name, w := range all {
-		if name == "foreign" {
-			continue
+		if name != "foreign" {
+			w.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
 		}
-		w.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
 	}
-	_, err = again.Branch(ctx, "")
+	_, err = host("setup")
 	requireError(x.T, err, fleet.ReasonAgentOffline, "belongs to another Fleet")
 	all["foreign"].ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
-	_, err = again.Branch(ctx, "")
+	_, err = host("setup")
 	requireError(x.T, err, fleet.ReasonAgentOffline, "start one of its agents")
-	none, err := p.Repository("no")
-	x.NoError(err)
-	_, err = none.Branch(ctx, "")
+	_, err = host("no")
 	requireReason(x.T, err, fleet.ReasonProjectNotFound)
 }
 

@@ -107,7 +107,10 @@ func (p *Place) wasCreatedFor(a fleet.Agent, proj *templateProject, ws codersdk.
 func (p *Place) getByName(ctx context.Context, user string, acc *account, name string) (*codersdk.Workspace, error) {
 	ws, err := callCoder(ctx, "looking for the workspace "+name, func(ctx context.Context) (codersdk.Workspace, error) {
 		ws, err := acc.sdk.WorkspaceByOwnerAndName(ctx, user, name, codersdk.WorkspaceOptions{})
-		return ws, ignoreNotFound(err)
+		if isNotFound(err) {
+			err = nil
+		}
+		return ws, err
 	})
 	if err != nil || ws.ID == uuid.Nil {
 		return nil, err
@@ -156,23 +159,10 @@ func newNotShownError(format string, args ...any) error {
 	return unavailable(format, args...).WithCause(errNotShown)
 }
 
-// ignoreNotFound returns nil if err means that something does not exist, else err.
-func ignoreNotFound(err error) error {
-	if isNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-// workspace returns the workspace with its settings and the account that may access it.
+// workspace returns the workspace with the settings of its template and the account that may access it.
 func (p *Place) workspace(ws codersdk.Workspace, acc *account) *workspace {
-	return &workspace{ws: ws, account: acc, Settings: p.settingsOf(ws)}
-}
-
-// settingsOf returns the settings of the workspace's template.
-func (p *Place) settingsOf(ws codersdk.Workspace) Settings {
 	name, _ := p.configuredName(ws.TemplateName)
-	return p.projectSettings(name)
+	return &workspace{ws: ws, account: acc, Settings: p.projectSettings(name)}
 }
 
 // refresh reads the workspace again. It returns false if Coder says that the workspace was deleted.

@@ -14,21 +14,12 @@ import (
 
 var papi = fleet.Agent{UID: "uid-papi", Name: "papi", Owner: "alice", Project: "Setup", Role: "coder", Spec: "Fix things."}
 
-func world(t *testing.T, c fake.Config) *fake.Place {
-	p := fake.New(c)
-	t.Cleanup(p.Destroy)
-	return p
-}
-
-func run(prompt string) fleet.Run {
-	return fleet.Run{TaskID: "task-1", Prompt: prompt, Timeout: time.Hour}
-}
-
 // TestFaults checks the faults that tests can cause. It also checks that Overlaps finds calls that overlap, because many tests
 // expect none.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	p := world(t, fake.Config{})
+	p := fake.New(fake.Config{})
+	t.Cleanup(p.Destroy)
 	p.Fail(fake.Provision, 1, nil)
 	_, err := p.Provision(t.Context(), papi)
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err))
@@ -48,7 +39,7 @@ func TestFaults(t *testing.T) {
 	ctx, die := context.WithCancel(t.Context())
 	gate := p.HoldAfter(fake.Dispatch)
 	errs := make(chan error)
-	r := run("wait door")
+	r := fleet.Run{TaskID: "task-1", Prompt: "wait door", Timeout: time.Hour}
 	go func() { errs <- p.Connect(papi).Dispatch(ctx, r) }()
 	<-gate.Arrived()
 	require.Equal(t, 1, p.Deliveries(r.TaskID))

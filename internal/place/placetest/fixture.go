@@ -62,14 +62,10 @@ func (x *fixture) agentOf(project, role, spec string) fleet.Agent {
 	if x.harness.AgentConfig != nil {
 		a.Project, a.Role, a.Config = "", "", x.harness.AgentConfig
 	}
-	x.deleteAtEnd(a)
-	return a
-}
-
-func (x *fixture) deleteAtEnd(a fleet.Agent) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.agents = append(x.agents, a)
+	return a
 }
 
 // readyAgent returns an agent with a running workspace.
