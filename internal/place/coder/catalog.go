@@ -84,7 +84,7 @@ func (p *Place) findListedProject(ctx context.Context, name string, age time.Dur
 	var cause error
 	all = slices.DeleteFunc(slices.Clone(all), func(proj *templateProject) bool {
 		switch fleet.ReasonOf(proj.unreadable) {
-		case fleet.ReasonPermissionDenied, fleet.ReasonProvisioningFailed: // 403 or 404, which will not pass
+		case fleet.ReasonPermissionDenied, fleet.ReasonProvisioningFailed: // 403 or 404, which a retry does not change
 		default:
 			if proj.unreadable != nil && proj.Matches(name) {
 				cause = &unreadableError{proj.unreadable}

@@ -116,7 +116,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestUnreadableTemplate checks that a passing error of Coder about the template of an agent does not mean that its project does not
+// TestUnreadableTemplate checks that a temporary error of Coder about the template of an agent does not mean that its project does not
 // exist, and that a project without a template does not exist even then.
 func TestUnreadableTemplate(t *testing.T) {
 	t.Parallel()

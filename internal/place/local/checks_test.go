@@ -70,9 +70,9 @@ func TestFeedbackOfChecks(t *testing.T) {
 	w, a := newShellPlace(t)
 	r := newRun(`cat "$FLEET_FEEDBACK_FILE"`)
 	r.Feedback = "$ make test\nno compiler"
-	said, o := w.execute(a, r)
+	output, o := w.execute(a, r)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	require.Equal(t, r.Feedback, strings.TrimSpace(said))
+	require.Equal(t, r.Feedback, strings.TrimSpace(output))
 	_, err := os.Stat(w.runDir(a, r, "feedback.md"))
 	require.NoError(t, err)
 }

@@ -43,7 +43,7 @@ func TestAttacks(t *testing.T) {
 	w.mustRun(other, `echo whole >file; echo whole >"$HOME/file"`)
 	working := w.start(other, `echo begun; sleep 3600`)
 	w.followUntil(other, working, "begun")
-	theirs := shim.Run(w.runDir(other, working))
+	otherRun := shim.Run(w.runDir(other, working))
 
 	a := w.provisionIn("shell")
 	attacks := []string{
@@ -56,8 +56,8 @@ func TestAttacks(t *testing.T) {
 		"echo attacked >" + w.home(other, "work", "file"),
 		"[ -e '" + w.home(other, "work") + "' ] && rm -rf '" + w.home(other, "work") + "'",
 		"ls " + w.home(other, "work"),
-		"cat " + theirs.Path("output"),
-		"cat " + theirs.Path("run.json"),
+		"cat " + otherRun.Path("output"),
+		"cat " + otherRun.Path("run.json"),
 		"cat " + w.home(a, "agent.json"),
 		"echo '{}' >" + w.home(a, "agent.json"),
 		"echo attacked >>" + w.home(a, "log"),
@@ -77,12 +77,12 @@ func TestAttacks(t *testing.T) {
 		"cat /proc/$PPID/environ",
 		fmt.Sprintf("kill -STOP %d", os.Getpid()),
 		fmt.Sprintf("cat /proc/%d/environ", os.Getpid()),
-		fmt.Sprintf("kill -KILL %d", supervisorPID(t, theirs)),
-		fmt.Sprintf("cat /proc/%d/environ", supervisorPID(t, theirs)),
-		"echo attacked >>" + theirs.Path("messages"),
-		`perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) && connect(S, pack_sockaddr_un($ARGV[0])) or exit 1' ` + theirs.Path("control"),
-		"mv output " + theirs.Path("output"),
-		"echo '{}' >" + theirs.Path("exit.json"),
+		fmt.Sprintf("kill -KILL %d", supervisorPID(t, otherRun)),
+		fmt.Sprintf("cat /proc/%d/environ", supervisorPID(t, otherRun)),
+		"echo attacked >>" + otherRun.Path("messages"),
+		`perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) && connect(S, pack_sockaddr_un($ARGV[0])) or exit 1' ` + otherRun.Path("control"),
+		"mv output " + otherRun.Path("output"),
+		"echo '{}' >" + otherRun.Path("exit.json"),
 		"touch /tmp/fleet-attack-" + a.UID,
 		"echo attacked >/dev/shm/fleet-attack-" + a.UID,
 		"touch work-of-others/../../../attack",
@@ -108,12 +108,12 @@ func TestOwnDirectories(t *testing.T) {
 		c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + user, "XDG_CONFIG_HOME=" + user}
 	})
 	a := w.provisionIn("shell")
-	said := w.mustRun(a, `touch "$HOME/x" "$(mktemp)" && cat <<<here && env; git config --global --list; git init -q . && git commit -q --allow-empty -m one && git log --format='%an <%ae>'`)
+	output := w.mustRun(a, `touch "$HOME/x" "$(mktemp)" && cat <<<here && env; git config --global --list; git init -q . && git commit -q --allow-empty -m one && git log --format='%an <%ae>'`)
 	for _, want := range []string{"here", "Ada <ada@example.com>", "HOME=" + w.home(a, "home"), "TMPDIR=" + w.home(a, "tmp"), "CLAUDE_CONFIG_DIR=" + w.home(a, "home", ".claude")} {
-		require.Contains(t, said, want)
+		require.Contains(t, output, want)
 	}
-	require.NotContains(t, said, "XDG_")
-	require.NotContains(t, said, "secret")
+	require.NotContains(t, output, "XDG_")
+	require.NotContains(t, output, "secret")
 }
 
 // TestGitAuthorConfiguredLater checks that agents use the git author of the server's user even if the user configures

@@ -43,19 +43,19 @@ func openServer(dir string, projects []local.Project) *local.Place {
 func serveUntilKilled(dir string) {
 	p := openServer(dir, local.Discover(func(string) (string, error) { return "", exec.ErrNotFound }))
 	ctx := context.Background()
-	h := serverState{
+	state := serverState{
 		Agent: fleet.Agent{UID: "killed-server", Name: "papi", Project: "shell", Role: "coder"},
 		Run:   newRun(`for i in $(seq 2000); do echo line $i; done; read -r go <"$FLEET_MESSAGES"; for i in $(seq 2001 3000); do echo line $i; done`),
 	}
-	if _, err := p.Provision(ctx, h.Agent); err != nil {
+	if _, err := p.Provision(ctx, state.Agent); err != nil {
 		panic(err)
 	}
-	if err := p.Connect(h.Agent).Dispatch(ctx, h.Run); err != nil {
+	if err := p.Connect(state.Agent).Dispatch(ctx, state.Run); err != nil {
 		panic(err)
 	}
-	_, err := p.Connect(h.Agent).Follow(ctx, h.Run, "", func(o fleet.Output) error {
-		h.Cursor, h.Text = o.Cursor, h.Text+o.Text
-		if err := json.NewEncoder(os.Stdout).Encode(h); err != nil {
+	_, err := p.Connect(state.Agent).Follow(ctx, state.Run, "", func(o fleet.Output) error {
+		state.Cursor, state.Text = o.Cursor, state.Text+o.Text
+		if err := json.NewEncoder(os.Stdout).Encode(state); err != nil {
 			panic(err)
 		}
 		select {} // the sink never returns, so the server waits to be killed
@@ -86,23 +86,23 @@ func TestServerKilled(t *testing.T) {
 	require.NoError(t, err)
 	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())
-	var said serverState
-	require.NoError(t, json.NewDecoder(out).Decode(&said))
+	var killed serverState
+	require.NoError(t, json.NewDecoder(out).Decode(&killed))
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 
-	require.NoError(t, w.Connect(said.Agent).Send(w.ctx, said.Run, "go", "go on")) // lets the run continue
-	rest, _ := w.outputs(said.Agent, said.Run, said.Cursor)
+	require.NoError(t, w.Connect(killed.Agent).Send(w.ctx, killed.Run, "go", "go on")) // lets the run continue
+	rest, _ := w.outputs(killed.Agent, killed.Run, killed.Cursor)
 	var want strings.Builder
 	for i := range 3000 {
 		want.WriteString("line " + strconv.Itoa(i+1) + "\n")
 	}
-	require.Equal(t, want.String(), said.Text+outputText(rest))
-	whole, o := w.follow(said.Agent, said.Run)
+	require.Equal(t, want.String(), killed.Text+outputText(rest))
+	whole, o := w.follow(killed.Agent, killed.Run)
 	require.Equal(t, want.String(), whole)
 	require.Equal(t, fleet.TaskCompleted, o.Status)
 	require.Equal(t, "line 3000", o.Summary)
-	require.NoError(t, w.Connect(said.Agent).Dispatch(w.ctx, said.Run), "a repeated dispatch must succeed")
-	again, _ := w.follow(said.Agent, said.Run)
+	require.NoError(t, w.Connect(killed.Agent).Dispatch(w.ctx, killed.Run), "a repeated dispatch must succeed")
+	again, _ := w.follow(killed.Agent, killed.Run)
 	require.Equal(t, whole, again, "a repeated dispatch must not start the run again")
 }

@@ -37,10 +37,10 @@ func testMounts(t *testing.T, network sandbox.Network) {
 	t.Helper()
 	w := newTestPlace(t, func(c *local.Config) { c.Projects = []local.Project{{Name: "shell", Network: network}} })
 	a := w.provisionIn("shell")
-	theirs := filepath.Join(t.TempDir(), "theirs")
-	require.NoError(t, os.WriteFile(theirs, nil, 0o600))
+	outside := filepath.Join(t.TempDir(), "theirs")
+	require.NoError(t, os.WriteFile(outside, nil, 0o600))
 	own := w.home(a, "agent.json")
-	r := w.start(a, fmt.Sprintf("chmod 777 %s || true; ls %s || true; stat %s || true; touch mine && chmod 700 mine && grep CapEff /proc/self/status; echo done", theirs, w.dir, own))
+	r := w.start(a, fmt.Sprintf("chmod 777 %s || true; ls %s || true; stat %s || true; touch mine && chmod 700 mine && grep CapEff /proc/self/status; echo done", outside, w.dir, own))
 	output, o := w.follow(a, r)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	c, err := shim.Run(w.runDir(a, r)).Claim()
@@ -48,7 +48,7 @@ func testMounts(t *testing.T, network sandbox.Network) {
 	if !c.PIDNamespace {
 		t.Skip("this machine allows no user namespaces")
 	}
-	info, err := os.Stat(theirs)
+	info, err := os.Stat(outside)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode(), output)
 	require.Contains(t, output, "Read-only file system")

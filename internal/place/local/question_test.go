@@ -39,14 +39,14 @@ func forgeAnswer(run, id string) int {
 // is empty. It returns the output, the last report of each question by its id, and the outcome.
 func (t *testPlace) followAnswering(a fleet.Agent, r fleet.Run, answer func(fleet.Question) string) (string, map[string]fleet.Question, fleet.Outcome) {
 	t.t.Helper()
-	said, asked := "", map[string]fleet.Question{}
+	output, questions := "", map[string]fleet.Question{}
 	o, err := t.Connect(a).Follow(t.ctx, r, "", func(out fleet.Output) error {
-		said += out.Text
+		output += out.Text
 		if out.Question == nil {
 			return nil
 		}
 		q := *out.Question
-		asked[q.ID] = q
+		questions[q.ID] = q
 		text := ""
 		if q.Status == fleet.QuestionWaiting {
 			text = answer(q)
@@ -58,7 +58,7 @@ func (t *testPlace) followAnswering(a fleet.Agent, r fleet.Run, answer func(flee
 		return t.Connect(a).Answer(t.ctx, r, q)
 	})
 	require.NoError(t.t, err)
-	return said, asked, o
+	return output, questions, o
 }
 
 // TestPolicy checks the rules of a role: deny comes before ask, ask comes before allow, and people are asked if no rule
@@ -74,19 +74,19 @@ for input in '{"command":"echo one"}' '{"command":"rm x"}' '{"command":"echo $(r
 "$FLEET_ASK" permission Write '{"file_path":"/a/b","content":"`+long+`"}' | head -1
 "$FLEET_ASK" permission Read 'no JSON' 2>&1
 "$FLEET_ASK" sing for me 2>/dev/null || echo usage $?`)
-	said, asked, o := w.followAnswering(a, r, func(fleet.Question) string { return fleet.AnswerAllow })
+	output, questions, o := w.followAnswering(a, r, func(fleet.Question) string { return fleet.AnswerAllow })
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	require.Equal(t, "allow\ndeny\ndeny\nallow\nallow\nallow\nthe input of the tool must be JSON\nusage 2\n", said)
+	require.Equal(t, "allow\ndeny\ndeny\nallow\nallow\nallow\nthe input of the tool must be JSON\nusage 2\n", output)
 	var by []string
-	for i := range asked {
-		require.Equal(t, fleet.QuestionAnswered, asked[i].Status)
+	for i := range questions {
+		require.Equal(t, fleet.QuestionAnswered, questions[i].Status)
 	}
-	for i := 1; i <= len(asked); i++ {
-		by = append(by, asked[fmt.Sprint(i)].AnsweredBy)
+	for i := 1; i <= len(questions); i++ {
+		by = append(by, questions[fmt.Sprint(i)].AnsweredBy)
 	}
 	require.Equal(t, []string{"policy", "policy", "policy", "alice", "alice", "policy"}, by)
-	require.Less(t, len(asked["6"].Input), 10_000, "long texts must be shortened for people")
-	require.Contains(t, string(asked["6"].Input), "(100000 bytes)")
+	require.Less(t, len(questions["6"].Input), 10_000, "long texts must be shortened for people")
+	require.Contains(t, string(questions["6"].Input), "(100000 bytes)")
 }
 
 // TestAgentCannotAnswerItself runs a confined agent that tries to answer its own question. The agent must not receive an answer, and
@@ -112,13 +112,13 @@ func TestAgentCannotAnswerItself(t *testing.T) {
 until [ -s "$RUN/questions" ]; do sleep 0.01; done
 `
 	r := w.start(a, script+attackScript(attacks)+"kill $!; wait; cat asked; echo done")
-	said, asked, o := w.followAnswering(a, r, func(fleet.Question) string { return "" })
+	output, questions, o := w.followAnswering(a, r, func(fleet.Question) string { return "" })
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	requireNoSuccess(t, said, attacks)
-	require.Equal(t, "done\n", said, "the agent must not receive an answer")
-	require.Len(t, asked, 1)
-	require.Equal(t, fleet.QuestionWithdrawn, asked["1"].Status)
-	require.Empty(t, asked["1"].AnsweredBy)
+	requireNoSuccess(t, output, attacks)
+	require.Equal(t, "done\n", output, "the agent must not receive an answer")
+	require.Len(t, questions, 1)
+	require.Equal(t, fleet.QuestionWithdrawn, questions["1"].Status)
+	require.Empty(t, questions["1"].AnsweredBy)
 }
 
 // TestHostileQuestions runs an agent that writes arbitrary files into the directory of its questions. The supervisor
@@ -135,13 +135,13 @@ head -c 100000 /dev/zero >pipe; echo >pipe; echo "ask ../../spec" >pipe; echo "s
 for name in fifo link dir huge torn list kind tool empty missing; do until [ -e ../answers/$name ]; do sleep 0.01; done; cat ../answers/$name; echo; done
 printf '{"kind":"question","text":"\377 \\u0000 odd"}' >odd.json; echo "ask odd" >pipe; until [ -e ../answers/odd ]; do sleep 0.01; done; echo "got odd" >pipe
 "$FLEET_ASK" question "Still there?"`)
-	said, asked, o := w.followAnswering(a, r, func(fleet.Question) string { return "yes" })
-	require.Equal(t, fleet.TaskCompleted, o.Status, "%s: %s", o.Reason, said)
-	require.Equal(t, 10, strings.Count(said, `"status":"refused"`), said)
-	require.True(t, strings.HasSuffix(said, "\nyes\n"), said)
-	require.Len(t, asked, 2)
-	require.NotContains(t, asked["1"].Text, "\x00")
-	require.Contains(t, asked["1"].Text, "odd")
+	output, questions, o := w.followAnswering(a, r, func(fleet.Question) string { return "yes" })
+	require.Equal(t, fleet.TaskCompleted, o.Status, "%s: %s", o.Reason, output)
+	require.Equal(t, 10, strings.Count(output, `"status":"refused"`), output)
+	require.True(t, strings.HasSuffix(output, "\nyes\n"), output)
+	require.Len(t, questions, 2)
+	require.NotContains(t, questions["1"].Text, "\x00")
+	require.Contains(t, questions["1"].Text, "odd")
 }
 
 // TestTooManyQuestions checks that a run can have only 20 open questions, and can ask again when they are withdrawn.
@@ -154,17 +154,17 @@ for i in $(seq 30); do echo '{"kind":"question","text":"?"}' >"$ASKS/q$i.json"; 
 for i in $(seq 21 30); do until [ -e "$ASKS/../answers/q$i" ]; do sleep 0.01; done; cat "$ASKS/../answers/q$i"; done; echo; echo full
 for i in $(seq 20); do echo "drop q$i" >"$ASKS/pipe"; done
 "$FLEET_ASK" question "And now?"`)
-	said, asked, o := w.followAnswering(a, r, func(q fleet.Question) string {
+	output, questions, o := w.followAnswering(a, r, func(q fleet.Question) string {
 		if q.Text == "And now?" {
 			return "yes"
 		}
 		return ""
 	})
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	require.Equal(t, 10, strings.Count(said, "20 questions wait for an answer already"), said)
-	require.True(t, strings.HasSuffix(said, "full\nyes\n"), said)
+	require.Equal(t, 10, strings.Count(output, "20 questions wait for an answer already"), output)
+	require.True(t, strings.HasSuffix(output, "full\nyes\n"), output)
 	withdrawn := 0
-	for _, q := range asked {
+	for _, q := range questions {
 		if q.Status == fleet.QuestionWithdrawn {
 			withdrawn++
 		}
@@ -186,9 +186,9 @@ func TestUnconfinedForger(t *testing.T) {
 NAME=$(basename "$RUN"/asks/*.json .json)
 echo '{"status":"answered","answer":"allow"}' >"$RUN/answers/tmp"; mv "$RUN/answers/tmp" "$RUN/answers/$NAME"
 wait; cat "$FLEET_RUN_DIR/asked"`)
-	said, asked, o := w.followAnswering(a, r, func(fleet.Question) string { return "" })
+	output, questions, o := w.followAnswering(a, r, func(fleet.Question) string { return "" })
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	require.Equal(t, "allow\n", said)
-	require.Equal(t, fleet.QuestionWithdrawn, asked["1"].Status)
-	require.Empty(t, asked["1"].AnsweredBy)
+	require.Equal(t, "allow\n", output)
+	require.Equal(t, fleet.QuestionWithdrawn, questions["1"].Status)
+	require.Empty(t, questions["1"].AnsweredBy)
 }

@@ -328,11 +328,11 @@ func TestChangesOfBrokenTree(t *testing.T) {
 			requireSandbox(t)
 			w, repo, a := newRepositoryAgent(t)
 			r := w.start(a, "echo two >>file; git commit -qam two; git rev-parse HEAD; "+script)
-			said, o := w.follow(a, r)
+			output, o := w.follow(a, r)
 			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
 			c := w.changes(a, r)
 			require.Equal(t, 1, c.Commits)
-			require.Contains(t, runGit(t, repo, "git log --all --format=%H"), strings.Fields(said)[0])
+			require.Contains(t, runGit(t, repo, "git log --all --format=%H"), strings.Fields(output)[0])
 		})
 	}
 }
