@@ -91,10 +91,5 @@ func statusCell(status protoreflect.Enum, item interface {
 
 // hasSeveralOwners reports whether the items in the list belong to different owners.
 func hasSeveralOwners[T interface{ GetOwner() string }](list []T) bool {
-	for _, x := range list {
-		if x.GetOwner() != list[0].GetOwner() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(x T) bool { return x.GetOwner() != list[0].GetOwner() })
 }

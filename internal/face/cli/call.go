@@ -66,7 +66,7 @@ func (p *program) newCall(m *method) *cobra.Command {
 	}
 	cmd.Long = c.longHelp(commands)
 	cmd.Example = c.example()
-	cmd.Args = func(cmd *cobra.Command, args []string) error { return c.checkArguments(cmd, args) }
+	cmd.Args = c.checkArguments
 	cmd.ValidArgsFunction = c.completeArgument(p)
 	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
 		if err := c.run(ctx, s, args); err != nil {

@@ -113,10 +113,12 @@ func addEnum[E ~int32](cmd *cobra.Command, field *E, names map[int32]string, nam
 	cmd.Flags().Var(enumFlag[E]{field, names}, name, usage)
 }
 
-// choices returns the names of the enum's values, without the unspecified one.
-func (f enumFlag[E]) choices() (list []string) {
-	for n := int32(1); f.names[n] != ""; n++ {
-		list = append(list, f.names[n])
+func (f enumFlag[E]) choices() []string { return enumChoices(f.names) }
+
+// enumChoices returns the names of an enum's values, without the unspecified one.
+func enumChoices(names map[int32]string) (list []string) {
+	for n := int32(1); names[n] != ""; n++ {
+		list = append(list, names[n])
 	}
 	return list
 }

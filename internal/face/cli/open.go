@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -86,10 +87,7 @@ func newLinkCode(ctx context.Context, server string, t Target) (string, error) {
 	defer resp.Body.Close()
 	var body struct{ Code, Message string }
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&body); err != nil || resp.StatusCode != http.StatusOK {
-		if body.Message == "" {
-			body.Message = "the server answered " + resp.Status
-		}
-		return "", Fail(ExitError, "", "cannot get a link to the page: %s", printable(body.Message))
+		return "", Fail(ExitError, "", "cannot get a link to the page: %s", printable(cmp.Or(body.Message, "the server answered "+resp.Status)))
 	}
 	return body.Code, nil
 }

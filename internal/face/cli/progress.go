@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -119,8 +120,5 @@ func headline(e *fleetv1.Event) string {
 	case fleetv1.Event_agent_created:
 		return "created"
 	}
-	if e.GetText() != "" {
-		return e.GetText()
-	}
-	return e.GetStatus()
+	return cmp.Or(e.GetText(), e.GetStatus())
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+
 	"github.com/spf13/cobra"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -42,10 +44,7 @@ admins can do this.`,
 
 // leftoverAgent returns the name of the leftover's agent, or the beginning of the agent's id if the name is not known.
 func leftoverAgent(l *fleetv1.Leftover) string {
-	if l.GetAgentName() != "" {
-		return l.GetAgentName()
-	}
-	return shortID(l.GetAgentId())
+	return cmp.Or(l.GetAgentName(), shortID(l.GetAgentId()))
 }
 
 // leftoverState returns whether the leftover was removed, and what went wrong if its removal failed.

@@ -287,10 +287,8 @@ func (r *retryBackoff) wait(ctx context.Context, limit time.Duration) bool {
 
 // sleep waits for the duration. If ctx is done before, it returns the cause of that.
 func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

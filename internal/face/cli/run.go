@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -87,11 +88,7 @@ func (p *program) errorText(f *failure) string {
 	if p.output.forPeople() {
 		return "fleet: " + printable(oneLine(f.Error())) + "\n"
 	}
-	message := f.apiMessage
-	if message == "" {
-		message = f.Error()
-	}
-	body := wire.Error{Reason: f.reason, Message: message, Details: f.details}.JSON()
+	body := wire.Error{Reason: f.reason, Message: cmp.Or(f.apiMessage, f.Error()), Details: f.details}.JSON()
 	text, err := p.output.document(body)
 	if err != nil {
 		text = string(body) + "\n"

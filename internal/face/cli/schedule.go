@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -219,10 +220,7 @@ func (p *program) newScheduleList() *cobra.Command {
 }
 
 func scheduleWhen(sched *fleetv1.Schedule) string {
-	if sched.GetCron() != "" {
-		return sched.GetCron()
-	}
-	return "once"
+	return cmp.Or(sched.GetCron(), "once")
 }
 
 func scheduledDescription(sched *fleetv1.Schedule) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -44,8 +45,8 @@ requested changes of, oldest first. --dry-run says which work can be combined.`,
 				if err := s.print(resp, err, func() { s.showLanded(resp) }); err != nil {
 					return err
 				}
-				if req.GetDryRun() {
-					return dryRunError(resp)
+				if req.GetDryRun() && slices.ContainsFunc(resp.GetTasks(), func(t *fleetv1.LandedTask) bool { return !t.GetCanLand() }) {
+					return Fail(ExitError, "", "some work cannot land as it is")
 				}
 				return nil
 			}
@@ -84,16 +85,6 @@ func (s *session) showLanded(resp *fleetv1.LandTasksResponse) {
 	if len(resp.GetTasks()) > 0 {
 		s.note("%s", resp.GetMessage())
 	}
-}
-
-// dryRunError returns an error if some work cannot land.
-func dryRunError(resp *fleetv1.LandTasksResponse) error {
-	for _, t := range resp.GetTasks() {
-		if !t.GetCanLand() {
-			return Fail(ExitError, "", "some work cannot land as it is")
-		}
-	}
-	return nil
 }
 
 // landings follows the work of tasks until all of it has landed or cannot land.

@@ -70,7 +70,7 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		{"Id", t.GetId(), ""},
 		{"Agent", t.GetAgentName(), ""},
 		{"Status", t.GetStatus(), t.GetReason()},
-		{"Waits", waitsLine(t.GetQueue().GetWaits()), "fleet queue why " + t.GetId()},
+		{"Waits", firstWait(t.GetQueue().GetWaits()), "fleet queue why " + t.GetId()},
 		{"Waiting", valueIf(t.GetWaiting(), cell{`for an answer, see "fleet questions --task ` + t.GetId() + `"`, yellow}), ""},
 		{"Stalled", valueIf(t.GetStalled(), cell{"yes", yellow}), t.GetLastStep()},
 		{"Collecting", valueIf(t.GetCollecting(), "its run has ended, and its work is copied"), ""},
@@ -114,8 +114,8 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 	s.screen.output(s.card(lines...))
 }
 
-// waitsLine returns the first reason why the task is pending, or "" if it is not pending.
-func waitsLine(waits []*fleetv1.Wait) string {
+// firstWait returns the first reason why the task is pending, or "" if it is not pending.
+func firstWait(waits []*fleetv1.Wait) string {
 	if len(waits) == 0 {
 		return ""
 	}

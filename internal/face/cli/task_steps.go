@@ -32,7 +32,7 @@ warning, window and note. With -o json, each step is one line of JSON.`,
 			for _, name := range kinds {
 				kind := fleetv1.StepKind_value[name]
 				if kind == 0 {
-					return usagef("--kind %s: give %s", name, orList(stepKinds()))
+					return usagef("--kind %s: give %s", name, orList(enumChoices(fleetv1.StepKind_name)))
 				}
 				req.Kinds = append(req.Kinds, fleetv1.StepKind(kind))
 			}
@@ -43,16 +43,8 @@ warning, window and note. With -o json, each step is one line of JSON.`,
 		}),
 	}
 	cmd.Flags().StringSliceVar(&kinds, "kind", nil, "only steps of these `KINDS`, separated by commas")
-	setCompletion(cmd, "kind", cobra.FixedCompletions(stepKinds(), cobra.ShellCompDirectiveNoFileComp))
+	setCompletion(cmd, "kind", cobra.FixedCompletions(enumChoices(fleetv1.StepKind_name), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
-}
-
-// stepKinds returns the names of all kinds of steps.
-func stepKinds() (names []string) {
-	for n := int32(1); fleetv1.StepKind_name[n] != ""; n++ {
-		names = append(names, fleetv1.StepKind_name[n])
-	}
-	return names
 }
 
 // detailKinds are the kinds of steps that people see only with -v or --kind.

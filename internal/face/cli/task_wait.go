@@ -203,20 +203,14 @@ func newEndError(t interface {
 // tasks wait for an answer (only with --or-question) or still run. It returns nil if all tasks have completed or, with --any, if one
 // has completed and none has failed or was stopped.
 func (w *taskWait) verdict(resp *fleetv1.WaitTasksResponse) error {
+	for _, status := range []fleetv1.Task_Status{fleetv1.Task_failed, fleetv1.Task_stopped} {
+		if i := slices.IndexFunc(resp.GetTasks(), func(t *fleetv1.Task) bool { return t.GetStatus() == status }); i >= 0 {
+			return newEndError(resp.GetTasks()[i])
+		}
+	}
 	running, waiting := 0, 0
-	var failed, stopped error
 	for _, t := range resp.GetTasks() {
-		switch t.GetStatus() {
-		case fleetv1.Task_completed:
-		case fleetv1.Task_failed:
-			if failed == nil {
-				failed = newEndError(t)
-			}
-		case fleetv1.Task_stopped:
-			if stopped == nil {
-				stopped = newEndError(t)
-			}
-		default:
+		if !hasEnded(t.GetStatus()) {
 			running++
 			if t.GetWaiting() {
 				waiting++
@@ -224,10 +218,6 @@ func (w *taskWait) verdict(resp *fleetv1.WaitTasksResponse) error {
 		}
 	}
 	switch {
-	case failed != nil:
-		return failed
-	case stopped != nil:
-		return stopped
 	case w.orQuestion && waiting > 0 && (!w.anyOf || running == len(resp.GetTasks())):
 		return &failure{
 			code: ExitTimeout, reason: "WAITING", message: fmt.Sprintf("%d of %d tasks wait for an answer", waiting, len(resp.GetTasks())),

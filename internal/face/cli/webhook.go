@@ -242,7 +242,7 @@ func (f *topicsFlag) Set(text string) error {
 	for name := range strings.SplitSeq(text, ",") {
 		n, ok := fleetv1.Webhook_Topic_value[strings.TrimSpace(name)]
 		if !ok || n == 0 {
-			return fmt.Errorf("%q is not a type of events: give some of %s", name, orList(enumFlag[fleetv1.Webhook_Topic]{names: fleetv1.Webhook_Topic_name}.choices()))
+			return fmt.Errorf("%q is not a type of events: give some of %s", name, orList(enumChoices(fleetv1.Webhook_Topic_name)))
 		}
 		*f.topics = append(*f.topics, fleetv1.Webhook_Topic(n))
 	}

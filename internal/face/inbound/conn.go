@@ -26,7 +26,9 @@ type Conn struct {
 	admitted       atomic.Bool
 	bytesLeft      atomic.Int64 // bytes that may still be read before it is admitted
 	anonymousCalls atomic.Int64 // anonymous calls made before it is admitted
-	user           func() (int, error)
+	// User returns the user id of the program at the other end, which must be on this machine. It looks up the id only
+	// once. An error means that the user could not be determined.
+	User func() (int, error)
 }
 
 // Read reads from the connection. Until the connection is admitted, Read reads at most Limits.Bytes in total. The next call then closes
@@ -77,7 +79,3 @@ func (c *Conn) Close() error {
 	c.timer.Stop()
 	return c.TCPConn.Close()
 }
-
-// User returns the user id of the program at the other end, which must be on this machine. It looks up the id only
-// once. An error means that the user could not be determined.
-func (c *Conn) User() (int, error) { return c.user() }

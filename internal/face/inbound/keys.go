@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -133,10 +134,7 @@ func (f KeyFiles) stat() (infos []fs.FileInfo, err error) {
 
 // sameFiles reports whether no file has changed. Both lists are from the same KeyFiles.
 func sameFiles(a, b []fs.FileInfo) bool {
-	for i := range a {
-		if !os.SameFile(a[i], b[i]) || !a[i].ModTime().Equal(b[i].ModTime()) || a[i].Size() != b[i].Size() {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, func(x, y fs.FileInfo) bool {
+		return os.SameFile(x, y) && x.ModTime().Equal(y.ModTime()) && x.Size() == y.Size()
+	})
 }

@@ -52,7 +52,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 	c := &Conn{TCPConn: tcp, listener: l, network: networkOf(tcp.RemoteAddr())}
 	c.bytesLeft.Store(l.limits.Bytes)
-	c.user = sync.OnceValues(func() (int, error) { return userOf(c.TCPConn) })
+	c.User = sync.OnceValues(func() (int, error) { return userOf(c.TCPConn) })
 	c.timer = time.AfterFunc(l.limits.Lifetime, func() { _ = c.Close() })
 	l.mu.Lock()
 	c.element = l.unknown.PushFront(c)

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -141,9 +142,7 @@ func (r formAnswer) answerTo(q *fleetv1.Question) *fleetv1.AnswerQuestionRequest
 	case permission:
 		a.Answer, a.Message = r.Content.Decision, r.Content.Message
 	default:
-		if a.Answer = strings.TrimSpace(r.Content.Other); a.Answer == "" {
-			a.Answer = r.Content.Answer
-		}
+		a.Answer = cmp.Or(strings.TrimSpace(r.Content.Other), r.Content.Answer)
 	}
 	if a.GetAnswer() == "" {
 		return nil

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -41,10 +42,7 @@ const (
 
 // newLinks returns the links of the servers that have the key. Without a key, a code works only in this process.
 func newLinks(key []byte, leases Leases) *links {
-	secret := string(key)
-	if secret == "" {
-		secret = rand.Text()
-	}
+	secret := cmp.Or(string(key), rand.Text())
 	return &links{key: keyFor("page link lease", secret), box: newBox("page link", secret), leases: leases}
 }
 

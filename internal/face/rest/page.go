@@ -52,28 +52,16 @@ func (f *face) newPages() (map[string]http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	index, err := f.newIndex()
+	// The root lists paths of the server for programs. Browsers get the live page of package page instead.
+	index, err := json.Marshal(map[string]string{
+		"name": "fleet", "version": f.config.Version, "docs": "/docs", "openapi": "/openapi.json", "mcp": "/mcp", "agents": "/v1/agents",
+		"events": "/v1/events", "health": "/healthz", "ready": "/readyz",
+	})
 	if err != nil {
 		return nil, err
 	}
 	pages := maps.Clone(shared)
-	pages["/"], pages["/healthz"], pages["/readyz"] = index, http.HandlerFunc(serveAlive), http.HandlerFunc(f.serveReady)
+	pages["/"] = asset.New("index.json", append(index, '\n'), contentSecurityPolicy)
+	pages["/healthz"], pages["/readyz"] = http.HandlerFunc(serveAlive), http.HandlerFunc(f.serveReady)
 	return pages, nil
-}
-
-// indexPaths are the paths that the index lists, by name.
-var indexPaths = map[string]string{
-	"docs": "/docs", "openapi": "/openapi.json", "mcp": "/mcp", "agents": "/v1/agents", "events": "/v1/events", "health": "/healthz", "ready": "/readyz",
-}
-
-// newIndex returns the handler of the root path, which lists paths of the server for programs. Browsers get the live page of package page
-// instead.
-func (f *face) newIndex() (http.Handler, error) {
-	object := map[string]string{"name": "fleet", "version": f.config.Version}
-	maps.Copy(object, indexPaths)
-	data, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
-	return asset.New("index.json", append(data, '\n'), contentSecurityPolicy), nil
 }

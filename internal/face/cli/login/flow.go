@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -20,11 +21,7 @@ func (i *Issuer) Device(ctx context.Context, show func(address, code string)) (T
 	if err != nil {
 		return Tokens{}, stripBody(err)
 	}
-	address := d.VerificationURIComplete
-	if address == "" {
-		address = d.VerificationURI
-	}
-	show(address, d.UserCode)
+	show(cmp.Or(d.VerificationURIComplete, d.VerificationURI), d.UserCode)
 	t, err := i.config.DeviceAccessToken(ctx, d)
 	if err != nil {
 		return Tokens{}, stripBody(err)

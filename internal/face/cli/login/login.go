@@ -6,6 +6,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -117,12 +118,7 @@ func (i *Issuer) tokensOf(ctx context.Context, t *oauth2.Token, nonce string) (T
 	if err := id.Claims(&claims); err != nil {
 		return Tokens{}, err
 	}
-	who := id.Subject
-	for _, name := range []string{claims.Email, claims.Name} {
-		if name != "" {
-			who = name
-		}
-	}
+	who := cmp.Or(claims.Name, claims.Email, id.Subject)
 	return Tokens{ID: raw, Refresh: t.RefreshToken, Expiry: id.Expiry, Who: who}, nil
 }
 

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -144,10 +145,7 @@ func (p *progress) remainingSilence() time.Duration {
 
 // EventText returns the text of an event, or the words of its type, kind, if the text is empty.
 func EventText(text, kind string) string {
-	if text != "" {
-		return text
-	}
-	return strings.ReplaceAll(kind, "_", " ")
+	return cmp.Or(text, strings.ReplaceAll(kind, "_", " "))
 }
 
 // JSON returns the message as JSON, or the name of its type if it cannot be encoded. Tools use it for the progress of streams whose
