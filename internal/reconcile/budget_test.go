@@ -55,49 +55,6 @@ func waits(h *servicetest.Harness, id string) []fleet.Wait {
 	return nil
 }
 
-// TestBudget checks that tasks start only if the budget has what they reserve, and that they return the rest at their end.
-func TestBudget(t *testing.T) {
-	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	for _, name := range []string{"a", "b", "c"} {
-		h.Create(name)
-	}
-	setBudget(h, fleet.Budget{Name: "day", Window: fleet.WindowDay, Limit: 2_000_000})
-	setBudget(h, fleet.Budget{Name: "others", Scope: fleet.BudgetOwner, Value: "bob", Limit: 1})
-	start := func(agent string) *fleet.Task {
-		task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: agent, Description: bill + "wait gate", Options: limited(1)})
-		require.NoError(t, err)
-		return task
-	}
-	first, second := start("a"), start("b")
-	require.Equal(t, fleet.Micros(2_000_000), checkedLedger(h, "day").Total.Reserved.Micros)
-
-	_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "c", Description: "done"})
-	require.Equal(t, fleet.ReasonBudgetExceeded, fleet.ReasonOf(err), err)
-	require.ErrorContains(t, err, `the budget "day" ($2.00 a day for fleet) has $0.00 left, and the task reserves $0.50; it begins anew at `)
-	require.Equal(t, fleet.LedgerRefuse, checkedLedger(h, "day").Entries[0].Kind)
-	_, err = h.QueueTask(h.Context(), service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Agent: "c", Description: "done", Options: limited(2.5)}})
-	require.ErrorContains(t, err, `the task may cost $2.50, and the budget "day" ($2.00 a day for fleet) never has that much`)
-
-	third := queued(h, "c", bill+"done", fleet.QueueEntry{})
-	why := waits(h, third.ID)
-	require.Len(t, why, 1)
-	require.Equal(t, fleet.WaitBudget, why[0].Reason)
-	require.Equal(t, "day", why[0].Subject)
-	require.False(t, why[0].Until.IsZero())
-	h.Restart()
-	h.World.Release("gate")
-	for _, id := range []string{first.ID, second.ID, third.ID} {
-		require.Equal(t, fleet.TaskCompleted, h.WaitTask(id).Status)
-	}
-	day := checkedLedger(h, "day")
-	require.Equal(t, fleet.LedgerTotal{LedgerKey: day.Key, Spent: fleet.Amount{Micros: 150_000, Tokens: 45}}, day.Total)
-	require.Empty(t, checkedLedger(h, "others").Entries)
-	fourth := h.Start("a", "done") // for free
-	require.Equal(t, fleet.TaskCompleted, h.WaitTask(fourth.ID).Status)
-	require.Equal(t, fleet.Micros(150_000), checkedLedger(h, "day").Total.Spent.Micros)
-}
-
 // TestBudgetHold checks that a task that has used up its limit waits, and continues when the limit is raised.
 func TestBudgetHold(t *testing.T) {
 	t.Parallel()

@@ -31,23 +31,6 @@ func TestWorkIsKept(t *testing.T) {
 		require.NoError(h.T, err)
 		return said
 	}
-	t.Run("of an agent that is deleted", func(t *testing.T) {
-		t.Parallel()
-		h := servicetest.New(t, world, nil)
-		h.Create("papi")
-		h.WaitTask(h.Start("papi", "change made a line").ID)
-		now, err := rescue(h, "papi")
-		require.NoError(t, err)
-		require.Equal(t, "made a line\n", now, "the bundle of an agent that is not deleted")
-		require.Equal(t, "Agent 'papi' deleted successfully; what it had not pushed is kept: fleet agent rescue papi", remove(h, "papi"))
-		kept, err := rescue(h, "papi")
-		require.NoError(t, err)
-		require.Equal(t, now, kept)
-		_, _, err = h.DownloadBundle(servicetest.As(t.Context(), "bob"), "papi")
-		require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
-		_, _, err = h.DownloadBundle(servicetest.As(t.Context(), "bob"), "papi@alice")
-		require.Equal(t, fleet.ReasonAgentNotFound, fleet.ReasonOf(err))
-	})
 	t.Run("of an agent whose task runs or has failed", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, world, nil)

@@ -21,8 +21,9 @@ func TestStopOfTheWorkspace(t *testing.T) {
 	h.Create("papi")
 	h.Start("papi", "ignore-kill\nwait gate")
 	<-h.World.Reached("gate")
-	_, v, _, err := h.StopTask(h.Context(), "papi", "")
+	stopped, v, _, err := h.StopTask(h.Context(), "papi", "")
 	require.NoError(t, err)
+	require.Equal(t, fleet.TaskStopped, stopped.Status)
 	require.Equal(t, fleet.StatusOffline, v.Status())
 	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "echo too early"})
 	require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
@@ -49,45 +50,4 @@ func TestRetryAfterAnotherClock(t *testing.T) {
 	h.Restart()
 	h.World.Fail(fake.Provision, 0, nil)
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
-}
-
-// TestChangedOutsideFleet checks that Fleet adopts the state of a workspace that was stopped, started, made unhealthy or
-// deleted without Fleet.
-func TestChangedOutsideFleet(t *testing.T) {
-	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
-	task := h.Start("papi", "wait gate")
-	<-h.World.Reached("gate")
-	h.World.StopWorkspace("papi")
-	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped && v.Task == nil })
-	require.Equal(t, fleet.TaskFailed, h.WaitTask(task.ID).Status)
-	require.NotEmpty(t, h.WaitTask(task.ID).Reason)
-	h.World.StartWorkspace("papi")
-	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
-	h.World.MakeUnhealthy("papi", "the agent does not answer")
-	v := h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
-	require.Equal(t, fleet.StatusOffline, v.Status())
-	require.Equal(t, "the agent does not answer", v.StateReason)
-	h.World.DeleteWorkspace("papi")
-	h.WaitStored(func() bool {
-		_, err := h.ShowAgent(h.Context(), "papi")
-		return fleet.ReasonOf(err) == fleet.ReasonAgentNotFound
-	})
-}
-
-// TestFailedBuild checks that create_agent returns the reason of a failed build, and that start_agent tries again.
-func TestFailedBuild(t *testing.T) {
-	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.World.FailBuild("papi", "no space left on device")
-	_, _, err := h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
-	require.Equal(t, fleet.ReasonProvisioningFailed, fleet.ReasonOf(err))
-	require.ErrorContains(t, err, "no space left on device")
-	v, err := h.ShowAgent(h.Context(), "papi")
-	require.NoError(t, err)
-	require.Equal(t, fleet.StateFailed, v.State)
-	v, _, err = h.StartAgent(h.Context(), "papi", "")
-	require.NoError(t, err)
-	require.Equal(t, fleet.StatusIdle, v.Status())
 }

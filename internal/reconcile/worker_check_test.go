@@ -83,31 +83,6 @@ func TestEndOfChecks(t *testing.T) {
 // TestChecks checks when checks run, and how their results decide about the task.
 func TestChecks(t *testing.T) {
 	t.Parallel()
-	t.Run("a task completes when its checks pass", func(t *testing.T) {
-		t.Parallel()
-		h := servicetest.New(t, checking, nil)
-		h.Create("papi")
-		task := h.WaitTask(startChecked(h, "papi", "change made a line\ndone well", 1, "has made", "echo fine").ID)
-		require.Equal(t, fleet.TaskCompleted, task.Status)
-		require.Equal(t, "well", task.Summary)
-		require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckPassed}, results(h, task.ID))
-		require.Equal(t, []string{"check 1 of 2: has made", "check 1 of 2 passed: has made", "check 2 of 2: echo fine", "check 2 of 2 passed: echo fine"}, h.TaskEvents(task.ID, fleet.EventTaskCheck))
-		require.Equal(t, "made", changed(h, task.ID))
-	})
-	t.Run("the agent tries again", func(t *testing.T) {
-		t.Parallel()
-		h := servicetest.New(t, checking, nil)
-		h.Create("papi")
-		task := h.WaitTask(startChecked(h, "papi", "cost 1.5 2\necho one\ndone", 1, "has made fix: change made a line", "echo fine").ID)
-		require.Equal(t, fleet.TaskCompleted, task.Status, task.Reason)
-		require.Equal(t, 1, task.Try)
-		require.InDelta(t, 1.5, task.CostUSD, 0.001)
-		require.Equal(t, 2, task.Turns)
-		require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckPassed}, results(h, task.ID))
-		require.Equal(t, "made", changed(h, task.ID), "what the second try changed counts too")
-		require.Equal(t, []string{"the task is handed to the agent", "the agent is told what the checks found, and tries again: try 2"}, h.TaskEvents(task.ID, fleet.EventTaskStarted))
-		require.Equal(t, 1, h.World.Deliveries(task.ID))
-	})
 	t.Run("a task fails when its checks fail after all retries", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.New(t, checking, nil)
@@ -141,19 +116,6 @@ func TestChecks(t *testing.T) {
 		require.Equal(t, "1 of 3 checks failed: exit 1 (exit code 1)", task.Reason)
 		require.Zero(t, task.Try, "the role allows no retry")
 		require.Len(t, results(h, task.ID), 3)
-	})
-	t.Run("a check takes too long", func(t *testing.T) {
-		t.Parallel()
-		h := servicetest.New(t, checking, nil)
-		h.Create("papi")
-		none := 0
-		task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done", Checks: fleet.Checks{
-			Commands: []string{"hang"}, Timeout: 10 * time.Millisecond, Retries: &none,
-		}})
-		require.NoError(t, err)
-		task = h.WaitTask(task.ID)
-		require.Equal(t, "1 of 1 checks failed: hang (it ran longer than its limit of 10ms)", task.Reason)
-		require.Equal(t, []fleet.CheckStatus{fleet.CheckTimedOut}, results(h, task.ID))
 	})
 	t.Run("a task is stopped while it is checked", func(t *testing.T) {
 		t.Parallel()

@@ -27,29 +27,6 @@ const (
 	sentLater = "The message is stored: the agent gets it as soon as it can accept it, if its task is still running then"
 )
 
-// TestMessages checks that the agent gets each message once, and that a repeated request id sends no second message.
-func TestMessages(t *testing.T) {
-	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
-	task := h.Start("papi", "echo ready\nwait gate\nlisten\nlisten\ndone")
-	<-h.World.Reached("gate")
-	for range 2 {
-		said, err := message(h, "more light", "m1")
-		require.NoError(t, err)
-		require.Equal(t, sentNow, said)
-	}
-	_, err := message(h, "more light", "")
-	require.NoError(t, err, "the same text without the request id is another message")
-	_, err = message(h, "less light", "m1")
-	require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(err))
-	h.World.Release("gate")
-	h.WaitTask(task.ID)
-	require.Equal(t, []string{"more light", "more light"}, h.World.Messages(task.ID))
-	require.Len(t, h.Events(fleet.EventTaskMessage), 2)
-	require.Empty(t, h.Events(fleet.EventTaskStep))
-}
-
 // TestMessageRightAfterStart checks that a message that is sent during the dispatch of the task is delivered.
 func TestMessageRightAfterStart(t *testing.T) {
 	t.Parallel()
