@@ -54,11 +54,9 @@ func TestPlaceWithTokenOfAnotherUser(t *testing.T) {
 // the host shows the workspaces again.
 func TestWorkspaceThatIsNotShown(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
 	h.Create("still")
-	_, _, err := h.StopAgent(h.Context(), "still", "")
-	require.NoError(t, err)
+	h.MustStop("still")
 	h.World.HideWorkspace("papi")
 	h.World.HideWorkspace("still")
 	notShown := func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "does not show") }
@@ -167,7 +165,7 @@ func TestStopThatIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	var interrupts, kills atomic.Int64
 	delivering, checked := make(chan struct{}), make(chan struct{})
-	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{StopEndsRuns: true}, Before: func(ctx context.Context, c fake.Call) error {
+	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{StopEndsRuns: true}, Before: func(ctx context.Context, c fake.Call) error {
 		if c.Method != fake.Interrupt {
 			return nil
 		}
@@ -183,7 +181,6 @@ func TestStopThatIsNotDelivered(t *testing.T) {
 		}
 		return ctx.Err()
 	}}, func(c *state.Config) { c.CallTimeout = waittest.Limit })
-	h.Create("papi")
 	task := h.Start("papi", "wait gate")
 	<-h.World.Reached("gate")
 	h.World.Fail(fake.Interrupt, 5, nil) // longer than all grace periods together
@@ -210,16 +207,11 @@ func TestStopThatIsNotDelivered(t *testing.T) {
 func TestStopThatIsNeverDelivered(t *testing.T) {
 	t.Parallel()
 	var passed atomic.Int64
-	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{StopEndsRuns: true}}, shiftClock(&passed))
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{StopEndsRuns: true}}, shiftClock(&passed))
 	task := h.Start("papi", "wait gate")
 	<-h.World.Reached("gate")
 	h.World.Fail(fake.Interrupt, 1<<30, nil)
-	stopped := make(chan error, 1)
-	go func() {
-		_, _, _, err := h.StopTask(h.Context(), "papi", "")
-		stopped <- err
-	}()
+	stopped := begin(func() error { _, _, _, err := h.StopTask(h.Context(), "papi", ""); return err })
 	<-h.World.Called(fake.Interrupt, 2)
 	passed.Store(int64(100 * time.Hour))
 	require.NoError(t, <-stopped)

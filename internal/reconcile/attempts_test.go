@@ -34,8 +34,7 @@ func TestFailedAttempts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var ahead atomic.Int64
-			h := servicetest.New(t, fake.Config{}, shiftClock(&ahead))
-			h.Create("papi")
+			h := servicetest.NewWithPapi(t, fake.Config{}, shiftClock(&ahead))
 			task := queued(h, "papi", c.script, fleet.QueueEntry{MaxAttempts: c.max})
 			for n := range c.attempts {
 				item := waitingAgain(h, task.ID, n+1)
@@ -46,8 +45,7 @@ func TestFailedAttempts(t *testing.T) {
 					h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.HasConversation == c.conversed })
 				}
 				ahead.Add(int64(time.Hour))
-				_, _, err := h.SetLabels(h.Context(), service.SetLabelsRequest{Agent: "papi", Labels: fleet.Labels{"try": string(rune('a' + n))}}) // wakes the dispatcher
-				require.NoError(t, err)
+				h.Reconciler.SettingsChanged() // wakes the dispatcher
 			}
 			ended := h.WaitTask(task.ID)
 			require.Equal(t, c.status, ended.Status)
@@ -60,16 +58,14 @@ func TestFailedAttempts(t *testing.T) {
 func TestChecksAfterFailedAttempt(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64
-	h := servicetest.New(t, checking, shiftClock(&ahead))
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, checking, shiftClock(&ahead))
 	task, err := h.QueueTask(h.Context(), service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{
 		Agent: "papi", Description: "session s1\nfail-first 1 OVERLOADED\ndone", Checks: fleet.Checks{Commands: []string{"has made fix: change made a line"}, Retries: new(1)},
 	}})
 	require.NoError(t, err)
 	waitingAgain(h, task.ID, 1)
 	ahead.Add(int64(time.Hour))
-	_, _, err = h.SetLabels(h.Context(), service.SetLabelsRequest{Agent: "papi", Labels: fleet.Labels{"again": "1"}}) // wakes the dispatcher
-	require.NoError(t, err)
+	h.Reconciler.SettingsChanged() // wakes the dispatcher
 	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskCompleted, ended.Status, ended.Reason)
 	require.Equal(t, 2, ended.Try)
@@ -105,8 +101,7 @@ func TestLostAttempts(t *testing.T) {
 		t.Run(string(c.code), func(t *testing.T) {
 			t.Parallel()
 			var ahead atomic.Int64
-			h := servicetest.New(t, fake.Config{}, shiftClock(&ahead))
-			h.Create("papi")
+			h := servicetest.NewWithPapi(t, fake.Config{}, shiftClock(&ahead))
 			task := queued(h, "papi", "session s1\nwait on\ndone well", fleet.QueueEntry{})
 			<-h.World.Reached("on")
 			c.lose(h, task.ID)
@@ -117,8 +112,7 @@ func TestLostAttempts(t *testing.T) {
 			ahead.Add(int64(time.Hour))
 			_, _, err := h.StartAgent(h.Context(), "papi", "")
 			require.NoError(t, err)
-			_, _, err = h.SetLabels(h.Context(), service.SetLabelsRequest{Agent: "papi", Labels: fleet.Labels{"again": "1"}}) // wakes the dispatcher
-			require.NoError(t, err)
+			h.Reconciler.SettingsChanged() // wakes the dispatcher
 			require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 		})
 	}

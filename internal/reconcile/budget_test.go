@@ -58,8 +58,7 @@ func waits(h *servicetest.Harness, id string) []fleet.Wait {
 // TestBudgetHold checks that a task that has used up its limit waits, and continues when the limit is raised.
 func TestBudgetHold(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	setBudget(h, fleet.Budget{Name: "all", Limit: 1_000_000})
 	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: bill + bill + "wait gate", Options: limited(0.1)})
 	require.NoError(t, err)
@@ -85,8 +84,7 @@ func TestBudgetHold(t *testing.T) {
 // TestBudgetAsk checks that a task that has used up its limit continues only after an answer, even after a restart.
 func TestBudgetAsk(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	setBudget(h, fleet.Budget{Name: "all", Limit: 1_000_000, OnBreach: fleet.BreachAsk})
 	answer := func(q *fleet.Question, text string) error {
 		_, _, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: q.ID, Answer: text})
@@ -159,8 +157,7 @@ func TestBudgetAskWhenUsedUp(t *testing.T) {
 // TestBudgetStop checks that a task without a limit of its own reserves more while it runs, and fails when there is no more.
 func TestBudgetStop(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	setBudget(h, fleet.Budget{Name: "all", Limit: 600_000, OnBreach: fleet.BreachStop})
 	long := h.Start("papi", strings.Repeat(bill, 11)+"wait gate\ndone")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool {
@@ -182,8 +179,7 @@ func TestBudgetStop(t *testing.T) {
 // TestBudgetTokens checks a budget of tokens, and that the task continues when the budget is raised.
 func TestBudgetTokens(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	setBudget(h, fleet.Budget{Name: "tokens", Scope: fleet.BudgetAgent, Value: "papi", Window: fleet.WindowMonth, TokenLimit: 20})
 	task := h.Start("papi", bill+bill+"wait gate")
 	h.WaitStored(func() bool { return len(waits(h, task.ID)) > 0 })
@@ -198,8 +194,7 @@ func TestBudgetTokens(t *testing.T) {
 // TestBudgetUnpriced checks that a task whose model has no known price starts only if the budget allows that.
 func TestBudgetUnpriced(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	unknown := `data {"type":"usage","usage":{"model":"m-9","input":10,"output":5}}` + "\ndone"
 	require.Equal(t, fleet.CostUnknown, h.WaitTask(h.Start("papi", unknown).ID).Spending.Basis)
 	b := fleet.Budget{Name: "all", Limit: 1_000_000}
@@ -214,8 +209,7 @@ func TestBudgetUnpriced(t *testing.T) {
 // TestBudgetLongOutput checks that usage counts even if it is in output that exceeds the limit and is not in the event log.
 func TestBudgetLongOutput(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.MaxOutput = 10 })
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.MaxOutput = 10 })
 	setBudget(h, fleet.Budget{Name: "all", Limit: 400_000, OnBreach: fleet.BreachStop})
 	ended := h.WaitTask(h.Start("papi", "echo more than ten bytes\n"+strings.Repeat(bill, 8)+"wait never").ID)
 	require.Equal(t, fleet.CodeBudget, ended.ReasonCode, ended.Reason)
@@ -272,8 +266,7 @@ func TestBudgetBill(t *testing.T) {
 // TestBudgetOfRole checks that a task without its own limit has the limit of its role, with and without budgets.
 func TestBudgetOfRole(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{MaxCosts: map[string]fleet.Micros{"coder": 100_000}}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{MaxCosts: map[string]fleet.Micros{"coder": 100_000}}, nil)
 	ended := h.WaitTask(h.Start("papi", bill+bill+bill+"wait never").ID)
 	require.Equal(t, fleet.TaskFailed, ended.Status)
 	require.Equal(t, fleet.CodeBudget, ended.ReasonCode)
@@ -314,12 +307,8 @@ func TestStopDuringBudgetInterruption(t *testing.T) {
 		h.WaitAgent(name, func(v *fleet.AgentView) bool { return !v.Task.DispatchedAt.IsZero() })
 	}
 	h.Reconciler.Stop() // the interruption does not end
-	read := func(name string) (task *fleet.Task) {
-		require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {
-			task, err = tx.Task(tasks[name])
-			return err
-		}))
-		return task
+	read := func(name string) *fleet.Task {
+		return servicetest.Read(h, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.Task(tasks[name]) })
 	}
 	for name, stop := range stops {
 		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
@@ -346,8 +335,7 @@ func TestStopDuringBudgetInterruption(t *testing.T) {
 // TestTaskLimitGivenLater checks that a limit that a task gets while it runs ends the task.
 func TestTaskLimitGivenLater(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	task := h.Start("papi", bill+"wait gate\n"+bill+"wait never")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Task.Used().Micros == 50_000 })
 	give := func(part fleet.Micros) {

@@ -11,15 +11,17 @@ import (
 	"fleet/internal/service/servicetest"
 )
 
+// readChanges returns the recorded changes of the task; nil if there are none.
+func readChanges(h *servicetest.Harness, id string) *fleet.Changes {
+	h.T.Helper()
+	return servicetest.Read(h, func(tx fleet.ReadTx) (*fleet.Changes, error) { return tx.Changes(id) })
+}
+
 // changed returns the path of the file that the task changed, or the reason why that is unknown. It returns "" if the
 // task changed nothing.
 func changed(h *servicetest.Harness, id string) string {
 	h.T.Helper()
-	var c *fleet.Changes
-	require.NoError(h.T, h.Store.View(h.T.Context(), func(tx fleet.ReadTx) (err error) {
-		c, err = tx.Changes(id)
-		return err
-	}))
+	c := readChanges(h, id)
 	switch {
 	case c == nil:
 		return ""
@@ -36,8 +38,7 @@ func TestChangesAreKept(t *testing.T) {
 	world := fake.Config{Traits: fleet.Traits{SupportsChanges: true}}
 	t.Run("however the task ends", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, world, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, world, nil)
 		for _, prompt := range []string{"done", "fail", "crash", "exit 3"} {
 			task := h.Start("papi", "change "+prompt[:4]+" a line\n"+prompt)
 			h.WaitTask(task.ID)
@@ -52,30 +53,25 @@ func TestChangesAreKept(t *testing.T) {
 	})
 	t.Run("when the agent is deleted", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, world, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, world, nil)
 		task := h.Start("papi", "change before a line\nwait on")
 		<-h.World.Reached("on")
-		_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
-		require.NoError(t, err)
+		h.MustDelete("papi")
 		require.Equal(t, "before", changed(h, task.ID))
 	})
 	t.Run("when the agent is deleted and another task waits for it", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, world, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, world, nil)
 		task := h.Start("papi", "change before a line\nwait on")
 		<-h.World.Reached("on")
 		queued(h, "papi", "done", fleet.QueueEntry{})
-		_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
-		require.NoError(t, err)
+		h.MustDelete("papi")
 		require.Equal(t, "before", changed(h, task.ID))
 		require.NotZero(t, h.World.Calls(fake.Interrupt), "the run must end before its work is copied")
 	})
 	t.Run("later, although more tasks wait", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, world, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, world, nil)
 		task := h.Start("papi", "change first a line\nwait on\ndone")
 		<-h.World.Reached("on")
 		next := queued(h, "papi", "change second a line\ndone", fleet.QueueEntry{})
@@ -87,8 +83,7 @@ func TestChangesAreKept(t *testing.T) {
 	})
 	t.Run("later, if the workspace could not be reached at first", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, world, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, world, nil)
 		h.World.Fail(fake.Changes, 1, fleet.Errorf(fleet.ReasonAgentOffline, "its workspace is stopped"))
 		task := h.WaitTask(h.Start("papi", "change first a line\ndone").ID)
 		require.Equal(t, "its workspace is stopped", changed(h, task.ID))
@@ -98,14 +93,12 @@ func TestChangesAreKept(t *testing.T) {
 		h.World.Fail(fake.Changes, 3, fleet.Errorf(fleet.ReasonBackendUnavailable, "Coder does not answer"))
 		task = h.WaitTask(h.Start("papi", "change third a line\ndone").ID)
 		require.Equal(t, "Coder does not answer", changed(h, task.ID))
-		_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
-		require.NoError(t, err)
+		h.MustDelete("papi")
 		require.Equal(t, "third", changed(h, task.ID))
 	})
 	t.Run("but not of a task whose output is from a terminal", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, world, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, world, nil)
 		ended := h.Start("papi", "change before a line\nterminal\ndone")
 		h.WaitTask(ended.ID)
 		_, err := h.TaskChanges(h.Context(), ended.ID, service.SinceTask)
@@ -113,14 +106,12 @@ func TestChangesAreKept(t *testing.T) {
 		require.ErrorContains(t, err, "terminal")
 		task := h.Start("papi", "terminal\necho ready\nwait for-ever")
 		h.WaitAgent("papi", func(*fleet.AgentView) bool { return h.Output(task.ID) == "ready" })
-		_, _, err = h.DeleteAgent(h.Context(), "papi", false, "")
-		require.NoError(t, err)
+		h.MustDelete("papi")
 		require.Zero(t, h.World.Calls(fake.Changes))
 	})
 	t.Run("when the workspace is stopped without Fleet", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, world, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, world, nil)
 		task := h.Start("papi", "change before a line\nwait on")
 		<-h.World.Reached("on")
 		h.World.StopWorkspace("papi")
@@ -129,8 +120,7 @@ func TestChangesAreKept(t *testing.T) {
 	})
 	t.Run("a task also ends if the runner cannot say what it changed", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, world, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, world, nil)
 		h.World.Fail(fake.Changes, 3, fleet.Errorf(fleet.ReasonProvisioningFailed, "the tree is gone"))
 		task := h.WaitTask(h.Start("papi", "change first a line\ndone").ID)
 		require.Equal(t, fleet.TaskCompleted, task.Status)

@@ -17,8 +17,7 @@ func collecting(v *fleet.AgentView) bool { return v.Collecting() }
 // TestCollectingIsShown checks that a task shows that its work is being collected, until that is done.
 func TestCollectingIsShown(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{SupportsChanges: true}}, func(c *state.Config) { c.CollectNotice = time.Millisecond })
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{SupportsChanges: true}}, func(c *state.Config) { c.CollectNotice = time.Millisecond })
 	gate := h.World.Hold(fake.Changes)
 	task := h.Start("papi", "change first a line\ndone")
 	v := h.WaitAgent("papi", collecting)
@@ -36,8 +35,7 @@ func TestCollectingIsShown(t *testing.T) {
 func TestStopWhileCollecting(t *testing.T) {
 	t.Parallel()
 	setup := func(t *testing.T, wait time.Duration) (*servicetest.Harness, *fake.Gate, *fleet.Task) {
-		h := servicetest.New(t, fake.Config{Traits: fleet.Traits{SupportsChanges: true}}, func(c *state.Config) { c.CollectNotice, c.CollectWait = time.Millisecond, wait })
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{SupportsChanges: true}}, func(c *state.Config) { c.CollectNotice, c.CollectWait = time.Millisecond, wait })
 		gate := h.World.Hold(fake.Changes)
 		t.Cleanup(gate.Open)
 		task := h.Start("papi", "change first a line\ndone")
@@ -47,11 +45,7 @@ func TestStopWhileCollecting(t *testing.T) {
 	t.Run("a stop of the task", func(t *testing.T) {
 		t.Parallel()
 		h, gate, task := setup(t, time.Hour)
-		stopped := make(chan error, 1)
-		go func() {
-			_, _, _, err := h.StopTask(h.Context(), "papi", "")
-			stopped <- err
-		}()
+		stopped := begin(func() error { _, _, _, err := h.StopTask(h.Context(), "papi", ""); return err })
 		h.WaitAgent("papi", func(*fleet.AgentView) bool {
 			events := h.TaskEvents(task.ID, fleet.EventTaskStopping)
 			return len(events) > 0 && events[len(events)-1] == "the work of its task is collected first, for at most 1h0m0s"
@@ -64,25 +58,19 @@ func TestStopWhileCollecting(t *testing.T) {
 	t.Run("a stop of the agent", func(t *testing.T) {
 		t.Parallel()
 		h, _, task := setup(t, 50*time.Millisecond)
-		_, _, err := h.StopAgent(h.Context(), "papi", "")
-		require.NoError(t, err)
+		h.MustStop("papi")
 		h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped })
 		require.Contains(t, changed(h, h.WaitTask(task.ID).ID), "took longer than a stop or a deletion waits")
 	})
 	t.Run("a deletion of the agent", func(t *testing.T) {
 		t.Parallel()
 		h, _, _ := setup(t, 50*time.Millisecond)
-		_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
-		require.NoError(t, err)
+		h.MustDelete("papi")
 	})
 	t.Run("a deletion of the agent says that it waits", func(t *testing.T) {
 		t.Parallel()
 		h, gate, task := setup(t, time.Hour)
-		deleted := make(chan error, 1)
-		go func() {
-			_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
-			deleted <- err
-		}()
+		deleted := begin(func() error { _, _, err := h.DeleteAgent(h.Context(), "papi", false, ""); return err })
 		h.WaitAgent("papi", func(v *fleet.AgentView) bool {
 			return v.State == fleet.StateDeleting && v.StateReason == "the work of its task is collected first, for at most 1h0m0s"
 		})
@@ -96,31 +84,23 @@ func TestStopWhileCollecting(t *testing.T) {
 // orderly ends of the server do not count.
 func TestCollectionThatCrashesTheServer(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{SupportsChanges: true}}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{SupportsChanges: true}}, nil)
 	task := h.Start("papi", "change first a line\nwait on")
 	<-h.World.Reached("on")
 	record := func(c *fleet.Changes) {
 		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { return tx.Put(task.ID, c) }))
 	}
-	read := func() (c *fleet.Changes) {
-		require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {
-			c, err = tx.Changes(task.ID)
-			return err
-		}))
-		return c
-	}
 	gate := h.World.Hold(fake.Changes)
 	h.World.Release("on")
 	<-gate.Arrived()
-	require.Equal(t, 1, read().Tries)
+	require.Equal(t, 1, readChanges(h, task.ID).Tries)
 	h.Reconciler.Stop()
-	require.Zero(t, read().Tries, "an orderly end of the server")
-	record(&fleet.Changes{Problem: read().Problem, Temporary: true, Tries: 3}) // as if three servers had been killed
+	require.Zero(t, readChanges(h, task.ID).Tries, "an orderly end of the server")
+	record(&fleet.Changes{Problem: readChanges(h, task.ID).Problem, Temporary: true, Tries: 3}) // as if three servers had been killed
 	gate.Open()
 	h.Reconciler = nil
 	h.Restart()
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Contains(t, changed(h, task.ID), "left alone")
-	require.False(t, read().Temporary)
+	require.False(t, readChanges(h, task.ID).Temporary)
 }

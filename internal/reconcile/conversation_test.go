@@ -75,8 +75,7 @@ func TestConversationIsRestored(t *testing.T) {
 
 			id := c.goOn(h, first, queue)
 			ahead.Add(int64(time.Hour))
-			_, _, err = h.SetLabels(h.Context(), service.SetLabelsRequest{Agent: first.AgentName, Labels: fleet.Labels{"again": "1"}}) // wakes the dispatcher
-			require.NoError(t, err)
+			h.Reconciler.SettingsChanged() // wakes the dispatcher
 			var run fleet.Run
 			waittest.Until(t, "nothing signals that a run was dispatched", func() (ok bool) {
 				mu.Lock()

@@ -99,8 +99,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 			}
 			require.Equal(t, 1, h.World.Deliveries(task.ID))
 			require.Equal(t, []string{"hi"}, h.World.Messages(task.ID))
-			_, _, err = h.StopAgent(h.Context(), "papi", "")
-			require.NoError(t, err)
+			h.MustStop("papi")
 			_, _, err = h.StartAgent(h.Context(), "papi", "")
 			require.NoError(t, err)
 			require.Len(t, h.World.Workspaces(), 1)
@@ -118,7 +117,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	var panicked sync.Map
-	h := servicetest.New(t, checking, func(c *state.Config) {
+	h := servicetest.NewWithPapi(t, checking, func(c *state.Config) {
 		c.LeaseTTL = time.Second
 		c.Fault = func(p string) {
 			if _, again := panicked.LoadOrStore(p, true); !again {
@@ -126,13 +125,11 @@ func TestPanics(t *testing.T) {
 			}
 		}
 	})
-	h.Create("papi")
 	task := h.WaitTask(startChecked(h, "papi", "echo one\ndone", 0, "echo fine").ID)
 	require.Equal(t, fleet.TaskCompleted, task.Status, task.Reason)
 	require.Equal(t, "one", h.Output(task.ID))
 	require.Equal(t, 1, h.World.Deliveries(task.ID))
-	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
-	require.NoError(t, err)
+	h.MustDelete("papi")
 	for _, p := range []string{reconcile.FaultProvisionAfter, reconcile.FaultDispatchAfter, reconcile.FaultFollowOutput, reconcile.FaultCheckAfter, reconcile.FaultFinishBefore, reconcile.FaultDeleteAfter} {
 		_, reached := panicked.Load(p)
 		require.True(t, reached, p)

@@ -93,8 +93,7 @@ fail`, resets.Format(time.RFC3339))
 func TestReleaseAfterUsageWindow(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64
-	h := servicetest.New(t, fake.Config{Credentials: map[string]string{"Setup": "max"}}, shiftClock(&ahead))
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{Credentials: map[string]string{"Setup": "max"}}, shiftClock(&ahead))
 	task := queued(h, "papi", "session s\nfail-first 1 USAGE_WINDOW\ndone", fleet.QueueEntry{})
 	item := waitingAgain(h, task.ID, 1)
 	require.Less(t, item.Entry.RetryAt.Sub(item.Entry.Attempts[0].At), 20*time.Second)
@@ -112,8 +111,7 @@ func TestHeldCredential(t *testing.T) {
 		t.Run(string(code), func(t *testing.T) {
 			t.Parallel()
 			var ahead atomic.Int64
-			h := servicetest.New(t, fake.Config{Credentials: map[string]string{"Setup": "key"}}, shiftClock(&ahead))
-			h.Create("papi")
+			h := servicetest.NewWithPapi(t, fake.Config{Credentials: map[string]string{"Setup": "key"}}, shiftClock(&ahead))
 			h.Create("sony")
 			task := queued(h, "papi", "fail-first 1 "+string(code)+"\ndone", fleet.QueueEntry{MaxAttempts: 1})
 			item := waitingAgain(h, task.ID, 1)

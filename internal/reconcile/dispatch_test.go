@@ -23,11 +23,17 @@ func queued(h *servicetest.Harness, agent, script string, e fleet.QueueEntry) *f
 	return t
 }
 
+// begin makes the call in the background. The channel receives its error.
+func begin(call func() error) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- call() }()
+	return ended
+}
+
 // TestQueueEnds checks the reasons of tasks that end before they start.
 func TestQueueEnds(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.LeaseTTL = waittest.Limit })
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.LeaseTTL = waittest.Limit })
 	h.Start("papi", "wait gate")
 	expires := queued(h, "papi", "done", fleet.QueueEntry{Expires: h.Service.Now().Add(50 * time.Millisecond)})
 	require.Equal(t, "it expired before it could start", h.WaitTask(expires.ID).Reason)
@@ -37,7 +43,6 @@ func TestQueueEnds(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "Task stopped successfully", message)
 	require.Equal(t, fleet.TaskStopped, got.Status)
-	_, _, err = h.DeleteAgent(h.Context(), "papi", false, "")
-	require.NoError(t, err)
+	h.MustDelete("papi")
 	require.Equal(t, "its agent was deleted", h.WaitTask(gone.ID).Reason)
 }

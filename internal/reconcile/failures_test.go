@@ -21,8 +21,7 @@ import (
 // succeeds.
 func TestHostThatAcceptsNoTasks(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	h.World.Fail(fake.Dispatch, 1<<30, nil)
 	begun := time.Now()
 	task := h.Start("papi", "done")
@@ -124,13 +123,12 @@ func TestWorkspaceThatCannotBeInspected(t *testing.T) {
 // with the workspace, and that the attempts to interrupt the run add at most four events.
 func TestRunThatCannotBeInterrupted(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{Before: func(_ context.Context, c fake.Call) error {
+	h := servicetest.NewWithPapi(t, fake.Config{Before: func(_ context.Context, c fake.Call) error {
 		if c.Method == fake.Interrupt || c.Method == fake.Follow {
 			return fleet.Errorf(fleet.ReasonBackendUnavailable, "the agent does not answer")
 		}
 		return nil
 	}}, nil)
-	h.Create("papi")
 	task := h.Start("papi", "wait gate")
 	<-h.World.Reached("gate")
 	v, _, err := h.StopAgent(h.Context(), "papi", "")
@@ -147,17 +145,12 @@ func TestRestartDuringProvision(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	gate := h.World.HoldAfter(fake.Provision)
-	created := make(chan error, 1)
-	go func() {
-		_, _, err := h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
-		created <- err
-	}()
+	created := begin(func() error { _, err := h.CreateIn("papi", "Setup"); return err })
 	<-gate.Arrived()
-	restarted := make(chan error, 1)
-	go func() {
+	restarted := begin(func() error {
 		_, _, err := h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi", Role: "manager"})
-		restarted <- err
-	}()
+		return err
+	})
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Role == "manager" })
 	gate.Open()
 	require.NoError(t, <-restarted)
@@ -169,10 +162,8 @@ func TestRestartDuringProvision(t *testing.T) {
 // TestStartedOutsideFleet checks that Fleet does not stop a workspace again after somebody has started it at its host.
 func TestStartedOutsideFleet(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
-	_, _, err := h.StopAgent(h.Context(), "papi", "")
-	require.NoError(t, err)
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
+	h.MustStop("papi")
 	stops := h.World.Calls(fake.Stop)
 	h.World.StartWorkspace("papi")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Status() == fleet.StatusIdle })
@@ -190,8 +181,7 @@ func TestStopDuringProvision(t *testing.T) {
 		_, _, _ = h.CreateAgent(h.Context(), service.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
 	}()
 	<-gate.Arrived()
-	_, _, err := h.StopAgent(h.Context(), "papi", "")
-	require.NoError(t, err)
+	h.MustStop("papi")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped && v.WorkspaceID != "" })
 	ws, ok := h.World.Workspace("papi")
 	require.True(t, ok)
@@ -256,17 +246,12 @@ func TestBrokenAgentDoesNotAffectOthers(t *testing.T) {
 // TestFollowFailsDuringAStop checks that Follow is retried with pauses if it fails, even while the run is being stopped.
 func TestFollowFailsDuringAStop(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	h.World.Fail(fake.Follow, 1<<30, nil)
 	task := h.Start("papi", "wait here")
 	<-h.World.Called(fake.Follow, 2)
 	begun, calls := time.Now(), h.World.Calls(fake.Follow)
-	stopped := make(chan error, 1)
-	go func() {
-		_, _, _, err := h.StopTask(h.Context(), "papi", "")
-		stopped <- err
-	}()
+	stopped := begin(func() error { _, _, _, err := h.StopTask(h.Context(), "papi", ""); return err })
 	<-h.World.Called(fake.Follow, calls+3) // one call may be under way, and the stop causes one at once
 	require.GreaterOrEqual(t, time.Since(begun), 500*time.Millisecond)
 	h.World.Fail(fake.Follow, 0, nil)

@@ -42,8 +42,7 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, fleet.TaskStopped, task.Status)
 	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done"})
 	require.ErrorIs(t, err, fleet.ErrStoreFull)
-	_, _, err = h.DeleteAgent(h.Context(), "papi", false, "")
-	require.NoError(t, err)
+	h.MustDelete("papi")
 	full.Store(false)
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("sony", "done").ID).Status)
 }

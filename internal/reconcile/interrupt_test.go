@@ -87,11 +87,7 @@ func TestTaskThatEndsBeforeItsRun(t *testing.T) {
 	require.NoError(t, err)
 	h.WaitDeleted(r.UID)
 	require.Zero(t, second.Calls(fake.Dispatch))
-	require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) error {
-		tokens, err := tx.Tokens(fleet.TokenFilter{AgentUID: r.UID})
-		require.Empty(t, tokens)
-		return err
-	}))
+	require.Empty(t, servicetest.Read(h, func(tx fleet.ReadTx) ([]*fleet.Token, error) { return tx.Tokens(fleet.TokenFilter{AgentUID: r.UID}) }))
 }
 
 // ignoringPlace is a place whose first interrupt has no effect, like an interrupt that comes before the run.

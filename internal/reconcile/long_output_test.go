@@ -16,8 +16,7 @@ import (
 // an event that says how much is left out.
 func TestLongOutput(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.MaxOutput = 1000 })
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.MaxOutput = 1000 })
 	h.WaitTask(h.Start("papi", "repeat 10 "+strings.Repeat("x", 99)+"\necho FAIL: TestLogin\ndone").ID)
 	texts := h.Events(fleet.EventTaskOutput)
 	require.Len(t, texts, 11)

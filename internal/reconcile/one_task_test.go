@@ -34,13 +34,6 @@ func TestDeletionBeginsWithTheEndOfTheTask(t *testing.T) {
 		Method: "Test", Toolset: fleet.ToolsetSubagents, Project: "Setup", Spec: "x", Name: "once", Prompt: "done", OneTask: true,
 	})
 	require.NoError(t, err)
-	var a *fleet.Agent
-	h.WaitStored(func() bool {
-		require.NoError(t, store.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {
-			a, err = tx.Agent(v.UID)
-			return err
-		}))
-		return !a.DeletedAt.IsZero()
-	})
+	h.WaitDeleted(v.UID)
 	require.False(t, late.Load(), "the agent was still running after its only task had ended")
 }

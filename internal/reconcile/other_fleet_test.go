@@ -16,11 +16,9 @@ import (
 // Fleet wanted the workspace to be stopped.
 func TestWorkspaceOfAnotherFleet(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
 	h.Create("still")
-	_, _, err := h.StopAgent(h.Context(), "still", "")
-	require.NoError(t, err)
+	h.MustStop("still")
 	stops, starts := h.World.Calls(fake.Stop), h.World.Calls(fake.Start)
 	h.World.GiveAway("papi", "another Fleet (abcd)")
 	h.World.GiveAway("still", "another Fleet (abcd)")
@@ -28,7 +26,7 @@ func TestWorkspaceOfAnotherFleet(t *testing.T) {
 		v := h.WaitAgent(name, func(v *fleet.AgentView) bool { return v.Host.ForeignOwner != "" && v.Settled() })
 		require.Equal(t, fleet.StatusOffline, v.Status())
 		require.Contains(t, v.StateReason, "another Fleet (abcd)")
-		_, _, err = h.DeleteAgent(h.Context(), name, false, "")
+		_, _, err := h.DeleteAgent(h.Context(), name, false, "")
 		require.Equal(t, fleet.ReasonPermissionDenied, fleet.ReasonOf(err), "%v", err)
 		require.ErrorContains(t, err, "another Fleet (abcd)")
 		_, _, err = h.StopAgent(h.Context(), name, "")
@@ -47,22 +45,19 @@ func TestWorkspaceOfAnotherFleet(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, v.Host.ForeignOwner)
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("papi", "done").ID).Status)
-	_, _, err = h.DeleteAgent(h.Context(), "papi", false, "")
-	require.NoError(t, err)
+	h.MustDelete("papi")
 }
 
 // TestTakenOverMeanwhile lets another Fleet take over a workspace while this Fleet restarts it. The error of the call must say
 // so.
 func TestTakenOverMeanwhile(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
 	gate := h.World.HoldAfter(fake.Start)
-	restarted := make(chan error, 1)
-	go func() {
+	restarted := begin(func() error {
 		_, _, err := h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi"})
-		restarted <- err
-	}()
+		return err
+	})
 	<-gate.Arrived()
 	h.World.GiveAway("papi", "another Fleet (abcd)")
 	gate.Open()
@@ -75,8 +70,7 @@ func TestTakenOverMeanwhile(t *testing.T) {
 // restored. The task fails, and its reason says what to do.
 func TestWorkThatFleetDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	h.World.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonAgentBusy, "the agent %q is busy with the task %s", "papi", "another"))
 	task := h.WaitTask(h.Start("papi", "done").ID)
 	require.Equal(t, fleet.TaskFailed, task.Status)
@@ -88,8 +82,7 @@ func TestWorkThatFleetDoesNotKnow(t *testing.T) {
 // has created is not.
 func TestAdoptedAgentIsShown(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: servicetest.Workspaces(1)}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{Adopts: true}, Workspaces: servicetest.Workspaces(1)}, nil)
 	require.True(t, h.WaitAgent("agent-0", func(*fleet.AgentView) bool { return true }).Host.Adopted)
 	<-h.World.Called(fake.List, h.World.Calls(fake.List)+2)
 	require.True(t, h.WaitAgent("agent-0", func(*fleet.AgentView) bool { return true }).Host.Adopted)

@@ -62,8 +62,7 @@ func TestNameInTwoPlaces(t *testing.T) {
 	h.MustCreate("papi", "fake/Setup")
 	b.AddWorkspace(fleet.Workspace{Name: "papi", Owner: "alice", Project: "Web"})
 	h.WaitObserved(func() bool { return strings.Contains(h.Problem(1), "1 of its workspaces are not shown") })
-	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
-	require.NoError(t, err)
+	h.MustDelete("papi")
 	h.WaitStored(func() bool {
 		v, err := h.ShowAgent(h.Context(), "papi")
 		return err == nil && v.Place == "second"
@@ -75,8 +74,7 @@ func TestNameInTwoPlaces(t *testing.T) {
 // listed it, and whether the host answers.
 func TestReplicaThatDoesNotPoll(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	h.Config.CallTimeout = 200 * time.Millisecond
 	h.Restart()
 	other := h.Replica()
@@ -106,8 +104,7 @@ func TestAdoption(t *testing.T) {
 		return err == nil && v.Status() == fleet.StatusIdle && v.Spec == "its spec"
 	})
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(h.Start("found", "done").ID).Status)
-	_, _, err := h.DeleteAgent(h.Context(), "found", false, "")
-	require.NoError(t, err)
+	h.MustDelete("found")
 	listed, err := h.ListAgents(h.Context(), fleet.ListAgentsRequest{})
 	require.NoError(t, err)
 	require.Zero(t, listed.Total)
@@ -152,8 +149,7 @@ func TestAdoptionOfLateWorkspace(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Name: "fake", Adopts: true}}, nil)
 	first := h.Create("papi")
-	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
-	require.NoError(t, err)
+	h.MustDelete("papi")
 	h.World.AddWorkspace(fleet.Workspace{AgentUID: first.UID, ID: "late", Name: "papi", Owner: "alice", Project: "Setup", Role: "coder"})
 	h.WaitStored(func() bool {
 		v, err := h.ShowAgent(h.Context(), "papi")

@@ -16,8 +16,7 @@ import (
 // TestQuestionSurvivesRestart checks that a question can be answered after Fleet was restarted.
 func TestQuestionSurvivesRestart(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	task := h.Start("papi", "ask tabs?\ndone well")
 	q := h.WaitQuestion(task.ID)
 	h.Restart()
@@ -50,8 +49,7 @@ func TestForgedAnswer(t *testing.T) {
 // nobody can answer the last question.
 func TestTooManyQuestions(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	task := h.Start("papi", "ask tabs?\nask spaces?")
 	first := h.WaitQuestion(task.ID)
 	require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {
@@ -68,11 +66,9 @@ func TestTooManyQuestions(t *testing.T) {
 	_, _, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: first.ID, Answer: "tabs"})
 	require.NoError(t, err)
 	h.WaitStored(func() bool {
-		var last []fleet.Event
-		require.NoError(t, h.Store.View(t.Context(), func(tx fleet.ReadTx) (err error) {
-			last, err = tx.Events(fleet.EventFilter{TaskID: task.ID, Types: []fleet.EventType{fleet.EventTaskStep}}, fleet.EventWindow{Newest: true, Limit: 1})
-			return err
-		}))
+		last := servicetest.Read(h, func(tx fleet.ReadTx) ([]fleet.Event, error) {
+			return tx.Events(fleet.EventFilter{TaskID: task.ID, Types: []fleet.EventType{fleet.EventTaskStep}}, fleet.EventWindow{Newest: true, Limit: 1})
+		})
 		return len(last) == 1 && last[0].Text == "the agent asked a question that nobody can answer: a task has at most 1000"
 	})
 	_, _, _, err = h.StopTask(h.Context(), "papi", "")

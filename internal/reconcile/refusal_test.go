@@ -68,8 +68,7 @@ func TestRefusedLaunch(t *testing.T) {
 // TestRefusedTask checks that a task that its host refuses fails with the host's code.
 func TestRefusedTask(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	h.World.Fail(fake.Dispatch, 1, fleet.Errorf(fleet.ReasonProvisioningFailed, "claude was not found").WithReasonCode(fleet.CodeProgramMissing))
 	task := h.WaitTask(h.Start("papi", "done").ID)
 	require.Equal(t, fleet.TaskFailed, task.Status)

@@ -126,8 +126,7 @@ func (c *clock) settled(h *servicetest.Harness, name string) (v *service.Schedul
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	var k *clock
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { k = newClock(c) })
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { k = newClock(c) })
 	schedule(h, fleet.Schedule{Name: "nightly", Labels: fleet.Labels{"env": "prod"}}, "papi", "wait gate")
 	k.pass(h, time.Minute)
 	first := k.settled(h, "nightly")
@@ -156,8 +155,7 @@ func TestSchedule(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, third.Queued, v.Queued)
 	require.Equal(t, third.Late, v.Late)
-	_, _, err = h.DeleteAgent(h.Context(), "papi", false, "")
-	require.NoError(t, err)
+	h.MustDelete("papi")
 	k.pass(h, time.Minute)
 	last := k.settled(h, "nightly")
 	require.EqualValues(t, 1, last.Failed)

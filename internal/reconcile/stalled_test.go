@@ -16,8 +16,7 @@ import (
 // TestStalled checks that a task is stalled while its run makes no progress, and recovers with the next output.
 func TestStalled(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 100 * time.Millisecond })
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 100 * time.Millisecond })
 	task := h.Start("papi", "step Read: main.go\nlisten\necho Let me see.\nlisten\ndone well")
 	at := func(step string) func(*fleet.AgentView) bool { // on a busy machine, the task can also stall before its first step
 		return func(v *fleet.AgentView) bool { return v.Stalled() && v.Task.LastStep == step }
@@ -49,8 +48,7 @@ func TestStalled(t *testing.T) {
 // TestNotStalled checks that a task does not stall while a tool of its agent is running.
 func TestNotStalled(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 50 * time.Millisecond })
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 50 * time.Millisecond })
 	h.Create("mami")
 	task := h.Start("papi", "open 1\nstep Bash: go test\nlisten\nopen 0\nlisten\ndone")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { // on a busy machine, the task can stall before its tool begins
@@ -73,8 +71,7 @@ func TestNotStalled(t *testing.T) {
 // server.
 func TestAskingIsNotStalled(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 50 * time.Millisecond })
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 50 * time.Millisecond })
 	h.Create("mami")
 	task := h.Start("papi", "ask tabs?\nlisten\ndone")
 	q := h.WaitQuestion(task.ID)
@@ -97,8 +94,7 @@ func TestAskingIsNotStalled(t *testing.T) {
 // requests as output, but they are not progress.
 func TestRetriesStall(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 100 * time.Millisecond })
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 100 * time.Millisecond })
 	const again = `data {"type":"retry","name":"again","retry":{"attempt":1,"status":529}}` + "\n"
 	task := h.Start("papi", "open 1\n"+again+"wait first\n"+again+"wait second\necho It works.\nwait third\ndone well")
 	steps := func(n int) {

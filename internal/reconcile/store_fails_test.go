@@ -41,8 +41,7 @@ func TestStoreFails(t *testing.T) {
 	require.Equal(t, 1, strings.Count(text, "line 300"))
 	require.True(t, strings.HasSuffix(text, "line 300last"), text)
 	require.Equal(t, 1, h.World.Deliveries(task.ID))
-	_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
-	require.NoError(t, err)
+	h.MustDelete("papi")
 }
 
 // TestLeaseOutlivesPreviousWorker starts a task while the previous work on the agent is releasing its lease. It checks that the
@@ -81,8 +80,7 @@ func TestLeaseOutlivesPreviousWorker(t *testing.T) {
 // that no output is recorded twice.
 func TestOutputIsRecordedOnce(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	task := h.Start("papi", "echo one\nwait gate\necho two\necho three\ndone")
 	<-h.World.Reached("gate")
 	h.WaitStored(func() bool { return h.Output(task.ID) == "one" })

@@ -365,14 +365,18 @@ func (w *waitsWorld) pauseOrResumeFleet() {
 	}
 }
 
+// eventsAfter returns the first events of the log after the Seq, at most limit.
+func (w *waitsWorld) eventsAfter(seq int64, limit int) []fleet.Event {
+	w.T.Helper()
+	return servicetest.Read(w.Harness, func(tx fleet.ReadTx) ([]fleet.Event, error) {
+		return tx.Events(fleet.EventFilter{}, fleet.EventWindow{After: seq, Limit: limit})
+	})
+}
+
 // replay adds the new events of the log to the model.
 func (w *waitsWorld) replay() {
 	for {
-		var events []fleet.Event
-		require.NoError(w.T, w.Store.View(w.T.Context(), func(tx fleet.ReadTx) (err error) {
-			events, err = tx.Events(fleet.EventFilter{}, fleet.EventWindow{After: w.seq, Limit: 1000})
-			return err
-		}))
+		events := w.eventsAfter(w.seq, 1000)
 		if len(events) == 0 {
 			return
 		}
@@ -468,12 +472,8 @@ func (w *waitsWorld) name(id string) string {
 
 // lastEvents returns a line for each of the newest events of the model.
 func (w *waitsWorld) lastEvents() (lines []string) {
-	require.NoError(w.T, w.Store.View(w.T.Context(), func(tx fleet.ReadTx) error {
-		events, err := tx.Events(fleet.EventFilter{}, fleet.EventWindow{After: max(0, w.seq-60), Limit: 100})
-		for _, e := range events {
-			lines = append(lines, fmt.Sprintf("%d %s %s %s %s %s %q", e.Seq, e.Time.Format("05.000"), e.Type, e.AgentName, w.name(e.TaskID), e.Status, fleet.Shorten(e.Text, 80)))
-		}
-		return err
-	}))
+	for _, e := range w.eventsAfter(max(0, w.seq-60), 100) {
+		lines = append(lines, fmt.Sprintf("%d %s %s %s %s %s %q", e.Seq, e.Time.Format("05.000"), e.Type, e.AgentName, w.name(e.TaskID), e.Status, fleet.Shorten(e.Text, 80)))
+	}
 	return lines
 }

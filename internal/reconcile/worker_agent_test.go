@@ -17,8 +17,7 @@ import (
 // and refuses tasks, even before Fleet has polled the state of the workspace.
 func TestStopOfTheWorkspace(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Name: "fake", StopEndsRuns: true}}, func(c *state.Config) { c.PollInterval = time.Hour })
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{Name: "fake", StopEndsRuns: true}}, func(c *state.Config) { c.PollInterval = time.Hour })
 	h.Start("papi", "ignore-kill\nwait gate")
 	<-h.World.Reached("gate")
 	stopped, v, _, err := h.StopTask(h.Context(), "papi", "")

@@ -85,8 +85,7 @@ func TestChecks(t *testing.T) {
 	t.Parallel()
 	t.Run("a task fails when its checks fail after all retries", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, checking, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, checking, nil)
 		task := h.WaitTask(startChecked(h, "papi", "done", 2, "echo no compiler; exit 3", "echo fine").ID)
 		require.Equal(t, fleet.TaskFailed, task.Status)
 		require.Equal(t, fleet.CodeChecksFailed, task.ReasonCode)
@@ -97,8 +96,7 @@ func TestChecks(t *testing.T) {
 	})
 	t.Run("a run that failed is not checked", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, checking, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, checking, nil)
 		task := h.WaitTask(startChecked(h, "papi", "fail no idea", 1, "echo fine").ID)
 		require.Equal(t, "no idea", task.Reason)
 		require.Empty(t, task.ReasonCode)
@@ -110,8 +108,7 @@ func TestChecks(t *testing.T) {
 		roles := fake.DefaultRoles()
 		roles[0].Checks = fleet.Checks{Commands: []string{"echo role"}, Retries: &none}
 		world.Projects = []fake.Project{{Project: fleet.Project{Name: "Setup", Checks: fleet.Checks{Commands: []string{"echo project", "exit 1"}}}, Roles: roles}}
-		h := servicetest.New(t, world, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, world, nil)
 		task := h.WaitTask(h.Start("papi", "done").ID)
 		require.Equal(t, "1 of 3 checks failed: exit 1 (exit code 1)", task.Reason)
 		require.Zero(t, task.Try, "the role allows no retry")
@@ -119,8 +116,7 @@ func TestChecks(t *testing.T) {
 	})
 	t.Run("a task is stopped while it is checked", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, checking, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, checking, nil)
 		task := startChecked(h, "papi", "done well", 1, "wait gate", "echo never")
 		<-h.World.Reached("gate")
 		stopped, _, _, err := h.StopTask(h.Context(), "papi", "")
@@ -131,19 +127,16 @@ func TestChecks(t *testing.T) {
 	})
 	t.Run("an agent is deleted while it is checked", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, checking, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, checking, nil)
 		task := startChecked(h, "papi", "change made a line\ndone well", 1, "wait gate")
 		<-h.World.Reached("gate")
-		_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
-		require.NoError(t, err)
+		h.MustDelete("papi")
 		require.Equal(t, fleet.TaskStopped, h.WaitTask(task.ID).Status)
 		require.Equal(t, "made", changed(h, task.ID))
 	})
 	t.Run("a check that cannot be run fails the task", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, checking, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, checking, nil)
 		h.World.Fail(fake.Check, 1, fleet.Errorf(fleet.ReasonUnimplemented, "it has no shell"))
 		task := h.WaitTask(startChecked(h, "papi", "done", 1, "echo fine").ID)
 		require.Equal(t, "1 of 1 checks failed: echo fine (it could not be run: it has no shell)", task.Reason)
@@ -151,8 +144,7 @@ func TestChecks(t *testing.T) {
 	})
 	t.Run("a check is retried if the host does not answer", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, checking, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, checking, nil)
 		h.World.Fail(fake.Check, 2, nil)
 		require.Equal(t, fleet.TaskCompleted, h.WaitTask(startChecked(h, "papi", "done", 1, "echo fine").ID).Status)
 	})
@@ -162,8 +154,7 @@ func TestChecks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := servicetest.New(t, checking, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
-			h.Create("papi")
+			h := servicetest.NewWithPapi(t, checking, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
 			task := startChecked(h, "papi", "done", 1, "wait gate; has made fix: change made a line", "has made fix: listen")
 			<-h.World.Reached("gate")
 			said, err := message(h, "be quick", "")
@@ -179,8 +170,7 @@ func TestChecks(t *testing.T) {
 	}
 	t.Run("questions of the run before the checks are withdrawn", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, checking, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, checking, nil)
 		task := startChecked(h, "papi", "done", 1, "wait gate; has made fix: change made a line", "has made fix: wait second")
 		<-h.World.Reached("gate")
 		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { // as if the run had ended without saying that it no longer asks
@@ -213,15 +203,13 @@ func TestChecks(t *testing.T) {
 	})
 	t.Run("an agent that cannot run checks refuses a task with checks", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, fake.Config{}, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 		_, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done", Checks: fleet.Checks{Commands: []string{"echo"}}})
 		require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err))
 	})
 	t.Run("invalid checks are refused", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, checking, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, checking, nil)
 		less, more := -1, fleet.MaxCheckRetries+1
 		for _, c := range []fleet.Checks{
 			{Commands: make([]string, fleet.MaxChecks+1)},

@@ -30,16 +30,11 @@ const (
 // TestMessageRightAfterStart checks that a message that is sent during the dispatch of the task is delivered.
 func TestMessageRightAfterStart(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	gate := h.World.Hold(fake.Dispatch)
 	task := h.Start("papi", "listen\ndone")
 	<-gate.Arrived()
-	sent := make(chan error, 1)
-	go func() {
-		_, err := message(h, "more light", "")
-		sent <- err
-	}()
+	sent := begin(func() error { _, err := message(h, "more light", ""); return err })
 	h.WaitAgent("papi", func(*fleet.AgentView) bool { return len(h.Events(fleet.EventTaskMessage)) == 1 })
 	gate.Open()
 	require.NoError(t, <-sent)
@@ -51,8 +46,7 @@ func TestMessageRightAfterStart(t *testing.T) {
 // message come after the event of the task's start.
 func TestMessageBeforeTheTaskBegins(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
 	h.Reconciler.Stop()
 	task := h.Start("papi", "listen\ndone")
 	for range 2 {
@@ -81,14 +75,13 @@ func TestMessagesOutliveTheirProcess(t *testing.T) {
 	t.Parallel()
 	var free atomic.Bool
 	hung := make(chan struct{}, 10)
-	h := servicetest.New(t, fake.Config{Before: func(ctx context.Context, c fake.Call) error {
+	h := servicetest.NewWithPapi(t, fake.Config{Before: func(ctx context.Context, c fake.Call) error {
 		if c.Method == fake.Send && !free.Load() {
 			hung <- struct{}{}
 			return servicetest.Hang(ctx)
 		}
 		return nil
 	}}, func(c *state.Config) { c.MessageWait, c.LeaseTTL = 10*time.Millisecond, time.Second })
-	h.Create("papi")
 	task := h.Start("papi", "listen\nlisten\nlisten\ndone")
 	for _, text := range []string{"one", "two"} {
 		said, err := message(h, text, text)
@@ -123,8 +116,7 @@ func TestMessageWhoseAnswerGotLost(t *testing.T) {
 	for name, prompt := range map[string]string{"while it works": "listen\nwait gate\ndone", "at its end": "listen\ndone"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := servicetest.New(t, fake.Config{}, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
-			h.Create("papi")
+			h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
 			gate := h.World.HoldAfter(fake.Send)
 			task := h.Start("papi", prompt)
 			said, err := message(h, "hi", "m")
@@ -148,8 +140,7 @@ func TestMessageThatCannotBeDelivered(t *testing.T) {
 	t.Parallel()
 	t.Run("the agent accepts no messages", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, fake.Config{NoMessages: true}, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, fake.Config{NoMessages: true}, nil)
 		h.Start("papi", "wait gate")
 		for range 2 {
 			_, err := message(h, "hi", "m")
@@ -161,15 +152,10 @@ func TestMessageThatCannotBeDelivered(t *testing.T) {
 	})
 	t.Run("the task ends first", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, fake.Config{}, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 		h.World.Fail(fake.Send, 1<<30, nil)
 		task := h.Start("papi", "wait gate\ndone")
-		sent := make(chan error, 1)
-		go func() {
-			_, err := message(h, "hi", "")
-			sent <- err
-		}()
+		sent := begin(func() error { _, err := message(h, "hi", ""); return err })
 		<-h.World.Called(fake.Send, 1)
 		h.World.Release("gate")
 		require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
@@ -180,22 +166,17 @@ func TestMessageThatCannotBeDelivered(t *testing.T) {
 	})
 	t.Run("the task is stopped", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, fake.Config{Before: func(ctx context.Context, c fake.Call) error {
+		h := servicetest.NewWithPapi(t, fake.Config{Before: func(ctx context.Context, c fake.Call) error {
 			if c.Method == fake.Send {
 				return servicetest.Hang(ctx)
 			}
 			return nil
 		}}, nil)
-		h.Create("papi")
 		h.Start("papi", "wait gate")
 		<-h.World.Reached("gate")
 		h.Config.CallTimeout = 200 * time.Millisecond
 		h.Restart()
-		sent := make(chan error, 1)
-		go func() {
-			_, err := message(h, "hi", "")
-			sent <- err
-		}()
+		sent := begin(func() error { _, err := message(h, "hi", ""); return err })
 		<-h.World.Called(fake.Send, 1)
 		stopped, _, _, err := h.StopTask(h.Context(), "papi", "")
 		require.NoError(t, err)
@@ -204,18 +185,12 @@ func TestMessageThatCannotBeDelivered(t *testing.T) {
 	})
 	t.Run("the agent is deleted", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.New(t, fake.Config{}, nil)
-		h.Create("papi")
+		h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 		h.World.Fail(fake.Send, 1<<30, nil)
 		h.Start("papi", "wait gate")
-		sent := make(chan error, 1)
-		go func() {
-			_, err := message(h, "hi", "")
-			sent <- err
-		}()
+		sent := begin(func() error { _, err := message(h, "hi", ""); return err })
 		<-h.World.Called(fake.Send, 1)
-		_, _, err := h.DeleteAgent(h.Context(), "papi", false, "")
-		require.NoError(t, err)
+		h.MustDelete("papi")
 		require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(<-sent))
 	})
 }
@@ -224,8 +199,7 @@ func TestMessageThatCannotBeDelivered(t *testing.T) {
 // first.
 func TestMessageThatIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	h.World.Fail(fake.Send, 2, nil)
 	task := h.Start("papi", "listen\ndone")
 	said, err := message(h, "hi", "")
@@ -239,8 +213,7 @@ func TestMessageThatIsTriedAgain(t *testing.T) {
 // does not get the message again, and that another task can get a message with the same request id.
 func TestMessageAfterItsRequestIsForgotten(t *testing.T) {
 	t.Parallel()
-	h := servicetest.New(t, fake.Config{}, nil)
-	h.Create("papi")
+	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	task := h.Start("papi", "wait gate\nlisten\ndone")
 	<-h.World.Reached("gate")
 	forget := func() {

@@ -33,6 +33,31 @@ func (h *Harness) MustCreate(name, project string) {
 	require.NoError(h.T, err)
 }
 
+// MustStop stops the agent.
+func (h *Harness) MustStop(agent string) {
+	h.T.Helper()
+	_, _, err := h.StopAgent(h.Context(), agent, "")
+	require.NoError(h.T, err)
+}
+
+// MustDelete deletes the agent, and returns the message of the answer.
+func (h *Harness) MustDelete(agent string) (message string) {
+	h.T.Helper()
+	_, message, err := h.DeleteAgent(h.Context(), agent, false, "")
+	require.NoError(h.T, err)
+	return message
+}
+
+// Read returns what fn reads in the store.
+func Read[T any](h *Harness, fn func(tx fleet.ReadTx) (T, error)) (value T) {
+	h.T.Helper()
+	require.NoError(h.T, h.Store.View(h.T.Context(), func(tx fleet.ReadTx) (err error) {
+		value, err = fn(tx)
+		return err
+	}))
+	return value
+}
+
 // Start starts a task of the agent and returns it.
 func (h *Harness) Start(agent, prompt string) *fleet.Task {
 	h.T.Helper()

@@ -41,6 +41,14 @@ func New(t testing.TB, world fake.Config, with func(*state.Config), more ...flee
 	return NewOver(t, world, with, func(s fleet.Store) fleet.Store { return s }, more...)
 }
 
+// NewWithPapi works like New, and creates the agent papi.
+func NewWithPapi(t testing.TB, world fake.Config, with func(*state.Config)) *Harness {
+	t.Helper()
+	h := New(t, world, with)
+	h.Create("papi")
+	return h
+}
+
 // NewOver works like New, but the fleet uses the store that wrap returns.
 func NewOver(t testing.TB, world fake.Config, with func(*state.Config), wrap func(fleet.Store) fleet.Store, more ...fleet.Place) *Harness {
 	t.Helper()
