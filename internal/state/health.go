@@ -49,7 +49,7 @@ func (ps *Places) Health(ctx context.Context) fleet.Health {
 			add(p.Name, o.since, o.err.Message)
 		case !known:
 			add(p.Name, ps.started, "it has not listed all its agents yet")
-		case late > max(stalePolls*p.Interval, p.listingGap):
+		case late > max(stalePolls*p.Interval, p.all.cfg.ListingGap):
 			add(partPoll, ps.cfg.Time().Add(-late), fmt.Sprintf("the agents of %s were last listed %s ago", p.Name, late.Round(time.Second)))
 		}
 	}

@@ -28,7 +28,7 @@ const minListingGap = 5 * time.Second
 func (p *ManagedPlace) stale() string {
 	at, o, limit := p.ObservedAt(), p.listingFailure.Load(), stalePolls*p.Interval
 	if o == nil {
-		limit = max(limit, p.listingGap)
+		limit = max(limit, p.all.cfg.ListingGap)
 	}
 	if at.IsZero() || p.now().Sub(at) <= limit {
 		return ""
@@ -52,14 +52,14 @@ func (p *ManagedPlace) nameConflicts() string {
 // lastListing reads from the store when a process last listed all workspaces of the place. It updates listedAt, and returns
 // the time by this process's clock; zero if no process has listed them.
 func (p *ManagedPlace) lastListing(ctx context.Context) (time.Time, error) {
-	ago, ok, err := p.store.LastDone(ctx, p.PollKey())
+	ago, ok, err := p.all.store.LastDone(ctx, p.PollKey())
 	if err != nil || !ok {
 		return time.Time{}, err
 	}
 	at := p.now().Add(-ago)
 	if ms := at.UnixMilli(); ms > p.listedAt.Load() {
 		p.listedAt.Store(ms)
-		p.changed.Notify()
+		p.all.changed.Notify()
 	}
 	return at, nil
 }
@@ -78,7 +78,7 @@ func (p *ManagedPlace) EnsureListed(ctx context.Context) error {
 	if at, err := p.lastListing(ctx); err != nil || !at.IsZero() {
 		return err
 	}
-	if err := p.awaitListing(ctx, p.started.Add(p.firstListingWait).Sub(p.now())); err != nil || p.HasListing() {
+	if err := p.awaitListing(ctx, p.all.started.Add(p.all.cfg.FirstListingWait).Sub(p.now())); err != nil || p.HasListing() {
 		return err
 	}
 	why, retry := "it has not listed them yet", p.Interval
@@ -97,7 +97,7 @@ func (p *ManagedPlace) EnsureListed(ctx context.Context) error {
 func (p *ManagedPlace) awaitListing(ctx context.Context, limit time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	signal, cancel := p.changed.Subscribe()
+	signal, cancel := p.all.changed.Subscribe()
 	defer cancel()
 	for !p.polled.Load() && limited.Err() == nil {
 		fleet.ReleaseSlot(ctx)

@@ -41,11 +41,7 @@ func (ps *Places) onOtherServer(name string) *ManagedPlace {
 	defer ps.mu.Unlock()
 	p := ps.placesOnOtherServers[name]
 	if p == nil {
-		place := absentPlace{name: name, server: server, twin: ps.twin, traits: twin.Traits(), others: ps.cfg.OtherServers}
-		p = &ManagedPlace{
-			Place: place, Name: name, Catalog: newCatalog(place, ps.cfg.Now), Interval: twin.Interval, Grace: twin.Grace,
-			store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, listingGap: ps.cfg.ListingGap, firstListingWait: ps.cfg.FirstListingWait, changed: &ps.changed,
-		}
+		p = ps.manage(absentPlace{name: name, server: server, twin: ps.twin, traits: twin.Traits(), others: ps.cfg.OtherServers})
 		ps.placesOnOtherServers[name] = p
 	}
 	return p

@@ -33,14 +33,14 @@ func (p *ManagedPlace) recordAnswer(err error) {
 	switch {
 	case err == nil:
 		if o := p.callFailure.Swap(nil); o != nil {
-			p.log.Info("place answers again", slog.String("place", p.Name), slog.Duration("after", p.now().Sub(o.since)))
+			p.all.cfg.Logger.Info("place answers again", slog.String("place", p.Name), slog.Duration("after", p.now().Sub(o.since)))
 		}
 	case ok && e.Reason == fleet.ReasonBackendUnavailable:
 		if recordFailure(&p.callFailure, e, p.now()) {
-			p.log.Warn("place does not answer", slog.String("place", p.Name), slog.Any("error", err))
+			p.all.cfg.Logger.Warn("place does not answer", slog.String("place", p.Name), slog.Any("error", err))
 		}
 	}
-	p.changed.Notify()
+	p.all.changed.Notify()
 }
 
 // Available returns the error of the place's last call if the place did not answer it, so that a caller who requests a change

@@ -2,7 +2,6 @@ package state
 
 import (
 	"cmp"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -24,12 +23,7 @@ type ManagedPlace struct {
 	Interval time.Duration // how often its workspaces are listed while nothing changes
 	Grace    time.Duration // how long an interrupted run may take to end
 
-	store   fleet.Store
-	log     *slog.Logger
-	now     func() time.Time
-	started time.Time // see Places.started
-	// listingGap is Config.ListingGap, and firstListingWait is Config.FirstListingWait.
-	listingGap, firstListingWait time.Duration
+	all *Places // the places of this process, which include it, or stand-ins for it
 
 	// listedAt is when its workspaces were last listed completely, in Unix milliseconds; 0 if never.
 	listedAt atomic.Int64
@@ -40,9 +34,11 @@ type ManagedPlace struct {
 	// hiddenCount counts its workspaces that cannot be shown because agents of other places have their names.
 	hiddenCount atomic.Int64
 	// polled is true after the first listing, successful or not.
-	polled  atomic.Bool
-	changed *notify.Subscribers // see Places.Subscribe
+	polled atomic.Bool
 }
+
+// now returns the time with the precision of the store.
+func (p *ManagedPlace) now() time.Time { return p.all.cfg.Time() }
 
 // Credential returns the name of the credential of the project's agents; empty if this server does not know it.
 func (p *ManagedPlace) Credential(project string) string {
@@ -104,19 +100,24 @@ func newPlaces(store fleet.Store, ofFleet []fleet.Place, cfg Config) *Places {
 
 // add adds the place, unless it was added before.
 func (ps *Places) add(p fleet.Place, ofFleet bool) {
-	t := p.Traits()
-	if ps.byName[t.Name] != nil {
+	if ps.byName[p.Traits().Name] != nil {
 		return
 	}
-	m := &ManagedPlace{
-		Place: p, Name: t.Name, OfFleet: ofFleet, Catalog: newCatalog(p, ps.cfg.Now),
-		Interval: cmp.Or(ps.cfg.PollInterval, t.PollInterval, 5*time.Second), Grace: cmp.Or(ps.cfg.StopGrace, t.StopGrace, 5*time.Second),
-		store: ps.store, log: ps.cfg.Logger, now: ps.cfg.Time, started: ps.started, listingGap: ps.cfg.ListingGap, firstListingWait: ps.cfg.FirstListingWait, changed: &ps.changed,
-	}
-	ps.byName[t.Name] = m
+	m := ps.manage(p)
+	m.OfFleet = ofFleet
+	ps.byName[m.Name] = m
 	ps.All = append(ps.All, m)
 	if ofFleet {
 		ps.Fleet = append(ps.Fleet, m)
+	}
+}
+
+// manage returns the place with what this process knows about it: nothing yet.
+func (ps *Places) manage(p fleet.Place) *ManagedPlace {
+	t := p.Traits()
+	return &ManagedPlace{
+		Place: p, Name: t.Name, Catalog: newCatalog(p, ps.cfg.Now), all: ps,
+		Interval: cmp.Or(ps.cfg.PollInterval, t.PollInterval, 5*time.Second), Grace: cmp.Or(ps.cfg.StopGrace, t.StopGrace, 5*time.Second),
 	}
 }
 
@@ -182,10 +183,7 @@ func (p *ManagedPlace) State() fleet.PlaceState {
 // absent returns a stand-in for a place that is not configured. Its calls fail.
 func (ps *Places) absent(name string) *ManagedPlace {
 	p := absentPlace{name: name}
-	m := &ManagedPlace{
-		Place: p, Name: name, Catalog: newCatalog(p, ps.cfg.Now), Interval: 5 * time.Second, Grace: cmp.Or(ps.cfg.StopGrace, 5*time.Second),
-		now: ps.cfg.Time, log: ps.cfg.Logger, changed: &ps.changed,
-	}
+	m := ps.manage(p)
 	o := &failure{err: p.err(), at: ps.cfg.Time(), since: ps.started}
 	m.callFailure.Store(o)
 	m.listingFailure.Store(o)
