@@ -101,10 +101,7 @@ func namedProjects(c *coder.Config) {
 
 func byPreset(c *coder.Config) { c.RoleParameter = "no_such_parameter" }
 
-func longPrefix(c *coder.Config) {
-	p := "a-very-long-prefix-of-agents-"
-	c.Prefix = &p
-}
+func longPrefix(c *coder.Config) { c.Prefix = new("a-very-long-prefix-of-agents-") }
 
 func onlyPrefix(p string) func(*coder.Config) { return func(c *coder.Config) { c.Prefix = &p } }
 
@@ -127,8 +124,7 @@ func adminToken(c *coder.Config) {
 // forOwners makes workspaces belong to the owners of their agents. It needs an admin's token.
 func forOwners(c *coder.Config) {
 	adminToken(c)
-	prefix := "own-"
-	c.Owner, c.Prefix = coder.OwnerPrincipal, &prefix
+	c.Owner, c.Prefix = coder.OwnerPrincipal, new("own-")
 }
 
 func projects(x *recordedPlace) {

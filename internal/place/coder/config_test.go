@@ -72,7 +72,6 @@ metadata:
 
 func TestConfigErrors(t *testing.T) {
 	t.Parallel()
-	bad := "-x--"
 	for name, c := range map[string]struct {
 		config coder.Config
 		words  string
@@ -82,7 +81,7 @@ func TestConfigErrors(t *testing.T) {
 		"a password":             {coder.Config{Token: testToken, URL: "https://me:secret@coder.example.com"}, "leave out"},
 		"no token":               {coder.Config{URL: "https://coder.example.com"}, "CODER_SESSION_TOKEN"},
 		"another owner":          {coder.Config{Token: testToken, URL: "https://c.example.com", Owner: "me"}, "self or principal"},
-		"a prefix":               {coder.Config{Token: testToken, URL: "https://c.example.com", Settings: coder.Settings{Prefix: &bad}}, "prefix"},
+		"a prefix":               {coder.Config{Token: testToken, URL: "https://c.example.com", Settings: coder.Settings{Prefix: new("-x--")}}, "prefix"},
 		"a template named twice": {coder.Config{Token: testToken, URL: "https://c.example.com", Projects: map[string]coder.Project{"a": {Template: "t"}, "b": {Template: "T"}}}, "same template"},
 		"access without groups":  {coder.Config{Token: testToken, URL: "https://c.example.com", Organizations: map[string]coder.Organization{"dev": {Access: &fleet.ProjectAccess{}}}}, "coder.organizations.dev: access names no groups"},
 		"a negative interval":    {coder.Config{Token: testToken, URL: "https://c.example.com", PollInterval: -1}, "poll_interval"},

@@ -100,9 +100,8 @@ func changeCaller(_ *testing.T, p fleet.Place) func() {
 func giveAway(t *testing.T, p fleet.Place, a fleet.Agent) {
 	_, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
-	prefix := "e2e-"
 	other, err := coder.New(coder.Config{
-		URL: os.Getenv("CODER_URL"), Token: coder.FindToken(os.Getenv, "", ""), Settings: coder.Settings{Prefix: &prefix}, RunnerKey: key,
+		URL: os.Getenv("CODER_URL"), Token: coder.FindToken(os.Getenv, "", ""), Settings: coder.Settings{Prefix: new("e2e-")}, RunnerKey: key,
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, other.Close()) }()
@@ -167,8 +166,7 @@ func TestSuiteRunner(t *testing.T) {
 	open := realPlace(t, func(t *testing.T, c *coder.Config) {
 		c.Projects = map[string]coder.Project{"Runner": {Template: "runner", Settings: coder.Settings{Repository: origin}}}
 		if strings.HasSuffix(t.Name(), "work_comes_together") { // other cases delete workspaces, and one of these workspaces could be the host for landing
-			own := "e2e-land-"
-			c.Prefix = &own
+			c.Prefix = new("e2e-land-")
 		}
 	})
 	landing := placetest.ShellLanding("Runner")
@@ -192,7 +190,6 @@ func realPlace(t *testing.T, change func(*testing.T, *coder.Config)) func(t *tes
 	}
 	_, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
-	prefix := "e2e-"
 	var stored userIDStore
 	return func(t *testing.T) fleet.Place {
 		level := slog.LevelWarn
@@ -202,7 +199,7 @@ func realPlace(t *testing.T, change func(*testing.T, *coder.Config)) func(t *tes
 		h := &hidingPlace{hidden: map[string]bool{}}
 		c := coder.Config{
 			URL: os.Getenv("CODER_URL"), Token: h.token(coder.FindToken(os.Getenv, "", "")), Remember: stored.remember, Wrap: h.hideTransport,
-			Settings: coder.Settings{Prefix: &prefix}, RunnerKey: key,
+			Settings: coder.Settings{Prefix: new("e2e-")}, RunnerKey: key,
 			Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level})),
 		}
 		change(t, &c)

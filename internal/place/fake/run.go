@@ -332,8 +332,7 @@ func (p *Place) outcomeOf(r *run) fleet.Outcome {
 	o := r.outcome
 	o.Payload = slices.Clone(o.Payload)
 	if o.ExitCode != nil {
-		code := *o.ExitCode
-		o.ExitCode = &code
+		o.ExitCode = new(*o.ExitCode)
 	}
 	return o
 }
