@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	fleetv1 "fleet/gen/fleet/v1"
@@ -12,14 +10,6 @@ func (p *program) newAgentMove() *cobra.Command {
 	var noPool bool
 	var pool string
 	request := &fleetv1.PlanBulkRequest{}
-	fill := func(_ *session, req *fleetv1.PlanBulkRequest, _ []string) error {
-		if noPool == (pool != "") {
-			return usagef("say where the agents move: give --pool POOL, or --no-pool")
-		}
-		req.Pool = pool
-		return nil
-	}
-	b := bulkCommand{operation: fleetv1.PlanBulkRequest_move, progress: "moving", request: request, flags: []string{"pool", "no-pool"}, fill: fill}
 	cmd := &cobra.Command{
 		Use:   "move [AGENT]...",
 		Short: "Move agents to a pool, or out of their pool",
@@ -28,16 +18,18 @@ them when they are idle for too long. The agents must belong to the owner of the
 and have its project and its role.`,
 		Example: `  fleet agent move papi sony --pool web
   fleet agent move -l pool=web --no-pool`,
-		RunE: p.action(func(ctx context.Context, s *session, names []string) error {
-			req := &fleetv1.PlanBulkRequest{Operation: b.operation, Names: names, RequestId: request.GetRequestId()}
-			if err := fill(s, req, names); err != nil {
-				return err
-			}
-			return s.runBulk(ctx, req, b, bulkFlags{})
-		}),
 	}
 	cmd.Flags().StringVar(&pool, "pool", "", "move them to `POOL`")
 	cmd.Flags().BoolVar(&noPool, "no-pool", false, "move them out of their pool")
 	addRequestID(cmd, request)
-	return p.addBulk(cmd, "agents", true, b)
+	return p.addBulk(cmd, "agents", true, bulkCommand{
+		operation: fleetv1.PlanBulkRequest_move, progress: "moving", request: request, flags: []string{"pool", "no-pool"},
+		fill: func(_ *session, req *fleetv1.PlanBulkRequest, _ []string) error {
+			if noPool == (pool != "") {
+				return usagef("say where the agents move: give --pool POOL, or --no-pool")
+			}
+			req.Pool = pool
+			return nil
+		},
+	})
 }

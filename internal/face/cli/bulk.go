@@ -40,8 +40,8 @@ type bulkCommand struct {
 type itemRetry func(ctx context.Context, s *session, item *fleetv1.BulkItem) (done bool, err error)
 
 // addBulk adds the flags --selector, --all and --dry-run to a command for single agents or tasks. With one of them, the
-// command makes a plan and runs it. If takesSeveral is set, it also does this for several names without these flags. what
-// names the agents or tasks in the help.
+// command makes a plan and runs it. If takesSeveral is set, it also does this for several names without these flags, and if the
+// command has no RunE, for a single name too. what names the agents or tasks in the help.
 func (p *program) addBulk(cmd *cobra.Command, what string, takesSeveral bool, b bulkCommand) *cobra.Command {
 	var flags bulkFlags
 	f := cmd.Flags()
@@ -56,8 +56,11 @@ func (p *program) addBulk(cmd *cobra.Command, what string, takesSeveral bool, b 
 	if wait := f.Lookup("wait"); wait != nil {
 		wait.Usage += "; -l and --all have no default limit"
 	}
-	single, many := cmd.RunE, p.action(func(ctx context.Context, s *session, args []string) error {
-		req := &fleetv1.PlanBulkRequest{Operation: b.operation, Names: b.namesOf(args), Selector: flags.selector, All: flags.all, RequestId: requestIDOf(b.request)}
+	if b.names == nil {
+		b.names = func(args []string) []string { return args }
+	}
+	many := p.action(func(ctx context.Context, s *session, args []string) error {
+		req := &fleetv1.PlanBulkRequest{Operation: b.operation, Names: b.names(args), Selector: flags.selector, All: flags.all, RequestId: requestIDOf(b.request)}
 		if b.fill != nil {
 			if err := b.fill(s, req, args); err != nil {
 				return err
@@ -65,8 +68,12 @@ func (p *program) addBulk(cmd *cobra.Command, what string, takesSeveral bool, b 
 		}
 		return s.runBulk(ctx, req, b, flags)
 	})
+	single := cmd.RunE
+	if single == nil {
+		single = many
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		names := b.namesOf(args)
+		names := b.names(args)
 		selects := flags.selector != "" || flags.all
 		switch {
 		case selects && len(names) > 0:
@@ -86,13 +93,6 @@ func (p *program) addBulk(cmd *cobra.Command, what string, takesSeveral bool, b 
 		return many(cmd, args)
 	}
 	return cmd
-}
-
-func (b bulkCommand) namesOf(args []string) []string {
-	if b.names == nil {
-		return args
-	}
-	return b.names(args)
 }
 
 // unusedFlag returns the name of a flag that was given and that the operation does not use, or "".

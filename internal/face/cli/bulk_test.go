@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	fleetv1 "fleet/gen/fleet/v1"
 )
@@ -19,7 +20,7 @@ import (
 func (s *stub) PlanBulk(_ context.Context, r *fleetv1.PlanBulkRequest) (*fleetv1.PlanBulkResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.plan = clone(r)
+	s.plan = proto.CloneOf(r)
 	resp := &fleetv1.PlanBulkResponse{PlanId: "plan-1", Message: "The plan", TotalCount: int32(len(s.agents))}
 	for _, name := range slices.Sorted(maps.Keys(s.agents)) {
 		resp.Items = append(resp.Items, &fleetv1.BulkItem{AgentName: name, Owner: "local", Outcome: fleetv1.BulkItem_pending, Effect: "changes"})

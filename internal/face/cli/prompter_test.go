@@ -34,7 +34,7 @@ func (s *stub) ListQuestions(_ context.Context, r *fleetv1.ListQuestionsRequest)
 	resp := &fleetv1.ListQuestionsResponse{}
 	for _, q := range slices.Backward(s.questions) {
 		if q.GetStatus() == fleetv1.Question_waiting {
-			resp.Questions = append(resp.Questions, clone(q))
+			resp.Questions = append(resp.Questions, proto.CloneOf(q))
 		}
 	}
 	from, _ := strconv.Atoi(r.GetCursor())

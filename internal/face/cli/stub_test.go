@@ -205,10 +205,8 @@ func (s *stub) CreateAgent(_ context.Context, r *fleetv1.CreateAgentRequest) (*f
 	s.agents[strings.ToLower(r.GetName())] = a
 	s.addEvent(fleetv1.Event_agent_created, a.Name, "", "", "starting")
 	s.addEvent(fleetv1.Event_agent_changed, a.Name, "", "ready", "running")
-	return &fleetv1.CreateAgentResponse{Agent: clone(a), Message: fmt.Sprintf("Agent '%s' created successfully", a.Name), Unfinished: unfinished}, nil
+	return &fleetv1.CreateAgentResponse{Agent: proto.CloneOf(a), Message: fmt.Sprintf("Agent '%s' created successfully", a.Name), Unfinished: unfinished}, nil
 }
-
-func clone[T proto.Message](m T) T { return proto.CloneOf(m) }
 
 func (s *stub) ListAgents(context.Context, *fleetv1.ListAgentsRequest) (*fleetv1.ListAgentsResponse, error) {
 	s.mu.Lock()
@@ -216,7 +214,7 @@ func (s *stub) ListAgents(context.Context, *fleetv1.ListAgentsRequest) (*fleetv1
 	resp := &fleetv1.ListAgentsResponse{Places: s.places}
 	for _, key := range slices.Sorted(maps.Keys(s.agents)) {
 		a := s.agents[key]
-		resp.Agents = append(resp.Agents, clone(&fleetv1.AgentSummary{
+		resp.Agents = append(resp.Agents, proto.CloneOf(&fleetv1.AgentSummary{
 			Name: a.Name, Status: a.Status, State: a.State, CurrentTask: a.CurrentTask, Role: a.Role, Project: a.Project,
 			CurrentTaskId: a.CurrentTaskId, Owner: a.Owner, Place: a.Place,
 		}))
@@ -232,7 +230,7 @@ func (s *stub) ShowAgent(_ context.Context, r *fleetv1.ShowAgentRequest) (*fleet
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, err := s.agent(r.GetAgentName())
-	return &fleetv1.ShowAgentResponse{Agent: clone(a)}, err
+	return &fleetv1.ShowAgentResponse{Agent: proto.CloneOf(a)}, err
 }
 
 func (s *stub) DeleteAgent(_ context.Context, r *fleetv1.DeleteAgentRequest) (*fleetv1.DeleteAgentResponse, error) {
@@ -260,7 +258,7 @@ func (s *stub) setState(name string, state fleetv1.Agent_State, st fleetv1.Agent
 		a.State, a.Status = state, st
 		s.addEvent(fleetv1.Event_agent_changed, a.Name, "", "", state.String())
 	}
-	return clone(a), err
+	return proto.CloneOf(a), err
 }
 
 // unfinished returns true if the call is not finished yet, and nil otherwise. A call for an agent whose name begins with stuck is
@@ -315,7 +313,7 @@ func (s *stub) StartAgentTask(_ context.Context, r *fleetv1.StartAgentTaskReques
 	if err := s.startRun(t); err != nil {
 		return nil, err
 	}
-	return &fleetv1.StartAgentTaskResponse{Task: summaryOf(clone(t)), AgentStatus: a.Status, Message: "Task started successfully"}, nil
+	return &fleetv1.StartAgentTaskResponse{Task: summaryOf(proto.CloneOf(t)), AgentStatus: a.Status, Message: "Task started successfully"}, nil
 }
 
 // QueueTask returns a task with the same id for calls with the same request id.
@@ -443,7 +441,7 @@ func (s *stub) waitForTasks(ctx context.Context, ids []string, anyOf bool, limit
 			if hasEnded(t.Status) {
 				ended++
 			}
-			tasks = append(tasks, summaryOf(clone(t)))
+			tasks = append(tasks, summaryOf(proto.CloneOf(t)))
 		}
 		changed := s.changed
 		s.mu.Unlock()
@@ -472,7 +470,7 @@ func (s *stub) ShowTask(_ context.Context, r *fleetv1.ShowTaskRequest) (*fleetv1
 	if err != nil {
 		return nil, err
 	}
-	t = clone(t)
+	t = proto.CloneOf(t)
 	if !r.GetIncludePayload() {
 		t.Payload = nil
 	}
@@ -592,7 +590,7 @@ func (s *stub) WatchFleet(r *fleetv1.WatchFleetRequest, stream grpc.ServerStream
 			if r.GetTaskId() != "" && e.TaskId != r.GetTaskId() || r.GetAgentName() != "" && e.AgentName != r.GetAgentName() {
 				continue
 			}
-			batch = append(batch, clone(e))
+			batch = append(batch, proto.CloneOf(e))
 			isLast = isLast || r.GetTaskId() != "" && e.Type == fleetv1.Event_task_ended
 		}
 		changed := s.changed
@@ -620,7 +618,7 @@ func (s *stub) ListTasks(_ context.Context, r *fleetv1.ListTasksRequest) (*fleet
 	resp := &fleetv1.ListTasksResponse{}
 	for _, t := range slices.Backward(s.tasks) {
 		if t.GetAgentName() == r.GetAgentName() && (r.GetStatus() == fleetv1.Task_status_unspecified || r.GetStatus() == t.GetStatus()) {
-			resp.Tasks = append(resp.Tasks, summaryOf(clone(t)))
+			resp.Tasks = append(resp.Tasks, summaryOf(proto.CloneOf(t)))
 		}
 	}
 	return resp, nil

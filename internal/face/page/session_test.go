@@ -48,21 +48,22 @@ func (l *fakeLeases) Leases(_ context.Context, prefix string) (map[string]string
 func testPage(t *testing.T, leases *fakeLeases) http.Handler {
 	t.Helper()
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Header.Get("Authorization"))) })
-	identify := func(_ context.Context, authorization []string) error {
-		if len(authorization) == 1 && (authorization[0] == "Bearer good" || authorization[0] == "bearer also-good" || authorization[0] == "Bearer also-good") {
-			return nil
-		}
-		if len(authorization) == 1 && authorization[0] == "Bearer busy" {
-			return status.Error(codes.ResourceExhausted, "too many requests")
-		}
-		if len(authorization) == 1 && authorization[0] == "Bearer unreachable" {
-			return status.Error(codes.Unavailable, "the issuer is down")
-		}
-		return status.Error(codes.Unauthenticated, "the token is unknown")
-	}
 	h, err := Handler(api, NewSessions(SessionConfig{Identify: identify, Leases: leases, LinkKey: []byte("the key of the fleet")}))
 	require.NoError(t, err)
 	return h
+}
+
+// identify accepts the tokens good and also-good.
+func identify(_ context.Context, authorization []string) error {
+	switch strings.Join(authorization, " and ") {
+	case "Bearer good", "bearer also-good", "Bearer also-good":
+		return nil
+	case "Bearer busy":
+		return status.Error(codes.ResourceExhausted, "too many requests")
+	case "Bearer unreachable":
+		return status.Error(codes.Unavailable, "the issuer is down")
+	}
+	return status.Error(codes.Unauthenticated, "the token is unknown")
 }
 
 func serve(h http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {

@@ -88,15 +88,9 @@ func TestSignOut(t *testing.T) {
 // signInPage returns the page of a server with the issuer; without one if f is nil.
 func signInPage(t *testing.T, f *fakeIssuer, publicURL string) http.Handler {
 	t.Helper()
-	c := SessionConfig{Auth: []string{"tokens", "oidc"}, IssuerURL: "https://issuer.example.com", PublicURL: publicURL}
+	c := SessionConfig{Identify: identify, Auth: []string{"tokens", "oidc"}, IssuerURL: "https://issuer.example.com", PublicURL: publicURL}
 	if f != nil {
 		c.Issuer = f
-	}
-	c.Identify = func(_ context.Context, authorization []string) error {
-		if len(authorization) == 1 && authorization[0] == "Bearer good" {
-			return nil
-		}
-		return status.Error(codes.Unauthenticated, "the token is unknown")
 	}
 	h, err := Handler(http.NotFoundHandler(), NewSessions(c))
 	require.NoError(t, err)
