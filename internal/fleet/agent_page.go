@@ -1,8 +1,6 @@
 package fleet
 
-import (
-	"sync"
-)
+import "sync"
 
 // ListAgentsRequest selects agents. The zero value selects all agents that the caller may see.
 type ListAgentsRequest struct {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// loadZone returns the time zone with the name. It refuses Local, the server's own zone, because a budget must not depend on it.
+// loadZone returns the time zone with the name. It refuses Local, the server's own zone, because no budget or schedule may depend on it.
 func loadZone(name string) (*time.Location, error) {
 	if name == "Local" {
 		return nil, fmt.Errorf("unknown time zone %s", name)

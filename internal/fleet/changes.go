@@ -1,8 +1,6 @@
 package fleet
 
-import (
-	"time"
-)
+import "time"
 
 // MaxChangedFiles is the maximum length of Changes.FileChanges.
 const MaxChangedFiles = 1000

@@ -1,8 +1,6 @@
 package fleet
 
-import (
-	"time"
-)
+import "time"
 
 // Health says whether the server can serve callers, and which parts are degraded.
 type Health struct {

@@ -1,8 +1,6 @@
 package fleet
 
-import (
-	"time"
-)
+import "time"
 
 // KeptWork describes a workspace that its place keeps for a while after the agent was deleted.
 type KeptWork struct {

@@ -1,8 +1,6 @@
 package fleet
 
-import (
-	"time"
-)
+import "time"
 
 // Message is a text for the agent of a task that has started: a follow-up of a caller, or the result of a delegated task. It is in
 // the store before it is delivered, so it is not lost if the process that accepted it ends: any process that follows the task

@@ -1,8 +1,6 @@
 package fleet
 
-import (
-	"time"
-)
+import "time"
 
 // PlaceState is the state of a place.
 type PlaceState struct {

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"cmp"
-	"slices"
 	"time"
 )
 
@@ -78,13 +77,7 @@ func (p *Pool) Target() Target { return Target{Pool: p.Name, ProjectRole: p.Proj
 
 // Admits reports whether the principal may queue tasks for the pool.
 func (p *Pool) Admits(by Principal) bool {
-	if !by.Reaches(p.Place, p.Project) {
-		return false
-	}
-	if by.Owns(p.Owner) {
-		return true
-	}
-	return slices.ContainsFunc(p.Groups, func(g string) bool { return by.matches(Grantee{Group: g}) })
+	return by.Reaches(p.Place, p.Project) && (by.Owns(p.Owner) || by.inAny(p.Groups))
 }
 
 // SetDefaults sets the spec, the limits and the reuse policy if they are not set.

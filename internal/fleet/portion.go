@@ -1,8 +1,6 @@
 package fleet
 
-import (
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // PortionRequest selects a part of a text or payload. Its fields are in bytes; a nil field is not given.
 type PortionRequest struct {

@@ -154,12 +154,14 @@ func (p Principal) CapByScope(access Access) Access {
 // Sees reports whether the agent exists for p.
 func (p Principal) Sees(a *Agent) bool { return p.Access(a) != AccessNone }
 
-// MayUseProject reports whether the project exists for p. An agent with its own token is not in any group.
+// MayUseProject reports whether the project exists for p.
 func (p Principal) MayUseProject(project Project) bool {
-	if !p.Reaches(project.Place, project.Name) {
-		return false
-	}
-	return len(project.Groups) == 0 || p.Admin() || slices.ContainsFunc(project.Groups, func(g string) bool { return p.matches(Grantee{Group: g}) })
+	return p.Reaches(project.Place, project.Name) && (len(project.Groups) == 0 || p.Admin() || p.inAny(project.Groups))
+}
+
+// inAny reports whether p is in one of the groups. An agent with its own token is in none.
+func (p Principal) inAny(groups []string) bool {
+	return slices.ContainsFunc(groups, func(g string) bool { return p.matches(Grantee{Group: g}) })
 }
 
 // MayChange reports whether p may see and change the agent. Its owner, admins and the agent itself may. An agent with its own

@@ -1,8 +1,6 @@
 package fleet
 
-import (
-	"time"
-)
+import "time"
 
 // Remains describes what the store keeps of a deleted agent, in addition to its tasks.
 type Remains struct {

@@ -101,8 +101,8 @@ func (s *Schedule) Ticks(parse CronParser) (next func(after time.Time) time.Time
 			return time.Time{}
 		}, nil
 	}
-	zone, err := time.LoadLocation(s.TimeZone)
-	if err != nil || s.TimeZone == "Local" {
+	zone, err := loadZone(s.TimeZone)
+	if err != nil {
 		return nil, InvalidField("time_zone", "there is no time zone %q: give a name such as Europe/Berlin", Shorten(s.TimeZone, 60))
 	}
 	next, err = parse(s.Cron, zone)

@@ -1,8 +1,6 @@
 package fleet
 
-import (
-	"time"
-)
+import "time"
 
 // Session is a conversation with an agent: consecutive tasks that share a context.
 type Session struct {

@@ -1,8 +1,6 @@
 package fleet
 
-import (
-	"context"
-)
+import "context"
 
 type traceKey struct{}
 

@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -85,15 +87,10 @@ var buckets = []float64{0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 2, 10, 60}
 // Metrics returns the metrics that Fleet defines. The server also exports metrics of the Go runtime and of its process.
 // Their names begin with go_ and process_.
 func Metrics() []Metric {
-	return []Metric{
-		calls, callDuration, callsOpen, callsWaiting, unreadBytes, callWait,
-		agents, tasks, queueAge, queueTasks, queueOldest, fleetPaused, budgetUSD, budgetTokens, credentialUsed, credentialHeld, startDelay, scheduleTicks, webhookAttempts, webhookAttemptTime, webhooks, oldestDelivery, events, tasksEnded,
-		workers, leases, renewals, renewFailures, leasesLost, fencedWrites,
-		placeDuration, placeErrors, placeUp, snapshotAge,
-		storeDuration, storeRetries, storeErrors, storeUp, storeSize, storeFull,
-		lastEvent, watchers, eventLag,
-		buildInfo,
-	}
+	return slices.Concat(collectedMetrics, []Metric{
+		calls, callDuration, callWait, startDelay, scheduleTicks, webhookAttempts, webhookAttemptTime, events, tasksEnded,
+		fencedWrites, placeDuration, placeErrors, storeDuration, storeRetries, storeErrors, eventLag, buildInfo,
+	})
 }
 
 func counter(name, help string, labels ...string) Metric { return Metric{name, Counter, help, labels} }
