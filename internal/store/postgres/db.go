@@ -10,6 +10,8 @@ var dialect = record.Dialect{
 	InList: `= ANY (?)`,
 	AppendPayload: `INSERT INTO payloads AS p (task_id, size, gzip) VALUES (?, ?, ?)
 		ON CONFLICT (task_id) DO UPDATE SET size = p.size + excluded.size, gzip = p.gzip || excluded.gzip`,
+	// The inbox has the events that are not in the log yet. They would move there after the task was deleted.
+	DeleteTaskRows: []string{`DELETE FROM inbox WHERE task_id = ?`},
 }
 
 // statements and updates cache the queries of package record in their form for Postgres, by query. updates has the queries that

@@ -82,7 +82,8 @@ func (t *baseTx) DispatchedTasks(uid string, limit int) ([]*fleet.Task, error) {
 	return queryAll(t, record.ScanTask, selectDispatchedTasks, uid, max(0, limit))
 }
 
-func (t *tx) insertTask(task *fleet.Task) error {
+// InsertTask implements record.DB.
+func (t *tx) InsertTask(task *fleet.Task) error {
 	if err := t.checkSpace(); err != nil {
 		return err
 	}
@@ -100,7 +101,8 @@ func (t *tx) insertTask(task *fleet.Task) error {
 	return err
 }
 
-func (t *tx) updateTask(task *fleet.Task) error {
+// UpdateTask implements record.DB.
+func (t *tx) UpdateTask(task *fleet.Task) error {
 	t.lock(record.LockAgent, record.TaskLockName(task))
 	rest := record.DescriptionRest(task.Description)
 	query := updateShortTask

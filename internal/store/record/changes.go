@@ -24,5 +24,5 @@ func (t Tx) putChanges(taskID string, c *fleet.Changes) error {
 		t.DB.Lock(LockTask, taskID)
 		return t.DB.Exec(explain, deleteChanges, taskID)
 	}
-	return t.putJSON(explain, putChanges, taskID, c)
+	return t.putJSON(explain, putChanges, taskID, c, taskID)
 }

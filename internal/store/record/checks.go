@@ -19,5 +19,5 @@ func (t ReadTx) Checks(taskID string) (*fleet.TaskChecks, error) {
 }
 
 func (t Tx) putChecks(taskID string, c *fleet.TaskChecks) error {
-	return t.putJSON(func(err error) error { return fmt.Errorf("keep the checks of task %s: %w", taskID, err) }, putChecks, taskID, c)
+	return t.putJSON(func(err error) error { return fmt.Errorf("keep the checks of task %s: %w", taskID, err) }, putChecks, taskID, c, taskID)
 }

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -37,12 +36,7 @@ func LandingCondition(column string, states []fleet.LandingState, in string, arg
 
 func (t Tx) putLanding(taskID string, l *fleet.Landing) error {
 	explain := func(err error) error { return fmt.Errorf("keep the landing of task %s: %w", taskID, err) }
-	text, err := json.Marshal(l)
-	if err != nil {
-		return t.DB.Fail(explain(err))
-	}
-	t.DB.Lock(LockTask, taskID)
-	return t.DB.Exec(explain, putLanding, taskID, string(l.State), string(text))
+	return t.putJSON(explain, putLanding, taskID, l, taskID, string(l.State))
 }
 
 func scanLanding(row Scanner) (*fleet.Landing, error) {

@@ -32,7 +32,7 @@ func (t ReadTx) Queue(f fleet.QueueFilter) ([]*fleet.QueuedTask, error) {
 }
 
 func (t Tx) putQueueEntry(taskID string, e *fleet.QueueEntry) error {
-	return t.putJSON(func(err error) error { return fmt.Errorf("queue task %s: %w", taskID, err) }, putQueueEntry, taskID, e)
+	return t.putJSON(func(err error) error { return fmt.Errorf("queue task %s: %w", taskID, err) }, putQueueEntry, taskID, e, taskID)
 }
 
 // scanQueued returns the task of a row of selectEntries.

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"fleet/internal/fleet"
@@ -19,12 +18,7 @@ func (t ReadTx) Reviews(taskID string) ([]*fleet.Review, error) {
 
 func (t Tx) insertReview(r *fleet.Review) error {
 	explain := func(err error) error { return fmt.Errorf("add review %s: %w", r.ID, err) }
-	text, err := json.Marshal(r)
-	if err != nil {
-		return t.DB.Fail(explain(err))
-	}
-	t.DB.Lock(LockTask, r.TaskID)
-	return t.DB.Exec(explain, insertReview, r.ID, r.TaskID, string(text))
+	return t.putJSON(explain, insertReview, r.TaskID, r, r.ID, r.TaskID)
 }
 
 func scanReview(row Scanner) (*fleet.Review, error) {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"fleet/internal/fleet"
 )
 
 // These delete the rows of a task in one table.
@@ -23,9 +21,13 @@ var deleteTaskRows = []string{
 	DeleteMessages, DeleteQuestions, DeleteEvents, `DELETE FROM tasks WHERE id = ?`,
 }
 
-// DeleteTask deletes the task with the id, and first the rows that refer to it. before has statements for tables that only one
-// database has. DeleteTask fails if the task has not ended, or if task is nil because it does not exist.
-func (t Tx) DeleteTask(id string, task *fleet.Task, before ...string) error {
+// deleteTask deletes the task with the id, and first the rows that refer to it. It fails if the task does not exist or has not
+// ended.
+func (t Tx) deleteTask(id string) error {
+	task, err := t.DB.Task(id)
+	if err != nil {
+		return err
+	}
 	explain := func(err error) error { return fmt.Errorf("delete task %s: %w", id, err) }
 	switch {
 	case task == nil:
@@ -34,7 +36,7 @@ func (t Tx) DeleteTask(id string, task *fleet.Task, before ...string) error {
 		return t.DB.Fail(explain(errors.New("it has not ended")))
 	}
 	t.DB.Lock(LockTask, id)
-	for _, query := range slices.Concat(before, deleteTaskRows) {
+	for _, query := range slices.Concat(t.DB.Dialect().DeleteTaskRows, deleteTaskRows) {
 		if err := t.DB.Exec(explain, query, id); err != nil {
 			return err
 		}

@@ -43,6 +43,15 @@ type DB interface {
 	// CheckSpace returns fleet.ErrStoreFull if the disk is too full to add something. The transaction can continue after that.
 	CheckSpace() error
 
+	// Task returns the task with the id, see fleet.ReadTx.
+	Task(id string) (*fleet.Task, error)
+
+	// InsertTask adds the task, see fleet.Tx.Insert.
+	InsertTask(task *fleet.Task) error
+
+	// UpdateTask writes the task, see fleet.Tx.Update.
+	UpdateTask(task *fleet.Task) error
+
 	// Violates reports whether err violates the unique index.
 	Violates(err error, index UniqueIndex) bool
 }
@@ -51,6 +60,9 @@ type DB interface {
 type Dialect struct {
 	InList        string // the condition that a column is in a TextList
 	AppendPayload string // adds a piece to the payload of a task: its id, the size of the piece, and the piece
+
+	// DeleteTaskRows delete the rows of a task from the tables that only this database has.
+	DeleteTaskRows []string
 }
 
 // TextList is a list of texts as an argument of a query.

@@ -7,11 +7,13 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Insert adds the row, see fleet.Tx. The stores insert tasks themselves.
+// Insert adds the row, see fleet.Tx.
 func (t Tx) Insert(r fleet.Row) error {
 	switch r := r.(type) {
 	case *fleet.Agent:
 		return t.insertAgent(r)
+	case *fleet.Task:
+		return t.DB.InsertTask(r)
 	case *fleet.Message:
 		return t.insertMessage(r)
 	case *fleet.Question:
@@ -38,11 +40,13 @@ func (t Tx) Insert(r fleet.Row) error {
 	return t.DB.Fail(fmt.Errorf("insert: no table for %T", r))
 }
 
-// Update writes the row, see fleet.Tx. The stores write tasks themselves.
+// Update writes the row, see fleet.Tx.
 func (t Tx) Update(r fleet.Row) error {
 	switch r := r.(type) {
 	case *fleet.Agent:
 		return t.updateAgent(r)
+	case *fleet.Task:
+		return t.DB.UpdateTask(r)
 	case *fleet.Message:
 		return t.updateMessage(r)
 	case *fleet.Question:
@@ -59,9 +63,11 @@ func (t Tx) Update(r fleet.Row) error {
 	return t.DB.Fail(fmt.Errorf("update: rows of %T do not change", r))
 }
 
-// Delete removes the row, see fleet.Tx. The stores delete tasks themselves, with DeleteTask.
+// Delete removes the row, see fleet.Tx.
 func (t Tx) Delete(r fleet.Row) error {
 	switch r := r.(type) {
+	case *fleet.Task:
+		return t.deleteTask(r.ID)
 	case *fleet.RegisteredTool:
 		return t.deleteTool(r)
 	case *fleet.Resource:
@@ -95,12 +101,12 @@ func (t Tx) Put(id string, p fleet.Part) error {
 	return t.DB.Fail(fmt.Errorf("put: no table for %T", p))
 }
 
-// putJSON executes a query that stores v as JSON for the task.
-func (t Tx) putJSON(explain func(error) error, query, taskID string, v any) error {
+// putJSON executes a query that stores v as JSON for the task. The last argument of the query is the JSON, after args.
+func (t Tx) putJSON(explain func(error) error, query, taskID string, v any, args ...any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return t.DB.Fail(explain(err))
 	}
 	t.DB.Lock(LockTask, taskID)
-	return t.DB.Exec(explain, query, taskID, string(text))
+	return t.DB.Exec(explain, query, append(args, string(text))...)
 }

@@ -61,7 +61,8 @@ func (t *baseTx) DispatchedTasks(uid string, limit int) ([]*fleet.Task, error) {
 	return record.QueryAll(t, record.ScanTask, selectDispatchedTasks, uid, max(0, limit))
 }
 
-func (t *tx) insertTask(task *fleet.Task) error {
+// InsertTask implements record.DB.
+func (t *tx) InsertTask(task *fleet.Task) error {
 	if err := t.checkSpace(); err != nil {
 		return err
 	}
@@ -77,7 +78,8 @@ func (t *tx) insertTask(task *fleet.Task) error {
 	return nil
 }
 
-func (t *tx) updateTask(task *fleet.Task) error {
+// UpdateTask implements record.DB.
+func (t *tx) UpdateTask(task *fleet.Task) error {
 	revision, err := t.revise(updateTask, append(record.TaskArgs(task), task.ID)...)
 	if err == nil {
 		if rest := record.DescriptionRest(task.Description); rest != "" {
