@@ -17,17 +17,17 @@ type agentLists struct {
 
 	mu     sync.Mutex
 	lists  map[listKey]*fleet.AgentPage
-	kept   int                  // number of agents in all lists, plus keptPerList for each list
+	size   int                  // number of agents in all lists, plus sizePerList for each list
 	last   listKey              // key of match, without a window
 	match  []*fleet.AgentView   // all agents that the last request selected, so that a request for its next page need not select them again
 	places map[listKey][]string // names of the places of the agents that a caller may see
 }
 
 const (
-	// maxKept limits kept. A list in all its encodings takes about 1 KB an agent.
-	maxKept = 20000
-	// keptPerList is added to kept for each list, to limit the number of empty lists too.
-	keptPerList = 100
+	// maxCacheSize limits agentLists.size. A list in all its encodings takes about 1 KB an agent.
+	maxCacheSize = 20000
+	// sizePerList is added to agentLists.size for each list, to limit the number of empty lists too.
+	sizePerList = 100
 )
 
 // listKey identifies a list by the agents that the principal may see, the filter and the page.
@@ -50,11 +50,11 @@ func (l *agentLists) List(p fleet.Principal, r fleet.ListAgentsRequest, place st
 	key := l.key(p)
 	key.selector = r.Selector
 	key.project, key.place, key.role, key.status, key.offset, key.count = r.Project, place, strings.ToLower(r.Role), string(r.Status), offset, count
-	whole := key
-	whole.offset, whole.count = 0, 0
+	firstPage := key
+	firstPage.offset, firstPage.count = 0, 0
 	l.mu.Lock()
 	rows, match := l.lists[key], l.match
-	same := l.last == whole
+	same := l.last == firstPage
 	l.mu.Unlock()
 	if rows != nil {
 		return rows, nil
@@ -64,20 +64,20 @@ func (l *agentLists) List(p fleet.Principal, r fleet.ListAgentsRequest, place st
 		if err != nil {
 			return nil, err
 		}
-		match = l.selected(p, r, selector, place)
+		match = l.selectAgents(p, r, selector, place)
 		l.mu.Lock()
-		l.last, l.match = whole, match
+		l.last, l.match = firstPage, match
 		l.mu.Unlock()
 	}
 	rows = &fleet.AgentPage{Total: len(match)}
 	if rows.Agents, rows.Next, err = fleet.Paginate(match, r.PageRequest, 0); err != nil {
 		return nil, err
 	}
-	return l.keep(key, rows), nil
+	return l.cache(key, rows), nil
 }
 
-// selected returns all agents of ToolsetFleet that the principal may see and the filter selects.
-func (l *agentLists) selected(p fleet.Principal, r fleet.ListAgentsRequest, selector fleet.Selector, place string) []*fleet.AgentView {
+// selectAgents returns all agents of ToolsetFleet that the principal may see and the filter selects.
+func (l *agentLists) selectAgents(p fleet.Principal, r fleet.ListAgentsRequest, selector fleet.Selector, place string) []*fleet.AgentView {
 	match := make([]*fleet.AgentView, 0, 16)
 	for _, v := range l.views {
 		if v.Toolset == fleet.ToolsetFleet && p.Sees(&v.Agent) &&
@@ -103,12 +103,12 @@ func (l *agentLists) key(p fleet.Principal) listKey {
 	return key
 }
 
-// keep remembers the list under the key, and returns it. If another key has an equal list, keep uses that list instead, so
+// cache stores the list under the key, and returns it. If another key has an equal list, cache uses that list instead, so
 // that both keys share its encodings. For example, an admin and an owner see equal lists if all agents belong to that owner.
-func (l *agentLists) keep(key listKey, rows *fleet.AgentPage) *fleet.AgentPage {
+func (l *agentLists) cache(key listKey, rows *fleet.AgentPage) *fleet.AgentPage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := keptPerList
+	n := sizePerList
 	same := false
 	for _, other := range l.lists {
 		if same = other.Total == rows.Total && other.Next == rows.Next && slices.Equal(other.Agents, rows.Agents); same {
@@ -119,14 +119,14 @@ func (l *agentLists) keep(key listKey, rows *fleet.AgentPage) *fleet.AgentPage {
 	if !same {
 		n += len(rows.Agents)
 	}
-	if n > maxKept {
+	if n > maxCacheSize {
 		return rows
 	}
-	if l.lists == nil || l.kept+n > maxKept {
-		l.lists, l.kept = map[listKey]*fleet.AgentPage{}, 0
+	if l.lists == nil || l.size+n > maxCacheSize {
+		l.lists, l.size = map[listKey]*fleet.AgentPage{}, 0
 	}
 	l.lists[key] = rows
-	l.kept += n
+	l.size += n
 	return rows
 }
 

@@ -92,13 +92,13 @@ func TestListsAreBounded(t *testing.T) {
 	l := newAgentLists("alice")
 	for page := 1; page < 1000; page++ { // all pages but the first are empty
 		listFor(t, l, fleet.Principal{Name: "alice"}, fleet.ListAgentsRequest{PageRequest: fleet.PageRequest{Page: &page}})
-		require.LessOrEqual(t, len(l.lists), maxKept/keptPerList)
+		require.LessOrEqual(t, len(l.lists), maxCacheSize/sizePerList)
 	}
-	owners := make([]string, maxKept)
+	owners := make([]string, maxCacheSize)
 	for i := range owners {
 		owners[i] = "alice"
 	}
 	l = newAgentLists(owners...)
-	require.Len(t, listFor(t, l, fleet.Principal{Name: "alice"}, fleet.ListAgentsRequest{}).Agents, maxKept)
+	require.Len(t, listFor(t, l, fleet.Principal{Name: "alice"}, fleet.ListAgentsRequest{}).Agents, maxCacheSize)
 	require.Empty(t, l.lists)
 }

@@ -20,11 +20,11 @@ var ErrBundleTooLarge = errors.New("the bundle is too large")
 // bundleBuffer is a buffer with a maximum size.
 type bundleBuffer struct {
 	bytes []byte
-	most  int64
+	limit int64 // maximum size, in bytes
 }
 
 func (b *bundleBuffer) Write(p []byte) (int, error) {
-	if int64(len(b.bytes)+len(p)) > b.most {
+	if int64(len(b.bytes)+len(p)) > b.limit {
 		return 0, ErrBundleTooLarge
 	}
 	b.bytes = append(b.bytes, p...)
@@ -36,7 +36,7 @@ func (b *bundleBuffer) Write(p []byte) (int, error) {
 func (ps *Places) Bundle(ctx context.Context, a *fleet.Agent) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, bundleTimeout)
 	defer cancel()
-	b := bundleBuffer{most: ps.cfg.MaxBundle}
+	b := bundleBuffer{limit: ps.cfg.MaxBundle}
 	err := ps.Of(a).Connect(*a).Bundle(limited, &b)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "its runner did not answer within %s", bundleTimeout).WithCause(err)

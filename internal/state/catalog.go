@@ -19,28 +19,28 @@ type catalog struct {
 
 	mu       sync.Mutex
 	epoch    int // counts the calls of Invalidate
-	projects cached[[]fleet.Project]
-	roles    map[string]cached[[]fleet.Role]
+	projects cacheEntry[[]fleet.Project]
+	roles    map[string]cacheEntry[[]fleet.Role]
 }
 
-type cached[T any] struct {
+type cacheEntry[T any] struct {
 	value T
-	at    time.Time
+	at    time.Time // when the place was asked; zero if the cache has no value
 }
 
 func newCatalog(p fleet.Place, now func() time.Time) *catalog {
-	return &catalog{place: p, now: now, roles: map[string]cached[[]fleet.Role]{}}
+	return &catalog{place: p, now: now, roles: map[string]cacheEntry[[]fleet.Role]{}}
 }
 
 // Projects returns the projects, by name.
 func (c *catalog) Projects(ctx context.Context) ([]fleet.Project, error) {
-	return lookUp(c, func() cached[[]fleet.Project] { return c.projects },
-		func() ([]fleet.Project, error) { return c.place.Projects(ctx) }, func(got cached[[]fleet.Project]) { c.projects = got })
+	return lookUp(c, func() cacheEntry[[]fleet.Project] { return c.projects },
+		func() ([]fleet.Project, error) { return c.place.Projects(ctx) }, func(e cacheEntry[[]fleet.Project]) { c.projects = e })
 }
 
 // lookUp returns the cached value if it is fresh, and otherwise asks the place. If the place does not answer, lookUp returns the old
 // value, if there is one. load and store access the cache with the lock held.
-func lookUp[T any](c *catalog, load func() cached[T], ask func() (T, error), store func(cached[T])) (value T, err error) {
+func lookUp[T any](c *catalog, load func() cacheEntry[T], ask func() (T, error), store func(cacheEntry[T])) (value T, err error) {
 	c.mu.Lock()
 	old, epoch := load(), c.epoch
 	c.mu.Unlock()
@@ -58,7 +58,7 @@ func lookUp[T any](c *catalog, load func() cached[T], ask func() (T, error), sto
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.epoch == epoch {
-		store(cached[T]{got, c.now()})
+		store(cacheEntry[T]{got, c.now()})
 	}
 	return got, nil
 }
@@ -68,7 +68,7 @@ func (c *catalog) Invalidate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.epoch++
-	c.projects, c.roles = cached[[]fleet.Project]{}, map[string]cached[[]fleet.Role]{}
+	c.projects, c.roles = cacheEntry[[]fleet.Project]{}, map[string]cacheEntry[[]fleet.Role]{}
 }
 
 // lastProjects returns the projects of the last successful listing; nil if there was none since Invalidate.
@@ -80,8 +80,8 @@ func (c *catalog) lastProjects() []fleet.Project {
 
 // Roles returns the roles of the project with exactly this name.
 func (c *catalog) Roles(ctx context.Context, project string) ([]fleet.Role, error) {
-	return lookUp(c, func() cached[[]fleet.Role] { return c.roles[project] },
-		func() ([]fleet.Role, error) { return c.place.Roles(ctx, project) }, func(got cached[[]fleet.Role]) { c.roles[project] = got })
+	return lookUp(c, func() cacheEntry[[]fleet.Role] { return c.roles[project] },
+		func() ([]fleet.Role, error) { return c.place.Roles(ctx, project) }, func(e cacheEntry[[]fleet.Role]) { c.roles[project] = e })
 }
 
 // Role returns the project's role with the name. If name is empty, Role returns the default role or, if there is none, the first

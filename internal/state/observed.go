@@ -23,9 +23,9 @@ func (p *ManagedPlace) ObservedAt() time.Time {
 // minListingGap is the default of Config.ListingGap. A busy machine delays polls.
 const minListingGap = 5 * time.Second
 
-// stale returns why the last listing is too old; "" if it is not, or if there was no listing yet. A listing is too old after
+// staleReason returns why the last listing is too old; "" if it is not, or if there was no listing yet. A listing is too old after
 // stalePolls poll intervals, and not before Config.ListingGap has passed, unless a listing has failed since then.
-func (p *ManagedPlace) stale() string {
+func (p *ManagedPlace) staleReason() string {
 	at, o, limit := p.ObservedAt(), p.listingFailure.Load(), stalePolls*p.Interval
 	if o == nil {
 		limit = max(limit, p.all.cfg.ListingGap)
@@ -39,9 +39,9 @@ func (p *ManagedPlace) stale() string {
 	return fmt.Sprintf("%s has not been listed since then", p.Name)
 }
 
-// nameConflicts returns why workspaces of the place are not shown; "" if all are. It does not name the workspaces, because
+// hiddenReason returns why workspaces of the place are not shown; "" if all are. It does not name the workspaces, because
 // the reader may not be allowed to see them.
-func (p *ManagedPlace) nameConflicts() string {
+func (p *ManagedPlace) hiddenReason() string {
 	n := p.HiddenCount()
 	if n == 0 {
 		return ""

@@ -55,11 +55,11 @@ func (ps *Places) twin(name string) *ManagedPlace {
 
 // SyncOtherServers reads what other servers have recorded about the places of these agents.
 func (ps *Places) SyncOtherServers(ctx context.Context, agents []*fleet.AgentView) error {
-	seen := map[*ManagedPlace]bool{}
+	synced := map[*ManagedPlace]bool{}
 	var errs []error
 	for _, v := range agents {
-		if p := ps.onOtherServer(v.Place); p != nil && !seen[p] {
-			seen[p] = true
+		if p := ps.onOtherServer(v.Place); p != nil && !synced[p] {
+			synced[p] = true
 			errs = append(errs, p.SyncHealth(ctx, ps.cfg.CallTimeout))
 		}
 	}

@@ -165,7 +165,7 @@ func (ps *Places) WithDriver(driver string) *ManagedPlace {
 
 // State returns the state of the place as callers see it.
 func (p *ManagedPlace) State() fleet.PlaceState {
-	st := fleet.PlaceState{Name: p.Name, ObservedAt: p.ObservedAt(), StaleReason: p.stale()}
+	st := fleet.PlaceState{Name: p.Name, ObservedAt: p.ObservedAt(), StaleReason: p.staleReason()}
 	switch o := p.listingFailure.Load(); {
 	case o != nil:
 		st.Problem = o.err.Message
@@ -174,7 +174,7 @@ func (p *ManagedPlace) State() fleet.PlaceState {
 	case st.StaleReason != "":
 		st.Problem = st.StaleReason
 	default:
-		st.Problem = p.nameConflicts()
+		st.Problem = p.hiddenReason()
 		st.OnlyNameConflicts = st.Problem != ""
 	}
 	return st

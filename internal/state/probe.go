@@ -15,8 +15,8 @@ const probeInterval = 5 * time.Second
 
 // probe checks that the store can be written, and that its schema has the version that this server knows.
 type probe struct {
-	mu      sync.Mutex
-	written time.Time // when the store was last writable
+	mu         sync.Mutex
+	writableAt time.Time // when the store was last writable
 
 	store  atomic.Pointer[failure] // why it cannot be written, or that it is slow; nil if it works
 	schema atomic.Pointer[failure] // that a newer Fleet has upgraded the schema; nil if it has not
@@ -28,7 +28,7 @@ func (p *probe) check(ctx context.Context, store fleet.Store, cfg Config) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := cfg.Time()
-	if now.Sub(p.written) < probeInterval {
+	if now.Sub(p.writableAt) < probeInterval {
 		return true
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.ProbeTimeout)
@@ -36,7 +36,7 @@ func (p *probe) check(ctx context.Context, store fleet.Store, cfg Config) bool {
 	err := store.NoteDone(limited, "health/"+cfg.Replica, 0)
 	switch {
 	case err == nil, errors.Is(err, fleet.ErrStoreFull):
-		p.written = now
+		p.writableAt = now
 		p.store.Store(nil)
 	case limited.Err() != nil:
 		recordFailure(&p.store, unavailable("the store did not finish a write within %s", cfg.ProbeTimeout), now)

@@ -26,9 +26,9 @@ func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []f
 		err      error
 	}
 	answers := make([]answer, len(places))
-	var asking sync.WaitGroup
+	var wg sync.WaitGroup
 	for i, p := range places {
-		asking.Go(func() {
+		wg.Go(func() {
 			a := &answers[i]
 			if len(places) == 1 {
 				a.projects, a.err = p.Catalog.Projects(ctx)
@@ -37,15 +37,15 @@ func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []f
 			a.projects, a.err = p.projectsWithin(ctx, min(projectsWait, ps.cfg.CallTimeout))
 		})
 	}
-	asking.Wait()
+	wg.Wait()
 	errs = map[string]error{}
-	caller, unknown := fleet.PrincipalFrom(ctx)
+	caller, noCaller := fleet.PrincipalFrom(ctx)
 	for i, p := range places {
 		if err := answers[i].err; err != nil {
 			errs[p.Name] = err
 		}
 		for _, project := range answers[i].projects {
-			if project.Place = p.Name; unknown != nil || caller.MayUseProject(project) {
+			if project.Place = p.Name; noCaller != nil || caller.MayUseProject(project) {
 				all = append(all, project)
 			}
 		}
@@ -106,12 +106,12 @@ func (ps *Places) MatchProjects(ctx context.Context, ref string, places []*Manag
 		}
 	}
 	all, errs := ps.Projects(ctx, places)
-	for _, means := range []func(fleet.Project) bool{
+	for _, matches := range []func(fleet.Project) bool{
 		func(p fleet.Project) bool { return strings.EqualFold(p.Name, name) },
 		func(p fleet.Project) bool { return p.Matches(name) },
 	} {
 		for _, p := range all {
-			if means(p) {
+			if matches(p) {
 				match = append(match, p)
 			}
 		}

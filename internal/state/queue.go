@@ -17,14 +17,14 @@ import (
 type Queue struct {
 	store fleet.Store
 
-	refreshing sync.Mutex // held during a refresh
+	refreshMu sync.Mutex // held during a refresh
 
 	mu          sync.Mutex
 	loaded      bool
 	seq         int64                     // events up to it are included
 	revision    int64                     // see Revision
 	tasks       []*fleet.QueuedTask       // in the order in which they were queued; replaced or appended to, never changed
-	known       map[string]bool           // the ids of the tasks in the field tasks
+	taskIDs     map[string]bool           // the ids of the tasks in the field tasks
 	pendingBy   map[string]int            // the number of pending tasks, by the principal who has queued them
 	dependees   map[string]fleet.Dependee // by id
 	endedAgents map[string]bool           // see TakeAgentsWithEndedTasks
@@ -42,8 +42,8 @@ const queueBatch = 1000
 
 // Refresh reads what has changed since the last call.
 func (q *Queue) Refresh(ctx context.Context) error {
-	q.refreshing.Lock()
-	defer q.refreshing.Unlock()
+	q.refreshMu.Lock()
+	defer q.refreshMu.Unlock()
 	last, err := q.store.LastSeq(ctx)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (q *Queue) apply(c *queueChanges) {
 		q.revision++
 		q.merge(c.tasks, c.changed)
 	}
-	q.noteEnded(c.ended)
+	q.addEndedAgents(c.ended)
 	maps.Copy(q.dependees, c.dependees)
 	if len(q.dependees) > maxDependees {
 		q.forgetDependees()
@@ -180,9 +180,9 @@ func (q *Queue) merge(current []*fleet.QueuedTask, changed map[string]bool) {
 	slices.SortFunc(current, inOrder)
 	onlyNew := len(current) == 0 || len(q.tasks) == 0 || inOrder(q.tasks[len(q.tasks)-1], current[0]) < 0
 	for id := range changed {
-		onlyNew = onlyNew && !q.known[id]
+		onlyNew = onlyNew && !q.taskIDs[id]
 	}
-	if onlyNew && q.known != nil { // for example, when thousands of tasks are queued one after the other
+	if onlyNew && q.taskIDs != nil { // for example, when thousands of tasks are queued one after the other
 		q.tasks = append(q.tasks, current...)
 		q.addToIndexes(current)
 		return
@@ -195,14 +195,14 @@ func (q *Queue) merge(current []*fleet.QueuedTask, changed map[string]bool) {
 	}
 	all = append(all, current...)
 	slices.SortFunc(all, inOrder)
-	q.tasks, q.known, q.pendingBy = all, map[string]bool{}, map[string]int{}
+	q.tasks, q.taskIDs, q.pendingBy = all, map[string]bool{}, map[string]int{}
 	q.addToIndexes(all)
 }
 
-// addToIndexes adds the tasks to known and pendingBy.
+// addToIndexes adds the tasks to taskIDs and pendingBy.
 func (q *Queue) addToIndexes(tasks []*fleet.QueuedTask) {
 	for _, t := range tasks {
-		q.known[t.ID] = true
+		q.taskIDs[t.ID] = true
 		if t.Status == fleet.TaskPending {
 			q.pendingBy[t.Entry.By]++
 		}
@@ -328,8 +328,8 @@ func (q *Queue) Dependee(id string) fleet.Dependee {
 // maxEndedAgents is the maximum number of agents that TakeAgentsWithEndedTasks names.
 const maxEndedAgents = 1000
 
-// noteEnded remembers the agents whose tasks have ended. TakeAgentsWithEndedTasks returns them. The caller holds the lock.
-func (q *Queue) noteEnded(uids map[string]bool) {
+// addEndedAgents adds the agents to endedAgents. TakeAgentsWithEndedTasks returns them. The caller holds the lock.
+func (q *Queue) addEndedAgents(uids map[string]bool) {
 	if q.endedAgents == nil {
 		q.endedAgents = map[string]bool{}
 	}

@@ -22,29 +22,29 @@ type Snapshot struct {
 	lastSeq lastSeqReader
 	worker  string // the owner of the leases of this process's workers
 
-	mu      sync.RWMutex
-	loaded  bool
-	seq     int64
-	byUID   map[string]*fleet.AgentView
-	byName  map[string][]*fleet.AgentView // lower-case name
-	stale   map[string]struct{}           // uids of agents in byUID that have changed since they were loaded
-	unseen  map[string]struct{}           // uids of new agents that were not loaded yet
-	sorted  []*fleet.AgentView            // by name and owner; nil if it must be rebuilt
-	lists   *agentLists                   // the lists of sorted; nil until they are requested
-	untaken map[string]struct{}           // uids of the agents that TakeChanged returns next
-	shares  *Shares
+	mu          sync.RWMutex
+	loaded      bool
+	seq         int64
+	byUID       map[string]*fleet.AgentView
+	byName      map[string][]*fleet.AgentView // lower-case name
+	staleUIDs   map[string]struct{}           // uids of agents in byUID that have changed since they were loaded
+	newUIDs     map[string]struct{}           // uids of new agents that were not loaded yet
+	sortedViews []*fleet.AgentView            // by name and owner; nil if it must be rebuilt
+	lists       *agentLists                   // the lists of sortedViews; nil until they are requested
+	changedUIDs map[string]struct{}           // uids of the agents that TakeChanged returns next
+	shares      *Shares
 
 	onChange func(uid string) // see OnChange
 
-	loading chan struct{} // holds a value during a refresh: one runs at a time, and others wait for it
+	refreshSlot chan struct{} // holds a value during a refresh: one runs at a time, and others wait for it
 }
 
 // newSnapshot returns an empty snapshot. The first refresh loads it.
 func newSnapshot(store fleet.Store, lastSeq lastSeqReader, worker string) *Snapshot {
 	return &Snapshot{
 		store: store, lastSeq: lastSeq, worker: worker, byUID: map[string]*fleet.AgentView{}, byName: map[string][]*fleet.AgentView{},
-		stale: map[string]struct{}{}, unseen: map[string]struct{}{}, untaken: map[string]struct{}{}, shares: &Shares{},
-		onChange: func(string) {}, loading: make(chan struct{}, 1),
+		staleUIDs: map[string]struct{}{}, newUIDs: map[string]struct{}{}, changedUIDs: map[string]struct{}{}, shares: &Shares{},
+		onChange: func(string) {}, refreshSlot: make(chan struct{}, 1),
 	}
 }
 
@@ -90,8 +90,8 @@ func (s *Snapshot) refresh(ctx context.Context, scope refreshScope) error {
 		return nil
 	}
 	select {
-	case s.loading <- struct{}{}:
-		defer func() { <-s.loading }()
+	case s.refreshSlot <- struct{}{}:
+		defer func() { <-s.refreshSlot }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -117,7 +117,7 @@ func (s *Snapshot) refresh(ctx context.Context, scope refreshScope) error {
 			views, err = tx.AgentViews(fleet.AgentViewFilter{Live: true})
 			return err
 		}
-		if changed, last, err = tx.ChangedAgents(since, s.mayBeReleased(scope), s.worker); err != nil {
+		if changed, last, err = tx.ChangedAgents(since, s.uidsToCheck(scope), s.worker); err != nil {
 			return err
 		}
 		load = s.agentsToLoad(changed, scope)
@@ -137,37 +137,37 @@ func (s *Snapshot) refresh(ctx context.Context, scope refreshScope) error {
 func (s *Snapshot) isCurrent(seq int64, scope refreshScope) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.loaded && s.seq >= seq && len(s.outdated(scope)) == 0 && (!scope.released || len(s.stale)+len(s.unseen) == 0)
+	return s.loaded && s.seq >= seq && len(s.outdatedUIDs(scope)) == 0 && (!scope.released || len(s.staleUIDs)+len(s.newUIDs) == 0)
 }
 
-// mayBeReleased returns the uids of the agents whose leases the refresh must check.
-func (s *Snapshot) mayBeReleased(scope refreshScope) []string {
+// uidsToCheck returns the uids of the agents whose leases the refresh must check.
+func (s *Snapshot) uidsToCheck(scope refreshScope) []string {
 	if !scope.released {
 		return nil
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.outdated(refreshScope{all: true})
+	return s.outdatedUIDs(refreshScope{all: true})
 }
 
-// outdated returns the uids of the agents of the scope that have changed since they were loaded. The caller must hold mu.
-func (s *Snapshot) outdated(scope refreshScope) (uids []string) {
+// outdatedUIDs returns the uids of the agents of the scope that have changed since they were loaded. The caller must hold mu.
+func (s *Snapshot) outdatedUIDs(scope refreshScope) (uids []string) {
 	if scope.all {
-		uids = slices.AppendSeq(slices.Collect(maps.Keys(s.stale)), maps.Keys(s.unseen))
+		uids = slices.AppendSeq(slices.Collect(maps.Keys(s.staleUIDs)), maps.Keys(s.newUIDs))
 	}
 	for _, uid := range scope.uids {
-		_, stale := s.stale[uid]
-		if _, unseen := s.unseen[uid]; stale || unseen {
+		_, stale := s.staleUIDs[uid]
+		if _, isNew := s.newUIDs[uid]; stale || isNew {
 			uids = append(uids, uid)
 		}
 	}
 	if scope.name != "" {
 		for _, v := range s.byName[scope.name] {
-			if _, stale := s.stale[v.UID]; stale {
+			if _, stale := s.staleUIDs[v.UID]; stale {
 				uids = append(uids, v.UID)
 			}
 		}
-		uids = slices.AppendSeq(uids, maps.Keys(s.unseen)) // any of them may have the name
+		uids = slices.AppendSeq(uids, maps.Keys(s.newUIDs)) // any of them may have the name
 	}
 	return uids
 }
@@ -178,7 +178,7 @@ func (s *Snapshot) agentsToLoad(changed []fleet.ChangedAgent, scope refreshScope
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	load := map[string]struct{}{}
-	for _, uid := range s.outdated(scope) {
+	for _, uid := range s.outdatedUIDs(scope) {
 		load[uid] = struct{}{}
 	}
 	for _, c := range changed {
@@ -190,15 +190,15 @@ func (s *Snapshot) agentsToLoad(changed []fleet.ChangedAgent, scope refreshScope
 	return slices.Collect(maps.Keys(load))
 }
 
-// markChanged marks the changed agents as stale or unseen. apply removes the marks of the agents that were loaded.
+// markChanged marks the changed agents as stale or new. apply removes the marks of the agents that were loaded.
 func (s *Snapshot) markChanged(changed []fleet.ChangedAgent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range changed {
 		if s.byUID[c.UID] != nil {
-			s.stale[c.UID] = struct{}{}
+			s.staleUIDs[c.UID] = struct{}{}
 		} else {
-			s.unseen[c.UID] = struct{}{}
+			s.newUIDs[c.UID] = struct{}{}
 		}
 		s.onChange(c.UID)
 	}
@@ -219,11 +219,11 @@ func (s *Snapshot) apply(seq int64, loaded []string, views []*fleet.AgentView, s
 		return
 	}
 	for _, uid := range loaded {
-		delete(s.stale, uid)
-		delete(s.unseen, uid)
+		delete(s.staleUIDs, uid)
+		delete(s.newUIDs, uid)
 	}
 	if s.lists != nil { // callers hold the old one
-		s.sorted, s.lists = slices.Clone(s.sorted), nil
+		s.sortedViews, s.lists = slices.Clone(s.sortedViews), nil
 	}
 	replaced := map[string]bool{}
 	for _, v := range views {
@@ -232,7 +232,7 @@ func (s *Snapshot) apply(seq int64, loaded []string, views []*fleet.AgentView, s
 	loaded = slices.DeleteFunc(loaded, func(uid string) bool { return replaced[uid] })
 	views = slices.DeleteFunc(views, func(v *fleet.AgentView) bool { return replaced[v.UID] })
 	if len(loaded)+len(views) > resortThreshold {
-		s.sorted = nil
+		s.sortedViews = nil
 	}
 	for _, uid := range loaded {
 		s.remove(uid)
@@ -243,8 +243,8 @@ func (s *Snapshot) apply(seq int64, loaded []string, views []*fleet.AgentView, s
 		}
 	}
 	if first { // the store returns the agents nearly in this order, so sorting is fast
-		s.sorted = slices.DeleteFunc(slices.Clone(views), func(v *fleet.AgentView) bool { return !v.DeletedAt.IsZero() })
-		slices.SortFunc(s.sorted, ByName)
+		s.sortedViews = slices.DeleteFunc(slices.Clone(views), func(v *fleet.AgentView) bool { return !v.DeletedAt.IsZero() })
+		slices.SortFunc(s.sortedViews, ByName)
 	}
 }
 
@@ -258,24 +258,24 @@ func (s *Snapshot) replace(v *fleet.AgentView) bool {
 	if old == nil || !v.DeletedAt.IsZero() || ByName(old, v) != 0 {
 		return false
 	}
-	s.byUID[v.UID], s.untaken[v.UID] = v, struct{}{}
+	s.byUID[v.UID], s.changedUIDs[v.UID] = v, struct{}{}
 	key := strings.ToLower(v.Name)
 	named := slices.Clone(s.byName[key])
 	named[slices.Index(named, old)] = v
 	s.byName[key] = named
-	if i, found := slices.BinarySearchFunc(s.sorted, v, ByName); found {
-		s.sorted[i] = v
+	if i, found := slices.BinarySearchFunc(s.sortedViews, v, ByName); found {
+		s.sortedViews[i] = v
 	}
 	return true
 }
 
 func (s *Snapshot) add(v *fleet.AgentView) {
-	s.byUID[v.UID], s.untaken[v.UID] = v, struct{}{}
+	s.byUID[v.UID], s.changedUIDs[v.UID] = v, struct{}{}
 	key := strings.ToLower(v.Name)
 	s.byName[key] = append(slices.Clone(s.byName[key]), v)
-	if s.sorted != nil {
-		i, _ := slices.BinarySearchFunc(s.sorted, v, ByName)
-		s.sorted = slices.Insert(s.sorted, i, v)
+	if s.sortedViews != nil {
+		i, _ := slices.BinarySearchFunc(s.sortedViews, v, ByName)
+		s.sortedViews = slices.Insert(s.sortedViews, i, v)
 	}
 }
 
@@ -285,7 +285,7 @@ func (s *Snapshot) remove(uid string) {
 		return
 	}
 	delete(s.byUID, uid)
-	delete(s.untaken, uid)
+	delete(s.changedUIDs, uid)
 	key := strings.ToLower(v.Name)
 	rest := slices.DeleteFunc(slices.Clone(s.byName[key]), func(x *fleet.AgentView) bool { return x.UID == uid })
 	if len(rest) == 0 {
@@ -293,8 +293,8 @@ func (s *Snapshot) remove(uid string) {
 	} else {
 		s.byName[key] = rest
 	}
-	if i, found := slices.BinarySearchFunc(s.sorted, v, ByName); found {
-		s.sorted = slices.Delete(s.sorted, i, i+1)
+	if i, found := slices.BinarySearchFunc(s.sortedViews, v, ByName); found {
+		s.sortedViews = slices.Delete(s.sortedViews, i, i+1)
 	}
 }
 
@@ -351,11 +351,11 @@ func (s *Snapshot) Shares() *Shares {
 func (s *Snapshot) TakeChanged() []*fleet.AgentView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changed := make([]*fleet.AgentView, 0, len(s.untaken))
-	for uid := range s.untaken {
+	changed := make([]*fleet.AgentView, 0, len(s.changedUIDs))
+	for uid := range s.changedUIDs {
 		changed = append(changed, s.byUID[uid])
 	}
-	s.untaken = map[string]struct{}{} // a new map, because a cleared one keeps its size
+	s.changedUIDs = map[string]struct{}{} // a new map, because a cleared one keeps its size
 	return changed
 }
 
@@ -372,15 +372,15 @@ func (s *Snapshot) AgentLists() *agentLists {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sorted == nil {
-		s.sorted = make([]*fleet.AgentView, 0, len(s.byUID))
+	if s.sortedViews == nil {
+		s.sortedViews = make([]*fleet.AgentView, 0, len(s.byUID))
 		for _, v := range s.byUID {
-			s.sorted = append(s.sorted, v)
+			s.sortedViews = append(s.sortedViews, v)
 		}
-		slices.SortFunc(s.sorted, ByName)
+		slices.SortFunc(s.sortedViews, ByName)
 	}
 	if s.lists == nil {
-		s.lists = &agentLists{views: s.sorted, shares: s.shares}
+		s.lists = &agentLists{views: s.sortedViews, shares: s.shares}
 	}
 	return s.lists
 }
