@@ -32,33 +32,33 @@ func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 	if !w.places.Of(a).Traits().SupportsChanges || t.DispatchedAt.IsZero() || a.WorkspaceID == "" || t.Terminal {
 		return nil
 	}
-	known, err := read(ctx, w.store, func(tx fleet.ReadTx) (*fleet.Changes, error) { return tx.Changes(t.ID) })
-	if err != nil || known != nil && !again && !known.Temporary {
+	earlier, err := read(ctx, w.store, func(tx fleet.ReadTx) (*fleet.Changes, error) { return tx.Changes(t.ID) })
+	if err != nil || earlier != nil && !again && !earlier.Temporary {
 		return err
 	}
-	begun := fleet.Changes{Problem: notCollected, Temporary: true}
+	attempt := fleet.Changes{Problem: notCollected, Temporary: true}
 	tries := collectTries
-	if known != nil && known.Temporary {
-		begun = *known
-		if known.Problem != notCollected {
+	if earlier != nil && earlier.Temporary {
+		attempt = *earlier
+		if earlier.Problem != notCollected {
 			tries = 1 // it failed before, and the next task must not wait long
 		}
 	}
-	if known != nil {
-		begun.Tries = known.Tries
+	if earlier != nil {
+		attempt.Tries = earlier.Tries
 	}
-	if begun.Tries >= collectTries {
-		return w.putChanges(ctx, a, t, &fleet.Changes{Problem: leftAlone, Tries: begun.Tries, At: w.now()})
+	if attempt.Tries >= collectTries {
+		return w.putChanges(ctx, a, t, &fleet.Changes{Problem: leftAlone, Tries: attempt.Tries, At: w.now()})
 	}
-	begun.Tries++
-	if err := w.putChanges(ctx, a, t, &begun); err != nil {
+	attempt.Tries++
+	if err := w.putChanges(ctx, a, t, &attempt); err != nil {
 		return err
 	}
 	c, err := w.collectChanges(ctx, a, t, tries)
 	switch {
 	case ctx.Err() != nil:
-		begun.Tries-- // an orderly end of the server says nothing about the work
-		if err := w.putChanges(context.WithoutCancel(ctx), a, t, &begun); err != nil {
+		attempt.Tries-- // an orderly end of the server says nothing about the work
+		if err := w.putChanges(context.WithoutCancel(ctx), a, t, &attempt); err != nil {
 			w.log.WarnContext(ctx, "a try to collect changes was not taken back", slog.String("task", t.ID), slog.Any("error", err))
 		}
 		return ctx.Err()
@@ -91,7 +91,7 @@ func (w *worker) putChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, 
 // waits for it only for CollectWait. A task ends only after its work was collected, so the next server collects it again if this
 // one ends. The runner then copies only what is missing.
 func (w *worker) collectChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, tries int) (*fleet.Changes, error) {
-	limited, cancel := context.WithTimeout(ctx, w.cfg.OpTimeout)
+	timeoutCtx, cancel := context.WithTimeout(ctx, w.cfg.OpTimeout)
 	defer cancel()
 	type result struct {
 		changes *fleet.Changes
@@ -101,23 +101,23 @@ func (w *worker) collectChanges(ctx context.Context, a *fleet.Agent, t *fleet.Ta
 	go func() {
 		var r result
 		r.err = survive(func() (err error) {
-			r.changes, err = w.tryCollect(limited, a, t, tries)
+			r.changes, err = w.tryCollect(timeoutCtx, a, t, tries)
 			return err
 		})
 		done <- r
 	}()
-	notice, cut := time.NewTimer(w.cfg.CollectNotice), time.NewTimer(w.cfg.CollectWait)
+	notice, deadline := time.NewTimer(w.cfg.CollectNotice), time.NewTimer(w.cfg.CollectWait)
 	defer notice.Stop()
-	defer cut.Stop()
-	waits := a.Desired == fleet.DesiredDeleted
-	if !waits {
-		cut.Stop()
+	defer deadline.Stop()
+	isAwaited := a.Desired == fleet.DesiredDeleted // a stop or a deletion waits for the collection
+	if !isAwaited {
+		deadline.Stop()
 	}
-	shown := false
+	isShown := false
 	for {
 		select {
 		case r := <-done:
-			if shown || t.Collecting() {
+			if isShown || t.Collecting() {
 				w.logNotRecorded(ctx, t, w.changeTask(ctx, t.ID, func(_ fleet.Tx, t *fleet.Task) error {
 					t.CollectingAt = time.Time{}
 					return nil
@@ -125,15 +125,15 @@ func (w *worker) collectChanges(ctx context.Context, a *fleet.Agent, t *fleet.Ta
 			}
 			return r.changes, r.err
 		case <-notice.C:
-			shown = true
+			isShown = true
 			w.logNotRecorded(ctx, t, w.showCollecting(ctx, a, t))
 		case <-w.woken:
-			if v, err := w.load(ctx); err == nil && !waits && w.stopRequested(a, t, v) {
-				waits = true
-				cut.Reset(w.cfg.CollectWait)
+			if v, err := w.load(ctx); err == nil && !isAwaited && w.stopRequested(a, t, v) {
+				isAwaited = true
+				deadline.Reset(w.cfg.CollectWait)
 				w.logNotRecorded(ctx, t, w.showWaiting(ctx, v))
 			}
-		case <-cut.C:
+		case <-deadline.C:
 			cancel()
 			if r := <-done; r.err == nil {
 				return r.changes, nil
@@ -239,12 +239,12 @@ func (w *worker) endRun(ctx context.Context, a *fleet.Agent, t *fleet.Task) {
 	if t.DispatchedAt.IsZero() {
 		return
 	}
-	limited, cancel := context.WithTimeout(ctx, w.places.Of(a).Grace+deadlineGrace)
+	timeoutCtx, cancel := context.WithTimeout(ctx, w.places.Of(a).Grace+deadlineGrace)
 	defer cancel()
 	r := w.places.Of(a).Connect(*a)
-	err := r.Interrupt(limited, t.Run(true), true)
+	err := r.Interrupt(timeoutCtx, t.Run(true), true)
 	if err == nil {
-		_, err = r.Follow(limited, t.Run(true), t.Cursor, func(fleet.Output) error { return nil })
+		_, err = r.Follow(timeoutCtx, t.Run(true), t.Cursor, func(fleet.Output) error { return nil })
 	}
 	if err != nil && fleet.ReasonOf(err) != fleet.ReasonTaskNotFound && ctx.Err() == nil {
 		w.log.WarnContext(ctx, "a run did not end before the deletion of its agent", slog.String("task", t.ID), slog.Any("error", err))

@@ -14,12 +14,12 @@ func (r *Reconciler) dispatch(ctx context.Context) {
 	signal, cancel := r.store.Subscribe()
 	defer cancel()
 	// Prepare reads the queue before this server takes the lease. Otherwise no server could start tasks while it reads a long queue.
-	r.withLease(ctx, dispatchLease, r.jobs.Prepare, func(held context.Context) { r.dispatchWith(held, signal) })
+	r.withLease(ctx, dispatchLease, r.jobs.Prepare, func(leaseCtx context.Context) { r.dispatchWith(leaseCtx, signal) })
 }
 
 // withLease calls f whenever this server gets the lease on the key, until ctx is done. It calls prepare before it asks for the lease,
 // unless prepare is nil. When f returns, it releases the lease, and asks for it again after a while.
-func (r *Reconciler) withLease(ctx context.Context, key string, prepare func(context.Context) error, f func(held context.Context)) {
+func (r *Reconciler) withLease(ctx context.Context, key string, prepare func(context.Context) error, f func(leaseCtx context.Context)) {
 	for ctx.Err() == nil {
 		if prepare != nil {
 			if err := prepare(ctx); err != nil {
@@ -30,9 +30,9 @@ func (r *Reconciler) withLease(ctx context.Context, key string, prepare func(con
 				continue
 			}
 		}
-		held, release, ok, err := r.leases.hold(ctx, key)
+		leaseCtx, release, ok, err := r.leases.hold(ctx, key)
 		if ok {
-			f(held)
+			f(leaseCtx)
 			release()
 		} else if err != nil && ctx.Err() == nil {
 			r.log.WarnContext(ctx, "no lease, retrying", slog.String("key", key), slog.Any("error", err))
@@ -57,13 +57,13 @@ const (
 )
 
 // dispatchWith starts pending tasks until the lease is lost or the store fails.
-func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) {
+func (r *Reconciler) dispatchWith(leaseCtx context.Context, signal <-chan struct{}) {
 	for {
 		begun := time.Now()
-		next, err := r.jobs.Dispatch(held)
+		next, err := r.jobs.Dispatch(leaseCtx)
 		if err != nil {
-			if held.Err() == nil {
-				r.log.ErrorContext(held, "tasks of the queue do not start, retrying", slog.Any("error", err))
+			if leaseCtx.Err() == nil {
+				r.log.ErrorContext(leaseCtx, "tasks of the queue do not start, retrying", slog.Any("error", err))
 			}
 			return
 		}
@@ -77,9 +77,9 @@ func (r *Reconciler) dispatchWith(held context.Context, signal <-chan struct{}) 
 		case <-signal:
 		case <-r.settings:
 		case <-due:
-		case <-held.Done():
+		case <-leaseCtx.Done():
 		}
-		if sleep(held, min(dispatchRestFactor*took, maxRest)-time.Since(begun.Add(took))) != nil {
+		if sleep(leaseCtx, min(dispatchRestFactor*took, maxRest)-time.Since(begun.Add(took))) != nil {
 			return
 		}
 	}
@@ -90,9 +90,9 @@ const webhookLease = "webhooks"
 
 // sendWebhooks sends events to webhooks, as long as this server has the lease.
 func (r *Reconciler) sendWebhooks(ctx context.Context) {
-	r.withLease(ctx, webhookLease, nil, func(held context.Context) {
-		if err := r.jobs.SendWebhooks(held); err != nil && held.Err() == nil {
-			r.log.ErrorContext(held, "webhooks send nothing, retrying", slog.Any("error", err))
+	r.withLease(ctx, webhookLease, nil, func(leaseCtx context.Context) {
+		if err := r.jobs.SendWebhooks(leaseCtx); err != nil && leaseCtx.Err() == nil {
+			r.log.ErrorContext(leaseCtx, "webhooks send nothing, retrying", slog.Any("error", err))
 		}
 	})
 }

@@ -35,7 +35,7 @@ type follower struct {
 func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, isNew bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{taskID: t.ID, run: t.Run(true), begun: time.Now(), ctx: ctx, cancel: cancel, done: make(chan struct{})}
-	w.follow = f
+	w.follower = f
 	progressed := w.now()
 	if t.Stalled() { // an earlier process has recorded the stall, and only output ends it
 		progressed = t.StalledAt.Add(-w.cfg.StallTimeout)
@@ -54,9 +54,9 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 				return
 			}
 		}
-		traced, end := w.cfg.Span(ctx, "task.follow", &agent, &task)
+		spanCtx, end := w.cfg.Span(ctx, "task.follow", &agent, &task)
 		f.err = survive(func() (err error) {
-			f.outcome, err = host.Connect(agent).Follow(traced, run, cursor, func(o fleet.Output) error {
+			f.outcome, err = host.Connect(agent).Follow(spanCtx, run, cursor, func(o fleet.Output) error {
 				w.progress.recordOutput(o, w.now())
 				select {
 				case queue <- o:
@@ -335,10 +335,10 @@ func (w *worker) appendOutput(tx fleet.Tx, t *fleet.Task, o fleet.Output, step *
 
 // stopFollowing stops following and waits until it has stopped. The run continues.
 func (w *worker) stopFollowing() {
-	if w.follow != nil {
-		w.follow.cancel()
-		<-w.follow.done
-		w.follow.delivery.end()
-		w.follow = nil
+	if w.follower != nil {
+		w.follower.cancel()
+		<-w.follower.done
+		w.follower.delivery.end()
+		w.follower = nil
 	}
 }

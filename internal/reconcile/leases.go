@@ -39,22 +39,22 @@ func newLeases(store fleet.Store, owner string, ttl time.Duration, log *slog.Log
 	return &leases{store: store, owner: owner, ttl: ttl, log: log, onRenewal: onRenewal, held: map[string]*heldLease{}}
 }
 
-// hold takes the lease on the key and keeps it until release is called. held carries the lease, so that no write with held
-// succeeds after another owner has taken the lease. held ends when the lease is lost. If another owner has the lease, ok is
+// hold takes the lease on the key and keeps it until release is called. leaseCtx carries the lease, so that no write with leaseCtx
+// succeeds after another owner has taken the lease. leaseCtx ends when the lease is lost. If another owner has the lease, ok is
 // false and err is nil.
-func (l *leases) hold(ctx context.Context, key string) (held context.Context, release func(), ok bool, err error) {
-	asked := time.Now() // the lease ends ttl after this time or later
+func (l *leases) hold(ctx context.Context, key string) (leaseCtx context.Context, release func(), ok bool, err error) {
+	requestedAt := time.Now() // the lease ends ttl after this time or later
 	epoch, err := l.store.Lease(ctx, key, l.owner, l.ttl)
 	if err != nil || epoch == 0 {
 		return nil, nil, false, err
 	}
 	h := &heldLease{lease: fleet.Lease{Key: key, Epoch: epoch}}
-	held, h.cancel = context.WithCancel(fleet.WithLease(ctx, h.lease))
-	h.expiry = time.AfterFunc(l.ttl-time.Since(asked), func() { l.lose(key, h) })
+	leaseCtx, h.cancel = context.WithCancel(fleet.WithLease(ctx, h.lease))
+	h.expiry = time.AfterFunc(l.ttl-time.Since(requestedAt), func() { l.lose(key, h) })
 	l.mu.Lock()
 	l.held[key] = h
 	l.mu.Unlock()
-	return held, func() {
+	return leaseCtx, func() {
 		l.mu.Lock()
 		delete(l.held, key)
 		l.mu.Unlock()
@@ -114,7 +114,7 @@ func (l *leases) renew(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.ttl)
 	defer cancel()
-	asked := time.Now()
+	requestedAt := time.Now()
 	// If the release of a lease has failed, the lease is not in held. It is not renewed, so it expires.
 	epochs, err := l.store.RenewLeases(ctx, l.owner, l.ttl, slices.Collect(maps.Keys(before)))
 	if err != nil {
@@ -128,7 +128,7 @@ func (l *leases) renew(ctx context.Context) error {
 			continue
 		}
 		l.renewals.Add(1)
-		h.expiry.Reset(l.ttl - time.Since(asked))
+		h.expiry.Reset(l.ttl - time.Since(requestedAt))
 	}
 	return nil
 }

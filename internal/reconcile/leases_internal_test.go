@@ -60,11 +60,11 @@ func newKeptLeases(t *testing.T, s *leaseStore) *leases {
 // hold takes the lease and returns the context of its holder. The lease is released when the test ends.
 func hold(t *testing.T, l *leases, key string) context.Context {
 	t.Helper()
-	held, release, ok, err := l.hold(t.Context(), key)
+	leaseCtx, release, ok, err := l.hold(t.Context(), key)
 	require.NoError(t, err)
 	require.True(t, ok)
 	t.Cleanup(release)
-	return held
+	return leaseCtx
 }
 
 func TestAllLeasesAreRenewedInOneStatement(t *testing.T) {

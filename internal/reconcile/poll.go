@@ -118,14 +118,14 @@ func (r *Reconciler) recordListing(ctx context.Context, p *state.ManagedPlace, b
 			}) {
 				continue // probably made for this agent, which may have been deleted since the listing: the next listing will show it
 			}
-			taken, err := r.adopt(ctx, p, ws, at)
+			nameHolder, err := r.adopt(ctx, p, ws, at)
 			complete = complete && err == nil && !awaitsName(p, ws)
 			errs = append(errs, err)
-			if taken != "" {
+			if nameHolder != "" {
 				hidden++
 				if hidden > p.HiddenCount() {
 					r.log.WarnContext(ctx, "workspace is not shown: an agent of another place has its name",
-						slog.String("place", p.Name), slog.String("name", ws.Name), slog.String("owner", ws.Owner), slog.String("other", taken))
+						slog.String("place", p.Name), slog.String("name", ws.Name), slog.String("owner", ws.Owner), slog.String("other", nameHolder))
 				}
 			}
 			continue
@@ -145,9 +145,9 @@ func (r *Reconciler) recordListing(ctx context.Context, p *state.ManagedPlace, b
 
 // list lists the workspaces of the place, and records whether the listing succeeded.
 func (r *Reconciler) list(ctx context.Context, p *state.ManagedPlace) ([]fleet.Workspace, error) {
-	limited, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	timeoutCtx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
-	workspaces, err := p.List(limited)
+	workspaces, err := p.List(timeoutCtx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "%s did not list its workspaces within %s", p.Name, r.cfg.CallTimeout).WithCause(err)
 	}
@@ -197,20 +197,20 @@ func awaitsName(p *state.ManagedPlace, ws fleet.Workspace) bool {
 // adopt adds the agent of a workspace that has no agent in the store. If the store has a deleted agent of the workspace, that
 // agent comes back. If an agent of another place has the name, adopt does nothing and returns the name of that place. at is
 // when the listing of the workspace began.
-func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.Workspace, at time.Time) (taken string, err error) {
+func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.Workspace, at time.Time) (nameHolder string, err error) {
 	if !p.Adopts() || ws.Name == "" || ws.State == fleet.StateDeleted || ws.State == fleet.StateDeleting {
 		return "", nil
 	}
 	adopted := false
 	err = r.store.Update(ctx, func(tx fleet.Tx) error {
-		taken, adopted = "", false
+		nameHolder, adopted = "", false
 		known, err := fleet.First(tx.Agents(fleet.AgentFilter{Place: p.Name, WorkspaceID: ws.ID}))
 		if err != nil || known != nil && (known.DeletedAt.IsZero() || !known.DeletedAt.Before(at)) {
 			return err // its workspace may have been deleted since the listing began
 		}
 		if same, err := p.AgentWithName(tx, ws.Name, ws.Owner); err != nil || same != nil {
 			if same != nil && same.Place != p.Name { // in the same place, the agent is just being created
-				taken = same.Place
+				nameHolder = same.Place
 			}
 			return err
 		}
@@ -246,5 +246,5 @@ func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.
 		r.log.InfoContext(ctx, "agent adopted, its workspace was found at its host", slog.String("place", p.Name), slog.String("agent", ws.Name),
 			slog.String("owner", ws.Owner), slog.String("workspace", ws.ID), slog.String("belongs_to", ws.Host.ForeignOwner))
 	}
-	return taken, err
+	return nameHolder, err
 }

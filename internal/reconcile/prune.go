@@ -35,7 +35,7 @@ func (r *Reconciler) prune(ctx context.Context) {
 // pruneOnce removes the rows whose retention period is over. It does nothing if another reconciler is doing so. A negative
 // retention means that the rows are kept forever. If one kind of rows cannot be removed, pruneOnce still removes the others.
 func (r *Reconciler) pruneOnce(ctx context.Context) error {
-	held, release, ok, err := r.leases.hold(ctx, "prune")
+	leaseCtx, release, ok, err := r.leases.hold(ctx, "prune")
 	if err != nil || !ok {
 		return err
 	}
@@ -55,12 +55,12 @@ func (r *Reconciler) pruneOnce(ctx context.Context) error {
 			continue
 		}
 		before := r.now().Add(-k.retention)
-		removed, err := r.pruneAll(held, k.kind, before)
+		removed, err := r.pruneAll(leaseCtx, k.kind, before)
 		if removed > 0 {
 			r.log.InfoContext(ctx, "removed after retention", slog.Int(k.what, removed), slog.Time("before", before))
 		}
 		errs = append(errs, err)
-		if held.Err() != nil {
+		if leaseCtx.Err() != nil {
 			break
 		}
 	}

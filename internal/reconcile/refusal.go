@@ -17,12 +17,12 @@ func refusal(err error) *fleet.Error {
 	return e
 }
 
-// recordRefusal records that the place refused to create the workspace of the agent tried. It deletes the agent, so that its
-// name is free. The call that created the agent gets the reason. recordRefusal does nothing if the desired state has changed
-// meanwhile.
-func (w *worker) recordRefusal(ctx context.Context, tried *fleet.Agent, e *fleet.Error) error {
+// recordRefusal records that the place refused to create the workspace of the agent. It deletes the agent, so that its name is free. The
+// call that created the agent gets the reason. before is the agent when the operation began: recordRefusal does nothing if the desired
+// state has changed since.
+func (w *worker) recordRefusal(ctx context.Context, before *fleet.Agent, e *fleet.Error) error {
 	return w.change(ctx, fleet.EventAgentDeleted, func(a *fleet.Agent, tx fleet.Tx) (string, error) {
-		if a.Desired != tried.Desired {
+		if a.Desired != before.Desired {
 			return "", nil
 		}
 		if err := w.endActive(tx, a, fleet.Outcome{Status: fleet.TaskFailed, Reason: "its agent was not created: " + e.Message}); err != nil {

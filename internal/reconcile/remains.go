@@ -45,11 +45,11 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 	if !t.SupportsBundles || t.KeepsWork || a.WorkspaceID == "" {
 		return 0, nil
 	}
-	var known *fleet.Remains
+	var remains *fleet.Remains
 	var last []*fleet.Task
 	var changes *fleet.Changes
 	if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		if known, err = tx.Remains(a.UID, false); err != nil {
+		if remains, err = tx.Remains(a.UID, false); err != nil {
 			return err
 		}
 		if last, err = tx.LastTasks([]string{a.UID}); err != nil || len(last) == 0 {
@@ -60,7 +60,7 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 			changes, err = tx.Changes(got[0].ID)
 		}
 		return err
-	}); err != nil || known != nil && known.LostWork == "" {
+	}); err != nil || remains != nil && remains.LostWork == "" {
 		return 0, err // stored before a crash
 	}
 	content, err := w.places.Bundle(ctx, a)

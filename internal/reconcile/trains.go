@@ -71,10 +71,10 @@ func (r *Reconciler) observeLandings(ctx context.Context) {
 // runTrain lands the work of the train that can land now, if no other server runs the train. It returns when the train may have work
 // again, or at once if only a change of the store can give it work.
 func (r *Reconciler) runTrain(ctx context.Context, t fleet.Train) {
-	held, release, ok, err := r.leases.hold(ctx, trainLease+t.Key())
+	leaseCtx, release, ok, err := r.leases.hold(ctx, trainLease+t.Key())
 	again := time.Now().Add(r.cfg.LeaseTTL / 3) // another server has the lease, or the store does not answer
 	if ok {
-		if again, err = r.jobs.RunTrain(held, t); err != nil {
+		if again, err = r.jobs.RunTrain(leaseCtx, t); err != nil {
 			again = time.Now().Add(r.cfg.LeaseTTL)
 		}
 		release()

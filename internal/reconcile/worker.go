@@ -26,14 +26,14 @@ type worker struct {
 	*Reconciler
 	uid              string
 	woken            chan struct{}
-	follow           *follower                      // of the agent's running task
+	follower         *follower                      // of the agent's running task
 	runEnded         bool                           // the follower had ended before the agent was loaded, so the loaded task has all its output
 	stop             stopProgress                   // progress of the task's stop
 	interrupted      atomic.Pointer[interruptedRun] // the last run that was interrupted because its task has ended
 	progress         progress                       // progress of the task
 	failures         failures                       // consecutive errors of dispatching and following the task
 	answerFailures   answerFailures                 // consecutive errors of delivering answers
-	allowed          knownAllowance                 // the allowance that the run's host knows
+	allowance        knownAllowance                 // the allowance that the run's host knows
 	contractChecked  bool                           // the checks of its contract were run, or there are none
 	rescueSince      time.Time                      // since when a deletion waits for the agent's workspace to start; zero if it does not
 	unreachableSince time.Time                      // since when a deletion waits for a workspace that cannot be reached; zero if it does not
@@ -58,7 +58,7 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 	if !needsWork(w.snap.Get(w.uid)) {
 		return true
 	}
-	held, release, ok, err := w.leases.hold(ctx, fleet.AgentLeasePrefix+w.uid)
+	leaseCtx, release, ok, err := w.leases.hold(ctx, fleet.AgentLeasePrefix+w.uid)
 	if err != nil || !ok {
 		if err != nil && ctx.Err() == nil {
 			w.log.ErrorContext(ctx, "lease failed", slog.String("agent", w.uid), slog.Any("error", err))
@@ -69,40 +69,40 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 	defer w.stopFollowing()
 	for {
 		w.discardWakeUp()
-		w.runEnded = w.follow != nil && closed(w.follow.done)
-		v, err := w.load(held)
+		w.runEnded = w.follower != nil && closed(w.follower.done)
+		v, err := w.load(leaseCtx)
 		switch {
-		case held.Err() != nil:
+		case leaseCtx.Err() != nil:
 			return false
 		case err != nil:
 			w.log.ErrorContext(ctx, "agent not loaded, retrying", slog.String("agent", w.uid), slog.Any("error", err))
-			_ = sleep(held, minRetryDelay) // wait would return at once if a run has ended
+			_ = sleep(leaseCtx, minRetryDelay) // wait would return at once if a run has ended
 			continue
 		case !needsWork(v):
 			return true
 		}
 		var next time.Duration
 		err = survive(func() (err error) {
-			next, err = w.step(held, v)
+			next, err = w.step(leaseCtx, v)
 			return err
 		})
 		if errors.Is(err, fleet.ErrLeaseLost) {
 			return false
 		}
-		if err != nil && held.Err() == nil {
+		if err != nil && leaseCtx.Err() == nil {
 			w.log.ErrorContext(ctx, "step failed, retrying", slog.String("agent", v.Name), slog.Any("error", err))
 			delay := minRetryDelay
 			if errors.Is(err, errPanic) { // it will probably happen again
 				delay = w.cfg.LeaseTTL
 			}
-			_ = sleep(held, delay)
+			_ = sleep(leaseCtx, delay)
 			continue
 		}
 		if next < 0 { // a time has passed during the step, or the step is wrong and would be repeated without end
 			next = minInspectDelay
 		}
 		if next > 0 {
-			w.wait(held, next)
+			w.wait(leaseCtx, next)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (w *worker) load(ctx context.Context) (v *fleet.AgentView, err error) {
 		return nil, err
 	}
 	v = w.snap.Get(w.uid)
-	if v == nil || v.Task == nil || v.Task.DispatchedAt.IsZero() || w.follow != nil && w.follow.taskID == v.Task.ID && (!w.runEnded || w.follow.err == nil) {
+	if v == nil || v.Task == nil || v.Task.DispatchedAt.IsZero() || w.follower != nil && w.follower.taskID == v.Task.ID && (!w.runEnded || w.follower.err == nil) {
 		return v, nil
 	}
 	return read(ctx, w.store, func(tx fleet.ReadTx) (*fleet.AgentView, error) { return state.ReadAgentView(tx, w.uid) })
@@ -157,10 +157,10 @@ func (w *worker) wait(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	var ended, delivered <-chan struct{}
-	if w.follow != nil {
-		ended = w.follow.done
-		if w.follow.delivery != nil {
-			delivered = w.follow.delivery.done
+	if w.follower != nil {
+		ended = w.follower.done
+		if w.follower.delivery != nil {
+			delivered = w.follower.delivery.done
 		}
 	}
 	select {
@@ -223,10 +223,10 @@ func (w *worker) call(ctx context.Context, a *fleet.Agent, slots chan struct{}, 
 		return err
 	}
 	defer func() { <-slots }()
-	limited, cancel := context.WithTimeout(ctx, limit)
+	timeoutCtx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	result := make(chan error, 1)
-	go func() { result <- survive(func() error { return fn(limited) }) }()
+	go func() { result <- survive(func() error { return fn(timeoutCtx) }) }()
 	for superseded := false; ; {
 		select {
 		case err := <-result:
@@ -235,7 +235,7 @@ func (w *worker) call(ctx context.Context, a *fleet.Agent, slots chan struct{}, 
 				return err
 			case superseded:
 				return errSuperseded
-			case limited.Err() != nil:
+			case timeoutCtx.Err() != nil:
 				return fleet.Errorf(fleet.ReasonBackendUnavailable, "the agents' host did not answer within %s", limit).WithCause(err)
 			}
 			return err
@@ -321,20 +321,20 @@ func sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// recordFailure records that an operation on the agent failed; tried is the agent when the operation began. If the host did not
+// recordFailure records that an operation on the agent failed; before is the agent when the operation began. If the host did not
 // answer, or final is empty, the operation is retried after RetryAt, with increasing waits. Otherwise the agent gets the state
 // final until somebody requests another state or a restart. If that has happened meanwhile, the failure is ignored.
-func (w *worker) recordFailure(ctx context.Context, tried *fleet.Agent, err error, final fleet.State) error {
+func (w *worker) recordFailure(ctx context.Context, before *fleet.Agent, err error, final fleet.State) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if errors.Is(err, errSuperseded) {
 		return nil
 	}
-	w.log.WarnContext(ctx, "workspace operation failed", slog.String("agent", tried.Name), slog.Any("error", err))
+	w.log.WarnContext(ctx, "workspace operation failed", slog.String("agent", before.Name), slog.Any("error", err))
 	retry := final == "" || fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable
 	return w.change(ctx, fleet.EventAgentChanged, func(a *fleet.Agent, _ fleet.Tx) (string, error) {
-		if a.Desired != tried.Desired || a.RestartsRequested != tried.RestartsRequested {
+		if a.Desired != before.Desired || a.RestartsRequested != before.RestartsRequested {
 			return "", nil
 		}
 		a.StateReason = fleet.PublicMessage(err)

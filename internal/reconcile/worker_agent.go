@@ -216,15 +216,15 @@ const maxLinger = 2 * time.Minute
 // unless this server has already done so.
 func (w *worker) stepLinger(ctx context.Context, v *fleet.AgentView) time.Duration {
 	a := &v.Agent
-	if w.follow == nil || v.Task != nil || !a.OneTask || a.Config == nil || !a.Config.Reports {
+	if w.follower == nil || v.Task != nil || !a.OneTask || a.Config == nil || !a.Config.Reports {
 		return 0
 	}
-	if closed(w.follow.done) {
+	if closed(w.follower.done) {
 		return 0
 	}
 	left := max(a.UpdatedAt.Add(maxLinger).Sub(w.now()), 0)
 	// An interrupt from before the end of the dispatch does not count, because the run may not have existed then.
-	if run := w.interrupted.Load(); run != nil && run.taskID == w.follow.taskID && run.at.After(w.follow.begun) {
+	if run := w.interrupted.Load(); run != nil && run.taskID == w.follower.taskID && run.at.After(w.follower.begun) {
 		return left
 	}
 	_, server := fleet.SplitPlace(a.Place)
@@ -232,11 +232,11 @@ func (w *worker) stepLinger(ctx context.Context, v *fleet.AgentView) time.Durati
 		return wait
 	}
 	begun := time.Now()
-	if err := w.interruptRun(ctx, *a, w.follow.run); err != nil {
-		w.log.WarnContext(ctx, "run of ended task not interrupted, retrying", slog.String("task", w.follow.taskID), slog.Any("error", err))
+	if err := w.interruptRun(ctx, *a, w.follower.run); err != nil {
+		w.log.WarnContext(ctx, "run of ended task not interrupted, retrying", slog.String("task", w.follower.taskID), slog.Any("error", err))
 		return min(left, minRetryDelay)
 	}
-	w.interrupted.Store(&interruptedRun{w.follow.taskID, begun})
+	w.interrupted.Store(&interruptedRun{w.follower.taskID, begun})
 	return left
 }
 

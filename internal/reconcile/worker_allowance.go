@@ -19,13 +19,13 @@ func (w *worker) stepAllowance(ctx context.Context, a *fleet.Agent, t *fleet.Tas
 	run := t.Run(true)
 	run.Allowance = t.Allowance()
 	now := knownAllowance{run.TaskID, run.Allowance}
-	if now == w.allowed || run.Allowance == (fleet.Amount{}) {
+	if now == w.allowance || run.Allowance == (fleet.Amount{}) {
 		return false
 	}
 	if err := w.shortCall(ctx, a, func(ctx context.Context) error { return fleet.Allow(ctx, w.places.Of(a).Connect(*a), run) }); err != nil {
 		w.log.WarnContext(ctx, "the run does not know what it may use, retrying", slog.String("task", t.ID), slog.Any("error", err))
 		return true
 	}
-	w.allowed = now
+	w.allowance = now
 	return false
 }

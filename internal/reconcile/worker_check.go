@@ -119,7 +119,7 @@ func (r *Reconciler) recordedChecks(ctx context.Context, t *fleet.Task) (known *
 func (w *worker) startChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, checks fleet.Checks, o fleet.Outcome) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{taskID: t.ID, run: t.Run(true), ctx: ctx, cancel: cancel, done: make(chan struct{}), outcome: o, checks: &checks}
-	w.follow = f
+	w.follower = f
 	w.progress.begin(t.ID, w.now())
 	w.progress.recordOutput(fleet.Output{Open: 1}, w.now()) // not stalled: a check has its own time limit
 	agent, task := *a, *t

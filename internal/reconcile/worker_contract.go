@@ -20,7 +20,7 @@ func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Durati
 	if !a.OneTask || w.contractChecked || !w.contractMayHaveChecks(a) {
 		return 0, nil
 	}
-	if f := w.follow; f != nil && f.checks != nil {
+	if f := w.follower; f != nil && f.checks != nil {
 		select {
 		case <-f.done:
 		default:
@@ -29,7 +29,7 @@ func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Durati
 		if f.err != nil {
 			w.log.WarnContext(ctx, "contract checks not completed", slog.String("task", f.taskID), slog.Any("error", f.err))
 		}
-		w.follow, w.contractChecked = nil, true
+		w.follower, w.contractChecked = nil, true
 		return 0, nil
 	}
 	var last []*fleet.Task

@@ -26,7 +26,7 @@ func (d *delivery) end() {
 // stepMessages starts a delivery if the followed task has undelivered messages and no delivery is running. If the task is being
 // stopped, it ends the delivery.
 func (w *worker) stepMessages(ctx context.Context, a *fleet.Agent, t *fleet.Task) error {
-	f := w.follow
+	f := w.follower
 	if f.checks != nil {
 		return nil // new messages wait for the next try, if there is one
 	}
@@ -63,42 +63,42 @@ func (w *worker) stepMessages(ctx context.Context, a *fleet.Agent, t *fleet.Task
 }
 
 // messages returns the messages of the task's run, see runMessages.
-func (w *worker) messages(ctx context.Context, t *fleet.Task) (open, given []fleet.Message, err error) {
+func (w *worker) messages(ctx context.Context, t *fleet.Task) (open, delivered []fleet.Message, err error) {
 	if !t.HasMessages {
 		return nil, nil, nil
 	}
 	err = w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
-		open, given, err = runMessages(tx, t)
+		open, delivered, err = runMessages(tx, t)
 		return err
 	})
-	return open, given, err
+	return open, delivered, err
 }
 
 // runMessages returns the messages of the task's current run, oldest first: open ones and delivered ones. Messages that
 // were delivered before the current try belong to an earlier run.
-func runMessages(tx fleet.ReadTx, t *fleet.Task) (open, given []fleet.Message, err error) {
+func runMessages(tx fleet.ReadTx, t *fleet.Task) (open, delivered []fleet.Message, err error) {
 	all, err := tx.Messages(fleet.MessageFilter{TaskID: t.ID})
 	for _, m := range all {
 		switch {
 		case m.Deliverable():
 			open = append(open, *m)
 		case m.PromptTry == 0 && m.RefusalReason == "" && (t.Try == 0 || !m.DeliveredAt.Before(t.DispatchedAt)):
-			given = append(given, *m)
+			delivered = append(delivered, *m)
 		}
 	}
-	return open, given, err
+	return open, delivered, err
 }
 
 // deliver delivers the run's messages until there are no more, or ctx is done.
 func (w *worker) deliver(ctx context.Context, a *fleet.Agent, t *fleet.Task, r fleet.Run) {
 	for failures := 0; ctx.Err() == nil; {
-		open, given, err := w.messages(ctx, t)
+		open, delivered, err := w.messages(ctx, t)
 		if err == nil {
 			if len(open) == 0 {
 				return
 			}
 			w.cfg.Fault(FaultMessageBefore)
-			r.Messages, r.Confirmed = given, open[0].FromTask != ""
+			r.Messages, r.Confirmed = delivered, open[0].FromTask != ""
 			err = w.places.Of(a).Connect(*a).Send(ctx, r, open[0].ID, open[0].Text)
 			if ctx.Err() != nil {
 				return
@@ -165,16 +165,16 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 
 // deliverRest sends the open messages of an ended run again, to find out which of them the agent has received: its host accepts
 // only those. The others are delivered to the next try, or are refused when the task ends.
-func (w *worker) deliverRest(ctx context.Context, a *fleet.Agent, t *fleet.Task, open, given []fleet.Message) error {
+func (w *worker) deliverRest(ctx context.Context, a *fleet.Agent, t *fleet.Task, open, delivered []fleet.Message) error {
 	for _, m := range open {
 		r := t.Run(true)
-		r.Messages, r.Confirmed = given, m.FromTask != ""
+		r.Messages, r.Confirmed = delivered, m.FromTask != ""
 		sent := w.shortCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Send(ctx, r, m.ID, m.Text) })
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case sent == nil:
-			given = append(given, m)
+			delivered = append(delivered, m)
 		case mayRetry(sent):
 			continue
 		}

@@ -49,8 +49,8 @@ const maxRunRetryDelay = 5 * time.Second
 // may now work on the agent's workspace.
 func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Duration, done bool, err error) {
 	a, t := &v.Agent, v.Task
-	if f := w.follow; f != nil && f.taskID == t.ID && w.runEnded {
-		w.follow = nil
+	if f := w.follower; f != nil && f.taskID == t.ID && w.runEnded {
+		w.follower = nil
 		f.delivery.end()
 		return 0, false, w.handleFollowerEnd(ctx, v, f)
 	}
@@ -81,7 +81,7 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		return min(left, maxInspectDelay), a.State.Moving(), nil
 	}
 	wait := time.Duration(0)
-	if w.follow == nil {
+	if w.follower == nil {
 		wait = w.untilRetry(t)
 		if wait > 0 && t.StopRequestedAt.IsZero() {
 			return min(left, wait), a.State.Moving(), nil
@@ -90,7 +90,7 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 			w.followRun(ctx, a, t, false)
 		}
 	}
-	if w.follow != nil {
+	if w.follower != nil {
 		if err := w.stepMessages(ctx, a, t); err != nil {
 			return 0, false, err
 		}
@@ -171,7 +171,7 @@ func (w *worker) dispatchTask(ctx context.Context, a *fleet.Agent, t *fleet.Task
 			w.failures = failures{taskID: t.ID, cursor: t.Cursor}
 		}
 		w.failures.confirmed = true
-		w.allowed = knownAllowance{run.TaskID, run.Allowance}
+		w.allowance = knownAllowance{run.TaskID, run.Allowance}
 	case errors.Is(err, errSuperseded): // Follow shows whether the agent has received the task
 	case fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable:
 		w.log.WarnContext(ctx, "task dispatch failed, retrying", slog.String("task", t.ID), slog.Any("error", err))
@@ -269,7 +269,7 @@ func (w *worker) handleFollowerEnd(ctx context.Context, v *fleet.AgentView, f *f
 		return w.handleChecksEnd(ctx, a, t, f)
 	case f.err == nil:
 		w.cfg.Fault(FaultFinishBefore)
-		open, given, err := w.messages(ctx, t)
+		open, delivered, err := w.messages(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -277,7 +277,7 @@ func (w *worker) handleFollowerEnd(ctx context.Context, v *fleet.AgentView, f *f
 		if err != nil {
 			return err
 		}
-		if err := w.deliverRest(ctx, a, t, open, given); err != nil {
+		if err := w.deliverRest(ctx, a, t, open, delivered); err != nil {
 			return err
 		}
 		if !f.outcome.Terminal {
@@ -286,7 +286,7 @@ func (w *worker) handleFollowerEnd(ctx context.Context, v *fleet.AgentView, f *f
 			}
 		}
 		o := reportedOutcome(a, f.outcome)
-		if waits, err := w.awaitResults(ctx, a, t, o); waits || err != nil {
+		if waiting, err := w.awaitResults(ctx, a, t, o); waiting || err != nil {
 			return err
 		}
 		return w.handleRunEnd(ctx, a, t, known, w.withCheckedOutput(t, o))
@@ -363,8 +363,8 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 		}
 		s.started = w.now()
 	}
-	traced, end := w.cfg.Span(ctx, "task.stop", a, t)
-	err := act(traced)
+	spanCtx, end := w.cfg.Span(ctx, "task.stop", a, t)
+	err := act(spanCtx)
 	end(err)
 	switch {
 	case ctx.Err() != nil:
@@ -472,25 +472,25 @@ func (w *worker) finish(ctx context.Context, taskID string, o fleet.Outcome) err
 	})
 }
 
-// awaitResults makes the task wait for results of delegated tasks if its turn has ended without them. waits reports whether it waits.
-func (w *worker) awaitResults(ctx context.Context, a *fleet.Agent, t *fleet.Task, o fleet.Outcome) (waits bool, err error) {
+// awaitResults makes the task wait for results of delegated tasks if its turn has ended without them. waiting reports whether it waits.
+func (w *worker) awaitResults(ctx context.Context, a *fleet.Agent, t *fleet.Task, o fleet.Outcome) (waiting bool, err error) {
 	if t.Delegation.Children == 0 && t.Delegation.Grant == nil && w.places.Of(a).Grant(a.Project, a.Role) == nil {
 		return false, nil
 	}
 	err = w.store.Update(ctx, func(tx fleet.Tx) error {
-		waits = false
+		waiting = false
 		v, err := state.ReadAgentView(tx, w.uid)
 		if err != nil || v == nil || v.Task == nil || v.Task.ID != t.ID {
 			return err
 		}
-		waits, err = state.AwaitResults(tx, &v.Agent, v.Task, o, w.now())
+		waiting, err = state.AwaitResults(tx, &v.Agent, v.Task, o, w.now())
 		return err
 	})
-	if waits && err == nil {
+	if waiting && err == nil {
 		w.resetRun()
 		w.cfg.Fault(FaultResultsAwaited)
 	}
-	return waits, err
+	return waiting, err
 }
 
 // resetRun resets the worker's state for the next run of the same task.

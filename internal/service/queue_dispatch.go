@@ -44,10 +44,10 @@ func (s *Service) askPlaces(ctx context.Context, project string, ask func(contex
 		s.asks.skipped = true
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the place of the project does not answer in time").WithCause(errNotAsked)
 	}
-	limited, cancel := context.WithTimeout(ctx, limit)
+	timeoutCtx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := ask(limited)
-	if limited.Err() == nil || ctx.Err() != nil {
+	err := ask(timeoutCtx)
+	if timeoutCtx.Err() == nil || ctx.Err() != nil {
 		return err
 	}
 	s.asks.slow[place] = true
@@ -176,9 +176,9 @@ const maxRounds = 10
 // reports whether one was refused for a reason that the decision has not considered, so that another decision may start other tasks.
 func (s *Service) startDecided(ctx context.Context, starts []queue.Start, refused map[startKey]error) (retry time.Time, again bool, err error) {
 	for _, start := range starts { // each takes milliseconds, unless something else has locked the agent
-		limited, cancel := context.WithTimeout(ctx, s.cfg.StartLimit)
-		err := s.startPending(limited, start.Task, start.Agent.UID)
-		late := limited.Err() != nil && ctx.Err() == nil
+		timeoutCtx, cancel := context.WithTimeout(ctx, s.cfg.StartLimit)
+		err := s.startPending(timeoutCtx, start.Task, start.Agent.UID)
+		late := timeoutCtx.Err() != nil && ctx.Err() == nil
 		cancel()
 		wait := s.cfg.StartLimit
 		switch reason := fleet.ReasonOf(err); {

@@ -34,11 +34,11 @@ func (b *bundleBuffer) Write(p []byte) (int, error) {
 // Bundle returns a git bundle of the agent's work that exists nowhere else; empty if there is no such work. The error is
 // ErrBundleTooLarge if the bundle is larger than Config.MaxBundle.
 func (ps *Places) Bundle(ctx context.Context, a *fleet.Agent) ([]byte, error) {
-	limited, cancel := context.WithTimeout(ctx, bundleTimeout)
+	timeoutCtx, cancel := context.WithTimeout(ctx, bundleTimeout)
 	defer cancel()
 	b := bundleBuffer{limit: ps.cfg.MaxBundle}
-	err := ps.Of(a).Connect(*a).Bundle(limited, &b)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+	err := ps.Of(a).Connect(*a).Bundle(timeoutCtx, &b)
+	if err != nil && timeoutCtx.Err() != nil && ctx.Err() == nil {
 		err = fleet.Errorf(fleet.ReasonBackendUnavailable, "its runner did not answer within %s", bundleTimeout).WithCause(err)
 	}
 	return b.bytes, err

@@ -95,15 +95,15 @@ func (p *ManagedPlace) EnsureListed(ctx context.Context) error {
 
 // awaitListing waits for the end of the place's first listing, at most for the limit. It fails only if the context ends.
 func (p *ManagedPlace) awaitListing(ctx context.Context, limit time.Duration) error {
-	limited, cancel := context.WithTimeout(ctx, limit)
+	timeoutCtx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	signal, cancel := p.all.changed.Subscribe()
 	defer cancel()
-	for !p.polled.Load() && limited.Err() == nil {
+	for !p.polled.Load() && timeoutCtx.Err() == nil {
 		fleet.ReleaseSlot(ctx)
 		select {
 		case <-signal:
-		case <-limited.Done():
+		case <-timeoutCtx.Done():
 		}
 	}
 	return ctx.Err()

@@ -31,20 +31,20 @@ func (p *probe) check(ctx context.Context, store fleet.Store, cfg Config) bool {
 	if now.Sub(p.writableAt) < probeInterval {
 		return true
 	}
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.ProbeTimeout)
+	timeoutCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.ProbeTimeout)
 	defer cancel()
-	err := store.NoteDone(limited, "health/"+cfg.Replica, 0)
+	err := store.NoteDone(timeoutCtx, "health/"+cfg.Replica, 0)
 	switch {
 	case err == nil, errors.Is(err, fleet.ErrStoreFull):
 		p.writableAt = now
 		p.store.Store(nil)
-	case limited.Err() != nil:
+	case timeoutCtx.Err() != nil:
 		recordFailure(&p.store, unavailable("the store did not finish a write within %s", cfg.ProbeTimeout), now)
 	default:
 		recordFailure(&p.store, unavailable("the store cannot be written"), now)
 		return false
 	}
-	have, want, err := store.Schema(limited)
+	have, want, err := store.Schema(timeoutCtx)
 	switch {
 	case err == nil && have > want:
 		recordFailure(&p.schema, unavailable("a newer Fleet has upgraded the database to version %d, and this one knows %d: upgrade this server too", have, want), now)

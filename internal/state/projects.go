@@ -59,10 +59,10 @@ func (ps *Places) Projects(ctx context.Context, places []*ManagedPlace) (all []f
 func (p *ManagedPlace) projectsWithin(ctx context.Context, limit time.Duration) ([]fleet.Project, error) {
 	down := p.Available()
 	if down == nil {
-		limited, cancel := context.WithTimeout(ctx, limit)
+		timeoutCtx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		projects, err := p.Catalog.Projects(limited)
-		if err == nil || ctx.Err() != nil || limited.Err() == nil {
+		projects, err := p.Catalog.Projects(timeoutCtx)
+		if err == nil || ctx.Err() != nil || timeoutCtx.Err() == nil {
 			return projects, err
 		}
 		down = fleet.Errorf(fleet.ReasonBackendUnavailable, "it did not list them within %s", limit).WithCause(err)
