@@ -12,7 +12,8 @@ import (
 
 func TestYAMLReadsBackAsTheJSON(t *testing.T) {
 	t.Parallel()
-	text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ \n\ta:#'"\-\[\]{}0-9e.nulytrfasx~>|&*!%@,?\\]{0,14}`))
+	lost := []string{"1e3", ".inf", "a\r\nb", "? a", "\x7f"} // goccy's JSONToYAML does not keep these
+	text := rapid.OneOf(rapid.SampledFrom(lost), rapid.String(), rapid.StringMatching(`[ \n\ta:#'"\-\[\]{}0-9e.nulytrfasx~>|&*!%@,?\\]{0,14}`))
 	rapid.Check(t, func(t *rapid.T) {
 		want := map[string]any{
 			"text":  text.Draw(t, "text"),
