@@ -69,8 +69,8 @@ func (s *meteredStream) finish() chat.MessageStreamResponse {
 
 // usage returns the usage so far: that of the exchange, or else the client's last report.
 func (s *meteredStream) usage() tokens {
-	if told, _ := s.exchange.state(); told != nil { // known even for an incomplete answer
-		return *told
+	if reported, _ := s.exchange.state(); reported != nil { // known even for an incomplete answer
+		return *reported
 	}
 	if s.lastUsage == nil {
 		return tokens{}

@@ -12,14 +12,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// fetchMirror fetches the remote repository source, and returns the path of its new mirror.
+func fetchMirror(t *testing.T, source string) (g *Git, mirror string) {
+	t.Helper()
+	g = New(os.Environ(), t.TempDir())
+	mirror = MirrorPath(filepath.Join(t.TempDir(), "repositories"), source)
+	require.NoError(t, g.Fetch(t.Context(), source, mirror))
+	return g, mirror
+}
+
 func TestFetch(t *testing.T) {
 	t.Parallel()
 	origin := repository(t)
 	source := "file://" + origin
 	require.True(t, IsRemote(source))
-	g := New(os.Environ(), t.TempDir())
-	mirror := MirrorPath(filepath.Join(t.TempDir(), "repositories"), source)
-	require.NoError(t, g.Fetch(t.Context(), source, mirror))
+	g, mirror := fetchMirror(t, source)
 	tree := newTree(t, mirror, "fleet/papi-1")
 	require.NoError(t, g.Add(t.Context(), tree, "", false))
 	sh(t, tree.Dir, "git commit -q --allow-empty -m mine")
@@ -48,9 +55,7 @@ func TestFetch(t *testing.T) {
 func TestSilentSource(t *testing.T) {
 	t.Parallel()
 	origin := repository(t)
-	g := New(os.Environ(), t.TempDir())
-	mirror := MirrorPath(filepath.Join(t.TempDir(), "repositories"), "file://"+origin)
-	require.NoError(t, g.Fetch(t.Context(), "file://"+origin, mirror))
+	g, mirror := fetchMirror(t, "file://"+origin)
 	asked := make(chan struct{}, 1)
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		asked <- struct{}{}

@@ -90,14 +90,12 @@ func TestProgramsOfAgentsAreNotRun(t *testing.T) {
 		mustExamine(t, g, tree)
 		next := newTree(t, tree.Repository, "next")
 		require.NoError(t, g.Add(t.Context(), next, tree.Branch, false))
-		require.Equal(t, "two\n", string(must(os.ReadFile(filepath.Join(next.Dir, "file")))))
+		require.Equal(t, "two\n", sh(t, next.Dir, "cat file"))
 	})
 	t.Run("fetching", func(t *testing.T) {
 		t.Parallel()
 		origin := repository(t)
-		g := New(os.Environ(), t.TempDir())
-		mirror := MirrorPath(filepath.Join(t.TempDir(), "repositories"), "file://"+origin)
-		require.NoError(t, g.Fetch(t.Context(), "file://"+origin, mirror))
+		g, mirror := fetchMirror(t, "file://"+origin)
 		tree := newTree(t, mirror, "b")
 		require.NoError(t, g.Add(t.Context(), tree, "", false))
 		trapPrograms(t, tree.Dir)
@@ -105,13 +103,6 @@ func TestProgramsOfAgentsAreNotRun(t *testing.T) {
 		require.NoError(t, g.Fetch(t.Context(), "file://"+origin, mirror))
 		next := newTree(t, mirror, "next")
 		require.NoError(t, g.Add(t.Context(), next, "", false))
-		require.Equal(t, "two\n", string(must(os.ReadFile(filepath.Join(next.Dir, "file")))))
+		require.Equal(t, "two\n", sh(t, next.Dir, "cat file"))
 	})
-}
-
-func must(b []byte, err error) []byte {
-	if err != nil {
-		panic(err)
-	}
-	return b
 }
