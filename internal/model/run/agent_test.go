@@ -60,12 +60,18 @@ func newFixture(t *testing.T, agentConfig fleet.AgentConfig, with func(*local.Co
 		agentConfig.Document = strings.ReplaceAll(agentConfig.Document, "MODEL", d.model.URL)
 	}
 	d.open()
-	d.agent = fleet.Agent{UID: uuid.NewString(), Name: "papi", Owner: "alice", Config: &agentConfig}
-	w, err := d.place.Provision(t.Context(), d.agent)
-	require.NoError(t, err)
-	d.agent.WorkspaceID, d.agent.Location = w.ID, w.Location
+	d.provision(fleet.Agent{UID: uuid.NewString(), Name: "papi", Owner: "alice", Config: &agentConfig})
 	t.Cleanup(func() { require.NoError(t, d.place.Close()) })
 	return d
+}
+
+// provision provisions the agent, and makes it the agent of the fixture.
+func (f *fixture) provision(a fleet.Agent) {
+	f.t.Helper()
+	w, err := f.place.Provision(f.t.Context(), a)
+	require.NoError(f.t, err)
+	a.WorkspaceID, a.Location = w.ID, w.Location
+	f.agent = a
 }
 
 func (f *fixture) open() {
@@ -103,10 +109,22 @@ func (f *fixture) runTask(prompt string) ([]fleet.Output, fleet.Outcome) {
 	return f.waitForEnd(f.begin(prompt))
 }
 
+// requireFailed requires that the run has failed for a reason that contains the text.
+func requireFailed(t *testing.T, o fleet.Outcome, reason string) {
+	t.Helper()
+	require.Equal(t, fleet.TaskFailed, o.Status, o.Summary)
+	require.Contains(t, o.Reason, reason)
+}
+
+// lastRequest returns the latest request to the model.
+func (f *fixture) lastRequest() model.Request {
+	all := f.model.Requests()
+	return all[len(all)-1]
+}
+
 // results returns the tool results in the latest request to the model.
 func (f *fixture) results() (texts []string) {
-	asked := f.model.Requests()
-	for _, m := range asked[len(asked)-1].Results() {
+	for _, m := range f.lastRequest().Results() {
 		texts = append(texts, m.Text)
 	}
 	return texts
@@ -121,8 +139,7 @@ func TestOutcome(t *testing.T) {
 			})
 			d.agent.Config.Document = document(d.model, api)
 			d.agent.UID = uuid.NewString()
-			_, err := d.place.Provision(t.Context(), d.agent)
-			require.NoError(t, err)
+			d.provision(d.agent)
 			all, o := d.runTask(`model: tools [{"name":"think","input":{"thought":"a"}},{"name":"think","input":{"thought":"b"}}]` + "\nmodel: say done it")
 			require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 			require.Equal(t, "done it", o.Summary)
@@ -236,15 +253,13 @@ func TestLimits(t *testing.T) {
 			return model.Answer{Calls: []model.Call{{Name: "think", Input: []byte(`{"thought":"hm"}`)}}}
 		})
 		_, o := d.runTask("think")
-		require.Equal(t, fleet.TaskFailed, o.Status)
-		require.Contains(t, o.Reason, "it has sent 5 requests")
+		requireFailed(t, o, "it has sent 5 requests")
 		require.Len(t, d.model.Requests(), 5)
 	})
 	t.Run("output", func(t *testing.T) {
 		d := newFixture(t, fleet.AgentConfig{}, func(c *local.Config) { c.Models.Settings.MaxOutput = 2000 })
 		_, o := d.runTask("model: forever \"more and more\\n\"")
-		require.Equal(t, fleet.TaskFailed, o.Status)
-		require.Contains(t, o.Reason, "exceeded the limit of 2000 bytes")
+		requireFailed(t, o, "exceeded the limit of 2000 bytes")
 	})
 }
 
@@ -260,8 +275,7 @@ func TestBadModelAnswers(t *testing.T) {
 		"model: cut half":                      "stream ended early",
 	} {
 		all, o := d.runTask(prompt)
-		require.Equal(t, fleet.TaskFailed, o.Status, prompt)
-		require.Contains(t, o.Reason, want)
+		requireFailed(t, o, want)
 		require.True(t, strings.HasPrefix(o.Reason, "the model anthropic/stub-large: "), o.Reason)
 		require.NotContains(t, fmt.Sprint(all, o), stubKey)
 	}
@@ -275,8 +289,7 @@ func TestBadModelAnswers(t *testing.T) {
 		c.Environ = []string{"PATH=" + os.Getenv("PATH")}
 	})
 	_, o = e.runTask("hello")
-	require.Equal(t, fleet.TaskFailed, o.Status)
-	require.Contains(t, o.Reason, "ANTHROPIC_API_KEY")
+	requireFailed(t, o, "ANTHROPIC_API_KEY")
 	require.Empty(t, e.model.Requests())
 }
 
@@ -300,8 +313,7 @@ func TestConversationSurvives(t *testing.T) {
 	require.NoError(t, f.Close())
 	_, o = d.runTask("model: say third")
 	require.Equal(t, "third", o.Summary, o.Reason)
-	asked := d.model.Requests()
-	said := asked[len(asked)-1].Transcript()
+	said := d.lastRequest().Transcript()
 	for _, want := range []string{"noted", "hang here", "Now think", "model: say third"} {
 		require.Contains(t, said, want)
 	}
@@ -395,8 +407,7 @@ func TestRegisteredTools(t *testing.T) {
 	tools[0].HTTP.Headers["X-Key"] = "${ANTHROPIC_API_KEY}" // tools may not use this variable
 	e := newFixture(t, fleet.AgentConfig{Tools: tools, PrivateHosts: []string{"127.0.0.1"}}, env)
 	_, o = e.runTask("hello")
-	require.Equal(t, fleet.TaskFailed, o.Status)
-	require.Contains(t, o.Reason, "the variable ANTHROPIC_API_KEY is not set")
+	requireFailed(t, o, "the variable ANTHROPIC_API_KEY is not set")
 }
 
 // TestTeam checks that an agent can delegate a part of its task to a second agent, and that its conversation continues after a
@@ -427,8 +438,7 @@ agents:
 	d.open()
 	_, o = d.runTask("again")
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	asked := d.model.Requests()
-	require.Contains(t, asked[len(asked)-1].Transcript(), "a poem please")
+	require.Contains(t, d.lastRequest().Transcript(), "a poem please")
 }
 
 // TestAllowance checks that a run that has used its allowance sends no request until the allowance grows.

@@ -154,8 +154,7 @@ func TestPrograms(t *testing.T) {
 			}
 			d := newFixture(t, fleet.AgentConfig{Document: doc}, func(c *local.Config) { c.Models.Settings.NoPrograms = true })
 			_, o := d.runTask("hello")
-			require.Equal(t, fleet.TaskFailed, o.Status)
-			require.Contains(t, o.Reason, "cagent.programs: true")
+			requireFailed(t, o, "cagent.programs: true")
 			require.Empty(t, d.model.Requests())
 		})
 	}

@@ -48,9 +48,9 @@ agents:
 
 	o = runTask("model: say small", fleet.TaskOptions{Model: "small"})
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	all := d.model.Requests()
-	require.Equal(t, "stub-small", all[len(all)-1].Model)
-	require.NotContains(t, all[len(all)-1].System, "Be brief.", "options are those of one task")
+	q = d.lastRequest()
+	require.Equal(t, "stub-small", q.Model)
+	require.NotContains(t, q.System, "Be brief.", "options are those of one task")
 
 	require.ErrorContains(t, d.place.CheckOptions(d.agent, fleet.TaskOptions{Effort: "low"}), "the driver cagent does not support effort")
 	require.ErrorContains(t, d.place.CheckOptions(d.agent, fleet.TaskOptions{Model: "unheard-of"}), "give provider/model")

@@ -59,8 +59,7 @@ func TestSwappedDirectory(t *testing.T) {
 				return
 			}
 			_, o = d.waitForEnd(r)
-			require.Equal(t, fleet.TaskFailed, o.Status)
-			require.Contains(t, o.Reason, "directory")
+			requireFailed(t, o, "directory")
 		})
 	}
 }
@@ -191,8 +190,7 @@ func TestKilledSupervisor(t *testing.T) {
 	}
 	d.model.Gate("here").Open()
 	o := <-ended
-	require.Equal(t, fleet.TaskFailed, o.Status)
-	require.Contains(t, o.Reason, "the process that supervised the run was killed")
+	requireFailed(t, o, "the process that supervised the run was killed")
 	require.Equal(t, fleet.CodeRunnerLost, o.ReasonCode)
 	require.EqualValues(t, model.OutputTokens, o.Usage.OutputTokens)
 	require.Equal(t, 1, o.Turns)

@@ -122,8 +122,7 @@ func TestModelErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, o := newFixtureWithModel(t, c.api, c.answer).runTask("hi")
-			require.Equal(t, fleet.TaskFailed, o.Status, o.Summary)
-			require.Contains(t, o.Reason, c.says)
+			requireFailed(t, o, c.says)
 			require.NotContains(t, o.Reason, "fleet-http")
 		})
 	}

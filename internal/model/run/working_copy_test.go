@@ -42,12 +42,10 @@ func TestWorkingCopy(t *testing.T) {
 	agentConfig.Place = "local"
 	a.UID, a.Project, a.Config = uuid.NewString(), "shop", &agentConfig
 	for range 2 { // the second call repeats the first one, as after a crash
-		w, err := d.place.Provision(t.Context(), a)
-		require.NoError(t, err)
-		a.WorkspaceID, a.Location = w.ID, w.Location
+		d.provision(a)
+		a = d.agent
 	}
 	require.Empty(t, agentConfig.Dir)
-	d.agent = a
 	results := d.use("read_file", path("main.go"), "write_file", map[string]any{"path": "review.md", "content": "Fine."})
 	require.Equal(t, "package shop", results[0])
 	require.NoFileExists(t, filepath.Join(repository, "review.md"))
@@ -80,10 +78,7 @@ func TestProgramsInWorkingCopy(t *testing.T) {
 	a, agentConfig := d.agent, *d.agent.Config
 	agentConfig.Place = "local"
 	a.UID, a.Project, a.Config = uuid.NewString(), "shop", &agentConfig
-	w, err := d.place.Provision(t.Context(), a)
-	require.NoError(t, err)
-	a.WorkspaceID, a.Location = w.ID, w.Location
-	d.agent = a
+	d.provision(a)
 	results := d.shell("git log --oneline && echo more >> main.go && git commit -qam second && git log --oneline | wc -l",
 		"echo x > "+filepath.Join(repository, "planted"), "echo x >> "+filepath.Join(repository, ".git", "config"),
 		"git log -1 --format=%an && touch ~/cache && git status --short && echo clean")

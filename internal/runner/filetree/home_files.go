@@ -21,8 +21,8 @@ import (
 type HomeFiles struct {
 	Dir     string            `json:"dir"`               // the home; Dirs and the keys of the maps are relative to it
 	Dirs    []string          `json:"dirs,omitempty"`    // directories that are created if they do not exist
-	Initial map[string][]byte `json:"new,omitempty"`     // contents of files that are created if they do not exist
-	Managed map[string][]byte `json:"current,omitempty"` // contents of files that are replaced
+	Initial map[string][]byte `json:"initial,omitempty"` // contents of files that are created if they do not exist
+	Managed map[string][]byte `json:"managed,omitempty"` // contents of files that are replaced
 	Links   map[string]string `json:"links,omitempty"`   // targets of symbolic links that are created if they do not exist
 	Caches  Caches            `json:"caches,omitzero"`
 }

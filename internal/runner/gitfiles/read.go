@@ -77,7 +77,7 @@ func Read(dir string) (Info, error) {
 	i.ConfigBroken = err != nil
 	i.Settings = ParseSettings(config)
 	for _, name := range entryNames(root, ".", maxNames) {
-		if isSharedIndex(name) && len(i.SharedIndexes) < maxShared {
+		if oid, ok := strings.CutPrefix(name, "sharedindex."); ok && IsOID(oid) && len(i.SharedIndexes) < maxShared {
 			i.SharedIndexes = append(i.SharedIndexes, name)
 		}
 	}
@@ -106,11 +106,6 @@ func Read(dir string) (Info, error) {
 
 // IsOID reports whether the text is the full id of an object of git, with SHA-1 or SHA-256.
 func IsOID(s string) bool { return (len(s) == 40 || len(s) == 64) && isHex(s) }
-
-func isSharedIndex(name string) bool {
-	oid, ok := strings.CutPrefix(name, "sharedindex.")
-	return ok && IsOID(oid)
-}
 
 func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 

@@ -300,30 +300,40 @@ func TestOtherProcesses(t *testing.T) {
 	})
 }
 
+// listen listens until the end of the test.
+func listen(t *testing.T, network, address string) net.Listener {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// listenPacket is like listen, for networks of packets.
+func listenPacket(t *testing.T, network, address string) net.PacketConn {
+	t.Helper()
+	c, err := net.ListenPacket(network, address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
 func TestSockets(t *testing.T) {
 	forEachUser(t, func(t *testing.T, a *attackEnvironment) {
 		path := filepath.Join(a.outsideDir, "socket")
 		abstract := fmt.Sprintf("@fleet-%d-%s", os.Getpid(), a.user.name)
 		for _, address := range []string{path, abstract} {
-			l, err := net.Listen("unix", address)
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = l.Close() })
+			listen(t, "unix", address)
 			if address == path {
 				a.chownToAttacker(path)
 			}
 			a.requireRepelled("dial", "unix", address)
 		}
 		datagrams := filepath.Join(a.outsideDir, "datagrams")
-		unixgram, err := net.ListenPacket("unixgram", datagrams)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = unixgram.Close() })
+		listenPacket(t, "unixgram", datagrams)
 		a.chownToAttacker(datagrams)
-		tcp, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = tcp.Close() })
-		udp, err := net.ListenPacket("udp", "127.0.0.1:0")
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = udp.Close() })
+		tcp := listen(t, "tcp", "127.0.0.1:0")
+		udp := listenPacket(t, "udp", "127.0.0.1:0")
 		a.requireAllowed("dial", "tcp", tcp.Addr().String())
 		a.requireAllowed("dial", "udp", udp.LocalAddr().String())
 		pairs := func() {
@@ -368,9 +378,7 @@ func TestAllow(t *testing.T) {
 			t.Skip(err)
 		}
 		echo := func() string {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = l.Close() })
+			l := listen(t, "tcp", "127.0.0.1:0")
 			go func() {
 				for {
 					c, err := l.Accept()
@@ -386,9 +394,7 @@ func TestAllow(t *testing.T) {
 		allowed, other := echo(), echo()
 		_, port, err := net.SplitHostPort(allowed)
 		require.NoError(t, err)
-		udp, err := net.ListenPacket("udp", "127.0.0.1:0")
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = udp.Close() })
+		udp := listenPacket(t, "udp", "127.0.0.1:0")
 		a.policy.Network = sandbox.Allow(allowed, "localhost:"+port)
 		for _, address := range []string{allowed, "LOCALHOST:" + port} {
 			said, success := a.attack(true, "proxy", address)
@@ -519,13 +525,10 @@ func TestChoose(t *testing.T) {
 		m, err = sandbox.Choose("", "")
 		require.NoError(t, err)
 		require.Equal(t, sandbox.None, m)
-		for _, f := range []func() (sandbox.Mode, error){
-			func() (sandbox.Mode, error) { return sandbox.Choose("landlock", "") },
-			func() (sandbox.Mode, error) { return sandbox.Choose("", "none") },
-		} {
-			_, err = f()
-			require.ErrorIs(t, err, sandbox.ErrUnavailable)
-		}
+		_, err = sandbox.Choose("landlock", "")
+		require.ErrorIs(t, err, sandbox.ErrUnavailable)
+		_, err = sandbox.Choose("", "none")
+		require.ErrorIs(t, err, sandbox.ErrUnavailable)
 		return
 	}
 	m, err = sandbox.Choose("", "none")

@@ -279,13 +279,13 @@ type commitPair struct{ onto, head string }
 func comparePredictions(t *testing.T, repository string, all []commitPair, strategies func(i int) []fleet.Strategy) (clean, conflicts int) {
 	t.Helper()
 	g := New(append(os.Environ(), author...), t.TempDir())
-	jobs := make(chan int)
 	group, ctx := errgroup.WithContext(t.Context())
 	var mu sync.Mutex
-	for range runtime.GOMAXPROCS(0) {
+	workers := runtime.GOMAXPROCS(0)
+	for worker := range workers {
 		r := newReferenceTree(t, repository, all[0].onto)
 		group.Go(func() error {
-			for i := range jobs {
+			for i := worker; i < len(all); i += workers {
 				ok, err := r.compare(ctx, g, repository, all[i], strategies(i))
 				if err != nil {
 					return err
@@ -301,17 +301,6 @@ func comparePredictions(t *testing.T, repository string, all []commitPair, strat
 			return nil
 		})
 	}
-	group.Go(func() error {
-		defer close(jobs)
-		for i := range all {
-			select {
-			case jobs <- i:
-			case <-ctx.Done():
-				return nil
-			}
-		}
-		return nil
-	})
 	require.NoError(t, group.Wait())
 	return clean, conflicts
 }
