@@ -17,11 +17,11 @@ import (
 //
 // A call keeps its slot until the call ends or waits for something; see fleet.ReleaseSlot.
 type Slots struct {
-	limits   atomic.Pointer[slotLimits]
-	cpus     int
-	log      *slog.Logger
-	waited   func(time.Duration)
-	loggedAt atomic.Int64 // when a refusal was logged, in Unix seconds
+	limits      atomic.Pointer[slotLimits]
+	cpus        int
+	log         *slog.Logger
+	observeWait func(time.Duration)
+	loggedAt    atomic.Int64 // when a refusal was logged, in Unix seconds
 
 	// state has the number of calls with a slot in its lower half, and the number of waiting calls in its upper half. A
 	// call that finds a free slot needs only state, and not mu.
@@ -59,10 +59,10 @@ type waitingCall struct {
 // noSlotRetry is how long a caller should wait before it repeats a call that got no slot.
 const noSlotRetry = time.Second
 
-// NewSlots returns the slots of a server that uses cpus CPUs. A nil *Slots has a slot for every call. waited is
+// NewSlots returns the slots of a server that uses cpus CPUs. A nil *Slots has a slot for every call. observeWait is
 // called with the time that a call has waited.
-func NewSlots(limits fleet.Limits, cpus int, log *slog.Logger, waited func(time.Duration)) *Slots {
-	s := &Slots{cpus: cpus, log: log, waited: waited, queues: map[string]*callQueue{}}
+func NewSlots(limits fleet.Limits, cpus int, log *slog.Logger, observeWait func(time.Duration)) *Slots {
+	s := &Slots{cpus: cpus, log: log, observeWait: observeWait, queues: map[string]*callQueue{}}
 	s.SetLimits(limits)
 	return s
 }
@@ -140,7 +140,7 @@ func (s *Slots) wait(ctx context.Context, principal string) error {
 	}
 	limit := s.limits.Load().maxWait
 	started := time.Now()
-	defer func() { s.waited(time.Since(started)) }()
+	defer func() { s.observeWait(time.Since(started)) }()
 	var timeout <-chan time.Time
 	if limit > 0 {
 		timer := time.NewTimer(limit)

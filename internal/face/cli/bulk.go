@@ -229,11 +229,11 @@ func (s *session) printBulk(resp *fleetv1.RunBulkResponse) error {
 
 // itemColumns returns the columns that identify the agent or task of each item.
 func (s *session) itemColumns(items []*fleetv1.BulkItem) []column {
-	found := slices.DeleteFunc(slices.Clone(items), func(i *fleetv1.BulkItem) bool { return i.GetOwner() == "" })
+	withOwner := slices.DeleteFunc(slices.Clone(items), func(i *fleetv1.BulkItem) bool { return i.GetOwner() == "" })
 	hasTask := slices.ContainsFunc(items, func(i *fleetv1.BulkItem) bool { return i.GetTaskId() != "" })
 	return []column{
 		s.agentColumn(),
-		{"OWNER", valueIf(s.output == wideFormat || hasSeveralOwners(found), "owner")},
+		{"OWNER", valueIf(s.output == wideFormat || hasSeveralOwners(withOwner), "owner")},
 		{"TASK", valueIf(hasTask, func(i *fleetv1.BulkItem) string { return s.shownID(i.GetTaskId()) })},
 	}
 }

@@ -15,11 +15,11 @@ import (
 type input struct {
 	*field
 	name  string   // of the flag
-	given []string // the values as they were written; those of a list are split at commas
+	texts []string // the values as they were written; those of a list are split at commas
 	isSet bool     // a flag or an argument was given; an empty list has no values
 }
 
-func (in *input) String() string { return strings.Join(in.given, ",") }
+func (in *input) String() string { return strings.Join(in.texts, ",") }
 
 func (in *input) Type() string { return in.valuePlaceholder() }
 
@@ -36,9 +36,9 @@ func (in *input) Set(value string) error {
 		return err
 	}
 	if !in.isRepeatable() {
-		in.given = nil
+		in.texts = nil
 	}
-	in.given, in.isSet = append(in.given, values...), true
+	in.texts, in.isSet = append(in.texts, values...), true
 	return nil
 }
 

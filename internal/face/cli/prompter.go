@@ -62,14 +62,14 @@ func (p *prompter) handleEvent(s *session, e *fleetv1.Event) {
 // run asks the open questions one at a time, the oldest first, until ctx is done.
 func (p *prompter) run(ctx context.Context) {
 	defer p.s.screen.setQuestion("")
-	shown := ""
+	shownID := ""
 	for {
 		q := p.oldestQuestion(ctx)
-		if q.GetId() != shown {
+		if q.GetId() != shownID {
 			p.s.screen.setQuestion("")
 		}
-		if q != nil && q.GetId() != shown {
-			shown = q.GetId()
+		if q != nil && q.GetId() != shownID {
+			shownID = q.GetId()
 			p.showQuestion(ctx, q)
 		}
 		answer := p.waitForAnswer(ctx, q)
@@ -82,7 +82,7 @@ func (p *prompter) run(ctx context.Context) {
 		p.s.screen.setQuestion("")
 		if _, err := p.s.fleet.AnswerQuestion(ctx, answer); err != nil && ctx.Err() == nil {
 			p.s.note("The answer was not accepted: %s.", p.s.explain(ctx, err, p.s.target).message)
-			shown = ""
+			shownID = ""
 		}
 	}
 }

@@ -35,18 +35,18 @@ func (s *session) setField(req protoreflect.Message, in *input) error {
 		}
 		return wire.Unmarshal(object, req.Mutable(in.desc).Message().Interface())
 	case in.desc.IsList():
-		for _, text := range in.given {
+		for _, text := range in.texts {
 			req.Mutable(in.desc).List().Append(protoreflect.ValueOfString(text))
 		}
 		return nil
 	case in.acceptsFile():
-		text, err := s.readText(in.limit, in.given[0], in.nameInSentence())
+		text, err := s.readText(in.limit, in.texts[0], in.nameInSentence())
 		if err == nil {
 			req.Set(in.desc, protoreflect.ValueOfString(text))
 		}
 		return err
 	}
-	v, err := in.parse(in.given[0])
+	v, err := in.parse(in.texts[0])
 	if err == nil {
 		req.Set(in.desc, v)
 	}
@@ -56,7 +56,7 @@ func (s *session) setField(req protoreflect.Message, in *input) error {
 // readObject merges the given JSON objects and KEY=VALUE pairs into one JSON object.
 func (s *session) readObject(in *input) (json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
-	for _, given := range in.given {
+	for _, given := range in.texts {
 		key, value, isPair := strings.Cut(given, "=")
 		if trimmed := strings.TrimSpace(given); !isPair || trimmed == "-" || strings.HasPrefix(trimmed, "@") || strings.HasPrefix(trimmed, "{") {
 			text, err := s.readText(in.limit, given, in.nameInSentence())

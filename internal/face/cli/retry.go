@@ -50,16 +50,16 @@ func hasExpired(err error, started time.Time) bool {
 // them.
 type attempts struct {
 	*conn
-	method     string
-	req        any
-	repeatable bool
-	maxOutage  time.Duration // how long the server may be unreachable; negative means forever
-	silent     bool          // does not report outages
-	isEndless  bool          // the stream has no end of its own, so it is continued even if the server ends it with an error
-	started    time.Time     // of the last attempt
-	responded  bool          // an attempt has had a response
-	outage     bool          // onOutage was called, and onReconnect was not called after it
-	backoff    retryBackoff
+	method         string
+	req            any
+	repeatable     bool
+	maxOutage      time.Duration // how long the server may be unreachable; negative means forever
+	silent         bool          // does not report outages
+	isEndless      bool          // the stream has no end of its own, so it is continued even if the server ends it with an error
+	started        time.Time     // of the last attempt
+	responded      bool          // an attempt has had a response
+	outageReported bool          // onOutage was called, and onReconnect was not called after it
+	backoff        retryBackoff
 }
 
 // newAttempts returns the attempts to make a call with the request. It sets the request_id if the request has the field and no value in it.
@@ -70,10 +70,10 @@ func (c *conn) newAttempts(method string, req any) *attempts {
 // recordResponse records that the server answers. It ends an outage.
 func (a *attempts) recordResponse() {
 	a.reached.Store(true)
-	if a.outage {
+	if a.outageReported {
 		a.onReconnect()
 	}
-	a.responded, a.outage, a.backoff = true, false, retryBackoff{}
+	a.responded, a.outageReported, a.backoff = true, false, retryBackoff{}
 }
 
 // errStreamEnds means that the server ends a stream that should continue.
@@ -101,8 +101,8 @@ func (a *attempts) waitForRetry(ctx context.Context, sent bool, err error) error
 	limit := a.maxOutage
 	if !a.reached.Load() {
 		limit = firstConnectTime
-	} else if !a.outage && !a.silent && !errors.Is(err, errStreamEnds) {
-		a.outage = true
+	} else if !a.outageReported && !a.silent && !errors.Is(err, errStreamEnds) {
+		a.outageReported = true
 		a.onOutage()
 	}
 	switch {

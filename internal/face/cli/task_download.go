@@ -63,10 +63,10 @@ func (d *taskDownload) saveResumable(ctx context.Context, file string) (int64, e
 	if e := f.Close(); err == nil {
 		err = e
 	}
-	switch left, statErr := os.Stat(part); {
+	switch info, statErr := os.Stat(part); {
 	case err == nil:
 		return n, os.Rename(part, file)
-	case errors.Is(err, errDamaged) || statErr == nil && left.Size() == 0:
+	case errors.Is(err, errDamaged) || statErr == nil && info.Size() == 0:
 		_ = os.Remove(part) // the first error is the one that matters
 		return 0, err
 	}

@@ -25,8 +25,8 @@ A very long output lacks its middle; "fleet task output ID" prints more of it.`,
   fleet task logs papi
   fleet task logs 3f2a... --tail 20 --follow`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			switch given := s.cmd.Flags().Changed("tail"); {
-			case !given:
+			switch hasTail := s.cmd.Flags().Changed("tail"); {
+			case !hasTail:
 				lines = -1
 			case lines < 0:
 				return usagef("--tail is %d: give 0 or more lines", lines)

@@ -202,12 +202,12 @@ func TestFailedTurn(t *testing.T) {
 func TestInterruptedTurn(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
-	gone := make(chan struct{})
+	streamEnded := make(chan struct{})
 	interrupted := make(chan string, 1)
 	s.answerMessages(func(_ *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
 		_ = out.SendMsg(newTurn()[0])
 		<-out.Context().Done()
-		close(gone)
+		close(streamEnded)
 		return out.Context().Err()
 	})
 	server, _ := s.listen(t, "")
@@ -221,6 +221,6 @@ func TestInterruptedTurn(t *testing.T) {
 	c.err.await(t, "Let me see.")
 	c.signals <- os.Interrupt
 	require.Equal(t, ExitInterrupted, waitForExit(t, code))
-	<-gone
+	<-streamEnded
 	require.Equal(t, "s-1", <-interrupted, "the command must interrupt the turn, because the server would otherwise wait for a retry")
 }

@@ -226,7 +226,7 @@ has not accepted. They keep their ids, so that the receiver can tell that it has
 // topicsFlag is a flag that takes topics. The first use replaces the default.
 type topicsFlag struct {
 	topics *[]fleetv1.Webhook_Topic
-	given  bool
+	isSet  bool
 }
 
 // String returns "", because the usage text of the flag names the default.
@@ -236,8 +236,8 @@ func (f *topicsFlag) Type() string { return "EVENTS" }
 
 // Set adds topics by their names, separated by commas.
 func (f *topicsFlag) Set(text string) error {
-	if !f.given {
-		f.given, *f.topics = true, nil
+	if !f.isSet {
+		f.isSet, *f.topics = true, nil
 	}
 	for name := range strings.SplitSeq(text, ",") {
 		n, ok := fleetv1.Webhook_Topic_value[strings.TrimSpace(name)]

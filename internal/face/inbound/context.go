@@ -18,8 +18,8 @@ func WithConn(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
-	if own, ok := c.(*Conn); ok {
-		return context.WithValue(ctx, connKey{}, own)
+	if conn, ok := c.(*Conn); ok {
+		return context.WithValue(ctx, connKey{}, conn)
 	}
 	return ctx
 }
@@ -69,9 +69,9 @@ type connCredentials struct {
 }
 
 func (t connCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	own, _ := c.(*Conn)
+	conn, _ := c.(*Conn)
 	secured, info, err := t.TransportCredentials.ServerHandshake(c)
-	return secured, authInfo{info, own}, err
+	return secured, authInfo{info, conn}, err
 }
 
 func (t connCredentials) Clone() credentials.TransportCredentials {

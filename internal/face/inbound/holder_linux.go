@@ -64,7 +64,7 @@ func (own status) checkHidden(pid, inode string) error {
 			return errHidden
 		}
 		if s, err = statusOf(pid); err == nil && !s.isMoreConfinedThan(own) {
-			if held, herr := holds(pid, inode); held || herr != nil {
+			if holdsSocket, holdsErr := holds(pid, inode); holdsSocket || holdsErr != nil {
 				return errHidden
 			}
 		}

@@ -107,12 +107,12 @@ func (f resources) addToList(ctx context.Context, _ any, _ *mcp.ListResourcesReq
 		return
 	}
 	limit := int32(maxListed)
-	read := &factReader{ctx: ctx, api: f.api}
-	agents := ask(read, f.api.ListAgents, &fleetv1.ListAgentsRequest{Limit: &limit}).GetAgents()
-	tasks := ask(read, f.api.ListTasks, &fleetv1.ListTasksRequest{Limit: &limit}).GetTasks()
+	reader := &factReader{ctx: ctx, api: f.api}
+	agents := ask(reader, f.api.ListAgents, &fleetv1.ListAgentsRequest{Limit: &limit}).GetAgents()
+	tasks := ask(reader, f.api.ListTasks, &fleetv1.ListTasksRequest{Limit: &limit}).GetTasks()
 	caller := ""
 	if len(agents) > 0 && mayCall(fleetv1.FleetService_ShowFleet_FullMethodName) {
-		caller = ask(read, f.api.ShowFleet, &fleetv1.ShowFleetRequest{}).GetCaller()
+		caller = ask(reader, f.api.ShowFleet, &fleetv1.ShowFleetRequest{}).GetCaller()
 	}
 	for _, a := range agents {
 		ref := a.GetName()

@@ -119,17 +119,17 @@ type startedTask struct{ ID string }
 // withStartedTask returns a context for one call of a tool. If the call's answer does not reach the client, the started task must be
 // stopped with abandon, because nobody knows of it.
 func withStartedTask(ctx context.Context) (context.Context, *startedTask) {
-	h := &startedTask{}
-	return context.WithValue(ctx, startedTaskKey{}, h), h
+	started := &startedTask{}
+	return context.WithValue(ctx, startedTaskKey{}, started), started
 }
 
 // recordStartedTask sets the started task of the context's call. It does nothing if the task is older than the call, which then repeats
 // an earlier request.
 func recordStartedTask(ctx context.Context, shown *task, began time.Time) {
-	h, _ := ctx.Value(startedTaskKey{}).(*startedTask)
+	started, _ := ctx.Value(startedTaskKey{}).(*startedTask)
 	at, err := time.Parse(time.RFC3339, shown.CreatedAt)
-	if h != nil && err == nil && at.After(began.Add(-2*time.Second)) { // the time has whole seconds
-		h.ID = shown.ID
+	if started != nil && err == nil && at.After(began.Add(-2*time.Second)) { // the time has whole seconds
+		started.ID = shown.ID
 	}
 }
 
@@ -137,11 +137,11 @@ func recordStartedTask(ctx context.Context, shown *task, began time.Time) {
 const abandonTimeout = 10 * time.Second
 
 // abandon stops the started task, if there is one, even if ctx is done. It ignores errors.
-func (t tasks) abandon(ctx context.Context, h *startedTask) {
-	if h.ID == "" {
+func (t tasks) abandon(ctx context.Context, started *startedTask) {
+	if started.ID == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 	defer cancel()
-	_ = t.cancel(ctx, taskRef{ids: []string{h.ID}}) // the client has disconnected, so nobody can be told of an error
+	_ = t.cancel(ctx, taskRef{ids: []string{started.ID}}) // the client has disconnected, so nobody can be told of an error
 }

@@ -34,7 +34,7 @@ func (t tasks) callWithForms(ctx context.Context, x tool.Tool, r mcp.CallToolReq
 	} else if result := t.sendAnswers(ctx, &state, r.Params.InputResponses); result != nil {
 		return result, nil
 	}
-	r, own := withRequestID(r, state.RequestID)
+	r, hasOwnID := withRequestID(r, state.RequestID)
 	calling, end := withDisconnectGrace(ctx)
 	defer end()
 	result, ref, err := t.startTasks(calling, x, r)
@@ -48,19 +48,19 @@ func (t tasks) callWithForms(ctx context.Context, x tool.Tool, r mcp.CallToolReq
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		if asked := t.nextForms(waiting, state.Task, state.Responded); asked != nil {
-			forms <- asked
+		if next := t.nextForms(waiting, state.Task, state.Responded); next != nil {
+			forms <- next
 			stop() // the call is answered with the form
 		}
 	}()
 	result, err = x.Handler(waiting, r)
 	stop()
 	<-watched
-	if ctx.Err() != nil && !x.Task.OutlivesCall && !own { // the client has left and does not know the request id, so nobody can get the result
+	if ctx.Err() != nil && !x.Task.OutlivesCall && !hasOwnID { // the client has left and does not know the request id, so nobody can get the result
 		t.abandon(ctx, &startedTask{state.Task})
 	}
 	select {
-	case asked := <-forms:
+	case requests := <-forms:
 		if err == nil && result != nil && !result.IsError { // the task has ended meanwhile
 			return result, nil
 		}
@@ -70,7 +70,7 @@ func (t tasks) callWithForms(ctx context.Context, x tool.Tool, r mcp.CallToolReq
 		}
 		return &mcp.CallToolResult{
 			Result:               mcp.Result{ResultType: mcp.ResultTypeInputRequired},
-			MultiRoundTripResult: mcp.MultiRoundTripResult{InputRequests: asked, RequestState: string(text)},
+			MultiRoundTripResult: mcp.MultiRoundTripResult{InputRequests: requests, RequestState: string(text)},
 		}, nil
 	default:
 		return result, err
@@ -116,22 +116,22 @@ func (t tasks) nextForms(ctx context.Context, id string, responded []string) mcp
 		if err != nil {
 			return nil
 		}
-		asked, err := t.questionForms(ctx, all...)
+		forms, err := t.questionForms(ctx, all...)
 		if err != nil {
 			return nil
 		}
 		for _, question := range responded {
-			delete(asked, question)
+			delete(forms, question)
 		}
-		if len(asked) > 0 {
-			return asked
+		if len(forms) > 0 {
+			return forms
 		}
 	}
 }
 
 // withRequestID adds a request id to the call if its arguments are an object without one. A request id that is empty or null counts as
-// none: its value is replaced, because a repeated member is refused. own reports whether the arguments already have a request id.
-func withRequestID(r mcp.CallToolRequest, id string) (_ mcp.CallToolRequest, own bool) {
+// none: its value is replaced, because a repeated member is refused. hasOwnID reports whether the arguments already have a request id.
+func withRequestID(r mcp.CallToolRequest, id string) (_ mcp.CallToolRequest, hasOwnID bool) {
 	arguments := bytes.TrimSpace(r.Params.RawArguments)
 	var object map[string]json.RawMessage
 	if json.Unmarshal(arguments, &object) != nil || object == nil {

@@ -35,11 +35,11 @@ func (t tasks) showAll(ctx context.Context, r taskRef, all []*fleetv1.TaskDetail
 	stopped := !slices.ContainsFunc(all, func(d *fleetv1.TaskDetail) bool { return d.GetStatus() != fleetv1.Task_stopped })
 	switch {
 	case len(open) > 0:
-		asked, err := t.questionForms(ctx, open...)
+		forms, err := t.questionForms(ctx, open...)
 		if err != nil {
 			return nil, err
 		}
-		if out.InputRequests = asked; len(asked) > 0 {
+		if out.InputRequests = forms; len(forms) > 0 {
 			out.Status, out.StatusMessage = taskInputRequired, waitingMessage
 			return out, nil
 		}
@@ -65,7 +65,7 @@ func (r taskRef) openText(d *fleetv1.TaskDetail) string {
 	if isActive(d) {
 		return strings.TrimPrefix(d.GetAgentName()+": "+activity(d), ": ") // a task of a pool may have no agent yet
 	}
-	return "task " + d.GetId() + " lands" + prefixed(": ", d.GetLanding().GetProblem())
+	return "task " + d.GetId() + " lands" + withPrefix(": ", d.GetLanding().GetProblem())
 }
 
 // result returns the result of tasks that have ended: a text for a model, with one paragraph per task. The result is an error if no task

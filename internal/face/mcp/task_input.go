@@ -38,12 +38,12 @@ func (t tasks) openQuestions(ctx context.Context, id string) ([]*fleetv1.Questio
 		return nil, err
 	}
 	var all []*fleetv1.Question
-	asked := 0
+	askedCount := 0
 	for _, q := range slices.Backward(r.GetQuestions()) { // the oldest first
 		if q.GetAnsweredBy() != answeredByPolicy {
-			asked++
+			askedCount++
 		}
-		if asked > maxQuestions {
+		if askedCount > maxQuestions {
 			break
 		}
 		if q.GetStatus() == fleetv1.Question_waiting && q.GetAccess() != fleetv1.Share_view {
@@ -111,7 +111,7 @@ func questionText(d *fleetv1.TaskDetail, q *fleetv1.Question) string {
 	} else {
 		b.WriteString(" asks")
 	}
-	b.WriteString(prefixed(": ", q.GetText()))
+	b.WriteString(withPrefix(": ", q.GetText()))
 	if q.GetInput() != nil {
 		input, _ := json.Marshal(q.GetInput().AsMap()) // cannot fail: it was decoded from JSON
 		b.WriteString("\n" + shorten(string(input), maxInput+1))

@@ -28,7 +28,7 @@ func (t tasks) result(ctx context.Context, d *fleetv1.TaskDetail) *mcp.CallToolR
 
 // outcomeLines returns lines about the end of the task: its status and reason, checks, changes and cost.
 func outcomeLines(d *fleetv1.TaskDetail) []string {
-	lines := []string{fmt.Sprintf("Task %s%s: %s%s.", d.GetId(), prefixed(" of ", d.GetAgentName()), d.GetStatus(), prefixed(": ", strings.TrimSuffix(d.GetReason(), ".")))}
+	lines := []string{fmt.Sprintf("Task %s%s: %s%s.", d.GetId(), withPrefix(" of ", d.GetAgentName()), d.GetStatus(), withPrefix(": ", strings.TrimSuffix(d.GetReason(), ".")))}
 	if d.GetReasonCode() != "" {
 		lines = append(lines, "Reason: "+d.GetReasonCode()+".")
 	}
@@ -36,7 +36,7 @@ func outcomeLines(d *fleetv1.TaskDetail) []string {
 		lines = append(lines, checksText(checks))
 	}
 	if c := d.GetChanges(); c.GetFiles() > 0 {
-		lines = append(lines, fmt.Sprintf("Changed files: %d, +%d -%d%s; show_task_changes has them.", c.GetFiles(), c.GetInsertions(), c.GetDeletions(), prefixed(", on branch ", c.GetBranch())))
+		lines = append(lines, fmt.Sprintf("Changed files: %d, +%d -%d%s; show_task_changes has them.", c.GetFiles(), c.GetInsertions(), c.GetDeletions(), withPrefix(", on branch ", c.GetBranch())))
 	}
 	if d.GetCostUsd() > 0 {
 		lines = append(lines, fmt.Sprintf("Cost: $%.4f.", d.GetCostUsd()))
@@ -78,11 +78,11 @@ func checksText(checks []*fleetv1.TaskCheck) string {
 		}
 		others = append(others, fmt.Sprintf("%q %s", c.GetCommand(), strings.ReplaceAll(c.GetStatus().String(), "_", " ")))
 	}
-	return fmt.Sprintf("Checks: %d of %d passed%s.", passed, len(checks), prefixed("; ", strings.Join(others, ", ")))
+	return fmt.Sprintf("Checks: %d of %d passed%s.", passed, len(checks), withPrefix("; ", strings.Join(others, ", ")))
 }
 
-// prefixed returns the prefix and the text, or "" if the text is empty.
-func prefixed(prefix, text string) string {
+// withPrefix returns the prefix and the text, or "" if the text is empty.
+func withPrefix(prefix, text string) string {
 	if text == "" {
 		return ""
 	}

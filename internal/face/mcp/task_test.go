@@ -166,10 +166,10 @@ const tasksCapability = `{"elicitation":{"form":{},"url":{}},"extensions":{"io.m
 
 // runTaskRequest returns a call of run_task with these members in addition to its arguments.
 func runTaskRequest(more string) string {
-	return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_task","arguments":{"agent_name":"papi","task_description":"Do it"}` + prefixed(",", more) + `}}`
+	return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_task","arguments":{"agent_name":"papi","task_description":"Do it"}` + withPrefix(",", more) + `}}`
 }
 
-func prefixed(prefix, text string) string {
+func withPrefix(prefix, text string) string {
 	if text == "" {
 		return ""
 	}
@@ -183,7 +183,7 @@ func modernHeaders(method, name string) []string {
 
 // taskRequest is a request of the extension about the task.
 func taskRequest(method, id, more string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":%q,"params":{"taskId":%q%s,%s}}`, method, id, prefixed(",", more), modernMeta(tasksCapability))
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":%q,"params":{"taskId":%q%s,%s}}`, method, id, withPrefix(",", more), modernMeta(tasksCapability))
 }
 
 // askTask sends a request of the extension about the task.
@@ -346,15 +346,15 @@ func TestTaskOfACallerThatLeaves(t *testing.T) {
 		h.ServeHTTP(w, r.WithContext(call))
 	}))
 	t.Cleanup(ts.Close)
-	left := make(chan struct{})
+	clientLeft := make(chan struct{})
 	go func() {
-		defer close(left)
+		defer close(clientLeft)
 		_, _ = tryPost(ctx, ts.URL+"/mcp", runTaskRequest(modernMeta(tasksCapability)), modernHeaders("tools/call", "run_task")...)
 	}()
 	<-s.running
 	s.set(func(d *fleetv1.TaskDetail) { d.CreatedAt = timestamppb.Now() }) // an older task would not be stopped
 	cancel()
-	<-left
+	<-clientLeft
 	<-noticed // the server notices the disconnection later than the client
 	close(s.detach)
 	<-s.stopped

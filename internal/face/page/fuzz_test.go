@@ -38,7 +38,7 @@ func FuzzOwnPath(f *testing.F) {
 		f.Add(to)
 	}
 	f.Fuzz(func(t *testing.T, to string) {
-		path := ownPath(to)
+		path := viewPath(to)
 		require.Equal(t, byte('/'), path[0])
 		before, _, _ := strings.Cut(path, "#")
 		for _, c := range before { // browsers drop control characters and read \ as /

@@ -65,7 +65,7 @@ func (l *links) redeem(ctx context.Context, code string) (token string, err erro
 		return "", nil
 	}
 	key := l.prefix(token) + codeHash(code)
-	if open, err := l.leases.Leases(ctx, key); err != nil || open[key] == "" {
+	if owners, err := l.leases.Leases(ctx, key); err != nil || owners[key] == "" {
 		return "", err
 	}
 	epoch, err := l.leases.Lease(ctx, usedPrefix+codeHash(code), rand.Text(), 2*linkLifetime)

@@ -110,8 +110,8 @@ func (s *Sessions) showSession(w http.ResponseWriter, r *http.Request) {
 		authorization = []string{"Bearer " + token}
 	}
 	code := status.Code(s.config.Identify(r.Context(), authorization))
-	known := code != codes.Unauthenticated && code != codes.PermissionDenied // the browser stays signed in if the issuer is down
-	writeJSON(w, map[string]any{"auth": s.config.Auth, "issuer": s.config.IssuerURL, "signed_in": known})
+	signedIn := code != codes.Unauthenticated && code != codes.PermissionDenied // the browser stays signed in if the issuer is down
+	writeJSON(w, map[string]any{"auth": s.config.Auth, "issuer": s.config.IssuerURL, "signed_in": signedIn})
 }
 
 // createSession begins a session with a token, or with the token of a code.

@@ -69,7 +69,7 @@ func (s *Sessions) signIn(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, base+signInPath+"?"+redirectedParameter+"=1&"+r.URL.RawQuery, http.StatusFound)
 		return
 	}
-	a := signInAttempt{State: rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), To: ownPath(r.URL.Query().Get("to")), Mark: r.URL.Query().Get("mark")}
+	a := signInAttempt{State: rand.Text(), Nonce: rand.Text(), Verifier: rand.Text() + rand.Text(), To: viewPath(r.URL.Query().Get("to")), Mark: r.URL.Query().Get("mark")}
 	address, err := s.config.Issuer.AuthURL(r.Context(), base+callbackPath, a.State, a.Nonce, a.Verifier)
 	if err != nil {
 		writeFailure(w, wire.HTTPStatus(err), wire.ErrorOf(err).Message)
@@ -166,7 +166,7 @@ func attemptOf(r *http.Request) (a signInAttempt) {
 	if err != nil || json.Unmarshal(value, &a) != nil {
 		return signInAttempt{}
 	}
-	a.To = ownPath(a.To)
+	a.To = viewPath(a.To)
 	return a
 }
 
@@ -191,10 +191,10 @@ func isHost(u *url.URL, host string) bool {
 	return strings.EqualFold(strings.TrimSuffix(u.Host, defaultPort), strings.TrimSuffix(host, defaultPort))
 }
 
-// ownPath returns the path without its fragment if the page has a view for it, and "/" otherwise, because a link must
+// viewPath returns the path without its fragment if the page has a view for it, and "/" otherwise, because a link must
 // not lead to another site. Browsers drop some control characters and read a backslash as a slash, so a path with
 // one of them becomes "/" too.
-func ownPath(to string) string {
+func viewPath(to string) string {
 	unsafe := func(c rune) bool { return unicode.IsControl(c) || c == '\\' }
 	to, _, _ = strings.Cut(to, "#")
 	u, err := url.Parse(to)

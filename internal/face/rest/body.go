@@ -51,9 +51,9 @@ func (b *body) read(request proto.Message) error {
 	}
 	for _, name := range rt.pathFields {
 		field, m := rt.field(name), request.ProtoReflect()
-		if given := m.Get(field).String(); m.Has(field) && given != b.pathValues[name] {
+		if bodyValue := m.Get(field).String(); m.Has(field) && bodyValue != b.pathValues[name] {
 			return wire.Invalid(wire.InvalidReason(field), name, "%s is %q in the path and %q in the body; leave it out of the body",
-				name, wire.Shorten(b.pathValues[name]), wire.Shorten(given))
+				name, wire.Shorten(b.pathValues[name]), wire.Shorten(bodyValue))
 		}
 	}
 	return nil

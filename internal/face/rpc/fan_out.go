@@ -24,31 +24,31 @@ func (f *Fleet) FanOutTask(ctx context.Context, r *fleetv1.FanOutTaskRequest) (*
 
 // CompareFanOut compares the tasks of a fan-out.
 func (f *Fleet) CompareFanOut(ctx context.Context, r *fleetv1.CompareFanOutRequest) (*fleetv1.CompareFanOutResponse, error) {
-	found, err := f.svc.CompareFanOut(ctx, r.GetTaskId())
+	comparison, err := f.svc.CompareFanOut(ctx, r.GetTaskId())
 	if err != nil {
 		return nil, err
 	}
-	out := &fleetv1.CompareFanOutResponse{Variants: variantsOf(found.Variants), Overlaps: listOf(found.Pairs, overlapOf)}
-	if found.Problem != nil {
-		out.OverlapsProblem = new(textOf(fleet.PublicMessage(found.Problem)))
+	out := &fleetv1.CompareFanOutResponse{Variants: variantsOf(comparison.Variants), Overlaps: listOf(comparison.Pairs, overlapOf)}
+	if comparison.Problem != nil {
+		out.OverlapsProblem = new(textOf(fleet.PublicMessage(comparison.Problem)))
 	}
 	return out, nil
 }
 
 // SettleFanOut chooses the work of one task of a fan-out. With abandon_others, it also abandons the work of the other tasks.
 func (f *Fleet) SettleFanOut(ctx context.Context, r *fleetv1.SettleFanOutRequest) (*fleetv1.SettleFanOutResponse, error) {
-	found, left, err := f.svc.SettleFanOut(ctx, service.SettleFanOutRequest{TaskID: r.GetTaskId(), AbandonOthers: r.GetAbandonOthers(), RequestID: r.GetRequestId()})
+	comparison, unfinished, err := f.svc.SettleFanOut(ctx, service.SettleFanOutRequest{TaskID: r.GetTaskId(), AbandonOthers: r.GetAbandonOthers(), RequestID: r.GetRequestId()})
 	if err != nil {
 		return nil, err
 	}
 	message := "The work is chosen"
 	switch {
-	case len(left) > 0:
-		message += fmt.Sprintf(", and other tasks have not ended yet (%d): repeat the call to continue", len(left))
+	case len(unfinished) > 0:
+		message += fmt.Sprintf(", and other tasks have not ended yet (%d): repeat the call to continue", len(unfinished))
 	case r.GetAbandonOthers():
 		message += ", and that of the others is abandoned"
 	}
-	return &fleetv1.SettleFanOutResponse{Variants: variantsOf(found.Variants), UnfinishedTaskIds: left, Message: message}, nil
+	return &fleetv1.SettleFanOutResponse{Variants: variantsOf(comparison.Variants), UnfinishedTaskIds: unfinished, Message: message}, nil
 }
 
 func variantsOf(variants []*service.Variant) (all []*fleetv1.Variant) {

@@ -40,13 +40,13 @@ func (s *Tokens) CreateToken(ctx context.Context, r *fleetv1.CreateTokenRequest)
 
 // tokenScope returns the scope of a new token. Older clients set the field admin instead of the scope.
 func tokenScope(r *fleetv1.CreateTokenRequest) (fleet.Scope, error) {
-	scope, given := fleet.ParseScope(r.GetScope().String())
+	scope, ok := fleet.ParseScope(r.GetScope().String())
 	switch {
-	case r.GetAdmin() && given && scope != fleet.ScopeAdmin:
+	case r.GetAdmin() && ok && scope != fleet.ScopeAdmin:
 		return scope, fleet.InvalidField("scope", "scope is %s and admin is true: give one of them", scope)
 	case r.GetAdmin():
 		return fleet.ScopeAdmin, nil
-	case !given:
+	case !ok:
 		return fleet.ScopeRun, nil
 	}
 	return scope, nil

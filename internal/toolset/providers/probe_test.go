@@ -181,8 +181,8 @@ func TestProbesAreShared(t *testing.T) {
 		}
 		alice := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "alice"})
 		first, leave := context.WithCancel(alice)
-		gone := make(chan error, 1)
-		go func() { _, err := s.Probe(first, "claude"); gone <- err }()
+		firstErr := make(chan error, 1)
+		go func() { _, err := s.Probe(first, "claude"); firstErr <- err }()
 		synctest.Wait()
 		var waiting sync.WaitGroup
 		found := make([]providers.ProbeResult, 20)
@@ -192,7 +192,7 @@ func TestProbesAreShared(t *testing.T) {
 		synctest.Wait()
 		leave()
 		close(open)
-		require.ErrorIs(t, <-gone, context.Canceled)
+		require.ErrorIs(t, <-firstErr, context.Canceled)
 		waiting.Wait()
 		for _, f := range found {
 			require.Equal(t, providers.StatusOperative, f.Status)

@@ -161,14 +161,14 @@ func TestModels(t *testing.T) {
 		require.Equal(t, agent+" is here", a.Content)
 		require.Equal(t, model.InputTokens+model.OutputTokens, a.Tokens(), agent)
 		require.Contains(t, a.Model, want.model)
-		asked := r.model.RequestsWith(agent + " is here")
-		require.Len(t, asked, 1, "%s must get one request, without another one for a title", agent)
-		require.Equal(t, []string{want.api, want.path, want.key, want.model}, []string{asked[0].API, asked[0].Path, strings.TrimPrefix(asked[0].Key(), "Bearer"), asked[0].Model}, agent)
-		require.InDelta(t, 0.7, *asked[0].Temperature, 1e-9)
-		require.Contains(t, string(asked[0].Body), "1234")
-		require.Contains(t, asked[0].System, "assistant that programs call")
-		require.Contains(t, asked[0].Transcript(), "## language\n\n```\npython\n```")
-		require.Empty(t, asked[0].Tools, "an agent must have only registered tools")
+		requests := r.model.RequestsWith(agent + " is here")
+		require.Len(t, requests, 1, "%s must get one request, without another one for a title", agent)
+		require.Equal(t, []string{want.api, want.path, want.key, want.model}, []string{requests[0].API, requests[0].Path, strings.TrimPrefix(requests[0].Key(), "Bearer"), requests[0].Model}, agent)
+		require.InDelta(t, 0.7, *requests[0].Temperature, 1e-9)
+		require.Contains(t, string(requests[0].Body), "1234")
+		require.Contains(t, requests[0].System, "assistant that programs call")
+		require.Contains(t, requests[0].Transcript(), "## language\n\n```\npython\n```")
+		require.Empty(t, requests[0].Tools, "an agent must have only registered tools")
 	}
 }
 
@@ -223,10 +223,10 @@ func TestSystemAndModel(t *testing.T) {
 	r := newRealHarness(t)
 	a := r.execute(providers.ExecuteRequest{Agent: "claude", Prompt: "plain words", Config: map[string]any{"system": "You are a parrot.", "model": "stub-other"}})
 	require.Equal(t, "You said: plain words", a.Content)
-	asked := r.model.RequestsWith("plain words")
-	require.Contains(t, asked[0].System, "You are a parrot.")
-	require.NotContains(t, asked[0].System, "assistant that programs call")
-	require.Equal(t, "stub-other", asked[0].Model)
+	requests := r.model.RequestsWith("plain words")
+	require.Contains(t, requests[0].System, "You are a parrot.")
+	require.NotContains(t, requests[0].System, "assistant that programs call")
+	require.Equal(t, "stub-other", requests[0].Model)
 }
 
 // TestModelFailure checks requests to models that refuse, hang or never stop answering, and a caller who disconnects.
@@ -333,9 +333,9 @@ func TestTools(t *testing.T) {
 		call := <-calls
 		require.Equal(t, got{"POST", "Bearer " + toolToken, call.body}, call)
 		require.JSONEq(t, `{"a": 3}`, call.body)
-		asked := r.model.RequestsWith("for " + agent)
-		require.Equal(t, []string{"add", "count"}, asked[0].ToolNames())
-		results := asked[len(asked)-1].Results()
+		requests := r.model.RequestsWith("for " + agent)
+		require.Equal(t, []string{"add", "count"}, requests[0].ToolNames())
+		results := requests[len(requests)-1].Results()
 		require.Len(t, results, 2)
 		require.Contains(t, results[0].Text, "seven")
 		require.Contains(t, results[1].Text, "14", "the program must get its arguments")

@@ -90,14 +90,14 @@ func parseTool(name string, raw []byte) (fleet.Tool, error) {
 
 // implement checks the part of the specification that implements the tool, and sets it in t.
 func (s *toolSpec) implement(t *fleet.Tool) error {
-	given := 0
+	count := 0
 	for _, is := range []bool{s.HTTP != nil, s.MCP != nil, s.Command != nil} {
 		if is {
-			given++
+			count++
 		}
 	}
-	if given != 1 {
-		return invalidSpec("", "has %d of http, mcp and command: give exactly one of them", given)
+	if count != 1 {
+		return invalidSpec("", "has %d of http, mcp and command: give exactly one of them", count)
 	}
 	switch {
 	case s.HTTP != nil:
@@ -206,16 +206,16 @@ func checkValue(part, name, value string) error {
 	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) || len(value) > 4<<10 || checkText("", value) != nil {
 		return invalidSpec(part, "has a value of %s that is not a single line of text", name)
 	}
-	named, err := variablesIn(value)
+	variables, err := variablesIn(value)
 	if err != nil {
 		return invalidSpec(part, "of %s: %s", name, fleet.PublicMessage(err))
 	}
-	for _, v := range named {
+	for _, v := range variables {
 		if fleet.IsReservedVariable(v) {
 			return invalidSpec(part, "of %s names %s, a variable of Fleet itself that tools never get: use another variable", name, v)
 		}
 	}
-	if len(named) == 0 && value != "" && secretNamePattern.MatchString(name) {
+	if len(variables) == 0 && value != "" && secretNamePattern.MatchString(name) {
 		return invalidSpec(part, "contains the value of %s, which looks like a secret: put it into the server's environment, and write ${NAME} here", name)
 	}
 	return nil

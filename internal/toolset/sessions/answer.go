@@ -115,17 +115,17 @@ func (s *Service) answerText(ctx context.Context, t *fleet.Task) (string, error)
 	if err != nil {
 		return "", err
 	}
-	whole := string(payload)
+	text := string(payload)
 	if gap := t.PayloadGap; gap.Size > 0 && gap.Offset >= 0 && gap.Offset <= len(payload) {
-		whole = fmt.Sprintf("%s\n[%d bytes are missing here]\n%s",
-			strings.ToValidUTF8(whole[:gap.Offset], ""), gap.Size, strings.ToValidUTF8(whole[gap.Offset:], ""))
+		text = fmt.Sprintf("%s\n[%d bytes are missing here]\n%s",
+			strings.ToValidUTF8(text[:gap.Offset], ""), gap.Size, strings.ToValidUTF8(text[gap.Offset:], ""))
 	}
-	if !utf8.ValidString(whole) || strings.ContainsRune(whole, 0) {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return t.Summary, nil
 	}
-	whole = colorPattern.ReplaceAllString(whole, "")
-	if part := strings.TrimSuffix(t.Summary, "…"); !strings.Contains(whole, part) {
+	text = colorPattern.ReplaceAllString(text, "")
+	if part := strings.TrimSuffix(t.Summary, "…"); !strings.Contains(text, part) {
 		return t.Summary, nil
 	}
-	return strings.TrimRight(whole, "\r\n"), nil
+	return strings.TrimRight(text, "\r\n"), nil
 }

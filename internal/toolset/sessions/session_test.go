@@ -29,8 +29,8 @@ func TestConversation(t *testing.T) {
 		require.Equal(t, "stub-large", a.Usage.Model)
 		require.Zero(t, a.Usage.ToolCalls)
 		h.say("alice", id, "What is my name?")
-		asked := h.model.Requests()
-		require.Equal(t, "user: My name is Ann.\nassistant: You said: My name is Ann.\nuser: What is my name?", asked[len(asked)-1].Transcript())
+		requests := h.model.Requests()
+		require.Equal(t, "user: My name is Ann.\nassistant: You said: My name is Ann.\nuser: What is my name?", requests[len(requests)-1].Transcript())
 
 		info, err := h.svc.Info(h.as("alice"), id)
 		require.NoError(t, err)
@@ -61,27 +61,27 @@ func TestContents(t *testing.T) {
 	require.Equal(t, "one\ntwo", a.Text)
 	require.Equal(t, 1, a.Usage.ToolCalls)
 	require.EqualValues(t, 2*(model.InputTokens+model.OutputTokens), a.Usage.InputTokens+a.Usage.OutputTokens)
-	var seen []string
-	said := false // the last element of seen is text of the agent; a line that the model writes slowly comes in pieces
-	used := 0     // counted separately, because the position of usage among the contents depends on timing
+	var actions []string
+	lastIsText := false // the last element of actions is text of the agent; a line that the model writes slowly comes in pieces
+	usageCount := 0     // counted separately, because the position of usage among the contents depends on timing
 	for _, c := range live {
 		switch {
 		case c.Usage != nil:
-			used++
+			usageCount++
 		case c.Result != nil:
-			seen, said = append(seen, c.Tool+" "+c.Status), false
+			actions, lastIsText = append(actions, c.Tool+" "+c.Status), false
 			require.Contains(t, c.Result.Text, "hm")
 		case c.Tool != "":
-			seen, said = append(seen, c.Tool+" "+c.Status), false
+			actions, lastIsText = append(actions, c.Tool+" "+c.Status), false
 			require.JSONEq(t, `{"thought":"hm"}`, string(c.Arguments))
-		case said:
-			seen[len(seen)-1] += c.Message
+		case lastIsText:
+			actions[len(actions)-1] += c.Message
 		default:
-			seen, said = append(seen, c.Message), true
+			actions, lastIsText = append(actions, c.Message), true
 		}
 	}
-	require.Equal(t, []string{"think started", "think completed", "one\ntwo\n"}, seen)
-	require.Equal(t, 2, used)
+	require.Equal(t, []string{"think started", "think completed", "one\ntwo\n"}, actions)
+	require.Equal(t, 2, usageCount)
 }
 
 // TestSpeakers checks that each Content names the agent that produced it: one of a team, or an agent of the fleet.
@@ -92,14 +92,14 @@ func TestSpeakers(t *testing.T) {
 	id := h.openSession("alice", "team")
 	a := h.say("alice", id, `model: tools [{"name":"transfer_task","input":{"agent":"helper","task":"model: say helped","expected_output":"help"}}]`+"\nmodel: say led")
 	require.Equal(t, "led", a.Text)
-	said := map[string]string{}
+	messages := map[string]string{}
 	for _, c := range a.Contents {
 		if c.Message != "" {
-			said[c.Agent] += c.Message
+			messages[c.Agent] += c.Message
 		}
 		require.NotEmpty(t, c.Agent, "%+v", c)
 	}
-	require.Equal(t, map[string]string{"helper": "You said: Please proceed.\n", "root": "led\n"}, said)
+	require.Equal(t, map[string]string{"helper": "You said: Please proceed.\n", "root": "led\n"}, messages)
 
 	papi := h.say("alice", h.openSession("alice", h.Create("papi").Name), "echo hello\ndone all said")
 	require.Equal(t, []string{"papi", "hello"}, []string{papi.Contents[0].Agent, strings.TrimSpace(papi.Contents[0].Message)})

@@ -124,11 +124,11 @@ func TestConversationWaits(t *testing.T) {
 	requireReason(t, err, fleet.ReasonAgentBusy, "try again later")
 
 	// Another server's turn counts too.
-	same := subagents.Settings{Dir: w.dir + "/agents"}
-	other := subagents.New(w.fleet.Service, subagents.Config{Settings: same, QueueWait: 50 * time.Millisecond})
+	settings := subagents.Settings{Dir: w.dir + "/agents"}
+	other := subagents.New(w.fleet.Service, subagents.Config{Settings: settings, QueueWait: 50 * time.Millisecond})
 	_, err = other.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
 	requireReason(t, err, fleet.ReasonAgentBusy)
-	patient := subagents.New(w.fleet.Service, subagents.Config{Settings: same})
+	patient := subagents.New(w.fleet.Service, subagents.Config{Settings: settings})
 	go w.releaseWaiting()
 	r, err := patient.Run(w.ctx(), subagents.Request{Agent: "s", Prompt: "say next"})
 	require.NoError(t, err)

@@ -224,20 +224,20 @@ func TestLongCallSendsHeartbeats(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var said []string
+				var messages []string
 				ctx := tool.WithNotify(t.Context(), func(n mcp.JSONRPCNotification) error {
 					text, _ := n.Params.AdditionalFields["message"].(string)
-					said = append(said, text)
+					messages = append(messages, text)
 					return nil
 				})
 				r := mcp.CallToolRequest{}
 				_, err := c.tool.Handler(ctx, r)
 				require.NoError(t, err)
-				require.Empty(t, said, "no progress must be sent, because none was requested")
+				require.Empty(t, messages, "no progress must be sent, because none was requested")
 				r.Params.Meta = &mcp.Meta{ProgressToken: "t"}
 				_, err = c.tool.Handler(ctx, r)
 				require.NoError(t, err)
-				require.Equal(t, c.want, said)
+				require.Equal(t, c.want, messages)
 			})
 		})
 	}
