@@ -29,12 +29,7 @@ type call struct {
 
 // fillFrom fills empty fields of c with the fields of o, an earlier report of the same call.
 func (c *call) fillFrom(o call) {
-	if c.Title == "" {
-		c.Title = o.Title
-	}
-	if c.Kind == "" {
-		c.Kind = o.Kind
-	}
+	c.Title, c.Kind = cmp.Or(c.Title, o.Title), cmp.Or(c.Kind, o.Kind)
 	if isEmptyInput(c.RawInput) {
 		c.RawInput = o.RawInput
 	}

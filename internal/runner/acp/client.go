@@ -169,7 +169,7 @@ func (c *client) closedError() error {
 	select {
 	case <-c.program.Done:
 		how = "ended by itself"
-		if err := c.program.Err(); err != nil {
+		if err := c.program.Err; err != nil {
 			how += " (" + err.Error() + ")"
 		}
 	case <-timer.C:
@@ -180,8 +180,8 @@ func (c *client) closedError() error {
 // wrapError adds the program's name, the failed action and the code to an error that the program returned. It does not change
 // other errors.
 func (c *client) wrapError(doing string, err error) error {
-	var r *acp.RequestError
-	if !errors.As(err, &r) {
+	r, refused := errors.AsType[*acp.RequestError](err)
+	if !refused {
 		return err
 	}
 	return codedError{fmt.Errorf("%s: %s: %s", c.programName(), doing, errorText(r)), codeOfRequestError(r)}

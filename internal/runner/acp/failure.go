@@ -101,10 +101,7 @@ func ParseCodexError(info json.RawMessage) (code fleet.ReasonCode, status int) {
 		return "", 0
 	}
 	for _, o := range object {
-		if code = fleet.ReasonCodeOfStatus(o.Status); code == "" {
-			code = fleet.CodeNetwork
-		}
-		return code, o.Status
+		return cmp.Or(fleet.ReasonCodeOfStatus(o.Status), fleet.CodeNetwork), o.Status
 	}
 	return "", 0
 }

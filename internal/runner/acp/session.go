@@ -51,8 +51,7 @@ func (c *client) initialize(ctx context.Context) (initializeResult, error) {
 		ProtocolVersion: acp.ProtocolVersionNumber, ClientInfo: &acp.Implementation{Name: "fleet", Title: &title, Version: fleetVersion()},
 	})
 	if err != nil {
-		var r *acp.RequestError
-		if errors.As(err, &r) {
+		if r, ok := errors.AsType[*acp.RequestError](err); ok {
 			err = fmt.Errorf("%s refused the Agent Client Protocol, version %d: %s%s", c.programName(), acp.ProtocolVersionNumber, errorText(r), c.testedVersionSuffix())
 		}
 		return info, err
@@ -124,11 +123,11 @@ func (c *client) startSession(ctx context.Context, info initializeResult) (resum
 	note := ""
 	if c.job.Session != "" {
 		s, err = c.resume(ctx, info, servers)
-		var r *acp.RequestError
+		r, refused := errors.AsType[*acp.RequestError](err)
 		switch {
 		case err == nil:
 			s.Session, resumed = c.job.Session, true
-		case errors.As(err, &r) && r.Code != authRequired:
+		case refused && r.Code != authRequired:
 			note = errorText(r)
 		default:
 			return false, err
@@ -148,10 +147,10 @@ func (c *client) startSession(ctx context.Context, info initializeResult) (resum
 	}
 	c.session = s.Session
 	c.out.write(Line{Type: LineSession, Session: s.Session, Resumed: resumed, Model: s.model(), Text: note})
-	if err := c.setModelAndMode(ctx, s); err != nil {
+	if err := c.setOption(ctx, s, "model", c.job.Model); err != nil {
 		return false, err
 	}
-	return resumed, nil
+	return resumed, c.setOption(ctx, s, "mode", c.job.Mode)
 }
 
 var errNoResume = &acp.RequestError{Code: -32601, Message: "the program cannot continue sessions"}
@@ -225,8 +224,8 @@ const authRequired = -32000
 // environment, and calls f again.
 func withLogin[T any](ctx context.Context, c *client, info initializeResult, f func() (T, error)) (T, error) {
 	v, err := f()
-	var r *acp.RequestError
-	if err == nil || !errors.As(err, &r) || r.Code != authRequired {
+	r, refused := errors.AsType[*acp.RequestError](err)
+	if !refused || r.Code != authRequired {
 		return v, err
 	}
 	var names []string
@@ -243,22 +242,12 @@ func withLogin[T any](ctx context.Context, c *client, info initializeResult, f f
 		c.programName(), errorText(r), strings.Join(names, ", ")), fleet.CodeAuth}
 }
 
-// setModelAndMode sets the model and the mode of the session.
-func (c *client) setModelAndMode(ctx context.Context, s sessionInfo) error {
-	if c.job.Model != "" {
-		if err := c.setOption(ctx, s, "model", c.job.Model); err != nil {
-			return err
-		}
-	}
-	if c.job.Mode != "" {
-		return c.setOption(ctx, s, "mode", c.job.Mode)
-	}
-	return nil
-}
-
-// setOption sets the session's model or mode to the value; category is "model" or "mode". It prefers configuration options, which
-// are the newer method.
+// setOption sets the session's model or mode to the value, unless the value is empty; category is "model" or "mode". It prefers
+// configuration options, which are the newer method.
 func (c *client) setOption(ctx context.Context, s sessionInfo, category, value string) error {
+	if value == "" {
+		return nil
+	}
 	id := acp.SessionId(c.session)
 	var known []string
 	var method string

@@ -60,8 +60,7 @@ func actAsClaude() {
 	}
 	say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{}}}`, first.RequestID)
 	prompt, _ := next()
-	lines := strings.SplitSeq(prompt.Message.Content[0].Text, "\n")
-	for line := range lines {
+	for line := range strings.SplitSeq(prompt.Message.Content[0].Text, "\n") {
 		verb, rest, _ := strings.Cut(line, " ")
 		switch verb {
 		case "print":

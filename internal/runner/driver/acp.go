@@ -2,7 +2,6 @@ package driver
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -40,7 +39,9 @@ func (a acpDriver) Command(j Job) (Command, error) {
 		return Command{}, fleet.InvalidField("role",
 			"the driver \"acp\" cannot limit which tools are available: leave tools out of the role %q, and use allowed_tools and disallowed_tools", j.Role.Name)
 	}
-	j = withSchema(j)
+	if text := SchemaPrompt(j.Options.OutputSchema); text != "" { // the protocol has no option for the schema
+		j.Prompt += "\n\n" + text
+	}
 	previous, instructionsHash := parseConversation(j.Session), fingerprint(standingInstructions(j))
 	job := acp.Job{
 		Argv: a.options.Command, TestedVersion: a.options.Tested, Session: previous.id, FirstPrompt: firstPrompt(j, fullInstructions(j)), Prompt: j.Prompt, Model: j.Role.Model,
@@ -63,14 +64,10 @@ func (a acpDriver) Command(j Job) (Command, error) {
 		s := servers[name]
 		job.Servers = append(job.Servers, acp.Server{Name: name, Type: cmp.Or(s.Type, "stdio"), Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers})
 	}
-	data, err := json.Marshal(job)
-	if err != nil {
-		return Command{}, err
-	}
 	return Command{
 		Argv: append(slices.Clone(j.Client), ProtocolACP, j.path(file)), AgentProgram: a.Program(), Env: a.options.Env, ReadsMessages: true, ConfirmsMessages: true, SplitStderr: true,
 		// The headers of MCP servers may be secrets.
-		Files:  []File{{Name: file, Data: string(data), Secret: true}},
+		Files:  []File{{Name: file, Data: string(encodeJSON(job)), Secret: true}},
 		Format: Format{Kind: "acp", Session: j.Session, InstructionsHash: instructionsHash, Program: filepath.Base(a.options.Command[0]), Model: j.Role.Model, Output: len(j.Options.OutputSchema) > 0},
 	}, nil
 }

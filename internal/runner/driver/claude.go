@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -17,13 +16,6 @@ const claudeTested = "2.1.332"
 // claudeCode runs Claude Code in headless mode. A process of the run talks to it (see package claude). The tasks of an agent share
 // one conversation, which each run resumes.
 type claudeCode struct{ argv []string }
-
-func newClaude(o Options) claudeCode {
-	if len(o.Command) > 0 {
-		return claudeCode{o.Command}
-	}
-	return claudeCode{[]string{"claude"}}
-}
 
 func (c claudeCode) Program() string { return c.argv[0] }
 
@@ -59,11 +51,7 @@ func (c claudeCode) Command(j Job) (Command, error) {
 		// The supervisor ends the wait for people, so Claude Code's own timeout for the tool must be longer.
 		out.Env["MCP_TOOL_TIMEOUT"] = strconv.FormatInt((j.Role.Permissions.QuestionTimeout() + time.Minute).Milliseconds(), 10)
 	}
-	options, err := claudeOptions(j, servers, &out)
-	if err != nil {
-		return Command{}, err
-	}
-	argv = append(argv, options...)
+	argv = append(argv, claudeOptions(j, servers, &out)...)
 	if previous.id != "" {
 		argv = append(argv, "--resume", previous.id)
 	}
@@ -74,18 +62,13 @@ func (c claudeCode) Command(j Job) (Command, error) {
 		job.ReportsRequests, out.ReportsRequests = true, true
 	}
 	job.Argv = argv
-	err = out.setClientJob(j, job)
-	return out, err
+	return out, out.setClientJob(j, job)
 }
 
 // setClientJob makes the client for Claude Code execute clientJob in the run of j.
 func (c *Command) setClientJob(j Job, clientJob claude.Job) error {
 	const file = "claude.json"
-	b, err := json.Marshal(clientJob)
-	if err != nil {
-		return err
-	}
-	c.Files = append(c.Files, File{Name: file, Data: string(b)})
+	c.Files = append(c.Files, File{Name: file, Data: string(encodeJSON(clientJob))})
 	c.Argv = append(slices.Clone(j.Client), ProtocolClaude, j.path(file))
 	return checkArguments(clientJob.Argv, "shorten the role's options")
 }

@@ -43,5 +43,5 @@ func (p *claudeParser) addLimitReason(o *fleet.Outcome) {
 	if p.result == nil || p.result.APIStatus != http.StatusTooManyRequests {
 		o.Reason = limitText(p.limit.usage())
 	}
-	o.ReasonCode, o.RetryAt = fleet.CodeUsageWindow, p.limit.resetTime()
+	o.ReasonCode, o.RetryAt = fleet.CodeUsageWindow, unixTime(p.limit.ResetsAt)
 }

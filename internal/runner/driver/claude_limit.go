@@ -23,15 +23,12 @@ type claudeLimit struct {
 	} `json:"unifiedWindows"`
 }
 
-// resetTime returns when the window ends, or a zero time if that is unknown.
-func (l *claudeLimit) resetTime() time.Time { return unixTime(l.ResetsAt) }
-
 // reached reports whether requests are refused until the window ends.
 func (l *claudeLimit) reached() bool { return l != nil && l.Status == "rejected" && !l.Overage }
 
 // usage returns the state of the window that limits the subscription most.
 func (l *claudeLimit) usage() fleet.UsageLimit {
-	return fleet.UsageLimit{Window: oneLine(l.Window), Utilization: l.Utilization, Reached: l.reached(), ResetsAt: l.resetTime()}
+	return fleet.UsageLimit{Window: oneLine(l.Window), Utilization: l.Utilization, Reached: l.reached(), ResetsAt: unixTime(l.ResetsAt)}
 }
 
 // unixTime returns the time that is given in Unix seconds, or a zero time if it is not positive.

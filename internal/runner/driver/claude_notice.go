@@ -48,8 +48,11 @@ type claudeNotice struct {
 	Summary     string `json:"summary"`
 	Status      string `json:"status"`
 	Background  *bool  `json:"is_backgrounded"` // nil: an older version, which reports only work in the background
+	// Subtype background_tasks_changed: all work that is in the background now.
+	Tasks []struct {
+		ID string `json:"task_id"`
+	} `json:"tasks"` // a number in background_stopped
 	// Subtype background_stopped, from Fleet's client: background work took too long.
-	Tasks   int `json:"tasks"`
 	Seconds int `json:"seconds"`
 }
 
@@ -77,7 +80,9 @@ func (p *claudeParser) handleNotice(line []byte) []Piece {
 	case n.Subtype == "task_started" && n.Background != nil && !*n.Background: // a command for which the turn waits
 		p.foreground[n.TaskID] = true
 	case n.Subtype == "background_tasks_changed":
-		p.trackForeground(line)
+		for _, t := range n.Tasks { // a command that takes long can move to the background
+			delete(p.foreground, t.ID)
+		}
 	case n.Subtype == "task_notification" && p.foreground[n.TaskID]:
 		delete(p.foreground, n.TaskID)
 	case n.Subtype == "task_started", n.Subtype == "task_notification":
@@ -118,20 +123,6 @@ func (n *claudeNotice) hookStep() Piece {
 		text += ": " + s.Message
 	}
 	return stepPiece(text, s)
-}
-
-// trackForeground handles a list of the background work. A command in this list no longer runs in the foreground, because a command
-// that takes long can move to the background.
-func (p *claudeParser) trackForeground(line []byte) {
-	var list struct {
-		Tasks []struct {
-			ID string `json:"task_id"`
-		} `json:"tasks"`
-	}
-	_ = json.Unmarshal(line, &list) // without a list, nothing has changed
-	for _, t := range list.Tasks {
-		delete(p.foreground, t.ID)
-	}
 }
 
 // backgroundStep returns a step for work in the background that has begun or ended.

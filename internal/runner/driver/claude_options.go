@@ -1,16 +1,21 @@
 package driver
 
 import (
-	"encoding/json"
 	"strconv"
 	"strings"
 )
 
 // claudeOptions returns the options of Claude Code that the job sets. It adds the job's MCP servers to servers. If there are servers
 // or the role is sealed, it adds a file with the servers to out.
-func claudeOptions(j Job, servers map[string]any, out *Command) ([]string, error) {
+func claudeOptions(j Job, servers map[string]any, out *Command) []string {
 	const mcpFile = "mcp.json"
-	argv := []string{"--setting-sources", settingSources(j.Role)}
+	// The project's settings are in the agent's directory, where the agent can change them. Claude Code ignores them if the role is
+	// sealed, because they could lift the role's restrictions.
+	settingSources := "project"
+	if j.Role.Sealed {
+		settingSources = ""
+	}
+	argv := []string{"--setting-sources", settingSources}
 	flag := func(name, value string) {
 		if value != "" {
 			argv = append(argv, name, value)
@@ -33,45 +38,24 @@ func claudeOptions(j Job, servers map[string]any, out *Command) ([]string, error
 	}
 	flag("--allowedTools", strings.Join(allowedTools(j), ","))
 	flag("--disallowedTools", strings.Join(denyRules(j.Role), ","))
-	if p := j.Role.Permissions; p != nil {
-		flag("--settings", askSettings(p.Ask))
+	if p := j.Role.Permissions; p != nil && len(p.Ask) > 0 { // rules for calls that people decide about
+		flag("--settings", string(encodeJSON(map[string]any{"permissions": map[string]any{"ask": p.Ask}})))
 	}
 	flag("--permission-mode", j.Role.PermissionMode)
 	for name, s := range mcpServersOf(j) {
 		servers[name] = s
 	}
 	if len(servers) > 0 || j.Role.Sealed {
-		b, err := json.Marshal(map[string]any{"mcpServers": servers})
-		if err != nil {
-			return nil, err
-		}
+		config := encodeJSON(map[string]any{"mcpServers": servers})
 		// Headers and variables may be secrets, so the file is removed at the end of the run.
-		out.Files = append(out.Files, File{Name: mcpFile, Data: string(b), Secret: true})
+		out.Files = append(out.Files, File{Name: mcpFile, Data: string(config), Secret: true})
 		argv = append(argv, "--mcp-config", j.path(mcpFile), "--strict-mcp-config")
 	}
-	return argv, nil
-}
-
-// askSettings returns settings of Claude Code with rules for calls that people decide about, or "" if there are none.
-func askSettings(rules []string) string {
-	if len(rules) == 0 {
-		return ""
-	}
-	return string(encodeJSON(map[string]any{"permissions": map[string]any{"ask": rules}}))
+	return argv
 }
 
 // claudeVariables are set in the environment of every Claude Code process. The map must not be changed.
 var claudeVariables = map[string]string{
 	"DISABLE_AUTOUPDATER":             "1",    // the operator installs versions
 	"CLAUDE_CODE_MCP_STARTUP_WAIT_MS": "3000", // a server of the agent that starts slowly must not delay the first request; its tools come later
-}
-
-// settingSources returns which settings files Claude Code reads, in the form of its option --setting-sources. The project's settings
-// are in the agent's directory, where the agent can change them. Claude Code ignores them if the role is sealed, because they could
-// lift the role's restrictions.
-func settingSources(r Role) string {
-	if r.Sealed {
-		return ""
-	}
-	return "project"
 }

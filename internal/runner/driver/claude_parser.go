@@ -54,16 +54,12 @@ func (p *claudeParser) Line(line []byte) []Piece {
 	if err := json.Unmarshal(line, &e); err != nil && !isTypeError(err) || e.Type == "" {
 		return p.handleNonEvent(line)
 	}
-	if e.SessionID != "" {
-		p.session = e.SessionID
-	}
+	p.session = cmp.Or(e.SessionID, p.session)
 	switch e.Type {
 	case "system":
 		p.hasKnownEvent = true
-		if e.Version != "" {
-			p.version = e.Version
-		}
-		p.usage.setModel(e.Model)
+		p.version = cmp.Or(e.Version, p.version)
+		p.usage.model = cmp.Or(p.usage.model, e.Model)
 		first := e.Subtype == "init" && !p.hasBegun // every turn begins with the same event
 		p.hasBegun = p.hasBegun || first
 		if first {
@@ -140,7 +136,8 @@ func (p *claudeParser) handleAssistant(e claudeEvent) []Piece {
 	for _, b := range blocks {
 		switch {
 		case b.Type == "tool_use" && b.Name != "":
-			p.usage.addCall(b)
+			p.usage.calls++
+			p.usage.toolNames[b.ID] = b.Name
 			p.openCalls[b.ID] = true
 			pieces = append(pieces, e.withSubagent(toolCallStep(toolCallText(b.Name, b.Input), b.ID, toolName(b.Name), b.Input)))
 			if items := todoItems(b.Input); b.Name == "TodoWrite" && len(items) > 0 {

@@ -48,13 +48,6 @@ func (c claudeTokens) sum() tokens {
 	return tokens{in: c.Input + c.CacheRead + c.CacheWrite, out: c.Output}
 }
 
-// setModel sets the model of the run, unless it is already known.
-func (u *claudeUsage) setModel(model string) {
-	if u.model == "" {
-		u.model = model
-	}
-}
-
 // addMessage handles an event of a message. All events of one message report the usage of the same request, so only the last
 // event counts. Their usage is not final, so they do not count if Fleet's client has measured the message. addMessage returns a step
 // for a new message of a subagent that was not measured.
@@ -89,12 +82,6 @@ func (u *claudeUsage) setMeasured(e *claudeEvent) []Piece {
 		return nil
 	}
 	return []Piece{e.withSubagent(usageStep(m.requestUsage()))}
-}
-
-// addCall handles a tool call.
-func (u *claudeUsage) addCall(b claudeBlock) {
-	u.calls++
-	u.toolNames[b.ID] = b.Name
 }
 
 // addResult handles a result. Its usage includes all messages since the previous result.

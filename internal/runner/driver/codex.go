@@ -22,13 +22,6 @@ const codexTested = "0.171.0"
 // another sandbox. So Codex runs without its own sandbox where Fleet confines the program.
 type codex struct{ argv []string }
 
-func newCodex(o Options) codex {
-	if len(o.Command) > 0 {
-		return codex{o.Command}
-	}
-	return codex{[]string{"codex"}}
-}
-
 func (c codex) Program() string { return c.argv[0] }
 
 // Modes implements ModesDriver.

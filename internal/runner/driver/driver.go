@@ -61,17 +61,25 @@ func New(o Options) (Driver, error) {
 	}
 	switch o.Kind {
 	case "shell":
-		return newShell(o), nil
+		return shell{commandOr(o, "bash", "-e")}, nil
 	case "claude":
-		return newClaude(o), nil
+		return claudeCode{commandOr(o, "claude")}, nil
 	case "codex":
-		return newCodex(o), nil
+		return codex{commandOr(o, "codex")}, nil
 	case "acp":
 		return newACP(o)
 	case "command":
 		return newCommand(o)
 	}
 	return nil, fmt.Errorf("there is no driver %q: use one of %s", o.Kind, strings.Join(Kinds, ", "))
+}
+
+// commandOr returns the command of the options, or the default command if the options have none.
+func commandOr(o Options, defaultCommand ...string) []string {
+	if len(o.Command) > 0 {
+		return o.Command
+	}
+	return defaultCommand
 }
 
 // Protocols of the client process between the supervisor and the program, see Job.Client.

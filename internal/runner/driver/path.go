@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -109,9 +108,5 @@ func valueText(v any) string {
 	case string:
 		return t
 	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return ""
-	}
-	return string(b)
+	return string(encodeJSON(v))
 }

@@ -15,15 +15,6 @@ func SchemaPrompt(schema json.RawMessage) string {
 	return "End your work with a message that is one JSON object and nothing else. A program reads it, and refuses it unless it matches this JSON Schema:\n\n" + string(schema)
 }
 
-// withSchema returns the job with the output schema of its task in the prompt, for a program that has no option for the
-// schema.
-func withSchema(j Job) Job {
-	if text := SchemaPrompt(j.Options.OutputSchema); text != "" {
-		j.Prompt += "\n\n" + text
-	}
-	return j
-}
-
 // maxObjectTries is the number of positions at which FindObject tries to parse an object.
 const maxObjectTries = 100
 

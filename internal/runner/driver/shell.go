@@ -8,13 +8,6 @@ import "strings"
 // The script has no standard input. It can read messages as lines from the file in FLEET_MESSAGES.
 type shell struct{ argv []string }
 
-func newShell(o Options) shell {
-	if len(o.Command) > 0 {
-		return shell{o.Command}
-	}
-	return shell{[]string{"bash", "-e"}}
-}
-
 func (s shell) Program() string { return s.argv[0] }
 
 func (s shell) Keys() []string { return nil }

@@ -66,11 +66,7 @@ func (c claudeCode) Terminal(j Job) (Command, error) {
 		AgentProgram: c.Program(), Env: claudeVariables,
 		Format: Format{Kind: KindTerminal, Session: j.Session, InstructionsHash: fingerprint(system)},
 	}
-	options, err := claudeOptions(j, map[string]any{}, &out)
-	if err != nil {
-		return Command{}, err
-	}
-	argv := append(slices.Clone(c.argv), options...)
+	argv := append(slices.Clone(c.argv), claudeOptions(j, map[string]any{}, &out)...)
 	if known := parseConversation(j.Session); known.id != "" {
 		argv = append(argv, "--resume", known.id) // Claude Code keeps the system prompt with which the conversation started
 	} else {
@@ -84,8 +80,7 @@ func (c claudeCode) Terminal(j Job) (Command, error) {
 			out.Files, argv = append(out.Files, file), append(argv, option, j.path(file.Name))
 		}
 	}
-	err = out.setClientJob(j, claude.Job{Argv: argv, Trust: j.Role.Trust, Terminal: true})
-	return out, err
+	return out, out.setClientJob(j, claude.Job{Argv: argv, Trust: j.Role.Trust, Terminal: true})
 }
 
 // CheckTerminal implements TerminalDriver.

@@ -17,9 +17,9 @@ type Program struct {
 	Stdin  io.WriteCloser
 	Stdout *os.File
 	Done   chan struct{} // closed when the program has ended and was waited for
+	Err    error         // how the program failed; nil if it ended with exit code 0; valid when Done is closed
 
 	cmd *exec.Cmd
-	err error
 }
 
 // Start starts the program argv[0] with the other arguments. The program writes its stderr to the client's stderr. On Linux, the
@@ -47,14 +47,11 @@ func Start(argv []string) (*Program, error) {
 	_ = w.Close()
 	p := &Program{cmd: cmd, Stdin: stdin, Stdout: r, Done: make(chan struct{})}
 	go func() {
-		p.err = cmd.Wait()
+		p.Err = cmd.Wait()
 		close(p.Done)
 	}()
 	return p, nil
 }
-
-// Err returns how the program failed, or nil if it ended with exit code 0. The program must have ended.
-func (p *Program) Err() error { return p.err }
 
 // Status returns the program's exit code, as a shell reports it. The program must have ended.
 func (p *Program) Status() int {

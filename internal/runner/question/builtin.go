@@ -42,10 +42,6 @@ func askBuiltin(ctx context.Context, run string, input json.RawMessage) json.Raw
 		}
 		answers[asked.Question] = strings.TrimSpace(a.Answer + "\n" + a.Message)
 	}
-	b, err := json.Marshal(answers)
-	if err != nil {
-		return nil
-	}
-	in["answers"] = b
+	in["answers"], _ = json.Marshal(answers) // strings can always be encoded
 	return encodeVerdict(map[string]any{"behavior": "allow", "updatedInput": in})
 }
