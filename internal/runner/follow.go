@@ -38,7 +38,7 @@ func (a Agent) Follow(ctx context.Context, r fleet.Run, cursor string, sink func
 	if err != nil {
 		return fleet.Outcome{}, err
 	}
-	defer f.close()
+	defer f.reader.Close()
 	exit, err := f.follow(ctx)
 	if err == nil {
 		err = f.reportProblem(exit)
@@ -86,7 +86,7 @@ type follower struct {
 
 func (a Agent) newFollower(r fleet.Run, cursor string, sink func(fleet.Output) error) (*follower, error) {
 	run := a.home.run(r.TaskID)
-	f := &follower{run: run, sink: sink}
+	f := &follower{run: run, sink: sink, questions: journal{run: run}}
 	var err error
 	if f.passedTo, err = parsePosition(cursor); err != nil {
 		return nil, err
@@ -156,8 +156,6 @@ func (f *follower) isOverdue() bool {
 	return f.spec.Timeout > 0 && timeSinceClaim(f.run) > f.spec.Timeout+f.spec.Grace+overdueMargin
 }
 
-func (f *follower) close() { f.reader.Close() }
-
 // follow passes on the output and the questions until the run has ended, and returns how the run ended.
 func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 	watching, cancel := context.WithCancel(ctx)
@@ -176,7 +174,10 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 		if err != nil {
 			return nil, err
 		}
-		questions, err := f.changedQuestions()
+		var questions []fleet.Question
+		if f.spec.Questions != nil {
+			questions, err = f.questions.read()
+		}
 		if err == nil {
 			err = f.passQuestions(questions, false)
 		}

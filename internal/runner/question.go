@@ -78,15 +78,6 @@ func (a Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error 
 	return ended
 }
 
-// changedQuestions returns the questions of the run that have changed since the last call.
-func (f *follower) changedQuestions() ([]fleet.Question, error) {
-	if f.spec.Questions == nil {
-		return nil, nil
-	}
-	f.questions.run = f.run
-	return f.questions.read()
-}
-
 // passQuestions passes on the questions that wait for an answer if waiting is true, and otherwise all other questions.
 func (f *follower) passQuestions(all []fleet.Question, waiting bool) error {
 	for _, q := range all {

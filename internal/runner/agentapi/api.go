@@ -178,12 +178,15 @@ func (c *client) get(ctx context.Context, path string, target any) error {
 // clockSkew returns how far the agent's clock was ahead of Fleet's at the last successful request.
 func (c *client) clockSkew() time.Duration { return time.Duration(c.skew.Load()) }
 
+// agentStatus is the status of an agent as AgentAPI reports it.
+type agentStatus struct {
+	Status    string `json:"status"` // statusRunning or statusStable
+	AgentType string `json:"agent_type"`
+}
+
 // state returns statusRunning or statusStable, and the type of the agent.
 func (c *client) state(ctx context.Context) (status, agentType string, err error) {
-	var s struct {
-		Status    string `json:"status"`
-		AgentType string `json:"agent_type"`
-	}
+	var s agentStatus
 	err = c.get(ctx, "status", &s)
 	return s.Status, s.AgentType, err
 }

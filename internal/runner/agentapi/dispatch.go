@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,10 +67,8 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 // firstSpec returns the specification that the agent must get with its first message. The text is empty if the workspace has
 // the specification, or if the conversation already has a message to the agent.
 func (v *view) firstSpec(ctx context.Context, workspace Workspace) (string, error) {
-	for _, m := range v.messages {
-		if m.Role == roleUser {
-			return "", nil
-		}
+	if slices.ContainsFunc(v.messages, func(m message) bool { return m.Role == roleUser }) {
+		return "", nil
 	}
 	return workspace.Spec(ctx)
 }

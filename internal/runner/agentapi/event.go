@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 )
 
 // watch reads AgentAPI's event stream until it ends, and calls onChange with the conversation after each event. onChange must not
@@ -53,18 +54,13 @@ func (v *view) apply(name string, data []byte) error {
 			return err
 		}
 		m.Content = m.Message
-		for i := range v.messages {
-			if v.messages[i].ID == m.ID {
-				v.messages[i] = m.message
-				return nil
-			}
+		if i := slices.IndexFunc(v.messages, func(known message) bool { return known.ID == m.ID }); i >= 0 {
+			v.messages[i] = m.message
+			return nil
 		}
 		v.messages = append(v.messages, m.message)
 	case "status_change":
-		var s struct {
-			Status    string `json:"status"`
-			AgentType string `json:"agent_type"`
-		}
+		var s agentStatus
 		if err := json.Unmarshal(data, &s); err != nil {
 			return err
 		}

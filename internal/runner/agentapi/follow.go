@@ -197,21 +197,16 @@ func (f *follower) isIdle(v *view, i, end int) bool {
 // handleMissing handles a conversation without the run.
 func (f *follower) handleMissing() (fleet.Outcome, bool, error) {
 	dispatched, _ := f.transcript.dispatchState()
+	_, located := f.transcript.ownMessageTime()
 	switch {
 	case f.transcript.wasInterrupted():
 		return fleet.Outcome{Status: fleet.TaskStopped, Reason: "the agent was restarted while it was being stopped"}, true, nil
-	case dispatched || f.resumed || f.wasLocated() || f.workspace.Facts().restarted(f.run):
+	case dispatched || f.resumed || located || f.workspace.Facts().restarted(f.run):
 		return fleet.Outcome{
 			Status: fleet.TaskFailed, Reason: "the agent was restarted while it worked, and no longer knows the task", ReasonCode: fleet.CodeRunnerLost,
 		}, true, nil
 	}
 	return fleet.Outcome{}, false, fleet.Errorf(fleet.ReasonTaskNotFound, "the agent %q has no task %s", f.agent.Name, f.run.TaskID)
-}
-
-// wasLocated reports whether the run was in the conversation before.
-func (f *follower) wasLocated() bool {
-	_, ok := f.transcript.ownMessageTime()
-	return ok
 }
 
 // checkWorkspace unblocks AgentAPI if necessary. Every checkInterval it also reads the workspace. It ends the run if the

@@ -87,12 +87,10 @@ func (c *Client) maxWait() *durationpb.Duration {
 // maxResponse limits a runner's message, in bytes. The largest message is an outcome with its payload.
 const maxResponse = 64 << 20
 
-// requestAgent identifies the agent for which a request is signed. The context of the request holds it.
-type requestAgent struct{ uid string }
-
+// requestAgentKey is the key of a context for the uid of the agent for which requests are signed.
 type requestAgentKey struct{}
 
-// signingClient sends the requests of a Client. It signs those whose context holds a requestAgent.
+// signingClient sends the requests of a Client. It signs those whose context holds the uid of an agent.
 type signingClient struct {
 	base   *http.Client
 	client *Client
@@ -100,12 +98,12 @@ type signingClient struct {
 
 // Do implements connect.HTTPClient.
 func (s signingClient) Do(req *http.Request) (*http.Response, error) {
-	if who, ok := req.Context().Value(requestAgentKey{}).(requestAgent); ok {
-		current, err := s.client.handshake(req.Context(), who.uid)
+	if uid, ok := req.Context().Value(requestAgentKey{}).(string); ok {
+		current, err := s.client.handshake(req.Context(), uid)
 		if err != nil {
 			return nil, err
 		}
-		if err := sign(req, s.client.config.Key, who.uid, current.instance, s.client.config.Now().Add(current.clockSkew+requestLifetime)); err != nil {
+		if err := sign(req, s.client.config.Key, uid, current.instance, s.client.config.Now().Add(current.clockSkew+requestLifetime)); err != nil {
 			return nil, err
 		}
 	}
@@ -171,7 +169,7 @@ func permanentError(err error) error {
 
 // callWithRetry repeats a call until the runner answers or was unreachable for too long.
 func (c *Client) callWithRetry(ctx context.Context, a fleet.Agent, call func(context.Context) error) error {
-	ctx = context.WithValue(ctx, requestAgentKey{}, requestAgent{a.UID})
+	ctx = context.WithValue(ctx, requestAgentKey{}, a.UID)
 	t := c.newRetrier(a)
 	for {
 		err := call(ctx)

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"io"
+	"slices"
 
 	"connectrpc.com/connect"
 
@@ -60,14 +61,6 @@ type CollectResult struct {
 
 // landingFeature is the name of the feature of runners that have repositories.
 const landingFeature = "landing"
-
-// features returns the features of the runners, for the handshake.
-func (s *Server) features() []string {
-	if _, ok := s.runners.(Repositories); ok {
-		return []string{landingFeature}
-	}
-	return nil
-}
 
 // repository returns the repository of the agent.
 func (s *Server) repository(ctx context.Context, a *runnerv1.Agent, source *runnerv1.Source) (Repository, error) {
@@ -144,7 +137,7 @@ type repository struct {
 func (c *Client) CheckLanding(ctx context.Context, a fleet.Agent) error {
 	return c.callWithRetry(ctx, a, func(ctx context.Context) error {
 		return c.checkSession(ctx, a.UID, func(s *session) error {
-			if s.has(landingFeature) {
+			if slices.Contains(s.features, landingFeature) {
 				return nil
 			}
 			return fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent %q cannot combine work: restart its workspace with a newer fleet-runner", a.Name)

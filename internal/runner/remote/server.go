@@ -105,9 +105,13 @@ func (s *Server) Handler() http.Handler {
 
 // Handshake implements the service.
 func (s *Server) Handshake(context.Context, *connect.Request[runnerv1.HandshakeRequest]) (*connect.Response[runnerv1.HandshakeResponse], error) {
+	var features []string
+	if _, ok := s.runners.(Repositories); ok {
+		features = []string{landingFeature}
+	}
 	return connect.NewResponse(&runnerv1.HandshakeResponse{
 		Protocol: Protocol, OldestProtocol: OldestProtocol, Version: s.config.Version, Instance: s.verifier.instance,
-		Now: timestamppb.New(s.config.Now()), TaskOptions: s.config.Options, Features: s.features(),
+		Now: timestamppb.New(s.config.Now()), TaskOptions: s.config.Options, Features: features,
 	}), nil
 }
 

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -14,12 +13,10 @@ import (
 // session is the result of a handshake.
 type session struct {
 	options   []string      // options of tasks that the runner supports
-	features  []string      // features of the runner, see Server.features
+	features  []string      // features of the runner, such as landingFeature
 	instance  string        // identifies the runner's process
 	clockSkew time.Duration // how far the runner's clock is ahead of Fleet's clock
 }
-
-func (s *session) has(feature string) bool { return slices.Contains(s.features, feature) }
 
 // handshake returns the result of the last handshake. It makes a handshake if there was none.
 func (c *Client) handshake(ctx context.Context, agent string) (*session, error) {

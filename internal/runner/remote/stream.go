@@ -107,7 +107,7 @@ type streamMethod[Req, M any] = func(context.Context, *connect.Request[Req]) (*c
 // callStream makes a streaming call. It repeats the request when a stream ends or breaks, until handle returns true or the runner
 // was unreachable for too long. handle may change the request.
 func callStream[Req, M any](ctx context.Context, c *Client, a fleet.Agent, method streamMethod[Req, M], req *Req, handle func(*M) (done bool)) error {
-	ctx = context.WithValue(ctx, requestAgentKey{}, requestAgent{a.UID})
+	ctx = context.WithValue(ctx, requestAgentKey{}, a.UID)
 	t := c.newRetrier(a)
 	for {
 		if err := ctx.Err(); err != nil {

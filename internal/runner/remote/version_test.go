@@ -193,14 +193,3 @@ func TestNewRunner(t *testing.T) {
 	require.Equal(t, fleet.TaskFailed, o.Status, "an unknown end must not count as success")
 	require.NotEmpty(t, o.Reason)
 }
-
-// TestOldFleet sends a request without the newest fields.
-func TestOldFleet(t *testing.T) {
-	b := newBench(t)
-	ctx := context.WithValue(t.Context(), requestAgentKey{}, requestAgent{"one"})
-	_, err := b.client.rpc.Interrupt(ctx, connect.NewRequest(&runnerv1.InterruptRequest{
-		Agent: &runnerv1.Agent{Uid: "one"}, Run: &runnerv1.Run{TaskId: "task"},
-	}))
-	require.NoError(t, err)
-	require.Equal(t, 1, b.runner.interrupts)
-}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // headDivisor divides an output's limit: 1/headDivisor of the limit is for the beginning. The end gets the rest, because
@@ -126,10 +127,7 @@ func segmentPath(path string, offset int64) string {
 // segmentOffset returns the offset of the segment that is stored in the file. It returns false if the name of the file is not that
 // of a segment of the output with the path.
 func segmentOffset(path, file string) (int64, bool) {
-	base := filepath.Base(path) + "."
-	if len(file) <= len(base) || file[:len(base)] != base {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(file[len(base):], 10, 64)
-	return n, err == nil && n >= 0 && n < 1<<60
+	offset, ok := strings.CutPrefix(file, filepath.Base(path)+".")
+	n, err := strconv.ParseInt(offset, 10, 64)
+	return n, ok && err == nil && n >= 0 && n < 1<<60
 }
