@@ -74,6 +74,14 @@ func open(t *testing.T, home string) *tab {
 	return newTab(t, home, browser, chromedp.WithNewBrowserContext())
 }
 
+// openAt opens a tab as open does, and goes to the path.
+func openAt(t *testing.T, home, path string) *tab {
+	t.Helper()
+	b := open(t, home)
+	b.goTo(path)
+	return b
+}
+
 // newTab opens another tab that shares the session of b.
 func (b *tab) newTab() *tab {
 	b.t.Helper()

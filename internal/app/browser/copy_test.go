@@ -16,8 +16,7 @@ import (
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	b := open(t, s.home)
-	b.goTo("/")
+	b := openAt(t, s.home, "/")
 	b.press("Create the first agent")
 	b.waitForText("coder")
 	b.fill("Name", "papi")

@@ -24,8 +24,7 @@ func TestFleetRows(t *testing.T) {
 		s.createAgent(t, name)
 	}
 	s.waitForEnd(t, s.startTask(t, "broken", "echo the disk is full >&2; exit 3"))
-	b := open(t, s.home)
-	b.goTo("/")
+	b := openAt(t, s.home, "/")
 	b.waitForText("4 agents")
 	s.startTask(t, "claude", "Look after it")
 	b.waitForText("go vet")
@@ -65,8 +64,7 @@ func TestBulk(t *testing.T) {
 	for _, name := range []string{"one", "two", "three"} {
 		s.createAgent(t, name)
 	}
-	b := open(t, s.home)
-	b.goTo("/")
+	b := openAt(t, s.home, "/")
 	b.waitForText("3 agents")
 	choose := func(name string) {
 		t.Helper()
@@ -96,8 +94,7 @@ func TestBulkConfirmation(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	s.createAgent(t, "one")
-	b := open(t, s.home)
-	b.goTo("/")
+	b := openAt(t, s.home, "/")
 	b.waitForText("1 agent")
 	// The first answer says that the plan is not finished, and waits until the test sets window.go.
 	b.intercept(`async (method, path, send) => {
@@ -128,8 +125,7 @@ func TestOlderTasks(t *testing.T) {
 		ids[i] = s.startTask(t, "papi", fmt.Sprintf("true task %02d", i))
 		s.waitForEnd(t, ids[i])
 	}
-	b := open(t, s.home)
-	b.goTo("/agents/papi")
+	b := openAt(t, s.home, "/agents/papi")
 	b.waitForText("true task 02")
 	require.NotContains(t, b.text(), "true task 01")
 	last := s.startTask(t, "papi", "true task 12")
@@ -151,8 +147,7 @@ func TestSameOptions(t *testing.T) {
 	s := serve(t, nil)
 	s.createAgent(t, "papi")
 	id := s.startTask(t, "papi", `"$FLEET_ASK" question "tabs or spaces?" tabs tabs`)
-	b := open(t, s.home)
-	b.goTo("/attention")
+	b := openAt(t, s.home, "/attention")
 	b.waitForText("tabs or spaces?")
 	b.press("tabs")
 	s.waitForEnd(t, id)
@@ -162,8 +157,7 @@ func TestSameOptions(t *testing.T) {
 func TestFailedRead(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	b := open(t, s.home)
-	b.goTo("/")
+	b := openAt(t, s.home, "/")
 	b.waitForText("No agents yet")
 	b.intercept(`(method, path, send) => {
 		if (!path.startsWith('/v1/agents/') || window.failed) return send()
@@ -191,8 +185,7 @@ func TestLostAnswers(t *testing.T) {
 			s.waitForEnd(t, task.GetId())
 		}
 	}
-	b := open(t, s.home)
-	b.goTo("/tasks/" + id)
+	b := openAt(t, s.home, "/tasks/"+id)
 	b.intercept(`async (method, path, send) => {
 		const answer = await send()
 		if (method !== 'POST' || window.lost) return answer

@@ -37,9 +37,8 @@ func TestSignInWithIssuer(t *testing.T) {
 	}
 	signIn := "Sign in with " + issuer.URL[len("http://"):]
 	for name, other := range map[string]string{"alice": "bob", "bob": "alice"} {
-		b := open(t, s.home)
+		b := openAt(t, s.home, "/?q=of")
 		b.allowErrors("401")
-		b.goTo("/?q=of")
 		b.waitForText("An admin makes a token")
 		b.picture("sign-in", 400, 1280)
 		b.press(signIn)
@@ -58,9 +57,8 @@ func TestSignInWithIssuer(t *testing.T) {
 	}
 
 	// A sign-in that another program has begun in this browser must not count.
-	b := open(t, s.home)
+	b := openAt(t, s.home, "/session/oidc?mark=foreign&to=/tasks")
 	b.allowErrors("401")
-	b.goTo("/session/oidc?mark=foreign&to=/tasks")
 	b.press("Continue as alice")
 	b.waitForText("This server wants to know who you are")
 	require.Equal(t, "/tasks", eval[string](b, `location.pathname`))
@@ -69,10 +67,9 @@ func TestSignInWithIssuer(t *testing.T) {
 	b.waitForText("No task") // a view that calls the server at once
 	require.NotContains(t, b.text(), "wants to know who you are")
 
-	b = open(t, s.home)
+	b = openAt(t, s.home, "/")
 	b.allowErrors("401")
 	b.allowErrors("403")
-	b.goTo("/")
 	b.press(signIn)
 	b.press("Continue as carol")
 	b.waitForText("is in no group that may use this server")
@@ -87,9 +84,8 @@ func TestSessionIsRenewed(t *testing.T) {
 	s, issuer := serveIssuer(t, app.AuthOIDC)
 	token := issuer.IDToken(t, "alice") // a long-lived token for the test's own call
 	issuer.SetLifetime(4 * time.Second)
-	b := open(t, s.home)
+	b := openAt(t, s.home, "/")
 	b.allowErrors("401")
-	b.goTo("/")
 	b.waitForText("Sign in with")
 	require.NotContains(t, b.text(), "Token")
 	b.press("Sign in with " + issuer.URL[len("http://"):])

@@ -54,8 +54,7 @@ func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	s.createAgent(t, "papi")
-	b := open(t, s.home)
-	b.goTo("/")
+	b := openAt(t, s.home, "/")
 	b.waitForText("1 agent")
 	focused := func(what string) {
 		t.Helper()

@@ -77,9 +77,8 @@ func TestNarrow(t *testing.T) {
 func TestNarrowSignIn(t *testing.T) {
 	t.Parallel()
 	s, _ := serveTokens(t, "alice")
-	b := open(t, s.home)
+	b := openAt(t, s.home, "/")
 	b.allowErrors("401")
-	b.goTo("/")
 	b.waitForText("Sign in")
 	b.fill("Token", strings.Repeat("wrong", 40))
 	b.press("Sign in")

@@ -67,8 +67,7 @@ echo "ok   shop/basket   0.214s"`+commit)
 	running := s.startTask(t, "landing", `# Make the pictures of the landing page smaller
 for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'picture %02d  \033[33m%s kB\033[0m -> \033[32m%s kB\033[0m\n' $i $((i * 37 + 410)) $((i * 9 + 60)); sleep 0.2; done; sleep 600`)
 
-	b := open(t, s.home)
-	b.goTo("/")
+	b := openAt(t, s.home, "/")
 	b.waitForText("6 agents")
 	b.waitForText("waiting 2")
 	at(0)

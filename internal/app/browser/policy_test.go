@@ -13,9 +13,8 @@ import (
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	s, issuer := serveIssuer(t, app.AuthTokens, app.AuthOIDC)
-	b := open(t, s.home)
+	b := openAt(t, s.home, "/")
 	b.allowErrors("401") // the page has no session to refresh yet
-	b.goTo("/")
 	b.press("Sign in with " + issuer.URL[len("http://"):])
 	b.press("Continue as alice")
 	b.waitForText("No agents yet")

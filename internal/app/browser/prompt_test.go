@@ -17,9 +17,8 @@ func TestPrompt(t *testing.T) {
 	s := serve(t, nil)
 	_, err := s.api.CreatePool(t.Context(), &fleetv1.CreatePoolRequest{Name: "web", Project: "shell"})
 	require.NoError(t, err)
-	b := open(t, s.home)
+	b := openAt(t, s.home, "/")
 	b.allowErrors("404") // the agents have no repository, so their tasks have no changes
-	b.goTo("/")
 	b.waitForText("No agents yet")
 	b.fill("What is to be done", "echo first prompt")
 	b.waitForText("a new agent")

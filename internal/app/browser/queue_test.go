@@ -35,8 +35,7 @@ func (b *tab) waitForRows(table string, want ...string) {
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	b := open(t, s.home)
-	b.goTo("/")
+	b := openAt(t, s.home, "/")
 	b.press("Queue")
 	for _, text := range []string{"No task waits", "fleet task queue AGENT", "No pools", "fleet pool create NAME", "No schedules", "fleet schedule create NAME", "No budgets", "fleet budget set NAME"} {
 		b.waitForText(text)
@@ -104,8 +103,7 @@ func TestQueueDoesNotOccupy(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	s.createAgent(t, "papi")
-	b := open(t, s.home)
-	b.goTo("/")
+	b := openAt(t, s.home, "/")
 	b.waitForText("papi")
 	id := s.queueTask(t, &fleetv1.QueueTaskRequest{AgentName: "papi", TaskDescription: "until [ -e go ]; do sleep 0.1; done", Hold: true})
 	require.NoError(t, b.until(`() => document.querySelector('header nav').innerText.includes('1')`)) // the event has arrived
@@ -127,8 +125,7 @@ func TestQueueDoesNotOccupy(t *testing.T) {
 func TestPoolsAndSchedules(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	b := open(t, s.home)
-	b.goTo("/queue")
+	b := openAt(t, s.home, "/queue")
 	b.waitForText("No schedules")
 	_, err := s.api.CreatePool(t.Context(), &fleetv1.CreatePoolRequest{Name: "web", Project: "shell", MaxAgents: new(int32(2))})
 	require.NoError(t, err)
@@ -159,8 +156,7 @@ func TestPoolsAndSchedules(t *testing.T) {
 func TestBudgets(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	b := open(t, s.home)
-	b.goTo("/queue")
+	b := openAt(t, s.home, "/queue")
 	b.waitForText("No budgets")
 	set := func(limit float64) {
 		_, err := s.api.SetBudget(t.Context(), &fleetv1.SetBudgetRequest{
@@ -193,8 +189,7 @@ func TestCredentials(t *testing.T) {
 		cfg.Credentials = []fleet.CredentialSetting{{Name: "team-max", KeepFree: 20}}
 		cfg.Local.Projects[0].Credential = "team-max"
 	})
-	b := open(t, s.home)
-	b.goTo("/queue")
+	b := openAt(t, s.home, "/queue")
 	b.waitForRows("Credentials", "team-max ok the queue leaves 20% to people 0 agents, 0 busy")
 	b.goTo("/attention")
 	b.waitForText("No agent waits for an answer")

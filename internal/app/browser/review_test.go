@@ -26,9 +26,8 @@ func TestReview(t *testing.T) {
 	commit := ` && git add -A && git -c user.name=papi -c user.email=papi@example.com commit -qm change`
 	id := s.startTask(t, "papi", `sed -i 's/total += p.Price/total += p.Price * 2/' basket.go && mkdir -p docs && printf 'one\ntwo\n' > docs/new.txt`+commit)
 	s.waitForEnd(t, id)
-	b := open(t, s.home)
-	b.allowed = append(b.allowed, "/changes?since=work") // the request fails for the task of the review until it has changes
-	b.goTo("/tasks/" + id)
+	b := openAt(t, s.home, "/tasks/"+id)
+	b.allowErrors("/changes?since=work") // the request fails for the task of the review until it has changes
 	b.press("changes")
 	b.waitForText("2 files")
 	b.waitForText("docs/")

@@ -15,9 +15,8 @@ import (
 func TestRooms(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	b := open(t, s.home)
+	b := openAt(t, s.home, "/")
 	b.allowErrors("/changes") // a project without a repository has no changes
-	b.goTo("/")
 	b.waitForText("No agents yet")
 	s.createAgent(t, "papi")
 	s.createAgent(t, "worker")
@@ -80,8 +79,7 @@ func TestAddresses(t *testing.T) {
 	s := serve(t, nil)
 	s.createAgent(t, "papi")
 	s.createAgent(t, "worker")
-	b := open(t, s.home)
-	b.goTo("/?q=pap")
+	b := openAt(t, s.home, "/?q=pap")
 	b.waitForText("1 of 2 agents")
 	b.press("papi")
 	b.waitForText("What it is for")

@@ -24,9 +24,8 @@ func TestSignIn(t *testing.T) {
 		s.createAgentAs(t, token, "of-"+name, "Try things")
 	}
 	for name, other := range map[string]string{"alice": "bob", "bob": "alice"} {
-		b := open(t, s.home)
+		b := openAt(t, s.home, "/")
 		b.allowErrors("401")
-		b.goTo("/")
 		b.waitForText("Sign in")
 		b.fill("Token", "fleet_wrong")
 		b.press("Sign in")
@@ -219,10 +218,9 @@ func serveTokens(t *testing.T, names ...string) (*server, map[string]string) {
 // openSignedIn opens a tab that is signed in with the token.
 func (s *server) openSignedIn(t *testing.T, token string) *tab {
 	t.Helper()
-	b := open(t, s.home)
+	b := openAt(t, s.home, "/")
 	b.allowErrors("404") // the page may be reading the newest task of an agent that is not shared any more
 	b.allowErrors("401")
-	b.goTo("/")
 	b.fill("Token", token)
 	b.press("Sign in")
 	b.waitForText("Find or do")

@@ -65,8 +65,7 @@ func TestViewBeforeStream(t *testing.T) {
 	g := newGatedProxy(t, s.home, func(r *http.Request) bool {
 		return r.URL.Path == "/v1/events" && r.URL.Query().Get("cursor") == "now"
 	})
-	b := open(t, g.home)
-	b.goTo("/tasks/" + id)
+	b := openAt(t, g.home, "/tasks/"+id)
 	select {
 	case <-g.arrived:
 	case <-waittest.Context(t).Done():

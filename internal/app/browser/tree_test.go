@@ -94,9 +94,8 @@ func TestTree(t *testing.T) {
 	})
 	require.NoError(t, err)
 	root := started.GetTask().GetId()
-	b := open(t, d.home)
+	b := openAt(t, d.home, "/tasks/"+root)
 	b.allowErrors("/changes") // the place keeps no changes
-	b.goTo("/tasks/" + root)
 	b.waitForText("running")
 	require.NotContains(t, b.text(), "tree")
 

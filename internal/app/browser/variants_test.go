@@ -16,8 +16,7 @@ func TestVariants(t *testing.T) {
 	s := serve(t, func(cfg *app.Config) {
 		cfg.Local.Projects = []local.Project{{Name: "shop", Repository: exampleRepository(t)}}
 	})
-	b := open(t, s.home)
-	b.goTo("/")
+	b := openAt(t, s.home, "/")
 	b.fill("What is to be done", `sed -i 's/total += p.Price/total += p.Price * 2/' basket.go`)
 	b.waitForText("a new agent")
 	b.fill("Tries", "2")

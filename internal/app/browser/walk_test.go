@@ -38,9 +38,8 @@ func (b *tab) pressFocused(name string) {
 func TestKeyboardWalk(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	b := open(t, s.home)
+	b := openAt(t, s.home, "/")
 	b.allowErrors("404") // the project has no repository, so the task has no changes
-	b.goTo("/")
 	b.waitForText("No agents yet")
 	b.pressFocused("Create the first agent")
 	b.waitForText("What the agent is for")
