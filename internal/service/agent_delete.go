@@ -12,7 +12,7 @@ import (
 // at most state.Config.CreateWait. With keepUnsaved, the error is UNSAVED_WORK if the agent may have work that exists only in its
 // workspace. The error is BACKEND_UNAVAILABLE if an attempt to delete the workspace has failed; Fleet tries again.
 func (s *Service) DeleteAgent(ctx context.Context, ref string, keepUnsaved bool, requestID string) (*fleet.AgentView, string, error) {
-	v, err := s.changeDesired(ctx, ref, requestID, s.deleteChange(keepUnsaved))
+	v, err := s.changeDesiredState(ctx, ref, requestID, s.deleteChange(keepUnsaved))
 	if err != nil {
 		return nil, "", err
 	}
@@ -42,7 +42,7 @@ func (s *Service) deleteChange(keepUnsaved bool) desiredChange {
 		return nil
 	}}
 	if keepUnsaved {
-		d.check = s.checkSaved
+		d.check = s.checkNoUnsavedWork
 	}
 	return d
 }

@@ -13,7 +13,7 @@ import (
 // according to the store, StartAgent asks the place whether it still runs. The error is AGENT_BUSY if the workspace is unhealthy and
 // the agent has a task: the task may still run, and starting the workspace again would end the task.
 func (s *Service) StartAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
-	v, err := s.changeDesired(ctx, ref, requestID, s.startChange())
+	v, err := s.changeDesiredState(ctx, ref, requestID, s.startChange())
 	if err != nil {
 		return nil, "", err
 	}
@@ -72,7 +72,7 @@ func errUnhealthyBusy(v *fleet.AgentView) *fleet.Error {
 // StopAgent stops the agent's workspace and keeps its content. It waits until the workspace has stopped, but no longer than
 // state.Config.CreateWait.
 func (s *Service) StopAgent(ctx context.Context, ref, requestID string) (*fleet.AgentView, string, error) {
-	v, err := s.changeDesired(ctx, ref, requestID, stopChange())
+	v, err := s.changeDesiredState(ctx, ref, requestID, stopChange())
 	if err != nil {
 		return nil, "", err
 	}
@@ -133,9 +133,9 @@ func (d desiredChange) apply(s *Service, v *fleet.AgentView) error {
 	return nil
 }
 
-// changeDesired changes the desired state of an agent, once per request id, and returns the agent as it was before the
+// changeDesiredState changes the desired state of an agent, once per request id, and returns the agent as it was before the
 // change. For a repeated request, it returns the agent's current state, and calls no function of d.
-func (s *Service) changeDesired(ctx context.Context, ref, requestID string, d desiredChange) (*fleet.AgentView, error) {
+func (s *Service) changeDesiredState(ctx context.Context, ref, requestID string, d desiredChange) (*fleet.AgentView, error) {
 	c := Call{Method: d.method, RequestID: requestID, Body: []any{ref, d.args}}
 	result, repeated, err := s.EarlierResult(ctx, c)
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *Service) changeDesired(ctx context.Context, ref, requestID string, d de
 		if current == nil {
 			return CallResult{}, fleet.AgentNotFound(v.Name)
 		}
-		if err := plannedFrom(ctx).allows(current); err != nil {
+		if err := plannedAgentFrom(ctx).checkTask(current); err != nil {
 			return CallResult{}, err
 		}
 		if err := d.apply(s, current); err != nil {

@@ -24,7 +24,7 @@ type RestartAgentRequest struct {
 // state.Config.CreateWait. It first checks whether the workspace can be started with the changes. It returns the agent and a
 // message for the caller.
 func (s *Service) RestartAgent(ctx context.Context, r RestartAgentRequest) (v *fleet.AgentView, message string, err error) {
-	v, err = s.changeDesired(ctx, r.Agent, r.RequestID, s.restartChange(r))
+	v, err = s.changeDesiredState(ctx, r.Agent, r.RequestID, s.restartChange(r))
 	if err != nil {
 		return nil, "", err
 	}

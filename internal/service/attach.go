@@ -35,10 +35,10 @@ func (s *Service) Attach(
 	}
 	if err != nil {
 		p, _ := fleet.PrincipalFrom(ctx)
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		const reason = "its terminal was disconnected"
-		if err := s.requestTaskStopFor(late, p, task.ID, reason, reason); err != nil {
+		if err := s.requestTaskStopFor(stopCtx, p, task.ID, reason, reason); err != nil {
 			s.log.WarnContext(ctx, "task of a disconnected terminal not stopped, its host stops it", "task", task.ID, "error", err)
 		}
 		return nil, err

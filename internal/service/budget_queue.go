@@ -20,7 +20,7 @@ type queueBudgets struct {
 	groups   map[taskGroup]*groupBudgets    // of pending tasks, and of tasks that have reserved the cost of others
 	cached   map[claimKey][]fleet.BudgetClaim
 	tasks    []*fleet.QueuedTask
-	kept     map[string][]fleet.LedgerKey // the windows in which a pending task has a reservation already, by task
+	reserved map[string][]fleet.LedgerKey // the windows in which a pending task has a reservation already, by task
 }
 
 // labelBudget is a budget for tasks with labels, with its selector.
@@ -69,13 +69,13 @@ type budgetSet struct {
 
 // claimKey contains everything that the claims of a task depend on, unless the task waits for an answer.
 type claimKey struct {
-	budgets budgetSet
-	used    fleet.Amount
-	maxUSD  float64
-	model   string
-	limit   fleet.Micros // see fleet.Delegation
-	funded  budgetSet    // see fundingParent; zero if there is none
-	kept    string       // the task, if it has a reservation already
+	budgets  budgetSet
+	used     fleet.Amount
+	maxUSD   float64
+	model    string
+	limit    fleet.Micros // see fleet.Delegation
+	funded   budgetSet    // see fundingParent; zero if there is none
+	reserved string       // the task, if it has a reservation already
 }
 
 // queueBudgets reads the budgets, and estimates the costs of the pending tasks. It reads nothing if no task is pending.
@@ -83,7 +83,7 @@ func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (
 	b := &queueBudgets{
 		agent: s.agentFor, maxCost: s.maxCost, tasks: tasks,
 		balances: map[string]state.BudgetBalance{}, groups: map[taskGroup]*groupBudgets{}, cached: map[claimKey][]fleet.BudgetClaim{},
-		kept: map[string][]fleet.LedgerKey{},
+		reserved: map[string][]fleet.LedgerKey{},
 	}
 	if !slices.ContainsFunc(tasks, func(q *fleet.QueuedTask) bool { return q.Status == fleet.TaskPending }) {
 		return b, nil
@@ -121,14 +121,14 @@ func (s *Service) queueBudgets(ctx context.Context, tasks []*fleet.QueuedTask) (
 				return err
 			}
 		}
-		return b.readKept(tx)
+		return b.readReservations(tx)
 	})
 	return b, err
 }
 
-// readKept reads the reservations that pending tasks have already, see state.TakeFunds.
-func (b *queueBudgets) readKept(tx fleet.ReadTx) error {
-	clear(b.kept)
+// readReservations reads the reservations that pending tasks have already, see state.TakeFunds.
+func (b *queueBudgets) readReservations(tx fleet.ReadTx) error {
+	clear(b.reserved)
 	for _, q := range b.tasks {
 		if q.Status != fleet.TaskPending || q.Spending.Reserve == nil {
 			continue
@@ -139,7 +139,7 @@ func (b *queueBudgets) readKept(tx fleet.ReadTx) error {
 		}
 		for _, total := range l.Totals {
 			if total.Reserved.Micros > 0 {
-				b.kept[q.ID] = append(b.kept[q.ID], total.LedgerKey)
+				b.reserved[q.ID] = append(b.reserved[q.ID], total.LedgerKey)
 			}
 		}
 	}
@@ -220,8 +220,8 @@ func (b *queueBudgets) claimsOn(q *fleet.QueuedTask, a *fleet.Agent) []fleet.Bud
 	if parent := b.fundingParent(q); parent != nil {
 		funded, key.funded = b.budgetsOf(parent, nil)
 	}
-	if len(b.kept[q.ID]) > 0 {
-		key.kept = q.ID
+	if len(b.reserved[q.ID]) > 0 {
+		key.reserved = q.ID
 	}
 	if usd := q.Options.MaxCostUSD; usd != nil {
 		key.maxUSD = *usd
@@ -269,7 +269,7 @@ func (b *queueBudgets) claim(q *fleet.QueuedTask, g *groupBudgets, budgets, fund
 			continue
 		}
 		balance := b.balances[budget.Name]
-		if slices.Contains(b.kept[q.ID], balance.Key) {
+		if slices.Contains(b.reserved[q.ID], balance.Key) {
 			continue
 		}
 		c := fleet.BudgetClaim{Budget: budget.Name, Want: want.Amount, Until: balance.End, Next: "`show_budget` shows what it was spent on; an admin can raise it with `set_budget`"}

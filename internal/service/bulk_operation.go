@@ -127,7 +127,7 @@ func (s *Service) queueOperation(p fleet.Principal, o fleet.BulkRequest) (bulkOp
 	}
 	err := checkText(fleet.ReasonTaskRequired, "text", "the task's description", o.Text)
 	if err == nil {
-		err = s.checkQueued(request("any", ""))
+		err = s.checkQueueRequest(request("any", ""))
 	}
 	predict := func(v *fleet.AgentView) (string, string, error) {
 		effect := "gets the task"

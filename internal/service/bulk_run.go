@@ -50,13 +50,13 @@ func (s *Service) RunBulk(ctx context.Context, id string, limit time.Duration) (
 	if limit == 0 {
 		limit = s.cfg.CreateWait
 	}
-	work, cancel := context.WithTimeout(ctx, limit)
+	workCtx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	r := &bulkRun{s: s, plan: plan, op: op, slots: max(1, s.cfg.Workers/2)}
-	r.runAll(work)
-	storing, cancelStoring := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	r.runAll(workCtx)
+	storeCtx, cancelStoring := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancelStoring()
-	if plan, err = s.storeResults(storing, p, plan); err == nil {
+	if plan, err = s.storeResults(storeCtx, p, plan); err == nil {
 		err = ctx.Err()
 	}
 	return plan, err
@@ -163,7 +163,7 @@ func (r *bulkRun) run(ctx context.Context, item *fleet.BulkItem) {
 		done, err = r.s.stopPlannedTask(ctx, item.TaskID, requestID)
 	} else {
 		about := &plannedAgent{uid: item.AgentUID, name: item.AgentName, taskID: item.TaskID, anyTask: !r.op.affectsTask}
-		done, err = r.op.do(withPlanned(ctx, about), item.AgentUID, requestID)
+		done, err = r.op.do(withPlannedAgent(ctx, about), item.AgentUID, requestID)
 	}
 	r.writeAuditEntry(entry, err)
 	switch {

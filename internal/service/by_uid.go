@@ -61,16 +61,16 @@ func (s *Service) endAtOnce(ctx context.Context, uid string, limit int, outcome 
 	if err != nil || !ended || task.DispatchedAt.IsZero() {
 		return task, err
 	}
-	s.interruptEnded(ctx, a, task)
+	s.interruptEndedRun(ctx, a, task)
 	return task, nil
 }
 
 // interruptTimeout limits how long endAtOnce waits until the run's host has received the interrupt.
 const interruptTimeout = 2 * time.Second
 
-// interruptEnded interrupts the run of an ended task. It only logs a failure, because the reconciler ends the run in any
+// interruptEndedRun interrupts the run of an ended task. It only logs a failure, because the reconciler ends the run in any
 // case.
-func (s *Service) interruptEnded(ctx context.Context, a *fleet.Agent, t *fleet.Task) {
+func (s *Service) interruptEndedRun(ctx context.Context, a *fleet.Agent, t *fleet.Task) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), interruptTimeout)
 	defer cancel()
 	if err := s.interrupts.Send(ctx, a, t); err != nil {
@@ -167,7 +167,7 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 	l := s.ended.begin(others)
 	defer s.ended.end(l)
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
-		if err := s.loadEnded(tx, l, found); err != nil {
+		if err := s.loadEndedAgents(tx, l, found); err != nil {
 			return err
 		}
 		return fill(tx)
@@ -175,9 +175,9 @@ func (s *Service) AgentsByUID(ctx context.Context, uids []string) (views []*flee
 	return views, previews, err
 }
 
-// loadEnded reads the agents of the load, each with its newest task. It adds them to found, and passes those with a task to
+// loadEndedAgents reads the agents of the load, each with its newest task. It adds them to found, and passes those with a task to
 // endedAgents.put.
-func (s *Service) loadEnded(tx fleet.ReadTx, l *agentLoad, found map[string]*fleet.AgentView) error {
+func (s *Service) loadEndedAgents(tx fleet.ReadTx, l *agentLoad, found map[string]*fleet.AgentView) error {
 	if len(l.uids) == 0 {
 		return nil
 	}

@@ -10,7 +10,7 @@ func (s *Service) checkConfined(p fleet.Principal, a *fleet.Agent) error {
 	if p.Admin() || p.UnconfinedIn != "" && p.UnconfinedIn == a.Place {
 		return nil
 	}
-	why := s.unconfined(a)
+	why := s.unconfinedReason(a)
 	if why == "" {
 		return nil
 	}
@@ -18,8 +18,8 @@ func (s *Service) checkConfined(p fleet.Principal, a *fleet.Agent) error {
 		"only admins may use agents whose programs are not confined: %s", why)
 }
 
-// unconfined returns the reason why the agent's programs could reach files and processes of others; empty if they cannot.
-func (s *Service) unconfined(a *fleet.Agent) string {
+// unconfinedReason returns the reason why the agent's programs could reach files and processes of others; empty if they cannot.
+func (s *Service) unconfinedReason(a *fleet.Agent) string {
 	if c, ok := s.places.Of(a).Place.(fleet.Confiner); ok {
 		return c.Unconfined(*a)
 	}
@@ -31,7 +31,7 @@ func (s *Service) unconfined(a *fleet.Agent) string {
 // gives the agent no new rights, because its own programs can already reach the files and processes of others.
 func (s *Service) PrincipalOfAgent(a *fleet.Agent) fleet.Principal {
 	p := fleet.Principal{Name: a.Owner, Kind: fleet.KindAgent}
-	if s.unconfined(a) != "" {
+	if s.unconfinedReason(a) != "" {
 		p.UnconfinedIn = a.Place
 	}
 	return p

@@ -15,7 +15,7 @@ const maxEnded = 20000
 type endedAgents struct {
 	mu         sync.Mutex
 	young, old map[string]*fleet.AgentView
-	loading    map[string]*agentLoad // by agent: the newest load that may still cache it
+	loads      map[string]*agentLoad // by agent: the newest load that may still cache it
 }
 
 // agentLoad is one read of agents from the store. It begins before the read's transaction and ends after it.
@@ -30,7 +30,7 @@ func (e *endedAgents) get(uid string) *fleet.AgentView {
 	}
 	v := e.old[uid]
 	if v != nil {
-		e.keep(v)
+		e.addYoung(v)
 	}
 	return v
 }
@@ -40,11 +40,11 @@ func (e *endedAgents) begin(uids []string) *agentLoad {
 	l := &agentLoad{uids}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.loading == nil {
-		e.loading = map[string]*agentLoad{}
+	if e.loads == nil {
+		e.loads = map[string]*agentLoad{}
 	}
 	for _, uid := range uids {
-		e.loading[uid] = l
+		e.loads[uid] = l
 	}
 	return l
 }
@@ -54,8 +54,8 @@ func (e *endedAgents) end(l *agentLoad) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, uid := range l.uids {
-		if e.loading[uid] == l {
-			delete(e.loading, uid)
+		if e.loads[uid] == l {
+			delete(e.loads, uid)
 		}
 	}
 }
@@ -73,8 +73,8 @@ func (e *endedAgents) put(l *agentLoad, v *fleet.AgentView) {
 	small.Task = &task
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.loading[v.UID] == l {
-		e.keep(&small)
+	if e.loads[v.UID] == l {
+		e.addYoung(&small)
 	}
 }
 
@@ -84,11 +84,11 @@ func (e *endedAgents) forget(uid string) {
 	defer e.mu.Unlock()
 	delete(e.young, uid)
 	delete(e.old, uid)
-	delete(e.loading, uid)
+	delete(e.loads, uid)
 }
 
-// keep adds the agent to the young generation. The caller holds mu.
-func (e *endedAgents) keep(v *fleet.AgentView) {
+// addYoung adds the agent to the young generation. The caller holds mu.
+func (e *endedAgents) addYoung(v *fleet.AgentView) {
 	if len(e.young) >= maxEnded {
 		e.old, e.young = e.young, nil
 	}

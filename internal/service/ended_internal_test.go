@@ -27,5 +27,5 @@ func TestForgottenWhileLoading(t *testing.T) {
 	e.put(again, read)
 	require.NotNil(t, e.get("a"), "the end of an older load must not end this one")
 	e.end(again)
-	require.Empty(t, e.loading)
+	require.Empty(t, e.loads)
 }

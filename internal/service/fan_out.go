@@ -27,7 +27,7 @@ func (s *Service) FanOutTask(ctx context.Context, r FanOutRequest) ([]*fleet.Tas
 		return nil, err
 	}
 	for _, v := range all {
-		if err := s.checkQueued(v); err != nil {
+		if err := s.checkQueueRequest(v); err != nil {
 			return nil, err
 		}
 	}

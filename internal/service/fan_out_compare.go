@@ -24,8 +24,8 @@ func (v *Variant) NewestTask() *fleet.Task { return v.Tasks[len(v.Tasks)-1] }
 
 // Model returns the model of the variant; "" if it is not known.
 func (v *Variant) Model() string {
-	if asked := v.Tasks[0].Options.Model; asked != "" {
-		return asked
+	if model := v.Tasks[0].Options.Model; model != "" {
+		return model
 	}
 	return v.NewestTask().Usage.Model
 }

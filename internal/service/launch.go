@@ -91,7 +91,7 @@ func (s *Service) launch(
 		return nil, CallResult{}, false, err
 	}
 	result, repeated, err = s.Once(ctx, c, func(tx fleet.Tx, _ fleet.Principal) (CallResult, error) {
-		if v, err = s.insertLaunched(ctx, tx, p, r); err != nil {
+		if v, err = s.insertLaunchedAgent(ctx, tx, p, r); err != nil {
 			return CallResult{}, err
 		}
 		if also != nil {
@@ -102,8 +102,8 @@ func (s *Service) launch(
 	return v, result, repeated, err
 }
 
-// insertLaunched adds the agent and its first task to the store.
-func (s *Service) insertLaunched(ctx context.Context, tx fleet.Tx, p fleet.Principal, r LaunchRequest) (*fleet.AgentView, error) {
+// insertLaunchedAgent adds the agent and its first task to the store.
+func (s *Service) insertLaunchedAgent(ctx context.Context, tx fleet.Tx, p fleet.Principal, r LaunchRequest) (*fleet.AgentView, error) {
 	wanted := increase{agents: 1, project: r.Project}
 	if r.Prompt != "" || r.selfStarted {
 		wanted.tasks = 1

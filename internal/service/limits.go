@@ -38,10 +38,10 @@ func admit(ctx context.Context, all fleet.Limits, tx fleet.ReadTx, p fleet.Princ
 	if p.Name != owner { // for example, p may run tasks on an agent that the owner has shared
 		who = fmt.Sprintf("%q has", owner)
 	}
-	reached := func(kind string, used, most int64, what, next string) *fleet.Error {
+	limitError := func(kind string, used, most int64, what, next string) *fleet.Error {
 		return fleet.LimitReached(all.SettingOf(kind, owner, groups), who, used, most, what, next)
 	}
-	if err := admitOwner(all.For(owner, groups), tx, owner, m, reached); err != nil {
+	if err := admitOwner(all.For(owner, groups), tx, owner, m, limitError); err != nil {
 		return err
 	}
 	return admitProject(all.Projects[m.project], tx, m)
@@ -64,8 +64,8 @@ func limitGroups(all fleet.Limits, tx fleet.ReadTx, owner string) ([]string, err
 	return known.Groups, nil
 }
 
-// admitOwner returns an error from reached if m would exceed a limit of the owner.
-func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase, reached func(kind string, used, most int64, what, next string) *fleet.Error) error {
+// admitOwner returns an error from limitError if m would exceed a limit of the owner.
+func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase, limitError func(kind string, used, most int64, what, next string) *fleet.Error) error {
 	if l.Agents == 0 && l.RunningTasks == 0 && l.StoredBytes == 0 {
 		return nil
 	}
@@ -75,11 +75,11 @@ func admitOwner(l fleet.Limits, tx fleet.ReadTx, owner string, m increase, reach
 	}
 	switch {
 	case m.agents > 0 && l.Agents > 0 && h.AllAgents()+m.agents > l.Agents:
-		return reached("agents", int64(h.AllAgents()), int64(l.Agents), "agents", "{delete_agent} deletes one")
+		return limitError("agents", int64(h.AllAgents()), int64(l.Agents), "agents", "{delete_agent} deletes one")
 	case m.tasks > 0 && l.RunningTasks > 0 && h.RunningTasks+m.tasks > l.RunningTasks:
-		return reached("running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "{wait_tasks} waits for one to end").After(fleet.BusyRetryAfter)
+		return limitError("running_tasks", int64(h.RunningTasks), int64(l.RunningTasks), "running tasks", "{wait_tasks} waits for one to end").After(fleet.BusyRetryAfter)
 	case m.tasks+m.bytes > 0 && l.StoredBytes > 0 && h.StoredBytes+int64(max(m.bytes, 1)) > l.StoredBytes:
-		return reached("stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "{delete_task} deletes a task")
+		return limitError("stored_bytes", h.StoredBytes, l.StoredBytes, "bytes stored", "{delete_task} deletes a task")
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func (s *Service) insertMessage(ctx context.Context, p fleet.Principal, c Call, 
 				return nil, err
 			}
 		}
-		if err := plannedFrom(ctx).allows(v); err != nil {
+		if err := plannedAgentFrom(ctx).checkTask(v); err != nil {
 			return nil, err
 		}
 		if err := s.checkMessage(p, v); err != nil {

@@ -16,18 +16,18 @@ type plannedAgent struct {
 
 type plannedKey struct{}
 
-func withPlanned(ctx context.Context, p *plannedAgent) context.Context {
+func withPlannedAgent(ctx context.Context, p *plannedAgent) context.Context {
 	return context.WithValue(ctx, plannedKey{}, p)
 }
 
-// plannedFrom returns the planned agent of the call; nil if the call does not belong to a bulk operation.
-func plannedFrom(ctx context.Context) *plannedAgent {
+// plannedAgentFrom returns the planned agent of the call; nil if the call does not belong to a bulk operation.
+func plannedAgentFrom(ctx context.Context) *plannedAgent {
 	p, _ := ctx.Value(plannedKey{}).(*plannedAgent)
 	return p
 }
 
-// allows returns PLAN_OUTDATED if the agent has another task than the plan says.
-func (p *plannedAgent) allows(v *fleet.AgentView) error {
+// checkTask returns PLAN_OUTDATED if the agent has another task than the plan says.
+func (p *plannedAgent) checkTask(v *fleet.AgentView) error {
 	if p == nil || p.anyTask || v.Task == nil || v.Task.ID == p.taskID {
 		return nil
 	}
@@ -35,9 +35,9 @@ func (p *plannedAgent) allows(v *fleet.AgentView) error {
 		Next("{plan_bulk} makes one").With("agent_name", v.Name).With("task_id", v.Task.ID)
 }
 
-// findPlanned returns the agent of the item. The error is AGENT_NOT_FOUND if p may not see it, and PLAN_OUTDATED if it has another
+// findPlannedAgent returns the agent of the item. The error is AGENT_NOT_FOUND if p may not see it, and PLAN_OUTDATED if it has another
 // task than the plan says.
-func (s *Service) findPlanned(ctx context.Context, p fleet.Principal, item *plannedAgent) (*fleet.AgentView, error) {
+func (s *Service) findPlannedAgent(ctx context.Context, p fleet.Principal, item *plannedAgent) (*fleet.AgentView, error) {
 	if err := s.snap.RefreshAgents(ctx, item.uid); err != nil {
 		return nil, err
 	}
@@ -45,5 +45,5 @@ func (s *Service) findPlanned(ctx context.Context, p fleet.Principal, item *plan
 	if v == nil || !p.Sees(&v.Agent) {
 		return nil, fleet.AgentNotFound(item.name)
 	}
-	return v, item.allows(v)
+	return v, item.checkTask(v)
 }

@@ -32,7 +32,7 @@ func (s *Service) adjustPools(ctx context.Context, d queue.Decision) error {
 			return err
 		}
 	}
-	return s.removeDrained(ctx)
+	return s.removeDrainedPools(ctx)
 }
 
 // settleCreations records in the pools which of the agents that they create are ready, and which have failed.
@@ -209,8 +209,8 @@ func (s *Service) requestDeletion(tx fleet.Tx, a *fleet.Agent, text string) erro
 	return tx.Append(a.Event(fleet.EventAgentChanged, a.UpdatedAt, text))
 }
 
-// removeDrained removes the pools that are being deleted and have neither agents nor tasks.
-func (s *Service) removeDrained(ctx context.Context) error {
+// removeDrainedPools removes the pools that are being deleted and have neither agents nor tasks.
+func (s *Service) removeDrainedPools(ctx context.Context) error {
 	for _, pool := range s.queue.Pools() {
 		if !pool.Draining {
 			continue

@@ -34,7 +34,7 @@ func (s *Service) QueueTask(ctx context.Context, r QueueTaskRequest) (*fleet.Tas
 	}
 	r.delegated = p.AgentUID != ""
 	r.Attachments = withMediaTypes(r.Attachments)
-	if err := s.checkQueued(r); err != nil {
+	if err := s.checkQueueRequest(r); err != nil {
 		return nil, err
 	}
 	r.Options.Attachments = len(r.Attachments)
@@ -68,8 +68,8 @@ func asQueued(t *fleet.Task) *fleet.Task {
 	return queued
 }
 
-// checkQueued returns INVALID_ARGUMENT if a value of the request is not valid for any agent.
-func (s *Service) checkQueued(r QueueTaskRequest) error {
+// checkQueueRequest returns INVALID_ARGUMENT if a value of the request is not valid for any agent.
+func (s *Service) checkQueueRequest(r QueueTaskRequest) error {
 	if err := s.checkTask(r.StartTaskRequest); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (s *Service) queueTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	if e.After, err = s.dependencies(tx, p, task, e.After); err != nil {
 		return nil, err
 	}
-	if err := s.insertRequested(tx, p, a, task, r.StartTaskRequest); err != nil {
+	if err := s.insertRequestedTask(tx, p, a, task, r.StartTaskRequest); err != nil {
 		return nil, err
 	}
 	return task, tx.Put(task.ID, &e)

@@ -128,8 +128,8 @@ func (s *Service) ForgetReplica(ctx context.Context, name string) (lost ForgetRe
 		if _, err := s.store.RenewLeases(ctx, owner, forgetTTL, slices.Collect(maps.Keys(epochs))); err != nil {
 			return lost, err
 		}
-		held := fleet.WithLease(ctx, fleet.Lease{Key: fleet.AgentLeasePrefix + uid, Epoch: epochs[fleet.AgentLeasePrefix+uid]})
-		if err := s.forgetAgent(held, uid, name, &lost); err != nil {
+		leaseCtx := fleet.WithLease(ctx, fleet.Lease{Key: fleet.AgentLeasePrefix + uid, Epoch: epochs[fleet.AgentLeasePrefix+uid]})
+		if err := s.forgetAgent(leaseCtx, uid, name, &lost); err != nil {
 			return lost, err
 		}
 	}

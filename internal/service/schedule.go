@@ -90,7 +90,7 @@ func (s *Service) setTask(ctx context.Context, p fleet.Principal, sched *fleet.S
 	if err := r.Labels.Validate("labels"); err != nil {
 		return err
 	}
-	to, err := s.checkScheduled(ctx, p, r)
+	to, err := s.checkScheduledTask(ctx, p, r)
 	switch {
 	case err != nil || r.Project == "":
 	case to.added != nil:

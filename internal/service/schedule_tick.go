@@ -55,7 +55,7 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 	if err != nil {
 		return err
 	}
-	as := fleet.WithPrincipal(ctx, p)
+	ownerCtx := fleet.WithPrincipal(ctx, p)
 	r, err := s.readTask(sched.Task)
 	if err != nil {
 		err = fleet.Errorf(fleet.ReasonInvalidArgument, "its task cannot be read: change it with update_schedule").WithCause(err)
@@ -66,8 +66,8 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 		if sched.Place != "" && !strings.HasPrefix(strings.ToLower(r.Project), strings.ToLower(sched.Place)+"/") {
 			r.Project = sched.Place + "/" + r.Project
 		}
-		err = s.askPlaces(as, r.Project, func(ctx context.Context) (err error) {
-			to, err = s.checkScheduled(ctx, p, r)
+		err = s.askPlaces(ownerCtx, r.Project, func(ctx context.Context) (err error) {
+			to, err = s.checkScheduledTask(ctx, p, r)
 			return err
 		})
 	}
@@ -75,7 +75,7 @@ func (s *Service) runTick(ctx context.Context, sched *fleet.Schedule) error {
 		var late int
 		var outcome string
 		err := s.updateForDispatch(ctx, func(tx fleet.Tx) (err error) {
-			late, outcome, err = s.advance(tx, sched, refused, func() (*fleet.Task, error) { return s.queueTask(as, tx, p, to, r) })
+			late, outcome, err = s.advance(tx, sched, refused, func() (*fleet.Task, error) { return s.queueTask(ownerCtx, tx, p, to, r) })
 			return err
 		})
 		if err == nil && late > 0 {
@@ -153,9 +153,9 @@ func unfinishedTask(tx fleet.ReadTx, sched *fleet.Schedule) (*fleet.Task, error)
 // taskReader reads the task of a schedule from ScheduledTask.JSON.
 type taskReader = func(json.RawMessage) (QueueTaskRequest, error)
 
-// checkScheduled checks the task of a schedule, and returns the assignee that the task would have now.
-func (s *Service) checkScheduled(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {
-	if err := s.checkQueued(r); err != nil {
+// checkScheduledTask checks the task of a schedule, and returns the assignee that the task would have now.
+func (s *Service) checkScheduledTask(ctx context.Context, p fleet.Principal, r QueueTaskRequest) (to assignee, err error) {
+	if err := s.checkQueueRequest(r); err != nil {
 		return to, err
 	}
 	return s.findAssignee(ctx, p, r)

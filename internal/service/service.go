@@ -41,7 +41,7 @@ type Service struct {
 	poolSettings  atomic.Pointer[[]fleet.PoolSetting] // those that Dispatch has not applied yet; nil if there are none
 	keepFree      atomic.Pointer[map[string]float64]  // CredentialView.KeepFree of the credentials of the configuration, by name
 	estimates     estimates
-	observed      sync.Map               // what ObserveLandings has last seen, by fleet.Train
+	lastObserved  sync.Map               // what ObserveLandings has last seen, by fleet.Train
 	trainBackoffs sync.Map               // the last backoff of a train that could not move its branch, by fleet.Train
 	webhookRoot   atomic.Pointer[[]byte] // see webhookSecret; nil until it was read
 }
@@ -101,8 +101,8 @@ func (s *Service) findAgent(ctx context.Context, ref string) (*fleet.AgentView, 
 	if err != nil {
 		return nil, p, err
 	}
-	if planned := plannedFrom(ctx); planned != nil {
-		v, err := s.findPlanned(ctx, p, planned)
+	if planned := plannedAgentFrom(ctx); planned != nil {
+		v, err := s.findPlannedAgent(ctx, p, planned)
 		return v, p, err
 	}
 	if ref == "" {

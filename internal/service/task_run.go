@@ -29,14 +29,14 @@ func (s *Service) RunTask(ctx context.Context, r QueueTaskRequest, wait *time.Du
 	if err := queued(t); err != nil {
 		return nil, err
 	}
-	within := ctx
+	waitCtx := ctx
 	if wait != nil {
 		var cancel context.CancelFunc
-		within, cancel = context.WithTimeout(ctx, *wait)
+		waitCtx, cancel = context.WithTimeout(ctx, *wait)
 		defer cancel()
 	}
-	ended, err := s.FollowTask(within, t.ID, 0, sink)
-	if err != nil && ctx.Err() == nil && within.Err() != nil {
+	ended, err := s.FollowTask(waitCtx, t.ID, 0, sink)
+	if err != nil && ctx.Err() == nil && waitCtx.Err() != nil {
 		return s.earlierTask(ctx, CallResult{ObjectID: t.ID})
 	}
 	return ended, err
@@ -56,9 +56,9 @@ func (s *Service) Detach(ctx context.Context, taskID string) error {
 	if ctx.Err() == nil || fleet.Continues(ctx) {
 		return nil
 	}
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachTimeout)
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detachTimeout)
 	defer cancel()
-	return errors.Join(ctx.Err(), s.updateAs(stopping, func(tx fleet.Tx, p fleet.Principal) error {
+	return errors.Join(ctx.Err(), s.updateAs(stopCtx, func(tx fleet.Tx, p fleet.Principal) error {
 		_, err := s.stopTask(tx, p, taskID)
 		return err
 	}))

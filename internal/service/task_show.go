@@ -29,8 +29,8 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 		return nil, err
 	}
 	var body []byte
-	shown, err := viewTask(ctx, s, id, func(tx fleet.ReadTx, t *fleet.Task) (shown *TaskDetails, err error) {
-		shown = &TaskDetails{Task: t}
+	details, err := viewTask(ctx, s, id, func(tx fleet.ReadTx, t *fleet.Task) (details *TaskDetails, err error) {
+		details = &TaskDetails{Task: t}
 		if payload != nil {
 			if body, err = tx.Payload(t.ID, false); err != nil {
 				return nil, err
@@ -43,12 +43,12 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 		if err != nil {
 			return nil, err
 		}
-		shown.TreeCostUSD = tree[0].TreeCostUSD
-		if shown.Checks, err = tx.Checks(t.ID); err != nil {
+		details.TreeCostUSD = tree[0].TreeCostUSD
+		if details.Checks, err = tx.Checks(t.ID); err != nil {
 			return nil, err
 		}
 		if t.Options.Attachments > 0 {
-			if shown.Attachments, err = tx.Attachments(t.ID, false); err != nil {
+			if details.Attachments, err = tx.Attachments(t.ID, false); err != nil {
 				return nil, err
 			}
 		}
@@ -57,25 +57,25 @@ func (s *Service) ShowTask(ctx context.Context, id string, payload *fleet.Portio
 			return nil, err
 		}
 		if q != nil {
-			shown.Entry = q.Entry
+			details.Entry = q.Entry
 		}
 		if t.Active() {
-			shown.Preview, err = preview(tx, t.ID)
+			details.Preview, err = preview(tx, t.ID)
 		} else {
-			shown.Changes, err = tx.Changes(t.ID)
+			details.Changes, err = tx.Changes(t.ID)
 		}
-		return shown, err
+		return details, err
 	})
 	if err == nil && body != nil {
-		shown.Payload, err = payload.Portion(body, "payload_")
+		details.Payload, err = payload.Portion(body, "payload_")
 	}
-	if err == nil && shown.Status == fleet.TaskPending {
-		shown.QueueItem, err = s.queueItem(ctx, shown.Task)
+	if err == nil && details.Status == fleet.TaskPending {
+		details.QueueItem, err = s.queueItem(ctx, details.Task)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return shown, nil
+	return details, nil
 }
 
 // TaskChecks returns the state of the task's checks; nil if the task has none.
@@ -89,7 +89,7 @@ func preview(tx fleet.ReadTx, taskID string) (string, error) {
 	var b strings.Builder
 	for _, e := range events {
 		if e.Type == fleet.EventTaskStep { // on a line of its own, so that it cannot be mistaken for the agent's text
-			if said := b.String(); said != "" && !strings.HasSuffix(said, "\n") {
+			if text := b.String(); text != "" && !strings.HasSuffix(text, "\n") {
 				b.WriteByte('\n')
 			}
 			b.WriteString("[" + e.Text + "]\n")

@@ -115,7 +115,7 @@ func (s *Service) startTask(ctx context.Context, tx fleet.Tx, p fleet.Principal,
 	task, err := s.requestedTask(ctx, p, a, r)
 	if err == nil {
 		task.Delegation.Conversation = a.Conversation
-		err = s.insertRequested(tx, p, a, task, r)
+		err = s.insertRequestedTask(tx, p, a, task, r)
 	}
 	if err != nil {
 		return nil, err
@@ -150,8 +150,8 @@ func asStarted(t *fleet.Task) *fleet.Task {
 	return &c
 }
 
-// insertRequested adds the task of the request to the store, with its checks and attachments.
-func (s *Service) insertRequested(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fleet.Task, r StartTaskRequest) error {
+// insertRequestedTask adds the task of the request to the store, with its checks and attachments.
+func (s *Service) insertRequestedTask(tx fleet.Tx, p fleet.Principal, a *fleet.Agent, t *fleet.Task, r StartTaskRequest) error {
 	if err := s.insertTask(tx, p, a, t); err != nil {
 		return err
 	}

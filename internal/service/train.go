@@ -18,8 +18,8 @@ func (s *Service) Trains(ctx context.Context) ([]fleet.Train, error) {
 	return view(ctx, s.store, func(tx fleet.ReadTx) (trains []fleet.Train, err error) {
 		queued, err := tx.Landings(fleet.LandingFilter{States: []fleet.LandingState{fleet.LandingQueued}})
 		for _, l := range queued {
-			of := trainOf(l)
-			if s.places.Configured(l.Place) == nil || slices.Contains(trains, of) {
+			train := trainOf(l)
+			if s.places.Configured(l.Place) == nil || slices.Contains(trains, train) {
 				continue
 			}
 			t, err := tx.Task(l.TaskID)
@@ -27,7 +27,7 @@ func (s *Service) Trains(ctx context.Context) ([]fleet.Train, error) {
 				return nil, err
 			}
 			if t != nil && !t.Active() {
-				trains = append(trains, of)
+				trains = append(trains, train)
 			}
 		}
 		return trains, err
@@ -91,7 +91,7 @@ const trainBackoff, maxTrainBackoff = 10 * time.Second, time.Minute
 
 // prepareBatch returns the work that lands together next, in the order of the requests. It leaves out work for the blocked branches and
 // work whose task has not ended. It takes work out of the queue if the task that went on with it did not complete.
-func (s *Service) prepareBatch(ctx context.Context, of fleet.Train, blocked map[string]bool) (work []*LandingView, err error) {
+func (s *Service) prepareBatch(ctx context.Context, train fleet.Train, blocked map[string]bool) (work []*LandingView, err error) {
 	var failed []*LandingView
 	err = s.store.View(ctx, func(tx fleet.ReadTx) error {
 		queued, err := tx.Landings(fleet.LandingFilter{States: []fleet.LandingState{fleet.LandingQueued}})
@@ -103,7 +103,7 @@ func (s *Service) prepareBatch(ctx context.Context, of fleet.Train, blocked map[
 			return cmp.Or(a.Request.At.Compare(b.Request.At), strings.Compare(a.TaskID, b.TaskID))
 		})
 		for _, l := range queued {
-			if l.Place != of.Place || l.Project != of.Project || blocked[l.Into()] {
+			if l.Place != train.Place || l.Project != train.Project || blocked[l.Into()] {
 				continue
 			}
 			t, err := tx.Task(l.TaskID)
@@ -143,8 +143,8 @@ func (s *Service) landBatch(ctx context.Context, repo fleet.Repository, work []*
 	if err != nil {
 		return err
 	}
-	unnamed := slices.DeleteFunc(slices.Clone(work), func(w *LandingView) bool { return w.Request.Into != "" })
-	if err := s.changeEach(ctx, unnamed, func(l *fleet.Landing) string { // the request was written by a server that does not have the repository
+	withoutBranch := slices.DeleteFunc(slices.Clone(work), func(w *LandingView) bool { return w.Request.Into != "" })
+	if err := s.changeEach(ctx, withoutBranch, func(l *fleet.Landing) string { // the request was written by a server that does not have the repository
 		l.Request.Into = b.Name
 		return "lands in " + b.Name
 	}); err != nil {
@@ -205,15 +205,15 @@ func (s *Service) recoverWork(ctx context.Context, repo fleet.Repository, b flee
 func (s *Service) moveBranch(ctx context.Context, repo fleet.Repository, b fleet.Branch, batch []combinedWork, results []fleet.CheckResult) error {
 	var ready []*LandingView
 	for _, c := range batch {
-		still := false
-		if err := s.changeQueued(ctx, c.LandingView, func(_ fleet.Tx, l *fleet.Landing) (string, error) {
-			still = true
+		isQueued := false
+		if err := s.changeQueuedLanding(ctx, c.LandingView, func(_ fleet.Tx, l *fleet.Landing) (string, error) {
+			isQueued = true
 			l.Candidate, l.Checks, l.Problem = c.commit, results, ""
 			return "is landing", nil
 		}); err != nil {
 			return err
 		}
-		if !still { // somebody has taken the work out of the queue
+		if !isQueued { // somebody has taken the work out of the queue
 			break
 		}
 		ready = append(ready, c.LandingView)

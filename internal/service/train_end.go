@@ -9,9 +9,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// changeQueued changes the landing of the work, and sets w.Landing to the changed one. It does nothing if the work is no longer in the
+// changeQueuedLanding changes the landing of the work, and sets w.Landing to the changed one. It does nothing if the work is no longer in the
 // queue with the same commit. change returns the text of the event, or "" if nothing changes.
-func (s *Service) changeQueued(ctx context.Context, w *LandingView, change func(fleet.Tx, *fleet.Landing) (string, error)) error {
+func (s *Service) changeQueuedLanding(ctx context.Context, w *LandingView, change func(fleet.Tx, *fleet.Landing) (string, error)) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		l, err := landingOf(tx, w.Task.ID)
 		if err != nil || l == nil || l.State != fleet.LandingQueued || l.Head != w.Head {
@@ -26,10 +26,10 @@ func (s *Service) changeQueued(ctx context.Context, w *LandingView, change func(
 	})
 }
 
-// changeEach works like changeQueued, for several landings, each in its own transaction.
+// changeEach works like changeQueuedLanding, for several landings, each in its own transaction.
 func (s *Service) changeEach(ctx context.Context, work []*LandingView, change func(*fleet.Landing) (text string)) error {
 	for _, w := range work {
-		if err := s.changeQueued(ctx, w, func(_ fleet.Tx, l *fleet.Landing) (string, error) { return change(l), nil }); err != nil {
+		if err := s.changeQueuedLanding(ctx, w, func(_ fleet.Tx, l *fleet.Landing) (string, error) { return change(l), nil }); err != nil {
 			return err
 		}
 	}
@@ -70,7 +70,7 @@ func (s *Service) sendBackChecks(ctx context.Context, b fleet.Branch, w *Landing
 // sendBack takes work out of the queue with change, which sets the new state and the problem. If the request to land says so, sendBack
 // gives the agent the task to fix the work, at most fleet.MaxFixes times in a row.
 func (s *Service) sendBack(ctx context.Context, w *LandingView, task func(title string) string, change func(*fleet.Landing)) error {
-	return s.changeQueued(ctx, w, func(tx fleet.Tx, l *fleet.Landing) (string, error) {
+	return s.changeQueuedLanding(ctx, w, func(tx fleet.Tx, l *fleet.Landing) (string, error) {
 		change(l)
 		text := "does not land: " + l.Problem
 		if !l.Request.Fix {

@@ -9,15 +9,15 @@ import (
 	"fleet/internal/fleet"
 )
 
-// mayHaveLanded are the states of work that people may have merged into the branch themselves.
-var mayHaveLanded = []fleet.LandingState{fleet.LandingBranch, fleet.LandingReview, fleet.LandingChangesRequested, fleet.LandingApproved, fleet.LandingConflict}
+// mergeableStates are the states of work that people may have merged into the branch themselves.
+var mergeableStates = []fleet.LandingState{fleet.LandingBranch, fleet.LandingReview, fleet.LandingChangesRequested, fleet.LandingApproved, fleet.LandingConflict}
 
 // ObserveLandings finds open work that people have merged into the branches themselves, in projects whose repositories this
 // server has, and records that it has landed. It skips a project if neither its branch nor the amount of its open work has changed
 // since the last call. It also skips places whose workspaces it would keep awake.
 func (s *Service) ObserveLandings(ctx context.Context) error {
 	all, err := view(ctx, s.store, func(tx fleet.ReadTx) ([]*fleet.Landing, error) {
-		return tx.Landings(fleet.LandingFilter{States: mayHaveLanded})
+		return tx.Landings(fleet.LandingFilter{States: mergeableStates})
 	})
 	if err != nil {
 		return err
@@ -57,16 +57,16 @@ func (s *Service) observeTrain(ctx context.Context, t fleet.Train, work []*fleet
 	case err != nil:
 		return err
 	}
-	seen := fmt.Sprint(b.Commit, len(work))
-	if last, _ := s.observed.Load(t); last == seen {
+	observed := fmt.Sprint(b.Commit, len(work))
+	if last, _ := s.lastObserved.Load(t); last == observed {
 		return nil
 	}
 	for _, l := range work {
-		in, err := repo.Contains(ctx, b.Commit, l.Head)
+		contains, err := repo.Contains(ctx, b.Commit, l.Head)
 		if err != nil {
 			return err
 		}
-		if !in {
+		if !contains {
 			continue
 		}
 		if err := s.store.Update(ctx, func(tx fleet.Tx) error {
@@ -88,6 +88,6 @@ func (s *Service) observeTrain(ctx context.Context, t fleet.Train, work []*fleet
 			return err
 		}
 	}
-	s.observed.Store(t, seen)
+	s.lastObserved.Store(t, observed)
 	return nil
 }

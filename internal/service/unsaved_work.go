@@ -6,9 +6,9 @@ import (
 	"fleet/internal/fleet"
 )
 
-// checkSaved returns UNSAVED_WORK if the agent may have work that exists only in its workspace.
-func (s *Service) checkSaved(ctx context.Context, v *fleet.AgentView) error {
-	what, err := s.unsaved(ctx, v)
+// checkNoUnsavedWork returns UNSAVED_WORK if the agent may have work that exists only in its workspace.
+func (s *Service) checkNoUnsavedWork(ctx context.Context, v *fleet.AgentView) error {
+	what, err := s.unsavedWork(ctx, v)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -21,8 +21,8 @@ func (s *Service) checkSaved(ctx context.Context, v *fleet.AgentView) error {
 		Next("save this work, or delete the agent without keep_unsaved").With("agent_name", v.Name)
 }
 
-// unsaved returns a description for people of the work that may exist only in the agent's workspace; empty if there is none.
-func (s *Service) unsaved(ctx context.Context, v *fleet.AgentView) (what string, err error) {
+// unsavedWork returns a description for people of the work that may exist only in the agent's workspace; empty if there is none.
+func (s *Service) unsavedWork(ctx context.Context, v *fleet.AgentView) (what string, err error) {
 	place := s.places.Of(&v.Agent)
 	switch {
 	case v.Task != nil:
