@@ -62,9 +62,7 @@ func TestUnitUnderSystemd(t *testing.T) {
 		require.NoError(t, err, "%s %s: %s", name, arg, out)
 		return string(out)
 	}
-	b, err := os.ReadFile(filepath.Join(repository, "docs/operate/deploy.md"))
-	require.NoError(t, err)
-	_, section, _ := strings.Cut(string(b), "\n## One server with systemd\n")
+	_, section, _ := strings.Cut(readRepository(t, "docs/operate/deploy.md"), "\n## One server with systemd\n")
 	section, _, _ = strings.Cut(section, "\n### Repositories\n")
 	commands := strings.Join(regexp.MustCompile(`(?m)^    .+$`).FindAllString(section, -1), "\n")
 	commands = strings.NewReplacer(

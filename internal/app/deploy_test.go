@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deployment is the directory with the files that docs/operate/deploy.md describes.
-const deployment = repository + "/docs/operate/deploy"
+// deployment is the directory, relative to the repository, with the files that docs/operate/deploy.md describes.
+const deployment = "docs/operate/deploy"
 
 // TestDeployedSettings checks that every variable in the deployment files is a setting.
 func TestDeployedSettings(t *testing.T) {
@@ -29,7 +29,7 @@ func TestDeployedSettings(t *testing.T) {
 	variable := regexp.MustCompile(`\bFLEET_[A-Z_]+[A-Z]\b`)
 	found := 0
 	for _, path := range []string{"fleet.service", "Containerfile", "kubernetes/statefulset.yaml"} {
-		for _, name := range variable.FindAllString(readDeployed(t, path), -1) {
+		for _, name := range variable.FindAllString(readRepository(t, deployment+"/"+path), -1) {
 			require.True(t, known[name], "%s sets %s, which is not a setting", path, name)
 			found++
 		}
@@ -41,7 +41,7 @@ func TestDeployedSettings(t *testing.T) {
 // with this configuration.
 func TestDeployedPods(t *testing.T) {
 	t.Parallel()
-	c, err := Load(filepath.Join(deployment, "kubernetes/fleet.yaml"), []string{"FLEET_STORE=postgres://fleet@db.example.com/fleet"}, nil)
+	c, err := Load(filepath.Join(repository, deployment, "kubernetes/fleet.yaml"), []string{"FLEET_STORE=postgres://fleet@db.example.com/fleet"}, nil)
 	require.NoError(t, err)
 	require.NoError(t, c.Validate())
 
@@ -70,7 +70,7 @@ func TestDeployedPods(t *testing.T) {
 			}
 		}
 	}
-	require.NoError(t, yaml.Unmarshal([]byte(readDeployed(t, "kubernetes/statefulset.yaml")), &d))
+	require.NoError(t, yaml.Unmarshal([]byte(readRepository(t, deployment+"/kubernetes/statefulset.yaml")), &d))
 	require.Len(t, d.Spec.Template.Spec.Containers, 1)
 	pod := d.Spec.Template.Spec.Containers[0]
 	require.Equal(t, []string{"serve"}, pod.Args)
@@ -108,10 +108,10 @@ func TestDeployedPods(t *testing.T) {
 		mounted = append(mounted, m.MountPath)
 	}
 	require.Contains(t, mounted, filepath.Dir(c.TLS.Cert))
-	data := regexp.MustCompile(`FLEET_DATA=(\S+)`).FindStringSubmatch(readDeployed(t, "Containerfile"))
+	data := regexp.MustCompile(`FLEET_DATA=(\S+)`).FindStringSubmatch(readRepository(t, deployment+"/Containerfile"))
 	require.Len(t, data, 2)
 	require.Contains(t, mounted, filepath.Dir(data[1]), "all users may enter the volume, so the data directory must be a directory in it")
-	require.Contains(t, readDeployed(t, "kubernetes/statefulset.yaml"), "/etc/fleet/config/fleet.yaml")
+	require.Contains(t, readRepository(t, deployment+"/kubernetes/statefulset.yaml"), "/etc/fleet/config/fleet.yaml")
 }
 
 // TestDeployedUnit checks the unit of systemd with systemd-analyze, if that is installed.
@@ -125,7 +125,7 @@ func TestDeployedUnit(t *testing.T) {
 	dir := t.TempDir()
 	program, err := os.Executable()
 	require.NoError(t, err)
-	unit := bytes.ReplaceAll([]byte(readDeployed(t, "fleet.service")), []byte("/usr/local/bin/fleet"), []byte(program))
+	unit := bytes.ReplaceAll([]byte(readRepository(t, deployment+"/fleet.service")), []byte("/usr/local/bin/fleet"), []byte(program))
 	path := filepath.Join(dir, "fleet.service")
 	require.NoError(t, os.WriteFile(path, unit, 0o600))
 	out, err := exec.CommandContext(t.Context(), verify, "verify", "--man=no", path).CombinedOutput()
@@ -133,12 +133,4 @@ func TestDeployedUnit(t *testing.T) {
 	for line := range strings.Lines(string(out)) { // systemd-analyze also reports problems of other units
 		require.NotContains(t, line, "fleet.service")
 	}
-}
-
-// readDeployed returns the content of the file at the path in the deployment directory.
-func readDeployed(t *testing.T, path string) string {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(deployment, path))
-	require.NoError(t, err)
-	return string(b)
 }

@@ -30,6 +30,7 @@ const repository = "../.."
 // document has the parts of a Markdown file that the tests check.
 type document struct {
 	path    string // relative to the repository
+	source  string
 	links   []string
 	anchors []string
 	spans   []string // `code` in a sentence or a table
@@ -41,10 +42,9 @@ func documents(t *testing.T) (all []document) {
 	t.Helper()
 	parser := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser()
 	for _, path := range files(t, ".md") {
-		source, err := os.ReadFile(filepath.Join(repository, path))
-		require.NoError(t, err)
-		d := document{path: path}
-		err = ast.Walk(parser.Parse(text.NewReader(source)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		source := []byte(readRepository(t, path))
+		d := document{path: path, source: string(source)}
+		err := ast.Walk(parser.Parse(text.NewReader(source)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 			if !entering {
 				return ast.WalkContinue, nil
 			}
@@ -91,6 +91,14 @@ func files(t *testing.T, ends ...string) (paths []string) {
 	})
 	require.NoError(t, err)
 	return paths
+}
+
+// readRepository returns the content of the file at the path in the repository.
+func readRepository(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(repository, path))
+	require.NoError(t, err)
+	return string(b)
 }
 
 // textOf returns the text in the node, without its formatting.
@@ -172,9 +180,7 @@ func TestDocPaths(t *testing.T) {
 		if strings.HasPrefix(path, "testdata/cassettes/") {
 			continue
 		}
-		b, err := os.ReadFile(filepath.Join(repository, path))
-		require.NoError(t, err)
-		for _, name := range doc.FindAllString(string(b), -1) {
+		for _, name := range doc.FindAllString(readRepository(t, path), -1) {
 			if !exists(name) {
 				t.Errorf("%s names %s, which does not exist", path, name)
 			}
@@ -190,9 +196,7 @@ func TestDocIndexes(t *testing.T) {
 	for _, d := range documents(t) {
 		all[d.path] = d
 	}
-	decisions, err := os.ReadFile(filepath.Join(repository, "docs/decisions/README.md"))
-	require.NoError(t, err)
-	for path := range all {
+	for path, d := range all {
 		index, name := "docs/README.md", strings.TrimPrefix(path, "docs/")
 		decision := strings.HasPrefix(path, "docs/decisions/")
 		if decision {
@@ -208,20 +212,12 @@ func TestDocIndexes(t *testing.T) {
 			t.Errorf("%s has no link to %s", index, name)
 		}
 		if decision && filepath.Base(path) != "README.md" {
-			number, title, found := strings.Cut(strings.TrimPrefix(firstLine(t, path), "# "), ". ")
+			line, _, _ := strings.Cut(d.source, "\n")
+			number, title, found := strings.Cut(strings.TrimPrefix(line, "# "), ". ")
 			require.True(t, found, "the first line of %s is not \"# NUMBER. TITLE\"", path)
-			require.Contains(t, string(decisions), fmt.Sprintf("[%03s](%s): %s", number, name, title), "the title of %s", path)
+			require.Contains(t, all[index].source, fmt.Sprintf("[%03s](%s): %s", number, name, title), "the title of %s", path)
 		}
 	}
-}
-
-// firstLine returns the first line of the document at the path.
-func firstLine(t *testing.T, path string) string {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(repository, path))
-	require.NoError(t, err)
-	line, _, _ := strings.Cut(string(b), "\n")
-	return line
 }
 
 // TestDocTests checks that tests named in documents exist.
@@ -230,10 +226,8 @@ func TestDocTests(t *testing.T) {
 	known := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func (Test\w+|Fuzz\w+)\(`)
 	for _, path := range files(t, "_test.go", "test/suite.go") {
-		b, err := os.ReadFile(filepath.Join(repository, path))
-		require.NoError(t, err)
-		for _, m := range function.FindAllSubmatch(b, -1) {
-			known[string(m[1])] = true
+		for _, m := range function.FindAllStringSubmatch(readRepository(t, path), -1) {
+			known[m[1]] = true
 		}
 	}
 	name := regexp.MustCompile(`^(Test|Fuzz)[A-Z]\w*$`)
@@ -263,8 +257,7 @@ func TestDocSettings(t *testing.T) {
 // and the number of arguments.
 func TestDocCommands(t *testing.T) {
 	t.Parallel()
-	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
-	require.NoError(t, err)
+	makefile := readRepository(t, "Makefile")
 	for _, d := range documents(t) {
 		if strings.HasPrefix(d.path, "docs/decisions/") || strings.HasPrefix(d.path, "testdata/") || d.path == "CHANGELOG.md" {
 			continue // these documents contain old and internal commands
@@ -282,7 +275,7 @@ func TestDocCommands(t *testing.T) {
 		for _, code := range slices.Concat(d.spans, d.blocks) {
 			for _, words := range commandsIn(code, "make") {
 				for _, target := range words {
-					if target == strings.ToLower(target) && !strings.ContainsAny(target, "=-.") && !strings.Contains(string(makefile), "\n"+target+":") {
+					if target == strings.ToLower(target) && !strings.ContainsAny(target, "=-.") && !strings.Contains(makefile, "\n"+target+":") {
 						t.Errorf("%s: there is no target for `make %s`", d.path, target)
 					}
 				}
