@@ -22,7 +22,7 @@ var agentCases = []testCase{
 			insertRows(t, s, a)
 			require.Equal(t, int64(1), a.Revision)
 			want.Revision = 1
-			got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) })
+			got := getAgent(t, s, a.UID)
 			require.Equal(t, &want, got)
 		}
 	}},
@@ -33,29 +33,17 @@ var agentCases = []testCase{
 		a.UpdatedAt = time.Date(1969, 12, 31, 23, 59, 59, 999999000, time.UTC)
 		a.RetryAt = time.Unix(0, 0) // this is not the zero time
 		insertRows(t, s, a)
-		got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent("u1") })
+		got := getAgent(t, s, "u1")
 		require.Equal(t, time.Date(2025, 7, 1, 10, 0, 0, 123456000, time.UTC), got.CreatedAt)
 		require.Equal(t, a.UpdatedAt, got.UpdatedAt)
 		require.Equal(t, time.Unix(0, 0).UTC(), got.RetryAt)
 		require.True(t, got.DeletedAt.IsZero())
 	}},
 
-	{"a missing row is nil", func(t *testing.T, s fleet.Store) {
-		view(t, s, func(tx fleet.ReadTx) error {
-			a, err := tx.Agent("nobody")
-			require.NoError(t, err)
-			require.Nil(t, a)
-			found, err := tx.Agents(fleet.AgentFilter{Name: "nobody"})
-			require.NoError(t, err)
-			require.Empty(t, found)
-			return nil
-		})
-	}},
-
 	{"names are unique per owner, in any case", func(t *testing.T, s fleet.Store) {
 		addAgent(t, s)
 		for _, name := range []string{"papi", "PAPI", "Papi"} {
-			err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newAgent("u2", name, "alice")) })
+			err := tryInsert(t, s, newAgent("u2", name, "alice"))
 			requireReason(t, err, fleet.ReasonAgentExists, name)
 		}
 		insertRows(t, s, newAgent("u2", "Papi", "bob"))
@@ -63,10 +51,8 @@ var agentCases = []testCase{
 
 	{"a deleted agent's name is free again", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
-		update(t, s, func(tx fleet.Tx) error {
-			a.State, a.DeletedAt = fleet.StateDeleted, noon
-			return tx.Update(a)
-		})
+		a.State, a.DeletedAt = fleet.StateDeleted, noon
+		updateRows(t, s, a)
 		insertRows(t, s, newAgent("u2", "PAPI", "alice"))
 		view(t, s, func(tx fleet.ReadTx) error {
 			found, err := tx.Agents(fleet.AgentFilter{Name: "papi", Owner: "alice"})
@@ -77,26 +63,20 @@ var agentCases = []testCase{
 			require.Equal(t, a, old)
 			return nil
 		})
-		err := s.Update(t.Context(), func(tx fleet.Tx) error {
-			a.DeletedAt = time.Time{}
-			return tx.Update(a)
-		})
-		requireReason(t, err, fleet.ReasonAgentExists, "papi")
+		a.DeletedAt = time.Time{}
+		requireReason(t, tryUpdate(t, s, a), fleet.ReasonAgentExists, "papi")
 	}},
 
 	{"a uid is used only once", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
-		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newAgent(a.UID, "sony", "alice")) }))
+		requireInternal(t, tryInsert(t, s, newAgent(a.UID, "sony", "alice")))
 	}},
 
 	{"one of many concurrent creations succeeds", func(t *testing.T, s fleet.Store) {
 		errs := runConcurrently(50, func(i int) error {
-			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newAgent(id("u", i), "papi", "alice")) })
+			return tryInsert(t, s, newAgent(id("u", i), "papi", "alice"))
 		})
-		require.Len(t, errs, 49)
-		for _, err := range errs {
-			requireReason(t, err, fleet.ReasonAgentExists, "papi")
-		}
+		requireReasons(t, errs, 49, fleet.ReasonAgentExists, "papi")
 		require.Len(t, read(t, s, liveAgents), 1)
 	}},
 
@@ -165,9 +145,9 @@ var agentCases = []testCase{
 		b.RestartsRequested, b.RestartsDone, b.Attempts, b.RetryAt = 9, 8, 7, time.Time{}
 		b.CreatedAt, b.UpdatedAt, b.DeletedAt = noon.Add(1*time.Hour), noon.Add(2*time.Hour), noon.Add(3*time.Hour)
 		b.Rules = nil
-		update(t, s, func(tx fleet.Tx) error { return tx.Update(b) })
+		updateRows(t, s, b)
 		require.Equal(t, int64(2), b.Revision)
-		require.Equal(t, b, read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) }))
+		require.Equal(t, b, getAgent(t, s, a.UID))
 	}},
 
 	{"shared agents are found, also deleted ones", func(t *testing.T, s fleet.Store) {
@@ -180,10 +160,8 @@ var agentCases = []testCase{
 		require.Empty(t, shared())
 		insertRows(t, s, gone, two, one)
 		require.Equal(t, []*fleet.Agent{one, gone}, shared())
-		update(t, s, func(tx fleet.Tx) error {
-			one.Shares = nil
-			return tx.Update(one)
-		})
+		one.Shares = nil
+		updateRows(t, s, one)
 		require.Equal(t, []*fleet.Agent{gone}, shared())
 	}},
 
@@ -194,15 +172,14 @@ var agentCases = []testCase{
 		}))
 		require.Empty(t, listEvents(t, s, fleet.EventFilter{}, 0, 10))
 		requireEmpty(t, s)
+		require.Nil(t, getAgent(t, s, "u1"))
 	}},
 
 	{"every known state can be stored, but no other", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		write := func(state fleet.State, desired fleet.DesiredState) error {
-			return s.Update(t.Context(), func(tx fleet.Tx) error {
-				a.State, a.Desired = state, desired
-				return tx.Update(a)
-			})
+			a.State, a.Desired = state, desired
+			return tryUpdate(t, s, a)
 		}
 		for _, state := range fleet.States {
 			for _, desired := range []fleet.DesiredState{fleet.DesiredRunning, fleet.DesiredStopped, fleet.DesiredDeleted} {
@@ -266,6 +243,11 @@ var agentCases = []testCase{
 		require.Nil(t, getRemains("u2"))
 		require.NotNil(t, getRemains("u1"))
 	}},
+}
+
+func getAgent(t tb, s fleet.Store, uid string) *fleet.Agent {
+	t.Helper()
+	return read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(uid) })
 }
 
 func uids(agents []*fleet.Agent) []string {

@@ -75,10 +75,7 @@ var concurrentCases = []testCase{
 				return tx.Insert(newAgent(id("u", i), id("a", i), "alice"))
 			})
 		})
-		require.Len(t, errs, 30-limit)
-		for _, err := range errs {
-			require.ErrorIs(t, err, errTest)
-		}
+		requireTestErrors(t, errs, 30-limit)
 		require.Equal(t, limit, holdings(t, s, "alice").AllAgents())
 	}},
 
@@ -110,10 +107,7 @@ var concurrentCases = []testCase{
 			return nil
 		})
 		errs := runConcurrently(20, func(i int) error { return addAndCount(limit + i) })
-		require.Len(t, errs, 20-more)
-		for _, err := range errs {
-			require.ErrorIs(t, err, errTest)
-		}
+		requireTestErrors(t, errs, 20-more)
 		require.Equal(t, limit, holdings(t, s, "alice").AllAgents())
 	}},
 

@@ -45,16 +45,13 @@ var deliveryCases = []testCase{
 
 		all[1].RecordAttempt(fleet.DeliveryAttempt{At: noon, Code: 204}, 0, 0)
 		all[2].Status, all[2].NextAt = fleet.DeliveryFailed, time.Time{}
-		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.Update(all[1]))
-			return tx.Update(all[2])
-		})
+		updateRows(t, s, all[1], all[2])
 		require.Equal(t, []*fleet.Delivery{all[1]}, get(fleet.DeliveryFilter{Webhook: "w1", Status: fleet.DeliveryDelivered}))
 		require.Equal(t, []*fleet.Delivery{all[0]}, get(fleet.DeliveryFilter{Webhook: "w1", Waiting: true}))
 		require.Equal(t, []fleet.DeliveryCount{{Webhook: "w1", Status: fleet.DeliveryFailed, Number: 1, Oldest: all[2].CreatedAt}, waiting("w1", 1)}, count("w1"))
 
 		all[2].Requeue(noon.Add(time.Hour))
-		update(t, s, func(tx fleet.Tx) error { return tx.Update(all[2]) })
+		updateRows(t, s, all[2])
 		undue := fleet.DeliveryFilter{Webhook: "w1", Status: fleet.DeliveryWaiting, Undue: noon}
 		require.Equal(t, []*fleet.Delivery{all[2], all[0]}, get(undue))
 		undue.Undue = noon.Add(time.Hour)
@@ -63,8 +60,8 @@ var deliveryCases = []testCase{
 
 	{"an event has one delivery to a webhook", func(t *testing.T, s fleet.Store) {
 		insertRows(t, s, newDelivery("w1", 1))
-		require.Error(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newDelivery("w1", 1)) }))
-		require.Error(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(newDelivery("w1", 2)) }), "a delivery that does not exist cannot be updated")
+		require.Error(t, tryInsert(t, s, newDelivery("w1", 1)))
+		require.Error(t, tryUpdate(t, s, newDelivery("w1", 2)), "a delivery that does not exist cannot be updated")
 	}},
 
 	{"old deliveries are removed", func(t *testing.T, s fleet.Store) {

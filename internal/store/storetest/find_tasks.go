@@ -25,7 +25,7 @@ var findTasksCases = []testCase{
 			}
 			if strings.HasPrefix(uid, "gone") {
 				a.State, a.DeletedAt = fleet.StateDeleted, noon
-				update(t, s, func(tx fleet.Tx) error { return tx.Update(a) })
+				updateRows(t, s, a)
 			}
 		}
 		task := func(id string, after time.Duration, status fleet.TaskStatus, source fleet.Source, description, summary string) *fleet.Task {

@@ -39,10 +39,10 @@ var holdingCases = []testCase{
 		require.Equal(t, 1, of(fleet.ToolsetLifecycle))
 		require.Zero(t, of(fleet.ToolsetSessions))
 
-		first := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(id("u", 0)) })
+		first := getAgent(t, s, id("u", 0))
 		first.State, first.DeletedAt = fleet.StateDeleted, noon
 		for range 2 { // a second deletion must not decrease the number again
-			update(t, s, func(tx fleet.Tx) error { return tx.Update(first) })
+			updateRows(t, s, first)
 			require.Equal(t, 1, of(fleet.ToolsetFleet))
 		}
 		require.Equal(t, map[fleet.Toolset]int{fleet.ToolsetFleet: 1, fleet.ToolsetLifecycle: 1}, holdings(t, s, "alice").Agents)
@@ -59,7 +59,7 @@ var holdingCases = []testCase{
 		require.Zero(t, without.AllAgents())
 		require.Zero(t, holdings(t, s, "bob").RunningTasks)
 		task.Status, task.EndedAt = fleet.TaskCompleted, noon
-		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
+		updateRows(t, s, task)
 		require.Zero(t, holdings(t, s, "alice").RunningTasks)
 	}},
 

@@ -81,15 +81,12 @@ var ledgerCases = []testCase{
 				return tx.Insert(reservation("day", id("t", i), noon, each))
 			})
 		})
-		require.Len(t, errs, 20-limit/each)
-		for _, err := range errs {
-			require.ErrorIs(t, err, errTest)
-		}
+		requireTestErrors(t, errs, 20-limit/each)
 		require.Equal(t, fleet.Micros(limit/each*each), read(t, s, func(tx fleet.ReadTx) (fleet.LedgerTotal, error) { return dayTotal(tx, noon) }).Reserved.Micros)
 	}},
 
 	{"the reserved amount of a window cannot be negative", func(t *testing.T, s fleet.Store) {
 		insertRows(t, s, reservation("day", "t1", noon, 5))
-		require.Error(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(settlement("day", "t1", noon, 6, 1)) }))
+		require.Error(t, tryInsert(t, s, settlement("day", "t1", noon, 6, 1)))
 	}},
 }

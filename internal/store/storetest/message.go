@@ -31,15 +31,12 @@ var messageCases = []testCase{
 		insertRows(t, s, newTask("t1", a), one, two)
 		one.DeliveredAt = noon.Add(time.Minute)
 		two.RefusalReason, two.RefusalText = fleet.ReasonUnimplemented, "it takes none"
-		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.Update(one))
-			return tx.Update(two)
-		})
+		updateRows(t, s, one, two)
 		require.Equal(t, []*fleet.Message{one, two}, getMessages(t, s, "t1"))
 		for _, m := range []fleet.Message{
 			{ID: "m1", DeliveredAt: noon}, {ID: "m1"}, {ID: "m2", RefusalReason: fleet.ReasonNoRunningTask}, {ID: "m2", DeliveredAt: noon}, {ID: "m3", DeliveredAt: noon},
 		} {
-			requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(&m) }))
+			requireInternal(t, tryUpdate(t, s, &m))
 		}
 		require.Equal(t, []*fleet.Message{one, two}, getMessages(t, s, "t1"))
 	}},
@@ -54,7 +51,7 @@ var messageCases = []testCase{
 			{ID: "m2", TaskID: "t1", DeliveredAt: noon, RefusalReason: fleet.ReasonInternal},
 		} {
 			m.CreatedAt = noon
-			requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(&m) }))
+			requireInternal(t, tryInsert(t, s, &m))
 		}
 	}},
 }

@@ -70,8 +70,9 @@ var processCases = []testCase{
 			}
 			return nil
 		}))
-		got := read(t, s, func(tx fleet.ReadTx) (*fleet.Agent, error) { return tx.Agent(a.UID) })
+		got := getAgent(t, s, a.UID)
 		require.Equal(t, a.Attempts+writers*each, got.Attempts)
+		require.Equal(t, a.Revision+writers*each, got.Revision)
 		require.Len(t, listEvents(t, both[1], fleet.EventFilter{}, 0, 1000), writers*each)
 	}},
 
@@ -79,16 +80,20 @@ var processCases = []testCase{
 		a := addAgent(t, s)
 		both := []fleet.Store{s, reopen(t, s)}
 		errs := runConcurrently(40, func(i int) error {
-			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newTask(id("t", i), a)) })
+			return both[i%2].Update(t.Context(), func(tx fleet.Tx) error {
+				if err := tx.Insert(newTask(id("t", i), a)); err != nil {
+					return err
+				}
+				return tx.Append(newEvent(fleet.EventTaskCreated, a, ""))
+			})
 		})
-		require.Len(t, errs, 39)
-		for _, err := range errs {
-			requireReason(t, err, fleet.ReasonAgentBusy, "papi")
-		}
+		requireReasons(t, errs, 39, fleet.ReasonAgentBusy, "papi")
+		_, total := listTasks(t, s, a.UID, 10, 0)
+		require.Equal(t, 1, total)
+		require.Len(t, listEvents(t, s, fleet.EventFilter{}, 0, 10), 1)
 		require.Positive(t, takeLease(t, both[0], "k", "one", time.Hour))
 		require.Zero(t, takeLease(t, both[1], "k", "two", time.Hour))
-		err := both[1].Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newAgent("u2", "PAPI", "alice")) })
-		requireReason(t, err, fleet.ReasonAgentExists, "PAPI")
+		requireReason(t, tryInsert(t, both[1], newAgent("u2", "PAPI", "alice")), fleet.ReasonAgentExists, "PAPI")
 	}},
 }
 

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -105,13 +104,6 @@ var pruneCases = []testCase{
 			rows := read(t, s, func(tx fleet.ReadTx) ([]*fleet.Resource, error) { return tx.Resources(left) })
 			require.Len(t, rows, 1)
 		}
-	}},
-
-	{"a cancelled context stops the call", func(t *testing.T, s fleet.Store) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, err := s.Prune(ctx, fleet.PruneHistory, noon, 10)
-		require.ErrorIs(t, err, context.Canceled)
 	}},
 }
 

@@ -68,12 +68,9 @@ var questionCases = []testCase{
 		insertRows(t, s, newTask("t1", a), q, gone)
 		q.Status, q.Answer, q.AnsweredBy, q.AnsweredAt = fleet.QuestionAnswered, "tabs", "alice", noon
 		gone.Status = fleet.QuestionWithdrawn
-		update(t, s, func(tx fleet.Tx) error {
-			require.NoError(t, tx.Update(gone))
-			return tx.Update(q)
-		})
+		updateRows(t, s, gone, q)
 		q.DeliveredAt = noon.Add(time.Second)
-		update(t, s, func(tx fleet.Tx) error { return tx.Update(q) })
+		updateRows(t, s, q)
 		require.Equal(t, q, getQuestion(t, s, q.ID))
 		for _, x := range []fleet.Question{
 			{ID: "t1-1", Status: fleet.QuestionExpired},
@@ -81,7 +78,7 @@ var questionCases = []testCase{
 			{ID: "t1-2", Status: fleet.QuestionAnswered, AnsweredAt: noon},
 			{ID: "none", Status: fleet.QuestionExpired},
 		} {
-			requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(&x) }))
+			requireInternal(t, tryUpdate(t, s, &x))
 		}
 		require.Equal(t, q, getQuestion(t, s, q.ID))
 	}},
@@ -94,12 +91,12 @@ var questionCases = []testCase{
 			q.Kind, q.Rules = fleet.AskPermission, []string{"Bash(make *)"}
 			insertRows(t, s, q)
 			q.Status, q.Answer, q.AnsweredBy, q.AnsweredAt, q.Remember = fleet.QuestionAnswered, fleet.AnswerAllow, "alice", noon, remember
-			update(t, s, func(tx fleet.Tx) error { return tx.Update(q) })
+			updateRows(t, s, q)
 			require.Equal(t, q, getQuestion(t, s, q.ID))
 		}
 		odd := newQuestion("t1-9", "t1", a)
 		odd.Remember = "forever"
-		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(odd) }))
+		requireInternal(t, tryInsert(t, s, odd))
 	}},
 
 	{"a question needs a new id, an existing task and a known kind", func(t *testing.T, s fleet.Store) {
@@ -108,7 +105,7 @@ var questionCases = []testCase{
 		odd := newQuestion("t1-2", "t1", a)
 		odd.Kind = "riddle"
 		for _, q := range []*fleet.Question{newQuestion("t1-1", "t1", a), newQuestion("t1-2", "none", a), newQuestion("", "t1", a), odd} {
-			requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(q) }))
+			requireInternal(t, tryInsert(t, s, q))
 		}
 	}},
 }

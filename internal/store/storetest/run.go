@@ -136,17 +136,30 @@ func update(t tb, s fleet.Store, fn func(tx fleet.Tx) error) {
 	require.NoError(t, s.Update(t.Context(), fn))
 }
 
-// insertRows inserts the rows in one transaction.
-func insertRows(t tb, s fleet.Store, rows ...fleet.Row) {
-	t.Helper()
-	update(t, s, func(tx fleet.Tx) error {
+// writeRows calls write with each of the rows in one transaction.
+func writeRows(t tb, s fleet.Store, write func(fleet.Tx, fleet.Row) error, rows ...fleet.Row) error {
+	return s.Update(t.Context(), func(tx fleet.Tx) error {
 		for _, r := range rows {
-			if err := tx.Insert(r); err != nil {
+			if err := write(tx, r); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+func tryInsert(t tb, s fleet.Store, r fleet.Row) error { return writeRows(t, s, fleet.Tx.Insert, r) }
+
+func tryUpdate(t tb, s fleet.Store, r fleet.Row) error { return writeRows(t, s, fleet.Tx.Update, r) }
+
+func insertRows(t tb, s fleet.Store, rows ...fleet.Row) {
+	t.Helper()
+	require.NoError(t, writeRows(t, s, fleet.Tx.Insert, rows...))
+}
+
+func updateRows(t tb, s fleet.Store, rows ...fleet.Row) {
+	t.Helper()
+	require.NoError(t, writeRows(t, s, fleet.Tx.Update, rows...))
 }
 
 // view runs fn in a View and fails the test on an error.
@@ -180,6 +193,24 @@ func requireReason(t tb, err error, reason fleet.Reason, text string) {
 	require.Error(t, err)
 	require.Equal(t, reason, fleet.ReasonOf(err), "%v", err)
 	require.Contains(t, fleet.PublicMessage(err), text)
+}
+
+// requireReasons requires that there are n errors, and calls requireReason with each.
+func requireReasons(t tb, errs []error, n int, reason fleet.Reason, text string) {
+	t.Helper()
+	require.Len(t, errs, n)
+	for _, err := range errs {
+		requireReason(t, err, reason, text)
+	}
+}
+
+// requireTestErrors requires that there are n errors, and that each is errTest.
+func requireTestErrors(t tb, errs []error, n int) {
+	t.Helper()
+	require.Len(t, errs, n)
+	for _, err := range errs {
+		require.ErrorIs(t, err, errTest)
+	}
 }
 
 // requireInternal requires that err is an internal error. A store returns it for a bug of its caller.

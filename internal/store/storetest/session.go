@@ -16,7 +16,7 @@ var sessionCases = []testCase{
 		require.EqualValues(t, 1, full.Revision)
 		require.Equal(t, full, getSession(t, s, "s1"))
 		full.Turns, full.UsedAt, full.ClosedAt, full.CloseReason = 2, noon.Add(time.Hour), noon.Add(2*time.Hour), "it was idle"
-		update(t, s, func(tx fleet.Tx) error { return tx.Update(full) })
+		updateRows(t, s, full)
 		require.EqualValues(t, 2, full.Revision)
 		require.Equal(t, full, getSession(t, s, "s1"))
 	}},
@@ -24,7 +24,7 @@ var sessionCases = []testCase{
 	{"a missing session is nil, and cannot be updated", func(t *testing.T, s fleet.Store) {
 		require.Nil(t, getSession(t, s, "s1"))
 		require.Nil(t, sessionByKey(t, s, "alice", ""))
-		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(newSession("s1", "alice", "")) }))
+		requireInternal(t, tryUpdate(t, s, newSession("s1", "alice", "")))
 	}},
 
 	{"a key is unique among open sessions", func(t *testing.T, s fleet.Store) {
@@ -32,15 +32,12 @@ var sessionCases = []testCase{
 		other := newSession("s4", "alice", "k")
 		other.Toolset = fleet.ToolsetSubagents
 		insertRows(t, s, first, bobs, other)
-		insert := func(tx fleet.Tx) error { return tx.Insert(second) }
-		require.Equal(t, fleet.ReasonSessionExists, fleet.ReasonOf(s.Update(t.Context(), insert)))
+		require.Equal(t, fleet.ReasonSessionExists, fleet.ReasonOf(tryInsert(t, s, second)))
 		require.Equal(t, first, sessionByKey(t, s, "alice", "k"))
-		update(t, s, func(tx fleet.Tx) error {
-			first.ClosedAt = noon
-			return tx.Update(first)
-		})
+		first.ClosedAt = noon
+		updateRows(t, s, first)
 		require.Nil(t, sessionByKey(t, s, "alice", "k"))
-		update(t, s, insert)
+		insertRows(t, s, second)
 		require.Equal(t, second, sessionByKey(t, s, "alice", "k"))
 		for _, id := range []string{"s5", "s6"} { // many sessions can have no key
 			insertRows(t, s, newSession(id, "alice", ""))

@@ -28,16 +28,6 @@ var taskCases = []testCase{
 		}
 	}},
 
-	{"a missing row is nil", func(t *testing.T, s fleet.Store) {
-		a := addAgent(t, s)
-		require.Nil(t, getTask(t, s, "nothing"))
-		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.RunningTask(a.UID) }))
-		require.Nil(t, read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.RunningTask("nobody") }))
-		tasks, total := listTasks(t, s, a.UID, 10, 0)
-		require.Empty(t, tasks)
-		require.Zero(t, total)
-	}},
-
 	{"the queue has its tasks that have not ended, in the order of insertion", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
 		entry := func(n int) *fleet.QueueEntry {
@@ -103,45 +93,6 @@ var taskCases = []testCase{
 		require.Equal(t, "t1", read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.RunningTask(a.UID) }).ID)
 	}},
 
-	{"an agent has one running task", func(t *testing.T, s fleet.Store) {
-		a := addAgent(t, s)
-		waiting := newTask("waiting", a)
-		waiting.Status = fleet.TaskPending
-		insertRows(t, s, waiting)
-		task := newTask("first", a)
-		insertRows(t, s, task)
-		err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newTask("second", a)) })
-		requireReason(t, err, fleet.ReasonAgentBusy, "papi")
-		past := newTask("past", a)
-		past.Status = fleet.TaskCompleted
-		insertRows(t, s, past)
-		require.Equal(t, task, read(t, s, func(tx fleet.ReadTx) (*fleet.Task, error) { return tx.RunningTask(a.UID) }))
-		task.Status = fleet.TaskStopped
-		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
-		insertRows(t, s, newTask("second", a))
-	}},
-
-	{"one of a hundred concurrent starts succeeds", func(t *testing.T, s fleet.Store) {
-		a := addAgent(t, s)
-		errs := runConcurrently(100, func(i int) error {
-			return s.Update(t.Context(), func(tx fleet.Tx) error {
-				if err := tx.Insert(newTask(id("t", i), a)); err != nil {
-					return err
-				}
-				return tx.Append(newEvent(fleet.EventTaskCreated, a, ""))
-			})
-		})
-		require.Len(t, errs, 99)
-		for _, err := range errs {
-			requireReason(t, err, fleet.ReasonAgentBusy, "papi")
-		}
-		_, total := listTasks(t, s, a.UID, 10, 0)
-		require.Equal(t, 1, total)
-		require.Len(t, read(t, s, func(tx fleet.ReadTx) ([]fleet.Event, error) {
-			return tx.Events(fleet.EventFilter{}, fleet.EventWindow{Limit: 10})
-		}), 1)
-	}},
-
 	{"many agents get tasks concurrently", func(t *testing.T, s fleet.Store) {
 		require.Empty(t, runConcurrently(50, func(i int) error {
 			return s.Update(t.Context(), func(tx fleet.Tx) error {
@@ -155,7 +106,7 @@ var taskCases = []testCase{
 		a := addAgent(t, s)
 		done := fullTask("t1", a)
 		insertRows(t, s, done)
-		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newTask("t1", a)) }))
+		requireInternal(t, tryInsert(t, s, newTask("t1", a)))
 		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error {
 			return tx.Insert(newTask("t2", newAgent("nobody", "nobody", "alice")))
 		}))
@@ -167,18 +118,18 @@ var taskCases = []testCase{
 		insertRows(t, s, task)
 		full := fullTask("t1", a)
 		full.Status, full.EndedAt = fleet.TaskRunning, time.Time{}
-		update(t, s, func(tx fleet.Tx) error { return tx.Update(full) })
+		updateRows(t, s, full)
 		require.Equal(t, int64(2), full.Revision)
 		require.Equal(t, full, getTask(t, s, "t1"))
 		bare := newTask("t1", a)
-		update(t, s, func(tx fleet.Tx) error { return tx.Update(bare) })
+		updateRows(t, s, bare)
 		require.Equal(t, int64(3), bare.Revision)
 		require.Equal(t, bare, getTask(t, s, "t1"))
 	}},
 
 	{"an update of an unknown task fails", func(t *testing.T, s fleet.Store) {
 		a := addAgent(t, s)
-		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(newTask("t1", a)) }))
+		requireInternal(t, tryUpdate(t, s, newTask("t1", a)))
 		require.Nil(t, getTask(t, s, "t1"))
 	}},
 
@@ -188,11 +139,11 @@ var taskCases = []testCase{
 			task := newTask("t-"+string(status), a)
 			insertRows(t, s, task)
 			task.Status, task.EndedAt, task.Reason = status, noon, "so it ended"
-			update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
+			updateRows(t, s, task)
 			for _, again := range []fleet.TaskStatus{fleet.TaskPending, fleet.TaskRunning, fleet.TaskCompleted, fleet.TaskFailed, fleet.TaskStopped} {
 				other := *task
 				other.Status, other.Summary, other.Description = again, "no, it did not", strings.Repeat("x", 10_000)
-				requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(&other) }))
+				requireInternal(t, tryUpdate(t, s, &other))
 			}
 			require.Equal(t, task, getTask(t, s, task.ID))
 		}
@@ -217,10 +168,10 @@ var taskCases = []testCase{
 			require.Equal(t, []bool{true, false, false}, has())
 		}
 		insertRows(t, s, newQuestion("q1", "t1", a))
-		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) }) // task is older than the messages and questions
+		updateRows(t, s, task) // task is older than the messages and questions
 		require.Equal(t, []bool{true, true, false}, has())
 		task.Status = fleet.TaskCompleted
-		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
+		updateRows(t, s, task)
 		update(t, s, func(tx fleet.Tx) error { return tx.Put("t1", &fleet.TaskChecks{Try: 1}) }) // checks can be stored after the end of the task
 		require.Equal(t, []bool{true, true, true}, has())
 	}},
@@ -267,7 +218,7 @@ var taskCases = []testCase{
 			strings.Repeat("0123456789", 1<<20), "short again",
 		} {
 			task.Description = description
-			update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
+			updateRows(t, s, task)
 			require.True(t, getTask(t, s, "t1").Description == description, "a description of %d bytes", len(description))
 			tasks, _ := listTasks(t, s, a.UID, 1, 0)
 			got := tasks[0].Description
@@ -286,7 +237,7 @@ var taskCases = []testCase{
 		insert := func(id string, source fleet.Source, status fleet.TaskStatus) error {
 			task := newTask(id, a)
 			task.Source, task.Status = source, status
-			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(task) })
+			return tryInsert(t, s, task)
 		}
 		for _, source := range []fleet.Source{fleet.SourceAgent, fleet.SourceHuman, fleet.SourceAIController} {
 			require.NoError(t, insert("t-"+string(source), source, fleet.TaskCompleted))
@@ -358,7 +309,7 @@ var taskCases = []testCase{
 		requireInternal(t, remove())
 		require.NotNil(t, getTask(t, s, task.ID), "an active task must stay")
 		task.Status, task.EndedAt = fleet.TaskCompleted, noon
-		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
+		updateRows(t, s, task)
 		require.NoError(t, remove())
 		require.Nil(t, getTask(t, s, task.ID))
 		require.Nil(t, getPayload(t, s, task.ID))
@@ -385,7 +336,7 @@ var taskCases = []testCase{
 		}
 		put(&fleet.TaskChecks{Requested: fleet.Checks{Commands: []string{"go test ./..."}, Timeout: time.Minute, Retries: new(0)}})
 		task.Status, task.EndedAt, task.ReasonCode, task.RetryAt = fleet.TaskFailed, noon, fleet.CodeUsageWindow, noon.Add(time.Hour)
-		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
+		updateRows(t, s, task)
 		require.Equal(t, fleet.CodeUsageWindow, getTask(t, s, task.ID).ReasonCode)
 		require.Equal(t, noon.Add(time.Hour), getTask(t, s, task.ID).RetryAt)
 		put(&fleet.TaskChecks{Try: 2, Retries: 1, Results: []fleet.CheckResult{
@@ -398,7 +349,7 @@ var taskCases = []testCase{
 		a := addAgent(t, s)
 		task := newTask("t1", a)
 		task.ReasonCode = fleet.CodeChecksFailed
-		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(task) }))
+		requireInternal(t, tryInsert(t, s, task))
 	}},
 
 	{"the changes of a task, also after its end", func(t *testing.T, s fleet.Store) {
@@ -412,7 +363,7 @@ var taskCases = []testCase{
 		}
 		put(&fleet.Changes{Problem: "the tree is gone", At: noon})
 		task.Status, task.EndedAt = fleet.TaskCompleted, noon
-		update(t, s, func(tx fleet.Tx) error { return tx.Update(task) })
+		updateRows(t, s, task)
 		put(&fleet.Changes{
 			Base: "b", Commit: "c", Ref: "r", Branch: "main", Commits: 1, Dirty: true, Pushed: true, FileCount: 2, Insertions: 3, Deletions: 4, At: noon,
 			FileChanges: []fleet.FileChange{

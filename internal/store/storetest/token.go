@@ -22,6 +22,7 @@ var tokenCases = []testCase{
 			require.Equal(t, k, tokenByHash(t, s, k.Hash))
 		}
 		require.Equal(t, human, getToken(t, s, human.Name))
+		require.Nil(t, tokenByHash(t, s, ""))
 		require.Nil(t, getToken(t, s, full.Name), "a token of an agent must not be found by its name")
 		require.Equal(t, []*fleet.Token{human, agent}, read(t, s, tokens))
 	}},
@@ -41,23 +42,14 @@ var tokenCases = []testCase{
 		require.Empty(t, of(""))
 	}},
 
-	{"a missing row is nil", func(t *testing.T, s fleet.Store) {
-		require.Nil(t, getToken(t, s, "alice"))
-		require.Nil(t, tokenByHash(t, s, ""))
-		require.Empty(t, read(t, s, tokens))
-	}},
-
 	{"a name is taken until it is revoked", func(t *testing.T, s fleet.Store) {
 		first, second := newToken("alice", "h1"), newToken("alice", "h2")
-		insert := func(tx fleet.Tx) error { return tx.Insert(second) }
 		insertRows(t, s, first)
-		requireReason(t, s.Update(t.Context(), insert), fleet.ReasonTokenExists, "alice")
-		update(t, s, func(tx fleet.Tx) error {
-			first.RevokedAt = noon
-			return tx.Update(first)
-		})
+		requireReason(t, tryInsert(t, s, second), fleet.ReasonTokenExists, "alice")
+		first.RevokedAt = noon
+		updateRows(t, s, first)
 		require.Equal(t, first, getToken(t, s, "alice"))
-		update(t, s, insert)
+		insertRows(t, s, second)
 		require.Equal(t, second, getToken(t, s, "alice"), "the token that is not revoked must be returned")
 		require.Equal(t, first, tokenByHash(t, s, "h1"))
 		require.Equal(t, second, tokenByHash(t, s, "h2"))
@@ -66,45 +58,39 @@ var tokenCases = []testCase{
 		insertRows(t, s, ofAgent, other)
 		require.Equal(t, []*fleet.Token{first, second, other}, read(t, s, tokens))
 		require.Equal(t, []*fleet.Token{first, second}, read(t, s, func(tx fleet.ReadTx) ([]*fleet.Token, error) { return tx.Tokens(fleet.TokenFilter{Name: "alice"}) }))
-		err := s.Update(t.Context(), func(tx fleet.Tx) error {
-			first.RevokedAt = time.Time{}
-			return tx.Update(first)
-		})
-		requireReason(t, err, fleet.ReasonTokenExists, "alice")
+		first.RevokedAt = time.Time{}
+		requireReason(t, tryUpdate(t, s, first), fleet.ReasonTokenExists, "alice")
 	}},
 
 	{"one of many concurrent tokens with a name succeeds", func(t *testing.T, s fleet.Store) {
 		errs := runConcurrently(20, func(i int) error {
-			return s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newToken("alice", id("h", i))) })
+			return tryInsert(t, s, newToken("alice", id("h", i)))
 		})
-		require.Len(t, errs, 19)
-		for _, err := range errs {
-			requireReason(t, err, fleet.ReasonTokenExists, "alice")
-		}
+		requireReasons(t, errs, 19, fleet.ReasonTokenExists, "alice")
 	}},
 
 	{"an update writes every field of an existing token", func(t *testing.T, s fleet.Store) {
 		k := newToken("alice", "h1")
-		requireInternal(t, s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Update(k) }))
+		requireInternal(t, tryUpdate(t, s, k))
 		insertRows(t, s, k)
 		other := &fleet.Token{
 			Name: "bob", Kind: fleet.KindAgent, Scope: fleet.ScopeAdmin, Hash: "h1", CreatedAt: noon.Add(time.Hour),
 			ExpiresAt: noon.Add(2 * time.Hour), RevokedAt: noon.Add(3 * time.Hour),
 		}
-		update(t, s, func(tx fleet.Tx) error { return tx.Update(other) })
+		updateRows(t, s, other)
 		require.Equal(t, []*fleet.Token{other}, read(t, s, tokens))
 	}},
 
 	{"a secret belongs to one token, and no error contains its hash", func(t *testing.T, s fleet.Store) {
 		insertRows(t, s, newToken("alice", "5ec4e7"))
-		err := s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newToken("bob", "5ec4e7")) })
+		err := tryInsert(t, s, newToken("bob", "5ec4e7"))
 		requireInternal(t, err)
 		require.NotContains(t, err.Error(), "5ec4e7")
-		err = s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(newToken("alice", "5ec4e8")) })
+		err = tryInsert(t, s, newToken("alice", "5ec4e8"))
 		require.NotContains(t, err.Error(), "5ec4e")
 		dog := newToken("dog", "5ec4e9")
 		dog.Kind = "dog"
-		err = s.Update(t.Context(), func(tx fleet.Tx) error { return tx.Insert(dog) })
+		err = tryInsert(t, s, dog)
 		requireInternal(t, err)
 		require.NotContains(t, err.Error(), "5ec4e")
 	}},

@@ -67,7 +67,7 @@ func (m *usageModel) insert(rt *rapid.T) {
 		task.Status = fleet.TaskCompleted
 	}
 	m.setRandomUsage(rt, task)
-	update(m.t, m.s, func(tx fleet.Tx) error { return tx.Insert(task) })
+	insertRows(m.t, m.s, task)
 	m.tasks = append(m.tasks, task)
 }
 
@@ -80,7 +80,7 @@ func (m *usageModel) change(rt *rapid.T) {
 	task := *m.tasks[i]
 	task.Status = anyStatus.Draw(rt, "status")
 	m.setRandomUsage(rt, &task)
-	update(m.t, m.s, func(tx fleet.Tx) error { return tx.Update(&task) })
+	updateRows(m.t, m.s, &task)
 	m.tasks[i] = &task
 }
 

@@ -11,31 +11,21 @@ import (
 )
 
 var viewCases = []testCase{
-	{"an agent comes with its active task", func(t *testing.T, s fleet.Store) {
+	{"live agents, or agents by uid, come with their active tasks", func(t *testing.T, s fleet.Store) {
 		idle, busy, other, done := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice"), newAgent("u3", "c", "bob"), newAgent("u4", "d", "bob")
+		deleted := newAgent("u5", "e", "bob")
+		deleted.DeletedAt = noon
 		running, others, ended := newTask("t2", busy), newTask("t3", other), newTask("t4", done)
 		ended.Status = fleet.TaskCompleted
 		running.Description = strings.Repeat("long ", 10_000)
-		insertRows(t, s, idle, busy, other, done, running, others, ended)
+		insertRows(t, s, idle, busy, other, done, deleted, running, others, ended)
 		want := []*fleet.AgentView{{Agent: *idle}, {Agent: *busy, Task: running}, {Agent: *other, Task: others}, {Agent: *done}}
 		require.ElementsMatch(t, want, read(t, s, liveViews))
-		require.ElementsMatch(t, want, agentViews(t, s, "u1", "u2", "u3", "u4"))
+		require.ElementsMatch(t, want, agentViews(t, s, "u1", "u2", "u3", "u4", "nobody", "u1", "", `"]`, "%"))
 		require.ElementsMatch(t, want[1:2], agentViews(t, s, "u2"))
-	}},
-
-	{"live views leave out deleted agents, but views by uid have them", func(t *testing.T, s fleet.Store) {
-		gone, here := newAgent("u1", "a", "alice"), newAgent("u2", "b", "alice")
-		gone.DeletedAt = noon
-		insertRows(t, s, gone, here)
-		require.Equal(t, []*fleet.AgentView{{Agent: *here}}, read(t, s, liveViews))
-		require.ElementsMatch(t, []*fleet.AgentView{{Agent: *gone}, {Agent: *here}}, agentViews(t, s, "u1", "u2"))
-	}},
-
-	{"views leave out unknown agents, and have each agent once", func(t *testing.T, s fleet.Store) {
-		a := addAgent(t, s)
+		require.Equal(t, []*fleet.AgentView{{Agent: *deleted}}, agentViews(t, s, "u5"))
 		require.Empty(t, agentViews(t, s))
-		require.Empty(t, agentViews(t, s, "nobody", "", `"]`, "%"))
-		require.Len(t, agentViews(t, s, a.UID, "nobody", a.UID), 1)
+		require.Empty(t, agentViews(t, s, "nobody"))
 	}},
 
 	{"views of many agents", func(t *testing.T, s fleet.Store) {
