@@ -54,7 +54,7 @@ func TestConcurrentStarts(t *testing.T) {
 		Call: "show_agent_task_history", With: map[string]any{"agent_name": "papi"},
 		Until: map[string]any{"total_count": 1, "tasks": []any{map[string]any{"id": won, "status": "running"}}},
 	})
-	waittest.UntilSignalled(t, f.listed, func() bool { return f.world.Deliveries(won) > 0 })
+	waittest.UntilSignalled(t, f.placeListings, func() bool { return f.world.Deliveries(won) > 0 })
 	require.Equal(t, 1, f.world.Dispatches(won), "the task must be dispatched once")
 }
 

@@ -66,17 +66,17 @@ type tokenConfig struct {
 // testFleet is a complete fleet with loopback listeners. Its places are fakes.
 type testFleet struct {
 	*Server
-	t          *testing.T
-	world      *fake.Place       // the first place
-	second     *fake.Place       // the second place; may be nil
-	listed     chan struct{}     // receives when the fleet lists the world
-	secrets    map[string]string // secrets of the tokens, by name
-	http       *http.Client
-	conn       *grpc.ClientConn
-	gates      map[string]*fake.Gate // by what they hold, such as "runs"
-	configFile string                // the configuration file that the fleet reads when it is reloaded
-	saved      map[string]string     // texts that steps and cases have saved
-	stop       func() error          // stops the server and waits for it
+	t             *testing.T
+	world         *fake.Place       // the first place
+	second        *fake.Place       // the second place; may be nil
+	placeListings chan struct{}     // receives when the fleet lists the first place
+	secrets       map[string]string // secrets of the tokens, by name
+	http          *http.Client
+	conn          *grpc.ClientConn
+	gates         map[string]*fake.Gate // by what they hold, such as "runs"
+	configFile    string                // the configuration file that the fleet reads when it is reloaded
+	saved         map[string]string     // texts that steps and cases have saved
+	stop          func() error          // stops the server and waits for it
 
 	mu   sync.Mutex
 	mcps map[string]*client.Client // MCP clients, by name of the token and toolset
@@ -95,7 +95,7 @@ func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
 	t.Helper()
 	cfg := c.serverConfig(t)
 	f := &testFleet{
-		t: t, listed: make(chan struct{}, 1), secrets: map[string]string{}, saved: map[string]string{}, mcps: map[string]*client.Client{},
+		t: t, placeListings: make(chan struct{}, 1), secrets: map[string]string{}, saved: map[string]string{}, mcps: map[string]*client.Client{},
 		gates: map[string]*fake.Gate{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
 		configFile: filepath.Join(cfg.Data, ConfigFile),
 	}
@@ -205,13 +205,13 @@ func (f *testFleet) serverOptions(c fleetConfig, cfg Config) Options {
 	return o
 }
 
-// signalLists returns a Before hook for a world. The hook signals each listing on f.listed, and calls next, which may be
+// signalLists returns a Before hook for a world. The hook signals each listing on f.placeListings, and calls next, which may be
 // nil.
 func (f *testFleet) signalLists(next func(context.Context, fake.Call) error) func(context.Context, fake.Call) error {
 	return func(ctx context.Context, call fake.Call) error {
 		if call.Method == fake.List {
 			select {
-			case f.listed <- struct{}{}:
+			case f.placeListings <- struct{}{}:
 			default:
 			}
 		}

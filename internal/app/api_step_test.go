@@ -135,7 +135,7 @@ func (f *testFleet) callStep(ctx context.Context, st step) error {
 		}
 		select {
 		case <-signal:
-		case <-f.listed:
+		case <-f.placeListings:
 		case <-ctx.Done():
 			return fmt.Errorf("%s: the expected answer did not come: %s", st.Call, strings.Join(diff, "\n"))
 		}

@@ -113,7 +113,7 @@ func TestFollowersSeeLaterEvents(t *testing.T) {
 					require.Nil(t, r.err)
 					require.Empty(t, mismatches(map[string]any{"events": []any{map[string]any{"type": "agent_changed", "agent_name": "papi"}}}, r.answer, false))
 					return
-				case <-f.listed:
+				case <-f.placeListings:
 				case <-ctx.Done():
 					require.Fail(t, "the follower gets no event")
 				}
@@ -142,7 +142,7 @@ func TestShutdownEndsCalls(t *testing.T) {
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		ended[face] = f.callInBackground(context.WithoutCancel(t.Context()), face, call{method: methods["show_agent_log"], args: map[string]any{"agent_name": "papi"}})
 	}
-	waittest.UntilSignalled(t, f.listed, func() bool { return f.world.Calls("Log") == 3 })
+	waittest.UntilSignalled(t, f.placeListings, func() bool { return f.world.Calls("Log") == 3 })
 	require.NoError(t, f.stop())
 
 	for err == nil {

@@ -269,7 +269,7 @@ func TooManyRequestsIn(project string, most int, wait time.Duration) *Error {
 		AtLimit(key, int64(most), int64(most)).After(wait)
 }
 
-// TooManyRequests returns LIMIT_REACHED for a principal that has reached its limit of most requests a second. It may try
+// TooManyRequests returns LIMIT_REACHED for a principal that has sent as many requests a second as most allows. It may try
 // again after wait.
 func TooManyRequests(most int, wait time.Duration) *Error {
 	const key = "limits.requests_per_second"
@@ -277,7 +277,7 @@ func TooManyRequests(most int, wait time.Duration) *Error {
 		AtLimit(key, int64(most), int64(most)).After(wait)
 }
 
-// TooManyWaiting returns LIMIT_REACHED for a principal whose number of waiting calls has reached the limit most. It may try
+// TooManyWaiting returns LIMIT_REACHED for a principal that has most waiting calls, which is the limit. It may try
 // again after wait.
 func TooManyWaiting(most int, wait time.Duration) *Error {
 	const key = "limits.waiting_calls"
@@ -285,7 +285,7 @@ func TooManyWaiting(most int, wait time.Duration) *Error {
 		AtLimit(key, int64(most), int64(most)).After(wait)
 }
 
-// TooManyOpen returns LIMIT_REACHED for a principal whose number of open calls has reached the limit most. It may try again
+// TooManyOpen returns LIMIT_REACHED for a principal that has most open calls, which is the limit. It may try again
 // after wait.
 func TooManyOpen(most int, wait time.Duration) *Error {
 	const key = "limits.open_calls"
@@ -293,7 +293,7 @@ func TooManyOpen(most int, wait time.Duration) *Error {
 		AtLimit(key, int64(most), int64(most)).After(wait)
 }
 
-// WaitedTooLong returns LIMIT_REACHED for a call that got no slot within the time most. The caller may try again after wait.
+// WaitedTooLong returns LIMIT_REACHED for a call that got no slot within most. The caller may try again after wait.
 func WaitedTooLong(most, wait time.Duration) *Error {
 	const key = "limits.waiting_time"
 	seconds := strconv.FormatFloat(most.Seconds(), 'f', -1, 64)

@@ -43,10 +43,10 @@ type AgentViewFilter struct {
 
 // HoldingsScope says what AgentReader.Holdings counts, and what the transaction is about to add. The zero value counts everything.
 type HoldingsScope struct {
-	Toolset   *Toolset // only the agents of this toolset
-	Exclusive bool     // until this transaction ends, no other one adds anything of the owner, even if the limits are far from reached
-	NewTask   bool     // only tasks and bytes, because counting thousands of agents takes long
-	Bytes     int      // how many stored bytes the transaction is about to add, besides a new task
+	Toolset       *Toolset // only the agents of this toolset
+	Exclusive     bool     // until this transaction ends, no other one adds anything of the owner, even if the limits are far from reached
+	WithoutAgents bool     // only tasks and bytes, because counting thousands of agents takes long
+	Bytes         int      // how many stored bytes the transaction is about to add, besides a new task
 }
 
 // MessageFilter selects the message with the id, or the messages to the task. The zero value selects none.

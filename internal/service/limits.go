@@ -89,7 +89,7 @@ func holdingsFor(l fleet.Limits, tx fleet.ReadTx, owner string, m increase) (fle
 	if m.agents > 0 && l.Agents > 0 {
 		return tx.Holdings(owner, l, fleet.HoldingsScope{})
 	}
-	return tx.Holdings(owner, l, fleet.HoldingsScope{NewTask: true, Bytes: m.bytes})
+	return tx.Holdings(owner, l, fleet.HoldingsScope{WithoutAgents: true, Bytes: m.bytes})
 }
 
 // admitProject returns LIMIT_REACHED if m would exceed a limit of its project.

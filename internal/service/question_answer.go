@@ -100,7 +100,7 @@ func (s *Service) visibleQuestion(tx fleet.ReadTx, p fleet.Principal, id string)
 			return q, err
 		}
 	}
-	if len(id) >= MinTaskPrefix && len(id) <= MaxRequestID {
+	if len(id) >= MinIDPrefix && len(id) <= maxIDPrefix {
 		for _, waiting := range []bool{true, false} { // a repeated answer is for a question that no longer waits
 			f := fleet.QuestionFilter{Prefix: id, Waiting: waiting, Projects: p.Projects}
 			if !p.Admin() {

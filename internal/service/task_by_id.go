@@ -27,8 +27,11 @@ func viewTask[T any](ctx context.Context, s *Service, id string, read func(fleet
 	})
 }
 
-// MinTaskPrefix is the shortest prefix of a task's id that is accepted, in bytes.
-const MinTaskPrefix = 6
+// The shortest and the longest prefix of the id of a task or a question that are accepted, in bytes.
+const (
+	MinIDPrefix = 6
+	maxIDPrefix = 128
+)
 
 // task returns the task with the id. id may be a prefix if p may see only one task whose id begins with it. The error is
 // TASK_NOT_FOUND if p may not see the task, and PERMISSION_DENIED if p may see it but does not have the needed access to its agent.
@@ -62,7 +65,7 @@ func (s *Service) visibleTask(tx fleet.ReadTx, p fleet.Principal, id string) (*f
 			return t, err
 		}
 	}
-	if !isLimitedToTree(p) && len(id) >= MinTaskPrefix && len(id) <= MaxRequestID && utf8.ValidString(id) {
+	if !isLimitedToTree(p) && len(id) >= MinIDPrefix && len(id) <= maxIDPrefix && utf8.ValidString(id) {
 		f := fleet.TaskFilter{Projects: p.Projects}
 		if !p.Admin() {
 			f.Owner, f.Shared = p.Name, s.snap.Shares().SharedWith(p)

@@ -148,6 +148,7 @@ func storePayload(tx fleet.Tx, t *fleet.Task, payload []byte, gap fleet.Gap, now
 	if len(payload) == 0 && t.PayloadSize == 0 {
 		return nil
 	}
+	added := len(payload)
 	if t.PayloadSize > 0 {
 		kept, err := tx.Payload(t.ID, false)
 		if err != nil {
@@ -164,7 +165,7 @@ func storePayload(tx fleet.Tx, t *fleet.Task, payload []byte, gap fleet.Gap, now
 	err := tx.Put(t.ID, fleet.Payload(payload))
 	if errors.Is(err, fleet.ErrStoreFull) { // the task's end must be recorded even if the payload cannot be
 		t.PayloadSize, t.PayloadGap = before, hole
-		return tx.Append(t.Event(fleet.EventTaskStep, now, fmt.Sprintf("a payload of %d bytes is not kept: the disk of the server's data is full", len(payload))))
+		return tx.Append(t.Event(fleet.EventTaskStep, now, fmt.Sprintf("%d bytes of the payload are not kept: the disk of the server's data is full", added)))
 	}
 	return err
 }

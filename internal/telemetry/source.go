@@ -84,7 +84,8 @@ type sendFunc func(m Metric, v float64, labels ...string)
 // taskStates are the values of the label state of tasks.
 var taskStates = []string{"queued", "running", "waiting", "stalled", "stopping"}
 
-// taskState returns the value of the label state for a task that has not ended.
+// taskState returns the value of the label state for a task that has been started and has not ended. It is queued until its agent has
+// it; tasks that are pending in the queue are counted elsewhere.
 func taskState(t *fleet.Task) string {
 	switch {
 	case !t.StopRequestedAt.IsZero():

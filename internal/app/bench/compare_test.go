@@ -20,10 +20,10 @@ type measurement func(b *testing.B, d time.Duration) (durations []float64, rate 
 
 // row is a line of the results.
 type row struct {
-	name      string
-	measure   measurement
-	p99       float64 // goal: the largest p99 in milliseconds; 0: no goal
-	tailRatio float64 // goal: the largest ratio of p99 to p50; 0: no goal
+	name         string
+	measure      measurement
+	maxP99Millis float64 // goal; 0: no goal
+	maxTailRatio float64 // goal for p99 divided by p50; 0: no goal
 }
 
 // peer is a row with which another row is compared.
@@ -99,8 +99,8 @@ func compare(b *testing.B, d time.Duration, r row, peers ...peer) {
 		p50, p99 := quantile(durations, 0.5), quantile(durations, 0.99)
 		report(b, quantile(rates, 0.5), "calls/s", "", 0)
 		report(b, p50, "p50-ms", "", 0)
-		report(b, p99, "p99-ms", "at most", r.p99)
-		report(b, p99/p50, "p99/p50", "at most", r.tailRatio)
+		report(b, p99, "p99-ms", "at most", r.maxP99Millis)
+		report(b, p99/p50, "p99/p50", "at most", r.maxTailRatio)
 		report(b, cpu.Seconds()*1e6/float64(len(durations)), "cpu-us/call", "", 0)
 		for i, p := range peers {
 			report(b, quantile(ratios[i], 0.5), "x-of-"+p.name, "at least", p.ratio)

@@ -29,9 +29,9 @@ func BenchmarkFleet(b *testing.B) {
 	})
 	l := &load{agents: agents, servers: []*server{t.serve(b, nil)}}
 	b.Run("watchers", func(b *testing.B) { l.watch(b, 20) })
-	compare(b, d, row{name: "agent_status", p99: 50, measure: repeat(clients, l.agentStatus(b))})
-	compare(b, d, row{name: "start_agent_task", p99: 100, measure: repeat(clients, l.startTask(b, false))})
-	compare(b, d, row{name: "agent_start", p99: 100, measure: repeat(clients, l.startAgent(b))})
+	compare(b, d, row{name: "agent_status", maxP99Millis: 50, measure: repeat(clients, l.agentStatus(b))})
+	compare(b, d, row{name: "start_agent_task", maxP99Millis: 100, measure: repeat(clients, l.startTask(b, false))})
+	compare(b, d, row{name: "agent_start", maxP99Millis: 100, measure: repeat(clients, l.startAgent(b))})
 }
 
 // serverMemory returns the memory in bytes that a server on the testbed uses.

@@ -38,7 +38,7 @@ func BenchmarkQueue(b *testing.B) {
 		return tx.Put(id, &fleet.QueueEntry{By: "somebody", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin, NotBefore: now.Add(24 * time.Hour)})
 	})
 	s := t.serve(b, nil)
-	compare(b, d, row{name: "list_queue", p99: 50, measure: repeat(1, func(int) error {
+	compare(b, d, row{name: "list_queue", maxP99Millis: 50, measure: repeat(1, func(int) error {
 		l, err := s.ListQueue(b.Context(), &fleetv1.ListQueueRequest{})
 		if err == nil && l.GetTotalCount() < int32(pending) { //nolint:gosec // small
 			err = fmt.Errorf("the list has only %d tasks", l.GetTotalCount())
@@ -50,7 +50,7 @@ func BenchmarkQueue(b *testing.B) {
 			_, err := s.SetBudget(b.Context(), r)
 			require.NoError(b, err)
 		}
-		compare(b, d, row{name: "show_queue", p99: 20, measure: repeat(1, func(int) error { // show_queue checks the budgets
+		compare(b, d, row{name: "show_queue", maxP99Millis: 20, measure: repeat(1, func(int) error { // show_queue checks the budgets
 			q, err := s.ShowQueue(b.Context(), &fleetv1.ShowQueueRequest{})
 			if err == nil && q.GetPending() < int32(pending) { //nolint:gosec // small
 				err = fmt.Errorf("only %d tasks wait", q.GetPending())
@@ -63,7 +63,7 @@ func BenchmarkQueue(b *testing.B) {
 		}
 	})
 	l := &load{agents: agents, servers: []*server{s}}
-	compare(b, d, row{name: "queue_task", p99: 100, measure: repeat(clients, l.queueTask(b))})
+	compare(b, d, row{name: "queue_task", maxP99Millis: 100, measure: repeat(clients, l.queueTask(b))})
 	b.Run("end-to-next-start", func(b *testing.B) {
 		durations := each(b, func(i int) float64 {
 			name := agentName(i % agents)

@@ -153,7 +153,7 @@ func (s *largeStore) benchmark(b *testing.B) {
 		{"show_fleet", func() string { return "fleet" }},
 		{"show_usage", func() string { return "usage?by=projects" }},
 	} {
-		compare(b, time.Second/4, row{name: call.name, p99: 50, measure: repeat(1, func(int) error {
+		compare(b, time.Second/4, row{name: call.name, maxP99Millis: 50, measure: repeat(1, func(int) error {
 			var body bytes.Buffer
 			path := call.path()
 			_, err := client.do(request("/v1/"+path, "", ""), &body)

@@ -23,8 +23,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestMain lets the test binary also act as the fleet program, because a server under test starts that program for its
-// runs.
+// TestMain lets the test binary also act as the fleet program: a server under test starts that program for its runs, and tests start
+// its commands agent and token.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && slices.Contains([]string{"shim", "ask", "acp", "claude", "model", "token", "agent"}, os.Args[1]) {
 		os.Exit(app.Main(os.Args[1:]))

@@ -149,12 +149,12 @@ func TestChaosBill(t *testing.T) {
 		}
 		ids = append(ids, answer.GetTask().GetId())
 	}
-	f.awaitHeld(t, time.Duration(count)*3*time.Second+operationLimit)
+	f.awaitHeld(t, time.Duration(count)*3*time.Second+operationTimeout)
 	lasted := time.Since(began)
 	stop()
 	injector.Wait()
 	s.requireServing(t)
-	f.awaitHeld(t, operationLimit)
+	f.awaitHeld(t, operationTimeout)
 
 	billed, broken, unread := bill.figures()
 	ledger, reserved := f.ledgerSums(t)

@@ -55,7 +55,7 @@ func testBulk(t *testing.T, f *bulkFleet, count int) {
 		delete(tasks, e.AgentName)
 	}
 	require.Empty(t, tasks, "the results name tasks that do not exist")
-	f.awaitQueue(t, 0, time.Duration(count)*100*time.Millisecond+operationLimit)
+	f.awaitQueue(t, 0, time.Duration(count)*100*time.Millisecond+operationTimeout)
 	f.settle(t)
 
 	stop := f.plan(t, &fleetv1.PlanBulkRequest{Operation: fleetv1.PlanBulkRequest_stop, All: true})
@@ -123,7 +123,7 @@ func (f *bulkFleet) run(t *testing.T, plan *fleetv1.PlanBulkResponse, effects in
 	killed := make(chan int, 1)
 	go func() { killed <- f.killMidway(ctx, t, effects, is) }()
 	began := time.Now()
-	deadline := began.Add(time.Duration(effects)*100*time.Millisecond + operationLimit)
+	deadline := began.Add(time.Duration(effects)*100*time.Millisecond + operationTimeout)
 	request := &fleetv1.RunBulkRequest{PlanId: plan.GetPlanId(), WaitSeconds: new(int32(5))}
 	answer := &fleetv1.RunBulkResponse{}
 	for {

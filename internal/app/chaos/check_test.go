@@ -10,27 +10,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	fleetv1 "fleet/gen/fleet/v1"
-	"fleet/internal/fleet"
 )
-
-// evidence has the data that the checks use at the end of a test: the content of the store, the events that watchers received,
-// and the traces of runs.
-type evidence struct {
-	log         []*fleetv1.Event
-	tasks       []*fleetv1.Task
-	ofContracts []*fleetv1.Task             // the tasks of contracts
-	agents      map[string]bool             // the agents that exist
-	watched     map[string][]*fleetv1.Event // by watcher
-	runs        map[string]int              // how often a task ran, by the task's tag
-	overlaps    []string                    // runs that began while another run of the agent was active
-	delivered   map[string]int              // how often an agent received a message, by the message's text
-	workspaces  map[string]int              // how many workspaces an agent has in the place that all servers share, by the agent's name
-	contracts   map[string]contractResult   // by the id of the agent
-	limits      fleet.Limits                // of all agents together, since they have one owner
-
-	leaseProblems []string // leases that a server took before they had expired, and writes without a lease
-	leaseOwners   int      // how many different owners of leases there were; each process of a server has its own
-}
 
 // verdict holds the problems that the checks have found, and how many items they have compared.
 type verdict struct {
@@ -432,7 +412,7 @@ func (h *history) checkMessages(v *verdict, e *evidence) {
 // last ones.
 func (h *history) checkModel(v *verdict) {
 	for _, ops := range model.Partition(h.ops) {
-		if result, info := porcupine.CheckOperationsVerbose(model, ops, operationLimit); result != porcupine.Ok {
+		if result, info := porcupine.CheckOperationsVerbose(model, ops, operationTimeout); result != porcupine.Ok {
 			v.problem("callers received answers that are impossible for an agent with one task at a time (%s): %s", result, explainImpossible(ops, info))
 		}
 	}

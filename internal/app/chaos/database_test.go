@@ -16,8 +16,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// operationLimit is how long an operation that must succeed may take.
-const operationLimit = waittest.Limit
+// operationTimeout is how long an operation that must succeed may take.
+const operationTimeout = waittest.Limit
 
 // database is a primary with a synchronous standby. Their addresses are 0 and 1. A failover swaps their roles.
 type database struct {
@@ -94,7 +94,7 @@ func (d *database) Restart(down time.Duration) error {
 	if err := p.Restart(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
 	defer cancel()
 	return p.WaitForStandby(ctx)
 }
@@ -102,7 +102,7 @@ func (d *database) Restart(down time.Duration) error {
 // FillDisk fills the disk of the primary, frees it after the time full, and returns when the standby has caught up. If log is set,
 // it also uses up the space that is left for the write-ahead log, so that Postgres ends all connections, and perhaps exits.
 func (d *database) FillDisk(log bool, full time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
 	defer cancel()
 	p := d.primary()
 	err := p.Fill()
@@ -119,7 +119,7 @@ func (d *database) FillDisk(log bool, full time.Duration) error {
 // FailOver ends the primary for good and promotes the standby. It calls promoted when the standby has become the primary,
 // and then makes a new standby.
 func (d *database) FailOver(promoted func()) error {
-	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), operationTimeout)
 	defer cancel()
 	d.mu.Lock()
 	old, next := d.nodes[d.primaryAddress], d.nodes[1-d.primaryAddress]

@@ -13,14 +13,34 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	fleetv1 "fleet/gen/fleet/v1"
+	"fleet/internal/fleet"
 )
+
+// evidence has the data that the checks use at the end of a test: the content of the store, the events that watchers received,
+// and the traces of runs.
+type evidence struct {
+	log         []*fleetv1.Event
+	tasks       []*fleetv1.Task
+	ofContracts []*fleetv1.Task             // the tasks of contracts
+	agents      map[string]bool             // the agents that exist
+	watched     map[string][]*fleetv1.Event // by watcher
+	runs        map[string]int              // how often a task ran, by the task's tag
+	overlaps    []string                    // runs that began while another run of the agent was active
+	delivered   map[string]int              // how often an agent received a message, by the message's text
+	workspaces  map[string]int              // how many workspaces an agent has in the place that all servers share, by the agent's name
+	contracts   map[string]contractResult   // by the id of the agent
+	limits      fleet.Limits                // of all agents together, since they have one owner
+
+	leaseProblems []string // leases that a server took before they had expired, and writes without a lease
+	leaseOwners   int      // how many different owners of leases there were; each process of a server has its own
+}
 
 // taskTag matches the tag of a task in its description.
 var taskTag = regexp.MustCompile(`t\d{6}`)
 
 // collectEvidence collects the evidence for the checks, after callers and faults have ended.
 func (f *fleetUnderLoad) collectEvidence(t *testing.T) *evidence {
-	ctx, cancel := context.WithTimeout(t.Context(), operationLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), operationTimeout)
 	defer cancel()
 	e := &evidence{limits: f.limits, agents: map[string]bool{}, watched: map[string][]*fleetv1.Event{}, runs: map[string]int{}, delivered: map[string]int{}, workspaces: map[string]int{}}
 	var err error

@@ -17,8 +17,8 @@ import (
 	"fleet/internal/store/postgres/pgtest"
 )
 
-// recoveryLimit is how long a server may take to answer calls again after a fault has ended, also on a busy machine.
-const recoveryLimit = operationLimit
+// recoveryTimeout is how long a server may take to answer calls again after a fault has ended, also on a busy machine.
+const recoveryTimeout = operationTimeout
 
 // faultLog counts faults, and measures for how long callers got no service.
 type faultLog struct {
@@ -233,7 +233,7 @@ func (l *faultLog) inject(ctx context.Context, s *server, faults map[string]faul
 		if err != nil {
 			return fmt.Errorf("%s of %s: %w", kind, s.name, err)
 		}
-		after, err := s.awaitServing(recoveryLimit)
+		after, err := s.awaitServing(recoveryTimeout)
 		if err != nil {
 			return fmt.Errorf("after %s: %w", kind, err)
 		}
@@ -247,7 +247,7 @@ func (l *faultLog) inject(ctx context.Context, s *server, faults map[string]faul
 func (l *faultLog) injectIntoDatabase(ctx context.Context, d *database, servers []*server, r *rand.Rand) error {
 	await := func() error {
 		for _, s := range servers {
-			if _, err := s.awaitServing(recoveryLimit); err != nil {
+			if _, err := s.awaitServing(recoveryTimeout); err != nil {
 				return err
 			}
 		}

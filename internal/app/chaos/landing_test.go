@@ -171,7 +171,7 @@ func (f *fleetUnderLoad) land(t *testing.T, r *rand.Rand, ids []string) {
 // awaitLandings waits until the landing queue is empty, and returns the landing of each task.
 func (f *fleetUnderLoad) awaitLandings(t *testing.T, r *rand.Rand, ids []string) map[string]*fleetv1.Landing {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), operationLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), operationTimeout)
 	defer cancel()
 	landings := map[string]*fleetv1.Landing{}
 	for len(landings) < len(ids) {

@@ -278,7 +278,7 @@ func (f *fleetUnderLoad) createAgents(t *testing.T) {
 
 // settleLimit is how long tasks and deletions may take to end after the last fault. It is shorter than the time limit
 // of a test run, so that the other checks can still report what went wrong.
-const settleLimit = operationLimit / 3
+const settleLimit = operationTimeout / 3
 
 // settle waits until all servers answer, ends all contracts, and waits until all agents are idle.
 func (f *fleetUnderLoad) settle(t *testing.T) {

@@ -79,7 +79,7 @@ func testQueue(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int) {
 	began := time.Now()
 	run.queueTasks(ctx, t, f, count)
 	queuedAfter := time.Since(began)
-	limit := time.Duration(count)*100*time.Millisecond + operationLimit
+	limit := time.Duration(count)*100*time.Millisecond + operationTimeout
 	f.awaitQueue(t, count/100, limit)
 	stopFlood()
 	flood.Wait()

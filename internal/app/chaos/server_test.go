@@ -163,7 +163,7 @@ func (s *server) startServing(t *testing.T) {
 // requireServing waits until the server answers calls.
 func (s *server) requireServing(t *testing.T) {
 	t.Helper()
-	_, err := s.awaitServing(operationLimit)
+	_, err := s.awaitServing(operationTimeout)
 	require.NoError(t, err, tail(s.log.Name(), 4<<10))
 }
 
@@ -182,7 +182,7 @@ func (s *server) killAndRestart() error {
 	if err := s.Start(0); err != nil {
 		return err
 	}
-	_, err := s.awaitServing(operationLimit)
+	_, err := s.awaitServing(operationTimeout)
 	return err
 }
 
@@ -193,8 +193,8 @@ func (s *server) Stop() error {
 	select {
 	case <-ended:
 		return nil
-	case <-time.After(operationLimit):
-		return fmt.Errorf("%s has not ended %s after SIGTERM", s.name, operationLimit)
+	case <-time.After(operationTimeout):
+		return fmt.Errorf("%s has not ended %s after SIGTERM", s.name, operationTimeout)
 	}
 }
 

@@ -75,7 +75,7 @@ func testWebhooks(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int)
 	calls.Wait()
 	bad.setTroubled(false)
 	pause(ctx, 2*time.Second) // kills continue while failed deliveries are repeated
-	require.Eventually(t, func() bool { return f.redeliver(ctx) }, operationLimit, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return f.redeliver(ctx) }, operationTimeout, 100*time.Millisecond)
 	pause(ctx, 2*time.Second)
 	stopKills()
 	kills.Wait()
@@ -85,7 +85,7 @@ func testWebhooks(t *testing.T, f *fleetUnderLoad, store fleet.Store, count int)
 		f.redeliver(ctx)
 		expected = expectedDeliveries(t, store)
 		return bad.has(expected["bad"]) && good.has(expected["good"])
-	}, operationLimit, 500*time.Millisecond)
+	}, operationTimeout, 500*time.Millisecond)
 	repeated, refused := map[string]int{}, 0
 	for name, r := range map[string]*receiver{"bad": bad, "good": good} {
 		r.mu.Lock()

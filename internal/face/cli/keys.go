@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readSingleKeys makes the terminal pass on each key at once, without showing the key. Keys that were typed before and not read yet are
+// passSingleKeys makes the terminal pass on each key at once, without showing the key. Keys that were typed before and not read yet are
 // dropped. Unlike raw mode, this does not change output and Ctrl-C. The function restore restores the earlier mode.
-func readSingleKeys(t *os.File) (restore func(), err error) {
+func passSingleKeys(t *os.File) (restore func(), err error) {
 	fd := int(t.Fd())
 	original, err := unix.IoctlGetTermios(fd, getTermios)
 	if err != nil {

@@ -148,7 +148,7 @@ func (p *prompter) waitForAnswer(ctx context.Context, q *fleetv1.Question) *flee
 	var shownAt time.Time
 	if q != nil && p.canAnswer(q) {
 		in, _ := p.s.deps.Stdin.(*os.File)
-		restore, err := readSingleKeys(in)
+		restore, err := passSingleKeys(in)
 		if err == nil {
 			defer restore()
 		}

@@ -133,7 +133,7 @@ func requireSameAsProtojson(t require.TestingT, m proto.Message) {
 	require.Equal(t, want.String(), string(got))
 }
 
-// fill sets fields of the message at random, and so the messages in it, down to depth levels.
+// fill sets random fields of the message, and of the messages in it down to depth levels.
 func fill(t *rapid.T, m protoreflect.Message, depth int) {
 	switch m := m.Interface().(type) {
 	case *timestamppb.Timestamp:
@@ -141,10 +141,10 @@ func fill(t *rapid.T, m protoreflect.Message, depth int) {
 		m.Nanos = rapid.SampledFrom([]int32{0, 1, 5e8, 120e6, 34e3, 999999999}).Draw(t, "nanos")
 		return
 	case *structpb.Value:
-		proto.Merge(m, anyValue(t, depth))
+		proto.Merge(m, anyValue(t, false))
 		return
 	case *structpb.Struct:
-		proto.Merge(m, anyValue(t, -1).GetStructValue())
+		proto.Merge(m, anyValue(t, true).GetStructValue())
 		return
 	}
 	for i := range m.Descriptor().Fields().Len() {
@@ -166,10 +166,10 @@ func fill(t *rapid.T, m protoreflect.Message, depth int) {
 	}
 }
 
-// anyValue returns a random JSON value. If depth is negative, the value is an object.
-func anyValue(t *rapid.T, depth int) *structpb.Value {
+// anyValue returns a random JSON value, or a random object.
+func anyValue(t *rapid.T, onlyObject bool) *structpb.Value {
 	kind := 5
-	if depth >= 0 {
+	if !onlyObject {
 		kind = rapid.IntRange(0, 5).Draw(t, "kind")
 	}
 	switch kind {
@@ -185,7 +185,7 @@ func anyValue(t *rapid.T, depth int) *structpb.Value {
 	var list []*structpb.Value
 	fields := map[string]*structpb.Value{}
 	for range rapid.IntRange(0, 2).Draw(t, "len") {
-		v := anyValue(t, rapid.IntRange(0, 3).Draw(t, "depth"))
+		v := anyValue(t, false)
 		list, fields[rapid.String().Draw(t, "key")] = append(list, v), v
 	}
 	if kind == 4 {

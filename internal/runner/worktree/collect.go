@@ -130,7 +130,7 @@ func (r *refRecord) isStored(t Tree, have refSet, name string) (stored bool, oid
 	return stored, "" // the agent's ref may be able to become a branch now
 }
 
-// ownRef returns the name under which the repository stores a ref of the agent that is not, or cannot be, one of its branches. An
+// ownRef returns the name under which the repository stores a ref of the agent that is not a branch, or whose name is not free. An
 // agent can remove a ref x that the repository still has, and create a ref x/y. Git cannot have both, so x/y gets another name.
 func ownRef(t Tree, have refSet, folders map[string]bool, name string) string {
 	own := AgentRefs(t.UID) + strings.TrimPrefix(name, "refs/")

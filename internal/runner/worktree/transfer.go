@@ -82,8 +82,8 @@ func (g *Git) Unpack(ctx context.Context, repository, commit string, in io.Reade
 	if _, ours := errors.AsType[*Error](err); err != nil && !ours && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if has := g.RequireCommit(ctx, repository, commit); err != nil || has != nil {
-		return errors.Join(ErrIncomplete, err, has)
+	if missing := g.RequireCommit(ctx, repository, commit); err != nil || missing != nil {
+		return errors.Join(ErrIncomplete, err, missing)
 	}
 	return nil
 }

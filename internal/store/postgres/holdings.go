@@ -58,7 +58,7 @@ func (t *baseTx) Holdings(owner string, l fleet.Limits, c fleet.HoldingsScope) (
 	switch {
 	case c.Toolset != nil:
 		query, args = countOwnedInToolset, append(args, string(*c.Toolset))
-	case c.NewTask:
+	case c.WithoutAgents:
 		query = countOwnedTasksAndBytes
 	}
 	h.Agents = map[fleet.Toolset]int{}

@@ -20,7 +20,7 @@ func TestLargeAdditions(t *testing.T) {
 	s := openAt(t, url, postgres.Config{})
 	add := func(then func()) error {
 		return s.Update(t.Context(), func(tx fleet.Tx) error {
-			if _, err := tx.Holdings("alice", fleet.Limits{StoredBytes: 1 << 40}, fleet.HoldingsScope{NewTask: true, Bytes: 16 << 20}); err != nil {
+			if _, err := tx.Holdings("alice", fleet.Limits{StoredBytes: 1 << 40}, fleet.HoldingsScope{WithoutAgents: true, Bytes: 16 << 20}); err != nil {
 				return err
 			}
 			then()

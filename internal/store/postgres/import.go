@@ -41,8 +41,8 @@ var placePaths = map[string]map[string][]string{
 // the same names as in this store, times must be microseconds since 1970, and booleans must be 0 or 1. Import ignores
 // columns that this store does not have. places has the new names of places by their old names; it may be nil.
 //
-// Import calls committed right after the commit, and returns its error. An interrupt ends neither the commit, whose result would then be
-// unknown, nor makes Import fail after it. If Import fails, counts is nil.
+// Import calls committed right after the commit, and returns its error. An interrupt does not end the commit, because its result would
+// then be unknown, and does not make Import fail after it. If Import fails, counts is nil.
 func Import(ctx context.Context, url string, places map[string]string, rows func(table string) (*sql.Rows, error), committed func() error) (counts map[string]int64, err error) {
 	pool, err := newPool(ctx, url, sideConns, nil)
 	if err != nil {

@@ -35,7 +35,7 @@ func (t *baseTx) Holdings(owner string, _ fleet.Limits, c fleet.HoldingsScope) (
 	if h.RunningTasks, err = record.QueryFirst(t, record.ScanInt, countOwnedTasks, owner); err != nil {
 		return h, err
 	}
-	if h.StoredBytes, err = record.QueryFirst(t, record.ScanInt64, selectOwnedBytes, owner); err != nil || c.NewTask {
+	if h.StoredBytes, err = record.QueryFirst(t, record.ScanInt64, selectOwnedBytes, owner); err != nil || c.WithoutAgents {
 		return h, err
 	}
 	return h, t.Query(record.ScanInto(h.Agents), selectOwnedAgents, owner)

@@ -82,7 +82,7 @@ func startTask(tx fleet.Tx, a *fleet.Agent, task *fleet.Task) error {
 			return err
 		}
 	}
-	if _, err := tx.Holdings(a.Owner, fleet.Limits{}, fleet.HoldingsScope{NewTask: true}); err != nil {
+	if _, err := tx.Holdings(a.Owner, fleet.Limits{}, fleet.HoldingsScope{WithoutAgents: true}); err != nil {
 		return err
 	}
 	if err := tx.Insert(task); err != nil {

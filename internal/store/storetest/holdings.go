@@ -53,7 +53,7 @@ var holdingCases = []testCase{
 		insertRows(t, s, task)
 		require.Equal(t, 1, holdings(t, s, "alice").RunningTasks)
 		without := read(t, s, func(tx fleet.ReadTx) (fleet.Holdings, error) {
-			return tx.Holdings("alice", fleet.Limits{RunningTasks: 1}, fleet.HoldingsScope{NewTask: true})
+			return tx.Holdings("alice", fleet.Limits{RunningTasks: 1}, fleet.HoldingsScope{WithoutAgents: true})
 		})
 		require.Equal(t, 1, without.RunningTasks)
 		require.Zero(t, without.AllAgents())
