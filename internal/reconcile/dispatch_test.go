@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +29,38 @@ func begin(call func() error) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- call() }()
 	return ended
+}
+
+// TestQueue checks that pending tasks start in their order, one after the other, even after a restart.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	h := servicetest.New(t, fake.Config{}, nil)
+	h.Create("papi")
+	h.Create("sony")
+	first := h.Start("papi", "wait gate")
+	low := queued(h, "papi", "done low", fleet.QueueEntry{Priority: -1})
+	high := queued(h, "papi", "done high", fleet.QueueEntry{Priority: 1})
+	after := queued(h, "sony", "done after", fleet.QueueEntry{After: []fleet.Dependency{{TaskID: high.ID, Result: true}}})
+	l, err := h.ListQueue(h.Context(), service.ListQueueRequest{})
+	require.NoError(t, err)
+	require.Equal(t, 3, l.Total)
+	var order []string
+	for _, i := range l.Items {
+		var reasons []string
+		for _, w := range i.Waits {
+			reasons = append(reasons, string(w.Reason))
+		}
+		order = append(order, i.ID+" "+strings.Join(reasons, ","))
+	}
+	require.Equal(t, []string{high.ID + " agent_busy", after.ID + " dependency", low.ID + " agent_busy,behind"}, order)
+	h.Restart()
+	h.World.Release("gate")
+	require.Equal(t, fleet.TaskCompleted, h.WaitTask(first.ID).Status)
+	one, two, three := h.WaitTask(high.ID), h.WaitTask(low.ID), h.WaitTask(after.ID)
+	require.Equal(t, []string{"high", "low", "after"}, []string{one.Summary, two.Summary, three.Summary})
+	require.False(t, two.StartedAt.Before(one.EndedAt))
+	require.False(t, three.StartedAt.Before(one.EndedAt))
+	require.Contains(t, three.Description, "high")
 }
 
 // TestQueueEnds checks the reasons of tasks that end before they start.

@@ -11,6 +11,9 @@ import (
 // RaiseTaskBudget sets the maximum total cost of a task that has not ended, in US dollars. A task that waits because it has used up
 // its own limit goes on. The budgets that an admin has set still apply.
 func (s *Service) RaiseTaskBudget(ctx context.Context, id string, usd float64, requestID string) (*fleet.Task, error) {
+	if id == "" {
+		return nil, errNoTaskID()
+	}
 	if err := (fleet.TaskOptions{MaxCostUSD: &usd}).Validate(); err != nil {
 		return nil, err
 	}

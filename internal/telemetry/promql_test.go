@@ -238,3 +238,14 @@ func TestAlerts(t *testing.T) {
 		}
 	}
 }
+
+// TestQueriesAreChecked checks helpers that the other tests rely on: metricOf finds the right metrics, and query.check
+// returns the labels of the result.
+func TestQueriesAreChecked(t *testing.T) {
+	t.Parallel()
+	require.Nil(t, metricOf("fleet_call_total"))
+	require.Nil(t, metricOf("fleet_calls_total_bucket"))
+	require.Equal(t, []string{"method", "face", "le"}, metricOf("fleet_call_duration_seconds_bucket").Labels)
+	require.Contains(t, query{t, `sum by (face) (rate(fleet_calls_total[5m]))`, nil}.check(), "face")
+	require.NotContains(t, query{t, `sum by (face) (rate(fleet_calls_total[5m]))`, nil}.check(), "method")
+}

@@ -115,10 +115,11 @@ func (c commandFinder) nextStep(s *status.Status, message string, details map[st
 	return "", message
 }
 
-// methodCommand makes the command call a method of FleetService or TokenService. The arguments of the command are the required
-// texts of the request, in their order. If no text is required, the only argument is the field with the argument's name in the usage line; AGENT
-// is the field agent_name. The argument ID|AGENT is the id of a task, or an agent, which stands for its newest task. Flags of the command, and its PreRunE, may set other fields. show prints the response for
-// people. Messages name the command instead of the method's tool.
+// methodCommand makes the command call a method of FleetService or TokenService. The first arguments of the command are the
+// required texts of the request, in their order. If no text is required, the only argument is the field with the argument's name in
+// the usage line; AGENT is the field agent_name. The argument ID|AGENT is the id of a task, or an agent, which stands for its newest
+// task. Flags of the command, and its PreRun or PreRunE, set the other fields. show prints the response for people. Messages name the
+// command instead of the method's tool.
 func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method func(C, context.Context, Q, ...grpc.CallOption) (A, error), req Q, show func(s *session, resp A)) *cobra.Command {
 	m := req.ProtoReflect()
 	required := requiredTexts(m.Descriptor())

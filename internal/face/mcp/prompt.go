@@ -17,7 +17,7 @@ import (
 //go:embed prompts/*.md
 var promptTexts embed.FS
 
-// maxPromptLine is the maximum length, in characters without the ellipsis, of a text in a prompt that was not written for the prompt, such as
+// maxPromptLine is the maximum length, in characters with the ellipsis, of a text in a prompt that was not written for the prompt, such as
 // the description of a task.
 const maxPromptLine = 300
 
@@ -25,7 +25,7 @@ var prompts = template.Must(template.New("").Funcs(template.FuncMap{"line": prom
 
 // promptLine returns the text as one line, so that the text cannot look like a part of the prompt.
 func promptLine(text string) string {
-	return shorten(strings.Join(strings.Fields(text), " "), maxPromptLine+1)
+	return shorten(strings.Join(strings.Fields(text), " "), maxPromptLine)
 }
 
 // maxListed is how many items of a list a prompt shows.

@@ -26,7 +26,7 @@ const (
 // answeredByPolicy is the value of answered_by for questions that were answered without asking anybody.
 const answeredByPolicy = "policy"
 
-// maxInput is how much of the input of a tool a form shows, in characters without the ellipsis.
+// maxInput is how much of the input of a tool a form shows, in characters with the ellipsis.
 const maxInput = 2000
 
 // openQuestions returns the open questions of the task that the caller may answer, oldest first. It considers only the first
@@ -114,7 +114,7 @@ func questionText(d *fleetv1.TaskDetail, q *fleetv1.Question) string {
 	b.WriteString(withPrefix(": ", q.GetText()))
 	if q.GetInput() != nil {
 		input, _ := json.Marshal(q.GetInput().AsMap()) // cannot fail: it was decoded from JSON
-		b.WriteString("\n" + shorten(string(input), maxInput+1))
+		b.WriteString("\n" + shorten(string(input), maxInput))
 	}
 	return b.String()
 }

@@ -32,8 +32,8 @@ func FuzzAttempt(f *testing.F) {
 	})
 }
 
-// FuzzOwnPath checks that no value of ?to= can send the browser to another site.
-func FuzzOwnPath(f *testing.F) {
+// FuzzViewPath checks that no value of ?to= can send the browser to another site.
+func FuzzViewPath(f *testing.F) {
 	for _, to := range []string{"/agents/papi?x=1", "//evil.example", `/\evil.example`, "/\t/evil.example", "/agents\n", "/?a=//b", "/#//c", "/agents/%5c%5cevil", "/?\u0085"} {
 		f.Add(to)
 	}

@@ -55,8 +55,8 @@ type ProbeEnvironment interface {
 	Version(ctx context.Context, program string) (path, output string, err error)
 }
 
-// sharedProbe probes the provider. Concurrent callers share one probe, which no caller ends for the others. sharedProbe gives up the
-// slot of the call first.
+// sharedProbe probes the provider. Concurrent callers share one probe, and each waits for its end, even if its
+// ctx ends earlier, so that no probe outlives its calls. sharedProbe gives up the slot of the call first.
 func (s *Service) sharedProbe(ctx context.Context, p *Provider) (ProbeResult, error) {
 	fleet.ReleaseSlot(ctx)
 	result, _, _ := s.probes.Do(p.Name, func() (any, error) { return s.probe(context.WithoutCancel(ctx), p), nil })
