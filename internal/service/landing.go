@@ -94,12 +94,16 @@ func (s *Service) putLanding(tx fleet.Tx, t *fleet.Task, l *fleet.Landing, text 
 	return tx.Append(l.Event(t, l.UpdatedAt, text))
 }
 
-// repository returns the repository of the project at the place. The error is UNIMPLEMENTED if the place cannot land work, or belongs
-// to another server.
+// repository returns the repository of the project at the place. The error is UNIMPLEMENTED if the place cannot land work, belongs to
+// another server, or is not configured any more.
 func (s *Service) repository(place, project string) (fleet.Repository, error) {
 	p := s.places.Configured(place)
 	if p == nil {
 		_, server := fleet.SplitPlace(place)
+		if server == "" {
+			return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the place %q is not configured any more", place).
+				Next("an operator can put it back into fleet.yaml")
+		}
 		return nil, fleet.Errorf(fleet.ReasonUnimplemented, "the repository of the project %q is on the machine of the server %q", project, server).
 			Next("call that server")
 	}

@@ -215,12 +215,15 @@ func joinTexts(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, fleet.IsBlank), "\n\n")
 }
 
-// earlierLaunch returns the current state of the agent that an earlier request with the same id created; nil if the agent no longer
-// exists.
+// earlierLaunch returns the current state of the agent that an earlier request with the same id created. The error is AGENT_NOT_FOUND
+// or TASK_NOT_FOUND if the agent or its task no longer exists.
 func (s *Service) earlierLaunch(ctx context.Context, result CallResult) (*fleet.AgentView, error) {
 	return view(ctx, s.store, func(tx fleet.ReadTx) (*fleet.AgentView, error) {
 		a, err := tx.Agent(result.AgentUID)
-		if err != nil || a == nil {
+		if err == nil && a == nil {
+			err = fleet.Errorf(fleet.ReasonAgentNotFound, "this request created an agent that no longer exists: use another request_id to create a new one")
+		}
+		if err != nil {
 			return nil, err
 		}
 		v := &fleet.AgentView{Agent: *a}
