@@ -176,3 +176,22 @@ func (s *Service) continueWork(ctx context.Context, tx fleet.Tx, p fleet.Princip
 	}
 	return next, err
 }
+
+// landingView returns the work of the task with its reviews. The error is TASK_NOT_FOUND if the task or its work does not exist.
+func (s *Service) landingView(ctx context.Context, taskID string) (*LandingView, error) {
+	return view(ctx, s.store, func(tx fleet.ReadTx) (*LandingView, error) {
+		t, err := tx.Task(taskID)
+		if err != nil {
+			return nil, err
+		}
+		l, err := landingOf(tx, taskID)
+		if err != nil {
+			return nil, err
+		}
+		if t == nil || l == nil {
+			return nil, taskNotFound(taskID)
+		}
+		reviews, err := tx.Reviews(taskID)
+		return &LandingView{Landing: l, Task: t, Reviews: reviews}, err
+	})
+}

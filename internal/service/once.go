@@ -85,7 +85,7 @@ func (s *Service) EarlierResult(ctx context.Context, c Call) (result CallResult,
 	return result, repeated, err
 }
 
-// Once executes fn in a transaction, gives it the caller, and remembers the result under the call's request id. If the same call was
+// Once executes fn in a transaction, passes the caller to it, and remembers the result under the call's request id. If the same call was
 // executed before, Once does not execute fn: it returns the earlier result, and repeated is true. Otherwise, if c.Refusal is set, Once
 // returns it instead of executing fn.
 func (s *Service) Once(ctx context.Context, c Call, fn func(fleet.Tx, fleet.Principal) (CallResult, error)) (result CallResult, repeated bool, err error) {

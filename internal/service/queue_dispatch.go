@@ -172,8 +172,8 @@ func sooner(a, b time.Time) time.Time {
 // maxRounds is how often Dispatch decides while starts are refused. Each further decision lets other tasks overtake the refused ones.
 const maxRounds = 10
 
-// startDecidedTasks starts the tasks, and adds the starts that fail to refused. retry is when to try these again; zero if there are none. again
-// reports whether one was refused for a reason that the decision has not considered, so that another decision may start other tasks.
+// startDecidedTasks starts the tasks, and adds the starts that fail to refused. retry is when to try these again; zero if there
+// are none. again reports whether one was refused for a reason that the decision has not considered, so that another decision may start other tasks.
 func (s *Service) startDecidedTasks(ctx context.Context, starts []queue.Start, refused map[startKey]error) (retry time.Time, again bool, err error) {
 	for _, start := range starts { // each takes milliseconds, unless something else has locked the agent
 		timeoutCtx, cancel := context.WithTimeout(ctx, s.cfg.StartLimit)

@@ -76,25 +76,6 @@ func (s *Service) ReviewTask(ctx context.Context, r fleet.Review, requestID stri
 	return nil, nil, taskNotFound(taskID) // it was deleted meanwhile
 }
 
-// landingView returns the work of the task with its reviews. The error is TASK_NOT_FOUND if the task or its work does not exist.
-func (s *Service) landingView(ctx context.Context, taskID string) (*LandingView, error) {
-	return view(ctx, s.store, func(tx fleet.ReadTx) (*LandingView, error) {
-		t, err := tx.Task(taskID)
-		if err != nil {
-			return nil, err
-		}
-		l, err := landingOf(tx, taskID)
-		if err != nil {
-			return nil, err
-		}
-		if t == nil || l == nil {
-			return nil, taskNotFound(taskID)
-		}
-		reviews, err := tx.Reviews(taskID)
-		return &LandingView{Landing: l, Task: t, Reviews: reviews}, err
-	})
-}
-
 // requestedChanges returns the description of the task that makes the changes that a review requests. Each line begins with
 // #, so that a shell, which runs some descriptions, treats it as a comment.
 func requestedChanges(title string, r *fleet.Review) string {

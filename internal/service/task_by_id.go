@@ -12,8 +12,8 @@ func errNoTaskID() *fleet.Error {
 	return fleet.InvalidField("task_id", "task_id is required").Next("{start_agent_task} and {list_tasks} give ids")
 }
 
-// viewTask returns what read returns for the task, in a transaction. The error is TASK_NOT_FOUND if the caller may not see the task. id may be a
-// prefix, see Service.task.
+// viewTask returns what read returns for the task, in a transaction. The error is TASK_NOT_FOUND if the caller may not see the
+// task. id may be a prefix, see Service.task.
 func viewTask[T any](ctx context.Context, s *Service, id string, read func(fleet.ReadTx, *fleet.Task) (T, error)) (result T, err error) {
 	if id == "" {
 		return result, errNoTaskID()

@@ -9,8 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// changeQueuedLanding changes the landing of the work, and sets w.Landing to the changed one. It does nothing if the work is no longer in the
-// queue with the same commit. change returns the text of the event, or "" if nothing changes.
+// changeQueuedLanding changes the landing of the work, and sets w.Landing to the changed one. It does nothing if the work is no longer
+// in the queue with the same commit. change returns the text of the event, or "" if nothing changes.
 func (s *Service) changeQueuedLanding(ctx context.Context, w *LandingView, change func(fleet.Tx, *fleet.Landing) (string, error)) error {
 	return s.store.Update(ctx, func(tx fleet.Tx) error {
 		l, err := landingOf(tx, w.Task.ID)

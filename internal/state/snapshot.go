@@ -385,7 +385,7 @@ func (s *Snapshot) AgentLists() *agentLists {
 	return s.lists
 }
 
-// ReadAgentView returns the agent with its active task, even if it is deleted; nil if it never existed.
+// ReadAgentView returns the agent, which may be deleted, with its active task; nil if there has never been such an agent.
 func ReadAgentView(tx fleet.ReadTx, uid string) (*fleet.AgentView, error) {
 	return fleet.First(tx.AgentViews(fleet.AgentViewFilter{UIDs: []string{uid}}))
 }

@@ -43,7 +43,8 @@ func (tr *transcript) toolCall(parent, id, name string, input any) {
 	tr.message(parent, object{"type": "tool_use", "id": id, "name": name, "input": input})
 }
 
-// toolResult adds the result of a tool, and before it Fleet's event that the call took 1.5 seconds. more has details that Claude Code also reports, for example the patch of an edit; it may be nil.
+// toolResult adds the result of a tool, and before it Fleet's event that the call took 1.5 seconds. more has details that Claude Code
+// also reports, for example the patch of an edit; it may be nil.
 func (tr *transcript) toolResult(parent, id, result string, failed bool, more any) {
 	tr.add(object{"type": "fleet", "subtype": "tool_time", "tool_use_id": id, "ms": 1500})
 	tr.add(object{"type": "user", "parent_tool_use_id": parent, "tool_use_result": more, "message": object{

@@ -13,8 +13,8 @@ import (
 	"fleet/internal/face/wire"
 )
 
-// toYAML converts JSON to YAML with the same tree and the keys in the same order. goccy's JSONToYAML would lose data: the text "1e3" becomes a
-// number, and "? a" cannot be read back. yaml.v3 cannot read all JSON.
+// toYAML converts JSON to YAML with the same tree and the keys in the same order. goccy's JSONToYAML would lose data: the text
+// "1e3" becomes a number, and "? a" cannot be read back. yaml.v3 cannot read all JSON.
 func toYAML(data []byte) (string, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
