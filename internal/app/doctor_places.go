@@ -132,10 +132,10 @@ func (d *doctor) tryInSandbox(ctx context.Context, p local.Project) {
 	case err == nil:
 	case !ok:
 		d.add(warning, check, "correct the settings below local, or see docs/operate/security.md", "cannot try the program in the sandbox: %v", err)
-	case denied.Read == "":
+	case denied.UnreadableDir == "":
 		d.add(warning, check, "find out which files it cannot read, for example with strace, and add their directory to local.read", "%v", denied)
 	default:
-		d.add(warning, check, "add "+denied.Read+" to local.read", "%v", denied)
+		d.add(warning, check, "add "+denied.UnreadableDir+" to local.read", "%v", denied)
 	}
 }
 

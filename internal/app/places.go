@@ -141,7 +141,7 @@ func (cfg Config) localConfig() (local.Config, error) {
 	}
 	return local.Config{
 		Name: fleet.PlaceOn("local", cfg.Replica), Dir: cfg.Data, Projects: projectsOf(cfg), Program: supervisor, PassEnv: cfg.Local.PassEnv,
-		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write, Private: cfg.privateFiles(),
+		Sandbox: cfg.Local.Sandbox, Read: cfg.Local.Read, Write: cfg.Local.Write, PrivateFiles: cfg.privateFiles(),
 		MaxPayloadOutput: cfg.MaxOutput, MaxRawOutput: cfg.Output.Max, StopGrace: cfg.StopGrace,
 		KeptRetention: cfg.KeptRetention, KeptMax: cfg.KeptMax, CacheMax: cfg.Local.CacheMax,
 	}, nil

@@ -22,9 +22,9 @@ import (
 func acpProjects(t *testing.T, roles ...local.Role) func(*local.Config) {
 	t.Helper()
 	return func(c *local.Config) {
-		for _, how := range []string{"plain", "load", "v2", "deaf"} {
+		for _, variant := range []string{"plain", "load", "v2", "deaf"} {
 			c.Projects = append(c.Projects, local.Project{
-				Name: how, Driver: "acp", Command: []string{testBinary(t), "peer", how}, Roles: roles,
+				Name: variant, Driver: "acp", Command: []string{testBinary(t), "peer", variant}, Roles: roles,
 			})
 		}
 	}
@@ -126,11 +126,11 @@ func TestACPStop(t *testing.T) {
 		acpProjects(t)(c)
 		c.StopGrace = 2 * time.Second
 	})
-	for _, how := range []string{"plain", "deaf"} {
-		a := w.provisionIn(how)
+	for _, variant := range []string{"plain", "deaf"} {
+		a := w.provisionIn(variant)
 		r := w.startUntil(a, "say Working.\npause\nhang", "Working.")
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
-		if how == "deaf" {
+		if variant == "deaf" {
 			require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 		}
 		_, o := w.follow(a, r)
@@ -146,13 +146,13 @@ func TestACPOpenToolCalls(t *testing.T) {
 	a := w.provisionIn("plain")
 	r := w.start(a, "tool t1 execute sleep\ntool t2 fetch page\nthink Hm\npause\ndone t1\ndone t2\nsay Over.")
 	outputs, _ := w.outputs(a, r, "")
-	var open []int
+	var openCalls []int
 	for _, o := range outputs {
-		if len(open) == 0 || open[len(open)-1] != o.Open {
-			open = append(open, o.Open)
+		if len(openCalls) == 0 || openCalls[len(openCalls)-1] != o.Open {
+			openCalls = append(openCalls, o.Open)
 		}
 	}
-	require.Equal(t, []int{0, 1, 2, 1, 0}, open)
+	require.Equal(t, []int{0, 1, 2, 1, 0}, openCalls)
 	require.True(t, strings.HasSuffix(outputText(outputs), "Over.\n"))
 }
 
@@ -162,7 +162,7 @@ func TestACPOpenToolCallOnReconnect(t *testing.T) {
 	w := newTestPlace(t, acpProjects(t))
 	a := w.provisionIn("plain")
 	r := w.start(a, "tool t1 execute sleep\nhang")
-	open := func(cursor string) (last fleet.Output) {
+	followUntilOpen := func(cursor string) (last fleet.Output) {
 		ctx, cancel := context.WithCancel(w.ctx)
 		defer cancel()
 		_, err := w.Connect(a).Follow(ctx, r, cursor, func(o fleet.Output) error {
@@ -174,9 +174,9 @@ func TestACPOpenToolCallOnReconnect(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		return last
 	}
-	first := open("")
+	first := followUntilOpen("")
 	require.Equal(t, "execute: sleep", first.Text)
-	require.Equal(t, fleet.Output{Cursor: first.Cursor, Open: 1}, open(first.Cursor))
+	require.Equal(t, fleet.Output{Cursor: first.Cursor, Open: 1}, followUntilOpen(first.Cursor))
 	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 	_, o := w.outputs(a, r, first.Cursor)
 	require.Equal(t, fleet.TaskStopped, o.Status)

@@ -41,17 +41,18 @@ func Drivers() []fleet.Driver {
 	return all
 }
 
-// hasConfig reports whether a configuration describes the agent's work, rather than a project.
-func hasConfig(a fleet.Agent) bool { return a.Config != nil && a.Config.Driver != "" }
+// configNamesDriver reports whether the agent's configuration names a driver. Such a configuration describes the agent's work instead of
+// a project. Other configurations only add settings to the agent's project.
+func configNamesDriver(a fleet.Agent) bool { return a.Config != nil && a.Config.Driver != "" }
 
-// agentProject returns the project that describes how the agent works. For an agent with a configuration, it converts the
-// configuration to a project. If the configuration only adds settings to the agent's project, agentProject applies them. models are
+// agentProject returns the project that describes how the agent works. If the agent's configuration names a driver, agentProject converts
+// the configuration to a project. If the configuration only adds settings to the agent's project, agentProject applies them. models are
 // the models that a task of the agent names.
 func (p *Place) agentProject(a fleet.Agent, models ...string) (project, error) {
 	proj, err := project{}, error(nil)
 	switch {
-	case !hasConfig(a):
-		proj, err = p.projectOf(a.Project, a.Role)
+	case !configNamesDriver(a):
+		proj, err = p.projectOrRetired(a.Project, a.Role)
 	case a.Config.Driver == driver.Cagent && len(p.config.Models.Command) > 0:
 		proj, err = p.modelProject(a, models...)
 	default:
@@ -60,7 +61,7 @@ func (p *Place) agentProject(a fleet.Agent, models ...string) (project, error) {
 	if err == nil && proj.dir != "" {
 		err = p.checkDir(proj.dir)
 	}
-	if err != nil || a.Config == nil || proj.config != nil {
+	if err != nil || a.Config == nil || proj.modelConfig != nil {
 		return proj, err
 	}
 	if a.Config.KeepFilesFor > 0 && proj.dir == "" && proj.Repository == "" {
@@ -195,10 +196,10 @@ func configServers(c *fleet.AgentConfig) (map[string]driver.MCPServer, error) {
 	return servers, nil
 }
 
-// servers returns the MCP servers of a run. If the agent has a configuration, servers replaces the configuration's references
+// mcpServers returns the MCP servers of a run. If the agent's configuration names a driver, mcpServers replaces the configuration's references
 // to environment variables of Fleet's process by their values. The values are written only into a file of the run.
-func (p *Place) servers(a fleet.Agent, role Role) (map[string]driver.MCPServer, error) {
-	if !hasConfig(a) {
+func (p *Place) mcpServers(a fleet.Agent, role Role) (map[string]driver.MCPServer, error) {
+	if !configNamesDriver(a) {
 		return role.MCPServers, nil
 	}
 	expanded := map[string]driver.MCPServer{}

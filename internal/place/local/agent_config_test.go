@@ -45,7 +45,7 @@ func TestAgentConfig(t *testing.T) {
 	})
 	a.OneTask = true
 	w.provision(a)
-	w.script("s-1", "", claudeInit, claudeSays, claudeTool, claudeUsed)
+	w.script("s-1", "", claudeInit, claudeSays, claudeToolResult, claudeDoneWithUsage)
 	r := w.start(a, "--help me")
 	outputs, o := w.outputs(a, r, "")
 	require.Equal(t, fleet.Outcome{
@@ -83,7 +83,7 @@ func TestAgentConfig(t *testing.T) {
 	require.NoDirExists(t, w.home(a))
 }
 
-const claudeUsed = `{"type":"result","subtype":"success","is_error":false,"num_turns":3,"result":"All is well.","total_cost_usd":0.0421,"session_id":"SESSION","usage":{"input_tokens":100,"cache_read_input_tokens":5,"cache_creation_input_tokens":7,"output_tokens":34}}`
+const claudeDoneWithUsage = `{"type":"result","subtype":"success","is_error":false,"num_turns":3,"result":"All is well.","total_cost_usd":0.0421,"session_id":"SESSION","usage":{"input_tokens":100,"cache_read_input_tokens":5,"cache_creation_input_tokens":7,"output_tokens":34}}`
 
 // TestAgentConfigTools checks which tools claude gets from the lists in a configuration.
 func TestAgentConfigTools(t *testing.T) {
@@ -320,36 +320,35 @@ sleep 3600 & wait $!
 // TestSoftInterrupt checks that a soft interrupt waits until the agent is between two requests to its model.
 func TestSoftInterrupt(t *testing.T) {
 	t.Parallel()
-	begin := func(t *testing.T, grace time.Duration, stop string, report bool) (*claudePlace, fleet.Agent, fleet.Run) {
+	endpoint := &fleet.ServerEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t"}
+	begin := func(t *testing.T, grace time.Duration, stopReason string, endpoint *fleet.ServerEndpoint) (*claudePlace, fleet.Agent, fleet.Run) {
 		w := newClaudePlace(t, local.Role{}, func(c *local.Config) { c.StopGrace = grace })
 		a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude"}))
-		w.script("s", "STOP="+stop+"\n"+requestsScript)
+		w.script("s", "STOP="+stopReason+"\n"+requestsScript)
 		r := newRun("go")
-		if report {
-			r.FleetEndpoint = &fleet.ServerEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t"}
-		}
+		r.FleetEndpoint = endpoint
 		require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
 		w.followUntil(a, r, "asking")
 		return w, a, r
 	}
-	open := func(w *claudePlace) {
+	completeAnswer := func(w *claudePlace) {
 		require.NoError(w.t, os.WriteFile(filepath.Join(w.homeDir, "open"), nil, 0o600))
 	}
 	t.Run("an interrupt waits for the active answer", func(t *testing.T) {
 		t.Parallel()
-		w, a, r := begin(t, waittest.Limit, "tool_use", true)
+		w, a, r := begin(t, waittest.Limit, "tool_use", endpoint)
 		require.Contains(t, w.argv(), "--include-partial-messages")
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
-		open(w)
+		completeAnswer(w)
 		output, o := w.follow(a, r)
 		require.Equal(t, "asking\nanswered\ngot TERM\n", output, "events of the stream must not be in the output")
 		require.Equal(t, fleet.TaskStopped, o.Status)
 	})
 	t.Run("the last answer ends the run by itself", func(t *testing.T) {
 		t.Parallel()
-		w, a, r := begin(t, waittest.Limit, "end_turn", true)
+		w, a, r := begin(t, waittest.Limit, "end_turn", endpoint)
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
-		open(w)
+		completeAnswer(w)
 		output, o := w.follow(a, r)
 		require.Equal(t, "asking\nanswered\n", output)
 		require.Equal(t, fleet.TaskStopped, o.Status)
@@ -357,8 +356,8 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 	t.Run("while a tool runs, the run ends at once", func(t *testing.T) {
 		t.Parallel()
-		w, a, r := begin(t, waittest.Limit, "tool_use", true)
-		open(w)
+		w, a, r := begin(t, waittest.Limit, "tool_use", endpoint)
+		completeAnswer(w)
 		w.followUntil(a, r, "answered")
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 		output, _ := w.follow(a, r)
@@ -371,7 +370,7 @@ func TestSoftInterrupt(t *testing.T) {
 			a := w.provision(configuredAgent(fleet.AgentConfig{Driver: "claude"}))
 			w.script("s", interruptedScript)
 			r := newRun("go")
-			r.FleetEndpoint = &fleet.ServerEndpoint{URL: "http://127.0.0.1:1/mcp", Token: "t"}
+			r.FleetEndpoint = endpoint
 			require.NoError(t, w.Connect(a).Dispatch(w.ctx, r))
 			w.followUntil(a, r, "working")
 			begun := time.Now()
@@ -388,7 +387,7 @@ func TestSoftInterrupt(t *testing.T) {
 	t.Run("an interrupt waits no longer than the grace", func(t *testing.T) {
 		t.Parallel()
 		waittest.WithGrowingLimit(t, 400*time.Millisecond, func(grace time.Duration) (inTime bool) {
-			w, a, r := begin(t, grace, "tool_use", true)
+			w, a, r := begin(t, grace, "tool_use", endpoint)
 			require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 			output, o := w.follow(a, r)
 			require.Equal(t, fleet.TaskStopped, o.Status)
@@ -399,22 +398,22 @@ func TestSoftInterrupt(t *testing.T) {
 	t.Run("with Linger, an interrupt waits longer than the grace", func(t *testing.T) {
 		t.Parallel()
 		const grace = 200 * time.Millisecond
-		w, a, r := begin(t, grace, "tool_use", true)
+		w, a, r := begin(t, grace, "tool_use", endpoint)
 		soft := r
 		soft.Linger = waittest.Limit
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, soft, false))
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, soft, false), "a repeated interrupt must be accepted")
-		more, err := shim.Run(w.runDir(a, r)).Watch(w.ctx)
+		changes, err := shim.Run(w.runDir(a, r)).Watch(w.ctx)
 		require.NoError(t, err)
-		for over := time.After(3 * grace); over != nil; {
+		for timeout := time.After(3 * grace); timeout != nil; {
 			select {
-			case _, runs := <-more:
-				require.True(t, runs, "the active request must not be interrupted")
-			case <-over:
-				over = nil
+			case _, running := <-changes:
+				require.True(t, running, "the active request must not be interrupted")
+			case <-timeout:
+				timeout = nil
 			}
 		}
-		open(w)
+		completeAnswer(w)
 		output, o := w.follow(a, r)
 		require.Equal(t, "asking\nanswered\ngot TERM\n", output)
 		require.Equal(t, fleet.TaskStopped, o.Status)
@@ -422,7 +421,7 @@ func TestSoftInterrupt(t *testing.T) {
 	t.Run("an interrupt without Linger ends the wait", func(t *testing.T) {
 		t.Parallel()
 		waittest.WithGrowingLimit(t, 200*time.Millisecond, func(grace time.Duration) (inTime bool) {
-			w, a, r := begin(t, grace, "tool_use", true)
+			w, a, r := begin(t, grace, "tool_use", endpoint)
 			soft := r
 			soft.Linger = time.Hour
 			require.NoError(t, w.Connect(a).Interrupt(w.ctx, soft, false))
@@ -434,7 +433,7 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 	t.Run("a kill does not wait", func(t *testing.T) {
 		t.Parallel()
-		w, a, r := begin(t, waittest.Limit, "tool_use", true)
+		w, a, r := begin(t, waittest.Limit, "tool_use", endpoint)
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, true))
 		_, o := w.follow(a, r)
@@ -442,7 +441,7 @@ func TestSoftInterrupt(t *testing.T) {
 	})
 	t.Run("a run without an endpoint of Fleet ends at once", func(t *testing.T) {
 		t.Parallel()
-		w, a, r := begin(t, waittest.Limit, "tool_use", false)
+		w, a, r := begin(t, waittest.Limit, "tool_use", nil)
 		require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 		output, _ := w.follow(a, r)
 		require.Equal(t, "asking\ngot TERM\n", output)

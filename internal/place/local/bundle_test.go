@@ -43,7 +43,7 @@ func TestBundleHasAllWork(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "bundle")
 			require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
 			clone := t.TempDir()
-			runGit(t, clone, "git clone -q --single-branch -b main "+repo+" .; git fetch -q "+file+" +refs/fleet/"+a.UID+"/last:refs/heads/rescued; git checkout -q rescued")
+			runScript(t, clone, "git clone -q --single-branch -b main "+repo+" .; git fetch -q "+file+" +refs/fleet/"+a.UID+"/last:refs/heads/rescued; git checkout -q rescued")
 			for name, want := range map[string]string{"file": "two\n", "new": "new\n"} {
 				got := readFile(t, filepath.Join(clone, name))
 				require.Equal(t, want, got)
@@ -66,5 +66,5 @@ func TestBundleOfBrokenTree(t *testing.T) {
 	require.NotEmpty(t, b.Bytes())
 	file := filepath.Join(t.TempDir(), "bundle")
 	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
-	require.Equal(t, "two", runGit(t, repo, "git fetch -q "+file+" refs/fleet/"+a.UID+"/last; git log -1 --format=%s FETCH_HEAD"))
+	require.Equal(t, "two", runScript(t, repo, "git fetch -q "+file+" refs/fleet/"+a.UID+"/last; git log -1 --format=%s FETCH_HEAD"))
 }

@@ -20,11 +20,11 @@ const printCaches = `for v in GOCACHE GOMODCACHE PIP_CACHE_DIR UV_CACHE_DIR CCAC
 for l in .npm/_cacache .cargo/registry .cargo/.package-cache; do readlink "$HOME/$l" || echo; done`
 
 // provisionFor provisions an agent of the owner in the project.
-func (t *testPlace) provisionFor(owner, project string) fleet.Agent {
-	t.t.Helper()
+func (w *testPlace) provisionFor(owner, project string) fleet.Agent {
+	w.t.Helper()
 	a := fleet.Agent{UID: uuid.NewString(), Name: "papi", Owner: owner, Project: project, Role: "coder"}
-	_, err := t.Provision(t.ctx, a)
-	require.NoError(t.t, err)
+	_, err := w.Provision(w.ctx, a)
+	require.NoError(w.t, err)
 	return a
 }
 

@@ -34,11 +34,11 @@ source "$HOME/script"
 `
 
 const (
-	claudeInit = `{"type":"system","subtype":"init","cwd":"/w","session_id":"SESSION","tools":["Bash"],"mcp_servers":[],"model":"opus"}`
-	claudeSays = `{"type":"assistant","message":{"id":"m1","role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"I will look."},{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls\n  -l","description":"List"}}]},"parent_tool_use_id":null,"session_id":"SESSION"}`
-	claudeTool = `{"type":"user","message":{"role":"user","content":[{"tool_use_id":"t1","type":"tool_result","content":"file"}]},"session_id":"SESSION"}`
-	claudeSub  = `{"type":"assistant","message":{"content":[{"type":"text","text":"of a subagent"},{"type":"tool_use","name":"mcp__tickets__search","input":{"query":"open"}}]},"parent_tool_use_id":"t0","session_id":"SESSION"}`
-	claudeDone = `{"type":"result","subtype":"success","is_error":false,"num_turns":3,"result":"All is well.","total_cost_usd":0.0421,"session_id":"SESSION"}`
+	claudeInit         = `{"type":"system","subtype":"init","cwd":"/w","session_id":"SESSION","tools":["Bash"],"mcp_servers":[],"model":"opus"}`
+	claudeSays         = `{"type":"assistant","message":{"id":"m1","role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"I will look."},{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls\n  -l","description":"List"}}]},"parent_tool_use_id":null,"session_id":"SESSION"}`
+	claudeToolResult   = `{"type":"user","message":{"role":"user","content":[{"tool_use_id":"t1","type":"tool_result","content":"file"}]},"session_id":"SESSION"}`
+	claudeSubagentSays = `{"type":"assistant","message":{"content":[{"type":"text","text":"of a subagent"},{"type":"tool_use","name":"mcp__tickets__search","input":{"query":"open"}}]},"parent_tool_use_id":"t0","session_id":"SESSION"}`
+	claudeDone         = `{"type":"result","subtype":"success","is_error":false,"num_turns":3,"result":"All is well.","total_cost_usd":0.0421,"session_id":"SESSION"}`
 )
 
 // claudePlace is a place with the project "claude", whose program is fakeClaude.
@@ -111,7 +111,7 @@ func TestClaude(t *testing.T) {
 		PermissionMode: "acceptEdits", MCPServers: map[string]driver.MCPServer{"tickets": {Type: "http", URL: "https://example.com", Headers: map[string]string{"Authorization": "Bearer s3cret"}}},
 	})
 	a := w.provisionIn("claude")
-	w.script("s-1", "echo warning: old node >&2", claudeInit, claudeSays, claudeTool, claudeSub, `{"type":"stream_event"}`, "not json at all", `{"type":`, `{"kind":"new"}`, `[1]`, claudeDone)
+	w.script("s-1", "echo warning: old node >&2", claudeInit, claudeSays, claudeToolResult, claudeSubagentSays, `{"type":"stream_event"}`, "not json at all", `{"type":`, `{"kind":"new"}`, `[1]`, claudeDone)
 	r := w.start(a, "--help me")
 	output, o := w.follow(a, r)
 	require.Equal(t, "I will look.\n<Bash: ls -l>\n<tickets.search: open>\nnot json at all\n{\"type\":\n[1]\n", output)
@@ -147,7 +147,7 @@ func TestClaudeResumes(t *testing.T) {
 	t.Parallel()
 	w := newClaudePlace(t, local.Role{})
 	a, other := w.provisionIn("claude"), w.provisionIn("claude")
-	resumed := func() string {
+	resumedSession := func() string {
 		argv := w.argv()
 		for i, arg := range argv {
 			if arg == "--resume" {
@@ -158,10 +158,10 @@ func TestClaudeResumes(t *testing.T) {
 	}
 	w.script("s-1", "", claudeInit, claudeDone)
 	w.runTask(a, "one")
-	require.Empty(t, resumed())
+	require.Empty(t, resumedSession())
 	w.script("s-2", "sleep 3600", claudeInit, claudeSays)
 	r := w.startUntil(a, "two", "I will look.")
-	require.Equal(t, "s-1", resumed())
+	require.Equal(t, "s-1", resumedSession())
 	require.NoError(t, w.Connect(a).Interrupt(w.ctx, r, false))
 	output, o := w.follow(a, r)
 	require.Equal(t, "I will look.\n<Bash: ls -l>\n", output)
@@ -170,18 +170,18 @@ func TestClaudeResumes(t *testing.T) {
 
 	w.script("s-3", "", claudeInit, claudeDone)
 	w.runTask(other, "one")
-	require.Empty(t, resumed(), "an agent must not continue the conversation of another agent")
+	require.Empty(t, resumedSession(), "an agent must not continue the conversation of another agent")
 	w.runTask(a, "three")
-	require.Equal(t, "s-2", resumed(), "the next run must continue the conversation of a stopped run")
+	require.Equal(t, "s-2", resumedSession(), "the next run must continue the conversation of a stopped run")
 
 	w.script("s-4", "echo 'No conversation found with session ID: s-3' >&2; exit 1")
 	_, o = w.runTask(a, "four")
-	require.Equal(t, "s-3", resumed())
+	require.Equal(t, "s-3", resumedSession())
 	require.Equal(t, fleet.TaskFailed, o.Status)
 	require.Equal(t, "exit code 1: No conversation found with session ID: s-3; the agent's next task begins a new conversation", o.Reason)
 	w.script("s-5", "", claudeInit, claudeDone)
 	w.runTask(a, "five")
-	require.Empty(t, resumed())
+	require.Empty(t, resumedSession())
 }
 
 // TestClaudeRoleChange checks that the prompt tells an agent about its new role. A conversation of Claude Code keeps the system

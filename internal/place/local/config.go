@@ -37,7 +37,7 @@ type Config struct {
 	// CacheMax limits the size of the caches that the agents of one owner share in one project, in bytes; 0: 20 GiB;
 	// negative: no limit.
 	CacheMax     int64
-	Private      map[string]string // files of the server that no agent may read, by the name of the setting that names the file
+	PrivateFiles map[string]string // files of the server that no agent may read, by the name of the setting that names the file
 	StopGrace    time.Duration     // how long a run may take to stop before it is killed; 0: 5 s
 	Environ      []string          // the server's environment; nil: os.Environ()
 	PollInterval time.Duration     // see fleet.Traits; 0: the reconciler's default
@@ -112,11 +112,11 @@ func resolve(path string) (string, error) {
 		return path, nil
 	}
 	if path == "~" || strings.HasPrefix(path, "~/") {
-		home, err := os.UserHomeDir()
+		userHome, err := os.UserHomeDir()
 		if err != nil {
 			return "", err
 		}
-		path = filepath.Join(home, path[1:])
+		path = filepath.Join(userHome, path[1:])
 	}
 	return filepath.Abs(path)
 }

@@ -86,7 +86,7 @@ func (p *Place) confine(proj project, h home, r *record) (*confinement, error) {
 	c.env["CLAUDE_CONFIG_DIR"], c.env["CLAUDE_CODE_TMPDIR"] = filepath.Join(homeDir, ".claude"), tmpDir
 	c.env["IS_SANDBOX"] = "1" // otherwise Claude Code refuses bypassPermissions to root
 	for _, m := range versionManagers {
-		if dir := p.managedDir(m); dir != "" {
+		if dir := p.versionsDir(m); dir != "" {
 			c.env[m.variable] = dir
 			c.policy.Read = append(c.policy.Read, dir)
 		}
@@ -128,14 +128,14 @@ func (p *Place) prepareHome(proj project, h home, r *record, c *confinement) (er
 	if r != nil {
 		name = r.Name
 	}
-	e := runner.GitHomeFiles(gitEnviron(p.config), name, proj.Git)
-	e.Dirs, e.Links = []string{".claude"}, map[string]string{}
-	if e.Caches, err = p.shareCaches(proj, r, c); err != nil {
+	files := runner.GitHomeFiles(gitEnviron(p.config), name, proj.Git)
+	files.Dirs, files.Links = []string{".claude"}, map[string]string{}
+	if files.Caches, err = p.shareCaches(proj, r, c); err != nil {
 		return err
 	}
 	if f, ok := proj.driver.(driver.HomeFilesDriver); ok {
 		for name, text := range f.HomeFiles() {
-			e.Initial[name] = []byte(text)
+			files.Initial[name] = []byte(text)
 		}
 	}
 	for _, login := range loginFiles[filepath.Base(proj.driver.Program())] {
@@ -143,14 +143,14 @@ func (p *Place) prepareHome(proj project, h home, r *record, c *confinement) (er
 		if info, err := os.Stat(userFile); err != nil || !info.Mode().IsRegular() || p.serverVariable("HOME") == "" {
 			continue // the user has not logged in
 		}
-		real, err := filepath.EvalSymlinks(userFile) // no agent can change the path, see checkPaths
+		target, err := filepath.EvalSymlinks(userFile) // no agent can change the path, see checkPaths
 		if err != nil {
 			return runner.HostError("cannot find the login of the agent's program", err)
 		}
-		e.Links[login] = userFile
-		c.policy.Write = append(c.policy.Write, real)
+		files.Links[login] = userFile
+		c.policy.Write = append(c.policy.Write, target)
 	}
-	return runner.WriteHomeFiles(context.Background(), homeDir, e)
+	return runner.WriteHomeFiles(context.Background(), homeDir, files)
 }
 
 // serverVariable returns a variable of the server's environment, or "" if it is not set or agents may not have it.

@@ -32,12 +32,12 @@ func requireSandbox(t *testing.T) {
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	user := t.TempDir() // the home of the user who runs the server
+	userHome := t.TempDir() // the home of the user who runs the server
 	for _, name := range []string{".bashrc", ".ssh/id_ed25519", ".ssh/authorized_keys"} {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(user, name)), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(user, name), []byte("whole"), 0o600))
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(userHome, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(userHome, name), []byte("whole"), 0o600))
 	}
-	w := newTestPlace(t, func(c *local.Config) { c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + user} })
+	w := newTestPlace(t, func(c *local.Config) { c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + userHome} })
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "fleet.db"), []byte("whole"), 0o600))
 	other := w.provisionIn("shell")
 	w.mustRun(other, `echo whole >file; echo whole >"$HOME/file"`)
@@ -62,9 +62,9 @@ func TestAttacks(t *testing.T) {
 		"echo '{}' >" + w.home(a, "agent.json"),
 		"echo attacked >>" + w.home(a, "log"),
 		"mv " + w.home(a, "runs") + " elsewhere",
-		"cat " + filepath.Join(user, ".ssh/id_ed25519"),
-		"echo attacked >>" + filepath.Join(user, ".ssh/authorized_keys"),
-		"echo attacked >>" + filepath.Join(user, ".bashrc"),
+		"cat " + filepath.Join(userHome, ".ssh/id_ed25519"),
+		"echo attacked >>" + filepath.Join(userHome, ".ssh/authorized_keys"),
+		"echo attacked >>" + filepath.Join(userHome, ".bashrc"),
 		`echo attacked >>"$RUN/output"`,
 		`echo attacked >"$RUN/exit.json"`,
 		`rm "$RUN/run.json"`,
@@ -90,7 +90,7 @@ func TestAttacks(t *testing.T) {
 		"unshare -U true",
 	}
 	w.runAttacks(a, `RUN=$(dirname "$FLEET_RUN_DIR"); touch program; mkdir work-of-others`, attacks)
-	for _, path := range []string{filepath.Join(w.dir, "fleet.db"), filepath.Join(user, ".bashrc"), filepath.Join(user, ".ssh/authorized_keys")} {
+	for _, path := range []string{filepath.Join(w.dir, "fleet.db"), filepath.Join(userHome, ".bashrc"), filepath.Join(userHome, ".ssh/authorized_keys")} {
 		b := readFile(t, path)
 		require.Equal(t, "whole", b, path)
 	}
@@ -102,10 +102,10 @@ func TestAttacks(t *testing.T) {
 func TestOwnDirectories(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	user := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(user, ".gitconfig"), []byte("[user]\n\tname = Ada\n\temail = ada@example.com\n[core]\n\tpager = /home/secret\n"), 0o600))
+	userHome := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(userHome, ".gitconfig"), []byte("[user]\n\tname = Ada\n\temail = ada@example.com\n[core]\n\tpager = /home/secret\n"), 0o600))
 	w := newTestPlace(t, func(c *local.Config) {
-		c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + user, "XDG_CONFIG_HOME=" + user}
+		c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + userHome, "XDG_CONFIG_HOME=" + userHome}
 	})
 	a := w.provisionIn("shell")
 	output := w.mustRun(a, `touch "$HOME/x" "$(mktemp)" && cat <<<here && env; git config --global --list; git init -q . && git commit -q --allow-empty -m one && git log --format='%an <%ae>'`)
@@ -121,14 +121,14 @@ func TestOwnDirectories(t *testing.T) {
 func TestGitAuthorConfiguredLater(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	user := t.TempDir()
+	userHome := t.TempDir()
 	w := newTestPlace(t, func(c *local.Config) {
-		c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + user}
+		c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + userHome}
 	})
 	a := w.provisionIn("shell")
 	script := `git config user.name`
 	require.Equal(t, "papi (Fleet)", w.mustRun(a, script))
-	require.NoError(t, os.WriteFile(filepath.Join(user, ".gitconfig"), []byte("[user]\n\tname = \"Ada \\\"Countess\\\" L\"\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(userHome, ".gitconfig"), []byte("[user]\n\tname = \"Ada \\\"Countess\\\" L\"\n"), 0o600))
 	require.Equal(t, `Ada "Countess" L`, w.mustRun(a, script))
 }
 
@@ -262,20 +262,20 @@ func TestHomeSettings(t *testing.T) {
 func TestHomeIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	user := t.TempDir()
-	require.NoError(t, os.MkdirAll(filepath.Join(user, ".claude"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(user, ".claude", ".credentials.json"), []byte("{}"), 0o600))
-	program := filepath.Join(user, "claude")
+	userHome := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(userHome, ".claude"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(userHome, ".claude", ".credentials.json"), []byte("{}"), 0o600))
+	program := filepath.Join(userHome, "claude")
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+`readlink $HOME/.claude/.credentials.json
-		if [ "$1" = attack ]; then rm -r ~/.claude; ln -s `+user+` ~/.claude; fi`), 0o700))
+		if [ "$1" = attack ]; then rm -r ~/.claude; ln -s `+userHome+` ~/.claude; fi`), 0o700))
 	w := newTestPlace(t, func(c *local.Config) {
-		c.Environ, c.Read = append(os.Environ(), "HOME="+user), []string{program}
+		c.Environ, c.Read = append(os.Environ(), "HOME="+userHome), []string{program}
 		c.Projects = []local.Project{{Name: "p", Driver: "command", Command: []string{program, "{{.Prompt}}"}}}
 	})
 	a, other := w.provisionIn("p"), w.provisionIn("p")
 	_, o := w.runTask(a, "attack")
-	require.Equal(t, filepath.Join(user, ".claude", ".credentials.json"), o.Summary, "%+v", o)
+	require.Equal(t, filepath.Join(userHome, ".claude", ".credentials.json"), o.Summary, "%+v", o)
 	requireError(t, w.Connect(a).Dispatch(w.ctx, newRun("one")), fleet.ReasonProvisioningFailed, "replaced .claude")
-	require.NoFileExists(t, filepath.Join(user, ".credentials.json"))
+	require.NoFileExists(t, filepath.Join(userHome, ".credentials.json"))
 	w.mustRun(other, "two")
 }

@@ -84,7 +84,7 @@ func TestCrashInDelete(t *testing.T) {
 	h := p.home(a.UID)
 	r, err := h.record()
 	require.NoError(t, err)
-	r.Kept = "the commits are kept"
+	r.KeptOutside = "the commits are kept"
 	require.NoError(t, h.writeRecord(r))
 	require.NoError(t, os.Rename(string(h), filepath.Join(filepath.Dir(string(h)), ".deleted-"+a.UID)))
 	all, err := p.List(ctx)
@@ -135,7 +135,7 @@ func TestCrashInRestore(t *testing.T) {
 	for _, name := range []string{"work/file", "work/repo/HEAD"} {
 		require.NoError(t, os.WriteFile(h.join(name), []byte("work"), 0o600))
 	}
-	intact := func() {
+	requireIntact := func() {
 		t.Helper()
 		for _, name := range []string{"work/file", "work/repo/HEAD"} {
 			text, err := os.ReadFile(h.join(name))
@@ -144,13 +144,13 @@ func TestCrashInRestore(t *testing.T) {
 		}
 		requireState(t, p, a, fleet.StateRunning)
 	}
-	remove := func() {
+	deleteAgent := func() {
 		t.Helper()
 		kept, err := p.Delete(ctx, a)
 		require.NoError(t, err)
 		require.Contains(t, kept, "files in its directory (2)")
 	}
-	remove()
+	deleteAgent()
 
 	require.NoError(t, os.WriteFile(string(h), nil, 0o600)) // prevents the home from being moved
 	require.Error(t, p.Start(ctx, a))
@@ -159,17 +159,17 @@ func TestCrashInRestore(t *testing.T) {
 	require.Equal(t, "files in its directory (2)", all[0].Reason)
 	require.NoError(t, os.Remove(string(h)))
 	require.NoError(t, p.Start(ctx, a))
-	intact()
+	requireIntact()
 
-	for name, again := range map[string]func() error{
+	for name, repeat := range map[string]func() error{
 		"start":     func() error { return p.Start(ctx, a) },
 		"provision": func() error { _, err := p.Provision(ctx, a); return err },
-		"delete":    func() error { remove(); return p.Start(ctx, a) },
+		"delete":    func() error { deleteAgent(); return p.Start(ctx, a) },
 	} {
-		remove()
+		deleteAgent()
 		require.NoError(t, os.Rename(string(k), string(h)), name) // as if the server was killed after this
 		requireState(t, p, a, fleet.StateDeleting)
-		require.NoError(t, again(), name)
-		intact()
+		require.NoError(t, repeat(), name)
+		requireIntact()
 	}
 }

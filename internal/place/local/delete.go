@@ -50,7 +50,7 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 		}
 	}
 	if !r.Deleting {
-		if err := p.decideKept(ctx, a, h, r); err != nil {
+		if err := p.decideWhatToKeep(ctx, a, h, r); err != nil {
 			return "", err
 		}
 	}
@@ -74,8 +74,8 @@ func (p *Place) Delete(ctx context.Context, a fleet.Agent) (string, error) {
 	return p.deleteHome(ctx, trash)
 }
 
-// decideKept decides whether Delete keeps the home and which branches it keeps, and writes the decision to the record.
-func (p *Place) decideKept(ctx context.Context, a fleet.Agent, h home, r *record) error {
+// decideWhatToKeep decides whether Delete keeps the home and which branches it keeps, and writes the decision to the record.
+func (p *Place) decideWhatToKeep(ctx context.Context, a fleet.Agent, h home, r *record) error {
 	e, err := p.examine(ctx, h, r)
 	if err != nil {
 		return err
@@ -84,11 +84,11 @@ func (p *Place) decideKept(ctx context.Context, a fleet.Agent, h home, r *record
 		r.Unsaved = e.unsaved()
 	}
 	if e.work.Commits > 0 {
-		r.Kept = fmt.Sprintf("the commits of agent %q (%d) are kept on the %s of %s", r.Name, e.work.Commits, describeBranches(e.work.Branches), r.Repository)
+		r.KeptOutside = fmt.Sprintf("the commits of agent %q (%d) are kept on the %s of %s", r.Name, e.work.Commits, describeBranches(e.work.Branches), r.Repository)
 	}
 	r.Branches = e.work.Branches
 	if r.Unsaved != "" {
-		r.KeptAt, r.Size = time.Now().UTC(), e.survey.Bytes
+		r.KeptAt, r.KeptSize = time.Now().UTC(), e.survey.Bytes
 	}
 	r.Deleting = true
 	// After a crash, the next call reads the decision from the record. On a full disk, the deletion must continue although the
@@ -108,7 +108,7 @@ func describeBranches(names []string) string {
 }
 
 // deleteHome deletes a home that Delete has renamed to trash. It deletes the record last, so that an interrupted deletion can be
-// repeated. It returns record.Kept, or "" if trash does not exist or has no readable record.
+// repeated. It returns record.KeptOutside, or "" if trash does not exist or has no readable record.
 func (p *Place) deleteHome(ctx context.Context, trash home) (string, error) {
 	entries, err := agentfile.ReadDir(string(trash))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,7 +119,7 @@ func (p *Place) deleteHome(ctx context.Context, trash home) (string, error) {
 	}
 	kept := ""
 	if r, err := trash.record(); err == nil && r != nil {
-		kept = r.Kept
+		kept = r.KeptOutside
 	}
 	paths := []string{}
 	for _, e := range entries {

@@ -11,14 +11,14 @@ import (
 // and of the confinement c, which may be nil, and taskVariables, which describe the task. It leaves out all other variables of the
 // server.
 func (p *Place) environ(proj project, c *confinement, taskVariables map[string]string) []string {
-	keys, all := proj.driver.Keys(), p.config.PassEnv
-	if proj.config != nil { // the configuration of an agent on a model names all variables that the agent gets
-		all = nil
+	keys, passEnv := proj.driver.Keys(), p.config.PassEnv
+	if proj.modelConfig != nil { // the configuration of an agent on a model names all variables that the agent gets
+		passEnv = nil
 		if taskVariables["FLEET_CHECK"] != "" { // a check runs code that the agent has written, so it must not get the key of the model
 			keys = nil
 		}
 	}
-	env := runner.PickVariables(p.config.Environ, runner.BasicVariables, keys, all, proj.PassEnv)
+	env := runner.PickVariables(p.config.Environ, runner.BasicVariables, keys, passEnv, proj.PassEnv)
 	if c != nil {
 		maps.DeleteFunc(env, func(name, _ string) bool { return strings.HasPrefix(name, "XDG_") }) // these variables point into the user's home
 		maps.Copy(env, c.env)

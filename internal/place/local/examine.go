@@ -20,7 +20,7 @@ import (
 // hasDisposableFiles reports whether a deletion may remove the agent's home without looking for work in it. For an agent with a
 // configuration and without a repository, fleet.AgentConfig.KeepFilesFor says whether its files outlive it.
 func hasDisposableFiles(a fleet.Agent, r *record) bool {
-	return (hasConfig(a) || r.Config != nil) && r.Repository == ""
+	return (configNamesDriver(a) || r.ModelConfig != nil) && r.Repository == ""
 }
 
 // examination describes the work that may exist only in an agent's home.

@@ -16,18 +16,18 @@ func TestClaudeRetriesFailedChecks(t *testing.T) {
 	w.script("s-1", "", claudeInit, claudeDone)
 	w.mustRun(a, "fix the login")
 
-	again := newRun("fix the login")
-	again.Feedback, again.Continues = "$ go test ./...\nno compiler", true
-	_, o := w.execute(a, again)
+	retry := newRun("fix the login")
+	retry.Feedback, retry.Continues = "$ go test ./...\nno compiler", true
+	_, o := w.execute(a, retry)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Contains(t, w.argv(), "s-1")
-	require.Equal(t, again.Feedback, w.prompt())
+	require.Equal(t, retry.Feedback, w.prompt())
 
 	b := w.provisionIn("claude")
 	w.script("s-2", "", claudeInit, claudeDone)
-	fresh := newRun("fix the login")
-	fresh.Feedback = again.Feedback
-	_, o = w.execute(b, fresh)
+	runWithoutConversation := newRun("fix the login")
+	runWithoutConversation.Feedback = retry.Feedback
+	_, o = w.execute(b, runWithoutConversation)
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
-	require.Equal(t, "fix the login\n\n"+again.Feedback, w.prompt())
+	require.Equal(t, "fix the login\n\n"+retry.Feedback, w.prompt())
 }

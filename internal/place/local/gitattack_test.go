@@ -13,11 +13,11 @@ import (
 
 // runAttacks makes the agent run each attack, which is a line of shell code. The test fails for each attack that succeeds.
 // prepare is shell code that runs before the attacks.
-func (t *testPlace) runAttacks(a fleet.Agent, prepare string, attacks []string) {
-	t.t.Helper()
-	output := t.mustRun(a, "set +e\n"+prepare+"\n"+attackScript(attacks)+"echo done")
-	require.True(t.t, strings.HasSuffix(output, "done"), output)
-	requireNoSuccess(t.t, output, attacks)
+func (w *testPlace) runAttacks(a fleet.Agent, prepare string, attacks []string) {
+	w.t.Helper()
+	output := w.mustRun(a, "set +e\n"+prepare+"\n"+attackScript(attacks)+"echo done")
+	require.True(w.t, strings.HasSuffix(output, "done"), output)
+	requireNoSuccess(w.t, output, attacks)
 }
 
 // attackScript returns a script that executes each attack, and prints which ones succeed.
@@ -43,12 +43,12 @@ func requireNoSuccess(t *testing.T, output string, attacks []string) {
 func TestGitAttacks(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	w, repo := newRepositoryPlace(t, false)
+	w, repo := newRepositoryPlace(t, "")
 	other, a := w.provisionIn("repo"), w.provisionIn("repo")
 	w.runTask(other, "git commit -q --allow-empty -m theirs")
-	runGit(t, repo, `printf '#!/bin/sh\n' >.git/hooks/pre-commit; git branch release; git tag v1; git pack-refs --all; git checkout -q -b work`)
+	runScript(t, repo, `printf '#!/bin/sh\n' >.git/hooks/pre-commit; git branch release; git tag v1; git pack-refs --all; git checkout -q -b work`)
 	state := func() string {
-		return runGit(t, repo, `find .git "`+w.home(other, "git")+`" -type f -not -path '*/refs/fleet/*' | sort | xargs sha256sum; git status --porcelain`)
+		return runScript(t, repo, `find .git "`+w.home(other, "git")+`" -type f -not -path '*/refs/fleet/*' | sort | xargs sha256sum; git status --porcelain`)
 	}
 	before := state()
 	w.runAttacks(a, `R=`+repo+` O=`+w.home(other, "git")+`; git commit -q --allow-empty -m mine; MINE=$(git rev-parse HEAD); git config --global --add safe.directory '*'; printf '#!/bin/sh\n' >hook; chmod +x hook`, []string{
@@ -102,7 +102,7 @@ func TestGitAttacks(t *testing.T) {
 	require.Contains(t, kept, filepath.Join(w.dir, "kept"), "the uncommitted hook must be kept")
 	require.NoFileExists(t, filepath.Join(w.dir, "kept", a.UID, "work", "ran"))
 	tag := branchOf(a)
-	require.Equal(t, "one\nevil", runGit(t, repo, "git show release:file; git show "+tag+"-release:file; git fsck --full >&2"))
+	require.Equal(t, "one\nevil", runScript(t, repo, "git show release:file; git show "+tag+"-release:file; git fsck --full >&2"))
 }
 
 // TestRedirectedWorktree runs agents that redirect parts of their worktrees to the worktree of another agent. Fleet must not copy the
@@ -110,7 +110,7 @@ func TestGitAttacks(t *testing.T) {
 func TestRedirectedWorktree(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	w, repo := newRepositoryPlace(t, false)
+	w, repo := newRepositoryPlace(t, "")
 	other := w.provisionIn("repo")
 	w.runTask(other, "echo secret >secret; git add secret; git commit -qm secret")
 	for name, script := range map[string]string{
@@ -133,7 +133,7 @@ func TestRedirectedWorktree(t *testing.T) {
 			_ = w.Connect(a).Dispatch(w.ctx, r)
 			_, _ = w.Connect(a).Changes(w.ctx, r)
 			w.remove(a)
-			require.NotContains(t, runGit(t, repo, "git for-each-ref --format='%(refname)' refs/heads refs/fleet/"+a.UID+
+			require.NotContains(t, runScript(t, repo, "git for-each-ref --format='%(refname)' refs/heads refs/fleet/"+a.UID+
 				" | while read r; do git ls-tree -r $r; done; git fsck --full >&2"), "secret")
 			require.FileExists(t, w.home(other, "work", "secret"))
 		})

@@ -19,11 +19,11 @@ import (
 // even if the repository requires signatures.
 func TestCommitsWithoutUser(t *testing.T) {
 	t.Parallel()
-	repo, home := t.TempDir(), t.TempDir()
-	runGit(t, repo, "git init -q -b main; git commit -q --allow-empty -m one; git config commit.gpgsign true; git config user.signingkey nobody")
-	runGit(t, repo, "git clone -q . unsigned")
+	repo, userHome := t.TempDir(), t.TempDir()
+	runScript(t, repo, "git init -q -b main; git commit -q --allow-empty -m one; git config commit.gpgsign true; git config user.signingkey nobody")
+	runScript(t, repo, "git clone -q . unsigned")
 	w := newTestPlace(t, func(c *local.Config) {
-		c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+		c.Environ = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + userHome}
 		set := runner.Author{Name: "Webshop Bot", Email: "bot@example.com"}
 		c.Projects = []local.Project{
 			{Name: "confined", Repository: repo},

@@ -9,18 +9,17 @@ import (
 	"fleet/internal/runner"
 )
 
-// inspectHome returns the workspace of the agent whose home is h. onModel reports whether the agent is an agent on a model. If
-// the configuration prevents the agent from accepting tasks, the workspace has the reason.
-func (p *Place) inspectHome(h home) (w fleet.Workspace, onModel bool) {
+// inspectHome is like home.inspect. If the configuration prevents the agent from accepting tasks, the workspace also has the reason.
+func (p *Place) inspectHome(h home) (fleet.Workspace, *record) {
 	w, r := h.inspect()
-	if onModel = r != nil && r.Config != nil; onModel || w.State == fleet.StateDeleted || w.State == fleet.StateDeleting {
-		return w, onModel
+	if r.isOnModel() || w.State == fleet.StateDeleted || w.State == fleet.StateDeleting {
+		return w, r
 	}
 	if w.Host.ClosedReason = p.closedReason(w.Project, w.Role); w.Host.ClosedReason != "" && w.Reason == "" {
 		w.Reason = w.Host.ClosedReason
 	}
 	w.Host.Credential = p.Credential(w.Project)
-	return w, false
+	return w, r
 }
 
 // Inspect implements fleet.Place.
@@ -33,10 +32,13 @@ func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, er
 }
 
 // List implements fleet.Place. ModelPlace lists the agents on models.
-func (p *Place) List(ctx context.Context) ([]fleet.Workspace, error) { return p.list(ctx, false) }
+func (p *Place) List(ctx context.Context) ([]fleet.Workspace, error) {
+	return p.list(ctx, (*record).isNotOnModel)
+}
 
-// list returns the workspaces of the agents on models if models is true, and otherwise the workspaces of the other agents.
-func (p *Place) list(ctx context.Context, models bool) ([]fleet.Workspace, error) {
+// list returns the workspaces of the agents for whose record accept returns true. It calls accept with nil for a record that does not exist
+// or cannot be read.
+func (p *Place) list(ctx context.Context, accept func(*record) bool) ([]fleet.Workspace, error) {
 	entries, err := os.ReadDir(filepath.Join(p.config.Dir, "agents"))
 	if err != nil {
 		return nil, runner.HostError("cannot read the directory of agents", err)
@@ -49,8 +51,8 @@ func (p *Place) list(ctx context.Context, models bool) ([]fleet.Workspace, error
 		if !e.IsDir() || e.Name()[0] == '.' {
 			continue
 		}
-		w, onModel := p.inspectHome(home(filepath.Join(p.config.Dir, "agents", e.Name())))
-		if w.State != fleet.StateDeleted && onModel == models { // the agent may have been deleted after the directory was read
+		w, r := p.inspectHome(home(filepath.Join(p.config.Dir, "agents", e.Name())))
+		if w.State != fleet.StateDeleted && accept(r) { // the agent may have been deleted after the directory was read
 			all = append(all, w)
 		}
 	}

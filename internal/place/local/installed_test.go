@@ -64,10 +64,10 @@ var installedFiles = map[string]string{
 func TestInstalledPrograms(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	user := t.TempDir()
-	inUser := strings.NewReplacer("U/", user+"/")
+	userHome := t.TempDir()
+	inUser := strings.NewReplacer("U/", userHome+"/")
 	for path, text := range installedFiles {
-		path = filepath.Join(user, path)
+		path = filepath.Join(userHome, path)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		if to, ok := strings.CutPrefix(text, "-> "); ok {
 			require.NoError(t, os.Symlink(inUser.Replace(to), path))
@@ -83,10 +83,10 @@ func TestInstalledPrograms(t *testing.T) {
 	for _, dir := range []string{
 		".pyenv/shims", ".nvm/current/bin", ".asdf/shims", ".asdf/bin", ".local/share/mise/shims", ".local/bin", ".cargo/bin", "sdk/go1.26/bin", "src/shop/bin",
 	} {
-		path = append(path, filepath.Join(user, dir))
+		path = append(path, filepath.Join(userHome, dir))
 	}
 	w := newTestPlace(t, func(c *local.Config) {
-		c.Environ = []string{"PATH=" + strings.Join(append(path, "/usr/local/bin:/usr/bin:/bin"), ":"), "HOME=" + user}
+		c.Environ = []string{"PATH=" + strings.Join(append(path, "/usr/local/bin:/usr/bin:/bin"), ":"), "HOME=" + userHome}
 	})
 	a := w.provisionIn("shell")
 	for _, program := range []string{"python3", "npm", "ruby", "deno", "cargo", "go", "black", "deploy"} {
@@ -95,7 +95,7 @@ func TestInstalledPrograms(t *testing.T) {
 		require.Equal(t, program, o.Summary, "%s", o.Payload)
 	}
 	for file, text := range installedFiles {
-		file = filepath.Join(user, file)
+		file = filepath.Join(userHome, file)
 		if text == "secret" {
 			_, o := w.runTask(a, "cat "+file)
 			require.Equal(t, fleet.TaskFailed, o.Status, "%s can be read: %s", file, o.Payload)
@@ -103,6 +103,6 @@ func TestInstalledPrograms(t *testing.T) {
 		_, o := w.runTask(a, "echo attacked >>"+file)
 		require.Equal(t, fleet.TaskFailed, o.Status, "%s can be changed", file)
 	}
-	_, o := w.runTask(a, "touch "+filepath.Join(user, ".cargo/bin/planted"))
+	_, o := w.runTask(a, "touch "+filepath.Join(userHome, ".cargo/bin/planted"))
 	require.Equal(t, fleet.TaskFailed, o.Status, "a program can be planted")
 }

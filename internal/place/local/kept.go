@@ -61,13 +61,13 @@ func (p *Place) describeKept(k home) string {
 		where += " until " + until.Format(time.RFC3339)
 	}
 	text := fmt.Sprintf("its directory is kept in %s, because it may have work that exists only there: %s; fleet agent restore %s brings the agent back", where, r.Unsaved, r.Name)
-	if r.Kept != "" {
-		text = r.Kept + "; " + text
+	if r.KeptOutside != "" {
+		text = r.KeptOutside + "; " + text
 	}
 	return text
 }
 
-// keptUntil returns when the retention of a home ends that was kept at the time; zero if such homes are kept for ever.
+// keptUntil returns when the retention of a home that was kept at the given time ends. It returns the zero time if it never ends.
 func (p *Place) keptUntil(at time.Time) time.Time {
 	if p.config.KeptRetention < 0 {
 		return time.Time{}
@@ -77,7 +77,7 @@ func (p *Place) keptUntil(at time.Time) time.Time {
 
 // Kept implements fleet.Keeper. It leaves out the homes of agents on models, which ModelPlace returns.
 func (p *Place) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
-	return p.listKept(ctx, uid, func(r *record) bool { return r.Config == nil })
+	return p.listKept(ctx, uid, (*record).isNotOnModel)
 }
 
 // listKept returns the kept homes for whose record accept returns true, the oldest first. If uid is not empty, it returns only
@@ -106,7 +106,7 @@ func (p *Place) listKept(ctx context.Context, uid string, accept func(*record) b
 		if r != nil {
 			w = fleet.KeptWork{
 				AgentUID: r.UID, AgentName: r.Name, Owner: r.Owner, Project: r.Project, Reason: r.Unsaved, Location: string(k),
-				Size: r.Size, KeptAt: r.KeptAt,
+				Size: r.KeptSize, KeptAt: r.KeptAt,
 			}
 		} else if info, err := e.Info(); err == nil {
 			w.KeptAt = info.ModTime().UTC().Truncate(time.Second)
@@ -132,7 +132,7 @@ func (p *Place) restore(ctx context.Context, a fleet.Agent) error {
 	if err := sandbox.ShowRepositories(ctx, string(h)); err != nil {
 		return runner.HostError("cannot restore the agent's directory", err)
 	}
-	r.Deleting, r.Unsaved, r.Kept = false, "", "" // KeptAt says that it was kept
+	r.Deleting, r.Unsaved, r.KeptOutside = false, "", "" // KeptAt says that it was kept
 	if err := h.writeRecord(r); err != nil {
 		return runner.HostError("cannot write the agent's record", err)
 	}

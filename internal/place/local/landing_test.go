@@ -15,12 +15,12 @@ import (
 // TestLanding brings the work of two agents together, checks it, and moves the branch.
 func TestLanding(t *testing.T) {
 	t.Parallel()
-	for name, remote := range map[string]bool{"on this machine": false, "elsewhere": true} {
+	for name, urlPrefix := range map[string]string{"on this machine": "", "elsewhere": "file://"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, repo := newRepositoryPlace(t, remote)
-			if remote {
-				runGit(t, repo, "git checkout -q --detach") // otherwise the repository refuses pushes to the branch
+			w, repo := newRepositoryPlace(t, urlPrefix)
+			if urlPrefix != "" {
+				runScript(t, repo, "git checkout -q --detach") // otherwise the repository refuses pushes to the branch
 			}
 			r, err := w.Repository("repo")
 			require.NoError(t, err)
@@ -53,12 +53,12 @@ func TestLanding(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "one\ntwo\nnew\nthree\n3\n", res.Output)
 			require.NoError(t, r.Move(w.ctx, onto, top))
-			now, err := r.Branch(w.ctx, "main")
+			moved, err := r.Branch(w.ctx, "main")
 			require.NoError(t, err)
-			require.Equal(t, fleet.Branch{Name: "main", Commit: top}, now)
-			require.Equal(t, top, runGit(t, repo, "git rev-parse main"))
-			if !remote {
-				require.Equal(t, "one\ntwo\nnew", runGit(t, repo, "git status --porcelain; cat file new"))
+			require.Equal(t, fleet.Branch{Name: "main", Commit: top}, moved)
+			require.Equal(t, top, runScript(t, repo, "git rev-parse main"))
+			if urlPrefix == "" {
+				require.Equal(t, "one\ntwo\nnew", runScript(t, repo, "git status --porcelain; cat file new"))
 			}
 			ok, err := r.Contains(w.ctx, top, onto.Commit)
 			require.NoError(t, err)
@@ -72,11 +72,11 @@ func TestLanding(t *testing.T) {
 func TestRepositoryErrors(t *testing.T) {
 	t.Parallel()
 	empty := t.TempDir()
-	runGit(t, empty, "git init -q -b main")
-	gone := filepath.Join(t.TempDir(), "gone")
+	runScript(t, empty, "git init -q -b main")
+	missing := filepath.Join(t.TempDir(), "gone")
 	w := newTestPlace(t, func(c *local.Config) {
-		c.Projects = append(c.Projects, local.Project{Name: "empty", Repository: empty}, local.Project{Name: "gone", Repository: gone},
-			local.Project{Name: "unreachable", Repository: "file://u:password@" + gone}, local.Project{Name: "tag", Repository: empty, Branch: "v1"})
+		c.Projects = append(c.Projects, local.Project{Name: "empty", Repository: empty}, local.Project{Name: "gone", Repository: missing},
+			local.Project{Name: "unreachable", Repository: "file://u:password@" + missing}, local.Project{Name: "tag", Repository: empty, Branch: "v1"})
 	})
 	_, err := w.Repository("no")
 	requireReason(t, err, fleet.ReasonProjectNotFound)

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		case "server":
 			serveUntilKilled(os.Args[2])
 		case "treecheck":
-			treeCheckServer(os.Args[2], os.Args[3], os.Args[4], os.Args[5])
+			checkUntilKilled(os.Args[2], os.Args[3], os.Args[4], os.Args[5])
 		}
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // lets shims end at once under the race detector
@@ -141,33 +141,33 @@ func runProcessesIn(t testing.TB, dir string) []string {
 }
 
 // provisionIn provisions an agent of the project.
-func (t *testPlace) provisionIn(project string) fleet.Agent {
-	t.t.Helper()
-	return t.provision(fleet.Agent{UID: uuid.NewString(), Name: "papi", Owner: "alice", Project: project, Role: "coder", Spec: "Keep the tests green."})
+func (w *testPlace) provisionIn(project string) fleet.Agent {
+	w.t.Helper()
+	return w.provision(fleet.Agent{UID: uuid.NewString(), Name: "papi", Owner: "alice", Project: project, Role: "coder", Spec: "Keep the tests green."})
 }
 
 // provision creates the workspace of the agent, which must run, and returns the agent.
-func (t *testPlace) provision(a fleet.Agent) fleet.Agent {
-	t.t.Helper()
-	ws, err := t.Provision(t.ctx, a)
-	require.NoError(t.t, err)
-	require.Equal(t.t, fleet.StateRunning, ws.State, ws.Reason)
+func (w *testPlace) provision(a fleet.Agent) fleet.Agent {
+	w.t.Helper()
+	ws, err := w.Provision(w.ctx, a)
+	require.NoError(w.t, err)
+	require.Equal(w.t, fleet.StateRunning, ws.State, ws.Reason)
 	return a
 }
 
 // start dispatches a task with the prompt, and returns its run.
-func (t *testPlace) start(a fleet.Agent, prompt string) fleet.Run {
-	t.t.Helper()
+func (w *testPlace) start(a fleet.Agent, prompt string) fleet.Run {
+	w.t.Helper()
 	r := newRun(prompt)
-	require.NoError(t.t, t.Connect(a).Dispatch(t.ctx, r))
+	require.NoError(w.t, w.Connect(a).Dispatch(w.ctx, r))
 	return r
 }
 
 // startUntil starts a task and follows it until it has printed the text. The run continues afterwards.
-func (t *testPlace) startUntil(a fleet.Agent, prompt, text string) fleet.Run {
-	t.t.Helper()
-	r := t.start(a, prompt)
-	t.followUntil(a, r, text)
+func (w *testPlace) startUntil(a fleet.Agent, prompt, text string) fleet.Run {
+	w.t.Helper()
+	r := w.start(a, prompt)
+	w.followUntil(a, r, text)
 	return r
 }
 
@@ -176,21 +176,21 @@ func newRun(prompt string) fleet.Run {
 }
 
 // follow follows the run to its end, and returns its output as text and its outcome.
-func (t *testPlace) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
-	t.t.Helper()
-	outputs, o := t.outputs(a, r, "")
+func (w *testPlace) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
+	w.t.Helper()
+	outputs, o := w.outputs(a, r, "")
 	return outputText(outputs), o
 }
 
 // outputs follows the run from the cursor to its end, and returns its outputs and its outcome.
-func (t *testPlace) outputs(a fleet.Agent, r fleet.Run, cursor string) ([]fleet.Output, fleet.Outcome) {
-	t.t.Helper()
+func (w *testPlace) outputs(a fleet.Agent, r fleet.Run, cursor string) ([]fleet.Output, fleet.Outcome) {
+	w.t.Helper()
 	var outputs []fleet.Output
-	o, err := t.Connect(a).Follow(t.ctx, r, cursor, func(out fleet.Output) error {
+	o, err := w.Connect(a).Follow(w.ctx, r, cursor, func(out fleet.Output) error {
 		outputs = append(outputs, out)
 		return nil
 	})
-	require.NoError(t.t, err)
+	require.NoError(w.t, err)
 	return outputs, o
 }
 
@@ -211,55 +211,55 @@ func outputText(outputs []fleet.Output) string {
 }
 
 // runTask runs a task with the prompt to its end, and returns its output as text and its outcome.
-func (t *testPlace) runTask(a fleet.Agent, prompt string) (string, fleet.Outcome) {
-	t.t.Helper()
-	return t.execute(a, newRun(prompt))
+func (w *testPlace) runTask(a fleet.Agent, prompt string) (string, fleet.Outcome) {
+	w.t.Helper()
+	return w.execute(a, newRun(prompt))
 }
 
 // execute dispatches the run and follows it to its end. It returns the run's output as text and its outcome.
-func (t *testPlace) execute(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
-	t.t.Helper()
-	require.NoError(t.t, t.Connect(a).Dispatch(t.ctx, r))
-	return t.follow(a, r)
+func (w *testPlace) execute(a fleet.Agent, r fleet.Run) (string, fleet.Outcome) {
+	w.t.Helper()
+	require.NoError(w.t, w.Connect(a).Dispatch(w.ctx, r))
+	return w.follow(a, r)
 }
 
 // mustRun runs a task that must complete, and returns its output without leading and trailing space.
-func (t *testPlace) mustRun(a fleet.Agent, script string) string {
-	t.t.Helper()
-	out, o := t.runTask(a, script)
-	require.Equal(t.t, fleet.TaskCompleted, o.Status, "%s: %s", o.Reason, out)
+func (w *testPlace) mustRun(a fleet.Agent, script string) string {
+	w.t.Helper()
+	out, o := w.runTask(a, script)
+	require.Equal(w.t, fleet.TaskCompleted, o.Status, "%s: %s", o.Reason, out)
 	return strings.TrimSpace(out)
 }
 
 // changes returns the changes of the run.
-func (t *testPlace) changes(a fleet.Agent, r fleet.Run) *fleet.Changes {
-	t.t.Helper()
-	c, err := t.Connect(a).Changes(t.ctx, r)
-	require.NoError(t.t, err)
+func (w *testPlace) changes(a fleet.Agent, r fleet.Run) *fleet.Changes {
+	w.t.Helper()
+	c, err := w.Connect(a).Changes(w.ctx, r)
+	require.NoError(w.t, err)
 	return c
 }
 
 // remove deletes the agent, and returns the description of the kept work.
-func (t *testPlace) remove(a fleet.Agent) (kept string) {
-	t.t.Helper()
-	kept, err := t.Delete(t.ctx, a)
-	require.NoError(t.t, err)
+func (w *testPlace) remove(a fleet.Agent) (kept string) {
+	w.t.Helper()
+	kept, err := w.Delete(w.ctx, a)
+	require.NoError(w.t, err)
 	return kept
 }
 
 // followUntil follows the run until it has printed the text. The run continues afterwards.
-func (t *testPlace) followUntil(a fleet.Agent, r fleet.Run, text string) {
-	t.t.Helper()
-	require.True(t.t, t.followPrints(a, r, text), "the run ended before it printed %q", text)
+func (w *testPlace) followUntil(a fleet.Agent, r fleet.Run, text string) {
+	w.t.Helper()
+	require.True(w.t, w.followPrints(a, r, text), "the run ended before it printed %q", text)
 }
 
 // followPrints follows the run until it has printed the text or ends. It reports whether the run has printed the text.
-func (t *testPlace) followPrints(a fleet.Agent, r fleet.Run, text string) (printed bool) {
-	t.t.Helper()
-	ctx, cancel := context.WithCancel(t.ctx)
+func (w *testPlace) followPrints(a fleet.Agent, r fleet.Run, text string) (printed bool) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
 	all := ""
-	_, err := t.Connect(a).Follow(ctx, r, "", func(out fleet.Output) error {
+	_, err := w.Connect(a).Follow(ctx, r, "", func(out fleet.Output) error {
 		if all += out.Text; strings.Contains(all, text) {
 			printed = true
 			cancel()
@@ -267,15 +267,15 @@ func (t *testPlace) followPrints(a fleet.Agent, r fleet.Run, text string) (print
 		return nil
 	})
 	if !printed {
-		require.NoError(t.t, err)
-		t.t.Logf("the run printed: %s", all)
+		require.NoError(w.t, err)
+		w.t.Logf("the run printed: %s", all)
 	}
 	return printed
 }
 
 // home returns a path in the agent's directory.
-func (t *testPlace) home(a fleet.Agent, parts ...string) string {
-	return filepath.Join(append([]string{t.dir, "agents", a.UID}, parts...)...)
+func (w *testPlace) home(a fleet.Agent, parts ...string) string {
+	return filepath.Join(append([]string{w.dir, "agents", a.UID}, parts...)...)
 }
 
 // branchOf returns the name of the branch of an agent with the name papi.
@@ -298,8 +298,8 @@ func awaitFile(t *testing.T, path string) {
 }
 
 // runDir returns a path in the directory of the run.
-func (t *testPlace) runDir(a fleet.Agent, r fleet.Run, parts ...string) string {
-	return t.home(a, append([]string{"runs", r.TaskID}, parts...)...)
+func (w *testPlace) runDir(a fleet.Agent, r fleet.Run, parts ...string) string {
+	return w.home(a, append([]string{"runs", r.TaskID}, parts...)...)
 }
 
 // requireReason requires that err has the reason.

@@ -27,25 +27,25 @@ func MissingKey(proj Project, environ, passEnv []string) string {
 		return ""
 	}
 	name := filepath.Base(d.Program())
-	wanted := keyVariables[name]
-	if len(wanted) == 0 {
+	variables := keyVariables[name]
+	if len(variables) == 0 {
 		return ""
 	}
 	env := runner.PickVariables(environ, d.Keys(), passEnv, proj.PassEnv)
 	maps.Copy(env, proj.Env)
 	for variable, value := range env {
-		if value != "" && slices.ContainsFunc(wanted, func(w string) bool {
+		if value != "" && slices.ContainsFunc(variables, func(w string) bool {
 			prefix, isPrefix := strings.CutSuffix(w, "*")
 			return variable == w || isPrefix && strings.HasPrefix(variable, prefix)
 		}) {
 			return ""
 		}
 	}
-	home := runner.PickVariables(environ, []string{"HOME"})["HOME"]
+	userHome := runner.PickVariables(environ, []string{"HOME"})["HOME"]
 	for _, file := range loginFiles[name] {
-		if _, err := os.Stat(filepath.Join(home, file)); home != "" && err == nil {
+		if _, err := os.Stat(filepath.Join(userHome, file)); userHome != "" && err == nil {
 			return ""
 		}
 	}
-	return wanted[0]
+	return variables[0]
 }

@@ -103,18 +103,18 @@ func (m ModelPlace) definition(ctx context.Context, name string) (fleet.Definiti
 // because the definition may have changed since the agent was created. If there is no record yet, withConfig makes the
 // configuration from the project.
 func (m ModelPlace) withConfig(ctx context.Context, a fleet.Agent) (fleet.Agent, error) {
-	if hasConfig(a) && a.Config.Driver != driver.Cagent {
+	if configNamesDriver(a) && a.Config.Driver != driver.Cagent {
 		return a, fleet.Errorf(fleet.ReasonProvisioningFailed, "there is no driver %q here: use %s", fleet.Shorten(a.Config.Driver, 60), driver.Cagent)
 	}
-	if hasConfig(a) {
+	if configNamesDriver(a) {
 		return a, nil
 	}
 	r, err := m.home(a.UID).record()
 	if err != nil {
 		return a, runner.HostError("cannot read the agent's record", err)
 	}
-	if r != nil && r.Config != nil {
-		a.Config = r.Config
+	if r != nil && r.ModelConfig != nil {
+		a.Config = r.ModelConfig
 		return a, nil
 	}
 	f, err := m.definition(ctx, a.Project)
@@ -153,11 +153,13 @@ func (m ModelPlace) Connect(a fleet.Agent) fleet.Runner {
 }
 
 // List implements fleet.Place.
-func (m ModelPlace) List(ctx context.Context) ([]fleet.Workspace, error) { return m.list(ctx, true) }
+func (m ModelPlace) List(ctx context.Context) ([]fleet.Workspace, error) {
+	return m.list(ctx, (*record).isOnModel)
+}
 
 // Kept implements fleet.Keeper.
 func (m ModelPlace) Kept(ctx context.Context, uid string) ([]fleet.KeptWork, error) {
-	return m.listKept(ctx, uid, func(r *record) bool { return r.Config != nil })
+	return m.listKept(ctx, uid, (*record).isOnModel)
 }
 
 // Repository implements fleet.Integrator. It always returns an error, because agents on models do not work in a repository.
@@ -167,7 +169,7 @@ func (m ModelPlace) Repository(project string) (fleet.Repository, error) {
 
 // Prune implements fleet.Pruner.
 func (m ModelPlace) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover, error) {
-	return m.pruneHomes(ctx, q, func(r *record) bool { return r.Config != nil })
+	return m.pruneHomes(ctx, q, (*record).isOnModel)
 }
 
 // Tidy implements fleet.Tidier. It does nothing, because Place.Tidy also removes the remains of these agents.
@@ -216,17 +218,17 @@ func (p *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 	if err := checkVariables("pass_env", c.PassEnv); err != nil {
 		return refuse("the agent's configuration is invalid: %s", err)
 	}
-	proj := project{Project: Project{Name: a.Project, Network: sandbox.Full}, dir: c.Dir, config: c}
+	proj := project{Project: Project{Name: a.Project, Network: sandbox.Full}, dir: c.Dir, modelConfig: c}
 	if c.Place != "" { // the agent works in a working copy of a project
-		in, err := p.project(a.Project)
+		base, err := p.project(a.Project)
 		if err != nil {
 			return refuse("%s", fleet.PublicMessage(err))
 		}
-		if in.Network != "" && in.Network != sandbox.Full && needs.ProgramSource != "" {
+		if base.Network != "" && base.Network != sandbox.Full && needs.ProgramSource != "" {
 			return refuse("the agent starts programs (%s), which would get the full network access of its model, but the "+
-				"project %q allows only network: %s; use a project with network: full", needs.ProgramSource, a.Project, in.Network.Kind())
+				"project %q allows only network: %s; use a project with network: full", needs.ProgramSource, a.Project, base.Network.Kind())
 		}
-		proj.Project, proj.dir = in.Project, ""
+		proj.Project, proj.dir = base.Project, ""
 		proj.Network, proj.Env = sandbox.Full, nil
 	}
 	servers := map[string]driver.MCPServer{} // a confined run may read the programs of the MCP servers of its role
@@ -242,10 +244,10 @@ func (p *Place) modelProject(a fleet.Agent, models ...string) (project, error) {
 		State: p.home(a.UID).join("state"), Memory: p.memoryDir(a), Settings: p.config.Models.Settings,
 	}
 	proj.Write = append(slices.Clone(proj.Write), job.State, job.Memory)
-	if home := p.serverVariable("HOME"); home != "" && len(needs.Skills) > 0 {
-		job.Skills = home
+	if userHome := p.serverVariable("HOME"); userHome != "" && len(needs.Skills) > 0 {
+		job.Skills = userHome
 		for _, dir := range needs.Skills {
-			proj.Read = append(slices.Clone(proj.Read), filepath.Join(home, dir))
+			proj.Read = append(slices.Clone(proj.Read), filepath.Join(userHome, dir))
 		}
 	}
 	proj.driver = driver.NewModel(p.config.Models.Command, job, needs.Variables)
@@ -269,8 +271,8 @@ func (p *Place) memoryDir(a fleet.Agent) string {
 
 func (p *Place) memoriesDir() string { return filepath.Join(p.config.Dir, "memory") }
 
-// createStores creates the directories in which the agent on a model stores its conversation, its todos and its memories.
-func (p *Place) createStores(a fleet.Agent) error {
+// createModelDirs creates the directories in which an agent on a model stores its conversation, its todos and its memories.
+func (p *Place) createModelDirs(a fleet.Agent) error {
 	err := os.MkdirAll(p.home(a.UID).join("state"), 0o700)
 	if err = errors.Join(err, os.MkdirAll(p.memoryDir(a), 0o700)); err != nil {
 		return runner.HostError("cannot create the directories of the agent's conversation and memories", err)

@@ -17,9 +17,9 @@ import (
 	"fleet/internal/place/local"
 )
 
-// watchOpens records the paths that this process opens on the file system of the directory. The function opened ends the recording
+// watchOpens records the paths that this process opens on the file system of the directory. The function stop ends the recording
 // and returns the paths. watchOpens skips the test if this process does not have the rights of root.
-func watchOpens(t *testing.T, dir string) (opened func() []string) {
+func watchOpens(t *testing.T, dir string) (stop func() []string) {
 	t.Helper()
 	last := filepath.Join(t.TempDir(), "last")
 	require.NoError(t, os.WriteFile(last, nil, 0o600))
@@ -32,7 +32,7 @@ func watchOpens(t *testing.T, dir string) (opened func() []string) {
 	}
 	events := os.NewFile(uintptr(fd), "fanotify")
 	var paths []string
-	done, over := make(chan struct{}), make(chan struct{})
+	done, lastOpened := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		buffer := make([]byte, 1<<16)
@@ -47,7 +47,7 @@ func watchOpens(t *testing.T, dir string) (opened func() []string) {
 					if int(e.Pid) == os.Getpid() {
 						path, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", e.Fd))
 						if paths = append(paths, path); path == last {
-							close(over)
+							close(lastOpened)
 							return
 						}
 					}
@@ -63,7 +63,7 @@ func watchOpens(t *testing.T, dir string) (opened func() []string) {
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
 		select {
-		case <-over:
+		case <-lastOpened:
 		case <-done:
 		}
 		return paths
@@ -75,14 +75,14 @@ func watchOpens(t *testing.T, dir string) (opened func() []string) {
 func TestServerOpensNoFilesOfAgents(t *testing.T) {
 	requireSandbox(t)
 	repo := newRepository(t)
-	home := t.TempDir()
-	require.NoError(t, os.MkdirAll(filepath.Join(home, ".claude"), 0o700))
+	userHome := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(userHome, ".claude"), 0o700))
 	w := newTestPlace(t, func(c *local.Config) {
-		c.Environ, c.CacheMax = append(os.Environ(), "HOME="+home), 1
+		c.Environ, c.CacheMax = append(os.Environ(), "HOME="+userHome), 1
 		c.Projects = append(c.Projects, local.Project{Name: "repo", Repository: repo})
 	})
 	a, b := w.provisionIn("repo"), w.provisionIn("shell")
-	opened := watchOpens(t, w.dir)
+	stop := watchOpens(t, w.dir)
 	w.mustRun(a, `echo two >file; git commit -qam two; echo three >file; echo new >untracked; mkfifo pipe; git checkout -q --detach
 		git worktree add -q "$TMPDIR/tree"; git update-index --split-index; mkdir -p "$(git rev-parse --git-dir)/lfs/objects/aa/bb"; ln -s / link; touch "$(git rev-parse --git-dir)/HEAD.lock"
 		mkdir -p deep/er "$HOME/x"; echo sum >"$FLEET_SUMMARY"`)
@@ -111,12 +111,12 @@ func TestServerOpensNoFilesOfAgents(t *testing.T) {
 	for _, agent := range []fleet.Agent{a, b} {
 		w.remove(agent)
 	}
-	seen := filepath.Join(w.dir, "agents", "self", "work")
-	require.NoError(t, os.MkdirAll(seen, 0o700))
-	_, err = os.ReadDir(seen)
+	openedByTest := filepath.Join(w.dir, "agents", "self", "work")
+	require.NoError(t, os.MkdirAll(openedByTest, 0o700))
+	_, err = os.ReadDir(openedByTest)
 	require.NoError(t, err)
 	var found []string
-	all := opened()
+	all := stop()
 	for _, path := range all {
 		if rest, in := strings.CutPrefix(path, filepath.Join(w.dir, "caches")+"/"); in && strings.Count(rest, "/") > 0 {
 			found = append(found, path) // the directory of one owner and project belongs to Fleet
@@ -132,5 +132,5 @@ func TestServerOpensNoFilesOfAgents(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, []string{seen}, found, "the test must see only the directory that it has opened itself")
+	require.Equal(t, []string{openedByTest}, found, "the test must see only the directory that it has opened itself")
 }

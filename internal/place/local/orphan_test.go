@@ -97,7 +97,7 @@ func TestProcessesEndWithRun(t *testing.T) {
 			P=$PPID; env -i bash -c "for i in 1 2 3; do kill -KILL $P; kill -STOP $P; done"`,
 		"it ignores signals and forks": `f() { trap '' TERM INT HUP; echo pid $BASHPID >>pids; sleep 0.2; f & sleep 0.1; }; f &`,
 	} {
-		for how, end := range map[string]func(*testPlace, fleet.Agent, fleet.Run){
+		for ending, end := range map[string]func(*testPlace, fleet.Agent, fleet.Run){
 			"stop": func(w *testPlace, a fleet.Agent, r fleet.Run) {
 				require.NoError(w.t, w.Connect(a).Interrupt(w.ctx, r, false))
 			},
@@ -106,13 +106,13 @@ func TestProcessesEndWithRun(t *testing.T) {
 			},
 			"delete": func(*testPlace, fleet.Agent, fleet.Run) {},
 		} {
-			t.Run(name+", "+how, func(t *testing.T) {
+			t.Run(name+", "+ending, func(t *testing.T) {
 				t.Parallel()
 				w, a := newShellPlace(t)
 				script, mark := markScript(script)
 				r := w.startUntil(a, "set +e; "+script+"\nuntil grep -q pid pids; do :; done; echo begun; sleep 3600", "begun")
 				end(w, a, r)
-				if how != "delete" {
+				if ending != "delete" {
 					_, o := w.follow(a, r)
 					require.Equal(t, fleet.TaskStopped, o.Status, "%+v", o)
 				}

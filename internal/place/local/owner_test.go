@@ -19,7 +19,7 @@ func TestRepositoryOfAnotherUser(t *testing.T) {
 		t.Skip("only root can work in repositories of other users")
 	}
 	repo := t.TempDir()
-	runGit(t, repo, "git init -q -b main; git commit -q --allow-empty -m one; chown -R nobody . ..")
+	runScript(t, repo, "git init -q -b main; git commit -q --allow-empty -m one; chown -R nobody . ..")
 	w := newTestPlace(t, func(c *local.Config) { c.Projects = []local.Project{{Name: "theirs", Repository: repo}} })
 	_, err := w.Provision(w.ctx, fleet.Agent{UID: "uid-hidden", Name: "papi", Project: "theirs", Role: "coder"})
 	require.ErrorContains(t, err, "confined agents may not read "+filepath.Dir(repo)+",")
@@ -30,5 +30,5 @@ func TestRepositoryOfAnotherUser(t *testing.T) {
 	require.Equal(t, "two", o.Summary, "%+v", o)
 	c := w.changes(a, r)
 	require.Equal(t, 1, c.Commits)
-	runGit(t, repo, "git -c safe.directory='*' log -1 --format=%s "+c.Branch+" | grep two; [ -z \"$(find .git/refs ! -user nobody)\" ]")
+	runScript(t, repo, "git -c safe.directory='*' log -1 --format=%s "+c.Branch+" | grep two; [ -z \"$(find .git/refs ! -user nobody)\" ]")
 }

@@ -16,9 +16,9 @@ import (
 
 // pathUse is a path, and a text for errors that says why the path matters.
 type pathUse struct {
-	path, why string
-	variable  bool // runner.ReadablePaths returned it: a run may not read it if it contains the run's own directory
-	contents  bool // a caller may let an agent work in a directory below the path, but not in the path or above it: see checkDir
+	path, why       string
+	fromVariables   bool // runner.ReadablePaths returned it: a run may not read it if it contains the run's own directory
+	allowsWorkBelow bool // a caller may let an agent work in a directory below the path, but not in the path or above it: see checkDir
 }
 
 // paths are the paths of a configuration that matter for confinement. The sandbox would have no effect if an agent could change
@@ -73,7 +73,7 @@ func (s *paths) checkDir(dir string) error {
 	w := pathUse{path: dir, why: "the agent's working directory"}
 	for _, f := range s.fixed {
 		for _, at := range linkTrail(f.path) {
-			if isInside(dir, at) || !f.contents && isInside(at, dir) {
+			if isInside(dir, at) || !f.allowsWorkBelow && isInside(at, dir) {
 				return conflictError(w, pathUse{path: at, why: f.why})
 			}
 		}
@@ -94,7 +94,7 @@ func (s *paths) addConfig(c *Config) error {
 	s.addReadable(c.Read, "which local.read names")
 	s.addReadable(slices.Clone(sandbox.System()), "which all agents may read")
 	for _, m := range versionManagers {
-		if dir := (&Place{config: *c}).managedDir(m); dir != "" {
+		if dir := (&Place{config: *c}).versionsDir(m); dir != "" {
 			s.addReadable([]string{dir}, "which has versions of programs on PATH")
 		}
 	}
@@ -115,9 +115,9 @@ func (s *paths) addConfig(c *Config) error {
 	}
 	s.addFixed(c.Dir, "the data of the server")
 	s.private = append(s.private, pathUse{path: c.Dir, why: "data"})
-	for _, setting := range slices.Sorted(maps.Keys(c.Private)) {
-		s.addFixed(c.Private[setting], "which "+setting+" names")
-		s.private = append(s.private, pathUse{path: c.Private[setting], why: setting})
+	for _, setting := range slices.Sorted(maps.Keys(c.PrivateFiles)) {
+		s.addFixed(c.PrivateFiles[setting], "which "+setting+" names")
+		s.private = append(s.private, pathUse{path: c.PrivateFiles[setting], why: setting})
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (s *paths) addProject(c *Config, p *project) error {
 	s.addVariablePaths(env, program, "which the program, PATH or another variable of the project "+p.Name+" names")
 	if p.Repository != "" && !isRemote(p.Repository) {
 		why := "the repository of the project " + p.Name
-		s.fixed = appendNew(s.fixed, pathUse{path: p.Repository, why: why, contents: true})
+		s.fixed = appendNew(s.fixed, pathUse{path: p.Repository, why: why, allowsWorkBelow: true})
 		for _, dir := range worktree.ReadableDirs(p.Repository) {
 			s.addFixed(dir, why)
 		}
@@ -154,12 +154,12 @@ func (s *paths) addProject(c *Config, p *project) error {
 // addWritable adds paths that agents may write, and resolves the symbolic links of each path in the list.
 func (s *paths) addWritable(list []string, why string) error {
 	for i, path := range list {
-		real, err := filepath.EvalSymlinks(path)
+		target, err := filepath.EvalSymlinks(path)
 		if err != nil {
 			return fmt.Errorf("write has a path that cannot be used: %w: create it, or remove it from write", err)
 		}
-		list[i] = real
-		s.write = append(s.write, pathUse{path: real, why: why})
+		list[i] = target
+		s.write = append(s.write, pathUse{path: target, why: why})
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func (s *paths) addWritable(list []string, why string) error {
 // addReadable adds paths that agents may read and must not change, and resolves the symbolic links of each path in the list.
 func (s *paths) addReadable(list []string, why string) {
 	for i, path := range list {
-		s.fixed = appendNew(s.fixed, pathUse{path: path, why: why, contents: true})
+		s.fixed = appendNew(s.fixed, pathUse{path: path, why: why, allowsWorkBelow: true})
 		list[i] = linkTarget(path)
 		s.read = appendNew(s.read, pathUse{path: list[i], why: why})
 	}
@@ -177,7 +177,7 @@ func (s *paths) addReadable(list []string, why string) {
 func (s *paths) addVariablePaths(env []string, program, why string) {
 	for _, path := range runner.ReadablePaths(env, program) {
 		s.addFixed(path, why)
-		s.read = appendNew(s.read, pathUse{path: linkTarget(path), why: why, variable: true})
+		s.read = appendNew(s.read, pathUse{path: linkTarget(path), why: why, fromVariables: true})
 	}
 }
 
@@ -224,7 +224,7 @@ func (s *paths) firstConflict(agentsDir string, sharedDirs ...string) error {
 	for _, p := range s.private {
 		target := linkTarget(p.path)
 		for _, r := range s.read {
-			if r.variable && isInside(r.path, agentsDir) {
+			if r.fromVariables && isInside(r.path, agentsDir) {
 				continue
 			}
 			if isInside(r.path, target) {

@@ -20,7 +20,7 @@ import (
 
 // Place runs agents on this machine. It implements fleet.Place.
 type Place struct {
-	config    Config // Reload does not change it, so its Projects and Private are those that New got
+	config    Config // Reload does not change it, so its Projects and PrivateFiles are those that New got
 	setup     atomic.Pointer[setup]
 	git       *worktree.Git
 	host      *runner.Host

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -71,7 +72,7 @@ type project struct {
 	driver         driver.Driver
 	dir            string             // the directory in which its agents work; empty: each agent has its own directory
 	worksInResults bool               // dir was returned by Place.resultsDir
-	config         *fleet.AgentConfig // the configuration of an agent on a model; nil: the agent is not on a model
+	modelConfig    *fleet.AgentConfig // the configuration of an agent on a model; nil: the agent is not on a model
 }
 
 // validate validates the project, fills in the defaults, makes paths absolute, and creates the driver.
@@ -125,7 +126,7 @@ func (proj Project) validate() (project, error) {
 	for i := range proj.Roles {
 		proj.Roles[i].MaxCostUSD = cmp.Or(proj.Roles[i].MaxCostUSD, proj.MaxCostUSD)
 	}
-	if err := checkRoles(proj.Roles, d); err != nil {
+	if err := validateRoles(proj.Roles, d); err != nil {
 		return project{}, err
 	}
 	for _, r := range proj.Roles {
@@ -140,6 +141,19 @@ func (proj Project) newDriver() (driver.Driver, error) {
 	return driver.New(withProgramDefaults(driver.Options{
 		Kind: proj.Driver, Command: proj.Command, Stdin: proj.Stdin, Output: proj.Output, Fields: proj.Fields,
 	}))
+}
+
+// withProgramDefaults returns the options, with Fleet's default options for the program added if it is a supported agent CLI.
+func withProgramDefaults(o driver.Options) driver.Options {
+	if len(o.Command) == 0 {
+		return o
+	}
+	for _, k := range driver.CLIs() {
+		if filepath.Base(o.Command[0]) == k.Name {
+			o.Keys, o.Env, o.Home, o.WaitsForNextMinute, o.Tested = k.Options.Keys, k.Options.Env, k.Options.Home, k.Options.WaitsForNextMinute, k.Options.Tested
+		}
+	}
+	return o
 }
 
 func (p project) fleetProject() fleet.Project {

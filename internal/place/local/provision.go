@@ -44,7 +44,7 @@ func (p *Place) createHome(ctx context.Context, a fleet.Agent, h home) error {
 	if err == nil {
 		_, err = proj.role(a.Role)
 	}
-	if err == nil && proj.config == nil {
+	if err == nil && proj.modelConfig == nil {
 		if closed := p.closedReason(a.Project, a.Role); closed != "" {
 			err = errors.New(closed)
 		}
@@ -57,7 +57,7 @@ func (p *Place) createHome(ctx context.Context, a fleet.Agent, h home) error {
 	}
 	r := &record{
 		UID: a.UID, Name: a.Name, Owner: a.Owner, Project: proj.Name, Role: a.Role, Spec: a.Spec, CreatedAt: time.Now().UTC().Truncate(time.Second),
-		Dir: proj.dir, WorksInResults: proj.worksInResults, Config: proj.config, Repository: p.config.repositoryPath(proj.Repository),
+		Dir: proj.dir, WorksInResults: proj.worksInResults, ModelConfig: proj.modelConfig, Repository: p.config.repositoryPath(proj.Repository),
 	}
 	if err = runner.Home(h).Make(); err == nil {
 		err = h.writeRecord(r)

@@ -30,7 +30,7 @@ func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.pruneHomes(ctx, q, func(r *record) bool { return r.Config == nil })
+	all, err := p.pruneHomes(ctx, q, (*record).isNotOnModel)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (p *Place) Prune(ctx context.Context, q fleet.PruneQuery) ([]fleet.Leftover
 // prune lists the leftovers in the repository that q selects, and removes them unless q forbids it. present are the uids of agents
 // whose homes exist.
 func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []string) ([]fleet.Leftover, error) {
-	selected := worktree.LeftoverQuery{Before: q.Before, Deleted: map[string]string{}, Present: present, Tasks: q.Tasks, Settled: q.Settled}
+	query := worktree.LeftoverQuery{Before: q.Before, Deleted: map[string]string{}, Present: present, Tasks: q.Tasks, Settled: q.Settled}
 	uids, err := r.place.git.AgentsWithRefs(ctx, r.Path)
 	if err != nil {
 		return nil, err
@@ -66,9 +66,9 @@ func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []str
 	}
 	names := map[string]string{}
 	for _, a := range deleted {
-		selected.Deleted[a.UID], names[a.UID] = uniqueLabel(a.Name, a.UID), a.Name
+		query.Deleted[a.UID], names[a.UID] = uniqueLabel(a.Name, a.UID), a.Name
 	}
-	all, err := r.place.git.Leftovers(ctx, r.Path, selected)
+	all, err := r.place.git.Leftovers(ctx, r.Path, query)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (r repository) prune(ctx context.Context, q fleet.PruneQuery, present []str
 		if l.Problem = problems[l.AgentUID]; l.Problem != "" {
 			continue
 		}
-		err := r.place.git.RemoveLeftovers(ctx, r.Path, selected, *l)
+		err := r.place.git.RemoveLeftovers(ctx, r.Path, query, *l)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

@@ -32,7 +32,7 @@ func leftoverLines(all []fleet.Leftover, names map[string]string) (lines []strin
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	w, repo := newRepositoryPlace(t, false)
+	w, repo := newRepositoryPlace(t, "")
 	names := map[string]string{}
 	work := func(name, script string) (fleet.Agent, *fleet.Changes, fleet.Run) {
 		a := w.provisionIn("repo")
@@ -56,7 +56,7 @@ func TestPrune(t *testing.T) {
 	for _, a := range []fleet.Agent{merged, squashed, lost, kept, used} {
 		w.remove(a)
 	}
-	runGit(t, repo, "git merge -q --no-edit "+branchOf(merged)+"; git merge -q --no-edit "+aliveWork.Commit+"; git worktree add -q ../used-"+used.UID[:8]+" "+branchOf(used)+"; git update-ref refs/fleet/other-server/last HEAD")
+	runScript(t, repo, "git merge -q --no-edit "+branchOf(merged)+"; git merge -q --no-edit "+aliveWork.Commit+"; git worktree add -q ../used-"+used.UID[:8]+" "+branchOf(used)+"; git update-ref refs/fleet/other-server/last HEAD")
 	q := fleet.PruneQuery{Before: time.Now().Add(time.Hour), Settled: []string{landed.Commit}, Tasks: []string{first.TaskID}, DryRun: true}
 	q.Deleted = func(_ context.Context, uids []string) (known []fleet.DeletedAgent, err error) {
 		require.Contains(t, uids, "other-server")
@@ -67,7 +67,7 @@ func TestPrune(t *testing.T) {
 		}
 		return known, nil
 	}
-	refs := func() string { return runGit(t, repo, "git for-each-ref") }
+	refs := func() string { return runScript(t, repo, "git for-each-ref") }
 	before := refs()
 	all, err := w.Prune(w.ctx, q)
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func TestPrune(t *testing.T) {
 		require.Equal(t, l.Proof != fleet.LeftoverUnproved, l.Removed, "%+v", l)
 		require.Empty(t, l.Problem)
 	}
-	runGit(t, repo, "git reflog expire --expire=now --all; git gc -q --prune=now; git fsck --no-dangling; git show "+branchOf(lost)+":lost; git show "+branchOf(kept)+":kept; git rev-parse refs/fleet/other-server/last "+branchOf(used))
+	runScript(t, repo, "git reflog expire --expire=now --all; git gc -q --prune=now; git fsck --no-dangling; git show "+branchOf(lost)+":lost; git show "+branchOf(kept)+":kept; git rev-parse refs/fleet/other-server/last "+branchOf(used))
 	require.NotContains(t, refs(), branchOf(merged))
 	require.NotContains(t, refs(), branchOf(squashed))
 	w.mustRun(alive, "git log --oneline | wc -l; echo more >more; git add .; git commit -qm more")

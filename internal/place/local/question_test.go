@@ -37,10 +37,10 @@ func forgeAnswer(run, id string) int {
 
 // followAnswering follows the run and answers its questions with the results of answer. It does not answer a question if the result
 // is empty. It returns the output, the last report of each question by its id, and the outcome.
-func (t *testPlace) followAnswering(a fleet.Agent, r fleet.Run, answer func(fleet.Question) string) (string, map[string]fleet.Question, fleet.Outcome) {
-	t.t.Helper()
+func (w *testPlace) followAnswering(a fleet.Agent, r fleet.Run, answer func(fleet.Question) string) (string, map[string]fleet.Question, fleet.Outcome) {
+	w.t.Helper()
 	output, questions := "", map[string]fleet.Question{}
-	o, err := t.Connect(a).Follow(t.ctx, r, "", func(out fleet.Output) error {
+	o, err := w.Connect(a).Follow(w.ctx, r, "", func(out fleet.Output) error {
 		output += out.Text
 		if out.Question == nil {
 			return nil
@@ -55,9 +55,9 @@ func (t *testPlace) followAnswering(a fleet.Agent, r fleet.Run, answer func(flee
 			return nil
 		}
 		q.TaskID, q.ID, q.Answer, q.AnsweredBy = r.TaskID, r.TaskID+"-"+q.ID, text, "alice"
-		return t.Connect(a).Answer(t.ctx, r, q)
+		return w.Connect(a).Answer(w.ctx, r, q)
 	})
-	require.NoError(t.t, err)
+	require.NoError(w.t, err)
 	return output, questions, o
 }
 
@@ -77,14 +77,14 @@ for input in '{"command":"echo one"}' '{"command":"rm x"}' '{"command":"echo $(r
 	output, questions, o := w.followAnswering(a, r, func(fleet.Question) string { return fleet.AnswerAllow })
 	require.Equal(t, fleet.TaskCompleted, o.Status, o.Reason)
 	require.Equal(t, "allow\ndeny\ndeny\nallow\nallow\nallow\nthe input of the tool must be JSON\nusage 2\n", output)
-	var by []string
+	var answeredBy []string
 	for i := range questions {
 		require.Equal(t, fleet.QuestionAnswered, questions[i].Status)
 	}
 	for i := 1; i <= len(questions); i++ {
-		by = append(by, questions[fmt.Sprint(i)].AnsweredBy)
+		answeredBy = append(answeredBy, questions[fmt.Sprint(i)].AnsweredBy)
 	}
-	require.Equal(t, []string{"policy", "policy", "policy", "alice", "alice", "policy"}, by)
+	require.Equal(t, []string{"policy", "policy", "policy", "alice", "alice", "policy"}, answeredBy)
 	require.Less(t, len(questions["6"].Input), 10_000, "long texts must be shortened for people")
 	require.Contains(t, string(questions["6"].Input), "(100000 bytes)")
 }

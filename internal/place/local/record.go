@@ -22,7 +22,7 @@ type record struct {
 	Spec      string    `json:"spec"`
 	CreatedAt time.Time `json:"created_at"`
 
-	Config *fleet.AgentConfig `json:"config,omitempty"` // of an agent on a model
+	ModelConfig *fleet.AgentConfig `json:"config,omitempty"` // the configuration of an agent on a model; nil: the agent is not on a model
 
 	Dir            string `json:"dir,omitempty"`        // where the agent works; empty: in its own directory
 	WorksInResults bool   `json:"results,omitempty"`    // Dir was returned by Place.resultsDir
@@ -33,14 +33,19 @@ type record struct {
 	// during that time.
 	Failure string `json:"failed,omitempty"`
 
-	Deleting bool   `json:"deleting,omitempty"` // a deletion has decided what to keep
-	Kept     string `json:"kept,omitempty"`     // for people: the work that is kept outside the home, in the repository or the results
+	Deleting    bool   `json:"deleting,omitempty"` // a deletion has decided what to keep
+	KeptOutside string `json:"kept,omitempty"`     // for people: the work that is kept outside the home, in the repository or the results
 	// Unsaved describes, for people, the work that may exist only in the home. A deletion keeps the home if Unsaved is not empty.
 	Unsaved  string    `json:"unsaved,omitempty"`
 	Branches []string  `json:"branches,omitempty"` // the agent's branches with commits of their own, which a deletion keeps
 	KeptAt   time.Time `json:"kept_at,omitzero"`   // when the home was last kept, even if it was restored later
-	Size     int64     `json:"size,omitempty"`     // of the kept home, in bytes
+	KeptSize int64     `json:"size,omitempty"`     // of the kept home, in bytes
 }
+
+// isOnModel reports whether the record is of an agent on a model. r may be nil.
+func (r *record) isOnModel() bool { return r != nil && r.ModelConfig != nil }
+
+func (r *record) isNotOnModel() bool { return !r.isOnModel() }
 
 // record reads the agent's record. It returns nil if the record does not exist.
 func (h home) record() (*record, error) {

@@ -15,13 +15,13 @@ type setup struct {
 	retired map[string]project
 }
 
-// Reload validates the projects and returns a function that makes the place use them instead of its present ones. private replaces
-// Config.Private. Nothing else in the configuration changes. Runs that have begun keep the settings that they were started with. An
+// Reload validates the projects and returns a function that makes the place use them instead of its present ones. privateFiles
+// replaces Config.PrivateFiles. Nothing else in the configuration changes. Runs that have begun keep the settings that they were started with. An
 // agent whose project or role no longer exists accepts no further tasks; see fleet.HostFacts.ClosedReason. Reload and apply are not
 // safe for concurrent use.
-func (p *Place) Reload(projects []Project, private map[string]string) (apply func(), err error) {
+func (p *Place) Reload(projects []Project, privateFiles map[string]string) (apply func(), err error) {
 	c := p.config
-	c.Projects, c.Private = projects, private
+	c.Projects, c.PrivateFiles = projects, privateFiles
 	next := &setup{retired: map[string]project{}}
 	if next.projects, err = c.validate(); err != nil {
 		return nil, err
@@ -30,18 +30,18 @@ func (p *Place) Reload(projects []Project, private map[string]string) (apply fun
 		return nil, err
 	}
 	return func() {
-		now := p.setup.Load()
-		has := map[string]bool{}
-		for _, proj := range now.projects {
-			has[proj.Name] = true
+		current := p.setup.Load()
+		present := map[string]bool{}
+		for _, proj := range current.projects {
+			present[proj.Name] = true
 		}
 		for _, proj := range next.projects {
-			if !has[proj.Name] {
+			if !present[proj.Name] {
 				p.config.removeTemporaryFiles(proj)
 			}
 		}
-		maps.Copy(next.retired, now.retired)
-		for _, proj := range now.projects { // for each role, the last setup that had it counts
+		maps.Copy(next.retired, current.retired)
+		for _, proj := range current.projects { // for each role, the last setup that had it counts
 			old := next.retired[proj.Name]
 			for _, r := range old.Roles {
 				if _, err := proj.role(r.Name); err != nil {
@@ -55,10 +55,10 @@ func (p *Place) Reload(projects []Project, private map[string]string) (apply fun
 	}, nil
 }
 
-// projectOf returns the project with the name for an agent in the role. If the configuration no longer has the project or the
-// role, projectOf returns the retired project, for tasks that have begun. If the project exists but never had the role, projectOf
-// returns the project without an error.
-func (p *Place) projectOf(name, role string) (project, error) {
+// projectOrRetired returns the project with the name for an agent in the role. If the configuration no longer has the project or the
+// role, it returns the retired project, for tasks that have begun. If the project exists but never had the role, it returns the project
+// without an error.
+func (p *Place) projectOrRetired(name, role string) (project, error) {
 	proj, err := p.project(name)
 	if err == nil {
 		if _, err := proj.role(role); err == nil {
@@ -66,7 +66,7 @@ func (p *Place) projectOf(name, role string) (project, error) {
 		}
 	}
 	if old, ok := p.setup.Load().retired[name]; ok {
-		if _, lost := old.role(role); lost == nil {
+		if _, err := old.role(role); err == nil {
 			return old, nil
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // file with invalid content. The task must end, and all calls for the agent must return.
 func TestReplacedFiles(t *testing.T) {
 	t.Parallel()
-	for how, script := range map[string]string{
+	for replacement, script := range map[string]string{
 		"pipe":      `rm -rf "$f"; mkfifo "$f"`,
 		"device":    `rm -rf "$f"; ln -s /dev/zero "$f"`,
 		"directory": `rm -rf "$f"; mkdir "$f"; touch "$f/x"`,
@@ -29,10 +29,10 @@ func TestReplacedFiles(t *testing.T) {
 			"agent.json", "active", "session", "stopped", "log", "runs", "work/.git", "run/run.json", "run/claim", "run/child", "run/control",
 			"run/output", "run/stderr", "run/exit.json", "run/format.json", "run/files/summary", "run/files/payload", "run/shim.log", "run/output.99",
 		} {
-			if how != "pipe" && !slices.Contains([]string{"agent.json", "runs", "run/run.json", "run/claim", "run/exit.json", "run/output"}, file) {
+			if replacement != "pipe" && !slices.Contains([]string{"agent.json", "runs", "run/run.json", "run/claim", "run/exit.json", "run/output"}, file) {
 				continue
 			}
-			t.Run(how+" "+file, func(t *testing.T) {
+			t.Run(replacement+" "+file, func(t *testing.T) {
 				t.Parallel()
 				// The sandbox would prevent this, so the test runs without it: Fleet must not depend on the sandbox.
 				w := newTestPlace(t, func(c *local.Config) { c.Sandbox = sandbox.None })

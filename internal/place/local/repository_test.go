@@ -14,8 +14,8 @@ import (
 	"fleet/internal/place/local"
 )
 
-// runGit runs a shell script in the directory, with an author for commits, and returns its output.
-func runGit(t testing.TB, dir, script string) string {
+// runScript runs a shell script in the directory, with an author for commits, and returns its output.
+func runScript(t testing.TB, dir, script string) string {
 	t.Helper()
 	cmd := exec.Command("bash", "-ec", script)
 	cmd.Dir = dir
@@ -29,22 +29,19 @@ func runGit(t testing.TB, dir, script string) string {
 func newRepository(t testing.TB) string {
 	t.Helper()
 	repo := t.TempDir()
-	runGit(t, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
+	runScript(t, repo, "git init -q -b main; echo one >file; git add file; git commit -qm one")
 	return repo
 }
 
-// newRepositoryPlace returns a place whose project "repo" has a repository with one commit, and the path of the repository. If remote
-// is set, the project names the repository by a URL.
-func newRepositoryPlace(t *testing.T, remote bool) (*testPlace, string) {
+// newRepositoryPlace returns a place whose project "repo" has a repository with one commit, and the path of the repository. The
+// project names the repository by its path after urlPrefix, which is empty or the beginning of a URL.
+func newRepositoryPlace(t *testing.T, urlPrefix string) (*testPlace, string) {
 	t.Helper()
 	repo := newRepository(t)
 	return newTestPlace(t, func(c *local.Config) {
-		proj := local.Project{Name: "repo", Repository: repo, Env: map[string]string{
+		proj := local.Project{Name: "repo", Repository: urlPrefix + repo, Env: map[string]string{
 			"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.com", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.com",
 		}}
-		if remote {
-			proj.Repository = "file://" + repo
-		}
 		c.Projects = append(c.Projects, proj)
 	}), repo
 }
@@ -52,24 +49,24 @@ func newRepositoryPlace(t *testing.T, remote bool) (*testPlace, string) {
 // newRepositoryAgent returns the place and the repository of newRepositoryPlace, and an agent of the project.
 func newRepositoryAgent(t *testing.T) (*testPlace, string, fleet.Agent) {
 	t.Helper()
-	w, repo := newRepositoryPlace(t, false)
+	w, repo := newRepositoryPlace(t, "")
 	return w, repo, w.provisionIn("repo")
 }
 
 // TestRepository checks that each agent works in a worktree on its own branch, for a repository with a path and one with a URL.
 func TestRepository(t *testing.T) {
 	t.Parallel()
-	for name, remote := range map[string]bool{"on this machine": false, "elsewhere": true} {
+	for name, urlPrefix := range map[string]string{"on this machine": "", "elsewhere": "file://"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, repo := newRepositoryPlace(t, remote)
+			w, repo := newRepositoryPlace(t, urlPrefix)
 			a, b := w.provisionIn("repo"), w.provisionIn("repo")
 			_, o := w.runTask(a, "git branch --show-current; cat file")
 			branch := branchOf(a)
 			require.Equal(t, branch+"\none\n", string(o.Payload))
 			require.Equal(t, "2", w.mustRun(a, "echo two >>file; git commit -qam two; git status --porcelain; git log --oneline | wc -l"))
 			require.Equal(t, "one", w.mustRun(b, "cat file")) // the other agent works on another branch
-			require.Equal(t, "main", runGit(t, repo, "git branch --show-current"))
+			require.Equal(t, "main", runScript(t, repo, "git branch --show-current"))
 
 			ws, err := w.Inspect(w.ctx, a)
 			require.NoError(t, err)
@@ -121,21 +118,21 @@ func TestDeleteKeepsWork(t *testing.T) {
 			require.Equal(t, tc.unsaved == "", unsaved == "", unsaved)
 			w.followUntil(a, w.start(a, "echo at work; sleep 3600"), "at work") // a running task does not prevent the deletion
 			files := "find . -path ./runs -prune -o -type f -print | grep -v '^./\\(agent.json\\|log\\|active\\)' | sort | xargs -d '\n' sha256sum"
-			before := runGit(t, w.home(a), files)
+			before := runScript(t, w.home(a), files)
 
 			kept := w.remove(a)
 			again := w.remove(a)
 			require.NoDirExists(t, w.home(a))
 			tag := branchOf(a)
 			if tc.branch {
-				require.Contains(t, runGit(t, repo, "git branch"), tag)
+				require.Contains(t, runScript(t, repo, "git branch"), tag)
 				require.Contains(t, kept, repo)
 			}
 			found, err := w.Kept(w.ctx, a.UID)
 			require.NoError(t, err)
 			if tc.unsaved == "" {
 				require.Equal(t, strings.Contains(tc.script, commit), kept != "", kept)
-				require.Equal(t, tc.branch, strings.Contains(runGit(t, repo, "git branch"), tag), "whether the branch is kept")
+				require.Equal(t, tc.branch, strings.Contains(runScript(t, repo, "git branch"), tag), "whether the branch is kept")
 				require.Empty(t, found)
 				requireReason(t, w.Start(w.ctx, a), fleet.ReasonProvisioningFailed, "nothing must be created in place of lost work")
 				return
@@ -148,10 +145,10 @@ func TestDeleteKeepsWork(t *testing.T) {
 			require.Contains(t, kept, "fleet agent restore papi")
 			require.Positive(t, found[0].Size)
 			require.Equal(t, a.Owner, found[0].Owner)
-			require.NotContains(t, runGit(t, repo, "git worktree list"), w.dir)
+			require.NotContains(t, runScript(t, repo, "git worktree list"), w.dir)
 
 			require.NoError(t, w.Start(w.ctx, a))
-			require.Equal(t, before, runGit(t, w.home(a), files))
+			require.Equal(t, before, runScript(t, w.home(a), files))
 			found, err = w.Kept(w.ctx, "")
 			require.NoError(t, err)
 			require.Empty(t, found)
@@ -171,7 +168,7 @@ func TestKeptDirectoryIsSafe(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	for _, dir := range []string{"work", "work/inner", "work/bare", "git"} {
-		out := runGit(t, filepath.Join(found[0].Location, dir), "export GIT_CEILING_DIRECTORIES="+w.dir+"; git status 2>&1 || true; git log 2>&1 || true; git diff 2>&1 || true")
+		out := runScript(t, filepath.Join(found[0].Location, dir), "export GIT_CEILING_DIRECTORIES="+w.dir+"; git status 2>&1 || true; git log 2>&1 || true; git diff 2>&1 || true")
 		require.Contains(t, out, "not a git repository", dir)
 	}
 	require.NoFileExists(t, filepath.Join(w.dir, "ran"))
@@ -181,7 +178,7 @@ func TestKeptDirectoryIsSafe(t *testing.T) {
 // TestKeptRetention checks when kept directories are removed.
 func TestKeptRetention(t *testing.T) {
 	t.Parallel()
-	deleted := func(t *testing.T, w *testPlace) fleet.Agent {
+	deleteNewAgent := func(t *testing.T, w *testPlace) fleet.Agent {
 		a := w.provisionIn("shell")
 		w.mustRun(a, "head -c 3000000 /dev/urandom >file; mkdir -p a/b; chmod 500 a")
 		w.remove(a)
@@ -198,7 +195,7 @@ func TestKeptRetention(t *testing.T) {
 	t.Run("time", func(t *testing.T) {
 		t.Parallel()
 		w := newTestPlace(t, func(c *local.Config) { c.KeptRetention = 48 * time.Hour })
-		a := deleted(t, w)
+		a := deleteNewAgent(t, w)
 		require.NoError(t, w.Tidy(w.ctx, time.Now().Add(47*time.Hour)))
 		require.Equal(t, []string{a.UID}, uids(t, w))
 		require.NoError(t, w.Tidy(w.ctx, time.Now().Add(49*time.Hour)))
@@ -210,14 +207,14 @@ func TestKeptRetention(t *testing.T) {
 	t.Run("size", func(t *testing.T) {
 		t.Parallel()
 		w := newTestPlace(t, func(c *local.Config) { c.KeptMax = 5 << 20 })
-		deleted(t, w)
-		second := deleted(t, w)
+		deleteNewAgent(t, w)
+		second := deleteNewAgent(t, w)
 		require.Equal(t, []string{second.UID}, uids(t, w), "the oldest must be removed")
 	})
 	t.Run("the newest", func(t *testing.T) {
 		t.Parallel()
 		w := newTestPlace(t, func(c *local.Config) { c.KeptMax = 1 })
-		a := deleted(t, w)
+		a := deleteNewAgent(t, w)
 		require.Equal(t, []string{a.UID}, uids(t, w), "a deletion must not remove the directory that it has just kept")
 	})
 }
@@ -235,7 +232,7 @@ func TestDeleteWithoutRepository(t *testing.T) {
 			t.Parallel()
 			w, repo, a := newRepositoryAgent(t)
 			w.runTask(a, "echo precious >>file")
-			runGit(t, w.dir, `REPO="`+repo+`" WORK="`+w.home(a, "work")+`"; `+damage)
+			runScript(t, w.dir, `REPO="`+repo+`" WORK="`+w.home(a, "work")+`"; `+damage)
 
 			ws, err := w.Inspect(w.ctx, a)
 			require.NoError(t, err)
@@ -271,7 +268,7 @@ func TestRestoreWorktree(t *testing.T) {
 func TestProvisionFailures(t *testing.T) {
 	t.Parallel()
 	emptyRepo := t.TempDir()
-	runGit(t, emptyRepo, "git init -q")
+	runScript(t, emptyRepo, "git init -q")
 	w := newTestPlace(t, func(c *local.Config) {
 		c.Projects = []local.Project{
 			{Name: "nowhere", Repository: filepath.Join(emptyRepo, "no")},
@@ -310,7 +307,7 @@ func TestProvisionFailures(t *testing.T) {
 	a := fleet.Agent{UID: "uid-again", Name: "papi", Project: "no commit", Role: "coder"}
 	_, err := w.Provision(w.ctx, a)
 	require.Error(t, err)
-	runGit(t, emptyRepo, "git commit -q --allow-empty -m one")
+	runScript(t, emptyRepo, "git commit -q --allow-empty -m one")
 	require.NoError(t, w.Start(w.ctx, a))
 	require.Equal(t, "one", w.mustRun(a, "git log -1 --format=%s"))
 }
@@ -332,7 +329,7 @@ func TestChangesOfBrokenTree(t *testing.T) {
 			require.Equal(t, fleet.TaskCompleted, o.Status, "%+v", o)
 			c := w.changes(a, r)
 			require.Equal(t, 1, c.Commits)
-			require.Contains(t, runGit(t, repo, "git log --all --format=%H"), strings.Fields(output)[0])
+			require.Contains(t, runScript(t, repo, "git log --all --format=%H"), strings.Fields(output)[0])
 		})
 	}
 }

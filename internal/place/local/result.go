@@ -42,7 +42,7 @@ func (p *Place) keepResults(ctx context.Context, a fleet.Agent, r *record) error
 			if err := shim.WriteFile(dir+untilSuffix, []byte(until)); err != nil {
 				return runner.HostError("cannot keep the agent's files", err)
 			}
-			r.Kept = fmt.Sprintf("its files are kept in %s until %s", dir, until)
+			r.KeptOutside = fmt.Sprintf("its files are kept in %s until %s", dir, until)
 		}
 	}
 	if _, err := os.Lstat(dir + untilSuffix); errors.Is(err, fs.ErrNotExist) {

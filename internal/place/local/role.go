@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/acp"
@@ -54,9 +53,43 @@ const (
 	IgnorePermissions RepositoryPermissions = "ignore"
 )
 
-// checkRoles validates the roles, of which there must be at least one. It resolves the paths of their prompt files, and makes a role the
+// defaultRoles returns the roles of a project without configured roles. If mayEdit is set, agents of the drivers claude and acp with
+// these roles may change files in their directory without asking.
+func defaultRoles(driverKind string, mayEdit bool) []Role {
+	roles := []Role{
+		{
+			Name: "coder", DisplayName: "Software Engineer", Default: true,
+			Description: "Writes code, implements features, fixes bugs",
+			Prompt: "You are a software engineer. You write code, implement features and fix bugs. Read what is there before " +
+				"you change it, keep to its style, and run what tests it has. When you are done, say in a few sentences what " +
+				"you changed, what you checked, and what is left.",
+		},
+		{
+			Name: "operator", DisplayName: "Operations Engineer",
+			Description: "Manages deployments, monitors systems, handles incidents",
+			Prompt: "You are an operations engineer. You manage deployments, watch systems and handle incidents. Look before " +
+				"you act, prefer steps that can be undone, and verify that each did what it should. When you are done, say " +
+				"in a few sentences what you found, what you did, and what to watch.",
+		},
+		{
+			Name: "manager", DisplayName: "Engineering Manager",
+			Description: "Coordinates work, reviews specs, verifies agent alignment",
+			Prompt: "You are an engineering manager. You coordinate work, review specifications and verify that what others " +
+				"did is what was asked for. You change no code yourself. When you are done, say in a few sentences what you " +
+				"decided, why, and who should do what next.",
+		},
+	}
+	if mayEdit && (driverKind == "claude" || driverKind == "acp") {
+		for i := range roles {
+			roles[i].PermissionMode = acp.AcceptEdits
+		}
+	}
+	return roles
+}
+
+// validateRoles validates the roles, of which there must be at least one. It resolves the paths of their prompt files, and makes a role the
 // default if none is.
-func checkRoles(roles []Role, d driver.Driver) error {
+func validateRoles(roles []Role, d driver.Driver) error {
 	defaults := 0
 	for i := range roles {
 		r := &roles[i]
@@ -144,15 +177,4 @@ func (r *Role) allowEdits() {
 	if r.PermissionMode == "" && r.Tools == nil && len(r.AllowedTools) == 0 {
 		r.PermissionMode = acp.AcceptEdits
 	}
-}
-
-// Checks configures how the work of tasks is checked.
-type Checks struct {
-	Commands []string      `yaml:"checks"`        // shell commands that run in the agent's tree; a task completes only if all of them succeed
-	Timeout  time.Duration `yaml:"check_timeout"` // time limit for each command; 0: 10 min
-	Retries  *int          `yaml:"retries"`       // how often the agent may try again after a failed check; nil: once
-}
-
-func (c Checks) fleetChecks() fleet.Checks {
-	return fleet.Checks{Commands: c.Commands, Timeout: c.Timeout, Retries: c.Retries}
 }

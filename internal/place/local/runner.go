@@ -12,7 +12,7 @@ import (
 // Connect implements fleet.Place.
 func (p *Place) Connect(a fleet.Agent) fleet.Runner { return p.runnerOf(a) }
 
-// runnerOf returns the agent as the host of this place runs it.
+// runnerOf returns the runner of the agent's tasks.
 func (p *Place) runnerOf(a fleet.Agent) runner.Agent {
 	h := p.home(a.UID)
 	return p.host.Agent(a.Name, runner.Home(h), workspace{p, a, h})
@@ -33,14 +33,14 @@ func (s workspace) Ready() error {
 
 // Work implements runner.Workspace.
 func (s workspace) Work(r fleet.Run) (runner.Work, error) {
-	p, err := s.place.agentProject(s.agent, r.Options.Model)
-	if err == nil && p.config != nil {
-		err = s.place.createStores(s.agent)
+	proj, err := s.place.agentProject(s.agent, r.Options.Model)
+	if err == nil && proj.modelConfig != nil {
+		err = s.place.createModelDirs(s.agent)
 	}
 	if err != nil {
 		return runner.Work{}, err
 	}
-	job, err := s.place.job(p, s.agent)
+	job, err := s.place.job(proj, s.agent)
 	if err != nil {
 		return runner.Work{}, err
 	}
@@ -48,25 +48,49 @@ func (s workspace) Work(r fleet.Run) (runner.Work, error) {
 	if err != nil {
 		return runner.Work{}, runner.HostError("cannot read the agent's record", err)
 	}
-	c, err := s.place.confine(p, s.home, record)
+	c, err := s.place.confine(proj, s.home, record)
 	if err != nil {
 		return runner.Work{}, err
 	}
 	if c != nil && s.agent.Config == nil {
-		role, err := p.role(s.agent.Role)
+		role, err := proj.role(s.agent.Role)
 		if err != nil {
 			return runner.Work{}, err
 		}
 		job.Role.Trust = new(role.RepositoryPermissions != IgnorePermissions)
 	}
 	w := runner.Work{
-		Driver: p.driver, Job: job, Dir: cmp.Or(p.dir, s.home.work()), Timeout: p.Timeout,
-		Environ: func(own map[string]string) []string { return s.place.environ(p, c, own) },
+		Driver: proj.driver, Job: job, Dir: cmp.Or(proj.dir, s.home.work()), Timeout: proj.Timeout,
+		Environ: func(taskVariables map[string]string) []string { return s.place.environ(proj, c, taskVariables) },
 	}
 	if c != nil {
 		w.Sandbox = &c.policy
 	}
 	return w, nil
+}
+
+// Tree implements runner.Workspace. The changes of a deleted agent's tasks are still in the repository of the agent's project,
+// so Tree finds them too.
+func (s workspace) Tree() (*runner.Tree, error) {
+	t := &runner.Tree{Git: s.place.git}
+	rec, err := s.home.record()
+	switch {
+	case err != nil:
+		return nil, runner.HostError("cannot read the agent's record", err)
+	case rec != nil:
+		t.Tree = s.home.tree(rec)
+	default:
+		proj, err := s.place.project(s.agent.Project)
+		if err != nil {
+			return nil, nil //nolint:nilerr,nilnil // without the project, the repository is unknown
+		}
+		t.Repository = s.place.config.repositoryPath(proj.Repository)
+	}
+	if t.Repository == "" {
+		return nil, nil //nolint:nilnil // see runner.Workspace
+	}
+	t.UID = s.agent.UID
+	return t, nil
 }
 
 // job returns the driver's job for a task of the agent, without the task itself.
@@ -83,7 +107,7 @@ func (p *Place) job(proj project, a fleet.Agent) (driver.Job, error) {
 		}
 		role.Prompt = string(text)
 	}
-	servers, err := p.servers(a, role)
+	servers, err := p.mcpServers(a, role)
 	if err != nil {
 		return driver.Job{}, err
 	}
@@ -93,7 +117,7 @@ func (p *Place) job(proj project, a fleet.Agent) (driver.Job, error) {
 			Name: role.Name, Prompt: role.Prompt, Model: role.Model, Tools: role.Tools, AllowedTools: role.AllowedTools,
 			DisallowedTools: role.DisallowedTools, PermissionMode: role.PermissionMode, MCPServers: servers,
 			Permissions: role.Permissions, RoleOptions: role.RoleOptions,
-			Sealed: hasConfig(a), ReplacesSystemPrompt: hasConfig(a) && a.Config.ReplacesSystemPrompt,
+			Sealed: configNamesDriver(a), ReplacesSystemPrompt: configNamesDriver(a) && a.Config.ReplacesSystemPrompt,
 		},
 	}, nil
 }

@@ -91,9 +91,9 @@ func TestShellMessages(t *testing.T) {
 	deaf := w.provisionIn("shell")
 	d := w.start(deaf, "echo up; sleep 3600")
 	w.followUntil(deaf, d, "up")
-	must := d
-	must.Confirmed = true
-	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(w.Connect(deaf).Send(w.ctx, must, "0", "a script does not say that it has read it")))
+	confirmed := d
+	confirmed.Confirmed = true
+	require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(w.Connect(deaf).Send(w.ctx, confirmed, "0", "a script does not say that it has read it")))
 	requireReason(t, w.Connect(deaf).Send(w.ctx, d, "big", strings.Repeat("x", 1<<20)), fleet.ReasonBackendUnavailable)
 	require.NoError(t, w.Connect(deaf).Interrupt(w.ctx, d, false))
 	_, o := w.follow(deaf, d)
@@ -139,14 +139,14 @@ func TestEnvironment(t *testing.T) {
 	} {
 		require.Equal(t, want, vars[name], name)
 	}
-	own := 0
+	taskVariables := 0
 	for name, value := range vars {
 		require.NotEqual(t, "secret", value, name)
 		if strings.HasPrefix(name, "FLEET_") {
-			own++
+			taskVariables++
 		}
 	}
-	require.Equal(t, 11, own, "variables that describe the task")
+	require.Equal(t, 11, taskVariables, "variables that describe the task")
 	for _, name := range []string{"FLEET_TOKEN", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "SITE", "CODER_SESSION_TOKEN", "MALFORMED"} {
 		require.NotContains(t, vars, name)
 	}

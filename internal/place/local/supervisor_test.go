@@ -50,7 +50,7 @@ func TestShimKilled(t *testing.T) {
 func TestShimKilledWithHiddenProcess(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	if o, separate := killWithHiddenProcess(t, ""); separate {
+	if o, hasPIDNamespace := killWithHiddenProcess(t, ""); hasPIDNamespace {
 		require.Contains(t, o.Reason, "all processes of the run were killed too")
 	} else {
 		t.Skip("this machine allows no pid namespaces")
@@ -64,7 +64,7 @@ func TestHiddenProcessOfOrdinaryUser(t *testing.T) {
 		return
 	}
 	requireSandbox(t)
-	if _, separate := killWithHiddenProcess(t, ""); !separate {
+	if _, hasPIDNamespace := killWithHiddenProcess(t, ""); !hasPIDNamespace {
 		t.Skip("this machine allows no user namespaces")
 	}
 }
@@ -75,19 +75,19 @@ func TestHiddenProcessWithoutNamespace(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux shows the limits of other processes")
 	}
-	_, separate := killWithHiddenProcess(t, sandbox.None)
-	require.False(t, separate)
+	_, hasPIDNamespace := killWithHiddenProcess(t, sandbox.None)
+	require.False(t, hasPIDNamespace)
 	if unprivileged.RerunWithoutNamespaces(t) {
 		return
 	}
 	requireSandbox(t)
-	_, separate = killWithHiddenProcess(t, "")
-	require.False(t, separate)
+	_, hasPIDNamespace = killWithHiddenProcess(t, "")
+	require.False(t, hasPIDNamespace)
 }
 
 // killWithHiddenProcess kills the supervisor of a run that has started a program without an environment. It fails the test if the
-// program survives. separate reports whether the run had a pid namespace of its own.
-func killWithHiddenProcess(t *testing.T, mode sandbox.Mode) (o fleet.Outcome, separate bool) {
+// program survives. hasPIDNamespace reports whether the run had its own pid namespace.
+func killWithHiddenProcess(t *testing.T, mode sandbox.Mode) (o fleet.Outcome, hasPIDNamespace bool) {
 	t.Helper()
 	w := newTestPlace(t, func(c *local.Config) { c.Sandbox = mode })
 	a := w.provisionIn("shell")

@@ -24,13 +24,13 @@ type person struct {
 }
 
 // attach starts a run for a person, and connects the person's terminal with it.
-func (t *testPlace) attach(a fleet.Agent) (fleet.Run, *person) {
-	t.t.Helper()
+func (w *testPlace) attach(a fleet.Agent) (fleet.Run, *person) {
+	w.t.Helper()
 	r := newRun("alice uses the program on a terminal")
 	r.Options.Attached = &fleet.AttachedTerminal{By: "alice", Type: "xterm-test", Columns: 101, Rows: 33}
-	p := &person{w: t, input: make(chan fleet.TerminalInput), result: make(chan error, 1), screen: make(chan string)}
-	go func() { p.result <- t.Attach(t.ctx, a, r, p.input, p.show) }() // Attach waits for the run
-	require.NoError(t.t, t.Connect(a).Dispatch(t.ctx, r))
+	p := &person{w: w, input: make(chan fleet.TerminalInput), result: make(chan error, 1), screen: make(chan string)}
+	go func() { p.result <- w.Attach(w.ctx, a, r, p.input, p.show) }() // Attach waits for the run
+	require.NoError(w.t, w.Connect(a).Dispatch(w.ctx, r))
 	p.typeLine(`PS1="<$((40+2))> "`)
 	return r, p
 }

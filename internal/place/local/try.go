@@ -21,9 +21,9 @@ import (
 
 // DeniedError is the error of TryProgram for a program that does not work in the sandbox.
 type DeniedError struct {
-	Program string // path
-	Message string // the line of the program's output that says why; empty if there was no output
-	Read    string // directory that the program probably needs to read; empty if it is unknown
+	Program       string // path
+	Message       string // the line of the program's output that says why; empty if there was no output
+	UnreadableDir string // the directory that the program probably needs to read; empty if it is unknown
 }
 
 func (d *DeniedError) Error() string {
@@ -65,16 +65,16 @@ func TryProgram(ctx context.Context, c Config, name string) error {
 	if err != nil {
 		return err
 	}
-	confinement, err := p.confine(proj, home(dir), nil)
+	confined, err := p.confine(proj, home(dir), nil)
 	if err != nil {
 		return err
 	}
-	env := p.environ(proj, confinement, nil)
+	env := p.environ(proj, confined, nil)
 	program, err := runner.FindProgram(proj.driver.Program(), env, "/")
 	if err != nil {
 		return err
 	}
-	policy := confinement.policy
+	policy := confined.policy
 	policy.Read = append(policy.Read, runner.ReadablePaths(env, program)...)
 	policy.Network = sandbox.Offline
 	cmd := exec.CommandContext(ctx, program, "--version")
@@ -93,7 +93,7 @@ func TryProgram(ctx context.Context, c Config, name string) error {
 		return err
 	}
 	d := &DeniedError{Program: program}
-	d.Message, d.Read = findDenial(out.String(), policy)
+	d.Message, d.UnreadableDir = findDenial(out.String(), policy)
 	return d
 }
 
@@ -103,8 +103,8 @@ var (
 )
 
 // findDenial returns the line of the output that probably says why the program failed, and the directory that the program could not
-// read. read is empty if no line names an existing path that the policy does not allow to read.
-func findDenial(output string, p sandbox.Policy) (line, read string) {
+// read. dir is empty if no line names an existing path that the policy does not allow to read.
+func findDenial(output string, p sandbox.Policy) (line, dir string) {
 	for l := range strings.Lines(output) {
 		if l = strings.TrimSpace(l); line == "" || denialPattern.MatchString(l) && !denialPattern.MatchString(line) {
 			line = l
@@ -131,8 +131,8 @@ const maxDenialLine = 300
 
 // allowsReading reports whether the policy allows reading the path.
 func allowsReading(p sandbox.Policy, path string) bool {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
 	}
 	for _, list := range [][]string{p.Read, p.Write} {
 		for _, dir := range list {

@@ -25,14 +25,14 @@ var versionManagers = []versionManager{
 	{"VOLTA_HOME", ".volta", ".volta/bin"},
 }
 
-// managedDir returns the directory of the user's versions, or "" if it does not exist or PATH lacks the programs of the manager.
-func (p *Place) managedDir(m versionManager) string {
-	home, dir := p.serverVariable("HOME"), p.serverVariable(m.variable)
-	if dir == "" && home != "" {
-		dir = filepath.Join(home, m.dir)
+// versionsDir returns the directory of the versions that the user has installed, or "" if it does not exist or PATH lacks the programs of the manager.
+func (p *Place) versionsDir(m versionManager) string {
+	userHome, dir := p.serverVariable("HOME"), p.serverVariable(m.variable)
+	if dir == "" && userHome != "" {
+		dir = filepath.Join(userHome, m.dir)
 	}
 	onPath := slices.ContainsFunc(filepath.SplitList(p.serverVariable("PATH")), func(entry string) bool {
-		return home != "" && filepath.Clean(entry) == filepath.Join(home, m.programs) || dir != "" && filepath.Clean(entry) == filepath.Join(dir, filepath.Base(m.programs))
+		return userHome != "" && filepath.Clean(entry) == filepath.Join(userHome, m.programs) || dir != "" && filepath.Clean(entry) == filepath.Join(dir, filepath.Base(m.programs))
 	})
 	if info, err := os.Stat(dir); !onPath || err != nil || !info.IsDir() || !filepath.IsAbs(dir) {
 		return ""

@@ -65,12 +65,12 @@ func (t checkWorkspace) Work(fleet.Run) (runner.Work, error) {
 			return runner.Work{}, err
 		}
 	}
-	w.Environ = func(own map[string]string) []string {
+	w.Environ = func(taskVariables map[string]string) []string {
 		for _, name := range []string{"FLEET_TASK_ID", "FLEET_AGENT", "FLEET_ROLE"} {
-			delete(own, name)
+			delete(taskVariables, name)
 		}
-		own["FLEET_COMMIT"] = t.commit
-		return runner.WithoutVariables(p.environ(proj, c, own), patterns)
+		taskVariables["FLEET_COMMIT"] = t.commit
+		return runner.WithoutVariables(p.environ(proj, c, taskVariables), patterns)
 	}
 	return w, nil
 }

@@ -20,24 +20,23 @@ import (
 )
 
 // newCheckPlace returns a place with the project "repo", and the project's repository with its newest commit. Checks of the project
-// can write the directory shared.
+// can write the directory shared. change may be nil.
 func newCheckPlace(t *testing.T, change func(*local.Config, *local.Project)) (w *testPlace, r fleet.Repository, commit, shared string) {
 	t.Helper()
 	repo := t.TempDir()
 	shared = t.TempDir()
-	runGit(t, repo, "git init -q -b main; echo one >file; mkdir dir; ln -s ../file dir/link; git add .; git commit -qm one; git tag v1; echo two >file; git commit -qam two; git checkout -q --detach HEAD^; git remote add origin https://u:secret@localhost/x")
+	runScript(t, repo, "git init -q -b main; echo one >file; mkdir dir; ln -s ../file dir/link; git add .; git commit -qm one; git tag v1; echo two >file; git commit -qam two; git checkout -q --detach HEAD^; git remote add origin https://u:secret@localhost/x")
 	w = newTestPlace(t, func(c *local.Config) {
 		proj := local.Project{Name: "repo", Repository: repo, Write: []string{shared}, Env: map[string]string{"GREETING": "hello", "SHARED": shared}}
-		change(c, &proj)
+		if change != nil {
+			change(c, &proj)
+		}
 		c.Projects = append(c.Projects, proj)
 	})
 	r, err := w.Repository("repo")
 	require.NoError(t, err)
-	return w, r, runGit(t, repo, "git rev-parse main"), shared
+	return w, r, runScript(t, repo, "git rev-parse main"), shared
 }
-
-// noChange is an argument of newCheckPlace.
-func noChange(*local.Config, *local.Project) {}
 
 func check(id, command string) fleet.Check {
 	return fleet.Check{ID: id, Command: command, Timeout: waittest.Limit}
@@ -101,7 +100,7 @@ func TestTreeCheckIsConfined(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
 	w, r, commit, _ := newCheckPlace(t, func(c *local.Config, p *local.Project) { p.Network = sandbox.Offline })
-	workingDir := runGit(t, ".", "pwd")
+	workingDir := runScript(t, ".", "pwd")
 	res, err := r.Check(w.ctx, commit, check("1", fmt.Sprintf(`common=$(dirname "$(cat ../git/objects/info/alternates)"); git --git-dir=$common rev-parse HEAD
 		for attack in "echo x >$common/config" "git --git-dir=$common update-ref refs/heads/main HEAD" "ls %s/agents" "echo x >../runs/x" "echo x >%s/x" "cat </dev/tcp/127.0.0.1/22"; do
 			if bash -c "$attack" >/dev/null 2>&1; then echo succeeded: "$attack"; fi; done`, w.dir, workingDir)))
@@ -127,28 +126,28 @@ func TestTreeCheckUnconfined(t *testing.T) {
 // gives up.
 func TestTreeCheckTogether(t *testing.T) {
 	t.Parallel()
-	w, r, commit, shared := newCheckPlace(t, noChange)
+	w, r, commit, shared := newCheckPlace(t, nil)
 	fifo := filepath.Join(shared, "go")
-	runGit(t, shared, "mkfifo go")
+	runScript(t, shared, "mkfifo go")
 	c := check("1", "echo run >>$SHARED/runs; read -r x <$SHARED/go; echo $x")
 	var group errgroup.Group
 	results := make([]fleet.CheckResult, 3)
-	wait := func(i int) {
+	startCheck := func(i int) {
 		group.Go(func() (err error) {
 			results[i], err = r.Check(w.ctx, commit, c)
 			return err
 		})
 	}
-	wait(0)
+	startCheck(0)
 	awaitFile(t, filepath.Join(shared, "runs"))
-	impatient, cancel := context.WithCancel(w.ctx)
+	cancelledCtx, cancel := context.WithCancel(w.ctx)
 	cancelled := make(chan error)
 	go func() {
-		_, err := r.Check(impatient, commit, c)
+		_, err := r.Check(cancelledCtx, commit, c)
 		cancelled <- err
 	}()
-	wait(1)
-	wait(2)
+	startCheck(1)
+	startCheck(2)
 	cancel()
 	require.ErrorIs(t, <-cancelled, context.Canceled)
 	require.NoError(t, os.WriteFile(fifo, []byte("went\n"), 0o600))
@@ -163,7 +162,7 @@ func TestTreeCheckTogether(t *testing.T) {
 // command again.
 func TestTreeCheckInterrupted(t *testing.T) {
 	t.Parallel()
-	w, r, commit, shared := newCheckPlace(t, noChange)
+	w, r, commit, shared := newCheckPlace(t, nil)
 	c := check("1", `if [ -e $SHARED/again ]; then exit 0; fi; touch $SHARED/begun; sleep 3600`)
 	ctx, cancel := context.WithCancel(w.ctx)
 	ended := make(chan error, 1)
@@ -180,23 +179,23 @@ func TestTreeCheckInterrupted(t *testing.T) {
 	require.Equal(t, fleet.CheckPassed, res.Status, "%+v", res)
 }
 
-// treeCheckServer is a server that checks a commit until it is killed.
-func treeCheckServer(dir, repo, commit, shared string) {
-	r, err := openServer(dir, []local.Project{sharingProject(repo, shared)}).Repository("repo")
+// checkUntilKilled is a server that checks a commit until it is killed.
+func checkUntilKilled(dir, repo, commit, shared string) {
+	r, err := openServer(dir, []local.Project{projectWithSharedDir(repo, shared)}).Repository("repo")
 	if err != nil {
 		panic(err)
 	}
-	_, err = r.Check(context.Background(), commit, killedCheck)
+	_, err = r.Check(context.Background(), commit, checkOfKilledServer)
 	panic(fmt.Sprint("the check has ended: ", err))
 }
 
-// sharingProject returns the project of TestTreeCheckOfKilledServer. Its checks can write the directory shared.
-func sharingProject(repo, shared string) local.Project {
+// projectWithSharedDir returns the project of TestTreeCheckOfKilledServer. Its checks can write the directory shared.
+func projectWithSharedDir(repo, shared string) local.Project {
 	return local.Project{Name: "repo", Repository: repo, Write: []string{shared}, Env: map[string]string{"SHARED": shared}}
 }
 
-// killedCheck is the check that treeCheckServer executes.
-var killedCheck = check("1", `echo run >>$SHARED/runs; read -r x <$SHARED/go; echo $x`)
+// checkOfKilledServer is the check that checkUntilKilled executes.
+var checkOfKilledServer = check("1", `echo run >>$SHARED/runs; read -r x <$SHARED/go; echo $x`)
 
 // TestTreeCheckOfKilledServer kills servers during a check. The next server must return the result of the only execution, and remove
 // the tree.
@@ -206,8 +205,8 @@ func TestTreeCheckOfKilledServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, repo, shared := t.TempDir(), t.TempDir(), t.TempDir()
-			runGit(t, repo, "git init -q -b main; echo one >file; git add .; git commit -qm one; mkfifo "+shared+"/go")
-			commit := runGit(t, repo, "git rev-parse main")
+			runScript(t, repo, "git init -q -b main; echo one >file; git add .; git commit -qm one; mkfifo "+shared+"/go")
+			commit := runScript(t, repo, "git rev-parse main")
 			server := exec.Command(testBinary(t), "treecheck", dir, repo, commit, shared)
 			server.Stderr = os.Stderr
 			require.NoError(t, server.Start())
@@ -215,33 +214,33 @@ func TestTreeCheckOfKilledServer(t *testing.T) {
 			require.NoError(t, server.Process.Kill())
 			_ = server.Wait()
 			wrote := make(chan error, 1)
-			goOn := func() { wrote <- os.WriteFile(filepath.Join(shared, "go"), []byte("went\n"), 0o600) } // waits until the check reads
+			endCheck := func() { wrote <- os.WriteFile(filepath.Join(shared, "go"), []byte("went\n"), 0o600) } // waits until the check reads
 			trees := func() int {
 				found, err := filepath.Glob(filepath.Join(dir, "checks", "*", "work"))
 				require.NoError(t, err)
 				return len(found)
 			}
-			exits := func() bool {
+			hasEnded := func() bool {
 				found, err := filepath.Glob(filepath.Join(dir, "checks", "*", "runs", "*", "exit.json"))
 				require.NoError(t, err)
 				return len(found) == 1
 			}
 			if ended {
-				goOn()
-				waittest.Until(t, "nothing signals the end of a check without a server", exits)
+				endCheck()
+				waittest.Until(t, "nothing signals the end of a check without a server", hasEnded)
 			}
 			p := newPlace(t, dir, func(c *local.Config) {
-				c.Projects = []local.Project{sharingProject(repo, shared)}
+				c.Projects = []local.Project{projectWithSharedDir(repo, shared)}
 			})
 			ctx := waittest.Context(t)
 			require.NoError(t, p.Tidy(ctx, time.Now()))
 			require.Equal(t, !ended, trees() == 1, "Tidy must remove only the tree of an ended check")
 			if !ended {
-				go goOn()
+				go endCheck()
 			}
 			r, err := p.Repository("repo")
 			require.NoError(t, err)
-			res, err := r.Check(ctx, commit, killedCheck)
+			res, err := r.Check(ctx, commit, checkOfKilledServer)
 			require.NoError(t, err)
 			require.Equal(t, fleet.CheckPassed, res.Status, "%+v", res)
 			require.NoError(t, <-wrote)
