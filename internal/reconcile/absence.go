@@ -23,20 +23,20 @@ const (
 	missingRetention = 7 * 24 * time.Hour
 )
 
-// lookForMissing inspects the workspaces of the agents, which one place did not list, and records what it finds. An agent counts as
-// deleted only if the host reports that its workspace was deleted, or if the workspace was missing for missingRetention.
+// lookForMissing inspects the workspaces of the agents, because a listing of their place did not have them, and records what it
+// finds. An agent counts as deleted only if the host reports that its workspace was deleted, or if the workspace was missing for missingRetention.
 func (r *Reconciler) lookForMissing(ctx context.Context, agents []*fleet.AgentView) error {
 	rand.Shuffle(len(agents), func(i, j int) { agents[i], agents[j] = agents[j], agents[i] }) // so that each is inspected sooner or later
 	agents = agents[:min(len(agents), maxInspected)]
-	found, errs := r.inspectAll(ctx, agents)
+	workspaces, errs := r.inspectAll(ctx, agents)
 	deleted := 0
-	for i := range found {
-		if errs[i] == nil && found[i].State == fleet.StateDeleted {
+	for i := range workspaces {
+		if errs[i] == nil && workspaces[i].State == fleet.StateDeleted {
 			deleted++
 		}
 	}
 	for i, v := range agents {
-		ws := found[i]
+		ws := workspaces[i]
 		if errs[i] != nil {
 			continue
 		}
@@ -61,8 +61,8 @@ func (r *Reconciler) lookForMissing(ctx context.Context, agents []*fleet.AgentVi
 func (r *Reconciler) inspectAll(ctx context.Context, agents []*fleet.AgentView) ([]fleet.Workspace, []error) {
 	ctx, cancel := context.WithTimeout(ctx, min(r.cfg.CallTimeout, inspectTimeout))
 	defer cancel()
-	found, errs := make([]fleet.Workspace, len(agents)), make([]error, len(agents))
-	var looking sync.WaitGroup
+	workspaces, errs := make([]fleet.Workspace, len(agents)), make([]error, len(agents))
+	var inspections sync.WaitGroup
 	for i, v := range agents {
 		select {
 		case r.callSlots <- struct{}{}:
@@ -70,16 +70,16 @@ func (r *Reconciler) inspectAll(ctx context.Context, agents []*fleet.AgentView) 
 			errs[i] = ctx.Err()
 			continue
 		}
-		looking.Go(func() {
+		inspections.Go(func() {
 			defer func() { <-r.callSlots }()
-			found[i], errs[i] = r.places.Of(&v.Agent).Inspect(ctx, v.Agent)
-			if found[i].ID == "" {
-				found[i].ID = v.WorkspaceID
+			workspaces[i], errs[i] = r.places.Of(&v.Agent).Inspect(ctx, v.Agent)
+			if workspaces[i].ID == "" {
+				workspaces[i].ID = v.WorkspaceID
 			}
 		})
 	}
-	looking.Wait()
-	return found, errs
+	inspections.Wait()
+	return workspaces, errs
 }
 
 // recordUnknown records that nothing is known about the agents' workspaces, and why. This time does not count
@@ -102,10 +102,10 @@ func (r *Reconciler) restoreDeleted(tx fleet.Tx, a *fleet.Agent, ws fleet.Worksp
 	if err := tx.Update(a); err != nil {
 		return err
 	}
-	left, err := tx.Remains(a.UID, true)
-	if err == nil && left != nil && left.LostWork == "" { // so that the next deletion fetches its work again
-		left.LostWork = "what it did after it came back"
-		err = tx.Put(a.UID, left)
+	remains, err := tx.Remains(a.UID, true)
+	if err == nil && remains != nil && remains.LostWork == "" { // so that the next deletion fetches its work again
+		remains.LostWork = "what it did after it came back"
+		err = tx.Put(a.UID, remains)
 	}
 	if err != nil {
 		return err

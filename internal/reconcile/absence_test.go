@@ -106,30 +106,30 @@ func TestManyWorkspacesDeletedAtOnce(t *testing.T) {
 // days, and that the same agent comes back when the host shows the workspace again.
 func TestWorkspaceThatIsNotShownForDays(t *testing.T) {
 	t.Parallel()
-	var passed atomic.Int64
-	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, shiftClock(&passed))
+	var clockOffset atomic.Int64
+	h := servicetest.New(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, shiftClock(&clockOffset))
 	v := h.Create("papi")
 	day := int64(24 * time.Hour)
-	passed.Store(10 * day) // the agent has not changed in these days
+	clockOffset.Store(10 * day) // the agent has not changed in these days
 	hide := func() {
 		t.Helper()
 		h.World.HideWorkspace("papi")
 		h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
 	}
 	hide()
-	passed.Add(6 * day)
+	clockOffset.Add(6 * day)
 	<-h.World.Called(fake.Inspect, h.World.Calls(fake.Inspect)+3)
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateUnhealthy })
 	h.World.ShowWorkspace("papi")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateRunning })
-	passed.Add(2 * day)
+	clockOffset.Add(2 * day)
 	hide() // the days begin again
 	h.World.ChangeCaller(true)
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "another user") })
-	passed.Add(8 * day) // nobody has looked for it in these days
+	clockOffset.Add(8 * day) // nobody has looked for it in these days
 	h.World.ChangeCaller(false)
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return strings.Contains(v.StateReason, "does not show") })
-	passed.Add(8 * day)
+	clockOffset.Add(8 * day)
 	require.Contains(t, h.WaitDeleted(v.UID).StateReason, "for 7 days")
 	h.World.ShowWorkspace("papi")
 	h.WaitStored(func() bool {
@@ -206,14 +206,14 @@ func TestStopThatIsNotDelivered(t *testing.T) {
 // TestStopThatIsNeverDelivered checks that a task whose agent cannot be reached ends soon after its time limit.
 func TestStopThatIsNeverDelivered(t *testing.T) {
 	t.Parallel()
-	var passed atomic.Int64
-	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{StopEndsRuns: true}}, shiftClock(&passed))
+	var clockOffset atomic.Int64
+	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{StopEndsRuns: true}}, shiftClock(&clockOffset))
 	task := h.Start("papi", "wait gate")
 	<-h.World.Reached("gate")
 	h.World.Fail(fake.Interrupt, 1<<30, nil)
-	stopped := begin(func() error { _, _, _, err := h.StopTask(h.Context(), "papi", ""); return err })
+	stopped := startCall(func() error { _, _, _, err := h.StopTask(h.Context(), "papi", ""); return err })
 	<-h.World.Called(fake.Interrupt, 2)
-	passed.Store(int64(100 * time.Hour))
+	clockOffset.Store(int64(100 * time.Hour))
 	require.NoError(t, <-stopped)
 	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskStopped, ended.Status)
@@ -222,6 +222,8 @@ func TestStopThatIsNeverDelivered(t *testing.T) {
 
 // shiftClock returns a change of the configuration that sets the fleet's clock forward by a number of nanoseconds, which the test may
 // change at any time.
-func shiftClock(by *atomic.Int64) func(*state.Config) {
-	return func(c *state.Config) { c.Now = func() time.Time { return time.Now().Add(time.Duration(by.Load())) } }
+func shiftClock(offset *atomic.Int64) func(*state.Config) {
+	return func(c *state.Config) {
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
+	}
 }

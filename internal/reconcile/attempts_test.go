@@ -33,18 +33,18 @@ func TestFailedAttempts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			var ahead atomic.Int64
-			h := servicetest.NewWithPapi(t, fake.Config{}, shiftClock(&ahead))
-			task := queued(h, "papi", c.script, fleet.QueueEntry{MaxAttempts: c.max})
+			var clockOffset atomic.Int64
+			h := servicetest.NewWithPapi(t, fake.Config{}, shiftClock(&clockOffset))
+			task := queueTask(h, "papi", c.script, fleet.QueueEntry{MaxAttempts: c.max})
 			for n := range c.attempts {
-				item := waitingAgain(h, task.ID, n+1)
+				item := waitForRetry(h, task.ID, n+1)
 				require.Equal(t, c.reason, item.Waits[0].Reason)
 				require.False(t, item.Waits[0].Until.IsZero())
 				require.Equal(t, "attempt "+string(rune('1'+n))+" failed: the model's API failed", item.Waits[0].Text)
 				if n == 0 {
 					h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.HasConversation == c.conversed })
 				}
-				ahead.Add(int64(time.Hour))
+				clockOffset.Add(int64(time.Hour))
 				h.Reconciler.SettingsChanged() // wakes the dispatcher
 			}
 			ended := h.WaitTask(task.ID)
@@ -57,23 +57,23 @@ func TestFailedAttempts(t *testing.T) {
 // TestChecksAfterFailedAttempt checks that an attempt that failed for another reason uses up no retry of the checks.
 func TestChecksAfterFailedAttempt(t *testing.T) {
 	t.Parallel()
-	var ahead atomic.Int64
-	h := servicetest.NewWithPapi(t, checking, shiftClock(&ahead))
+	var clockOffset atomic.Int64
+	h := servicetest.NewWithPapi(t, checksWorld, shiftClock(&clockOffset))
 	task, err := h.QueueTask(h.Context(), service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{
 		Agent: "papi", Description: "session s1\nfail-first 1 OVERLOADED\ndone", Checks: fleet.Checks{Commands: []string{"has made fix: change made a line"}, Retries: new(1)},
 	}})
 	require.NoError(t, err)
-	waitingAgain(h, task.ID, 1)
-	ahead.Add(int64(time.Hour))
+	waitForRetry(h, task.ID, 1)
+	clockOffset.Add(int64(time.Hour))
 	h.Reconciler.SettingsChanged() // wakes the dispatcher
 	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskCompleted, ended.Status, ended.Reason)
 	require.Equal(t, 2, ended.Try)
 }
 
-// waitingAgain waits until the task is pending and has this number of failed attempts, and returns its entry. No other task may be
+// waitForRetry waits until the task is pending and has this number of failed attempts, and returns its entry. No other task may be
 // pending.
-func waitingAgain(h *servicetest.Harness, id string, attempts int) (item service.QueueItem) {
+func waitForRetry(h *servicetest.Harness, id string, attempts int) (item service.QueueItem) {
 	h.T.Helper()
 	waittest.Until(h.T, "nothing signals that the queue has changed", func() bool {
 		l, err := h.ListQueue(h.Context(), service.ListQueueRequest{})
@@ -100,16 +100,16 @@ func TestLostAttempts(t *testing.T) {
 	} {
 		t.Run(string(c.code), func(t *testing.T) {
 			t.Parallel()
-			var ahead atomic.Int64
-			h := servicetest.NewWithPapi(t, fake.Config{}, shiftClock(&ahead))
-			task := queued(h, "papi", "session s1\nwait on\ndone well", fleet.QueueEntry{})
+			var clockOffset atomic.Int64
+			h := servicetest.NewWithPapi(t, fake.Config{}, shiftClock(&clockOffset))
+			task := queueTask(h, "papi", "session s1\nwait on\ndone well", fleet.QueueEntry{})
 			<-h.World.Reached("on")
 			c.lose(h, task.ID)
-			item := waitingAgain(h, task.ID, 1)
+			item := waitForRetry(h, task.ID, 1)
 			require.Equal(t, c.code, item.Entry.Attempts[0].Code)
 			require.Regexp(t, c.reason, item.Entry.Attempts[0].Reason)
 			h.World.Release("on")
-			ahead.Add(int64(time.Hour))
+			clockOffset.Add(int64(time.Hour))
 			_, _, err := h.StartAgent(h.Context(), "papi", "")
 			require.NoError(t, err)
 			h.Reconciler.SettingsChanged() // wakes the dispatcher

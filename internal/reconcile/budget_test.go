@@ -16,8 +16,8 @@ import (
 	"fleet/internal/state"
 )
 
-// bill is a line of a script that costs 5 cents.
-const bill = `data {"type":"usage","usage":{"model":"m","input":10,"output":5,"cost_usd":0.05}}` + "\n"
+// costs5Cents is a line of a script that costs 5 cents.
+const costs5Cents = `data {"type":"usage","usage":{"model":"m","input":10,"output":5,"cost_usd":0.05}}` + "\n"
 
 func setBudget(h *servicetest.Harness, b fleet.Budget) {
 	h.T.Helper()
@@ -40,7 +40,7 @@ func checkedLedger(h *servicetest.Harness, name string) *service.BudgetLedger {
 	return l
 }
 
-func limited(usd float64) fleet.TaskOptions { return fleet.TaskOptions{MaxCostUSD: &usd} }
+func maxCost(usd float64) fleet.TaskOptions { return fleet.TaskOptions{MaxCostUSD: &usd} }
 
 // waits returns the waits of the pending task; nil if the task is not pending.
 func waits(h *servicetest.Harness, id string) []fleet.Wait {
@@ -60,7 +60,7 @@ func TestBudgetHold(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	setBudget(h, fleet.Budget{Name: "all", Limit: 1_000_000})
-	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: bill + bill + "wait gate", Options: limited(0.1)})
+	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: costs5Cents + costs5Cents + "wait gate", Options: maxCost(0.1)})
 	require.NoError(t, err)
 	h.WaitStored(func() bool { return len(waits(h, task.ID)) > 0 })
 	why := waits(h, task.ID)
@@ -90,7 +90,7 @@ func TestBudgetAsk(t *testing.T) {
 		_, _, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: q.ID, Answer: text})
 		return err
 	}
-	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: bill + bill + "wait gate", Options: limited(0.1)})
+	task, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: costs5Cents + costs5Cents + "wait gate", Options: maxCost(0.1)})
 	require.NoError(t, err)
 	q := h.WaitQuestion(task.ID)
 	require.Equal(t, fleet.AskBudget, q.Kind)
@@ -128,7 +128,7 @@ func TestBudgetAskWhenUsedUp(t *testing.T) {
 	var tasks []*fleet.Task
 	for _, name := range []string{"a", "b", "c"} {
 		h.Create(name)
-		tasks = append(tasks, queued(h, name, bill+bill+bill+"wait gate", fleet.QueueEntry{}))
+		tasks = append(tasks, queueTask(h, name, costs5Cents+costs5Cents+costs5Cents+"wait gate", fleet.QueueEntry{}))
 		q := h.WaitQuestion(tasks[len(tasks)-1].ID)
 		require.Contains(t, q.Text, `the budget "all" (`)
 		require.Equal(t, []string{"go on", "stop"}, q.Options)
@@ -159,7 +159,7 @@ func TestBudgetStop(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	setBudget(h, fleet.Budget{Name: "all", Limit: 600_000, OnBreach: fleet.BreachStop})
-	long := h.Start("papi", strings.Repeat(bill, 11)+"wait gate\ndone")
+	long := h.Start("papi", strings.Repeat(costs5Cents, 11)+"wait gate\ndone")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool {
 		return v.Task != nil && v.Task.Used().Micros == 550_000 && v.Task.Spending.Reserve.Micros == 600_000
 	})
@@ -167,7 +167,7 @@ func TestBudgetStop(t *testing.T) {
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(long.ID).Status)
 	require.Equal(t, fleet.Micros(550_000), checkedLedger(h, "all").Total.Spent.Micros)
 	setBudget(h, fleet.Budget{Name: "all", Limit: 1_200_000, OnBreach: fleet.BreachStop})
-	over := h.Start("papi", strings.Repeat(bill, 13)+"wait never")
+	over := h.Start("papi", strings.Repeat(costs5Cents, 13)+"wait never")
 	ended := h.WaitTask(over.ID)
 	require.Equal(t, fleet.TaskFailed, ended.Status)
 	require.Equal(t, fleet.CodeBudget, ended.ReasonCode)
@@ -181,7 +181,7 @@ func TestBudgetTokens(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	setBudget(h, fleet.Budget{Name: "tokens", Scope: fleet.BudgetAgent, Value: "papi", Window: fleet.WindowMonth, TokenLimit: 20})
-	task := h.Start("papi", bill+bill+"wait gate")
+	task := h.Start("papi", costs5Cents+costs5Cents+"wait gate")
 	h.WaitStored(func() bool { return len(waits(h, task.ID)) > 0 })
 	require.Contains(t, waits(h, task.ID)[0].Text, `the budget "tokens" (20 tokens a month for agent papi) has 0 tokens left, and the task reserves 5 tokens`)
 	require.Equal(t, int64(30), checkedLedger(h, "tokens").Total.Spent.Tokens)
@@ -211,7 +211,7 @@ func TestBudgetLongOutput(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.MaxOutput = 10 })
 	setBudget(h, fleet.Budget{Name: "all", Limit: 400_000, OnBreach: fleet.BreachStop})
-	ended := h.WaitTask(h.Start("papi", "echo more than ten bytes\n"+strings.Repeat(bill, 8)+"wait never").ID)
+	ended := h.WaitTask(h.Start("papi", "echo more than ten bytes\n"+strings.Repeat(costs5Cents, 8)+"wait never").ID)
 	require.Equal(t, fleet.CodeBudget, ended.ReasonCode, ended.Reason)
 	require.Equal(t, fleet.Amount{Micros: 400_000, Tokens: 120}, ended.Used())
 	require.Equal(t, fleet.Amount{Micros: 400_000, Tokens: 120}, checkedLedger(h, "all").Total.Spent)
@@ -233,7 +233,7 @@ func TestBudgetBill(t *testing.T) {
 		n := i%4 + 1
 		sum += fleet.Micros(n) * 50_000
 		task, err := h.QueueTask(h.Context(), service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{
-			Agent: agents[i%4], Description: strings.Repeat(bill+"work 1ms\n", n) + "done", Options: limited(0.3),
+			Agent: agents[i%4], Description: strings.Repeat(costs5Cents+"work 1ms\n", n) + "done", Options: maxCost(0.3),
 		}})
 		require.NoError(t, err)
 		tasks = append(tasks, task)
@@ -267,16 +267,16 @@ func TestBudgetBill(t *testing.T) {
 func TestBudgetOfRole(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{MaxCosts: map[string]fleet.Micros{"coder": 100_000}}, nil)
-	ended := h.WaitTask(h.Start("papi", bill+bill+bill+"wait never").ID)
+	ended := h.WaitTask(h.Start("papi", costs5Cents+costs5Cents+costs5Cents+"wait never").ID)
 	require.Equal(t, fleet.TaskFailed, ended.Status)
 	require.Equal(t, fleet.CodeBudget, ended.ReasonCode)
 	require.Equal(t, "its own limit of $0.10 is used up", ended.Reason)
-	given, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: bill + bill + bill + "done", Options: limited(1)})
+	given, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: costs5Cents + costs5Cents + costs5Cents + "done", Options: maxCost(1)})
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(given.ID).Status)
 
 	setBudget(h, fleet.Budget{Name: "all", Limit: 1_000_000})
-	task := h.Start("papi", "wait gate\n"+bill+bill+"wait end")
+	task := h.Start("papi", "wait gate\n"+costs5Cents+costs5Cents+"wait end")
 	require.Equal(t, fleet.Micros(100_000), checkedLedger(h, "all").Total.Reserved.Micros)
 	h.World.Release("gate")
 	h.WaitStored(func() bool { return len(waits(h, task.ID)) > 0 })
@@ -336,7 +336,7 @@ func TestStopDuringBudgetInterruption(t *testing.T) {
 func TestTaskLimitGivenLater(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
-	task := h.Start("papi", bill+"wait gate\n"+bill+"wait never")
+	task := h.Start("papi", costs5Cents+"wait gate\n"+costs5Cents+"wait never")
 	h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Task.Used().Micros == 50_000 })
 	give := func(part fleet.Micros) {
 		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error {

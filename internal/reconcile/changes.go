@@ -17,30 +17,30 @@ const collectTries = 3
 
 // These are the problems of changes that Fleet has not collected.
 const (
-	notCollected = "its work is not collected yet"
-	leftAlone    = "the server ended three times while it collected the work, so the work is left alone in the agent's working tree"
-	cutShort     = "collecting the work took longer than a stop or a deletion waits; what is missing is still in the agent's working tree"
+	problemNotCollected = "its work is not collected yet"
+	problemLeftAlone    = "the server ended three times while it collected the work, so the work is left alone in the agent's working tree"
+	problemTimeout      = "collecting the work took longer than a stop or a deletion waits; what is missing is still in the agent's working tree"
 )
 
 // saveChanges gets the changes of the task from the agent's runner and records them, unless they were recorded before. If
 // the runner fails, the record contains the problem, and Fleet tries again before the agent's next task and before the
-// agent's deletion. If again is set, saveChanges replaces an earlier record.
+// agent's deletion. If replace is set, saveChanges replaces an earlier record.
 //
 // Before it begins, saveChanges counts the try in the record, so that work whose collection crashes the server is left alone after
 // collectTries.
-func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) error {
+func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task, replace bool) error {
 	if !w.places.Of(a).Traits().SupportsChanges || t.DispatchedAt.IsZero() || a.WorkspaceID == "" || t.Terminal {
 		return nil
 	}
 	earlier, err := read(ctx, w.store, func(tx fleet.ReadTx) (*fleet.Changes, error) { return tx.Changes(t.ID) })
-	if err != nil || earlier != nil && !again && !earlier.Temporary {
+	if err != nil || earlier != nil && !replace && !earlier.Temporary {
 		return err
 	}
-	attempt := fleet.Changes{Problem: notCollected, Temporary: true}
+	attempt := fleet.Changes{Problem: problemNotCollected, Temporary: true}
 	tries := collectTries
 	if earlier != nil && earlier.Temporary {
 		attempt = *earlier
-		if earlier.Problem != notCollected {
+		if earlier.Problem != problemNotCollected {
 			tries = 1 // it failed before, and the next task must not wait long
 		}
 	}
@@ -48,7 +48,7 @@ func (w *worker) saveChanges(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 		attempt.Tries = earlier.Tries
 	}
 	if attempt.Tries >= collectTries {
-		return w.putChanges(ctx, a, t, &fleet.Changes{Problem: leftAlone, Tries: attempt.Tries, At: w.now()})
+		return w.putChanges(ctx, a, t, &fleet.Changes{Problem: problemLeftAlone, Tries: attempt.Tries, At: w.now()})
 	}
 	attempt.Tries++
 	if err := w.putChanges(ctx, a, t, &attempt); err != nil {
@@ -100,7 +100,7 @@ func (w *worker) collectChanges(ctx context.Context, a *fleet.Agent, t *fleet.Ta
 	done := make(chan result, 1)
 	go func() {
 		var r result
-		r.err = survive(func() (err error) {
+		r.err = catchPanic(func() (err error) {
 			r.changes, err = w.tryCollect(timeoutCtx, a, t, tries)
 			return err
 		})
@@ -127,8 +127,8 @@ func (w *worker) collectChanges(ctx context.Context, a *fleet.Agent, t *fleet.Ta
 		case <-notice.C:
 			isShown = true
 			w.logNotRecorded(ctx, t, w.showCollecting(ctx, a, t))
-		case <-w.woken:
-			if v, err := w.load(ctx); err == nil && !isAwaited && w.stopRequested(a, t, v) {
+		case <-w.wakeUp:
+			if v, err := w.load(ctx); err == nil && !isAwaited && w.requestsChanged(a, t, v) {
 				isAwaited = true
 				deadline.Reset(w.cfg.CollectWait)
 				w.logNotRecorded(ctx, t, w.showWaiting(ctx, v))
@@ -138,7 +138,7 @@ func (w *worker) collectChanges(ctx context.Context, a *fleet.Agent, t *fleet.Ta
 			if r := <-done; r.err == nil {
 				return r.changes, nil
 			}
-			return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", cutShort)
+			return nil, fleet.Errorf(fleet.ReasonBackendUnavailable, "%s", problemTimeout)
 		}
 	}
 }
@@ -156,9 +156,9 @@ func (w *worker) tryCollect(ctx context.Context, a *fleet.Agent, t *fleet.Task, 
 	}
 }
 
-// stopRequested reports whether somebody has requested to stop, start, restart or delete the agent, or to stop its task, since a
+// requestsChanged reports whether somebody has requested to stop, start, restart or delete the agent, or to stop its task, since a
 // and t were read. v is the agent now; nil if it does not exist.
-func (w *worker) stopRequested(a *fleet.Agent, t *fleet.Task, v *fleet.AgentView) bool {
+func (w *worker) requestsChanged(a *fleet.Agent, t *fleet.Task, v *fleet.AgentView) bool {
 	return v != nil && (v.Desired != a.Desired || v.RestartsRequested != a.RestartsRequested || v.Task != nil && v.Task.ID == t.ID && !v.Task.StopRequestedAt.Equal(t.StopRequestedAt))
 }
 
@@ -201,7 +201,7 @@ func (w *worker) saveMissingChanges(ctx context.Context, a *fleet.Agent, t *flee
 	if !w.places.Of(a).Traits().SupportsChanges {
 		return nil
 	}
-	var owed *fleet.Task
+	var unsaved *fleet.Task
 	if err := w.store.View(ctx, func(tx fleet.ReadTx) error {
 		tasks, err := tx.DispatchedTasks(a.UID, 2) // t is the first of them if it was tried before
 		tasks = slices.DeleteFunc(tasks, func(o *fleet.Task) bool { return o.ID == t.ID })
@@ -210,13 +210,13 @@ func (w *worker) saveMissingChanges(ctx context.Context, a *fleet.Agent, t *flee
 		}
 		c, err := tx.Changes(tasks[0].ID)
 		if c != nil && c.Temporary {
-			owed = tasks[0]
+			unsaved = tasks[0]
 		}
 		return err
-	}); err != nil || owed == nil {
+	}); err != nil || unsaved == nil {
 		return err
 	}
-	return w.saveChanges(ctx, a, owed, false)
+	return w.saveChanges(ctx, a, unsaved, false)
 }
 
 // saveLastChanges saves the changes of the task that the agent got last, before its workspace is deleted. It first ends a run that is

@@ -17,9 +17,9 @@ func readChanges(h *servicetest.Harness, id string) *fleet.Changes {
 	return servicetest.Read(h, func(tx fleet.ReadTx) (*fleet.Changes, error) { return tx.Changes(id) })
 }
 
-// changed returns the path of the file that the task changed, or the reason why that is unknown. It returns "" if the
+// changedPath returns the path of the file that the task changed, or the reason why that is unknown. It returns "" if the
 // task changed nothing.
-func changed(h *servicetest.Harness, id string) string {
+func changedPath(h *servicetest.Harness, id string) string {
 	h.T.Helper()
 	c := readChanges(h, id)
 	switch {
@@ -42,14 +42,14 @@ func TestChangesAreKept(t *testing.T) {
 		for _, prompt := range []string{"done", "fail", "crash", "exit 3"} {
 			task := h.Start("papi", "change "+prompt[:4]+" a line\n"+prompt)
 			h.WaitTask(task.ID)
-			require.Equal(t, prompt[:4], changed(h, task.ID))
+			require.Equal(t, prompt[:4], changedPath(h, task.ID))
 		}
 		task := h.Start("papi", "change stopped a line\nwait for-ever")
 		<-h.World.Reached("for-ever")
 		_, _, _, err := h.StopTask(h.Context(), "papi", "")
 		require.NoError(t, err)
-		require.Equal(t, "stopped", changed(h, task.ID))
-		require.Empty(t, changed(h, h.WaitTask(h.Start("papi", "done").ID).ID), "the task changed nothing")
+		require.Equal(t, "stopped", changedPath(h, task.ID))
+		require.Empty(t, changedPath(h, h.WaitTask(h.Start("papi", "done").ID).ID), "the task changed nothing")
 	})
 	t.Run("when the agent is deleted", func(t *testing.T) {
 		t.Parallel()
@@ -57,16 +57,16 @@ func TestChangesAreKept(t *testing.T) {
 		task := h.Start("papi", "change before a line\nwait on")
 		<-h.World.Reached("on")
 		h.MustDelete("papi")
-		require.Equal(t, "before", changed(h, task.ID))
+		require.Equal(t, "before", changedPath(h, task.ID))
 	})
 	t.Run("when the agent is deleted and another task waits for it", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.NewWithPapi(t, world, nil)
 		task := h.Start("papi", "change before a line\nwait on")
 		<-h.World.Reached("on")
-		queued(h, "papi", "done", fleet.QueueEntry{})
+		queueTask(h, "papi", "done", fleet.QueueEntry{})
 		h.MustDelete("papi")
-		require.Equal(t, "before", changed(h, task.ID))
+		require.Equal(t, "before", changedPath(h, task.ID))
 		require.NotZero(t, h.World.Calls(fake.Interrupt), "the run must end before its work is copied")
 	})
 	t.Run("later, although more tasks wait", func(t *testing.T) {
@@ -74,27 +74,27 @@ func TestChangesAreKept(t *testing.T) {
 		h := servicetest.NewWithPapi(t, world, nil)
 		task := h.Start("papi", "change first a line\nwait on\ndone")
 		<-h.World.Reached("on")
-		next := queued(h, "papi", "change second a line\ndone", fleet.QueueEntry{})
-		last := queued(h, "papi", "done", fleet.QueueEntry{})
+		next := queueTask(h, "papi", "change second a line\ndone", fleet.QueueEntry{})
+		last := queueTask(h, "papi", "done", fleet.QueueEntry{})
 		h.World.Fail(fake.Changes, 1, fleet.Errorf(fleet.ReasonAgentOffline, "its workspace is stopped"))
 		h.World.Release("on")
 		h.WaitTask(last.ID)
-		require.Equal(t, []string{"first", "second", ""}, []string{changed(h, task.ID), changed(h, next.ID), changed(h, last.ID)})
+		require.Equal(t, []string{"first", "second", ""}, []string{changedPath(h, task.ID), changedPath(h, next.ID), changedPath(h, last.ID)})
 	})
 	t.Run("later, if the workspace could not be reached at first", func(t *testing.T) {
 		t.Parallel()
 		h := servicetest.NewWithPapi(t, world, nil)
 		h.World.Fail(fake.Changes, 1, fleet.Errorf(fleet.ReasonAgentOffline, "its workspace is stopped"))
 		task := h.WaitTask(h.Start("papi", "change first a line\ndone").ID)
-		require.Equal(t, "its workspace is stopped", changed(h, task.ID))
+		require.Equal(t, "its workspace is stopped", changedPath(h, task.ID))
 		next := h.WaitTask(h.Start("papi", "change second a line\ndone").ID)
-		require.Equal(t, []string{"first", "second"}, []string{changed(h, task.ID), changed(h, next.ID)})
+		require.Equal(t, []string{"first", "second"}, []string{changedPath(h, task.ID), changedPath(h, next.ID)})
 
 		h.World.Fail(fake.Changes, 3, fleet.Errorf(fleet.ReasonBackendUnavailable, "Coder does not answer"))
 		task = h.WaitTask(h.Start("papi", "change third a line\ndone").ID)
-		require.Equal(t, "Coder does not answer", changed(h, task.ID))
+		require.Equal(t, "Coder does not answer", changedPath(h, task.ID))
 		h.MustDelete("papi")
-		require.Equal(t, "third", changed(h, task.ID))
+		require.Equal(t, "third", changedPath(h, task.ID))
 	})
 	t.Run("but not of a task whose output is from a terminal", func(t *testing.T) {
 		t.Parallel()
@@ -116,7 +116,7 @@ func TestChangesAreKept(t *testing.T) {
 		<-h.World.Reached("on")
 		h.World.StopWorkspace("papi")
 		require.Equal(t, fleet.TaskFailed, h.WaitTask(task.ID).Status)
-		require.Equal(t, "before", changed(h, task.ID))
+		require.Equal(t, "before", changedPath(h, task.ID))
 	})
 	t.Run("a task also ends if the runner cannot say what it changed", func(t *testing.T) {
 		t.Parallel()
@@ -124,11 +124,11 @@ func TestChangesAreKept(t *testing.T) {
 		h.World.Fail(fake.Changes, 3, fleet.Errorf(fleet.ReasonProvisioningFailed, "the tree is gone"))
 		task := h.WaitTask(h.Start("papi", "change first a line\ndone").ID)
 		require.Equal(t, fleet.TaskCompleted, task.Status)
-		require.Equal(t, "the tree is gone", changed(h, task.ID))
+		require.Equal(t, "the tree is gone", changedPath(h, task.ID))
 
 		h.World.Fail(fake.Changes, 2, fleet.Errorf(fleet.ReasonProvisioningFailed, "the disk is full"))
 		next := h.WaitTask(h.Start("papi", "change second a line\ndone").ID)
-		require.Equal(t, "the disk is full", changed(h, task.ID), "before the next task, Fleet tries only once")
-		require.Equal(t, "second", changed(h, next.ID))
+		require.Equal(t, "the disk is full", changedPath(h, task.ID), "before the next task, Fleet tries only once")
+		require.Equal(t, "second", changedPath(h, next.ID))
 	})
 }

@@ -27,7 +27,7 @@ func TestCollectingIsShown(t *testing.T) {
 	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskCompleted, ended.Status)
 	require.False(t, ended.Collecting())
-	require.Equal(t, "first", changed(h, task.ID))
+	require.Equal(t, "first", changedPath(h, task.ID))
 }
 
 // TestStopWhileCollecting checks that a stop or a deletion says that it waits for the collection of the agent's work, and that
@@ -45,7 +45,7 @@ func TestStopWhileCollecting(t *testing.T) {
 	t.Run("a stop of the task", func(t *testing.T) {
 		t.Parallel()
 		h, gate, task := setup(t, time.Hour)
-		stopped := begin(func() error { _, _, _, err := h.StopTask(h.Context(), "papi", ""); return err })
+		stopped := startCall(func() error { _, _, _, err := h.StopTask(h.Context(), "papi", ""); return err })
 		h.WaitAgent("papi", func(*fleet.AgentView) bool {
 			events := h.TaskEvents(task.ID, fleet.EventTaskStopping)
 			return len(events) > 0 && events[len(events)-1] == "the work of its task is collected first, for at most 1h0m0s"
@@ -53,14 +53,14 @@ func TestStopWhileCollecting(t *testing.T) {
 		gate.Open()
 		require.NoError(t, <-stopped)
 		h.WaitTask(task.ID)
-		require.Equal(t, "first", changed(h, task.ID))
+		require.Equal(t, "first", changedPath(h, task.ID))
 	})
 	t.Run("a stop of the agent", func(t *testing.T) {
 		t.Parallel()
 		h, _, task := setup(t, 50*time.Millisecond)
 		h.MustStop("papi")
 		h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.State == fleet.StateStopped })
-		require.Contains(t, changed(h, h.WaitTask(task.ID).ID), "took longer than a stop or a deletion waits")
+		require.Contains(t, changedPath(h, h.WaitTask(task.ID).ID), "took longer than a stop or a deletion waits")
 	})
 	t.Run("a deletion of the agent", func(t *testing.T) {
 		t.Parallel()
@@ -70,13 +70,13 @@ func TestStopWhileCollecting(t *testing.T) {
 	t.Run("a deletion of the agent says that it waits", func(t *testing.T) {
 		t.Parallel()
 		h, gate, task := setup(t, time.Hour)
-		deleted := begin(func() error { _, _, err := h.DeleteAgent(h.Context(), "papi", false, ""); return err })
+		deleted := startCall(func() error { _, _, err := h.DeleteAgent(h.Context(), "papi", false, ""); return err })
 		h.WaitAgent("papi", func(v *fleet.AgentView) bool {
 			return v.State == fleet.StateDeleting && v.StateReason == "the work of its task is collected first, for at most 1h0m0s"
 		})
 		gate.Open()
 		require.NoError(t, <-deleted)
-		require.Equal(t, "first", changed(h, task.ID))
+		require.Equal(t, "first", changedPath(h, task.ID))
 	})
 }
 
@@ -101,6 +101,6 @@ func TestCollectionThatCrashesTheServer(t *testing.T) {
 	h.Reconciler = nil
 	h.Restart()
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
-	require.Contains(t, changed(h, task.ID), "left alone")
+	require.Contains(t, changedPath(h, task.ID), "left alone")
 	require.False(t, readChanges(h, task.ID).Temporary)
 }

@@ -44,7 +44,7 @@ func TestConversationIsRestored(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
 			runs := map[string]fleet.Run{} // by id
-			var ahead atomic.Int64
+			var clockOffset atomic.Int64
 			h := servicetest.New(t, fake.Config{
 				Traits: fleet.Traits{SupportsChanges: true},
 				Before: func(_ context.Context, c fake.Call) error {
@@ -55,7 +55,7 @@ func TestConversationIsRestored(t *testing.T) {
 					}
 					return nil
 				},
-			}, shiftClock(&ahead))
+			}, shiftClock(&clockOffset))
 			_, err := h.CreatePool(h.Context(), service.CreatePoolRequest{Pool: fleet.Pool{Name: "web", Spec: "a spec", Reuse: c.reuse, MaxAgents: 1, MaxIdle: 24 * time.Hour}, Project: "Setup"})
 			require.NoError(t, err)
 			queue := func(script string, after ...fleet.Dependency) *fleet.Task {
@@ -67,14 +67,14 @@ func TestConversationIsRestored(t *testing.T) {
 			if c.script == work {
 				first = h.WaitTask(first.ID)
 			} else {
-				first = &waitingAgain(h, first.ID, 1).Task
+				first = &waitForRetry(h, first.ID, 1).Task
 			}
 			other := h.WaitTask(queue("session s2\ndone").ID)
 			require.Equal(t, first.AgentUID, other.AgentUID)
 			h.WaitAgent(first.AgentName, func(v *fleet.AgentView) bool { return v.Conversation == other.ID && v.SessionID == "s2" })
 
 			id := c.goOn(h, first, queue)
-			ahead.Add(int64(time.Hour))
+			clockOffset.Add(int64(time.Hour))
 			h.Reconciler.SettingsChanged() // wakes the dispatcher
 			var run fleet.Run
 			waittest.Until(t, "nothing signals that a run was dispatched", func() (ok bool) {

@@ -20,9 +20,9 @@ import (
 // checkPoints are the fault points that only tasks with checks reach.
 var checkPoints = []string{reconcile.FaultCheckBefore, reconcile.FaultCheckAfter, reconcile.FaultRetryRecorded}
 
-// newDying starts a fleet whose reconciler stops when it reaches the fault point for the n-th time. Another reconciler then takes over.
-// succeeded is closed when that one has started, so that the test can wait for it and does not end before.
-func newDying(t *testing.T, world fake.Config, point string, n int) (h *servicetest.Harness, succeeded <-chan struct{}) {
+// newDyingServer starts a fleet whose reconciler stops when it reaches the fault point for the n-th time. Another reconciler then takes over.
+// takenOver is closed when that one has started, so that the test can wait for it and does not end before.
+func newDyingServer(t *testing.T, world fake.Config, point string, n int) (h *servicetest.Harness, takenOver <-chan struct{}) {
 	t.Helper()
 	started := make(chan struct{})
 	die := servicetest.OnCall(n, func() {
@@ -50,15 +50,15 @@ func TestCrashWhileChecked(t *testing.T) {
 		for n := 1; n <= 3 && (n == 1 || point != reconcile.FaultRetryRecorded); n++ {
 			t.Run(fmt.Sprint(point, " ", n), func(t *testing.T) {
 				t.Parallel()
-				h, succeeded := newDying(t, checking, point, n)
+				h, takenOver := newDyingServer(t, checksWorld, point, n)
 				h.Create("papi")
-				task := h.WaitTask(startChecked(h, "papi", "echo one\ndone", 1, "echo fine", "has made fix: change made a line").ID)
-				<-succeeded
+				task := h.WaitTask(startTaskWithChecks(h, "papi", "echo one\ndone", 1, "echo fine", "has made fix: change made a line").ID)
+				<-takenOver
 				require.Equal(t, fleet.TaskCompleted, task.Status, task.Reason)
 				require.Equal(t, 1, task.Try)
-				require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckPassed}, results(h, task.ID))
+				require.Equal(t, []fleet.CheckStatus{fleet.CheckPassed, fleet.CheckPassed}, checkStatuses(h, task.ID))
 				require.Equal(t, "one", h.Output(task.ID))
-				require.Equal(t, "made", changed(h, task.ID))
+				require.Equal(t, "made", changedPath(h, task.ID))
 				require.Equal(t, 1, h.World.Deliveries(task.ID))
 				require.Equal(t, 1, h.World.Deliveries(task.ID+"-2"))
 			})
@@ -76,12 +76,12 @@ func TestCrashAtEveryPoint(t *testing.T) {
 		}
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
-			h, succeeded := newDying(t, fake.Config{}, point, 1)
+			h, takenOver := newDyingServer(t, fake.Config{}, point, 1)
 			v := h.Create("papi")
 			task := h.Start("papi", "echo one\necho two\nlisten\nask tabs?\nwait gate\necho three\ndone well")
-			said, err := message(h, "hi", "")
+			reply, err := sendMessage(h, "hi", "")
 			require.NoError(t, err)
-			require.Equal(t, sentNow, said)
+			require.Equal(t, textSent, reply)
 			q, _, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: h.WaitQuestion(task.ID).ID, Answer: "spaces"})
 			require.NoError(t, err)
 			require.Equal(t, fleet.QuestionAnswered, q.Status)
@@ -107,7 +107,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, v.UID, gone.UID)
 			require.Empty(t, h.World.Workspaces())
-			<-succeeded
+			<-takenOver
 		})
 	}
 }
@@ -117,7 +117,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	var panicked sync.Map
-	h := servicetest.NewWithPapi(t, checking, func(c *state.Config) {
+	h := servicetest.NewWithPapi(t, checksWorld, func(c *state.Config) {
 		c.LeaseTTL = time.Second
 		c.Fault = func(p string) {
 			if _, again := panicked.LoadOrStore(p, true); !again {
@@ -125,7 +125,7 @@ func TestPanics(t *testing.T) {
 			}
 		}
 	})
-	task := h.WaitTask(startChecked(h, "papi", "echo one\ndone", 0, "echo fine").ID)
+	task := h.WaitTask(startTaskWithChecks(h, "papi", "echo one\ndone", 0, "echo fine").ID)
 	require.Equal(t, fleet.TaskCompleted, task.Status, task.Reason)
 	require.Equal(t, "one", h.Output(task.ID))
 	require.Equal(t, 1, h.World.Deliveries(task.ID))

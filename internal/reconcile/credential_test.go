@@ -21,8 +21,8 @@ import (
 // count.
 func TestUsageWindow(t *testing.T) {
 	t.Parallel()
-	var ahead atomic.Int64
-	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	var clockOffset atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(clockOffset.Load())) }
 	h := servicetest.New(t, fake.Config{Credentials: map[string]string{"Setup": "max"}}, func(cfg *state.Config) { cfg.Now = now })
 	agents := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	for _, name := range agents {
@@ -35,7 +35,7 @@ func TestUsageWindow(t *testing.T) {
 		if i < len(agents) {
 			script = "wait gate\nsession s\nfail-first 1 USAGE_WINDOW\ndone"
 		}
-		ids = append(ids, queued(h, agents[i%len(agents)], script, fleet.QueueEntry{MaxAttempts: 1}).ID)
+		ids = append(ids, queueTask(h, agents[i%len(agents)], script, fleet.QueueEntry{MaxAttempts: 1}).ID)
 	}
 	rejected := fmt.Sprintf(`wait gate
 data {"type":"limit","limit":{"window":"five_hour","utilization":1,"reached":true,"resets_at":%q}}
@@ -59,7 +59,7 @@ fail`, resets.Format(time.RFC3339))
 	_, err = h.StartTask(h.Context(), service.StartTaskRequest{Agent: "a", Description: "done"})
 	require.Equal(t, fleet.ReasonCredentialUsedUp, fleet.ReasonOf(err), err)
 
-	ahead.Store(int64(time.Hour + time.Minute))
+	clockOffset.Store(int64(time.Hour + time.Minute))
 	h.SetCredentials(nil) // wakes the dispatcher
 	_, _, err = h.SetLabels(h.Context(), service.SetLabelsRequest{Agent: "a", Labels: fleet.Labels{"k": "v"}})
 	require.NoError(t, err)
@@ -92,12 +92,12 @@ fail`, resets.Format(time.RFC3339))
 // TestReleaseAfterUsageWindow checks that a task that has found a usage window used up starts again when the credential is released.
 func TestReleaseAfterUsageWindow(t *testing.T) {
 	t.Parallel()
-	var ahead atomic.Int64
-	h := servicetest.NewWithPapi(t, fake.Config{Credentials: map[string]string{"Setup": "max"}}, shiftClock(&ahead))
-	task := queued(h, "papi", "session s\nfail-first 1 USAGE_WINDOW\ndone", fleet.QueueEntry{})
-	item := waitingAgain(h, task.ID, 1)
+	var clockOffset atomic.Int64
+	h := servicetest.NewWithPapi(t, fake.Config{Credentials: map[string]string{"Setup": "max"}}, shiftClock(&clockOffset))
+	task := queueTask(h, "papi", "session s\nfail-first 1 USAGE_WINDOW\ndone", fleet.QueueEntry{})
+	item := waitForRetry(h, task.ID, 1)
 	require.Less(t, item.Entry.RetryAt.Sub(item.Entry.Attempts[0].At), 20*time.Second)
-	ahead.Store(int64(20 * time.Second))
+	clockOffset.Store(int64(20 * time.Second))
 	require.Equal(t, []fleet.WaitReason{fleet.WaitUsageWindow}, reasons(waits(h, task.ID)), "the window is used up")
 	require.NoError(t, h.ReleaseCredential(servicetest.AsAdmin(t.Context()), "max"))
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
@@ -110,18 +110,18 @@ func TestHeldCredential(t *testing.T) {
 	for _, code := range []fleet.ReasonCode{fleet.CodeAuth, fleet.CodeBilling} {
 		t.Run(string(code), func(t *testing.T) {
 			t.Parallel()
-			var ahead atomic.Int64
-			h := servicetest.NewWithPapi(t, fake.Config{Credentials: map[string]string{"Setup": "key"}}, shiftClock(&ahead))
+			var clockOffset atomic.Int64
+			h := servicetest.NewWithPapi(t, fake.Config{Credentials: map[string]string{"Setup": "key"}}, shiftClock(&clockOffset))
 			h.Create("sony")
-			task := queued(h, "papi", "fail-first 1 "+string(code)+"\ndone", fleet.QueueEntry{MaxAttempts: 1})
-			item := waitingAgain(h, task.ID, 1)
+			task := queueTask(h, "papi", "fail-first 1 "+string(code)+"\ndone", fleet.QueueEntry{MaxAttempts: 1})
+			item := waitForRetry(h, task.ID, 1)
 			require.Contains(t, reasons(item.Waits), fleet.WaitHeld)
 			all, err := h.ListCredentials(h.Context())
 			require.NoError(t, err)
 			require.Equal(t, code, all[0].Hold.Code)
 			require.Equal(t, task.ID, all[0].Hold.TaskID)
 
-			ahead.Store(int64(time.Hour)) // after the time at which the task may be attempted again
+			clockOffset.Store(int64(time.Hour)) // after the time at which the task may be attempted again
 			failed, err := h.StartTask(h.Context(), service.StartTaskRequest{Agent: "sony", Description: "fail-first 1 " + string(code)})
 			require.NoError(t, err)
 			require.Equal(t, fleet.TaskFailed, h.WaitTask(failed.ID).Status, "a task that was started directly does not wait")

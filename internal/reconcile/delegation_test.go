@@ -29,17 +29,17 @@ var wakePoints = []string{
 // crashingServers is a fleet whose servers die at wakePoints, one after the other. Each has a successor.
 type crashingServers struct {
 	*servicetest.Harness
-	mu        sync.Mutex
-	left      int // how many more servers die
-	died      int
-	random    *rand.Rand
-	tokens    map[string]string            // token of the last run, by task
-	feedbacks map[string]map[string]string // Run.Feedback, by task and run
+	mu          sync.Mutex
+	crashesLeft int // how many more servers die
+	crashes     int // how many servers have died
+	random      *rand.Rand
+	tokens      map[string]string            // token of the last run, by task
+	feedbacks   map[string]map[string]string // Run.Feedback, by task and run
 }
 
 func newCrashingServers(t *testing.T) *crashingServers {
 	t.Helper()
-	m := &crashingServers{left: 500, random: rand.New(rand.NewPCG(1, 2)), tokens: map[string]string{}, feedbacks: map[string]map[string]string{}} //nolint:gosec // repeatable
+	m := &crashingServers{crashesLeft: 500, random: rand.New(rand.NewPCG(1, 2)), tokens: map[string]string{}, feedbacks: map[string]map[string]string{}} //nolint:gosec // repeatable
 	world := fake.Config{
 		Traits: fleet.Traits{ReachesFleet: true}, Grants: map[string]*fleet.Grant{"coder": {MaxTotal: 100, PerMinute: 100}},
 		Before: func(_ context.Context, c fake.Call) error {
@@ -78,13 +78,13 @@ func (m *crashingServers) startSuccessor() {
 	})
 	r.Config.Fault = func(point string) {
 		m.mu.Lock()
-		now := slices.Contains(wakePoints, point) && m.left > 0 && m.random.IntN(3) == 0
-		if now {
-			m.left--
-			m.died++
+		dies := slices.Contains(wakePoints, point) && m.crashesLeft > 0 && m.random.IntN(3) == 0
+		if dies {
+			m.crashesLeft--
+			m.crashes++
 		}
 		m.mu.Unlock()
-		if now {
+		if dies {
 			die()
 		}
 	}
@@ -104,7 +104,7 @@ func TestWokenOnceAcrossKills(t *testing.T) {
 	m.startSuccessor()
 	for round := 0; ; round++ {
 		m.mu.Lock()
-		done := m.left == 0
+		done := m.crashesLeft == 0
 		m.mu.Unlock()
 		if done && round > 0 {
 			break
@@ -118,7 +118,7 @@ func TestWokenOnceAcrossKills(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("%d servers died", m.died)
+	t.Logf("%d servers died", m.crashes)
 }
 
 // runFamily lets the agent delegate three tasks, which end before, while and after its turn ends. It checks that the agent gets each

@@ -15,8 +15,8 @@ import (
 	"fleet/internal/waittest"
 )
 
-// queued queues a task for the agent.
-func queued(h *servicetest.Harness, agent, script string, e fleet.QueueEntry) *fleet.Task {
+// queueTask queues a task for the agent.
+func queueTask(h *servicetest.Harness, agent, script string, e fleet.QueueEntry) *fleet.Task {
 	h.T.Helper()
 	t, err := h.QueueTask(h.Context(), service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Agent: agent, Description: script}, Entry: e})
 	require.NoError(h.T, err)
@@ -24,8 +24,8 @@ func queued(h *servicetest.Harness, agent, script string, e fleet.QueueEntry) *f
 	return t
 }
 
-// begin makes the call in the background. The channel receives its error.
-func begin(call func() error) <-chan error {
+// startCall makes the call in the background. The channel receives its error.
+func startCall(call func() error) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- call() }()
 	return ended
@@ -38,9 +38,9 @@ func TestQueue(t *testing.T) {
 	h.Create("papi")
 	h.Create("sony")
 	first := h.Start("papi", "wait gate")
-	low := queued(h, "papi", "done low", fleet.QueueEntry{Priority: -1})
-	high := queued(h, "papi", "done high", fleet.QueueEntry{Priority: 1})
-	after := queued(h, "sony", "done after", fleet.QueueEntry{After: []fleet.Dependency{{TaskID: high.ID, Result: true}}})
+	low := queueTask(h, "papi", "done low", fleet.QueueEntry{Priority: -1})
+	high := queueTask(h, "papi", "done high", fleet.QueueEntry{Priority: 1})
+	after := queueTask(h, "sony", "done after", fleet.QueueEntry{After: []fleet.Dependency{{TaskID: high.ID, Result: true}}})
 	l, err := h.ListQueue(h.Context(), service.ListQueueRequest{})
 	require.NoError(t, err)
 	require.Equal(t, 3, l.Total)
@@ -68,10 +68,10 @@ func TestQueueEnds(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.LeaseTTL = waittest.Limit })
 	h.Start("papi", "wait gate")
-	expires := queued(h, "papi", "done", fleet.QueueEntry{Expires: h.Service.Now().Add(50 * time.Millisecond)})
+	expires := queueTask(h, "papi", "done", fleet.QueueEntry{Expires: h.Service.Now().Add(50 * time.Millisecond)})
 	require.Equal(t, "it expired before it could start", h.WaitTask(expires.ID).Reason)
-	gone := queued(h, "papi", "done", fleet.QueueEntry{})
-	stopped := queued(h, "papi", "done", fleet.QueueEntry{})
+	gone := queueTask(h, "papi", "done", fleet.QueueEntry{})
+	stopped := queueTask(h, "papi", "done", fleet.QueueEntry{})
 	got, message, err := h.StopTaskByID(h.Context(), stopped.ID, "")
 	require.NoError(t, err)
 	require.Equal(t, "Task stopped successfully", message)

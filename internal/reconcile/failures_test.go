@@ -145,9 +145,9 @@ func TestRestartDuringProvision(t *testing.T) {
 	t.Parallel()
 	h := servicetest.New(t, fake.Config{}, nil)
 	gate := h.World.HoldAfter(fake.Provision)
-	created := begin(func() error { _, err := h.CreateIn("papi", "Setup"); return err })
+	created := startCall(func() error { _, err := h.CreateIn("papi", "Setup"); return err })
 	<-gate.Arrived()
-	restarted := begin(func() error {
+	restarted := startCall(func() error {
 		_, _, err := h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi", Role: "manager"})
 		return err
 	})
@@ -251,7 +251,7 @@ func TestFollowFailsDuringAStop(t *testing.T) {
 	task := h.Start("papi", "wait here")
 	<-h.World.Called(fake.Follow, 2)
 	begun, calls := time.Now(), h.World.Calls(fake.Follow)
-	stopped := begin(func() error { _, _, _, err := h.StopTask(h.Context(), "papi", ""); return err })
+	stopped := startCall(func() error { _, _, _, err := h.StopTask(h.Context(), "papi", ""); return err })
 	<-h.World.Called(fake.Follow, calls+3) // one call may be under way, and the stop causes one at once
 	require.GreaterOrEqual(t, time.Since(begun), 500*time.Millisecond)
 	h.World.Fail(fake.Follow, 0, nil)

@@ -55,9 +55,9 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 			}
 		}
 		spanCtx, end := w.cfg.Span(ctx, "task.follow", &agent, &task)
-		f.err = survive(func() (err error) {
+		f.err = catchPanic(func() (err error) {
 			f.outcome, err = host.Connect(agent).Follow(spanCtx, run, cursor, func(o fleet.Output) error {
-				w.progress.recordOutput(o, w.now())
+				w.progress.observeOutput(o, w.now())
 				select {
 				case queue <- o:
 					return nil
@@ -74,7 +74,7 @@ func (w *worker) followRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, i
 		}
 	}()
 	go func() {
-		err := survive(func() error { return w.recordOutputs(ctx, t.ID, cursor, queue, func() bool { return f.err == nil }) })
+		err := catchPanic(func() error { return w.recordOutputs(ctx, t.ID, cursor, queue, func() bool { return f.err == nil }) })
 		if err != nil {
 			cancel()
 		}
@@ -93,42 +93,42 @@ var errOtherFollower = errors.New("another process has recorded the run's output
 // exceeds its limit, recordOutputs adds the last part when the run has ended. When the queue is closed, ended reports whether the
 // run has ended.
 func (w *worker) recordOutputs(ctx context.Context, taskID, cursor string, queue <-chan fleet.Output, ended func() bool) error {
-	var rest outputTail
-	full := false               // the store had no space for output of the last batch
+	var tail outputTail
+	noSpace := false            // the store had no space for output of the last batch
 	var notify <-chan time.Time // receives when it is time to notify watchers of more output
 	for {
 		var batch []fleet.Output
 		select {
 		case o, ok := <-queue:
 			if !ok {
-				return w.recordRest(ctx, taskID, cursor, &rest, ended)
+				return w.recordTail(ctx, taskID, cursor, &tail, ended)
 			}
 			batch = appendWaiting([]fleet.Output{o}, queue)
 		case <-notify:
 			notify = nil
-			if err := w.notifyMore(ctx, taskID, &rest); err != nil {
+			if err := w.notifyMoreOutput(ctx, taskID, &tail); err != nil {
 				return err
 			}
 			continue
 		}
-		left, at := batch, cursor // left is the output beyond the limit
-		if rest.seen == 0 || slices.ContainsFunc(batch, func(o fleet.Output) bool { return o.Question != nil }) {
+		excess, newCursor := batch, cursor // excess is the output beyond the limit
+		if tail.total == 0 || slices.ContainsFunc(batch, func(o fleet.Output) bool { return o.Question != nil }) {
 			var err error
-			if left, at, full, err = w.recordBatch(ctx, taskID, cursor, batch, rest.seen > 0, full); err != nil {
+			if excess, newCursor, noSpace, err = w.recordBatch(ctx, taskID, cursor, batch, tail.total > 0, noSpace); err != nil {
 				return err
 			}
 		}
-		if at != cursor {
-			cursor = at
+		if newCursor != cursor {
+			cursor = newCursor
 			w.cfg.Fault(FaultFollowOutput)
 		}
-		for _, o := range left { // after a crash, Follow delivers it again, because the cursor does not advance
-			rest.add(o)
+		for _, o := range excess { // after a crash, Follow delivers it again, because the cursor does not advance
+			tail.add(o)
 		}
-		if err := w.addRestUsage(ctx, taskID, &rest, left); err != nil {
+		if err := w.addExcessUsage(ctx, taskID, &tail, excess); err != nil {
 			return err
 		}
-		if len(left) > 0 && notify == nil {
+		if len(excess) > 0 && notify == nil {
 			notify = time.After(notifyInterval)
 		}
 	}
@@ -150,50 +150,50 @@ func appendWaiting(batch []fleet.Output, queue <-chan fleet.Output) []fleet.Outp
 	return batch
 }
 
-// recordBatch writes the outputs to the event log, except those beyond the limit, which it returns as left. beyond means that all are beyond
-// the limit. at is the cursor after the written ones. lost reports whether the store had no space for one of them; full means that
-// the batch before lost output in the same way, so that no further event is needed. Questions are recorded regardless of the limit,
+// recordBatch writes the outputs to the event log, except those beyond the limit, which it returns as excess. allBeyond means that all
+// are beyond the limit. newCursor is the cursor after the written ones. noSpace reports whether the store had no space for one of them;
+// hadNoSpace is noSpace of the batch before: then no further event is needed. Questions are recorded regardless of the limit,
 // because the run waits for the answers.
-func (w *worker) recordBatch(ctx context.Context, taskID, cursor string, batch []fleet.Output, beyond, full bool) (left []fleet.Output, at string, lost bool, err error) {
-	left, at = batch, cursor
+func (w *worker) recordBatch(ctx context.Context, taskID, cursor string, batch []fleet.Output, allBeyond, hadNoSpace bool) (excess []fleet.Output, newCursor string, noSpace bool, err error) {
+	excess, newCursor = batch, cursor
 	err = w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
 		if t.Cursor != cursor {
 			return errOtherFollower
 		}
-		left, lost = nil, false
+		excess, noSpace = nil, false
 		for _, o := range batch {
 			var err error
 			switch {
 			case o.Question != nil:
 				err = w.recordQuestion(tx, t, *o.Question)
-			case beyond || t.OutputSize > w.cfg.MaxOutput:
-				left = append(left, o)
+			case allBeyond || t.OutputSize > w.cfg.MaxOutput:
+				excess = append(excess, o)
 			default:
 				err = w.recordOutput(tx, t, o)
 			}
 			if errors.Is(err, fleet.ErrStoreFull) {
-				lost, err = true, nil
+				noSpace, err = true, nil
 			}
 			if err != nil {
 				return err
 			}
 		}
-		at = t.Cursor
-		if lost && !full { // the run's end is more important than its output
+		newCursor = t.Cursor
+		if noSpace && !hadNoSpace { // the run's end is more important than its output
 			return tx.Append(t.Event(fleet.EventTaskStep, w.now(), "output is not kept: the disk of the server's data is full"))
 		}
 		return nil
 	})
-	return left, at, lost, err
+	return excess, newCursor, noSpace, err
 }
 
 // notifyInterval is how often watchers are notified of output that is not in the event log.
 const notifyInterval = time.Second
 
-// notifyMore notifies watchers that the task has output that is not in the event log. They can read it from the run.
-func (w *worker) notifyMore(ctx context.Context, taskID string, rest *outputTail) error {
+// notifyMoreOutput notifies watchers that the task has output that is not in the event log. They can read it from the run.
+func (w *worker) notifyMoreOutput(ctx context.Context, taskID string, tail *outputTail) error {
 	return w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
-		err := tx.Append(t.Event(fleet.EventTaskMoreOutput, w.now(), fmt.Sprintf("%d bytes of output so far", t.OutputSize+rest.seen)))
+		err := tx.Append(t.Event(fleet.EventTaskMoreOutput, w.now(), fmt.Sprintf("%d bytes of output so far", t.OutputSize+tail.total)))
 		if errors.Is(err, fleet.ErrStoreFull) {
 			return nil
 		}
@@ -201,50 +201,50 @@ func (w *worker) notifyMore(ctx context.Context, taskID string, rest *outputTail
 	})
 }
 
-// addRestUsage adds the usage in left, which is output beyond the limit, to rest, so that the task keeps within its budgets.
-func (w *worker) addRestUsage(ctx context.Context, taskID string, rest *outputTail, left []fleet.Output) error {
-	news := false
-	for _, o := range left {
+// addExcessUsage adds the usage in excess, which is output beyond the limit, to tail, so that the task keeps within its budgets.
+func (w *worker) addExcessUsage(ctx context.Context, taskID string, tail *outputTail, excess []fleet.Output) error {
+	hasUsage := false
+	for _, o := range excess {
 		if s := fleet.ParseStep(o.Data); s != nil && s.Type == fleet.StepUsage {
-			rest.usage, news = append(rest.usage, s), true
-			rest.sum.AddStep(fleet.ParseStep(o.Data), w.cfg.Price) // parsed again, because AddStep sets the cost in the step
+			tail.usage, hasUsage = append(tail.usage, s), true
+			tail.sum.AddStep(fleet.ParseStep(o.Data), w.cfg.Price) // parsed again, because AddStep sets the cost in the step
 		}
 	}
-	if !news {
+	if !hasUsage {
 		return nil
 	}
 	return w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
 		all := *t
-		all.CostUSD += rest.sum.CostUSD
-		all.Usage.InputTokens += rest.sum.Usage.InputTokens
-		all.Usage.OutputTokens += rest.sum.Usage.OutputTokens
+		all.CostUSD += tail.sum.CostUSD
+		all.Usage.InputTokens += tail.sum.Usage.InputTokens
+		all.Usage.OutputTokens += tail.sum.Usage.OutputTokens
 		err := state.ExtendOrStop(tx, &all, w.now())
 		t.StopRequestedAt, t.StopReason, t.Spending.Reserve = all.StopRequestedAt, all.StopReason, all.Spending.Reserve
 		return err
 	})
 }
 
-// recordRest adds the last part of an output that exceeds its limit to the event log. It does nothing if the run has not ended,
+// recordTail adds the last part of an output that exceeds its limit to the event log. It does nothing if the run has not ended,
 // because the next Follow delivers this output again.
-func (w *worker) recordRest(ctx context.Context, taskID, cursor string, rest *outputTail, ended func() bool) error {
-	if rest.seen == 0 || !ended() {
+func (w *worker) recordTail(ctx context.Context, taskID, cursor string, tail *outputTail, ended func() bool) error {
+	if tail.total == 0 || !ended() {
 		return nil
 	}
 	return w.changeTask(ctx, taskID, func(tx fleet.Tx, t *fleet.Task) error {
 		if t.Cursor != cursor {
 			return errOtherFollower
 		}
-		if rest.dropped > 0 {
-			text := fmt.Sprintf("%d bytes of output are left out here", rest.dropped)
+		if tail.dropped > 0 {
+			text := fmt.Sprintf("%d bytes of output are left out here", tail.dropped)
 			if err := tx.Append(t.Event(fleet.EventTaskStep, w.now(), text)); err != nil {
 				return err
 			}
 		}
-		t.OutputSize += rest.seen
-		for _, s := range rest.usage {
+		t.OutputSize += tail.total
+		for _, s := range tail.usage {
 			t.AddStep(s, w.cfg.Price)
 		}
-		for _, o := range rest.outputs {
+		for _, o := range tail.outputs {
 			t.Cursor = o.Cursor
 			if err := w.appendOutput(tx, t, o, fleet.ParseStep(o.Data)); err != nil && !errors.Is(err, fleet.ErrStoreFull) {
 				return err
@@ -260,15 +260,15 @@ const lastOutputSize = 256 << 10
 
 // outputTail keeps the last pieces of the output beyond the limit, and the usage in all of that output.
 type outputTail struct {
-	outputs             []fleet.Output
-	seen, kept, dropped int64         // sizes of all pieces, of outputs, and of the other pieces, in bytes
-	usage               []*fleet.Step // steps about usage, of all pieces
-	sum                 fleet.Task    // has the sum of usage
+	outputs              []fleet.Output
+	total, kept, dropped int64         // sizes in bytes of all pieces, of outputs, and of the other pieces
+	usage                []*fleet.Step // steps about usage, of all pieces
+	sum                  fleet.Task    // has the sum of usage
 }
 
 func (l *outputTail) add(o fleet.Output) {
 	l.outputs = append(l.outputs, o)
-	l.seen, l.kept = l.seen+outputSize(o), l.kept+outputSize(o)
+	l.total, l.kept = l.total+outputSize(o), l.kept+outputSize(o)
 	for len(l.outputs) > 1 && l.kept > lastOutputSize {
 		n := outputSize(l.outputs[0])
 		l.kept, l.dropped = l.kept-n, l.dropped+n

@@ -18,7 +18,7 @@ func (r *Reconciler) interruptEndedRuns(ctx context.Context) {
 	for {
 		select {
 		case q := <-r.interrupts.Requests():
-			r.running.Go(func() { q.Reply(r.interrupt(ctx, q)) })
+			r.background.Go(func() { q.Reply(r.interrupt(ctx, q)) })
 		case <-ctx.Done():
 			return
 		}

@@ -71,18 +71,18 @@ func TestTaskThatEndsBeforeItsRun(t *testing.T) {
 	r := servicetest.LaunchRequest("wait gate")
 	r.UID = "u1"
 	var h *servicetest.Harness
-	made := make(chan struct{})
+	harnessReady := make(chan struct{})
 	h = servicetest.New(t, fake.Config{}, func(c *state.Config) {
 		servicetest.WithOtherPlace(second)(c)
 		c.MCPURL = func() string { return "http://127.0.0.1:1/mcp" }
 		c.Fault = func(point string) {
 			if point == reconcile.FaultDispatchRecorded {
-				<-made
+				<-harnessReady
 				endElsewhere(t, h, r.UID, time.Now())
 			}
 		}
 	})
-	close(made)
+	close(harnessReady)
 	_, err := h.Launch(h.Context(), r)
 	require.NoError(t, err)
 	h.WaitDeleted(r.UID)

@@ -50,7 +50,7 @@ func TestAgentLeasedElsewhere(t *testing.T) {
 			return tx.Append(a.Event(fleet.EventAgentChanged, now, "changed"))
 		}))
 		require.NoError(t, r.scan(t.Context(), which))
-		r.running.Wait()
+		r.background.Wait()
 		return counter.requests.Load()
 	}
 	require.EqualValues(t, 1, scan(allAgents))
@@ -60,6 +60,6 @@ func TestAgentLeasedElsewhere(t *testing.T) {
 	require.EqualValues(t, 2, scan(changedAgents))
 	require.NoError(t, store.Release(t.Context(), fleet.AgentLeasePrefix+a.UID, "other"))
 	require.NoError(t, r.scan(t.Context(), releasedAgents)) // nothing has changed since
-	r.running.Wait()
+	r.background.Wait()
 	require.Greater(t, counter.requests.Load(), int64(2))
 }

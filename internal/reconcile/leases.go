@@ -132,3 +132,27 @@ func (l *leases) renew(ctx context.Context) error {
 	}
 	return nil
 }
+
+// withLease calls f whenever this server gets the lease on the key, until ctx is done. It calls prepare before it asks for the lease,
+// unless prepare is nil. When f returns, it releases the lease, and asks for it again after a while.
+func (r *Reconciler) withLease(ctx context.Context, key string, prepare func(context.Context) error, f func(leaseCtx context.Context)) {
+	for ctx.Err() == nil {
+		if prepare != nil {
+			if err := prepare(ctx); err != nil {
+				if ctx.Err() == nil {
+					r.log.WarnContext(ctx, "not ready for a lease, retrying", slog.String("key", key), slog.Any("error", err))
+				}
+				_ = sleep(ctx, r.cfg.LeaseTTL/3)
+				continue
+			}
+		}
+		leaseCtx, release, ok, err := r.leases.hold(ctx, key)
+		if ok {
+			f(leaseCtx)
+			release()
+		} else if err != nil && ctx.Err() == nil {
+			r.log.WarnContext(ctx, "no lease, retrying", slog.String("key", key), slog.Any("error", err))
+		}
+		_ = sleep(ctx, r.cfg.LeaseTTL/3) // another server has the lease, the store does not answer, or f has given up
+	}
+}

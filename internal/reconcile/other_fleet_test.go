@@ -54,7 +54,7 @@ func TestTakenOverMeanwhile(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{Traits: fleet.Traits{Adopts: true}}, nil)
 	gate := h.World.HoldAfter(fake.Start)
-	restarted := begin(func() error {
+	restarted := startCall(func() error {
 		_, _, err := h.RestartAgent(h.Context(), service.RestartAgentRequest{Agent: "papi"})
 		return err
 	})

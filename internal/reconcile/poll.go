@@ -83,7 +83,7 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error 
 		return err
 	}
 	before := slices.DeleteFunc(slices.Clone(r.snap.All()), func(v *fleet.AgentView) bool { return r.places.Configured(v.Place) != p })
-	at := r.now()
+	listedAt := r.now()
 	workspaces, err := r.list(ctx, p)
 	if errors.Is(err, fleet.ErrOtherIdentity) {
 		err = errors.Join(err, r.recordUnknown(ctx, before, fleet.PublicMessage(err)))
@@ -91,12 +91,12 @@ func (r *Reconciler) pollOnce(ctx context.Context, p *state.ManagedPlace) error 
 	if err != nil {
 		return err
 	}
-	return r.recordListing(ctx, p, before, workspaces, at)
+	return r.recordListing(ctx, p, before, workspaces, listedAt)
 }
 
-// recordListing records the workspaces of a listing of the place. The listing began at the time at. before has the agents that
+// recordListing records the workspaces of a listing of the place, which began at listedAt. before has the agents that
 // the place had before the listing.
-func (r *Reconciler) recordListing(ctx context.Context, p *state.ManagedPlace, before []*fleet.AgentView, workspaces []fleet.Workspace, at time.Time) error {
+func (r *Reconciler) recordListing(ctx context.Context, p *state.ManagedPlace, before []*fleet.AgentView, workspaces []fleet.Workspace, listedAt time.Time) error {
 	byUID, byID := map[string]*fleet.AgentView{}, map[string]*fleet.AgentView{}
 	for _, v := range before {
 		byUID[v.UID] = v
@@ -113,12 +113,12 @@ func (r *Reconciler) recordListing(ctx context.Context, p *state.ManagedPlace, b
 			v = byID[ws.ID]
 		}
 		if v == nil {
-			if slices.ContainsFunc(before, func(of *fleet.AgentView) bool {
-				return of.WorkspaceID == "" && p.NameTakenBy(&of.Agent, ws.Name, ws.Owner)
+			if slices.ContainsFunc(before, func(other *fleet.AgentView) bool {
+				return other.WorkspaceID == "" && p.NameTakenBy(&other.Agent, ws.Name, ws.Owner)
 			}) {
 				continue // probably made for this agent, which may have been deleted since the listing: the next listing will show it
 			}
-			nameHolder, err := r.adopt(ctx, p, ws, at)
+			nameHolder, err := r.adopt(ctx, p, ws, listedAt)
 			complete = complete && err == nil && !awaitsName(p, ws)
 			errs = append(errs, err)
 			if nameHolder != "" {
@@ -135,7 +135,7 @@ func (r *Reconciler) recordListing(ctx context.Context, p *state.ManagedPlace, b
 	}
 	p.SetHiddenCount(hidden)
 	if complete || !p.ObservedAt().IsZero() {
-		errs = append(errs, p.RecordListingStored(ctx, at))
+		errs = append(errs, p.RecordListingStored(ctx, listedAt))
 	}
 	missing := slices.DeleteFunc(before, func(v *fleet.AgentView) bool {
 		return listed[v.UID] || v.WorkspaceID == "" || !v.Settled()
@@ -195,9 +195,9 @@ func awaitsName(p *state.ManagedPlace, ws fleet.Workspace) bool {
 }
 
 // adopt adds the agent of a workspace that has no agent in the store. If the store has a deleted agent of the workspace, that
-// agent comes back. If an agent of another place has the name, adopt does nothing and returns the name of that place. at is
+// agent comes back. If an agent of another place has the name, adopt does nothing and returns the name of that place. listedAt is
 // when the listing of the workspace began.
-func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.Workspace, at time.Time) (nameHolder string, err error) {
+func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.Workspace, listedAt time.Time) (nameHolder string, err error) {
 	if !p.Adopts() || ws.Name == "" || ws.State == fleet.StateDeleted || ws.State == fleet.StateDeleting {
 		return "", nil
 	}
@@ -205,12 +205,12 @@ func (r *Reconciler) adopt(ctx context.Context, p *state.ManagedPlace, ws fleet.
 	err = r.store.Update(ctx, func(tx fleet.Tx) error {
 		nameHolder, adopted = "", false
 		known, err := fleet.First(tx.Agents(fleet.AgentFilter{Place: p.Name, WorkspaceID: ws.ID}))
-		if err != nil || known != nil && (known.DeletedAt.IsZero() || !known.DeletedAt.Before(at)) {
+		if err != nil || known != nil && (known.DeletedAt.IsZero() || !known.DeletedAt.Before(listedAt)) {
 			return err // its workspace may have been deleted since the listing began
 		}
-		if same, err := p.AgentWithName(tx, ws.Name, ws.Owner); err != nil || same != nil {
-			if same != nil && same.Place != p.Name { // in the same place, the agent is just being created
-				nameHolder = same.Place
+		if namesake, err := p.AgentWithName(tx, ws.Name, ws.Owner); err != nil || namesake != nil {
+			if namesake != nil && namesake.Place != p.Name { // in the same place, the agent is just being created
+				nameHolder = namesake.Place
 			}
 			return err
 		}

@@ -84,14 +84,14 @@ func TestReplicaThatDoesNotPoll(t *testing.T) {
 	other.WaitObserved(func() bool { return observedAt(other).After(first) })
 
 	// A slow machine may list later than CallTimeout allows, so a single answer proves nothing.
-	begin := func() error {
+	startTask := func() error {
 		_, err := other.StartTask(h.Context(), service.StartTaskRequest{Agent: "papi", Description: "done"})
 		return err
 	}
 	h.World.Fail(fake.List, 1<<30, nil)
-	other.WaitObserved(func() bool { return fleet.ReasonOf(begin()) == fleet.ReasonBackendUnavailable })
+	other.WaitObserved(func() bool { return fleet.ReasonOf(startTask()) == fleet.ReasonBackendUnavailable })
 	h.World.Fail(fake.List, 0, nil)
-	other.WaitObserved(func() bool { return begin() == nil })
+	other.WaitObserved(func() bool { return startTask() == nil })
 }
 
 // TestAdoption checks that a workspace that Fleet did not create becomes an agent that can work and be deleted.

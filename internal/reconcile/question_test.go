@@ -21,9 +21,9 @@ func TestQuestionSurvivesRestart(t *testing.T) {
 	q := h.WaitQuestion(task.ID)
 	h.Restart()
 	require.Equal(t, q.ID, h.WaitQuestion(task.ID).ID)
-	_, said, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: q.ID, Answer: "spaces"})
+	_, reply, err := h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: q.ID, Answer: "spaces"})
 	require.NoError(t, err)
-	require.Equal(t, "The agent has the answer", said)
+	require.Equal(t, "The agent has the answer", reply)
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Equal(t, "answer: spaces", h.Output(task.ID))
 }

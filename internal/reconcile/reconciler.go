@@ -56,20 +56,20 @@ type Reconciler struct {
 	snap   *state.Snapshot
 	leases *leases // all leases that this reconciler holds, except those of polling
 
-	interrupts   *state.Interrupts
-	jobs         Jobs                                         // may be nil
-	settings     chan struct{}                                // see SettingsChanged
-	pollRequests map[*state.ManagedPlace]chan chan<- struct{} // requests of PollNow
+	interrupts      *state.Interrupts
+	jobs            Jobs                                         // may be nil
+	settingsChanged chan struct{}                                // see SettingsChanged
+	pollRequests    map[*state.ManagedPlace]chan chan<- struct{} // requests of PollNow
 
-	mu        sync.Mutex         // guards workers
-	workers   map[string]*worker // by agent uid
-	opSlots   chan struct{}      // limits concurrent slow operations
-	callSlots chan struct{}      // limits concurrent short calls of places
-	waiting   atomic.Int64       // number of workers that wait for a slot
-	cancel    context.CancelFunc
-	running   sync.WaitGroup
-	stopping  chan struct{}
-	stopOnce  sync.Once
+	mu         sync.Mutex         // guards workers
+	workers    map[string]*worker // by agent uid
+	opSlots    chan struct{}      // limits concurrent slow operations
+	callSlots  chan struct{}      // limits concurrent short calls of places
+	waiting    atomic.Int64       // number of workers that wait for a slot
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+	stopping   chan struct{}
+	stopOnce   sync.Once
 }
 
 // Jobs does the work that is not about a single agent. Of the reconcilers on a store, only one calls Dispatch at a time, only one
@@ -79,11 +79,11 @@ type Jobs interface {
 	// Prepare reads the data that Dispatch needs. The first call may take a while. Any reconciler may call it.
 	Prepare(ctx context.Context) error
 	// Dispatch starts the pending tasks that can start. It fails if the store does not answer.
-	Dispatch(ctx context.Context) (again time.Time, err error)
+	Dispatch(ctx context.Context) (next time.Time, err error)
 	// Trains returns the trains that this process can run and that have work.
 	Trains(ctx context.Context) ([]fleet.Train, error)
 	// RunTrain lands the work of the train that can land.
-	RunTrain(ctx context.Context, t fleet.Train) (again time.Time, err error)
+	RunTrain(ctx context.Context, t fleet.Train) (next time.Time, err error)
 	// ObserveLandings records the work that people have landed without Fleet.
 	ObserveLandings(ctx context.Context) error
 	// SendWebhooks sends events to webhooks until its context is done or the store fails.
@@ -97,7 +97,7 @@ func New(s *state.Fleet, jobs Jobs) *Reconciler {
 		requests[p] = make(chan chan<- struct{})
 	}
 	return &Reconciler{
-		pollRequests: requests, settings: make(chan struct{}, 1),
+		pollRequests: requests, settingsChanged: make(chan struct{}, 1),
 		store: s.Store, places: s.Places, cfg: s.Config, log: s.Log, snap: s.Snapshot, interrupts: s.Interrupts, jobs: jobs,
 		leases:  newLeases(s.Store, s.Worker, s.Config.LeaseTTL, s.Log, s.Places.RecordLeaseRenewal),
 		workers: map[string]*worker{}, opSlots: make(chan struct{}, s.Config.Workers),
@@ -121,18 +121,18 @@ func (r *Reconciler) now() time.Time { return r.cfg.Time() }
 func (r *Reconciler) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
-	r.running.Go(func() { r.leases.keep(ctx) })
-	r.running.Go(func() { r.watch(ctx) })
-	r.running.Go(func() { r.interruptEndedRuns(ctx) })
+	r.background.Go(func() { r.leases.keep(ctx) })
+	r.background.Go(func() { r.watch(ctx) })
+	r.background.Go(func() { r.interruptEndedRuns(ctx) })
 	for _, p := range r.places.All {
-		r.running.Go(func() { r.poll(ctx, p) })
+		r.background.Go(func() { r.poll(ctx, p) })
 	}
-	r.running.Go(func() { r.prune(ctx) })
+	r.background.Go(func() { r.prune(ctx) })
 	if r.jobs != nil {
-		r.running.Go(func() { r.dispatch(ctx) })
-		r.running.Go(func() { r.runTrains(ctx) })
-		r.running.Go(func() { r.observeLandings(ctx) })
-		r.running.Go(func() { r.sendWebhooks(ctx) })
+		r.background.Go(func() { r.runDispatcher(ctx) })
+		r.background.Go(func() { r.runTrains(ctx) })
+		r.background.Go(func() { r.observeLandings(ctx) })
+		r.background.Go(func() { r.sendWebhooks(ctx) })
 	}
 }
 
@@ -143,7 +143,7 @@ func (r *Reconciler) Stop() {
 		r.cancel()
 	}
 	r.stopOnce.Do(func() { close(r.stopping) })
-	r.running.Wait()
+	r.background.Wait()
 }
 
 // Stopping returns a channel that Stop closes when it is called.
@@ -231,7 +231,7 @@ func (r *Reconciler) wake(ctx context.Context, uid string) {
 	defer r.mu.Unlock()
 	if w := r.workers[uid]; w != nil {
 		select {
-		case w.woken <- struct{}{}:
+		case w.wakeUp <- struct{}{}:
 		default: // a wake-up is already pending
 		}
 		return
@@ -239,9 +239,9 @@ func (r *Reconciler) wake(ctx context.Context, uid string) {
 	if ctx.Err() != nil {
 		return
 	}
-	w := &worker{Reconciler: r, uid: uid, woken: make(chan struct{}, 1)}
+	w := &worker{Reconciler: r, uid: uid, wakeUp: make(chan struct{}, 1)}
 	r.workers[uid] = w
-	r.running.Go(func() { w.run(ctx) })
+	r.background.Go(func() { w.run(ctx) })
 }
 
 // removeWorker removes the worker, unless a wake-up is pending and force is not set. It reports whether it has removed the
@@ -249,7 +249,7 @@ func (r *Reconciler) wake(ctx context.Context, uid string) {
 func (r *Reconciler) removeWorker(w *worker, force bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !force && len(w.woken) > 0 {
+	if !force && len(w.wakeUp) > 0 {
 		return false
 	}
 	delete(r.workers, w.uid)

@@ -25,7 +25,7 @@ func (w *worker) recordRefusal(ctx context.Context, before *fleet.Agent, e *flee
 		if a.Desired != before.Desired {
 			return "", nil
 		}
-		if err := w.endActive(tx, a, fleet.Outcome{Status: fleet.TaskFailed, Reason: "its agent was not created: " + e.Message}); err != nil {
+		if err := w.endRunningTask(tx, a, fleet.Outcome{Status: fleet.TaskFailed, Reason: "its agent was not created: " + e.Message}); err != nil {
 			return "", err
 		}
 		a.State, a.StateReason, a.DeletedAt = fleet.StateDeleted, e.Message, w.now()

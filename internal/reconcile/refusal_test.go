@@ -12,14 +12,14 @@ import (
 )
 
 // TestRefusedAgent creates an agent whose host refuses the workspace. It checks the error, which a repeated request gets
-// too, and that the agent is left only if a retry could succeed.
+// too, and that the agent still exists only if a retry could succeed.
 func TestRefusedAgent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		refusal error
 		reason  fleet.Reason
 		field   string
-		left    bool // the agent still exists after the refusal
+		exists  bool // the agent still exists after the refusal
 	}{
 		"its name is taken":     {fleet.Errorf(fleet.ReasonAgentExists, "it is taken").With("field", "name"), fleet.ReasonAgentExists, "", false},
 		"a value is not good":   {fleet.InvalidField("spec", "it is too long"), fleet.ReasonInvalidArgument, "spec", false},
@@ -41,7 +41,7 @@ func TestRefusedAgent(t *testing.T) {
 			}
 			require.Equal(t, 1, h.World.Calls(fake.Provision))
 			_, err := h.ShowAgent(h.Context(), "papi")
-			if c.left {
+			if c.exists {
 				require.NoError(t, err)
 				return
 			}

@@ -41,8 +41,8 @@ const rescueReason = "its workspace is started first, to fetch the work in it"
 // reached: wait is then how long to wait before the next call. If that does not help, saveWork records which work may be lost,
 // and the workspace can be deleted.
 func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Duration, err error) {
-	t := w.places.Of(a).Traits()
-	if !t.SupportsBundles || t.KeepsWork || a.WorkspaceID == "" {
+	traits := w.places.Of(a).Traits()
+	if !traits.SupportsBundles || traits.KeepsWork || a.WorkspaceID == "" {
 		return 0, nil
 	}
 	var remains *fleet.Remains
@@ -55,9 +55,9 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 		if last, err = tx.LastTasks([]string{a.UID}); err != nil || len(last) == 0 {
 			return err
 		}
-		got, err := tx.DispatchedTasks(a.UID, 1) // the newest task may have waited for the agent, and changed nothing
-		if err == nil && len(got) > 0 {
-			changes, err = tx.Changes(got[0].ID)
+		dispatched, err := tx.DispatchedTasks(a.UID, 1) // the newest task may have waited for the agent, and changed nothing
+		if err == nil && len(dispatched) > 0 {
+			changes, err = tx.Changes(dispatched[0].ID)
 		}
 		return err
 	}); err != nil || remains != nil && remains.LostWork == "" {
@@ -69,12 +69,12 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 	}
 	switch fleet.ReasonOf(err) {
 	case fleet.ReasonAgentOffline:
-		wait, done, err := w.startForWork(ctx, a, len(last) > 0)
-		if err != nil || done || wait > 0 {
+		wait, nothingToLose, err := w.startForRescue(ctx, a, len(last) > 0)
+		if err != nil || nothingToLose || wait > 0 {
 			return wait, err
 		}
 	case fleet.ReasonBackendUnavailable: // perhaps for a moment only
-		if wait, err := w.waitForWork(ctx, a, err); err != nil || wait > 0 {
+		if wait, err := w.waitUntilReachable(ctx, a, err); err != nil || wait > 0 {
 			return wait, err
 		}
 	}
@@ -95,11 +95,11 @@ func (w *worker) saveWork(ctx context.Context, a *fleet.Agent) (wait time.Durati
 	return 0, err
 }
 
-// waitForWork waits for a workspace that cannot be reached, for at most reachTimeout, or rescueTimeout if the deletion has started the
+// waitUntilReachable waits for a workspace that cannot be reached, for at most reachTimeout, or rescueTimeout if the deletion has started the
 // workspace, because its programs may need time to start. wait is how long to wait before the bundle is tried again; 0 means that
 // the time is over, or that the host does not show the workspace. The deletion of the agent does not delete a workspace that is not
 // shown.
-func (w *worker) waitForWork(ctx context.Context, a *fleet.Agent, why error) (wait time.Duration, err error) {
+func (w *worker) waitUntilReachable(ctx context.Context, a *fleet.Agent, why error) (wait time.Duration, err error) {
 	if w.unreachableSince.IsZero() {
 		if ws, err := w.inspect(ctx, a); err == nil && ws.Missing {
 			return 0, nil
@@ -120,11 +120,11 @@ func (w *worker) waitForWork(ctx context.Context, a *fleet.Agent, why error) (wa
 	return maxInspectDelay, nil
 }
 
-// startForWork starts the workspace of an agent that is to be deleted, so that its work can be fetched, for at most
-// rescueTimeout. worked says whether the agent ever had a task. wait is how long to wait before the bundle is tried again; 0
-// means that nothing more can be done. done means that there is nothing to lose: the workspace was deleted, or worked is false
+// startForRescue starts the workspace of an agent that is to be deleted, so that its work can be fetched, for at most
+// rescueTimeout. hadTask says whether the agent ever had a task. wait is how long to wait before the bundle is tried again; 0
+// means that nothing more can be done. nothingToLose means that the workspace was deleted, or hadTask is false
 // and the workspace has not started by itself.
-func (w *worker) startForWork(ctx context.Context, a *fleet.Agent, worked bool) (wait time.Duration, done bool, err error) {
+func (w *worker) startForRescue(ctx context.Context, a *fleet.Agent, hadTask bool) (wait time.Duration, nothingToLose bool, err error) {
 	if w.rescueSince.IsZero() {
 		w.rescueSince = w.now()
 	}
@@ -139,7 +139,7 @@ func (w *worker) startForWork(ctx context.Context, a *fleet.Agent, worked bool) 
 	case fleet.StateDeleted:
 		return 0, true, nil
 	case fleet.StatePending, fleet.StateStarting, fleet.StateFailed, fleet.StateCanceling, fleet.StateCanceled:
-		if !worked && !w.startedForRescue && a.StateReason != rescueReason {
+		if !hadTask && !w.startedForRescue && a.StateReason != rescueReason {
 			return 0, true, nil
 		}
 	}

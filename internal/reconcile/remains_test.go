@@ -14,8 +14,8 @@ import (
 	"fleet/internal/state"
 )
 
-// rescue returns the agent's bundle.
-func rescue(h *servicetest.Harness, agent string) (string, error) {
+// downloadBundle returns the agent's bundle.
+func downloadBundle(h *servicetest.Harness, agent string) (string, error) {
 	_, content, err := h.DownloadBundle(h.Context(), agent)
 	return string(content), err
 }
@@ -32,7 +32,7 @@ func TestWorkIsKept(t *testing.T) {
 		h.Start("papi", "change second a line\nwait on")
 		<-h.World.Reached("on")
 		h.MustDelete("papi")
-		kept, err := rescue(h, "papi")
+		kept, err := downloadBundle(h, "papi")
 		require.NoError(t, err)
 		require.Equal(t, "first a line\nsecond a line\n", kept)
 	})
@@ -40,10 +40,10 @@ func TestWorkIsKept(t *testing.T) {
 		t.Parallel()
 		h := servicetest.NewWithPapi(t, world, nil)
 		h.WaitTask(h.Start("papi", "done").ID)
-		_, err := rescue(h, "papi")
+		_, err := downloadBundle(h, "papi")
 		require.Equal(t, fleet.ReasonBundleNotFound, fleet.ReasonOf(err))
 		require.Equal(t, "Agent 'papi' deleted successfully", h.MustDelete("papi"))
-		_, err = rescue(h, "papi")
+		_, err = downloadBundle(h, "papi")
 		require.Equal(t, fleet.ReasonBundleNotFound, fleet.ReasonOf(err))
 	})
 	t.Run("if the place keeps it by itself", func(t *testing.T) {
@@ -53,11 +53,11 @@ func TestWorkIsKept(t *testing.T) {
 		h := servicetest.NewWithPapi(t, keeps, nil)
 		h.WaitTask(h.Start("papi", "change made a line").ID)
 		require.Equal(t, "Agent 'papi' deleted successfully", h.MustDelete("papi"))
-		kept, err := rescue(h, "papi")
+		kept, err := downloadBundle(h, "papi")
 		require.NoError(t, err)
 		require.Equal(t, "made a line\n", kept)
 	})
-	late := func(c *state.Config) { // each call of Now returns a time that is 20 seconds later
+	fastClock := func(c *state.Config) { // each call of Now returns a time that is 20 seconds later
 		var calls atomic.Int64
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(calls.Add(1)) * 20 * time.Second) }
 	}
@@ -82,20 +82,20 @@ func TestWorkIsKept(t *testing.T) {
 	})
 	t.Run("a workspace that cannot be reached is deleted all the same", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.NewWithPapi(t, world, late)
+		h := servicetest.NewWithPapi(t, world, fastClock)
 		h.WaitTask(h.Start("papi", "change made a line").ID)
 		h.World.Fail(fake.Bundle, 1<<30, nil)
-		said := h.MustDelete("papi")
-		require.Contains(t, said, "may be lost: its workspace could not be reached (the agents' host does not answer; try again), so what the agent had not pushed is not kept")
-		require.Contains(t, said, `its last task left commits on "fleet/papi" that no remote has, and changes that it did not commit`)
+		reply := h.MustDelete("papi")
+		require.Contains(t, reply, "may be lost: its workspace could not be reached (the agents' host does not answer; try again), so what the agent had not pushed is not kept")
+		require.Contains(t, reply, `its last task left commits on "fleet/papi" that no remote has, and changes that it did not commit`)
 		require.Empty(t, h.World.Workspaces())
-		_, err := rescue(h, "papi")
+		_, err := downloadBundle(h, "papi")
 		require.Equal(t, fleet.ReasonBundleNotFound, fleet.ReasonOf(err))
 		require.ErrorContains(t, err, "could not be reached")
 	})
 	t.Run("an unreachable workspace may have work, although the store has no task of the agent", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.NewWithPapi(t, world, late)
+		h := servicetest.NewWithPapi(t, world, fastClock)
 		h.World.Fail(fake.Bundle, 1<<30, nil)
 		require.Contains(t, h.MustDelete("papi"), "may be lost: its workspace could not be reached")
 	})
@@ -107,7 +107,7 @@ func TestWorkIsKept(t *testing.T) {
 		h.WaitTask(h.Start("papi", "change made a line").ID)
 		other := servicetest.NewIn(t, h.World, nil) // a Fleet that has lost its database
 		require.Contains(t, other.MustDelete("papi"), "is kept: fleet agent rescue papi")
-		kept, err := rescue(other, "papi")
+		kept, err := downloadBundle(other, "papi")
 		require.NoError(t, err)
 		require.Equal(t, "made a line\n", kept)
 	})
@@ -119,7 +119,7 @@ func TestWorkIsKept(t *testing.T) {
 		h.WaitTask(h.Start("papi", "change made a line").ID)
 		h.MustStop("papi")
 		require.Contains(t, h.MustDelete("papi"), "is kept: fleet agent rescue papi")
-		kept, err := rescue(h, "papi")
+		kept, err := downloadBundle(h, "papi")
 		require.NoError(t, err)
 		require.Equal(t, "made a line\n", kept)
 		require.Contains(t, strings.Join(h.Events(fleet.EventAgentChanged), "\n"), "its workspace is started first, to fetch the work in it")
@@ -127,21 +127,21 @@ func TestWorkIsKept(t *testing.T) {
 	})
 	t.Run("a stopped workspace that starts slowly and cannot be reached for a moment", func(t *testing.T) {
 		t.Parallel()
-		var passed atomic.Int64
+		var clockOffset atomic.Int64
 		h := servicetest.NewWithPapi(t, world, func(c *state.Config) {
-			c.Now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
+			c.Now = func() time.Time { return time.Now().Add(time.Duration(clockOffset.Load())) }
 		})
 		h.WaitTask(h.Start("papi", "change made a line").ID)
 		h.MustStop("papi")
 		start := h.World.HoldAfter(fake.Start)
 		go func() {
 			<-start.Arrived()
-			passed.Store(int64(5 * time.Minute))
+			clockOffset.Store(int64(5 * time.Minute))
 			h.World.Fail(fake.Bundle, 1, nil)
 			start.Open()
 		}()
 		require.Contains(t, h.MustDelete("papi"), "is kept: fleet agent rescue papi")
-		kept, err := rescue(h, "papi")
+		kept, err := downloadBundle(h, "papi")
 		require.NoError(t, err)
 		require.Equal(t, "made a line\n", kept)
 	})
@@ -167,7 +167,7 @@ func TestWorkIsKept(t *testing.T) {
 		t.Parallel()
 		h := servicetest.NewWithPapi(t, world, func(c *state.Config) { c.MaxBundle = 10 })
 		h.WaitTask(h.Start("papi", "change made a line").ID)
-		_, err := rescue(h, "papi")
+		_, err := downloadBundle(h, "papi")
 		require.Equal(t, fleet.ReasonLimitReached, fleet.ReasonOf(err))
 		require.Contains(t, h.MustDelete("papi"), "is more than 10 bytes and is not kept")
 	})
@@ -187,7 +187,7 @@ func TestWorkIsKept(t *testing.T) {
 			}
 			<-signal
 		}
-		kept, err := rescue(h, "papi")
+		kept, err := downloadBundle(h, "papi")
 		require.NoError(t, err)
 		require.Equal(t, "made a line\n", kept)
 		require.Equal(t, 1, h.World.Calls(fake.Bundle))

@@ -41,8 +41,8 @@ func (c *clock) pass(h *servicetest.Harness, d time.Duration) {
 	}))
 }
 
-// schedule creates a schedule. Its tasks run the script on the agent.
-func schedule(h *servicetest.Harness, s fleet.Schedule, agent, script string) {
+// scheduleScript creates a schedule. Its tasks run the script on the agent.
+func scheduleScript(h *servicetest.Harness, s fleet.Schedule, agent, script string) {
 	h.T.Helper()
 	scheduleTask(h, s, service.QueueTaskRequest{StartTaskRequest: service.StartTaskRequest{Agent: agent, Description: script}})
 }
@@ -104,14 +104,14 @@ func TestScheduleWaitsForAPlace(t *testing.T) {
 			down.Store(false)
 			_, err := h.Dispatch(t.Context())
 			require.NoError(t, err)
-			v := k.settled(h, "one")
+			v := k.waitSettled(h, "one")
 			require.EqualValues(t, []int64{1, 0}, []int64{v.Queued, v.Failed}, v.LastError)
 		})
 	}
 }
 
-// settled waits until the fleet has handled the ticks of the schedule up to now, and returns the schedule.
-func (c *clock) settled(h *servicetest.Harness, name string) (v *service.ScheduleView) {
+// waitSettled waits until the fleet has handled the ticks of the schedule up to now, and returns the schedule.
+func (c *clock) waitSettled(h *servicetest.Harness, name string) (v *service.ScheduleView) {
 	h.T.Helper()
 	h.WaitStored(func() bool {
 		var err error
@@ -127,15 +127,15 @@ func TestSchedule(t *testing.T) {
 	t.Parallel()
 	var k *clock
 	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { k = newClock(c) })
-	schedule(h, fleet.Schedule{Name: "nightly", Labels: fleet.Labels{"env": "prod"}}, "papi", "wait gate")
+	scheduleScript(h, fleet.Schedule{Name: "nightly", Labels: fleet.Labels{"env": "prod"}}, "papi", "wait gate")
 	k.pass(h, time.Minute)
-	first := k.settled(h, "nightly")
+	first := k.waitSettled(h, "nightly")
 	require.EqualValues(t, 1, first.Queued)
 	task, err := h.ShowTask(h.Context(), first.LastTask, nil)
 	require.NoError(t, err)
 	require.Equal(t, fleet.Labels{"schedule": "nightly", "env": "prod"}, task.Labels)
 	k.pass(h, time.Minute)
-	second := k.settled(h, "nightly")
+	second := k.waitSettled(h, "nightly")
 	require.EqualValues(t, 1, second.Skipped)
 	require.Equal(t, first.LastTask, second.LastTask)
 	h.World.Release("gate")
@@ -144,7 +144,7 @@ func TestSchedule(t *testing.T) {
 	h.Reconciler.Stop()
 	k.pass(h, 10*time.Minute)
 	h.Restart()
-	third := k.settled(h, "nightly")
+	third := k.waitSettled(h, "nightly")
 	require.EqualValues(t, []int64{2, 1, 9}, []int64{third.Queued, third.Skipped, third.Late})
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(third.LastTask).Status)
 
@@ -157,12 +157,12 @@ func TestSchedule(t *testing.T) {
 	require.Equal(t, third.Late, v.Late)
 	h.MustDelete("papi")
 	k.pass(h, time.Minute)
-	last := k.settled(h, "nightly")
+	last := k.waitSettled(h, "nightly")
 	require.EqualValues(t, 1, last.Failed)
 	require.Contains(t, last.LastError, `"papi"`)
 	h.Create("papi")
 	k.pass(h, time.Minute)
-	require.Empty(t, k.settled(h, "nightly").LastError)
+	require.Empty(t, k.waitSettled(h, "nightly").LastError)
 }
 
 // TestScheduleOnce lets two servers over one store handle the ticks of two schedules, while the servers restart and the store
@@ -177,7 +177,7 @@ func TestScheduleOnce(t *testing.T) {
 	h.Create("papi")
 	names := []string{"one", "two"}
 	for _, name := range names {
-		schedule(h, fleet.Schedule{Name: name, Missed: fleet.MissedAll, Overlap: fleet.OverlapQueue}, "papi", "done")
+		scheduleScript(h, fleet.Schedule{Name: name, Missed: fleet.MissedAll, Overlap: fleet.OverlapQueue}, "papi", "done")
 	}
 	other := h.Replica()
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
@@ -198,7 +198,7 @@ func TestScheduleOnce(t *testing.T) {
 	flaky.FailEvery.Store(0)
 	k.pass(h, 0)
 	for _, name := range names {
-		v := k.settled(h, name)
+		v := k.waitSettled(h, name)
 		require.EqualValues(t, []int64{int64(minutes), 0, 0, 0}, []int64{v.Queued, v.Skipped, v.Late, v.Failed}, name)
 	}
 	seen := map[string]bool{}
@@ -212,12 +212,12 @@ func TestScheduleOnce(t *testing.T) {
 	require.Len(t, seen, 4*minutes) // for each minute a task and a tick of each of the two schedules
 }
 
-// aServer is another server, which has the place.
-type aServer struct{ place *fake.Place }
+// serverWithPlace is another server, which has the place.
+type serverWithPlace struct{ place *fake.Place }
 
-func (s aServer) Place(string, string) state.PlaceReader { return s.place }
+func (s serverWithPlace) Place(string, string) state.PlaceReader { return s.place }
 
-func (s aServer) Runner(string, fleet.Agent) fleet.Runner { return nil }
+func (s serverWithPlace) Runner(string, fleet.Agent) fleet.Runner { return nil }
 
 // TestScheduleOfAnotherServer creates schedules through a server. Another server handles their ticks, and also has a project of the name. The
 // tasks must be for the project of the first server.
@@ -244,12 +244,12 @@ func TestScheduleOfAnotherServer(t *testing.T) {
 	h.Reconciler.Stop()
 
 	leader := &servicetest.Harness{T: t, World: servicetest.SecondPlace(t, fake.Config{Traits: fleet.Traits{Name: fleet.PlaceOn("fake", "b")}}), Store: h.Store, Config: h.Config}
-	leader.Config.Replica, leader.Config.OtherServers = "b", aServer{h.World}
+	leader.Config.Replica, leader.Config.OtherServers = "b", serverWithPlace{h.World}
 	leader.Restart()
 	t.Cleanup(leader.Reconciler.Stop)
 	k.pass(leader, time.Minute)
 	for _, name := range []string{"role", "added", "changed", "exact"} {
-		v := k.settled(leader, name)
+		v := k.waitSettled(leader, name)
 		require.EqualValues(t, 1, v.Queued, v.LastError)
 		l, err := leader.ListQueue(leader.Context(), service.ListQueueRequest{Selector: "schedule=" + name})
 		require.NoError(t, err)

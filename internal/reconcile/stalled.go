@@ -13,8 +13,8 @@ import (
 type progress struct {
 	mu            sync.Mutex
 	taskID        string
-	at            time.Time // when its run last produced output or began to wait for an answer, or when this process began to follow it
-	step          string    // the run's last step, or else the last text that it wrote
+	activeAt      time.Time // when its run last produced output or began to wait for an answer, or when this process began to follow it
+	lastStep      string    // the run's last step, or else the last text that it wrote
 	runningCalls  int       // number of running tool calls
 	retryingSince time.Time // since when the run only repeats requests to its model; zero if it does not
 }
@@ -27,7 +27,7 @@ func (p *progress) begin(taskID string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.taskID != taskID {
-		p.taskID, p.at, p.step, p.runningCalls, p.retryingSince = taskID, now, "", 0, time.Time{}
+		p.taskID, p.activeAt, p.lastStep, p.runningCalls, p.retryingSince = taskID, now, "", 0, time.Time{}
 	}
 }
 
@@ -35,14 +35,14 @@ func (p *progress) begin(taskID string, now time.Time) {
 func (p *progress) touch(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at = now
+	p.activeAt = now
 }
 
-// recordOutput counts the output as progress, unless it only says that the run repeats a request to its model.
-func (p *progress) recordOutput(o fleet.Output, now time.Time) {
+// observeOutput counts the output as progress, unless it only says that the run repeats a request to its model.
+func (p *progress) observeOutput(o fleet.Output, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at, p.runningCalls = now, o.Open
+	p.activeAt, p.runningCalls = now, o.Open
 	step := fleet.ParseStep(o.Data)
 	switch {
 	case step == nil || step.Type != fleet.StepRetry:
@@ -54,7 +54,7 @@ func (p *progress) recordOutput(o fleet.Output, now time.Time) {
 		return
 	}
 	if line := lastLine(o.Text); line != "" {
-		p.step = fleet.Shorten(line, maxLastStep)
+		p.lastStep = fleet.Shorten(line, maxLastStep)
 	}
 }
 
@@ -68,12 +68,12 @@ func (p *progress) sinceProgress(now time.Time, limit time.Duration) (d time.Dur
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.retryingSince.IsZero() {
-		return limit - min(limit, maxRetrying) + now.Sub(p.retryingSince), p.step, true
+		return limit - min(limit, maxRetrying) + now.Sub(p.retryingSince), p.lastStep, true
 	}
 	if p.runningCalls > 0 {
-		return 0, p.step, false
+		return 0, p.lastStep, false
 	}
-	return now.Sub(p.at), p.step, false
+	return now.Sub(p.activeAt), p.lastStep, false
 }
 
 // updateStall records that the task has stalled, or that it continues. A task that waits for an answer is not stalled. updateStall

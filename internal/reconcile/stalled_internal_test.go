@@ -17,7 +17,7 @@ func TestAskingWhileItRetries(t *testing.T) {
 	now := time.Now()
 	w := &worker{Reconciler: &Reconciler{cfg: state.Config{StallTimeout: time.Hour, Now: func() time.Time { return now }}}}
 	w.progress.begin("t1", now)
-	w.progress.recordOutput(fleet.Output{Data: []byte(`{"type":"retry","name":"again","retry":{"attempt":1,"status":529}}`)}, now)
+	w.progress.observeOutput(fleet.Output{Data: []byte(`{"type":"retry","name":"again","retry":{"attempt":1,"status":529}}`)}, now)
 	now = now.Add(time.Hour)
 	next, err := w.updateStall(t.Context(), &fleet.Task{ID: "t1", OpenQuestions: 1})
 	require.NoError(t, err)

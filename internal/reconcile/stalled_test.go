@@ -18,10 +18,10 @@ func TestStalled(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 100 * time.Millisecond })
 	task := h.Start("papi", "step Read: main.go\nlisten\necho Let me see.\nlisten\ndone well")
-	at := func(step string) func(*fleet.AgentView) bool { // on a busy machine, the task can also stall before its first step
+	stalledAt := func(step string) func(*fleet.AgentView) bool { // on a busy machine, the task can also stall before its first step
 		return func(v *fleet.AgentView) bool { return v.Stalled() && v.Task.LastStep == step }
 	}
-	v := h.WaitAgent("papi", at("Read: main.go"))
+	v := h.WaitAgent("papi", stalledAt("Read: main.go"))
 	require.Equal(t, fleet.StatusBusy, v.Status(), "Fleet must not stop a stalled task by itself")
 	stalled, recovered := h.Events(fleet.EventTaskStalled), len(h.Events(fleet.EventTaskRecovered))
 	require.Equal(t, "no progress for 100ms; the last step was: Read: main.go", stalled[len(stalled)-1])
@@ -32,12 +32,12 @@ func TestStalled(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, v.Stalled())
 
-	_, err = message(h, "go on", "")
+	_, err = sendMessage(h, "go on", "")
 	require.NoError(t, err)
-	h.WaitAgent("papi", at("Let me see."))
+	h.WaitAgent("papi", stalledAt("Let me see."))
 	require.Greater(t, len(h.Events(fleet.EventTaskRecovered)), recovered)
 	require.Greater(t, len(h.Events(fleet.EventTaskStalled)), len(stalled))
-	_, err = message(h, "go on", "")
+	_, err = sendMessage(h, "go on", "")
 	require.NoError(t, err)
 	ended := h.WaitTask(task.ID)
 	require.Equal(t, fleet.TaskCompleted, ended.Status)
@@ -59,10 +59,10 @@ func TestNotStalled(t *testing.T) {
 	v, err := h.ShowAgent(h.Context(), "papi")
 	require.NoError(t, err)
 	require.False(t, v.Stalled())
-	_, err = message(h, "go on", "")
+	_, err = sendMessage(h, "go on", "")
 	require.NoError(t, err)
 	h.WaitAgent("papi", (*fleet.AgentView).Stalled)
-	_, err = message(h, "go on", "")
+	_, err = sendMessage(h, "go on", "")
 	require.NoError(t, err)
 	h.WaitTask(task.ID)
 }
@@ -85,7 +85,7 @@ func TestAskingIsNotStalled(t *testing.T) {
 	_, _, err = h.AnswerQuestion(h.Context(), service.AnswerQuestionRequest{ID: q.ID, Answer: "tabs"})
 	require.NoError(t, err)
 	h.WaitAgent("papi", (*fleet.AgentView).Stalled)
-	_, err = message(h, "go on", "")
+	_, err = sendMessage(h, "go on", "")
 	require.NoError(t, err)
 	h.WaitTask(task.ID)
 }
@@ -95,8 +95,8 @@ func TestAskingIsNotStalled(t *testing.T) {
 func TestRetriesStall(t *testing.T) {
 	t.Parallel()
 	h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.StallTimeout = 100 * time.Millisecond })
-	const again = `data {"type":"retry","name":"again","retry":{"attempt":1,"status":529}}` + "\n"
-	task := h.Start("papi", "open 1\n"+again+"wait first\n"+again+"wait second\necho It works.\nwait third\ndone well")
+	const retryLine = `data {"type":"retry","name":"again","retry":{"attempt":1,"status":529}}` + "\n"
+	task := h.Start("papi", "open 1\n"+retryLine+"wait first\n"+retryLine+"wait second\necho It works.\nwait third\ndone well")
 	steps := func(n int) {
 		t.Helper()
 		h.WaitAgent("papi", func(*fleet.AgentView) bool { return len(h.TaskEvents(task.ID, fleet.EventTaskStep)) == n })

@@ -22,12 +22,12 @@ var errTaskEnded = errors.New("the task has ended meanwhile")
 // issueToken creates a token for the agent's task if the agent itself calls Fleet, to report its result, to run subagents or
 // to delegate tasks. It returns the token and the URL that the agent calls, or nil if the agent does none of that, cannot reach
 // Fleet, or is used by a person on a terminal. It revokes the agent's earlier tokens, for example that of an interrupted dispatch
-// of the task. If the task has ended, the error is errTaskEnded, because nothing would revoke the token. granted is what the agent may
+// of the task. If the task has ended, the error is errTaskEnded, because nothing would revoke the token. taskGrant is what the agent may
 // delegate with the token; issueToken also stores it. It does not change t, which may be a part of the snapshot.
-func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) (_ *fleet.ServerEndpoint, granted *fleet.Grant, err error) {
-	grant, traits := w.places.Of(a).Grant(a.Project, a.Role), w.places.Of(a).Traits()
-	reports, runs := a.Config != nil && a.Config.Reports, a.Config != nil && len(a.Config.Subagents) > 0
-	if grant == nil && !reports && !runs || !traits.ReachesFleet || t.Options.Attached != nil {
+func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) (_ *fleet.ServerEndpoint, taskGrant *fleet.Grant, err error) {
+	placeGrant, traits := w.places.Of(a).Grant(a.Project, a.Role), w.places.Of(a).Traits()
+	reports, hasSubagents := a.Config != nil && a.Config.Reports, a.Config != nil && len(a.Config.Subagents) > 0
+	if placeGrant == nil && !reports && !hasSubagents || !traits.ReachesFleet || t.Options.Attached != nil {
 		return nil, nil, nil
 	}
 	url := traits.FleetURL
@@ -39,7 +39,7 @@ func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) 
 	}
 	toolset := string(fleet.ToolsetSubagents)
 	switch {
-	case grant != nil:
+	case placeGrant != nil:
 		toolset = allTools
 	case reports:
 		toolset = string(fleet.ToolsetLifecycle)
@@ -54,23 +54,23 @@ func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) 
 		case current == nil || current.ID != t.ID:
 			return errTaskEnded
 		}
-		if grant != nil || current.Delegation.Grant != nil {
-			within := (*fleet.Grant)(nil)
+		if placeGrant != nil || current.Delegation.Grant != nil {
+			var parentGrant *fleet.Grant
 			if current.ParentID != "" {
 				parent, err := tx.Task(current.ParentID)
 				if err != nil {
 					return err
 				}
 				if parent != nil {
-					within = parent.Delegation.Grant
+					parentGrant = parent.Delegation.Grant
 				}
 			}
-			current.Delegation.Grant = grant.Intersect(within, current.Delegation.Depth)
+			current.Delegation.Grant = placeGrant.Intersect(parentGrant, current.Delegation.Depth)
 			if err := tx.Update(current); err != nil {
 				return err
 			}
 		}
-		granted = current.Delegation.Grant
+		taskGrant = current.Delegation.Grant
 		if err := state.RevokeAgentTokens(tx, a.UID, now); err != nil {
 			return err
 		}
@@ -79,5 +79,5 @@ func (w *worker) issueToken(ctx context.Context, a *fleet.Agent, t *fleet.Task) 
 			ExpiresAt: t.StartedAt.Add(t.Timeout + tokenSlack),
 		})
 	})
-	return &fleet.ServerEndpoint{URL: url + "/" + toolset, Token: secret}, granted, err
+	return &fleet.ServerEndpoint{URL: url + "/" + toolset, Token: secret}, taskGrant, err
 }

@@ -8,8 +8,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// trainLease is the prefix of the keys of leases on trains.
-const trainLease = "train/"
+// trainLeasePrefix is the prefix of the keys of leases on trains.
+const trainLeasePrefix = "train/"
 
 // observeInterval is how often Fleet looks for work that people have landed without Fleet.
 const observeInterval = 2 * time.Minute
@@ -69,13 +69,13 @@ func (r *Reconciler) observeLandings(ctx context.Context) {
 }
 
 // runTrain lands the work of the train that can land now, if no other server runs the train. It returns when the train may have work
-// again, or at once if only a change of the store can give it work.
+// next, or at once if only a change of the store can give it work.
 func (r *Reconciler) runTrain(ctx context.Context, t fleet.Train) {
-	leaseCtx, release, ok, err := r.leases.hold(ctx, trainLease+t.Key())
-	again := time.Now().Add(r.cfg.LeaseTTL / 3) // another server has the lease, or the store does not answer
+	leaseCtx, release, ok, err := r.leases.hold(ctx, trainLeasePrefix+t.Key())
+	next := time.Now().Add(r.cfg.LeaseTTL / 3) // another server has the lease, or the store does not answer
 	if ok {
-		if again, err = r.jobs.RunTrain(leaseCtx, t); err != nil {
-			again = time.Now().Add(r.cfg.LeaseTTL)
+		if next, err = r.jobs.RunTrain(leaseCtx, t); err != nil {
+			next = time.Now().Add(r.cfg.LeaseTTL)
 		}
 		release()
 	}
@@ -85,7 +85,7 @@ func (r *Reconciler) runTrain(ctx context.Context, t fleet.Train) {
 	if err != nil {
 		r.log.ErrorContext(ctx, "work does not land, retrying", slog.String("project", t.Key()), slog.Any("error", err))
 	}
-	if !again.IsZero() {
-		_ = sleep(ctx, time.Until(again))
+	if !next.IsZero() {
+		_ = sleep(ctx, time.Until(next))
 	}
 }

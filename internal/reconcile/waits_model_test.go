@@ -27,7 +27,7 @@ type explanation struct {
 func (w *waitsWorld) explain(now time.Time) (lines []string) {
 	x := &explanation{waitsWorld: w, now: now, starts: map[string]string{}, keys: map[string]bool{}, working: map[string]int{}, ahead: map[string]int{}, wanting: map[string]int{}}
 	for _, m := range w.tasks {
-		if runningTask(m) {
+		if isRunning(m) {
 			x.keys[m.entry.Exclusive] = true
 			x.working[m.owner]++
 		}
@@ -42,7 +42,7 @@ func (w *waitsWorld) explain(now time.Time) (lines []string) {
 // equal priorities, the principals take turns, and the oldest task of a principal comes first.
 func (x *explanation) order() (all []*modelTask) {
 	for _, m := range x.tasks {
-		if pendingTask(m) {
+		if isPending(m) {
 			all = append(all, m)
 		}
 	}
@@ -76,8 +76,8 @@ func (x *explanation) waits(m *modelTask) (all []string) {
 	if !e.Expires.IsZero() && !e.Expires.After(x.now) {
 		return nil
 	}
-	if x.pause != "" {
-		all = append(all, reasonLine(fleet.WaitHeld, x.pause))
+	if x.pausedBy != "" {
+		all = append(all, reasonLine(fleet.WaitHeld, x.pausedBy))
 	}
 	if e.HeldBy != "" {
 		all = append(all, reasonLine(fleet.WaitHeld, e.HeldBy))
@@ -135,7 +135,7 @@ func (x *explanation) agentFor(m *modelTask, ready bool) (*modelAgent, []string)
 		}
 	}
 	if len(free) > 0 {
-		return slices.MinFunc(free, func(a, b *modelAgent) int { return cmp.Or(b.used.Compare(a.used), strings.Compare(a.uid, b.uid)) }), nil
+		return slices.MinFunc(free, func(a, b *modelAgent) int { return cmp.Or(b.usedAt.Compare(a.usedAt), strings.Compare(a.uid, b.uid)) }), nil
 	}
 	target := m.entry.Target
 	pool := x.pools[target.Pool]
@@ -159,12 +159,12 @@ func (x *explanation) agentFor(m *modelTask, ready bool) (*modelAgent, []string)
 
 // free reports whether the agent can take a task now.
 func (x *explanation) free(a *modelAgent) bool {
-	return a.state == fleet.StateRunning && a.desired == fleet.DesiredRunning && !a.restarts && a.task == "" && x.starts[a.uid] == ""
+	return a.state == fleet.StateRunning && a.desired == fleet.DesiredRunning && !a.startRequested && a.task == "" && x.starts[a.uid] == ""
 }
 
 // starting reports whether the agent will become ready without a further request.
 func (x *explanation) starting(a *modelAgent) bool {
-	return a.desired == fleet.DesiredRunning && (a.state.Moving() || a.restarts)
+	return a.desired == fleet.DesiredRunning && (a.state.Moving() || a.startRequested)
 }
 
 // onlyAgent returns the only agent that may do the task: the agent for which the task was queued or, in the pool "same", the

@@ -110,13 +110,13 @@ type waitsWorld struct {
 	store  *haltableStore
 	gates  int // number of gates so far, for their names
 
-	seq    int64 // the model has the events up to this one
-	tasks  map[string]*modelTask
-	ids    []string // ids of all tasks, in the order in which the test has queued them
-	agents map[string]*modelAgent
-	pools  map[string]*fleet.Pool // by name
-	pause  string                 // the principal who has paused the fleet; empty if it is not paused
-	role   fleet.ProjectRole      // the role of all agents
+	seq      int64 // the model has the events up to this one
+	tasks    map[string]*modelTask
+	ids      []string // ids of all tasks, in the order in which the test has queued them
+	agents   map[string]*modelAgent
+	pools    map[string]*fleet.Pool // by name
+	pausedBy string                 // the principal who has paused the fleet; empty if it is not paused
+	role     fleet.ProjectRole      // the role of all agents
 }
 
 // modelTask is the model of a task, from the calls and the event log.
@@ -135,9 +135,9 @@ type modelAgent struct {
 	uid, name, owner, pool string
 	state                  fleet.State
 	desired                fleet.DesiredState
-	restarts               bool      // a start was requested, and has not begun
+	startRequested         bool      // a start was requested, and has not begun
 	task                   string    // id of the task that it works on; empty if there is none
-	used                   time.Time // when it last began or ended a task, or changed
+	usedAt                 time.Time // when it last began or ended a task, or changed
 }
 
 func newWaitsWorld(t *testing.T, r *rand.Rand) *waitsWorld {
@@ -182,15 +182,15 @@ func (w *waitsWorld) anyOf(fits func(*modelTask) bool) *modelTask {
 	return all[w.random.IntN(len(all))]
 }
 
-func pendingTask(m *modelTask) bool { return m.status == fleet.TaskPending }
-func runningTask(m *modelTask) bool { return m.status == fleet.TaskRunning }
-func endedTask(m *modelTask) bool   { return m.status.Ended() }
+func isPending(m *modelTask) bool { return m.status == fleet.TaskPending }
+func isRunning(m *modelTask) bool { return m.status == fleet.TaskRunning }
+func hasEnded(m *modelTask) bool  { return m.status.Ended() }
 
 // act does something at random: it makes a call and records its effect in the model, or it lets a run end.
 func (w *waitsWorld) act() {
 	pending := 0
 	for _, m := range w.tasks {
-		if pendingTask(m) {
+		if isPending(m) {
 			pending++
 		}
 	}
@@ -198,7 +198,7 @@ func (w *waitsWorld) act() {
 	case n < 40 && pending < maxPendingTasks:
 		w.queueTask()
 	case n < 65:
-		if m := w.anyOf(runningTask); m != nil {
+		if m := w.anyOf(isRunning); m != nil {
 			w.World.Release(m.gate)
 		}
 	case n < 75:
@@ -210,12 +210,12 @@ func (w *waitsWorld) act() {
 	case n < 90:
 		w.pauseOrResumeFleet()
 	case n < 97:
-		if m := w.anyOf(pendingTask); m != nil { // otherwise tasks that can never start would fill the queue
+		if m := w.anyOf(isPending); m != nil { // otherwise tasks that can never start would fill the queue
 			_, _, err := w.StopTaskByID(w.as(m), m.id, "")
 			require.NoError(w.T, err)
 		}
 	default:
-		if m := w.anyOf(endedTask); m != nil {
+		if m := w.anyOf(hasEnded); m != nil {
 			_, err := w.DeleteTask(w.as(m), m.id, "")
 			require.NoError(w.T, err)
 		}
@@ -296,30 +296,30 @@ func (w *waitsWorld) stillPending(m *modelTask, err error) bool {
 }
 
 func (w *waitsWorld) changeTask() {
-	m := w.anyOf(pendingTask)
+	m := w.anyOf(isPending)
 	if m == nil {
 		return
 	}
 	request := service.UpdateQueuedTaskRequest{TaskID: m.id}
-	changed := m.entry
+	entry := m.entry
 	switch w.random.IntN(3) {
 	case 0:
-		changed.Priority = w.random.IntN(5)
-		request.Priority = &changed.Priority
+		entry.Priority = w.random.IntN(5)
+		request.Priority = &entry.Priority
 	case 1:
-		changed.Exclusive = []string{"", "key-0", "key-1"}[w.random.IntN(3)]
-		request.Exclusive = &changed.Exclusive
+		entry.Exclusive = []string{"", "key-0", "key-1"}[w.random.IntN(3)]
+		request.Exclusive = &entry.Exclusive
 	default:
-		changed.After = nil
-		request.After = &changed.After
+		entry.After = nil
+		request.After = &entry.After
 	}
 	if _, err := w.UpdateQueuedTask(w.as(m), request); w.stillPending(m, err) {
-		m.entry = changed
+		m.entry = entry
 	}
 }
 
 func (w *waitsWorld) holdOrReleaseTask() {
-	m := w.anyOf(pendingTask)
+	m := w.anyOf(isPending)
 	if m == nil {
 		return
 	}
@@ -342,11 +342,11 @@ func (w *waitsWorld) changeAgent() {
 		case a.name != name:
 		case a.desired == fleet.DesiredRunning && w.random.IntN(4) == 0:
 			if _, _, err := w.StopAgent(w.Context(), name, ""); err == nil {
-				a.desired, a.restarts = fleet.DesiredStopped, false
+				a.desired, a.startRequested = fleet.DesiredStopped, false
 			}
 		case a.desired == fleet.DesiredStopped:
 			if _, _, err := w.StartAgent(w.Context(), name, ""); err == nil {
-				a.desired, a.restarts = fleet.DesiredRunning, true
+				a.desired, a.startRequested = fleet.DesiredRunning, true
 			}
 		}
 	}
@@ -354,14 +354,14 @@ func (w *waitsWorld) changeAgent() {
 
 func (w *waitsWorld) pauseOrResumeFleet() {
 	admin := servicetest.AsAdmin(w.T.Context())
-	if w.pause != "" {
+	if w.pausedBy != "" {
 		_, err := w.ResumeFleet(admin)
 		require.NoError(w.T, err)
-		w.pause = ""
+		w.pausedBy = ""
 	} else if w.random.IntN(3) == 0 {
 		p, err := w.PauseFleet(admin, "for a test")
 		require.NoError(w.T, err)
-		w.pause = p.By
+		w.pausedBy = p.By
 	}
 }
 
@@ -395,10 +395,10 @@ func (w *waitsWorld) applyEvent(e fleet.Event) {
 		if w.pools[pool] == nil {
 			pool = ""
 		}
-		w.agents[e.AgentUID] = &modelAgent{uid: e.AgentUID, name: e.AgentName, owner: e.Owner, pool: pool, state: fleet.State(e.Status), desired: fleet.DesiredRunning, used: e.Time}
+		w.agents[e.AgentUID] = &modelAgent{uid: e.AgentUID, name: e.AgentName, owner: e.Owner, pool: pool, state: fleet.State(e.Status), desired: fleet.DesiredRunning, usedAt: e.Time}
 	case fleet.EventAgentChanged:
-		a.state, a.used = fleet.State(e.Status), e.Time
-		a.restarts = a.restarts && a.state != fleet.StateStarting
+		a.state, a.usedAt = fleet.State(e.Status), e.Time
+		a.startRequested = a.startRequested && a.state != fleet.StateStarting
 		if a.state == fleet.StateDeleting || strings.HasPrefix(e.Text, "deleted because") {
 			a.desired = fleet.DesiredDeleted
 		}
@@ -408,11 +408,11 @@ func (w *waitsWorld) applyEvent(e fleet.Event) {
 		m.created = e.Time
 	case fleet.EventTaskAssigned:
 		m.status, m.agent = fleet.TaskRunning, e.AgentUID
-		a.task, a.used = m.id, e.Time
+		a.task, a.usedAt = m.id, e.Time
 	case fleet.EventTaskEnded:
 		m.status = fleet.TaskStatus(e.Status)
 		if a != nil && a.task == m.id {
-			a.task, a.used = "", e.Time
+			a.task, a.usedAt = "", e.Time
 		}
 	case fleet.EventTaskDeleted:
 		delete(w.tasks, e.TaskID)

@@ -25,7 +25,7 @@ const (
 type worker struct {
 	*Reconciler
 	uid              string
-	woken            chan struct{}
+	wakeUp           chan struct{}
 	follower         *follower                      // of the agent's running task
 	runEnded         bool                           // the follower had ended before the agent was loaded, so the loaded task has all its output
 	stop             stopProgress                   // progress of the task's stop
@@ -38,7 +38,7 @@ type worker struct {
 	rescueSince      time.Time                      // since when a deletion waits for the agent's workspace to start; zero if it does not
 	unreachableSince time.Time                      // since when a deletion waits for a workspace that cannot be reached; zero if it does not
 	startedForRescue bool                           // the deletion has started the workspace to fetch the agent's work
-	inspectDelay     time.Duration                  // how long until the next look at a moving workspace
+	inspectDelay     time.Duration                  // how long until the next inspection of a workspace whose state is changing
 }
 
 // run works while the agent needs work. It removes the worker only after it has released the lease. Otherwise it would release
@@ -69,7 +69,7 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 	defer w.stopFollowing()
 	for {
 		w.discardWakeUp()
-		w.runEnded = w.follower != nil && closed(w.follower.done)
+		w.runEnded = w.follower != nil && isClosed(w.follower.done)
 		v, err := w.load(leaseCtx)
 		switch {
 		case leaseCtx.Err() != nil:
@@ -82,7 +82,7 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 			return true
 		}
 		var next time.Duration
-		err = survive(func() (err error) {
+		err = catchPanic(func() (err error) {
 			next, err = w.step(leaseCtx, v)
 			return err
 		})
@@ -107,12 +107,12 @@ func (w *worker) workUnderLease(ctx context.Context) (idle bool) {
 	}
 }
 
-// errPanic is the cause of the error of survive after a panic.
+// errPanic is the cause of the error of catchPanic after a panic.
 var errPanic = errors.New("panic")
 
-// survive calls f, and returns a panic as an error with its stack. The cause may be what one agent has written, and a server that
-// ended would meet it again at its next start, with all its other agents.
-func survive(f func() error) (err error) {
+// catchPanic calls f, and returns a panic as an error with its stack. The server must not end, because the cause may be
+// something that one agent has written: the panic would then return at each start of the server, and stop the work of all agents.
+func catchPanic(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack())
@@ -137,13 +137,13 @@ func (w *worker) load(ctx context.Context) (v *fleet.AgentView, err error) {
 // discardWakeUp discards a pending wake-up, because the worker is about to load the agent.
 func (w *worker) discardWakeUp() {
 	select {
-	case <-w.woken:
+	case <-w.wakeUp:
 	default:
 	}
 }
 
-// closed reports whether the channel is closed.
-func closed(c <-chan struct{}) bool {
+// isClosed reports whether the channel is closed.
+func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -164,7 +164,7 @@ func (w *worker) wait(ctx context.Context, d time.Duration) {
 		}
 	}
 	select {
-	case <-w.woken:
+	case <-w.wakeUp:
 	case <-ended:
 	case <-delivered:
 	case <-t.C:
@@ -226,7 +226,7 @@ func (w *worker) call(ctx context.Context, a *fleet.Agent, slots chan struct{}, 
 	timeoutCtx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	result := make(chan error, 1)
-	go func() { result <- survive(func() error { return fn(timeoutCtx) }) }()
+	go func() { result <- catchPanic(func() error { return fn(timeoutCtx) }) }()
 	for superseded := false; ; {
 		select {
 		case err := <-result:
@@ -239,7 +239,7 @@ func (w *worker) call(ctx context.Context, a *fleet.Agent, slots chan struct{}, 
 				return fleet.Errorf(fleet.ReasonBackendUnavailable, "the agents' host did not answer within %s", limit).WithCause(err)
 			}
 			return err
-		case <-w.woken:
+		case <-w.wakeUp:
 			if v, err := w.load(ctx); err == nil && v != nil && v.Desired != a.Desired {
 				superseded = true
 				cancel()

@@ -34,8 +34,8 @@ func (w *worker) provision(ctx context.Context, a *fleet.Agent) (_ time.Duration
 		return 0, w.recordFailure(ctx, a, err, fleet.StateFailed)
 	}
 	w.cfg.Fault(FaultProvisionAfter)
-	done := a.RestartsRequested // a was read before the call, so a restart that was requested during the call is still to be done
-	return 0, w.recordWorkspace(ctx, ws, func(a *fleet.Agent) { completeRestart(a, done) })
+	restart := a.RestartsRequested // a was read before the call, so a restart that was requested during the call is still to be done
+	return 0, w.recordWorkspace(ctx, ws, func(a *fleet.Agent) { completeRestart(a, restart) })
 }
 
 // completeRestart records that the restart with the number is done. If no other restart was requested meanwhile, the changes
@@ -75,8 +75,8 @@ func applyWorkspace(a *fleet.Agent, ws fleet.Workspace) {
 	if ws.Metadata != nil {
 		a.Metadata = maps.Clone(ws.Metadata)
 	}
-	if a.Host = hostOf(a, ws); a.Foreign() && a.Desired != fleet.DesiredDeleted {
-		a.Desired, a.RestartsDone, a.Next = fleet.DesiredRunning, a.RestartsRequested, fleet.NextStart{} // this Fleet wants nothing of it
+	if a.Host = hostFacts(a, ws); a.Foreign() && a.Desired != fleet.DesiredDeleted {
+		a.Desired, a.RestartsDone, a.Next = fleet.DesiredRunning, a.RestartsRequested, fleet.NextStart{} // this Fleet does not manage it
 	}
 	if hasOtherRole(a, ws) {
 		a.Role = ws.Role
@@ -95,9 +95,9 @@ func stateOf(a *fleet.Agent, ws fleet.Workspace) fleet.State {
 	return ws.State
 }
 
-// hostOf returns the facts about the agent's workspace after an observation. If the host does not show the workspace, all
+// hostFacts returns the facts about the agent's workspace after an observation. If the host does not show the workspace, all
 // facts except MissingSince stay as they were.
-func hostOf(a *fleet.Agent, ws fleet.Workspace) fleet.HostFacts {
+func hostFacts(a *fleet.Agent, ws fleet.Workspace) fleet.HostFacts {
 	if ws.Missing {
 		h := a.Host
 		h.MissingSince = ws.MissingSince
@@ -125,7 +125,7 @@ func hasOtherRole(a *fleet.Agent, ws fleet.Workspace) bool {
 
 // workspaceDiffers reports whether applyWorkspace would change the agent.
 func workspaceDiffers(a *fleet.Agent, ws fleet.Workspace) bool {
-	return completesAdoption(a, ws) || hasOtherRole(a, ws) || !a.Host.Equal(hostOf(a, ws)) || a.WorkspaceID != ws.ID || a.State != stateOf(a, ws) || a.StateReason != ws.Reason ||
+	return completesAdoption(a, ws) || hasOtherRole(a, ws) || !a.Host.Equal(hostFacts(a, ws)) || a.WorkspaceID != ws.ID || a.State != stateOf(a, ws) || a.StateReason != ws.Reason ||
 		ws.Location != "" && a.Location != ws.Location || ws.Metadata != nil && !maps.Equal(a.Metadata, ws.Metadata)
 }
 
@@ -219,7 +219,7 @@ func (w *worker) stepLinger(ctx context.Context, v *fleet.AgentView) time.Durati
 	if w.follower == nil || v.Task != nil || !a.OneTask || a.Config == nil || !a.Config.Reports {
 		return 0
 	}
-	if closed(w.follower.done) {
+	if isClosed(w.follower.done) {
 		return 0
 	}
 	left := max(a.UpdatedAt.Add(maxLinger).Sub(w.now()), 0)
@@ -275,14 +275,14 @@ func (w *worker) delete(ctx context.Context, v *fleet.AgentView) (_ time.Duratio
 	}
 	w.cfg.Fault(FaultDeleteAfter)
 	return 0, w.change(ctx, fleet.EventAgentDeleted, func(a *fleet.Agent, tx fleet.Tx) (string, error) {
-		if err := w.endActive(tx, a, fleet.Outcome{Status: fleet.TaskStopped, Reason: "its agent was deleted"}); err != nil {
+		if err := w.endRunningTask(tx, a, fleet.Outcome{Status: fleet.TaskStopped, Reason: "its agent was deleted"}); err != nil {
 			return "", err
 		}
-		left, err := tx.Remains(a.UID, false)
+		remains, err := tx.Remains(a.UID, false)
 		if err != nil {
 			return "", err
 		}
-		a.State, a.StateReason, a.DeletedAt = fleet.StateDeleted, remainsText(left, a.Name, kept), w.now()
+		a.State, a.StateReason, a.DeletedAt = fleet.StateDeleted, remainsText(remains, a.Name, kept), w.now()
 		if a.StateReason != "" {
 			return "agent deleted; " + a.StateReason, nil
 		}
@@ -297,7 +297,7 @@ func (r *Reconciler) recordDeleted(tx fleet.Tx, a *fleet.Agent, missing bool) er
 	if missing {
 		reason = fmt.Sprintf("its host has not shown its workspace for %d days", int(missingRetention.Hours()/24))
 	}
-	if err := r.endActive(tx, a, fleet.Outcome{Status: fleet.TaskFailed, Reason: reason, ReasonCode: fleet.CodePlaceLost}); err != nil {
+	if err := r.endRunningTask(tx, a, fleet.Outcome{Status: fleet.TaskFailed, Reason: reason, ReasonCode: fleet.CodePlaceLost}); err != nil {
 		return err
 	}
 	a.State, a.Desired, a.StateReason, a.DeletedAt, a.UpdatedAt = fleet.StateDeleted, fleet.DesiredDeleted, reason, now, now

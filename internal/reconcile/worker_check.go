@@ -14,8 +14,8 @@ import (
 	"fleet/internal/state"
 )
 
-// retries returns how often the agent may try again after failed checks.
-func retries(c fleet.Checks) int {
+// maxRetries returns how often the agent may try again after failed checks.
+func maxRetries(c fleet.Checks) int {
 	if c.Retries == nil {
 		return fleet.DefaultCheckRetries
 	}
@@ -52,12 +52,12 @@ func resultText(r fleet.CheckResult) string {
 	return r.Reason
 }
 
-// handleRunEnd handles a run that has ended. If the task has checks, they run before the task ends. known is their recorded state.
-func (w *worker) handleRunEnd(ctx context.Context, a *fleet.Agent, t *fleet.Task, known *fleet.TaskChecks, o fleet.Outcome) error {
+// handleRunEnd handles a run that has ended. If the task has checks, they run before the task ends. record is their recorded state.
+func (w *worker) handleRunEnd(ctx context.Context, a *fleet.Agent, t *fleet.Task, record *fleet.TaskChecks, o fleet.Outcome) error {
 	if o.Status != fleet.TaskCompleted || underContract(a) || t.Options.Attached != nil {
 		return w.finish(ctx, t.ID, o)
 	}
-	checks, err := w.checksOf(ctx, a, known)
+	checks, err := w.checksOf(ctx, a, record)
 	if err != nil {
 		w.log.WarnContext(ctx, "checks of task not known, retrying", slog.String("task", t.ID), slog.Any("error", err))
 		w.retryLater(t)
@@ -80,8 +80,8 @@ func underContract(a *fleet.Agent) bool {
 }
 
 // checksOf returns all checks of the task: the checks of its agent's project and role, and the task's own checks, which are in
-// known.
-func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, known *fleet.TaskChecks) (fleet.Checks, error) {
+// record.
+func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, record *fleet.TaskChecks) (fleet.Checks, error) {
 	var checks fleet.Checks
 	place, inRole := w.places.Of(a), a.Role != ""
 	if a.Config != nil && a.Config.Driver != "" { // the configuration replaces the project, but may name one to work in
@@ -101,14 +101,14 @@ func (w *worker) checksOf(ctx context.Context, a *fleet.Agent, known *fleet.Task
 		}
 		checks = project.Checks.With(role.Checks)
 	}
-	if known == nil {
+	if record == nil {
 		return checks, nil
 	}
-	return checks.With(known.Requested), nil
+	return checks.With(record.Requested), nil
 }
 
 // recordedChecks returns the recorded state of the task's checks; nil if there is none.
-func (r *Reconciler) recordedChecks(ctx context.Context, t *fleet.Task) (known *fleet.TaskChecks, err error) {
+func (r *Reconciler) recordedChecks(ctx context.Context, t *fleet.Task) (record *fleet.TaskChecks, err error) {
 	if !t.HasChecks {
 		return nil, nil //nolint:nilnil // nothing is recorded, which is not an error
 	}
@@ -121,12 +121,12 @@ func (w *worker) startChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 	f := &follower{taskID: t.ID, run: t.Run(true), ctx: ctx, cancel: cancel, done: make(chan struct{}), outcome: o, checks: &checks}
 	w.follower = f
 	w.progress.begin(t.ID, w.now())
-	w.progress.recordOutput(fleet.Output{Open: 1}, w.now()) // not stalled: a check has its own time limit
+	w.progress.observeOutput(fleet.Output{Open: 1}, w.now()) // not stalled: a check has its own time limit
 	agent, task := *a, *t
 	go func() {
 		defer close(f.done)
 		defer cancel()
-		f.err = survive(func() error { return w.runChecks(ctx, &agent, &task, checks) })
+		f.err = catchPanic(func() error { return w.runChecks(ctx, &agent, &task, checks) })
 	}()
 }
 
@@ -135,23 +135,23 @@ func (w *worker) startChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task,
 func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, checks fleet.Checks) (err error) {
 	ctx, end := w.cfg.Span(ctx, "task.check", a, t)
 	defer func() { end(err) }()
-	known, err := w.recordedChecks(ctx, t)
+	record, err := w.recordedChecks(ctx, t)
 	if err != nil {
 		return err
 	}
-	if known == nil {
-		known = &fleet.TaskChecks{}
+	if record == nil {
+		record = &fleet.TaskChecks{}
 	}
-	if known.Try != t.Try {
-		known.Try, known.Results = t.Try, nil
+	if record.Try != t.Try {
+		record.Try, record.Results = t.Try, nil
 	}
 	list := checkList(checks)
-	for i := len(known.Results); i < len(list); i++ {
-		of := fmt.Sprintf("check %d of %d", i+1, len(list))
-		if i > 0 && known.Results[i-1].Status == fleet.CheckStopped {
+	for i := len(record.Results); i < len(list); i++ {
+		label := fmt.Sprintf("check %d of %d", i+1, len(list))
+		if i > 0 && record.Results[i-1].Status == fleet.CheckStopped {
 			return nil
 		}
-		if err := w.recordCheck(ctx, t, nil, of+": "+list[i].Command); err != nil {
+		if err := w.recordCheck(ctx, t, nil, label+": "+list[i].Command); err != nil {
 			return err
 		}
 		w.cfg.Fault(FaultCheckBefore)
@@ -167,22 +167,22 @@ func (w *worker) runChecks(ctx context.Context, a *fleet.Agent, t *fleet.Task, c
 		}
 		limitResult(&res)
 		w.cfg.Fault(FaultCheckAfter)
-		known.Results = append(known.Results, res)
-		if err := w.recordCheck(ctx, t, known, of+" "+endText(res)); err != nil {
+		record.Results = append(record.Results, res)
+		if err := w.recordCheck(ctx, t, record, label+" "+endText(res)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// recordCheck records an event about the task's checks and, unless known is nil, their state.
-func (w *worker) recordCheck(ctx context.Context, t *fleet.Task, known *fleet.TaskChecks, text string) error {
+// recordCheck records an event about the task's checks and, unless record is nil, their state.
+func (w *worker) recordCheck(ctx context.Context, t *fleet.Task, record *fleet.TaskChecks, text string) error {
 	return w.store.Update(ctx, func(tx fleet.Tx) error {
 		if current, err := tx.Task(t.ID); err != nil || current == nil || current.Try != t.Try {
 			return errors.Join(err, errOtherFollower)
 		}
-		if known != nil {
-			if err := tx.Put(t.ID, known); err != nil {
+		if record != nil {
+			if err := tx.Put(t.ID, record); err != nil {
 				return err
 			}
 		}
@@ -192,31 +192,31 @@ func (w *worker) recordCheck(ctx context.Context, t *fleet.Task, known *fleet.Ta
 
 // handleChecksEnd handles the end of the checks that f runs. The task ends, the agent tries again, or the checks are retried.
 func (w *worker) handleChecksEnd(ctx context.Context, a *fleet.Agent, t *fleet.Task, f *follower) error {
-	w.progress.recordOutput(fleet.Output{}, w.now())
+	w.progress.observeOutput(fleet.Output{}, w.now())
 	if f.err != nil {
 		w.log.WarnContext(ctx, "checks of task failed to run, retrying", slog.String("task", t.ID), slog.Any("error", f.err))
 		w.retryLater(t)
 		return nil
 	}
-	known, err := w.recordedChecks(ctx, t)
+	record, err := w.recordedChecks(ctx, t)
 	if err != nil {
 		return err
 	}
 	o := f.outcome
-	if n := len(known.Results); n > 0 { // the task ends when its checks end, not when its run ends
-		o.EndedAt = known.Results[n-1].EndedAt
+	if n := len(record.Results); n > 0 { // the task ends when its checks end, not when its run ends
+		o.EndedAt = record.Results[n-1].EndedAt
 	}
-	failed := failedChecks(known.Results)
+	failed := failedChecks(record.Results)
 	switch {
 	case failed == 0:
 		return w.finish(ctx, t.ID, o)
 	case !t.StopRequestedAt.IsZero():
 		o.Status = fleet.TaskStopped
 		return w.finish(ctx, t.ID, o)
-	case known.Retries < retries(*f.checks) && repairable(known):
-		return w.tryAgain(ctx, t, o, *known)
+	case record.Retries < maxRetries(*f.checks) && repairable(record):
+		return w.tryAgain(ctx, t, o, *record)
 	}
-	o.Status, o.Reason, o.ReasonCode = fleet.TaskFailed, failureReason(known, len(f.checks.Commands)), fleet.CodeChecksFailed
+	o.Status, o.Reason, o.ReasonCode = fleet.TaskFailed, failureReason(record, len(f.checks.Commands)), fleet.CodeChecksFailed
 	return w.finish(ctx, t.ID, o)
 }
 
@@ -249,60 +249,6 @@ func (w *worker) tryAgain(ctx context.Context, t *fleet.Task, o fleet.Outcome, c
 		w.cfg.Fault(FaultRetryRecorded)
 	}
 	return err
-}
-
-// resumeText tells the agent that its task goes on after a hold for a budget.
-const resumeText = "You were interrupted, because a budget was used up. It has room again: go on with the task where you stopped, and finish it."
-
-// failedAttempt returns the previous attempt if the task was queued again after it, and nil otherwise.
-func (w *worker) failedAttempt(ctx context.Context, t *fleet.Task) (last *fleet.Attempt, err error) {
-	if t.Try == 0 {
-		return nil, nil //nolint:nilnil // there was no attempt before
-	}
-	err = w.store.View(ctx, func(tx fleet.ReadTx) error {
-		q, err := fleet.First(tx.Queue(fleet.QueueFilter{TaskIDs: []string{t.ID}}))
-		if q == nil || len(q.Entry.Attempts) == 0 {
-			return err
-		}
-		if a := q.Entry.Attempts[len(q.Entry.Attempts)-1]; a.Try == t.Try-1 {
-			last = &a
-		}
-		return err
-	})
-	return last, err
-}
-
-// feedback returns the text that the agent gets at the beginning of another try: about the failed attempt (last), the hold or the
-// failed checks before it, and the results of delegated tasks. The text is empty for the first try.
-func (w *worker) feedback(ctx context.Context, t *fleet.Task, last *fleet.Attempt) (text string, err error) {
-	since := t.Try
-	switch {
-	case t.Try == 0:
-		return "", nil
-	case t.Resumes():
-		text = resumeText
-	case last != nil && last.Code.Retry() == fleet.RetryForgets:
-		text, since = "An earlier attempt at this task ended because its conversation became too long. Look at what it has left in the working tree, and go on from there.", t.Delegation.WokenTry
-	case last != nil:
-		text, since = "The attempt before this one ended early ("+last.Reason+"). Go on with the task where it stopped.", t.Delegation.WokenTry
-	case t.Try == t.Delegation.WokenTry:
-	default:
-		known, err := w.recordedChecks(ctx, t)
-		if err != nil {
-			return "", err
-		}
-		if known != nil {
-			text = feedbackText(known)
-		}
-	}
-	results, err := read(ctx, w.store, func(tx fleet.ReadTx) (string, error) { return state.PromptResults(tx, t, since) })
-	switch {
-	case text == "":
-		return cmp.Or(results, "# The tasks that you delegated have ended."), err
-	case results == "":
-		return text, err
-	}
-	return text + "\n\n" + results, err
 }
 
 // limitResult limits the values in a result of a runner, because the runner's machine may not be trustworthy. It keeps the end
@@ -347,25 +293,4 @@ func failureReason(c *fleet.TaskChecks, total int) string {
 		}
 	}
 	return fleet.Shorten(fmt.Sprintf("%d of %d checks failed: %s", len(texts), total, strings.Join(texts, ", ")), fleet.MaxRowSummary)
-}
-
-// feedbackText returns the text that tells the agent which checks failed and what they wrote.
-func feedbackText(c *fleet.TaskChecks) string {
-	var b strings.Builder
-	b.WriteString("You said that the task is done. These checks of your work failed. Correct what they found, and finish the task; they are run again after that.\n")
-	for _, r := range c.Results {
-		if r.Status == fleet.CheckPassed {
-			continue
-		}
-		fmt.Fprintf(&b, "\n$ %s\n", r.Command)
-		if r.Truncated {
-			b.WriteString("[...]\n")
-		}
-		b.WriteString(r.Output)
-		if !strings.HasSuffix(r.Output, "\n") && r.Output != "" {
-			b.WriteByte('\n')
-		}
-		fmt.Fprintf(&b, "[%s]\n", resultText(r))
-	}
-	return b.String()
 }

@@ -15,11 +15,11 @@ import (
 	"fleet/internal/state"
 )
 
-// checking is a world whose agents can run checks and report changes.
-var checking = fake.Config{Traits: fleet.Traits{SupportsChecks: true, HasProjectChecks: true, SupportsChanges: true}}
+// checksWorld is a world whose agents can run checks and report changes.
+var checksWorld = fake.Config{Traits: fleet.Traits{SupportsChecks: true, HasProjectChecks: true, SupportsChanges: true}}
 
-// startChecked starts a task with checks.
-func startChecked(h *servicetest.Harness, agent, prompt string, retries int, checks ...string) *fleet.Task {
+// startTaskWithChecks starts a task with checks.
+func startTaskWithChecks(h *servicetest.Harness, agent, prompt string, retries int, checks ...string) *fleet.Task {
 	h.T.Helper()
 	task, err := h.StartTask(h.Context(), service.StartTaskRequest{
 		Agent: agent, Description: prompt, Checks: fleet.Checks{Commands: checks, Retries: &retries},
@@ -28,8 +28,8 @@ func startChecked(h *servicetest.Harness, agent, prompt string, retries int, che
 	return task
 }
 
-// results returns the statuses of the task's checks, in their order. It returns nil if the task has no checks.
-func results(h *servicetest.Harness, id string) (statuses []fleet.CheckStatus) {
+// checkStatuses returns the statuses of the task's checks, in their order. It returns nil if the task has no checks.
+func checkStatuses(h *servicetest.Harness, id string) (statuses []fleet.CheckStatus) {
 	h.T.Helper()
 	c, err := h.TaskChecks(h.Context(), id)
 	require.NoError(h.T, err)
@@ -42,8 +42,8 @@ func results(h *servicetest.Harness, id string) (statuses []fleet.CheckStatus) {
 	return statuses
 }
 
-// checksOf returns the results that the view of the agent has.
-func checksOf(v *fleet.AgentView) []fleet.CheckResult {
+// shownResults returns the results that the view of the agent has.
+func shownResults(v *fleet.AgentView) []fleet.CheckResult {
 	if v.Checks == nil {
 		return nil
 	}
@@ -66,14 +66,14 @@ func (e endTimeRunner) Follow(ctx context.Context, r fleet.Run, cursor string, s
 // TestEndOfChecks checks that the end of a task is the end of its checks, not the end of the run before them.
 func TestEndOfChecks(t *testing.T) {
 	t.Parallel()
-	world := checking
+	world := checksWorld
 	world.Traits.Name = "dated"
 	place := fake.New(world)
 	t.Cleanup(place.Destroy)
-	h := servicetest.New(t, checking, nil, endTimePlace{place})
+	h := servicetest.New(t, checksWorld, nil, endTimePlace{place})
 	h.MustCreate("papi", "dated/Setup")
 	for name, check := range map[string]string{"passed": "echo fine", "failed": "exit 1"} {
-		task := h.WaitTask(startChecked(h, "papi", "done", 0, check).ID)
+		task := h.WaitTask(startTaskWithChecks(h, "papi", "done", 0, check).ID)
 		checks, err := h.TaskChecks(h.Context(), task.ID)
 		require.NoError(t, err)
 		require.False(t, task.EndedAt.Before(checks.Results[0].EndedAt.Truncate(time.Microsecond)), "%s: checks end at %s, the task at %s", name, checks.Results[0].EndedAt, task.EndedAt)
@@ -85,26 +85,26 @@ func TestChecks(t *testing.T) {
 	t.Parallel()
 	t.Run("a task fails when its checks fail after all retries", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.NewWithPapi(t, checking, nil)
-		task := h.WaitTask(startChecked(h, "papi", "done", 2, "echo no compiler; exit 3", "echo fine").ID)
+		h := servicetest.NewWithPapi(t, checksWorld, nil)
+		task := h.WaitTask(startTaskWithChecks(h, "papi", "done", 2, "echo no compiler; exit 3", "echo fine").ID)
 		require.Equal(t, fleet.TaskFailed, task.Status)
 		require.Equal(t, fleet.CodeChecksFailed, task.ReasonCode)
 		require.Equal(t, 2, task.Try)
 		require.Equal(t, "1 of 2 checks failed: echo no compiler; exit 3 (exit code 3)", task.Reason)
-		require.Equal(t, []fleet.CheckStatus{fleet.CheckFailed, fleet.CheckPassed}, results(h, task.ID))
+		require.Equal(t, []fleet.CheckStatus{fleet.CheckFailed, fleet.CheckPassed}, checkStatuses(h, task.ID))
 		require.Equal(t, fleet.StatusIdle, h.WaitAgent("papi", func(v *fleet.AgentView) bool { return v.Task == nil }).Status())
 	})
 	t.Run("a run that failed is not checked", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.NewWithPapi(t, checking, nil)
-		task := h.WaitTask(startChecked(h, "papi", "fail no idea", 1, "echo fine").ID)
+		h := servicetest.NewWithPapi(t, checksWorld, nil)
+		task := h.WaitTask(startTaskWithChecks(h, "papi", "fail no idea", 1, "echo fine").ID)
 		require.Equal(t, "no idea", task.Reason)
 		require.Empty(t, task.ReasonCode)
-		require.Empty(t, results(h, task.ID))
+		require.Empty(t, checkStatuses(h, task.ID))
 	})
 	t.Run("projects and roles have checks too", func(t *testing.T) {
 		t.Parallel()
-		world, none := checking, 0
+		world, none := checksWorld, 0
 		roles := fake.DefaultRoles()
 		roles[0].Checks = fleet.Checks{Commands: []string{"echo role"}, Retries: &none}
 		world.Projects = []fake.Project{{Project: fleet.Project{Name: "Setup", Checks: fleet.Checks{Commands: []string{"echo project", "exit 1"}}}, Roles: roles}}
@@ -112,41 +112,41 @@ func TestChecks(t *testing.T) {
 		task := h.WaitTask(h.Start("papi", "done").ID)
 		require.Equal(t, "1 of 3 checks failed: exit 1 (exit code 1)", task.Reason)
 		require.Zero(t, task.Try, "the role allows no retry")
-		require.Len(t, results(h, task.ID), 3)
+		require.Len(t, checkStatuses(h, task.ID), 3)
 	})
 	t.Run("a task is stopped while it is checked", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.NewWithPapi(t, checking, nil)
-		task := startChecked(h, "papi", "done well", 1, "wait gate", "echo never")
+		h := servicetest.NewWithPapi(t, checksWorld, nil)
+		task := startTaskWithChecks(h, "papi", "done well", 1, "wait gate", "echo never")
 		<-h.World.Reached("gate")
 		stopped, _, _, err := h.StopTask(h.Context(), "papi", "")
 		require.NoError(t, err)
 		require.Equal(t, fleet.TaskStopped, stopped.Status)
 		require.Equal(t, "well", stopped.Summary)
-		require.Equal(t, []fleet.CheckStatus{fleet.CheckStopped}, results(h, task.ID))
+		require.Equal(t, []fleet.CheckStatus{fleet.CheckStopped}, checkStatuses(h, task.ID))
 	})
 	t.Run("an agent is deleted while it is checked", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.NewWithPapi(t, checking, nil)
-		task := startChecked(h, "papi", "change made a line\ndone well", 1, "wait gate")
+		h := servicetest.NewWithPapi(t, checksWorld, nil)
+		task := startTaskWithChecks(h, "papi", "change made a line\ndone well", 1, "wait gate")
 		<-h.World.Reached("gate")
 		h.MustDelete("papi")
 		require.Equal(t, fleet.TaskStopped, h.WaitTask(task.ID).Status)
-		require.Equal(t, "made", changed(h, task.ID))
+		require.Equal(t, "made", changedPath(h, task.ID))
 	})
 	t.Run("a check that cannot be run fails the task", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.NewWithPapi(t, checking, nil)
+		h := servicetest.NewWithPapi(t, checksWorld, nil)
 		h.World.Fail(fake.Check, 1, fleet.Errorf(fleet.ReasonUnimplemented, "it has no shell"))
-		task := h.WaitTask(startChecked(h, "papi", "done", 1, "echo fine").ID)
+		task := h.WaitTask(startTaskWithChecks(h, "papi", "done", 1, "echo fine").ID)
 		require.Equal(t, "1 of 1 checks failed: echo fine (it could not be run: it has no shell)", task.Reason)
 		require.Zero(t, task.Try, "a retry by the agent could not help")
 	})
 	t.Run("a check is retried if the host does not answer", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.NewWithPapi(t, checking, nil)
+		h := servicetest.NewWithPapi(t, checksWorld, nil)
 		h.World.Fail(fake.Check, 2, nil)
-		require.Equal(t, fleet.TaskCompleted, h.WaitTask(startChecked(h, "papi", "done", 1, "echo fine").ID).Status)
+		require.Equal(t, fleet.TaskCompleted, h.WaitTask(startTaskWithChecks(h, "papi", "done", 1, "echo fine").ID).Status)
 	})
 	for name, meanwhile := range map[string]func(*servicetest.Harness){
 		"a message during the checks is for the next try":                  func(*servicetest.Harness) {},
@@ -154,12 +154,12 @@ func TestChecks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := servicetest.NewWithPapi(t, checking, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
-			task := startChecked(h, "papi", "done", 1, "wait gate; has made fix: change made a line", "has made fix: listen")
+			h := servicetest.NewWithPapi(t, checksWorld, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
+			task := startTaskWithChecks(h, "papi", "done", 1, "wait gate; has made fix: change made a line", "has made fix: listen")
 			<-h.World.Reached("gate")
-			said, err := message(h, "be quick", "")
+			reply, err := sendMessage(h, "be quick", "")
 			require.NoError(t, err)
-			require.Contains(t, said, "is stored")
+			require.Contains(t, reply, "is stored")
 			meanwhile(h)
 			h.World.Release("gate")
 			require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
@@ -170,8 +170,8 @@ func TestChecks(t *testing.T) {
 	}
 	t.Run("questions of the run before the checks are withdrawn", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.NewWithPapi(t, checking, nil)
-		task := startChecked(h, "papi", "done", 1, "wait gate; has made fix: change made a line", "has made fix: wait second")
+		h := servicetest.NewWithPapi(t, checksWorld, nil)
+		task := startTaskWithChecks(h, "papi", "done", 1, "wait gate; has made fix: change made a line", "has made fix: wait second")
 		<-h.World.Reached("gate")
 		require.NoError(t, h.Store.Update(t.Context(), func(tx fleet.Tx) error { // as if the run had ended without saying that it no longer asks
 			current, err := tx.Task(task.ID)
@@ -209,7 +209,7 @@ func TestChecks(t *testing.T) {
 	})
 	t.Run("invalid checks are refused", func(t *testing.T) {
 		t.Parallel()
-		h := servicetest.NewWithPapi(t, checking, nil)
+		h := servicetest.NewWithPapi(t, checksWorld, nil)
 		less, more := -1, fleet.MaxCheckRetries+1
 		for _, c := range []fleet.Checks{
 			{Commands: make([]string, fleet.MaxChecks+1)},
@@ -230,7 +230,7 @@ func TestChecks(t *testing.T) {
 // TestChecksOfContract checks that a contract reports the results of its checks, which do not change its status.
 func TestChecksOfContract(t *testing.T) {
 	t.Parallel()
-	world := checking
+	world := checksWorld
 	world.Projects = []fake.Project{{Project: fleet.Project{Name: "Setup", Checks: fleet.Checks{Commands: []string{"has made", "exit 3"}}}}}
 	for name, tc := range map[string]struct {
 		prompt string
@@ -253,12 +253,12 @@ func TestChecksOfContract(t *testing.T) {
 				_, err := h.CompleteByUID(h.Context(), v.UID, "well", nil, 0)
 				require.NoError(t, err)
 			}
-			require.Len(t, checksOf(h.WaitDeleted(v.UID)), len(tc.want))
+			require.Len(t, shownResults(h.WaitDeleted(v.UID)), len(tc.want))
 			task := h.WaitTask(v.Task.ID)
 			require.Equal(t, tc.status, task.Status, task.Reason)
 			require.Zero(t, task.Try)
 			require.Empty(t, task.ReasonCode)
-			require.Equal(t, tc.want, results(h, task.ID))
+			require.Equal(t, tc.want, checkStatuses(h, task.ID))
 			require.Empty(t, h.World.Workspaces())
 		})
 	}

@@ -33,12 +33,12 @@ func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Durati
 		return 0, nil
 	}
 	var last []*fleet.Task
-	var known *fleet.TaskChecks
+	var record *fleet.TaskChecks
 	if err := w.store.View(ctx, func(tx fleet.ReadTx) (err error) {
 		if last, err = tx.LastTasks([]string{a.UID}); err != nil || len(last) == 0 {
 			return err
 		}
-		known, err = tx.Checks(last[0].ID)
+		record, err = tx.Checks(last[0].ID)
 		return err
 	}); err != nil {
 		return 0, err
@@ -48,7 +48,7 @@ func (w *worker) checkContract(ctx context.Context, a *fleet.Agent) (time.Durati
 		return 0, nil
 	}
 	t := last[0]
-	checks, err := w.checksOf(ctx, a, known)
+	checks, err := w.checksOf(ctx, a, record)
 	if err != nil {
 		w.log.WarnContext(ctx, "contract checks not known", slog.String("task", t.ID), slog.Any("error", err))
 		if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable { // the deletion of the agent also has to wait for its place

@@ -48,13 +48,13 @@ func (w *worker) stepMessages(ctx context.Context, a *fleet.Agent, t *fleet.Task
 		return err
 	}
 	ctx, cancel := context.WithCancel(f.ctx)
-	p := &delivery{cancel: cancel, done: make(chan struct{})}
-	f.delivery = p
+	d := &delivery{cancel: cancel, done: make(chan struct{})}
+	f.delivery = d
 	agent, task, run := *a, *t, t.Run(true)
 	go func() {
-		defer close(p.done)
+		defer close(d.done)
 		defer cancel()
-		if err := survive(func() error { w.deliver(ctx, &agent, &task, run); return nil }); err != nil {
+		if err := catchPanic(func() error { w.deliver(ctx, &agent, &task, run); return nil }); err != nil {
 			w.log.ErrorContext(ctx, "messages not delivered", slog.String("task", task.ID), slog.Any("error", err))
 			_ = sleep(ctx, w.cfg.LeaseTTL) // the worker tries again when done is closed
 		}
@@ -163,22 +163,22 @@ func (w *worker) recordDelivery(ctx context.Context, m fleet.Message, err error)
 	})
 }
 
-// deliverRest sends the open messages of an ended run again, to find out which of them the agent has received: its host accepts
+// resendOpenMessages sends the open messages of an ended run again, to find out which of them the agent has received: its host accepts
 // only those. The others are delivered to the next try, or are refused when the task ends.
-func (w *worker) deliverRest(ctx context.Context, a *fleet.Agent, t *fleet.Task, open, delivered []fleet.Message) error {
+func (w *worker) resendOpenMessages(ctx context.Context, a *fleet.Agent, t *fleet.Task, open, delivered []fleet.Message) error {
 	for _, m := range open {
 		r := t.Run(true)
 		r.Messages, r.Confirmed = delivered, m.FromTask != ""
-		sent := w.shortCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Send(ctx, r, m.ID, m.Text) })
+		sendErr := w.shortCall(ctx, a, func(ctx context.Context) error { return w.places.Of(a).Connect(*a).Send(ctx, r, m.ID, m.Text) })
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case sent == nil:
+		case sendErr == nil:
 			delivered = append(delivered, m)
-		case mayRetry(sent):
+		case mayRetry(sendErr):
 			continue
 		}
-		if err := w.recordDelivery(ctx, m, sent); err != nil {
+		if err := w.recordDelivery(ctx, m, sendErr); err != nil {
 			return err
 		}
 	}

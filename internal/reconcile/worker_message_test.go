@@ -15,16 +15,16 @@ import (
 	"fleet/internal/state"
 )
 
-// message sends a message to papi, and returns the text of the answer.
-func message(h *servicetest.Harness, text, requestID string) (string, error) {
+// sendMessage sends a message to papi, and returns the text of the answer.
+func sendMessage(h *servicetest.Harness, text, requestID string) (string, error) {
 	h.T.Helper()
-	_, said, err := h.SendMessage(h.Context(), "papi", text, requestID)
-	return said, err
+	_, reply, err := h.SendMessage(h.Context(), "papi", text, requestID)
+	return reply, err
 }
 
 const (
-	sentNow   = "Message sent to the running task"
-	sentLater = "The message is stored: the agent gets it as soon as it can accept it, if its task is still running then"
+	textSent   = "Message sent to the running task"
+	textStored = "The message is stored: the agent gets it as soon as it can accept it, if its task is still running then"
 )
 
 // TestMessageRightAfterStart checks that a message that is sent during the dispatch of the task is delivered.
@@ -34,7 +34,7 @@ func TestMessageRightAfterStart(t *testing.T) {
 	gate := h.World.Hold(fake.Dispatch)
 	task := h.Start("papi", "listen\ndone")
 	<-gate.Arrived()
-	sent := begin(func() error { _, err := message(h, "more light", ""); return err })
+	sent := startCall(func() error { _, err := sendMessage(h, "more light", ""); return err })
 	h.WaitAgent("papi", func(*fleet.AgentView) bool { return len(h.Events(fleet.EventTaskMessage)) == 1 })
 	gate.Open()
 	require.NoError(t, <-sent)
@@ -50,9 +50,9 @@ func TestMessageBeforeTheTaskBegins(t *testing.T) {
 	h.Reconciler.Stop()
 	task := h.Start("papi", "listen\ndone")
 	for range 2 {
-		said, err := message(h, "more light", "m1")
+		reply, err := sendMessage(h, "more light", "m1")
 		require.NoError(t, err)
-		require.Equal(t, sentLater, said)
+		require.Equal(t, textStored, reply)
 	}
 	h.Restart()
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
@@ -84,17 +84,17 @@ func TestMessagesOutliveTheirProcess(t *testing.T) {
 	}}, func(c *state.Config) { c.MessageWait, c.LeaseTTL = 10*time.Millisecond, time.Second })
 	task := h.Start("papi", "listen\nlisten\nlisten\ndone")
 	for _, text := range []string{"one", "two"} {
-		said, err := message(h, text, text)
+		reply, err := sendMessage(h, text, text)
 		require.NoError(t, err)
-		require.Equal(t, sentLater, said)
+		require.Equal(t, textStored, reply)
 	}
 	<-hung
 	h.Restart()
 	<-hung               // the restarted process follows the task, so the replica below does not
 	other := h.Replica() // accepts the last message although it does not follow the task
-	_, said, err := other.SendMessage(h.Context(), "papi", "three", "")
+	_, reply, err := other.SendMessage(h.Context(), "papi", "three", "")
 	require.NoError(t, err)
-	require.Equal(t, sentLater, said)
+	require.Equal(t, textStored, reply)
 	free.Store(true)
 	h.Reconciler.Stop() // the replica takes over
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
@@ -102,9 +102,9 @@ func TestMessagesOutliveTheirProcess(t *testing.T) {
 	require.Len(t, h.Events(fleet.EventTaskMessage), 3)
 	require.Len(t, h.Events(fleet.EventTaskStep), 3, "one step for each message that was delivered after its call had returned")
 	for range 2 {
-		said, err = message(h, "one", "one")
+		reply, err = sendMessage(h, "one", "one")
 		require.NoError(t, err)
-		require.Equal(t, sentNow, said, "the message was delivered meanwhile")
+		require.Equal(t, textSent, reply, "the message was delivered meanwhile")
 	}
 	require.Len(t, h.World.Messages(task.ID), 3)
 }
@@ -119,18 +119,18 @@ func TestMessageWhoseAnswerGotLost(t *testing.T) {
 			h := servicetest.NewWithPapi(t, fake.Config{}, func(c *state.Config) { c.MessageWait = 10 * time.Millisecond })
 			gate := h.World.HoldAfter(fake.Send)
 			task := h.Start("papi", prompt)
-			said, err := message(h, "hi", "m")
+			reply, err := sendMessage(h, "hi", "m")
 			require.NoError(t, err)
-			require.Equal(t, sentLater, said)
+			require.Equal(t, textStored, reply)
 			<-gate.Arrived()
 			h.Restart()
 			gate.Open()
 			h.World.Release("gate")
 			require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 			require.Equal(t, []string{"hi"}, h.World.Messages(task.ID))
-			said, err = message(h, "hi", "m")
+			reply, err = sendMessage(h, "hi", "m")
 			require.NoError(t, err, "the message was delivered")
-			require.Equal(t, sentNow, said)
+			require.Equal(t, textSent, reply)
 		})
 	}
 }
@@ -143,7 +143,7 @@ func TestMessageThatCannotBeDelivered(t *testing.T) {
 		h := servicetest.NewWithPapi(t, fake.Config{NoMessages: true}, nil)
 		h.Start("papi", "wait gate")
 		for range 2 {
-			_, err := message(h, "hi", "m")
+			_, err := sendMessage(h, "hi", "m")
 			require.Equal(t, fleet.ReasonUnimplemented, fleet.ReasonOf(err))
 			require.ErrorContains(t, err, "cannot take messages")
 		}
@@ -155,7 +155,7 @@ func TestMessageThatCannotBeDelivered(t *testing.T) {
 		h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 		h.World.Fail(fake.Send, 1<<30, nil)
 		task := h.Start("papi", "wait gate\ndone")
-		sent := begin(func() error { _, err := message(h, "hi", ""); return err })
+		sent := startCall(func() error { _, err := sendMessage(h, "hi", ""); return err })
 		<-h.World.Called(fake.Send, 1)
 		h.World.Release("gate")
 		require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
@@ -176,7 +176,7 @@ func TestMessageThatCannotBeDelivered(t *testing.T) {
 		<-h.World.Reached("gate")
 		h.Config.CallTimeout = 200 * time.Millisecond
 		h.Restart()
-		sent := begin(func() error { _, err := message(h, "hi", ""); return err })
+		sent := startCall(func() error { _, err := sendMessage(h, "hi", ""); return err })
 		<-h.World.Called(fake.Send, 1)
 		stopped, _, _, err := h.StopTask(h.Context(), "papi", "")
 		require.NoError(t, err)
@@ -188,7 +188,7 @@ func TestMessageThatCannotBeDelivered(t *testing.T) {
 		h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 		h.World.Fail(fake.Send, 1<<30, nil)
 		h.Start("papi", "wait gate")
-		sent := begin(func() error { _, err := message(h, "hi", ""); return err })
+		sent := startCall(func() error { _, err := sendMessage(h, "hi", ""); return err })
 		<-h.World.Called(fake.Send, 1)
 		h.MustDelete("papi")
 		require.Equal(t, fleet.ReasonNoRunningTask, fleet.ReasonOf(<-sent))
@@ -202,9 +202,9 @@ func TestMessageThatIsTriedAgain(t *testing.T) {
 	h := servicetest.NewWithPapi(t, fake.Config{}, nil)
 	h.World.Fail(fake.Send, 2, nil)
 	task := h.Start("papi", "listen\ndone")
-	said, err := message(h, "hi", "")
+	reply, err := sendMessage(h, "hi", "")
 	require.NoError(t, err)
-	require.Equal(t, sentNow, said)
+	require.Equal(t, textSent, reply)
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Equal(t, []string{"hi"}, h.World.Messages(task.ID))
 }
@@ -221,7 +221,7 @@ func TestMessageAfterItsRequestIsForgotten(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for range 2 {
-		_, err := message(h, "more light", "m1")
+		_, err := sendMessage(h, "more light", "m1")
 		require.NoError(t, err)
 		forget()
 	}
@@ -230,7 +230,7 @@ func TestMessageAfterItsRequestIsForgotten(t *testing.T) {
 	require.Equal(t, []string{"more light"}, h.World.Messages(task.ID))
 	forget()
 	task = h.Start("papi", "listen\ndone")
-	_, err := message(h, "more light", "m1")
+	_, err := sendMessage(h, "more light", "m1")
 	require.NoError(t, err)
 	require.Equal(t, fleet.TaskCompleted, h.WaitTask(task.ID).Status)
 	require.Equal(t, []string{"more light"}, h.World.Messages(task.ID))

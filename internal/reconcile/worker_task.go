@@ -54,14 +54,14 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		f.delivery.end()
 		return 0, false, w.handleFollowerEnd(ctx, v, f)
 	}
-	wanted := a.Desired == fleet.DesiredRunning && a.RestartsRequested == a.RestartsDone
+	shouldRun := a.Desired == fleet.DesiredRunning && a.RestartsRequested == a.RestartsDone
 	left := t.StartedAt.Add(t.Timeout + deadlineGrace).Sub(w.now())
 	switch {
-	case !wanted && t.StopRequestedAt.IsZero():
+	case !shouldRun && t.StopRequestedAt.IsZero():
 		return 0, false, w.requestStop(ctx, t, "its agent was stopped or restarted")
 	case left <= 0 && t.StopRequestedAt.IsZero():
 		return 0, false, w.requestStop(ctx, t, state.TimeoutReason(t))
-	case t.DispatchedAt.IsZero() && !t.StopRequestedAt.IsZero() && (!wanted || !startsByItself(a, t)):
+	case t.DispatchedAt.IsZero() && !t.StopRequestedAt.IsZero() && (!shouldRun || !startsByItself(a, t)):
 		return 0, false, w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case a.State == fleet.StateStopped || a.State == fleet.StateFailed || a.State == fleet.StateCanceled:
 		w.stopFollowing()
@@ -96,22 +96,22 @@ func (w *worker) stepTask(ctx context.Context, v *fleet.AgentView) (next time.Du
 		}
 	}
 	if t.StopRequestedAt.IsZero() {
-		again, err := w.stepAnswers(ctx, a, t)
-		if again == 0 {
-			again = maxRetryDelay
+		retry, err := w.stepAnswers(ctx, a, t)
+		if retry == 0 {
+			retry = maxRetryDelay
 		}
 		if w.stepAllowance(ctx, a, t) {
-			again = min(again, minRetryDelay)
+			retry = min(retry, minRetryDelay)
 		}
-		look, serr := w.updateStall(ctx, t)
-		return min(left, again, look), a.State.Moving(), errors.Join(err, serr)
+		stallCheck, stallErr := w.updateStall(ctx, t)
+		return min(left, retry, stallCheck), a.State.Moving(), errors.Join(err, stallErr)
 	}
 	next, err = w.stepStop(ctx, a, t)
 	if wait > 0 {
 		next = min(next, wait)
 	}
 	// If the agent must not run, the worker need not wait for the last step: stopping its workspace ends the run.
-	return next, a.State.Moving() || !wanted && w.stop.step == stopStepWorkspace && !w.stop.started.IsZero(), err
+	return next, a.State.Moving() || !shouldRun && w.stop.step == stopStepWorkspace && !w.stop.started.IsZero(), err
 }
 
 // startsByItself reports whether the agent will work on the task even if Fleet never dispatches it. Such a task can be
@@ -137,7 +137,7 @@ var errDispatched = errors.New("the task was dispatched meanwhile")
 func (w *worker) dispatchTask(ctx context.Context, a *fleet.Agent, t *fleet.Task, again bool) (err error) {
 	ctx, end := w.cfg.Span(ctx, "task.dispatch", a, t)
 	defer func() { end(err) }()
-	failed, err := w.failedAttempt(ctx, t)
+	attempt, err := w.failedAttempt(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (w *worker) dispatchTask(ctx context.Context, a *fleet.Agent, t *fleet.Task
 		if err := w.saveMissingChanges(ctx, a, t); err != nil {
 			return err
 		}
-		recorded, err := w.recordDispatch(ctx, t, dispatchText(t, failed))
+		recorded, err := w.recordDispatch(ctx, t, dispatchText(t, attempt))
 		switch {
 		case errors.Is(err, errDispatched), err == nil && !recorded:
 			return nil // the task is loaded again
@@ -154,7 +154,7 @@ func (w *worker) dispatchTask(ctx context.Context, a *fleet.Agent, t *fleet.Task
 		}
 	}
 	w.cfg.Fault(FaultDispatchRecorded)
-	run, err := w.newRun(ctx, a, t, failed, again)
+	run, err := w.newRun(ctx, a, t, attempt, again)
 	if errors.Is(err, errTaskEnded) {
 		return nil // the agent is loaded again
 	}
@@ -189,10 +189,10 @@ func (w *worker) dispatchTask(ctx context.Context, a *fleet.Agent, t *fleet.Task
 	return nil
 }
 
-// dispatchText describes the dispatch for the event log. failed is the attempt before it, see failedAttempt.
-func dispatchText(t *fleet.Task, failed *fleet.Attempt) string {
+// dispatchText describes the dispatch for the event log. attempt is the attempt before it, see failedAttempt.
+func dispatchText(t *fleet.Task, attempt *fleet.Attempt) string {
 	switch {
-	case failed != nil:
+	case attempt != nil:
 		return fmt.Sprintf("the agent goes on after a failed attempt: try %d", t.Try+1)
 	case t.Resumes():
 		return "the agent goes on"
@@ -209,7 +209,7 @@ func dispatchText(t *fleet.Task, failed *fleet.Attempt) string {
 // recordDispatch records the dispatch with the text. recorded is false if the task has ended. If messages were sent before the
 // dispatch of the first try, their events come after its event.
 func (w *worker) recordDispatch(ctx context.Context, t *fleet.Task, text string) (recorded bool, err error) {
-	return w.changeActive(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
+	return w.changeRunningTask(ctx, t.ID, func(tx fleet.Tx, t *fleet.Task) error {
 		if !t.DispatchedAt.IsZero() {
 			return errDispatched
 		}
@@ -230,21 +230,21 @@ func (w *worker) recordDispatch(ctx context.Context, t *fleet.Task, text string)
 	})
 }
 
-// newRun returns the run that the agent gets. failed is the attempt before it, see failedAttempt. again becomes Run.Again. If the
+// newRun returns the run that the agent gets. attempt is the attempt before it, see failedAttempt. again becomes Run.Again. If the
 // task has ended, the error is errTaskEnded.
-func (w *worker) newRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, failed *fleet.Attempt, again bool) (run fleet.Run, err error) {
+func (w *worker) newRun(ctx context.Context, a *fleet.Agent, t *fleet.Task, attempt *fleet.Attempt, again bool) (run fleet.Run, err error) {
 	run = t.Run(again)
 	run.Continues, run.Conversation, run.Allowance = a.HasConversation, a.Conversation, t.Allowance()
 	for _, r := range a.AllowedRulesIn(t.ID) {
 		run.Allowed = append(run.Allowed, r.Rule)
 	}
-	endpoint, granted, err := w.issueToken(ctx, a, t)
+	endpoint, grant, err := w.issueToken(ctx, a, t)
 	if err != nil {
 		return run, err
 	}
 	run.FleetEndpoint = endpoint
-	run.Brief = brief(t, endpoint != nil && granted.Allows(fleet.ActStart))
-	if run.Feedback, err = w.feedback(ctx, t, failed); err != nil {
+	run.Brief = brief(t, endpoint != nil && grant.Allows(fleet.ActStart))
+	if run.Feedback, err = w.feedback(ctx, t, attempt); err != nil {
 		return run, err
 	}
 	if t.Try > 0 {
@@ -273,11 +273,11 @@ func (w *worker) handleFollowerEnd(ctx context.Context, v *fleet.AgentView, f *f
 		if err != nil {
 			return err
 		}
-		known, err := w.recordedChecks(ctx, t)
+		record, err := w.recordedChecks(ctx, t)
 		if err != nil {
 			return err
 		}
-		if err := w.deliverRest(ctx, a, t, open, delivered); err != nil {
+		if err := w.resendOpenMessages(ctx, a, t, open, delivered); err != nil {
 			return err
 		}
 		if !f.outcome.Terminal {
@@ -289,7 +289,7 @@ func (w *worker) handleFollowerEnd(ctx context.Context, v *fleet.AgentView, f *f
 		if waiting, err := w.awaitResults(ctx, a, t, o); waiting || err != nil {
 			return err
 		}
-		return w.handleRunEnd(ctx, a, t, known, w.withCheckedOutput(t, o))
+		return w.handleRunEnd(ctx, a, t, record, w.withCheckedOutput(t, o))
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && !t.StopRequestedAt.IsZero() && (w.confirmed(t) || !startsByItself(a, t)):
 		return w.finish(ctx, t.ID, fleet.Outcome{Status: fleet.TaskStopped})
 	case fleet.ReasonOf(f.err) == fleet.ReasonTaskNotFound && a.State == fleet.StateRunning:
@@ -378,8 +378,8 @@ func (w *worker) stepStop(ctx context.Context, a *fleet.Agent, t *fleet.Task) (t
 		s.next = w.now().Add(minRetryDelay)
 	}
 	// If the agent must not run, stopping its workspace must not wait until the step reaches the host.
-	wanted := a.Desired == fleet.DesiredRunning && a.RestartsRequested == a.RestartsDone
-	if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable && wanted {
+	shouldRun := a.Desired == fleet.DesiredRunning && a.RestartsRequested == a.RestartsDone
+	if fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable && shouldRun {
 		return s.next.Sub(w.now()), w.stopUndelivered(ctx, a, t, err)
 	}
 	if (err == nil || !s.started.Add(w.places.Of(a).Grace).After(s.next)) && s.step < stopStepWorkspace {
@@ -499,9 +499,9 @@ func (w *worker) resetRun() {
 	w.progress.begin("", w.now())
 }
 
-// endActive ends the active task of the agent, if it has one. The outcome replaces the outcome of a stop that was requested
+// endRunningTask ends the running task of the agent, if it has one. The outcome replaces the outcome of a stop that was requested
 // before. a must have been read in tx.
-func (r *Reconciler) endActive(tx fleet.Tx, a *fleet.Agent, o fleet.Outcome) error {
+func (r *Reconciler) endRunningTask(tx fleet.Tx, a *fleet.Agent, o fleet.Outcome) error {
 	t, err := tx.RunningTask(a.UID)
 	if err != nil || t == nil {
 		return err
@@ -512,16 +512,16 @@ func (r *Reconciler) endActive(tx fleet.Tx, a *fleet.Agent, o fleet.Outcome) err
 
 // changeTask changes the agent's task, unless it has ended.
 func (w *worker) changeTask(ctx context.Context, id string, change func(tx fleet.Tx, t *fleet.Task) error) error {
-	_, err := w.changeActive(ctx, id, change)
+	_, err := w.changeRunningTask(ctx, id, change)
 	return err
 }
 
-// changeActive does the same as changeTask, and reports whether the task was still active.
-func (w *worker) changeActive(ctx context.Context, id string, change func(tx fleet.Tx, t *fleet.Task) error) (active bool, err error) {
+// changeRunningTask does the same as changeTask, and reports whether the task was running.
+func (w *worker) changeRunningTask(ctx context.Context, id string, change func(tx fleet.Tx, t *fleet.Task) error) (running bool, err error) {
 	err = w.store.Update(ctx, func(tx fleet.Tx) error {
 		t, err := tx.RunningTask(w.uid)
-		active = t != nil && t.ID == id
-		if err != nil || !active {
+		running = t != nil && t.ID == id
+		if err != nil || !running {
 			return err
 		}
 		if err := change(tx, t); err != nil || t.Status.Ended() {
@@ -529,5 +529,5 @@ func (w *worker) changeActive(ctx context.Context, id string, change func(tx fle
 		}
 		return tx.Update(t)
 	})
-	return active, err
+	return running, err
 }

@@ -24,7 +24,7 @@ func TestFreshAgentIsNotShared(t *testing.T) {
 		return task
 	}
 	first := queue("session s1\nfail-first 1 USAGE_WINDOW\ndone")
-	first = &waitingAgain(h, first.ID, 1).Task
+	first = &waitForRetry(h, first.ID, 1).Task
 	require.NotEmpty(t, first.AgentUID)
 	second := h.WaitTask(queue("done").ID)
 	require.Equal(t, fleet.TaskCompleted, second.Status)
