@@ -98,9 +98,9 @@ func TestJSON(t *testing.T) {
 func TestRespond(t *testing.T) {
 	t.Parallel()
 	require.False(t, encoded.Respond(t.Context(), response()))
-	ctx, offer := encoded.NewOffer(t.Context())
-	require.Nil(t, offer.Response())
+	ctx, receiver := encoded.NewReceiver(t.Context())
+	require.Nil(t, receiver.Response())
 	a := response()
 	require.True(t, encoded.Respond(ctx, a))
-	require.Same(t, a, offer.Response())
+	require.Same(t, a, receiver.Response())
 }

@@ -11,9 +11,9 @@ import (
 
 // UnaryInterceptor lets the services of a gRPC server call Respond. The server must use Codec, which encodes a Response.
 func UnaryInterceptor(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	ctx, offer := NewOffer(ctx)
+	ctx, receiver := NewReceiver(ctx)
 	resp, err := next(ctx, req)
-	if r := offer.Response(); r != nil && err == nil {
+	if r := receiver.Response(); r != nil && err == nil {
 		return r, nil
 	}
 	return resp, err

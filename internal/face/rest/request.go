@@ -33,7 +33,7 @@ func (f *face) checkRequests(h runtime.HandlerFunc) runtime.HandlerFunc {
 			writeError(w, errors.New("rest: a route without a method"))
 			return
 		}
-		ctx, _ := encoded.NewOffer(r.Context())
+		ctx, _ := encoded.NewReceiver(r.Context())
 		if ctx, ok = f.identify(ctx, w, r, rt); !ok {
 			return
 		}

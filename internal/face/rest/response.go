@@ -21,7 +21,7 @@ const minGzip = 1 << 10
 // in only one response.
 type responseWriter struct {
 	http.ResponseWriter
-	ctx         context.Context //nolint:containedctx // of the request, for its offer
+	ctx         context.Context //nolint:containedctx // of the request, for its receiver
 	isList      bool
 	gzip        bool     // the client accepts it
 	ifNoneMatch []string // the If-None-Match header
@@ -56,7 +56,7 @@ func (w *responseWriter) Write(b []byte) (int, error) {
 	w.wroteHeader = true
 	h := w.Header()
 	tagOf, gzipOf := func() string { return encoded.Tag(b) }, func() []byte { return encoded.Gzip(b) }
-	if shared := encoded.OfferOf(w.ctx).Response(); shared != nil {
+	if shared := encoded.ReceiverFrom(w.ctx).Response(); shared != nil {
 		if j, err := shared.JSON(); err == nil {
 			tagOf, gzipOf = j.Tag, j.Gzip // made once for all calls that share the response
 		}

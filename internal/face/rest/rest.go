@@ -148,9 +148,9 @@ func (f *face) registerServices() error {
 	return nil
 }
 
-// encodedResponse returns the response that the service has put into the offer of the call, instead of its message.
+// encodedResponse returns the response that the service has put into the receiver of the call, instead of its message.
 func encodedResponse(ctx context.Context, m proto.Message) (any, error) {
-	if a := encoded.OfferOf(ctx).Response(); a != nil {
+	if a := encoded.ReceiverFrom(ctx).Response(); a != nil {
 		return a, nil
 	}
 	return m, nil

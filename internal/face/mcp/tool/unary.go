@@ -25,15 +25,15 @@ func Unary[Q, R any, PQ message[Q], PR message[R]](
 		if p := progressOf(ctx); p != nil && o.watch != nil {
 			stop = follow(ctx, p, o.watch, o.agent(q))
 		}
-		offerCtx, offer := encoded.NewOffer(ctx)
-		m, err := call(offerCtx, q)
+		receiverCtx, receiver := encoded.NewReceiver(ctx)
+		m, err := call(receiverCtx, q)
 		stop()
 		if err != nil {
 			return Failure(ctx, err)
 		}
 		s.recordTasks(ctx, q, m)
 		again := func() (proto.Message, error) { return call(ctx, q) }
-		if a := offer.Response(); a != nil {
+		if a := receiver.Response(); a != nil {
 			return s.resultOfEncoded(ctx, q, a, again)
 		}
 		return s.resultOf(ctx, q, m, again)
