@@ -65,22 +65,22 @@ func quoteGitValue(s string) string {
 // NoSigning is a git configuration with which commits and tags are not signed.
 const NoSigning = "[commit]\n\tgpgSign = false\n[tag]\n\tgpgSign = false\n\tforceSignAnnotated = false\n[push]\n\tgpgSign = false\n"
 
-// Fleet writes gitConfig, and the agent writes ownGitConfig, which wins. Git writes settings of "git config --global" to
-// ownGitConfig only if that file exists.
+// Fleet writes gitConfig, and the agent writes agentGitConfig, whose settings take precedence. Git writes settings of
+// "git config --global" to agentGitConfig only if that file exists.
 const (
-	gitConfig    = ".config/git/config"
-	ownGitConfig = ".gitconfig"
+	gitConfig      = ".config/git/config"
+	agentGitConfig = ".gitconfig"
 )
 
 // GitHomeFiles returns the files with the git configuration of an agent's home. It sets the author of the agent's commits. It
-// turns off signing, because the home has no keys. Fields that own leaves empty come from the configuration of the user of this
+// turns off signing, because the home has no keys. Fields that projectAuthor leaves empty come from the configuration of the user of this
 // process, which git finds through env. Only the user's name and address are copied, because the rest may name programs and
 // hold secrets. If the user has none, the agent itself is the author. The agent can override these settings.
-func GitHomeFiles(env []string, agent string, own Author) filetree.HomeFiles {
+func GitHomeFiles(env []string, agent string, projectAuthor Author) filetree.HomeFiles {
 	user := readAuthor(env)
-	author := Author{cmp.Or(own.Name, user.Name), cmp.Or(own.Email, user.Email)}.WithDefaults(agent)
+	author := Author{cmp.Or(projectAuthor.Name, user.Name), cmp.Or(projectAuthor.Email, user.Email)}.WithDefaults(agent)
 	return filetree.HomeFiles{
-		Initial: map[string][]byte{ownGitConfig: nil},
+		Initial: map[string][]byte{agentGitConfig: nil},
 		Managed: map[string][]byte{gitConfig: []byte(author.GitConfig() + NoSigning)},
 	}
 }

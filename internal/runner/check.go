@@ -142,9 +142,9 @@ func waitCheck(ctx context.Context, run shim.Run) (*shim.Exit, error) {
 		if err != nil && !isMissing(err) && !errors.Is(err, agentfile.ErrReplaced) {
 			return nil, HostError("cannot read the check", err)
 		}
-		limited, cancel := context.WithTimeout(ctx, max(spec.Timeout+spec.Grace+overdueMargin-timeSinceClaim(run), overdueMargin))
-		exit, err := run.Wait(limited)
-		timedOut := limited.Err() != nil
+		waitCtx, cancel := context.WithTimeout(ctx, max(spec.Timeout+spec.Grace+overdueMargin-timeSinceClaim(run), overdueMargin))
+		exit, err := run.Wait(waitCtx)
+		timedOut := waitCtx.Err() != nil
 		cancel()
 		switch {
 		case exit != nil && err == nil:

@@ -19,7 +19,7 @@ var credentialVariables = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_
 func confinedPolicy(p sandbox.Policy, run shim.Run, program, agentProgram string, servers map[string]driver.MCPServer, env []string) *sandbox.Policy {
 	p.Write = append(slices.Clone(p.Write), run.Path(shim.FilesDir))
 	p.Read = append(slices.Clone(p.Read), string(run))
-	r := &readableSet{run: string(run), excluded: p.Read}
+	r := &readableSet{run: string(run), policyPaths: p.Read}
 	r.addProgram(program)
 	commands := []string{agentProgram}
 	for _, s := range servers {
@@ -42,12 +42,12 @@ func confinedPolicy(p sandbox.Policy, run shim.Run, program, agentProgram string
 // symbolic links or, for an npm package, the node_modules directory that contains it.
 func programPaths(program string) []string {
 	paths := []string{program}
-	real, err := filepath.EvalSymlinks(program)
+	target, err := filepath.EvalSymlinks(program)
 	if err != nil {
 		return paths
 	}
-	if before, _, ok := strings.Cut(real, "/node_modules/"); ok {
+	if before, _, ok := strings.Cut(target, "/node_modules/"); ok {
 		return append(paths, before+"/node_modules")
 	}
-	return append(paths, real)
+	return append(paths, target)
 }

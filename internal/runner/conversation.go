@@ -16,8 +16,8 @@ import (
 )
 
 // conversation returns the conversation that the run continues, and when that conversation was last used. session is empty if the
-// run begins a conversation. If the agent has a conversation that the run cannot continue, lost says why.
-func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, usedAt time.Time, lost string) {
+// run begins a conversation. If the agent has a conversation that the run cannot continue, lostReason says why.
+func (h Home) conversation(d driver.Driver, r fleet.Run) (session string, usedAt time.Time, lostReason string) {
 	if _, ok := d.(driver.ConversationDriver); !ok {
 		return "", time.Time{}, ""
 	}
@@ -93,7 +93,7 @@ func (h Home) storeConversation(f driver.Format, r driver.Result) error {
 	if r.Forget {
 		return errors.Join(h.removeFile(file), h.removeFile(recordFile))
 	}
-	if r.Session == "" || f.Unstored { // another try, for example after failed checks, begins a new conversation
+	if r.Session == "" || f.Unstored { // the next attempt at the task, for example after failed checks, begins a new conversation
 		return nil
 	}
 	// An unchanged value is written too, because the file's time shows when the conversation was last used.
@@ -105,17 +105,17 @@ func (h Home) storeConversation(f driver.Format, r driver.Result) error {
 			return err
 		}
 	}
-	found := ""
+	recordPath := ""
 	if pattern := driver.SessionPattern(f.ConversationPattern, r.Session); pattern != "" {
-		found, _ = sandbox.Find(context.Background(), pattern) // an error means that the record is unknown
+		recordPath, _ = sandbox.Find(context.Background(), pattern) // an error means that the record is unknown
 	}
-	if found == "" {
+	if recordPath == "" {
 		return h.removeFile(recordFile)
 	}
-	if found == h.readText(recordFile) {
+	if recordPath == h.readText(recordFile) {
 		return nil
 	}
-	return shim.WriteFile(h.path(recordFile), []byte(found))
+	return shim.WriteFile(h.path(recordFile), []byte(recordPath))
 }
 
 // removeFile removes a file of the agent if it exists.

@@ -99,17 +99,17 @@ func TestSeveralShims(t *testing.T) {
 		require.NoError(t, err)
 		all = append(all, pipe)
 	}
-	started, taken := 0, 0
+	started, alreadyClaimed := 0, 0
 	for _, pipe := range all {
 		switch s := handshake(t, pipe); {
 		case s.Started:
 			started++
 		case s.AlreadyClaimed:
-			taken++
+			alreadyClaimed++
 		}
 	}
 	require.Equal(t, 1, started)
-	require.Equal(t, 4, taken)
+	require.Equal(t, 4, alreadyClaimed)
 	_, err = x.follow(ctx, r)
 	require.NoError(t, err)
 	require.Equal(t, "once\n", x.times())

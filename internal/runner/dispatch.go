@@ -92,7 +92,7 @@ func (host *Host) prepare(w Work, r fleet.Run, h Home) ([]string, error) {
 	if err := fleet.CheckAttachments(r.Attachments); err != nil { // their names become paths
 		return nil, err
 	}
-	run, questions := h.run(r.TaskID), askSpec(w, r)
+	run, questions := h.run(r.TaskID), questionConfig(w, r)
 	job := host.job(w, r, h, questions != nil)
 	start := w.Driver.Command
 	if r.Options.Attached != nil {

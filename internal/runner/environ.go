@@ -28,8 +28,8 @@ func PickVariables(environ []string, patterns ...[]string) map[string]string {
 			continue
 		}
 		for _, pattern := range slices.Concat(patterns...) {
-			prefix, open := strings.CutSuffix(pattern, "*")
-			if name == pattern || open && strings.HasPrefix(name, prefix) {
+			prefix, isPrefix := strings.CutSuffix(pattern, "*")
+			if name == pattern || isPrefix && strings.HasPrefix(name, prefix) {
 				picked[name] = value
 				break
 			}
@@ -80,27 +80,27 @@ func withNoProxy(variables map[string]string) map[string]string {
 	if u, err := url.Parse(variables["FLEET_REPORT_URL"]); err == nil && u.Hostname() != "" {
 		hosts = append(hosts, u.Hostname())
 	}
-	var direct []string
+	var noProxy []string
 	for _, list := range []string{variables["no_proxy"], variables["NO_PROXY"], strings.Join(hosts, ",")} { // programs that know both names read the first one
 		for host := range strings.SplitSeq(list, ",") {
-			if host = strings.TrimSpace(host); host != "" && !slices.Contains(direct, host) {
-				direct = append(direct, host)
+			if host = strings.TrimSpace(host); host != "" && !slices.Contains(noProxy, host) {
+				noProxy = append(noProxy, host)
 			}
 		}
 	}
 	variables = maps.Clone(variables)
 	for _, name := range []string{"NO_PROXY", "no_proxy"} {
-		variables[name] = strings.Join(direct, ",")
+		variables[name] = strings.Join(noProxy, ",")
 	}
 	return variables
 }
 
-// environ returns the environment of the program. own are the variables that describe its task.
-func (w Work) environ(own map[string]string) []string {
+// environ returns the environment of the program. taskVariables describe its task.
+func (w Work) environ(taskVariables map[string]string) []string {
 	if w.Environ != nil {
-		return w.Environ(own)
+		return w.Environ(taskVariables)
 	}
 	env := PickVariables(os.Environ(), BasicVariables, w.Driver.Keys())
-	maps.Copy(env, own)
+	maps.Copy(env, taskVariables)
 	return Environ(env)
 }

@@ -55,9 +55,9 @@ func (x *fixture) Work(r fleet.Run) (Work, error) {
 	d, err := driver.New(driver.Options{Kind: "shell"})
 	return Work{
 		Driver: d, Dir: string(x.home), Job: driver.Job{TaskID: r.TaskID, Prompt: r.Prompt, Role: driver.Role{Permissions: x.permissions}},
-		Environ: func(own map[string]string) []string {
+		Environ: func(taskVariables map[string]string) []string {
 			env := []string{"PATH=" + os.Getenv("PATH"), "GORACE=" + os.Getenv("GORACE")}
-			for k, v := range own {
+			for k, v := range taskVariables {
 				env = append(env, k+"="+v)
 			}
 			return env

@@ -158,34 +158,34 @@ func (f *follower) isOverdue() bool {
 
 // follow passes on the output and the questions until the run has ended, and returns how the run ended.
 func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
-	watching, cancel := context.WithCancel(ctx)
-	var more <-chan struct{}
+	watchCtx, cancel := context.WithCancel(ctx)
+	var notifications <-chan struct{}
 	defer func() {
 		cancel()
-		if more != nil {
-			for range more { // until the watch has ended
+		if notifications != nil {
+			for range notifications { // until the watch has ended
 			}
 		}
 	}()
-	const soon, late = 5 * time.Millisecond, 500 * time.Millisecond
-	for interval := soon; ; interval = min(2*interval, late) {
+	const minInterval, maxInterval = 5 * time.Millisecond, 500 * time.Millisecond
+	for interval := minInterval; ; interval = min(2*interval, maxInterval) {
 		// The state is read before the output. So if the state says that the run has ended, all output is read.
 		exit, err := f.settleOrKill(ctx)
 		if err != nil {
 			return nil, err
 		}
-		var questions []fleet.Question
+		var closed, waiting []fleet.Question
 		if f.spec.Questions != nil {
-			questions, err = f.questions.read()
+			closed, waiting, err = f.readQuestions()
 		}
 		if err == nil {
-			err = f.passQuestions(questions, false)
+			err = f.passQuestions(closed)
 		}
 		if err == nil {
 			err = f.passOutput(ctx, exit != nil)
 		}
 		if err == nil {
-			err = f.passQuestions(questions, true) // after the output that precedes the questions
+			err = f.passQuestions(waiting) // after the output that precedes the questions
 		}
 		if err != nil || exit != nil {
 			return exit, err
@@ -198,9 +198,9 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 			idle = time.After(partialLineDelay)
 		}
 		wait = time.After(pollInterval)
-		if more == nil {
-			if more, err = f.run.Watch(watching); err != nil {
-				more, wait = nil, time.After(interval) // the supervisor is about to listen, or to end
+		if notifications == nil {
+			if notifications, err = f.run.Watch(watchCtx); err != nil {
+				notifications, wait = nil, time.After(interval) // the supervisor is about to listen, or to end
 			}
 		}
 		select {
@@ -211,12 +211,12 @@ func (f *follower) follow(ctx context.Context) (*shim.Exit, error) {
 			if err := f.flush(); err != nil {
 				return nil, err
 			}
-		case _, open := <-more:
+		case _, open := <-notifications:
 			if !open {
-				more = nil
+				notifications = nil
 				continue
 			}
-			interval = soon
+			interval = minInterval
 			select {
 			case <-ctx.Done():
 				return nil, ctx.Err()
@@ -321,18 +321,18 @@ func (f *follower) flush() error {
 // passPieces passes on the pieces that the next n bytes contain, without the pieces that an earlier call has passed on.
 func (f *follower) passPieces(n int, pieces []driver.Piece) error {
 	for i, s := range pieces {
-		at := position{offset: f.offset, piece: i + 1}
+		end := position{offset: f.offset, piece: i + 1}
 		if i == len(pieces)-1 {
-			at = position{offset: f.offset + int64(n)}
+			end = position{offset: f.offset + int64(n)}
 		}
-		if !f.passedTo.before(at) {
+		if !f.passedTo.before(end) {
 			continue
 		}
 		f.openReported = true
 		if s.Data != nil && s.Data.Whole != nil {
 			*s.Data.Whole = fleet.Span{Offset: f.offset, Size: int64(n)}
 		}
-		if err := f.sink(fleet.Output{Cursor: at.String(), Step: s.Step, Text: s.Text, Data: s.Data.JSON(), Open: f.openCalls(), ConversationLost: s.LostReason}); err != nil {
+		if err := f.sink(fleet.Output{Cursor: end.String(), Step: s.Step, Text: s.Text, Data: s.Data.JSON(), Open: f.openCalls(), ConversationLost: s.LostReason}); err != nil {
 			return err
 		}
 	}
@@ -344,11 +344,11 @@ func (f *follower) passPieces(n int, pieces []driver.Piece) error {
 // reportProblem reports what the supervisor failed to do, for example that it could not keep output on a full disk. The
 // report comes after all output.
 func (f *follower) reportProblem(exit *shim.Exit) error {
-	at := position{offset: f.offset, piece: 1}
-	if exit.Problem == "" || !f.passedTo.before(at) {
+	end := position{offset: f.offset, piece: 1}
+	if exit.Problem == "" || !f.passedTo.before(end) {
 		return nil
 	}
-	return f.sink(fleet.Output{Cursor: at.String(), Step: true, Text: driver.Clean([]byte(exit.Problem)), Open: f.openCalls()})
+	return f.sink(fleet.Output{Cursor: end.String(), Step: true, Text: driver.Clean([]byte(exit.Problem)), Open: f.openCalls()})
 }
 
 // openCalls returns the number of open tool calls in the parsed output.

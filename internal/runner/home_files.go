@@ -12,12 +12,12 @@ import (
 // part of the home that is needed, for example with a link that leads out of it.
 func WriteHomeFiles(ctx context.Context, home string, files filetree.HomeFiles) error {
 	files.Dir = home
-	replaced, err := sandbox.WriteHomeFiles(ctx, files)
+	obstacle, err := sandbox.WriteHomeFiles(ctx, files)
 	switch {
 	case err != nil:
 		return HostError("cannot create the agent's own directory", err)
-	case replaced != "":
-		return fleet.Errorf(fleet.ReasonProvisioningFailed, "the agent has replaced %s in its home: remove it, or delete the agent", replaced)
+	case obstacle != "":
+		return fleet.Errorf(fleet.ReasonProvisioningFailed, "the agent has replaced %s in its home: remove it, or delete the agent", obstacle)
 	}
 	return nil
 }

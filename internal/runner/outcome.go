@@ -26,11 +26,11 @@ func (host *Host) outcome(h Home, f *follower, exit *shim.Exit) (fleet.Outcome, 
 	if err != nil {
 		return fleet.Outcome{}, HostError("cannot read the run's output", err)
 	}
-	spent, err := run.Head(shim.FilesDir+"/"+driver.UsageFile, maxUsageFile)
+	usage, err := run.Head(shim.FilesDir+"/"+driver.UsageFile, maxUsageFile)
 	if err != nil {
 		return fleet.Outcome{}, HostError("cannot read what the run has used", err)
 	}
-	result := f.parser.Result(driver.Exit{Code: exit.Code, Signal: exit.Signal, Stderr: driver.Clean(stderr), Usage: spent})
+	result := f.parser.Result(driver.Exit{Code: exit.Code, Signal: exit.Signal, Stderr: driver.Clean(stderr), Usage: usage})
 	if record := driver.SessionPattern(f.format.ConversationPattern, f.format.NewSessionID); record != "" {
 		if found, err := sandbox.Find(context.Background(), record); err == nil && found == "" {
 			result.Session = "" // the program saves a conversation only when the person has said something
@@ -52,12 +52,12 @@ func (host *Host) outcome(h Home, f *follower, exit *shim.Exit) (fleet.Outcome, 
 		if name == "output" && f.format.Kind != "text" {
 			break // the output is structured, and the parser has found the payload in it
 		}
-		kept, err := run.Excerpt(name, host.config.MaxPayloadOutput)
+		excerpt, err := run.Excerpt(name, host.config.MaxPayloadOutput)
 		if err != nil {
 			return fleet.Outcome{}, HostError("cannot read the run's payload", err)
 		}
-		if len(kept.Data) > 0 {
-			o.Payload, o.Gap = kept.Data, fleet.Gap{Offset: kept.GapOffset, Size: kept.GapSize}
+		if len(excerpt.Data) > 0 {
+			o.Payload, o.Gap = excerpt.Data, fleet.Gap{Offset: excerpt.GapOffset, Size: excerpt.GapSize}
 			break
 		}
 	}

@@ -25,12 +25,12 @@ func (a Agent) Output(ctx context.Context, r fleet.Run, offset int64, limit int)
 	case claim == nil || claim.Void:
 		return fleet.OutputPage{}, a.noTaskError(r.TaskID)
 	}
-	ended, _ := run.Exit() // read before the output: a run that has started but not ended may not have its output file yet
+	exit, _ := run.Exit() // read before the output: a run that has started but not exit may not have its output file yet
 	p, ok, err := run.Page("output", offset, int64(min(limit, maxPage)))
 	switch {
 	case err != nil:
 		return fleet.OutputPage{}, HostError("cannot read the run's output", err)
-	case !ok && ended != nil:
+	case !ok && exit != nil:
 		return fleet.OutputPage{}, fleet.Errorf(fleet.ReasonOutputNotFound,
 			"the output of the task %[2]s was removed: the agent %[1]q keeps only the output of its last %[3]d runs", a.name, r.TaskID, maxKeptRuns)
 	}

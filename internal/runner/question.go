@@ -17,8 +17,8 @@ import (
 // askFile is the program in the run's directory that scripts call to ask questions.
 const askFile = "ask"
 
-// askSpec returns the rules for the run's questions, or nil if the run cannot ask questions.
-func askSpec(w Work, r fleet.Run) *shim.QuestionConfig {
+// questionConfig returns the configuration of the run's questions, or nil if the run cannot ask questions.
+func questionConfig(w Work, r fleet.Run) *shim.QuestionConfig {
 	p := w.Job.Role.Permissions
 	if p == nil || r.Options.Attached != nil {
 		return nil
@@ -41,9 +41,9 @@ func (a Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error 
 		return err
 	}
 	run := a.home.run(r.TaskID)
-	ended := fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended", a.name)
+	errEnded := fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended", a.name)
 	if _, err := run.Spec(); isMissing(err) || errors.Is(err, agentfile.ErrReplaced) {
-		return ended
+		return errEnded
 	}
 	err := run.Answer(ctx, q.LocalID(), q.Answer, q.Message, q.AnsweredBy, q.Remembered())
 	switch {
@@ -75,16 +75,27 @@ func (a Agent) Answer(ctx context.Context, r fleet.Run, q fleet.Question) error 
 	if err != nil {
 		return err
 	}
-	return ended
+	return errEnded
 }
 
-// passQuestions passes on the questions that wait for an answer if waiting is true, and otherwise all other questions.
-func (f *follower) passQuestions(all []fleet.Question, waiting bool) error {
+// readQuestions returns the questions that have changed: those that no longer wait for an answer, and those that wait.
+func (f *follower) readQuestions() (closed, waiting []fleet.Question, err error) {
+	all, err := f.questions.read()
 	for _, q := range all {
-		if (q.Status == fleet.QuestionWaiting) == waiting {
-			if err := f.sink(fleet.Output{Question: &q}); err != nil {
-				return err
-			}
+		if q.Status == fleet.QuestionWaiting {
+			waiting = append(waiting, q)
+		} else {
+			closed = append(closed, q)
+		}
+	}
+	return closed, waiting, err
+}
+
+// passQuestions passes on the questions.
+func (f *follower) passQuestions(questions []fleet.Question) error {
+	for _, q := range questions {
+		if err := f.sink(fleet.Output{Question: &q}); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -27,19 +27,19 @@ var systemBins = []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin"}
 // readableSet collects the paths that a confined run may read because its program, its servers or PATH name them: the
 // directories, the installations around them, and the targets of their links.
 type readableSet struct {
-	run      string   // the run's directory; its parents may also contain the runs of other agents
-	excluded []string // directories and files that need not be added
-	paths    []string
-	visited  map[string]bool // directories that addProgramDir has added
+	run         string   // the run's directory; its parents may also contain the runs of other agents
+	policyPaths []string // paths that the workspace's sandbox policy already lets the run read
+	paths       []string
+	visited     map[string]bool // directories that addProgramDir has added
 }
 
 // add adds an absolute path. It leaves out a path that contains the run's directory, that is in one of the other paths or in
-// excluded, or that exceeds maxReadablePaths.
+// policyPaths, or that exceeds maxReadablePaths.
 func (r *readableSet) add(path string) {
 	path = filepath.Clean(path)
 	inside := func(dir string) bool { return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
 	if !filepath.IsAbs(path) || strings.HasPrefix(r.run, strings.TrimSuffix(path, "/")+"/") || len(r.paths) >= maxReadablePaths ||
-		slices.ContainsFunc(r.excluded, inside) || slices.ContainsFunc(r.paths, inside) {
+		slices.ContainsFunc(r.policyPaths, inside) || slices.ContainsFunc(r.paths, inside) {
 		return
 	}
 	r.paths = append(r.paths, path)
@@ -50,8 +50,8 @@ func (r *readableSet) addProgram(path string) {
 	for _, p := range programPaths(path) {
 		r.add(p)
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
-		r.addInstallation(filepath.Dir(real))
+	if target, err := filepath.EvalSymlinks(path); err == nil && target != path {
+		r.addInstallation(filepath.Dir(target))
 	}
 }
 
@@ -73,8 +73,8 @@ func (r *readableSet) addProgramDir(dir string) {
 	}
 	r.visited[dir] = true
 	r.add(dir)
-	if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir { // for example a link to the current version
-		r.addProgramDir(real)
+	if target, err := filepath.EvalSymlinks(dir); err == nil && target != dir { // for example a link to the current version
+		r.addProgramDir(target)
 		return
 	}
 	root := filepath.Dir(dir)
@@ -127,8 +127,8 @@ func (r *readableSet) addEnviron(env []string) {
 	}
 }
 
-// ReadablePaths returns the paths that every confined run may read because of the environment and the program. A run may
-// not read a returned path that contains the run's own directory. The program may be empty.
+// ReadablePaths returns the paths that a confined run may read because of the environment and the program. It does not know the run:
+// a path that contains the run's own directory must not be readable. The program may be empty.
 func ReadablePaths(env []string, program string) []string {
 	r := &readableSet{}
 	if program != "" {

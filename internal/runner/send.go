@@ -17,11 +17,11 @@ func (a Agent) Send(ctx context.Context, r fleet.Run, id, message string) error 
 		return err
 	}
 	run := a.home.run(r.TaskID)
-	ended := fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended: start another one", a.name)
+	errEnded := fleet.Errorf(fleet.ReasonNoRunningTask, "the task of agent %q has ended: start another one", a.name)
 	spec, err := run.Spec()
 	switch {
 	case isMissing(err), errors.Is(err, agentfile.ErrReplaced):
-		return ended
+		return errEnded
 	case err != nil:
 		return HostError("cannot read the run", err)
 	case !spec.ReadsMessages, r.Confirmed && !spec.ConfirmsMessages:
@@ -33,7 +33,7 @@ func (a Agent) Send(ctx context.Context, r fleet.Run, id, message string) error 
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, shim.ErrEnded), os.IsNotExist(err): // the run has ended, or the supervisor does not listen yet
+	case errors.Is(err, shim.ErrEnded), os.IsNotExist(err): // the run has errEnded, or the supervisor does not listen yet
 		c, err := run.Claim()
 		var exit *shim.Exit
 		if err == nil && c != nil && !c.Void {
@@ -41,7 +41,7 @@ func (a Agent) Send(ctx context.Context, r fleet.Run, id, message string) error 
 		}
 		switch {
 		case isMissing(err), c != nil && c.Void, exit != nil:
-			return ended
+			return errEnded
 		case err != nil:
 			return HostError("cannot read the run's end", err)
 		}

@@ -53,8 +53,8 @@ func (h Home) runs() ([]shim.Run, error) {
 	return all, err
 }
 
-// sweep removes the remains of interrupted calls, and the output of old runs, before the run or check created is created.
-func (h Home) sweep(created shim.Run) error {
+// sweep removes the remains of interrupted calls, and the output of old runs, before newRun is created, which may be a check.
+func (h Home) sweep(newRun shim.Run) error {
 	entries, err := agentfile.ReadDir(h.path("runs"))
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (h Home) sweep(created shim.Run) error {
 		return err
 	}
 	kept, oldCount := 0, len(runs)
-	if !isCheck(created) {
+	if !isCheck(newRun) {
 		kept = 1
 	}
 	for ; oldCount > 0 && kept < maxKeptRuns; oldCount-- {

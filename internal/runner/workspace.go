@@ -36,8 +36,8 @@ type Work struct {
 	// Sandbox limits what the program may access besides its run's files. If Sandbox is nil, the program may access
 	// everything that the user of this process may access.
 	Sandbox *sandbox.Policy
-	// Environ returns the environment of the program. own are the variables that describe its task. If Environ is nil,
-	// the environment consists of own, of the BasicVariables of this process's environment, and of the variables that the
+	// Environ returns the environment of the program. taskVariables describe its task. If Environ is
+	// nil, the environment consists of taskVariables, of the BasicVariables of this process's environment, and of the variables that the
 	// driver needs.
-	Environ func(own map[string]string) []string
+	Environ func(taskVariables map[string]string) []string
 }

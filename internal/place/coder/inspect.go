@@ -91,7 +91,7 @@ func (p *Place) probeAgentAPI(ctx context.Context, w *workspace, facts agentapi.
 	wasReady := p.factCache.get(w.ws).ready
 	ready, err := p.agentAPIRunners.Ready(ctx, facts, wasReady, func() agentapi.Prompt {
 		_, spec, _ := p.roleAndSpec(ctx, w)
-		return agentapi.Prompt{Text: spec, Task: p.isFirstTask(ctx, w)}
+		return agentapi.Prompt{Text: spec, IsTask: p.isFirstTask(ctx, w)}
 	})
 	switch {
 	case ctx.Err() != nil:

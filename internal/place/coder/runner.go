@@ -68,7 +68,7 @@ func (r runner) connect(w *workspace) (fleet.Runner, error) {
 
 // agentAPIRunner returns the runner that uses AgentAPI. w is the workspace if the caller has just read it, else nil.
 func (r runner) agentAPIRunner(w *workspace) fleet.Runner {
-	return r.place.agentAPIRunners.Connect(r.agent, func(ctx context.Context) (agentapi.Workspace, error) {
+	return r.place.agentAPIRunners.Runner(r.agent, func(ctx context.Context) (agentapi.Workspace, error) {
 		workspace := w
 		if w = nil; workspace == nil {
 			var err error

@@ -190,9 +190,9 @@ func (p *Place) shrinkCache(ctx context.Context, dir string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	log := p.config.Logger.With(slog.String("cache", dir), slog.Int64("removed", s.Removed), slog.Int64("bytes", s.Bytes))
+	log := p.config.Logger.With(slog.String("cache", dir), slog.Int64("removed", s.RemovedBytes), slog.Int64("bytes", s.Bytes))
 	if err == nil && s.Bytes <= maxBytes {
-		if s.Removed > 0 {
+		if s.RemovedBytes > 0 {
 			log.InfoContext(ctx, "agents' cache shrunk")
 		}
 		return nil

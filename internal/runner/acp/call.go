@@ -81,7 +81,7 @@ func (c call) withTitleCommand() call {
 // isWithin reports whether all files of the call are in the directory, with symbolic links resolved. It returns false if the
 // call names no file.
 func (c call) isWithin(dir string) bool {
-	real, ok := resolveLinks(dir)
+	realDir, ok := resolveLinks(dir)
 	paths := append(c.subjects(), c.changedFiles()...)
 	for _, l := range c.Locations {
 		paths = append(paths, l.Path)
@@ -91,7 +91,7 @@ func (c call) isWithin(dir string) bool {
 			path = filepath.Join(dir, path)
 		}
 		target, known := resolveLinks(filepath.Clean(path))
-		if rel, err := filepath.Rel(real, target); !known || err != nil || !filepath.IsLocal(rel) {
+		if rel, err := filepath.Rel(realDir, target); !known || err != nil || !filepath.IsLocal(rel) {
 			return false
 		}
 	}
@@ -106,13 +106,19 @@ func (c call) changedFiles() (paths []string) {
 	return paths
 }
 
-// matchingRule returns the first rule that matches the call, or an empty string if no rule matches. If whole is not set, it is
-// enough that the pattern of the rule matches one part of a compound command. If whole is set, the pattern must match the whole
+// What a rule must match: a part of the call is enough for a rule that denies or asks, but not for a rule that allows.
+const (
+	anyPart   = false
+	wholeCall = true
+)
+
+// matchingRule returns the first rule that matches the call, or an empty string if no rule matches. With anyPart, it is
+// enough that the pattern of the rule matches one part of a compound command. With wholeCall, the pattern must match the whole
 // command, or each of its parts. Then several rules can also match the parts together; matchingRule returns them all.
 func (c call) matchingRule(rules []string, whole bool) string {
 	if whole && c.Kind == "execute" {
-		if matched := c.matchingPartRules(rules); matched != "" {
-			return matched
+		if partRules := c.matchingPartRules(rules); partRules != "" {
+			return partRules
 		}
 	}
 	for _, rule := range rules {
@@ -136,7 +142,7 @@ func (c call) matchingPartRules(rules []string) string {
 		for _, part := range parts {
 			i := slices.IndexFunc(rules, func(rule string) bool {
 				name, pattern, hasPattern := parseRule(rule)
-				return hasPattern && c.hasName(name, true) && globPattern(pattern).MatchString(part)
+				return hasPattern && c.hasName(name, wholeCall) && globPattern(pattern).MatchString(part)
 			})
 			if i < 0 {
 				return ""
@@ -155,8 +161,8 @@ var (
 	openCodeToolPattern = regexp.MustCompile(`^[\w.-]+$`)
 )
 
-// hasName reports whether a rule with the name is about the call: the name of its tool, of its kind, or of its MCP server. If whole
-// is set, the rule may allow the call. Then a title counts only if it is nothing but the name of a tool, and if the call has no
+// hasName reports whether a rule with the name is about the call: the name of its tool, of its kind, or of its MCP server. With
+// wholeCall, the rule may allow the call. Then a title counts only if it is nothing but the name of a tool, and if the call has no
 // command and no other name, because the title of a command is any text that the agent writes.
 func (c call) hasName(name string, whole bool) bool {
 	name = strings.ToLower(strings.TrimSpace(name))
@@ -168,13 +174,13 @@ func (c call) hasName(name string, whole bool) bool {
 		title = tool
 	}
 	if server, ok := strings.CutPrefix(name, "mcp__"); ok {
-		server, inner, _ := strings.Cut(server, "__")
-		if of, ok := strings.CutPrefix(title, "mcp."+server+"."); ok && (!whole || codexToolPattern.MatchString(of)) { // the name that Codex uses
-			return inner == "" || of == inner
+		server, wantTool, _ := strings.Cut(server, "__")
+		if toolTitle, ok := strings.CutPrefix(title, "mcp."+server+"."); ok && (!whole || codexToolPattern.MatchString(toolTitle)) { // the name that Codex uses
+			return wantTool == "" || toolTitle == wantTool
 		}
-		if of, ok := strings.CutPrefix(title, server+"_"); ok { // the name that OpenCode uses
-			oneWord := openCodeToolPattern.MatchString(of) || !whole && !strings.ContainsAny(title, " \t\n")
-			if inner == "" && oneWord || inner != "" && of == inner {
+		if toolTitle, ok := strings.CutPrefix(title, server+"_"); ok { // the name that OpenCode uses
+			oneWord := openCodeToolPattern.MatchString(toolTitle) || !whole && !strings.ContainsAny(title, " \t\n")
+			if wantTool == "" && oneWord || wantTool != "" && toolTitle == wantTool {
 				return true
 			}
 		}
@@ -186,8 +192,8 @@ func (c call) hasName(name string, whole bool) bool {
 	return kindOf(name) == c.Kind && c.Kind != "other"
 }
 
-// matchesPattern reports whether the pattern matches the call. If whole is set, it must match each subject, and a command never matches:
-// see matchingPartRules. Otherwise it must match one subject, or a part of one.
+// matchesPattern reports whether the pattern matches the call. With wholeCall, it must match each subject, and a command never
+// matches: see matchingPartRules. With anyPart, it must match one subject, or a part of one.
 func (c call) matchesPattern(pattern string, whole bool) bool {
 	re := globPattern(pattern)
 	subjects := c.subjects()

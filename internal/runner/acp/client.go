@@ -83,11 +83,11 @@ func run(ctx context.Context, j *Job, out *output) error {
 // runSession starts or continues a session. It sends the prompt, and then each message that has arrived in the meantime. It
 // returns when a turn has ended and no message is left.
 func (c *client) runSession(ctx context.Context, in *mailbox.Receiver) error {
-	caps, err := c.initialize(ctx)
+	info, err := c.initialize(ctx)
 	if err != nil {
 		return err
 	}
-	resumed, err := c.startSession(ctx, caps)
+	resumed, err := c.startSession(ctx, info)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (c *client) testedVersionSuffix() string {
 // request sends a request and waits for its answer, for at most limit. An error that the program returned is an
 // *acp.RequestError.
 func request[T any](ctx context.Context, c *client, limit time.Duration, method string, params any) (T, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooSlow)
 	defer cancel()
 	answer, err := acp.SendRequest[T](c.conn, ctx, method, params)
 	if err == nil {
@@ -145,13 +145,13 @@ func request[T any](ctx context.Context, c *client, limit time.Duration, method 
 		return answer, c.closedError()
 	default:
 	}
-	if errors.Is(context.Cause(ctx), errSlow) {
+	if errors.Is(context.Cause(ctx), errTooSlow) {
 		return answer, fmt.Errorf("%s did not answer %s within %s%s%s", c.programName(), method, limit, c.lastOutputSuffix(), c.testedVersionSuffix())
 	}
 	return answer, err
 }
 
-var errSlow = errors.New("the program is too slow")
+var errTooSlow = errors.New("the program is too slow")
 
 // lastOutputSuffix returns the end of an error text. It quotes the program's last output that does not belong to the protocol.
 func (c *client) lastOutputSuffix() string {
@@ -177,14 +177,14 @@ func (c *client) closedError() error {
 	return fmt.Errorf("%s %s before it had answered%s%s", c.programName(), how, c.lastOutputSuffix(), c.testedVersionSuffix())
 }
 
-// wrapError adds the program's name, the failed action and the code to an error that the program returned. It does not change
+// wrapError adds the program's name, what failed and the code to an error that the program returned. It does not change
 // other errors.
-func (c *client) wrapError(doing string, err error) error {
+func (c *client) wrapError(what string, err error) error {
 	r, refused := errors.AsType[*acp.RequestError](err)
 	if !refused {
 		return err
 	}
-	return codedError{fmt.Errorf("%s: %s: %s", c.programName(), doing, errorText(r)), codeOfRequestError(r)}
+	return codedError{fmt.Errorf("%s: %s: %s", c.programName(), what, errorText(r)), codeOfRequestError(r)}
 }
 
 // errorText returns the message of the error with its details.
@@ -251,9 +251,9 @@ func (c *client) handleUpdate(params json.RawMessage) {
 	switch {
 	case replaying && u.Kind != "usage_update", u.Kind == "available_commands_update", u.Kind == "user_message_chunk":
 	case u.Kind == "agent_message_chunk" && u.Content.Text != "":
-		c.out.text(Line{Type: LineText, ID: u.Message, Parent: u.Meta.Claude.Parent, Text: u.Content.Text})
+		c.out.addText(Line{Type: LineText, ID: u.Message, Parent: u.Meta.Claude.Parent, Text: u.Content.Text})
 	case u.Kind == "agent_thought_chunk":
-		c.out.text(Line{Type: LineThought, ID: u.Message, Parent: u.Meta.Claude.Parent, Text: u.Content.Text})
+		c.out.addText(Line{Type: LineThought, ID: u.Message, Parent: u.Meta.Claude.Parent, Text: u.Content.Text})
 	default:
 		c.out.write(Line{Type: LineUpdate, Update: p.Update, At: time.Now().UnixMilli()})
 	}
@@ -268,17 +268,17 @@ func (c *client) runTurn(ctx context.Context, prompt string) error {
 		promptUsage
 	}
 	// To cancel a prompt, the client sends a notification. The program then still answers the prompt.
-	turn, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
+	turnCtx, endTurn := context.WithCancel(context.WithoutCancel(ctx))
+	defer endTurn()
 	timeout := cancelTimeout
 	defer context.AfterFunc(ctx, func() {
 		c.mu.Lock()
 		c.cancelling = true
 		c.mu.Unlock()
-		_ = c.conn.SendNotification(turn, acp.AgentMethodSessionCancel, acp.CancelNotification{SessionId: acp.SessionId(c.session)})
-		time.AfterFunc(timeout, end)
+		_ = c.conn.SendNotification(turnCtx, acp.AgentMethodSessionCancel, acp.CancelNotification{SessionId: acp.SessionId(c.session)})
+		time.AfterFunc(timeout, endTurn)
 	})()
-	r, err := acp.SendRequest[reply](c.conn, turn, acp.AgentMethodSessionPrompt, acp.PromptRequest{
+	r, err := acp.SendRequest[reply](c.conn, turnCtx, acp.AgentMethodSessionPrompt, acp.PromptRequest{
 		SessionId: acp.SessionId(c.session), Prompt: []acp.ContentBlock{acp.TextBlock(prompt)},
 	})
 	c.out.write(Line{Type: LineState, State: StateIdle})

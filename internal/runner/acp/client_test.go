@@ -108,17 +108,17 @@ func TestPermissions(t *testing.T) {
 		"ask t1 execute ls -l", "ask t2 execute rm -rf x", "nested t3 ls -a", "nested t4 make")
 	require.NoError(t, err)
 	require.Equal(t, "selected yes\nselected no\nselected yes\nselected no\n", joinText(lines))
-	asked := ofType(lines, LinePermissionAnswer)
-	require.Len(t, asked, 4)
-	for i := range asked {
-		require.NotZero(t, asked[i].At)
-		asked[i].At = 0
+	answers := ofType(lines, LinePermissionAnswer)
+	require.Len(t, answers, 4)
+	for i := range answers {
+		require.NotZero(t, answers[i].At)
+		answers[i].At = 0
 	}
-	require.Equal(t, Line{Type: LinePermissionAnswer, ID: "t1", Title: "terminal", Allowed: true, Text: "allowed by Bash(ls *)"}, asked[0])
-	require.Equal(t, Line{Type: LinePermissionAnswer, ID: "t4", Title: "make", Text: "no rule allows it"}, asked[3])
-	calls := ofType(lines, LinePermissionRequest)
-	require.Len(t, calls, 4)
-	require.Contains(t, string(calls[3].Update), `"title":"make"`)
+	require.Equal(t, Line{Type: LinePermissionAnswer, ID: "t1", Title: "terminal", Allowed: true, Text: "allowed by Bash(ls *)"}, answers[0])
+	require.Equal(t, Line{Type: LinePermissionAnswer, ID: "t4", Title: "make", Text: "no rule allows it"}, answers[3])
+	requests := ofType(lines, LinePermissionRequest)
+	require.Len(t, requests, 4)
+	require.Contains(t, string(requests[3].Update), `"title":"make"`)
 	var states []string
 	for _, l := range ofType(lines, LineState) {
 		states = append(states, l.State)
@@ -134,16 +134,16 @@ func TestStrangeProgram(t *testing.T) {
 }
 
 func TestSession(t *testing.T) {
-	old := func(id string) func(*Job) {
+	continueSession := func(id string) func(*Job) {
 		return func(j *Job) { j.Session, j.FirstPrompt, j.Prompt = id, "say all anew", "say goes on" }
 	}
 	for _, mode := range []string{"load", "resume"} {
-		lines, err := play(t, mode, old("s1"))
+		lines, err := play(t, mode, continueSession("s1"))
 		require.NoError(t, err)
 		require.Equal(t, Line{Type: LineSession, Session: "s1", Resumed: true}, ofType(lines, LineSession)[0])
 		require.Equal(t, "goes on", joinText(lines), "earlier output must not be repeated")
 
-		lines, err = play(t, mode, old("lost"))
+		lines, err = play(t, mode, continueSession("lost"))
 		require.NoError(t, err)
 		require.Equal(t, Line{Type: LineSession, Session: "s1", Text: "no such session"}, ofType(lines, LineSession)[0])
 		require.Equal(t, "all anew", joinText(lines))
@@ -151,14 +151,14 @@ func TestSession(t *testing.T) {
 	// If the session cannot be continued yet, the client waits.
 	begun := time.Now()
 	lines, err := play(t, "load", func(j *Job) {
-		old("s1")(j)
+		continueSession("s1")(j)
 		j.NotBefore = begun.Add(300 * time.Millisecond)
 	})
 	require.NoError(t, err)
 	require.True(t, ofType(lines, LineSession)[0].Resumed)
 	require.GreaterOrEqual(t, time.Since(begun), 300*time.Millisecond)
 
-	lines, err = play(t, "plain", old("s1"))
+	lines, err = play(t, "plain", continueSession("s1"))
 	require.NoError(t, err)
 	require.Equal(t, "the program cannot continue sessions", ofType(lines, LineSession)[0].Text)
 	require.Equal(t, "all anew", joinText(lines))

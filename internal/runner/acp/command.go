@@ -12,7 +12,7 @@ import (
 // maxParsed is the size of the longest command that is parsed, in bytes. The parser's stack grows with the depth of a command.
 const maxParsed = 64 << 10
 
-// parseCommand parses a command of bash. ok is false if it is not one.
+// parseCommand parses a bash command. ok is false if the syntax is wrong or the command is too long.
 func parseCommand(command string) (f *syntax.File, ok bool) {
 	if len(command) > maxParsed {
 		return nil, false
@@ -23,7 +23,7 @@ func parseCommand(command string) (f *syntax.File, ok bool) {
 
 // splitCommands splits a shell command at the operators that combine commands. ok is false if the command has other syntax that
 // can hide a command or name a file: substitutions, redirections, groups, reserved words and comments. It is also false if the command
-// cannot be parsed, or if there is none.
+// cannot be parsed or is empty.
 func splitCommands(command string) (parts []string, ok bool) {
 	f, ok := parseCommand(command)
 	if !ok {
@@ -68,19 +68,19 @@ var launchers = map[string]bool{
 const (
 	maxTexts    = 1000 // words and here-documents of the command
 	maxLaunched = 50   // words of a call at which another command may begin
-	maxNested   = 5    // commands within the texts of each other
+	maxNesting  = 5    // levels of commands within words and here-documents of other commands
 )
 
 // mayRun reports whether the shell command may run a command that the pattern matches. If it has a launcher, mayRun also considers each of
 // its words and here-documents as a command, and it considers the words of a command that cannot be parsed, because a rule that denies
 // should match too much rather than too little. It cannot know commands that come from variables or files.
-func mayRun(pattern *regexp.Regexp, command string, nested int) bool {
+func mayRun(pattern *regexp.Regexp, command string, depth int) bool {
 	if pattern.MatchString(command) {
 		return true
 	}
 	f, ok := parseCommand(command)
 	if !ok {
-		return slices.ContainsFunc(syntaxPattern.Split(command, -1), func(part string) bool { return matchesTail(pattern, strings.Fields(part)) })
+		return slices.ContainsFunc(syntaxPattern.Split(command, -1), func(part string) bool { return matchesSuffix(pattern, strings.Fields(part)) })
 	}
 	found, launches := false, false
 	var texts []string
@@ -93,12 +93,12 @@ func mayRun(pattern *regexp.Regexp, command string, nested int) bool {
 			found, launches = found || matches, launches || launcher
 		case *syntax.Word:
 			if len(texts) < maxTexts {
-				texts = append(texts, unquoted(command, n.Parts))
+				texts = append(texts, unquote(command, n.Parts))
 			}
 		}
 		return !found
 	})
-	return found || launches && nested < maxNested && slices.ContainsFunc(texts, func(text string) bool { return mayRun(pattern, text, nested+1) })
+	return found || launches && depth < maxNesting && slices.ContainsFunc(texts, func(text string) bool { return mayRun(pattern, text, depth+1) })
 }
 
 // syntaxPattern matches characters that have a meaning for the shell.
@@ -112,20 +112,20 @@ func matchesCall(pattern *regexp.Regexp, command string, c *syntax.CallExpr) (ma
 	}
 	var words []string
 	for _, w := range c.Args {
-		words = append(words, unquoted(command, w.Parts))
+		words = append(words, unquote(command, w.Parts))
 	}
 	if strings.ContainsAny(words[0], "{,}") { // bash makes several words of it
 		words = append(strings.FieldsFunc(words[0], func(r rune) bool { return strings.ContainsRune("{,}", r) }), words[1:]...)
-		return matchesTail(pattern, words), false
+		return matchesSuffix(pattern, words), false
 	}
 	base := filepath.Base(words[0])
 	launcher = launchers[base]
 	matches = pattern.MatchString(strings.Join(words, " ")) || pattern.MatchString(strings.Join(append([]string{base}, words[1:]...), " "))
-	return matches || launcher && matchesTail(pattern, words[1:]), launcher
+	return matches || launcher && matchesSuffix(pattern, words[1:]), launcher
 }
 
-// matchesTail reports whether the pattern matches the words from one of them on.
-func matchesTail(pattern *regexp.Regexp, words []string) bool {
+// matchesSuffix reports whether the pattern matches the last words of the command, for any number of words.
+func matchesSuffix(pattern *regexp.Regexp, words []string) bool {
 	for i := range min(len(words), maxLaunched) {
 		if pattern.MatchString(strings.Join(words[i:], " ")) {
 			return true
@@ -134,8 +134,8 @@ func matchesTail(pattern *regexp.Regexp, words []string) bool {
 	return false
 }
 
-// unquoted returns the text of the parts of a word as a program gets it. It returns expansions as they are in the command.
-func unquoted(command string, parts []syntax.WordPart) string {
+// unquote returns the text of the parts of a word as a program gets it. It returns expansions as they are in the command.
+func unquote(command string, parts []syntax.WordPart) string {
 	var b strings.Builder
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -144,7 +144,7 @@ func unquoted(command string, parts []syntax.WordPart) string {
 		case *syntax.SglQuoted:
 			b.WriteString(p.Value)
 		case *syntax.DblQuoted:
-			b.WriteString(unquoted(command, p.Parts))
+			b.WriteString(unquote(command, p.Parts))
 		default:
 			b.WriteString(source(command, p))
 		}

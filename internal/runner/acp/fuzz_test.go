@@ -64,11 +64,11 @@ func FuzzUpdates(f *testing.F) {
 	f.Add([]byte(update + `{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\ud800"}}}}` + "\nnot JSON\n{}"))
 	f.Add([]byte(update + `{"sessionUpdate":"tool_call","toolCallId":["1"],"content":[{"type":"diff"}],"rawOutput":null}}}`))
 	f.Add([]byte("\x00\n\n[]"))
-	f.Fuzz(func(t *testing.T, printed []byte) {
+	f.Fuzz(func(t *testing.T, programOutput []byte) {
 		var out bytes.Buffer
 		calls, begun := NewCalls(), 0
 		c := &client{job: &Job{}, out: &output{to: &out}, calls: map[string]call{}}
-		r := &lineReader{lines: bufio.NewReader(bytes.NewReader(printed)), onClaudeEvent: c.passClaudeEvent, onUpdate: func(params json.RawMessage) {
+		r := &lineReader{lines: bufio.NewReader(bytes.NewReader(programOutput)), onClaudeEvent: c.passClaudeEvent, onUpdate: func(params json.RawMessage) {
 			c.handleUpdate(params)
 			var p struct{ Update json.RawMessage }
 			if json.Unmarshal(params, &p) == nil {
@@ -78,10 +78,10 @@ func FuzzUpdates(f *testing.F) {
 				require.LessOrEqual(t, calls.OpenCount(), begun)
 			}
 		}}
-		passed, err := io.ReadAll(r)
+		forConnection, err := io.ReadAll(r)
 		require.NoError(t, err)
 		c.out.flush()
-		for _, lines := range [][]byte{passed, out.Bytes()} {
+		for _, lines := range [][]byte{forConnection, out.Bytes()} {
 			for line := range bytes.Lines(lines) {
 				require.True(t, json.Valid(line), "%q", line)
 			}

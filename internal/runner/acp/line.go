@@ -63,13 +63,14 @@ type output struct {
 	timer   *time.Timer // writes the text that is held back
 }
 
-// How long a text is held back, and the size in bytes from which it is written at once.
+// joinTime is how long a text is held back.
 var joinTime = 300 * time.Millisecond
 
+// joinSize is the size in bytes from which a text is written at once.
 const joinSize = 4 << 10
 
-// text writes the piece of a text, or holds it back.
-func (o *output) text(l Line) {
+// addText writes the piece of a text, or holds it back.
+func (o *output) addText(l Line) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.pending.Type != l.Type || o.pending.ID != l.ID || o.pending.Parent != l.Parent {
@@ -98,18 +99,20 @@ func (o *output) flush() {
 	}
 	if l := o.pending; l.Text != "" {
 		o.pending = Line{}
-		o.encode(l)
+		o.writeJSON(l)
 	}
 }
 
+// write writes the text that is held back, and then the line.
 func (o *output) write(l Line) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.flush()
-	o.encode(l)
+	o.writeJSON(l)
 }
 
-func (o *output) encode(l Line) {
+// writeJSON writes the line. The caller must hold mu.
+func (o *output) writeJSON(l Line) {
 	b, err := json.Marshal(l)
 	if err != nil { // impossible: the connection passes on only updates that are JSON
 		return

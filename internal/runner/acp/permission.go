@@ -112,11 +112,11 @@ func (c *client) addOpenRequests(n int) {
 // chooseOption returns the id of the option that allows or denies the call, preferably only this call. It returns an empty id
 // if the program does not offer such an option.
 func chooseOption(options []option, allowed bool) string {
-	wanted := []acp.PermissionOptionKind{acp.PermissionOptionKindRejectOnce, acp.PermissionOptionKindRejectAlways}
+	kinds := []acp.PermissionOptionKind{acp.PermissionOptionKindRejectOnce, acp.PermissionOptionKindRejectAlways}
 	if allowed {
-		wanted = []acp.PermissionOptionKind{acp.PermissionOptionKindAllowOnce, acp.PermissionOptionKindAllowAlways}
+		kinds = []acp.PermissionOptionKind{acp.PermissionOptionKindAllowOnce, acp.PermissionOptionKindAllowAlways}
 	}
-	for _, kind := range wanted {
+	for _, kind := range kinds {
 		for _, o := range options {
 			if o.Kind == string(kind) {
 				return o.ID

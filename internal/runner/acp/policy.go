@@ -36,10 +36,10 @@ func FindReadRule(rules []string) string {
 
 // decide reports whether the policy allows the call, and why. decided is false if the policy does not decide about the call.
 func (p Policy) decide(c call) (allowed, decided bool, why string) {
-	if rule := c.withTitleCommand().matchingRule(p.Deny, false); rule != "" {
+	if rule := c.withTitleCommand().matchingRule(p.Deny, anyPart); rule != "" {
 		return false, true, "denied by " + rule
 	}
-	if rule := c.matchingRule(p.Allow, true); rule != "" {
+	if rule := c.matchingRule(p.Allow, wholeCall); rule != "" {
 		return true, true, "allowed by " + rule
 	}
 	if p.Edits && c.Kind == "edit" && c.isWithin(p.dir) {

@@ -29,11 +29,11 @@ var wordPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 func isWord(s string) bool { return len(s) <= maxWord && wordPattern.MatchString(s) }
 
 // Suggest returns rules that would allow the call without asking if they were added to r. It returns nil if it finds none, for
-// example because r asks about the call or denies it in any case. It returns the rules that the agent suggests only if they are
+// example because r asks about the call or denies it in any case. It returns the suggestions of the agent only if they are
 // about this tool and, for a command, about the same program, because the agent is not trusted. Otherwise it returns one rule of
 // its own: for exactly this command line or, if the tool runs no commands, for all calls of the tool. The other arguments are
 // those of Decide.
-func (r Rules) Suggest(suggested []string, tool, title, kind string, input []byte) []string {
+func (r Rules) Suggest(suggestions []string, tool, title, kind string, input []byte) []string {
 	allows := func(rules []string) bool {
 		offered := Rules{Allow: rules, Deny: r.Deny, Ask: r.Ask}
 		allowed, decided, _ := offered.Decide(tool, title, kind, input)
@@ -46,10 +46,10 @@ func (r Rules) Suggest(suggested []string, tool, title, kind string, input []byt
 			commandLine = all[0]
 		}
 	}
-	rules := suggested[:0:0]
-	for _, rule := range suggested[:min(len(suggested), maxRules)] {
+	rules := suggestions[:0:0]
+	for _, rule := range suggestions[:min(len(suggestions), maxRules)] {
 		name, pattern, hasPattern := parseRule(rule)
-		if len(rule) > maxRuleBytes || strings.ContainsFunc(rule, unicode.IsControl) || !utf8.ValidString(rule) || !isWord(name) || !c.hasName(name, true) {
+		if len(rule) > maxRuleBytes || strings.ContainsFunc(rule, unicode.IsControl) || !utf8.ValidString(rule) || !isWord(name) || !c.hasName(name, wholeCall) {
 			continue
 		}
 		if c.Kind != "execute" || hasPattern && startsAlike(pattern, commandLine) {
@@ -92,13 +92,13 @@ func startsAlike(pattern, command string) bool {
 func (r Rules) Decide(tool, title, kind string, input []byte) (allowed, decided bool, why string) {
 	c := callOf(tool, title, kind, input)
 	withTitle := c.withTitleCommand()
-	if rule := withTitle.matchingRule(r.Deny, false); rule != "" {
+	if rule := withTitle.matchingRule(r.Deny, anyPart); rule != "" {
 		return false, true, "denied by the rule " + rule
 	}
-	if rule := withTitle.matchingRule(r.Ask, false); rule != "" {
+	if rule := withTitle.matchingRule(r.Ask, anyPart); rule != "" {
 		return false, false, "asked because of the rule " + rule
 	}
-	if rule := c.matchingRule(r.Allow, true); rule != "" {
+	if rule := c.matchingRule(r.Allow, wholeCall); rule != "" {
 		return true, true, "allowed by the rule " + rule
 	}
 	return false, false, "no rule allows it"

@@ -195,13 +195,13 @@ func (c *client) waitForHistory(ctx context.Context) {
 	defer cancel()
 	tick := time.NewTicker(historyPause / historyTicks) // it drops ticks while nobody receives them
 	defer tick.Stop()
-	before := -1
-	for quiet := 0; quiet <= historyTicks; quiet++ {
+	lastCount := -1
+	for quietTicks := 0; quietTicks <= historyTicks; quietTicks++ {
 		c.mu.Lock()
-		past := c.ignoredUpdates
+		count := c.ignoredUpdates
 		c.mu.Unlock()
-		if past != before {
-			before, quiet = past, 0
+		if count != lastCount {
+			lastCount, quietTicks = count, 0
 		}
 		select {
 		case <-tick.C:
@@ -231,7 +231,7 @@ func withLogin[T any](ctx context.Context, c *client, info initializeResult, f f
 	var names []string
 	for _, login := range info.Logins {
 		names = append(names, login.Name)
-		if _, key := login.Meta["api-key"]; !key && !strings.HasSuffix(login.ID, "api-key") {
+		if _, needsKey := login.Meta["api-key"]; !needsKey && !strings.HasSuffix(login.ID, "api-key") {
 			continue
 		}
 		if _, err := request[json.RawMessage](ctx, c, requestTimeout, acp.AgentMethodAuthenticate, acp.AuthenticateRequest{MethodId: login.ID}); err == nil {
@@ -249,12 +249,12 @@ func (c *client) setOption(ctx context.Context, s sessionInfo, category, value s
 		return nil
 	}
 	id := acp.SessionId(c.session)
-	var known []string
+	var choices []string
 	var method string
 	var params any
 	for _, o := range s.Options {
 		if o.Category == category {
-			known = optionValues(o.Options)
+			choices = optionValues(o.Options)
 			method, params = acp.AgentMethodSessionSetConfigOption, map[string]any{"sessionId": id, "configId": o.ID, "value": value}
 		}
 	}
@@ -262,23 +262,23 @@ func (c *client) setOption(ctx context.Context, s sessionInfo, category, value s
 	case method != "":
 	case category == "model" && s.Models != nil:
 		for _, m := range s.Models.Available {
-			known = append(known, m.ID)
+			choices = append(choices, m.ID)
 		}
 		method, params = acp.AgentMethodSessionSetModel, map[string]any{"sessionId": id, "modelId": value}
 	case category == "mode" && s.Modes != nil:
 		for _, m := range s.Modes.Available {
-			known = append(known, m.ID)
+			choices = append(choices, m.ID)
 		}
 		method, params = acp.AgentMethodSessionSetMode, map[string]any{"sessionId": id, "modeId": value}
 	}
-	if category == "mode" && value == AcceptEdits && !slices.Contains(known, value) {
+	if category == "mode" && value == AcceptEdits && !slices.Contains(choices, value) {
 		return nil // Policy.Edits has the same effect
 	}
 	if method == "" {
 		return fmt.Errorf("%s does not support choosing its %s: remove %q from the role", c.programName(), category, value)
 	}
-	if !slices.Contains(known, value) {
-		return fmt.Errorf("%s has no %s %q: it has %s", c.programName(), category, value, strings.Join(known, ", "))
+	if !slices.Contains(choices, value) {
+		return fmt.Errorf("%s has no %s %q: it has %s", c.programName(), category, value, strings.Join(choices, ", "))
 	}
 	if _, err := request[json.RawMessage](ctx, c, requestTimeout, method, params); err != nil {
 		return c.wrapError("its "+category+" could not be set to "+value, err)

@@ -63,7 +63,7 @@ type client struct {
 	http *http.Client
 	base *url.URL
 	now  func() time.Time
-	skew *atomic.Int64 // result of clockSkew, in nanoseconds
+	skew *atomic.Int64 // how far the agent's clock was ahead of Fleet's at the last successful request, in nanoseconds
 }
 
 // client returns a client for the AgentAPI of a workspace. f.URL must not be nil.
@@ -140,7 +140,7 @@ func shorten(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// drain reads a limited part of the rest of a response, so that its connection can be reused. It closes the body.
+// drain reads a timeoutCtx part of the rest of a response, so that its connection can be reused. It closes the body.
 func drain(body io.ReadCloser) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(body, 64<<10))
 	_ = body.Close()
@@ -162,9 +162,9 @@ func ClockSkew(res *http.Response, now time.Time) time.Duration {
 
 // get reads the JSON resource at the path, and decodes it into target.
 func (c *client) get(ctx context.Context, path string, target any) error {
-	limited, cancel := context.WithTimeout(ctx, readTimeout)
+	timeoutCtx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	res, err := c.do(limited, http.MethodGet, path, nil)
+	res, err := c.do(timeoutCtx, http.MethodGet, path, nil)
 	if err == nil {
 		err = json.NewDecoder(io.LimitReader(res.Body, maxConversation)).Decode(target)
 		drain(res.Body)
@@ -175,7 +175,6 @@ func (c *client) get(ctx context.Context, path string, target any) error {
 	return err
 }
 
-// clockSkew returns how far the agent's clock was ahead of Fleet's at the last successful request.
 func (c *client) clockSkew() time.Duration { return time.Duration(c.skew.Load()) }
 
 // agentStatus is the status of an agent as AgentAPI reports it.
@@ -184,8 +183,8 @@ type agentStatus struct {
 	AgentType string `json:"agent_type"`
 }
 
-// state returns statusRunning or statusStable, and the type of the agent.
-func (c *client) state(ctx context.Context) (status, agentType string, err error) {
+// readStatus returns statusRunning or statusStable, and the type of the agent.
+func (c *client) readStatus(ctx context.Context) (status, agentType string, err error) {
 	var s agentStatus
 	err = c.get(ctx, "status", &s)
 	return s.Status, s.AgentType, err
@@ -196,7 +195,7 @@ func (c *client) state(ctx context.Context) (status, agentType string, err error
 func (c *client) readView(ctx context.Context) (*view, error) {
 	var v view
 	var err error
-	if v.status, v.agentType, err = c.state(ctx); err != nil {
+	if v.status, v.agentType, err = c.readStatus(ctx); err != nil {
 		return nil, err
 	}
 	var all struct{ Messages []message }
@@ -212,9 +211,9 @@ func (c *client) readView(ctx context.Context) (*view, error) {
 
 // send sends the agent a message, or keys to its terminal.
 func (c *client) send(ctx context.Context, kind, content string) error {
-	limited, cancel := context.WithTimeout(ctx, sendTimeout)
+	timeoutCtx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	res, err := c.do(limited, http.MethodPost, "message", map[string]string{"type": kind, "content": content})
+	res, err := c.do(timeoutCtx, http.MethodPost, "message", map[string]string{"type": kind, "content": content})
 	if err == nil {
 		drain(res.Body)
 		return nil

@@ -30,7 +30,7 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	if err := r.Options.CheckSupported(nil, "the workspace of agent "+a.Name+", which has AgentAPI and no fleet-runner,", nil); err != nil {
 		return err
 	}
-	workspace, err := w.find(ctx)
+	workspace, err := w.findWorkspace(ctx)
 	if err != nil {
 		return err
 	}
@@ -43,8 +43,8 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 	}
 	since := workspace.Facts().lastReportTime()
 	t := runners.transcripts.getOrCreate(r.TaskID)
-	already, err := runners.deliverOnce(ctx, a, workspace, api, delivery{
-		find: func(v *view) bool { return runners.locate(v, a, r, t) >= 0 },
+	alreadySent, err := runners.deliverOnce(ctx, a, workspace, api, delivery{
+		locate: func(v *view) bool { return runners.locate(v, a, r, t) >= 0 },
 		text: func(v *view) (string, error) {
 			if dispatched, _ := t.dispatchState(); r.Again && !dispatched && workspace.Facts().restarted(r) {
 				return "", fleet.Errorf(fleet.ReasonAgentOffline,
@@ -53,12 +53,12 @@ func (w runner) Dispatch(ctx context.Context, r fleet.Run) error {
 			spec, err := v.firstSpec(ctx, workspace)
 			return messageText(r, spec), err
 		},
-		busy: func(v *view) error { return runners.checkBusy(a, v) },
+		checkBusy: func(v *view) error { return runners.checkBusy(a, v) },
 	})
 	if err != nil {
 		return err
 	}
-	if !already {
+	if !alreadySent {
 		t.markDispatched(since)
 	}
 	return nil
@@ -108,22 +108,22 @@ func busyError(a fleet.Agent, task string) error {
 
 // delivery is a message that is being sent to an agent.
 type delivery struct {
-	find func(*view) bool            // reports whether the conversation has the message, and records its place there
-	text func(*view) (string, error) // returns the text, or an error if the message must no longer be sent
-	busy func(*view) error           // returns an error if the agent will be busy for long, or nil to wait for it
+	locate    func(*view) bool            // records where the message is in the conversation, and reports whether it is there
+	text      func(*view) (string, error) // returns the text, or an error if the message must no longer be sent
+	checkBusy func(*view) error           // returns an error if the agent will be busy for long, or nil to wait for it
 }
 
-// deliverOnce sends the agent a message once the agent is idle, unless the conversation already has the message. already reports
-// whether it had. deliverOnce retries failed requests, and looks for the message before each attempt.
-func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspace Workspace, api *client, d delivery) (already bool, err error) {
+// deliverOnce sends the agent a message once the agent is idle, unless the conversation already has the message. alreadySent
+// reports whether it had. deliverOnce retries failed requests, and looks for the message before each attempt.
+func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspace Workspace, api *client, d delivery) (alreadySent bool, err error) {
 	failedSends, failedReads := 0, 0
-	var waited time.Duration
-	var last error
+	var waitTime time.Duration
+	var sendErr error
 	waitForIdle := func(v *view) error {
-		if waited >= idleTimeout {
+		if waitTime >= idleTimeout {
 			return busyError(a, runners.lastTask(a, v))
 		}
-		waited += idlePollPause
+		waitTime += idlePollPause
 		return runners.config.Wait(ctx, idlePollPause)
 	}
 	for {
@@ -137,11 +137,11 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 			}
 			continue
 		}
-		if d.find(v) {
+		if d.locate(v) {
 			return true, nil
 		}
 		if v.status != statusStable {
-			if err := d.busy(v); err != nil {
+			if err := d.checkBusy(v); err != nil {
 				return false, err
 			}
 			if err := waitForIdle(v); err != nil {
@@ -150,7 +150,7 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 			continue
 		}
 		if failedSends >= maxFailedSends {
-			return false, notAcceptedError(a, last)
+			return false, notAcceptedError(a, sendErr)
 		}
 		text, err := d.text(v)
 		if err != nil {
@@ -159,25 +159,25 @@ func (runners *Runners) deliverOnce(ctx context.Context, a fleet.Agent, workspac
 		if text == "" {
 			return false, fleet.Invalid(fleet.ReasonTaskRequired, "task_description", "task_description has no characters that can be typed into a terminal: write the task as text")
 		}
-		if last = api.send(ctx, typeRaw, keyClear); last == nil {
-			last = api.send(ctx, typeUser, text)
+		if sendErr = api.send(ctx, typeRaw, keyClear); sendErr == nil {
+			sendErr = api.send(ctx, typeUser, text)
 		}
 		var refusal *RefusalError
 		switch {
-		case last == nil:
+		case sendErr == nil:
 			if v, err := api.readView(ctx); err == nil {
-				d.find(v) // to record where the message is
+				d.locate(v) // to record where the message is
 			}
 			return false, nil
 		case ctx.Err() != nil:
 			return false, ctx.Err()
-		case errors.As(last, &refusal) && strings.Contains(refusal.text, "waiting for user input"): // the agent has begun to work
+		case errors.As(sendErr, &refusal) && strings.Contains(refusal.text, "waiting for user input"): // the agent has begun to work
 			if err := waitForIdle(v); err != nil {
 				return false, err
 			}
 		default:
 			failedSends++
-			if err := runners.waitAfterFailure(ctx, a, workspace, last); err != nil {
+			if err := runners.waitAfterFailure(ctx, a, workspace, sendErr); err != nil {
 				return false, err
 			}
 		}

@@ -32,7 +32,7 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	case <-ctx.Done():
 		return fleet.Outcome{}, ctx.Err()
 	}
-	f := &follower{runners: runners, find: w.find, agent: a, run: r, sink: sink, transcript: t, resumed: cursor != ""}
+	f := &follower{runners: runners, findWorkspace: w.findWorkspace, agent: a, run: r, sink: sink, transcript: t, resumed: cursor != ""}
 	var err error
 	if f.next, err = t.indexAfter(cursor); err != nil {
 		return fleet.Outcome{}, err
@@ -41,9 +41,9 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 	if err != nil {
 		t.unseal()
 	}
-	var sunk sinkError
-	if errors.As(err, &sunk) {
-		return fleet.Outcome{}, sunk.error
+	var sinkErr sinkError
+	if errors.As(err, &sinkErr) {
+		return fleet.Outcome{}, sinkErr.error
 	}
 	if err != nil {
 		return fleet.Outcome{}, err
@@ -56,14 +56,14 @@ func (w runner) Follow(ctx context.Context, r fleet.Run, cursor string, sink fun
 
 // follower follows one run.
 type follower struct {
-	runners    *Runners
-	find       Find
-	agent      fleet.Agent
-	run        fleet.Run
-	sink       func(fleet.Output) error
-	transcript *transcript
-	next       int  // index in transcript.outputs of the first output that sink has not accepted
-	resumed    bool // a part of the run's output was passed on before
+	runners       *Runners
+	findWorkspace FindWorkspace
+	agent         fleet.Agent
+	run           fleet.Run
+	sink          func(fleet.Output) error
+	transcript    *transcript
+	next          int  // index in transcript.outputs of the first output that sink has not accepted
+	resumed       bool // a part of the run's output was passed on before
 
 	workspace Workspace
 	api       *client
@@ -89,7 +89,7 @@ func (f *follower) follow(ctx context.Context) (fleet.Outcome, error) {
 		return o, nil
 	}
 	var err error
-	if f.workspace, err = f.find(ctx); err != nil {
+	if f.workspace, err = f.findWorkspace(ctx); err != nil {
 		return fleet.Outcome{}, err
 	}
 	if f.workspace == nil {
@@ -155,7 +155,7 @@ func (f *follower) handleView(ctx context.Context) (o fleet.Outcome, ended bool,
 	}
 	end, last := f.segment(f.view, i)
 	if !last {
-		return f.finish(ctx, f.view, i, end, last)
+		return f.finish(ctx, f.view, i, end)
 	}
 	if err := f.passOnText(i, end, false); err != nil {
 		return o, false, err
@@ -171,10 +171,10 @@ func (f *follower) handleView(ctx context.Context) (o fleet.Outcome, ended bool,
 			return f.handleMissing()
 		}
 		if end, last = f.segment(v, i); !last {
-			return f.finish(ctx, v, i, end, last)
+			return f.finish(ctx, v, i, end)
 		}
 		if f.isIdle(v, i, end) {
-			return f.finishSealed(ctx, v, i, end)
+			return f.finishAndSeal(ctx, v, i, end)
 		}
 	}
 	if o, ended, err = f.checkWorkspace(ctx, i, end); err != nil || ended {
@@ -240,7 +240,7 @@ func (f *follower) checkWorkspace(ctx context.Context, i, end int) (o fleet.Outc
 	}
 	for _, r := range facts.Reports {
 		if r.IsFinal() && r.At.After(since) && now.Add(facts.ClockSkew).Sub(r.At) > reportGrace {
-			return f.finishSealed(ctx, f.view, i, end)
+			return f.finishAndSeal(ctx, f.view, i, end)
 		}
 	}
 	return o, false, nil
@@ -287,5 +287,5 @@ func (f *follower) enforceTimeLimit(ctx context.Context, i, end int) (o fleet.Ou
 	case 2:
 		return o, false, f.api.send(ctx, typeRaw, keyInterrupt)
 	}
-	return f.finish(ctx, f.view, i, end, true)
+	return f.finish(ctx, f.view, i, end)
 }

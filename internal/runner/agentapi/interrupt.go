@@ -12,7 +12,7 @@ import (
 // stop the agent's workspace.
 func (w runner) Interrupt(ctx context.Context, r fleet.Run, kill bool) error {
 	runners, a := w.runners, w.agent
-	workspace, err := w.find(ctx)
+	workspace, err := w.findWorkspace(ctx)
 	if err != nil || workspace == nil {
 		return err
 	}

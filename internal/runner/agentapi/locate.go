@@ -26,10 +26,10 @@ const (
 func (runners *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcript) int {
 	prompt := typeableText(r.Prompt)
 	if r.SelfStarted {
-		v.findPrompt(prompt)
+		v.findOrAddPrompt(prompt)
 	}
 	first := true
-	at := -1
+	index := -1
 	for i, m := range v.messages {
 		if m.Role != roleUser {
 			continue
@@ -39,27 +39,27 @@ func (runners *Runners) locate(v *view, a fleet.Agent, r fleet.Run, t *transcrip
 		if !same {
 			continue
 		}
-		if known, ok := t.ownMessageTime(); ok {
-			if known.Equal(m.Time) {
+		if messageTime, ok := t.ownMessageTime(); ok {
+			if messageTime.Equal(m.Time) {
 				t.findMessages(v.messages[i+1:], r.Messages)
 				return i
 			}
 			continue
 		}
 		if m.ID > 0 && t.messageOfCursor() == m.ID {
-			at = i
+			index = i
 			break
 		}
 		fits := m.ID == shownMessageID || !m.Time.Before(r.Started.Add(v.skew-messageSkew))
-		if at < 0 && fits && runners.transcripts.taskOf(a.UID, m.Time, r.TaskID) == "" {
-			at = i
+		if index < 0 && fits && runners.transcripts.taskOf(a.UID, m.Time, r.TaskID) == "" {
+			index = i
 		}
 	}
-	if at >= 0 {
-		t.setMessage(a.UID, v.messages[at])
-		t.findMessages(v.messages[at+1:], r.Messages)
+	if index >= 0 {
+		t.setMessage(a.UID, v.messages[index])
+		t.findMessages(v.messages[index+1:], r.Messages)
 	}
-	return at
+	return index
 }
 
 // segment returns the end of the run whose message is at i: the index after its last message. last reports whether no

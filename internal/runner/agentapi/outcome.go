@@ -23,10 +23,10 @@ func (f *follower) reportsSince(i int) time.Time {
 	return f.view.messages[i].Time.Add(f.workspace.Facts().ClockSkew - f.view.skew - time.Second)
 }
 
-// finishSealed finishes a run that has ended, and closes it for messages. If a message to the run is being delivered,
-// finishSealed reports that the run has not ended, because the message continues it.
-func (f *follower) finishSealed(ctx context.Context, v *view, i, end int) (o fleet.Outcome, ended bool, err error) {
-	o, ended, err = f.finish(ctx, v, i, end, true)
+// finishAndSeal finishes a run that has ended, and closes it for messages. If a message to the run is being delivered,
+// finishAndSeal reports that the run has not ended, because the message continues it.
+func (f *follower) finishAndSeal(ctx context.Context, v *view, i, end int) (o fleet.Outcome, ended bool, err error) {
+	o, ended, err = f.finish(ctx, v, i, end)
 	if err == nil && !f.transcript.seal() {
 		return fleet.Outcome{}, false, nil
 	}
@@ -34,8 +34,8 @@ func (f *follower) finishSealed(ctx context.Context, v *view, i, end int) (o fle
 }
 
 // finish passes on the remaining output of an ended run, and returns its outcome. The messages of the run in v are from i to
-// end. last means that no message of another run or of a person follows. ended is true unless there is an error.
-func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (o fleet.Outcome, ended bool, err error) {
+// end. Messages after them are of another run or of a person. ended is true unless there is an error.
+func (f *follower) finish(ctx context.Context, v *view, i, end int) (o fleet.Outcome, ended bool, err error) {
 	f.view = v
 	messages := v.messages[i+1 : end]
 	if err := f.passOnText(i, end, true); err != nil {
@@ -46,7 +46,7 @@ func (f *follower) finish(ctx context.Context, v *view, i, end int, last bool) (
 		return fleet.Outcome{}, false, err
 	}
 	var until time.Time
-	if !last {
+	if end < len(v.messages) {
 		until = v.messages[end].Time
 	}
 	var lastReport Report

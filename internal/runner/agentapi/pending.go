@@ -13,21 +13,21 @@ type pendingMessage struct {
 
 // addPending adds the message to the messages that wait for the run. It returns false if the run has ended, is ending or
 // was interrupted.
-func (t *transcript) addPending(l *pendingMessage) bool {
+func (t *transcript) addPending(p *pendingMessage) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.sealed || t.ended || t.interrupted {
 		return false
 	}
-	t.pending = append(t.pending, l)
+	t.pending = append(t.pending, p)
 	return true
 }
 
 // removePending removes the message from the messages that wait for the run. It does nothing if the message was dropped.
-func (t *transcript) removePending(l *pendingMessage) {
+func (t *transcript) removePending(p *pendingMessage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.pending = slices.DeleteFunc(t.pending, func(o *pendingMessage) bool { return o == l })
+	t.pending = slices.DeleteFunc(t.pending, func(o *pendingMessage) bool { return o == p })
 }
 
 // hasPending reports whether a message is waiting for the run.

@@ -15,8 +15,8 @@ var ErrNoAnswer = errors.New("AgentAPI does not answer")
 
 // Prompt is a text with which an agent may have been started.
 type Prompt struct {
-	Text string
-	Task bool // Text is the agent's first task, which the agent starts by itself
+	Text   string
+	IsTask bool // Text is the agent's first task, which the agent starts by itself
 }
 
 // Ready reports whether the agent has started, so that it can accept tasks. It has if it is idle, or if it works on a message
@@ -28,15 +28,15 @@ func (runners *Runners) Ready(ctx context.Context, f Facts, wasReady bool, start
 		return false, ErrNoAnswer
 	}
 	api := runners.client(f)
-	limited, cancel := context.WithTimeout(ctx, probeTimeout)
+	timeoutCtx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	ready := wasReady
-	status, _, err := api.state(limited)
+	status, _, err := api.readStatus(timeoutCtx)
 	if err == nil && status != statusStable && !ready {
 		var v *view
-		if v, err = api.readView(limited); err == nil {
+		if v, err = api.readView(timeoutCtx); err == nil {
 			p := startPrompt()
-			ready = v.hasOtherMessage(p.Text) || p.Task && v.findPrompt(p.Text)
+			ready = v.hasOtherMessage(p.Text) || p.IsTask && v.findOrAddPrompt(p.Text)
 		}
 	}
 	var unreachable *unreachableError

@@ -25,8 +25,8 @@ func New(c Config) *Runners {
 	return &Runners{config: c, transcripts: transcripts{byTask: map[string]*transcript{}}}
 }
 
-// Connect returns the runner of the agent. It makes no request.
-func (runners *Runners) Connect(a fleet.Agent, find Find) fleet.Runner {
+// Runner returns the runner of the agent. It makes no request.
+func (runners *Runners) Runner(a fleet.Agent, find FindWorkspace) fleet.Runner {
 	return runner{runners, a, find}
 }
 
@@ -41,9 +41,9 @@ func (runners *Runners) PendingMessages(taskID string) int {
 
 // runner runs the tasks of one agent.
 type runner struct {
-	runners *Runners
-	agent   fleet.Agent
-	find    Find
+	runners       *Runners
+	agent         fleet.Agent
+	findWorkspace FindWorkspace
 }
 
 // Answer implements fleet.Runner. It always fails, because Fleet cannot recognise questions in the agent's terminal.

@@ -33,16 +33,16 @@ type screenReader struct {
 
 // position is the place in a run's conversation up to which the text was passed on. Its text is the cursor of an output.
 type position struct {
-	runMessage int    // id of the message with the run
-	message    int    // id of the agent's message
-	lines      int    // number of lines of that message that were passed on
-	last       string // hash of the last one of these lines
-	step       string // hash of the last progress message
-	seq        int    // counts outputs
+	runMessage   int    // id of the run's message, which has its prompt
+	message      int    // id of the agent's message
+	lines        int    // number of lines of that message that were passed on
+	lastLineHash string // of the last one of these lines
+	stepHash     string // of the last progress message
+	seq          int    // number of outputs so far
 }
 
 func (p position) String() string {
-	return fmt.Sprintf("%d.%d.%d.%s.%s.%d", p.runMessage, p.message, p.lines, p.last, p.step, p.seq)
+	return fmt.Sprintf("%d.%d.%d.%s.%s.%d", p.runMessage, p.message, p.lines, p.lastLineHash, p.stepHash, p.seq)
 }
 
 func parsePosition(cursor string) (position, error) {
@@ -50,19 +50,19 @@ func parsePosition(cursor string) (position, error) {
 	if cursor == "" {
 		return p, nil
 	}
-	bad := fleet.InvalidField("cursor", "%q is not a cursor of this run: use a cursor from the run's output", oneLine(cursor))
+	errCursor := fleet.InvalidField("cursor", "%q is not a cursor of this run: use a cursor from the run's output", oneLine(cursor))
 	parts := strings.Split(cursor, ".")
 	if len(parts) != 6 {
-		return p, bad
+		return p, errCursor
 	}
 	for i, field := range map[int]*int{0: &p.runMessage, 1: &p.message, 2: &p.lines, 5: &p.seq} {
 		n, err := strconv.Atoi(parts[i])
 		if err != nil || n < 0 {
-			return p, bad
+			return p, errCursor
 		}
 		*field = n
 	}
-	p.last, p.step = parts[3], parts[4]
+	p.lastLineHash, p.stepHash = parts[3], parts[4]
 	return p, nil
 }
 
@@ -70,7 +70,7 @@ func newScreenReader(from position) *screenReader {
 	return &screenReader{position: from, resumed: from.seq > 0}
 }
 
-// newText returns the outputs with the agent's new text since the last call. runMessage is the message with the run, and messages are the
+// newText returns the outputs with the agent's new text since the last call. runMessage is the run's message, and messages are the
 // messages of the run after it. final means that the last message is complete.
 func (s *screenReader) newText(runMessage message, messages []message, final bool, now time.Time) []fleet.Output {
 	s.position.runMessage = max(runMessage.ID, 0)
@@ -80,7 +80,7 @@ func (s *screenReader) newText(runMessage message, messages []message, final boo
 			continue
 		}
 		if m.ID > s.position.message {
-			s.position.message, s.position.lines, s.position.last = m.ID, 0, ""
+			s.position.message, s.position.lines, s.position.lastLineHash = m.ID, 0, ""
 			s.passedLines, s.resumed, s.base, s.baseAt = nil, false, nil, time.Time{}
 		}
 		lines := screenLines(m.Content)
@@ -105,10 +105,10 @@ func (s *screenReader) step(lines []string, now time.Time) (fleet.Output, bool) 
 		return fleet.Output{}, false
 	}
 	text, key := progressText(lines[i])
-	if key == "" || hashOf(key) == s.position.step || !s.stepAt.IsZero() && now.Sub(s.stepAt) < stepInterval {
+	if key == "" || hashOf(key) == s.position.stepHash || !s.stepAt.IsZero() && now.Sub(s.stepAt) < stepInterval {
 		return fleet.Output{}, false
 	}
-	s.position.step, s.stepAt = hashOf(key), now
+	s.position.stepHash, s.stepAt = hashOf(key), now
 	return s.output(true, text), true
 }
 
@@ -138,7 +138,7 @@ func (s *screenReader) passOn(lines []string) []fleet.Output {
 		lines = lines[:len(lines)-1] // empty lines are passed on with the text that follows them
 	}
 	if s.resumed {
-		if len(lines) < s.position.lines && !slices.ContainsFunc(lines, func(line string) bool { return hashOf(line) == s.position.last }) {
+		if len(lines) < s.position.lines && !slices.ContainsFunc(lines, func(line string) bool { return hashOf(line) == s.position.lastLineHash }) {
 			return nil // the screen is not redrawn completely yet
 		}
 		s.passedLines, s.resumed = s.findPassedLines(lines), false
@@ -156,7 +156,7 @@ func (s *screenReader) passOn(lines []string) []fleet.Output {
 			to++
 		}
 		text := strings.Join(lines[from:to], "\n")
-		s.position.lines, s.position.last = to, hashOf(lines[to-1])
+		s.position.lines, s.position.lastLineHash = to, hashOf(lines[to-1])
 		if strings.TrimSpace(text) != "" {
 			out = append(out, s.output(isStep, text+"\n"))
 		}
@@ -174,7 +174,7 @@ func (s *screenReader) output(step bool, text string) fleet.Output {
 func (s *screenReader) findPassedLines(lines []string) []string {
 	best := -1
 	for i, line := range lines {
-		if hashOf(line) == s.position.last && (best < 0 || distance(i, s.position.lines-1) < distance(best, s.position.lines-1)) {
+		if hashOf(line) == s.position.lastLineHash && (best < 0 || distance(i, s.position.lines-1) < distance(best, s.position.lines-1)) {
 			best = i
 		}
 	}
@@ -193,13 +193,13 @@ func firstNewLine(passed, lines []string) int {
 	}
 	const maxLookBack = 40 // how many of the last passed lines are looked for
 	for back := range min(maxLookBack, len(passed)-same) {
-		at := len(passed) - 1 - back
-		if passed[at] == "" {
+		last := len(passed) - 1 - back
+		if passed[last] == "" {
 			continue
 		}
 		best := -1
 		for i := same; i < len(lines); i++ {
-			if lines[i] == passed[at] && (best < 0 || distance(i, at) < distance(best, at)) {
+			if lines[i] == passed[last] && (best < 0 || distance(i, last) < distance(best, last)) {
 				best = i
 			}
 		}

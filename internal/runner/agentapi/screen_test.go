@@ -144,7 +144,7 @@ func TestScreenReaderOfRedrawnScreen(t *testing.T) {
 }
 
 func TestPosition(t *testing.T) {
-	p := position{runMessage: 3, message: 4, lines: 12, last: hashOf("x"), step: hashOf("y"), seq: 7}
+	p := position{runMessage: 3, message: 4, lines: 12, lastLineHash: hashOf("x"), stepHash: hashOf("y"), seq: 7}
 	got, err := parsePosition(p.String())
 	require.NoError(t, err)
 	require.Equal(t, p, got)

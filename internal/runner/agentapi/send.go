@@ -61,7 +61,7 @@ func (w runner) Send(ctx context.Context, r fleet.Run, id, text string) error {
 // if the run can no longer get the message.
 func (w runner) deliver(ctx context.Context, r fleet.Run, t *transcript, pending *pendingMessage, registered bool, noTaskErr error) (retry bool, err error) {
 	runners, a := w.runners, w.agent
-	workspace, err := w.find(ctx)
+	workspace, err := w.findWorkspace(ctx)
 	if err != nil {
 		return fleet.ReasonOf(err) == fleet.ReasonBackendUnavailable, err
 	}
@@ -70,7 +70,7 @@ func (w runner) deliver(ctx context.Context, r fleet.Run, t *transcript, pending
 		return workspace != nil && workspace.Facts().Running, err
 	}
 	_, err = runners.deliverOnce(ctx, a, workspace, api, delivery{
-		find: func(v *view) bool {
+		locate: func(v *view) bool {
 			i := runners.locate(v, a, r, t)
 			return i >= 0 && t.findMessage(v.messages[i+1:], pending.id, pending.text)
 		},
@@ -84,7 +84,7 @@ func (w runner) deliver(ctx context.Context, r fleet.Run, t *transcript, pending
 			}
 			return pending.text, nil
 		},
-		busy: func(*view) error {
+		checkBusy: func(*view) error {
 			if !registered {
 				return noTaskErr
 			}

@@ -44,14 +44,14 @@ func (f *follower) watch(ctx context.Context) (o fleet.Outcome, ended bool, err 
 	f.api = f.runners.client(facts)
 	for {
 		if f.lastStreamEnd.IsZero() || f.now().Sub(f.lastStreamEnd) > streamRetryDelay {
-			if o, ended, err = f.stream(ctx); err != nil || ended {
+			if o, ended, err = f.followStream(ctx); err != nil || ended {
 				return o, ended, f.checkError(ctx, err)
 			}
 			f.lastStreamEnd = f.now()
 		}
 		v, err := f.api.readView(ctx)
 		if err != nil {
-			return o, false, f.handleBroken(ctx, err)
+			return o, false, f.handleConnectionError(ctx, err)
 		}
 		f.setView(v)
 		if o, ended, err = f.handleView(ctx); err != nil || ended {
@@ -70,19 +70,19 @@ func (f *follower) markLost() {
 	}
 }
 
-// stream follows the run while AgentAPI's event stream works. If the stream ends, stream returns without an error, and ended is
+// followStream follows the run while AgentAPI's event stream works. If the stream ends, followStream returns without an error, and ended is
 // false.
-func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
-	watching, cancel := context.WithCancel(ctx)
+func (f *follower) followStream(ctx context.Context) (o fleet.Outcome, ended bool, err error) {
+	watchCtx, cancel := context.WithCancel(ctx)
 	latest := &latestView{changed: make(chan struct{}, 1)}
-	over := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(over)
-		_ = f.api.watch(watching, latest.put)
+		defer close(done)
+		_ = f.api.watch(watchCtx, latest.put)
 	}()
 	defer func() {
 		cancel()
-		<-over
+		<-done
 	}()
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
@@ -93,7 +93,7 @@ func (f *follower) stream(ctx context.Context) (o fleet.Outcome, ended bool, err
 			return o, false, ctx.Err()
 		case <-latest.changed:
 			f.setView(latest.get())
-		case <-over:
+		case <-done:
 			return o, false, nil
 		case <-tick.C:
 		}
@@ -126,20 +126,20 @@ func (f *follower) checkError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	var sunk sinkError
+	var sinkErr sinkError
 	var known *fleet.Error
-	if errors.As(err, &sunk) || errors.As(err, &known) {
+	if errors.As(err, &sinkErr) || errors.As(err, &known) {
 		return err
 	}
-	return f.handleBroken(ctx, err)
+	return f.handleConnectionError(ctx, err)
 }
 
 // sinkError marks an error that the sink of Follow returned.
 type sinkError struct{ error }
 
-// handleBroken handles a broken connection to the agent. If the agent may become reachable again, it marks the agent as lost and
+// handleConnectionError handles a broken connection to the agent. If the agent may become reachable again, it marks the agent as lost and
 // returns nil.
-func (f *follower) handleBroken(ctx context.Context, err error) error {
+func (f *follower) handleConnectionError(ctx context.Context, err error) error {
 	var unreachable *unreachableError
 	var refusal *RefusalError
 	switch {

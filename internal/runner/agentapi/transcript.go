@@ -81,7 +81,7 @@ type transcript struct {
 	pending         []*pendingMessage    // later messages that are being delivered
 	sealed          bool                 // the run is ending, and accepts no more messages
 	dispatched      bool                 // this process has dispatched the run
-	since           time.Time            // earlier reports of the agent are not about the run; by the host's clock
+	reportsSince    time.Time            // earlier reports of the agent are not about the run; by the host's clock
 	interrupted     bool
 	ended           bool
 	outcome         fleet.Outcome
@@ -186,11 +186,11 @@ func (t *transcript) hasMessageAt(at time.Time) bool {
 	return false
 }
 
-// markDispatched records that this process has dispatched the run. Reports of the agent before since are not about the run.
-func (t *transcript) markDispatched(since time.Time) {
+// markDispatched records that this process has dispatched the run. Reports of the agent before reportsSince are not about the run.
+func (t *transcript) markDispatched(reportsSince time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.dispatched, t.since = true, since
+	t.dispatched, t.reportsSince = true, reportsSince
 }
 
 func (t *transcript) markInterrupted() {
@@ -207,10 +207,10 @@ func (t *transcript) wasInterrupted() bool {
 
 // dispatchState returns whether this process has dispatched the run, and since when the agent's reports are about the
 // run.
-func (t *transcript) dispatchState() (dispatched bool, since time.Time) {
+func (t *transcript) dispatchState() (dispatched bool, reportsSince time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.dispatched, t.since
+	return t.dispatched, t.reportsSince
 }
 
 func (t *transcript) setOutcome(o fleet.Outcome) {

@@ -24,7 +24,7 @@ type view struct {
 	skew      time.Duration // how far the agent's clock is ahead of Fleet's clock; 0 if the clocks are about the same
 }
 
-// apiMessages returns the messages of AgentAPI, without the message that findPrompt may have added.
+// apiMessages returns the messages of AgentAPI, without the message that findOrAddPrompt may have added.
 func (v *view) apiMessages() []message {
 	if len(v.messages) > 0 && v.messages[0].ID == shownMessageID {
 		return v.messages[1:]
@@ -32,10 +32,10 @@ func (v *view) apiMessages() []message {
 	return v.messages
 }
 
-// findPrompt reports whether the conversation begins with the prompt. The conversation of an agent that got the prompt
-// on its command line has no message with the prompt. If the first screen of such an agent shows the prompt, findPrompt adds the
+// findOrAddPrompt reports whether the conversation begins with the prompt. The conversation of an agent that got the prompt
+// on its command line has no message with the prompt. If the first screen of such an agent shows the prompt, findOrAddPrompt adds the
 // message.
-func (v *view) findPrompt(prompt string) bool {
+func (v *view) findOrAddPrompt(prompt string) bool {
 	prompt = typeableText(prompt)
 	if prompt == "" || len(v.messages) == 0 {
 		return false
@@ -46,18 +46,18 @@ func (v *view) findPrompt(prompt string) bool {
 		}
 	}
 	first, begin := v.messages[0], []rune(letters(prompt))
-	if len(begin) < minShown || !strings.Contains(letters(first.Content), string(begin[:min(len(begin), maxShown)])) {
+	if len(begin) < minPromptLetters || !strings.Contains(letters(first.Content), string(begin[:min(len(begin), maxPromptLetters)])) {
 		return false
 	}
 	v.messages = slices.Insert(slices.Clone(v.messages), 0, message{ID: shownMessageID, Role: roleUser, Content: prompt, Time: shownMessageTime})
 	return true
 }
 
-// The screen must show the first maxShown letters of a prompt, or all letters of a shorter prompt. A prompt with fewer
-// letters than minShown is not looked for.
-const minShown, maxShown = 12, 80
+// The screen must show the first maxPromptLetters letters of a prompt, or all letters of a shorter prompt. A prompt with fewer
+// letters than minPromptLetters is not looked for.
+const minPromptLetters, maxPromptLetters = 12, 80
 
-// shownMessageID is the id of the message that findPrompt adds. shownMessageTime is the time of that message, before all other
+// shownMessageID is the id of the message that findOrAddPrompt adds. shownMessageTime is the time of that message, before all other
 // messages.
 const shownMessageID = -1
 

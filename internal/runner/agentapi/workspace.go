@@ -25,8 +25,8 @@ type Workspace interface {
 	Translate(what string, err error) error
 }
 
-// Find reads and returns the agent's workspace. It returns nil if the agent has no workspace.
-type Find func(ctx context.Context) (Workspace, error)
+// FindWorkspace reads and returns the agent's workspace. It returns nil if the agent has no workspace.
+type FindWorkspace func(ctx context.Context) (Workspace, error)
 
 // Facts are what a host knows about a workspace.
 type Facts struct {

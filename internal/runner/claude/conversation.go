@@ -42,20 +42,20 @@ type conversation struct {
 	questionServer *question.Server
 	meter          *meter
 
-	sentRequests int                           // number of requests to Claude Code
-	interruptID  string                        // id of the request that interrupts the turn
-	unconfirmed  map[string]string             // mailbox ids of the messages that Claude Code has not taken, by UUID; empty for Fleet's own messages
-	idle         bool                          // no turn is in progress, and the first one has ended
-	began        bool                          // a turn has begun
-	closed       bool                          // no more messages will come
-	finishing    bool                          // the mailbox was asked to close
-	stopping     bool                          // the run must end
-	failed       bool                          // Fleet ends the run because it cannot succeed
-	background   map[string]bool               // ids of work in the background
-	subagents    map[string]bool               // ids of subagents that are working
-	questions    map[string]context.CancelFunc // withdraws a question to people, by the id of Claude Code's request
-	answeredIDs  chan string                   // keys of questions that were answered or withdrawn
-	waitLimit    *time.Timer                   // ends the wait for work in the background and for receipts
+	sentRequests   int                           // number of requests to Claude Code
+	interruptID    string                        // id of the request that interrupts the turn
+	unconfirmed    map[string]string             // mailbox ids of the messages that Claude Code has not taken, by UUID; empty for Fleet's own messages
+	idle           bool                          // no turn is in progress, and the first one has ended
+	turnBegan      bool                          // a turn has begun
+	closed         bool                          // no more messages will come
+	closeRequested bool                          // the mailbox was asked to close
+	stopping       bool                          // the run must end
+	failed         bool                          // Fleet ends the run because it cannot succeed
+	background     map[string]bool               // ids of work in the background
+	subagents      map[string]bool               // ids of subagents that are working
+	questions      map[string]context.CancelFunc // withdraws a question to people, by the id of Claude Code's request
+	answeredIDs    chan string                   // keys of questions that were answered or withdrawn
+	waitLimit      *time.Timer                   // ends the wait for work in the background and for receipts
 }
 
 func newConversation(j *Job, out, to io.Writer, box *mailbox.Receiver) *conversation {
@@ -65,7 +65,7 @@ func newConversation(j *Job, out, to io.Writer, box *mailbox.Receiver) *conversa
 		questions: map[string]context.CancelFunc{}, answeredIDs: make(chan string), waitLimit: time.NewTimer(backgroundTimeout),
 	}
 	c.waitLimit.Stop()
-	c.meter = &meter{calls: map[string]time.Time{}, answers: map[string]*answer{}, note: c.writeNote}
+	c.meter = &meter{calls: map[string]time.Time{}, answers: map[string]*answer{}, writeNote: c.writeNote}
 	if j.RunDir != "" {
 		c.questionServer = question.NewServer(j.RunDir)
 	}
@@ -74,7 +74,7 @@ func newConversation(j *Job, out, to io.Writer, box *mailbox.Receiver) *conversa
 
 // run executes the job and returns the program's exit code, or 1 instead of 0 if Fleet has ended the run because it could not
 // succeed. When the context ends, run interrupts the turn and ends the program.
-func run(ctx context.Context, j *Job, out io.Writer) (status int, err error) {
+func run(ctx context.Context, j *Job, out io.Writer) (exitCode int, err error) {
 	p, err := program.Start(j.Argv)
 	if err != nil {
 		return 0, err
@@ -83,8 +83,8 @@ func run(ctx context.Context, j *Job, out io.Writer) (status int, err error) {
 	lines := make(chan []byte)
 	go c.read(p.Stdout, lines)
 	c.sendPrompt()
-	asking, cancel := context.WithCancel(context.Background())
-	c.handleEvents(ctx, asking, lines)
+	questionCtx, cancel := context.WithCancel(context.Background())
+	c.handleEvents(ctx, questionCtx, lines)
 	cancel() // withdraws open questions
 	c.mailbox.Close()
 	drained := make(chan struct{})
@@ -111,10 +111,10 @@ func run(ctx context.Context, j *Job, out io.Writer) (status int, err error) {
 	case <-drained:
 	case <-time.After(closeTimeout): // another process keeps the output open; the supervisor ends it
 	}
-	if status = p.Status(); status == 0 && c.failed {
-		status = 1
+	if exitCode = p.ExitCode(); exitCode == 0 && c.failed {
+		exitCode = 1
 	}
-	return status, nil
+	return exitCode, nil
 }
 
 // read splits the output into lines. A line that is longer than maxLine comes in several pieces, which are not JSON.
@@ -178,8 +178,8 @@ func (c *conversation) sendRequest(request map[string]any) string {
 	return id
 }
 
-// handleEvents handles lines, messages and answers until the conversation has ended. asking is the context of questions.
-func (c *conversation) handleEvents(ctx, asking context.Context, lines <-chan []byte) {
+// handleEvents handles lines, messages and answers until the conversation has ended. questionCtx is the context of questions.
+func (c *conversation) handleEvents(ctx, questionCtx context.Context, lines <-chan []byte) {
 	messages, closed, stop := c.mailbox.Messages(), c.mailbox.Closed(), ctx.Done()
 	var interruptLimit <-chan time.Time
 	for !c.canEnd() {
@@ -188,9 +188,9 @@ func (c *conversation) handleEvents(ctx, asking context.Context, lines <-chan []
 			if !ok {
 				return
 			}
-			c.handleLine(asking, l)
+			c.handleLine(questionCtx, l)
 		case m := <-messages:
-			c.finishing = false
+			c.closeRequested = false
 			c.sendMessage(m.ID, m.ID, m.Text)
 		case <-closed:
 			c.closed, closed = true, nil
@@ -206,7 +206,7 @@ func (c *conversation) handleEvents(ctx, asking context.Context, lines <-chan []
 		if c.stopping && interruptLimit == nil {
 			messages, stop, interruptLimit = nil, nil, time.After(interruptTimeout)
 		}
-		c.closeMailbox()
+		c.closeMailboxIfDone()
 	}
 }
 
@@ -223,10 +223,10 @@ func (c *conversation) canEnd() bool {
 	return c.closed && c.isDone()
 }
 
-// closeMailbox asks the mailbox to close if nothing is left to do.
-func (c *conversation) closeMailbox() {
-	if c.isDone() && !c.finishing && !c.stopping {
-		c.finishing = true
+// closeMailboxIfDone asks the mailbox to close if nothing is left to do.
+func (c *conversation) closeMailboxIfDone() {
+	if c.isDone() && !c.closeRequested && !c.stopping {
+		c.closeRequested = true
 		c.mailbox.RequestClose()
 	}
 }
@@ -270,9 +270,9 @@ func (c *conversation) writeNote(fields map[string]any) {
 // writeLine writes a line to the output. An error means that the supervisor has ended, and the run with it.
 func (c *conversation) writeLine(l []byte) { _, _ = c.out.Write(l) }
 
-// handleLine handles a line of Claude Code, and passes it on to the output unless it belongs to the control protocol. asking is the
+// handleLine handles a line of Claude Code, and passes it on to the output unless it belongs to the control protocol. questionCtx is the
 // context of questions.
-func (c *conversation) handleLine(asking context.Context, raw []byte) {
+func (c *conversation) handleLine(questionCtx context.Context, raw []byte) {
 	var l line
 	if err := json.Unmarshal(raw, &l); err != nil && l.Type == "" {
 		c.writeLine(raw)
@@ -280,7 +280,7 @@ func (c *conversation) handleLine(asking context.Context, raw []byte) {
 	}
 	switch l.Type {
 	case "control_request":
-		c.handleRequest(asking, l.RequestID, l.Request)
+		c.handleRequest(questionCtx, l.RequestID, l.Request)
 		return
 	case "control_cancel_request":
 		if cancel := c.questions[l.RequestID]; cancel != nil {
@@ -312,7 +312,7 @@ func (c *conversation) handleLine(asking context.Context, raw []byte) {
 	case "system":
 		c.handleSystem(l)
 	case "rate_limit_event":
-		if l.Limit.usedUp() { // other work would be refused too
+		if l.Limit.isUsedUp() { // other work would be refused too
 			c.failed = true
 			c.interruptTurn()
 		}
@@ -335,7 +335,7 @@ func (c *conversation) handleLifecycle(l line) {
 		c.confirmTaken(l.CommandUUID)
 	case "completed":
 		c.confirmTaken(l.CommandUUID)
-		if waiting && !c.began && l.CommandUUID == uuidOf(c.job.ID) {
+		if waiting && !c.turnBegan && l.CommandUUID == uuidOf(c.job.ID) {
 			c.sendMessage(c.job.ID+" again", "", "Continue with your task.")
 		}
 	}
@@ -356,7 +356,7 @@ func (c *conversation) confirmTaken(u string) {
 func (c *conversation) handleSystem(l line) {
 	switch l.Subtype {
 	case "init": // at the start of every turn
-		c.began, c.idle = true, false
+		c.turnBegan, c.idle = true, false
 		c.waitLimit.Stop()
 	case "background_tasks_changed":
 		clear(c.background)
@@ -404,14 +404,14 @@ func (c *conversation) handleTurnEnd(l line) {
 }
 
 // handleRequest answers a request of Claude Code. It does not wait for people.
-func (c *conversation) handleRequest(asking context.Context, id string, r request) {
+func (c *conversation) handleRequest(questionCtx context.Context, id string, r request) {
 	switch {
 	case r.Subtype == "mcp_message" && c.questionServer != nil && r.Server == AskServer:
-		c.questionServer.HandleMessage(asking, r.Message, func(reply json.RawMessage) {
+		c.questionServer.HandleMessage(questionCtx, r.Message, func(reply json.RawMessage) {
 			c.in.send(controlResponse(id, map[string]any{"mcp_response": reply}))
 		})
 	case r.Subtype == "can_use_tool" && c.job.RunDir != "":
-		ctx, cancel := context.WithCancel(asking)
+		ctx, cancel := context.WithCancel(questionCtx)
 		c.questions[id] = cancel
 		go func() {
 			verdict := question.RequestPermission(ctx, c.job.RunDir, r.Tool, r.Input, r.rules())
@@ -420,7 +420,7 @@ func (c *conversation) handleRequest(asking context.Context, id string, r reques
 			}
 			select {
 			case c.answeredIDs <- id:
-			case <-asking.Done():
+			case <-questionCtx.Done():
 			}
 		}()
 	case r.Subtype == "elicitation":

@@ -48,10 +48,10 @@ func (o *output) waitForLine(t *testing.T, text string) {
 
 // fakeRun is a run of the fake Claude Code, see actAsClaude.
 type fakeRun struct {
-	out    *output
-	send   func(id, text string) error
-	stop   func()
-	status chan int
+	out      *output
+	send     func(id, text string) error
+	stop     func()
+	exitCode chan int
 }
 
 // start starts a run of the fake Claude Code with the script. change may change the job; it may be nil.
@@ -70,15 +70,15 @@ func start(t *testing.T, script string, change func(*Job)) *fakeRun {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	p := &fakeRun{
-		out: &output{lines: make(chan string, 1000)}, status: make(chan int, 1), stop: stop,
+		out: &output{lines: make(chan string, 1000)}, exitCode: make(chan int, 1), stop: stop,
 		send: func(id, text string) error { return s.Send(mailbox.Message{ID: id, Text: text}) },
 	}
 	go func() {
-		status, err := run(ctx, j, p.out)
+		exitCode, err := run(ctx, j, p.out)
 		if err != nil {
 			t.Error(err)
 		}
-		p.status <- status
+		p.exitCode <- exitCode
 	}()
 	return p
 }
@@ -87,7 +87,7 @@ func start(t *testing.T, script string, change func(*Job)) *fakeRun {
 func (f *fakeRun) wait(t *testing.T) int {
 	t.Helper()
 	select {
-	case s := <-f.status:
+	case s := <-f.exitCode:
 		return s
 	case <-time.After(waittest.Limit):
 		require.Fail(t, "the run does not end", f.out.all.String())
@@ -143,8 +143,8 @@ result`, nil)
 	})
 }
 
-// waitForProgram gives Claude Code as much time to end a turn, and to end itself, as it needs.
-func waitForProgram(t *testing.T) {
+// extendTimeLimits gives Claude Code as much time to end a turn, and to end itself, as it needs.
+func extendTimeLimits(t *testing.T) {
 	limits := []*time.Duration{&interruptTimeout, &closeTimeout, &signalTimeout}
 	for _, d := range limits {
 		before := *d
@@ -155,7 +155,7 @@ func waitForProgram(t *testing.T) {
 
 func TestStop(t *testing.T) {
 	t.Run("a turn", func(t *testing.T) {
-		waitForProgram(t)
+		extendTimeLimits(t)
 		p := start(t, "turn\ninterrupted\nexit 1", nil)
 		p.out.waitForLine(t, "init")
 		p.stop()
@@ -168,7 +168,7 @@ func TestStop(t *testing.T) {
 		p := start(t, "ignore\nturn\nhang", nil)
 		p.out.waitForLine(t, "init")
 		p.stop()
-		require.Equal(t, statusKilled, p.wait(t))
+		require.Equal(t, exitCodeKilled, p.wait(t))
 	})
 }
 
@@ -181,7 +181,7 @@ func TestWorkInTheBackground(t *testing.T) {
 		require.Zero(t, p.wait(t))
 	})
 	t.Run("that takes too long", func(t *testing.T) {
-		waitForProgram(t)
+		extendTimeLimits(t)
 		defer func(before time.Duration) { backgroundTimeout = before }(backgroundTimeout)
 		backgroundTimeout = 50 * time.Millisecond
 		p := start(t, "turn\n"+background+"\nresult\nread", nil)
@@ -200,7 +200,7 @@ exit 1`, nil)
 }
 
 func TestWrongKey(t *testing.T) {
-	waitForProgram(t)
+	extendTimeLimits(t)
 	p := start(t, `turn
 print {"type":"system","subtype":"api_retry","attempt":1,"error_status":401}
 print {"type":"system","subtype":"api_retry","attempt":2,"error_status":401}
@@ -212,7 +212,7 @@ interrupted`, nil)
 // TestUsedUpWindow checks that a run ends when the subscription refuses requests. It must continue if the subscription pays for
 // requests beyond its window.
 func TestUsedUpWindow(t *testing.T) {
-	waitForProgram(t)
+	extendTimeLimits(t)
 	p := start(t, `turn
 print {"type":"rate_limit_event","rate_limit_info":{"status":"rejected","isUsingOverage":false}}
 interrupted`, nil)
@@ -226,7 +226,7 @@ result`, nil)
 
 // TestRequestsAreAnswered checks that every request gets an answer, because Claude Code waits for it without a limit.
 func TestRequestsAreAnswered(t *testing.T) {
-	ask := func(j *Job) { j.RunDir = t.TempDir() } // without a supervisor, nobody can be asked
+	withRunDir := func(j *Job) { j.RunDir = t.TempDir() } // without a supervisor, nobody can be asked
 	for _, tc := range []struct{ name, request, want string }{
 		{"an unknown request", `{"subtype":"dance"}`, `"error":"Fleet does not answer \"dance\""`},
 		{"a permission", `{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"ls"}}`, `"behavior":"deny"`},
@@ -240,7 +240,7 @@ func TestRequestsAreAnswered(t *testing.T) {
 			p := start(t, `turn
 print {"type":"control_request","request_id":"q1","request":`+tc.request+`}
 read
-result`, ask)
+result`, withRunDir)
 			require.Zero(t, p.wait(t))
 			var heard struct{ Type, Line string }
 			for l := range strings.Lines(p.out.all.String()) {
@@ -265,8 +265,8 @@ func FuzzLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		written := &output{lines: make(chan string, 100)}
 		c := newConversation(&Job{ID: "run", RunDir: dir}, &output{lines: make(chan string, 100)}, written, mailbox.Open(0))
-		asking, cancel := context.WithCancel(t.Context())
-		c.handleLine(asking, data)
+		questionCtx, cancel := context.WithCancel(t.Context())
+		c.handleLine(questionCtx, data)
 		for len(c.questions) > 0 {
 			delete(c.questions, <-c.answeredIDs)
 		}

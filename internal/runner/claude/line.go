@@ -53,8 +53,8 @@ type subscriptionLimit struct {
 	Overage bool   `json:"isUsingOverage"` // the subscription pays for what exceeds its windows
 }
 
-// usedUp reports whether the subscription refuses requests until a window ends.
-func (l subscriptionLimit) usedUp() bool { return l.Status == "rejected" && !l.Overage }
+// isUsedUp reports whether the subscription refuses requests until a window ends.
+func (l subscriptionLimit) isUsedUp() bool { return l.Status == "rejected" && !l.Overage }
 
 // request is a request of Claude Code.
 type request struct {

@@ -10,8 +10,8 @@ import (
 	"fleet/internal/runner/program"
 )
 
-// statusKilled is the status of a program that was ended by SIGKILL.
-const statusKilled = 128 + int(syscall.SIGKILL)
+// exitCodeKilled is the exit code of a program that was ended by SIGKILL.
+const exitCodeKilled = 128 + int(syscall.SIGKILL)
 
 // replaceProcess replaces this process with Claude Code, for a person on a terminal. It returns only on failure.
 func (j *Job) replaceProcess() error {
@@ -29,19 +29,19 @@ func (j *Job) replaceProcess() error {
 // cannot be executed, or if Claude Code returned 0 although Fleet has ended the run because it could not succeed.
 func Main(args []string) int {
 	return program.Main(args, func(ctx context.Context, j *Job) int {
-		status, err := j.execute(ctx)
+		exitCode, err := j.execute(ctx)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		if status == statusKilled {
+		if exitCode == exitCodeKilled {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // so that the supervisor sees how Claude Code ended
 		}
-		return status
+		return exitCode
 	})
 }
 
-func (j *Job) execute(ctx context.Context) (status int, err error) {
+func (j *Job) execute(ctx context.Context) (exitCode int, err error) {
 	if j.Trust != nil {
 		dir, err := os.Getwd()
 		if err == nil {

@@ -9,9 +9,9 @@ import (
 // meter measures how long tool calls take, and what each request to the model uses. Claude Code's message events do not
 // report these times, and their usage is not final.
 type meter struct {
-	calls   map[string]time.Time        // when tool calls began, by id
-	answers map[string]*answer          // the model's current answers; the key is the id of the tool call that started the subagent, or "" for the agent itself
-	note    func(fields map[string]any) // writes a line of Fleet's own to the output
+	calls     map[string]time.Time        // when tool calls began, by id
+	answers   map[string]*answer          // the model's current answers; the key is the id of the tool call that started the subagent, or "" for the agent itself
+	writeNote func(fields map[string]any) // writes a line of Fleet's own to the output
 }
 
 // answer is an answer of the model that has begun.
@@ -59,7 +59,7 @@ func (m *meter) writeUsage(parent string, a *answer, final bool) {
 	if parent != "" {
 		fields["parent_tool_use_id"] = parent
 	}
-	m.note(fields)
+	m.writeNote(fields)
 }
 
 // maxCalls limits how many tool calls are measured at a time. Claude Code runs far fewer.
@@ -80,12 +80,12 @@ func (m *meter) handleContent(content json.RawMessage) {
 		case b.Type == "tool_use" && len(m.calls) < maxCalls:
 			m.calls[b.ID] = time.Now()
 		case b.Type == "tool_result":
-			begun, ok := m.calls[b.ToolUseID]
+			start, ok := m.calls[b.ToolUseID]
 			if !ok {
 				continue
 			}
 			delete(m.calls, b.ToolUseID)
-			m.note(map[string]any{"subtype": "tool_time", "tool_use_id": b.ToolUseID, "ms": time.Since(begun).Milliseconds()})
+			m.writeNote(map[string]any{"subtype": "tool_time", "tool_use_id": b.ToolUseID, "ms": time.Since(start).Milliseconds()})
 		}
 	}
 }

@@ -37,13 +37,13 @@ type Caches struct {
 // and does not share the cache.
 func (c Caches) updateLinks(root *os.Root) {
 	for name, target := range c.Links {
-		now, err := root.Readlink(name)
+		current, err := root.Readlink(name)
 		if target != "" {
 			target = filepath.Join(c.Dir, target)
 		}
 		if err == nil {
-			ours := strings.Contains(now, "/"+filepath.Base(c.Dir)+"/") // true even if Dir was elsewhere when the link was created
-			if !ours || now == target || root.Remove(name) != nil {
+			isCacheLink := strings.Contains(current, "/"+filepath.Base(c.Dir)+"/") // true even if Dir was elsewhere when the link was created
+			if !isCacheLink || current == target || root.Remove(name) != nil {
 				continue
 			}
 		}
@@ -54,8 +54,8 @@ func (c Caches) updateLinks(root *os.Root) {
 }
 
 // WriteHomeFiles creates and replaces the files. It follows no link out of the directory. If the agent has put something in the way of
-// a directory, of a file or of a link, WriteHomeFiles returns that path in replaced. It reports no failure of Caches.
-func WriteHomeFiles(h HomeFiles) (replaced string, err error) {
+// a directory, of a file or of a link, WriteHomeFiles returns that path in obstacle. It reports no failure of Caches.
+func WriteHomeFiles(h HomeFiles) (obstacle string, err error) {
 	root, err := os.OpenRoot(h.Dir)
 	if err != nil {
 		return "", err

@@ -26,8 +26,8 @@ type CacheLimit struct {
 
 // ShrinkResult is the result of Shrink.
 type ShrinkResult struct {
-	Bytes   int64 `json:"bytes"`   // space on the disk afterwards
-	Removed int64 `json:"removed"` // space that was freed
+	Bytes        int64 `json:"bytes"`   // space on the disk afterwards
+	RemovedBytes int64 `json:"removed"` // space that was freed
 }
 
 // Limits of Shrink. A file counts as at least minSize, so that the number of files is limited too. All times before maxAge ago
@@ -48,44 +48,44 @@ const removedName = ".removed@fleet"
 // that the size is at least a tenth below the limit, if files to keep allow that. Programs may use the directory at the same time.
 func Shrink(l CacheLimit) (s ShrinkResult, err error) {
 	bytes := map[int64]int64{} // sizes, by the time of the last use
-	_, err = l.walk(math.MinInt64, func(_ *directory, _ entry, used, size int64) {
-		bytes[used] += size
+	_, err = l.walk(math.MinInt64, func(_ *directory, _ entry, lastUse, size int64) {
+		bytes[lastUse] += size
 		s.Bytes += size
 	})
 	if err != nil || s.Bytes <= l.MaxBytes {
 		return s, err
 	}
-	last, left := int64(math.MinInt64), s.Bytes
-	for _, used := range slices.Sorted(maps.Keys(bytes)) {
-		if used == neverRemoved || left <= l.MaxBytes-l.MaxBytes/10 {
+	cutoff, remaining := int64(math.MinInt64), s.Bytes
+	for _, lastUse := range slices.Sorted(maps.Keys(bytes)) {
+		if lastUse == neverRemoved || remaining <= l.MaxBytes-l.MaxBytes/10 {
 			break
 		}
-		last, left = used, left-bytes[used]
+		cutoff, remaining = lastUse, remaining-bytes[lastUse]
 	}
-	dirs, err := l.walk(last, func(d *directory, e entry, used, size int64) {
-		if used <= last && d.remove(e) == nil {
-			s.Removed += size
+	dirs, err := l.walk(cutoff, func(d *directory, e entry, lastUse, size int64) {
+		if lastUse <= cutoff && d.remove(e) == nil {
+			s.RemovedBytes += size
 		}
 	})
-	s.Removed += dirs
-	s.Bytes -= s.Removed
+	s.RemovedBytes += dirs
+	s.Bytes -= s.RemovedBytes
 	return s, err
 }
 
-// walk calls visit with each entry, the time of its last use in minutes, and its size on the disk. It visits a whole directory
+// walk calls visit with each entry, the time of its last use in Unix minutes, and its size on the disk. It visits a whole directory
 // as one entry. The time of any other directory, and of a file to keep, is neverRemoved. walk also removes empty directories
-// that were not changed after the time last, except those directly in Dir. It returns the size of the removed directories.
-func (l CacheLimit) walk(last int64, visit func(d *directory, e entry, used, size int64)) (removed int64, err error) {
+// that were not changed after the minute cutoff, except those directly in Dir. It returns the size of the removed directories.
+func (l CacheLimit) walk(cutoff int64, visit func(d *directory, e entry, lastUse, size int64)) (removed int64, err error) {
 	var parents []string // names on the path of the visited directory, up to maxLevel
 	now := time.Now()
-	latest := now.Unix() / 60
-	oldest := now.Add(-maxAge).Unix() / 60
-	used := func(e entry) int64 {
+	nowMinutes := now.Unix() / 60
+	oldestMinutes := now.Add(-maxAge).Unix() / 60
+	lastUseOf := func(e entry) int64 {
 		t := int64(e.stat.Mtim.Sec) //nolint:unconvert // the type depends on the system
 		if !e.isDir() {             // this walk reads directories, which changes their access times
 			t = max(t, int64(e.stat.Atim.Sec)) //nolint:unconvert // see above
 		}
-		return min(max(t/60, oldest), latest)
+		return min(max(t/60, oldestMinutes), nowMinutes)
 	}
 	err = walk(l.Dir, visitor{
 		enter: func(d *directory, depth int, entries []entry) (subdirs []string, err error) {
@@ -101,13 +101,13 @@ func (l CacheLimit) walk(last int64, visit func(d *directory, e entry, used, siz
 				case !e.isDir() && matches(l.Keep, name):
 					visit(d, e, neverRemoved, sizeOf(e))
 				case !e.isDir():
-					visit(d, e, used(e), sizeOf(e))
+					visit(d, e, lastUseOf(e), sizeOf(e))
 				case strings.Contains(e.name, "@") || matches(l.WholeDirs, name):
-					u, n, err := d.usage(e, used)
+					lastUse, size, err := d.usage(e, lastUseOf)
 					if err != nil {
 						return nil, err
 					}
-					visit(d, e, u, n)
+					visit(d, e, lastUse, size)
 				default:
 					visit(d, e, neverRemoved, sizeOf(e))
 					subdirs = append(subdirs, e.name)
@@ -118,7 +118,7 @@ func (l CacheLimit) walk(last int64, visit func(d *directory, e entry, used, siz
 		leave: func(parent *directory, depth int, name string) error {
 			e := entry{name: name}
 			fd := int(parent.Fd())
-			if depth > 0 && unix.Fstatat(fd, name, &e.stat, unix.AT_SYMLINK_NOFOLLOW) == nil && used(e) <= last && unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) == nil {
+			if depth > 0 && unix.Fstatat(fd, name, &e.stat, unix.AT_SYMLINK_NOFOLLOW) == nil && lastUseOf(e) <= cutoff && unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) == nil {
 				removed += sizeOf(e)
 			}
 			return nil
@@ -138,27 +138,27 @@ func matches(patterns []string, name string) bool {
 // sizeOf returns the space of the entry on the disk, in bytes, or minSize if that is more.
 func sizeOf(e entry) int64 { return max(e.stat.Blocks*blockSize, minSize) }
 
-// usage returns the time when anything in the subdirectory e was last used, and the size of the subdirectory. The parameter used
-// returns the time of one entry.
-func (d *directory) usage(e entry, used func(entry) int64) (last, size int64, err error) {
-	last, size = used(e), sizeOf(e)
-	down, err := open(int(d.Fd()), e.name)
+// usage returns the time when anything in the subdirectory e was last used, and the size of the subdirectory. The parameter
+// lastUseOf returns the time of one entry.
+func (d *directory) usage(e entry, lastUseOf func(entry) int64) (lastUse, size int64, err error) {
+	lastUse, size = lastUseOf(e), sizeOf(e)
+	subdir, err := open(int(d.Fd()), e.name)
 	if errors.Is(err, unix.ENOENT) {
-		return last, 0, nil
+		return lastUse, 0, nil
 	}
 	if err != nil {
 		return 0, 0, err
 	}
-	err = down.walk(e.name, visitor{enter: func(_ *directory, _ int, entries []entry) (subdirs []string, err error) {
+	err = subdir.walk(e.name, visitor{enter: func(_ *directory, _ int, entries []entry) (subdirs []string, err error) {
 		for _, e := range entries {
-			last, size = max(last, used(e)), size+sizeOf(e)
+			lastUse, size = max(lastUse, lastUseOf(e)), size+sizeOf(e)
 			if e.isDir() {
 				subdirs = append(subdirs, e.name)
 			}
 		}
 		return subdirs, nil
 	}})
-	return last, size, err
+	return lastUse, size, err
 }
 
 // remove removes a file, or a directory with everything in it. A directory gets another name first, so that no program finds a
@@ -171,9 +171,9 @@ func (d *directory) remove(e entry) error {
 	if d.changeEntry("rename", name, func(fd int) error { return unix.Renameat(fd, name, fd, removedName) }) == nil {
 		name = removedName
 	}
-	down, err := open(int(d.Fd()), name)
+	subdir, err := open(int(d.Fd()), name)
 	if err == nil {
-		err = down.walk(name, remover)
+		err = subdir.walk(name, remover)
 	}
 	if err != nil {
 		return err

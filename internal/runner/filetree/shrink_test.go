@@ -41,13 +41,13 @@ func TestShrink(t *testing.T) {
 
 	s, err := filetree.Shrink(limit)
 	require.NoError(t, err)
-	require.Zero(t, s.Removed)
+	require.Zero(t, s.RemovedBytes)
 	require.Greater(t, s.Bytes, int64(1_000_000))
 
 	limit.MaxBytes = 800_000
 	s, err = filetree.Shrink(limit)
 	require.NoError(t, err)
-	require.Positive(t, s.Removed)
+	require.Positive(t, s.RemovedBytes)
 	require.LessOrEqual(t, s.Bytes, limit.MaxBytes)
 	require.Equal(t, "cargo/.package-cache\ngo-build/aa/new\ngo-mod/example.com/m@v1/a/used\ngo-mod/example.com/m@v1/b/old\nuv/archive/x/one\nuv/archive/y/two", sh(t, dir, "find . -type f -printf '%P\n' | sort"))
 	require.Empty(t, sh(t, dir, "find . -name '*old*' -type d; find . -name 'link'"))

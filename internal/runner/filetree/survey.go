@@ -57,12 +57,12 @@ func Examine(dir string) (Survey, error) {
 			lengths = append(lengths[:depth], lengths[depth-1]+len(d.name)+1)
 		}
 		if _, listed := s.Parts[path.Join(parents[:min(depth, 2)]...)]; depth == 0 || depth == 1 && listed {
-			room := maxParts
+			remaining := maxParts
 			for _, dirs := range []bool{true, false} {
 				for _, e := range entries {
-					if room > 0 && e.isDir() == dirs {
+					if remaining > 0 && e.isDir() == dirs {
 						s.Parts[path.Join(path.Join(parents[:depth]...), e.name)] = Part{}
-						room--
+						remaining--
 					}
 				}
 			}

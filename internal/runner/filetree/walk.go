@@ -61,17 +61,17 @@ func walk(root string, v visitor) error {
 func (d *directory) walk(root string, v visitor) error {
 	var parents []*directory
 	defer func() { _ = d.Close() }()
-	for fresh := true; ; {
-		if fresh || v.batch > 0 && len(d.subdirs) == 0 {
+	for justEntered := true; ; {
+		if justEntered || v.batch > 0 && len(d.subdirs) == 0 {
 			entries, err := d.entries(v.batch)
 			if err != nil {
 				return fmt.Errorf("%s: %w", root, err)
 			}
-			if fresh || len(entries) > 0 {
+			if justEntered || len(entries) > 0 {
 				if d.subdirs, err = v.enter(d, len(parents), entries); err != nil {
 					return fmt.Errorf("%s: %w", root, err)
 				}
-				if fresh = false; v.batch > 0 && len(entries) > 0 && len(d.subdirs) == 0 {
+				if justEntered = false; v.batch > 0 && len(entries) > 0 && len(d.subdirs) == 0 {
 					continue
 				}
 			}
@@ -79,7 +79,7 @@ func (d *directory) walk(root string, v visitor) error {
 		if n := len(d.subdirs); n > 0 {
 			name := d.subdirs[n-1]
 			d.subdirs = d.subdirs[:n-1]
-			down, err := open(int(d.Fd()), name)
+			child, err := open(int(d.Fd()), name)
 			if errors.Is(err, unix.ENOENT) {
 				continue // a program has removed it meanwhile
 			}
@@ -87,22 +87,22 @@ func (d *directory) walk(root string, v visitor) error {
 				return fmt.Errorf("%s: %w", root, &os.PathError{Op: "open", Path: name, Err: err})
 			}
 			_ = d.Close()
-			parents, d, fresh = append(parents, d), down, true
+			parents, d, justEntered = append(parents, d), child, true
 			continue
 		}
 		if len(parents) == 0 {
 			return nil
 		}
-		up := parents[len(parents)-1]
+		parent := parents[len(parents)-1]
 		parents = parents[:len(parents)-1]
-		if err := up.reopen(d); err != nil {
+		if err := parent.reopen(d); err != nil {
 			return fmt.Errorf("%s: %w", root, err)
 		}
 		_ = d.Close()
-		left := d.name
-		d = up
+		leftName := d.name
+		d = parent
 		if v.leave != nil {
-			if err := v.leave(d, len(parents), left); err != nil {
+			if err := v.leave(d, len(parents), leftName); err != nil {
 				return fmt.Errorf("%s: %w", root, err)
 			}
 		}

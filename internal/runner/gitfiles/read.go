@@ -161,7 +161,7 @@ func (s Setting) IsPlain() bool {
 }
 
 // ParseSettings returns the plain settings in the text of a configuration, at most maxSettings.
-func ParseSettings(text []byte) (found []Setting) {
+func ParseSettings(text []byte) (settings []Setting) {
 	section := ""
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
@@ -171,9 +171,9 @@ func ParseSettings(text []byte) (found []Setting) {
 		}
 		name, value, _ := strings.Cut(line, "=")
 		s := Setting{section, strings.ToLower(strings.TrimSpace(name)), strings.Trim(strings.TrimSpace(value), `"`)}
-		if s.IsPlain() && len(found) < maxSettings {
-			found = append(found, s)
+		if s.IsPlain() && len(settings) < maxSettings {
+			settings = append(settings, s)
 		}
 	}
-	return found
+	return settings
 }

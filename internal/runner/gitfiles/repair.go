@@ -62,7 +62,7 @@ func (t Tree) restoreLink() error {
 	defer func() { _ = root.Close() }()
 	info, err := root.Lstat(".git")
 	if err == nil {
-		if now, err := readRegular(root, ".git", maxSmallFile); !info.Mode().IsRegular() || err == nil && string(now) == t.Link {
+		if current, err := readRegular(root, ".git", maxSmallFile); !info.Mode().IsRegular() || err == nil && string(current) == t.Link {
 			return nil // the link is correct, or the agent has replaced it, perhaps by a repository of its own
 		}
 		err = root.Remove(".git")
@@ -81,8 +81,8 @@ func (t Tree) restoreLink() error {
 // lockSearch finds and removes git's locks.
 type lockSearch struct {
 	root      *os.Root
-	all       bool
-	remaining int // how many more entries are examined
+	allLocks  bool // also remove locks that are younger than staleLockAge
+	remaining int  // how many more entries are examined
 }
 
 // remove removes the locks below the directory. It ignores errors, because the agent may have made entries that cannot
@@ -102,7 +102,7 @@ func (s *lockSearch) remove(dir string, depth int) {
 		name := path.Join(dir, e.Name())
 		switch {
 		case strings.HasSuffix(e.Name(), ".lock"):
-			if info, err := e.Info(); s.all || err == nil && time.Since(info.ModTime()) > staleLockAge {
+			if info, err := e.Info(); s.allLocks || err == nil && time.Since(info.ModTime()) > staleLockAge {
 				_ = s.root.Remove(name)
 			}
 		case !e.IsDir() || depth == 0:

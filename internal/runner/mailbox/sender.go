@@ -77,7 +77,7 @@ func (s *Sender) write(n senderLine) error {
 	case wrote == 0 && os.IsTimeout(err):
 		return ErrNotRead
 	}
-	s.markEnded()
+	s.end()
 	return ErrClosed
 }
 
@@ -115,10 +115,11 @@ func (s *Sender) handle(r receipt) {
 func (s *Sender) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.markEnded()
+	s.end()
 }
 
-func (s *Sender) markEnded() {
+// end ends the mailbox and closes the connection. The caller must hold s.mu.
+func (s *Sender) end() {
 	s.closed = true
 	select {
 	case <-s.ended:

@@ -35,9 +35,9 @@ func IsNamespaceError(err error) bool {
 }
 
 // EnterNamespace prepares a process that was started with the attributes of AddNamespace. It mounts a /proc that shows only the
-// processes of the namespace, and returns the process as the rest of the machine sees it. exists is false if the process has no
+// processes of the namespace, and returns the ID of the process outside the namespace. separate is false if the process has no
 // namespace of its own.
-func EnterNamespace() (outside ID, exists bool, err error) {
+func EnterNamespace() (outerID ID, separate bool, err error) {
 	self, err := os.Readlink("/proc/self") // still the /proc of the parent
 	if err != nil {
 		return ID{}, false, err
@@ -46,15 +46,15 @@ func EnterNamespace() (outside ID, exists bool, err error) {
 	if err != nil || pid == os.Getpid() {
 		return ID{}, false, err
 	}
-	if outside, err = Of(pid); err != nil {
+	if outerID, err = Of(pid); err != nil {
 		return ID{}, true, err
 	}
-	// Mounts and unmounts outside still reach this namespace.
+	// Mounts and unmounts outerID still reach this namespace.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return ID{}, true, fmt.Errorf("cannot separate mounts: %w", err)
 	}
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return ID{}, true, fmt.Errorf("cannot mount /proc: %w", err)
 	}
-	return outside, true, nil
+	return outerID, true, nil
 }

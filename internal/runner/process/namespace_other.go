@@ -11,4 +11,4 @@ func AddNamespace(*syscall.SysProcAttr) {}
 func IsNamespaceError(error) bool { return false }
 
 // EnterNamespace returns false: this system has no pid namespaces.
-func EnterNamespace() (outside ID, exists bool, err error) { return ID{}, false, nil }
+func EnterNamespace() (outerID ID, separate bool, err error) { return ID{}, false, nil }

@@ -17,7 +17,7 @@ import (
 // So cmd.WaitDelay limits only how long the program may take to end after the command's context is done, and how long
 // cmd.Stdin may be copied after the program's end.
 func Run(ctx context.Context, cmd *exec.Cmd, maxWait time.Duration) error {
-	ours, theirs := map[io.Writer]*os.File{}, map[io.Writer]*os.File{}
+	readers, writers := map[io.Writer]*os.File{}, map[io.Writer]*os.File{}
 	closeAll := func(files map[io.Writer]*os.File) {
 		for _, f := range files {
 			_ = f.Close()
@@ -28,39 +28,39 @@ func Run(ctx context.Context, cmd *exec.Cmd, maxWait time.Duration) error {
 		if _, ok := to.(*os.File); ok || to == nil {
 			continue
 		}
-		if theirs[to] == nil {
+		if writers[to] == nil {
 			r, w, err := os.Pipe()
 			if err != nil {
-				closeAll(ours)
-				closeAll(theirs)
+				closeAll(readers)
+				closeAll(writers)
 				return err
 			}
-			ours[to], theirs[to] = r, w
+			readers[to], writers[to] = r, w
 		}
-		*output = theirs[to]
+		*output = writers[to]
 	}
 	err := cmd.Start()
-	closeAll(theirs)
+	closeAll(writers)
 	if err != nil {
-		closeAll(ours)
+		closeAll(readers)
 		return err
 	}
-	copied := make(chan error, len(ours))
-	for to, from := range ours {
-		go func() { copied <- Copy(to, from) }()
+	copyErrs := make(chan error, len(readers))
+	for to, from := range readers {
+		go func() { copyErrs <- Copy(to, from) }()
 	}
 	if err = cmd.Wait(); errors.Is(err, exec.ErrWaitDelay) { // the program succeeded without reading all of its input
 		err = nil
 	}
-	waiting, cancel := context.WithTimeout(ctx, maxWait)
+	waitCtx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	defer context.AfterFunc(waiting, func() {
-		for _, from := range ours {
+	defer context.AfterFunc(waitCtx, func() {
+		for _, from := range readers {
 			_ = from.SetReadDeadline(time.Now())
 		}
 	})()
-	for range ours {
-		if e := <-copied; err == nil {
+	for range readers {
+		if e := <-copyErrs; err == nil {
 			err = e
 		}
 	}
@@ -80,9 +80,9 @@ func Copy(to io.Writer, from *os.File) error {
 	if err != nil {
 		return err
 	}
-	var failed error
-	err = conn.Control(func(fd uintptr) { failed = drainPipe(to, int(fd), buffer) })
-	return errors.Join(err, failed)
+	var drainErr error
+	err = conn.Control(func(fd uintptr) { drainErr = drainPipe(to, int(fd), buffer) })
+	return errors.Join(err, drainErr)
 }
 
 // maxPipe is the largest size of a pipe that a process may choose without privileges, in bytes.

@@ -73,12 +73,12 @@ func TestRunWithDaemon(t *testing.T) {
 	for name, child := range map[string]string{"silent": "sleep 3600", "loud": "yes"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var out, said bytes.Buffer
+			var out, stderr bytes.Buffer
 			cmd := exec.CommandContext(t.Context(), "bash", "-c", "echo $$; "+child+" & echo $! >&2")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-			cmd.Stdout, cmd.Stderr = &out, &said
+			cmd.Stdout, cmd.Stderr = &out, &stderr
 			require.NoError(t, Run(t.Context(), cmd, 0))
-			pid, err := strconv.Atoi(strings.TrimSpace(said.String()))
+			pid, err := strconv.Atoi(strings.TrimSpace(stderr.String()))
 			require.NoError(t, err)
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			require.True(t, strings.HasPrefix(out.String(), strconv.Itoa(cmd.Process.Pid)+"\n"))
@@ -96,15 +96,15 @@ func TestRunWaitsForChildren(t *testing.T) {
 	require.Equal(t, "early\nlate\n", out.String())
 
 	ctx, cancel := context.WithCancel(t.Context())
-	said := newSlowBuffer()
+	slowOut := newSlowBuffer()
 	cmd = exec.CommandContext(ctx, "bash", "-c", "sleep 3600 & echo $!")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Stdout = writer{said}
-	go func() { <-said.reached; close(said.gate); cancel() }()
+	cmd.Stdout = writer{slowOut}
+	go func() { <-slowOut.reached; close(slowOut.gate); cancel() }()
 	begun := time.Now()
 	_ = Run(ctx, cmd, waittest.Limit) // returns an error if the context was done before the program's end
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	require.NotEmpty(t, said.String())
+	require.NotEmpty(t, slowOut.String())
 	require.Less(t, time.Since(begun), waittest.Limit, "the end of the context must end the wait for the child")
 }
 
@@ -126,16 +126,16 @@ func TestRunErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(child, syscall.SIGKILL))
 
-	full := errors.New("full")
-	broken, end := io.Pipe()
-	require.NoError(t, broken.CloseWithError(full))
-	require.ErrorIs(t, run(end, nil, "echo", "much"), full)
-	require.ErrorAs(t, run(end, nil, "yes"), &exit, "the program must fail after its output was closed")
+	errFull := errors.New("full")
+	pipeReader, pipeWriter := io.Pipe()
+	require.NoError(t, pipeReader.CloseWithError(errFull))
+	require.ErrorIs(t, run(pipeWriter, nil, "echo", "much"), errFull)
+	require.ErrorAs(t, run(pipeWriter, nil, "yes"), &exit, "the program must fail after its output was closed")
 	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	require.NoError(t, err)
 	defer file.Close()
 	require.NoError(t, run(file, nil, "echo", "x"))
-	kept, err := os.ReadFile(file.Name())
+	content, err := os.ReadFile(file.Name())
 	require.NoError(t, err)
-	require.Equal(t, "x\n", string(kept))
+	require.Equal(t, "x\n", string(content))
 }

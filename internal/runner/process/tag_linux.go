@@ -34,11 +34,11 @@ func hash(s string) uint64 {
 // Tag marks the calling process and its future descendants, so that KillMarked finds them even if the variable is not in their
 // environments. It does nothing if the process already has such a limit.
 func Tag(variable string) error {
-	var now unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_RTTIME, &now); err != nil {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_RTTIME, &limit); err != nil {
 		return err
 	}
-	if now.Max != unix.RLIM_INFINITY {
+	if limit.Max != unix.RLIM_INFINITY {
 		return nil
 	}
 	tag := tagOf(variable)
@@ -48,10 +48,10 @@ func Tag(variable string) error {
 // hasTag reports whether the process is tagged with the variable. If the variable ends with a slash, any variable in that
 // directory counts.
 func hasTag(pid int, variable string) bool {
-	var now unix.Rlimit
-	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &now) != nil || now.Max == unix.RLIM_INFINITY || now.Max&tagBit == 0 {
+	var limit unix.Rlimit
+	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &limit) != nil || limit.Max == unix.RLIM_INFINITY || limit.Max&tagBit == 0 {
 		return false
 	}
-	return now.Max == tagOf(variable) ||
-		strings.HasSuffix(variable, "/") && now.Max&^(1<<runBits-1) == tagBit|dirBits(strings.TrimSuffix(variable, "/"))
+	return limit.Max == tagOf(variable) ||
+		strings.HasSuffix(variable, "/") && limit.Max&^(1<<runBits-1) == tagBit|dirBits(strings.TrimSuffix(variable, "/"))
 }

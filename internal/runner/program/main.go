@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// Main reads the job in the file args[0], as JSON, and executes it with do. The context of do ends when the process gets
-// SIGTERM or SIGINT. Main returns the exit code of do, or another one if it cannot read the job. It must be called by the main
-// goroutine, because a program that do starts dies with its thread.
-func Main[J any](args []string, do func(context.Context, *J) int) int {
+// Main reads the job in the file args[0], as JSON, and passes it to execute. The context of execute ends when the process gets
+// SIGTERM or SIGINT. Main returns the exit code of execute, or another one if it cannot read the job. It must be called by the main
+// goroutine: a program that execute starts dies with its thread.
+func Main[J any](args []string, execute func(context.Context, *J) int) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "usage: pass the file of a job; this command is internal to Fleet")
 		return 2
@@ -30,5 +30,5 @@ func Main[J any](args []string, do func(context.Context, *J) int) int {
 		fmt.Fprintln(os.Stderr, "cannot read the job:", err)
 		return 1
 	}
-	return do(ctx, &j)
+	return execute(ctx, &j)
 }

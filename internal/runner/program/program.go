@@ -53,8 +53,8 @@ func Start(argv []string) (*Program, error) {
 	return p, nil
 }
 
-// Status returns the program's exit code, as a shell reports it. The program must have ended.
-func (p *Program) Status() int {
+// ExitCode returns the program's exit code, as a shell reports it. The program must have ended.
+func (p *Program) ExitCode() int {
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if ok && status.Signaled() {
 		return 128 + int(status.Signal())

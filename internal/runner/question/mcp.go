@@ -49,14 +49,14 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	defer cancel()
-	var writing sync.Mutex
+	var mu sync.Mutex // one line at a time
 	send := func(m any) {
 		b, err := json.Marshal(m)
 		if err != nil {
 			return
 		}
-		writing.Lock()
-		defer writing.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
 		_, _ = out.Write(append(b, '\n')) // an error means that the client has ended, and with it the run
 	}
 	for lines := bufio.NewReader(in); ; {
@@ -167,8 +167,8 @@ var toolList = []any{map[string]any{
 	}},
 }}
 
-// progressEvery is the interval of progress notifications for a call.
-const progressEvery = 20 * time.Second
+// progressInterval is the interval of progress notifications for a call.
+const progressInterval = 20 * time.Second
 
 // sendProgress sends progress notifications until the returned function is called.
 func sendProgress(r request, send func(any)) (stop func()) {
@@ -177,7 +177,7 @@ func sendProgress(r request, send func(any)) (stop func()) {
 	}
 	done := make(chan struct{})
 	go func() {
-		tick := time.NewTicker(progressEvery)
+		tick := time.NewTicker(progressInterval)
 		defer tick.Stop()
 		for n := 1; ; n++ {
 			select {

@@ -16,14 +16,14 @@ import (
 
 // startSupervisor answers the questions of a run with the function answer. It does not write an answer with an empty status.
 // verbs receives the verb of each line that the run writes to the pipe.
-func startSupervisor(t *testing.T, answer func(Question) Answer) (run string, verbs <-chan string) {
+func startSupervisor(t *testing.T, answer func(Question) Answer) (runDir string, verbs <-chan string) {
 	t.Helper()
-	run = t.TempDir()
+	runDir = t.TempDir()
 	for _, dir := range []string{AsksDir, AnswersDir} {
-		require.NoError(t, os.Mkdir(filepath.Join(run, dir), 0o700))
+		require.NoError(t, os.Mkdir(filepath.Join(runDir, dir), 0o700))
 	}
-	require.NoError(t, syscall.Mkfifo(filepath.Join(run, Pipe), 0o600))
-	pipe, err := os.OpenFile(filepath.Join(run, Pipe), os.O_RDWR|syscall.O_NONBLOCK, 0)
+	require.NoError(t, syscall.Mkfifo(filepath.Join(runDir, Pipe), 0o600))
+	pipe, err := os.OpenFile(filepath.Join(runDir, Pipe), os.O_RDWR|syscall.O_NONBLOCK, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pipe.Close() })
 	received := make(chan string, 100)
@@ -32,18 +32,18 @@ func startSupervisor(t *testing.T, answer func(Question) Answer) (run string, ve
 			verb, name, _ := strings.Cut(in.Text(), " ")
 			if verb == VerbAsk {
 				var q Question
-				b, _ := os.ReadFile(filepath.Join(run, AsksDir, name+".json"))
+				b, _ := os.ReadFile(filepath.Join(runDir, AsksDir, name+".json"))
 				_ = json.Unmarshal(b, &q)
 				if a := answer(q); a.Status != "" {
 					b, _ = json.Marshal(a)
-					_ = os.WriteFile(filepath.Join(run, name), b, 0o600)
-					_ = os.Rename(filepath.Join(run, name), filepath.Join(run, AnswersDir, name))
+					_ = os.WriteFile(filepath.Join(runDir, name), b, 0o600)
+					_ = os.Rename(filepath.Join(runDir, name), filepath.Join(runDir, AnswersDir, name))
 				}
 			}
 			received <- verb
 		}
 	}()
-	return run, received
+	return runDir, received
 }
 
 // client is an MCP client of a server that runVerb runs.
@@ -113,8 +113,8 @@ func decide(q Question) Answer {
 
 func TestServer(t *testing.T) {
 	t.Parallel()
-	run, _ := startSupervisor(t, decide)
-	c := connect(t, run, "mcp")
+	runDir, _ := startSupervisor(t, decide)
+	c := connect(t, runDir, "mcp")
 	c.send("no JSON")
 	c.send(`{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2024-11-05"}}`)
 	require.JSONEq(t, `{"jsonrpc":"2.0","id":"a","result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"fleet-ask","version":"1"}}}`, c.receive())
@@ -130,24 +130,24 @@ func TestServer(t *testing.T) {
 		`{"question":"Too many?"}`:                          "20 questions wait for an answer already",
 		`{"question":" "}`:                                  "question must be a text, and options a list of texts",
 	} {
-		said, isError := c.call("ask_user", arguments)
-		require.Equal(t, want, said)
+		text, isError := c.call("ask_user", arguments)
+		require.Equal(t, want, text)
 		require.Equal(t, strings.Contains(want, "questions wait") || strings.Contains(want, "must be"), isError)
 	}
-	said, isError := c.call("sing", "{}")
-	require.Equal(t, "there is no such tool", said)
+	text, isError := c.call("sing", "{}")
+	require.Equal(t, "there is no such tool", text)
 	require.True(t, isError)
 	require.NoError(t, c.in.Close())
 	require.Zero(t, <-c.done)
-	entries, err := os.ReadDir(filepath.Join(run, AsksDir))
+	entries, err := os.ReadDir(filepath.Join(runDir, AsksDir))
 	require.NoError(t, err)
 	require.Len(t, entries, 1, "only the pipe must be left")
 }
 
-// TestApprove checks the answers to requests for permission of Claude Code.
-func TestApprove(t *testing.T) {
+// TestRequestPermission checks the answers to requests for permission of Claude Code.
+func TestRequestPermission(t *testing.T) {
 	t.Parallel()
-	run, _ := startSupervisor(t, decide)
+	runDir, _ := startSupervisor(t, decide)
 	for _, tc := range []struct{ tool, input, want string }{
 		{"Bash", `{"command":"make"}`, `{"behavior":"allow"}`},
 		{"Write", `{}`, `{"behavior":"deny","message":"denied by alice"}`},
@@ -162,15 +162,15 @@ func TestApprove(t *testing.T) {
 			`{"behavior":"deny","message":"nobody answered in time: decide yourself, or end your task and say what you need to know"}`,
 		},
 	} {
-		require.JSONEq(t, tc.want, string(RequestPermission(t.Context(), run, tc.tool, json.RawMessage(tc.input), nil)), tc.input)
+		require.JSONEq(t, tc.want, string(RequestPermission(t.Context(), runDir, tc.tool, json.RawMessage(tc.input), nil)), tc.input)
 	}
 }
 
 // TestServerWithdraws checks that the server withdraws a question if the client cancels the call or disconnects.
 func TestServerWithdraws(t *testing.T) {
 	t.Parallel()
-	run, verbs := startSupervisor(t, func(Question) Answer { return Answer{} })
-	c := connect(t, run, "mcp")
+	runDir, verbs := startSupervisor(t, func(Question) Answer { return Answer{} })
+	c := connect(t, runDir, "mcp")
 	for _, end := range []func(){
 		func() {
 			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}`)
@@ -188,7 +188,7 @@ func TestServerWithdraws(t *testing.T) {
 // TestVerbs checks that the verbs print the answer and the message of the person.
 func TestVerbs(t *testing.T) {
 	t.Parallel()
-	run, _ := startSupervisor(t, func(q Question) Answer {
+	runDir, _ := startSupervisor(t, func(q Question) Answer {
 		if q.Kind == KindText {
 			return Answer{Status: Answered, Answer: "tabs", Message: "but not in YAML"}
 		}
@@ -199,7 +199,7 @@ func TestVerbs(t *testing.T) {
 		want string
 	}{{[]string{"question", "Tabs?"}, "tabs\nbut not in YAML\n"}, {[]string{"permission", "Bash"}, "allow\nonce\n"}} {
 		var out strings.Builder
-		require.Zero(t, runVerb(t.Context(), append([]string{run}, c.args...), strings.NewReader(""), &out, io.Discard))
+		require.Zero(t, runVerb(t.Context(), append([]string{runDir}, c.args...), strings.NewReader(""), &out, io.Discard))
 		require.Equal(t, c.want, out.String())
 	}
 }

@@ -109,13 +109,13 @@ type Record struct {
 
 // Pauses between the attempts to read an answer.
 const (
-	minPoll = 5 * time.Millisecond
-	maxPoll = 100 * time.Millisecond
+	minPollInterval = 5 * time.Millisecond
+	maxPollInterval = 100 * time.Millisecond
 )
 
 // Ask sends a question to the supervisor of the run in the directory, and waits for the answer. If the context ends, Ask withdraws
 // the question and returns the context's error. A question that is longer than MaxQuestion gets the answer Refused.
-func Ask(ctx context.Context, run string, q Question) (Answer, error) {
+func Ask(ctx context.Context, runDir string, q Question) (Answer, error) {
 	data, err := json.Marshal(q)
 	if err != nil {
 		return Answer{}, err
@@ -126,18 +126,18 @@ func Ask(ctx context.Context, run string, q Question) (Answer, error) {
 	var id [16]byte
 	_, _ = rand.Read(id[:])
 	name := hex.EncodeToString(id[:])
-	file := filepath.Join(run, AsksDir, name+".json")
+	file := filepath.Join(runDir, AsksDir, name+".json")
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		return Answer{}, err
 	}
 	defer func() { _ = os.Remove(file) }()
-	if err := writeLine(run, VerbAsk, name); err != nil {
+	if err := writeLine(runDir, VerbAsk, name); err != nil {
 		return Answer{}, err
 	}
-	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
-		a, err := readAnswer(filepath.Join(run, AnswersDir, name))
+	for pause := minPollInterval; ; pause = min(2*pause, maxPollInterval) {
+		a, err := readAnswer(filepath.Join(runDir, AnswersDir, name))
 		if err == nil {
-			_ = writeLine(run, VerbGot, name) // the answer is valid even if this fails
+			_ = writeLine(runDir, VerbGot, name) // the answer is valid even if this fails
 			return a, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -145,15 +145,15 @@ func Ask(ctx context.Context, run string, q Question) (Answer, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return Answer{}, errors.Join(ctx.Err(), writeLine(run, VerbDrop, name))
+			return Answer{}, errors.Join(ctx.Err(), writeLine(runDir, VerbDrop, name))
 		case <-time.After(pause):
 		}
 	}
 }
 
 // writeLine writes a line to the supervisor's pipe. It fails if no supervisor reads the pipe.
-func writeLine(run, verb, name string) error {
-	f, err := os.OpenFile(filepath.Join(run, Pipe), os.O_WRONLY|syscall.O_NONBLOCK, 0)
+func writeLine(runDir, verb, name string) error {
+	f, err := os.OpenFile(filepath.Join(runDir, Pipe), os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}

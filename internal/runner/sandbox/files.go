@@ -87,7 +87,7 @@ func ShowRepositories(ctx context.Context, dir string) error {
 }
 
 // WriteHomeFiles creates and replaces files in the home directory of an agent; see filetree.WriteHomeFiles.
-func WriteHomeFiles(ctx context.Context, e filetree.HomeFiles) (replaced string, err error) {
+func WriteHomeFiles(ctx context.Context, e filetree.HomeFiles) (obstacle string, err error) {
 	if e.Dir, err = resolveParent(e.Dir); err != nil {
 		return "", err
 	}

@@ -6,18 +6,18 @@ import (
 	"fmt"
 )
 
-// RequestPermission answers Claude Code's request for permission to use the tool, in Claude Code's format. run is the directory of
+// RequestPermission answers Claude Code's request for permission to use the tool, in Claude Code's format. runDir is the directory of
 // the run, and rules are the rules that Claude Code suggests. It waits until the rules of the run or a person has decided.
-func RequestPermission(ctx context.Context, run, tool string, input json.RawMessage, rules []string) json.RawMessage {
+func RequestPermission(ctx context.Context, runDir, tool string, input json.RawMessage, rules []string) json.RawMessage {
 	if tool == "" {
 		return denyVerdict("the request for permission was not understood")
 	}
 	if tool == builtinAskTool {
-		if v := askBuiltin(ctx, run, input); v != nil {
+		if v := askBuiltin(ctx, runDir, input); v != nil {
 			return v
 		}
 	}
-	answer, err := Ask(ctx, run, Question{Kind: KindPermission, Tool: tool, Input: input, Rules: rules})
+	answer, err := Ask(ctx, runDir, Question{Kind: KindPermission, Tool: tool, Input: input, Rules: rules})
 	switch {
 	case err != nil:
 		return denyVerdict(fmt.Sprintf("nobody can be asked for permission now: %v", err))
