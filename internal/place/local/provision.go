@@ -117,8 +117,11 @@ func (p *Place) createWorkDir(ctx context.Context, proj project, h home, r *reco
 	if err != nil {
 		return err
 	}
-	_, err = os.Stat(h.work())
-	if err := p.git.Add(ctx, t, proj.Branch, err == nil); err != nil {
+	add := p.git.Add
+	if _, err := os.Stat(h.work()); err == nil {
+		add = p.git.Recreate
+	}
+	if err := add(ctx, t, proj.Branch); err != nil {
 		return repositories.WrapError(ctx, "cannot create the agent's worktree", err)
 	}
 	return nil
@@ -211,7 +214,7 @@ func (p *Place) restoreWorktree(ctx context.Context, a fleet.Agent, h home, r *r
 	if err != nil {
 		return err
 	}
-	return p.git.Add(ctx, t, r.Branch, false)
+	return p.git.Add(ctx, t, r.Branch)
 }
 
 // Stop implements fleet.Place.

@@ -6,20 +6,26 @@ import (
 	"regexp"
 )
 
-// refsPrefix is the prefix of the refs with agents' snapshots. Below refs/fleet/AGENT_UID, base is the commit at which the
-// agent's branch started, TASK the snapshot at the end of a task, TASK.base the commit at its start, last the newest snapshot, and
-// last.head the commit of the agent's HEAD at that time. The agent's refs that are not branches of the repository are there too.
+// refsPrefix is the prefix of the refs that Fleet stores for agents. Below refs/fleet/AGENT_UID are:
+//
+//	base       the commit at which the agent's branch started
+//	TASK.base  the commit at which a task started
+//	TASK       the snapshot at the end of the task
+//	last       the newest snapshot
+//	last.head  the commit of the agent's HEAD at the time of that snapshot
+//
+// Refs of the agent that cannot become branches of the repository are stored there by their names, for example as tags/v1 or stash.
 const refsPrefix = "refs/fleet/"
 
 const maxPlainRef = 100 // in bytes
 
 var plainRefPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
-// AgentRefs returns the prefix of the agent's refs.
-func AgentRefs(uid string) string { return refsPrefix + refPart(uid) + "/" }
+// agentRefPrefix returns the prefix of the agent's refs.
+func agentRefPrefix(uid string) string { return refsPrefix + refPart(uid) + "/" }
 
 // taskRef returns the ref of the snapshot at the end of a task.
-func (t Tree) taskRef(taskID string) string { return AgentRefs(t.UID) + refPart(taskID) }
+func (t Tree) taskRef(taskID string) string { return agentRefPrefix(t.UID) + refPart(taskID) }
 
 // refPart returns the id as a part of a ref's name, encoded if necessary.
 func refPart(id string) string {

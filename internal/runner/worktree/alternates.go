@@ -16,7 +16,7 @@ const maxAlternates = 100
 func withAlternates(objects string) []string {
 	all := []string{objects}
 	for i := 0; i < len(all) && i < maxAlternates; i++ {
-		list, err := agentfile.Read(filepath.Join(all[i], "info", "alternates"), maxLink)
+		list, err := agentfile.Read(filepath.Join(all[i], "info", "alternates"), maxPathFile)
 		if err != nil {
 			continue
 		}
@@ -48,8 +48,8 @@ func ReadableDirs(repository string) []string {
 	return append([]string{common}, withAlternates(filepath.Join(common, "objects"))...)
 }
 
-// alternates returns the content of info/alternates for the directories.
-func alternates(dirs []string) string {
+// formatAlternates returns the content of info/alternates for the directories.
+func formatAlternates(dirs []string) string {
 	var b strings.Builder
 	for _, dir := range dirs {
 		if strings.ContainsAny(dir, "\"\\\n") || strings.HasPrefix(dir, "#") {

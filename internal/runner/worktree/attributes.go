@@ -17,25 +17,25 @@ const maxAttributeDirs = 5000
 // maxAttributesFile limits how much of a .gitattributes file is read, in bytes.
 const maxAttributesFile = 1 << 20
 
-// useAttributes copies .gitattributes files of the commit onto into the draft's working tree, where git merge-tree reads them. It copies
-// those of the directories in which onto or one of the commits has changed files since base, and of their parent directories.
-func (d *draft) useAttributes(ctx context.Context, onto, base string, commits ...string) error {
+// copyAttributes copies .gitattributes files into the draft's working tree, where git merge-tree reads them. The files are those that the
+// commit onto has in the directories where onto or one of the commits has changed files since base, and in the parents of these directories.
+func (d *draft) copyAttributes(ctx context.Context, onto, base string, commits ...string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	dirs := map[string]bool{".": true}
 	for _, c := range append([]string{onto}, commits...) {
-		within, enough := context.WithCancel(ctx) // a few small trees of an agent can have millions of paths
-		each := &lineWriter{zero: true, each: func(changed string) {
+		limitedCtx, cancel := context.WithCancel(ctx) // a few small trees of an agent can have millions of paths
+		each := &lineWriter{nulTerminated: true, each: func(changed string) {
 			d.changesAttributes = d.changesAttributes || path.Base(changed) == ".gitattributes"
 			for dir := path.Dir(changed); !dirs[dir] && len(dirs) < maxAttributeDirs; dir = path.Dir(dir) {
 				dirs[dir] = true
 			}
 			if len(dirs) >= maxAttributeDirs {
-				enough()
+				cancel()
 			}
 		}}
-		err := d.pipe(within, nil, each, "diff-tree", "-r", "-z", "--name-only", "--no-renames", base, c)
-		enough()
+		err := d.pipe(limitedCtx, nil, each, "diff-tree", "-r", "-z", "--name-only", "--no-renames", base, c)
+		cancel()
 		if err != nil && (len(dirs) < maxAttributeDirs || ctx.Err() != nil) {
 			return err
 		}
@@ -61,8 +61,8 @@ func (d *draft) useAttributes(ctx context.Context, onto, base string, commits ..
 	})
 }
 
-// renewAttributes repeats useAttributes for onto, the new top of the branch, if the work changes attributes. head is the work.
-func (d *draft) renewAttributes(ctx context.Context, onto, base, head string) error {
+// refreshAttributes repeats copyAttributes for onto, the new top of the branch, if the work changes attributes. head is the work.
+func (d *draft) refreshAttributes(ctx context.Context, onto, base, head string) error {
 	if !d.changesAttributes {
 		return nil
 	}
@@ -73,5 +73,5 @@ func (d *draft) renewAttributes(ctx context.Context, onto, base, head string) er
 	if err := os.Mkdir(d.dir, 0o700); err != nil {
 		return err
 	}
-	return d.useAttributes(ctx, onto, base, head)
+	return d.copyAttributes(ctx, onto, base, head)
 }

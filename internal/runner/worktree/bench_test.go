@@ -18,7 +18,7 @@ func BenchmarkTask(b *testing.B) {
 	sh(b, dir, "git init -q -b main repo; cd repo; for i in $(seq 1000); do echo $i >f$i; done; git add .; git commit -qm one")
 	g := New(os.Environ(), b.TempDir())
 	tree := Tree{Repository: filepath.Join(dir, "repo"), Dir: filepath.Join(dir, "work"), GitDir: filepath.Join(dir, "git"), Branch: "b", UID: "agent"}
-	require.NoError(b, g.Add(b.Context(), tree, "", false))
+	require.NoError(b, g.Add(b.Context(), tree, ""))
 	n := 0
 	b.Run("begin", func(b *testing.B) {
 		for b.Loop() {
@@ -51,7 +51,7 @@ func BenchmarkManyRefs(b *testing.B) {
 	g := New(os.Environ(), b.TempDir())
 	tree := Tree{Repository: filepath.Join(dir, "repo"), Dir: filepath.Join(dir, "agent", "work"), GitDir: filepath.Join(dir, "agent", "git"), Branch: "b", UID: "agent"}
 	require.NoError(b, os.Mkdir(filepath.Dir(tree.Dir), 0o700))
-	require.NoError(b, g.Add(b.Context(), tree, "", false))
+	require.NoError(b, g.Add(b.Context(), tree, ""))
 	sh(b, tree.Dir, `{ echo reset refs/heads/all; echo "from $(git rev-parse HEAD)"; for i in $(seq 300000); do printf 'commit refs/heads/all\ncommitter A <a@example.com> %d +0000\ndata 1\nx\n' $i; done; } | git fast-import --quiet
 		{ echo '# pack-refs with: peeled fully-peeled sorted'; git log -100000 --format='%H refs/heads/b/%H' all | sort -k2; } >"$(git rev-parse --git-dir)/packed-refs"`)
 	require.NoError(b, g.Begin(b.Context(), tree, "task"))

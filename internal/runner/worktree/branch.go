@@ -8,7 +8,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// Branch returns the branch with the name and its newest commit. If the name is empty, it is the branch that people have
+// Branch returns the branch with the name and its newest commit. If name is empty, Branch uses the branch that people have
 // checked out in the repository or, in a mirror, the default branch of its source. source is the URL of a mirror's source, from
 // which Branch first fetches. It is empty for any other repository. Branch returns BRANCH_NOT_FOUND if there is no such branch, or if it is
 // a symbolic ref, which names another branch.
@@ -29,16 +29,16 @@ func (g *Git) Branch(ctx context.Context, repository, source, name string) (flee
 			return fleet.Branch{}, err
 		}
 	}
-	have, err := g.refs(ctx, Tree{Repository: repository})
+	refs, err := g.refs(ctx, Tree{Repository: repository})
 	if err != nil {
 		return fleet.Branch{}, err
 	}
-	maps.DeleteFunc(have, func(_ string, r ref) bool { return r.target != "" })
-	b := fleet.Branch{Name: name, Commit: have[prefix+name].oid}
+	maps.DeleteFunc(refs, func(_ string, r ref) bool { return r.target != "" })
+	b := fleet.Branch{Name: name, Commit: refs[prefix+name].oid}
 	switch {
 	case b.Commit != "":
 		return b, nil
-	case have[remoteBranches+name].oid != "":
+	case refs[remoteBranches+name].oid != "":
 		return b, fleet.Errorf(fleet.ReasonBranchNotFound, "the repository has no branch %q, but its remote has one: create it with git branch %s origin/%s", name, name, name)
 	}
 	return b, fleet.Errorf(fleet.ReasonBranchNotFound, "the repository has no branch %q", fleet.Shorten(name, 200))

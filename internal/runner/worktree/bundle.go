@@ -10,23 +10,23 @@ import (
 // If nothing remains, Bundle writes nothing. Set exclusive if only the agent uses the repository. Then the bundle contains
 // all branches of the repository.
 func (g *Git) Bundle(ctx context.Context, t Tree, exclusive bool, out io.Writer) error {
-	v, err := g.view(t.Repository, false)
+	v, err := g.openRepository(t.Repository)
 	if err != nil {
 		return err
 	}
 	defer v.close()
 	// The base commits of tasks are in the history of their snapshots.
-	refs := AgentRefs(t.UID)
-	revs := []string{"--exclude=" + refs + "*.base", "--exclude=" + refs + "base", "--exclude=" + refs + "last.head", "--glob=" + refs + "*"}
+	prefix := agentRefPrefix(t.UID)
+	revs := []string{"--exclude=" + prefix + "*.base", "--exclude=" + prefix + "base", "--exclude=" + prefix + "last.head", "--glob=" + prefix + "*"}
 	if exclusive {
 		revs = append(revs, "--branches")
 	} else {
-		have, err := g.refs(ctx, t)
+		refs, err := g.refs(ctx, t)
 		if err != nil {
 			return err
 		}
 		for _, name := range t.publishedNames() {
-			if _, ok := have["refs/heads/"+name]; ok {
+			if _, ok := refs["refs/heads/"+name]; ok {
 				revs = append(revs, "refs/heads/"+name)
 			}
 		}

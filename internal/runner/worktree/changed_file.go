@@ -9,7 +9,7 @@ import (
 // changedFile is a file that differs between two commits.
 type changedFile struct {
 	path     string
-	old, new string // objects; zeros if there is none
+	old, new string // object ids of the file in the two commits; all zeros if the commit does not have the file
 }
 
 // changedFiles returns the files that differ between the commits.

@@ -24,7 +24,7 @@ func (g *Git) CleanTree(ctx context.Context, t Tree, commit string) error {
 	if err := g.fetchMissing(ctx, t.Repository, commit); err != nil {
 		return err
 	}
-	have, err := g.refs(ctx, t)
+	refs, err := g.refs(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (g *Git) CleanTree(ctx context.Context, t Tree, commit string) error {
 		return err
 	}
 	settings := slices.DeleteFunc(commonInfo.Settings, isSharedRepository)
-	dir, err := t.makeGitDir(common, viewConfig(settings, false), have)
+	dir, err := t.makeGitDir(common, viewConfig(settings, false), refs)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "HEAD"), []byte(commit+"\n"), 0o600)
 	}
@@ -44,12 +44,12 @@ func (g *Git) CleanTree(ctx context.Context, t Tree, commit string) error {
 		err = os.Rename(dir, t.GitDir)
 	}
 	if err == nil {
-		err = t.createLink()
+		err = t.writeGitFile()
 	}
 	if err != nil {
 		return err
 	}
-	v, err := g.openView(ctx, t)
+	v, err := g.openAgentTree(ctx, t)
 	if err != nil {
 		return err
 	}

@@ -20,56 +20,56 @@ const maxRefs = 1000
 // else with the same name, the agent's branch gets another name. Tags, notes, the stash, and branches for which no name is
 // free are stored as refs of the agent. collect returns the resulting refs of the repository. It collects the agent's current
 // branch first, then the other refs by name, and leaves out refs beyond maxRefs. If a ref is broken, it leaves out all refs that are
-// not at head. left describes the refs that it leaves out; it is empty if there are none.
-func (g *Git) collect(ctx context.Context, t Tree, v *view, head string) (have refSet, left string, err error) {
-	if have, err = g.refs(ctx, t); err != nil {
+// not at head. leftOut describes the refs that it leaves out; it is empty if there are none.
+func (g *Git) collect(ctx context.Context, t Tree, v *view, head string) (refs refSet, leftOut string, err error) {
+	if refs, err = g.refs(ctx, t); err != nil {
 		return nil, "", err
 	}
 	record, err := t.readRecord()
 	if err != nil {
 		return nil, "", err
 	}
-	changed, left, err := v.changedRefs(ctx, t, have, record, head)
+	changed, leftOut, err := v.changedRefs(ctx, t, refs, record, head)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := g.transfer(ctx, t, v, append(slices.Collect(maps.Values(changed)), head), have); err != nil {
+	if err := g.copyWork(ctx, t, v, append(slices.Collect(maps.Values(changed)), head), refs); err != nil {
 		// A broken branch must not prevent collecting the current one.
 		all := len(changed)
 		maps.DeleteFunc(changed, func(_, oid string) bool { return oid != head })
-		if ctx.Err() != nil || head == "" || all == len(changed) || g.transfer(ctx, t, v, []string{head}, have) != nil {
+		if ctx.Err() != nil || head == "" || all == len(changed) || g.copyWork(ctx, t, v, []string{head}, refs) != nil {
 			return nil, "", err
 		}
-		left = describeLeftOut(plural(all-len(changed), "other branch or tag", "other branches and tags"), err.Error())
+		leftOut = describeLeftOut(plural(all-len(changed), "other branch or tag", "other branches and tags"), err.Error())
 	}
-	refused, err := g.collectRefs(ctx, t, have, record, changed)
-	return have, cmp.Or(left, refused), err
+	refused, err := g.collectRefs(ctx, t, refs, record, changed)
+	return refs, cmp.Or(leftOut, refused), err
 }
 
-// changedRefs returns the refs of the agent to collect, by name. left describes the refs that it leaves out; it is empty if there are
+// changedRefs returns the refs of the agent to collect, by name. leftOut describes the refs that it leaves out; it is empty if there are
 // none.
-func (v *view) changedRefs(ctx context.Context, t Tree, have refSet, record *refRecord, head string) (changed map[string]string, left string, err error) {
+func (v *view) changedRefs(ctx context.Context, t Tree, refs refSet, record *refRecord, head string) (changed map[string]string, leftOut string, err error) {
 	changed = map[string]string{}
-	tips, room, more := have.oids(), maxRefs-record.storedCount(t, have), 0
-	current := strings.TrimPrefix(v.head, "ref: ")
+	tips, room, excess := refs.oids(), maxRefs-record.storedCount(t, refs), 0
+	current := strings.TrimPrefix(v.headContent, "ref: ")
 	consider := func(name string, r ref) {
-		given := record.FromRepository[name]
-		if _, found := slices.BinarySearch(tips, r.oid); r.target != "" || given == r.oid || given != "" && found {
+		received := record.FromRepository[name]
+		if _, found := slices.BinarySearch(tips, r.oid); r.target != "" || received == r.oid || received != "" && found {
 			return // a symbolic ref, a ref that the agent has not changed, or one that it has moved to a commit of another ref
 		}
-		stored, collected := record.isStored(t, have, name)
+		stored, collected := record.isStored(t, refs, name)
 		switch {
 		case collected == r.oid:
 			return
 		case !stored && room <= 0 && name != current:
-			more++
+			excess++
 			return
 		case !stored:
 			room--
 		}
 		changed[name] = r.oid
 	}
-	if current != v.head && head != "" {
+	if current != v.headContent && head != "" {
 		consider(current, ref{oid: head})
 	}
 	err = v.eachRef(ctx, []string{"refs/heads", "refs/tags", "refs/stash", "refs/notes"}, func(name string, r ref) {
@@ -77,7 +77,7 @@ func (v *view) changedRefs(ctx context.Context, t Tree, have refSet, record *ref
 			consider(name, r)
 		}
 	})
-	if _, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil && head != "" {
+	if _, isGitError := errors.AsType[*Error](err); isGitError && ctx.Err() == nil && head != "" {
 		return changed, describeLeftOut("other branches and tags", err.Error()), nil
 	}
 	if err != nil {
@@ -87,10 +87,10 @@ func (v *view) changedRefs(ctx context.Context, t Tree, have refSet, record *ref
 	for _, name := range slices.Sorted(maps.Keys(detached)) {
 		consider(name, ref{oid: detached[name]})
 	}
-	if more > 0 {
-		left = describeLeftOut(plural(more, "branch or tag", "branches and tags"), fmt.Sprintf("the repository gets at most %d of an agent", maxRefs))
+	if excess > 0 {
+		leftOut = describeLeftOut(plural(excess, "branch or tag", "branches and tags"), fmt.Sprintf("the repository gets at most %d of an agent", maxRefs))
 	}
-	return changed, left, err
+	return changed, leftOut, err
 }
 
 // eachRef calls the function for each ref that for-each-ref lists for the patterns, sorted by name. The list can be long.
@@ -103,14 +103,14 @@ func (v *view) eachRef(ctx context.Context, patterns []string, each func(name st
 }
 
 // storedCount returns the number of refs that the repository has for the agent, besides those of its tasks.
-func (r *refRecord) storedCount(t Tree, have refSet) (n int) {
+func (r *refRecord) storedCount(t Tree, refs refSet) (n int) {
 	for _, p := range r.Published {
-		if have["refs/heads/"+p.Name].oid != "" {
+		if refs["refs/heads/"+p.Name].oid != "" {
 			n++
 		}
 	}
-	for name := range have {
-		if rest, ok := strings.CutPrefix(name, AgentRefs(t.UID)); ok && (strings.Contains(rest, "/") || rest == "stash") {
+	for name := range refs {
+		if rest, ok := strings.CutPrefix(name, agentRefPrefix(t.UID)); ok && (strings.Contains(rest, "/") || rest == "stash") {
 			n++
 		}
 	}
@@ -118,41 +118,41 @@ func (r *refRecord) storedCount(t Tree, have refSet) (n int) {
 }
 
 // isStored reports whether the repository already stores the agent's ref, and returns the object that was collected last.
-func (r *refRecord) isStored(t Tree, have refSet, name string) (stored bool, oid string) {
-	own, stored := have[AgentRefs(t.UID)+strings.TrimPrefix(name, "refs/")]
+func (r *refRecord) isStored(t Tree, refs refSet, name string) (stored bool, oid string) {
+	agentRef, stored := refs[agentRefPrefix(t.UID)+strings.TrimPrefix(name, "refs/")]
 	branch, ok := strings.CutPrefix(name, "refs/heads/")
 	if !ok {
-		return stored, own.oid
+		return stored, agentRef.oid
 	}
 	if p, ok := r.Published[branch]; ok {
-		return stored || have["refs/heads/"+p.Name].oid != "", p.OID
+		return stored || refs["refs/heads/"+p.Name].oid != "", p.OID
 	}
-	return stored, "" // the agent's ref may be able to become a branch now
+	return stored, "" // a name for a branch may have become free
 }
 
-// ownRef returns the name under which the repository stores a ref of the agent that is not a branch, or whose name is not free. An
+// agentRefName returns the name under which the repository stores a ref of the agent that is not a branch, or whose name is not free. An
 // agent can remove a ref x that the repository still has, and create a ref x/y. Git cannot have both, so x/y gets another name.
-func ownRef(t Tree, have refSet, folders map[string]bool, name string) string {
-	own := AgentRefs(t.UID) + strings.TrimPrefix(name, "refs/")
-	if folders[own] || have.hasParentRef(own) {
+func agentRefName(t Tree, refs refSet, folders map[string]bool, name string) string {
+	stored := agentRefPrefix(t.UID) + strings.TrimPrefix(name, "refs/")
+	if folders[stored] || refs.hasParentRef(stored) {
 		kind, rest, _ := strings.Cut(strings.TrimPrefix(name, "refs/"), "/")
-		own = AgentRefs(t.UID) + kind + "/" + digest(rest)
+		stored = agentRefPrefix(t.UID) + kind + "/" + digest(rest)
 	}
-	return own
+	return stored
 }
 
 // refresh updates the agent's branches, remote branches and tags to the state of the repository. It does not change
 // refs that the agent has changed or checked out.
-func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
+func (g *Git) refresh(ctx context.Context, t Tree, refs refSet) error {
 	record, err := t.readRecord()
 	if err != nil {
 		return err
 	}
-	now := have.refsForAgent(t.UID)
+	repositoryRefs := refs.refsForAgent(t.UID)
 	for _, p := range record.Published {
-		delete(now, "refs/heads/"+p.Name)
+		delete(repositoryRefs, "refs/heads/"+p.Name)
 	}
-	if maps.Equal(now, record.FromRepository) {
+	if maps.Equal(repositoryRefs, record.FromRepository) {
 		return nil
 	}
 	var out bytes.Buffer
@@ -165,26 +165,26 @@ func (g *Git) refresh(ctx context.Context, t Tree, have refSet) error {
 	if err != nil {
 		return err
 	}
-	theirs := parseRefs(out.String())
-	taken := theirs.folders()
-	var all []refChange
-	for name := range union(now, record.FromRepository) {
-		is, oid := theirs[name], now[name]
+	agentRefs := parseRefs(out.String())
+	folders := agentRefs.folders()
+	var changes []refChange
+	for name := range union(repositoryRefs, record.FromRepository) {
+		agentRef, oid := agentRefs[name], repositoryRefs[name]
 		switch {
-		case is.target != "" || is.checkedOut || is.oid != record.FromRepository[name] && is.oid != oid:
+		case agentRef.target != "" || agentRef.checkedOut || agentRef.oid != record.FromRepository[name] && agentRef.oid != oid:
 			continue
-		case is.oid == "" && (taken[name] || theirs.hasParentRef(name)):
+		case agentRef.oid == "" && (folders[name] || agentRefs.hasParentRef(name)):
 			continue // git cannot have a branch x and a branch x/y
-		case is.oid != oid:
-			all = append(all, refChange{name, oid, expectedOID(is.oid, len(oid))})
+		case agentRef.oid != oid:
+			changes = append(changes, refChange{name, oid, expectedOID(agentRef.oid, len(oid))})
 		}
 		if record.FromRepository[name] = oid; oid == "" {
 			delete(record.FromRepository, name)
 		}
 	}
-	slices.SortFunc(all, func(a, b refChange) int { return strings.Compare(a.name, b.name) })
-	if len(all) > 0 {
-		if err := g.pipe(ctx, policy, env, t.GitDir, strings.NewReader(refChangeInput(all)), io.Discard, "update-ref", "--no-deref", "--stdin"); err != nil {
+	slices.SortFunc(changes, func(a, b refChange) int { return strings.Compare(a.name, b.name) })
+	if len(changes) > 0 {
+		if err := g.pipe(ctx, policy, env, t.GitDir, strings.NewReader(refChangeInput(changes)), io.Discard, "update-ref", "--no-deref", "--stdin"); err != nil {
 			return err
 		}
 	}

@@ -142,12 +142,12 @@ func TestBorrowedObjects(t *testing.T) {
 	g, tree := createTree(t)
 	require.NoError(t, g.Begin(t.Context(), tree, "one"))
 	sh(t, tree.Dir, "echo two >>file; git commit -qam two; echo three >new; git add new")
-	prune := "git reflog expire --expire=now --all; git gc -q --prune=now"
-	sh(t, tree.Repository, `git checkout -q --orphan other; git commit -q --allow-empty -m other; git branch -q -D main fleet/papi-1; `+prune)
+	pruneWorktrees := "git reflog expire --expire=now --all; git gc -q --prune=now"
+	sh(t, tree.Repository, `git checkout -q --orphan other; git commit -q --allow-empty -m other; git branch -q -D main fleet/papi-1; `+pruneWorktrees)
 	require.Equal(t, "two\none\n", sh(t, tree.Dir, "git fsck --full --no-dangling 2>&1; git log --format=%s"))
 	c := mustSnapshot(t, g, tree, "one")
 	require.Equal(t, 2, c.FileCount)
-	sh(t, tree.Repository, "git branch -q -D fleet/papi-1;"+prune)
+	sh(t, tree.Repository, "git branch -q -D fleet/papi-1;"+pruneWorktrees)
 	sh(t, tree.Dir, "git gc -q --prune=now")
 	require.Equal(t, "two\none\n", sh(t, tree.Dir, "git fsck --full --no-dangling 2>&1; git log --format=%s"))
 	require.Equal(t, "three\n", sh(t, tree.Repository, "git fsck --full --no-dangling 2>&1; git show refs/fleet/agent/one:new"))
@@ -173,7 +173,7 @@ func TestRepositories(t *testing.T) {
 				repo = real
 			}
 			g, tree := New(os.Environ(), t.TempDir()), newTree(t, repo, "b")
-			require.NoError(t, g.Add(t.Context(), tree, "", false))
+			require.NoError(t, g.Add(t.Context(), tree, ""))
 			require.NoError(t, g.Begin(t.Context(), tree, "task"))
 			sh(t, tree.Dir, "echo two >>file; git commit -qam mine")
 			c := mustSnapshot(t, g, tree, "task")
@@ -190,7 +190,7 @@ func TestRepositories(t *testing.T) {
 			printf '#!/bin/sh\necho hook ran >&2\n' >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; echo ignored >.git/info/exclude
 			git update-ref refs/remotes/origin/main HEAD; git symbolic-ref refs/remotes/origin/HEAD refs/remotes/origin/main`)
 		tree := newTree(t, repo, "b")
-		require.NoError(t, New(os.Environ(), t.TempDir()).Add(t.Context(), tree, "", false))
+		require.NoError(t, New(os.Environ(), t.TempDir()).Add(t.Context(), tree, ""))
 		require.Equal(t, `git@example.com:x
 Quoted "name" # ;
 hook ran

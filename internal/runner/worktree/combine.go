@@ -24,22 +24,22 @@ func (g *Git) Combine(ctx context.Context, repository string, c fleet.Combinatio
 
 // combine creates the commit in the draft.
 func (d *draft) combine(ctx context.Context, c fleet.Combination) (r fleet.CombineResult, err error) {
-	begin, err := d.base(ctx, c.Contribution, c.Onto, c.Strategy == fleet.Squash)
+	base, err := d.base(ctx, c.Contribution, c.Onto, c.Strategy == fleet.Squash)
 	if err != nil {
 		return r, err
 	}
-	if r.Base = begin.commit; r.Base == c.Head {
+	if r.Base = base.commit; r.Base == c.Head {
 		r.Commit = c.Onto
 		return r, nil
 	}
-	if err := d.useAttributes(ctx, c.Onto, r.Base, c.Head); err != nil {
+	if err := d.copyAttributes(ctx, c.Onto, r.Base, c.Head); err != nil {
 		return r, err
 	}
 	if c.Strategy == fleet.Rebase {
-		err = d.rebase(ctx, c, begin, &r)
+		err = d.rebase(ctx, c, base, &r)
 		return r, err
 	}
-	ours, theirs, err := d.mergeSides(ctx, begin, c.Onto, c.Head)
+	ours, theirs, err := d.mergeSides(ctx, base, c.Onto, c.Head)
 	if err != nil {
 		return r, err
 	}
@@ -56,18 +56,18 @@ func (d *draft) combine(ctx context.Context, c fleet.Combination) (r fleet.Combi
 		r.Commit = c.Onto
 		return r, nil
 	}
-	n := newCommit{tree: m.tree, parents: []string{c.Onto}, author: personLine(c.Author, c.At), committer: personLine(c.Committer, c.At), message: cleanMessage(c.Message)}
+	object := commitObject{tree: m.tree, parents: []string{c.Onto}, author: personLine(c.Author, c.At), committer: personLine(c.Committer, c.At), message: cleanMessage(c.Message)}
 	if c.Strategy == fleet.Merge {
-		n.parents, n.author = append(n.parents, c.Head), n.committer
+		object.parents, object.author = append(object.parents, c.Head), object.committer
 	}
-	r.Commit, err = d.commit(ctx, n)
+	r.Commit, err = d.commit(ctx, object)
 	return r, err
 }
 
 // workBase is the commit that a contribution is compared with.
 type workBase struct {
-	commit   string
-	isChosen bool // it is not the commit that git would choose
+	commit       string
+	overridesGit bool // git itself would choose another base
 }
 
 // base returns the commit that c is compared with when it is put on top of onto. It returns INVALID_ARGUMENT if c and onto
@@ -85,20 +85,20 @@ func (d *draft) base(ctx context.Context, c fleet.Contribution, onto string, fro
 	if err != nil || len(found) == 0 {
 		return workBase{commit: common}, err
 	}
-	if in, err := d.contains(ctx, c.Since, common); err != nil || !in {
+	if contained, err := d.contains(ctx, c.Since, common); err != nil || !contained {
 		return workBase{commit: common}, err
 	}
-	in, err := d.contains(ctx, c.Head, c.Since)
-	if err == nil && !in && fromSnapshot {
+	contained, err := d.contains(ctx, c.Head, c.Since)
+	if err == nil && !contained && fromSnapshot {
 		var parents string
 		if parents, err = d.run(ctx, "rev-parse", c.Since+"^@"); err == nil && gitfiles.IsOID(parents) {
-			in, err = d.contains(ctx, c.Head, parents)
+			contained, err = d.contains(ctx, c.Head, parents)
 		}
 	}
-	if err != nil || !in {
+	if err != nil || !contained {
 		return workBase{commit: common}, err
 	}
-	return workBase{commit: c.Since, isChosen: true}, nil
+	return workBase{commit: c.Since, overridesGit: true}, nil
 }
 
 // mergeSides returns the commits to merge in place of onto and head, so that git uses the base.
@@ -109,10 +109,10 @@ func (d *draft) mergeSides(ctx context.Context, base workBase, onto, head string
 	return ours, theirs, err
 }
 
-// mergeSide returns the commit to merge in place of the given commit. If the base is chosen, it has the same files and the base as
-// its parent, because git has no option for the base before version 2.40. Otherwise it is the given commit.
+// mergeSide returns the commit to merge in place of the given commit. That is the given commit, unless the base overrides the choice of
+// git. Then it is a commit with the same files, whose parent is the base: git before version 2.40 has no option for the base.
 func (d *draft) mergeSide(ctx context.Context, base workBase, commit string) (string, error) {
-	if !base.isChosen {
+	if !base.overridesGit {
 		return commit, nil
 	}
 	tree, err := d.treeOf(ctx, commit)
@@ -125,7 +125,7 @@ func (d *draft) mergeSide(ctx context.Context, base workBase, commit string) (st
 // rebase repeats each commit of the work on top of c.Onto. It leaves out commits that change nothing there.
 func (d *draft) rebase(ctx context.Context, c fleet.Combination, base workBase, r *fleet.CombineResult) error {
 	args := []string{"rev-list", "--reverse", "--topo-order", "--right-only", "--cherry-pick", c.Onto + "..." + c.Head}
-	if base.isChosen {
+	if base.overridesGit {
 		args = append(args, "^"+base.commit)
 	}
 	list, err := d.run(ctx, args...)
@@ -156,11 +156,11 @@ func (d *draft) rebase(ctx context.Context, c fleet.Combination, base workBase, 
 			continue
 		}
 		w.tree, w.parents, w.committer = m.tree, []string{top}, personLine(c.Committer, c.At)
-		if top, err = d.commit(ctx, w.newCommit); err != nil {
+		if top, err = d.commit(ctx, w.commitObject); err != nil {
 			return err
 		}
 		tree = m.tree
-		if err := d.renewAttributes(ctx, top, base.commit, c.Head); err != nil {
+		if err := d.refreshAttributes(ctx, top, base.commit, c.Head); err != nil {
 			return err
 		}
 	}

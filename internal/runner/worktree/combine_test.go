@@ -316,8 +316,8 @@ func TestCombineManyPaths(t *testing.T) {
 	if err == nil { // otherwise, a confined git has reached its memory limit
 		sh(t, repo, "git cat-file -e "+r.Commit+":many/dir1/dir1/dir1/dir1/file1")
 	} else {
-		_, ours := errors.AsType[*Error](err)
-		require.True(t, ours, "%v", err)
+		_, isGitError := errors.AsType[*Error](err)
+		require.True(t, isGitError, "%v", err)
 	}
 	sh(t, repo, "git checkout -q -b other main; echo o >file; git commit -qam o; git checkout -q -b another main; echo a >file; git commit -qam a")
 	found, err := g.Overlaps(t.Context(), repo, revision(t, repo, "main"), []fleet.Contribution{

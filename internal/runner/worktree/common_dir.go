@@ -16,14 +16,14 @@ func commonDir(repository string) string {
 }
 
 // gitDirs finds the repository that contains the directory, and returns two git directories. All worktrees of the
-// repository share common. Only the worktree that contains the directory uses own. The two are equal in the main
+// repository share common. Only the worktree that contains the directory uses gitDir. The two are equal in the main
 // worktree and differ in linked worktrees. Both are empty if no repository contains the directory.
-func gitDirs(dir string) (common, own string) {
+func gitDirs(dir string) (common, gitDir string) {
 	for dir := filepath.Clean(dir); ; dir = filepath.Dir(dir) {
-		for _, own := range []string{gitDirOf(dir), dir} { // dir may be a bare repository
-			common := commonOf(own)
-			if len(existingPaths(filepath.Join(own, "HEAD"), filepath.Join(common, "objects"), filepath.Join(common, "refs"))) == 3 {
-				return common, own
+		for _, gitDir := range []string{gitDirOf(dir), dir} { // dir may be a bare repository
+			common := commonOf(gitDir)
+			if len(existingPaths(filepath.Join(gitDir, "HEAD"), filepath.Join(common, "objects"), filepath.Join(common, "refs"))) == 3 {
+				return common, gitDir
 			}
 		}
 		if dir == filepath.Dir(dir) {
@@ -34,33 +34,33 @@ func gitDirs(dir string) (common, own string) {
 
 // gitDirOf returns the git directory of a working tree.
 func gitDirOf(dir string) string {
-	own := filepath.Join(dir, ".git")
-	if info, err := os.Stat(own); err == nil && !info.IsDir() {
-		return readLink(dir)
+	gitDir := filepath.Join(dir, ".git")
+	if info, err := os.Stat(gitDir); err == nil && !info.IsDir() {
+		return readGitFile(dir)
 	}
-	return own
+	return gitDir
 }
 
-// maxLink limits the size of a file that names other git directories or directories of objects, in bytes.
-const maxLink = 64 << 10
+// maxPathFile limits the size of a file that names other git directories or directories of objects, in bytes.
+const maxPathFile = 64 << 10
 
 // commonOf returns the common directory of a git directory. The common directory contains refs and objects.
-func commonOf(own string) string {
-	link, err := agentfile.Read(filepath.Join(own, "commondir"), maxLink)
+func commonOf(gitDir string) string {
+	link, err := agentfile.Read(filepath.Join(gitDir, "commondir"), maxPathFile)
 	if err != nil {
-		return own
+		return gitDir
 	}
 	common := strings.TrimSpace(string(link))
 	if !filepath.IsAbs(common) {
-		common = filepath.Join(own, common)
+		common = filepath.Join(gitDir, common)
 	}
 	return common
 }
 
-// readLink returns the git directory that the file .git of a working tree names. It returns an empty path if the file
+// readGitFile returns the git directory that the file .git of a working tree names. It returns an empty path if the file
 // cannot be read or names no directory.
-func readLink(dir string) string {
-	link, err := agentfile.Read(filepath.Join(dir, ".git"), maxLink)
+func readGitFile(dir string) string {
+	link, err := agentfile.Read(filepath.Join(dir, ".git"), maxPathFile)
 	if err != nil {
 		return ""
 	}

@@ -11,7 +11,7 @@ func (g *Git) Contains(ctx context.Context, repository, commit, older string) (b
 	if !gitfiles.IsOID(commit) || !gitfiles.IsOID(older) {
 		return false, nil
 	}
-	v, err := g.view(repository, false)
+	v, err := g.openRepository(repository)
 	if err != nil {
 		return false, err
 	}
@@ -36,7 +36,7 @@ func (v *view) contains(ctx context.Context, commit, older string) (bool, error)
 
 // RequireCommit returns CHANGES_NOT_FOUND if the repository does not have the commit.
 func (g *Git) RequireCommit(ctx context.Context, repository, commit string) error {
-	v, err := g.view(repository, false)
+	v, err := g.openRepository(repository)
 	if err != nil {
 		return err
 	}

@@ -14,26 +14,26 @@ func (v *view) countDifferent(ctx context.Context, t Tree, head string, files in
 	if head == "" {
 		return int(files), nil
 	}
-	with := *v
-	with.env = append(slices.Clone(v.env), "GIT_INDEX_FILE="+filepath.Join(v.gitDir, "examined"),
+	indexed := *v
+	indexed.env = append(slices.Clone(v.env), "GIT_INDEX_FILE="+filepath.Join(v.gitDir, "examined"),
 		"GIT_OBJECT_DIRECTORY="+filepath.Join(commonDir(t.Repository), "objects")) // so that git ignores the agent's objects
-	if _, err := with.run(ctx, "read-tree", head); err != nil {
+	if _, err := indexed.run(ctx, "read-tree", head); err != nil {
 		return 0, err
 	}
-	changed, known := 0, int64(0)
-	count := &lineWriter{zero: true, cut: true, each: func(string) { changed++ }}
-	if err := with.pipe(ctx, nil, count, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all"); err != nil {
+	changed, tracked := 0, int64(0)
+	count := &lineWriter{nulTerminated: true, truncate: true, each: func(string) { changed++ }}
+	if err := indexed.pipe(ctx, nil, count, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=all"); err != nil {
 		return 0, err
 	}
 	count.each = func(entry string) {
 		if !strings.HasPrefix(entry, gitlink) {
-			known++
+			tracked++
 		}
 	}
-	if err := with.pipe(ctx, nil, count, "ls-files", "--stage", "-z"); err != nil {
+	if err := indexed.pipe(ctx, nil, count, "ls-files", "--stage", "-z"); err != nil {
 		return 0, err
 	}
-	return changed + int(max(files-1-known, 0)), nil // includes files that git does not know, for example ignored ones and those of other repositories
+	return changed + int(max(files-1-tracked, 0)), nil // includes files that git does not know, for example ignored ones and those of other repositories
 }
 
 // gitlink is the mode of a submodule.
@@ -44,7 +44,7 @@ func (v *view) countStaged(ctx context.Context, head string) (changed int, err e
 	if err := v.privateIndex(ctx, head); err != nil {
 		return 0, err
 	}
-	count := &lineWriter{zero: true, cut: true, each: func(string) { changed++ }}
+	count := &lineWriter{nulTerminated: true, truncate: true, each: func(string) { changed++ }}
 	err = v.pipe(ctx, nil, count, "diff-index", "--cached", "--name-only", "--no-renames", "--ignore-submodules=none", "-z", head)
 	return changed, err
 }

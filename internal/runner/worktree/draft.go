@@ -44,7 +44,7 @@ func (g *Git) openDraft(ctx context.Context, repository string, commits ...strin
 	if err != nil {
 		return nil, err
 	}
-	v, err := withSpace(common, g.temp, func(temp string) (*view, error) {
+	v, err := withFallbackDir(common, g.temp, func(temp string) (*view, error) {
 		v, err := g.newView(temp, repository, common, false)
 		if err != nil {
 			return nil, err
@@ -78,10 +78,10 @@ func (v *view) fillDraft(common string, commonInfo gitfiles.Info) error {
 			return err
 		}
 	}
-	if err := writeFile(filepath.Join(v.gitDir, "objects", "info", "alternates"), alternates(withAlternates(objects))); err != nil {
+	if err := writeFile(filepath.Join(v.gitDir, "objects", "info", "alternates"), formatAlternates(withAlternates(objects))); err != nil {
 		return err
 	}
-	if err := v.link(common, []string{"shallow"}); err != nil {
+	if err := v.symlink(common, []string{"shallow"}); err != nil {
 		return err
 	}
 	commonInfo.Head = "ref: refs/heads/" + oursLabel // a draft has no HEAD of its own
@@ -126,8 +126,8 @@ func (d *draft) store(ctx context.Context, commit string, older ...string) error
 	return d.git.copyObjects(ctx, d.repository, d.view, []string{commit}, older)
 }
 
-// newCommit is a commit to make.
-type newCommit struct {
+// commitObject is the content of a commit.
+type commitObject struct {
 	tree      string
 	parents   []string
 	author    string // with the date
@@ -137,7 +137,7 @@ type newCommit struct {
 }
 
 // commit makes the commit. git's own command cannot keep all bytes of another commit's author and message.
-func (d *draft) commit(ctx context.Context, c newCommit) (string, error) {
+func (d *draft) commit(ctx context.Context, c commitObject) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "tree %s\n", c.tree)
 	for _, p := range c.parents {
@@ -155,6 +155,6 @@ func (d *draft) commit(ctx context.Context, c newCommit) (string, error) {
 
 // syntheticCommit makes a commit that serves only as one side of a merge.
 func (d *draft) syntheticCommit(ctx context.Context, tree string, parents ...string) (string, error) {
-	const nobody = "Fleet <" + noAddress + "> 0 +0000"
-	return d.commit(ctx, newCommit{tree: tree, parents: parents, author: nobody, committer: nobody, message: "one side of a merge\n"})
+	const nobody = "Fleet <" + placeholderEmail + "> 0 +0000"
+	return d.commit(ctx, commitObject{tree: tree, parents: parents, author: nobody, committer: nobody, message: "one side of a merge\n"})
 }

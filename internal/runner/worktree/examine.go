@@ -35,18 +35,18 @@ func (g *Git) Examine(ctx context.Context, t Tree, survey filetree.Survey) (Work
 		w.Unsaved = append(w.Unsaved, "a working copy without a git directory")
 		return w, ctx.Err()
 	}
-	v, err := g.openView(ctx, t)
+	v, err := g.openAgentTree(ctx, t)
 	if err != nil {
 		return w, err
 	}
 	defer v.close()
 	head, _ := v.headCommit(ctx)
-	_, left, err := g.collect(ctx, t, v, head)
+	_, leftOut, err := g.collect(ctx, t, v, head)
 	if err != nil {
 		return w, err
 	}
-	if left != "" {
-		w.Unsaved = append(w.Unsaved, left)
+	if leftOut != "" {
+		w.Unsaved = append(w.Unsaved, leftOut)
 	}
 	if w.Commits, w.Branches, err = g.Commits(ctx, t); err != nil {
 		return w, err
@@ -54,8 +54,8 @@ func (g *Git) Examine(ctx context.Context, t Tree, survey filetree.Survey) (Work
 	if source, ok := g.sources.Load(t.Repository); ok && w.Commits > 0 {
 		// The agent may have pushed commits. Only the remote is asked about that, because the agent can write its own record of
 		// its pushes. If the remote does not answer, the commits count as not pushed.
-		limited, cancel := context.WithTimeout(ctx, remoteTimeout)
-		err := g.Fetch(limited, source.(string), t.Repository)
+		limitedCtx, cancel := context.WithTimeout(ctx, remoteTimeout)
+		err := g.Fetch(limitedCtx, source.(string), t.Repository)
 		cancel()
 		if n, branches, cerr := g.Commits(ctx, t); err == nil && cerr == nil {
 			w.Commits, w.Branches = n, branches
@@ -64,12 +64,12 @@ func (g *Git) Examine(ctx context.Context, t Tree, survey filetree.Survey) (Work
 			return w, ctx.Err()
 		}
 	}
-	loose, err := g.unreachableCommits(ctx, t, v)
+	unreachable, err := g.unreachableCommits(ctx, t, v)
 	switch {
 	case err != nil:
 		return w, err
-	case loose > 0:
-		w.Unsaved = append(w.Unsaved, plural(loose, "commit on no branch", "commits on no branch"))
+	case unreachable > 0:
+		w.Unsaved = append(w.Unsaved, plural(unreachable, "commit on no branch", "commits on no branch"))
 	}
 	w.Unsaved = append(w.Unsaved, t.unusualEntries(survey)...)
 	files, err := v.countDifferent(ctx, t, head, survey.Parts[filepath.Base(t.Dir)].Files)

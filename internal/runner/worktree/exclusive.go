@@ -13,38 +13,38 @@ const maxNamedBranches = 10
 // Commits returns the number of commits that are only on branches of the agent in the repository, and at most maxNamedBranches of
 // these branches. It leaves out the agent's first branch if all its commits are also on other branches, because Remove removes it then.
 func (g *Git) Commits(ctx context.Context, t Tree) (n int, branches []string, err error) {
-	have, err := g.refs(ctx, t)
+	refs, err := g.refs(ctx, t)
 	if err != nil {
 		return 0, nil, err
 	}
-	v, err := g.view(t.Repository, false)
+	v, err := g.openRepository(t.Repository)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer v.close()
-	own := map[string][]string{} // maps the commit of an agent's branch to the names of the branches at that commit
+	tipBranches := map[string][]string{} // maps the commit of an agent's branch to the names of the branches at that commit
 	for _, name := range t.publishedNames() {
-		if oid := have["refs/heads/"+name].oid; oid != "" {
-			own[oid] = append(own[oid], name)
+		if oid := refs["refs/heads/"+name].oid; oid != "" {
+			tipBranches[oid] = append(tipBranches[oid], name)
 		}
 	}
-	tips := slices.Sorted(maps.Keys(own))
-	others := have.commitsWithout(t, func(name string) bool { return slices.Contains(own[have["refs/heads/"+name].oid], name) })
+	tips := slices.Sorted(maps.Keys(tipBranches))
+	others := refs.commitsWithout(t, func(name string) bool { return slices.Contains(tipBranches[refs["refs/heads/"+name].oid], name) })
 	// A branch has commits of its own if its last commit is one.
 	err = v.eachExclusive(ctx, tips, others, func(oid string) {
 		n++
-		branches = append(branches, own[oid]...)
+		branches = append(branches, tipBranches[oid]...)
 	})
-	first := t.PublishedBranch()
-	if i := slices.Index(branches, first); i >= 0 && err == nil {
-		alone := false
-		err = v.eachExclusive(ctx, []string{have["refs/heads/"+first].oid}, have.commitsWithout(t, func(name string) bool { return name == first }), func(string) { alone = true })
-		if !alone {
+	firstBranch := t.PublishedBranch()
+	if i := slices.Index(branches, firstBranch); i >= 0 && err == nil {
+		hasCommits := false
+		err = v.eachExclusive(ctx, []string{refs["refs/heads/"+firstBranch].oid}, refs.commitsWithout(t, func(name string) bool { return name == firstBranch }), func(string) { hasCommits = true })
+		if !hasCommits {
 			branches = slices.Delete(branches, i, i+1)
 		}
 	}
 	slices.SortFunc(branches, func(a, b string) int { // Remove must find the first branch in the list
-		switch first {
+		switch firstBranch {
 		case a:
 			return -1
 		case b:
@@ -58,13 +58,13 @@ func (g *Git) Commits(ctx context.Context, t Tree) (n int, branches []string, er
 	return n, branches, err
 }
 
-// commitsWithout returns the commits of the refs in the set. It leaves out the refs below AgentRefs, and the branches for which the
+// commitsWithout returns the commits of the refs in the set. It leaves out the refs below agentRefPrefix, and the branches for which the
 // function returns true.
 func (s refSet) commitsWithout(t Tree, branch func(name string) bool) []string {
 	rest := refSet{}
 	for full, r := range s {
 		name, ok := strings.CutPrefix(full, "refs/heads/")
-		if !strings.HasPrefix(full, AgentRefs(t.UID)) && (!ok || !branch(name)) {
+		if !strings.HasPrefix(full, agentRefPrefix(t.UID)) && (!ok || !branch(name)) {
 			rest[full] = r
 		}
 	}

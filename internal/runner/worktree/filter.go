@@ -13,7 +13,7 @@ func (g *Git) firstFilteredPath(ctx context.Context, repository, commit string, 
 	if len(filters) == 0 || len(paths) == 0 {
 		return "", nil
 	}
-	v, err := g.view(repository, false)
+	v, err := g.openRepository(repository)
 	if err != nil {
 		return "", err
 	}
@@ -24,7 +24,7 @@ func (g *Git) firstFilteredPath(ctx context.Context, repository, commit string, 
 	}
 	var fields []string
 	in := strings.NewReader(strings.Join(paths, "\x00") + "\x00")
-	each := &lineWriter{zero: true, each: func(f string) { fields = append(fields, f) }}
+	each := &lineWriter{nulTerminated: true, each: func(f string) { fields = append(fields, f) }}
 	if err := v.pipe(ctx, in, each, "check-attr", "--cached", "-z", "--stdin", "filter"); err != nil {
 		return "", err
 	}

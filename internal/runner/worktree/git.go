@@ -59,16 +59,16 @@ func New(env []string, temp string) *Git {
 	program, _ := Program() // each call of git reports that git is missing
 	g := &Git{program: program, timeout: readTimeout, memory: 2 << 30, temp: temp}
 	g.configPaths = sync.OnceValue(g.findConfigPaths)
-	ssh := false
+	hasSSH := false
 	for _, v := range env {
 		name, _, _ := strings.Cut(v, "=")
-		own := name == "GIT_SSH_COMMAND" || name == "GIT_SSH"
-		ssh = ssh || own
-		if own || !strings.HasPrefix(name, "GIT_") { // GIT_DIR and similar variables would change git's paths
+		isSSH := name == "GIT_SSH_COMMAND" || name == "GIT_SSH"
+		hasSSH = hasSSH || isSSH
+		if isSSH || !strings.HasPrefix(name, "GIT_") { // GIT_DIR and similar variables would change git's paths
 			g.env = append(g.env, v)
 		}
 	}
-	if !ssh {
+	if !hasSSH {
 		g.env = append(g.env, "GIT_SSH_COMMAND=ssh -o BatchMode=yes -o ConnectTimeout=60 -o ServerAliveInterval=60 -o ServerAliveCountMax=5")
 	}
 	g.env = append(
@@ -118,30 +118,30 @@ func (g *Git) runWith(ctx context.Context, env []string, dir string, args ...str
 // pipe works like runWith, with a sandbox policy, an input and an output. The policy p and the input may be nil. If p
 // is not nil, g.timeout applies.
 func (g *Git) pipe(ctx context.Context, p *sandbox.Policy, env []string, dir string, in io.Reader, out io.Writer, args ...string) error {
-	var errs tailBuffer
-	return g.pipeWarn(ctx, p, env, dir, in, out, &errs, args...)
+	var stderr tailBuffer
+	return g.pipeWithStderr(ctx, p, env, dir, in, out, &stderr, args...)
 }
 
-// pipeWarn works like pipe. errs gets git's warnings and errors.
-func (g *Git) pipeWarn(ctx context.Context, p *sandbox.Policy, env []string, dir string, in io.Reader, out io.Writer, errs *tailBuffer, args ...string) error {
+// pipeWithStderr works like pipe. stderr gets git's warnings and errors.
+func (g *Git) pipeWithStderr(ctx context.Context, p *sandbox.Policy, env []string, dir string, in io.Reader, out io.Writer, stderr *tailBuffer, args ...string) error {
 	if g.program == "" {
 		return errNoGit
 	}
-	within := ctx
+	limitedCtx := ctx
 	if p != nil {
-		limited, cancel := context.WithTimeout(ctx, g.timeout)
+		var cancel context.CancelFunc
+		limitedCtx, cancel = context.WithTimeout(ctx, g.timeout)
 		defer cancel()
-		within = limited
 	}
 	// Hooks are meant for the people who commit, and not for Fleet.
 	args = append([]string{
 		"-C", dir, "-c", "core.hooksPath=" + os.DevNull, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.fsmonitor=false",
-		"-c", "core.bigFileThreshold=64m", "-c", "pack.threads=1", "-c", "pack.windowMemory=256m", // within the limits of memory
+		"-c", "core.bigFileThreshold=64m", "-c", "pack.threads=1", "-c", "pack.windowMemory=256m", // so that git stays within g.memory
 		"-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=300", // git gives up after so many seconds without a byte
 	}, args...)
-	cmd := exec.CommandContext(within, g.program, args...)
+	cmd := exec.CommandContext(limitedCtx, g.program, args...)
 	cmd.Env = append(slices.Clone(g.env), env...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, stderr
 	stopGracefully(cmd)
 	if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "GIT_DIR=") }) {
 		ownerOf(dir).setCredential(cmd)
@@ -154,15 +154,15 @@ func (g *Git) pipeWarn(ctx context.Context, p *sandbox.Policy, env []string, dir
 	// A git process that survives its server would disturb the next server. So git gets a signal when the thread that
 	// started it ends; see stopGracefully.
 	runtime.LockOSThread()
-	err := process.Run(within, cmd, 0)
+	err := process.Run(limitedCtx, cmd, 0)
 	runtime.UnlockOSThread()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case within.Err() != nil:
+	case limitedCtx.Err() != nil:
 		return &Error{Message: fmt.Sprintf("git did not end within %s: one of its files may be a named pipe", g.timeout)}
 	case err != nil:
-		message := strings.TrimSpace(Scrub(errs.String()))
+		message := strings.TrimSpace(Scrub(stderr.String()))
 		if message == "" {
 			message = err.Error()
 		}

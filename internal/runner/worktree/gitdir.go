@@ -18,17 +18,17 @@ import (
 // agent can change the files there.
 func (t Tree) hasOwnGitDir() bool { return t.GitDir != "" }
 
-// initGitDir creates the agent's git directory, with the agent's branch at the commit of p. have are the refs of the
+// initGitDir creates the agent's git directory, with the agent's branch at the commit of p. refs are the refs of the
 // repository without p. initGitDir replaces a git directory that an interrupted call left.
-func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, p publishedBranch) error {
-	record := &refRecord{FromRepository: have.refsForAgent(t.UID), Published: map[string]publishedBranch{t.Branch: p}}
+func (g *Git) initGitDir(ctx context.Context, t Tree, refs refSet, p publishedBranch) error {
+	record := &refRecord{FromRepository: refs.refsForAgent(t.UID), Published: map[string]publishedBranch{t.Branch: p}}
 	delete(record.FromRepository, "refs/heads/"+t.Branch)
-	dir, err := g.newGitDir(ctx, t, have)
+	dir, err := g.newGitDir(ctx, t, refs)
 	if err != nil {
 		return err
 	}
-	own := "refs/heads/" + t.Branch
-	for name, text := range map[string]string{"HEAD": "ref: " + own + "\n", own: p.OID + "\n"} {
+	branchRef := "refs/heads/" + t.Branch
+	for name, text := range map[string]string{"HEAD": "ref: " + branchRef + "\n", branchRef: p.OID + "\n"} {
 		if err := writeFile(filepath.Join(dir, name), text); err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (g *Git) initGitDir(ctx context.Context, t Tree, have refSet, p publishedBr
 // newGitDir creates a git directory for the tree and returns its path, which is next to t.GitDir. It removes an
 // existing t.GitDir. The new directory uses the repository's objects. It has copies of the repository's refs,
 // configuration and hooks, but no HEAD.
-func (g *Git) newGitDir(ctx context.Context, t Tree, have refSet) (dir string, err error) {
+func (g *Git) newGitDir(ctx context.Context, t Tree, refs refSet) (dir string, err error) {
 	common := commonDir(t.Repository)
 	if common == "" {
 		return "", noRepositoryError(t.Repository)
@@ -51,14 +51,14 @@ func (g *Git) newGitDir(ctx context.Context, t Tree, have refSet) (dir string, e
 	if err != nil {
 		return "", err
 	}
-	if dir, err = t.makeGitDir(common, config, have); err != nil {
+	if dir, err = t.makeGitDir(common, config, refs); err != nil {
 		return "", err
 	}
 	return dir, copyHooks(hooks, filepath.Join(dir, "hooks"))
 }
 
 // makeGitDir works like newGitDir, with the given configuration and without hooks.
-func (t Tree) makeGitDir(common, config string, have refSet) (dir string, err error) {
+func (t Tree) makeGitDir(common, config string, refs refSet) (dir string, err error) {
 	worktree, err := filepath.Rel(t.GitDir, t.Dir)
 	if err != nil {
 		return "", err
@@ -78,10 +78,10 @@ func (t Tree) makeGitDir(common, config string, have refSet) (dir string, err er
 		// Claude Code creates worktrees only if core.worktree names the directory. The relative path stays correct if both
 		// directories are moved.
 		"config":                  config + "[core]\n\tworktree = " + quoteConfig(worktree) + "\n" + t.Settings,
-		"objects/info/alternates": alternates(withAlternates(filepath.Join(common, "objects"))),
-		"packed-refs":             packedRefs(have, t),
+		"objects/info/alternates": formatAlternates(withAlternates(filepath.Join(common, "objects"))),
+		"packed-refs":             packedRefs(refs, t),
 	}
-	for name, r := range have {
+	for name, r := range refs {
 		if r.target != "" && strings.HasPrefix(name, "refs/remotes/") {
 			files[name] = "ref: " + r.target + "\n"
 		}
@@ -111,9 +111,9 @@ func writeFile(path, text string) error {
 }
 
 // packedRefs returns the content of the file packed-refs with the refs that the agent gets, except the agent's branch.
-func packedRefs(have refSet, t Tree) string {
+func packedRefs(refs refSet, t Tree) string {
 	var b bytes.Buffer
-	for name, oid := range have.refsForAgent(t.UID) {
+	for name, oid := range refs.refsForAgent(t.UID) {
 		if name != "refs/heads/"+t.Branch {
 			fmt.Fprintf(&b, "%s %s\n", oid, name)
 		}
@@ -121,8 +121,8 @@ func packedRefs(have refSet, t Tree) string {
 	return b.String()
 }
 
-// openView returns a view of the agent's tree. Objects that git writes stay in the view; see collect.
-func (g *Git) openView(ctx context.Context, t Tree) (*view, error) {
+// openAgentTree returns a view of the agent's tree. Objects that git writes stay in the view; see collect.
+func (g *Git) openAgentTree(ctx context.Context, t Tree) (*view, error) {
 	common := commonDir(t.Repository)
 	if common == "" {
 		return nil, noRepositoryError(t.Repository)
@@ -135,14 +135,14 @@ func (g *Git) openView(ctx context.Context, t Tree) (*view, error) {
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 		dir = t.GitDir // without a working directory, the refs can still be read
 	}
-	return withSpace(common, g.temp, func(temp string) (*view, error) {
+	return withFallbackDir(common, g.temp, func(temp string) (*view, error) {
 		v, err := g.newView(temp, dir, t.GitDir, true)
 		if err != nil {
 			return nil, err
 		}
 		v.policy.Read = append(v.policy.Read, append(ReadableDirs(t.Repository), t.Dir, t.GitDir)...)
 		v.policy.Write = append(v.policy.Write, existingPaths(filepath.Join(common, "lfs"))...)
-		if err := v.fillOwn(t, common, info); err != nil {
+		if err := v.fillAgentTree(t, common, info); err != nil {
 			v.close()
 			return nil, fmt.Errorf("view of %s: %w", t.Dir, err)
 		}
@@ -150,8 +150,8 @@ func (g *Git) openView(ctx context.Context, t Tree) (*view, error) {
 	})
 }
 
-// fillOwn completes the view of an agent's tree. info describes the agent's git directory.
-func (v *view) fillOwn(t Tree, common string, info gitfiles.Info) error {
+// fillAgentTree completes the view of an agent's tree. info describes the agent's git directory.
+func (v *view) fillAgentTree(t Tree, common string, info gitfiles.Info) error {
 	settings := info.Settings
 	if info.ConfigBroken { // the agent has damaged it; the refs can perhaps still be read
 		commonInfo, err := gitfiles.Read(common)
@@ -161,17 +161,17 @@ func (v *view) fillOwn(t Tree, common string, info gitfiles.Info) error {
 		settings = commonInfo.Settings
 	}
 	settings = slices.DeleteFunc(settings, isSharedRepository) // the sandbox prevents git from setting the group of directories
-	if err := v.link(t.GitDir, []string{"refs", "packed-refs", "shallow"}); err != nil {
+	if err := v.symlink(t.GitDir, []string{"refs", "packed-refs", "shallow"}); err != nil {
 		return err
 	}
-	if err := v.link(common, []string{"lfs"}); err != nil {
+	if err := v.symlink(common, []string{"lfs"}); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(v.gitDir, "objects", "pack"), 0o700); err != nil {
 		return err
 	}
 	from := append([]string{filepath.Join(t.GitDir, "objects")}, withAlternates(filepath.Join(common, "objects"))...)
-	if err := writeFile(filepath.Join(v.gitDir, "objects", "info", "alternates"), alternates(from)); err != nil {
+	if err := writeFile(filepath.Join(v.gitDir, "objects", "info", "alternates"), formatAlternates(from)); err != nil {
 		return err
 	}
 	return v.fill(t.GitDir, t.GitDir, viewConfig(settings, false), "refs/heads/"+t.Branch, info)
@@ -187,7 +187,7 @@ func (g *Git) agentPolicy(t Tree) *sandbox.Policy {
 
 // headOf returns the commit of the agent's HEAD.
 func (g *Git) headOf(ctx context.Context, t Tree) (string, error) {
-	v, err := g.openView(ctx, t)
+	v, err := g.openAgentTree(ctx, t)
 	if err != nil {
 		return "", err
 	}

@@ -13,7 +13,7 @@ const maxHooks = 1000
 // copyHooks copies the repository's hooks, so that they run when the agent commits. It also copies the other files
 // there, because hooks use them. It leaves out files beyond maxHooks files or maxCopied bytes in total.
 func copyHooks(from, to string) error {
-	left, files := int64(maxCopied), 0
+	remaining, files := int64(maxCopied), 0
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			if d != nil && d.IsDir() {
@@ -26,10 +26,10 @@ func copyHooks(from, to string) error {
 			return err
 		}
 		info, err := os.Stat(path) // hooks are often symbolic links
-		if err != nil || !info.Mode().IsRegular() || info.Size() > left || strings.HasSuffix(name, ".sample") {
+		if err != nil || !info.Mode().IsRegular() || info.Size() > remaining || strings.HasSuffix(name, ".sample") {
 			return nil //nolint:nilerr // not a hook
 		}
-		if left, files = left-info.Size(), files+1; files > maxHooks {
+		if remaining, files = remaining-info.Size(), files+1; files > maxHooks {
 			return fs.SkipAll
 		}
 		b, err := os.ReadFile(path)

@@ -16,8 +16,8 @@ func TestCommitsComeFirst(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name, script string
-		left         string // expected in LeftOut; empty if everything is kept
-		kept         string // a file that the snapshot must have
+		leftOut      string // expected in LeftOut; empty if everything is kept
+		keptFile     string // a file that the snapshot must have
 		confined     bool   // only a confined git meets the problem
 	}{
 		{"an unreadable file", `echo a >good; echo b >secret; chmod 000 secret`, "secret (", "good", true},
@@ -57,10 +57,10 @@ func TestCommitsComeFirst(t *testing.T) {
 			require.Equal(t, head, revision(t, tree.Repository, tree.Branch))
 			require.Equal(t, 1, c.Commits)
 			require.True(t, c.Dirty)
-			left := strings.Join(c.LeftOut, "\n")
-			require.Contains(t, left, tc.left)
-			require.Equal(t, tc.left == "", left == "", left)
-			sh(t, tree.Repository, "git cat-file -e "+c.Commit+":"+tc.kept)
+			leftOut := strings.Join(c.LeftOut, "\n")
+			require.Contains(t, leftOut, tc.leftOut)
+			require.Equal(t, tc.leftOut == "", leftOut == "", leftOut)
+			sh(t, tree.Repository, "git cat-file -e "+c.Commit+":"+tc.keptFile)
 			sh(t, tree.Repository, "git cat-file -e "+c.Commit+":work")
 		})
 	}
@@ -81,13 +81,13 @@ func TestSmallObjectsWithManyPaths(t *testing.T) {
 	g.memory = 256 << 20 // reached sooner than the default
 	c := mustSnapshot(t, g, tree, "task")
 	require.Equal(t, head, revision(t, tree.Repository, tree.Branch))
-	left := strings.Join(c.LeftOut, "\n")
-	require.Contains(t, left, "uncommitted files (")
-	require.Contains(t, left, "the list of changed files (")
+	leftOut := strings.Join(c.LeftOut, "\n")
+	require.Contains(t, leftOut, "uncommitted files (")
+	require.Contains(t, leftOut, "the list of changed files (")
 	_, _, err := g.Patch(t.Context(), tree.Repository, c.Base, c.Commit, "", 0, 1<<10)
 	if err != nil { // a confined git reaches its memory limit before it prints anything
-		_, ours := errors.AsType[*Error](err)
-		require.True(t, ours, "%v", err)
+		_, isGitError := errors.AsType[*Error](err)
+		require.True(t, isGitError, "%v", err)
 		require.NotErrorIs(t, err, ErrNoCommit)
 	}
 	_, _, err = g.Patch(t.Context(), tree.Repository, c.Base, strings.Repeat("1", len(head)), "", 0, 1<<10)

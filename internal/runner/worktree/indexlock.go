@@ -22,12 +22,12 @@ const lockPollInterval = 20 * time.Millisecond
 // lockPath returns the path of git's own lock of the index.
 func (c checkout) lockPath() string { return filepath.Join(c.gitDir, "index.lock") }
 
-// nextPath returns the path of the next index, which replaces the index.
-func (c checkout) nextPath() string { return filepath.Join(c.gitDir, "fleet-move.index") }
+// nextIndexPath returns the path of the next index, which replaces the index.
+func (c checkout) nextIndexPath() string { return filepath.Join(c.gitDir, "fleet-move.index") }
 
-// lock locks the index of the working tree as git does, so that people cannot commit meanwhile. The lock names this process,
-// so that Fleet ignores the lock when the process has ended. lock also creates the next index, as a copy of the index.
-func (c checkout) lock(ctx context.Context, branch string) error {
+// lockIndex locks the index of the working tree as git does, so that people cannot commit meanwhile. The lock names this process,
+// so that Fleet ignores the lock when the process has ended. lockIndex also creates the next index, as a copy of the index.
+func (c checkout) lockIndex(ctx context.Context, branch string) error {
 	self, err := process.Self()
 	if err != nil {
 		return err
@@ -44,19 +44,19 @@ func (c checkout) lock(ctx context.Context, branch string) error {
 	if err := ownerOf(c.dir).chown(temp); err != nil {
 		return err
 	}
-	for begun := time.Now(); ; {
+	for start := time.Now(); ; {
 		err := os.Link(temp, c.lockPath())
 		switch {
 		case err == nil:
 			if err = c.copyIndex(); err != nil {
-				err = errors.Join(err, c.unlock())
+				err = errors.Join(err, c.unlockIndex())
 			}
 			return err
 		case !errors.Is(err, fs.ErrExist):
 			return err
 		case c.lockIsStale():
 			err = os.Remove(c.lockPath())
-		case time.Since(begun) > lockTimeout:
+		case time.Since(start) > lockTimeout:
 			return c.busyError(branch, "another git is running, or was killed and has left the file %s: wait for it, or remove the file", c.lockPath())
 		default:
 			err = nil
@@ -85,10 +85,10 @@ func (c checkout) lockIsStale() bool {
 
 // copyIndex makes the next index a copy of the index.
 func (c checkout) copyIndex() error {
-	if err := os.Remove(c.nextPath() + ".lock"); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a git that was killed
+	if err := os.Remove(c.nextIndexPath() + ".lock"); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a git that was killed
 		return err
 	}
-	if err := os.Remove(c.nextPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(c.nextIndexPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	from, err := os.Open(filepath.Join(c.gitDir, "index"))
@@ -103,22 +103,24 @@ func (c checkout) copyIndex() error {
 	if err != nil {
 		return err
 	}
-	to, err := os.OpenFile(c.nextPath(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm())
+	to, err := os.OpenFile(c.nextIndexPath(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm())
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(to, from)
 	// git trusts the index about a file only if the index is newer than the file. So the copy keeps the time of the index.
-	return errors.Join(err, to.Close(), ownerOf(c.dir).chown(c.nextPath()), os.Chtimes(c.nextPath(), time.Time{}, info.ModTime()))
+	return errors.Join(err, to.Close(), ownerOf(c.dir).chown(c.nextIndexPath()), os.Chtimes(c.nextIndexPath(), time.Time{}, info.ModTime()))
 }
 
-// publish makes the next index the index of the working tree.
-func (c checkout) publish() error { return os.Rename(c.nextPath(), filepath.Join(c.gitDir, "index")) }
+// replaceIndex makes the next index the index of the working tree.
+func (c checkout) replaceIndex() error {
+	return os.Rename(c.nextIndexPath(), filepath.Join(c.gitDir, "index"))
+}
 
-// unlock removes the lock and the next index. It is no error if they do not exist.
-func (c checkout) unlock() error {
+// unlockIndex removes the lock and the next index. They need not exist.
+func (c checkout) unlockIndex() error {
 	var errs []error
-	for _, path := range []string{c.nextPath(), c.nextPath() + ".lock", c.lockPath()} {
+	for _, path := range []string{c.nextIndexPath(), c.nextIndexPath() + ".lock", c.lockPath()} {
 		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}

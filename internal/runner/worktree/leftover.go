@@ -49,7 +49,7 @@ func (g *Git) Leftovers(ctx context.Context, repository string, q LeftoverQuery)
 	if err != nil {
 		return nil, err
 	}
-	v, err := g.view(repository, false)
+	v, err := g.openRepository(repository)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (g *Git) RemoveLeftovers(ctx context.Context, repository string, q Leftover
 
 // leftoverRefs returns the refs of agents that are old enough, with their proofs.
 func (g *Git) leftoverRefs(ctx context.Context, repository string, q LeftoverQuery) ([]leftoverRef, error) {
-	v, err := g.view(repository, false)
+	v, err := g.openRepository(repository)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (g *Git) leftoverRefs(ctx context.Context, repository string, q LeftoverQue
 			r.at = time.Unix(seconds, 0).UTC()
 		}
 		branch, local := strings.CutPrefix(r.name, "refs/heads/")
-		label, ours := agentLabel(branch)
+		label, hasLabel := agentLabel(branch)
 		rest, hidden := strings.CutPrefix(r.name, refsPrefix)
 		uid, name, _ := strings.Cut(rest, "/")
 		known := false
@@ -141,7 +141,7 @@ func (g *Git) leftoverRefs(ctx context.Context, repository string, q LeftoverQue
 			r.uid, known = deleted[uid], true
 		case hidden:
 			r.uid, known = uid, isOfTask(name, tasks)
-		case local && ours:
+		case local && hasLabel:
 			r.uid = ownerOfBranch(label, labels)
 			known = r.uid != ""
 		default:

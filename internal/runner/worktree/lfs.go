@@ -47,8 +47,8 @@ func (t Tree) keepLFS(ctx context.Context, v *view, c *fleet.Changes) error {
 func (t Tree) collectLFS(ctx context.Context) error {
 	common := commonDir(t.Repository)
 	dir, to := tempDir(common), lfsDir(common)
-	own := ownerOf(t.Repository)
-	if err := own.mkdirAll(dir); err != nil {
+	owner := ownerOf(t.Repository)
+	if err := owner.mkdirAll(dir); err != nil {
 		return err
 	}
 	temp, err := scratch.Open(dir) // on the disk of the repository, so that a rename suffices
@@ -56,14 +56,14 @@ func (t Tree) collectLFS(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = temp.Close() }()
-	into, err := filepath.EvalSymlinks(temp.Path()) // a sandbox accepts no link in a path that may be written
+	tempPath, err := filepath.EvalSymlinks(temp.Path()) // a sandbox accepts no link in a path that may be written
 	if err != nil {
 		return err
 	}
-	failed := sandbox.CopyLFS(ctx, gitfiles.LFSCopy{From: t.GitDir, Have: to, To: into}, own != nil)
-	copies, err := os.ReadDir(into) // also after an interrupted call, so that the next one has less to do
+	copyErr := sandbox.CopyLFS(ctx, gitfiles.LFSCopy{From: t.GitDir, Have: to, To: tempPath}, owner != nil)
+	copies, err := os.ReadDir(tempPath) // also after an interrupted call, so that the next one has less to do
 	if err != nil {
-		return errors.Join(failed, err)
+		return errors.Join(copyErr, err)
 	}
 	for _, c := range copies {
 		digest := c.Name()
@@ -71,13 +71,13 @@ func (t Tree) collectLFS(ctx context.Context) error {
 		if path == "" || !c.Type().IsRegular() {
 			continue
 		}
-		from, at := filepath.Join(into, digest), filepath.Join(to, path)
-		if err := errors.Join(own.chown(from), own.mkdirAll(filepath.Dir(at))); err != nil {
+		from, at := filepath.Join(tempPath, digest), filepath.Join(to, path)
+		if err := errors.Join(owner.chown(from), owner.mkdirAll(filepath.Dir(at))); err != nil {
 			return err
 		}
 		if err := os.Rename(from, at); err != nil {
 			return err
 		}
 	}
-	return failed
+	return copyErr
 }

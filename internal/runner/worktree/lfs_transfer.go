@@ -54,7 +54,7 @@ func lfsDir(common string) string { return filepath.Join(common, "lfs", "objects
 // MissingLFS returns the digests of the Git LFS files that the commit adds to the branches of the remotes, and whose content the
 // repository does not have.
 func (g *Git) MissingLFS(ctx context.Context, repository, commit string) (missing []string, err error) {
-	v, err := g.view(repository, false)
+	v, err := g.openRepository(repository)
 	if err != nil {
 		return nil, err
 	}
@@ -69,12 +69,12 @@ func (g *Git) MissingLFS(ctx context.Context, repository, commit string) (missin
 
 // remoteCommits returns the existing commits of the refs with the prefix.
 func (v *view) remoteCommits(ctx context.Context, prefix string) ([]string, error) {
-	have, err := v.git.refs(ctx, Tree{Repository: v.dir})
+	refs, err := v.git.refs(ctx, Tree{Repository: v.dir})
 	if err != nil {
 		return nil, err
 	}
 	var oids []string
-	for name, r := range have {
+	for name, r := range refs {
 		if strings.HasPrefix(name, prefix) {
 			oids = append(oids, r.oid)
 		}
@@ -156,7 +156,7 @@ const maxLFSArguments = 500
 // uploadLFS uploads the Git LFS files that the pushed commit adds to the branches of the remote. The hook of Git LFS would do
 // that, but hooks do not run. uploadLFS refuses a commit whose files are missing here.
 func (v *view) uploadLFS(ctx context.Context, p pushRequest, to string) error {
-	confined, err := v.git.view(p.repository, false)
+	confined, err := v.git.openRepository(p.repository)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (v *view) uploadLFS(ctx context.Context, p pushRequest, to string) error {
 	}
 	for batch := range slices.Chunk(all, maxLFSArguments) {
 		err := v.pipe(ctx, nil, io.Discard, slices.Concat([]string{"lfs", "push", "--object-id", to}, batch)...)
-		if e, ours := errors.AsType[*Error](err); ours && strings.Contains(e.Message, "'lfs' is not a git command") {
+		if e, isGitError := errors.AsType[*Error](err); isGitError && strings.Contains(e.Message, "'lfs' is not a git command") {
 			return &Error{Message: fmt.Sprintf("the work has %s of Git LFS, and git-lfs is not installed where it is pushed from: install the package git-lfs there", plural(len(all), "file", "files"))}
 		}
 		if err != nil {

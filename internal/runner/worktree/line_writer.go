@@ -2,12 +2,12 @@ package worktree
 
 import "bytes"
 
-// lineWriter calls a function for each line that is written to it, and keeps none. It ignores a last line without its end.
+// lineWriter calls a function for each complete line that is written to it.
 type lineWriter struct {
-	each func(line string)
-	rest []byte // the beginning of a line
-	zero bool   // NUL ends the lines
-	cut  bool   // a line that is too long is cut off, and is not an error
+	each          func(line string)
+	rest          []byte // the beginning of a line
+	nulTerminated bool   // NUL ends the lines instead of a line feed
+	truncate      bool   // a line that is longer than maxLine is cut off; otherwise it is an error
 }
 
 // maxLine limits the length of a line, in bytes.
@@ -15,12 +15,12 @@ const maxLine = 64 << 10
 
 func (l *lineWriter) Write(p []byte) (int, error) {
 	end := []byte{'\n'}
-	if l.zero {
+	if l.nulTerminated {
 		end = []byte{0}
 	}
 	for rest := p; len(rest) > 0; {
 		before, after, ok := bytes.Cut(rest, end)
-		if l.cut {
+		if l.truncate {
 			before = before[:min(len(before), max(0, maxLine-len(l.rest)))]
 		}
 		if !ok {

@@ -114,8 +114,8 @@ func (d *draft) conflicts(ctx context.Context, tree, list string) ([]fleet.Confl
 	return all, d.addHunks(ctx, tree, all)
 }
 
-// realPath returns the first path that git has not invented. git invents a path for a file if there is a directory of the same
-// name.
+// realPath returns the first path that exists in one of the merged commits. For a file that has the name of a directory of the other
+// side, git invents a path that ends with ~ and the label of a side.
 func realPath(paths []string) string {
 	for _, path := range paths {
 		if !strings.Contains(path, "~"+oursLabel) && !strings.Contains(path, "~"+theirsLabel) {
@@ -131,9 +131,8 @@ func (d *draft) addHunks(ctx context.Context, tree string, all []fleet.Conflict)
 	for _, c := range all {
 		args = append(args, c.Path)
 	}
-	oids := map[string]string{} // from a path to an object
-
-	err := d.pipe(ctx, nil, &lineWriter{zero: true, each: func(line string) { // MODE TYPE OID<tab>PATH
+	oids := map[string]string{}                                                        // object ids by path
+	err := d.pipe(ctx, nil, &lineWriter{nulTerminated: true, each: func(line string) { // MODE TYPE OID<tab>PATH
 		entry, path, _ := strings.Cut(line, "\t")
 		if f := strings.Fields(entry); len(f) == 3 && f[1] == "blob" && f[0] != "120000" {
 			oids[path] = f[2]
@@ -143,20 +142,20 @@ func (d *draft) addHunks(ctx context.Context, tree string, all []fleet.Conflict)
 		return err
 	}
 	var names []string
-	var of []int
+	var indexes []int
 	for i, c := range all {
 		if oid := oids[c.Path]; oid != "" {
-			names, of = append(names, oid), append(of, i)
+			names, indexes = append(names, oid), append(indexes, i)
 		}
 	}
 	return d.eachBlob(ctx, names, func(text io.Reader) error {
-		i := of[0]
-		of = of[1:]
+		i := indexes[0]
+		indexes = indexes[1:]
 		if text == nil {
 			return nil
 		}
 		var h hunks
-		_, err := io.Copy(&lineWriter{cut: true, each: h.add}, text)
+		_, err := io.Copy(&lineWriter{truncate: true, each: h.add}, text)
 		all[i].Hunks = h.text.String()
 		return err
 	})

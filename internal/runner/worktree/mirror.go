@@ -44,7 +44,7 @@ func (g *Git) Fetch(ctx context.Context, source, mirror string) error {
 			return err
 		}
 	}
-	v, err := g.view(mirror, false)
+	v, err := g.openRepository(mirror)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (g *Git) Move(ctx context.Context, repository string, b fleet.Branch, to st
 		return err
 	}
 	for i, c := range all {
-		if err := c.lock(ctx, b.Name); err != nil {
+		if err := c.lockIndex(ctx, b.Name); err != nil {
 			return unlockAll(all[:i], err)
 		}
 	}
@@ -54,7 +54,7 @@ func (g *Git) Move(ctx context.Context, repository string, b fleet.Branch, to st
 // unlockAll unlocks the working trees. It returns cause, joined with its own errors.
 func unlockAll(all []checkout, cause error) error {
 	for _, c := range all {
-		if err := c.unlock(); err != nil {
+		if err := c.unlockIndex(); err != nil {
 			cause = errors.Join(cause, err)
 		}
 	}
@@ -85,10 +85,10 @@ func (g *Git) move(ctx context.Context, repository string, b fleet.Branch, to st
 			return u.undo(ctx, all[:i], err)
 		}
 	}
-	land := refChange{name: "refs/heads/" + b.Name, oid: to, old: b.Commit}
-	err = g.updateRefsWithMessage(ctx, repository, landedWork, land)
+	change := refChange{name: "refs/heads/" + b.Name, oid: to, old: b.Commit}
+	err = g.updateRefsWithMessage(ctx, repository, landedWork, change)
 	for err != nil && removeStaleRefLock(err) {
-		err = g.updateRefsWithMessage(ctx, repository, landedWork, land)
+		err = g.updateRefsWithMessage(ctx, repository, landedWork, change)
 	}
 	if err != nil {
 		if now, nerr := g.branchCommit(ctx, repository, b.Name); nerr == nil && now != b.Commit {
@@ -128,13 +128,13 @@ func (g *Git) checkMove(ctx context.Context, repository string, b fleet.Branch, 
 
 // branchCommit returns the newest commit of the branch; empty if there is no such branch.
 func (g *Git) branchCommit(ctx context.Context, repository, name string) (string, error) {
-	have, err := g.refs(ctx, Tree{Repository: repository})
-	return have["refs/heads/"+name].oid, err
+	refs, err := g.refs(ctx, Tree{Repository: repository})
+	return refs["refs/heads/"+name].oid, err
 }
 
-// inTheWay returns the first untracked file of the working tree that one of the changed files would replace, or an empty string if
+// blockingFile returns the first untracked file of the working tree that one of the changed files would replace, or an empty string if
 // there is none. git itself overwrites such a file if it is ignored.
-func (c checkout) inTheWay(changed []changedFile) string {
+func (c checkout) blockingFile(changed []changedFile) string {
 	tracked := map[string]bool{}
 	for _, f := range changed {
 		tracked[f.path] = strings.Trim(f.old, "0") != ""

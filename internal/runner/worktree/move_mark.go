@@ -49,7 +49,7 @@ func (c checkout) unmark() error {
 // rollBackMove undoes an interrupted update of the working tree, unless the branch has moved since. It changes only files that
 // are missing, or whose content is that of the commit to which the branch was to move, or the beginning of it. The working
 // tree must be locked.
-func (g *Git) rollBackMove(ctx context.Context, repository string, c checkout, now fleet.Branch) error {
+func (g *Git) rollBackMove(ctx context.Context, repository string, c checkout, current fleet.Branch) error {
 	var m moveMark
 	f, err := os.Open(c.markPath())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +59,7 @@ func (g *Git) rollBackMove(ctx context.Context, repository string, c checkout, n
 		err = json.NewDecoder(io.LimitReader(f, maxMark)).Decode(&m)
 		_ = f.Close()
 	}
-	if err != nil || m.Branch != now.Name || m.From != now.Commit { // people have gone on since
+	if err != nil || m.Branch != current.Name || m.From != current.Commit { // the branch has moved since
 		return c.unmark()
 	}
 	u, err := g.newTreeUpdater(ctx, repository, fleet.Branch{Name: m.Branch, Commit: m.From}, m.To)
@@ -69,7 +69,7 @@ func (g *Git) rollBackMove(ctx context.Context, repository string, c checkout, n
 	if err := c.copyIndex(); err != nil {
 		return err
 	}
-	staged, err := u.list(ctx, c, c.nextPath(), "diff-index", "--cached", "-z", "--name-only", m.From)
+	staged, err := u.list(ctx, c, c.nextIndexPath(), "diff-index", "--cached", "-z", "--name-only", m.From)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (g *Git) rollBackMove(ctx context.Context, repository string, c checkout, n
 // list runs git in the working tree with the index, and returns the paths that git prints.
 func (t *treeUpdater) list(ctx context.Context, c checkout, index string, args ...string) (map[string]bool, error) {
 	paths := map[string]bool{}
-	out := &lineWriter{zero: true, each: func(path string) { paths[path] = true }}
+	out := &lineWriter{nulTerminated: true, each: func(path string) { paths[path] = true }}
 	env := []string{"GIT_INDEX_FILE=" + index, "GIT_LITERAL_PATHSPECS=1"}
 	err := t.git.pipe(ctx, nil, env, c.dir, nil, out, slices.Concat(t.options, args)...)
 	return paths, err
@@ -117,41 +117,41 @@ func (t *treeUpdater) differingFiles(ctx context.Context, c checkout, commit str
 	return all, nil
 }
 
-// restore gives the files that the interrupted update wrote or removed their old content, and removes those that did not exist
-// before. The index still has the old versions.
+// restore brings the files that the interrupted update wrote or removed back to their old content, and removes the files that did not
+// exist before. The index must have the old versions.
 func (t *treeUpdater) restore(ctx context.Context, c checkout, m moveMark) error {
-	fromOld, err := t.differingFiles(ctx, c, m.From)
+	differFromOld, err := t.differingFiles(ctx, c, m.From)
 	if err != nil {
 		return err
 	}
-	fromNew, err := t.differingFiles(ctx, c, m.To)
+	differFromNew, err := t.differingFiles(ctx, c, m.To)
 	if err != nil {
 		return err
 	}
-	var old []string
+	var restored []string
 	for _, file := range t.changed {
 		path := filepath.Join(c.dir, file.path)
 		_, err := os.Lstat(path)
 		missing := err != nil
-		had, has := strings.Trim(file.old, "0") != "", strings.Trim(file.new, "0") != ""
+		inOld, inNew := strings.Trim(file.old, "0") != "", strings.Trim(file.new, "0") != ""
 		switch {
-		case had && !fromOld[file.path], !had && missing: // it is as it was
-		case missing, has && !fromNew[file.path], has && t.beginsWithFile(ctx, c, path, file.new):
-			if had {
-				old = append(old, file.path)
+		case inOld && !differFromOld[file.path], !inOld && missing: // it is as it was
+		case missing, inNew && !differFromNew[file.path], inNew && t.beginsWithFile(ctx, c, path, file.new):
+			if inOld {
+				restored = append(restored, file.path)
 			} else if err := os.Remove(path); err != nil {
 				return err
 			}
 		}
 	}
-	if len(old) == 0 {
+	if len(restored) == 0 {
 		return nil
 	}
-	in := strings.NewReader(strings.Join(old, "\x00") + "\x00")
-	env := []string{"GIT_INDEX_FILE=" + c.nextPath()}
+	in := strings.NewReader(strings.Join(restored, "\x00") + "\x00")
+	env := []string{"GIT_INDEX_FILE=" + c.nextIndexPath()}
 	err = t.git.pipe(ctx, nil, env, c.dir, in, io.Discard, slices.Concat(t.options, []string{"checkout-index", "-q", "-f", "-u", "-z", "--stdin"})...)
 	if err == nil {
-		err = c.publish()
+		err = c.replaceIndex()
 	}
 	return errors.Join(err, c.copyIndex())
 }
@@ -165,11 +165,11 @@ func (t *treeUpdater) beginsWithFile(ctx context.Context, c checkout, path, oid 
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxSnapshotFile {
 		return false
 	}
-	has, err := os.ReadFile(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return false
 	}
-	p := &pageWriter{limit: len(has)}
+	p := &pageWriter{limit: len(content)}
 	err = t.git.pipe(ctx, nil, nil, c.dir, nil, p, "cat-file", "blob", oid)
-	return (err == nil || p.more) && bytes.Equal(p.text, has)
+	return (err == nil || p.more) && bytes.Equal(p.text, content)
 }

@@ -143,7 +143,7 @@ func TestMoveSource(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fleet.Branch{Name: "main", Commit: revision(t, work, "main")}, b)
 	tree := newTree(t, mirror, "fleet/papi-1")
-	require.NoError(t, g.Add(t.Context(), tree, "", false))
+	require.NoError(t, g.Add(t.Context(), tree, ""))
 	sh(t, tree.Dir, "echo two >file; git commit -qam two")
 	c := mustSnapshot(t, g, tree, "task")
 	require.NoError(t, g.MoveSource(t.Context(), source, mirror, b, c.Commit))

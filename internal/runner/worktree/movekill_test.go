@@ -33,7 +33,7 @@ func TestMoveKilled(t *testing.T) {
 	repo, b, to := checkedOutRepo(t, "mkdir d e; for i in $(seq 80); do seq 500 >d/$i; echo $i >e/$i; done", "for i in $(seq 80); do seq 700 >d/$i; echo new >n$i; done; git rm -rq e; seq 99 >e")
 	sh(t, repo, "echo mine >mine; echo changed >file")
 	const want = " M file\n?? mine\n"
-	killed, half, survivors := 0, 0, 0
+	killed, partial, survivors := 0, 0, 0
 	undo := func() { sh(t, repo, "git stash -q; git reset -q --hard "+b.Commit+"; git stash pop -q") }
 	mark := filepath.Join(repo, ".git", "fleet-move")
 	for killAfter := time.Duration(0); ; killAfter += killAfter + 2*time.Millisecond {
@@ -60,7 +60,7 @@ func TestMoveKilled(t *testing.T) {
 		status := sh(t, repo, `while pgrep -f "git -C $PWD " >/dev/null; do :; done; git status --porcelain`) // git ends after its parent
 		if err == nil {
 			require.Equal(t, want, status)
-			if survivors++; half > 0 || survivors == 10 {
+			if survivors++; partial > 0 || survivors == 10 {
 				break
 			}
 			killAfter = 0 // a slow machine has killed all others before or after their work
@@ -72,7 +72,7 @@ func TestMoveKilled(t *testing.T) {
 			require.Equal(t, want, status, "after %s", killAfter)
 		} else {
 			if status != want {
-				half++
+				partial++
 			}
 			require.NoError(t, New(os.Environ(), t.TempDir()).Move(t.Context(), repo, b, to), "after %s", killAfter)
 			require.Equal(t, want, sh(t, repo, "git status --porcelain"), "after %s", killAfter)
@@ -83,8 +83,8 @@ func TestMoveKilled(t *testing.T) {
 		require.NoFileExists(t, filepath.Join(repo, ".git", "index.lock"))
 		undo()
 	}
-	require.NotZero(t, half, "no kill has left only some of the files written")
-	t.Logf("killed %d times, %d of them with some of the files written", killed, half)
+	require.NotZero(t, partial, "no kill has left only some of the files written")
+	t.Logf("killed %d times, %d of them with some of the files written", killed, partial)
 }
 
 // TestMoveRepair checks the repair after an interrupted update. It restores files with the new content or the beginning of it,

@@ -45,7 +45,7 @@ func TestOddRepositories(t *testing.T) {
 			var err error
 			tree.Branch, err = g.AgentBranch(t.Context(), repo, "papi-1")
 			require.NoError(t, err)
-			require.NoError(t, g.Add(t.Context(), tree, "", false))
+			require.NoError(t, g.Add(t.Context(), tree, ""))
 			require.NoError(t, g.Begin(t.Context(), tree, "task"))
 			require.Empty(t, sh(t, tree.Dir, "git status --porcelain 2>&1 | grep -v '^warning: refname' || true"))
 			sh(t, tree.Dir, "echo two >>file; echo new >new; git add -A; git commit -qm mine; git fsck --no-dangling 2>&1 || true")
@@ -72,7 +72,7 @@ func TestHEADOfNothing(t *testing.T) {
 	t.Parallel()
 	repo := filepath.Join(t.TempDir(), "bare")
 	sh(t, repository(t), `git branch next; git init -q --bare -b master `+repo+`; git push -q `+repo+` main next`)
-	err := New(os.Environ(), t.TempDir()).Add(t.Context(), newTree(t, repo, "b"), "", false)
+	err := New(os.Environ(), t.TempDir()).Add(t.Context(), newTree(t, repo, "b"), "")
 	require.EqualError(t, err, `HEAD of the repository names the branch "master", which does not exist: set the project's branch to one of main, next`)
 }
 
@@ -82,7 +82,7 @@ func TestDamagedRepository(t *testing.T) {
 	g := New(os.Environ(), t.TempDir())
 	tree := newTree(t, repository(t), "b")
 	sh(t, tree.Repository, `rm -f .git/objects/*/*`)
-	err := g.Add(t.Context(), tree, "", false)
+	err := g.Add(t.Context(), tree, "")
 	require.ErrorContains(t, err, "git cannot read the commit of refs/heads/main in the repository")
 }
 
@@ -105,7 +105,7 @@ func TestHooks(t *testing.T) {
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, string(out))
 			tree := newTree(t, repo, "b")
-			require.NoError(t, New(append(os.Environ(), "HOME="+home), t.TempDir()).Add(t.Context(), tree, "", false))
+			require.NoError(t, New(append(os.Environ(), "HOME="+home), t.TempDir()).Add(t.Context(), tree, ""))
 			require.Equal(t, tc.want, sh(t, tree.Dir, "export HOME=/nowhere; git commit -q --allow-empty -m x"))
 		})
 	}
@@ -193,7 +193,7 @@ func TestWorktreesOfAgent(t *testing.T) {
 func TestNoTemporaryDirectory(t *testing.T) {
 	g, tree := New(os.Environ(), t.TempDir()), newTree(t, repository(t), "b")
 	t.Setenv("TMPDIR", "/nowhere")
-	require.NoError(t, g.Add(t.Context(), tree, "", false))
+	require.NoError(t, g.Add(t.Context(), tree, ""))
 	require.NoError(t, g.Begin(t.Context(), tree, "task"))
 	sh(t, tree.Dir, "echo two >>file; git commit -qam two")
 	c := mustSnapshot(t, g, tree, "task")

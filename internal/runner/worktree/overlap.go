@@ -37,12 +37,12 @@ func (g *Git) Overlaps(ctx context.Context, repository, onto string, all []fleet
 	}
 	defer d.close()
 	previews := make([]mergePreview, len(all))
-	group, within := errgroup.WithContext(ctx)
+	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, c := range all {
 		group.Go(func() (err error) {
-			previews[i], err = d.preview(within, onto, c)
-			if _, ours := errors.AsType[*Error](err); ours && within.Err() == nil {
+			previews[i], err = d.preview(groupCtx, onto, c)
+			if _, isGitError := errors.AsType[*Error](err); isGitError && groupCtx.Err() == nil {
 				previews[i], err = mergePreview{}, nil // for example, it exceeds git's limits: Combine reports that, and the others can still be compared
 			}
 			return err
@@ -52,12 +52,12 @@ func (g *Git) Overlaps(ctx context.Context, repository, onto string, all []fleet
 		return nil, err
 	}
 	pairs := make([]*fleet.WorkOverlap, len(previews)*len(previews))
-	group, within = errgroup.WithContext(ctx)
+	group, groupCtx = errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range previews {
 		for j := range i {
 			group.Go(func() (err error) {
-				pairs[j*len(previews)+i], err = d.overlap(within, &previews[j], &previews[i])
+				pairs[j*len(previews)+i], err = d.overlap(groupCtx, &previews[j], &previews[i])
 				return err
 			})
 		}
@@ -85,7 +85,7 @@ func (d *draft) preview(ctx context.Context, onto string, c fleet.Contribution) 
 	if err != nil || base.commit == c.Head {
 		return w, err
 	}
-	if err := d.useAttributes(ctx, onto, base.commit, c.Head); err != nil {
+	if err := d.copyAttributes(ctx, onto, base.commit, c.Head); err != nil {
 		return w, err
 	}
 	ours, theirs, err := d.mergeSides(ctx, base, onto, c.Head)
@@ -99,11 +99,11 @@ func (d *draft) preview(ctx context.Context, onto string, c fleet.Contribution) 
 	if w.commit, err = d.syntheticCommit(ctx, tree, onto); err != nil {
 		return w, err
 	}
-	within, enough := context.WithCancel(ctx)
-	defer enough()
-	p := &patchReader{preview: &w, onLimit: enough}
+	limitedCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p := &patchReader{preview: &w, onLimit: cancel}
 	args := append(slices.Clone(diffArguments), "--raw", "-p", "-U0", "--full-index", "--end-of-options", onto, w.commit)
-	err = d.pipe(within, nil, &lineWriter{cut: true, each: p.line}, args...)
+	err = d.pipe(limitedCtx, nil, &lineWriter{truncate: true, each: p.line}, args...)
 	if w.changed = len(w.files) > 0; len(w.files) >= maxCompared && ctx.Err() == nil {
 		err = nil // the first files are compared
 	}
@@ -114,7 +114,7 @@ func (d *draft) preview(ctx context.Context, onto string, c fleet.Contribution) 
 // run at the same time.
 func (d *draft) tryMerge(ctx context.Context, ours, theirs string) (tree string, conflict bool, err error) {
 	var first string
-	out := &lineWriter{cut: true, each: func(line string) {
+	out := &lineWriter{truncate: true, each: func(line string) {
 		if first == "" {
 			first = line
 		}
@@ -138,7 +138,7 @@ func (d *draft) overlap(ctx context.Context, a, b *mergePreview) (*fleet.WorkOve
 			continue
 		}
 		f := fleet.OverlapFile{Path: name}
-		merge = merge || !in.plain || !other.plain
+		merge = merge || !in.onlyLines || !other.onlyLines
 		for _, s := range in.spans {
 			// The spans are sorted. Spans before the index from end before s begins.
 			from, _ := slices.BinarySearchFunc(other.spans, s.begin, func(o span, begin int) int { return o.end() - begin })

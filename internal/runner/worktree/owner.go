@@ -74,11 +74,11 @@ func InaccessibleDir(repository string) string {
 		return "" // this process could not read the repository either
 	}
 	for _, dir := range ReadableDirs(repository) {
-		for need, at := fs.FileMode(0o5), dir; ; need, at = 0o1, filepath.Dir(at) {
-			if info, err := os.Stat(at); err == nil && permissions(info)&need != need {
-				return at
+		for need, path := fs.FileMode(0o5), dir; ; need, path = 0o1, filepath.Dir(path) {
+			if info, err := os.Stat(path); err == nil && permissions(info)&need != need {
+				return path
 			}
-			if at == filepath.Dir(at) {
+			if path == filepath.Dir(path) {
 				break
 			}
 		}

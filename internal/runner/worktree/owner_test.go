@@ -23,7 +23,7 @@ func TestRepositoryOfAnotherUser(t *testing.T) {
 	sh(t, repo, "chown -R nobody .")
 	g, tree := New(os.Environ(), t.TempDir()), newTree(t, repo, "fleet/papi-1")
 	require.NoError(t, g.Check(t.Context(), repo))
-	require.NoError(t, g.Add(t.Context(), tree, "", false))
+	require.NoError(t, g.Add(t.Context(), tree, ""))
 	require.NoError(t, g.Begin(t.Context(), tree, "task"))
 	sh(t, tree.Dir, "git checkout -q -b fix; echo two >>file; for i in $(seq 5); do echo $i >f$i; done; git add .; git commit -qm two; echo three >>file; mkdir -p ../git/lfs/objects/48/6e")
 	sh(t, tree.Dir, "printf world >../git/lfs/objects/48/6e/486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7")

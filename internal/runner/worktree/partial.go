@@ -30,7 +30,7 @@ func (g *Git) fetchMissing(ctx context.Context, repository, commit string) error
 	if remote == "" {
 		return nil
 	}
-	v, err := g.view(repository, false)
+	v, err := g.openRepository(repository)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func TestPasswordIsInNoCommandLine(t *testing.T) {
 	mirror := MirrorPath(filepath.Join(t.TempDir(), "repositories"), source)
 	require.NoError(t, g.Fetch(t.Context(), source, mirror))
 	tree := newTree(t, mirror, "fleet/papi-1")
-	require.NoError(t, g.Add(t.Context(), tree, "", false))
+	require.NoError(t, g.Add(t.Context(), tree, ""))
 	require.Equal(t, "one\n", sh(t, tree.Dir, "cat file"))
 	require.NoError(t, g.Fetch(t.Context(), source, mirror))
 	require.Positive(t, served.Load())

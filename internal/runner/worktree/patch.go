@@ -18,7 +18,7 @@ var diffArguments = []string{"diff-tree", "-r", "-M", "--no-ext-diff", "--no-tex
 // Compare returns the files that differ between the commits, with the numbers of changed lines. The error wraps ErrNoCommit if the
 // repository lacks one of the commits.
 func (g *Git) Compare(ctx context.Context, repository, base, commit string) (*fleet.Changes, error) {
-	v, err := g.view(repository, false)
+	v, err := g.openRepository(repository)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (g *Git) Compare(ctx context.Context, repository, base, commit string) (*fl
 // set, the patch is only for that file. "git apply" can apply the patch to any working tree that has the files of base, even if its
 // repository lacks the objects. The error wraps ErrNoCommit if this repository lacks one of the commits.
 func (g *Git) Patch(ctx context.Context, repository, base, commit, path string, offset int64, limit int) (text []byte, more bool, err error) {
-	v, err := g.view(repository, false)
+	v, err := g.openRepository(repository)
 	if err != nil {
 		return nil, false, err
 	}

@@ -34,7 +34,7 @@ func (p *patchReader) line(text string) {
 			p.current.spans = append(p.current.spans, s)
 		}
 	case p.current != nil && strings.HasPrefix(text, "Binary files "):
-		p.current.plain = false
+		p.current.onlyLines = false
 	}
 }
 
@@ -50,7 +50,7 @@ func (p *patchReader) raw(text string) {
 		return
 	}
 	status := entry[4][0]
-	f := &fileLines{plain: status == 'M' && entry[0] == ":"+entry[1]}
+	f := &fileLines{onlyLines: status == 'M' && entry[0] == ":"+entry[1]}
 	for _, name := range fields[1:] {
 		p.preview.files[unquotePath(name)] = f
 	}

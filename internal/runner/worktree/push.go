@@ -84,7 +84,7 @@ func (g *Git) remote(ctx context.Context, repository, name string) (found, to st
 // push pushes the commit, and first its Git LFS files. It runs no program that the repository configures: neither the pre-push hook
 // nor a program that signs the push.
 func (g *Git) push(ctx context.Context, p pushRequest) error {
-	v, err := g.view(p.repository, false)
+	v, err := g.openRepository(p.repository)
 	if err != nil {
 		return err
 	}

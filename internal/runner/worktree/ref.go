@@ -47,7 +47,7 @@ func parseRef(line string) (name string, r ref) {
 // the agent.
 func (g *Git) refs(ctx context.Context, t Tree) (refSet, error) {
 	// With this format, for-each-ref reads no objects. So git runs no program from the repository's configuration.
-	out, err := g.run(ctx, t.Repository, "for-each-ref", refFormat, "refs/heads", "refs/remotes", "refs/tags", AgentRefs(t.UID))
+	out, err := g.run(ctx, t.Repository, "for-each-ref", refFormat, "refs/heads", "refs/remotes", "refs/tags", agentRefPrefix(t.UID))
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (g *Git) refs(ctx context.Context, t Tree) (refSet, error) {
 func (s refSet) refsForAgent(uid string) map[string]string {
 	all := map[string]string{}
 	for name, r := range s {
-		if r.target == "" && !strings.HasPrefix(name, AgentRefs(uid)) {
+		if r.target == "" && !strings.HasPrefix(name, agentRefPrefix(uid)) {
 			all[name] = r.oid
 		}
 	}

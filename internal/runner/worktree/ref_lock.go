@@ -30,8 +30,8 @@ func removeStaleRefLock(err error) bool {
 		case !info.Mode().IsRegular() || info.Size() > 0:
 			return false
 		}
-		if left := staleLockAge - time.Since(info.ModTime()); left > 0 {
-			time.Sleep(min(left, lockPollInterval))
+		if wait := staleLockAge - time.Since(info.ModTime()); wait > 0 {
+			time.Sleep(min(wait, lockPollInterval))
 			continue
 		}
 		return os.Remove(m[1]) == nil

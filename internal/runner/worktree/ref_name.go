@@ -39,8 +39,8 @@ func (n refNames) isFree(s refSet, name string) bool {
 	if reservedNamePattern.MatchString(name) || n[name] {
 		return false
 	}
-	for _, taken := range []string{"refs/", "refs/tags/", "refs/heads/", "refs/remotes/"} {
-		if _, ok := s[taken+name]; ok {
+	for _, prefix := range []string{"refs/", "refs/tags/", "refs/heads/", "refs/remotes/"} {
+		if _, ok := s[prefix+name]; ok {
 			return false
 		}
 	}

@@ -16,31 +16,31 @@ type agentRefChange struct {
 	hadBranch bool            // the branch was published before
 }
 
-// collectRefs stores the agent's changed refs, given by their names with their objects, and updates have and record. The repository
-// must have the objects already. left describes the refs that could not be stored.
-func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, record *refRecord, changed map[string]string) (left string, err error) {
+// collectRefs stores the agent's changed refs, given by their names with their objects, and updates refs and record. The repository
+// must have the objects already. leftOut describes the refs that could not be stored.
+func (g *Git) collectRefs(ctx context.Context, t Tree, refs refSet, record *refRecord, changed map[string]string) (leftOut string, err error) {
 	var all []agentRefChange
-	names, folders := have.names(), have.folders()
+	names, folders := refs.names(), refs.folders()
 	put := func(u refChange) {
-		have[u.name] = ref{oid: u.oid}
+		refs[u.name] = ref{oid: u.oid}
 		names.add(u.name) // the next branch must not get the same name
 		addFolders(folders, u.name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		oid := changed[name]
 		if branch, ok := strings.CutPrefix(name, "refs/heads/"); ok {
-			last, before := record.Published[branch]
-			if u, done := record.publish(t, have, names, branch, oid); done {
-				for _, u := range u {
+			last, hadBranch := record.Published[branch]
+			if updates, done := record.publish(t, refs, names, branch, oid); done {
+				for _, u := range updates {
 					put(u)
-					all = append(all, agentRefChange{name, u, last, before})
+					all = append(all, agentRefChange{name, u, last, hadBranch})
 				}
 				continue
 			}
 		}
-		if own := ownRef(t, have, folders, name); have[own].oid != oid {
-			put(refChange{name: own, oid: oid})
-			all = append(all, agentRefChange{name: name, refChange: refChange{name: own, oid: oid}})
+		if stored := agentRefName(t, refs, folders, name); refs[stored].oid != oid {
+			put(refChange{name: stored, oid: oid})
+			all = append(all, agentRefChange{name: name, refChange: refChange{name: stored, oid: oid}})
 		}
 	}
 	if len(all) == 0 {
@@ -51,37 +51,37 @@ func (g *Git) collectRefs(ctx context.Context, t Tree, have refSet, record *refR
 		updates = append(updates, p.refChange)
 	}
 	err = g.updateRefs(ctx, t.Repository, updates...)
-	if _, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil { // for example, a killed git has left the lock of one
-		left, err = g.updateEach(ctx, t, have, record, folders, all)
+	if _, isGitError := errors.AsType[*Error](err); isGitError && ctx.Err() == nil { // for example, a killed git has left the lock of one
+		leftOut, err = g.updateEach(ctx, t, refs, record, folders, all)
 	}
 	if err != nil {
 		return "", err
 	}
-	return left, t.writeRecord(record)
+	return leftOut, t.writeRecord(record)
 }
 
 // updateEach makes each change separately. If the repository refuses a branch, updateEach stores it as a ref of the agent. It
-// corrects have and record. left describes the refs that could not be stored.
-func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, record *refRecord, folders map[string]bool, all []agentRefChange) (left string, err error) {
+// corrects refs and record. leftOut describes the refs that could not be stored.
+func (g *Git) updateEach(ctx context.Context, t Tree, refs refSet, record *refRecord, folders map[string]bool, all []agentRefChange) (leftOut string, err error) {
 	refused, why := 0, ""
 	for _, p := range all {
 		err := g.updateRefs(ctx, t.Repository, p.refChange)
 		branch, ok := strings.CutPrefix(p.name, "refs/heads/")
 		if err != nil {
-			if delete(have, p.refChange.name); strings.Trim(p.old, "0") != "" {
-				have[p.refChange.name] = ref{oid: p.old}
+			if delete(refs, p.refChange.name); strings.Trim(p.old, "0") != "" {
+				refs[p.refChange.name] = ref{oid: p.old}
 			}
 		}
 		if ok && err != nil && p.old != "" { // the ref is a branch of the repository, see publish
 			if record.Published[branch] = p.last; !p.hadBranch {
 				delete(record.Published, branch)
 			}
-			u := refChange{name: ownRef(t, have, folders, p.name), oid: p.oid}
+			u := refChange{name: agentRefName(t, refs, folders, p.name), oid: p.oid}
 			if err = g.updateRefs(ctx, t.Repository, u); err == nil {
-				have[u.name] = ref{oid: u.oid}
+				refs[u.name] = ref{oid: u.oid}
 			}
 		}
-		if _, ours := errors.AsType[*Error](err); err != nil && (!ours || ctx.Err() != nil) {
+		if _, isGitError := errors.AsType[*Error](err); err != nil && (!isGitError || ctx.Err() != nil) {
 			return "", err
 		}
 		if err != nil {
@@ -89,32 +89,32 @@ func (g *Git) updateEach(ctx context.Context, t Tree, have refSet, record *refRe
 		}
 	}
 	if refused > 0 {
-		left = describeLeftOut(plural(refused, "branch or tag", "branches and tags"), why)
+		leftOut = describeLeftOut(plural(refused, "branch or tag", "branches and tags"), why)
 	}
-	return left, nil
+	return leftOut, nil
 }
 
 // publish returns the changes that publish a branch of the agent as a branch of the repository, and records that branch. There are no
 // changes if the agent has not changed the branch since it was published, or if the repository has it already. The second result is
 // false if no name is free. Then the caller must store the branch as a ref of the agent.
-func (r *refRecord) publish(t Tree, have refSet, names refNames, branch, oid string) ([]refChange, bool) {
-	last, before := r.Published[branch]
-	if before && last.OID == oid {
+func (r *refRecord) publish(t Tree, refs refSet, names refNames, branch, oid string) ([]refChange, bool) {
+	last, hadBranch := r.Published[branch]
+	if hadBranch && last.OID == oid {
 		return nil, true // the agent has not changed the branch; people may have changed it
 	}
 	for _, name := range r.candidateNames(t, branch) {
-		now, there := have["refs/heads/"+name]
+		current, exists := refs["refs/heads/"+name]
 		switch {
-		case there && now.oid == oid && before:
+		case exists && current.oid == oid && hadBranch:
 			r.Published[branch] = publishedBranch{name, oid}
 			return nil, true
-		case there && (!before || name != last.Name || now.oid != last.OID || now.checkedOut):
+		case exists && (!hadBranch || name != last.Name || current.oid != last.OID || current.checkedOut):
 			continue // somebody else has changed the branch, or has checked it out
-		case !there && !names.isFree(have, name):
+		case !exists && !names.isFree(refs, name):
 			continue
 		}
 		r.Published[branch] = publishedBranch{name, oid}
-		return []refChange{{name: "refs/heads/" + name, oid: oid, old: expectedOID(now.oid, len(oid))}}, true
+		return []refChange{{name: "refs/heads/" + name, oid: oid, old: expectedOID(current.oid, len(oid))}}, true
 	}
 	return nil, false
 }

@@ -22,7 +22,7 @@ func (t Tree) repair(ctx context.Context) (head string, err error) {
 			return "", nil //nolint:nilerr // no repository
 		}
 	case agentfile.Kind(t.Dir) == agentfile.Dir:
-		if m.Link, err = t.linkText(); err != nil {
+		if m.Link, err = t.gitFileText(); err != nil {
 			return "", err
 		}
 		m.Dir = t.Dir

@@ -46,11 +46,11 @@ func (g *Git) Setting(ctx context.Context, repository, key string) string {
 // AgentBranch returns the name for the branch of an agent with the label. The name is fleet/label, or fleet-label if the repository or
 // one of its remotes has a branch named fleet: a repository cannot have both fleet and fleet/label.
 func (g *Git) AgentBranch(ctx context.Context, repository, label string) (string, error) {
-	have, err := g.refs(ctx, Tree{Repository: repository})
+	refs, err := g.refs(ctx, Tree{Repository: repository})
 	if err != nil {
 		return "", err
 	}
-	for name := range have {
+	for name := range refs {
 		if name == "refs/heads/fleet" || strings.HasPrefix(name, "refs/remotes/") && path.Base(name) == "fleet" {
 			return "fleet-" + label, nil
 		}

@@ -9,8 +9,8 @@ import (
 	"fleet/internal/fleet"
 )
 
-// maxNamed limits how many left-out files a snapshot names. One more entry counts the rest.
-const maxNamed = 100
+// maxLeftOut limits the entries in staging.leftOut. One more entry counts the rest.
+const maxLeftOut = 100
 
 // Begin records the commit at which a task starts, and updates the agent's refs from the repository. Uncommitted changes
 // that are in the agent's last snapshot do not count as changes of this task, if HEAD has not moved since then.
@@ -19,7 +19,7 @@ func (g *Git) Begin(ctx context.Context, t Tree, taskID string) error {
 	if err != nil {
 		return err
 	}
-	have, err := g.refs(ctx, t)
+	refs, err := g.refs(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -32,42 +32,42 @@ func (g *Git) Begin(ctx context.Context, t Tree, taskID string) error {
 	if err != nil {
 		return err
 	}
-	if have[AgentRefs(t.UID)+"last.head"].oid == base {
-		base = have[AgentRefs(t.UID)+"last"].oid
+	if refs[agentRefPrefix(t.UID)+"last.head"].oid == base {
+		base = refs[agentRefPrefix(t.UID)+"last"].oid
 	}
-	begin := refChange{name: t.taskRef(taskID) + ".base", oid: base}
-	err = g.updateRefs(ctx, t.Repository, begin)
+	start := refChange{name: t.taskRef(taskID) + ".base", oid: base}
+	err = g.updateRefs(ctx, t.Repository, start)
 	if !t.hasOwnGitDir() {
 		return err
 	}
 	if err != nil { // the repository does not have the commit yet
-		if have, err = g.collectWork(ctx, t, base); err != nil {
+		if refs, err = g.collectWork(ctx, t, base); err != nil {
 			return err
 		}
-		if err := g.updateRefs(ctx, t.Repository, begin); err != nil {
+		if err := g.updateRefs(ctx, t.Repository, start); err != nil {
 			return err
 		}
 	}
-	return g.refresh(ctx, t, have)
+	return g.refresh(ctx, t, refs)
 }
 
 // collectWork collects the agent's commits and refs, like collect, with a temporary view. It returns the refs of the repository.
 func (g *Git) collectWork(ctx context.Context, t Tree, head string) (refSet, error) {
-	v, err := g.openView(ctx, t)
+	v, err := g.openAgentTree(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	defer v.close()
-	have, _, err := g.collect(ctx, t, v, head)
-	return have, err
+	refs, _, err := g.collect(ctx, t, v, head)
+	return refs, err
 }
 
 // openTree returns a view of the tree. The tree need not have its own git directory.
 func (g *Git) openTree(ctx context.Context, t Tree) (*view, error) {
 	if t.hasOwnGitDir() {
-		return g.openView(ctx, t)
+		return g.openAgentTree(ctx, t)
 	}
-	return g.view(t.Dir, true)
+	return g.openWorkingTree(t.Dir)
 }
 
 // Snapshot stores the tree, with uncommitted changes, under the task's ref in the repository. It returns the changes of the
@@ -88,20 +88,20 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, taskID string) (*fleet.Chang
 		return nil, ctx.Err()
 	}
 	c := &fleet.Changes{Ref: t.taskRef(taskID), Commit: head}
-	have, err := g.keepBranches(ctx, t, v, c)
+	refs, err := g.keepBranches(ctx, t, v, c)
 	if err != nil {
 		return nil, err
 	}
-	c.Base = have[c.Ref+".base"].oid
+	c.Base = refs[c.Ref+".base"].oid
 	if err := g.keepHead(ctx, t, v, c); err != nil {
 		return nil, err
 	}
-	if err := g.keepFiles(ctx, t, v, c, headTree, have); err != nil {
+	if err := g.keepFiles(ctx, t, v, c, headTree, refs); err != nil {
 		return nil, err
 	}
 	c.Base = cmp.Or(c.Base, head, c.Commit)
 	if c.Commit != "" {
-		if err := g.updateRefs(ctx, t.Repository, refChange{name: c.Ref, oid: c.Commit}, refChange{name: AgentRefs(t.UID) + "last", oid: c.Commit}); err != nil {
+		if err := g.updateRefs(ctx, t.Repository, refChange{name: c.Ref, oid: c.Commit}, refChange{name: agentRefPrefix(t.UID) + "last", oid: c.Commit}); err != nil {
 			return nil, err
 		}
 	}
@@ -114,7 +114,7 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, taskID string) (*fleet.Chang
 		return c, nil
 	}
 	err = v.addDifferences(ctx, c)
-	if e, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil { // the commits are safe
+	if e, isGitError := errors.AsType[*Error](err); isGitError && ctx.Err() == nil { // the commits are safe
 		c.LeftOut, err = append(c.LeftOut, describeLeftOut("the list of changed files", e.Message)), nil
 	}
 	return c, err
@@ -123,7 +123,7 @@ func (g *Git) Snapshot(ctx context.Context, t Tree, taskID string) (*fleet.Chang
 // keepBranches collects the agent's commits and refs, and sets Branch of c. It adds refs that could not be stored to LeftOut of c. It
 // returns the refs of the repository.
 func (g *Git) keepBranches(ctx context.Context, t Tree, v *view, c *fleet.Changes) (refSet, error) {
-	branch, ok := strings.CutPrefix(v.head, "ref: refs/heads/")
+	branch, ok := strings.CutPrefix(v.headContent, "ref: refs/heads/")
 	if !ok {
 		branch = ""
 	}
@@ -131,15 +131,15 @@ func (g *Git) keepBranches(ctx context.Context, t Tree, v *view, c *fleet.Change
 		c.Branch = branch
 		return g.refs(ctx, t)
 	}
-	have, left, err := g.collect(ctx, t, v, c.Commit)
+	refs, leftOut, err := g.collect(ctx, t, v, c.Commit)
 	if err != nil {
 		return nil, err
 	}
-	if left != "" {
-		c.LeftOut = append(c.LeftOut, left)
+	if leftOut != "" {
+		c.LeftOut = append(c.LeftOut, leftOut)
 	}
-	c.Branch, err = t.branchOf(have, branch, c.Commit)
-	return have, err
+	c.Branch, err = t.branchOf(refs, branch, c.Commit)
+	return refs, err
 }
 
 // keepHead stores the commit of HEAD, if there is one, under the refs of the agent, and sets Commits and Pushed of c.
@@ -148,7 +148,7 @@ func (g *Git) keepHead(ctx context.Context, t Tree, v *view, c *fleet.Changes) (
 	if head == "" {
 		return nil
 	}
-	if err := g.updateRefs(ctx, t.Repository, refChange{name: AgentRefs(t.UID) + "last.head", oid: head}, refChange{name: c.Ref, oid: head}); err != nil {
+	if err := g.updateRefs(ctx, t.Repository, refChange{name: agentRefPrefix(t.UID) + "last.head", oid: head}, refChange{name: c.Ref, oid: head}); err != nil {
 		return err
 	}
 	if c.Base != "" && head != c.Base {
@@ -157,7 +157,7 @@ func (g *Git) keepHead(ctx context.Context, t Tree, v *view, c *fleet.Changes) (
 		}
 	}
 	ahead, err := v.run(ctx, "rev-list", "--max-count=1", head, "--not", "--ignore-missing", "--remotes")
-	if _, ours := errors.AsType[*Error](err); err != nil && (!ours || ctx.Err() != nil) {
+	if _, isGitError := errors.AsType[*Error](err); err != nil && (!isGitError || ctx.Err() != nil) {
 		return err
 	}
 	c.Pushed = err == nil && ahead == "" // git fails if the agent has damaged its refs
@@ -166,7 +166,7 @@ func (g *Git) keepHead(ctx context.Context, t Tree, v *view, c *fleet.Changes) (
 
 // keepFiles stores the uncommitted files of the tree in the repository, and changes c.Commit from the commit of HEAD to a
 // commit with these files. If git cannot read the files at all, keepFiles adds the reason to c and does not change c.Commit.
-func (g *Git) keepFiles(ctx context.Context, t Tree, v *view, c *fleet.Changes, headTree string, have refSet) error {
+func (g *Git) keepFiles(ctx context.Context, t Tree, v *view, c *fleet.Changes, headTree string, refs refSet) error {
 	head := c.Commit
 	var err error
 	if v.dir != t.Dir {
@@ -176,17 +176,17 @@ func (g *Git) keepFiles(ctx context.Context, t Tree, v *view, c *fleet.Changes, 
 		err = v.privateIndex(ctx, head)
 	}
 	if err == nil {
-		var left []string
-		left, err = v.stageFiles(ctx, head)
-		c.LeftOut, c.Dirty = append(c.LeftOut, left...), len(left) > 0
+		var leftOut []string
+		leftOut, err = v.stageFiles(ctx, head)
+		c.LeftOut, c.Dirty = append(c.LeftOut, leftOut...), len(leftOut) > 0
 	}
 	if err == nil {
 		err = v.createCommit(ctx, c, head, headTree)
 	}
 	if err == nil && t.hasOwnGitDir() && c.Commit != head {
-		err = g.transfer(ctx, t, v, []string{c.Commit}, have)
+		err = g.copyWork(ctx, t, v, []string{c.Commit}, refs)
 	}
-	if _, ours := errors.AsType[*Error](err); !ours || ctx.Err() != nil {
+	if _, isGitError := errors.AsType[*Error](err); !isGitError || ctx.Err() != nil {
 		return err
 	}
 	c.Commit, c.Dirty = head, true
@@ -197,17 +197,17 @@ func (g *Git) keepFiles(ctx context.Context, t Tree, v *view, c *fleet.Changes, 
 // describeLeftOut returns a text for people about work that a snapshot does not have.
 func describeLeftOut(what, why string) string { return what + " (" + firstLine(why) + ")" }
 
-// firstLine returns the first line of a message of git, shortened to maxWhy characters.
+// firstLine returns the first line of a message of git, shortened to maxReason characters.
 func firstLine(message string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
 	for _, prefix := range []string{"fatal: ", "error: "} {
 		line = strings.TrimPrefix(line, prefix)
 	}
-	return fleet.Shorten(line, maxWhy)
+	return fleet.Shorten(line, maxReason)
 }
 
-// maxWhy limits texts of git and of agents in a message for people, in characters.
-const maxWhy = 200
+// maxReason limits texts of git and of agents in a message for people, in characters.
+const maxReason = 200
 
 // createCommit creates a commit of the index and records it in c. If the index equals headTree, the tree of head, it records
 // head instead.

@@ -2,8 +2,8 @@ package worktree
 
 // fileLines describes how a contribution changes a file.
 type fileLines struct {
-	spans []span
-	plain bool // the file is text, and only its lines change: neither its path nor its mode
+	spans     []span
+	onlyLines bool // the file is text, and only its lines change: neither its path nor its mode
 }
 
 // span is a part of a file that is replaced: size lines after the first begin lines.

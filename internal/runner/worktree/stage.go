@@ -29,7 +29,7 @@ func (v *view) privateIndex(ctx context.Context, head string) error {
 	}
 	to := filepath.Join(v.gitDir, "index")
 	v.env = append(v.env, "GIT_INDEX_FILE="+to, // the last value counts
-		"GIT_AUTHOR_NAME=Fleet", "GIT_AUTHOR_EMAIL="+noAddress, "GIT_COMMITTER_NAME=Fleet", "GIT_COMMITTER_EMAIL="+noAddress)
+		"GIT_AUTHOR_NAME=Fleet", "GIT_AUTHOR_EMAIL="+placeholderEmail, "GIT_COMMITTER_NAME=Fleet", "GIT_COMMITTER_EMAIL="+placeholderEmail)
 	if sandbox.CopyIndex(ctx, gitfiles.IndexCopy{From: from, To: to}) == nil {
 		_, err := v.run(ctx, "ls-files", "--stage", "--error-unmatch", "--", ":(top,literal)\x01") // reads the index, and lists nothing
 		if err == nil || strings.Contains(err.Error(), "did not match") || ctx.Err() != nil {
@@ -53,7 +53,7 @@ func (v *view) newIndex(ctx context.Context, head string) error {
 
 // stageFiles adds the files of the working tree to the index, and returns descriptions of the files that it left out. head is the
 // commit of HEAD, or empty.
-func (v *view) stageFiles(ctx context.Context, head string) (left []string, err error) {
+func (v *view) stageFiles(ctx context.Context, head string) (leftOut []string, err error) {
 	var changed listing
 	_, err = v.listFiles(ctx, &changed, "--modified", "--deleted")
 	if err == nil && changed.countedDirs != nil { // the agent's index can name any number of files that do not exist
@@ -92,7 +92,7 @@ func (v *view) stageFiles(ctx context.Context, head string) (left []string, err 
 func (v *view) listFiles(ctx context.Context, l *listing, options ...string) (warnings string, err error) {
 	var errs tailBuffer
 	args := append([]string{"ls-files", "-z", "--deduplicate"}, options...)
-	err = v.git.pipeWarn(ctx, v.policy, v.env, v.dir, nil, &lineWriter{zero: true, each: l.add}, &errs, args...)
+	err = v.git.pipeWithStderr(ctx, v.policy, v.env, v.dir, nil, &lineWriter{nulTerminated: true, each: l.add}, &errs, args...)
 	return errs.String(), err
 }
 
@@ -121,7 +121,7 @@ func (v *view) leaveOutUnread(ctx context.Context, s *staging, warnings string) 
 	}
 	what, why := "files in deep directories", "git cannot read such long paths"
 	if err == nil && survey.TooDeep > 0 {
-		what = fmt.Sprintf("%s deep in %s/", plural(int(survey.TooDeep), "file", "files"), fleet.Shorten(survey.TooDeepIn, maxWhy))
+		what = fmt.Sprintf("%s deep in %s/", plural(int(survey.TooDeep), "file", "files"), fleet.Shorten(survey.TooDeepIn, maxReason))
 	}
 	s.leaveOut(what, why)
 	return nil
@@ -136,7 +136,7 @@ func (v *view) addPaths(ctx context.Context, s *staging, paths []string) error {
 	}
 	in := strings.NewReader(strings.Join(paths, "\x00") + "\x00")
 	err := v.pipe(ctx, in, io.Discard, "update-index", "-z", "--add", "--remove", "--replace", "--stdin")
-	if _, ours := errors.AsType[*Error](err); !ours || ctx.Err() != nil {
+	if _, isGitError := errors.AsType[*Error](err); !isGitError || ctx.Err() != nil {
 		return err
 	}
 	_ = os.Remove(filepath.Join(v.gitDir, "index.lock")) // git was perhaps killed at one of its limits

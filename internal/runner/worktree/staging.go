@@ -22,7 +22,7 @@ const (
 type staging struct {
 	sizes    map[string]int64 // by path, see gitfiles.Sizes
 	paths    []string
-	leftOut  []string // texts for people, at most maxNamed
+	leftOut  []string // texts for people about files, at most maxLeftOut
 	unlisted int      // number of further texts, which are only counted
 	size     int64    // total size of the files in paths, in bytes
 	refused  int      // number of calls that git has refused, see addPaths
@@ -30,7 +30,7 @@ type staging struct {
 
 // leaveOut records that the snapshot does not have the described files.
 func (s *staging) leaveOut(what, why string) {
-	if len(s.leftOut) < maxNamed {
+	if len(s.leftOut) < maxLeftOut {
 		s.leftOut = append(s.leftOut, describeLeftOut(what, why))
 	} else {
 		s.unlisted++
@@ -65,7 +65,7 @@ func (s *staging) result() []string {
 	if s.unlisted == 0 {
 		return s.leftOut
 	}
-	return append(s.leftOut, describeLeftOut(fmt.Sprintf("%d more files and directories", s.unlisted), fmt.Sprintf("only the first %d are named", maxNamed)))
+	return append(s.leftOut, describeLeftOut(fmt.Sprintf("%d more files and directories", s.unlisted), fmt.Sprintf("only the first %d are named", maxLeftOut)))
 }
 
 // checkFile returns the size of the file, and why the snapshot must leave it out. why is empty if the snapshot can take the

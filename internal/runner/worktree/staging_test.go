@@ -67,9 +67,9 @@ func TestFewFilesBesideMany(t *testing.T) {
 func TestLeftOutIsCounted(t *testing.T) {
 	t.Parallel()
 	var s staging
-	for i := range maxNamed + 23 {
+	for i := range maxLeftOut + 23 {
 		s.leaveOut(fmt.Sprint(i), "why")
 	}
-	require.Len(t, s.result(), maxNamed+1)
-	require.Equal(t, "23 more files and directories (only the first 100 are named)", s.result()[maxNamed])
+	require.Len(t, s.result(), maxLeftOut+1)
+	require.Equal(t, "23 more files and directories (only the first 100 are named)", s.result()[maxLeftOut])
 }

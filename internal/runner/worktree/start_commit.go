@@ -13,8 +13,8 @@ import (
 
 // startCommit returns the commit at which a new branch starts. name is a branch, a tag or a commit. If name is empty, the new
 // branch starts at the default branch of a mirror or, in any other repository, at HEAD. If these do not exist either, it
-// starts at the only branch. have contains the repository's refs.
-func (g *Git) startCommit(ctx context.Context, repository, name string, have refSet) (string, error) {
+// starts at the only branch. refs are the refs of the repository.
+func (g *Git) startCommit(ctx context.Context, repository, name string, refs refSet) (string, error) {
 	bare, err := g.run(ctx, repository, "rev-parse", "--is-bare-repository")
 	if err != nil {
 		return "", err
@@ -28,7 +28,7 @@ func (g *Git) startCommit(ctx context.Context, repository, name string, have ref
 	case bare == "true":
 		candidates = []string{"refs/remotes/origin/HEAD", "HEAD"}
 	}
-	v, err := g.view(repository, false)
+	v, err := g.openRepository(repository)
 	if err != nil {
 		return "", err
 	}
@@ -39,16 +39,16 @@ func (g *Git) startCommit(ctx context.Context, repository, name string, have ref
 	}
 	for _, c := range candidates {
 		if c == "HEAD" {
-			c, _ = strings.CutPrefix(v.head, "ref: ")
+			c, _ = strings.CutPrefix(v.headContent, "ref: ")
 		}
-		if have[c].oid != "" || have["refs/heads/"+c].oid != "" || have["refs/tags/"+c].oid != "" || gitfiles.IsOID(c) {
+		if refs[c].oid != "" || refs["refs/heads/"+c].oid != "" || refs["refs/tags/"+c].oid != "" || gitfiles.IsOID(c) {
 			return "", &Error{Message: "git cannot read the commit of " + c + " in the repository: look for damage with git fsck"}
 		}
 	}
 	if name != "" {
 		return "", &Error{Message: "the repository has no branch, tag or commit \"" + name + "\": correct the project's branch"}
 	}
-	return v.onlyBranch(ctx, have)
+	return v.onlyBranch(ctx, refs)
 }
 
 // commitOf returns the commit of the first revision that names a commit. It returns an empty text if none does.
@@ -71,16 +71,16 @@ const maxListedBranches = 10
 
 // onlyBranch returns the commit of the repository's only branch, for a repository whose HEAD names a branch that does
 // not exist. Branches below fleet/ do not count. It fails if there is not exactly one branch.
-func (v *view) onlyBranch(ctx context.Context, have refSet) (string, error) {
+func (v *view) onlyBranch(ctx context.Context, refs refSet) (string, error) {
 	var names, revisions []string
-	for _, full := range slices.Sorted(maps.Keys(have)) {
+	for _, full := range slices.Sorted(maps.Keys(refs)) {
 		name, local := strings.CutPrefix(full, "refs/heads/")
 		name, remote := strings.CutPrefix(name, "refs/remotes/origin/")
-		if (local || remote) && have[full].target == "" && !strings.HasPrefix(name, "fleet/") {
+		if (local || remote) && refs[full].target == "" && !strings.HasPrefix(name, "fleet/") {
 			names, revisions = append(names, name), append(revisions, full)
 		}
 	}
-	switch head, _ := strings.CutPrefix(v.head, "ref: refs/heads/"); {
+	switch head, _ := strings.CutPrefix(v.headContent, "ref: refs/heads/"); {
 	case len(names) == 0:
 		return "", &Error{Message: "the repository has no commit: make one, or set the project's branch"}
 	case len(names) > 1:

@@ -25,16 +25,24 @@ type Tree struct {
 	Settings string
 }
 
-// Add creates the tree on its branch. A new branch starts at base. Add does not change a usable tree, unless recreate is
-// set. If the tree is not usable, but its git directory exists, Add writes the files of HEAD again. If recreate is set, Add
-// creates the tree and its git directory again, and all files in them are lost.
-func (g *Git) Add(ctx context.Context, t Tree, base string, recreate bool) error {
-	if t.Problem() == "" && !recreate {
+// Add creates the tree on its branch. A new branch starts at base. Add does not change a usable tree. If the tree is not usable, but
+// its git directory exists, Add writes the files of HEAD again.
+func (g *Git) Add(ctx context.Context, t Tree, base string) error {
+	if t.Problem() == "" {
 		return nil
 	}
 	_, err := os.Lstat(t.GitDir)
-	fresh := recreate || err != nil
-	if fresh {
+	return g.addTree(ctx, t, base, err != nil)
+}
+
+// Recreate removes the tree and its git directory with all files in them, and creates the tree again like Add.
+func (g *Git) Recreate(ctx context.Context, t Tree, base string) error {
+	return g.addTree(ctx, t, base, true)
+}
+
+// addTree writes the files of the tree. If isNew is set, it first replaces the git directory.
+func (g *Git) addTree(ctx context.Context, t Tree, base string, isNew bool) error {
+	if isNew {
 		for _, dir := range []string{t.Dir, t.GitDir} {
 			if err := RemoveAll(dir); err != nil {
 				return err
@@ -44,9 +52,9 @@ func (g *Git) Add(ctx context.Context, t Tree, base string, recreate bool) error
 			return err
 		}
 	}
-	err = t.createLink()
+	err := t.writeGitFile()
 	if err == nil {
-		err = g.checkOutFiles(ctx, t, fresh)
+		err = g.checkOutFiles(ctx, t, isNew)
 	}
 	if err != nil {
 		_ = RemoveAll(t.Dir) // a partial tree would look as if the agent had deleted the other files
@@ -59,64 +67,64 @@ func (g *Git) createBranch(ctx context.Context, t Tree, base string) error {
 	if commonDir(t.Repository) == "" {
 		return noRepositoryError(t.Repository)
 	}
-	have, err := g.refs(ctx, t)
+	refs, err := g.refs(ctx, t)
 	if err != nil {
 		return err
 	}
 	name := t.PublishedBranch()
 	branch := "refs/heads/" + name
-	commit := have[branch].oid
+	commit := refs[branch].oid
 	var all []refChange
 	if commit == "" {
-		if commit, err = g.startCommit(ctx, t.Repository, base, have); err != nil {
+		if commit, err = g.startCommit(ctx, t.Repository, base, refs); err != nil {
 			return err
 		}
 		all = append(all, refChange{name: branch, oid: commit})
 	}
 	// This ref keeps the objects that the agent needs, whatever happens to the repository's branches.
-	all = append(all, refChange{name: AgentRefs(t.UID) + "base", oid: commit})
+	all = append(all, refChange{name: agentRefPrefix(t.UID) + "base", oid: commit})
 	if err := g.updateRefs(ctx, t.Repository, all...); err != nil {
 		return err
 	}
 	if err := g.fetchMissing(ctx, t.Repository, commit); err != nil {
 		return err
 	}
-	delete(have, branch)
-	return g.initGitDir(ctx, t, have, publishedBranch{name, commit})
+	delete(refs, branch)
+	return g.initGitDir(ctx, t, refs, publishedBranch{name, commit})
 }
 
-// createLink creates the directory of the tree and its link to the git directory.
-func (t Tree) createLink() error {
-	text, err := t.linkText()
+// writeGitFile creates the directory of the tree, and its file .git, which names the git directory.
+func (t Tree) writeGitFile() error {
+	text, err := t.gitFileText()
 	if err == nil {
 		err = os.MkdirAll(t.Dir, 0o700)
 	}
 	if err != nil {
 		return err
 	}
-	tmp := t.GitDir + ".link" // writing .git directly would follow a symbolic link that the agent has put there
+	tmp := t.GitDir + ".link" // writing .git directly would follow a symbolic link that the agent has created there
 	if err := os.WriteFile(tmp, []byte(text), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(tmp, filepath.Join(t.Dir, ".git"))
 }
 
-// linkText returns the content of the file .git of the tree, which links to the git directory.
-func (t Tree) linkText() (string, error) {
+// gitFileText returns the content of the file .git of the tree.
+func (t Tree) gitFileText() (string, error) {
 	to, err := filepath.Rel(t.Dir, t.GitDir)
 	return "gitdir: " + to + "\n", err
 }
 
-// checkOutFiles writes the files of HEAD into the tree. If fresh is set, the agent has not worked there yet, so git is not
+// checkOutFiles writes the files of HEAD into the tree. If isNew is set, the agent has not worked there yet, so git is not
 // confined and filters may fetch large files.
-func (g *Git) checkOutFiles(ctx context.Context, t Tree, fresh bool) error {
-	v, err := g.openView(ctx, t)
+func (g *Git) checkOutFiles(ctx context.Context, t Tree, isNew bool) error {
+	v, err := g.openAgentTree(ctx, t)
 	if err != nil {
 		return err
 	}
 	defer v.close()
 	v.policy.Write = append(v.policy.Write, t.Dir, t.GitDir)
-	if fresh {
+	if isNew {
 		v.policy = nil
 	}
 	if source, ok := g.sources.Load(t.Repository); ok {
@@ -142,7 +150,7 @@ func (t Tree) Problem() string {
 	dir := t.GitDir
 	link := agentfile.Kind(filepath.Join(t.Dir, ".git"))
 	if !t.hasOwnGitDir() {
-		if dir = readLink(t.Dir); dir == "" {
+		if dir = readGitFile(t.Dir); dir == "" {
 			link = agentfile.Other
 		}
 	}
@@ -191,7 +199,7 @@ func (g *Git) Remove(ctx context.Context, t Tree, keep []string) error {
 			return err
 		}
 	}
-	if err := g.prune(ctx, t.Repository); err != nil {
+	if err := g.pruneWorktrees(ctx, t.Repository); err != nil {
 		return err
 	}
 	// The deletion may continue long after Examine, and people may have committed to the branch meanwhile.
@@ -202,8 +210,8 @@ func (g *Git) Remove(ctx context.Context, t Tree, keep []string) error {
 	return ctx.Err()
 }
 
-// prune removes worktrees that no longer exist from the repository's list.
-func (g *Git) prune(ctx context.Context, repository string) error {
+// pruneWorktrees removes worktrees that no longer exist from the repository's list.
+func (g *Git) pruneWorktrees(ctx context.Context, repository string) error {
 	if entries, err := os.ReadDir(filepath.Join(commonDir(repository), "worktrees")); err != nil || len(entries) == 0 {
 		return nil //nolint:nilerr // the repository has no worktrees
 	}

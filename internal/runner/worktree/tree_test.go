@@ -49,7 +49,7 @@ func createTree(t *testing.T) (*Git, Tree) {
 	t.Helper()
 	tree := newTree(t, repository(t), "fleet/papi-1")
 	g := New(os.Environ(), t.TempDir())
-	require.NoError(t, g.Add(t.Context(), tree, "", false))
+	require.NoError(t, g.Add(t.Context(), tree, ""))
 	return g, tree
 }
 
@@ -74,7 +74,7 @@ func TestAdd(t *testing.T) {
 	require.Empty(t, tree.Problem())
 	require.Equal(t, "fleet/papi-1\n", sh(t, tree.Dir, "git branch --show-current"))
 	sh(t, tree.Dir, "echo two >>file")
-	require.NoError(t, g.Add(t.Context(), tree, "", false), "an existing tree must be accepted")
+	require.NoError(t, g.Add(t.Context(), tree, ""), "an existing tree must be accepted")
 	require.Equal(t, "one\ntwo\n", sh(t, tree.Dir, "cat file"), "existing work must stay")
 
 	for name, damage := range map[string]string{
@@ -83,7 +83,7 @@ func TestAdd(t *testing.T) {
 		"the link is missing": `rm "$DIR"/.git`,
 	} {
 		sh(t, t.TempDir(), `DIR="`+tree.Dir+`"; `+damage)
-		require.NoError(t, g.Add(t.Context(), tree, "", true), name)
+		require.NoError(t, g.Recreate(t.Context(), tree, ""), name)
 		require.Empty(t, tree.Problem(), name)
 		require.Equal(t, "one\n", sh(t, tree.Dir, "cat file; git status --porcelain"), name)
 	}
@@ -94,7 +94,7 @@ func TestAddHooks(t *testing.T) {
 	repo := repository(t)
 	sh(t, repo, `printf '#!/bin/sh\nexit 1\n' >.git/hooks/post-checkout; chmod +x .git/hooks/post-checkout`)
 	tree := newTree(t, repo, "b")
-	require.NoError(t, New(os.Environ(), t.TempDir()).Add(t.Context(), tree, "main", false))
+	require.NoError(t, New(os.Environ(), t.TempDir()).Add(t.Context(), tree, "main"))
 }
 
 func TestAddErrors(t *testing.T) {
@@ -103,9 +103,9 @@ func TestAddErrors(t *testing.T) {
 	empty := t.TempDir()
 	sh(t, empty, "git init -q")
 	tree := newTree(t, empty, "b")
-	require.ErrorContains(t, g.Add(t.Context(), tree, "", false), "has no commit")
+	require.ErrorContains(t, g.Add(t.Context(), tree, ""), "has no commit")
 	tree.Repository = repository(t)
-	require.ErrorContains(t, g.Add(t.Context(), tree, "nowhere", false), `no branch, tag or commit "nowhere"`)
+	require.ErrorContains(t, g.Add(t.Context(), tree, "nowhere"), `no branch, tag or commit "nowhere"`)
 	require.ErrorContains(t, g.Check(t.Context(), filepath.Join(empty, "no")), "there is no directory")
 	require.ErrorContains(t, g.Check(t.Context(), t.TempDir()), "not a git repository")
 	reftable := t.TempDir()
@@ -113,7 +113,7 @@ func TestAddErrors(t *testing.T) {
 	require.ErrorContains(t, g.Check(t.Context(), reftable), "git refs migrate")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, g.Add(ctx, tree, "", false), context.Canceled)
+	require.ErrorIs(t, g.Add(ctx, tree, ""), context.Canceled)
 }
 
 func TestRemove(t *testing.T) {
@@ -152,7 +152,7 @@ func TestCutOff(t *testing.T) {
 	tree := newTree(t, repo, "b")
 	for timeout := time.Millisecond; ; timeout += time.Millisecond + timeout/8 {
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
-		err := g.Add(ctx, tree, "", true)
+		err := g.Recreate(ctx, tree, "")
 		cancel()
 		if err == nil {
 			break

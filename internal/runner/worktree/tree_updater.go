@@ -26,7 +26,7 @@ type treeUpdater struct {
 // newTreeUpdater returns an updater for the move of the branch.
 func (g *Git) newTreeUpdater(ctx context.Context, repository string, b fleet.Branch, to string) (*treeUpdater, error) {
 	t := &treeUpdater{git: g, branch: b, to: to, options: []string{"-c", "submodule.recurse=false"}}
-	v, err := g.view(repository, false)
+	v, err := g.openRepository(repository)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (g *Git) newTreeUpdater(ctx context.Context, repository string, b fleet.Bra
 
 // run runs git in the working tree, with the next index.
 func (t *treeUpdater) run(ctx context.Context, c checkout, args ...string) error {
-	return t.git.pipe(ctx, nil, []string{"GIT_INDEX_FILE=" + c.nextPath()}, c.dir, nil, io.Discard, slices.Concat(t.options, args)...)
+	return t.git.pipe(ctx, nil, []string{"GIT_INDEX_FILE=" + c.nextIndexPath()}, c.dir, nil, io.Discard, slices.Concat(t.options, args)...)
 }
 
 // refusedPathPattern matches git's messages about a file that it would overwrite.
@@ -63,21 +63,21 @@ var refusedPathPattern = regexp.MustCompile(`(?m)^error: (?:Entry|Untracked work
 
 // check returns BRANCH_CHECKED_OUT if the working tree cannot follow the branch. It changes only the next index.
 func (t *treeUpdater) check(ctx context.Context, c checkout) error {
-	const then = "commit, stash or remove it, or check out another branch there, and try again"
+	const advice = "commit, stash or remove it, or check out another branch there, and try again"
 	switch what := c.unfinishedOperation(""); {
 	case what != "":
 		return c.busyError(t.branch.Name, "a %s is not finished: finish or abort it, and try again", what)
 	case t.filteredFile != "":
 		return c.busyError(t.branch.Name, "the file %s needs a filter, which Fleet does not run: check out another branch there, and try again", t.filteredFile).With("file", t.filteredFile)
 	}
-	if path := c.inTheWay(t.changed); path != "" {
-		return c.busyError(t.branch.Name, "the file %s, which git does not track, would be overwritten: %s", path, then).With("file", path)
+	if path := c.blockingFile(t.changed); path != "" {
+		return c.busyError(t.branch.Name, "the file %s, which git does not track, would be overwritten: %s", path, advice).With("file", path)
 	}
 	_ = t.run(ctx, c, "update-index", "-q", "--refresh") // an error only says that files have changed; read-tree finds that too
 	err := t.run(ctx, c, "read-tree", "-n", "-m", "-u", t.branch.Commit, t.to)
-	if e, ours := errors.AsType[*Error](err); ours && ctx.Err() == nil {
+	if e, isGitError := errors.AsType[*Error](err); isGitError && ctx.Err() == nil {
 		if m := refusedPathPattern.FindStringSubmatch(e.Message); m != nil {
-			return c.busyError(t.branch.Name, "%s has changes that would be overwritten: %s", m[1], then).With("file", m[1])
+			return c.busyError(t.branch.Name, "%s has changes that would be overwritten: %s", m[1], advice).With("file", m[1])
 		}
 		return c.busyError(t.branch.Name, "git cannot update the files: %s", firstLine(e.Message))
 	}
@@ -89,7 +89,7 @@ func (t *treeUpdater) update(ctx context.Context, c checkout, from, to string) e
 	if err := t.run(ctx, c, "read-tree", "-m", "-u", from, to); err != nil {
 		return err
 	}
-	return c.publish()
+	return c.replaceIndex()
 }
 
 // undo restores the files of the working trees after they were updated. It returns cause, joined with its own errors.
@@ -114,12 +114,12 @@ func (t *treeUpdater) undo(ctx context.Context, all []checkout, cause error) err
 func (t *treeUpdater) catchUp(ctx context.Context, repository string, done []checkout) {
 	all, err := t.git.checkouts(ctx, repository, t.branch.Name)
 	for _, c := range all {
-		if err != nil || slices.Contains(done, c) || c.lock(ctx, t.branch.Name) != nil {
+		if err != nil || slices.Contains(done, c) || c.lockIndex(ctx, t.branch.Name) != nil {
 			continue // the files stay as people have checked them out
 		}
 		if t.run(ctx, c, "diff-index", "--cached", "--quiet", t.branch.Commit) == nil && t.check(ctx, c) == nil {
 			_ = t.update(ctx, c, t.branch.Commit, t.to)
 		}
-		_ = c.unlock()
+		_ = c.unlockIndex()
 	}
 }

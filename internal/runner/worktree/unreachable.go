@@ -20,37 +20,37 @@ const maxCommits = 700_000
 // unreachableCommits returns how many commits in the agent's git directory are on no branch and no tag that the repository has. These
 // are, for example, older stashes, commits of a detached HEAD, and commits that were replaced by others.
 func (g *Git) unreachableCommits(ctx context.Context, t Tree, v *view) (int, error) {
-	own, err := v.ownCommits(ctx, t)
-	if err != nil || len(own) == 0 {
+	commits, err := v.commitsInGitDir(ctx, t)
+	if err != nil || len(commits) == 0 {
 		return 0, err
 	}
-	have, err := g.refs(ctx, t)
+	refs, err := g.refs(ctx, t)
 	if err != nil {
 		return 0, err
 	}
-	mine := AgentRefs(t.UID)
-	maps.DeleteFunc(have, func(name string, _ ref) bool { // Fleet's refs of tasks also contain commits that are on no branch
-		return strings.HasPrefix(name, mine) && !strings.HasPrefix(name, mine+"heads/") && !strings.HasPrefix(name, mine+"tags/")
+	prefix := agentRefPrefix(t.UID)
+	maps.DeleteFunc(refs, func(name string, _ ref) bool { // Fleet's refs of tasks also contain commits that are on no branch
+		return strings.HasPrefix(name, prefix) && !strings.HasPrefix(name, prefix+"heads/") && !strings.HasPrefix(name, prefix+"tags/")
 	})
-	repository, err := g.view(t.Repository, false)
+	repository, err := g.openRepository(t.Repository)
 	if err != nil {
 		return 0, err
 	}
 	defer repository.close()
-	found, err := repository.existingObjects(ctx, own)
+	found, err := repository.existingObjects(ctx, commits)
 	if err != nil {
 		return 0, err
 	}
 	var out bytes.Buffer
-	if err := repository.pipe(ctx, revisions(found, have.oids()), &out, "rev-list", "--count", "--ignore-missing", "--stdin"); err != nil {
+	if err := repository.pipe(ctx, revisions(found, refs.oids()), &out, "rev-list", "--count", "--ignore-missing", "--stdin"); err != nil {
 		return 0, err
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(out.String()))
-	return len(own) - len(found) + n, err
+	return len(commits) - len(found) + n, err
 }
 
-// ownCommits returns the commits in the agent's git directory, or an error if there are more than maxCommits.
-func (v *view) ownCommits(ctx context.Context, t Tree) (all []string, err error) {
+// commitsInGitDir returns the commits in the agent's git directory, or an error if there are more than maxCommits.
+func (v *view) commitsInGitDir(ctx context.Context, t Tree) (all []string, err error) {
 	dir := filepath.Join(v.gitDir, "own") // without alternates, so that git does not list the objects of the repository
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
@@ -61,14 +61,14 @@ func (v *view) ownCommits(ctx context.Context, t Tree) (all []string, err error)
 			return nil, err
 		}
 	}
-	from := *v
-	from.env = append(slices.Clone(v.env), "GIT_OBJECT_DIRECTORY="+dir)
+	agentView := *v
+	agentView.env = append(slices.Clone(v.env), "GIT_OBJECT_DIRECTORY="+dir)
 	out := lineWriter{each: func(line string) {
 		if oid, ok := strings.CutPrefix(line, "commit "); ok && gitfiles.IsOID(oid) && len(all) <= maxCommits {
 			all = append(all, oid)
 		}
 	}}
-	err = from.pipe(ctx, nil, &out, "cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objecttype) %(objectname)")
+	err = agentView.pipe(ctx, nil, &out, "cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objecttype) %(objectname)")
 	if err == nil && len(all) > maxCommits {
 		err = errors.New("there is too much to examine")
 	}

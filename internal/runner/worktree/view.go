@@ -33,7 +33,7 @@ type view struct {
 	dir         string // working directory of git
 	env         []string
 	policy      *sandbox.Policy // nil if git is not confined
-	head        string          // content of HEAD
+	headContent string          // of the file HEAD of the view
 	info        gitfiles.Info   // describes the git directory that the view stands for
 	alwaysPacks bool            // new objects are always stored in packs
 	fallbackDir *scratch.Dir    // contains gitDir if the disk of the directory for temporary files is full
@@ -42,28 +42,27 @@ type view struct {
 // sharedParts are the parts of a repository that a view links to.
 var sharedParts = []string{"objects", "refs", "packed-refs", "shallow", "lfs"}
 
-// view returns a view of the repository to which the directory belongs. If files is set, the directory is a working
-// tree, and git can read its files and index. The caller must close the view.
-func (g *Git) view(dir string, files bool) (*view, error) {
-	common, own := gitDirs(dir)
-	if common == "" {
-		return nil, noRepositoryError(dir)
-	}
-	return g.viewOf(dir, common, own, files)
-}
+// openRepository returns a view of the repository to which the directory belongs. The caller must close it.
+func (g *Git) openRepository(dir string) (*view, error) { return g.openView(dir, false) }
+
+// openWorkingTree works like openRepository for a working tree. git can also read the tree's files and its index.
+func (g *Git) openWorkingTree(dir string) (*view, error) { return g.openView(dir, true) }
 
 func noRepositoryError(dir string) error {
 	return &Error{Message: "there is no git repository in " + dir + ": correct the project's repository"}
 }
 
-// viewOf works like view, for a directory whose git directories are known: own, and common, which own shares with other worktrees.
-func (g *Git) viewOf(dir, common, own string, files bool) (*view, error) {
-	info, err := gitfiles.Read(own)
-	if files { // an agent works there, so its files are not trusted
-		info, err = sandbox.ReadGit(context.Background(), own)
+func (g *Git) openView(dir string, withFiles bool) (*view, error) {
+	common, gitDir := gitDirs(dir)
+	if common == "" {
+		return nil, noRepositoryError(dir)
+	}
+	info, err := gitfiles.Read(gitDir)
+	if withFiles { // an agent works there, so its files are not trusted
+		info, err = sandbox.ReadGit(context.Background(), gitDir)
 	}
 	commonInfo := info
-	if err == nil && common != own {
+	if err == nil && common != gitDir {
 		commonInfo, err = gitfiles.Read(common)
 	}
 	if err == nil && commonInfo.ConfigBroken {
@@ -72,15 +71,15 @@ func (g *Git) viewOf(dir, common, own string, files bool) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	return withSpace(common, g.temp, func(temp string) (*view, error) {
-		return g.viewIn(temp, dir, common, own, files, info, commonInfo)
+	return withFallbackDir(common, g.temp, func(temp string) (*view, error) {
+		return g.viewIn(temp, dir, common, gitDir, withFiles, info, commonInfo)
 	})
 }
 
-// withSpace calls view with the directory for temporary files or, if the disk of that directory is full, with a directory on the disk
+// withFallbackDir calls open with the directory for temporary files or, if the disk of that directory is full, with a directory on the disk
 // of the repository. So a full disk does not lose commits for which the repository has space.
-func withSpace(common, temp string, view func(temp string) (*view, error)) (*view, error) {
-	v, err := view(temp)
+func withFallbackDir(common, temp string, open func(temp string) (*view, error)) (*view, error) {
+	v, err := open(temp)
 	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return v, err
 	}
@@ -92,16 +91,16 @@ func withSpace(common, temp string, view func(temp string) (*view, error)) (*vie
 	if oerr != nil {
 		return nil, err
 	}
-	if v, err = view(other.Path()); err != nil {
+	if v, err = open(other.Path()); err != nil {
 		return nil, errors.Join(err, other.Close())
 	}
 	v.fallbackDir = other
 	return v, nil
 }
 
-// viewIn creates a view below temp for viewOf.
-func (g *Git) viewIn(temp, dir, common, own string, files bool, info, commonInfo gitfiles.Info) (*view, error) {
-	v, err := g.newView(temp, dir, own, files)
+// viewIn creates the view below temp for openView.
+func (g *Git) viewIn(temp, dir, common, gitDir string, withFiles bool, info, commonInfo gitfiles.Info) (*view, error) {
+	v, err := g.newView(temp, dir, gitDir, withFiles)
 	if err != nil {
 		return nil, err
 	}
@@ -111,10 +110,10 @@ func (g *Git) viewIn(temp, dir, common, own string, files bool, info, commonInfo
 		v.policy.Override = true
 		v.alwaysPacks = true // the owner can remove packs of root, but no objects in directories of root
 	}
-	v.policy.Read = slices.Concat(v.policy.Read, []string{dir, common, own}, withAlternates(filepath.Join(common, "objects")))
-	err = v.link(common, sharedParts)
+	v.policy.Read = slices.Concat(v.policy.Read, []string{dir, common, gitDir}, withAlternates(filepath.Join(common, "objects")))
+	err = v.symlink(common, sharedParts)
 	if err == nil {
-		err = v.fill(common, own, viewConfig(commonInfo.Settings, !files), "", info)
+		err = v.fill(common, gitDir, viewConfig(commonInfo.Settings, !withFiles), "", info)
 	}
 	if err != nil {
 		v.close()
@@ -123,9 +122,9 @@ func (g *Git) viewIn(temp, dir, common, own string, files bool, info, commonInfo
 	return v, nil
 }
 
-// newView creates the directory of a view, below temp, for the git directory own. The view's policy lets git write only this
+// newView creates the directory of a view, below temp, for the git directory gitDir. The view's policy lets git write only this
 // directory.
-func (g *Git) newView(temp, dir, own string, files bool) (*view, error) {
+func (g *Git) newView(temp, dir, gitDir string, withFiles bool) (*view, error) {
 	tmp, err := os.MkdirTemp(temp, "git-*")
 	if err == nil {
 		tmp, err = filepath.EvalSymlinks(tmp) // a sandbox accepts no link in a path that may be written
@@ -134,8 +133,8 @@ func (g *Git) newView(temp, dir, own string, files bool) (*view, error) {
 		return nil, err
 	}
 	v := &view{git: g, gitDir: tmp, dir: dir, env: []string{"GIT_DIR=" + tmp, "GIT_NO_REPLACE_OBJECTS=1"}}
-	if files {
-		v.env = append(v.env, "GIT_WORK_TREE="+dir, "GIT_INDEX_FILE="+filepath.Join(own, "index"))
+	if withFiles {
+		v.env = append(v.env, "GIT_WORK_TREE="+dir, "GIT_INDEX_FILE="+filepath.Join(gitDir, "index"))
 	}
 	v.policy = &sandbox.Policy{Write: []string{tmp}, Read: slices.Concat(sandbox.System(), g.configPaths()), Network: sandbox.Offline, Limits: g.limits()}
 	return v, nil
@@ -149,8 +148,8 @@ func existingPaths(paths ...string) []string {
 	})
 }
 
-// link creates symbolic links in the view to the named parts of a git directory. The parts need not exist.
-func (v *view) link(common string, names []string) error {
+// symlink creates symbolic links in the view to the named parts of a git directory. The parts need not exist.
+func (v *view) symlink(common string, names []string) error {
 	for _, name := range names {
 		if err := os.Symlink(filepath.Join(common, name), filepath.Join(v.gitDir, name)); err != nil {
 			return err
@@ -162,30 +161,30 @@ func (v *view) link(common string, names []string) error {
 // usableHeadPattern matches a HEAD that names a ref or a commit.
 var usableHeadPattern = regexp.MustCompile(`^(ref:\s*refs/\S+|[0-9a-f]{40,64})\s*$`)
 
-// fill completes the view with its configuration, and with files of the common git directory and of own, the git directory that i
-// describes. The view gets info/exclude and info/attributes, but not info/grafts, which would change the history. If own has no usable
+// fill completes the view with its configuration, and with files of the common git directory and of gitDir, which info
+// describes. The view gets info/exclude and info/attributes, but not info/grafts, which would change the history. If gitDir has no usable
 // HEAD and branch is set, the view's HEAD names branch.
-func (v *view) fill(common, own, config, branch string, i gitfiles.Info) error {
-	v.info = i
+func (v *view) fill(common, gitDir, config, branch string, info gitfiles.Info) error {
+	v.info = info
 	if err := os.Mkdir(filepath.Join(v.gitDir, "info"), 0o700); err != nil {
 		return err
 	}
-	if err := v.link(common, []string{"info/exclude", "info/attributes"}); err != nil {
+	if err := v.symlink(common, []string{"info/exclude", "info/attributes"}); err != nil {
 		return err
 	}
-	for _, part := range i.SharedIndexes { // the parts of a split index
+	for _, part := range info.SharedIndexes { // the parts of a split index
 		if part = filepath.Base(part); !strings.HasPrefix(part, "sharedindex.") {
 			continue
 		}
-		if err := os.Symlink(filepath.Join(own, part), filepath.Join(v.gitDir, part)); err != nil {
+		if err := os.Symlink(filepath.Join(gitDir, part), filepath.Join(v.gitDir, part)); err != nil {
 			return err
 		}
 	}
-	v.head = i.Head
-	if branch != "" && !usableHeadPattern.MatchString(v.head) {
-		v.head = "ref: " + branch
+	v.headContent = info.Head
+	if branch != "" && !usableHeadPattern.MatchString(v.headContent) {
+		v.headContent = "ref: " + branch
 	}
-	if err := os.WriteFile(filepath.Join(v.gitDir, "HEAD"), []byte(v.head+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(v.gitDir, "HEAD"), []byte(v.headContent+"\n"), 0o600); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(v.gitDir, "config"), []byte(config), 0o600)

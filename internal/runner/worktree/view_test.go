@@ -89,7 +89,7 @@ func TestProgramsOfAgentsAreNotRun(t *testing.T) {
 		trapPrograms(t, tree.Dir)
 		mustExamine(t, g, tree)
 		next := newTree(t, tree.Repository, "next")
-		require.NoError(t, g.Add(t.Context(), next, tree.Branch, false))
+		require.NoError(t, g.Add(t.Context(), next, tree.Branch))
 		require.Equal(t, "two\n", sh(t, next.Dir, "cat file"))
 	})
 	t.Run("fetching", func(t *testing.T) {
@@ -97,12 +97,12 @@ func TestProgramsOfAgentsAreNotRun(t *testing.T) {
 		origin := repository(t)
 		g, mirror := fetchMirror(t, "file://"+origin)
 		tree := newTree(t, mirror, "b")
-		require.NoError(t, g.Add(t.Context(), tree, "", false))
+		require.NoError(t, g.Add(t.Context(), tree, ""))
 		trapPrograms(t, tree.Dir)
 		sh(t, origin, "echo two >file; git commit -qam two")
 		require.NoError(t, g.Fetch(t.Context(), "file://"+origin, mirror))
 		next := newTree(t, mirror, "next")
-		require.NoError(t, g.Add(t.Context(), next, "", false))
+		require.NoError(t, g.Add(t.Context(), next, ""))
 		require.Equal(t, "two\n", sh(t, next.Dir, "cat file"))
 	})
 }

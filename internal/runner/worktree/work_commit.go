@@ -14,7 +14,7 @@ import (
 // workCommit is a commit of a contribution.
 type workCommit struct {
 	oid string
-	newCommit
+	commitObject
 }
 
 // commits returns the commits with the object ids, in the same order.
@@ -70,7 +70,7 @@ func personLine(p fleet.Person, at time.Time) string {
 		}
 		return s
 	}
-	return fmt.Sprintf("%s <%s> %d +0000", clean(p.Name, "Fleet"), clean(p.Email, noAddress), max(0, at.Unix()))
+	return fmt.Sprintf("%s <%s> %d +0000", clean(p.Name, "Fleet"), clean(p.Email, placeholderEmail), max(0, at.Unix()))
 }
 
 // cleanMessage returns the message without characters that a commit cannot have, without space around it, and with a newline at the

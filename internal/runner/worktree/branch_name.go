@@ -49,36 +49,36 @@ func (r *refRecord) candidateNames(t Tree, branch string) []string {
 }
 
 // branchOf returns where people find the commit head of the agent's branch: a branch of the repository or, if no
-// name was free, the full name of a ref of the agent. have are the refs of the repository after the branch was
+// name was free, the full name of a ref of the agent. refs are the refs of the repository after the branch was
 // collected. If no branch has the commit, the result is the published branch, which somebody has moved since, or empty if that
 // branch does not exist.
-func (t Tree) branchOf(have refSet, branch, head string) (string, error) {
+func (t Tree) branchOf(refs refSet, branch, head string) (string, error) {
 	record, err := t.readRecord()
 	if err != nil || branch == "" {
 		return "", err
 	}
-	is := func(name string) bool { return name != "" && head != "" && have["refs/heads/"+name].oid == head }
-	mine := record.Published[branch].Name
-	for _, name := range []string{mine, branch} {
-		if is(name) {
+	hasHead := func(name string) bool { return name != "" && head != "" && refs["refs/heads/"+name].oid == head }
+	published := record.Published[branch].Name
+	for _, name := range []string{published, branch} {
+		if hasHead(name) {
 			return name, nil
 		}
 	}
 	for _, p := range slices.SortedFunc(maps.Values(record.Published), func(a, b publishedBranch) int { return strings.Compare(a.Name, b.Name) }) {
-		if is(p.Name) {
+		if hasHead(p.Name) {
 			return p.Name, nil
 		}
 	}
-	if own := AgentRefs(t.UID) + "heads/" + branch; head != "" && have[own].oid == head {
-		return own, nil
+	if agentRef := agentRefPrefix(t.UID) + "heads/" + branch; head != "" && refs[agentRef].oid == head {
+		return agentRef, nil
 	}
-	for _, full := range slices.Sorted(maps.Keys(have)) {
-		if name, ok := strings.CutPrefix(full, "refs/heads/"); ok && is(name) {
+	for _, full := range slices.Sorted(maps.Keys(refs)) {
+		if name, ok := strings.CutPrefix(full, "refs/heads/"); ok && hasHead(name) {
 			return name, nil
 		}
 	}
-	if have["refs/heads/"+mine].oid != "" {
-		return mine, nil // somebody has moved the branch since it was collected
+	if refs["refs/heads/"+published].oid != "" {
+		return published, nil // somebody has moved the branch since it was collected
 	}
 	return "", nil
 }

@@ -18,11 +18,11 @@ const maxTips = 500
 // Tips returns the ids of objects that refs of the repository name, at most maxTips. A pack for this repository can leave out these
 // objects and their histories.
 func (g *Git) Tips(ctx context.Context, repository string) ([]string, error) {
-	have, err := g.refs(ctx, Tree{Repository: repository})
+	refs, err := g.refs(ctx, Tree{Repository: repository})
 	if err != nil {
 		return nil, err
 	}
-	tips := have.oids()
+	tips := refs.oids()
 	return tips[:min(len(tips), maxTips)], nil
 }
 
@@ -33,7 +33,7 @@ func (g *Git) Pack(ctx context.Context, repository, commit string, have []string
 	if err := g.RequireCommit(ctx, repository, commit); err != nil {
 		return err
 	}
-	v, err := g.view(repository, false)
+	v, err := g.openRepository(repository)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ var ErrIncomplete = errors.New("the pack is incomplete")
 // Unpack checks the objects of a pack or of a bundle, and adds them to the repository. The error wraps ErrIncomplete if git refuses the
 // pack, or if the repository does not have the commit afterwards.
 func (g *Git) Unpack(ctx context.Context, repository, commit string, in io.Reader) error {
-	v, err := g.view(repository, false)
+	v, err := g.openRepository(repository)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (g *Git) Unpack(ctx context.Context, repository, commit string, in io.Reade
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if _, ours := errors.AsType[*Error](err); err != nil && !ours && !errors.Is(err, io.EOF) {
+	if _, isGitError := errors.AsType[*Error](err); err != nil && !isGitError && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if missing := g.RequireCommit(ctx, repository, commit); err != nil || missing != nil {
@@ -115,7 +115,7 @@ func (g *Git) CopyCommit(ctx context.Context, repository, commit, from string) e
 	if err := g.RequireCommit(ctx, from, commit); err != nil {
 		return err
 	}
-	v, err := g.view(from, false)
+	v, err := g.openRepository(from)
 	if err != nil {
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 	"fleet/internal/runner/gitfiles"
 )
 
-// transfer copies the objects in wants, and all objects that they need, to the repository.
-func (g *Git) transfer(ctx context.Context, t Tree, v *view, wants []string, have refSet) error {
-	tips, err := v.existingObjects(ctx, have.oids()) // a ref of the repository may be broken
+// copyWork copies the objects in wants, and all objects that they need, to the repository.
+func (g *Git) copyWork(ctx context.Context, t Tree, v *view, wants []string, refs refSet) error {
+	tips, err := v.existingObjects(ctx, refs.oids()) // a ref of the repository may be broken
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (g *Git) copyObjects(ctx context.Context, repository string, v *view, wants
 	if len(wants) == 0 {
 		return nil
 	}
-	to, err := g.view(repository, false)
+	to, err := g.openRepository(repository)
 	if err != nil {
 		return err
 	}
@@ -39,17 +39,17 @@ func (g *Git) copyObjects(ctx context.Context, repository string, v *view, wants
 	from := *v // making a pack takes longer than other commands, so it gets a longer limit
 	from.git, to.git = g.withPackTimeout(), g.withPackTimeout()
 	r, w := io.Pipe()
-	packed := make(chan error, 1)
+	packDone := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		err := from.pipe(ctx, revisions(wants, tips), w, packObjects...)
 		_ = w.CloseWithError(err)
-		packed <- err
+		packDone <- err
 	}()
 	err = to.unpack(ctx, r)
 	_ = r.CloseWithError(io.ErrClosedPipe)
-	if cause := <-packed; cause != nil && err == nil {
+	if cause := <-packDone; cause != nil && err == nil {
 		err = cause
 	}
 	return err
@@ -66,13 +66,13 @@ const maxLoose = 100
 func (v *view) unpack(ctx context.Context, pack io.Reader) error {
 	const header = 12 // "PACK", version, number of objects
 	in := bufio.NewReader(pack)
-	begin, err := in.Peek(header)
+	start, err := in.Peek(header)
 	if err != nil {
 		return err
 	}
 	args := []string{"index-pack", strictCheck, "--stdin", "--fix-thin"}
-	switch n := binary.BigEndian.Uint32(begin[8:]); {
-	case !bytes.HasPrefix(begin, []byte("PACK")):
+	switch n := binary.BigEndian.Uint32(start[8:]); {
+	case !bytes.HasPrefix(start, []byte("PACK")):
 		return &Error{Message: "git did not write a pack with the agent's work"}
 	case n == 0:
 		_, err := io.Copy(io.Discard, in)

@@ -67,7 +67,7 @@ func TestAddAgain(t *testing.T) {
 	sh(t, tree.Dir, "git commit -q --allow-empty -m mine")
 	collectBranches(t, g, tree)
 	sh(t, tree.Dir, "rm -rf ../git ../work")
-	require.NoError(t, g.Add(t.Context(), tree, "", false))
+	require.NoError(t, g.Add(t.Context(), tree, ""))
 	require.Equal(t, "mine\n", sh(t, tree.Dir, "git log -1 --format=%s fleet/papi-1"))
 	sh(t, tree.Dir, "git commit -q --allow-empty -m more")
 	require.Equal(t, "fleet/papi-1 one\nfleet/papi-1-2 more\nmain one\n", collectBranches(t, g, tree))
