@@ -167,11 +167,11 @@ func (p *places) newCoder() (fleet.Place, error) {
 		return nil, errors.New("no Coder deployment configured: set CODER_URL or coder.url, or log in with `coder login`")
 	}
 	c.RenewHint = coder.RenewTokenHint(os.Getenv, home, c.TokenFile)
-	c.Token, c.Logger, c.Wrap, c.Now = coder.FindToken(os.Getenv, home, c.TokenFile), p.log, p.wrap, p.store.Now
+	c.Token, c.Logger, c.WrapTransport, c.Now = coder.FindToken(os.Getenv, home, c.TokenFile), p.log, p.wrap, p.store.Now
 	if c.RunnerKey, err = runnerKey(context.Background(), p.store); err != nil {
 		return nil, err
 	}
-	c.Remember = func(ctx context.Context, user string) (string, error) {
+	c.RememberUser = func(ctx context.Context, user string) (string, error) {
 		stored, err := p.store.Secret(ctx, "coder-user", []byte(user))
 		return string(stored), err
 	}

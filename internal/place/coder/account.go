@@ -84,5 +84,5 @@ func isTokenRefused(res *http.Response) bool {
 // isAppRequest reports whether the request is for an app in a workspace.
 func isAppRequest(r *http.Request) bool { return appPattern.MatchString(r.URL.Path) }
 
-// appPattern matches the paths of apps. The URL of the deployment may have a path, so theirs may begin with it.
+// appPattern matches the paths of apps. Such a path may begin with the path of the deployment's URL.
 var appPattern = regexp.MustCompile(`/@[^/]+/[^/]+/apps/`)

@@ -32,14 +32,14 @@ func (a *activity) endRun(ws uuid.UUID, now time.Time) {
 	}
 }
 
-// isQuiet reports whether the workspace is idle: it has no run, and its last run ended at least quietAfter ago.
-func (a *activity) isQuiet(ws uuid.UUID, now time.Time) bool {
+// isIdle reports whether the workspace is idle: it has no run, and its last run ended at least idleAfter ago.
+func (a *activity) isIdle(ws uuid.UUID, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.runs[ws] > 0 {
 		return false
 	}
-	if endedAt, ok := a.endedAt[ws]; ok && now.Sub(endedAt) < quietAfter {
+	if endedAt, ok := a.endedAt[ws]; ok && now.Sub(endedAt) < idleAfter {
 		return false
 	}
 	delete(a.endedAt, ws)
@@ -50,7 +50,7 @@ func (a *activity) isQuiet(ws uuid.UUID, now time.Time) bool {
 func (a *activity) claimRefresh(now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now.Sub(a.lastRefresh) < quietPause {
+	if now.Sub(a.lastRefresh) < idleRefreshPause {
 		return false
 	}
 	a.lastRefresh = now

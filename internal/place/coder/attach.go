@@ -11,12 +11,12 @@ import (
 // CheckAttach implements fleet.Attacher. It always returns an error: people open a terminal in a workspace with Coder's own
 // tools, under their own Coder account.
 func (p *Place) CheckAttach(a fleet.Agent) error {
-	continued := "the agent's program"
+	program := "the agent's program"
 	if a.SessionID != "" {
-		continued = fmt.Sprintf("the agent's program with its session %s (for example \"claude --resume %s\")", a.SessionID, a.SessionID)
+		program = fmt.Sprintf("the agent's program with its session %s (for example \"claude --resume %s\")", a.SessionID, a.SessionID)
 	}
 	return fleet.Errorf(fleet.ReasonUnimplemented, "agent %q works in the Coder workspace %s: open it with \"coder ssh %s\", and start %s there while the agent is idle",
-		a.Name, a.Location, a.Location[strings.LastIndex(a.Location, "@")+1:], continued)
+		a.Name, a.Location, a.Location[strings.LastIndex(a.Location, "@")+1:], program)
 }
 
 // Attach implements fleet.Attacher. It always returns the error of CheckAttach.

@@ -142,8 +142,8 @@ func (p *Place) requestBuild(ctx context.Context, w *workspace, r codersdk.Creat
 
 // createBuild creates a build and returns its id. It makes the workspace's entry in a cached list of workspaces count as outdated.
 func (p *Place) createBuild(ctx context.Context, w *workspace, r codersdk.CreateWorkspaceBuildRequest) (uuid.UUID, error) {
-	p.listCache.recordBuild(w.ws.ID, p.config.Now())
-	defer func() { p.listCache.recordBuild(w.ws.ID, p.config.Now()) }()
+	p.listCache.recordBuildRequest(w.ws.ID, p.config.Now())
+	defer func() { p.listCache.recordBuildRequest(w.ws.ID, p.config.Now()) }()
 	build, err := callCoder(ctx, "asking Coder to "+string(r.Transition)+" the workspace "+w.ws.Name, func(ctx context.Context) (codersdk.WorkspaceBuild, error) {
 		return w.account.sdk.CreateWorkspaceBuild(ctx, w.ws.ID, r)
 	})

@@ -13,11 +13,13 @@ import (
 )
 
 // shellAgent returns a running agent in a workspace with a fleet-runner. Its tasks are shell scripts.
-func (x *recordedPlace) shellAgent(suffix string) fleet.Agent { return x.readyIn("Runner", suffix) }
+func (x *recordedPlace) shellAgent(suffix string) fleet.Agent {
+	return x.readyAgentIn("Runner", suffix)
+}
 
-// script returns a run of a shell script. It has a time limit, which runners require, and a start time before that of
+// newScriptRun returns a run of a shell script. It has a time limit, which runners require, and a start time before that of
 // any recording.
-func script(id, text string) fleet.Run {
+func newScriptRun(id, text string) fleet.Run {
 	return fleet.Run{TaskID: "task-" + id, Prompt: text, Timeout: time.Hour, Started: time.Unix(1, 0)}
 }
 
@@ -27,21 +29,21 @@ func (x *recordedPlace) runToEnd(a fleet.Agent, r fleet.Run) (string, fleet.Outc
 	return x.follow(a, r)
 }
 
-// runnerCreate creates an agent whose workspace gets Fleet's public key, and runs a task in it.
-func runnerCreate(x *recordedPlace) {
+// testRunnerCreate creates an agent whose workspace gets Fleet's public key, and runs a task in it.
+func testRunnerCreate(x *recordedPlace) {
 	a := x.agentOf("Runner", "made")
 	w := x.provision(a)
 	a.WorkspaceID = w.ID
 	w = x.await(a, fleet.StateRunning)
 	x.Equal(a.Spec, w.Metadata["fleet_mcp_agent_spec"])
-	_, o := x.runToEnd(a, script("first", "echo hello"))
+	_, o := x.runToEnd(a, newScriptRun("first", "echo hello"))
 	x.Equal("hello", o.Summary)
 	x.delete(a)
 }
 
-func runnerCompletes(x *recordedPlace) {
+func testRunnerCompletes(x *recordedPlace) {
 	a := x.shellAgent("shell")
-	r := script("exact", "cat <<'END'\n"+wideText+"END")
+	r := newScriptRun("exact", "cat <<'END'\n"+wideText+"END")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	r.Again = true
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r), "a repeated dispatch must not start another run")
@@ -56,25 +58,25 @@ func runnerCompletes(x *recordedPlace) {
 	x.Equal(o, same)
 }
 
-func runnerFails(x *recordedPlace) {
+func testRunnerFails(x *recordedPlace) {
 	a := x.shellAgent("bad")
-	_, o := x.runToEnd(a, script("fails", "echo no compiler >&2; exit 3"))
+	_, o := x.runToEnd(a, newScriptRun("fails", "echo no compiler >&2; exit 3"))
 	x.Equal(fleet.TaskFailed, o.Status)
 	x.Equal(3, *o.ExitCode)
 	x.Equal("exit code 3: no compiler", o.Reason)
 }
 
-// runnerWorks follows a run that takes longer than a stream, so that Follow needs several streams.
-func runnerWorks(x *recordedPlace) {
+// testRunnerWorks follows a run that takes longer than a stream, so that Follow needs several streams.
+func testRunnerWorks(x *recordedPlace) {
 	a := x.shellAgent("long")
-	text, o := x.runToEnd(a, script("works", "for i in $(seq 6); do echo step $i; sleep 0.5; done"))
+	text, o := x.runToEnd(a, newScriptRun("works", "for i in $(seq 6); do echo step $i; sleep 0.5; done"))
 	x.Equal("step 1\nstep 2\nstep 3\nstep 4\nstep 5\nstep 6\n", text)
 	x.Equal(fleet.TaskCompleted, o.Status)
 }
 
-func runnerMessage(x *recordedPlace) {
+func testRunnerMessage(x *recordedPlace) {
 	a := x.shellAgent("hears")
-	r := script("listens", `for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`)
+	r := newScriptRun("listens", `for i in 1 2; do read -r m <"$FLEET_MESSAGES"; printf '%s\n' "$m"; done`)
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "m1", "raw \x1b[A text > \"quoted\""))
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "m1", "raw \x1b[A text > \"quoted\""), "a message with a repeated id must succeed, and must not be delivered twice")
@@ -84,37 +86,37 @@ func runnerMessage(x *recordedPlace) {
 	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "m3", "too late"), fleet.ReasonNoRunningTask)
 }
 
-func runnerInterrupt(x *recordedPlace) {
+func testRunnerInterrupt(x *recordedPlace) {
 	a := x.shellAgent("stopped")
-	r := script("sleeps", "echo at work; sleep 3600")
+	r := newScriptRun("sleeps", "echo at work; sleep 3600")
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false), "an interrupt of a run that was never dispatched must succeed")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true))
 	_, o := x.follow(a, r)
 	x.Equal(fleet.TaskStopped, o.Status)
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true), "an interrupt of a run that has ended must succeed")
-	_, o = x.runToEnd(a, script("next", "echo still here"))
+	_, o = x.runToEnd(a, newScriptRun("next", "echo still here"))
 	x.Equal("still here", o.Summary)
 }
 
-func runnerBusy(x *recordedPlace) {
+func testRunnerBusy(x *recordedPlace) {
 	a := x.shellAgent("one")
-	r := script("first", "sleep 3600")
+	r := newScriptRun("first", "sleep 3600")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
-	err := x.place.Connect(a).Dispatch(x.ctx, script("second", "echo me too"))
+	err := x.place.Connect(a).Dispatch(x.ctx, newScriptRun("second", "echo me too"))
 	x.Equal(r.TaskID, x.requireReason(err, fleet.ReasonAgentBusy).Metadata["task_id"])
 }
 
-func runnerNeverGiven(x *recordedPlace) {
+func testRunnerNeverGiven(x *recordedPlace) {
 	a := x.shellAgent("none")
-	_, err := x.place.Connect(a).Follow(x.ctx, script("never", ""), "", func(fleet.Output) error { return nil })
+	_, err := x.place.Connect(a).Follow(x.ctx, newScriptRun("never", ""), "", func(fleet.Output) error { return nil })
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 }
 
-// runnerChanges reads the changes of a run, and runs a check.
-func runnerChanges(x *recordedPlace) {
+// testRunnerChanges reads the changes of a run, and runs a check.
+func testRunnerChanges(x *recordedPlace) {
 	a := x.shellAgent("git")
-	r := script("changes", "echo one line >made")
+	r := newScriptRun("changes", "echo one line >made")
 	_, o := x.runToEnd(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	c, err := x.place.Connect(a).Changes(x.ctx, r)
@@ -130,10 +132,10 @@ func runnerChanges(x *recordedPlace) {
 	x.Equal(fleet.CheckPassed, res.Status)
 }
 
-// runnerLands lands the work of an agent in the branch of the repository from which its clone comes.
-func runnerLands(x *recordedPlace) {
+// testRunnerLands lands the work of an agent in the branch of the repository from which its clone comes.
+func testRunnerLands(x *recordedPlace) {
 	a := x.shellAgent("lands")
-	r := script("lands", "echo one line >made")
+	r := newScriptRun("lands", "echo one line >made")
 	_, o := x.runToEnd(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	c, err := x.place.Connect(a).Changes(x.ctx, r)
@@ -155,17 +157,17 @@ func runnerLands(x *recordedPlace) {
 	x.NoError(err)
 	x.Equal(fleet.CheckPassed, res.Status, "%+v", res)
 	x.NoError(repo.Move(x.ctx, onto, combined.Commit))
-	now, err := repo.Branch(x.ctx, onto.Name)
+	moved, err := repo.Branch(x.ctx, onto.Name)
 	x.NoError(err)
-	x.Equal(combined.Commit, now.Commit)
+	x.Equal(combined.Commit, moved.Commit)
 }
 
-// runnerCrashed kills the runner during a run. The next runner continues the run, and requires a new handshake.
-func runnerCrashed(x *recordedPlace) {
+// testRunnerCrashed kills the runner during a run. The next runner continues the run, and requires a new handshake.
+func testRunnerCrashed(x *recordedPlace) {
 	a := x.shellAgent("crash")
-	r := script("survives", "echo before; sleep 5; echo after")
+	r := newScriptRun("survives", "echo before; sleep 5; echo after")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
-	x.prepare(func() {
+	x.ifRecording(func() {
 		home, err := filepath.EvalSymlinks(filepath.Join(os.Getenv("TESTBED_DIR"), "ws/by-name/bob/agent-"+a.Name))
 		x.NoError(err)
 		out, err := exec.CommandContext(x.ctx, "bash", "-c", `for p in $(grep -lszF "HOME=$0" /proc/[0-9]*/environ | cut -d/ -f3); do
@@ -177,11 +179,11 @@ func runnerCrashed(x *recordedPlace) {
 	x.Equal(fleet.TaskCompleted, o.Status)
 }
 
-func runnerStopped(x *recordedPlace) {
+func testRunnerStopped(x *recordedPlace) {
 	a := x.shellAgent("halt")
-	r := script("ends", "sleep 3600")
+	r := newScriptRun("ends", "sleep 3600")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
-	x.prepare(func() {
+	x.ifRecording(func() {
 		x.NoError(x.live.Stop(x.ctx, a))
 		x.awaitLive(a, fleet.StateStopped)
 	})
@@ -193,8 +195,8 @@ func runnerStopped(x *recordedPlace) {
 	x.Equal("its workspace was stopped", o.Reason)
 }
 
-// runnerOtherKey signs requests with a key that the runner does not know. The runner must refuse them.
-func runnerOtherKey(x *recordedPlace) {
+// testRunnerOtherKey signs requests with a key that the runner does not know. The runner must refuse them.
+func testRunnerOtherKey(x *recordedPlace) {
 	a := x.shellAgent("safe")
 	config := x.config
 	config.RunnerKey = ed25519.NewKeyFromSeed([]byte(strings.Repeat("x", ed25519.SeedSize)))
@@ -202,5 +204,5 @@ func runnerOtherKey(x *recordedPlace) {
 	x.NoError(err)
 	other.SetStreamLimit(recordedStreamLimit)
 	defer func() { x.NoError(other.Close()) }()
-	x.requireReason(other.Connect(a).Dispatch(x.ctx, script("theirs", "echo mine now")), fleet.ReasonUnauthenticated)
+	x.requireReason(other.Connect(a).Dispatch(x.ctx, newScriptRun("theirs", "echo mine now")), fleet.ReasonUnauthenticated)
 }

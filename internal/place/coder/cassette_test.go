@@ -19,115 +19,117 @@ import (
 // the cassettes.
 func TestCassettes(t *testing.T) {
 	for name, c := range map[string]struct {
-		run    func(*recordedPlace)
+		test   func(*recordedPlace)
 		config func(*coder.Config)
 	}{
-		"projects":                  {run: projects},
-		"projects-configured":       {run: projectsConfigured, config: namedProjects},
-		"roles":                     {run: roles},
-		"roles-presets":             {run: rolesOfPresets, config: byPreset},
-		"create":                    {run: create},
-		"create-name-taken":         {run: createTaken},
-		"create-name-other-case":    {run: createOtherCase},
-		"create-name-refused":       {run: createLongName, config: longPrefix},
-		"create-parameter-refused":  {run: createRefused, config: specAsRole},
-		"create-unknown-project":    {run: createUnknownProject},
-		"create-unknown-role":       {run: createUnknownRole},
-		"create-by-preset":          {run: createByPreset, config: byPreset},
-		"create-after-crash":        {run: createAfterCrash},
-		"create-build-fails":        {run: createFails},
-		"list":                      {run: list},
-		"list-none":                 {run: listNone, config: onlyPrefix("nobody-")},
-		"metadata":                  {run: metadata},
-		"start":                     {run: start},
-		"start-other-role":          {run: startOtherRole},
-		"stop":                      {run: stop},
-		"stop-while-starting":       {run: stopStarting},
-		"delete-missing":            {run: deleteMissing},
-		"delete-busy":               {run: deleteBusy},
-		"deleted-in-coder":          {run: deletedInCoder},
-		"state-deleting":            {run: stateDeleting},
-		"stopped-in-coder":          {run: stoppedInCoder},
-		"state-pending-to-canceled": {run: statesOfHanging},
-		"state-unhealthy":           {run: stateUnhealthy},
-		"task-completes":            {run: taskCompletes},
-		"task-reports-complete":     {run: taskReports},
-		"task-fails":                {run: taskFails},
-		"task-again":                {run: taskAgain},
-		"task-busy":                 {run: taskBusy},
-		"task-offline":              {run: taskOffline},
-		"task-never-given":          {run: taskNeverGiven},
-		"task-first-with-spec":      {run: taskWithSpec, config: noSpecParameter},
-		"task-of-its-own":           {run: taskOfItsOwn},
-		"task-of-its-own-fails":     {run: taskNotBegun, config: specIsTask},
-		"interrupt":                 {run: interrupt},
-		"interrupt-by-force":        {run: interruptByForce},
-		"interrupt-idle":            {run: interruptIdle},
-		"message-to-busy-agent":     {run: messageToBusy},
-		"message-of-another-server": {run: messageOfAnother},
-		"message-too-late":          {run: messageTooLate},
-		"runner-create":             {run: runnerCreate},
-		"runner-completes":          {run: runnerCompletes},
-		"runner-fails":              {run: runnerFails},
-		"runner-works":              {run: runnerWorks},
-		"runner-message":            {run: runnerMessage},
-		"runner-interrupt":          {run: runnerInterrupt},
-		"runner-busy":               {run: runnerBusy},
-		"runner-never-given":        {run: runnerNeverGiven},
-		"runner-changes":            {run: runnerChanges},
-		"runner-lands":              {run: runnerLands},
-		"runner-crashed":            {run: runnerCrashed},
-		"runner-stopped":            {run: runnerStopped},
-		"runner-other-key":          {run: runnerOtherKey},
-		"log":                       {run: readLog},
-		"token-refused":             {run: tokenRefused, config: badToken},
-		"workspace-not-to-be-seen":  {run: hiddenWorkspace},
-		"other-users-agent":         {run: othersAgent, config: adminToken},
-		"owner-principal":           {run: ownerPrincipal, config: forOwners},
-		"owner-unknown":             {run: ownerUnknown, config: forOwners},
+		"projects":                  {test: testProjects},
+		"projects-configured":       {test: testProjectsConfigured, config: withNamedProjects},
+		"roles":                     {test: testRoles},
+		"roles-presets":             {test: testRolesOfPresets, config: withoutRoleParameter},
+		"create":                    {test: testCreate},
+		"create-name-taken":         {test: testCreateTaken},
+		"create-name-other-case":    {test: testCreateOtherCase},
+		"create-name-refused":       {test: testCreateLongName, config: withLongPrefix},
+		"create-parameter-refused":  {test: testCreateRefused, config: withRoleAsSpecParameter},
+		"create-unknown-project":    {test: testCreateUnknownProject},
+		"create-unknown-role":       {test: testCreateUnknownRole},
+		"create-by-preset":          {test: testCreateByPreset, config: withoutRoleParameter},
+		"create-after-crash":        {test: testCreateAfterCrash},
+		"create-build-fails":        {test: testCreateFails},
+		"list":                      {test: testList},
+		"list-none":                 {test: testListNone, config: withPrefix("nobody-")},
+		"metadata":                  {test: testMetadata},
+		"start":                     {test: testStart},
+		"start-other-role":          {test: testStartOtherRole},
+		"stop":                      {test: testStop},
+		"stop-while-starting":       {test: testStopStarting},
+		"delete-missing":            {test: testDeleteMissing},
+		"delete-busy":               {test: testDeleteBusy},
+		"deleted-in-coder":          {test: testDeletedInCoder},
+		"state-deleting":            {test: testStateDeleting},
+		"stopped-in-coder":          {test: testStoppedInCoder},
+		"state-pending-to-canceled": {test: testStatesOfHanging},
+		"state-unhealthy":           {test: testStateUnhealthy},
+		"task-completes":            {test: testTaskCompletes},
+		"task-reports-complete":     {test: testTaskReports},
+		"task-fails":                {test: testTaskFails},
+		"task-again":                {test: testTaskAgain},
+		"task-busy":                 {test: testTaskBusy},
+		"task-offline":              {test: testTaskOffline},
+		"task-never-given":          {test: testTaskNeverGiven},
+		"task-first-with-spec":      {test: testTaskWithSpec, config: withoutSpecParameter},
+		"task-of-its-own":           {test: testTaskOfItsOwn},
+		"task-of-its-own-fails":     {test: testTaskNotBegun, config: withSpecIsTask},
+		"interrupt":                 {test: testInterrupt},
+		"interrupt-by-force":        {test: testInterruptByForce},
+		"interrupt-idle":            {test: testInterruptIdle},
+		"message-to-busy-agent":     {test: testMessageToBusy},
+		"message-of-another-server": {test: testMessageOfAnother},
+		"message-too-late":          {test: testMessageTooLate},
+		"runner-create":             {test: testRunnerCreate},
+		"runner-completes":          {test: testRunnerCompletes},
+		"runner-fails":              {test: testRunnerFails},
+		"runner-works":              {test: testRunnerWorks},
+		"runner-message":            {test: testRunnerMessage},
+		"runner-interrupt":          {test: testRunnerInterrupt},
+		"runner-busy":               {test: testRunnerBusy},
+		"runner-never-given":        {test: testRunnerNeverGiven},
+		"runner-changes":            {test: testRunnerChanges},
+		"runner-lands":              {test: testRunnerLands},
+		"runner-crashed":            {test: testRunnerCrashed},
+		"runner-stopped":            {test: testRunnerStopped},
+		"runner-other-key":          {test: testRunnerOtherKey},
+		"log":                       {test: testReadLog},
+		"token-refused":             {test: testTokenRefused, config: withInvalidToken},
+		"workspace-not-to-be-seen":  {test: testHiddenWorkspace},
+		"other-users-agent":         {test: testOthersAgent, config: withAdminToken},
+		"owner-principal":           {test: testOwnerPrincipal, config: withOwnerPrincipal},
+		"owner-unknown":             {test: testOwnerUnknown, config: withOwnerPrincipal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !*record {
 				t.Parallel()
 			}
-			c.run(newRecordedPlace(t, c.config))
+			c.test(newRecordedPlace(t, c.config))
 		})
 	}
 }
 
-func namedProjects(c *coder.Config) {
+func withNamedProjects(c *coder.Config) {
 	c.Projects = map[string]coder.Project{"Platform": {Template: "dataone-devcontainer"}, "Odd": {Template: "plain"}}
 }
 
-func byPreset(c *coder.Config) { c.RoleParameter = "no_such_parameter" }
+func withoutRoleParameter(c *coder.Config) { c.RoleParameter = "no_such_parameter" }
 
-func longPrefix(c *coder.Config) { c.Prefix = new("a-very-long-prefix-of-agents-") }
+func withLongPrefix(c *coder.Config) { c.Prefix = new("a-very-long-prefix-of-agents-") }
 
-func onlyPrefix(p string) func(*coder.Config) { return func(c *coder.Config) { c.Prefix = &p } }
+func withPrefix(p string) func(*coder.Config) { return func(c *coder.Config) { c.Prefix = &p } }
 
-func specAsRole(c *coder.Config) { c.SpecParameter, c.RoleParameter = "role", "no_such_parameter" }
+func withRoleAsSpecParameter(c *coder.Config) {
+	c.SpecParameter, c.RoleParameter = "role", "no_such_parameter"
+}
 
-func noSpecParameter(c *coder.Config) { c.SpecParameter = "no_such_parameter" }
+func withoutSpecParameter(c *coder.Config) { c.SpecParameter = "no_such_parameter" }
 
-func specIsTask(c *coder.Config) { c.SpecIsTask = new(true) }
+func withSpecIsTask(c *coder.Config) { c.SpecIsTask = new(true) }
 
-func badToken(c *coder.Config) {
+func withInvalidToken(c *coder.Config) {
 	c.Token = func(context.Context) (string, error) { return "0123456789-0123456789012345678901", nil }
 }
 
-func adminToken(c *coder.Config) {
+func withAdminToken(c *coder.Config) {
 	if *record {
 		c.Token = func(context.Context) (string, error) { return os.Getenv("TESTBED_ADMIN_TOKEN"), nil }
 	}
 }
 
-// forOwners makes workspaces belong to the owners of their agents. It needs an admin's token.
-func forOwners(c *coder.Config) {
-	adminToken(c)
+// withOwnerPrincipal makes workspaces belong to the owners of their agents. It needs an admin's token.
+func withOwnerPrincipal(c *coder.Config) {
+	withAdminToken(c)
 	c.Owner, c.Prefix = coder.OwnerPrincipal, new("own-")
 }
 
-func projects(x *recordedPlace) {
+func testProjects(x *recordedPlace) {
 	all := x.projects()
 	names := map[string]fleet.Project{}
 	for _, p := range all {
@@ -142,7 +144,7 @@ func projects(x *recordedPlace) {
 	x.True(names["Setup"].Matches("SETUP-devcontainer"))
 }
 
-func projectsConfigured(x *recordedPlace) {
+func testProjectsConfigured(x *recordedPlace) {
 	all := x.projects()
 	var names []string
 	for _, p := range all {
@@ -160,7 +162,7 @@ func projectsConfigured(x *recordedPlace) {
 	x.Equal("coder", only[0].Name)
 }
 
-func roles(x *recordedPlace) {
+func testRoles(x *recordedPlace) {
 	all, err := x.place.Roles(x.ctx, "Setup")
 	x.NoError(err)
 	x.Equal([]fleet.Role{
@@ -174,7 +176,7 @@ func roles(x *recordedPlace) {
 	x.requireReason(err, fleet.ReasonProjectNotFound)
 }
 
-func rolesOfPresets(x *recordedPlace) {
+func testRolesOfPresets(x *recordedPlace) {
 	all, err := x.place.Roles(x.ctx, "Setup")
 	x.NoError(err)
 	x.Len(all, 3)
@@ -183,7 +185,7 @@ func rolesOfPresets(x *recordedPlace) {
 	x.True(all[2].Default, "the default preset in Coder must be the default role")
 }
 
-func create(x *recordedPlace) {
+func testCreate(x *recordedPlace) {
 	a := x.agent("create")
 	a.Role = "Manager" // the role is written "manager" in Coder
 	w := x.provision(a)
@@ -202,30 +204,30 @@ func create(x *recordedPlace) {
 // afterRecordings is a time after any recording.
 var afterRecordings = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func createTaken(x *recordedPlace) {
-	a := x.ready("taken")
+func testCreateTaken(x *recordedPlace) {
+	a := x.readyAgent("taken")
 	a.UID, a.CreatedAt = "another", afterRecordings
 	_, err := x.place.Provision(x.ctx, a)
 	x.Equal("name", x.requireReason(err, fleet.ReasonAgentExists).Metadata["field"])
 	kept, err := x.place.Delete(x.ctx, a)
 	x.NoError(err)
 	x.Empty(kept)
-	x.prepare(func() { x.awaitLive(x.agent("taken"), fleet.StateRunning) })
+	x.ifRecording(func() { x.awaitLive(x.agent("taken"), fleet.StateRunning) })
 }
 
-func createOtherCase(x *recordedPlace) {
-	a := x.ready("case")
+func testCreateOtherCase(x *recordedPlace) {
+	a := x.readyAgent("case")
 	a.UID, a.Name, a.CreatedAt = "another", "CAS-Case", afterRecordings
 	_, err := x.place.Provision(x.ctx, a)
 	x.requireReason(err, fleet.ReasonAgentExists)
 }
 
-func createLongName(x *recordedPlace) {
+func testCreateLongName(x *recordedPlace) {
 	_, err := x.place.Provision(x.ctx, x.agent("much-too-long"))
 	x.Equal("name", x.requireReason(err, fleet.ReasonInvalidName).Field)
 }
 
-func createRefused(x *recordedPlace) {
+func testCreateRefused(x *recordedPlace) {
 	a := x.agent("refused")
 	a.Role = "Software Engineer"
 	_, err := x.place.Provision(x.ctx, a)
@@ -234,21 +236,21 @@ func createRefused(x *recordedPlace) {
 	x.Contains(e.Message, "role", "the message must have the name that the parameter has in Coder")
 }
 
-func createUnknownProject(x *recordedPlace) {
+func testCreateUnknownProject(x *recordedPlace) {
 	a := x.agent("lost")
 	a.Project = "plain"
 	_, err := x.place.Provision(x.ctx, a)
 	x.Contains(x.requireReason(err, fleet.ReasonProvisioningFailed).Message, "Setup")
 }
 
-func createUnknownRole(x *recordedPlace) {
+func testCreateUnknownRole(x *recordedPlace) {
 	a := x.agent("pilot")
 	a.Role = "pilot"
 	_, err := x.place.Provision(x.ctx, a)
 	x.Contains(x.requireReason(err, fleet.ReasonRoleNotFound).Message, "coder, operator, manager")
 }
 
-func createByPreset(x *recordedPlace) {
+func testCreateByPreset(x *recordedPlace) {
 	a := x.agent("preset")
 	a.Role = "operations engineer"
 	w := x.provision(a)
@@ -258,15 +260,15 @@ func createByPreset(x *recordedPlace) {
 	x.Equal("Operations Engineer", requireListed(x, all, "cas-preset").Role)
 }
 
-func createAfterCrash(x *recordedPlace) {
-	a := x.ready("crash")
+func testCreateAfterCrash(x *recordedPlace) {
+	a := x.readyAgent("crash")
 	w := x.provision(a)
 	x.Equal(fleet.StateRunning, w.State)
 	again := x.provision(a)
 	x.Equal(w.ID, again.ID)
 }
 
-func createFails(x *recordedPlace) {
+func testCreateFails(x *recordedPlace) {
 	a := x.agentOf(x.projectOfTemplate("fail-echo"), "fails")
 	w := x.provision(a)
 	a.WorkspaceID = w.ID
@@ -302,10 +304,10 @@ func requireListed(x *recordedPlace, all []fleet.Workspace, name string) fleet.W
 	return fleet.Workspace{}
 }
 
-func list(x *recordedPlace) {
-	running := x.ready("one")
+func testList(x *recordedPlace) {
+	running := x.readyAgent("one")
 	stopped := x.agent("two")
-	x.prepare(func() {
+	x.ifRecording(func() {
 		stopped.Role, stopped.Spec = "operator", "Keep it running."
 		_, err := x.live.Provision(x.ctx, stopped)
 		x.NoError(err)
@@ -330,14 +332,14 @@ func list(x *recordedPlace) {
 	x.Nil(w.Metadata)
 }
 
-func listNone(x *recordedPlace) {
+func testListNone(x *recordedPlace) {
 	all := x.list()
 	x.Empty(all)
 }
 
-func metadata(x *recordedPlace) {
-	a := x.ready("meta")
-	x.prepare(func() {
+func testMetadata(x *recordedPlace) {
+	a := x.readyAgent("meta")
+	x.ifRecording(func() {
 		x.runScript("meta.sh", "bob/agent-cas-meta", "pull_request_url", "https://github.com/org/repo/pull/123")
 		x.runScript("meta.sh", "bob/agent-cas-meta", "check_status", "passing")
 		x.Eventually(func() bool { // Coder's agent updates the metadata every two seconds
@@ -355,15 +357,15 @@ func metadata(x *recordedPlace) {
 
 // stoppedAgent returns an agent whose workspace is stopped.
 func (x *recordedPlace) stoppedAgent(suffix string) fleet.Agent {
-	a := x.ready(suffix)
-	x.prepare(func() {
+	a := x.readyAgent(suffix)
+	x.ifRecording(func() {
 		x.NoError(x.live.Stop(x.ctx, a))
 		x.awaitLive(a, fleet.StateStopped)
 	})
 	return a
 }
 
-func start(x *recordedPlace) {
+func testStart(x *recordedPlace) {
 	a := x.stoppedAgent("start")
 	w := x.inspect(a)
 	x.Equal(fleet.StateStopped, w.State)
@@ -376,7 +378,7 @@ func start(x *recordedPlace) {
 	x.Equal(fleet.StateRunning, x.await(a, fleet.StateRunning).State)
 }
 
-func startOtherRole(x *recordedPlace) {
+func testStartOtherRole(x *recordedPlace) {
 	a := x.stoppedAgent("role")
 	a.Role, a.Next.Role = "manager", true
 	x.NoError(x.place.Start(x.ctx, a))
@@ -385,8 +387,8 @@ func startOtherRole(x *recordedPlace) {
 	x.Equal("manager", requireListed(x, all, "cas-role").Role)
 }
 
-func stop(x *recordedPlace) {
-	a := x.ready("stop")
+func testStop(x *recordedPlace) {
+	a := x.readyAgent("stop")
 	x.NoError(x.place.Stop(x.ctx, a))
 	w := x.inspect(a)
 	x.Contains([]fleet.State{fleet.StatePending, fleet.StateStopping}, w.State)
@@ -395,14 +397,14 @@ func stop(x *recordedPlace) {
 	x.NoError(x.place.Stop(x.ctx, x.agent("nobody")))
 }
 
-func stopStarting(x *recordedPlace) {
+func testStopStarting(x *recordedPlace) {
 	a := x.agent("hasty")
 	x.provision(a)
 	x.NoError(x.place.Stop(x.ctx, a))
 	x.await(a, fleet.StateStopped)
 }
 
-func deleteMissing(x *recordedPlace) {
+func testDeleteMissing(x *recordedPlace) {
 	a := x.agent("nobody")
 	x.delete(a)
 	a.WorkspaceID = "11111111-2222-4333-8444-555555555555"
@@ -413,22 +415,22 @@ func deleteMissing(x *recordedPlace) {
 	x.True(w.Missing, "a workspace that Coder does not show must be missing, not deleted: %+v", w)
 }
 
-func deleteBusy(x *recordedPlace) {
-	a := x.ready("busy-gone")
-	r := run("sleep 60")
+func testDeleteBusy(x *recordedPlace) {
+	a := x.readyAgent("busy-gone")
+	r := newRun("sleep 60")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.delete(a)
 	_, o := x.follow(a, r)
 	x.Equal(fleet.TaskFailed, o.Status)
 	x.Contains(o.Reason, "deleted")
-	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, run("echo too late")), fleet.ReasonAgentOffline)
+	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, newRun("echo too late")), fleet.ReasonAgentOffline)
 }
 
-func deletedInCoder(x *recordedPlace) {
-	a := x.ready("vanish")
+func testDeletedInCoder(x *recordedPlace) {
+	a := x.readyAgent("vanish")
 	w := x.inspect(a)
 	x.Equal(fleet.StateRunning, w.State)
-	x.prepare(func() {
+	x.ifRecording(func() {
 		_, err := x.live.Delete(x.ctx, a)
 		x.NoError(err)
 	})
@@ -438,26 +440,26 @@ func deletedInCoder(x *recordedPlace) {
 	x.NotEmpty(w.Reason)
 }
 
-// stateDeleting inspects a workspace while Coder deletes it.
-func stateDeleting(x *recordedPlace) {
-	a := x.ready("going")
+// testStateDeleting inspects a workspace while Coder deletes it.
+func testStateDeleting(x *recordedPlace) {
+	a := x.readyAgent("going")
 	w := x.inspect(a)
 	a.WorkspaceID = w.ID
-	x.prepare(func() {
+	x.ifRecording(func() {
 		x.request(http.MethodPost, "/api/v2/workspaces/"+a.WorkspaceID+"/builds", `{"transition":"delete"}`)
 		time.Sleep(600 * time.Millisecond) // until a provisioner has accepted it
 	})
 	w = x.inspect(a)
 	x.Equal(fleet.StateDeleting, w.State, w.Reason)
-	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, run("echo too late")), fleet.ReasonAgentOffline)
+	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, newRun("echo too late")), fleet.ReasonAgentOffline)
 	x.await(a, fleet.StateDeleted)
 }
 
-func stoppedInCoder(x *recordedPlace) {
-	a := x.ready("halt")
-	r := run("sleep 60")
+func testStoppedInCoder(x *recordedPlace) {
+	a := x.readyAgent("halt")
+	r := newRun("sleep 60")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
-	x.prepare(func() {
+	x.ifRecording(func() {
 		x.NoError(x.live.Stop(x.ctx, a))
 		x.awaitLive(a, fleet.StateStopped)
 	})
@@ -466,9 +468,9 @@ func stoppedInCoder(x *recordedPlace) {
 	x.Equal("its workspace was stopped", o.Reason)
 }
 
-// statesOfHanging starts more builds than Coder runs at the same time, so that the last build stays pending. Then it
+// testStatesOfHanging starts more builds than Coder runs at the same time, so that the last build stays pending. Then it
 // cancels the last and the first build.
-func statesOfHanging(x *recordedPlace) {
+func testStatesOfHanging(x *recordedPlace) {
 	project := x.projectOfTemplate("hang-echo")
 	var agents []fleet.Agent
 	for _, suffix := range []string{"hang-1", "hang-2", "hang-3", "hang-4", "hang-5"} {
@@ -477,7 +479,7 @@ func statesOfHanging(x *recordedPlace) {
 		a.WorkspaceID = w.ID
 		agents = append(agents, a)
 	}
-	x.prepare(func() { time.Sleep(2 * time.Second) })
+	x.ifRecording(func() { time.Sleep(2 * time.Second) })
 	w := x.inspect(agents[0])
 	x.Equal(fleet.StateStarting, w.State, w.Reason)
 	last := agents[len(agents)-1]
@@ -485,7 +487,7 @@ func statesOfHanging(x *recordedPlace) {
 	x.Equal(fleet.StatePending, w.State, w.Reason)
 	x.NotEmpty(w.Reason)
 	cancel := func(a fleet.Agent) {
-		x.prepare(func() {
+		x.ifRecording(func() {
 			var ws struct {
 				LatestBuild struct{ ID string } `json:"latest_build"`
 			}
@@ -505,14 +507,14 @@ func statesOfHanging(x *recordedPlace) {
 	}
 }
 
-func stateUnhealthy(x *recordedPlace) {
-	a := x.ready("ill")
+func testStateUnhealthy(x *recordedPlace) {
+	a := x.readyAgent("ill")
 	x.await(a, fleet.StateRunning)
-	x.prepare(func() { x.signal("agent-cas-ill", "agentapi.pid", syscall.SIGKILL) })
+	x.ifRecording(func() { x.signal("agent-cas-ill", "agentapi.pid", syscall.SIGKILL) })
 	w := x.inspect(a)
 	x.Equal(fleet.StateUnhealthy, w.State)
 	x.Equal("AgentAPI does not answer", w.Reason)
-	x.prepare(func() {
+	x.ifRecording(func() {
 		x.signal("agent-cas-ill", "agent.pid", syscall.SIGKILL)
 		time.Sleep(2 * time.Second)
 	})
@@ -530,8 +532,8 @@ func (x *recordedPlace) signal(workspace, file string, s syscall.Signal) {
 	x.NoError(syscall.Kill(pid, s))
 }
 
-// run returns a run without a time limit, and with a start time before that of any recording.
-func run(prompt string) fleet.Run {
+// newRun returns a run without a time limit, and with a start time before that of any recording.
+func newRun(prompt string) fleet.Run {
 	return fleet.Run{TaskID: "task-" + strings.ReplaceAll(prompt, " ", "-"), Prompt: prompt, Started: time.Unix(1, 0)}
 }
 
@@ -550,9 +552,9 @@ func (x *recordedPlace) follow(a fleet.Agent, r fleet.Run) (string, fleet.Outcom
 	return text.String(), o
 }
 
-func taskCompletes(x *recordedPlace) {
-	a := x.ready("works")
-	r := run("explain the plan")
+func testTaskCompletes(x *recordedPlace) {
+	a := x.readyAgent("works")
+	r := newRun("explain the plan")
 	text, o := x.runToEnd(a, r)
 	x.Equal(fleet.Outcome{Status: fleet.TaskCompleted, Summary: "[coder] Handled: explain the plan", Payload: []byte("[coder] Handled: explain the plan"), Terminal: true}, o)
 	x.Equal("[coder] Handled: explain the plan\n", text)
@@ -560,7 +562,7 @@ func taskCompletes(x *recordedPlace) {
 	x.Equal(text, again)
 	x.Equal(o, same)
 
-	r = run("long")
+	r = newRun("long")
 	text, o = x.runToEnd(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.True(strings.HasPrefix(text, "Here is the long answer.\n 1. step 1 of the plan"), text)
@@ -568,27 +570,27 @@ func taskCompletes(x *recordedPlace) {
 	x.NotContains(text, " \n")
 }
 
-func taskReports(x *recordedPlace) {
-	a := x.ready("report")
-	r := run("done with the refactoring")
+func testTaskReports(x *recordedPlace) {
+	a := x.readyAgent("report")
+	r := newRun("done with the refactoring")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
-	x.prepare(func() { time.Sleep(8 * time.Second) }) // waits until the screen watcher has also reported "idle"
+	x.ifRecording(func() { time.Sleep(8 * time.Second) }) // waits until the screen watcher has also reported "idle"
 	_, o := x.follow(a, r)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.Equal("[coder] Done: done with the refactoring", o.Summary)
 }
 
-func taskFails(x *recordedPlace) {
-	a := x.ready("unable")
-	_, o := x.runToEnd(a, run("fail to compile"))
+func testTaskFails(x *recordedPlace) {
+	a := x.readyAgent("unable")
+	_, o := x.runToEnd(a, newRun("fail to compile"))
 	x.Equal(fleet.TaskFailed, o.Status)
 	x.Equal("the agent reported: failed: fail to compile", o.Reason)
 	x.Equal("[coder] Failed: fail to compile", o.Summary)
 }
 
-func taskAgain(x *recordedPlace) {
-	a := x.ready("again")
-	r := run("echo only once")
+func testTaskAgain(x *recordedPlace) {
+	a := x.readyAgent("again")
+	r := newRun("echo only once")
 	for range 3 {
 		x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 		r.Again = true
@@ -598,32 +600,32 @@ func taskAgain(x *recordedPlace) {
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 }
 
-func taskBusy(x *recordedPlace) {
-	a := x.ready("busy")
-	r := run("sleep 60")
+func testTaskBusy(x *recordedPlace) {
+	a := x.readyAgent("busy")
+	r := newRun("sleep 60")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
-	x.Equal(r.TaskID, x.requireReason(x.place.Connect(a).Dispatch(x.ctx, run("echo me too")), fleet.ReasonAgentBusy).Metadata["task_id"])
+	x.Equal(r.TaskID, x.requireReason(x.place.Connect(a).Dispatch(x.ctx, newRun("echo me too")), fleet.ReasonAgentBusy).Metadata["task_id"])
 }
 
-func taskOffline(x *recordedPlace) {
+func testTaskOffline(x *recordedPlace) {
 	a := x.stoppedAgent("off")
-	r := run("echo hello")
+	r := newRun("echo hello")
 	x.Equal("stopped", x.requireReason(x.place.Connect(a).Dispatch(x.ctx, r), fleet.ReasonAgentOffline).Metadata["state"])
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false))
 	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "m", "hello"), fleet.ReasonAgentOffline)
 }
 
-func taskNeverGiven(x *recordedPlace) {
-	a := x.ready("never")
-	r := run("echo what")
+func testTaskNeverGiven(x *recordedPlace) {
+	a := x.readyAgent("never")
+	r := newRun("echo what")
 	r.Started = afterRecordings
 	_, err := x.place.Connect(a).Follow(x.ctx, r, "", func(fleet.Output) error { return nil })
 	x.requireReason(err, fleet.ReasonTaskNotFound)
 }
 
-func taskWithSpec(x *recordedPlace) {
-	a := x.ready("spec")
-	first, second := run("echo one"), run("echo two")
+func testTaskWithSpec(x *recordedPlace) {
+	a := x.readyAgent("spec")
+	first, second := newRun("echo one"), newRun("echo two")
 	_, o := x.runToEnd(a, first)
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.Contains(o.Summary, "Do as the tests say.")
@@ -631,8 +633,8 @@ func taskWithSpec(x *recordedPlace) {
 	x.Equal("two", o.Summary)
 }
 
-// taskOfItsOwn creates an agent that starts its first task by itself, because its template passes the prompt to it.
-func taskOfItsOwn(x *recordedPlace) {
+// testTaskOfItsOwn creates an agent that starts its first task by itself, because its template passes the prompt to it.
+func testTaskOfItsOwn(x *recordedPlace) {
 	all, err := x.place.Roles(x.ctx, "Prompt first")
 	x.NoError(err)
 	x.Equal([]fleet.Role{
@@ -641,7 +643,7 @@ func taskOfItsOwn(x *recordedPlace) {
 	}, all)
 	a := x.agentOf("Prompt first", "begins")
 	a.Spec = "sleep 4 to begin with"
-	r := run(a.Spec)
+	r := newRun(a.Spec)
 	r.SelfStarted = true
 	w := x.provision(a)
 	a.WorkspaceID = w.ID
@@ -652,38 +654,38 @@ func taskOfItsOwn(x *recordedPlace) {
 	x.Equal(fleet.TaskCompleted, o.Status)
 	x.Equal("[coder] Handled: sleep 4 to begin with", o.Summary)
 	x.Contains(text, "Handled: sleep 4 to begin with")
-	_, o = x.runToEnd(a, run("echo what next"))
+	_, o = x.runToEnd(a, newRun("echo what next"))
 	x.Equal("what next", o.Summary)
 }
 
-// taskNotBegun uses an agent that should start its first task by itself according to the configuration, but does not.
-func taskNotBegun(x *recordedPlace) {
-	a := x.ready("rests")
-	r := run(a.Spec)
+// testTaskNotBegun uses an agent that should start its first task by itself according to the configuration, but does not.
+func testTaskNotBegun(x *recordedPlace) {
+	a := x.readyAgent("rests")
+	r := newRun(a.Spec)
 	r.SelfStarted = true
 	x.Contains(x.requireReason(x.place.Connect(a).Dispatch(x.ctx, r), fleet.ReasonTaskNotFound).Message, "spec_is_task")
-	_, o := x.runToEnd(a, run("echo ready for that"))
+	_, o := x.runToEnd(a, newRun("echo ready for that"))
 	x.Equal("ready for that", o.Summary)
 }
 
-func interrupt(x *recordedPlace)        { x.checkInterrupt("esc", false) }
-func interruptByForce(x *recordedPlace) { x.checkInterrupt("kill", true) }
+func testInterrupt(x *recordedPlace)        { x.checkInterrupt("esc", false) }
+func testInterruptByForce(x *recordedPlace) { x.checkInterrupt("kill", true) }
 
 func (x *recordedPlace) checkInterrupt(suffix string, kill bool) {
-	a := x.ready(suffix)
-	r := run("sleep 60")
+	a := x.readyAgent(suffix)
+	r := newRun("sleep 60")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, kill))
 	text, o := x.follow(a, r)
 	x.Equal(fleet.TaskStopped, o.Status)
 	x.Contains(text, "Interrupted")
-	_, o = x.runToEnd(a, run("echo still here"))
+	_, o = x.runToEnd(a, newRun("echo still here"))
 	x.Equal("still here", o.Summary)
 }
 
-func interruptIdle(x *recordedPlace) {
-	a := x.ready("idle")
-	r := run("echo done already")
+func testInterruptIdle(x *recordedPlace) {
+	a := x.readyAgent("idle")
+	r := newRun("echo done already")
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, false), "an interrupt of a run that was never dispatched must succeed")
 	_, o := x.runToEnd(a, r)
 	x.NoError(x.place.Connect(a).Interrupt(x.ctx, r, true))
@@ -691,11 +693,11 @@ func interruptIdle(x *recordedPlace) {
 	x.Equal(o, same)
 }
 
-// messageToBusy sends a message to a busy agent. The message is delivered when the agent is idle, and the run
+// testMessageToBusy sends a message to a busy agent. The message is delivered when the agent is idle, and the run
 // continues.
-func messageToBusy(x *recordedPlace) {
-	a := x.ready("told")
-	r := run("sleep 4")
+func testMessageToBusy(x *recordedPlace) {
+	a := x.readyAgent("told")
+	r := newRun("sleep 4")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	for range 2 {
 		x.NoError(x.place.Connect(a).Send(x.ctx, r, "m1", "echo the follow-up"))
@@ -708,11 +710,11 @@ func messageToBusy(x *recordedPlace) {
 	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "m2", "one more thing"), fleet.ReasonNoRunningTask)
 }
 
-// messageOfAnother simulates a server that stopped after it had sent a message. The next server does not know whether
+// testMessageOfAnother simulates a server that stopped after it had sent a message. The next server does not know whether
 // the message was delivered, so it sends it again. Then it sends another message with the same text.
-func messageOfAnother(x *recordedPlace) {
-	a := x.ready("heir")
-	r := run("sleep 2")
+func testMessageOfAnother(x *recordedPlace) {
+	a := x.readyAgent("heir")
+	r := newRun("sleep 2")
 	x.NoError(x.place.Connect(a).Dispatch(x.ctx, r))
 	x.NoError(x.place.Connect(a).Send(x.ctx, r, "m1", "go on"))
 	x.place.ForgetRuns()
@@ -726,15 +728,15 @@ func messageOfAnother(x *recordedPlace) {
 	x.Equal(2, strings.Count(text, "Handled: go on\n"), text)
 }
 
-func messageTooLate(x *recordedPlace) {
-	a := x.ready("late")
-	r := run("echo over")
+func testMessageTooLate(x *recordedPlace) {
+	a := x.readyAgent("late")
+	r := newRun("echo over")
 	x.runToEnd(a, r)
 	x.requireReason(x.place.Connect(a).Send(x.ctx, r, "m", "one more thing"), fleet.ReasonNoRunningTask)
 }
 
-func readLog(x *recordedPlace) {
-	a := x.ready("log")
+func testReadLog(x *recordedPlace) {
+	a := x.readyAgent("log")
 	all, more, err := x.place.Log(x.ctx, a, 10000)
 	x.NoError(err)
 	x.False(more)
@@ -748,33 +750,33 @@ func readLog(x *recordedPlace) {
 	x.Empty(lines)
 }
 
-func tokenRefused(x *recordedPlace) {
+func testTokenRefused(x *recordedPlace) {
 	_, err := x.place.Projects(x.ctx)
 	x.Contains(x.requireReason(err, fleet.ReasonBackendUnavailable).Message, "Coder does not accept the token")
 	_, err = x.place.List(x.ctx)
 	x.NotContains(x.requireReason(err, fleet.ReasonBackendUnavailable).Error(), "0123456789")
 }
 
-// hiddenWorkspace inspects a workspace that does not exist or is not visible. Coder gives the same answer in both
+// testHiddenWorkspace inspects a workspace that does not exist or is not visible. Coder gives the same answer in both
 // cases.
-func hiddenWorkspace(x *recordedPlace) {
+func testHiddenWorkspace(x *recordedPlace) {
 	a := x.agent("others")
 	a.WorkspaceID = "00000000-0000-4000-8000-000000000001"
 	w := x.inspect(a)
 	x.True(w.Missing, "a workspace that Coder does not show must be missing, not deleted: %+v", w)
-	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, run("echo hello")), fleet.ReasonBackendUnavailable)
+	x.requireReason(x.place.Connect(a).Dispatch(x.ctx, newRun("echo hello")), fleet.ReasonBackendUnavailable)
 	x.requireReason(x.place.Start(x.ctx, a), fleet.ReasonBackendUnavailable)
 }
 
-// othersAgent uses the token of an admin, who can see all workspaces. The workspaces of other users must not be listed
+// testOthersAgent uses the token of an admin, who can see all workspaces. The workspaces of other users must not be listed
 // as the admin's agents.
-func othersAgent(x *recordedPlace) {
-	a := x.ready("not-mine")
+func testOthersAgent(x *recordedPlace) {
+	a := x.readyAgent("not-mine")
 	all := x.list()
 	for _, w := range all {
 		x.NotEqual("cas-not-mine", w.Name)
 	}
-	x.prepare(func() {
+	x.ifRecording(func() {
 		var ws struct{ ID string }
 		x.NoError(json.Unmarshal([]byte(x.request(http.MethodGet, "/api/v2/users/me/workspace/agent-cas-not-mine", "")), &ws))
 		a.WorkspaceID = ws.ID
@@ -791,19 +793,19 @@ func othersAgent(x *recordedPlace) {
 	kept, err := x.place.Delete(x.ctx, a)
 	x.NoError(err)
 	x.Contains(kept, "was not deleted")
-	x.prepare(func() { x.awaitLive(x.agent("not-mine"), fleet.StateRunning) })
+	x.ifRecording(func() { x.awaitLive(x.agent("not-mine"), fleet.StateRunning) })
 }
 
-// ownerPrincipal creates an agent whose workspace belongs to the agent's owner. For that, Fleet creates a token of the owner,
+// testOwnerPrincipal creates an agent whose workspace belongs to the agent's owner. For that, Fleet creates a token of the owner,
 // and revokes it afterwards.
-func ownerPrincipal(x *recordedPlace) {
+func testOwnerPrincipal(x *recordedPlace) {
 	a := fleet.Agent{UID: "uid-of-hers", Name: "hers", Owner: "alice", Project: "Setup", Role: "coder", Spec: "A spec."}
 	w := x.provision(a)
 	x.Equal("alice", w.Owner)
 	x.Contains(w.Location, "/@alice/own-hers")
 	a.WorkspaceID = w.ID
 	x.await(a, fleet.StateRunning)
-	_, o := x.runToEnd(a, run("echo as alice"))
+	_, o := x.runToEnd(a, newRun("echo as alice"))
 	x.Equal("as alice", o.Summary)
 	x.place.ForgetTemplates()
 	all := x.list()
@@ -815,8 +817,8 @@ func ownerPrincipal(x *recordedPlace) {
 	x.Equal(fleet.StateDeleted, w.State)
 }
 
-// ownerUnknown creates an agent for an owner who is not a Coder user.
-func ownerUnknown(x *recordedPlace) {
+// testOwnerUnknown creates an agent for an owner who is not a Coder user.
+func testOwnerUnknown(x *recordedPlace) {
 	a := fleet.Agent{UID: "uid-of-his", Name: "his", Owner: "nobody-here", Project: "Setup", Role: "coder", Spec: "A spec."}
 	_, err := x.place.Provision(x.ctx, a)
 	x.Contains(x.requireReason(err, fleet.ReasonInvalidArgument).Message, `Coder has no user "nobody-here"`)

@@ -15,7 +15,7 @@ import (
 	"fleet/internal/fleet"
 )
 
-// catalogAge is the maximum age of the cached list of templates when Fleet lists workspaces.
+// catalogAge is the maximum age of the cached list of templates when Fleet lists workspaces, or the workspaces in which work can land.
 const catalogAge = 30 * time.Second
 
 // recentCatalogAge is the maximum age of the cached list of templates when Fleet looks for a project.
@@ -34,8 +34,8 @@ type catalog struct {
 type templateProject struct {
 	fleet.Project
 	Settings
-	template   codersdk.Template
-	unreadable error // why the template's version cannot be read, so that it is unknown whether the template can host agents
+	template codersdk.Template
+	readErr  error // why the template's version cannot be read, so that it is unknown whether the template can host agents
 }
 
 // Projects implements fleet.Place.
@@ -46,7 +46,7 @@ func (p *Place) Projects(ctx context.Context) ([]fleet.Project, error) {
 	}
 	out := make([]fleet.Project, 0, len(all))
 	for _, proj := range all {
-		if proj.unreadable == nil {
+		if proj.readErr == nil {
 			out = append(out, proj.Project)
 		}
 	}
@@ -74,23 +74,23 @@ func (p *Place) findProject(ctx context.Context, name string) (*templateProject,
 // unreadableError is the cause of PROJECT_NOT_FOUND if a template matches whose version cannot be read for now.
 type unreadableError struct{ error }
 
-// findListedProject returns the project with the name from a list of templates that is at most age old. It returns
+// findListedProject returns the project with the name from a list of templates that is at most maxAge old. It returns
 // PROJECT_NOT_FOUND if no template that can be read matches.
-func (p *Place) findListedProject(ctx context.Context, name string, age time.Duration) (*templateProject, error) {
-	all, err := p.projects(ctx, age)
+func (p *Place) findListedProject(ctx context.Context, name string, maxAge time.Duration) (*templateProject, error) {
+	all, err := p.projects(ctx, maxAge)
 	if err != nil {
 		return nil, err
 	}
 	var cause error
 	all = slices.DeleteFunc(slices.Clone(all), func(proj *templateProject) bool {
-		switch fleet.ReasonOf(proj.unreadable) {
+		switch fleet.ReasonOf(proj.readErr) {
 		case fleet.ReasonPermissionDenied, fleet.ReasonProvisioningFailed: // 403 or 404, which a retry does not change
 		default:
-			if proj.unreadable != nil && proj.Matches(name) {
-				cause = &unreadableError{proj.unreadable}
+			if proj.readErr != nil && proj.Matches(name) {
+				cause = &unreadableError{proj.readErr}
 			}
 		}
-		return proj.unreadable != nil
+		return proj.readErr != nil
 	})
 	var names []string
 	for _, proj := range all {
@@ -111,15 +111,15 @@ func (p *Place) findListedProject(ctx context.Context, name string, age time.Dur
 	return nil, fleet.Errorf(fleet.ReasonProjectNotFound, "Coder has no template for the project %q: %s", name, list).WithCause(cause)
 }
 
-// projects returns all projects, sorted by name, including those that are unreadable. It uses the cached list if the list is
-// younger than age.
-func (p *Place) projects(ctx context.Context, age time.Duration) ([]*templateProject, error) {
+// projects returns all projects, sorted by name, including those with a readErr. It uses the cached list if the list is
+// younger than maxAge.
+func (p *Place) projects(ctx context.Context, maxAge time.Duration) ([]*templateProject, error) {
 	c := &p.catalog
 	c.mu.Lock()
-	old, at := c.projects, c.listedAt
+	cached, listedAt := c.projects, c.listedAt
 	c.mu.Unlock()
-	if age > 0 && !at.IsZero() && p.config.Now().Sub(at) < age {
-		return old, ctx.Err()
+	if maxAge > 0 && !listedAt.IsZero() && p.config.Now().Sub(listedAt) < maxAge {
+		return cached, ctx.Err()
 	}
 	templates, err := callCoder(ctx, "listing Coder's templates", func(ctx context.Context) ([]codersdk.Template, error) {
 		return p.self.sdk.Templates(ctx, codersdk.TemplateFilter{})
@@ -142,11 +142,11 @@ func (p *Place) projects(ctx context.Context, age time.Duration) ([]*templatePro
 		if v == nil { // the version was deleted meanwhile, is not visible for this user, or is broken: continue with the other templates
 			v = &version{}
 			if !isConfigured {
-				proj.unreadable = err
+				proj.readErr = err
 			}
 		}
 		inUse[t.ActiveVersionID] = true
-		if !isConfigured && proj.unreadable == nil && !proj.canHost(v) {
+		if !isConfigured && proj.readErr == nil && !proj.canHost(v) {
 			continue
 		}
 		display := cmp.Or(t.DisplayName, t.Name)

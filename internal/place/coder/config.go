@@ -30,7 +30,7 @@ type Config struct {
 	Owner string `yaml:"owner"`
 
 	// User is the id of the Coder user to whom Fleet's token must belong. If it is empty, the token must belong to the user whose
-	// token was used first (see Remember). With another user's token, the place refuses every request.
+	// token was used first (see RememberUser). With another user's token, the place refuses every request.
 	User string `yaml:"user"`
 
 	// TokenFile is the path of a file with the session token, for FindToken. If it is empty, the token comes from the
@@ -59,9 +59,9 @@ type Config struct {
 	// Token returns the session token. Place calls it before every request, because the token can change. Users see the texts of
 	// its errors.
 	Token func(context.Context) (string, error) `yaml:"-"`
-	// Remember stores the id of the Coder user if none is stored yet, and returns the stored id. With it, the place refuses
+	// RememberUser stores the id of the Coder user if none is stored yet, and returns the stored id. With it, the place refuses
 	// another user's token even after a restart. If it is nil, the user of this process's first token counts.
-	Remember func(ctx context.Context, user string) (stored string, err error) `yaml:"-"`
+	RememberUser func(ctx context.Context, user string) (stored string, err error) `yaml:"-"`
 	// RenewHint tells people what to do if Coder does not accept the token, see RenewTokenHint. The default is to use a valid
 	// token.
 	RenewHint string `yaml:"-"`
@@ -71,10 +71,10 @@ type Config struct {
 	RunnerKey ed25519.PrivateKey `yaml:"-"`
 	// Transport sends the requests; nil: the Place creates a transport.
 	Transport http.RoundTripper `yaml:"-"`
-	// Wrap returns a transport that wraps the given one; nil: the transport is used as it is.
-	Wrap   func(http.RoundTripper) http.RoundTripper `yaml:"-"`
-	Logger *slog.Logger                              `yaml:"-"` // nil: no logging
-	Now    func() time.Time                          `yaml:"-"` // nil: time.Now
+	// WrapTransport returns a transport that wraps the given one; nil: the transport is used as it is.
+	WrapTransport func(http.RoundTripper) http.RoundTripper `yaml:"-"`
+	Logger        *slog.Logger                              `yaml:"-"` // nil: no logging
+	Now           func() time.Time                          `yaml:"-"` // nil: time.Now
 }
 
 // Project configures a template.
@@ -115,7 +115,7 @@ const defaultPollInterval = 3 * time.Second
 var (
 	roleParameters = []string{"role", "agent_role", "fleet_role"}
 	specParameters = []string{"spec", "fleet_spec", "AI Prompt", "ai_prompt"}
-	hostParameters = []string{"system_prompt", keyParameter}
+	hostParameters = []string{"system_prompt", publicKeyParameter}
 	appSlugs       = []string{runnerSlug, "agentapi", "ccw", "claude-code"}
 )
 
@@ -126,15 +126,15 @@ const ownerParameter = "fleet_owner"
 // DefaultMetadata returns the default mapping of metadata.
 func DefaultMetadata() map[string]string {
 	return map[string]string{
-		keySpec:                               "agent_spec",
+		specMetadataKey:                       "agent_spec",
 		"fleet_mcp_pull_request_url":          "pull_request_url",
 		"fleet_mcp_pull_request_status":       "pull_request_status",
 		"fleet_mcp_pull_request_check_status": "check_status",
 	}
 }
 
-// keySpec is the metadata key of an agent's specification.
-const keySpec = "fleet_mcp_agent_spec"
+// specMetadataKey is the metadata key of an agent's specification.
+const specMetadataKey = "fleet_mcp_agent_spec"
 
 var prefixPattern = regexp.MustCompile(`^([A-Za-z0-9]+-)*[A-Za-z0-9]*$`)
 

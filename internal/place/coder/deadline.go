@@ -41,19 +41,19 @@ func (p *Place) extendDeadline(ctx context.Context, w *workspace) string {
 	if !build.Deadline.Valid || build.Deadline.Time.Sub(now) > minDeadlineLeft || !build.Deadline.Time.After(now) {
 		return ""
 	}
-	stops := build.Deadline.Time.UTC().Format(time.RFC3339)
+	stopsAt := build.Deadline.Time.UTC().Format(time.RFC3339)
 	until := now.Add(deadlineAhead)
 	if last := build.MaxDeadline; last.Valid && last.Time.Before(until) {
 		until = last.Time
 	}
 	if !until.After(build.Deadline.Time) {
-		return "Coder stops the workspace at " + stops + ", which is the latest time that its template allows; a task that still runs then ends"
+		return "Coder stops the workspace at " + stopsAt + ", which is the latest time that its template allows; a task that still runs then ends"
 	}
 	_, err := callCoder(ctx, "extending the deadline of the workspace", func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, w.account.sdk.PutExtendWorkspace(ctx, w.ws.ID, codersdk.PutExtendWorkspaceRequest{Deadline: until})
 	})
 	if err != nil {
-		return "Coder stops the workspace at " + stops + ": " + fleet.PublicMessage(err)
+		return "Coder stops the workspace at " + stopsAt + ": " + fleet.PublicMessage(err)
 	}
 	w.ws.LatestBuild.Deadline.Time = until
 	return ""

@@ -15,39 +15,39 @@ import (
 
 // TestDeadline checks that a run extends the deadline of its workspace, and that it warns if the template does not allow that.
 func TestDeadline(t *testing.T) {
-	for name, latest := range map[string]time.Duration{"extended": 0, "to the latest allowed time": 50 * time.Minute, "not at all": 10 * time.Minute} {
+	for name, maxDeadlineIn := range map[string]time.Duration{"extended": 0, "to the maxDeadlineIn allowed time": 50 * time.Minute, "not at all": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			x := newFakeCoder(t)
 			s := x.withRunner()
 			now := time.Now()
 			build := &x.ws.LatestBuild
 			build.Deadline = codersdk.NewNullTime(now.Add(10*time.Minute), true)
-			if latest > 0 {
-				build.MaxDeadline = codersdk.NewNullTime(now.Add(latest), true)
+			if maxDeadlineIn > 0 {
+				build.MaxDeadline = codersdk.NewNullTime(now.Add(maxDeadlineIn), true)
 			}
-			asked := make(chan time.Time, 1)
-			runner := x.fault
+			requestedDeadlines := make(chan time.Time, 1)
+			runnerFault := x.fault
 			x.fault = func(w http.ResponseWriter, r *http.Request) bool {
 				if !strings.HasSuffix(r.URL.Path, "/extend") {
-					return runner(w, r)
+					return runnerFault(w, r)
 				}
 				var req codersdk.PutExtendWorkspaceRequest
 				_ = json.NewDecoder(r.Body).Decode(&req)
 				x.update(func() { x.ws.LatestBuild.Deadline = codersdk.NewNullTime(req.Deadline, true) })
 				select {
-				case asked <- req.Deadline:
+				case requestedDeadlines <- req.Deadline:
 				default:
 				}
 				return writeJSON(w, struct{}{})
 			}
-			var warned []string
+			var warnings []string
 			warning := make(chan struct{})
-			r := x.run("Say it.")
+			r := x.newRun("Say it.")
 			done := make(chan error)
 			go func() {
 				_, err := x.newPlace().Connect(x.agent()).Follow(t.Context(), r, "", func(out fleet.Output) error {
 					if out.Step {
-						warned = append(warned, string(out.Data))
+						warnings = append(warnings, string(out.Data))
 						close(warning)
 					}
 					return nil
@@ -58,19 +58,19 @@ func TestDeadline(t *testing.T) {
 				<-warning
 			} else {
 				want := now.Add(90 * time.Minute)
-				if latest > 0 {
-					want = now.Add(latest)
+				if maxDeadlineIn > 0 {
+					want = now.Add(maxDeadlineIn)
 				}
-				require.WithinDuration(t, want, <-asked, time.Minute)
+				require.WithinDuration(t, want, <-requestedDeadlines, time.Minute)
 			}
 			require.NoError(t, s.Send(t.Context(), r, "", "done"))
 			require.NoError(t, <-done)
 			if name == "not at all" {
-				require.Len(t, warned, 1)
-				require.Contains(t, warned[0], `"type":"warning"`)
-				require.Contains(t, warned[0], "the latest time that its template allows")
+				require.Len(t, warnings, 1)
+				require.Contains(t, warnings[0], `"type":"warning"`)
+				require.Contains(t, warnings[0], "the maxDeadlineIn time that its template allows")
 			} else {
-				require.Empty(t, warned)
+				require.Empty(t, warnings)
 			}
 		})
 	}

@@ -20,16 +20,16 @@ type factCache struct {
 
 // workspaceFacts holds the facts about the latest build of one workspace.
 type workspaceFacts struct {
-	build uuid.UUID
-	ready bool // whether the agent was ready before; if so, a busy AgentAPI means that the agent works on a task
+	build    uuid.UUID
+	wasReady bool // whether the agent was ready before; if so, a busy AgentAPI means that the agent works on a task
 
-	probedAt time.Time // when the app was last probed
-	state    fleet.State
+	probedAt time.Time   // when the app was last probed
+	state    fleet.State // as the last probe found it
 	reason   string
 
-	readAt   time.Time // when the metadata were last read
-	metadata map[string]string
-	ports    []uint16 // on which programs listen
+	metadataReadAt time.Time // when the metadata were last read
+	metadata       map[string]string
+	ports          []uint16 // on which programs listen
 }
 
 // get returns a copy of the cached facts about the workspace's latest build. If none are cached, only the build is set.
@@ -85,13 +85,25 @@ func (c *factCache) retain(workspaces, builds map[uuid.UUID]bool) {
 }
 
 // addReadFailure records a failed attempt to read the build's parameters. If Coder did not respond at all, the failure counts
-// only after valueTries attempts.
+// only after maxReadTries attempts.
 func (c *factCache) addReadFailure(build uuid.UUID, err error, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	failure := c.failures[build]
-	if failure.tries++; isResponse(err) || failure.tries >= valueTries {
+	if failure.tries++; isResponse(err) || failure.tries >= maxReadTries {
 		failure.err, failure.failedAt = err, now
 	}
 	c.failures[build] = failure
+}
+
+// missingParameters returns nil if the parameters of the build are cached. Otherwise it returns the record of failed attempts to read
+// them. The record has no error if there was no attempt, or until the failure counts.
+func (c *factCache) missingParameters(build uuid.UUID) *readFailure {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.byBuild[build]; ok {
+		return nil
+	}
+	failure := c.failures[build]
+	return &failure
 }

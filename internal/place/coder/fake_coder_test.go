@@ -28,11 +28,11 @@ import (
 type fakeCoder struct {
 	*testing.T
 	*require.Assertions
-	server *httptest.Server
-	ws     codersdk.Workspace
-	key    ed25519.PrivateKey
-	now    func() time.Time // the time of newPlace
-	clock  atomic.Int64     // nanoseconds that newPlace adds to that time
+	server      *httptest.Server
+	ws          codersdk.Workspace
+	key         ed25519.PrivateKey
+	now         func() time.Time // the time of newPlace
+	clockOffset atomic.Int64     // nanoseconds that newPlace adds to that time
 
 	// fault is called for each request. If it returns true, it has answered the request.
 	fault func(w http.ResponseWriter, r *http.Request) bool
@@ -78,7 +78,7 @@ func newFakePlace(t *testing.T) (*fakeCoder, *coder.Place) {
 	return x, x.newPlace()
 }
 
-// newFrozenCoder returns a fake Coder whose places have a clock that stands still. Only x.clock sets it forward.
+// newFrozenCoder returns a fake Coder whose places have a clock that stands still. Only clockOffset sets it forward.
 func newFrozenCoder(t *testing.T) *fakeCoder {
 	x := newFakeCoder(t)
 	now := time.Now()
@@ -100,7 +100,7 @@ func (x *fakeCoder) open(c coder.Config) *coder.Place {
 
 // newPlace returns a place that uses the fake Coder and its clock. The place shortens each wait to a fiftieth.
 func (x *fakeCoder) newPlace() *coder.Place {
-	p := x.open(coder.Config{Now: func() time.Time { return x.now().Add(time.Duration(x.clock.Load())) }})
+	p := x.open(coder.Config{Now: func() time.Time { return x.now().Add(time.Duration(x.clockOffset.Load())) }})
 	p.SetWait(func(ctx context.Context, d time.Duration) error {
 		select {
 		case <-ctx.Done():
@@ -116,7 +116,7 @@ func (x *fakeCoder) agent() fleet.Agent {
 	return fleet.Agent{UID: "uid", Name: "papi", Owner: "fleet", Project: "setup", Role: "coder", Spec: "A spec.", WorkspaceID: x.ws.ID.String()}
 }
 
-func (x *fakeCoder) run(prompt string) fleet.Run {
+func (x *fakeCoder) newRun(prompt string) fleet.Run {
 	return fleet.Run{TaskID: uuid.NewString(), Prompt: prompt, Timeout: time.Hour, Started: time.Now()}
 }
 

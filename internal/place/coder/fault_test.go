@@ -161,7 +161,7 @@ func TestOnlyCoderReportsDeletion(t *testing.T) {
 		requireReason(x.T, err, fleet.ReasonBackendUnavailable)
 		_, err = p.Delete(t.Context(), x.agent())
 		x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "the workspace was not deleted, so the deletion must be retried: %v", err)
-		_, err = p.Connect(x.agent()).Follow(t.Context(), x.run("x"), "", func(fleet.Output) error { return nil })
+		_, err = p.Connect(x.agent()).Follow(t.Context(), x.newRun("x"), "", func(fleet.Output) error { return nil })
 		requireReason(x.T, err, fleet.ReasonBackendUnavailable)
 	}
 	setAnswer(func(w http.ResponseWriter) { _ = writeJSON(w, map[string]any{}) })
@@ -198,16 +198,16 @@ func TestTokenExpires(t *testing.T) {
 		writeError(w, http.StatusUnauthorized, "You are signed out or your session has expired.")
 		return true
 	})
-	fresh := a
-	fresh.WorkspaceID, fresh.Name, fresh.UID = "", "fresh", "fresh"
+	newAgent := a
+	newAgent.WorkspaceID, newAgent.Name, newAgent.UID = "", "new", "new"
 	for what, call := range map[string]func() error{
 		"inspect":   func() error { _, err := p.Inspect(t.Context(), a); return err },
-		"provision": func() error { _, err := p.Provision(t.Context(), fresh); return err },
+		"provision": func() error { _, err := p.Provision(t.Context(), newAgent); return err },
 		"start":     func() error { return p.Start(t.Context(), a) },
 		"stop":      func() error { return p.Stop(t.Context(), a) },
 		"delete":    func() error { _, err := p.Delete(t.Context(), a); return err },
-		"dispatch":  func() error { return p.Connect(a).Dispatch(t.Context(), x.run("x")) },
-		"interrupt": func() error { return p.Connect(a).Interrupt(t.Context(), x.run("x"), true) },
+		"dispatch":  func() error { return p.Connect(a).Dispatch(t.Context(), x.newRun("x")) },
+		"interrupt": func() error { return p.Connect(a).Interrupt(t.Context(), x.newRun("x"), true) },
 	} {
 		err := call()
 		x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%s: %v", what, err)
@@ -220,7 +220,7 @@ func TestUnreachable(t *testing.T) {
 	x.server.Close()
 	_, err := p.List(t.Context())
 	requireReason(t, err, fleet.ReasonBackendUnavailable)
-	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(p.Connect(x.agent()).Dispatch(t.Context(), x.run("hello"))))
+	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(p.Connect(x.agent()).Dispatch(t.Context(), x.newRun("hello"))))
 }
 
 // TestMessageWithLostAnswer drops the answer to a message. The message must not be sent again.
@@ -240,7 +240,7 @@ func TestMessageWithLostAnswer(t *testing.T) {
 				lose(w)
 				return true
 			}
-			r := x.run("once only")
+			r := x.newRun("once only")
 			require.NoError(t, x.newPlace().Connect(x.agent()).Dispatch(t.Context(), r))
 			require.Equal(t, []string{"A spec.\n\nonce only"}, x.prompts())
 			r.Again = true
@@ -262,7 +262,7 @@ func TestLostMessage(t *testing.T) {
 		}
 		return false
 	}
-	require.NoError(t, x.newPlace().Connect(x.agent()).Dispatch(t.Context(), x.run("hello")))
+	require.NoError(t, x.newPlace().Connect(x.agent()).Dispatch(t.Context(), x.newRun("hello")))
 	require.Len(t, x.prompts(), 1)
 }
 
@@ -278,10 +278,10 @@ func TestBusyBriefly(t *testing.T) {
 		}
 		return false
 	}
-	require.NoError(t, x.newPlace().Connect(x.agent()).Dispatch(t.Context(), x.run("hello")))
+	require.NoError(t, x.newPlace().Connect(x.agent()).Dispatch(t.Context(), x.newRun("hello")))
 	require.Len(t, x.prompts(), 1)
 
-	err := x.newPlace().Connect(x.agent()).Dispatch(t.Context(), x.run("something else"))
+	err := x.newPlace().Connect(x.agent()).Dispatch(t.Context(), x.newRun("something else"))
 	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(err), "an agent that works must refuse another task")
 }
 
@@ -307,7 +307,7 @@ func (x *fakeCoder) followInBackground(p *coder.Place, r fleet.Run, cursor strin
 func TestFollowStream(t *testing.T) {
 	t.Parallel()
 	x, p := newFakePlace(t)
-	r := x.run("explain")
+	r := x.newRun("explain")
 	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 	outputs, done := x.followInBackground(p, r, "")
 	x.showScreen("* thinking 1/9", "running")
@@ -346,7 +346,7 @@ func TestFollowCutStreams(t *testing.T) {
 		return false
 	}
 	p := x.newPlace()
-	r := x.run("explain")
+	r := x.newRun("explain")
 	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 	outputs, done := x.followInBackground(p, r, "")
 	x.showScreen("one\ntwo\n* busy 1/2", "running")
@@ -373,7 +373,7 @@ func TestStuckAgentAPI(t *testing.T) {
 		return false
 	}
 	p := x.newPlace()
-	r := x.run("are you ready?")
+	r := x.newRun("are you ready?")
 	r.Timeout = 30 * 24 * time.Hour // longer than the clock advances even on a slow machine
 	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 	stop := make(chan struct{})
@@ -384,7 +384,7 @@ func TestStuckAgentAPI(t *testing.T) {
 			case <-stop:
 				return
 			case <-time.After(50 * time.Millisecond):
-				x.clock.Add(int64(5 * time.Second))
+				x.clockOffset.Add(int64(5 * time.Second))
 			}
 		}
 	}()
@@ -405,12 +405,12 @@ func TestAgentGoesAway(t *testing.T) {
 		"AgentAPI restarted": {func(x *fakeCoder) {
 			x.messages = []map[string]any{{"id": 0, "role": "agent", "content": "Ready again.", "time": time.Now()}}
 		}, "the agent was restarted while it worked, and no longer knows the task"},
-		"out of reach": {func(x *fakeCoder) { x.clock.Add(int64(time.Hour)) }, "the agent could not be reached for 2m0s: AgentAPI does not answer"},
+		"out of reach": {func(x *fakeCoder) { x.clockOffset.Add(int64(time.Hour)) }, "the agent could not be reached for 2m0s: AgentAPI does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x, p := newFakePlace(t)
-			r := x.run("work")
+			r := x.newRun("work")
 			r.Timeout = 30 * 24 * time.Hour
 			x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 			outputs, done := x.followInBackground(p, r, "")
@@ -466,7 +466,7 @@ func TestReports(t *testing.T) {
 			x := newFakeCoder(t)
 			x.statuses = []s{{State: "failure", Message: "of an earlier task", CreatedAt: time.Now().Add(-30 * time.Second)}}
 			p := x.newPlace()
-			r := x.run("work")
+			r := x.newRun("work")
 			x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 			x.update(func() {
 				for _, status := range c.statuses {
@@ -497,7 +497,7 @@ func TestManyInspections(t *testing.T) {
 	}
 	x.Equal(21, x.count("GET "+x.ws.ID.String())) // the first one tells the place which workspace the agent has
 	x.Equal(1, x.count("GET workspaces"))
-	x.clock.Add(int64(time.Millisecond))
+	x.clockOffset.Add(int64(time.Millisecond))
 	x.NoError(p.Stop(t.Context(), x.agent()))
 	before := x.count("GET " + x.ws.ID.String())
 	_, err := p.Inspect(t.Context(), x.agent())

@@ -18,16 +18,16 @@ type identity struct {
 	mu          sync.Mutex
 	token       string        // the last token whose user was requested
 	user        codersdk.User // the user of that token
-	firstUserID string        // the id of the user whose token was accepted first; used if neither Config.User nor Config.Remember is set
+	firstUserID string        // the id of the user whose token was accepted first; used if neither Config.User nor Config.RememberUser is set
 	refusal     error         // why the token is refused; nil if it is accepted
 }
 
-// verifiedToken returns the token for requests as Fleet's own user. If Config.User or Config.Remember is set, it first asks Coder
+// verifiedToken returns the token for requests as Fleet's own user. If Config.User or Config.RememberUser is set, it first asks Coder
 // for the token's user, and fails with fleet.ErrOtherIdentity if that is not the expected user. So no other request is sent as the
 // wrong user. If neither is set, it does not check the token.
 func (p *Place) verifiedToken(ctx context.Context) (string, error) {
 	token, err := p.config.Token(ctx)
-	if err != nil || p.config.User == "" && p.config.Remember == nil {
+	if err != nil || p.config.User == "" && p.config.RememberUser == nil {
 		return token, err
 	}
 	_, err = p.userOfToken(ctx, token)
@@ -52,9 +52,9 @@ func (p *Place) userOfToken(ctx context.Context, token string) (codersdk.User, e
 	if id.token == token && token != "" {
 		return id.user, id.refusal
 	}
-	as := p.newAccount(func(context.Context) (string, error) { return token, nil })
+	acc := p.newAccount(func(context.Context) (string, error) { return token, nil })
 	u, err := callCoder(ctx, "asking Coder whose token Fleet has", func(ctx context.Context) (codersdk.User, error) {
-		return as.sdk.User(ctx, codersdk.Me)
+		return acc.sdk.User(ctx, codersdk.Me)
 	})
 	if fleet.ReasonOf(err) == fleet.ReasonProvisioningFailed { // 404: every user may read their own user, unless the token has limited scopes
 		err = fleet.Errorf(fleet.ReasonBackendUnavailable,
@@ -66,24 +66,24 @@ func (p *Place) userOfToken(ctx context.Context, token string) (codersdk.User, e
 	if err != nil {
 		return codersdk.User{}, err
 	}
-	want := p.config.User
-	if want == "" && p.config.Remember != nil {
-		if want, err = p.config.Remember(ctx, u.ID.String()); err != nil {
+	expectedID := p.config.User
+	if expectedID == "" && p.config.RememberUser != nil {
+		if expectedID, err = p.config.RememberUser(ctx, u.ID.String()); err != nil {
 			return codersdk.User{}, err
 		}
 	}
-	if want == "" {
+	if expectedID == "" {
 		if id.firstUserID == "" {
 			id.firstUserID = u.ID.String()
 		}
-		want = id.firstUserID
+		expectedID = id.firstUserID
 	}
 	id.token, id.user, id.refusal = token, u, nil
-	if want != u.ID.String() {
+	if expectedID != u.ID.String() {
 		id.refusal = fleet.Errorf(fleet.ReasonBackendUnavailable,
 			"the Coder token belongs to the user %s (%s), but the agents of this Fleet belong to the Coder user %s: give the server a token of that user, or set coder.user to %s to go on as %s",
-			u.Username, u.ID, want, u.ID, u.Username).WithCause(fleet.ErrOtherIdentity)
-		p.config.Logger.ErrorContext(ctx, "coder token belongs to another user, nothing is done", "user", u.Username, "user_id", u.ID.String(), "expected_id", want)
+			u.Username, u.ID, expectedID, u.ID, u.Username).WithCause(fleet.ErrOtherIdentity)
+		p.config.Logger.ErrorContext(ctx, "coder token belongs to another user, nothing is done", "user", u.Username, "user_id", u.ID.String(), "expected_id", expectedID)
 	}
 	return id.user, id.refusal
 }

@@ -39,12 +39,12 @@ func TestOtherUsersToken(t *testing.T) {
 	x.ws.OwnerID = ids["token-of-fleet"]
 	var mu sync.Mutex
 	token := "token-of-fleet"
-	var asBob []string // paths that were requested with bob's token
+	var pathsAsBob []string // paths that were requested with bob's token
 	x.fault = func(w http.ResponseWriter, r *http.Request) bool {
 		sent := r.Header.Get(codersdk.SessionTokenHeader)
 		if sent == "token-of-bob" {
 			mu.Lock()
-			asBob = append(asBob, r.URL.Path)
+			pathsAsBob = append(pathsAsBob, r.URL.Path)
 			mu.Unlock()
 		}
 		switch {
@@ -62,7 +62,7 @@ func TestOtherUsersToken(t *testing.T) {
 	}
 	var stored userIDStore
 	open := func(user string) *coder.Place {
-		return x.open(coder.Config{User: user, Remember: stored.remember, Token: func(context.Context) (string, error) {
+		return x.open(coder.Config{User: user, RememberUser: stored.remember, Token: func(context.Context) (string, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			return token, nil
@@ -91,7 +91,7 @@ func TestOtherUsersToken(t *testing.T) {
 		_, err = p.Delete(t.Context(), a)
 		require.ErrorIs(t, err, fleet.ErrOtherIdentity)
 	}
-	require.Equal(t, []string{"/api/v2/users/me", "/api/v2/users/me"}, asBob, "nothing else may be requested as bob")
+	require.Equal(t, []string{"/api/v2/users/me", "/api/v2/users/me"}, pathsAsBob, "nothing else may be requested as bob")
 
 	setToken("token-of-fleet")
 	all, err = p.List(t.Context())
@@ -99,11 +99,11 @@ func TestOtherUsersToken(t *testing.T) {
 	require.Len(t, all, 1)
 
 	setToken("token-of-bob")
-	decided := open(ids["token-of-bob"].String())
-	all, err = decided.List(t.Context())
+	placeOfBob := open(ids["token-of-bob"].String())
+	all, err = placeOfBob.List(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, all)
-	w, err := decided.Inspect(t.Context(), a)
+	w, err := placeOfBob.Inspect(t.Context(), a)
 	require.NoError(t, err)
 	require.True(t, w.Missing, "a 404 must not count as a deletion: %+v", w)
 }

@@ -3,6 +3,9 @@ package coder
 import (
 	"context"
 	"errors"
+	"time"
+
+	"github.com/coder/coder/v2/codersdk"
 
 	"fleet/internal/fleet"
 	"fleet/internal/runner/agentapi"
@@ -11,7 +14,7 @@ import (
 // Inspect implements fleet.Place.
 func (p *Place) Inspect(ctx context.Context, a fleet.Agent) (fleet.Workspace, error) {
 	if id, known := p.index.workspace(a.UID); known && a.WorkspaceID == id.String() {
-		ws, err := p.fromList(ctx, id)
+		ws, err := p.findInList(ctx, id)
 		if err != nil {
 			return fleet.Workspace{}, err
 		}
@@ -62,12 +65,29 @@ func (p *Place) inspect(ctx context.Context, a fleet.Agent, w *workspace) (fleet
 	return out, ctx.Err()
 }
 
+// hostFacts returns the facts about the workspace in addition to its state. project is the name of the workspace's project.
+func (p *Place) hostFacts(w *workspace, project string) fleet.HostFacts {
+	ws := w.ws
+	h := fleet.HostFacts{Credential: p.Credential(project), Outdated: ws.Outdated, Links: p.links(w)}
+	if deadline := ws.LatestBuild.Deadline; deadline.Valid && ws.LatestBuild.Status == codersdk.WorkspaceStatusRunning {
+		// Coder moves the deadline whenever the workspace is used, so its seconds mean nothing.
+		h.StopsAt = deadline.Time.UTC().Truncate(time.Minute)
+	}
+	if ws.DormantAt != nil {
+		h.DormantAt = ws.DormantAt.UTC().Truncate(time.Second)
+	}
+	if ws.DeletingAt != nil {
+		h.DeletionAt = ws.DeletingAt.UTC().Truncate(time.Second)
+	}
+	return h
+}
+
 // probe returns the state of a running workspace, and the reason if the state is not running. Without a fleet-runner,
 // it asks AgentAPI.
 func (p *Place) probe(ctx context.Context, w *workspace) (fleet.State, string, error) {
 	if w.hasRunner() { // Coder checks the health of fleet-runner itself
 		p.factCache.update(w.ws, func(v *workspaceFacts) {
-			v.probedAt, v.state, v.reason, v.ready = p.config.Now(), fleet.StateRunning, "", true
+			v.probedAt, v.state, v.reason, v.wasReady = p.config.Now(), fleet.StateRunning, "", true
 		})
 		return fleet.StateRunning, "", ctx.Err()
 	}
@@ -81,14 +101,14 @@ func (p *Place) probe(ctx context.Context, w *workspace) (fleet.State, string, e
 	}
 	p.factCache.update(w.ws, func(v *workspaceFacts) {
 		v.probedAt, v.state, v.reason = p.config.Now(), state, reason
-		v.ready = v.ready || state == fleet.StateRunning
+		v.wasReady = v.wasReady || state == fleet.StateRunning
 	})
 	return state, reason, nil
 }
 
 // probeAgentAPI asks AgentAPI whether the agent is ready. It returns the state that follows, and the reason for it.
 func (p *Place) probeAgentAPI(ctx context.Context, w *workspace, facts agentapi.Facts) (fleet.State, string, error) {
-	wasReady := p.factCache.get(w.ws).ready
+	wasReady := p.factCache.get(w.ws).wasReady
 	ready, err := p.agentAPIRunners.Ready(ctx, facts, wasReady, func() agentapi.Prompt {
 		_, spec, _ := p.roleAndSpec(ctx, w)
 		return agentapi.Prompt{Text: spec, IsTask: p.isFirstTask(ctx, w)}

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/coder/coder/v2/codersdk"
 
@@ -17,23 +16,6 @@ import (
 // maxPorts limits the links to ports of a workspace, because an agent can listen on any number of ports.
 const maxPorts = 20
 
-// hostFacts returns the facts about the workspace in addition to its state. project is the name of the workspace's project.
-func (p *Place) hostFacts(w *workspace, project string) fleet.HostFacts {
-	ws := w.ws
-	h := fleet.HostFacts{Credential: p.Credential(project), Outdated: ws.Outdated, Links: p.links(w)}
-	if deadline := ws.LatestBuild.Deadline; deadline.Valid && ws.LatestBuild.Status == codersdk.WorkspaceStatusRunning {
-		// Coder moves the deadline whenever the workspace is used, so its seconds mean nothing.
-		h.StopsAt = deadline.Time.UTC().Truncate(time.Minute)
-	}
-	if ws.DormantAt != nil {
-		h.DormantAt = ws.DormantAt.UTC().Truncate(time.Second)
-	}
-	if ws.DeletingAt != nil {
-		h.DeletionAt = ws.DeletingAt.UTC().Truncate(time.Second)
-	}
-	return h
-}
-
 // links returns the links that Coder's own page has for the workspace: its page and, if it runs, its terminals, editors
 // and apps, and the ports in the cache.
 func (p *Place) links(w *workspace) []fleet.Link {
@@ -41,7 +23,7 @@ func (p *Place) links(w *workspace) []fleet.Link {
 	if w.ws.LatestBuild.Status != codersdk.WorkspaceStatusRunning {
 		return links
 	}
-	page, appHost := p.addresses()
+	accessURL, appHost := p.addresses()
 	agentCount := 0
 	for _, r := range w.ws.LatestBuild.Resources {
 		agentCount += len(r.Agents)
@@ -53,9 +35,9 @@ func (p *Place) links(w *workspace) []fleet.Link {
 				continue
 			}
 			first := len(links)
-			links = append(links, displayLinks(page, w.ws, agent)...)
+			links = append(links, displayLinks(accessURL, w.ws, agent)...)
 			for _, app := range agent.Apps {
-				if address := appLink(page, appHost, w.ws, agent, app); address != "" {
+				if address := appLink(accessURL, appHost, w.ws, agent, app); address != "" {
 					links = append(links, fleet.Link{Name: shortLine(cmp.Or(app.DisplayName, app.Slug)), URL: address})
 				}
 			}
@@ -67,16 +49,16 @@ func (p *Place) links(w *workspace) []fleet.Link {
 	if agent, _ := w.appAgent(); agent != nil && appHost != "" {
 		for _, port := range p.factCache.get(w.ws).ports {
 			name := fmt.Sprintf("%d--%s--%s--%s", port, agent.Name, w.ws.Name, w.ws.OwnerName)
-			links = append(links, fleet.Link{Name: fmt.Sprintf("Port %d", port), URL: appURL(page, appHost, name)})
+			links = append(links, fleet.Link{Name: fmt.Sprintf("Port %d", port), URL: appURL(accessURL, appHost, name)})
 		}
 	}
 	return links
 }
 
 // displayLinks returns the links to the terminal and the editors of the agent, as far as the template shows them.
-func displayLinks(page *url.URL, ws codersdk.Workspace, agent *codersdk.WorkspaceAgent) (links []fleet.Link) {
+func displayLinks(accessURL *url.URL, ws codersdk.Workspace, agent *codersdk.WorkspaceAgent) (links []fleet.Link) {
 	if slices.Contains(agent.DisplayApps, codersdk.DisplayAppWebTerminal) {
-		links = append(links, fleet.Link{Name: "Terminal", URL: agentPage(page, ws, agent, "terminal").String()})
+		links = append(links, fleet.Link{Name: "Terminal", URL: agentPage(accessURL, ws, agent, "terminal").String()})
 	}
 	for _, editor := range []struct {
 		app          codersdk.DisplayApp
@@ -88,7 +70,7 @@ func displayLinks(page *url.URL, ws codersdk.Workspace, agent *codersdk.Workspac
 		if !slices.Contains(agent.DisplayApps, editor.app) {
 			continue
 		}
-		query := url.Values{"owner": {ws.OwnerName}, "workspace": {ws.Name}, "agent": {agent.Name}, "url": {page.Scheme + "://" + page.Host}, "openRecent": {"true"}}
+		query := url.Values{"owner": {ws.OwnerName}, "workspace": {ws.Name}, "agent": {agent.Name}, "url": {accessURL.Scheme + "://" + accessURL.Host}, "openRecent": {"true"}}
 		if agent.ExpandedDirectory != "" {
 			query.Set("folder", agent.ExpandedDirectory)
 			query.Del("openRecent")
@@ -99,9 +81,9 @@ func displayLinks(page *url.URL, ws codersdk.Workspace, agent *codersdk.Workspac
 	return links
 }
 
-// agentPage returns the URL of a page of the agent, for example of its terminal or of an app. page is the URL of Coder's pages.
-func agentPage(page *url.URL, ws codersdk.Workspace, agent *codersdk.WorkspaceAgent, parts ...string) *url.URL {
-	return page.JoinPath(append([]string{"@" + ws.OwnerName, ws.Name + "." + agent.Name}, parts...)...)
+// agentPage returns the URL of a page of the agent, for example of its terminal or of an app. base is the URL of the deployment.
+func agentPage(base *url.URL, ws codersdk.Workspace, agent *codersdk.WorkspaceAgent, parts ...string) *url.URL {
+	return base.JoinPath(append([]string{"@" + ws.OwnerName, ws.Name + "." + agent.Name}, parts...)...)
 }
 
 // sessionTokenPlaceholder is the placeholder for the user's token in links to external apps. Coder's page replaces it.
@@ -109,7 +91,7 @@ const sessionTokenPlaceholder = "$SESSION_TOKEN"
 
 // appLink returns the address at which people open the app. It returns "" if there is none, if the app is fleet-runner, hidden or
 // unhealthy, or if only Coder's own page can open it.
-func appLink(page *url.URL, appHost string, ws codersdk.Workspace, agent *codersdk.WorkspaceAgent, app codersdk.WorkspaceApp) string {
+func appLink(accessURL *url.URL, appHost string, ws codersdk.Workspace, agent *codersdk.WorkspaceAgent, app codersdk.WorkspaceApp) string {
 	switch {
 	case app.Hidden || app.Slug == runnerSlug || app.Health == codersdk.WorkspaceAppHealthUnhealthy:
 		return ""
@@ -118,22 +100,22 @@ func appLink(page *url.URL, appHost string, ws codersdk.Workspace, agent *coders
 	case app.External:
 		return app.URL
 	case app.Command != "":
-		u := agentPage(page, ws, agent, "terminal")
+		u := agentPage(accessURL, ws, agent, "terminal")
 		u.RawQuery = url.Values{"command": {app.Command}}.Encode()
 		return u.String()
 	case app.Subdomain && (appHost == "" || app.SubdomainName == ""):
 		return ""
 	case app.Subdomain:
-		return appURL(page, appHost, app.SubdomainName)
+		return appURL(accessURL, appHost, app.SubdomainName)
 	}
-	return agentPage(page, ws, agent, "apps", app.Slug).String() + "/"
+	return agentPage(accessURL, ws, agent, "apps", app.Slug).String() + "/"
 }
 
 // readPorts reads the ports on which programs in the workspace listen into the cache. It sends no request if nobody could open
 // them, because Coder has no host name for ports or the template does not show them. Errors are only logged.
 func (p *Place) readPorts(ctx context.Context, w *workspace) {
 	agent, _ := w.appAgent()
-	if _, apps := p.addresses(); apps == "" || agent == nil || !slices.Contains(agent.DisplayApps, codersdk.DisplayAppPortForward) {
+	if _, appHost := p.addresses(); appHost == "" || agent == nil || !slices.Contains(agent.DisplayApps, codersdk.DisplayAppPortForward) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, metadataTimeout)

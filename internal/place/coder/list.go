@@ -17,17 +17,17 @@ import (
 // These are limits for one List, in addition to the list request, so that many agents do not overload Coder. Each List
 // refreshes the oldest facts and leaves the rest to later Lists.
 const (
-	listProbes   = 16 // running workspaces whose app is probed; these requests do not count against Coder's rate limit
-	listMetadata = 4  // workspaces whose metadata and ports are read
-	listValues   = 40 // builds whose parameters are read
-	listParallel = 8  // concurrent requests
+	maxListProbes     = 16 // running workspaces whose app is probed; these requests do not count against Coder's rate limit
+	maxListMetadata   = 4  // workspaces whose metadata and ports are read
+	maxListParameters = 40 // builds whose parameters are read
+	maxListParallel   = 8  // concurrent requests
 )
 
 const (
-	metadataAge = 10 * time.Second // metadata are read again when they are this old
-	quietPause  = 30 * time.Second // pause between two Lists that read the metadata of an idle agent
-	quietAfter  = time.Minute      // an agent counts as idle this long after its last run
-	valueTries  = 3                // failed attempts to read build parameters, without an answer of Coder, until the failure counts
+	metadataAge      = 10 * time.Second // metadata are read again when they are this old
+	idleRefreshPause = 30 * time.Second // pause between two Lists that read the metadata of an idle agent
+	idleAfter        = time.Minute      // an agent counts as idle this long after its last run
+	maxReadTries     = 3                // failed attempts to read build parameters, without an answer of Coder, until the failure counts
 )
 
 // List implements fleet.Place. It lists all workspaces with one request, and makes a limited number of other requests.
@@ -129,36 +129,36 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 // apps can be probed; running workspaces with stale metadata, of which at most one is idle; and workspaces whose build parameters are
 // missing and may be requested again.
 func (p *Place) outdatedFacts(hosted []*hostedWorkspace, now time.Time) (running, stale, missing []*hostedWorkspace) {
-	var quiet []*hostedWorkspace
+	var idle []*hostedWorkspace
 	failedAt := map[*hostedWorkspace]time.Time{} // by workspace in missing; copied, because other goroutines change the cache meanwhile
 	for _, h := range hosted {
 		if h.state == fleet.StateRunning {
 			running = append(running, h)
 			switch {
-			case now.Sub(h.facts.readAt) < metadataAge:
-			case h.hasRunner() && !h.facts.readAt.IsZero() && p.activity.isQuiet(h.ws.ID, now):
-				quiet = append(quiet, h)
+			case now.Sub(h.facts.metadataReadAt) < metadataAge:
+			case h.hasRunner() && !h.facts.metadataReadAt.IsZero() && p.activity.isIdle(h.ws.ID, now):
+				idle = append(idle, h)
 			default:
 				stale = append(stale, h)
 			}
 		}
-		if failed := p.valuesFailure(h.ws.LatestBuild.ID); failed != nil && now.Sub(failed.failedAt) >= catalogAge {
+		if failed := p.factCache.missingParameters(h.ws.LatestBuild.ID); failed != nil && now.Sub(failed.failedAt) >= readRetryPause {
 			missing = append(missing, h)
 			failedAt[h] = failed.failedAt
 		}
 	}
 	sortByAge(running, func(h *hostedWorkspace) time.Time { return h.facts.probedAt })
-	sortByAge(quiet, func(h *hostedWorkspace) time.Time { return h.facts.readAt })
-	if len(quiet) > 0 && p.activity.claimRefresh(now) {
-		stale = append(stale, quiet[0])
+	sortByAge(idle, func(h *hostedWorkspace) time.Time { return h.facts.metadataReadAt })
+	if len(idle) > 0 && p.activity.claimRefresh(now) {
+		stale = append(stale, idle[0])
 	}
-	sortByAge(stale, func(h *hostedWorkspace) time.Time { return h.facts.readAt })
+	sortByAge(stale, func(h *hostedWorkspace) time.Time { return h.facts.metadataReadAt })
 	sortByAge(missing, func(h *hostedWorkspace) time.Time { return failedAt[h] })
 	return running, stale, missing
 }
 
-// refreshFacts requests facts that the list of workspaces does not contain, within the limits for one List. It records other
-// errors in the cache, and returns an error if Coder's rate limit is reached.
+// refreshFacts requests facts that the list of workspaces does not contain, within the limits for one List. It returns an error only if
+// ctx is done or Coder's rate limit is reached. It records other errors in the cache.
 func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) error {
 	now := p.config.Now()
 	running, stale, missing := p.outdatedFacts(hosted, now)
@@ -172,7 +172,7 @@ func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) err
 		}
 	}
 	var group sync.WaitGroup
-	slots := make(chan struct{}, listParallel)
+	slots := make(chan struct{}, maxListParallel)
 	runParallel := func(list []*hostedWorkspace, n int, do func(*hostedWorkspace)) {
 		for _, h := range list[:min(n, len(list))] {
 			group.Go(func() {
@@ -184,7 +184,7 @@ func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) err
 			})
 		}
 	}
-	runParallel(running, listProbes, func(h *hostedWorkspace) {
+	runParallel(running, maxListProbes, func(h *hostedWorkspace) {
 		if _, _, err := p.probe(ctx, h.workspace); err != nil && ctx.Err() == nil {
 			if isThrottled(err) {
 				setFailure(err)
@@ -195,12 +195,12 @@ func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) err
 			})
 		}
 	})
-	runParallel(stale, listMetadata, func(h *hostedWorkspace) {
+	runParallel(stale, maxListMetadata, func(h *hostedWorkspace) {
 		p.readMetadata(ctx, h.workspace)
 		p.readPorts(ctx, h.workspace)
 	})
-	runParallel(missing, listValues, func(h *hostedWorkspace) {
-		_, err := p.buildValues(ctx, h.account, h.ws.LatestBuild.ID)
+	runParallel(missing, maxListParameters, func(h *hostedWorkspace) {
+		_, err := p.readBuildParameters(ctx, h.account, h.ws.LatestBuild.ID)
 		switch {
 		case err == nil || ctx.Err() != nil:
 		case isThrottled(err):
@@ -216,20 +216,8 @@ func (p *Place) refreshFacts(ctx context.Context, hosted []*hostedWorkspace) err
 	return failure
 }
 
-func sortByAge(list []*hostedWorkspace, at func(*hostedWorkspace) time.Time) {
-	slices.SortStableFunc(list, func(a, b *hostedWorkspace) int { return at(a).Compare(at(b)) })
-}
-
-// valuesFailure returns the record of failed attempts to read the parameters of the build. It returns nil if the parameters
-// are cached. The record has no error if there was no attempt, or until the failure counts.
-func (p *Place) valuesFailure(build uuid.UUID) *readFailure {
-	p.factCache.mu.Lock()
-	defer p.factCache.mu.Unlock()
-	if _, ok := p.factCache.byBuild[build]; ok {
-		return nil
-	}
-	failure := p.factCache.failures[build]
-	return &failure
+func sortByAge(list []*hostedWorkspace, timeOf func(*hostedWorkspace) time.Time) {
+	slices.SortStableFunc(list, func(a, b *hostedWorkspace) int { return timeOf(a).Compare(timeOf(b)) })
 }
 
 // listedWorkspace returns the workspace for List. The workspace has no name until its parameters have been read, so that it is not
@@ -243,7 +231,7 @@ func (p *Place) listedWorkspace(ctx context.Context, h *hostedWorkspace) fleet.W
 	if v := p.factCache.get(h.ws); w.State == fleet.StateRunning && !v.probedAt.IsZero() {
 		w.State, w.Reason = v.state, v.reason
 	}
-	failure := p.valuesFailure(h.ws.LatestBuild.ID)
+	failure := p.factCache.missingParameters(h.ws.LatestBuild.ID)
 	w.ForeignOwnerUnknown = failure != nil
 	if failure != nil && failure.err == nil {
 		return w
@@ -256,7 +244,7 @@ func (p *Place) listedWorkspace(ctx context.Context, h *hostedWorkspace) fleet.W
 		w.ForeignOwnerUnknown = p.readForeignOwner(ctx, h.workspace, &w) != nil
 		w.Role, w.Spec, err = p.roleAndSpec(ctx, h.workspace)
 		if p.config.Owner == OwnerSelf {
-			values, _ := p.buildValues(ctx, h.account, h.ws.LatestBuild.ID) // the values are cached
+			values, _ := p.readBuildParameters(ctx, h.account, h.ws.LatestBuild.ID) // the values are cached
 			w.Owner = cmp.Or(valueOf(values, ownerParameter), w.Owner)
 		}
 	}

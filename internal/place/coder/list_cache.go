@@ -29,8 +29,8 @@ type listCache struct {
 	byID     map[uuid.UUID]codersdk.Workspace
 }
 
-// recordBuild records that a build of the workspace was requested at the time now.
-func (l *listCache) recordBuild(id uuid.UUID, now time.Time) {
+// recordBuildRequest records that a build of the workspace was requested at the time now.
+func (l *listCache) recordBuildRequest(id uuid.UUID, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.buildRequestedAt) > 1000 {
@@ -43,8 +43,8 @@ func (l *listCache) recordBuild(id uuid.UUID, now time.Time) {
 	l.buildRequestedAt[id] = now
 }
 
-// lastBuild returns when a build of the workspace was last requested. It returns the zero time if that is not recorded.
-func (l *listCache) lastBuild(id uuid.UUID) time.Time {
+// lastBuildRequest returns when a build of the workspace was last requested. It returns the zero time if that is not recorded.
+func (l *listCache) lastBuildRequest(id uuid.UUID) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buildRequestedAt[id]
@@ -69,10 +69,10 @@ func (l *listCache) allowLookup(now time.Time) bool {
 	return true
 }
 
-// fromList returns the workspace from the list of all workspaces. It returns nil if Config.Owner is not self, if there were
+// findInList returns the workspace from the list of all workspaces. It returns nil if Config.Owner is not self, if there were
 // few lookups, if the list does not have the workspace, or if the list is older than the last requested build of the
 // workspace.
-func (p *Place) fromList(ctx context.Context, id uuid.UUID) (*codersdk.Workspace, error) {
+func (p *Place) findInList(ctx context.Context, id uuid.UUID) (*codersdk.Workspace, error) {
 	c := &p.listCache
 	if p.config.Owner != OwnerSelf || c.allowLookup(p.config.Now()) {
 		return nil, nil

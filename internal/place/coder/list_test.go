@@ -83,7 +83,7 @@ func TestListIsolatesProblems(t *testing.T) {
 			x.mu.Lock()
 			broken = false
 			x.mu.Unlock()
-			x.clock.Add(int64(time.Minute))
+			x.clockOffset.Add(int64(time.Minute))
 			affected = byName()["sony"]
 			x.Equal("Coder", affected.Role)
 			x.Empty(affected.Reason)
@@ -96,7 +96,7 @@ func TestListIsolatesProblems(t *testing.T) {
 func TestIdle(t *testing.T) {
 	x := newFakeCoder(t)
 	x.withRunner()
-	runner := x.fault
+	runnerFault := x.fault
 	var all []codersdk.Workspace
 	for range 100 {
 		ws := x.ws
@@ -119,24 +119,24 @@ func TestIdle(t *testing.T) {
 		case strings.HasSuffix(r.URL.Path, "/watch-metadata"):
 			_, _ = io.WriteString(w, "event: data\ndata: []\n\n")
 		default:
-			return runner(w, r)
+			return runnerFault(w, r)
 		}
 		return true
 	}
 	p := x.newPlace()
-	minute := func() int {
+	listForMinute := func() int {
 		x.update(func() { requests, metadata = 0, 0 })
 		for range 20 {
-			x.clock.Add(int64(3 * time.Second))
+			x.clockOffset.Add(int64(3 * time.Second))
 			list, err := p.List(t.Context())
 			x.NoError(err)
 			x.Len(list, 100)
 		}
 		return requests
 	}
-	least := minute()
+	least := listForMinute()
 	for range 9 { // in the first minutes, the metadata of each agent are read for the first time
-		least = min(least, minute())
+		least = min(least, listForMinute())
 	}
 	x.LessOrEqual(least, 25)
 	x.Positive(metadata)

@@ -29,7 +29,7 @@ func (p *Place) readMetadata(ctx context.Context, w *workspace) {
 		values[item.Description.Key] = strings.TrimSpace(item.Result.Value)
 	}
 	p.factCache.update(w.ws, func(v *workspaceFacts) {
-		v.readAt = p.config.Now()
+		v.metadataReadAt = p.config.Now()
 		if err == nil {
 			v.metadata = values
 		}
@@ -84,12 +84,12 @@ func (p *Place) metadata(ctx context.Context, w *workspace) map[string]string {
 		}
 	}
 	spec := "" // stays empty if the parameters are unknown
-	if failure := p.valuesFailure(w.ws.LatestBuild.ID); failure == nil || failure.err == nil {
+	if failure := p.factCache.missingParameters(w.ws.LatestBuild.ID); failure == nil || failure.err == nil {
 		_, spec, _ = p.roleAndSpec(ctx, w)
 	}
 	// Coder truncates metadata, but the parameter has the complete text.
-	if spec != "" && strings.HasPrefix(strings.TrimSpace(spec), out[keySpec]) {
-		out[keySpec] = spec
+	if spec != "" && strings.HasPrefix(strings.TrimSpace(spec), out[specMetadataKey]) {
+		out[specMetadataKey] = spec
 	}
 	return out
 }

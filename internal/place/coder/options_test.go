@@ -17,7 +17,7 @@ func TestTaskOptions(t *testing.T) {
 	_, err := p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
 	requireError(x.T, p.CheckOptions(x.agent(), model), fleet.ReasonInvalidArgument, "which has AgentAPI and no fleet-runner, does not support model")
-	r := x.run("work")
+	r := x.newRun("work")
 	r.Options = model
 	x.ErrorContains(p.Connect(x.agent()).Dispatch(t.Context(), r), "does not support model")
 

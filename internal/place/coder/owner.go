@@ -75,9 +75,9 @@ func (p *Place) principalOf(ctx context.Context, ws codersdk.Workspace) (string,
 	return p.config.Users.PrincipalOf(ctx, ws.OwnerID.String(), ws.OwnerName)
 }
 
-// owner returns the Coder user who owns the agent's workspace, in the form for paths of requests, and the account that sends
+// ownerAccount returns the Coder user who owns the agent's workspace, in the form for paths of requests, and the account that sends
 // requests as that user.
-func (p *Place) owner(ctx context.Context, a fleet.Agent) (string, *account, error) {
+func (p *Place) ownerAccount(ctx context.Context, a fleet.Agent) (string, *account, error) {
 	me, err := p.whoami(ctx)
 	if err != nil || p.config.Owner == OwnerSelf {
 		return codersdk.Me, p.self, err

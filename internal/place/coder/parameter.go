@@ -24,7 +24,7 @@ func (s Settings) parameters(v *version) []fleet.Parameter {
 	var list []fleet.Parameter
 	for i := range v.parameters {
 		q := &v.parameters[i]
-		if q.Ephemeral || q == s.findRoleParameter(v) || q == s.findSpecParameter(v) || q.Name == ownerParameter || q.Name == keyParameter {
+		if q.Ephemeral || q == s.findRoleParameter(v) || q == s.findSpecParameter(v) || q.Name == ownerParameter || q.Name == publicKeyParameter {
 			continue
 		}
 		p := fleet.Parameter{
@@ -58,8 +58,8 @@ func (s Settings) presetValues(v *version, preset codersdk.Preset) map[string]st
 	return values
 }
 
-// buildParameters returns the agent's parameters as parameters of a build, sorted by name.
-func buildParameters(values map[string]string) []codersdk.WorkspaceBuildParameter {
+// toBuildParameters returns the values as parameters of a build, sorted by name.
+func toBuildParameters(values map[string]string) []codersdk.WorkspaceBuildParameter {
 	var list []codersdk.WorkspaceBuildParameter
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		list = append(list, codersdk.WorkspaceBuildParameter{Name: name, Value: values[name]})
@@ -82,8 +82,8 @@ func valueOf(values []codersdk.WorkspaceBuildParameter, name string) string {
 	return value
 }
 
-// buildValues returns the parameters of the build, from the cache if possible.
-func (p *Place) buildValues(ctx context.Context, acc *account, build uuid.UUID) ([]codersdk.WorkspaceBuildParameter, error) {
+// readBuildParameters returns the parameters of the build, from the cache if possible.
+func (p *Place) readBuildParameters(ctx context.Context, acc *account, build uuid.UUID) ([]codersdk.WorkspaceBuildParameter, error) {
 	p.factCache.mu.Lock()
 	values, cached := p.factCache.byBuild[build]
 	p.factCache.mu.Unlock()

@@ -77,8 +77,8 @@ func New(c Config) (*Place, error) {
 		t := newTransport()
 		base, p.close = t, t.CloseIdleConnections
 	}
-	if c.Wrap != nil {
-		base = c.Wrap(base)
+	if c.WrapTransport != nil {
+		base = c.WrapTransport(base)
 	}
 	p.throttle = &throttle{base: base, now: c.Now, sleep: wait}
 	p.self = p.newAccount(p.verifiedToken)

@@ -23,7 +23,7 @@ func (p *Place) Provision(ctx context.Context, a fleet.Agent) (fleet.Workspace, 
 	if err != nil {
 		return fleet.Workspace{}, err
 	}
-	user, acc, err := p.owner(ctx, a)
+	user, acc, err := p.ownerAccount(ctx, a)
 	if err != nil {
 		return fleet.Workspace{}, err
 	}
@@ -93,11 +93,11 @@ func (p *Place) createRequest(ctx context.Context, a fleet.Agent, proj *template
 	if spec := proj.findSpecParameter(v); spec != nil {
 		request.RichParameterValues = append(request.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: spec.Name, Value: a.Spec})
 	}
-	request.RichParameterValues = append(request.RichParameterValues, buildParameters(a.Parameters)...)
+	request.RichParameterValues = append(request.RichParameterValues, toBuildParameters(a.Parameters)...)
 	if p.config.Owner == OwnerSelf && v.parameter(ownerParameter) != nil {
 		request.RichParameterValues = append(request.RichParameterValues, codersdk.WorkspaceBuildParameter{Name: ownerParameter, Value: a.Owner})
 	}
-	request.RichParameterValues = p.withKey(v, nil, request.RichParameterValues)
+	request.RichParameterValues = p.withPublicKey(v, nil, request.RichParameterValues)
 	return request, nil
 }
 

@@ -67,7 +67,7 @@ func (p *Place) findRecent(ctx context.Context, a fleet.Agent) *workspace {
 		return nil
 	}
 	last, isRecent := p.recent.get(id)
-	if !isRecent || p.config.Now().Sub(last.seenAt) > recentPolls*p.config.PollInterval || !last.seenAt.After(p.listCache.lastBuild(id)) {
+	if !isRecent || p.config.Now().Sub(last.seenAt) > recentPolls*p.config.PollInterval || !last.seenAt.After(p.listCache.lastBuildRequest(id)) {
 		return nil
 	}
 	me, err := p.whoami(ctx) // Coder is asked only once for the user of a token

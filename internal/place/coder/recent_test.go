@@ -30,12 +30,12 @@ func TestRequestsOfTask(t *testing.T) {
 	x.NoError(err)
 	_, err = p.List(t.Context())
 	x.NoError(err)
-	first := x.run("first")
+	first := x.newRun("first")
 	s.end(first.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted}
 	runner := p.Connect(x.agent())
 	x.NoError(runner.Dispatch(t.Context(), first)) // the first call to a runner requests its version
 	requests.Store(0)
-	r := x.run("work")
+	r := x.newRun("work")
 	s.end(r.TaskID) <- fleet.Outcome{Status: fleet.TaskCompleted}
 	x.NoError(runner.Dispatch(t.Context(), r))
 	o, err := runner.Follow(t.Context(), r, "", func(fleet.Output) error { return nil })
@@ -45,7 +45,7 @@ func TestRequestsOfTask(t *testing.T) {
 	x.NoError(err)
 	x.Equal(int64(3), requests.Load())
 
-	x.clock.Add(int64(time.Minute))
+	x.clockOffset.Add(int64(time.Minute))
 	requests.Store(0)
 	_, err = runner.Changes(t.Context(), r)
 	x.NoError(err)
@@ -56,5 +56,5 @@ func TestRequestsOfTask(t *testing.T) {
 		x.ws.LatestBuild.Resources = nil
 		x.fault = refuseRunner(http.StatusNotFound)
 	})
-	requireError(x.T, runner.Dispatch(t.Context(), x.run("more")), fleet.ReasonAgentOffline, "stopped")
+	requireError(x.T, runner.Dispatch(t.Context(), x.newRun("more")), fleet.ReasonAgentOffline, "stopped")
 }

@@ -132,12 +132,12 @@ func (x *recordedPlace) agentOf(project, suffix string) fleet.Agent {
 	return a
 }
 
-// ready returns a running agent.
-func (x *recordedPlace) ready(suffix string) fleet.Agent { return x.readyIn("Setup", suffix) }
+// readyAgent returns a running agent.
+func (x *recordedPlace) readyAgent(suffix string) fleet.Agent { return x.readyAgentIn("Setup", suffix) }
 
-func (x *recordedPlace) readyIn(project, suffix string) fleet.Agent {
+func (x *recordedPlace) readyAgentIn(project, suffix string) fleet.Agent {
 	a := x.agentOf(project, suffix)
-	x.prepare(func() {
+	x.ifRecording(func() {
 		_, err := x.live.Provision(x.ctx, a)
 		x.NoError(err)
 		x.awaitLive(a, fleet.StateRunning)
@@ -145,8 +145,8 @@ func (x *recordedPlace) readyIn(project, suffix string) fleet.Agent {
 	return a
 }
 
-// prepare runs the function only if the test records. The requests of the function are not recorded.
-func (x *recordedPlace) prepare(do func()) {
+// ifRecording runs the function only if the test records. The requests of the function are not recorded.
+func (x *recordedPlace) ifRecording(do func()) {
 	if *record {
 		do()
 	}
@@ -206,7 +206,7 @@ func (x *recordedPlace) await(a fleet.Agent, want fleet.State) fleet.Workspace {
 			return w
 		}
 		x.True(w.State.Moving(), "%s: %s", w.State, w.Reason)
-		x.prepare(func() { time.Sleep(time.Second) })
+		x.ifRecording(func() { time.Sleep(time.Second) })
 		x.clock.advance(time.Second)
 	}
 	x.FailNow("stuck")
@@ -325,14 +325,14 @@ func (f firstEvents) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer func() { _ = res.Body.Close() }()
 	var head bytes.Buffer
 	lines := bufio.NewReader(res.Body)
-	for data := false; ; {
+	for hasData := false; ; {
 		line, err := lines.ReadString('\n')
 		if err != nil {
 			return nil, err
 		}
 		head.WriteString(line)
-		data = data || strings.HasPrefix(line, "data: [")
-		if data && strings.TrimSpace(line) == "" {
+		hasData = hasData || strings.HasPrefix(line, "data: [")
+		if hasData && strings.TrimSpace(line) == "" {
 			break
 		}
 	}

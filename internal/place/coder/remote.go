@@ -19,9 +19,9 @@ import (
 const (
 	// runnerSlug is the slug of fleet-runner's app.
 	runnerSlug = "fleet-runner"
-	// keyParameter is the name of the parameter with Fleet's public key. The runner accepts only requests that are signed with the
+	// publicKeyParameter is the name of the parameter with Fleet's public key. The runner accepts only requests that are signed with the
 	// key.
-	keyParameter = "fleet_public_key"
+	publicKeyParameter = "fleet_public_key"
 	// runnerRetryTimeout is how long a runner may be unreachable before its workspace is inspected.
 	runnerRetryTimeout = 10 * time.Second
 	// runnerCursorPrefix is the prefix of cursors of runs in a fleet-runner. Cursors of AgentAPI do not have it.
@@ -121,15 +121,15 @@ func (p *Place) readForeignOwner(ctx context.Context, w *workspace, out *fleet.W
 	if len(p.config.RunnerKey) == 0 {
 		return nil
 	}
-	v, err := p.knownVersion(ctx, w.ws.LatestBuild.TemplateVersionID)
-	if v == nil || v.parameter(keyParameter) == nil {
+	v, err := p.versionOrRecentError(ctx, w.ws.LatestBuild.TemplateVersionID)
+	if v == nil || v.parameter(publicKeyParameter) == nil {
 		return err
 	}
-	values, err := p.buildValues(ctx, w.account, w.ws.LatestBuild.ID)
+	values, err := p.readBuildParameters(ctx, w.account, w.ws.LatestBuild.ID)
 	if err != nil {
 		return err
 	}
-	switch key := valueOf(values, keyParameter); key {
+	switch key := valueOf(values, publicKeyParameter); key {
 	case remote.FormatPublicKey(p.config.RunnerKey):
 		return nil
 	case "":
@@ -146,15 +146,15 @@ func (p *Place) readForeignOwner(ctx context.Context, w *workspace, out *fleet.W
 	return nil
 }
 
-// withKey adds Fleet's public key to the values, unless the template has no parameter for the key or the last build
+// withPublicKey adds Fleet's public key to the values, unless the template has no parameter for the key or the last build
 // already had the key. oldValues are the parameters of the last build.
-func (p *Place) withKey(v *version, oldValues, values []codersdk.WorkspaceBuildParameter) []codersdk.WorkspaceBuildParameter {
-	if len(p.config.RunnerKey) == 0 || v.parameter(keyParameter) == nil {
+func (p *Place) withPublicKey(v *version, oldValues, values []codersdk.WorkspaceBuildParameter) []codersdk.WorkspaceBuildParameter {
+	if len(p.config.RunnerKey) == 0 || v.parameter(publicKeyParameter) == nil {
 		return values
 	}
 	key := remote.FormatPublicKey(p.config.RunnerKey)
-	if valueOf(oldValues, keyParameter) == key {
+	if valueOf(oldValues, publicKeyParameter) == key {
 		return values
 	}
-	return append(values, codersdk.WorkspaceBuildParameter{Name: keyParameter, Value: key})
+	return append(values, codersdk.WorkspaceBuildParameter{Name: publicKeyParameter, Value: key})
 }

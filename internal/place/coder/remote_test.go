@@ -23,7 +23,7 @@ func TestRunner(t *testing.T) {
 	ws, err := p.Inspect(t.Context(), x.agent())
 	x.NoError(err)
 	x.Equal(fleet.StateRunning, ws.State, ws.Reason)
-	r := x.run("Say it.")
+	r := x.newRun("Say it.")
 	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 	x.Len(s.runs, 1)
 	x.Equal("Say it.", s.runs[0].Prompt)
@@ -47,7 +47,7 @@ func TestRunner(t *testing.T) {
 	x.Equal(wideText, string(o.Payload))
 	x.Equal("17", s.cursors[len(s.cursors)-1])
 
-	next := x.run("Again.")
+	next := x.newRun("Again.")
 	x.NoError(p.Connect(x.agent()).Interrupt(t.Context(), next, true))
 	o, err = p.Connect(x.agent()).Follow(t.Context(), next, "", func(fleet.Output) error { return nil })
 	x.NoError(err)
@@ -63,7 +63,7 @@ func TestRunnerReportsWork(t *testing.T) {
 	x := newFakeCoder(t)
 	x.withRunner()
 	p := x.newPlace()
-	a, r := p.Connect(x.agent()), x.run("Say it.")
+	a, r := p.Connect(x.agent()), x.newRun("Say it.")
 	r.TaskID = "task-1"
 	c, err := a.Changes(t.Context(), r)
 	x.NoError(err)
@@ -94,7 +94,7 @@ func TestRunnerReportsWork(t *testing.T) {
 // TestScreenLimitations checks the errors of calls that an agent with only AgentAPI does not support.
 func TestScreenLimitations(t *testing.T) {
 	x := newFakeCoder(t)
-	a, r := x.newPlace().Connect(x.agent()), x.run("Say it.")
+	a, r := x.newPlace().Connect(x.agent()), x.newRun("Say it.")
 	_, err := a.Changes(t.Context(), r)
 	requireReason(x.T, err, fleet.ReasonUnimplemented)
 	_, _, err = a.Patch(t.Context(), fleet.Changes{}, "", 0, 100)
@@ -122,10 +122,10 @@ func TestPathAppsDisabled(t *testing.T) {
 	x.withRunner()
 	x.fault = refuseRunner(http.StatusForbidden)
 	p := x.newPlace()
-	err := p.Connect(x.agent()).Dispatch(t.Context(), x.run("Say it."))
+	err := p.Connect(x.agent()).Dispatch(t.Context(), x.newRun("Say it."))
 	requireReason(x.T, err, fleet.ReasonPermissionDenied)
 	x.Contains(err.Error(), "--disable-path-apps")
-	_, err = p.Connect(x.agent()).Follow(t.Context(), x.run("Say it."), "", func(fleet.Output) error { return nil })
+	_, err = p.Connect(x.agent()).Follow(t.Context(), x.newRun("Say it."), "", func(fleet.Output) error { return nil })
 	x.Contains(err.Error(), "--disable-path-apps")
 }
 
@@ -134,7 +134,7 @@ func TestRunnerGone(t *testing.T) {
 	x := newFakeCoder(t)
 	x.withRunner()
 	p := x.newPlace()
-	o, err := p.Connect(x.agent()).Follow(t.Context(), x.run("Say it."), "", func(fleet.Output) error {
+	o, err := p.Connect(x.agent()).Follow(t.Context(), x.newRun("Say it."), "", func(fleet.Output) error {
 		x.update(func() {
 			x.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
 			x.fault = refuseRunner(http.StatusNotFound)
@@ -152,7 +152,7 @@ func TestRunnerOff(t *testing.T) {
 	x := newFakeCoder(t)
 	x.withRunner()
 	x.ws.LatestBuild.Status, x.ws.LatestBuild.Resources = codersdk.WorkspaceStatusStopped, nil
-	r := x.run("Say it.")
+	r := x.newRun("Say it.")
 	runner := x.newPlace().Connect(x.agent())
 	_, err := runner.Check(t.Context(), r, fleet.Check{ID: "1", Command: "true"})
 	requireReason(x.T, err, fleet.ReasonAgentOffline)
@@ -177,7 +177,7 @@ func TestRunnerWhileStarting(t *testing.T) {
 	x := newFakeCoder(t)
 	s := x.withRunner()
 	runner := x.newPlace().Connect(x.agent())
-	r := x.run("Say it.")
+	r := x.newRun("Say it.")
 	x.NoError(runner.Dispatch(t.Context(), r))
 	x.update(func() {
 		x.ws.LatestBuild.Resources[0].Agents[0].LifecycleState = codersdk.WorkspaceAgentLifecycleStarting

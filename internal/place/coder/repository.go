@@ -191,15 +191,15 @@ func transfer(ctx context.Context, read func(context.Context, io.Writer) error, 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	in, out := io.Pipe()
-	packed := make(chan error, 1)
+	readDone := make(chan error, 1)
 	go func() {
 		err := read(ctx, out)
 		_ = out.CloseWithError(err)
-		packed <- err
+		readDone <- err
 	}()
 	ok, err = add(ctx, in)
 	_ = in.CloseWithError(io.ErrClosedPipe)
-	cause := <-packed
+	cause := <-readDone
 	switch {
 	case cause == nil || errors.Is(cause, io.ErrClosedPipe): // the receiver has failed, or needs no more data
 		return ok, err

@@ -123,8 +123,8 @@ func (w *landingWorkspace) Push(context.Context, fleet.Push) (fleet.PushResult, 
 	return fleet.PushResult{Remote: "origin", URL: "https://example.com/x"}, nil
 }
 
-// oldRunners are runners that cannot land work.
-type oldRunners struct{ remote.Runners }
+// runnersWithoutLanding are runners that cannot land work.
+type runnersWithoutLanding struct{ remote.Runners }
 
 // newLandingCoder returns a deployment with a workspace for each agent. If the agent's name begins with old, its runner cannot
 // land work. If the name begins with foreign, its workspace has the key of another server.
@@ -143,14 +143,14 @@ func newLandingCoder(t *testing.T, names ...string) (*fakeCoder, map[string]*lan
 		w.agent = fleet.Agent{UID: "uid-" + name, Name: name, Owner: "fleet", Project: "setup", Role: "coder", WorkspaceID: w.ws.ID.String()}
 		var runners remote.Runners = w
 		if strings.HasPrefix(name, "old") {
-			runners = oldRunners{w}
+			runners = runnersWithoutLanding{w}
 		}
-		of := public
+		serverKey := public
 		if strings.HasPrefix(name, "foreign") {
-			of, _, err = ed25519.GenerateKey(nil)
+			serverKey, _, err = ed25519.GenerateKey(nil)
 			x.NoError(err)
 		}
-		server, err := remote.NewServer(runners, remote.ServerConfig{Key: of})
+		server, err := remote.NewServer(runners, remote.ServerConfig{Key: serverKey})
 		x.NoError(err)
 		w.handler = http.StripPrefix("/@fleet/agent-"+name+".main/apps/fleet-runner", server.Handler())
 		all[name] = w
@@ -168,7 +168,7 @@ func newLandingCoder(t *testing.T, names ...string) (*fakeCoder, map[string]*lan
 				return writeJSON(rw, ws)
 			case !strings.HasPrefix(r.URL.Path, "/@fleet/agent-"+name+".main/"):
 			case down:
-				x.clock.Add(int64(time.Minute)) // then the client gives up
+				x.clockOffset.Add(int64(time.Minute)) // then the client gives up
 				writePage(rw, http.StatusBadGateway)
 				return true
 			default:
@@ -235,34 +235,34 @@ func TestLandingHostIsUnreachable(t *testing.T) {
 	ann.down = true
 	_, err = r.Branch(ctx, "")
 	x.Equal(fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "the host must stay the same until the caller begins again: %v", err)
-	host := func(project string) (string, error) {
+	hostOf := func(project string) (string, error) {
 		r, err := p.Repository(project)
 		x.NoError(err)
 		b, err := r.Branch(ctx, "")
 		return b.Commit, err
 	}
-	name, err := host("setup")
+	name, err := hostOf("setup")
 	x.NoError(err)
 	x.Equal("bob", name)
 	ann.down = false
-	name, err = host("setup")
+	name, err = hostOf("setup")
 	x.NoError(err)
 	x.Equal("bob", name, "the last host must be chosen again, because it has the commits")
 
 	ann.down, bob.ws.LatestBuild.Status = true, codersdk.WorkspaceStatusStopped
-	_, err = host("setup")
+	_, err = hostOf("setup")
 	requireError(x.T, err, fleet.ReasonUnimplemented, "restart its workspace with a newer fleet-runner")
 	for name, w := range all {
 		if name != "foreign" {
 			w.ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
 		}
 	}
-	_, err = host("setup")
+	_, err = hostOf("setup")
 	requireError(x.T, err, fleet.ReasonAgentOffline, "belongs to another Fleet")
 	all["foreign"].ws.LatestBuild.Status = codersdk.WorkspaceStatusStopped
-	_, err = host("setup")
+	_, err = hostOf("setup")
 	requireError(x.T, err, fleet.ReasonAgentOffline, "start one of its agents")
-	_, err = host("no")
+	_, err = hostOf("no")
 	requireReason(x.T, err, fleet.ReasonProjectNotFound)
 }
 

@@ -128,11 +128,11 @@ func (proj *templateProject) roleOf(v *version, values []codersdk.WorkspaceBuild
 // roleAndSpec returns the role and specification from the workspace's parameters. With an error, it may still return
 // the specification.
 func (p *Place) roleAndSpec(ctx context.Context, w *workspace) (role, spec string, err error) {
-	values, err := p.buildValues(ctx, w.account, w.ws.LatestBuild.ID)
+	values, err := p.readBuildParameters(ctx, w.account, w.ws.LatestBuild.ID)
 	if err != nil {
 		return "", "", err
 	}
-	v, err := p.knownVersion(ctx, w.ws.LatestBuild.TemplateVersionID)
+	v, err := p.versionOrRecentError(ctx, w.ws.LatestBuild.TemplateVersionID)
 	if v == nil {
 		return "", "", err
 	}

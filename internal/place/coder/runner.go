@@ -67,6 +67,7 @@ func (r runner) connect(w *workspace) (fleet.Runner, error) {
 }
 
 // agentAPIRunner returns the runner that uses AgentAPI. w is the workspace if the caller has just read it, else nil.
+// The runner uses w for the first call only, and then requests the workspace again.
 func (r runner) agentAPIRunner(w *workspace) fleet.Runner {
 	return r.place.agentAPIRunners.Runner(r.agent, func(ctx context.Context) (agentapi.Workspace, error) {
 		workspace := w
@@ -161,7 +162,7 @@ func (r runner) Changes(ctx context.Context, run fleet.Run) (*fleet.Changes, err
 
 // Compare implements fleet.Runner.
 func (r runner) Compare(ctx context.Context, base, commit string) (*fleet.Changes, error) {
-	next, err := r.connectKept(ctx)
+	next, err := r.connectForChanges(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -170,16 +171,16 @@ func (r runner) Compare(ctx context.Context, base, commit string) (*fleet.Change
 
 // Patch implements fleet.Runner.
 func (r runner) Patch(ctx context.Context, c fleet.Changes, path string, offset int64, limit int) ([]byte, bool, error) {
-	next, err := r.connectKept(ctx)
+	next, err := r.connectForChanges(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	return next.Patch(ctx, c, path, offset, limit)
 }
 
-// connectKept returns the runner of the workspace that keeps the agent's changes. It returns CHANGES_NOT_FOUND if the workspace was
+// connectForChanges returns the runner of the workspace that keeps the agent's changes. It returns CHANGES_NOT_FOUND if the workspace was
 // deleted.
-func (r runner) connectKept(ctx context.Context) (fleet.Runner, error) {
+func (r runner) connectForChanges(ctx context.Context) (fleet.Runner, error) {
 	w, err := r.place.find(ctx, r.agent)
 	switch {
 	case err != nil:

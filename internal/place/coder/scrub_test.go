@@ -76,9 +76,9 @@ func TestCassettesHaveNoSecrets(t *testing.T) {
 			for _, i := range c.Interactions { // checks the decoded bodies, because the file has some bodies in base64
 				b = append(b, i.Request.Body+"\n"+i.Response.Body+"\n"...)
 			}
-			small := bytes.ToLower(b)
+			lower := bytes.ToLower(b)
 			for _, word := range secretWords {
-				require.False(t, bytes.Contains(small, []byte(word)), "the cassette must not have %q", word)
+				require.False(t, bytes.Contains(lower, []byte(word)), "the cassette must not have %q", word)
 			}
 			require.Nil(t, tokenPattern.FindIndex(b), "the cassette must not have a text that looks like a session token")
 		})

@@ -13,13 +13,13 @@ import (
 // not a message of the conversation, but it is on the agent's screen.
 func TestPromptOnCommandLine(t *testing.T) {
 	x, p := newFakePlace(t)
-	r := x.run("Build the thing that was asked for, and\nopen a pull request.")
+	r := x.newRun("Build the thing that was asked for, and\nopen a pull request.")
 	r.SelfStarted = true
 	x.showScreen("╭──╮\n> Build the thing that was asked\n  for, and\n  open a pull request.\n\n● Looking.", "running")
 	require.NoError(t, p.Connect(x.agent()).Dispatch(t.Context(), r))
 	r.Again = true
 	require.NoError(t, p.Connect(x.agent()).Dispatch(t.Context(), r))
-	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(p.Connect(x.agent()).Dispatch(t.Context(), x.run("and another"))))
+	require.Equal(t, fleet.ReasonAgentBusy, fleet.ReasonOf(p.Connect(x.agent()).Dispatch(t.Context(), x.newRun("and another"))))
 
 	x.showScreen("╭──╮\n> Build the thing that was asked\n  for, and\n  open a pull request.\n\n● Looking.\n\n● It is built.", "stable")
 	var output strings.Builder
@@ -49,7 +49,7 @@ func TestPromptOnCommandLine(t *testing.T) {
 // and the agent must not get a message.
 func TestAgentHasNotStarted(t *testing.T) {
 	x := newFakeCoder(t)
-	r := x.run("Ready.") // the text is on the screen, but it is too short to be recognised
+	r := x.newRun("Ready.") // the text is on the screen, but it is too short to be recognised
 	r.SelfStarted = true
 	requireError(t, x.newPlace().Connect(x.agent()).Dispatch(t.Context(), r), fleet.ReasonTaskNotFound, "spec_is_task")
 	require.Empty(t, x.prompts())

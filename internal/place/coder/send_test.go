@@ -29,7 +29,7 @@ func (x *fakeCoder) awaitWaitingMessage(p *coder.Place, r fleet.Run) {
 func TestMessagesWait(t *testing.T) {
 	t.Parallel()
 	x, p := newFakePlace(t)
-	r := x.run("work")
+	r := x.newRun("work")
 	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 	x.showScreen("* working 1/9", "running")
 	outputs, done := x.followInBackground(p, r, "")
@@ -59,7 +59,7 @@ func TestMessagesOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	x := newFakeCoder(t)
 	first := x.newPlace()
-	r := x.run("work")
+	r := x.newRun("work")
 	x.NoError(first.Connect(x.agent()).Dispatch(t.Context(), r))
 	x.showScreen("answer i", "stable")
 	x.NoError(first.Connect(x.agent()).Send(t.Context(), r, "m1", "go on"))
@@ -93,7 +93,7 @@ func TestMessageAfterLongIdleTime(t *testing.T) {
 	t.Parallel()
 	x := newFakeCoder(t)
 	first := x.newPlace()
-	r := x.run("work")
+	r := x.newRun("work")
 	x.NoError(first.Connect(x.agent()).Dispatch(t.Context(), r))
 	x.update(func() {
 		x.messages[len(x.messages)-1]["time"] = time.Now().Add(-time.Minute)
@@ -114,16 +114,16 @@ func TestMessageAfterLongIdleTime(t *testing.T) {
 func TestUnacceptedMessages(t *testing.T) {
 	t.Parallel()
 	x, p := newFakePlace(t)
-	r := x.run("work")
+	r := x.newRun("work")
 	x.NoError(p.Connect(x.agent()).Dispatch(t.Context(), r))
 	x.showScreen("* working 1/9", "running")
 
 	ctx, cancel := context.WithCancel(t.Context())
-	gone := make(chan error, 1)
-	go func() { gone <- p.Connect(x.agent()).Send(ctx, r, "m0", "never mind") }()
+	cancelled := make(chan error, 1)
+	go func() { cancelled <- p.Connect(x.agent()).Send(ctx, r, "m0", "never mind") }()
 	x.awaitWaitingMessage(p, r)
 	cancel()
-	x.ErrorIs(<-gone, context.Canceled)
+	x.ErrorIs(<-cancelled, context.Canceled)
 	x.Zero(p.PendingMessages(r.TaskID))
 
 	sent := x.sendInBackground(p, r, "m1", "use tabs")

@@ -89,12 +89,12 @@ func (s Settings) prefix() string {
 	return *s.Prefix
 }
 
-func (s Settings) slugs() []string { return oneOrAll(s.App, appSlugs) }
+func (s Settings) slugs() []string { return nameOrDefaults(s.App, appSlugs) }
 
-// oneOrAll returns a list of only one, or all of list if one is empty.
-func oneOrAll(one string, list []string) []string {
-	if one != "" {
-		return []string{one}
+// nameOrDefaults returns only the configured name, or the default names if it is empty.
+func nameOrDefaults(name string, defaults []string) []string {
+	if name != "" {
+		return []string{name}
 	}
-	return list
+	return defaults
 }

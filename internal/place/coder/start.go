@@ -44,7 +44,7 @@ func (p *Place) nextStart(ctx context.Context, a fleet.Agent, w *workspace) (str
 	if err != nil {
 		return "", request, err
 	}
-	values, err := p.buildValues(ctx, w.account, build.ID)
+	values, err := p.readBuildParameters(ctx, w.account, build.ID)
 	if err != nil {
 		return "", request, err
 	}
@@ -62,7 +62,7 @@ func (p *Place) nextStart(ctx context.Context, a fleet.Agent, w *workspace) (str
 			return "", request, err
 		}
 	}
-	request.RichParameterValues = p.withKey(next, values, request.RichParameterValues)
+	request.RichParameterValues = p.withPublicKey(next, values, request.RichParameterValues)
 	return role, request, nil
 }
 

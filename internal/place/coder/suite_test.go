@@ -136,8 +136,8 @@ func (s screenPlace) Traits() fleet.Traits {
 // TestSuite runs the suite against the Coder deployment at CODER_URL, as the user of CODER_SESSION_TOKEN. It creates and
 // deletes workspaces with the prefix e2e-. Their template is setup-devcontainer, which has AgentAPI.
 func TestSuite(t *testing.T) {
-	real := realPlace(t, func(*testing.T, *coder.Config) {})
-	open := func(t *testing.T) fleet.Place { return screenPlace{real(t)} }
+	openReal := placeOpener(t, func(*testing.T, *coder.Config) {})
+	open := func(t *testing.T) fleet.Place { return screenPlace{openReal(t)} }
 	placetest.Run(t, placetest.Harness{
 		New:    open,
 		Reopen: func(t *testing.T, _ fleet.Place) fleet.Place { return open(t) },
@@ -163,7 +163,7 @@ func TestSuiteRunner(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "sh", "-ec", "git init -q --bare -b main $0; cd $1; git init -q -b main; git -c user.name=a -c user.email=a@example.com commit -q --allow-empty -m one; git push -q $0 main",
 		origin, t.TempDir()).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	open := realPlace(t, func(t *testing.T, c *coder.Config) {
+	open := placeOpener(t, func(t *testing.T, c *coder.Config) {
 		c.Projects = map[string]coder.Project{"Runner": {Template: "runner", Settings: coder.Settings{Repository: origin}}}
 		if strings.HasSuffix(t.Name(), "work_comes_together") { // other cases delete workspaces, and one of these workspaces could be the host for landing
 			c.Prefix = new("e2e-land-")
@@ -182,9 +182,9 @@ func TestSuiteRunner(t *testing.T) {
 	})
 }
 
-// realPlace returns a function that opens places on a real Coder deployment. All places have the same key for runners.
-// realPlace skips the test if FLEET_E2E is not set.
-func realPlace(t *testing.T, change func(*testing.T, *coder.Config)) func(t *testing.T) fleet.Place {
+// placeOpener returns a function that opens places on a real Coder deployment. All places have the same key for runners.
+// placeOpener skips the test if FLEET_E2E is not set.
+func placeOpener(t *testing.T, change func(*testing.T, *coder.Config)) func(t *testing.T) fleet.Place {
 	if os.Getenv("FLEET_E2E") == "" {
 		t.Skip("set FLEET_E2E=1, CODER_URL and CODER_SESSION_TOKEN to run against a real Coder deployment")
 	}
@@ -198,7 +198,7 @@ func realPlace(t *testing.T, change func(*testing.T, *coder.Config)) func(t *tes
 		}
 		h := &hidingPlace{hidden: map[string]bool{}}
 		c := coder.Config{
-			URL: os.Getenv("CODER_URL"), Token: h.token(coder.FindToken(os.Getenv, "", "")), Remember: stored.remember, Wrap: h.hideTransport,
+			URL: os.Getenv("CODER_URL"), Token: h.token(coder.FindToken(os.Getenv, "", "")), RememberUser: stored.remember, WrapTransport: h.hideTransport,
 			Settings: coder.Settings{Prefix: new("e2e-")}, RunnerKey: key,
 			Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level})),
 		}

@@ -81,7 +81,7 @@ func newTransport() *http.Transport {
 // throttledError while the rate limit is reached. A 429 in response to a request for an app says nothing about the limit, because the
 // response can be from a program in the workspace.
 func (t *throttle) roundTrip(r *http.Request) (*http.Response, error) {
-	if err := t.checkOpen(); err != nil {
+	if err := t.checkSuspended(); err != nil {
 		return nil, err
 	}
 	res, err := t.base.RoundTrip(r)
@@ -116,8 +116,8 @@ func shouldRetry(res *http.Response, err error) bool {
 	return false
 }
 
-// checkOpen returns a throttledError if no requests may be sent now.
-func (t *throttle) checkOpen() error {
+// checkSuspended returns a throttledError if no requests may be sent now.
+func (t *throttle) checkSuspended() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if left := t.suspendedUntil.Sub(t.now()); left > 0 {

@@ -139,9 +139,9 @@ func TestAnswersOfApps(t *testing.T) {
 				}
 				return false
 			}
-			p := x.open(coder.Config{Owner: coder.OwnerPrincipal, Now: func() time.Time { return time.Now().Add(time.Duration(x.clock.Add(int64(time.Second)))) }})
+			p := x.open(coder.Config{Owner: coder.OwnerPrincipal, Now: func() time.Time { return time.Now().Add(time.Duration(x.clockOffset.Add(int64(time.Second)))) }})
 			for range 2 {
-				require.Error(t, p.Connect(x.agent()).Dispatch(t.Context(), x.run("Say it.")))
+				require.Error(t, p.Connect(x.agent()).Dispatch(t.Context(), x.newRun("Say it.")))
 				require.NoError(t, p.Stop(t.Context(), x.agent()))
 			}
 			require.Positive(t, x.count("POST Handshake"))

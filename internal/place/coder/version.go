@@ -11,6 +11,9 @@ import (
 	"github.com/google/uuid"
 )
 
+// readRetryPause is how long after a failure Fleet reads a template version, or the parameters of a build, again.
+const readRetryPause = 30 * time.Second
+
 // readFailure records that a template version, or the parameters of a build, could not be read.
 type readFailure struct {
 	err      error     // nil if no failure counts
@@ -25,15 +28,15 @@ type version struct {
 	presets    []codersdk.Preset // presets with a name, sorted by name
 }
 
-// knownVersion returns the template version. If reading it failed less than catalogAge ago, knownVersion does not try
+// versionOrRecentError returns the template version. If reading it failed less than readRetryPause ago, versionOrRecentError does not try
 // again and returns the same error. With an error, it returns the part that could be read, or nil.
-func (p *Place) knownVersion(ctx context.Context, id uuid.UUID) (*version, error) {
+func (p *Place) versionOrRecentError(ctx context.Context, id uuid.UUID) (*version, error) {
 	c := &p.catalog
 	c.mu.Lock()
 	failure, failed := c.failures[id]
 	c.mu.Unlock()
 	now := p.config.Now()
-	if failed && now.Sub(failure.failedAt) < catalogAge {
+	if failed && now.Sub(failure.failedAt) < readRetryPause {
 		return failure.partial, failure.err
 	}
 	v, err := p.version(ctx, id)
@@ -107,7 +110,7 @@ func (v *version) parameter(names ...string) *codersdk.TemplateVersionParameter 
 // findRoleParameter returns the parameter for the agent's role. It returns nil if the version does not have it, or if it has no
 // options.
 func (s Settings) findRoleParameter(v *version) *codersdk.TemplateVersionParameter {
-	p := v.parameter(oneOrAll(s.RoleParameter, roleParameters)...)
+	p := v.parameter(nameOrDefaults(s.RoleParameter, roleParameters)...)
 	if p == nil || len(p.Options) == 0 {
 		return nil
 	}
@@ -116,12 +119,12 @@ func (s Settings) findRoleParameter(v *version) *codersdk.TemplateVersionParamet
 
 // findSpecParameter returns the parameter for the agent's specification, or nil if the version does not have it.
 func (s Settings) findSpecParameter(v *version) *codersdk.TemplateVersionParameter {
-	return v.parameter(oneOrAll(s.SpecParameter, specParameters)...)
+	return v.parameter(nameOrDefaults(s.SpecParameter, specParameters)...)
 }
 
 // canHost reports whether the version has one of the parameters of templates that can host agents.
 func (s Settings) canHost(v *version) bool {
-	return s.findSpecParameter(v) != nil || v.parameter(oneOrAll(s.RoleParameter, roleParameters)...) != nil || v.parameter(hostParameters...) != nil
+	return s.findSpecParameter(v) != nil || v.parameter(nameOrDefaults(s.RoleParameter, roleParameters)...) != nil || v.parameter(hostParameters...) != nil
 }
 
 // promptParameters are names of parameters that usually hold an agent's first prompt.

@@ -201,9 +201,9 @@ func TestCreateWithParameters(t *testing.T) {
 func TestHostFacts(t *testing.T) {
 	t.Parallel()
 	x := newVersionedCoder(t)
-	at := time.Date(2030, 1, 2, 3, 4, 0, 0, time.UTC)
-	x.ws.LatestBuild.Deadline = codersdk.NewNullTime(at.Add(5*time.Second), true)
-	x.ws.DormantAt, x.ws.DeletingAt = new(at), new(at.Add(time.Hour))
+	deadline := time.Date(2030, 1, 2, 3, 4, 0, 0, time.UTC)
+	x.ws.LatestBuild.Deadline = codersdk.NewNullTime(deadline.Add(5*time.Second), true)
+	x.ws.DormantAt, x.ws.DeletingAt = new(deadline), new(deadline.Add(time.Hour))
 	agent := &x.ws.LatestBuild.Resources[0].Agents[0]
 	agent.DisplayApps = []codersdk.DisplayApp{codersdk.DisplayAppWebTerminal, codersdk.DisplayAppVSCodeDesktop, codersdk.DisplayAppPortForward}
 	agent.Apps = append(agent.Apps,
@@ -225,7 +225,7 @@ func TestHostFacts(t *testing.T) {
 	x.Equal("manager", listed.Role)
 	x.False(listed.RoleUnknown)
 	x.Equal("https://coder.example.com/@fleet/agent-papi", inspected.Location)
-	want := fleet.HostFacts{Outdated: true, StopsAt: at, DormantAt: at, DeletionAt: at.Add(time.Hour), Links: []fleet.Link{
+	want := fleet.HostFacts{Outdated: true, StopsAt: deadline, DormantAt: deadline, DeletionAt: deadline.Add(time.Hour), Links: []fleet.Link{
 		{Name: "Workspace", URL: "https://coder.example.com/@fleet/agent-papi"},
 		{Name: "Terminal", URL: "https://coder.example.com/@fleet/agent-papi.main/terminal"},
 		{Name: "VS Code", URL: "vscode://coder.coder-remote/open?agent=main&openRecent=true&owner=fleet&url=https%3A%2F%2Fcoder.example.com&workspace=agent-papi"},

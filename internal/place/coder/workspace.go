@@ -45,7 +45,7 @@ func (p *Place) findIn(ctx context.Context, a fleet.Agent, proj *templateProject
 		isKnown = true
 	}
 	if !isKnown {
-		user, acc, err := p.owner(ctx, a)
+		user, acc, err := p.ownerAccount(ctx, a)
 		if err != nil {
 			return nil, err
 		}
