@@ -142,7 +142,7 @@ func (s *Server) Bundle(ctx context.Context, req *connect.Request[runnerv1.Bundl
 	}
 	b, closeBundle := s.bundles.open(req.Msg.GetAgent().GetUid() + "\x00" + id)
 	defer closeBundle()
-	err = b.create(response.ctx, write, offset > 0)
+	err = b.create(response.workCtx, write, offset > 0)
 	response.end()
 	if err != nil {
 		return s.wireError(ctx, err)

@@ -23,25 +23,25 @@ import (
 // bundler is a runner that writes a bundle.
 type bundler struct {
 	fleet.Runner
-	text []byte
-	made int // how often the bundle was written
+	text       []byte
+	writeCount int // how often the bundle was written
 }
 
 func (b *bundler) Connect(fleet.Agent) fleet.Runner { return b }
 
 func (b *bundler) Bundle(_ context.Context, w io.Writer) error {
-	b.made++
+	b.writeCount++
 	_, err := w.Write(b.text)
 	return err
 }
 
-// cuttingTransport is a transport that cuts off each response after a number of bytes.
-type cuttingTransport struct{ after int64 }
+// cuttingTransport is a transport that cuts off each response after maxBytes.
+type cuttingTransport struct{ maxBytes int64 }
 
 func (c cuttingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := http.DefaultTransport.RoundTrip(r)
 	if err == nil {
-		res.Body = &cutBody{res.Body, c.after}
+		res.Body = &cutBody{res.Body, c.maxBytes}
 	}
 	return res, err
 }
@@ -49,15 +49,15 @@ func (c cuttingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // cutBody is a response body that fails after a number of bytes.
 type cutBody struct {
 	io.ReadCloser
-	left int64
+	remaining int64
 }
 
 func (c *cutBody) Read(p []byte) (int, error) {
-	if c.left <= 0 {
+	if c.remaining <= 0 {
 		return 0, io.ErrUnexpectedEOF
 	}
-	n, err := c.ReadCloser.Read(p[:min(int64(len(p)), c.left)])
-	c.left -= int64(n)
+	n, err := c.ReadCloser.Read(p[:min(int64(len(p)), c.remaining)])
+	c.remaining -= int64(n)
 	return n, err
 }
 
@@ -87,7 +87,7 @@ func TestBundleContinues(t *testing.T) {
 	var got bytes.Buffer
 	require.NoError(t, a.Bundle(t.Context(), &got))
 	require.True(t, bytes.Equal(b.text, got.Bytes()))
-	require.Equal(t, 1, b.made)
+	require.Equal(t, 1, b.writeCount)
 
 	b.text = nil
 	got.Reset()
@@ -112,10 +112,10 @@ func TestBundleRestarted(t *testing.T) {
 	}))
 	require.Equal(t, fleet.ReasonBackendUnavailable, fleet.ReasonOf(err), "%v", err)
 	require.ErrorContains(t, err, "ask for the bundle again")
-	require.Equal(t, 1, b.made)
+	require.Equal(t, 1, b.writeCount)
 
-	full := errors.New("full")
-	require.Equal(t, full, a.Bundle(t.Context(), writer(func([]byte) (int, error) { return 0, full })))
+	errFull := errors.New("full")
+	require.Equal(t, errFull, a.Bundle(t.Context(), writer(func([]byte) (int, error) { return 0, errFull })))
 }
 
 // TestBundleExpires checks that a bundle stays while somebody reads it, however long that takes, and is removed some
@@ -129,27 +129,27 @@ func TestBundleExpires(t *testing.T) {
 			defer all.mu.Unlock()
 			return len(all.byID)
 		}
-		read, end := all.open("id")
-		require.NoError(t, read.create(t.Context(), (&bundler{text: []byte("bundle")}).Bundle, false))
+		first, closeFirst := all.open("id")
+		require.NoError(t, first.create(t.Context(), (&bundler{text: []byte("bundle")}).Bundle, false))
 		time.Sleep(2 * transferRetention)
 
-		again, endAgain := all.open("id") // the first connection broke, and its reader has not noticed that yet
-		require.Same(t, read, again)
-		end()
+		second, closeSecond := all.open("id") // the first connection broke, and its reader has not noticed that yet
+		require.Same(t, first, second)
+		closeFirst()
 		time.Sleep(2 * transferRetention)
 		require.Equal(t, 1, count())
-		_, err := again.file.ReadAt(make([]byte, 6), 0)
+		_, err := second.file.ReadAt(make([]byte, 6), 0)
 		require.NoError(t, err)
 
-		endAgain()
+		closeSecond()
 		time.Sleep(transferRetention - time.Second)
-		_, end = all.open("id")
-		end()
+		_, closeFirst = all.open("id")
+		closeFirst()
 		time.Sleep(transferRetention - time.Second)
 		require.Equal(t, 1, count())
 		time.Sleep(2 * time.Second)
 		require.Zero(t, count())
-		_, err = again.file.ReadAt(make([]byte, 6), 0)
+		_, err = second.file.ReadAt(make([]byte, 6), 0)
 		require.ErrorIs(t, err, os.ErrClosed)
 	})
 }

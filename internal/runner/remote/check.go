@@ -24,7 +24,7 @@ func (s *Server) Check(ctx context.Context, req *connect.Request[runnerv1.CheckR
 	defer done()
 	heartbeat := &runnerv1.CheckResponse{Event: &runnerv1.CheckResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
 	return respond(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration(), func(response *responseStream[runnerv1.CheckResponse]) (*runnerv1.CheckResponse, error) {
-		res, err := r.Check(response.ctx, run, checkFromProto(req.Msg.GetCheck()))
+		res, err := r.Check(response.workCtx, run, checkFromProto(req.Msg.GetCheck()))
 		return &runnerv1.CheckResponse{Event: &runnerv1.CheckResponse_Result{Result: checkResultToProto(res)}}, err
 	})
 }

@@ -99,11 +99,11 @@ type signingClient struct {
 // Do implements connect.HTTPClient.
 func (s signingClient) Do(req *http.Request) (*http.Response, error) {
 	if uid, ok := req.Context().Value(requestAgentKey{}).(string); ok {
-		current, err := s.client.handshake(req.Context(), uid)
+		session, err := s.client.handshake(req.Context(), uid)
 		if err != nil {
 			return nil, err
 		}
-		if err := sign(req, s.client.config.Key, uid, current.instance, s.client.config.Now().Add(current.clockSkew+requestLifetime)); err != nil {
+		if err := sign(req, s.client.config.Key, uid, session.instance, s.client.config.Now().Add(session.clockSkew+requestLifetime)); err != nil {
 			return nil, err
 		}
 	}
@@ -149,8 +149,8 @@ func (c *Client) classify(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*fleet.Error](err); ok {
 		return e
 	}
-	if no := permanentError(err); no != nil {
-		return no
+	if permanent := permanentError(err); permanent != nil {
+		return permanent
 	}
 	return errors.Join(errRetry, err)
 }
@@ -184,14 +184,14 @@ func (c *Client) callWithRetry(ctx context.Context, a fleet.Agent, call func(con
 
 // retrier decides whether and when a call is repeated.
 type retrier struct {
-	client  *Client
-	agent   fleet.Agent
-	started time.Time
-	pause   time.Duration
+	client    *Client
+	agent     fleet.Agent
+	startedAt time.Time
+	pause     time.Duration // before the next attempt
 }
 
 func (c *Client) newRetrier(a fleet.Agent) *retrier {
-	return &retrier{client: c, agent: a, started: c.config.Now(), pause: minRetryPause}
+	return &retrier{client: c, agent: a, startedAt: c.config.Now(), pause: minRetryPause}
 }
 
 // waitForRetry waits until the next attempt. It returns an error if the call must not be repeated.
@@ -199,7 +199,7 @@ func (r *retrier) waitForRetry(ctx context.Context, err error) error {
 	if err = r.client.classify(ctx, err); !errors.Is(err, errRetry) {
 		return err
 	}
-	if r.client.config.Now().Sub(r.started) >= r.client.config.RetryTimeout {
+	if r.client.config.Now().Sub(r.startedAt) >= r.client.config.RetryTimeout {
 		return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent %q does not answer", r.agent.Name).WithCause(err)
 	}
 	pause := r.pause

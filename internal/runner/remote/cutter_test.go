@@ -53,14 +53,14 @@ func (c *cutter) serve(from net.Conn) {
 	}
 	cut := time.AfterFunc(c.lifetime(), func() { c.cut(from, to) })
 	defer cut.Stop()
-	var there sync.WaitGroup
-	there.Go(func() {
+	var toTarget sync.WaitGroup
+	toTarget.Go(func() {
 		_, _ = io.Copy(to, from)
 		c.cut(from, to)
 	})
 	_, _ = io.CopyN(from, to, int64(100+rand.IntN(3000)))
 	c.cut(from, to)
-	there.Wait()
+	toTarget.Wait()
 }
 
 // lifetime returns the maximum lifetime of a connection. It grows with the number of cuts, so that every call finally

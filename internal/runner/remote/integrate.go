@@ -36,7 +36,7 @@ func (r repository) Branch(ctx context.Context, name string) (fleet.Branch, erro
 	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Branch{Branch: &runnerv1.BranchHead{Name: name}}})
 	b := response.GetBranch()
 	if err == nil && (b.GetName() == "" || b.GetCommit() == "") {
-		err = errUnknownResult(r.agent)
+		err = unknownResultError(r.agent)
 	}
 	return fleet.Branch{Name: truncate(b.GetName()), Commit: truncate(b.GetCommit())}, err
 }
@@ -52,7 +52,7 @@ func (r repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Com
 	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Combine{Combine: combinationToProto(c)}})
 	result := combineResultFromProto(response.GetCombined())
 	if err == nil && result.Commit == "" && len(result.Conflicts) == 0 {
-		err = errUnknownResult(r.agent)
+		err = unknownResultError(r.agent)
 	}
 	return result, err
 }
@@ -78,7 +78,7 @@ func (r repository) Check(ctx context.Context, commit string, c fleet.Check) (fl
 func (r repository) Move(ctx context.Context, b fleet.Branch, to string) error {
 	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Move{Move: &runnerv1.Move{Branch: &runnerv1.BranchHead{Name: b.Name, Commit: b.Commit}, To: to}}})
 	if err == nil && !response.GetMoved() {
-		err = errUnknownResult(r.agent)
+		err = unknownResultError(r.agent)
 	}
 	return err
 }
@@ -88,22 +88,22 @@ func (r repository) Push(ctx context.Context, p fleet.Push) (fleet.PushResult, e
 	response, err := r.integrate(ctx, &runnerv1.IntegrateRequest{Call: &runnerv1.IntegrateRequest_Push{Push: &runnerv1.Push{Commit: p.Commit, Branch: p.Branch, Remote: p.Remote}}})
 	pushed := fleet.PushResult{Remote: truncate(response.GetPushed().GetRemote()), URL: truncate(response.GetPushed().GetUrl())}
 	if err == nil && pushed.Remote == "" {
-		err = errUnknownResult(r.agent)
+		err = unknownResultError(r.agent)
 	}
 	return pushed, err
 }
 
-// errUnknownResult is the error for a result that this version of Fleet does not know.
-func errUnknownResult(a fleet.Agent) error {
+// unknownResultError returns the error for a result that this version of Fleet does not know.
+func unknownResultError(a fleet.Agent) error {
 	return fleet.Errorf(fleet.ReasonUnimplemented, "the runner of the agent %q gives a result that this version of Fleet does not know: upgrade Fleet", a.Name)
 }
 
 // Pack implements Repository.
-func (r repository) Pack(ctx context.Context, commit string, have []string, whole bool, out io.Writer) error {
+func (r repository) Pack(ctx context.Context, commit string, have []string, includePushed bool, out io.Writer) error {
 	if err := r.client.CheckLanding(ctx, r.agent); err != nil {
 		return err
 	}
-	return r.readBundle(ctx, &runnerv1.BundleRequest{Commit: commit, Have: have, Whole: whole}, out)
+	return r.readBundle(ctx, &runnerv1.BundleRequest{Commit: commit, Have: have, Whole: includePushed}, out)
 }
 
 // WriteLFS implements Repository.

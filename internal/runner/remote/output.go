@@ -39,9 +39,9 @@ func (w runner) Output(ctx context.Context, r fleet.Run, offset int64, limit int
 
 // pageFromProto returns the page in a response, with consistent numbers.
 func pageFromProto(m *runnerv1.OutputResponse, limit int) fleet.OutputPage {
-	const most = 1 << 53 // the largest exact JSON number
-	p := fleet.OutputPage{Data: m.GetData()[:min(len(m.GetData()), limit)], Offset: min(max(m.GetOffset(), 0), most)}
-	p.Size = max(min(m.GetSize(), most), p.Offset+int64(len(p.Data)))
+	const maxExact = 1 << 53 // the largest exact JSON number
+	p := fleet.OutputPage{Data: m.GetData()[:min(len(m.GetData()), limit)], Offset: min(max(m.GetOffset(), 0), maxExact)}
+	p.Size = max(min(m.GetSize(), maxExact), p.Offset+int64(len(p.Data)))
 	if m.GetGapSize() > 0 {
 		p.GapOffset = min(max(m.GetGapOffset(), 0), p.Size)
 		p.GapSize = min(m.GetGapSize(), p.Size-p.GapOffset)

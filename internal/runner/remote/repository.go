@@ -32,9 +32,9 @@ type Repository interface {
 	// Unpack adds the commit from a git pack or a git bundle, and reports whether the repository has the commit afterwards.
 	Unpack(ctx context.Context, commit string, in io.Reader) (found bool, err error)
 	// Pack writes a git pack with the commit of the agent's clone. It leaves out the objects that the commits in have need and,
-	// unless whole is set, those that the branches of the clone's remotes have. The error is CHANGES_NOT_FOUND if the clone does
+	// unless includePushed is set, those that the branches of the clone's remotes have. The error is CHANGES_NOT_FOUND if the clone does
 	// not have the commit.
-	Pack(ctx context.Context, commit string, have []string, whole bool, out io.Writer) error
+	Pack(ctx context.Context, commit string, have []string, includePushed bool, out io.Writer) error
 
 	// WriteLFS writes the Git LFS file with the digest from the agent's clone. The error is CHANGES_NOT_FOUND if the clone does
 	// not have the file.
@@ -79,11 +79,11 @@ func (s *Server) Integrate(ctx context.Context, req *connect.Request[runnerv1.In
 	}
 	heartbeat := &runnerv1.IntegrateResponse{Event: &runnerv1.IntegrateResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
 	return respond(ctx, s, stream, heartbeat, m.GetMaxWait().AsDuration(), func(response *responseStream[runnerv1.IntegrateResponse]) (*runnerv1.IntegrateResponse, error) {
-		r, err := s.repository(response.ctx, m.GetAgent(), m.GetSource())
+		r, err := s.repository(response.workCtx, m.GetAgent(), m.GetSource())
 		if err != nil {
 			return nil, err
 		}
-		return s.integrate(response.ctx, r, m)
+		return s.integrate(response.workCtx, r, m)
 	})
 }
 

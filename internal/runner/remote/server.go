@@ -84,14 +84,14 @@ func (s *Server) Handler() http.Handler {
 			s.config.Logger.ErrorContext(ctx, "call panicked", "procedure", spec.Procedure, "panic", p)
 			return toFault(errors.New("panic"))
 		}))
-	errs := connect.NewErrorWriter()
+	errorWriter := connect.NewErrorWriter()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("POST /"+runnerv1connect.RunnerServiceName+"/", func(w http.ResponseWriter, r *http.Request) {
 		if procedureOf(r.URL.Path) != runnerv1connect.RunnerServiceHandshakeProcedure {
 			if err := s.verifier.check(w, r); err != nil {
 				s.config.Logger.WarnContext(r.Context(), "request refused", "procedure", procedureOf(r.URL.Path), "error", err)
-				_ = errs.Write(w, r, toFault(err))
+				_ = errorWriter.Write(w, r, toFault(err))
 				return
 			}
 		}
@@ -140,7 +140,7 @@ func (s *Server) Follow(ctx context.Context, req *connect.Request[runnerv1.Follo
 	}
 	heartbeat := &runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Heartbeat{Heartbeat: &runnerv1.Heartbeat{}}}
 	return respond(ctx, s, stream, heartbeat, req.Msg.GetMaxWait().AsDuration(), func(response *responseStream[runnerv1.FollowResponse]) (*runnerv1.FollowResponse, error) {
-		o, err := r.Follow(response.ctx, run, req.Msg.GetCursor(), func(out fleet.Output) error {
+		o, err := r.Follow(response.workCtx, run, req.Msg.GetCursor(), func(out fleet.Output) error {
 			return response.send(&runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Output{Output: outputToProto(out)}})
 		})
 		return &runnerv1.FollowResponse{Event: &runnerv1.FollowResponse_Outcome{Outcome: outcomeToProto(o)}}, err

@@ -20,9 +20,9 @@ type session struct {
 
 // handshake returns the result of the last handshake. It makes a handshake if there was none.
 func (c *Client) handshake(ctx context.Context, agent string) (*session, error) {
-	current := c.lastSession()
-	if current != nil {
-		return current, nil
+	s := c.lastSession()
+	if s != nil {
+		return s, nil
 	}
 	re, err := c.rpc.Handshake(context.WithValue(ctx, requestAgentKey{}, nil), connect.NewRequest(&runnerv1.HandshakeRequest{Version: c.config.Version}))
 	if err != nil {
@@ -37,44 +37,44 @@ func (c *Client) handshake(ctx context.Context, agent string) (*session, error) 
 		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the runner of the agent (version %q) supports versions %d to %d of the protocol, but Fleet supports versions %d to %d: %s",
 			m.GetVersion(), m.GetOldestProtocol(), m.GetProtocol(), OldestProtocol, Protocol, advice).With("agent_uid", agent)
 	}
-	current = &session{options: m.GetTaskOptions(), features: m.GetFeatures(), instance: m.GetInstance(), clockSkew: m.GetNow().AsTime().Sub(c.config.Now())}
-	if current.clockSkew.Abs() > maxSkew {
+	s = &session{options: m.GetTaskOptions(), features: m.GetFeatures(), instance: m.GetInstance(), clockSkew: m.GetNow().AsTime().Sub(c.config.Now())}
+	if s.clockSkew.Abs() > maxSkew {
 		// Otherwise, a program that pretends to be the runner could collect requests that stay valid for a long time.
-		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the clock of the agent's workspace is off by %s: correct it", current.clockSkew.Round(time.Second))
+		return nil, fleet.Errorf(fleet.ReasonAgentOffline, "the clock of the agent's workspace is off by %s: correct it", s.clockSkew.Round(time.Second))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.session = current
-	return current, nil
+	c.session = s
+	return s, nil
 }
 
 // checkSession calls check with the session. If check refuses the result of an earlier handshake, checkSession makes a new handshake and
 // checks again, because the runner may have been upgraded since.
 func (c *Client) checkSession(ctx context.Context, agent string, check func(*session) error) error {
-	earlier := c.lastSession()
-	current, err := c.handshake(ctx, agent)
+	previous := c.lastSession()
+	s, err := c.handshake(ctx, agent)
 	if err != nil {
 		return err
 	}
-	if err = check(current); err == nil || current != earlier {
+	if err = check(s); err == nil || s != previous {
 		return err
 	}
 	c.forgetSession()
-	if current, err = c.handshake(ctx, agent); err != nil {
+	if s, err = c.handshake(ctx, agent); err != nil {
 		return err
 	}
-	return check(current)
+	return check(s)
 }
 
 // CheckOptions returns an error if the last handshake shows that the runner does not support one of the options. It makes no
 // request, and returns nil if there was no handshake. After an error it forgets the handshake, because the runner may have been
 // upgraded since. Then the next Dispatch makes a new one.
 func (c *Client) CheckOptions(o fleet.TaskOptions) error {
-	current := c.lastSession()
-	if current == nil {
+	s := c.lastSession()
+	if s == nil {
 		return nil
 	}
-	err := current.checkOptions(o)
+	err := s.checkOptions(o)
 	if err != nil {
 		c.forgetSession()
 	}

@@ -20,15 +20,15 @@ import (
 	"fleet/internal/waittest"
 )
 
-// recorder is a runner that counts its calls.
-type recorder struct {
+// interruptCounter is a runner that counts calls of Interrupt.
+type interruptCounter struct {
 	fleet.Runner
 	interrupts int
 }
 
-func (r *recorder) Connect(fleet.Agent) fleet.Runner { return r }
+func (r *interruptCounter) Connect(fleet.Agent) fleet.Runner { return r }
 
-func (r *recorder) Interrupt(context.Context, fleet.Run, bool) error {
+func (r *interruptCounter) Interrupt(context.Context, fleet.Run, bool) error {
 	r.interrupts++
 	return nil
 }
@@ -66,18 +66,19 @@ func (p *tap) repeat(t *testing.T) int {
 	return re.StatusCode
 }
 
-type bench struct {
-	runner *recorder
+// fixture is a server, and a client whose requests go through a tap.
+type fixture struct {
+	runner *interruptCounter
 	server *Server
 	tap    *tap
 	client *Client
 	now    time.Time
 }
 
-func newBench(t *testing.T) *bench {
+func newFixture(t *testing.T) *fixture {
 	public, private, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
-	b := &bench{runner: &recorder{}, tap: &tap{}, now: time.Now()}
+	b := &fixture{runner: &interruptCounter{}, tap: &tap{}, now: time.Now()}
 	b.server, err = NewServer(b.runner, ServerConfig{Key: public, Now: func() time.Time { return b.now }})
 	require.NoError(t, err)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.server.Handler().ServeHTTP(w, r) }))
@@ -86,13 +87,13 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) interrupt() error {
+func (b *fixture) interrupt() error {
 	return b.client.Connect(fleet.Agent{UID: "one"}).Interrupt(context.Background(), fleet.Run{TaskID: "task"}, true)
 }
 
 // TestForeignKey sends requests that are signed with another key, and requests without a signature.
 func TestForeignKey(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	_, b.client.config.Key, _ = ed25519.GenerateKey(nil)
 	require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(b.interrupt()))
 	b.tap.change = func(r *http.Request) { r.Header.Del(headerSignature) }
@@ -102,7 +103,7 @@ func TestForeignKey(t *testing.T) {
 
 // TestReplayed repeats an earlier request, also after a restart of the runner.
 func TestReplayed(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	require.NoError(t, b.interrupt())
 	require.Equal(t, http.StatusUnauthorized, b.tap.repeat(t))
 	var err error
@@ -118,7 +119,7 @@ func TestReplayed(t *testing.T) {
 
 // TestExpired sends a request that has expired, also after the verifier has forgotten its nonce.
 func TestExpired(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	require.NoError(t, b.interrupt())
 	for range 3 {
 		b.now = b.now.Add(requestLifetime)
@@ -153,7 +154,7 @@ func TestTampered(t *testing.T) {
 		"hash":    func(r *http.Request) { r.Header.Set(headerBody, "") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newFixture(t)
 			b.tap.change = change
 			require.Equal(t, fleet.ReasonUnauthenticated, fleet.ReasonOf(b.interrupt()))
 			require.Zero(t, b.runner.interrupts)
@@ -163,7 +164,7 @@ func TestTampered(t *testing.T) {
 
 // TestAgentMismatch sends a request that is signed for one agent and names another agent.
 func TestAgentMismatch(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	ctx := context.WithValue(context.Background(), requestAgentKey{}, "two")
 	_, err := b.client.rpc.Interrupt(ctx, connect.NewRequest(&runnerv1.InterruptRequest{
 		Agent: &runnerv1.Agent{Uid: "one"}, Run: &runnerv1.Run{TaskId: "task"},
@@ -174,7 +175,7 @@ func TestAgentMismatch(t *testing.T) {
 
 // TestUnsigned checks that every call except the handshake, also future ones, requires a signature.
 func TestUnsigned(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	s := httptest.NewServer(b.server.Handler())
 	defer s.Close()
 	methods := runnerv1.File_fleet_runner_v1_runner_service_proto.Services().ByName("RunnerService").Methods()

@@ -13,11 +13,11 @@ import (
 
 // responseStream is a streaming response of the server. It sends heartbeats until end is called.
 type responseStream[M any] struct {
-	callerCtx, ctx context.Context //nolint:containedctx // the contexts of the call and of the work
-	cancel         context.CancelFunc
-	stream         *connect.ServerStream[M]
-	sendMu         sync.Mutex
-	heartbeatsDone chan struct{} // closed when no more heartbeats are sent
+	callerCtx, workCtx context.Context //nolint:containedctx // the contexts of the call and of the work
+	cancel             context.CancelFunc
+	stream             *connect.ServerStream[M]
+	sendMu             sync.Mutex
+	heartbeatsDone     chan struct{} // closed when no more heartbeats are sent
 }
 
 // startResponse starts the response of a call. It cancels the work when heartbeats cannot be sent. It also cancels the work
@@ -25,9 +25,9 @@ type responseStream[M any] struct {
 func startResponse[M any](ctx context.Context, s *Server, stream *connect.ServerStream[M], heartbeat *M, limit time.Duration) *responseStream[M] {
 	r := &responseStream[M]{callerCtx: ctx, stream: stream, heartbeatsDone: make(chan struct{})}
 	if limit > 0 {
-		r.ctx, r.cancel = context.WithTimeout(ctx, limit)
+		r.workCtx, r.cancel = context.WithTimeout(ctx, limit)
 	} else {
-		r.ctx, r.cancel = context.WithCancel(ctx)
+		r.workCtx, r.cancel = context.WithCancel(ctx)
 	}
 	go func() {
 		defer close(r.heartbeatsDone)
@@ -40,7 +40,7 @@ func startResponse[M any](ctx context.Context, s *Server, stream *connect.Server
 			}
 			select {
 			case <-tick.C:
-			case <-r.ctx.Done():
+			case <-r.workCtx.Done():
 				return
 			}
 		}
@@ -57,7 +57,7 @@ func (r *responseStream[M]) send(m *M) error {
 // end stops the heartbeats. late means that the work was cancelled although the caller still waits, for example because of the
 // time limit.
 func (r *responseStream[M]) end() (late bool) {
-	late = r.ctx.Err() != nil && r.callerCtx.Err() == nil
+	late = r.workCtx.Err() != nil && r.callerCtx.Err() == nil
 	r.cancel()
 	<-r.heartbeatsDone // nothing may be sent after the method has returned
 	return late
@@ -78,12 +78,12 @@ func respond[M any](ctx context.Context, s *Server, stream *connect.ServerStream
 	return s.wireError(ctx, err)
 }
 
-// receive makes the request and reads the response until handle returns true or the stream ends. A stream that is silent for too
-// long counts as broken. answered reports whether a message has arrived.
-func receive[Req, M any](ctx context.Context, silence time.Duration, method streamMethod[Req, M], req *Req, handle func(*M) (done bool)) (done, answered bool, err error) {
+// receive makes the request and reads the response until handle returns true or the stream ends. A stream that is silent for
+// idleTimeout counts as broken. answered reports whether a message has arrived.
+func receive[Req, M any](ctx context.Context, idleTimeout time.Duration, method streamMethod[Req, M], req *Req, handle func(*M) (done bool)) (done, answered bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watchdog := time.AfterFunc(silence, func() { cancel(errRetry) })
+	watchdog := time.AfterFunc(idleTimeout, func() { cancel(errRetry) })
 	defer watchdog.Stop()
 	stream, err := method(ctx, connect.NewRequest(req))
 	if err != nil {
@@ -96,7 +96,7 @@ func receive[Req, M any](ctx context.Context, silence time.Duration, method stre
 			return true, true, nil
 		}
 		answered = true
-		watchdog.Reset(silence)
+		watchdog.Reset(idleTimeout)
 	}
 	return false, answered, stream.Err()
 }

@@ -54,9 +54,9 @@ func (p *remotePlace) Close() error {
 	return p.Place.Close()
 }
 
-// open serves the runners of the place b, and returns a place whose Connect reaches them through a client. The client's
+// openRemote serves the runners of the place b, and returns a place whose Connect reaches them through a client. The client's
 // streams last for maxWait at most, or until their runs end if maxWait is 0.
-func open(t *testing.T, b fleet.Place, dir string, maxWait time.Duration) *remotePlace {
+func openRemote(t *testing.T, b fleet.Place, dir string, maxWait time.Duration) *remotePlace {
 	public, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
 	s, err := remote.NewServer(b, remote.ServerConfig{Key: public, Heartbeat: 100 * time.Millisecond})
@@ -104,12 +104,12 @@ func TestSuite(t *testing.T) {
 	placetest.Run(t, placetest.Harness{
 		New: func(t *testing.T) fleet.Place {
 			dir := t.TempDir()
-			return open(t, openLocal(t, dir, repository, talker), dir, 0)
+			return openRemote(t, openLocal(t, dir, repository, talker), dir, 0)
 		},
 		Reopen: func(t *testing.T, b fleet.Place) fleet.Place {
 			old := b.(*remotePlace)
 			old.close()
-			return open(t, openLocal(t, old.dir, repository, talker), old.dir, 0)
+			return openRemote(t, openLocal(t, old.dir, repository, talker), old.dir, 0)
 		},
 		Project:    "shell",
 		Repository: "repository",
@@ -129,12 +129,12 @@ func TestSuiteFake(t *testing.T) {
 				New: func(t *testing.T) fleet.Place {
 					b := fake.New(fake.Config{Traits: fleet.Traits{SupportsChanges: true, SupportsOutput: true, SupportsChecks: true, SupportsBundles: true}})
 					t.Cleanup(b.Destroy)
-					return open(t, b, "", wait)
+					return openRemote(t, b, "", wait)
 				},
 				Reopen: func(t *testing.T, b fleet.Place) fleet.Place {
 					old := b.(*remotePlace)
 					old.close()
-					return open(t, old.Place, "", wait)
+					return openRemote(t, old.Place, "", wait)
 				},
 				Project: "Setup",
 				Role:    "operator",

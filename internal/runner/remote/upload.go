@@ -81,7 +81,7 @@ func (u *upload) write(offset int64, data []byte) error {
 	case end <= u.size:
 		return nil
 	case offset != u.size:
-		return errRestarted()
+		return restartedError()
 	}
 	n, err := u.file.WriteAt(data, offset)
 	if err == nil {
@@ -90,8 +90,8 @@ func (u *upload) write(offset int64, data []byte) error {
 	return err
 }
 
-// errRestarted is the error for a part of an upload whose beginning the runner has lost.
-func errRestarted() error {
+// restartedError returns the error for a part of an upload whose beginning the runner has lost.
+func restartedError() error {
 	return fleet.Errorf(fleet.ReasonBackendUnavailable, "the runner of the agent was restarted while it received work: try again")
 }
 
@@ -108,7 +108,7 @@ func (s *Server) Upload(ctx context.Context, req *connect.Request[runnerv1.Uploa
 	switch {
 	case err != nil:
 	case up == nil:
-		err = errRestarted()
+		err = restartedError()
 	default:
 		err = up.write(m.GetOffset(), m.GetData())
 	}
@@ -128,7 +128,7 @@ func (s *Server) unpack(ctx context.Context, r Repository, id string, request *r
 			collected, err = r.Collect(ctx, request.GetCommit())
 		}
 		if err == nil && !collected.Found {
-			err = errRestarted()
+			err = restartedError()
 		}
 		return collected.Found, err
 	}

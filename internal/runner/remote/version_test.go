@@ -57,7 +57,7 @@ func (o *otherVersion) serve(t *testing.T, front func(http.Handler) http.Handler
 func TestProtocols(t *testing.T) {
 	for name, c := range map[string]struct {
 		newest, oldest int32
-		says           string
+		wantError      string
 	}{
 		"the same":            {Protocol, OldestProtocol, ""},
 		"newer, compatible":   {Protocol + 5, Protocol, ""},
@@ -68,12 +68,12 @@ func TestProtocols(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := (&otherVersion{handshake: &runnerv1.HandshakeResponse{Protocol: c.newest, OldestProtocol: c.oldest, Version: "v9"}}).serve(t, nil)
 			err := a.Interrupt(t.Context(), fleet.Run{TaskID: "task"}, false)
-			if c.says == "" {
+			if c.wantError == "" {
 				require.NoError(t, err)
 				return
 			}
 			require.Equal(t, fleet.ReasonAgentOffline, fleet.ReasonOf(err))
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.wantError)
 			require.ErrorContains(t, err, `"v9"`)
 		})
 	}
@@ -82,7 +82,7 @@ func TestProtocols(t *testing.T) {
 // TestOldRunner uses a runner without the newest calls. The errors for these calls must say what to do.
 func TestOldRunner(t *testing.T) {
 	old := &otherVersion{handshake: &runnerv1.HandshakeResponse{Protocol: OldestProtocol, OldestProtocol: OldestProtocol}}
-	lacks := func(next http.Handler) http.Handler {
+	withoutNewCalls := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]; name {
 			case "Answer", "Changes", "Compare", "Patch", "Output", "Check", "Bundle":
@@ -92,7 +92,7 @@ func TestOldRunner(t *testing.T) {
 			}
 		})
 	}
-	for name, front := range map[string]func(http.Handler) http.Handler{"says so": nil, "has no such path": lacks} {
+	for name, front := range map[string]func(http.Handler) http.Handler{"says so": nil, "has no such path": withoutNewCalls} {
 		t.Run(name, func(t *testing.T) {
 			a, ctx, r := old.serve(t, front), t.Context(), fleet.Run{TaskID: "task"}
 			require.NoError(t, a.Interrupt(ctx, r, false))
@@ -145,7 +145,7 @@ func TestUnsupportedOptions(t *testing.T) {
 	require.ErrorContains(t, err, "the runner of the agent does not support max_turns")
 }
 
-// TestUpgradedRunner upgrades a runner after a handshake, which must not count any more.
+// TestUpgradedRunner upgrades a runner after a handshake. The old handshake must not count afterwards.
 func TestUpgradedRunner(t *testing.T) {
 	r := fleet.Run{TaskID: "task", Timeout: waittest.Limit, Options: fleet.TaskOptions{MaxTurns: new(3)}}
 	o := &otherVersion{handshake: &runnerv1.HandshakeResponse{Protocol: Protocol, OldestProtocol: OldestProtocol}}

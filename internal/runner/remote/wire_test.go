@@ -84,21 +84,21 @@ func TestWireHasEveryField(t *testing.T) {
 		r.Attachments[i].Size = len(a.Content)
 	}
 	r.Options.Attachments = len(r.Attachments)
-	require.Equal(t, r, runFromProto(cross(t, runToProto(r), &runnerv1.Run{})))
+	require.Equal(t, r, runFromProto(roundTrip(t, runToProto(r), &runnerv1.Run{})))
 
 	var o fleet.Output
 	fill(t, reflect.ValueOf(&o).Elem(), "TaskID", "AgentUID", "AgentName", "Owner", "DeliveredAt") // the reconciler sets these fields of a question
-	require.Equal(t, o, outputFromProto(cross(t, outputToProto(o), &runnerv1.Output{})))
+	require.Equal(t, o, outputFromProto(roundTrip(t, outputToProto(o), &runnerv1.Output{})))
 
-	var end fleet.Outcome
-	require.Nil(t, outcomeFromProto(cross(t, outcomeToProto(end), &runnerv1.Outcome{})).Payload)
-	fill(t, reflect.ValueOf(&end).Elem())
-	require.Equal(t, end, outcomeFromProto(cross(t, outcomeToProto(end), &runnerv1.Outcome{})))
-	end.Payload = []byte{}
-	require.Equal(t, end, outcomeFromProto(cross(t, outcomeToProto(end), &runnerv1.Outcome{})))
+	var outcome fleet.Outcome
+	require.Nil(t, outcomeFromProto(roundTrip(t, outcomeToProto(outcome), &runnerv1.Outcome{})).Payload)
+	fill(t, reflect.ValueOf(&outcome).Elem())
+	require.Equal(t, outcome, outcomeFromProto(roundTrip(t, outcomeToProto(outcome), &runnerv1.Outcome{})))
+	outcome.Payload = []byte{}
+	require.Equal(t, outcome, outcomeFromProto(roundTrip(t, outcomeToProto(outcome), &runnerv1.Outcome{})))
 	for status := range statuses {
-		end.Status = status
-		require.Equal(t, end, outcomeFromProto(cross(t, outcomeToProto(end), &runnerv1.Outcome{})))
+		outcome.Status = status
+		require.Equal(t, outcome, outcomeFromProto(roundTrip(t, outcomeToProto(outcome), &runnerv1.Outcome{})))
 	}
 }
 
@@ -107,15 +107,15 @@ func TestWireHasEveryFieldOfChanges(t *testing.T) {
 	require.Nil(t, changesFromProto(changesToProto(nil)))
 	var c fleet.Changes
 	fill(t, reflect.ValueOf(&c).Elem(), "Temporary", "Tries") // used only in the core
-	require.Equal(t, &c, changesFromProto(cross(t, changesToProto(&c), &runnerv1.Changes{})))
+	require.Equal(t, &c, changesFromProto(roundTrip(t, changesToProto(&c), &runnerv1.Changes{})))
 	var check fleet.Check
 	fill(t, reflect.ValueOf(&check).Elem())
-	require.Equal(t, check, checkFromProto(cross(t, checkToProto(check), &runnerv1.Check{})))
+	require.Equal(t, check, checkFromProto(roundTrip(t, checkToProto(check), &runnerv1.Check{})))
 	var res fleet.CheckResult
-	require.Nil(t, checkResultFromProto(cross(t, checkResultToProto(res), &runnerv1.CheckResult{})).ExitCode)
+	require.Nil(t, checkResultFromProto(roundTrip(t, checkResultToProto(res), &runnerv1.CheckResult{})).ExitCode)
 	fill(t, reflect.ValueOf(&res).Elem())
 	res.Status = fleet.CheckTimedOut
-	require.Equal(t, res, checkResultFromProto(cross(t, checkResultToProto(res), &runnerv1.CheckResult{})))
+	require.Equal(t, res, checkResultFromProto(roundTrip(t, checkResultToProto(res), &runnerv1.CheckResult{})))
 }
 
 // TestLimits checks the limits for data of a program that has replaced the runner.
@@ -144,19 +144,19 @@ func TestLimits(t *testing.T) {
 // forever.
 func TestInvalidUTF8(t *testing.T) {
 	const bad, good = "a\xffb", "a\uFFFDb"
-	o := outcomeFromProto(cross(t, outcomeToProto(fleet.Outcome{Summary: bad, Reason: bad, Usage: fleet.Usage{Model: bad}}), &runnerv1.Outcome{}))
+	o := outcomeFromProto(roundTrip(t, outcomeToProto(fleet.Outcome{Summary: bad, Reason: bad, Usage: fleet.Usage{Model: bad}}), &runnerv1.Outcome{}))
 	require.Equal(t, []string{good, good, good}, []string{o.Summary, o.Reason, o.Usage.Model})
-	q := questionFromProto(cross(t, questionToProto(fleet.Question{Text: bad, Tool: bad}), &runnerv1.Question{}))
+	q := questionFromProto(roundTrip(t, questionToProto(fleet.Question{Text: bad, Tool: bad}), &runnerv1.Question{}))
 	require.Equal(t, []string{good, good}, []string{q.Text, q.Tool})
 	c := fleet.Changes{Branch: bad, FileChanges: []fleet.FileChange{{Path: bad, From: bad}}, LeftOut: []string{bad}, Problem: bad}
 	require.Equal(t, &fleet.Changes{Branch: good, FileChanges: []fleet.FileChange{{Path: good, From: good}}, LeftOut: []string{good}, Problem: good},
-		changesFromProto(cross(t, changesToProto(&c), &runnerv1.Changes{})))
-	res := checkResultFromProto(cross(t, checkResultToProto(fleet.CheckResult{Status: fleet.CheckFailed, Output: bad, Reason: bad}), &runnerv1.CheckResult{}))
+		changesFromProto(roundTrip(t, changesToProto(&c), &runnerv1.Changes{})))
+	res := checkResultFromProto(roundTrip(t, checkResultToProto(fleet.CheckResult{Status: fleet.CheckFailed, Output: bad, Reason: bad}), &runnerv1.CheckResult{}))
 	require.Equal(t, []string{good, good}, []string{res.Output, res.Reason})
 }
 
-// cross encodes m, decodes it into to, and returns to.
-func cross[M proto.Message](t *testing.T, m, to M) M {
+// roundTrip encodes m, decodes it into to, and returns to.
+func roundTrip[M proto.Message](t *testing.T, m, to M) M {
 	t.Helper()
 	b, err := proto.Marshal(m)
 	require.NoError(t, err)

@@ -77,7 +77,7 @@ func (s *Checks) Clear(ctx context.Context, home string) error { return s.remove
 
 // remove removes the parts of the home, or the whole home if parts is nil.
 func (s *Checks) remove(ctx context.Context, home string, parts []string) error {
-	trash, err := s.discard(home, parts)
+	trash, err := s.moveToTrash(home, parts)
 	if err != nil || trash == "" {
 		return err
 	}
@@ -87,9 +87,9 @@ func (s *Checks) remove(ctx context.Context, home string, parts []string) error 
 // removedPrefix is the prefix of directories that are being removed.
 const removedPrefix = ".removed-"
 
-// discard moves the parts of the home, or the whole home if parts is nil, to the directory trash, which the caller must remove.
+// moveToTrash moves the parts of the home, or the whole home if parts is nil, to the directory trash, which the caller must remove.
 // trash is empty if there was nothing to move.
-func (s *Checks) discard(home string, parts []string) (trash string, err error) {
+func (s *Checks) moveToTrash(home string, parts []string) (trash string, err error) {
 	from := []string{home}
 	if parts != nil {
 		from = nil
@@ -131,9 +131,9 @@ func (s *Checks) Tidy(ctx context.Context, now time.Time) error {
 				case err != nil || !ended:
 					return "", err
 				case now.Sub(at) < resultRetention:
-					return s.discard(home, treeParts)
+					return s.moveToTrash(home, treeParts)
 				}
-				return s.discard(home, nil)
+				return s.moveToTrash(home, nil)
 			})
 			errs = append(errs, err)
 		}

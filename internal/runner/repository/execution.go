@@ -19,12 +19,12 @@ type executions struct {
 type execution struct {
 	waiters int  // number of waiting callers
 	ending  bool // end was called
-	// lingering ends the execution when nobody has waited for it for a while. It is nil until all callers have left for the first time.
-	lingering *time.Timer
-	cancel    context.CancelFunc
-	done      chan struct{}
-	result    fleet.CheckResult
-	err       error
+	// lingerTimer ends the execution when nobody has waited for it for a while. It is nil until all callers have left for the first time.
+	lingerTimer *time.Timer
+	cancel      context.CancelFunc
+	done        chan struct{}
+	result      fleet.CheckResult
+	err         error
 }
 
 // execute runs check and returns its result. If an execution for the same home is running, execute returns the result of that
@@ -55,7 +55,7 @@ func (e *executions) join(ctx context.Context, home string, check func(context.C
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if c = e.byHome[home]; c == nil {
-		inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		checkCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		c = &execution{cancel: cancel, done: make(chan struct{})}
 		if e.byHome == nil {
 			e.byHome = map[string]*execution{}
@@ -63,7 +63,7 @@ func (e *executions) join(ctx context.Context, home string, check func(context.C
 		e.byHome[home] = c
 		e.running.Go(func() {
 			defer cancel()
-			c.result, c.err = check(inner)
+			c.result, c.err = check(checkCtx)
 			e.mu.Lock()
 			delete(e.byHome, home)
 			e.mu.Unlock()
@@ -72,8 +72,8 @@ func (e *executions) join(ctx context.Context, home string, check func(context.C
 	}
 	if !c.ending {
 		c.waiters++
-		if c.lingering != nil {
-			c.lingering.Stop()
+		if c.lingerTimer != nil {
+			c.lingerTimer.Stop()
 		}
 	}
 	return c, c.ending
@@ -91,7 +91,7 @@ func (e *executions) leave(c *execution, linger time.Duration) {
 		c.end()
 		return
 	}
-	c.lingering = time.AfterFunc(linger, func() {
+	c.lingerTimer = time.AfterFunc(linger, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if c.waiters == 0 {

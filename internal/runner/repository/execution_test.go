@@ -14,7 +14,7 @@ import (
 // TestLinger checks that an execution continues for a while without callers, that a caller in that time gets its result, and
 // that the execution ends if no caller comes.
 func TestLinger(t *testing.T) {
-	for name, later := range map[string]time.Duration{"in time": 30 * time.Second, "too late": 2 * time.Minute} {
+	for name, delay := range map[string]time.Duration{"in time": 30 * time.Second, "too late": 2 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var s executions
@@ -23,15 +23,15 @@ func TestLinger(t *testing.T) {
 				defer cancel()
 				_, err := s.execute(ctx, "home", time.Minute, check.execute)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
-				time.Sleep(later)
+				time.Sleep(delay)
 				synctest.Wait()
 				result, err := s.execute(t.Context(), "home", time.Minute, check.execute)
 				require.NoError(t, err)
 				require.Equal(t, fleet.CheckPassed, result.Status)
-				if later < time.Minute {
-					require.Equal(t, []int{1, 0}, []int{check.started, check.ended})
+				if delay < time.Minute {
+					require.Equal(t, []int{1, 0}, []int{check.starts, check.cancels})
 				} else {
-					require.Equal(t, []int{2, 1}, []int{check.started, check.ended})
+					require.Equal(t, []int{2, 1}, []int{check.starts, check.cancels})
 				}
 				s.running.Wait()
 			})
@@ -54,24 +54,24 @@ func TestLingerBeginsAnew(t *testing.T) {
 		result, err := e.execute(t.Context(), "home", time.Minute, check.execute)
 		require.NoError(t, err)
 		require.Equal(t, fleet.CheckPassed, result.Status)
-		require.Equal(t, 1, check.started)
+		require.Equal(t, 1, check.starts)
 		e.running.Wait()
 	})
 }
 
 // slowCheck is a check that takes three minutes.
 type slowCheck struct {
-	started int
-	ended   int // how often its context has ended before the three minutes were over
+	starts  int // how often it was started
+	cancels int // how often its context has ended before the three minutes were over
 }
 
 func (c *slowCheck) execute(ctx context.Context) (fleet.CheckResult, error) {
-	c.started++
+	c.starts++
 	select {
 	case <-time.After(3 * time.Minute):
 		return fleet.CheckResult{Status: fleet.CheckPassed}, nil
 	case <-ctx.Done():
-		c.ended++
+		c.cancels++
 		return fleet.CheckResult{}, ctx.Err()
 	}
 }

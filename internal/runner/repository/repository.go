@@ -52,8 +52,8 @@ func (r Repository) Combine(ctx context.Context, c fleet.Combination) (fleet.Com
 
 // Overlaps implements fleet.Repository.
 func (r Repository) Overlaps(ctx context.Context, onto string, all []fleet.Contribution) ([]fleet.WorkOverlap, error) {
-	found, err := r.Git.Overlaps(ctx, r.Path, onto, all)
-	return found, WrapError(ctx, "cannot compare the work", err)
+	overlaps, err := r.Git.Overlaps(ctx, r.Path, onto, all)
+	return overlaps, WrapError(ctx, "cannot compare the work", err)
 }
 
 // Move implements fleet.Repository. If Source is set, it first pushes to Source.
@@ -66,8 +66,8 @@ func (r Repository) Move(ctx context.Context, b fleet.Branch, to string) error {
 
 // Push implements fleet.Repository.
 func (r Repository) Push(ctx context.Context, p fleet.Push) (fleet.PushResult, error) {
-	pushed, err := r.Git.Push(ctx, r.Path, r.Source, p)
-	return pushed, WrapError(ctx, "cannot push", err)
+	result, err := r.Git.Push(ctx, r.Path, r.Source, p)
+	return result, WrapError(ctx, "cannot push", err)
 }
 
 // WrapError returns err in the form in which places report errors. what names the failed action, such as "cannot push".

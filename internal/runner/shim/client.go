@@ -73,28 +73,28 @@ func (r Run) hasMessage(id string) bool {
 func (r Run) Responds(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	more, err := r.Watch(ctx)
+	notifications, err := r.Watch(ctx)
 	if err != nil {
 		return false
 	}
-	_, ok := <-more // a watch gets a notification at once
+	_, ok := <-notifications // a watch gets a notification at once
 	cancel()
-	for range more { // until the watch has ended
+	for range notifications { // until the watch has ended
 	}
 	return ok
 }
 
 // sendRequest sends the request and waits for its last reply, which for a message may come much later.
 func (r Run) sendRequest(ctx context.Context, req controlRequest) error {
-	within, cancel := context.WithTimeout(ctx, replyTimeout)
+	timeoutCtx, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()
-	conn, err := r.dial(within, req)
+	conn, err := r.dial(timeoutCtx, req)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
 	from := bufio.NewReader(conn)
-	re, err := readReply(within, conn, from)
+	re, err := readReply(timeoutCtx, conn, from)
 	if err == nil && re.Accepted {
 		re, err = readReply(ctx, conn, from)
 	}
@@ -135,14 +135,14 @@ func readReply(ctx context.Context, conn net.Conn, from *bufio.Reader) (re reply
 // Attach connects a person's terminal with the program. The caller must close the result. Attach returns ErrEnded if the run has
 // ended or does not listen yet, and ErrNoTerminal if the run has no terminal or somebody has already used the terminal.
 func (r Run) Attach(ctx context.Context) (*TerminalConn, error) {
-	within, cancel := context.WithTimeout(ctx, replyTimeout)
+	timeoutCtx, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()
-	conn, err := r.dial(within, controlRequest{Op: "attach"})
+	conn, err := r.dial(timeoutCtx, controlRequest{Op: "attach"})
 	if err != nil {
 		return nil, err
 	}
 	from := bufio.NewReader(conn)
-	re, err := readReply(within, conn, from)
+	re, err := readReply(timeoutCtx, conn, from)
 	if err == nil && re.Error != "" {
 		err = ErrNoTerminal
 	}
@@ -161,37 +161,37 @@ func (r Run) Watch(ctx context.Context) (<-chan struct{}, error) {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	more := make(chan struct{}, 1)
+	notifications := make(chan struct{}, 1)
 	go func() {
-		defer close(more)
+		defer close(notifications)
 		defer stop()
 		defer func() { _ = conn.Close() }()
 		for b := make([]byte, 512); ; {
 			if _, err := conn.Read(b); err != nil {
 				return
 			}
-			notify(more)
+			notify(notifications)
 		}
 	}()
-	return more, nil
+	return notifications, nil
 }
 
 // Wait waits until the run has ended, and returns how it ended.
 func (r Run) Wait(ctx context.Context) (*Exit, error) {
-	for again := minPoll; ; again = min(2*again, maxPoll) {
+	for pause := minPollInterval; ; pause = min(2*pause, maxPollInterval) {
 		if e, err := r.Settle(); e != nil || err != nil {
 			return e, err
 		}
-		if more, err := r.Watch(ctx); err == nil {
-			for range more {
+		if notifications, err := r.Watch(ctx); err == nil {
+			for range notifications {
 			}
-			again = minPoll
+			pause = minPollInterval
 		}
 		// A shim that is about to listen, or has just stopped, sends no notification.
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(again):
+		case <-time.After(pause):
 		}
 	}
 }
@@ -211,7 +211,7 @@ func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit
 		return e, err
 	}
 	giveUp := time.After(killedTimeout)
-	for again := minPoll; c.Shim.Alive(); again = min(2*again, maxPoll) {
+	for pause := minPollInterval; c.Shim.Alive(); pause = min(2*pause, maxPollInterval) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -220,7 +220,7 @@ func (r Run) End(ctx context.Context, grace time.Duration, reason string) (*Exit
 				return e, err
 			}
 			return e, nil
-		case <-time.After(again):
+		case <-time.After(pause):
 		}
 	}
 	return e, nil
@@ -243,8 +243,8 @@ func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit
 		if err := step.act(); errors.Is(err, ErrNoReply) {
 			continue
 		}
-		within, cancel := context.WithTimeout(ctx, step.limit)
-		e, err := r.Wait(within)
+		timeoutCtx, cancel := context.WithTimeout(ctx, step.limit)
+		e, err := r.Wait(timeoutCtx)
 		cancel()
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return e, err
@@ -254,9 +254,9 @@ func (r Run) end(ctx context.Context, grace time.Duration, reason string) (*Exit
 }
 
 const (
-	minPoll       = 5 * time.Millisecond
-	maxPoll       = 500 * time.Millisecond
-	killedTimeout = killTimeLimit + 4*time.Second // how long a killed run may take to end, and to record its end
+	minPollInterval = 5 * time.Millisecond
+	maxPollInterval = 500 * time.Millisecond
+	killedTimeout   = killTimeLimit + 4*time.Second // how long a killed run may take to end, and to record its end
 )
 
 // expired is an expired deadline.

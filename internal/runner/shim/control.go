@@ -70,7 +70,7 @@ type control struct {
 
 	messageMu sync.Mutex      // held while a message is written to the pipe; protects the next three fields
 	sentIDs   map[string]bool // ids of the messages that were written to the pipe
-	begun     message         // the rest of a message that did not fit the pipe; empty if there is none
+	partial   message         // the rest of a message that did not fit the pipe; empty if there is none
 	ended     bool            // the run has ended
 
 	mu       sync.Mutex // protects watchers
@@ -110,7 +110,7 @@ func (c *control) handle(conn net.Conn) {
 		}
 	case "message":
 		_ = json.NewEncoder(conn).Encode(reply{Accepted: true})
-		_ = json.NewEncoder(conn).Encode(reply{Error: c.message(req.ID, req.Text)})
+		_ = json.NewEncoder(conn).Encode(reply{Error: c.deliver(req.ID, req.Text)})
 	case "answer":
 		r := reply{Error: replyUnknown}
 		if c.questions != nil {
@@ -123,17 +123,17 @@ func (c *control) handle(conn net.Conn) {
 // watch notifies the client of changes. It merges notifications that the client does not read, so that a slow client
 // cannot block the shim.
 func (c *control) watch(conn net.Conn) {
-	more := make(chan struct{}, 1)
-	more <- struct{}{} // something may have changed before the watch began
+	notifications := make(chan struct{}, 1)
+	notifications <- struct{}{} // something may have changed before the watch began
 	c.mu.Lock()
-	c.watchers[more] = struct{}{}
+	c.watchers[notifications] = struct{}{}
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
-		delete(c.watchers, more)
+		delete(c.watchers, notifications)
 		c.mu.Unlock()
 	}()
-	for range more {
+	for range notifications {
 		if _, err := conn.Write([]byte{'.'}); err != nil {
 			return
 		}
@@ -148,10 +148,18 @@ func (c *control) notifyWatchers() {
 	}
 }
 
-// message delivers the message to the child, unless the child already has a message with the id. It returns the error for the
+// notify sends to the channel, unless an earlier notification is still unread.
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// deliver delivers the message to the child, unless the child already has a message with the id. It returns the error for the
 // reply, or an empty string. With a mailbox, it waits until the child has confirmed the message. With a pipe, it returns when the
 // line is written.
-func (c *control) message(id, text string) string {
+func (c *control) deliver(id, text string) string {
 	switch {
 	case c.mailbox != nil:
 		switch err := c.mailbox.Send(mailbox.Message{ID: id, Text: text}); {
@@ -172,8 +180,8 @@ func (c *control) message(id, text string) string {
 	case c.ended:
 		return replyEnded
 	}
-	if c.begun.id != "" {
-		if problem := c.write(c.begun); problem != "" || c.sentIDs[id] {
+	if c.partial.id != "" {
+		if problem := c.write(c.partial); problem != "" || c.sentIDs[id] {
 			return problem
 		}
 	}
@@ -186,20 +194,20 @@ func (c *control) message(id, text string) string {
 // message is a message for the pipe, or the rest of one.
 type message struct{ id, text string }
 
-// write writes m to the pipe. If it does not fit, the next call must write the rest, which is then c.begun.
+// write writes m to the pipe. If it does not fit, the next call must write the rest, which is then c.partial.
 func (c *control) write(m message) (problem string) {
 	_ = c.messages.SetWriteDeadline(time.Now().Add(messageTimeout))
 	n, err := c.messages.WriteString(m.text)
 	switch {
 	case os.IsTimeout(err):
 		if n > 0 {
-			c.begun = message{m.id, m.text[n:]}
+			c.partial = message{m.id, m.text[n:]}
 		}
 		return replyFull
 	case err != nil:
 		return replyEnded
 	}
-	c.begun = message{}
+	c.partial = message{}
 	c.sentIDs[m.id] = true
 	recordMessage(m.id)
 	return ""
@@ -214,7 +222,7 @@ func recordMessage(id string) {
 	}
 }
 
-// finish waits for the message that is being written. Afterwards, message writes no more messages.
+// finish waits for the message that is being written. Afterwards, deliver writes no more messages.
 func (c *control) finish() {
 	c.messageMu.Lock()
 	defer c.messageMu.Unlock()

@@ -19,8 +19,8 @@ func TestLongMessage(t *testing.T) {
 	defer pipe.Close()
 	c := &control{messages: pipe, sentIDs: map[string]bool{}}
 	long := strings.Repeat("x", 100_000)
-	require.Equal(t, replyFull, c.message("1", long))
-	require.Equal(t, replyFull, c.message("1", long))
+	require.Equal(t, replyFull, c.deliver("1", long))
+	require.Equal(t, replyFull, c.deliver("1", long))
 
 	lines := make(chan string)
 	go func() {
@@ -36,8 +36,8 @@ func TestLongMessage(t *testing.T) {
 	}()
 	sent := make(chan string)
 	go func() {
-		sent <- c.message("2", "next")
-		sent <- c.message("1", long)
+		sent <- c.deliver("2", "next")
+		sent <- c.deliver("1", long)
 	}()
 	require.Equal(t, long+"\n", <-lines)
 	require.Equal(t, "next\n", <-lines)

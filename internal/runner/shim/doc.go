@@ -1,10 +1,11 @@
 // Package shim supervises one run of an agent from a separate process. The run survives the server, and a restarted
 // server finds everything in the run's directory.
 //
-// The server prepares a directory and starts the shim with it. The shim claims the run and starts the child. From then on, only
-// the shim reads the output of the child, sends signals to the child, ends the run at its deadline, kills the processes that the
-// child leaves behind, and records how the run ended. If the shim is killed or does not answer, the server ends the run: see
-// Run.Settle and Run.Kill. Nothing that the server does blocks the child.
+// The server prepares a directory and starts the shim with it. Other packages call the shim the supervisor of the run. It
+// claims the run and starts the child. From then on, only the shim reads the output of the child, sends signals to the
+// child, ends the run at its deadline, kills the processes that the child leaves behind, and records how the run ended. If
+// the shim is killed or does not answer, the server ends the run: see Run.Settle and Run.Kill. Nothing that the server does
+// blocks the child.
 //
 // Package runner starts shims and reads their directories. A shim must never need the server, the store or the network.
 //

@@ -32,16 +32,16 @@ func (r Run) Excerpt(name string, limit int64) (Excerpt, error) {
 	if err != nil {
 		return Excerpt{}, err
 	}
-	begin := max(int64(len(head)), size-(limit-limit/headDivisor))
-	end, err := x.read(begin, size)
+	tailOffset := max(int64(len(head)), size-(limit-limit/headDivisor))
+	tail, err := x.read(tailOffset, size)
 	if err != nil {
 		return Excerpt{}, err
 	}
-	if int64(len(head)+len(end)) == size {
-		return Excerpt{Data: append(head, end...)}, nil
+	if int64(len(head)+len(tail)) == size {
+		return Excerpt{Data: append(head, tail...)}, nil
 	}
-	head, end = head[:cutAfter(head)], end[cutBefore(end):]
-	return Excerpt{Data: append(head[:len(head):len(head)], end...), GapOffset: len(head), GapSize: size - int64(len(head)+len(end))}, nil
+	head, tail = head[:cutAfter(head)], tail[cutBefore(tail):]
+	return Excerpt{Data: append(head[:len(head):len(head)], tail...), GapOffset: len(head), GapSize: size - int64(len(head)+len(tail))}, nil
 }
 
 // Head returns at most limit bytes from the start of the run's file with the name.
@@ -65,7 +65,7 @@ func (r Run) Tail(name string, limit int64) ([]byte, error) {
 	return x.read(max(0, size-limit), size)
 }
 
-// cutAfter returns how much of the beginning is kept before a gap: up to the end of a line, or up to the end of a
+// cutAfter returns how much of the head is kept before a gap: up to the end of a line, or up to the end of a
 // character if no line ends nearby.
 func cutAfter(head []byte) int {
 	from := max(0, len(head)-lineSearch)
@@ -83,14 +83,14 @@ func cutAfter(head []byte) int {
 	return len(head)
 }
 
-// cutBefore returns how much of the end is left out after a gap: up to the start of a line, or up to the start of a
+// cutBefore returns how much of the tail is left out after a gap: up to the start of a line, or up to the start of a
 // character if no line starts nearby.
-func cutBefore(end []byte) int {
-	if i := bytes.IndexByte(end[:min(len(end), lineSearch)], '\n'); i >= 0 && i+1 < len(end) {
+func cutBefore(tail []byte) int {
+	if i := bytes.IndexByte(tail[:min(len(tail), lineSearch)], '\n'); i >= 0 && i+1 < len(tail) {
 		return i + 1
 	}
-	for i := range min(len(end), utf8.UTFMax) {
-		if utf8.RuneStart(end[i]) {
+	for i := range min(len(tail), utf8.UTFMax) {
+		if utf8.RuneStart(tail[i]) {
 			return i
 		}
 	}

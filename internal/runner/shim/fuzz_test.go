@@ -80,7 +80,7 @@ func FuzzControlRequest(f *testing.F) {
 		t.Chdir(t.TempDir())
 		ours, fd, err := mailbox.Pair()
 		require.NoError(t, err)
-		child, got := mailbox.Open(fd), make(chan int)
+		child, messageCount := mailbox.Open(fd), make(chan int)
 		go func() {
 			n := 0
 			for {
@@ -89,7 +89,7 @@ func FuzzControlRequest(f *testing.F) {
 					n++
 					child.Ack(m.ID)
 				case <-child.Closed():
-					got <- n
+					messageCount <- n
 					return
 				}
 			}
@@ -106,7 +106,7 @@ func FuzzControlRequest(f *testing.F) {
 		q.finish()
 
 		c.finish()
-		require.LessOrEqual(t, <-got, 1)
+		require.LessOrEqual(t, <-messageCount, 1)
 		child.Close()
 		if conn.out.Len() > 1 { // a watch gets a byte
 			replies := 0
@@ -121,18 +121,18 @@ func FuzzControlRequest(f *testing.F) {
 		}
 		journal, err := os.ReadFile(question.Journal)
 		require.NoError(t, err)
-		var recorded question.Record
-		require.NoError(t, json.Unmarshal(journal, &recorded), "%q", journal)
+		var record question.Record
+		require.NoError(t, json.Unmarshal(journal, &record), "%q", journal)
 		b, err := os.ReadFile(filepath.Join(question.AnswersDir, "n"))
-		if recorded.Status != question.Answered {
-			require.Equal(t, question.Withdrawn, recorded.Status)
+		if record.Status != question.Answered {
+			require.Equal(t, question.Withdrawn, record.Status)
 			require.ErrorIs(t, err, os.ErrNotExist)
 			return
 		}
 		require.NoError(t, err)
-		var given question.Answer
-		require.NoError(t, json.Unmarshal(b, &given))
-		require.Contains(t, []string{question.Allow, question.Deny}, given.Answer)
-		require.Equal(t, recorded.Answer, given.Answer)
+		var answer question.Answer
+		require.NoError(t, json.Unmarshal(b, &answer))
+		require.Contains(t, []string{question.Allow, question.Deny}, answer.Answer)
+		require.Equal(t, record.Answer, answer.Answer)
 	})
 }

@@ -84,8 +84,8 @@ func supervise(run Run, pipe io.WriteCloser) error {
 	}
 	// The signals are caught, and not ignored, because the child would inherit ignored signals.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)
-	died, sigterm := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(died, syscall.SIGCHLD)
+	sigchld, sigterm := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(sigchld, syscall.SIGCHLD)
 	signal.Notify(sigterm, syscall.SIGTERM)
 
 	switch err := writeOnce(run.Path("claim"), Claim{Shim: self, PIDNamespace: pidNamespace}); {
@@ -104,7 +104,7 @@ func supervise(run Run, pipe io.WriteCloser) error {
 	}
 	spec.log("started") // before the handshake, so that this line precedes the line about the end
 	report(Handshake{Started: true})
-	exit := s.loop(died, sigterm)
+	exit := s.loop(sigchld, sigterm)
 	s.control.finish()
 	if s.control.questions != nil {
 		s.control.questions.finish()
@@ -219,11 +219,11 @@ const MessagesFD = 3
 func (s *supervisor) openMessages() (child *os.File, err error) {
 	switch {
 	case s.spec.ConfirmsMessages:
-		own, fd, err := mailbox.Pair()
+		conn, fd, err := mailbox.Pair()
 		if err != nil {
 			return nil, err
 		}
-		s.control.mailbox = mailbox.NewSender(own, recordMessage)
+		s.control.mailbox = mailbox.NewSender(conn, recordMessage)
 		return os.NewFile(uintptr(fd), "mailbox of the child"), nil
 	case s.spec.ReadsMessages:
 		child, s.control.messages, err = os.Pipe()

@@ -28,7 +28,7 @@ type output struct {
 	onGrow  func()
 
 	file      *os.File // nil if the next byte starts a new segment
-	free      int64    // free bytes in the file
+	freeBytes int64    // in the file
 	size      int64    // size of the child's output
 	offsets   []int64  // offsets of the existing segments
 	lostBytes int64    // bytes that could not be written
@@ -38,7 +38,7 @@ type output struct {
 // newOutput creates the file. It fails if the file exists. An output of at most limit bytes is kept completely. Of a
 // longer output, about limit bytes are kept, and at least the parts that Excerpt returns for the limit minKept.
 func newOutput(path string, limit, minKept int64, onGrow func()) (*output, error) {
-	o := &output{path: path, free: limit / headDivisor, maxTail: limit - limit/headDivisor, minTail: minKept - minKept/headDivisor, onGrow: onGrow}
+	o := &output{path: path, freeBytes: limit / headDivisor, maxTail: limit - limit/headDivisor, minTail: minKept - minKept/headDivisor, onGrow: onGrow}
 	var err error
 	o.file, err = create(path)
 	return o, err
@@ -51,22 +51,22 @@ func create(path string) (*os.File, error) {
 // Write implements io.Writer.
 func (o *output) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
-		if o.free == 0 && !o.nextSegment() {
+		if o.freeBytes == 0 && !o.startSegment() {
 			o.size += int64(len(rest))
 			o.lostBytes += int64(len(rest))
 			break
 		}
-		now := rest[:min(int64(len(rest)), o.free)]
-		o.writeData(now)
-		o.free -= int64(len(now))
-		o.size += int64(len(now))
-		rest = rest[len(now):]
+		piece := rest[:min(int64(len(rest)), o.freeBytes)]
+		o.writeData(piece)
+		o.freeBytes -= int64(len(piece))
+		o.size += int64(len(piece))
+		rest = rest[len(piece):]
 	}
 	return len(p), nil
 }
 
-// nextSegment removes old segments and starts a new segment. It returns false if it cannot start one.
-func (o *output) nextSegment() bool {
+// startSegment removes old segments and starts a new segment. It returns false if it cannot start one.
+func (o *output) startSegment() bool {
 	o.closeFile()
 	if o.maxTail == 0 || o.err != nil {
 		return false
@@ -86,7 +86,7 @@ func (o *output) nextSegment() bool {
 		segmentSize = min(segmentSize, o.maxTail-(o.size-o.offsets[0]))
 	}
 	o.offsets = append(o.offsets, o.size)
-	o.free = segmentSize
+	o.freeBytes = segmentSize
 	return true
 }
 
@@ -106,7 +106,7 @@ func (o *output) writeData(p []byte) {
 // Close closes the output. Write must not be called afterwards.
 func (o *output) Close() {
 	o.closeFile()
-	o.free = 0
+	o.freeBytes = 0
 }
 
 func (o *output) closeFile() {

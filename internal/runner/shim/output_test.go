@@ -24,7 +24,7 @@ func TestOutputLimit(t *testing.T) {
 		run := Run(dir)
 		reader := run.Reader("output") // before the output exists
 		defer reader.Close()
-		var seen bytes.Buffer
+		var readData bytes.Buffer
 		skipped := int64(0)
 		read := func() {
 			for b := make([]byte, 7); ; {
@@ -33,7 +33,7 @@ func TestOutputLimit(t *testing.T) {
 				if n == 0 && s == 0 {
 					return
 				}
-				seen.Write(b[:n])
+				readData.Write(b[:n])
 				skipped += s
 			}
 		}
@@ -54,12 +54,12 @@ func TestOutputLimit(t *testing.T) {
 		read()
 		require.NoError(rt, o.err)
 		if limit > 0 {
-			require.Equal(rt, int64(len(all)), int64(seen.Len())+skipped)
+			require.Equal(rt, int64(len(all)), int64(readData.Len())+skipped)
 		}
 
 		requirePages(rt, run, all, raw)
 
-		kept, err := run.Excerpt("output", limit)
+		excerpt, err := run.Excerpt("output", limit)
 		require.NoError(rt, err)
 		if int64(len(all)) <= raw {
 			whole, err := run.Head("output", raw)
@@ -67,21 +67,21 @@ func TestOutputLimit(t *testing.T) {
 			require.Equal(rt, all, string(whole))
 		}
 		if int64(len(all)) <= limit {
-			require.Equal(rt, all, string(kept.Data))
-			require.Zero(rt, kept.GapSize)
-			require.Equal(rt, all, seen.String())
+			require.Equal(rt, all, string(excerpt.Data))
+			require.Zero(rt, excerpt.GapSize)
+			require.Equal(rt, all, readData.String())
 			return
 		}
 		if limit == 0 {
-			require.Empty(rt, kept.Data)
+			require.Empty(rt, excerpt.Data)
 			return
 		}
-		require.LessOrEqual(rt, int64(len(kept.Data)), limit)
-		require.Positive(rt, kept.GapSize)
-		head, end := string(kept.Data[:kept.GapOffset]), string(kept.Data[kept.GapOffset:])
+		require.LessOrEqual(rt, int64(len(excerpt.Data)), limit)
+		require.Positive(rt, excerpt.GapSize)
+		head, end := string(excerpt.Data[:excerpt.GapOffset]), string(excerpt.Data[excerpt.GapOffset:])
 		require.True(rt, strings.HasPrefix(all, head))
 		require.True(rt, strings.HasSuffix(all, end))
-		require.Equal(rt, int64(len(all)), int64(len(kept.Data))+kept.GapSize)
+		require.Equal(rt, int64(len(all)), int64(len(excerpt.Data))+excerpt.GapSize)
 		require.LessOrEqual(rt, int64(len(head)), limit/4)
 		tail, err := run.Tail("output", limit/2)
 		require.NoError(rt, err)
@@ -131,18 +131,18 @@ func TestOutputShares(t *testing.T) {
 	o.Close()
 	entries, err := os.ReadDir(string(run))
 	require.NoError(t, err)
-	used := int64(0)
+	diskBytes := int64(0)
 	for _, e := range entries {
 		info, err := e.Info()
 		require.NoError(t, err)
-		used += info.Size()
+		diskBytes += info.Size()
 	}
-	require.LessOrEqual(t, used, int64(limit+limit/segmentCount))
-	kept, err := run.Excerpt("output", limit)
+	require.LessOrEqual(t, diskBytes, int64(limit+limit/segmentCount))
+	excerpt, err := run.Excerpt("output", limit)
 	require.NoError(t, err)
-	require.InDelta(t, limit/4, kept.GapOffset, 200)
-	require.InDelta(t, limit, len(kept.Data), 200)
-	require.Equal(t, int64(10_000_000-len(kept.Data)), kept.GapSize)
+	require.InDelta(t, limit/4, excerpt.GapOffset, 200)
+	require.InDelta(t, limit, len(excerpt.Data), 200)
+	require.Equal(t, int64(10_000_000-len(excerpt.Data)), excerpt.GapSize)
 }
 
 func TestOutputToFullDisk(t *testing.T) {
@@ -151,7 +151,7 @@ func TestOutputToFullDisk(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no /dev/full")
 	}
-	o := &output{file: full, free: 100, maxTail: 300, onGrow: func() { t.Error("the output must not report growth") }}
+	o := &output{file: full, freeBytes: 100, maxTail: 300, onGrow: func() { t.Error("the output must not report growth") }}
 	for range 100 {
 		n, err := o.Write([]byte("line\n"))
 		require.NoError(t, err, "the child must still be drained")

@@ -21,12 +21,12 @@ type modelRequests struct {
 	mu          sync.Mutex
 	active      map[string]bool // active requests, by the call that started the subagent; "" is the agent itself
 	finalAnswer bool            // the agent's last answer has no tool call, so the child is about to end
-	quiet       chan struct{}   // gets a value when no request is active any more and the child continues
+	idle        chan struct{}   // gets a value when no request is active and the child continues
 	turnEnded   chan struct{}   // gets a value when a turn has ended
 }
 
 func newModelRequests(to io.Writer) *modelRequests {
-	return &modelRequests{to: to, active: map[string]bool{}, quiet: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1)}
+	return &modelRequests{to: to, active: map[string]bool{}, idle: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1)}
 }
 
 // requestLines are the prefixes of the lines that are removed.
@@ -63,7 +63,7 @@ func (r *modelRequests) handlePart(piece []byte, last bool) {
 	r.line = append(r.line, piece...)
 	switch known := r.isEvent(); {
 	case known && last:
-		r.event(r.line)
+		r.handleEvent(r.line)
 		r.line = r.line[:0]
 	case known && len(r.line) <= maxRequestLine, !last && r.mayBeEvent():
 	default:
@@ -93,8 +93,8 @@ func (r *modelRequests) flush() {
 	}
 }
 
-// event updates the active requests. It ignores an invalid event.
-func (r *modelRequests) event(line []byte) {
+// handleEvent updates the active requests. It ignores an invalid event.
+func (r *modelRequests) handleEvent(line []byte) {
 	var e struct {
 		Type   string `json:"type"`
 		Status string `json:"status"`
@@ -122,16 +122,8 @@ func (r *modelRequests) event(line []byte) {
 	case e.Event.Type == "message_stop":
 		delete(r.active, e.Parent)
 		if len(r.active) == 0 && !r.finalAnswer {
-			notify(r.quiet)
+			notify(r.idle)
 		}
-	}
-}
-
-// notify sends to the channel, unless an earlier notification is still unread.
-func notify(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }
 

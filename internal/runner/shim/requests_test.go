@@ -42,9 +42,9 @@ func TestRequestsOfSubagents(t *testing.T) {
 	t.Parallel()
 	r := newModelRequests(&bytes.Buffer{})
 	for _, step := range []struct {
-		line  string
-		busy  bool
-		quiet bool
+		line string
+		busy bool
+		idle bool
 	}{
 		{`{"type":"system","subtype":"init"}`, false, false},
 		{`{"type":"system","subtype":"status","status":"requesting"}`, true, false},
@@ -65,10 +65,10 @@ func TestRequestsOfSubagents(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, step.busy, r.isBusy(), step.line)
 		select {
-		case <-r.quiet:
-			require.True(t, step.quiet, step.line)
+		case <-r.idle:
+			require.True(t, step.idle, step.line)
 		default:
-			require.False(t, step.quiet, step.line)
+			require.False(t, step.idle, step.line)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (r Run) Settle() (*Exit, error) {
 	if e, err := r.Exit(); e != nil || err != nil {
 		return e, err
 	}
-	if finishing, err := r.isFinishing(c); finishing || err != nil {
+	if finishing, err := r.letChildFinish(c); finishing || err != nil {
 		return nil, err
 	}
 	return r.recordLost(c, Lost, false, "the process that supervised the run was killed")
@@ -87,10 +87,10 @@ type lossRecord struct {
 	At time.Time `json:"at"`
 }
 
-// isFinishing reports whether the child of a killed shim still completes its active request to the model, which is paid for.
-// The first call sends SIGTERM to the child, because not every system does that when the shim is killed. The child then has
-// Spec.Grace to end.
-func (r Run) isFinishing(c *Claim) (bool, error) {
+// letChildFinish lets the child of a killed shim complete its active request to the model, which is paid for. It reports
+// whether the child still runs. The first call sends SIGTERM to the child, because not every system does that when the shim
+// is killed. The child then has Spec.Grace to end.
+func (r Run) letChildFinish(c *Claim) (finishing bool, err error) {
 	spec, err := r.Spec()
 	if err != nil || !spec.EndsOnSIGTERM || c.PIDNamespace || machineRestarted(c.Shim) {
 		return false, nil //nolint:nilerr // the files were replaced, so the run ends at once
@@ -140,13 +140,13 @@ func (r Run) Kill(end End) error {
 
 // endReplaced ends a run whose files were replaced.
 func (r Run) endReplaced(c *Claim, cause error) (*Exit, error) {
-	all := c != nil && !c.Void && killTree(c.Shim)
+	allKilled := c != nil && !c.Void && killTree(c.Shim)
 	if _, err := r.Exit(); errors.Is(err, agentfile.ErrReplaced) {
 		if err := sandbox.Remove(context.Background(), r.Path("exit.json")); err != nil {
 			return nil, err
 		}
 	}
-	return r.recordLost(c, Lost, all, "the run was ended, because its files were replaced: "+cause.Error())
+	return r.recordLost(c, Lost, allKilled, "the run was ended, because its files were replaced: "+cause.Error())
 }
 
 // killTree kills the shim and all its descendants. It returns true only if certainly none of them is left. If the shim has ended, or
@@ -159,14 +159,14 @@ func killTree(shim process.ID) bool {
 	if err := shim.Signal(syscall.SIGSTOP); err != nil {
 		return false
 	}
-	clean := false
-	for begun := time.Now(); !clean && time.Since(begun) < killTimeLimit; {
+	allKilled := false
+	for start := time.Now(); !allKilled && time.Since(start) < killTimeLimit; {
 		n, err := process.KillDescendants(shim.PID)
-		if clean = n == 0 && err == nil; !clean {
+		if allKilled = n == 0 && err == nil; !allKilled {
 			time.Sleep(killInterval)
 		}
 	}
-	return shim.Signal(syscall.SIGKILL) == nil && clean
+	return shim.Signal(syscall.SIGKILL) == nil && allKilled
 }
 
 // machineRestarted reports whether the machine was restarted since the process ran.
@@ -217,7 +217,7 @@ func (r Run) recordLost(c *Claim, end End, allKilled bool, why string) (*Exit, e
 // killGroup kills the process group that the process leads, if the pid still belongs to the process. A zombie keeps its
 // pid, so its group cannot belong to another process.
 func killGroup(leader process.ID) {
-	if now, err := process.Of(leader.PID); err == nil && now == leader {
+	if current, err := process.Of(leader.PID); err == nil && current == leader {
 		_ = syscall.Kill(-leader.PID, syscall.SIGKILL)
 	}
 }

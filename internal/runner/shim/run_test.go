@@ -51,9 +51,9 @@ func TestClaim(t *testing.T) {
 	void, err := run.Void()
 	require.NoError(t, err)
 	require.False(t, void, "a claimed run must not become void")
-	left, err := filepath.Glob(run.Path(".claim*"))
+	tempFiles, err := filepath.Glob(run.Path(".claim*"))
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, tempFiles)
 }
 
 func TestVoid(t *testing.T) {

@@ -39,11 +39,11 @@ func (r Run) removeSpares() {
 func writeSpare(dir string, data []byte) (string, error) {
 	for i := range spareCount {
 		path := filepath.Join(dir, spareName(i))
-		taken := path + fmt.Sprintf("-%d", os.Getpid())
-		if len(data) > spareSize || os.Rename(path, taken) != nil {
+		renamed := path + fmt.Sprintf("-%d", os.Getpid())
+		if len(data) > spareSize || os.Rename(path, renamed) != nil {
 			continue
 		}
-		f, err := os.OpenFile(taken, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		f, err := os.OpenFile(renamed, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			continue // the agent has replaced the spare file
 		}
@@ -53,9 +53,9 @@ func writeSpare(dir string, data []byte) (string, error) {
 		}
 		_, err = f.Write(data)
 		if err = errors.Join(err, f.Truncate(int64(len(data))), f.Sync(), f.Close()); err == nil {
-			return taken, nil
+			return renamed, nil
 		}
-		_ = os.Remove(taken)
+		_ = os.Remove(renamed)
 	}
 	return "", syscall.ENOSPC
 }

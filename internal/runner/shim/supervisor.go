@@ -52,9 +52,9 @@ type supervisor struct {
 	confirmTimer <-chan time.Time  // when these clients have waited long enough
 }
 
-// loop runs until the child, its descendants and its output have ended, and returns how the run ended. died gets a
-// value when a child has died, and sigterm when the shim must end.
-func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
+// loop runs until the child, its descendants and its output have ended, and returns how the run ended. sigchld gets a
+// value when a child has ended, and sigterm when the shim must end.
+func (s *supervisor) loop(sigchld, sigterm <-chan os.Signal) Exit {
 	defer s.confirmInterrupts()
 	var deadline, killAgain, giveUp <-chan time.Time
 	var turnEnded, disconnected <-chan struct{}
@@ -80,7 +80,7 @@ func (s *supervisor) loop(died, sigterm <-chan os.Signal) Exit {
 			}
 		}
 		select {
-		case <-died:
+		case <-sigchld:
 		case <-sigterm:
 			if s.end == Exited {
 				s.stop(Lost, "the process that supervised the run was told to end, for example by a shutdown of its machine, and has ended the run")
@@ -128,7 +128,7 @@ func (s *supervisor) handleInterrupt(req controlRequest) {
 	case s.modelRequests.isBusy():
 		linger := cmp.Or(req.Linger, s.spec.Grace*3/4) // the rest of the grace period is for SIGTERM
 		if until := time.Now().Add(linger); s.requestEnded == nil || until.Before(s.lingerUntil) {
-			s.requestEnded, s.lingerUntil, s.lingerTimer = s.modelRequests.quiet, until, time.After(linger)
+			s.requestEnded, s.lingerUntil, s.lingerTimer = s.modelRequests.idle, until, time.After(linger)
 		}
 	default:
 		s.terminate()

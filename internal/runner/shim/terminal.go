@@ -54,20 +54,20 @@ type terminal struct {
 
 // newTerminal opens a pseudo-terminal. The second result is the child's side of it.
 func newTerminal(size TerminalSize) (*terminal, *os.File, error) {
-	opened, childSide, err := pty.Open()
+	blockingPTY, childSide, err := pty.Open()
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { _ = opened.Close() }()
-	// The opened file blocks, so it would have no deadlines, and Close would not end a Read.
-	fd, err := unix.FcntlInt(opened.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	defer func() { _ = blockingPTY.Close() }()
+	// This file blocks, so it would have no deadlines, and Close would not end a Read.
+	fd, err := unix.FcntlInt(blockingPTY.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {
 		err = unix.SetNonblock(fd, true)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, childSide.Close())
 	}
-	t := &terminal{pty: os.NewFile(uintptr(fd), opened.Name()), disconnected: make(chan struct{}), drained: make(chan struct{})}
+	t := &terminal{pty: os.NewFile(uintptr(fd), blockingPTY.Name()), disconnected: make(chan struct{}), drained: make(chan struct{})}
 	t.disconnect = sync.OnceFunc(func() { close(t.disconnected) })
 	t.timer = time.AfterFunc(attachTimeout, func() {
 		if t.reserve(nil) {
