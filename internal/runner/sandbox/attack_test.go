@@ -154,18 +154,18 @@ func attack(name string, args []string) error {
 		if err != nil {
 			return err
 		}
-		said := make([]byte, 1000)
+		response := make([]byte, 1000)
 		if _, err = fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", args[0], args[0]); err == nil {
-			_, err = c.Read(said)
+			_, err = c.Read(response)
 		}
-		if err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 200") {
-			return fmt.Errorf("the proxy answered %q: %w", said, err)
+		if err != nil || !strings.HasPrefix(string(response), "HTTP/1.1 200") {
+			return fmt.Errorf("the proxy answered %q: %w", response, err)
 		}
 		_, err = c.Write([]byte("hello\n"))
 		if err == nil {
-			_, err = io.ReadFull(c, said[:6])
+			_, err = io.ReadFull(c, response[:6])
 		}
-		fmt.Print(string(said[:6]))
+		fmt.Print(string(response[:6]))
 		return err
 	case "multipath": // creates a socket of Multipath TCP
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP)

@@ -136,21 +136,21 @@ func endWithThread(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeat
 // setLimits sets the resource limits of the process. No limit is raised.
 func setLimits(p Policy) error {
 	limits := map[int]uint64{unix.RLIMIT_NPROC: cmp.Or(p.Processes, DefaultProcesses), unix.RLIMIT_CORE: 0}
-	for resource, most := range map[int]uint64{
+	for resource, limit := range map[int]uint64{
 		unix.RLIMIT_DATA: p.Limits.Memory, unix.RLIMIT_CPU: uint64((p.Limits.CPU + time.Second - 1) / time.Second),
 		unix.RLIMIT_FSIZE: p.Limits.FileSize, unix.RLIMIT_NOFILE: p.Limits.Descriptors,
 	} {
-		if most > 0 {
-			limits[resource] = most
+		if limit > 0 {
+			limits[resource] = limit
 		}
 	}
-	for resource, most := range limits {
-		var now unix.Rlimit
-		if err := unix.Getrlimit(resource, &now); err != nil {
+	for resource, limit := range limits {
+		var current unix.Rlimit
+		if err := unix.Getrlimit(resource, &current); err != nil {
 			return err
 		}
-		most = min(most, now.Max)
-		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: most, Max: most}); err != nil {
+		limit = min(limit, current.Max)
+		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ func onDirectory[R any](ctx context.Context, name, dir string) (result R, err er
 
 // RemoveContents removes everything in a directory that an agent wrote.
 func RemoveContents(ctx context.Context, dir string) error {
-	_, err := onDirectory[noResult](ctx, "empty", dir)
+	_, err := onDirectory[noResult](ctx, "remove-contents", dir)
 	return err
 }
 
@@ -58,7 +58,7 @@ func RemoveBelow(ctx context.Context, dir, path string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := runConfined[noResult](ctx, "empty", filepath.Join(dir, path), access{write: []string{dir}}); err != nil {
+	if _, err := runConfined[noResult](ctx, "remove-contents", filepath.Join(dir, path), access{write: []string{dir}}); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(dir)
@@ -70,19 +70,19 @@ func RemoveBelow(ctx context.Context, dir, path string) error {
 
 // Examine examines a directory that an agent wrote; see filetree.Examine.
 func Examine(ctx context.Context, dir string) (s filetree.Survey, err error) {
-	return onDirectory[filetree.Survey](ctx, "look", dir)
+	return onDirectory[filetree.Survey](ctx, "examine", dir)
 }
 
 // HideRepositories changes a directory that an agent wrote so that git recognises no repository in it; see
 // filetree.HideRepositories.
 func HideRepositories(ctx context.Context, dir string) error {
-	_, err := onDirectory[noResult](ctx, "hide", dir)
+	_, err := onDirectory[noResult](ctx, "hide-repositories", dir)
 	return err
 }
 
 // ShowRepositories reverts HideRepositories.
 func ShowRepositories(ctx context.Context, dir string) error {
-	_, err := onDirectory[noResult](ctx, "show", dir)
+	_, err := onDirectory[noResult](ctx, "show-repositories", dir)
 	return err
 }
 
@@ -93,7 +93,7 @@ func WriteHomeFiles(ctx context.Context, e filetree.HomeFiles) (obstacle string,
 	}
 	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()
-	return runConfined[string](ctx, "equip", e, access{write: []string{e.Dir}})
+	return runConfined[string](ctx, "write-home-files", e, access{write: []string{e.Dir}})
 }
 
 // Shrink limits the size of a directory with caches that agents wrote; see filetree.Shrink.
@@ -113,18 +113,18 @@ func Find(ctx context.Context, pattern string) (string, error) {
 
 // ReadGit reads the files of a git directory that an agent wrote; see gitfiles.Read.
 func ReadGit(ctx context.Context, dir string) (gitfiles.Info, error) {
-	return runConfined[gitfiles.Info](ctx, "git", dir, access{read: []string{dir}})
+	return runConfined[gitfiles.Info](ctx, "read-git", dir, access{read: []string{dir}})
 }
 
 // CopyIndex copies the index of a git directory that an agent wrote into a directory of Fleet; see gitfiles.CopyIndex.
 func CopyIndex(ctx context.Context, c gitfiles.IndexCopy) error {
-	_, err := runConfined[noResult](ctx, "index", c, access{read: []string{filepath.Dir(c.From)}, write: []string{filepath.Dir(c.To)}, fileSize: gitfiles.MaxIndex})
+	_, err := runConfined[noResult](ctx, "copy-index", c, access{read: []string{filepath.Dir(c.From)}, write: []string{filepath.Dir(c.To)}, fileSize: gitfiles.MaxIndex})
 	return err
 }
 
 // SizesOf returns the sizes of files in a working tree that an agent wrote; see gitfiles.Sizes.
 func SizesOf(ctx context.Context, f gitfiles.Files) ([]int64, error) {
-	sizes, err := runConfined[[]int64](ctx, "sizes", f, access{read: []string{f.Dir}, limit: maxLargeResult})
+	sizes, err := runConfined[[]int64](ctx, "sizes", f, access{read: []string{f.Dir}, maxResult: maxLargeResult})
 	if err == nil && len(sizes) != len(f.Paths) {
 		err = errors.New("the sandbox helper has not examined all files")
 	}
@@ -137,12 +137,12 @@ func RepairGit(ctx context.Context, t gitfiles.Tree) (gitfiles.RepairResult, err
 	if t.Dir != "" {
 		write = append(write, t.Dir)
 	}
-	return runConfined[gitfiles.RepairResult](ctx, "mend", t, access{write: write})
+	return runConfined[gitfiles.RepairResult](ctx, "repair-git", t, access{write: write})
 }
 
 // CopyLFS copies files of Git LFS that an agent wrote into a directory of Fleet; see gitfiles.CopyLFS. override is
 // Policy.Override.
 func CopyLFS(ctx context.Context, c gitfiles.LFSCopy, override bool) error {
-	_, err := runConfined[noResult](ctx, "large", c, access{read: []string{c.From, c.Have}, write: []string{c.To}, override: override, fileSize: gitfiles.MaxLFSFile + 1})
+	_, err := runConfined[noResult](ctx, "copy-lfs", c, access{read: []string{c.From, c.Have}, write: []string{c.To}, override: override, fileSize: gitfiles.MaxLFSFile + 1})
 	return err
 }

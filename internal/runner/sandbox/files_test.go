@@ -31,9 +31,9 @@ func TestDirectories(t *testing.T) {
 	require.NoError(t, sandbox.ShowRepositories(t.Context(), dir))
 	require.FileExists(t, filepath.Join(dir, "HEAD"))
 	require.NoError(t, sandbox.RemoveContents(t.Context(), dir))
-	left, err := os.ReadDir(dir)
+	remaining, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, remaining)
 
 	require.NoError(t, os.Remove(dir))
 	require.NoError(t, os.Symlink(outside, dir))

@@ -32,9 +32,9 @@ func Choose(m Mode, n Network) (Mode, error) {
 	if err := n.check(); err != nil {
 		return "", err
 	}
-	open := n == "" || n == Full
+	fullNetwork := n == "" || n == Full
 	if m == None {
-		if !open {
+		if !fullNetwork {
 			return "", fmt.Errorf("network %s needs a sandbox: remove sandbox: none", n.Kind())
 		}
 		return None, nil
@@ -46,7 +46,7 @@ func Choose(m Mode, n Network) (Mode, error) {
 	switch {
 	case err == nil:
 		return Landlock, nil
-	case m == Landlock || !open:
+	case m == Landlock || !fullNetwork:
 		return "", err
 	}
 	return None, nil

@@ -57,13 +57,13 @@ func restrictMounts(p Policy) error {
 		if len(fields) < 5 {
 			continue
 		}
-		at := unescape.Replace(fields[4])
-		if slices.ContainsFunc(writable, func(path string) bool { return at == path || strings.HasPrefix(at, path+"/") }) {
+		mountPoint := unescape.Replace(fields[4])
+		if slices.ContainsFunc(writable, func(path string) bool { return mountPoint == path || strings.HasPrefix(mountPoint, path+"/") }) {
 			continue
 		}
-		err := unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_SYMLINK_NOFOLLOW, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+		err := unix.MountSetattr(unix.AT_FDCWD, mountPoint, unix.AT_SYMLINK_NOFOLLOW, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 		if err != nil && !isUnreachable(err) {
-			return fmt.Errorf("%s: %w", at, err)
+			return fmt.Errorf("%s: %w", mountPoint, err)
 		}
 	}
 	return unix.Chdir(dir) // the working directory still refers to the old mounts
@@ -78,12 +78,12 @@ func isUnreachable(err error) bool {
 // hideDir hides the directory behind an empty one, in which only the paths in visible exist. It does nothing if the
 // directory does not exist, or is visible itself.
 func hideDir(dir string, visible []string) error {
-	type shown struct {
+	type visiblePath struct {
 		path string
 		tree int  // descriptor of a copy of the mount of the path
 		file bool // the path is not a directory
 	}
-	var all []shown
+	var all []visiblePath
 	defer func() {
 		for _, s := range all {
 			_ = unix.Close(s.tree)
@@ -95,8 +95,8 @@ func hideDir(dir string, visible []string) error {
 	var paths []string
 	for _, path := range visible {
 		paths = append(paths, filepath.Clean(path))
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			paths = append(paths, real) // a link in dir is not visible, so its target is mounted at both paths
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			paths = append(paths, target) // a link in dir is not visible, so its target is mounted at both paths
 		}
 	}
 	slices.Sort(paths) // a directory precedes its entries
@@ -104,7 +104,7 @@ func hideDir(dir string, visible []string) error {
 		if path == dir || strings.HasPrefix(dir, strings.TrimSuffix(path, "/")+"/") {
 			return nil
 		}
-		if !strings.HasPrefix(path, dir+"/") || slices.ContainsFunc(all, func(s shown) bool { return !s.file && strings.HasPrefix(path, s.path+"/") }) {
+		if !strings.HasPrefix(path, dir+"/") || slices.ContainsFunc(all, func(s visiblePath) bool { return !s.file && strings.HasPrefix(path, s.path+"/") }) {
 			continue
 		}
 		info, err := os.Stat(path)
@@ -115,7 +115,7 @@ func hideDir(dir string, visible []string) error {
 		if err != nil {
 			return err
 		}
-		all = append(all, shown{path, tree, !info.IsDir()})
+		all = append(all, visiblePath{path, tree, !info.IsDir()})
 	}
 	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=1m"); err != nil {
 		return err

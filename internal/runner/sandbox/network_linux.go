@@ -38,9 +38,9 @@ func addNetworkNamespace(attr *os.ProcAttr) {
 	}
 	uid, gid := os.Geteuid(), os.Getegid()
 	if sys.Credential != nil {
-		own := *sys.Credential
-		own.NoSetGroups = true
-		uid, gid, sys.Credential = int(own.Uid), int(own.Gid), &own
+		credential := *sys.Credential
+		credential.NoSetGroups = true
+		uid, gid, sys.Credential = int(credential.Uid), int(credential.Gid), &credential
 	}
 	sys.Cloneflags |= syscall.CLONE_NEWNET
 	if uid != 0 { // an ordinary user may create the namespace only in a user namespace of its own
@@ -59,24 +59,24 @@ func startProxy(addresses []string, attr *os.ProcAttr) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	mine, theirs := os.NewFile(uintptr(pair[0]), "proxy"), os.NewFile(uintptr(pair[1]), "proxy")
-	defer func() { _ = theirs.Close() }()
+	helperEnd, proxyEnd := os.NewFile(uintptr(pair[0]), "proxy"), os.NewFile(uintptr(pair[1]), "proxy")
+	defer func() { _ = proxyEnd.Close() }()
 	exe := helperPath()
 	list, err := json.Marshal(addresses)
 	if err != nil {
-		return nil, errors.Join(err, mine.Close())
+		return nil, errors.Join(err, helperEnd.Close())
 	}
 	sys := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if attr.Sys != nil {
 		sys.Credential = attr.Sys.Credential
 	}
 	_, err = Start(Policy{Read: append([]string{exe}, System()...)}, exe, []string{proxyName, string(list)}, &os.ProcAttr{
-		Dir: "/", Env: []string{"GORACE=atexit_sleep_ms=0"}, Files: []*os.File{nil, nil, nil, theirs}, Sys: sys,
+		Dir: "/", Env: []string{"GORACE=atexit_sleep_ms=0"}, Files: []*os.File{nil, nil, nil, proxyEnd}, Sys: sys,
 	})
 	if err != nil {
-		return nil, errors.Join(err, mine.Close())
+		return nil, errors.Join(err, helperEnd.Close())
 	}
-	return mine, nil
+	return helperEnd, nil
 }
 
 // connectProxy starts the loopback device in the network namespace of the process. It also sends a listening socket in that namespace

@@ -32,20 +32,20 @@ const (
 
 // operations are the helper's operations on files that an agent wrote, by name. Each gets its arguments as JSON.
 var operations = map[string]func(arguments []byte) (any, error){
-	"empty": operation(func(dir string) (noResult, error) { return noResult{}, filetree.RemoveContents(dir) }),
-	"hide":  operation(func(dir string) (noResult, error) { return noResult{}, filetree.HideRepositories(dir) }),
-	"show":  operation(func(dir string) (noResult, error) { return noResult{}, filetree.ShowRepositories(dir) }),
-	"look":  operation(filetree.Examine),
-	"find":  operation(filetree.Find),
-	"equip": operation(filetree.WriteHomeFiles),
+	"remove-contents":   operation(func(dir string) (noResult, error) { return noResult{}, filetree.RemoveContents(dir) }),
+	"hide-repositories": operation(func(dir string) (noResult, error) { return noResult{}, filetree.HideRepositories(dir) }),
+	"show-repositories": operation(func(dir string) (noResult, error) { return noResult{}, filetree.ShowRepositories(dir) }),
+	"examine":           operation(filetree.Examine),
+	"find":              operation(filetree.Find),
+	"write-home-files":  operation(filetree.WriteHomeFiles),
 
 	"shrink": operation(filetree.Shrink),
 
-	"git":   operation(gitfiles.Read),
-	"index": operation(func(c gitfiles.IndexCopy) (noResult, error) { return noResult{}, gitfiles.CopyIndex(c) }),
-	"sizes": operation(gitfiles.Sizes),
-	"mend":  operation(gitfiles.Repair),
-	"large": operation(func(c gitfiles.LFSCopy) (noResult, error) { return noResult{}, gitfiles.CopyLFS(c) }),
+	"read-git":   operation(gitfiles.Read),
+	"copy-index": operation(func(c gitfiles.IndexCopy) (noResult, error) { return noResult{}, gitfiles.CopyIndex(c) }),
+	"sizes":      operation(gitfiles.Sizes),
+	"repair-git": operation(gitfiles.Repair),
+	"copy-lfs":   operation(func(c gitfiles.LFSCopy) (noResult, error) { return noResult{}, gitfiles.CopyLFS(c) }),
 }
 
 // noResult is the result of an operation without a result.
@@ -62,10 +62,10 @@ func operation[A, R any](do func(A) (R, error)) func([]byte) (any, error) {
 	}
 }
 
-// helperResult is the JSON object that the helper writes to its standard output. Failed is nil if the operation succeeded.
+// helperResult is the JSON object that the helper writes to its standard output. Failure is nil if the operation succeeded.
 type helperResult struct {
-	Result json.RawMessage `json:"result,omitempty"`
-	Failed *failure        `json:"failed,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Failure *failure        `json:"failed,omitempty"`
 }
 
 // failure is an error of an operation.
@@ -97,32 +97,32 @@ func runOperation(name string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	result, err := do(arguments)
-	var a helperResult
+	var h helperResult
 	if err != nil {
-		a.Failed = &failure{Message: err.Error()}
+		h.Failure = &failure{Message: err.Error()}
 		if pe, ok := errors.AsType[*fs.PathError](err); ok {
-			a.Failed.Op, a.Failed.Path = pe.Op, pe.Path
+			h.Failure.Op, h.Failure.Path = pe.Op, pe.Path
 		}
 		if errno, ok := errors.AsType[syscall.Errno](err); ok {
-			a.Failed.Errno = errno
+			h.Failure.Errno = errno
 		}
-	} else if a.Result, err = json.Marshal(result); err != nil {
+	} else if h.Result, err = json.Marshal(result); err != nil {
 		return err
 	}
-	return json.NewEncoder(out).Encode(a)
+	return json.NewEncoder(out).Encode(h)
 }
 
 // access lists the paths that an operation may access, and its limits.
 type access struct {
 	write, read []string
 	override    bool   // see Policy.Override
-	limit       int    // maximum size of the result, in bytes; 0: maxResult
+	maxResult   int    // maximum size of the result, in bytes; 0 means the constant maxResult
 	fileSize    uint64 // maximum size of a file that the operation writes, in bytes; 0: it writes no file
 }
 
 // runConfined runs an operation in the helper on files that an agent wrote. So the agent's links, and the depth and size of the
 // agent's directories, cannot affect this process. If the system cannot confine programs, this process runs the operation itself.
-func runConfined[R any](ctx context.Context, name string, arguments any, r access) (result R, err error) {
+func runConfined[R any](ctx context.Context, name string, arguments any, a access) (result R, err error) {
 	if err := ctx.Err(); err != nil {
 		return result, err
 	}
@@ -130,44 +130,44 @@ func runConfined[R any](ctx context.Context, name string, arguments any, r acces
 	if err != nil {
 		return result, err
 	}
-	out := limitedBuffer{limit: r.limit}
+	out := limitedBuffer{limit: a.maxResult}
 	if out.limit == 0 {
 		out.limit = maxResult
 	}
 	if Available() == nil {
-		err = runHelper(ctx, name, in, &out, r)
+		err = runHelper(ctx, name, in, &out, a)
 	} else {
 		err = runOperation(name, bytes.NewReader(in), &out)
 	}
 	if err != nil {
 		return result, err
 	}
-	var a helperResult
-	if err := json.Unmarshal(out.Bytes(), &a); err != nil {
+	var h helperResult
+	if err := json.Unmarshal(out.Bytes(), &h); err != nil {
 		return result, err
 	}
-	if a.Failed != nil {
-		return result, a.Failed.err()
+	if h.Failure != nil {
+		return result, h.Failure.err()
 	}
-	return result, json.Unmarshal(a.Result, &result)
+	return result, json.Unmarshal(h.Result, &result)
 }
 
-func runHelper(ctx context.Context, name string, in []byte, out *limitedBuffer, r access) error {
+func runHelper(ctx context.Context, name string, in []byte, out *limitedBuffer, a access) error {
 	data, err := json.Marshal(helperRequest{
 		Policy: Policy{
-			Write: r.write, Read: r.read, Override: r.override, Network: Offline,
-			Limits: Limits{Memory: operationMemory, Descriptors: operationDescriptors, CPU: operationCPU, FileSize: r.fileSize},
+			Write: a.write, Read: a.read, Override: a.override, Network: Offline,
+			Limits: Limits{Memory: operationMemory, Descriptors: operationDescriptors, CPU: operationCPU, FileSize: a.fileSize},
 		},
 		Operation: name, Report: noDescriptor, Proxy: noDescriptor,
 	})
 	if err != nil {
 		return err
 	}
-	problem := limitedBuffer{limit: maxResult}
+	stderr := limitedBuffer{limit: maxResult}
 	cmd := exec.CommandContext(ctx, helperPath())
 	cmd.Args = []string{helperName, string(data), name}
 	cmd.Env = []string{}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), out, &problem
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), out, &stderr
 	endWithThread(cmd) // an operation that survives its server would disturb the next server
 	runtime.LockOSThread()
 	err = cmd.Run()
@@ -175,8 +175,8 @@ func runHelper(ctx context.Context, name string, in []byte, out *limitedBuffer, 
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil && problem.Len() > 0:
-		return errors.New(strings.TrimSpace(problem.String()))
+	case err != nil && stderr.Len() > 0:
+		return errors.New(strings.TrimSpace(stderr.String()))
 	}
 	return err
 }

@@ -10,11 +10,11 @@ import (
 // errLink is the error for a path with a symbolic link.
 var errLink = errors.New("the path leads through a symbolic link")
 
-// CheckNoSymlinks returns an error if the path contains symbolic links or does not exist. Another program can add one right afterwards, so
+// CheckNoSymlinks returns an error if the path contains symbolic links or does not exist. Another program can add a link right afterwards, so
 // Policy.Write and OpenRoot check the path again.
 func CheckNoSymlinks(dir string) error {
-	real, err := filepath.EvalSymlinks(dir)
-	if err == nil && real != filepath.Clean(dir) {
+	resolved, err := filepath.EvalSymlinks(dir)
+	if err == nil && resolved != filepath.Clean(dir) {
 		err = fmt.Errorf("%s: %w", dir, errLink)
 	}
 	return err

@@ -100,7 +100,7 @@ func (a *attackEnvironment) createFile(path, content string) string {
 }
 
 // attack makes the attack. It returns the attacker's output, and whether the attack succeeded.
-func (a *attackEnvironment) attack(confined bool, args ...string) (said string, success bool) {
+func (a *attackEnvironment) attack(confined bool, args ...string) (output string, success bool) {
 	a.t.Helper()
 	r, w, err := os.Pipe()
 	require.NoError(a.t, err)
@@ -128,6 +128,12 @@ func (a *attackEnvironment) attack(confined bool, args ...string) (said string, 
 	return strings.TrimSpace(string(out)), state.Success()
 }
 
+// attackConfined makes the attack in a sandbox with the policy of a.
+func (a *attackEnvironment) attackConfined(args ...string) (output string, success bool) {
+	a.t.Helper()
+	return a.attack(true, args...)
+}
+
 // endProxy ends the proxy of the last attack, if there is one. The proxy is a child of this process.
 func (a *attackEnvironment) endProxy() {
 	if len(a.policy.Network.Allowed()) == 0 {
@@ -150,23 +156,23 @@ func (a *attackEnvironment) endProxy() {
 // requireRepelled requires that the attack succeeds without a sandbox and fails in one.
 func (a *attackEnvironment) requireRepelled(args ...string) {
 	a.t.Helper()
-	said, success := a.attack(false, args...)
-	require.True(a.t, success, "%v must succeed without a sandbox: %s", args, said)
+	output, success := a.attack(false, args...)
+	require.True(a.t, success, "%v must succeed without a sandbox: %s", args, output)
 	a.requireRefused(args...)
 }
 
 // requireRefused requires that the attack fails in a sandbox. It is for attacks that may also fail without a sandbox.
 func (a *attackEnvironment) requireRefused(args ...string) {
 	a.t.Helper()
-	said, success := a.attack(true, args...)
-	require.False(a.t, success, "%v must fail in the sandbox: %s", args, said)
+	output, success := a.attackConfined(args...)
+	require.False(a.t, success, "%v must fail in the sandbox: %s", args, output)
 }
 
 // requireAllowed requires that the action succeeds in the sandbox, because it is not an attack.
 func (a *attackEnvironment) requireAllowed(args ...string) {
 	a.t.Helper()
-	said, success := a.attack(true, args...)
-	require.True(a.t, success, "%v must succeed in the sandbox: %s", args, said)
+	output, success := a.attackConfined(args...)
+	require.True(a.t, success, "%v must succeed in the sandbox: %s", args, output)
 }
 
 // skipWithoutMounts skips the test for a user who cannot create mounts.
@@ -270,8 +276,8 @@ func TestAttributes(t *testing.T) {
 		theirs := a.createFile(filepath.Join(a.outsideDir, "theirs"), "")
 		for _, how := range []string{"attribute", "attribute at a descriptor"} {
 			a.requireRepelled(how, theirs)
-			said, _ := a.attack(true, how, theirs)
-			require.Contains(t, said, "operation not supported", "programs must see a file system without attributes")
+			output, _ := a.attackConfined(how, theirs)
+			require.Contains(t, output, "operation not supported", "programs must see a file system without attributes")
 		}
 		a.policy.Read = append(a.policy.Read, theirs)
 		a.requireRepelled("flags", theirs)
@@ -397,18 +403,18 @@ func TestAllow(t *testing.T) {
 		udp := listenPacket(t, "udp", "127.0.0.1:0")
 		a.policy.Network = sandbox.Allow(allowed, "localhost:"+port)
 		for _, address := range []string{allowed, "LOCALHOST:" + port} {
-			said, success := a.attack(true, "proxy", address)
-			require.True(t, success, said)
-			require.Equal(t, "hello", said)
+			output, success := a.attackConfined("proxy", address)
+			require.True(t, success, output)
+			require.Equal(t, "hello", output)
 		}
-		said, success := a.attack(true, "proxy", other)
+		output, success := a.attackConfined("proxy", other)
 		require.False(t, success)
-		require.Contains(t, said, "403 Forbidden")
+		require.Contains(t, output, "403 Forbidden")
 		a.requireRefused("proxy", "[::ffff:127.0.0.1]:"+port)
 		a.requireRepelled("dial", "tcp", allowed)
 		a.requireRepelled("dial", "tcp", other)
 		a.requireRefused("dial", "tcp", "192.0.2.1:80")
-		_, _ = a.attack(true, "dial", "udp", udp.LocalAddr().String()) // the program can only send to a port of its own network
+		_, _ = a.attackConfined("dial", "udp", udp.LocalAddr().String()) // the program can only send to a port of its own network
 		require.NoError(t, udp.SetReadDeadline(time.Now()))
 		_, _, err = udp.ReadFrom(make([]byte, 1))
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "no datagram must arrive")
@@ -447,9 +453,9 @@ func TestProcessTable(t *testing.T) {
 			t.Skip("the kernel does not count processes of root: only a cgroup limits them")
 		}
 		a.policy.Processes = 100
-		said, success := a.attack(true, "fork", "300")
+		output, success := a.attackConfined("fork", "300")
 		require.False(t, success)
-		require.Contains(t, said, "resource temporarily unavailable")
+		require.Contains(t, output, "resource temporarily unavailable")
 	})
 }
 

@@ -167,18 +167,18 @@ func assemble(all []rule) []unix.SockFilter {
 		return unix.SockFilter{Code: code, Jt: yes, Jf: no, K: k}
 	}
 	const (
-		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
-		equal = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-		least = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
-		bits  = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
-		mask  = unix.BPF_ALU | unix.BPF_AND | unix.BPF_K
-		give  = unix.BPF_RET | unix.BPF_K
+		load    = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+		equal   = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+		atLeast = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
+		bits    = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
+		mask    = unix.BPF_ALU | unix.BPF_AND | unix.BPF_K
+		ret     = unix.BPF_RET | unix.BPF_K
 	)
 	program := []unix.SockFilter{
-		statement(load, dataArch), jump(equal, auditArch, 1, 0), statement(give, resultKill),
+		statement(load, dataArch), jump(equal, auditArch, 1, 0), statement(ret, resultKill),
 	}
 	if firstForeignCall > 0 { // calls of another ABI
-		program = append(program, statement(load, dataNumber), jump(least, firstForeignCall, 0, 1), statement(give, resultKill))
+		program = append(program, statement(load, dataNumber), jump(atLeast, firstForeignCall, 0, 1), statement(ret, resultKill))
 	}
 	for _, r := range all {
 		var body []unix.SockFilter // jumps past the rule have the value pastEnd in Jf until the rule's length is known
@@ -195,7 +195,7 @@ func assemble(all []rule) []unix.SockFilter {
 				body = append(body, statement(load, low), jump(equal, c.equal, 0, pastEnd))
 			}
 		}
-		body = append(body, statement(give, r.result))
+		body = append(body, statement(ret, r.result))
 		for i := range body {
 			if body[i].Jf == pastEnd {
 				body[i].Jf = uint8(len(body) - i - 1)
@@ -204,7 +204,7 @@ func assemble(all []rule) []unix.SockFilter {
 		program = append(program, statement(load, dataNumber), jump(equal, uint32(r.number), 0, uint8(len(body))))
 		program = append(program, body...)
 	}
-	return append(program, statement(give, resultAllow))
+	return append(program, statement(ret, resultAllow))
 }
 
 // pastEnd marks a jump past the end of a rule while assemble builds the rule.
