@@ -61,28 +61,28 @@ func TestGitLab(t *testing.T) {
 
 // TestErrors checks the errors for an unknown forge, and for a program that fails, answers in another form, or is not installed.
 func TestErrors(t *testing.T) {
-	reason := func(address string) (fleet.Reason, string) {
+	openError := func(address string) (fleet.Reason, string) {
 		r := request
 		r.URL = address
 		_, err := OpenPullRequest(t.Context(), r)
 		require.Error(t, err)
 		return fleet.ReasonOf(err), err.Error()
 	}
-	got, text := reason("https://git.example.com/a/b.git")
+	got, text := openError("https://git.example.com/a/b.git")
 	require.Equal(t, fleet.ReasonUnimplemented, got)
 	require.Contains(t, text, "git.example.com")
 
 	install(t, "gh", "echo 'HTTP 401: bad token ghp_0123456789 (try again)' >&2; exit 1")
-	got, text = reason(request.URL)
+	got, text = openError(request.URL)
 	require.Equal(t, fleet.ReasonBackendUnavailable, got)
 	require.Contains(t, text, "HTTP 401: bad token *** (try again)")
 
 	install(t, "gh", "echo no JSON")
-	got, _ = reason(request.URL)
+	got, _ = openError(request.URL)
 	require.Equal(t, fleet.ReasonBackendUnavailable, got)
 
 	t.Setenv("PATH", t.TempDir())
-	got, text = reason(request.URL)
+	got, text = openError(request.URL)
 	require.Equal(t, fleet.ReasonUnimplemented, got)
 	require.Contains(t, text, "not installed")
 }

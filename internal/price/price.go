@@ -38,18 +38,18 @@ var Published = Table{
 // Of returns the price of the model. Its name may be provider/model, or the model alone. A date at the end of the name is
 // ignored if the whole name has no price. ok is false if the table lacks the model.
 func (t Table) Of(model string) (p fleet.Price, ok bool) {
-	if p, ok = t.exact(model); ok {
+	if p, ok = t.lookUp(model); ok {
 		return p, true
 	}
 	if i := strings.LastIndex(model, "-20"); i > 0 {
-		return t.exact(model[:i])
+		return t.lookUp(model[:i])
 	}
 	return fleet.Price{}, false
 }
 
-// exact returns the price of the model with exactly this name. For a name without a provider, it takes the first provider that has
+// lookUp returns the price of the model with exactly this name. For a name without a provider, it takes the first provider that has
 // the model, in alphabetical order.
-func (t Table) exact(model string) (fleet.Price, bool) {
+func (t Table) lookUp(model string) (fleet.Price, bool) {
 	if p, ok := t[model]; ok || model == "" || strings.Contains(model, "/") {
 		return p, ok
 	}
@@ -61,24 +61,24 @@ func (t Table) exact(model string) (fleet.Price, bool) {
 	return fleet.Price{}, false
 }
 
-// List has the prices of a server: its own prices, which can change while the list is used, and the published prices of all
-// other models. Its JSON form is the table of its own prices. A nil List has only the published prices.
-type List struct{ own atomic.Pointer[Table] }
+// List has the prices of a server: its overrides, which can change while the list is used, and the published prices of all
+// other models. Its JSON form is the table of the overrides. A nil List has only the published prices.
+type List struct{ overrides atomic.Pointer[Table] }
 
-// NewList returns a list with the given own prices.
-func NewList(own map[string]fleet.Price) *List {
+// NewList returns a list with the overrides, by provider/model.
+func NewList(overrides map[string]fleet.Price) *List {
 	l := &List{}
-	l.Set(own)
+	l.Set(overrides)
 	return l
 }
 
-// Set replaces the list's own prices.
-func (l *List) Set(own map[string]fleet.Price) {
-	t := Table(maps.Clone(own))
-	l.own.Store(&t)
+// Set replaces the overrides.
+func (l *List) Set(overrides map[string]fleet.Price) {
+	t := Table(maps.Clone(overrides))
+	l.overrides.Store(&t)
 }
 
-// Of is like Table.Of. The list's own prices come before the published ones.
+// Of is like Table.Of. The overrides come before the published prices.
 func (l *List) Of(model string) (p fleet.Price, ok bool) {
 	if l != nil {
 		if p, ok = l.table().Of(model); ok {
@@ -88,8 +88,9 @@ func (l *List) Of(model string) (p fleet.Price, ok bool) {
 	return Published.Of(model)
 }
 
+// table returns the overrides; nil if there are none.
 func (l *List) table() Table {
-	if t := l.own.Load(); t != nil {
+	if t := l.overrides.Load(); t != nil {
 		return *t
 	}
 	return nil
@@ -100,10 +101,10 @@ func (l *List) MarshalJSON() ([]byte, error) { return json.Marshal(l.table()) }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (l *List) UnmarshalJSON(data []byte) error {
-	var own map[string]fleet.Price
-	if err := json.Unmarshal(data, &own); err != nil {
+	var overrides map[string]fleet.Price
+	if err := json.Unmarshal(data, &overrides); err != nil {
 		return err
 	}
-	l.Set(own)
+	l.Set(overrides)
 	return nil
 }

@@ -87,10 +87,10 @@ func tryLock(path string) (*os.File, error) {
 		return nil, err
 	}
 	lockErr := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	now, err := os.Lstat(path)
-	mine, statErr := f.Stat()
+	current, err := os.Lstat(path)
+	opened, statErr := f.Stat()
 	switch {
-	case lockErr == nil && err == nil && statErr == nil && os.SameFile(now, mine):
+	case lockErr == nil && err == nil && statErr == nil && os.SameFile(current, opened):
 		return f, nil
 	case lockErr == nil, errors.Is(lockErr, syscall.EWOULDBLOCK):
 		return nil, f.Close()

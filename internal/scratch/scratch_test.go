@@ -45,17 +45,17 @@ func TestOpen(t *testing.T) {
 		require.NoError(t, err)
 		return cmd, string(path[:n])
 	}
-	killed, old := start()
-	other, used := start()
+	killed, killedDir := start()
+	other, otherDir := start()
 	require.NoError(t, killed.Process.Kill())
 	_ = killed.Wait()
 	require.NoError(t, os.WriteFile(filepath.Join(parent, "fleet-file"), nil, 0o600))
 	require.NoError(t, os.Mkdir(filepath.Join(parent, "theirs"), 0o700))
-	require.DirExists(t, old)
+	require.DirExists(t, killedDir)
 	d, err := Open(parent)
 	require.NoError(t, err)
-	require.NoDirExists(t, old)
-	require.DirExists(t, used)
+	require.NoDirExists(t, killedDir)
+	require.DirExists(t, otherDir)
 	require.FileExists(t, filepath.Join(parent, "fleet-file"))
 	require.DirExists(t, filepath.Join(parent, "theirs"))
 	require.NoError(t, d.Close())
@@ -64,8 +64,8 @@ func TestOpen(t *testing.T) {
 	_ = other.Wait()
 }
 
-// TestOpenAtOnce opens directories concurrently. No call may remove the directory of another.
-func TestOpenAtOnce(t *testing.T) {
+// TestOpenConcurrently opens directories concurrently. No call may remove the directory of another.
+func TestOpenConcurrently(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
 	var wg sync.WaitGroup

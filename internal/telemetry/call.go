@@ -19,7 +19,7 @@ var faces = [...]string{"grpc", "rest", "mcp"}
 // callMetrics measures calls. It looks up the metrics of a method by their labels only once and keeps them, because the
 // lookup takes longer than counting.
 type callMetrics struct {
-	ended    *prometheus.CounterVec
+	total    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	methods  *sync.Map // *[len(faces)]faceCalls by full method
 }
@@ -28,11 +28,11 @@ type callMetrics struct {
 // for calls that never happen.
 type faceCalls struct {
 	duration atomic.Pointer[prometheus.Observer]
-	ended    [codes.Unauthenticated + 1]atomic.Pointer[prometheus.Counter] // by code
+	total    [codes.Unauthenticated + 1]atomic.Pointer[prometheus.Counter] // by code
 }
 
 func newCallMetrics() callMetrics {
-	return callMetrics{ended: calls.newCounterVec(), duration: callDuration.newHistogramVec(), methods: &sync.Map{}}
+	return callMetrics{total: calls.newCounterVec(), duration: callDuration.newHistogramVec(), methods: &sync.Map{}}
 }
 
 // CallEnded counts a call that has ended, measures its duration, and ends its span. It does not measure the duration of
@@ -48,11 +48,11 @@ func (t *Telemetry) CallEnded(ctx context.Context, method, face string, stream b
 	if status > codes.Unauthenticated {
 		status = codes.Unknown
 	}
-	n := c.ended[status].Load()
+	n := c.total[status].Load()
 	if n == nil {
-		made := t.callMetrics.ended.WithLabelValues(methodLabel(method), faces[i], code.Code(status).String())
+		made := t.callMetrics.total.WithLabelValues(methodLabel(method), faces[i], code.Code(status).String())
 		n = &made
-		c.ended[status].Store(n)
+		c.total[status].Store(n)
 	}
 	(*n).Inc()
 	if stream {

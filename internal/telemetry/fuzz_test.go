@@ -23,8 +23,8 @@ func FuzzTraceparent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, traceparent, tracestate string) {
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.MD{"traceparent": {traceparent}, "tracestate": {tracestate}})
 		ctx = tel.CallBegan(ctx, "/fleet.v1.FleetService/StartAgentTask", "grpc")
-		if given := fleet.TraceFrom(ctx); given != "" { // the caller can ask not to be traced
-			require.Regexp(t, valid, given)
+		if traceparent := fleet.TraceFrom(ctx); traceparent != "" { // the caller can ask not to be traced
+			require.Regexp(t, valid, traceparent)
 		}
 		tel.CallEnded(ctx, "/fleet.v1.FleetService/StartAgentTask", "grpc", false, codes.OK, 0)
 		_, end := tel.StartSpan(t.Context(), "task.dispatch", &fleet.Agent{}, &fleet.Task{Trace: traceparent})

@@ -33,12 +33,12 @@ var (
 	unreadBytes  = gauge("fleet_answers_unread_bytes", "Bytes of answers that clients have not read; answers below 4 KiB are left out.")
 	callWait     = histogram("fleet_call_wait_seconds", "Time in the queue of calls that had to wait.")
 
-	agents   = gauge("fleet_agents", "Agents of the whole fleet by the state of their workspace.", "state")
-	tasks    = gauge("fleet_tasks", "Tasks of the whole fleet that have not ended: queued means not handed to the agent yet.", "state")
-	queueAge = gauge("fleet_task_queue_age_seconds", "Age of the oldest queued task; 0 if there is none.")
+	agents             = gauge("fleet_agents", "Agents of the whole fleet by the state of their workspace.", "state")
+	tasks              = gauge("fleet_tasks", "Tasks of the whole fleet that have not ended: queued means not handed to the agent yet.", "state")
+	oldestUndispatched = gauge("fleet_task_queue_age_seconds", "Age of the oldest queued task; 0 if there is none.")
 
 	queueTasks         = gauge("fleet_queue_tasks", "Pending tasks of the queue by the first reason why they wait.", "reason")
-	queueOldest        = gauge("fleet_queue_oldest_seconds", "Age of the oldest pending task of the queue by the first reason why it waits.", "reason")
+	oldestPending      = gauge("fleet_queue_oldest_seconds", "Age of the oldest pending task of the queue by the first reason why it waits.", "reason")
 	fleetPaused        = gauge("fleet_paused", "1 if the whole fleet is paused, else 0.")
 	budgetUSD          = gauge("fleet_budget_usd", "US dollars that a budget may spend in its window, and what tasks have reserved and spent of it.", "budget", "part")
 	credentialUsed     = gauge("fleet_credential_used_ratio", "Used share of a usage window of a subscription, from 0 to 1.", "credential", "window")

@@ -168,32 +168,32 @@ func TestDashboard(t *testing.T) {
 	variables := []string{"__rate_interval"}
 	for _, v := range dashboard.Templating.List {
 		variables = append(variables, v.Name)
-		if of, ok := v.Query.(map[string]any); ok {
-			values := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(of["query"].(string))
+		if object, ok := v.Query.(map[string]any); ok {
+			values := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(object["query"].(string))
 			require.NotNil(t, values, v.Name)
 			require.NotNil(t, metricOf(values[1]), v.Name)
 			require.Contains(t, append(metricOf(values[1]).Labels, targetLabels...), values[2], v.Name)
 		}
 	}
 	library := scrape(t, telemetry.New("v1"))
-	shown := map[string]bool{}
+	shownMetrics := map[string]bool{}
 	ids := map[int]bool{}
 	for _, p := range dashboard.Panels {
 		require.False(t, ids[p.ID], "the id of the panel %s must be unique", p.Title)
 		ids[p.ID] = true
-		for _, to := range p.Targets {
-			for _, m := range regexp.MustCompile(`\$(\w+)`).FindAllStringSubmatch(to.Expr, -1) {
-				require.Contains(t, variables, m[1], to.Expr)
+		for _, target := range p.Targets {
+			for _, m := range regexp.MustCompile(`\$(\w+)`).FindAllStringSubmatch(target.Expr, -1) {
+				require.Contains(t, variables, m[1], target.Expr)
 			}
-			q := query{t, strings.ReplaceAll(to.Expr, "$__rate_interval", "5m"), library}
-			requireKnownLabels(t, legendLabel, to.LegendFormat, q.check())
+			q := query{t, strings.ReplaceAll(target.Expr, "$__rate_interval", "5m"), library}
+			requireKnownLabels(t, legendLabel, target.LegendFormat, q.check())
 			for _, m := range telemetry.Metrics() {
-				shown[m.Name] = shown[m.Name] || strings.Contains(to.Expr, m.Name)
+				shownMetrics[m.Name] = shownMetrics[m.Name] || strings.Contains(target.Expr, m.Name)
 			}
 		}
 	}
 	for _, m := range telemetry.Metrics() {
-		require.True(t, shown[m.Name], "the dashboard must show %s", m.Name)
+		require.True(t, shownMetrics[m.Name], "the dashboard must show %s", m.Name)
 	}
 }
 
@@ -214,12 +214,12 @@ func TestAlerts(t *testing.T) {
 	require.NoError(t, yaml.UnmarshalWithOptions(text, &rules, yaml.Strict()))
 	require.NotEmpty(t, rules.Groups)
 	functions := template.FuncMap{"humanizeDuration": func(v any) any { return v }}
-	seen := map[string]bool{}
+	alertNames := map[string]bool{}
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {
 			require.Regexp(t, `^Fleet[A-Z]\w+$`, r.Alert)
-			require.False(t, seen[r.Alert], "there must be only one alert %s", r.Alert)
-			seen[r.Alert] = true
+			require.False(t, alertNames[r.Alert], "there must be only one alert %s", r.Alert)
+			alertNames[r.Alert] = true
 			e, err := parser.ParseExpr(r.Expr)
 			require.NoError(t, err, r.Alert)
 			require.Equal(t, parser.ValueTypeVector, e.Type(), r.Alert)

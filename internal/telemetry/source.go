@@ -41,7 +41,7 @@ const storeTimeout = 3 * time.Second
 
 // collectedMetrics lists the metrics that collector sends.
 var collectedMetrics = []Metric{
-	callsOpen, callsWaiting, unreadBytes, agents, tasks, queueAge, queueTasks, queueOldest, fleetPaused, budgetUSD, budgetTokens, credentialUsed, credentialHeld, webhooks, oldestDelivery, workers, leases, renewals, renewFailures, leasesLost,
+	callsOpen, callsWaiting, unreadBytes, agents, tasks, oldestUndispatched, queueTasks, oldestPending, fleetPaused, budgetUSD, budgetTokens, credentialUsed, credentialHeld, webhooks, oldestDelivery, workers, leases, renewals, renewFailures, leasesLost,
 	placeUp, snapshotAge, storeUp, storeSize, storeFull, lastEvent, watchers,
 }
 
@@ -123,7 +123,7 @@ func (c collector) sendFleet(send sendFunc) {
 	for _, s := range taskStates {
 		send(tasks, float64(byTask[s]), s)
 	}
-	send(queueAge, oldest.Seconds())
+	send(oldestUndispatched, oldest.Seconds())
 }
 
 // sendWebhooks sends the figures of webhooks. It leaves them out if they cannot be read in time.
@@ -154,7 +154,7 @@ func (c collector) sendQueue(send sendFunc) {
 	}
 	for reason, n := range q.Tasks {
 		send(queueTasks, float64(n), string(reason))
-		send(queueOldest, max(0, c.Now().Sub(q.Oldest[reason]).Seconds()), string(reason))
+		send(oldestPending, max(0, c.Now().Sub(q.Oldest[reason]).Seconds()), string(reason))
 	}
 	send(fleetPaused, boolValue(q.Paused))
 	for _, cred := range q.Credentials {

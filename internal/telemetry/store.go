@@ -12,17 +12,17 @@ import (
 )
 
 type storeMetrics struct {
-	duration                   *prometheus.HistogramVec
-	retries, errors            *prometheus.CounterVec
-	fenced, events, tasksEnded *prometheus.CounterVec
+	duration                         *prometheus.HistogramVec
+	retries, errors                  *prometheus.CounterVec
+	fencedWrites, events, tasksEnded *prometheus.CounterVec
 }
 
 func newStoreMetrics() storeMetrics {
 	m := storeMetrics{
 		duration: storeDuration.newHistogramVec(), retries: storeRetries.newCounterVec(), errors: storeErrors.newCounterVec(),
-		fenced: fencedWrites.newCounterVec(), events: events.newCounterVec(), tasksEnded: tasksEnded.newCounterVec(),
+		fencedWrites: fencedWrites.newCounterVec(), events: events.newCounterVec(), tasksEnded: tasksEnded.newCounterVec(),
 	}
-	m.fenced.WithLabelValues() // creates the series, so that it is exported as 0 before the first fenced write
+	m.fencedWrites.WithLabelValues() // creates the series, so that it is exported as 0 before the first fenced write
 	for _, kind := range []string{"update", "view"} {
 		m.retries.WithLabelValues(kind)
 		m.errors.WithLabelValues(kind)
@@ -58,11 +58,11 @@ type transactionMetrics struct {
 	errors   prometheus.Counter
 }
 
-// record records a transaction. runs is how many times its function ran. After a conflict, it runs again.
-func (m transactionMetrics) record(begun time.Time, runs int, err error) {
+// record records a transaction. attempts is how many times its function was called: after a conflict, it is called again.
+func (m transactionMetrics) record(begun time.Time, attempts int, err error) {
 	m.duration.Observe(time.Since(begun).Seconds())
-	if runs > 1 {
-		m.retries.Add(float64(runs - 1))
+	if attempts > 1 {
+		m.retries.Add(float64(attempts - 1))
 	}
 	if isStoreFailure(err) {
 		m.errors.Inc()
@@ -75,23 +75,23 @@ func isStoreFailure(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, fleet.ErrLeaseLost) {
 		return false
 	}
-	_, rule := errors.AsType[*fleet.Error](err)
-	return !rule || errors.Is(err, fleet.ErrStoreFull)
+	_, isRule := errors.AsType[*fleet.Error](err)
+	return !isRule || errors.Is(err, fleet.ErrStoreFull)
 }
 
 func (s *store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
-	begun, runs := time.Now(), 0
+	begun, attempts := time.Now(), 0
 	ctx, span := s.telemetry.startChild(ctx, "store.update", trace.SpanKindClient)
 	var t tx
 	err := s.Store.Update(ctx, func(inner fleet.Tx) error {
-		runs++
+		attempts++
 		t = tx{Tx: inner, appended: t.appended[:0]}
 		return fn(&t)
 	})
-	s.updateMetrics.record(begun, runs, err)
+	s.updateMetrics.record(begun, attempts, err)
 	endSpan(span, err)
 	if errors.Is(err, fleet.ErrLeaseLost) {
-		s.metrics.fenced.WithLabelValues().Inc()
+		s.metrics.fencedWrites.WithLabelValues().Inc()
 	}
 	if err != nil {
 		return err
@@ -106,13 +106,13 @@ func (s *store) Update(ctx context.Context, fn func(fleet.Tx) error) error {
 }
 
 func (s *store) View(ctx context.Context, fn func(fleet.ReadTx) error) error {
-	begun, runs := time.Now(), 0
+	begun, attempts := time.Now(), 0
 	ctx, span := s.telemetry.startChild(ctx, "store.view", trace.SpanKindClient)
 	err := s.Store.View(ctx, func(tx fleet.ReadTx) error {
-		runs++
+		attempts++
 		return fn(tx)
 	})
-	s.viewMetrics.record(begun, runs, err)
+	s.viewMetrics.record(begun, attempts, err)
 	endSpan(span, err)
 	return err
 }

@@ -52,8 +52,8 @@ func New(version string) *Telemetry {
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo.Name, Help: buildInfo.Help}, buildInfo.Labels)
 	info.WithLabelValues(version).Set(1)
 	t.registry.MustRegister(
-		t.callMetrics.ended, t.callMetrics.duration, t.placeMetrics.duration, t.placeMetrics.errors,
-		t.storeMetrics.duration, t.storeMetrics.retries, t.storeMetrics.errors, t.storeMetrics.fenced, t.storeMetrics.events, t.storeMetrics.tasksEnded,
+		t.callMetrics.total, t.callMetrics.duration, t.placeMetrics.duration, t.placeMetrics.errors,
+		t.storeMetrics.duration, t.storeMetrics.retries, t.storeMetrics.errors, t.storeMetrics.fencedWrites, t.storeMetrics.events, t.storeMetrics.tasksEnded,
 		t.eventLag, t.callWait, t.startDelay, t.scheduleTicks, t.webhookAttempts, t.webhookAttemptTime, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	t.metricsHandler = promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: scrapeTimeout, EnableOpenMetrics: true})

@@ -25,8 +25,8 @@ const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 // keepingExporter is an exporter that keeps its spans after its shutdown. The exporter of tracetest drops them.
 type keepingExporter struct{ spans tracetest.SpanStubs }
 
-func (k *keepingExporter) ExportSpans(_ context.Context, more []trace.ReadOnlySpan) error {
-	k.spans = append(k.spans, tracetest.SpanStubsFromReadOnlySpans(more)...)
+func (k *keepingExporter) ExportSpans(_ context.Context, spans []trace.ReadOnlySpan) error {
+	k.spans = append(k.spans, tracetest.SpanStubsFromReadOnlySpans(spans)...)
 	return nil
 }
 
@@ -53,9 +53,9 @@ func newTraced(t *testing.T) (*telemetry.Telemetry, func() map[string]tracetest.
 // header to the server.
 func TestTransport(t *testing.T) {
 	t.Parallel()
-	given := make(chan string, 1)
+	headers := make(chan string, 1)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given <- r.Header.Get("Traceparent")
+		headers <- r.Header.Get("Traceparent")
 		w.WriteHeader(http.StatusTeapot)
 	}))
 	defer s.Close()
@@ -67,17 +67,17 @@ func TestTransport(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		require.Empty(t, r.Header, "the caller's request must not be changed")
-		return <-given
+		return <-headers
 	}
 	require.Empty(t, send(t.Context()), "a request of untraced work must have no trace header")
 	ctx, end := tel.StartSpan(t.Context(), "agent.provision", &fleet.Agent{UID: "u", Trace: parent}, nil)
-	at := send(ctx)
+	header := send(ctx)
 	end(nil)
 
 	spans := stop()
 	require.Len(t, spans, 2)
 	get := spans["HTTP GET"]
-	require.Equal(t, "00-0af7651916cd43dd8448eb211c80319c-"+get.SpanContext.SpanID().String()+"-01", at)
+	require.Equal(t, "00-0af7651916cd43dd8448eb211c80319c-"+get.SpanContext.SpanID().String()+"-01", header)
 	require.Equal(t, spans["agent.provision"].SpanContext.SpanID(), get.Parent.SpanID())
 	require.Equal(t, "b7ad6b7169203331", spans["agent.provision"].Parent.SpanID().String())
 	for _, a := range get.Attributes {

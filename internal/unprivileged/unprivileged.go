@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nobody is a user without any rights or files.
+// nobody is the id of a user and of a group without any rights or files.
 const nobody = 65534
 
 // Rerun reports whether this process is root. If so, it first runs the calling test again in a process of an unprivileged

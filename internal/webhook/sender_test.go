@@ -40,20 +40,20 @@ func serve(t *testing.T, h http.HandlerFunc) (address, host string) {
 func TestRequestsAreSignedWithBothSecrets(t *testing.T) {
 	t.Parallel()
 	for _, secret := range []string{secretOne, secretTwo} {
-		var failed error
+		var verifyErr error
 		address, host := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			var verifier *standardwebhooks.Webhook
-			if verifier, failed = standardwebhooks.NewWebhook(secret); failed == nil {
-				failed = verifier.Verify(body, r.Header)
+			if verifier, verifyErr = standardwebhooks.NewWebhook(secret); verifyErr == nil {
+				verifyErr = verifier.Verify(body, r.Header)
 			}
 			if r.Header.Get("User-Agent") != "Fleet/v1" || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("traceparent") != "" {
-				failed = fmt.Errorf("headers: %v", r.Header)
+				verifyErr = fmt.Errorf("headers: %v", r.Header)
 			}
 			fmt.Fprint(w, "thanks\x00\x1b[31m \xff")
 		})
 		require.Equal(t, fleet.WebhookResponse{Code: 200, Body: "thanks[31m"}, New("v1", []string{host}).Send(t.Context(), newRequest(address)))
-		require.NoError(t, failed)
+		require.NoError(t, verifyErr)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestResponses(t *testing.T) {
 		{"a redirect is not followed", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, target, http.StatusTemporaryRedirect)
 		}, fleet.WebhookResponse{Code: 307}},
-		{"a pause in seconds", func(w http.ResponseWriter, _ *http.Request) {
+		{"a Retry-After in seconds", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "120")
 			w.WriteHeader(http.StatusTooManyRequests)
 		}, fleet.WebhookResponse{Code: 429, RetryAfter: 2 * time.Minute}},
@@ -117,16 +117,16 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	s := New("v1", nil)
 	for _, h := range []string{"127.0.0.1", "localhost", "LOCALHOST", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "[64:ff9b::7f00:1]", "10.0.0.1", "169.254.169.254", "[fd12::1]", "192.168.1.1"} {
 		for _, scheme := range []string{"http", "https"} {
-			at := scheme + "://" + h + ":" + port + "/secret"
-			require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(s.Check(at)), at)
-			result := s.Send(t.Context(), newRequest(at))
-			require.Zero(t, result.Code, at)
+			privateURL := scheme + "://" + h + ":" + port + "/secret"
+			require.Equal(t, fleet.ReasonInvalidArgument, fleet.ReasonOf(s.Check(privateURL)), privateURL)
+			result := s.Send(t.Context(), newRequest(privateURL))
+			require.Zero(t, result.Code, privateURL)
 			require.NotContains(t, result.Error, "/secret")
 		}
 	}
-	// Names like localtest.me resolve to 127.0.0.1. Only the dialer sees this address, so it must refuse it.
-	inner := s.client.Transport.(*http.Transport) //nolint:forcetypeassert // dial.PublicTransport returns one
-	_, err = inner.DialContext(t.Context(), "tcp", net.JoinHostPort("localhost", port))
+	// Names like localtest.me resolve to 127.0.0.1. Only the dialer sees this address, so the dialer must refuse it.
+	transport := s.client.Transport.(*http.Transport) //nolint:forcetypeassert // dial.PublicTransport returns one
+	_, err = transport.DialContext(t.Context(), "tcp", net.JoinHostPort("localhost", port))
 	require.ErrorContains(t, err, "not a public address")
 	require.Equal(t, "the host is not on the public internet: ask the operator to add it to webhooks.allow", s.failureReason(t.Context(), &url.Error{Op: "Post", URL: address, Err: err}))
 	require.False(t, reached)

@@ -101,13 +101,13 @@ func serveTypeScript(b *testing.B, answer []byte) (addr string) {
 	out, err := node.StdoutPipe()
 	require.NoError(b, err)
 	if err := node.Start(); err != nil {
-		b.Logf("The TypeScript peer is left out: %v", err)
+		b.Logf("The TypeScript server is left out: %v", err)
 		return ""
 	}
 	b.Cleanup(func() { _ = node.Wait() }) // the end of the context kills it
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		b.Log("The TypeScript peer is left out: are its packages installed?")
+		b.Log("The TypeScript server is left out: are its packages installed?")
 		return ""
 	}
 	return strings.TrimSpace(line)

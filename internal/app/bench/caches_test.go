@@ -26,8 +26,8 @@ func BenchmarkCaches(b *testing.B) {
 		b.Skip(err)
 	}
 	m := newCacheBench(b)
-	m.inClones(b, 1)
-	m.inAgents(b, 1, projectSharedCaches) // the first agent fills the caches
+	m.runInClones(b, 1)
+	m.runInAgents(b, 1, projectSharedCaches) // the first agent fills the caches
 	for _, row := range []struct {
 		name    string
 		agents  int
@@ -37,8 +37,8 @@ func BenchmarkCaches(b *testing.B) {
 		b.Run(row.name, func(b *testing.B) {
 			ratios, seconds := []float64{}, []float64{}
 			for b.Loop() {
-				warm := m.inClones(b, row.agents)
-				elapsed := m.inAgents(b, row.agents, row.project)
+				warm := m.runInClones(b, row.agents)
+				elapsed := m.runInAgents(b, row.agents, row.project)
 				ratios, seconds = append(ratios, elapsed/warm), append(seconds, elapsed)
 			}
 			report(b, quantile(seconds, 0.5), "s", "", 0)
@@ -63,7 +63,7 @@ const (
 
 // command returns the command that the agents and the clones run.
 func (c *cacheBench) command() string {
-	return size("go test ./...", "go mod download golang.org/x/time")
+	return fullOrSmall("go test ./...", "go mod download golang.org/x/time")
 }
 
 func newCacheBench(b *testing.B) *cacheBench {
@@ -76,9 +76,9 @@ func newCacheBench(b *testing.B) *cacheBench {
 		m.environ = append(m.environ, name+"="+value)
 	}
 	b.Cleanup(func() { run(b, dir, os.Environ(), "chmod -R u+w .") }) // modules are read-only
-	imported := size("google.golang.org/grpc", "golang.org/x/time/rate")
+	imported := fullOrSmall("google.golang.org/grpc", "golang.org/x/time/rate")
 	require.NoError(b, os.MkdirAll(m.repo, 0o700))
-	for i := range size(20, 1) {
+	for i := range fullOrSmall(20, 1) {
 		require.NoError(b, os.MkdirAll(filepath.Join(m.repo, fmt.Sprintf("p%d", i)), 0o700))
 		text := fmt.Sprintf("package p%d\n\nimport (\n\t\"testing\"\n\n\t_ %q\n)\n\nfunc Test(t *testing.T) {}\n", i, imported)
 		require.NoError(b, os.WriteFile(filepath.Join(m.repo, fmt.Sprintf("p%d/p_test.go", i)), []byte(text), 0o600))
@@ -120,8 +120,8 @@ func measureConcurrent(b *testing.B, n int, do func(i int) error) float64 {
 	return msSince(start) / 1000
 }
 
-// inClones runs the command in n new clones, and returns how long that took, in seconds.
-func (c *cacheBench) inClones(b *testing.B, n int) float64 {
+// runInClones runs the command in n new clones, and returns how long that took, in seconds.
+func (c *cacheBench) runInClones(b *testing.B, n int) float64 {
 	dir := b.TempDir()
 	for i := range n {
 		run(b, dir, c.environ, fmt.Sprintf("git clone -q %s %d", c.repo, i))
@@ -133,8 +133,8 @@ func (c *cacheBench) inClones(b *testing.B, n int) float64 {
 	})
 }
 
-// inAgents runs the command as a task of each of n new agents, and returns how long that took, in seconds.
-func (c *cacheBench) inAgents(b *testing.B, n int, project string) float64 {
+// runInAgents runs the command as a task of each of n new agents, and returns how long that took, in seconds.
+func (c *cacheBench) runInAgents(b *testing.B, n int, project string) float64 {
 	agents := make([]fleet.Agent, n)
 	for i := range agents {
 		agents[i] = fleet.Agent{UID: uuid.NewString(), Name: fmt.Sprint("a", i), Owner: "alice", Project: project, Role: "coder"}

@@ -29,7 +29,7 @@ type row struct {
 // peer is a row with which another row is compared.
 type peer struct {
 	row
-	ratio float64 // goal: the smallest ratio of the compared row's calls/s to the peer's; 0: no goal
+	minRatio float64 // goal: the smallest ratio of the compared row's calls/s to the peer's; 0: no goal
 }
 
 // repeat returns a measurement in which each client repeats the call, at least once. Clients are numbered from 0. before runs
@@ -62,13 +62,13 @@ func repeat(clients int, call func(client int) error, before ...func() error) me
 	}
 }
 
-// until returns a measurement that makes the calls of m, and then calls done to wait for the work that they started. Its rate includes
-// that time.
-func (m measurement) until(done func(*testing.B)) measurement {
+// thenWait returns a measurement that makes the calls of m, and then calls wait, which waits for the work that they started. Its rate
+// includes that time.
+func (m measurement) thenWait(wait func(*testing.B)) measurement {
 	return func(b *testing.B, d time.Duration) ([]float64, float64) {
 		start := time.Now()
 		durations, _ := m(b, d)
-		done(b)
+		wait(b)
 		return durations, float64(len(durations)) * 1000 / msSince(start)
 	}
 }
@@ -77,7 +77,7 @@ func (m measurement) until(done func(*testing.B)) measurement {
 // all of them. x-of-PEER is the median of the ratios of the row's calls/s to the peer's.
 func compare(b *testing.B, d time.Duration, r row, peers ...peer) {
 	b.Run(r.name, func(b *testing.B) {
-		d = size(d, time.Millisecond)
+		d = fullOrSmall(d, time.Millisecond)
 		var durations, rates []float64
 		ratios := make([][]float64, len(peers))
 		for _, p := range append(peers, peer{row: r}) { // opens connections, and fills pools and caches
@@ -92,8 +92,8 @@ func compare(b *testing.B, d time.Duration, r row, peers ...peer) {
 			durations, rates = append(durations, calls...), append(rates, rate)
 			for i, p := range peers {
 				runtime.GC()
-				_, other := p.measure(b, d)
-				ratios[i] = append(ratios[i], rate/other)
+				_, peerRate := p.measure(b, d)
+				ratios[i] = append(ratios[i], rate/peerRate)
 			}
 		}
 		p50, p99 := quantile(durations, 0.5), quantile(durations, 0.99)
@@ -103,13 +103,13 @@ func compare(b *testing.B, d time.Duration, r row, peers ...peer) {
 		report(b, p99/p50, "p99/p50", "at most", r.maxTailRatio)
 		report(b, cpu.Seconds()*1e6/float64(len(durations)), "cpu-us/call", "", 0)
 		for i, p := range peers {
-			report(b, quantile(ratios[i], 0.5), "x-of-"+p.name, "at least", p.ratio)
+			report(b, quantile(ratios[i], 0.5), "x-of-"+p.name, "at least", p.minRatio)
 		}
 	})
 }
 
-// each repeats the iteration until the benchmark has run long enough, and returns the results.
-func each[T any](b *testing.B, iteration func(i int) T) (results []T) {
+// eachIteration repeats the iteration until the benchmark has run long enough, and returns the results.
+func eachIteration[T any](b *testing.B, iteration func(i int) T) (results []T) {
 	for i := 0; b.Loop(); i++ {
 		results = append(results, iteration(i))
 	}
@@ -146,10 +146,10 @@ func cpuTime(b *testing.B) (total time.Duration) {
 	const tick = time.Second / 100 // the same on every Linux
 	processes, err := procfs.AllProcs()
 	require.NoError(b, err)
-	ours := map[int]bool{}
+	counted := map[int]bool{}
 	for _, p := range processes { // by ascending id, so parents come before their children
-		if s, err := p.Stat(); err == nil && (s.PID == os.Getpid() || ours[s.PPID]) {
-			ours[s.PID] = true
+		if s, err := p.Stat(); err == nil && (s.PID == os.Getpid() || counted[s.PPID]) {
+			counted[s.PID] = true
 			total += time.Duration(int(s.UTime+s.STime)+s.CUTime+s.CSTime) * tick //nolint:gosec // far below the limit
 		}
 	}

@@ -18,16 +18,16 @@ import (
 // makes one call at a time. The many clients of the heavy principal call as fast as they can. Both list their agents. With
 // the default of calls_per_cpu, principals take turns at the server. With calls_per_cpu=0, the server works on all calls at once.
 func BenchmarkFairness(b *testing.B) {
-	agents, clients := size(100, 3), size(64, 4)
+	agents, clients := fullOrSmall(100, 3), fullOrSmall(64, 4)
 	for _, callsPerCPU := range []int{app.DefaultConfig().Limits.CallsPerCPU, 0} {
 		b.Run(fmt.Sprintf("calls_per_cpu=%d", callsPerCPU), func(b *testing.B) {
 			t := newFleet(b, "", 2*agents, "light", "heavy")
-			open := t.serve(b, nil)
-			asLight, asHeavy := open.authContext(b, "light"), open.authContext(b, "heavy")
-			open.stop()
+			withoutAuth := t.serve(b, nil)
+			lightCtx, heavyCtx := withoutAuth.authContext(b, "light"), withoutAuth.authContext(b, "heavy")
+			withoutAuth.stop()
 			s := t.serve(b, func(c *app.Config) { c.Auth, c.Limits.CallsPerCPU = app.Auth{app.AuthTokens}, callsPerCPU })
-			light := repeat(1, listCall(asLight, s.conn, agents))
-			heavy := repeat(clients, listCall(asHeavy, dial(b, s.GRPCAddr()), agents))
+			light := repeat(1, listCall(lightCtx, s.conn, agents))
+			heavy := repeat(clients, listCall(heavyCtx, dial(b, s.GRPCAddr()), agents))
 			alone := row{name: "alone", measure: light}
 			compare(b, time.Second/2, alone)
 			compare(b, time.Second/2, row{name: "beside-heavy", measure: func(b *testing.B, d time.Duration) ([]float64, float64) {

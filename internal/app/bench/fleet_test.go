@@ -20,35 +20,35 @@ import (
 // BenchmarkFleet measures a server with many agents on SQLite: its memory, and calls by many clients.
 func BenchmarkFleet(b *testing.B) {
 	const d = time.Second / 4
-	agents, clients := size(10_000, 20), size(64, 4)
+	agents, clients := fullOrSmall(10_000, 20), fullOrSmall(64, 4)
 	t := newFleet(b, "", agents, fleet.LocalPrincipal)
 	b.Run("memory", func(b *testing.B) {
 		empty := newTestbed(b, "")
-		used := each(b, func(int) float64 { return t.serverMemory(b) - empty.serverMemory(b) })
-		report(b, quantile(used, 0.5)/float64(agents), "B/agent", "at most", 2048)
+		bytesUsed := eachIteration(b, func(int) float64 { return t.serverMemory(b) - empty.serverMemory(b) })
+		report(b, quantile(bytesUsed, 0.5)/float64(agents), "B/agent", "at most", 2048)
 	})
 	l := &load{agents: agents, servers: []*server{t.serve(b, nil)}}
 	b.Run("watchers", func(b *testing.B) { l.watch(b, 20) })
 	compare(b, d, row{name: "agent_status", maxP99Millis: 50, measure: repeat(clients, l.agentStatus(b))})
-	compare(b, d, row{name: "start_agent_task", maxP99Millis: 100, measure: repeat(clients, l.startTask(b, false))})
+	compare(b, d, row{name: "start_agent_task", maxP99Millis: 100, measure: repeat(clients, l.startTask(b))})
 	compare(b, d, row{name: "agent_start", maxP99Millis: 100, measure: repeat(clients, l.startAgent(b))})
 }
 
 // serverMemory returns the memory in bytes that a server on the testbed uses.
 func (t *testbed) serverMemory(b *testing.B) float64 {
-	before := memory()
+	before := memoryInUse()
 	s := t.serve(b, nil)
 	defer s.stop()
 	_, err := s.ListAgents(b.Context(), &fleetv1.ListAgentsRequest{Limit: new(int32(1))})
 	require.NoError(b, err)
-	return memory() - before
+	return memoryInUse() - before
 }
 
 // load makes calls to servers that share a fleet.
 type load struct {
-	servers []*server
-	agents  int
-	next    atomic.Int64 // counts tasks; an agent has completed its task before it gets the next one
+	servers   []*server
+	agents    int
+	taskCount atomic.Int64 // an agent has completed its task before it gets the next one
 }
 
 // server returns the server that the client calls.
@@ -70,22 +70,34 @@ func (l *load) agentStatus(b *testing.B) func(client int) error {
 	}
 }
 
-// startTask returns a call that starts a task on an existing agent. With wait, it also waits until the task has ended.
-func (l *load) startTask(b *testing.B, wait bool) func(client int) error {
+// startTask returns a call that starts a task on an existing agent.
+func (l *load) startTask(b *testing.B) func(client int) error {
 	return func(client int) error {
-		s := l.server(client)
-		task, err := s.startTask(b.Context(), int(l.next.Add(1))%l.agents, "Say hello.")
-		if err == nil && wait {
-			_, err = s.WaitTasks(b.Context(), &fleetv1.WaitTasksRequest{TaskIds: []string{task}})
+		_, err := l.startNextTask(b, client)
+		return err
+	}
+}
+
+// runTask returns a call that starts a task on an existing agent, and waits until the task has ended.
+func (l *load) runTask(b *testing.B) func(client int) error {
+	return func(client int) error {
+		task, err := l.startNextTask(b, client)
+		if err == nil {
+			_, err = l.server(client).WaitTasks(b.Context(), &fleetv1.WaitTasksRequest{TaskIds: []string{task}})
 		}
 		return err
 	}
 }
 
+// startNextTask starts a task on the agent whose turn it is, and returns the id of the task.
+func (l *load) startNextTask(b *testing.B, client int) (id string, err error) {
+	return l.server(client).startTask(b.Context(), int(l.taskCount.Add(1))%l.agents, "Say hello.")
+}
+
 // queueTask returns a call that queues a held task.
 func (l *load) queueTask(b *testing.B) func(client int) error {
 	return func(client int) error {
-		_, err := l.server(client).QueueTask(b.Context(), &fleetv1.QueueTaskRequest{AgentName: agentName(int(l.next.Add(1)) % l.agents), TaskDescription: "Say hello.", Hold: true})
+		_, err := l.server(client).QueueTask(b.Context(), &fleetv1.QueueTaskRequest{AgentName: agentName(int(l.taskCount.Add(1)) % l.agents), TaskDescription: "Say hello.", Hold: true})
 		return err
 	}
 }
@@ -106,9 +118,9 @@ func (l *load) watch(b *testing.B, goal float64) {
 		at    time.Time
 		err   error
 	}
-	watchers := size(1000, 3)
-	arrived := make(chan arrival, watchers)
-	before, cursor := memory(), l.cursor(b)
+	watchers := fullOrSmall(1000, 3)
+	arrivals := make(chan arrival, watchers)
+	before, cursor := memoryInUse(), l.cursor(b)
 	var conn *grpc.ClientConn
 	for i := range watchers {
 		if i%100 == 0 { // 100 streams share a connection
@@ -121,11 +133,11 @@ func (l *load) watch(b *testing.B, goal float64) {
 				m, err := s.Recv()
 				now := time.Now()
 				if err != nil {
-					arrived <- arrival{err: err}
+					arrivals <- arrival{err: err}
 					return
 				}
 				for _, e := range m.GetEvents() {
-					arrived <- arrival{agent: e.GetAgentName(), at: now}
+					arrivals <- arrival{agent: e.GetAgentName(), at: now}
 				}
 			}
 		}()
@@ -135,7 +147,7 @@ func (l *load) watch(b *testing.B, goal float64) {
 		_, err := l.servers[0].StartAgent(b.Context(), &fleetv1.StartAgentRequest{AgentName: name}) // the agent runs already, so the only effect is an event
 		require.NoError(b, err)
 		for len(durations) < watchers {
-			a := <-arrived
+			a := <-arrivals
 			require.NoError(b, a.err)
 			if a.agent == name {
 				durations = append(durations, a.at.Sub(start).Seconds()*1000)
@@ -144,8 +156,8 @@ func (l *load) watch(b *testing.B, goal float64) {
 		return durations
 	}
 	event(l.agents - 1) // does not count, since streams are still being opened
-	used := memory() - before
-	durations := slices.Concat(each(b, event)...)
+	used := memoryInUse() - before
+	durations := slices.Concat(eachIteration(b, event)...)
 	report(b, quantile(durations, 0.5), "p50-ms", "", 0)
 	report(b, quantile(durations, 0.99), "p99-ms", "at most", goal)
 	report(b, used/float64(watchers), "B/watcher", "at most", 32<<10)

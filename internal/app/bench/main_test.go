@@ -19,12 +19,12 @@ import (
 	"fleet/internal/waittest"
 )
 
-var small = flag.Bool("small", false, "measure small fleets, to see quickly that the benchmarks work")
+var onlySmall = flag.Bool("small", false, "measure small fleets, to see quickly that the benchmarks work")
 
-// size returns full, or fast with -small.
-func size[T any](full, fast T) T {
-	if *small {
-		return fast
+// fullOrSmall returns full, or small with -small.
+func fullOrSmall[T any](full, small T) T {
+	if *onlySmall {
+		return small
 	}
 	return full
 }

@@ -85,8 +85,8 @@ func heap(tab context.Context, b *testing.B) float64 {
 // JavaScript function that is called with the number of each frame.
 func measurePage(tab context.Context, b *testing.B, step string) {
 	longest := 0.0
-	fps := each(b, func(int) float64 {
-		u := eval[struct{ FPS, Longest float64 }](tab, b, fmt.Sprintf(`bench.use(%d, %s).then(u => ({FPS: u.fps, Longest: u.longest}))`, size(1000, 50), step))
+	fps := eachIteration(b, func(int) float64 {
+		u := eval[struct{ FPS, Longest float64 }](tab, b, fmt.Sprintf(`bench.use(%d, %s).then(u => ({FPS: u.fps, Longest: u.longest}))`, fullOrSmall(1000, 50), step))
 		longest = max(longest, u.Longest)
 		return u.FPS
 	})
@@ -96,14 +96,14 @@ func measurePage(tab context.Context, b *testing.B, step string) {
 
 // benchmarkFleetPage measures the page with a fleet of many agents.
 func benchmarkFleetPage(browser context.Context, b *testing.B) {
-	agents := size(10_000, 400)
+	agents := fullOrSmall(10_000, 400)
 	t := newFleet(b, "", agents, fleet.LocalPrincipal)
 	s := t.serve(b, nil)
 	s.waitForAgents(b, min(agents, 5000))
 	home := "http://" + s.HTTPAddr() + "/"
 	b.Run("load", func(b *testing.B) { // first visits, with an empty cache
 		var bytes float64
-		ready := each(b, func(int) float64 {
+		ready := eachIteration(b, func(int) float64 {
 			tab, done := newTab(browser, b)
 			defer done()
 			_, err := chromedp.Call(tab, network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true})
@@ -122,7 +122,7 @@ func benchmarkFleetPage(browser context.Context, b *testing.B) {
 	require.NoError(b, chromedp.Do(tab, chromedp.Navigate(home)))
 	eval[float64](tab, b, `bench.when('.table .cells a', 'agent-')`)
 	b.Run("event-to-pixel", func(b *testing.B) { // from the call that makes the event
-		durations := each(b, func(i int) float64 {
+		durations := eachIteration(b, func(i int) float64 {
 			text := fmt.Sprintf("event %d", i)
 			eval[bool](tab, b, fmt.Sprintf(`bench.drawn = bench.when('.table .cells', '%s').then(at => performance.timeOrigin + at), true`, text))
 			start := time.Now()
@@ -146,9 +146,9 @@ func benchmarkFleetPage(browser context.Context, b *testing.B) {
 	b.Run("day", func(b *testing.B) { // the events of a day, as fast as the server can make them
 		const windows, perTask = 10, 3
 		eval[bool](tab, b, `bench.fill('Filter the agents', ''), true`)
-		heaps := slices.Concat(each(b, func(int) (heaps []float64) {
+		heaps := slices.Concat(eachIteration(b, func(int) (heaps []float64) {
 			for w := range windows {
-				for i := range size(86_400, 900) / perTask / windows {
+				for i := range fullOrSmall(86_400, 900) / perTask / windows {
 					s.mustStartTask(b, 200+i%(agents-200), fmt.Sprintf("done %d of window %d", i, w))
 				}
 				last := fmt.Sprintf("wait %d", w) // when the page shows it, the page has read every event before it
@@ -212,13 +212,13 @@ func measureOpen(browser context.Context, b *testing.B, s *server, path, selecto
 		return eval[float64](tab, b, `bench.when('`+selector+`', 'growing')`)
 	}
 	open(0)
-	b.Run("open", func(b *testing.B) { report(b, quantile(each(b, open), 0.5), "ms", "at most", 500) })
+	b.Run("open", func(b *testing.B) { report(b, quantile(eachIteration(b, open), 0.5), "ms", "at most", 500) })
 	return tab
 }
 
 // benchmarkOutputPage measures the page with a task that has a million lines of output and continues to write.
 func benchmarkOutputPage(browser context.Context, b *testing.B) {
-	lines := size(1_000_000, 10_000)
+	lines := fullOrSmall(1_000_000, 10_000)
 	s := (&testbed{data: b.TempDir()}).serve(b, func(c *app.Config) {
 		c.Local.Projects, c.StopGrace = []local.Project{{Name: "shell"}}, time.Second
 	})
@@ -239,7 +239,7 @@ func benchmarkOutputPage(browser context.Context, b *testing.B) {
 	})
 	b.Run("search", func(b *testing.B) {
 		longest := 0.0
-		durations := each(b, func(i int) float64 {
+		durations := eachIteration(b, func(i int) float64 {
 			found := eval[struct{ MS, Longest float64 }](tab, b, fmt.Sprintf(`(() => {
 				const begun = performance.now()
 				bench.fill('Search the output', '%[1]s').form.requestSubmit()
@@ -255,7 +255,7 @@ func benchmarkOutputPage(browser context.Context, b *testing.B) {
 // benchmarkTranscriptPage measures the page with a task that has 5,000 steps and continues with 50 steps a second. The steps are texts
 // in Markdown, and tool calls with results of 2 kB.
 func benchmarkTranscriptPage(browser context.Context, b *testing.B) {
-	steps := size(5000, 200)
+	steps := fullOrSmall(5000, 200)
 	dir := b.TempDir()
 	script := filepath.Join(dir, "talk.sh")
 	require.NoError(b, os.WriteFile(script, fmt.Appendf(nil, transcriptScript, strings.Repeat(`a line of the result\n`, 100), steps/4), 0o600))

@@ -28,7 +28,7 @@ func BenchmarkQueueShell(b *testing.B) {
 		{"agents=40/short", 40, "0.2", 0},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			next, output := measureStartDelays(b, size(c.agents, 2), size(10, 2), "echo begun; sleep "+c.sleep)
+			next, output := measureStartDelays(b, fullOrSmall(c.agents, 2), fullOrSmall(10, 2), "echo begun; sleep "+c.sleep)
 			report(b, quantile(next, 0.5), "p50-ms", "", 0)
 			report(b, quantile(next, 0.99), "p99-ms", "at most", c.goal)
 			report(b, quantile(output, 0.5), "output-p50-ms", "", 0)
@@ -38,7 +38,7 @@ func BenchmarkQueueShell(b *testing.B) {
 }
 
 // measureStartDelays lets each agent run the script as a number of tasks, and returns the delays of all tasks; see startDelays.
-func measureStartDelays(b *testing.B, agents, tasks int, script string) (next, output []float64) {
+func measureStartDelays(b *testing.B, agents, tasks int, script string) (startDelaysMS, outputDelaysMS []float64) {
 	t := &testbed{data: b.TempDir()}
 	s := t.serve(b, func(c *app.Config) { c.Local.Projects, c.StopGrace = []local.Project{{Name: "shell"}}, time.Second })
 	var err error
@@ -71,8 +71,8 @@ func measureStartDelays(b *testing.B, agents, tasks int, script string) (next, o
 
 // startDelays returns delays in ms. next has the time from the end of a task to the start of the agent's next task. output has the time
 // from the start of each task to its first output.
-func (t *testbed) startDelays(b *testing.B, ids []string) (next, output []float64) {
-	ended := map[string]time.Time{} // by agent
+func (t *testbed) startDelays(b *testing.B, ids []string) (startDelaysMS, outputDelaysMS []float64) {
+	lastEnds := map[string]time.Time{} // by agent
 	ms := func(d time.Duration) float64 { return d.Seconds() * 1000 }
 	require.NoError(b, t.store.View(b.Context(), func(tx fleet.ReadTx) error {
 		var tasks []*fleet.Task
@@ -91,10 +91,10 @@ func (t *testbed) startDelays(b *testing.B, ids []string) (next, output []float6
 			tasks = append(tasks, task)
 		}
 		for _, task := range tasks { // the tasks of an agent start in this order
-			if at := ended[task.AgentUID]; !at.IsZero() {
+			if at := lastEnds[task.AgentUID]; !at.IsZero() {
 				next = append(next, ms(task.StartedAt.Sub(at)))
 			}
-			ended[task.AgentUID] = task.EndedAt
+			lastEnds[task.AgentUID] = task.EndedAt
 		}
 		return nil
 	}))

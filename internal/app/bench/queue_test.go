@@ -23,7 +23,7 @@ func (s *server) awaitTasks(b *testing.B, r *fleetv1.WaitTasksRequest) {
 // BenchmarkQueue measures a server on SQLite whose queue has many tasks.
 func BenchmarkQueue(b *testing.B) {
 	const d = time.Second / 2
-	agents, pending, clients := size(1000, 4), size(10_000, 40), size(16, 2)
+	agents, pending, clients := fullOrSmall(1000, 4), fullOrSmall(10_000, 40), fullOrSmall(16, 2)
 	t := newFleet(b, "", agents, fleet.LocalPrincipal)
 	now := time.Now().UTC().Truncate(time.Second)
 	t.insert(b, pending, func(tx fleet.Tx, i int) error {
@@ -65,7 +65,7 @@ func BenchmarkQueue(b *testing.B) {
 	l := &load{agents: agents, servers: []*server{s}}
 	compare(b, d, row{name: "queue_task", maxP99Millis: 100, measure: repeat(clients, l.queueTask(b))})
 	b.Run("end-to-next-start", func(b *testing.B) {
-		durations := each(b, func(i int) float64 {
+		durations := eachIteration(b, func(i int) float64 {
 			name := agentName(i % agents)
 			var ids []string
 			for range 2 {

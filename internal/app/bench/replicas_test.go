@@ -25,19 +25,19 @@ func BenchmarkReplicas(b *testing.B) {
 	const connections = 16 // of a replica, for writing
 	var fs unix.Statfs_t
 	require.NoError(b, unix.Statfs(os.TempDir(), &fs))
-	if !*small && (fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC) {
+	if !*onlySmall && (fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC) {
 		b.Skipf("%s is in memory: set TMPDIR to a directory on a disk", os.TempDir())
 	}
 	// Postgres must lose nothing that it has acknowledged.
 	pg := startPostgres(b, "fsync=on", "full_page_writes=on", "synchronous_commit=on", "shared_buffers=512MB")
-	agents, clients := size(10_000, 200), size(64, 4)
+	agents, clients := fullOrSmall(10_000, 200), fullOrSmall(64, 4)
 	t := newFleet(b, newDatabase(b, pg, "fleet"), agents, fleet.LocalPrincipal)
 	newFleet(b, newDatabase(b, pg, pgbenchDatabase), agents, fleet.LocalPrincipal)
 	// The trigger adds up bytes in one row. In a fleet no transaction waits for that row, but the transactions of
 	// pgbench would wait for each other.
 	require.NoError(b, pg.Exec(b.Context(), pgbenchDatabase, `CREATE SEQUENCE numbers; DROP TRIGGER stored_project_events ON events; ANALYZE`))
 	require.NoError(b, pg.Exec(b.Context(), "fleet", `ANALYZE`)) // autovacuum would do it later
-	for _, n := range size([]int{1, 2, 4}, []int{2}) {
+	for _, n := range fullOrSmall([]int{1, 2, 4}, []int{2}) {
 		b.Run(fmt.Sprintf("replicas=%d", n), func(b *testing.B) {
 			l := &load{agents: agents}
 			for range n {
@@ -48,11 +48,11 @@ func BenchmarkReplicas(b *testing.B) {
 			starts := row{name: "pgbench-start.sql", measure: pgbench(pg, agents, n*connections, startScript)}
 			tasks := row{name: "pgbench-task.sql", measure: pgbench(pg, agents, n*connections, startScript+taskScript)}
 			// start_agent_task writes the same rows as task.sql. start.sql writes only those of the start.
-			compare(b, d, row{name: "start_agent_task", maxP99Millis: 100, measure: repeat(clients, l.startTask(b, false)).until(t.waitUntilIdle)}, peer{tasks, 0.5}, peer{starts, 0})
-			compare(b, d, row{name: "agent_start", maxP99Millis: 100, measure: repeat(clients, l.startAgent(b)).until(t.waitUntilIdle)})
+			compare(b, d, row{name: "start_agent_task", maxP99Millis: 100, measure: repeat(clients, l.startTask(b)).thenWait(t.waitUntilIdle)}, peer{tasks, 0.5}, peer{starts, 0})
+			compare(b, d, row{name: "agent_start", maxP99Millis: 100, measure: repeat(clients, l.startAgent(b)).thenWait(t.waitUntilIdle)})
 			// With many clients, a call mostly waits for the calls of the others. With a few, the server is not overloaded.
-			compare(b, d, row{name: "agent_start-by-8-clients", maxP99Millis: 100, measure: repeat(min(clients, 8), l.startAgent(b)).until(t.waitUntilIdle)})
-			compare(b, d, row{name: "task-until-its-end", measure: repeat(clients, l.startTask(b, true)).until(t.waitUntilIdle)}, peer{tasks, 0.5})
+			compare(b, d, row{name: "agent_start-by-8-clients", maxP99Millis: 100, measure: repeat(min(clients, 8), l.startAgent(b)).thenWait(t.waitUntilIdle)})
+			compare(b, d, row{name: "task-until-its-end", measure: repeat(clients, l.runTask(b)).thenWait(t.waitUntilIdle)}, peer{tasks, 0.5})
 			compare(b, d, row{name: "queue_task", maxP99Millis: 200, measure: repeat(clients, l.queueTask(b))}, peer{row{name: "pgbench-queue.sql", measure: pgbench(pg, agents, n*connections, queueScript)}, 0.5})
 			compare(b, d, starts)
 			compare(b, d, tasks)
@@ -65,7 +65,7 @@ func BenchmarkReplicas(b *testing.B) {
 
 // startPostgres starts a Postgres server for the benchmark. With -small, it does so only in `make test-postgres`.
 func startPostgres(b *testing.B, settings ...string) *pgtest.Server {
-	if *small {
+	if *onlySmall {
 		pgtest.SkipUnlessEnabled(b)
 	}
 	pg, err := pgtest.Start("", settings...)
@@ -111,7 +111,7 @@ func pgbench(pg *pgtest.Server, agents, connections int, script string) measurem
 		logs, err := filepath.Glob(filepath.Join(pg.Dir, "pgbench.*"))
 		require.NoError(b, err)
 		for _, name := range logs {
-			text, err := os.ReadFile(name) //nolint:gosec // in a directory of ours
+			text, err := os.ReadFile(name) //nolint:gosec // in a directory of counted
 			require.NoError(b, err)
 			for line := range strings.Lines(string(text)) {
 				var client, run int

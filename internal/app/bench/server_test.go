@@ -207,9 +207,9 @@ func (s *server) startTask(ctx context.Context, agent int, task string) (id stri
 	return started.GetTask().GetId(), err
 }
 
-// memory returns the memory use of this process in bytes. It is the least of several measurements, so that short peaks
+// memoryInUse returns the memory use of this process in bytes. It is the least of several measurements, so that short peaks
 // do not count.
-func memory() float64 {
+func memoryInUse() float64 {
 	least := math.MaxFloat64
 	for range 5 {
 		runtime.GC()

@@ -54,7 +54,7 @@ func newLargeStore(b *testing.B, url string) *largeStore {
 	for i := range storeProjects {
 		projects = append(projects, fake.Project{Project: fleet.Project{Name: storeProject(i), TemplateID: storeProject(i), TemplateName: storeProject(i)}})
 	}
-	s := &largeStore{testbed: newTestbed(b, url, projects...), agents: size(100_000, 200), tasks: size(1_000_000, 2000), random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // not for secrets
+	s := &largeStore{testbed: newTestbed(b, url, projects...), agents: fullOrSmall(100_000, 200), tasks: fullOrSmall(1_000_000, 2000), random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // not for secrets
 	for range 5000 {
 		var word strings.Builder
 		for range 2 + s.random.IntN(3) {
@@ -98,10 +98,10 @@ func (s *largeStore) text(n int) string {
 // benchmark measures a server on the store.
 func (s *largeStore) benchmark(b *testing.B) {
 	b.Run("start", func(b *testing.B) {
-		heap, resident := memory(), residentMemory(b)
+		heap, resident := memoryInUse(), residentMemory(b)
 		first, srv := s.start(b) // slower than the others, since the server has to list the place
 		cpu := cpuTime(b)
-		durations := each(b, func(int) (seconds float64) {
+		durations := eachIteration(b, func(int) (seconds float64) {
 			srv.stop()
 			seconds, srv = s.start(b)
 			return seconds
@@ -109,47 +109,47 @@ func (s *largeStore) benchmark(b *testing.B) {
 		report(b, first, "first-s", "", 0)
 		report(b, quantile(durations, 0.5), "s", "at most", 2)
 		report(b, (cpuTime(b)-cpu).Seconds()/float64(len(durations)), "cpu-s", "", 0)
-		report(b, (memory()-heap)/float64(s.agents), "heap-B/agent", "at most", 2048)
+		report(b, (memoryInUse()-heap)/float64(s.agents), "heap-B/agent", "at most", 2048)
 		report(b, (residentMemory(b)-resident)/float64(s.agents), "resident-B/agent", "at most", 2048)
 	})
 	srv := s.serve(b, nil)
 	answer, err := srv.ListTasks(b.Context(), &fleetv1.ListTasksRequest{Page: new(int32(2)), PageSize: new(int32(50))})
 	require.NoError(b, err)
-	n := s.random.IntN
-	randomTask := func() *fleetv1.Task { return answer.GetTasks()[n(len(answer.GetTasks()))] }
+	randomInt := s.random.IntN
+	randomTask := func() *fleetv1.Task { return answer.GetTasks()[randomInt(len(answer.GetTasks()))] }
 	client := newHTTPClient(b, srv.HTTPAddr())
 	word := func() string {
 		words := strings.Fields(randomTask().GetDescription())
-		return words[n(len(words))]
+		return words[randomInt(len(words))]
 	}
 	for _, call := range []struct {
 		name string
 		path func() string
 	}{
 		{"list_agents/first-page", func() string { return "agents?page_size=20&page=1" }},
-		{"list_agents/any-page", func() string { return fmt.Sprint("agents?page_size=20&page=", 1+n(s.agents/20)) }},
+		{"list_agents/any-page", func() string { return fmt.Sprint("agents?page_size=20&page=", 1+randomInt(s.agents/20)) }},
 		{"list_agents/status", func() string { return "agents?page_size=20&page=2&status=idle" }},
-		{"list_agents/project", func() string { return "agents?page_size=20&page=1&project=" + storeProject(n(storeProjects)) }},
+		{"list_agents/project", func() string { return "agents?page_size=20&page=1&project=" + storeProject(randomInt(storeProjects)) }},
 		{"list_tasks/first-page", func() string { return "tasks" }},
-		{"list_tasks/page-of-the-counted", func() string { return fmt.Sprint("tasks?page=", 1+n(min(500, s.tasks/20))) }},
+		{"list_tasks/page-of-the-counted", func() string { return fmt.Sprint("tasks?page=", 1+randomInt(min(500, s.tasks/20))) }},
 		{"list_tasks/cursor-to-the-middle", func() string { return fmt.Sprintf("tasks?cursor=%d.%s", s.tasks/2, randomTask().GetId()) }},
 		{"list_tasks/page-in-the-middle", func() string { return fmt.Sprint("tasks?page=", s.tasks/2/20) }},
-		{"list_tasks/agent", func() string { return "tasks?agent_name=" + agentName(n(s.agents)) }},
+		{"list_tasks/agent", func() string { return "tasks?agent_name=" + agentName(randomInt(s.agents)) }},
 		{"list_tasks/rare-status", func() string { return "tasks?status=failed" }},
 		{"list_tasks/frequent-status", func() string { return "tasks?status=completed" }},
-		{"list_tasks/project-and-status", func() string { return "tasks?status=completed&project=" + storeProject(n(storeProjects)) }},
+		{"list_tasks/project-and-status", func() string { return "tasks?status=completed&project=" + storeProject(randomInt(storeProjects)) }},
 		{"list_tasks/source", func() string { return "tasks?source=human" }},
 		{"list_tasks/word-of-any-frequency", func() string { return "tasks?text=" + word() }},
 		{"list_tasks/beginning-of-a-word", func() string { return "tasks?text=" + word()[:3] }},
 		{"list_tasks/two-letters", func() string { return "tasks?text=" + word()[:2] }},
 		{"list_tasks/two-words", func() string {
 			words := strings.Fields(randomTask().GetDescription())
-			i := n(len(words) - 1)
+			i := randomInt(len(words) - 1)
 			return "tasks?text=" + words[i] + "+" + words[i+1]
 		}},
-		{"show_agent_task_history", func() string { return "agents/" + agentName(n(s.agents)) + "/tasks" }},
+		{"show_agent_task_history", func() string { return "agents/" + agentName(randomInt(s.agents)) + "/tasks" }},
 		{"search_fleet/word", func() string { return "search?text=" + word() }},
-		{"search_fleet/agent", func() string { return "search?text=" + agentName(n(s.agents)) }},
+		{"search_fleet/agent", func() string { return "search?text=" + agentName(randomInt(s.agents)) }},
 		{"show_fleet", func() string { return "fleet" }},
 		{"show_usage", func() string { return "usage?by=projects" }},
 	} {

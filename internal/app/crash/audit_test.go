@@ -44,14 +44,14 @@ func requireAudited(t *testing.T, servers ...*supervisor) {
 	var acknowledgements notify.Subscribers
 	signal, cancel := acknowledgements.Subscribe()
 	defer cancel()
-	killed := make(chan struct{}) // closed after the last kill
-	var working sync.WaitGroup
+	killsDone := make(chan struct{}) // closed after the last kill
+	var callersDone sync.WaitGroup
 	for i := range callers {
-		working.Go(func() {
-			for n, last := 0, 0; last < rounds; n++ {
+		callersDone.Go(func() {
+			for n, roundsAfterKills := 0, 0; roundsAfterKills < rounds; n++ {
 				select {
-				case <-killed:
-					last++
+				case <-killsDone:
+					roundsAfterKills++
 				default:
 				}
 				s, name := servers[(i+n)%len(servers)], fmt.Sprintf("papi-%d-%d", i, n)
@@ -81,8 +81,8 @@ func requireAudited(t *testing.T, servers ...*supervisor) {
 		call(servers[0], fleetv1.FleetServiceClient.ListAgents, &fleetv1.ListAgentsRequest{}) // waits until the server works again
 		servers[0].kill()
 	}
-	close(killed)
-	working.Wait()
+	close(killsDone)
+	callersDone.Wait()
 
 	lines := map[string]int{}
 	client := servers[len(servers)-1].client()
@@ -96,13 +96,13 @@ func requireAudited(t *testing.T, servers ...*supervisor) {
 			break
 		}
 	}
-	known := 0
+	acknowledgedCalls := 0
 	for id, ok := range acknowledged {
 		if ok {
-			known++
+			acknowledgedCalls++
 			require.Equal(t, 1, lines[id], "%s was acknowledged, so the audit log must have one line for it", id)
 		}
 		require.LessOrEqual(t, lines[id], 1, id)
 	}
-	require.GreaterOrEqual(t, known, kills*callers)
+	require.GreaterOrEqual(t, acknowledgedCalls, kills*callers)
 }

@@ -39,13 +39,13 @@ func TestTurnSurvivesServer(t *testing.T) {
 		} {
 			t.Run(toolset+" "+signal.String(), func(t *testing.T) {
 				t.Parallel()
-				turnSurvivesServer(t, toolset, tool, signal)
+				requireTurnSurvives(t, toolset, tool, signal)
 			})
 		}
 	}
 }
 
-func turnSurvivesServer(t *testing.T, toolset, tool string, signal syscall.Signal) {
+func requireTurnSurvives(t *testing.T, toolset, tool string, signal syscall.Signal) {
 	stub := model.New(t)
 	s := supervise(t, "")
 	require.NoError(t, os.WriteFile(filepath.Join(definitionsDir(s.data), "worker.yaml"), fmt.Appendf(nil, workerAgent, stub.URL, toolset), 0o600))
@@ -56,21 +56,21 @@ func turnSurvivesServer(t *testing.T, toolset, tool string, signal syscall.Signa
 		AgentSessionId: created.GetAgentSessionId(), RequestId: "message",
 		Message: tool + "\nmodel: hang here",
 	}
-	sent, err := fleetv1.NewSessionServiceClient(s.connection()).SendMessage(t.Context(), message)
+	stream, err := fleetv1.NewSessionServiceClient(s.connection()).SendMessage(t.Context(), message)
 	require.NoError(t, err)
 	<-stub.Gate("here").Arrived()
 	s.end(signal)
 	for err == nil {
-		_, err = sent.Recv()
+		_, err = stream.Recv()
 	}
 	stub.Gate("here").Open() // either before or after the next server has started
 
 	var answer *fleetv1.SendMessageResponse
 	waittest.Until(t, "the next server sends no signal when it has the answer", func() bool {
-		again, err := fleetv1.NewSessionServiceClient(s.connection()).SendMessage(t.Context(), message)
+		retried, err := fleetv1.NewSessionServiceClient(s.connection()).SendMessage(t.Context(), message)
 		for err == nil {
 			var r *fleetv1.SendMessageResponse
-			if r, err = again.Recv(); err == nil && r.GetType() == fleetv1.SendMessageResponse_complete {
+			if r, err = retried.Recv(); err == nil && r.GetType() == fleetv1.SendMessageResponse_complete {
 				answer = r
 			}
 		}

@@ -23,27 +23,27 @@ func TestReplicaKilledWhileATaskRuns(t *testing.T) {
 	t.Parallel()
 	store := pgtest.URL(t)
 	one, two := superviseOn(t, "", store), superviseOn(t, "", store)
-	open := filepath.Join(taskFilesDir(one.data), "open")
+	gateFile := filepath.Join(taskFilesDir(one.data), "open")
 
 	require.Contains(t, one.createAgent().GetPlace(), "local@")
-	task := two.startTask("task", fmt.Sprintf("echo ran >>%[1]s.count\nfor i in 1 2 3; do echo line $i; done\nwhile ! [ -e %[1]s ]; do sleep 0.05; done\necho well", open))
+	task := two.startTask("task", fmt.Sprintf("echo ran >>%[1]s.count\nfor i in 1 2 3; do echo line $i; done\nwhile ! [ -e %[1]s ]; do sleep 0.05; done\necho well", gateFile))
 
-	var text, last string
+	var text, cursor string
 	watch := func() grpc.ServerStreamingClient[fleetv1.WatchFleetResponse] {
-		stream, err := two.client().WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Follow: true, WaitSeconds: new(int32(50)), Cursor: last})
+		stream, err := two.client().WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Follow: true, WaitSeconds: new(int32(50)), Cursor: cursor})
 		require.NoError(t, err)
 		return stream
 	}
 	stream := watch()
 	var cursors []string
-	next := func() (ended bool) {
+	receive := func() (ended bool) {
 		m, err := stream.Recv()
 		if errors.Is(err, io.EOF) { // the time to wait is over
 			stream = watch()
 			return false
 		}
 		require.NoError(t, err)
-		last = m.GetCursor()
+		cursor = m.GetCursor()
 		for _, e := range m.GetEvents() {
 			cursors = append(cursors, e.GetCursor())
 			if e.GetType() == fleetv1.Event_task_output {
@@ -54,21 +54,21 @@ func TestReplicaKilledWhileATaskRuns(t *testing.T) {
 		return ended
 	}
 	for !strings.Contains(text, "line 3") {
-		require.False(t, next())
+		require.False(t, receive())
 	}
 	raw := call(two, fleetv1.FleetServiceClient.ShowTaskOutput, &fleetv1.ShowTaskOutputRequest{TaskId: task})
 	require.Equal(t, "line 1\nline 2\nline 3\n", raw.GetOutput(), "the server must read the output from the machine of the other server")
 
 	one.kill()
-	require.NoError(t, os.WriteFile(open, nil, 0o600)) // the run continues without the server
+	require.NoError(t, os.WriteFile(gateFile, nil, 0o600)) // the run continues without the server
 	for ended := false; !ended; {
-		ended = next()
+		ended = receive()
 	}
 	require.Equal(t, "line 1\nline 2\nline 3\nwell\n", text)
 	require.Len(t, slices.Compact(slices.Sorted(slices.Values(cursors))), len(cursors), "no event may arrive twice")
 	two.awaitCompleted(task)
 	require.Equal(t, text, one.output(task), "both servers must show the same log")
-	count, err := os.ReadFile(open + ".count")
+	count, err := os.ReadFile(gateFile + ".count")
 	require.NoError(t, err)
 	require.Equal(t, "ran\n", string(count))
 

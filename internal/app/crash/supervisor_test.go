@@ -215,13 +215,13 @@ func (s *supervisor) kill() {
 }
 
 // end sends the server the signal, and waits until it has ended.
-func (s *supervisor) end(with syscall.Signal) {
+func (s *supervisor) end(sig syscall.Signal) {
 	s.t.Helper()
 	died, cancel := s.died.Subscribe()
 	defer cancel()
 	s.mu.Lock()
 	before := s.deaths
-	err := s.cmd.Process.Signal(with)
+	err := s.cmd.Process.Signal(sig)
 	s.mu.Unlock()
 	require.NoError(s.t, err)
 	waittest.UntilSignalled(s.t, died, func() bool {

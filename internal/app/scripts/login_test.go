@@ -31,13 +31,13 @@ func TestLoginRenewedScripts(t *testing.T) {
 	runLoginScripts(t, "../../../testdata/cli/login/renewed", 8*time.Second)
 }
 
-// runLoginScripts runs the scripts of a directory with an issuer whose tokens expire after life. The environment variable
+// runLoginScripts runs the scripts of a directory with an issuer whose tokens expire after lifetime. The environment variable
 // ISSUER has its URL.
-func runLoginScripts(t *testing.T, dir string, life time.Duration) {
+func runLoginScripts(t *testing.T, dir string, lifetime time.Duration) {
 	issuer := oidctest.New(t,
 		oidctest.User{Subject: "1", Name: "alice", Groups: []string{"dev"}}, oidctest.User{Subject: "2", Name: "bob", Groups: []string{"dev"}},
 		oidctest.User{Subject: "3", Name: "carol", Groups: []string{"staff"}})
-	issuer.SetLifetime(life)
+	issuer.SetLifetime(lifetime)
 	runScriptsWith(t, dir, func(e *testscript.Env, cfg *app.Config) {
 		cfg.Auth = app.Auth{app.AuthTokens, app.AuthOIDC}
 		cfg.OIDC = oidc.Config{
@@ -57,16 +57,16 @@ func runLoginScripts(t *testing.T, dir string, life time.Duration) {
 // that the environment variable WHO names.
 func actAsBrowser() {
 	page, err := os.ReadFile(os.Args[1])
-	exitOn(err)
+	exitOnError(err)
 	address := regexp.MustCompile(`url=([^"]*)"`).FindSubmatch(page)
 	ctx := context.Background()
-	back, err := oidctest.Login(ctx, os.Getenv("WHO"), html.UnescapeString(string(address[1])))
-	exitOn(err)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, back.String(), http.NoBody)
-	exitOn(err)
+	callbackURL, err := oidctest.Login(ctx, os.Getenv("WHO"), html.UnescapeString(string(address[1])))
+	exitOnError(err)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, callbackURL.String(), http.NoBody)
+	exitOnError(err)
 	answer, err := http.DefaultClient.Do(r)
-	exitOn(err)
-	exitOn(answer.Body.Close())
+	exitOnError(err)
+	exitOnError(answer.Body.Close())
 }
 
 // actAsApprover approves a login as the person that the environment variable WHO names. Its argument is a pipe with the
@@ -74,7 +74,7 @@ func actAsBrowser() {
 func actAsApprover() {
 	code := regexp.MustCompile(`enter the code (\S+)`)
 	pipe, err := os.Open(os.Args[1])
-	exitOn(err)
+	exitOnError(err)
 	var found []string
 	lines := bufio.NewScanner(pipe)
 	for found == nil && lines.Scan() {
@@ -82,14 +82,14 @@ func actAsApprover() {
 		found = code.FindStringSubmatch(lines.Text())
 	}
 	answer, err := http.PostForm(os.Getenv("ISSUER")+"/device", url.Values{"user_code": {found[1]}, "username": {os.Getenv("WHO")}}) //nolint:gosec,noctx // the test's issuer
-	exitOn(err)
-	exitOn(answer.Body.Close())
+	exitOnError(err)
+	exitOnError(answer.Body.Close())
 	if answer.StatusCode != http.StatusOK {
-		exitOn(fmt.Errorf("the issuer answered %s", answer.Status))
+		exitOnError(fmt.Errorf("the issuer answered %s", answer.Status))
 	}
 }
 
-func exitOn(err error) {
+func exitOnError(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -25,7 +25,7 @@ import (
 	"fleet/internal/waittest"
 )
 
-// TestOutputNamesNoTools runs the commands that leaves returns with wrong input. The output must name commands and flags,
+// TestOutputNamesNoTools runs the commands that leafCommands returns with wrong input. The output must name commands and flags,
 // and not the tools and fields of the API. The test ignores texts in double quotes, because they repeat the input.
 func TestOutputNamesNoTools(t *testing.T) {
 	t.Parallel()
@@ -58,7 +58,7 @@ func TestOutputNamesNoTools(t *testing.T) {
 			return nil
 		})
 	}
-	for _, cmd := range leaves(cli.New(cli.Deps{})) {
+	for _, cmd := range leafCommands(cli.New(cli.Deps{})) {
 		path := strings.Fields(cmd.CommandPath())[1:]
 		for _, values := range [][2]string{{"nobody", "x=y"}, {"papi", " "}} {
 			args := slices.Concat(path, argumentsFor(cmd, values[0], values[1]))
@@ -96,14 +96,14 @@ func checkWords(t *testing.T, names map[string]bool, args []string, out string) 
 // quotedText matches a text in double quotes.
 var quotedText = regexp.MustCompile(`"[^"]*"`)
 
-// leaves returns the commands that have no subcommands. It leaves out help topics, and commands that need a person or wait
+// leafCommands returns the commands that have no subcommands. It leaves out help topics, and commands that need a person or wait
 // for a signal.
-func leaves(cmd *cobra.Command) (list []*cobra.Command) {
+func leafCommands(cmd *cobra.Command) (list []*cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		if slices.Contains([]string{"attach", "completion", "environment", "exit-codes", "flags", "help", "login", "logout", "open", "pause"}, sub.Name()) {
 			continue
 		}
-		list = append(list, leaves(sub)...)
+		list = append(list, leafCommands(sub)...)
 	}
 	if len(list) == 0 && cmd.HasParent() {
 		list = append(list, cmd)

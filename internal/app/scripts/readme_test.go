@@ -29,7 +29,7 @@ func TestReadme(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(self, filepath.Join(bin, "fleet"))) // testscript.Main runs the command with this name
 
-	script := firstTask(t)
+	script := firstTaskCommands(t)
 	require.GreaterOrEqual(t, strings.Count(script, "\nfleet "), 3)
 	require.GreaterOrEqual(t, strings.Count(script, "\ncurl "), 3)
 	script = strings.ReplaceAll(script, "\ncurl ", "\ncurl --fail-with-body -sS ")
@@ -44,8 +44,8 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// firstTask returns the fleet and curl commands of the README's section "Your first task".
-func firstTask(t *testing.T) string {
+// firstTaskCommands returns the fleet and curl commands of the README's section "Your first task".
+func firstTaskCommands(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile("../../../README.md")
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ func TestTokenScripts(t *testing.T) {
 	t.Parallel()
 	runScriptsWith(t, "../../../testdata/cli/tokens", func(e *testscript.Env, cfg *app.Config) {
 		cfg.Local.Projects = []local.Project{{Name: "shell"}}
-		secret, err := firstToken(*cfg)
+		secret, err := createFirstToken(*cfg)
 		require.NoError(t, err)
 		file := filepath.Join(e.WorkDir, "root")
 		require.NoError(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
@@ -29,8 +29,8 @@ func TestTokenScripts(t *testing.T) {
 	})
 }
 
-// firstToken creates an admin's token before the server starts, as `fleet token create --embedded` does.
-func firstToken(cfg app.Config) (secret string, err error) {
+// createFirstToken creates an admin's token before the server starts, as `fleet token create --embedded` does.
+func createFirstToken(cfg app.Config) (secret string, err error) {
 	a, err := app.Open(context.Background(), cfg, app.Options{})
 	if err != nil {
 		return "", err

@@ -11,9 +11,9 @@ import (
 // bytes, because its quotes are escaped.
 const observedAt = `"observed_at":"`
 
-// observedIn are the objects that have such a field, by the brackets that are open there: the response, its messages, and the items of
-// its lists. Elsewhere it is something else, for example a label, which can have any key.
-var observedIn = []string{"{", "{{", "{[{"}
+// observedAtNesting lists the open brackets inside which the key means that field: the response, its messages, and the items of its
+// lists. Deeper down, a caller may have chosen the key, for example for a label.
+var observedAtNesting = []string{"{", "{{", "{[{"}
 
 // Tag returns a weak entity tag of a response as JSON. Responses that differ only in when places were last listed have the
 // same tag: a place that was not listed recently says so in other fields.
@@ -30,7 +30,7 @@ func Tag(json []byte) string {
 		i += len(observedAt)
 		h.Write(json[:i])
 		json, inString = json[i:], true
-		if slices.Contains(observedIn, string(open)) {
+		if slices.Contains(observedAtNesting, string(open)) {
 			json = json[max(0, bytes.IndexByte(json, '"')):]
 		}
 	}
@@ -38,8 +38,8 @@ func Tag(json []byte) string {
 	return `W/"` + hex.EncodeToString(h.Sum(nil)[:16]) + `"`
 }
 
-// openBrackets returns the brackets of objects and lists that are open after this part of a JSON text. open are those before it, and
-// inString means that the part begins inside a string.
+// openBrackets returns the brackets of objects and lists that are open after this part of a JSON text. open has the brackets that are
+// open before the part. inString means that the part begins inside a string.
 func openBrackets(open, part []byte, inString bool) []byte {
 	for i := 0; i < len(part); i++ {
 		switch c := part[i]; {

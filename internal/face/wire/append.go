@@ -21,14 +21,14 @@ const unwritable = 0xff
 // AppendString appends s as a JSON string and escapes only what JSON requires. It does not check that s is UTF-8.
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
-	copied := 0
+	start := 0
 	for i := range len(s) {
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' {
 			continue
 		}
-		b = append(b, s[copied:i]...)
-		copied = i + 1
+		b = append(b, s[start:i]...)
+		start = i + 1
 		switch c {
 		case '"', '\\':
 			b = append(b, '\\', c)
@@ -47,7 +47,7 @@ func AppendString(b []byte, s string) []byte {
 			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
 		}
 	}
-	return append(append(b, s[copied:]...), '"')
+	return append(append(b, s[start:]...), '"')
 }
 
 // appendInt64 appends a number in quotes, since many JSON parsers read numbers as float64, which cannot hold 64 bits.

@@ -10,19 +10,19 @@ const MaxDepth = 64
 // Unmarshal reads the JSON. It does not check the syntax. The error is a gRPC status INVALID_ARGUMENT.
 func Check(data []byte) error {
 	if !utf8.Valid(data) {
-		return notUTF8(firstInvalid(data))
+		return notUTF8Error(firstInvalid(data))
 	}
-	depth, quoted := 0, false
+	depth, inString := 0, false
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
-		case quoted && c == '\\':
+		case inString && c == '\\':
 			i++
 		case c == '"':
-			quoted = !quoted
-		case quoted:
+			inString = !inString
+		case inString:
 		case c == '{' || c == '[':
 			if depth++; depth > MaxDepth {
-				return tooDeep()
+				return tooDeepError()
 			}
 		case c == '}' || c == ']':
 			depth--
@@ -31,11 +31,11 @@ func Check(data []byte) error {
 	return nil
 }
 
-func notUTF8(at int) error {
-	return Invalid(ReasonInvalidArgument, "", "the JSON is not valid UTF-8 at byte %d; send UTF-8", at)
+func notUTF8Error(index int) error {
+	return Invalid(ReasonInvalidArgument, "", "the JSON is not valid UTF-8 at byte %d; send UTF-8", index)
 }
 
-func tooDeep() error {
+func tooDeepError() error {
 	return Invalid(ReasonInvalidArgument, "", "the JSON is nested deeper than %d levels; send a flat object", MaxDepth)
 }
 

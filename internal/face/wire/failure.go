@@ -49,13 +49,13 @@ func (r *reader) fail(format string, args ...any) {
 func (r *reader) failInvalid() bool {
 	switch {
 	case r.err != nil:
-	case r.at >= len(r.data):
+	case r.pos >= len(r.data):
 		r.err = Invalid(ReasonInvalidArgument, "", "the JSON ends too early")
 	case !utf8.Valid(r.data):
-		r.err = notUTF8(firstInvalid(r.data))
+		r.err = notUTF8Error(firstInvalid(r.data))
 	default:
-		next, _ := utf8.DecodeRune(r.data[r.at:])
-		r.err = Invalid(ReasonInvalidArgument, "", "the JSON is not valid at byte %d: %q cannot be here", r.at, next)
+		next, _ := utf8.DecodeRune(r.data[r.pos:])
+		r.err = Invalid(ReasonInvalidArgument, "", "the JSON is not valid at byte %d: %q cannot be here", r.pos, next)
 	}
 	return false
 }
@@ -127,15 +127,15 @@ func (r *reader) failUnknownValue(name string) {
 	r.fail("%s must be %s, got %q%s", r.path(), r.oneOf(), Shorten(name), hint)
 }
 
-// Shorten returns a text from a client for an error, so that the error does not echo megabytes: as valid UTF-8, and after 100
-// bytes cut off with "...".
+// Shorten prepares a client's text for an error, so that the error does not echo megabytes. The result is valid UTF-8. A text of more
+// than 100 bytes is cut off, and ends with "...".
 func Shorten(s string) string {
-	const most = 100
+	const maxBytes = 100
 	s = strings.ToValidUTF8(s, "?")
-	if len(s) <= most {
+	if len(s) <= maxBytes {
 		return s
 	}
-	end := most
+	end := maxBytes
 	for !utf8.RuneStart(s[end]) {
 		end--
 	}

@@ -18,7 +18,7 @@ import (
 // writes for them.
 func TestUnmarshalReadsWhatProtojsonWrites(t *testing.T) {
 	t.Parallel()
-	for _, m := range typesOf(t, true) {
+	for _, m := range requestTypes(t) {
 		t.Run(string(m.Descriptor().Name()), func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
@@ -39,12 +39,12 @@ func TestUnmarshalReadsWhatProtojsonWrites(t *testing.T) {
 // of its single fields. Messages in lists and maps of requests have no enums.
 func clearRefusedEnums(x protoreflect.Message) {
 	x.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		known := func(n protoreflect.EnumNumber) bool { return n != 0 && f.Enum().Values().ByNumber(n) != nil }
+		isKnown := func(n protoreflect.EnumNumber) bool { return n != 0 && f.Enum().Values().ByNumber(n) != nil }
 		switch {
 		case f.Kind() == protoreflect.EnumKind && f.IsList():
 			kept := x.NewField(f).List()
 			for i := range v.List().Len() {
-				if known(v.List().Get(i).Enum()) {
+				if isKnown(v.List().Get(i).Enum()) {
 					kept.Append(v.List().Get(i))
 				}
 			}
@@ -53,7 +53,7 @@ func clearRefusedEnums(x protoreflect.Message) {
 				x.Set(f, protoreflect.ValueOfList(kept))
 			}
 		case f.Kind() == protoreflect.EnumKind:
-			if !known(v.Enum()) {
+			if !isKnown(v.Enum()) {
 				x.Clear(f)
 			}
 		case f.Kind() == protoreflect.MessageKind && !f.IsList() && !f.IsMap():
@@ -65,7 +65,7 @@ func clearRefusedEnums(x protoreflect.Message) {
 
 // FuzzUnmarshal checks that any input from a client is either refused with a reason, or read as protojson reads it.
 func FuzzUnmarshal(f *testing.F) {
-	types := typesOf(f, true)
+	types := requestTypes(f)
 	for i, seed := range []string{
 		``, `null`, `{}`, `[]`, `[1e999]`, `{"agent_name":"papi","page":1,"page_size":20}`, `{"page":"x"}`, `{"page":1e2}`, `{"page":-0}`, `{"page":1.0e0}`,
 		`{"task_ids":["a","b"],"mode":"any","timeout_seconds":5}`, `{"name":"papi","project":"Setup","spec":"\ud83d\ude00"}`,

@@ -11,21 +11,21 @@ var (
 	errTooLarge   = errors.New("more than 64 bits")
 )
 
-// readInteger reads a whole number from least to most. If quoted is set, the number may be in quotes.
-func (r *reader) readInteger(least, most int64, quoted bool) (int64, bool) {
+// readInteger reads a whole number from least to most. If allowQuotes is set, the number may be in quotes.
+func (r *reader) readInteger(least, most int64, allowQuotes bool) (int64, bool) {
 	if r.err != nil {
 		return 0, false
 	}
 	c := r.peek()
-	begin := r.at
+	begin := r.pos
 	var text []byte
 	ok := false
 	switch {
 	case c == '-' || isDigit(c):
 		text, ok = r.scanNumber()
-	case c == '"' && quoted:
+	case c == '"' && allowQuotes:
 		if text, ok = r.scanString(); ok && !isNumber(text) {
-			r.at, ok = begin, false
+			r.pos, ok = begin, false
 			r.failType("a whole number")
 		}
 	default:
@@ -48,7 +48,7 @@ func (r *reader) readInteger(least, most int64, quoted bool) (int64, bool) {
 func isNumber(s []byte) bool {
 	r := reader{data: s}
 	_, ok := r.scanNumber()
-	return ok && r.at == len(s)
+	return ok && r.pos == len(s)
 }
 
 // parseInteger returns the value of a JSON number. It accepts every notation of a whole number: 100, 1e2, 100.0. The error is

@@ -15,8 +15,8 @@ import (
 // the output of protojson with UseProtoNames and EmitUnpopulated, without the spaces that protojson inserts at random.
 // Equal messages have equal bytes, and clients may rely on that.
 //
-// The descriptor of the message determines what is written. protojson writes those of Google's message types that no message of
-// the API has as a field.
+// The descriptor of the message determines what is written. For Google's message types that no message of the API has as a field,
+// Marshal uses protojson.
 func Marshal(m proto.Message) ([]byte, error) {
 	// JSON is larger than the wire format; allocating more is cheaper than growing.
 	b := appendAnyMessage(make([]byte, 0, 64+5*proto.Size(m)), m.ProtoReflect())

@@ -58,8 +58,18 @@ func TestMarshalOmitsUnsetOptionalFields(t *testing.T) {
 	require.NotContains(t, string(got), `"payload"`)
 }
 
-// typesOf returns the types of the API's requests, or of its other messages, sorted by name.
-func typesOf(t testing.TB, requests bool) []protoreflect.MessageType {
+// requestTypes returns the types of the API's requests, sorted by name.
+func requestTypes(t testing.TB) []protoreflect.MessageType {
+	return typesWhere(t, func(name string) bool { return strings.HasSuffix(name, "Request") })
+}
+
+// otherTypes returns the types of the API's messages that are not requests, sorted by name.
+func otherTypes(t testing.TB) []protoreflect.MessageType {
+	return typesWhere(t, func(name string) bool { return !strings.HasSuffix(name, "Request") })
+}
+
+// typesWhere returns the types of the API's messages for whose names include returns true, sorted by name.
+func typesWhere(t testing.TB, include func(name string) bool) []protoreflect.MessageType {
 	var types []protoreflect.MessageType
 	var add func(all protoreflect.MessageDescriptors)
 	add = func(all protoreflect.MessageDescriptors) {
@@ -68,7 +78,7 @@ func typesOf(t testing.TB, requests bool) []protoreflect.MessageType {
 			if err != nil {
 				continue // the entries of a map have no Go type
 			}
-			if strings.HasSuffix(string(m.Descriptor().Name()), "Request") == requests {
+			if include(string(m.Descriptor().Name())) {
 				types = append(types, m)
 			}
 			add(all.Get(i).Messages())
@@ -87,7 +97,7 @@ func typesOf(t testing.TB, requests bool) []protoreflect.MessageType {
 
 func TestMarshalWritesWhatProtojsonWrites(t *testing.T) {
 	t.Parallel()
-	for _, m := range typesOf(t, false) {
+	for _, m := range otherTypes(t) {
 		t.Run(string(m.Descriptor().Name()), func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
@@ -102,7 +112,7 @@ func TestMarshalWritesWhatProtojsonWrites(t *testing.T) {
 // FuzzMarshal compares Marshal with protojson on any message that the wire format can carry, of every type that the
 // server sends.
 func FuzzMarshal(f *testing.F) {
-	types := typesOf(f, false)
+	types := otherTypes(f)
 	for i, m := range []proto.Message{
 		&fleetv1.ListAgentsResponse{Agents: []*fleetv1.AgentSummary{{Name: "a<\"\\\x00\u2028"}}, ObservedAt: timestamppb.Now()},
 		&fleetv1.Task{CostUsd: math.Inf(-1), CreatedAt: &timestamppb.Timestamp{Seconds: math.MaxInt64}},
@@ -141,10 +151,10 @@ func fill(t *rapid.T, m protoreflect.Message, depth int) {
 		m.Nanos = rapid.SampledFrom([]int32{0, 1, 5e8, 120e6, 34e3, 999999999}).Draw(t, "nanos")
 		return
 	case *structpb.Value:
-		proto.Merge(m, anyValue(t, false))
+		proto.Merge(m, anyValue(t))
 		return
 	case *structpb.Struct:
-		proto.Merge(m, anyValue(t, true).GetStructValue())
+		proto.Merge(m, anyObject(t))
 		return
 	}
 	for i := range m.Descriptor().Fields().Len() {
@@ -154,25 +164,21 @@ func fill(t *rapid.T, m protoreflect.Message, depth int) {
 		case n == 0 || depth == 0:
 		case f.IsMap():
 			for range n {
-				m.Mutable(f).Map().Set(value(t, f.MapKey(), nil, depth).MapKey(), value(t, f.MapValue(), m.Mutable(f).Map().NewValue, depth))
+				m.Mutable(f).Map().Set(anyFieldValue(t, f.MapKey(), nil, depth).MapKey(), anyFieldValue(t, f.MapValue(), m.Mutable(f).Map().NewValue, depth))
 			}
 		case f.IsList():
 			for range n {
-				m.Mutable(f).List().Append(value(t, f, m.Mutable(f).List().NewElement, depth))
+				m.Mutable(f).List().Append(anyFieldValue(t, f, m.Mutable(f).List().NewElement, depth))
 			}
 		default:
-			m.Set(f, value(t, f, func() protoreflect.Value { return m.NewField(f) }, depth))
+			m.Set(f, anyFieldValue(t, f, func() protoreflect.Value { return m.NewField(f) }, depth))
 		}
 	}
 }
 
-// anyValue returns a random JSON value, or a random object.
-func anyValue(t *rapid.T, onlyObject bool) *structpb.Value {
-	kind := 5
-	if !onlyObject {
-		kind = rapid.IntRange(0, 5).Draw(t, "kind")
-	}
-	switch kind {
+// anyValue returns a random JSON value.
+func anyValue(t *rapid.T) *structpb.Value {
+	switch rapid.IntRange(0, 5).Draw(t, "kind") {
 	case 0:
 		return structpb.NewNullValue()
 	case 1:
@@ -181,21 +187,27 @@ func anyValue(t *rapid.T, onlyObject bool) *structpb.Value {
 		return structpb.NewNumberValue(rapid.Float64().Draw(t, "number"))
 	case 3:
 		return structpb.NewStringValue(rapid.String().Draw(t, "string"))
+	case 4:
+		list := &structpb.ListValue{}
+		for range rapid.IntRange(0, 2).Draw(t, "len") {
+			list.Values = append(list.Values, anyValue(t))
+		}
+		return structpb.NewListValue(list)
 	}
-	var list []*structpb.Value
-	fields := map[string]*structpb.Value{}
-	for range rapid.IntRange(0, 2).Draw(t, "len") {
-		v := anyValue(t, false)
-		list, fields[rapid.String().Draw(t, "key")] = append(list, v), v
-	}
-	if kind == 4 {
-		return structpb.NewListValue(&structpb.ListValue{Values: list})
-	}
-	return structpb.NewStructValue(&structpb.Struct{Fields: fields})
+	return structpb.NewStructValue(anyObject(t))
 }
 
-// value returns a random value for field f. The function empty returns an empty message for it.
-func value(t *rapid.T, f protoreflect.FieldDescriptor, empty func() protoreflect.Value, depth int) protoreflect.Value {
+// anyObject returns a random JSON object.
+func anyObject(t *rapid.T) *structpb.Struct {
+	fields := map[string]*structpb.Value{}
+	for range rapid.IntRange(0, 2).Draw(t, "len") {
+		fields[rapid.String().Draw(t, "key")] = anyValue(t)
+	}
+	return &structpb.Struct{Fields: fields}
+}
+
+// anyFieldValue returns a random value for field f. The function empty returns an empty message for it.
+func anyFieldValue(t *rapid.T, f protoreflect.FieldDescriptor, empty func() protoreflect.Value, depth int) protoreflect.Value {
 	switch f.Kind() {
 	case protoreflect.BoolKind:
 		return protoreflect.ValueOfBool(rapid.Bool().Draw(t, "bool"))

@@ -25,8 +25,8 @@ var fieldsByMessage sync.Map
 
 // fieldsOf returns the appenders of a message's fields, in the order of the proto.
 func fieldsOf(d protoreflect.MessageDescriptor) []fieldAppender {
-	if known, ok := fieldsByMessage.Load(d); ok {
-		return known.([]fieldAppender) //nolint:forcetypeassert // see fieldsByMessage
+	if cached, ok := fieldsByMessage.Load(d); ok {
+		return cached.([]fieldAppender) //nolint:forcetypeassert // see fieldsByMessage
 	}
 	fields := make([]fieldAppender, d.Fields().Len())
 	for i := range fields {

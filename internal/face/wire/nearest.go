@@ -15,7 +15,7 @@ func Nearest(name string, candidates []string) string {
 		if fold(c) == fold(name) {
 			return c
 		}
-		if d := edits(name, c); d < distance && (d <= max(1, len(name)/3) || c != "" && name != "" && c[0] == name[0]) {
+		if d := editDistance(name, c); d < distance && (d <= max(1, len(name)/3) || c != "" && name != "" && c[0] == name[0]) {
 			best, distance = c, d
 		}
 	}
@@ -27,9 +27,9 @@ func fold(s string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s))
 }
 
-// edits returns the Levenshtein distance between a and b. Names of more than 64 bytes count as entirely different, because the
+// editDistance returns the Levenshtein distance between a and b. Names of more than 64 bytes count as entirely different, because the
 // work grows with the product of the lengths.
-func edits(a, b string) int {
+func editDistance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return max(len(a), len(b))
 	}

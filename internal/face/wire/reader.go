@@ -16,7 +16,7 @@ import (
 // have no meaning. The read methods with a bool result report success, and set err if they fail.
 type reader struct {
 	data       []byte
-	at         int                  // index of the next byte
+	pos        int                  // index of the next byte
 	request    protoreflect.Message // the request, or the message in it that is read
 	parentPath string               // path of that message, with a dot at the end; empty for the request itself
 	depth      int                  // level of nesting of an object or list that is a field of that message
@@ -34,7 +34,7 @@ func (r *reader) readRequest() {
 		return
 	}
 	r.readFields()
-	if r.err == nil && (r.peek() != 0 || r.at < len(r.data)) {
+	if r.err == nil && (r.peek() != 0 || r.pos < len(r.data)) {
 		r.err = Invalid(ReasonInvalidArgument, "", "there is more after the end of the JSON object; send one object")
 	}
 }
@@ -107,7 +107,7 @@ func (r *reader) readMessage(f protoreflect.FieldDescriptor) (protoreflect.Value
 		t, ok := r.readTime()
 		return protoreflect.ValueOfMessage(t.ProtoReflect()), ok
 	}
-	if !r.begins('{', "an object") {
+	if !r.requireStart('{', "an object") {
 		return protoreflect.Value{}, false
 	}
 	if name == (*structpb.Struct)(nil).ProtoReflect().Descriptor().FullName() {
@@ -125,7 +125,7 @@ func (r *reader) readMessage(f protoreflect.FieldDescriptor) (protoreflect.Value
 }
 
 func (r *reader) readList(f protoreflect.FieldDescriptor) {
-	if !r.begins('[', "a list") {
+	if !r.requireStart('[', "a list") {
 		return
 	}
 	defer func() { r.item = 0 }()
@@ -141,7 +141,7 @@ func (r *reader) readList(f protoreflect.FieldDescriptor) {
 // readStringMap reads a JSON object whose values are strings.
 func (r *reader) readStringMap(f protoreflect.FieldDescriptor) {
 	const want = "an object whose values are strings"
-	if !r.begins('{', want) {
+	if !r.requireStart('{', want) {
 		return
 	}
 	values, name := r.request.Mutable(f).Map(), r.fieldName
@@ -159,9 +159,8 @@ func (r *reader) readStringMap(f protoreflect.FieldDescriptor) {
 	}
 }
 
-// begins reports whether the value begins with the byte. If it does not, begins sets an error that says what is
-// expected.
-func (r *reader) begins(c byte, want string) bool {
+// requireStart reports whether the value begins with the byte. If it does not, requireStart sets an error that says what is wanted.
+func (r *reader) requireStart(c byte, want string) bool {
 	if r.err != nil {
 		return false
 	}
@@ -174,7 +173,7 @@ func (r *reader) begins(c byte, want string) bool {
 
 // readString reads a string. want describes it in errors.
 func (r *reader) readString(want string) ([]byte, bool) {
-	if !r.begins('"', want) {
+	if !r.requireStart('"', want) {
 		return nil, false
 	}
 	return r.scanString()
@@ -292,7 +291,7 @@ func (r *reader) readObject(depth int) *structpb.Struct {
 func (r *reader) readAny(depth int) *structpb.Value {
 	c := r.peek()
 	if (c == '{' || c == '[') && depth > MaxDepth {
-		r.err = tooDeep()
+		r.err = tooDeepError()
 		return nil
 	}
 	switch c {

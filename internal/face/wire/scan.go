@@ -11,8 +11,8 @@ import (
 
 // peek skips spaces and returns the next byte, or 0 at the end.
 func (r *reader) peek() byte {
-	for ; r.at < len(r.data); r.at++ {
-		switch c := r.data[r.at]; c {
+	for ; r.pos < len(r.data); r.pos++ {
+		switch c := r.data[r.pos]; c {
 		case ' ', '\t', '\r', '\n':
 		default:
 			return c
@@ -23,10 +23,10 @@ func (r *reader) peek() byte {
 
 // scanLiteral reads the word, which is true, false or null.
 func (r *reader) scanLiteral(word string) bool {
-	if r.err != nil || !bytes.HasPrefix(r.data[r.at:], []byte(word)) {
+	if r.err != nil || !bytes.HasPrefix(r.data[r.pos:], []byte(word)) {
 		return r.failInvalid()
 	}
-	r.at += len(word)
+	r.pos += len(word)
 	return true
 }
 
@@ -35,7 +35,7 @@ func (r *reader) expect(c byte) bool {
 	if r.err != nil || r.peek() != c {
 		return r.failInvalid()
 	}
-	r.at++
+	r.pos++
 	return true
 }
 
@@ -70,12 +70,12 @@ func (r *reader) items(opening, closing byte) func(yield func() bool) {
 			return
 		}
 		if r.peek() == closing {
-			r.at++
+			r.pos++
 			return
 		}
 		for yield() && r.err == nil {
 			if r.peek() == closing {
-				r.at++
+				r.pos++
 				return
 			}
 			if !r.expect(',') {
@@ -90,12 +90,12 @@ func (r *reader) scanString() ([]byte, bool) {
 	if !r.expect('"') {
 		return nil, false
 	}
-	begin := r.at
-	for ; r.at < len(r.data); r.at++ {
-		switch c := r.data[r.at]; {
+	begin := r.pos
+	for ; r.pos < len(r.data); r.pos++ {
+		switch c := r.data[r.pos]; {
 		case c == '"':
-			r.at++
-			return r.checkUTF8(begin, r.at-1, r.data[begin:r.at-1])
+			r.pos++
+			return r.checkUTF8(begin, r.pos-1, r.data[begin:r.pos-1])
 		case c == '\\':
 			return r.scanEscapedString(begin)
 		case c < ' ':
@@ -108,23 +108,23 @@ func (r *reader) scanString() ([]byte, bool) {
 // scanEscapedString reads the rest of a string from its first escape, and returns the text of the whole string. begin is the index
 // of the first byte after the quote.
 func (r *reader) scanEscapedString(begin int) ([]byte, bool) {
-	s := make([]byte, 0, r.at-begin+max(32, bytes.IndexByte(r.data[r.at:], '"')))
+	s := make([]byte, 0, r.pos-begin+max(32, bytes.IndexByte(r.data[r.pos:], '"')))
 	done := begin
-	for r.at < len(r.data) {
-		switch c := r.data[r.at]; {
+	for r.pos < len(r.data) {
+		switch c := r.data[r.pos]; {
 		case c == '"':
-			r.at++
-			return r.checkUTF8(begin, r.at-1, append(s, r.data[done:r.at-1]...))
+			r.pos++
+			return r.checkUTF8(begin, r.pos-1, append(s, r.data[done:r.pos-1]...))
 		case c == '\\':
 			var ok bool
-			if s, ok = r.scanEscape(append(s, r.data[done:r.at]...)); !ok {
+			if s, ok = r.scanEscape(append(s, r.data[done:r.pos]...)); !ok {
 				return nil, false
 			}
-			done = r.at
+			done = r.pos
 		case c < ' ':
 			return nil, r.failInvalid()
 		default:
-			r.at++
+			r.pos++
 		}
 	}
 	return nil, r.failInvalid()
@@ -133,7 +133,7 @@ func (r *reader) scanEscapedString(begin int) ([]byte, bool) {
 // checkUTF8 returns s if r.data from begin to end is UTF-8. Otherwise it sets r.err.
 func (r *reader) checkUTF8(begin, end int, s []byte) ([]byte, bool) {
 	if raw := r.data[begin:end]; !utf8.Valid(raw) {
-		r.err = notUTF8(begin + firstInvalid(raw))
+		r.err = notUTF8Error(begin + firstInvalid(raw))
 		return nil, false
 	}
 	return s, true
@@ -141,11 +141,11 @@ func (r *reader) checkUTF8(begin, end int, s []byte) ([]byte, bool) {
 
 // scanEscape reads an escape, and appends the character that it stands for to s.
 func (r *reader) scanEscape(s []byte) ([]byte, bool) {
-	r.at++ // the backslash
-	if r.at == len(r.data) {
+	r.pos++ // the backslash
+	if r.pos == len(r.data) {
 		return nil, r.failInvalid()
 	}
-	switch c := r.data[r.at]; c {
+	switch c := r.data[r.pos]; c {
 	case '"', '\\', '/':
 		s = append(s, c)
 	case 'b':
@@ -163,22 +163,22 @@ func (r *reader) scanEscape(s []byte) ([]byte, bool) {
 	default:
 		return nil, r.failInvalid()
 	}
-	r.at++
+	r.pos++
 	return s, true
 }
 
 // scanUnicode reads the rest of an escape \uXXXX from the u, or two such escapes that form a surrogate pair, and appends the
 // character to s.
 func (r *reader) scanUnicode(s []byte) ([]byte, bool) {
-	begin := r.at - 1
+	begin := r.pos - 1
 	char, ok := r.scanHex()
 	if !ok {
 		return nil, false
 	}
 	if utf16.IsSurrogate(char) {
 		var second rune
-		if bytes.HasPrefix(r.data[r.at:], []byte(`\u`)) {
-			r.at++
+		if bytes.HasPrefix(r.data[r.pos:], []byte(`\u`)) {
+			r.pos++
 			if second, ok = r.scanHex(); !ok {
 				return nil, false
 			}
@@ -195,17 +195,17 @@ func (r *reader) scanUnicode(s []byte) ([]byte, bool) {
 func (r *reader) scanHex() (rune, bool) {
 	var n rune
 	for range 4 {
-		r.at++
-		if r.at == len(r.data) {
+		r.pos++
+		if r.pos == len(r.data) {
 			return 0, r.failInvalid()
 		}
-		digit, err := strconv.ParseUint(string(r.data[r.at]), 16, 8)
+		digit, err := strconv.ParseUint(string(r.data[r.pos]), 16, 8)
 		if err != nil {
 			return 0, r.failInvalid()
 		}
 		n = n<<4 | rune(digit)
 	}
-	r.at++
+	r.pos++
 	return n, true
 }
 
@@ -214,7 +214,7 @@ func (r *reader) scanNumber() ([]byte, bool) {
 	if r.err != nil {
 		return nil, false
 	}
-	begin := r.at
+	begin := r.pos
 	r.skip('-')
 	ok := r.skip('0') || r.skipDigits()
 	if ok && r.skip('.') {
@@ -227,25 +227,25 @@ func (r *reader) scanNumber() ([]byte, bool) {
 	if !ok {
 		return nil, r.failInvalid()
 	}
-	return r.data[begin:r.at], true
+	return r.data[begin:r.pos], true
 }
 
 // skip reads the byte c if it is next, and reports whether it was.
 func (r *reader) skip(c byte) bool {
-	if r.at == len(r.data) || r.data[r.at] != c {
+	if r.pos == len(r.data) || r.data[r.pos] != c {
 		return false
 	}
-	r.at++
+	r.pos++
 	return true
 }
 
 // skipDigits reads all digits that are next, and reports whether there was one.
 func (r *reader) skipDigits() bool {
-	begin := r.at
-	for r.at < len(r.data) && isDigit(r.data[r.at]) {
-		r.at++
+	begin := r.pos
+	for r.pos < len(r.data) && isDigit(r.data[r.pos]) {
+		r.pos++
 	}
-	return r.at > begin
+	return r.pos > begin
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

@@ -69,22 +69,22 @@ func diff(want, got proto.Message) string {
 func TestUnmarshalRefuses(t *testing.T) {
 	t.Parallel()
 	var (
-		list   = &fleetv1.ListAgentsRequest{}
-		create = &fleetv1.CreateAgentRequest{}
-		wait   = &fleetv1.WaitTasksRequest{}
-		output = &fleetv1.ShowTaskOutputRequest{}
-		load   = &fleetv1.DownloadTaskPayloadRequest{}
-		tasks  = &fleetv1.ListTasksRequest{}
-		start  = &fleetv1.StartAgentTaskRequest{}
-		run    = &fleetv1.ExecuteAgentRequestRequest{}
+		list     = &fleetv1.ListAgentsRequest{}
+		create   = &fleetv1.CreateAgentRequest{}
+		wait     = &fleetv1.WaitTasksRequest{}
+		output   = &fleetv1.ShowTaskOutputRequest{}
+		download = &fleetv1.DownloadTaskPayloadRequest{}
+		tasks    = &fleetv1.ListTasksRequest{}
+		start    = &fleetv1.StartAgentTaskRequest{}
+		run      = &fleetv1.ExecuteAgentRequestRequest{}
 	)
 	for _, c := range []struct {
-		name   string
-		to     proto.Message
-		json   string
-		reason string
-		field  string
-		text   string
+		name    string
+		message proto.Message
+		json    string
+		reason  string
+		field   string
+		text    string
 	}{
 		{"unknown field, near", &fleetv1.ShowAgentRequest{}, `{"agent_nam":"papi"}`, "INVALID_ARGUMENT", "agent_nam", `unknown field "agent_nam": did you mean "agent_name"?`},
 		{"camel case", &fleetv1.ShowAgentRequest{}, `{"agentName":"papi"}`, "INVALID_ARGUMENT", "agentName", `unknown field "agentName": did you mean "agent_name"?`},
@@ -134,10 +134,10 @@ func TestUnmarshalRefuses(t *testing.T) {
 		{"bytes with too much padding", start, `{"attachments":[{"content":"aGk=="}]}`, "INVALID_ARGUMENT", "attachments[0].content", `attachments[0].content must be a string in base64, got "aGk=="`},
 		{"number is a string", output, `{"offset":"1"}`, "INVALID_ARGUMENT", "offset", `offset must be a number, got the string "1"`},
 		{"number is huge", output, `{"offset":1e999}`, "INVALID_ARGUMENT", "offset", `offset is too large: 1e999`},
-		{"text in quotes for 64 bits", load, `{"offset":"x"}`, "INVALID_ARGUMENT", "offset", `offset must be a whole number, got the string "x"`},
-		{"more than 64 bits", load, `{"offset":9223372036854775808}`, "INVALID_ARGUMENT", "offset", `offset must be a whole number from -9223372036854775808 to 9223372036854775807, got 9223372036854775808`},
-		{"nearly a whole number", load, `{"offset":1.00000000000000000000000001}`, "INVALID_ARGUMENT", "offset", `offset must be a whole number, got 1.00000000000000000000000001`},
-		{"tiny fraction", load, `{"offset":1e-9223372036854775808}`, "INVALID_ARGUMENT", "offset", `offset must be a whole number, got 1e-9223372036854775808`},
+		{"text in quotes for 64 bits", download, `{"offset":"x"}`, "INVALID_ARGUMENT", "offset", `offset must be a whole number, got the string "x"`},
+		{"more than 64 bits", download, `{"offset":9223372036854775808}`, "INVALID_ARGUMENT", "offset", `offset must be a whole number from -9223372036854775808 to 9223372036854775807, got 9223372036854775808`},
+		{"nearly a whole number", download, `{"offset":1.00000000000000000000000001}`, "INVALID_ARGUMENT", "offset", `offset must be a whole number, got 1.00000000000000000000000001`},
+		{"tiny fraction", download, `{"offset":1e-9223372036854775808}`, "INVALID_ARGUMENT", "offset", `offset must be a whole number, got 1e-9223372036854775808`},
 		{"a list", list, `[]`, "INVALID_ARGUMENT", "", `expected a JSON object with the fields of the request, got a list`},
 		{"a list with a huge number", list, `[1e999]`, "INVALID_ARGUMENT", "", `the JSON has a number that is too large: 1e999`},
 		{"a list with a key twice", list, `[{"k":1,"k":2}]`, "INVALID_ARGUMENT", "", `the JSON has the key "k" twice; give it once`},
@@ -162,7 +162,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			err := wire.Unmarshal([]byte(c.json), c.to.ProtoReflect().New().Interface())
+			err := wire.Unmarshal([]byte(c.json), c.message.ProtoReflect().New().Interface())
 			require.Error(t, err)
 			s := status.Convert(err)
 			require.Equal(t, codes.InvalidArgument, s.Code())

@@ -17,7 +17,7 @@ import (
 // triedPorts counts the ports that Address has tried. These ports are below the range from which systems assign free ports.
 var triedPorts atomic.Int32
 
-// Address tries these ports.
+// Address tries the ports from firstPort to firstPort+portCount-1.
 const firstPort, portCount = 20000, 10000
 
 // Address returns an address of this machine on which nothing listens, and which no other test of this process gets. So no other
@@ -33,7 +33,7 @@ func Address(t testing.TB) string {
 	}
 	for range portCount {
 		address := net.JoinHostPort(host, strconv.Itoa(firstPort+int(triedPorts.Add(1))%portCount))
-		if !isListening(address) { // a listener would not tell: its address can be in use for a moment after it was closed
+		if !isListening(address) { // dials, because listening would leave the address in use for a moment
 			return address
 		}
 	}
