@@ -58,10 +58,10 @@ var accessNeeded = map[string]string{
 // These are the callers of TestAccess except for alice, who owns the agent, and root, who is an admin. The agent is shared with the
 // viewers to view, and with the runners to run. In each pair, the first has access as a person, and the second through a group.
 var (
-	viewers = []string{"viewer", "group-viewer"}
-	runners = []string{"runner", "group-runner"}
-	sharers = slices.Concat(viewers, runners)
-	others  = append(slices.Clone(sharers), "stranger")
+	viewers   = []string{"viewer", "group-viewer"}
+	runners   = []string{"runner", "group-runner"}
+	sharers   = slices.Concat(viewers, runners)
+	nonOwners = append(slices.Clone(sharers), "stranger")
 )
 
 // groupAuth identifies callers by their tokens. A principal whose name is group-NAME is in the group oidc:NAME.
@@ -82,16 +82,16 @@ func (g groupAuth) Authenticate(ctx context.Context, md metadata.MD) (fleet.Prin
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	tokens := map[string]tokenConfig{"alice": {}, "root": {Admin: true}}
-	for _, name := range others {
+	for _, name := range nonOwners {
 		tokens[name] = tokenConfig{}
 	}
 	var f *testFleet
 	f = newTestFleet(t, fleetConfig{Tokens: tokens, Options: func(o *Options) { o.Auth = func() admission.Authenticator { return groupAuth{&f} } }})
 	x := f.sharedAgent(t, "papi")
 	f.completeTask(t, "papi")
-	x.task = f.saved["task"]
+	x.task = f.variables["task"]
 	f.askQuestion(t, "papi")
-	x.question = f.saved["question"]
+	x.question = f.variables["question"]
 	f.prepare(t, heldTask("papi"))
 
 	names := slices.Sorted(maps.Keys(methods))
@@ -107,12 +107,12 @@ func TestAccess(t *testing.T) {
 		}
 	}
 	f.checkAllowed(t)
-	for _, by := range append([]string{"alice"}, others...) {
-		r := f.call(t, "grpc", "rotate_own_token", by, nil)
+	for _, caller := range append([]string{"alice"}, nonOwners...) {
+		r := f.call(t, "grpc", "rotate_own_token", caller, nil)
 		require.Nil(t, r.err, "%s", r.err)
 		b, err := json.Marshal(r.answer)
 		require.NoError(t, err)
-		require.Contains(t, string(b), `"name":"`+by+`"`)
+		require.Contains(t, string(b), `"name":"`+caller+`"`)
 	}
 }
 
@@ -124,63 +124,63 @@ func createsOwnObject(name string) bool {
 // checkAccess checks who may call the method over the face. x are objects of alice.
 func (f *testFleet) checkAccess(t *testing.T, face, name, needed string, x target) {
 	t.Helper()
-	what := name + " over " + face
-	call := func(by string) reply { return f.call(t, face, name, by, x.accessArguments(t, name)) }
+	callName := name + " over " + face
+	call := func(caller string) reply { return f.call(t, face, name, caller, x.accessArguments(t, name)) }
 	switch needed {
 	case "alike":
 		if createsOwnObject(name) {
-			for _, by := range append([]string{"alice", "root"}, others...) { // each caller creates its own object
-				require.False(t, denied(call(by)), "%s by %s", what, by)
+			for _, caller := range append([]string{"alice", "root"}, nonOwners...) { // each caller creates its own object
+				require.False(t, isPermissionDenied(call(caller)), "%s by %s", callName, caller)
 			}
 			return
 		}
 		want := call("stranger")
-		for _, by := range sharers {
-			require.Equal(t, normalized(t, want), normalized(t, call(by)), "%s by %s", what, by)
+		for _, caller := range sharers {
+			require.Equal(t, replyText(t, want), replyText(t, call(caller)), "%s by %s", callName, caller)
 		}
-		for _, by := range []string{"alice", "root"} { // their answers can also have objects of their own
-			if name != "pull_agent" || by != "root" { // only admins may reach the server's own networks
-				require.Equal(t, denied(want), denied(call(by)), "%s by %s", what, by)
+		for _, caller := range []string{"alice", "root"} { // their answers can also have objects of their own
+			if name != "pull_agent" || caller != "root" { // only admins may reach the server's own networks
+				require.Equal(t, isPermissionDenied(want), isPermissionDenied(call(caller)), "%s by %s", callName, caller)
 			}
 		}
 	case "admin":
-		for _, by := range append([]string{"alice"}, others...) {
-			r := call(by)
-			require.NotNil(t, r.err, "%s by %s", what, by)
-			require.Equal(t, string(fleet.ReasonPermissionDenied), r.err.Reason, "%s by %s", what, by)
+		for _, caller := range append([]string{"alice"}, nonOwners...) {
+			r := call(caller)
+			require.NotNil(t, r.err, "%s by %s", callName, caller)
+			require.Equal(t, string(fleet.ReasonPermissionDenied), r.err.Reason, "%s by %s", callName, caller)
 		}
 		if r := call("root"); r.err != nil {
-			require.NotEqual(t, string(fleet.ReasonPermissionDenied), r.err.Reason, "%s by root: %s", what, r.err)
+			require.NotEqual(t, string(fleet.ReasonPermissionDenied), r.err.Reason, "%s by root: %s", callName, r.err)
 		}
 	case "lists":
-		want := normalized(t, call("alice")) // alice has no other objects
-		for _, by := range append([]string{"root"}, sharers...) {
-			got := normalized(t, call(by))
-			if (name == "list_questions" || name == "list_queue") && by != "root" {
+		want := replyText(t, call("alice")) // alice has no other objects
+		for _, caller := range append([]string{"root"}, sharers...) {
+			got := replyText(t, call(caller))
+			if (name == "list_questions" || name == "list_queue") && caller != "root" {
 				access := "view"
-				if slices.Contains(runners, by) {
+				if slices.Contains(runners, caller) {
 					access = "run"
 				}
 				said := `"access":"` + access + `",`
-				require.Contains(t, got, said, "%s by %s", what, by)
+				require.Contains(t, got, said, "%s by %s", callName, caller)
 				got = strings.Replace(got, said, "", 1)
 			}
-			require.Equal(t, want, got, "%s by %s", what, by)
+			require.Equal(t, want, got, "%s by %s", callName, caller)
 		}
 		require.NotContains(t, want, "INVALID")
-		require.NotEqual(t, want, normalized(t, call("stranger")), what)
+		require.NotEqual(t, want, replyText(t, call("stranger")), callName)
 	default:
 		r := call("stranger")
-		require.NotNil(t, r.err, "%s by a stranger", what)
-		require.Contains(t, notFound, r.err.Reason, "%s by a stranger", what)
+		require.NotNil(t, r.err, "%s by a stranger", callName)
+		require.Contains(t, notFound, r.err.Reason, "%s by a stranger", callName)
 		may := map[string][]string{"view": append([]string{"alice", "root"}, sharers...)}[needed] // for the others, see checkAllowed
 		mayNot := map[string][]string{"run": viewers, "own": sharers}[needed]
-		for _, by := range may {
-			r := call(by)
-			require.False(t, refused(r), "%s by %s: %s", what, by, r.err)
+		for _, caller := range may {
+			r := call(caller)
+			require.False(t, isDeniedOrMissing(r), "%s by %s: %s", callName, caller, r.err)
 		}
-		for _, by := range mayNot {
-			require.True(t, denied(call(by)), "%s by %s", what, by)
+		for _, caller := range mayNot {
+			require.True(t, isPermissionDenied(call(caller)), "%s by %s", callName, caller)
 		}
 	}
 }
@@ -216,32 +216,32 @@ func (f *testFleet) checkAllowed(t *testing.T) {
 	n := 0
 	for _, name := range slices.Sorted(maps.Keys(accessNeeded)) {
 		callers := map[string][]string{"run": append([]string{"alice", "root"}, runners...), "own": {"alice", "root"}}[accessNeeded[name]]
-		for _, by := range callers {
+		for _, caller := range callers {
 			for _, face := range []string{"grpc", "rest", "mcp"} {
 				if !offers(face, methods[name]) {
 					continue
 				}
 				n++
-				f.checkAllowedCall(t, face, name, by, fmt.Sprintf("a%d", n))
+				f.checkAllowedCall(t, face, name, caller, fmt.Sprintf("a%d", n))
 			}
 		}
 	}
 }
 
 // checkAllowedCall checks that the caller may call the method, which changes a new agent or an object of that agent.
-func (f *testFleet) checkAllowedCall(t *testing.T, face, name, by, agent string) {
+func (f *testFleet) checkAllowedCall(t *testing.T, face, name, caller, agent string) {
 	t.Helper()
 	x := f.sharedAgent(t, agent)
 	switch name {
 	case "start_agent_task", "queue_task", "run_task", "create_schedule", "stop_task", "retry_task", "delete_task", "restart_agent", "set_labels", "review_task", "land_tasks", "publish_task", "abandon_task", "settle_fan_out":
 		f.completeTask(t, agent)
-		x.task = f.saved["task"]
+		x.task = f.variables["task"]
 	case "update_queued_task", "hold_task", "release_task", "raise_task_budget":
 		f.prepare(t, heldTask(agent))
-		x.task = f.saved["task"]
+		x.task = f.variables["task"]
 	case "answer_question", "send_task_message", "stop_agent_task":
 		f.askQuestion(t, agent)
-		x.question = f.saved["question"]
+		x.question = f.variables["question"]
 	}
 	args := x.arguments(t, methods[name])
 	delete(args, "request_id")
@@ -251,23 +251,23 @@ func (f *testFleet) checkAllowedCall(t *testing.T, face, name, by, agent string)
 	if name == "answer_question" {
 		args["answer"] = "yes"
 	}
-	r := f.call(t, face, name, by, args)
-	require.False(t, refused(r), "%s by %s over %s: %s", name, by, face, r.err)
+	r := f.call(t, face, name, caller, args)
+	require.False(t, isDeniedOrMissing(r), "%s by %s over %s: %s", name, caller, face, r.err)
 }
 
 // heldTask returns a step in which alice queues a task that does not start, and saves its id.
 func heldTask(agent string) step {
-	return step{Call: "queue_task", With: map[string]any{"agent_name": agent, "task_description": "done", "hold": true}, By: "alice", Save: map[string]string{"task": "task.id"}}
+	return step{Call: "queue_task", With: map[string]any{"agent_name": agent, "task_description": "done", "hold": true}, Caller: "alice", Save: map[string]string{"task": "task.id"}}
 }
 
 // sharedAgent creates an agent of alice and shares it with the viewers and the runners.
 func (f *testFleet) sharedAgent(t *testing.T, name string) target {
 	t.Helper()
-	f.prepare(t, step{Agent: name, By: "alice"})
+	f.prepare(t, step{Agent: name, Caller: "alice"})
 	for person, access := range map[string]string{"viewer": "view", "runner": "run"} {
 		f.prepare(t,
-			step{Call: "share_agent", With: map[string]any{"agent_name": name, "person": person, "access": access}, By: "alice"},
-			step{Call: "share_agent", With: map[string]any{"agent_name": name, "group": "oidc:" + person, "access": access}, By: "alice"},
+			step{Call: "share_agent", With: map[string]any{"agent_name": name, "person": person, "access": access}, Caller: "alice"},
+			step{Call: "share_agent", With: map[string]any{"agent_name": name, "group": "oidc:" + person, "access": access}, Caller: "alice"},
 		)
 	}
 	return target{agent: name + "@alice", task: "none", contract: "none", session: "none", question: "none"}
@@ -277,16 +277,16 @@ func (f *testFleet) sharedAgent(t *testing.T, name string) target {
 func (f *testFleet) completeTask(t *testing.T, agent string) {
 	t.Helper()
 	f.prepare(t, step{
-		Task: map[string]any{"agent_name": agent, "task_description": "echo classified\npayload classified\nchange a.txt work\ndone", "ends": true},
-		By:   "alice", Save: map[string]string{"task": "task.id"},
+		Task:   map[string]any{"agent_name": agent, "task_description": "echo classified\npayload classified\nchange a.txt work\ndone", "ends": true},
+		Caller: "alice", Save: map[string]string{"task": "task.id"},
 	})
 }
 
 // askQuestion starts a task in which the agent asks a question, and saves the id of the question.
 func (f *testFleet) askQuestion(t *testing.T, agent string) {
 	t.Helper()
-	f.prepare(t, step{Task: map[string]any{"agent_name": agent, "task_description": "ask papi?\nlisten"}, By: "alice"}, step{
-		Call: "list_questions", With: map[string]any{"agent_name": agent}, By: "alice", Until: map[string]any{"total_count": json.Number("1")},
+	f.prepare(t, step{Task: map[string]any{"agent_name": agent, "task_description": "ask papi?\nlisten"}, Caller: "alice"}, step{
+		Call: "list_questions", With: map[string]any{"agent_name": agent}, Caller: "alice", Until: map[string]any{"total_count": json.Number("1")},
 		Save: map[string]string{"question": "questions.0.id"},
 	})
 }
@@ -294,18 +294,18 @@ func (f *testFleet) askQuestion(t *testing.T, agent string) {
 // notFound are the error reasons for an object that does not exist, or that must not seem to exist.
 var notFound = []string{"AGENT_NOT_FOUND", "TASK_NOT_FOUND", "QUESTION_NOT_FOUND"}
 
-// refused reports whether the reply says that the caller may not make the call, or that the object does not exist.
-func refused(r reply) bool {
-	return denied(r) || r.err != nil && slices.Contains(notFound, r.err.Reason)
+// isDeniedOrMissing reports whether the reply says that the caller may not make the call, or that the object does not exist.
+func isDeniedOrMissing(r reply) bool {
+	return isPermissionDenied(r) || r.err != nil && slices.Contains(notFound, r.err.Reason)
 }
 
-// denied reports whether the reply says that the caller may not make the call.
-func denied(r reply) bool {
+// isPermissionDenied reports whether the reply says that the caller may not make the call.
+func isPermissionDenied(r reply) bool {
 	return r.err != nil && (r.err.code != nil && *r.err.code == codes.PermissionDenied || r.err.Reason == string(fleet.ReasonPermissionDenied))
 }
 
-// normalized returns the reply as text, without the parts that change with time or always differ between callers.
-func normalized(t *testing.T, r reply) string {
+// replyText returns the reply as text, without the parts that change with time or always differ between callers.
+func replyText(t *testing.T, r reply) string {
 	t.Helper()
 	if r.err != nil {
 		return r.err.String()

@@ -21,7 +21,7 @@ func TestAgentToken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			endpoints := make(chan fleet.ServerEndpoint, 10)
-			f := newTestFleet(t, fleetConfig{Tokens: tokens, World: fake.Config{
+			f := newTestFleet(t, fleetConfig{Tokens: tokens, Place: fake.Config{
 				Traits: fleet.Traits{ReachesFleet: true},
 				Before: func(_ context.Context, c fake.Call) error {
 					if c.Method == fake.Dispatch && c.FleetEndpoint != nil {
@@ -30,17 +30,17 @@ func TestAgentToken(t *testing.T) {
 					return nil
 				},
 			}})
-			by := ""
+			caller := ""
 			if tokens != nil {
-				by = "alice"
+				caller = "alice"
 			}
 			for _, name := range []string{"self", "other"} {
-				f.prepare(t, step{Call: "agent_start", With: map[string]any{"contract": "echo secret of " + name + "\nlisten"}, By: by, Save: map[string]string{name: "agent_id"}})
+				f.prepare(t, step{Call: "agent_start", With: map[string]any{"contract": "echo secret of " + name + "\nlisten"}, Caller: caller, Save: map[string]string{name: "agent_id"}})
 				f.secrets[name] = (<-endpoints).Token
 			}
 			f.checkRefused(t)
 			f.checkTools(t)
-			f.checkReports(t, by)
+			f.checkReports(t, caller)
 		})
 	}
 }
@@ -54,7 +54,7 @@ func (f *testFleet) checkRefused(t *testing.T) {
 			if boolOption(m, fleetv1.E_ForAgents) || !offers(face, m) || toolsetOf(m) == "" {
 				continue
 			}
-			r := f.call(t, face, method, "self", nothing.arguments(t, m))
+			r := f.call(t, face, method, "self", missingTarget.arguments(t, m))
 			require.NotNil(t, r.err, "%s on %s", method, face)
 			require.Equal(t, "PERMISSION_DENIED", r.err.Reason, "%s on %s: %s", method, face, r.err)
 		}
@@ -70,7 +70,7 @@ func (f *testFleet) checkTools(t *testing.T) {
 		"fleet":     nil,
 		"all":       {"agent_complete", "agent_status", "append_payload", "list_subagents", "run_subagent"},
 	} {
-		require.Equal(t, want, f.tools(t, "self", toolset), toolset)
+		require.Equal(t, want, f.toolNames(t, "self", toolset), toolset)
 	}
 }
 
@@ -79,7 +79,7 @@ func (f *testFleet) checkReports(t *testing.T, owner string) {
 	t.Helper()
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		r := f.call(t, face, "agent_status", "self", map[string]any{"agent_ids": []any{"${self}", "${other}"}})
-		require.Empty(t, mismatches(f.expect(map[string]any{"agents": []any{
+		require.Empty(t, mismatches(f.expandToJSON(map[string]any{"agents": []any{
 			map[string]any{"status": "running"}, map[string]any{"agent_id": "${other}", "error": "<says not found>"},
 		}}), r.answer, false))
 		for method, args := range map[string]map[string]any{
@@ -92,12 +92,12 @@ func (f *testFleet) checkReports(t *testing.T, owner string) {
 	require.Nil(t, f.call(t, "mcp", "agent_complete", "self", map[string]any{"agent_id": "${self}", "summary": "mine"}).err)
 	for _, face := range []string{"grpc", "rest", "mcp"} { // the token is used again after its task has ended
 		for _, method := range []string{"agent_status", "agent_complete", "list_agents"} {
-			x := target{agent: "papi", task: f.saved["self"], contract: f.saved["self"], session: f.saved["self"]}
+			x := target{agent: "papi", task: f.variables["self"], contract: f.variables["self"], session: f.variables["self"]}
 			r := f.call(t, face, method, "self", x.arguments(t, methods[method]))
 			require.Equal(t, "UNAUTHENTICATED", r.err.Reason, "%s on %s", method, face)
 		}
 	}
-	f.prepare(t, step{Call: "agent_status", With: map[string]any{"agent_ids": []any{"${self}", "${other}"}}, By: owner, Until: map[string]any{
+	f.prepare(t, step{Call: "agent_status", With: map[string]any{"agent_ids": []any{"${self}", "${other}"}}, Caller: owner, Until: map[string]any{
 		"agents": []any{map[string]any{"status": "completed", "summary": "mine"}, map[string]any{"status": "running"}},
 	}})
 }

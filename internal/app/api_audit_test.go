@@ -15,8 +15,8 @@ import (
 // jsonLog is a writer that keeps a JSON log.
 type jsonLog struct{ lockedBuffer }
 
-// withMessage returns the lines of the log with the message, without their times.
-func (l *jsonLog) withMessage(t *testing.T, message string) (lines []map[string]any) {
+// linesWithMessage returns the lines of the log with the message, without their times.
+func (l *jsonLog) linesWithMessage(t *testing.T, message string) (lines []map[string]any) {
 	t.Helper()
 	for text := range bytes.Lines(l.Bytes()) {
 		var line map[string]any
@@ -45,7 +45,7 @@ func TestAudit(t *testing.T) {
 	f.call(t, "rest", "create_token", "alice", map[string]any{"name": "mallory"})
 	f.call(t, "rest", "list_agents", "alice", nil)
 
-	lines := log.withMessage(t, "audit")
+	lines := log.linesWithMessage(t, "audit")
 	var got []string
 	for _, l := range lines {
 		require.Equal(t, "alice", l["principal"])
@@ -72,7 +72,7 @@ func TestAudit(t *testing.T) {
 	require.Equal(t, "UNAUTHENTICATED", f.call(t, "rest", "list_agents", "a-wrong-token", nil).err.Reason)
 	stored, _, err := f.service.ListAudit(t.Context(), service.ListAuditRequest{})
 	require.NoError(t, err)
-	kept := make([]string, len(stored))
+	storedLines := make([]string, len(stored))
 	for i, e := range stored {
 		require.NotContains(t, fmt.Sprint(e), "secret")
 		require.NotContains(t, fmt.Sprint(e), "a-wrong-token")
@@ -80,9 +80,9 @@ func TestAudit(t *testing.T) {
 		if e.Method == "AgentStart" {
 			e.Target = "made"
 		}
-		kept[len(stored)-1-i] = strings.TrimSpace(e.Face + " " + e.Method + " " + e.Target + " " + e.Outcome + " " + e.RequestID)
+		storedLines[len(stored)-1-i] = strings.TrimSpace(e.Face + " " + e.Method + " " + e.Target + " " + e.Outcome + " " + e.RequestID)
 	}
-	require.ElementsMatch(t, append(got, "rest ListAgents  UNAUTHENTICATED"), kept)
+	require.ElementsMatch(t, append(got, "rest ListAgents  UNAUTHENTICATED"), storedLines)
 }
 
 // TestFailedLogins checks that the audit log counts all failed logins, and has lines of their own only for the first
@@ -93,25 +93,25 @@ func TestFailedLogins(t *testing.T) {
 	f := newTestFleet(t, fleetConfig{
 		Tokens: map[string]tokenConfig{"alice": {}}, Options: func(o *Options) { o.Log = log }, Config: func(c *Config) { c.LogFormat = "json" },
 	})
-	const each = 20
-	for range each {
+	const perFace = 20
+	for range perFace {
 		for _, face := range []string{"grpc", "rest"} {
 			require.Equal(t, "UNAUTHENTICATED", f.call(t, face, "list_agents", "not-a-token", nil).err.Reason)
 		}
 		f.post(t, "/mcp", "Bearer not-a-token", listAgentsTool)
 	}
 	require.NoError(t, f.stop())
-	single := log.withMessage(t, "login failed")
-	var counted float64
-	for _, l := range log.withMessage(t, "logins failed, not logged one by one") {
+	singleLines := log.linesWithMessage(t, "login failed")
+	var countedFailures float64
+	for _, l := range log.linesWithMessage(t, "logins failed, not logged one by one") {
 		n, _ := l["count"].(float64)
-		counted += n
+		countedFailures += n
 	}
-	require.InDelta(t, 3*each, float64(len(single))+counted, 0)
-	require.Less(t, len(single), 3*each)
-	require.Equal(t, "ListAgents", single[0]["method"])
-	require.Equal(t, "UNAUTHENTICATED", single[0]["outcome"])
-	require.NotEmpty(t, single[0]["remote"])
+	require.InDelta(t, 3*perFace, float64(len(singleLines))+countedFailures, 0)
+	require.Less(t, len(singleLines), 3*perFace)
+	require.Equal(t, "ListAgents", singleLines[0]["method"])
+	require.Equal(t, "UNAUTHENTICATED", singleLines[0]["outcome"])
+	require.NotEmpty(t, singleLines[0]["remote"])
 	require.NotContains(t, log.String(), "not-a-token")
 }
 
@@ -124,8 +124,8 @@ func TestFailedCalls(t *testing.T) {
 		Tokens:  map[string]tokenConfig{"reader": {Scope: "read"}, "alice": {}},
 		Options: func(o *Options) { o.Log = log }, Config: func(c *Config) { c.LogFormat = "json" },
 	})
-	create := func(by, name string) reply {
-		return f.call(t, "grpc", "create_agent", by, map[string]any{"name": name, "project": "Setup", "spec": "x"})
+	create := func(caller, name string) reply {
+		return f.call(t, "grpc", "create_agent", caller, map[string]any{"name": name, "project": "Setup", "spec": "x"})
 	}
 	const calls = 150
 	for range calls {
@@ -133,17 +133,17 @@ func TestFailedCalls(t *testing.T) {
 	}
 	require.Nil(t, create("alice", "papi").err)
 	require.NoError(t, f.stop())
-	by := map[any]int{}
-	for _, l := range log.withMessage(t, "audit") {
-		by[l["principal"]]++
+	caller := map[any]int{}
+	for _, l := range log.linesWithMessage(t, "audit") {
+		caller[l["principal"]]++
 	}
-	var counted float64
-	for _, l := range log.withMessage(t, "calls failed, not logged one by one") {
+	var countedFailures float64
+	for _, l := range log.linesWithMessage(t, "calls failed, not logged one by one") {
 		require.Equal(t, []any{"CreateAgent", "reader", "PERMISSION_DENIED"}, []any{l["method"], l["principal"], l["outcome"]})
 		n, _ := l["count"].(float64)
-		counted += n
+		countedFailures += n
 	}
-	require.Equal(t, 1, by["alice"])
-	require.Less(t, by["reader"], calls)
-	require.InDelta(t, calls, float64(by["reader"])+counted, 0)
+	require.Equal(t, 1, caller["alice"])
+	require.Less(t, caller["reader"], calls)
+	require.InDelta(t, calls, float64(caller["reader"])+countedFailures, 0)
 }

@@ -71,8 +71,8 @@ func (f *testFleet) startTaskREST(t *testing.T, header map[string]string) string
 	return body
 }
 
-// forged are headers that would change the caller or its face if the server trusted them.
-var forged = map[string]string{
+// forgedHeaders are headers that would change the caller or its face if the server trusted them.
+var forgedHeaders = map[string]string{
 	"Fleet-Face": "mcp", "Grpc-Metadata-Fleet-Face": "mcp", "Grpcgateway-Fleet-Face": "mcp", "X-Fleet-Face": "mcp",
 	"Grpc-Metadata-Authorization": "Bearer forged", "Grpc-Metadata-Fleet-Principal": "root", "X-Forwarded-User": "root",
 }
@@ -80,16 +80,16 @@ var forged = map[string]string{
 // TestForgedMetadata checks that only the token determines the caller and the source of a task.
 func TestForgedMetadata(t *testing.T) {
 	t.Parallel()
-	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bot": {Kind: fleet.KindController}}}, step{Agent: "papi", By: "alice"}, step{Agent: "robo", By: "bot"})
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bot": {Kind: fleet.KindController}}}, step{Agent: "papi", Caller: "alice"}, step{Agent: "robo", Caller: "bot"})
 	c := fleetv1.NewFleetServiceClient(f.conn)
 	for _, face := range []string{"mcp", "rest", "grpc", "cli", ""} {
-		alice := metadata.AppendToOutgoingContext(f.as(t.Context(), "alice"), "fleet-face", face)
+		alice := metadata.AppendToOutgoingContext(f.authContext(t.Context(), "alice"), "fleet-face", face)
 		require.Equal(t, "human", sourceOfTask(alice, t, c, "papi"), face)
-		bot := metadata.AppendToOutgoingContext(f.as(t.Context(), "bot"), "fleet-face", face)
+		bot := metadata.AppendToOutgoingContext(f.authContext(t.Context(), "bot"), "fleet-face", face)
 		require.Equal(t, "ai_controller", sourceOfTask(bot, t, c, "robo"), face)
 	}
 	header := map[string]string{"Authorization": f.authorization("alice")}
-	maps.Copy(header, forged)
+	maps.Copy(header, forgedHeaders)
 	require.Contains(t, f.startTaskREST(t, header), `"source":"human"`)
 	delete(header, "Authorization")
 	require.Contains(t, f.startTaskREST(t, header), `"error":"UNAUTHENTICATED"`)
@@ -118,7 +118,7 @@ func TestFacesWithoutTokens(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"}, step{Agent: "sony"})
 	require.Equal(t, "human", sourceOfTask(t.Context(), t, fleetv1.NewFleetServiceClient(f.conn), "sony"))
-	require.Contains(t, f.startTaskREST(t, forged), `"source":"human"`)
+	require.Contains(t, f.startTaskREST(t, forgedHeaders), `"source":"human"`)
 	r := f.call(t, "mcp", "start_agent_task", "", map[string]any{"agent_name": "sony", "task_description": "done"})
 	require.Nil(t, r.err)
 	require.Empty(t, mismatches(map[string]any{"task": map[string]any{"source": "ai_controller"}}, r.answer, false))

@@ -31,21 +31,21 @@ var instructionsChange = change{
 
 // These are the changes of the answers to initialize and server/discover.
 var (
-	initialized = []change{{`"prompts":{},"resources":{},`, ""}, instructionsChange}
-	discovered  = []change{{`"extensions":{"io.modelcontextprotocol/tasks":{}},"prompts":{},"resources":{"subscribe":true},`, ""}, instructionsChange}
+	initializeChanges = []change{{`"prompts":{},"resources":{},`, ""}, instructionsChange}
+	discoverChanges   = []change{{`"extensions":{"io.modelcontextprotocol/tasks":{}},"prompts":{},"resources":{"subscribe":true},`, ""}, instructionsChange}
 )
 
 // allowedChanges are the changes since the recording, by the name of the exchange. Nothing else may differ.
 var allowedChanges = map[string][]change{
-	"initialize at /mcp": initialized, "initialize at /mcp/all": initialized,
-	"discover at /mcp": discovered, "discover at /mcp/all": discovered,
+	"initialize at /mcp": initializeChanges, "initialize at /mcp/all": initializeChanges,
+	"discover at /mcp": discoverChanges, "discover at /mcp/all": discoverChanges,
 }
 
 // TestClientsBeforeTasks checks that clients that do not declare the extension for tasks get the same answers as before Fleet had it,
 // except for allowedChanges: from the handshake, the list of tools, and the calls of the tools that can be answered with a task.
 func TestClientsBeforeTasks(t *testing.T) {
 	t.Parallel()
-	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}}, step{Agent: "papi", By: "alice"})
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}}, step{Agent: "papi", Caller: "alice"})
 	x := &exchanges{testFleet: f}
 
 	for _, path := range []string{"/mcp", "/mcp/all"} {
@@ -69,27 +69,27 @@ func TestClientsBeforeTasks(t *testing.T) {
 	}
 	for _, name := range []string{"legacy", "modern", "forms"} {
 		call := clients[name]
-		f.prepare(t, step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}})
+		f.prepare(t, step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Caller: "alice", Save: map[string]string{"session": "agent_session_id"}})
 		for _, script := range []string{"say working\ndone the answer", "fail out of luck"} {
 			call(t, "run_subagent", map[string]any{"agent_name": "web-search", "prompt": script})
 			call(t, "execute_agent_request", map[string]any{"agent_name": "claude", "prompt": script})
 			call(t, "invoke_agent", map[string]any{"agent": "echo", "message": script})
-			call(t, "send_message", map[string]any{"agent_session_id": f.saved["session"], "message": script})
+			call(t, "send_message", map[string]any{"agent_session_id": f.variables["session"], "message": script})
 		}
 		call(t, "execute_agent_request", map[string]any{"agent_name": "nobody", "prompt": "p"})
 		call(t, "run_subagent", map[string]any{"agent_name": "web-search"})
 		call(t, "send_message", map[string]any{"agent_session_id": "none", "message": "m"})
 
-		// Work that is reviewed and lands.
+		// The tools that review and land work.
 		for _, tool := range []string{"work", "more"} {
-			f.prepare(t, step{Task: map[string]any{"agent_name": "papi", "task_description": "change " + name + "-" + tool + ".txt one\ndone", "ends": true}, By: "alice", Save: map[string]string{tool: "task.id"}})
+			f.prepare(t, step{Task: map[string]any{"agent_name": "papi", "task_description": "change " + name + "-" + tool + ".txt one\ndone", "ends": true}, Caller: "alice", Save: map[string]string{tool: "task.id"}})
 		}
-		call(t, "review_task", map[string]any{"task_id": f.saved["work"], "verdict": "approve"})
-		call(t, "land_tasks", map[string]any{"task_ids": []string{f.saved["work"]}, "dry_run": true})
-		call(t, "review_task", map[string]any{"task_id": f.saved["more"], "verdict": "request_changes", "text": "done"})
-		call(t, "land_tasks", map[string]any{"task_ids": []string{f.saved["work"]}})
+		call(t, "review_task", map[string]any{"task_id": f.variables["work"], "verdict": "approve"})
+		call(t, "land_tasks", map[string]any{"task_ids": []string{f.variables["work"]}, "dry_run": true})
+		call(t, "review_task", map[string]any{"task_id": f.variables["more"], "verdict": "request_changes", "text": "done"})
+		call(t, "land_tasks", map[string]any{"task_ids": []string{f.variables["work"]}})
 		call(t, "land_tasks", map[string]any{})
-		f.prepare(t, step{Call: "show_agent", With: map[string]any{"agent_name": "papi"}, By: "alice", Until: map[string]any{"agent": map[string]any{"status": "idle"}}})
+		f.prepare(t, step{Call: "show_agent", With: map[string]any{"agent_name": "papi"}, Caller: "alice", Until: map[string]any{"agent": map[string]any{"status": "idle"}}})
 	}
 	x.check(t)
 }
@@ -111,9 +111,9 @@ func (e *exchanges) record(t *testing.T, name, path string, header map[string]st
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": "r", "method": method, "params": params})
 	require.NoError(t, err)
-	all := map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": e.authorization("alice")}
-	maps.Copy(all, header)
-	resp, text := e.send(t, http.MethodPost, e.url(path), string(body), all)
+	headers := map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": e.authorization("alice")}
+	maps.Copy(headers, header)
+	resp, text := e.send(t, http.MethodPost, e.url(path), string(body), headers)
 	e.add(name, fmt.Sprintf("%d %s\n%s", resp.StatusCode, resp.Header.Get("Content-Type"), text))
 	return text
 }
@@ -126,15 +126,15 @@ func (e *exchanges) add(name, answer string) {
 	e.names, e.answers = append(e.names, name), append(e.answers, strings.TrimSpace(answer))
 }
 
-// recordModern is record for a client of the protocol version 2026-07-28 with the capabilities. header is the value of the header
-// Mcp-Name; "" means no header.
-func (e *exchanges) recordModern(t *testing.T, name, path, method, header string, params map[string]any, capabilities string) {
+// recordModern is record for a client of the protocol version 2026-07-28 with the capabilities. mcpName is the value of the
+// header Mcp-Name; "" means no header.
+func (e *exchanges) recordModern(t *testing.T, name, path, method, mcpName string, params map[string]any, capabilities string) {
 	t.Helper()
 	const version = "2026-07-28"
 	params["_meta"] = map[string]any{"io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": json.RawMessage(capabilities)}
 	h := map[string]string{"Mcp-Protocol-Version": version, "Mcp-Method": method}
-	if header != "" {
-		h["Mcp-Name"] = header
+	if mcpName != "" {
+		h["Mcp-Name"] = mcpName
 	}
 	e.record(t, name, path, h, method, params)
 }

@@ -20,7 +20,7 @@ func TestTooLargeBodies(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})
 	for _, path := range []string{"/v1/agents", "/mcp"} {
-		for name, sent := range map[string]struct {
+		for name, request := range map[string]struct {
 			header string
 			bytes  int
 		}{
@@ -34,12 +34,12 @@ func TestTooLargeBodies(t *testing.T) {
 				defer func() { _ = conn.Close() }()
 				require.NoError(t, conn.SetDeadline(time.Now().Add(waittest.Limit)))
 				_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n%s\r\n\r\n",
-					path, f.HTTPAddr(), sent.header)
+					path, f.HTTPAddr(), request.header)
 				require.NoError(t, err)
-				if sent.bytes > 0 {
+				if request.bytes > 0 {
 					go func() { // sends until the server closes the connection
-						_, _ = fmt.Fprintf(conn, "%x\r\n", sent.bytes)
-						_, _ = conn.Write(make([]byte, sent.bytes))
+						_, _ = fmt.Fprintf(conn, "%x\r\n", request.bytes)
+						_, _ = conn.Write(make([]byte, request.bytes))
 					}()
 				}
 				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)

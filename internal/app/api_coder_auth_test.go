@@ -50,19 +50,19 @@ func TestCoderUsers(t *testing.T) {
 		t.Run(face, func(t *testing.T) {
 			t.Parallel()
 			f, _ := newCoderFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}})
-			agent := func(by string) map[string]any {
-				r := f.call(t, face, "create_agent", by, map[string]any{"name": "papi", "project": "Setup", "role": "coder", "spec": "s"})
+			agent := func(caller string) map[string]any {
+				r := f.call(t, face, "create_agent", caller, map[string]any{"name": "papi", "project": "Setup", "role": "coder", "spec": "s"})
 				require.Nil(t, r.err, "%s", r.err)
 				a, _ := r.answer.(map[string]any)["agent"].(map[string]any)
 				return a
 			}
 			require.Equal(t, "coder:alice", agent(coderAlice)["owner"])
 			require.Equal(t, "alice", agent("alice")["owner"], "the token must be another principal, who can have an agent of the same name")
-			for by, n := range map[string]int{coderAlice: 1, "alice": 1, coderRoot: 2} {
-				r := f.call(t, face, "list_agents", by, nil)
+			for caller, n := range map[string]int{coderAlice: 1, "alice": 1, coderRoot: 2} {
+				r := f.call(t, face, "list_agents", caller, nil)
 				require.Nil(t, r.err)
 				list, _ := r.answer.(map[string]any)["agents"].([]any)
-				require.Len(t, list, n, by)
+				require.Len(t, list, n, caller)
 			}
 			require.Equal(t, "UNAUTHENTICATED", f.call(t, face, "list_agents", "aliceALICE-alicealicealicealice00", nil).err.Reason)
 
@@ -85,16 +85,16 @@ func TestCoderRevocation(t *testing.T) {
 	f, d := newCoderFleet(t, fleetConfig{})
 	ended := make(chan reply, 1)
 	go func() {
-		r, _ := faces["grpc"](f, context.WithoutCancel(t.Context()), call{method: methods["watch_fleet"], args: map[string]any{"follow": true}, by: coderAlice})
+		r, _ := faces["grpc"](f, context.WithoutCancel(t.Context()), call{method: methods["watch_fleet"], args: map[string]any{"follow": true}, caller: coderAlice})
 		ended <- r
 	}()
 	waittest.Until(t, "a waiting stream gives no signal", func() bool { return f.guard.openCalls.Load() == 1 })
 	before := d.Requests.Load()
-	asked, cancel := d.RequestReceived.Subscribe()
+	requestReceived, cancel := d.RequestReceived.Subscribe()
 	defer cancel()
 	d.Change(func() { d.Status = http.StatusBadGateway })
 	d.Advance(30 * time.Second)
-	waittest.UntilSignalled(t, asked, func() bool { return d.Requests.Load() > before })
+	waittest.UntilSignalled(t, requestReceived, func() bool { return d.Requests.Load() > before })
 	require.Empty(t, ended)
 	d.Change(func() { d.Status = 0; delete(d.Users, coderAlice) })
 	d.Advance(30 * time.Second)
@@ -107,7 +107,7 @@ func TestCoderRevocation(t *testing.T) {
 // Otherwise the stream would continue to show objects that the user may no longer see.
 func TestCoderRightsLost(t *testing.T) {
 	t.Parallel()
-	for name, lose := range map[string]func(d *codertest.Deployment){
+	for name, removeRight := range map[string]func(d *codertest.Deployment){
 		"the role": func(d *codertest.Deployment) {
 			u := d.Users[coderRoot]
 			u.Roles = nil
@@ -119,14 +119,14 @@ func TestCoderRightsLost(t *testing.T) {
 			t.Parallel()
 			f, d := newCoderFleet(t, fleetConfig{})
 			d.Change(func() { d.Groups = []codersdk.Group{{OrganizationName: "main", Name: "dev"}} })
-			root, client := f.as(t.Context(), coderRoot), fleetv1.NewFleetServiceClient(f.conn)
+			root, client := f.authContext(t.Context(), coderRoot), fleetv1.NewFleetServiceClient(f.conn)
 			_, err := client.CreateAgent(root, &fleetv1.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "s"})
 			require.NoError(t, err)
 			stream, err := client.WatchFleet(root, &fleetv1.WatchFleetRequest{Follow: true})
 			require.NoError(t, err)
 			_, err = stream.Recv() // the stream has begun
 			require.NoError(t, err)
-			d.Change(func() { lose(d) })
+			d.Change(func() { removeRight(d) })
 			d.Advance(30 * time.Second)
 			for err == nil {
 				_, err = stream.Recv()

@@ -24,7 +24,7 @@ func TestCompressedMessages(t *testing.T) {
 	r := &fleetv1.CreateAgentRequest{Name: strings.Repeat("a", 20<<20)}
 	for method, ctx := range map[string]context.Context{
 		fleetv1.HealthService_CheckHealth_FullMethodName: t.Context(),
-		fleetv1.FleetService_CreateAgent_FullMethodName:  f.as(t.Context(), "alice"),
+		fleetv1.FleetService_CreateAgent_FullMethodName:  f.authContext(t.Context(), "alice"),
 	} {
 		err := f.conn.Invoke(ctx, method, r, &fleetv1.CreateAgentResponse{}, grpc.UseCompressor(gzip.Name))
 		require.ErrorContains(t, err, "send them without compression", method)
@@ -42,9 +42,9 @@ func TestCompressedAnswers(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close()
 	client := fleetv1.NewFleetServiceClient(conn)
-	_, err = client.ListAgents(f.as(t.Context(), "alice"), &fleetv1.ListAgentsRequest{}, grpc.UseCompressor(gzip.Name))
+	_, err = client.ListAgents(f.authContext(t.Context(), "alice"), &fleetv1.ListAgentsRequest{}, grpc.UseCompressor(gzip.Name))
 	require.NoError(t, err)
-	events, err := client.WatchFleet(f.as(t.Context(), "alice"), &fleetv1.WatchFleetRequest{}, grpc.UseCompressor(gzip.Name))
+	events, err := client.WatchFleet(f.authContext(t.Context(), "alice"), &fleetv1.WatchFleetRequest{}, grpc.UseCompressor(gzip.Name))
 	require.NoError(t, err)
 	_, err = events.Header()
 	require.NoError(t, err)

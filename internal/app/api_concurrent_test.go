@@ -10,9 +10,9 @@ import (
 )
 
 // callConcurrently makes the same call n times concurrently, on gRPC, REST and MCP in turn.
-func (f *testFleet) callConcurrently(t *testing.T, n int, method string, with map[string]any) []reply {
+func (f *testFleet) callConcurrently(t *testing.T, n int, method string, args map[string]any) []reply {
 	t.Helper()
-	c, err := f.callOf(method, "", with)
+	c, err := f.callOf(method, "", args)
 	require.NoError(t, err)
 	replies, errs := make([]reply, n), make([]error, n)
 	begin := make(chan struct{})
@@ -36,33 +36,33 @@ func (f *testFleet) callConcurrently(t *testing.T, n int, method string, with ma
 func TestConcurrentStarts(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"})
-	f.world.HoldRuns()
-	won := ""
+	f.place.HoldRuns()
+	startedTask := ""
 	for _, r := range f.callConcurrently(t, 100, "start_agent_task", map[string]any{"agent_name": "papi", "task_description": "work"}) {
 		if r.err == nil {
-			require.Empty(t, won, "two calls started a task")
+			require.Empty(t, startedTask, "two calls started a task")
 			require.NoError(t, f.saveParts(map[string]string{"won": "task.id"}, r.answer))
-			won = f.saved["won"]
+			startedTask = f.variables["won"]
 			continue
 		}
 		require.Equal(t, "AGENT_BUSY", r.err.Reason, "%s", r.err)
 		require.Contains(t, []int{0, 409}, r.err.http)
 		require.NotEmpty(t, r.err.Details["task_id"])
 	}
-	require.NotEmpty(t, won, "no call started a task")
+	require.NotEmpty(t, startedTask, "no call started a task")
 	f.prepare(t, step{
 		Call: "show_agent_task_history", With: map[string]any{"agent_name": "papi"},
-		Until: map[string]any{"total_count": 1, "tasks": []any{map[string]any{"id": won, "status": "running"}}},
+		Until: map[string]any{"total_count": 1, "tasks": []any{map[string]any{"id": startedTask, "status": "running"}}},
 	})
-	waittest.UntilSignalled(t, f.placeListings, func() bool { return f.world.Deliveries(won) > 0 })
-	require.Equal(t, 1, f.world.Dispatches(won), "the task must be dispatched once")
+	waittest.UntilSignalled(t, f.placeListings, func() bool { return f.place.Deliveries(startedTask) > 0 })
+	require.Equal(t, 1, f.place.Dispatches(startedTask), "the task must be dispatched once")
 }
 
 // TestConcurrentRequestID checks that many calls with the same request id start one task, and get the same answer.
 func TestConcurrentRequestID(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"})
-	f.world.HoldRuns()
+	f.place.HoldRuns()
 	replies := f.callConcurrently(t, 100, "start_agent_task", map[string]any{"agent_name": "papi", "task_description": "work", "request_id": "once"})
 	for _, r := range replies {
 		require.Nil(t, r.err, "%s", r.err)
@@ -75,16 +75,16 @@ func TestConcurrentRequestID(t *testing.T) {
 func TestConcurrentCreates(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"})
-	made := 0
+	created := 0
 	for _, r := range f.callConcurrently(t, 30, "create_agent", map[string]any{"name": "sony", "project": "Setup", "spec": "s"}) {
 		if r.err == nil {
-			made++
+			created++
 			continue
 		}
 		require.Equal(t, "AGENT_EXISTS", r.err.Reason, "%s", r.err)
 	}
-	require.Equal(t, 1, made)
-	require.Len(t, f.world.Workspaces(), 2)
+	require.Equal(t, 1, created)
+	require.Len(t, f.place.Workspaces(), 2)
 }
 
 // TestConcurrentStops checks that each of many calls either stops the task, or gets NO_RUNNING_TASK because it came after the end.
@@ -94,7 +94,7 @@ func TestConcurrentStops(t *testing.T) {
 	stopped := 0
 	for _, r := range f.callConcurrently(t, 30, "stop_agent_task", map[string]any{"agent_name": "papi"}) {
 		if r.err == nil {
-			require.Empty(t, mismatches(map[string]any{"task": map[string]any{"id": f.saved["task"], "status": "stopped"}, "agent_status": "idle"}, r.answer, false))
+			require.Empty(t, mismatches(map[string]any{"task": map[string]any{"id": f.variables["task"], "status": "stopped"}, "agent_status": "idle"}, r.answer, false))
 			stopped++
 			continue
 		}

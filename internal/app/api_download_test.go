@@ -20,9 +20,9 @@ import (
 func TestLargeDownload(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})
-	ctx := f.as(t.Context(), "")
+	ctx := f.authContext(t.Context(), "")
 	contracts, tasks := fleetv1.NewLifecycleServiceClient(f.conn), fleetv1.NewFleetServiceClient(f.conn)
-	started, err := contracts.AgentStart(ctx, &fleetv1.AgentStartRequest{Contract: "listen"})
+	contract, err := contracts.AgentStart(ctx, &fleetv1.AgentStartRequest{Contract: "listen"})
 	require.NoError(t, err)
 	// A block is repeated, since random bytes are slow to compress under the race detector.
 	block := make([]byte, 10_007)
@@ -31,10 +31,10 @@ func TestLargeDownload(t *testing.T) {
 	}
 	want := bytes.Repeat(block, 6<<20/len(block))
 	for piece := range slices.Chunk(want, 2<<20) {
-		_, err = contracts.AppendPayload(ctx, &fleetv1.AppendPayloadRequest{AgentId: started.GetAgentId(), Chunk: string(piece)})
+		_, err = contracts.AppendPayload(ctx, &fleetv1.AppendPayloadRequest{AgentId: contract.GetAgentId(), Chunk: string(piece)})
 		require.NoError(t, err)
 	}
-	_, err = contracts.AgentComplete(ctx, &fleetv1.AgentCompleteRequest{AgentId: started.GetAgentId(), Summary: "Done."})
+	_, err = contracts.AgentComplete(ctx, &fleetv1.AgentCompleteRequest{AgentId: contract.GetAgentId(), Summary: "Done."})
 	require.NoError(t, err)
 	list, err := tasks.ListTasks(ctx, &fleetv1.ListTasksRequest{Toolset: fleetv1.ListTasksRequest_lifecycle})
 	require.NoError(t, err)

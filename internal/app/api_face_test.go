@@ -33,7 +33,7 @@ import (
 type call struct {
 	method protoreflect.MethodDescriptor
 	args   map[string]any
-	by     string // name of a token; empty: without a token
+	caller string // name of a token; empty: without a token
 }
 
 // reply is the answer to a call, from any face.
@@ -123,8 +123,8 @@ func offers(face string, m protoreflect.MethodDescriptor) bool {
 
 // boolOption returns the value of a boolean option of the method.
 func boolOption(m protoreflect.MethodDescriptor, option protoreflect.ExtensionType) bool {
-	yes, _ := proto.GetExtension(m.Options(), option).(bool)
-	return yes
+	value, _ := proto.GetExtension(m.Options(), option).(bool)
+	return value
 }
 
 // isDownload reports whether the method returns content instead of messages.
@@ -132,8 +132,8 @@ func isDownload(m protoreflect.MethodDescriptor) bool {
 	return m.Output().FullName() == "google.api.HttpBody"
 }
 
-// decode parses exactly one JSON value. Its numbers are json.Number.
-func decode(data []byte) (v any, err error) {
+// decodeJSON parses exactly one JSON value. Its numbers are json.Number.
+func decodeJSON(data []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	if err := d.Decode(&v); err != nil {
@@ -145,9 +145,9 @@ func decode(data []byte) (v any, err error) {
 	return v, nil
 }
 
-// readError parses an error object. The object must have exactly the three keys of the contract.
+// readError parses an error object. The object must have exactly the three keys of wire.Error.
 func readError(data []byte) (*apiError, error) {
-	v, err := decode(data)
+	v, err := decodeJSON(data)
 	if err != nil {
 		return nil, err
 	}
@@ -190,14 +190,14 @@ func (f *testFleet) callOver(ctx context.Context, conn grpc.ClientConnInterface,
 	if err := protojson.Unmarshal(data, request); err != nil {
 		return reply{}, fmt.Errorf("gRPC cannot express this: %w", err)
 	}
-	if err := facetest.Invoke(f.as(ctx, c.by), conn, c.method, request, answer); err != nil {
+	if err := facetest.Invoke(f.authContext(ctx, c.caller), conn, c.method, request, answer); err != nil {
 		e, err := grpcError(err)
 		return reply{err: e}, err
 	}
 	if data, err = (protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}).Marshal(answer); err != nil {
 		return reply{}, err
 	}
-	v, err := decode(data)
+	v, err := decodeJSON(data)
 	return reply{answer: v}, err
 }
 
@@ -208,7 +208,7 @@ func grpcError(err error) (*apiError, error) {
 	code := s.Code()
 	e := &apiError{Message: s.Message(), code: &code}
 	details := map[string]any{}
-	named := map[string]bool{}
+	violatedFields := map[string]bool{}
 	for _, d := range s.Details() {
 		switch d := d.(type) {
 		case *errdetails.ErrorInfo:
@@ -221,7 +221,7 @@ func grpcError(err error) (*apiError, error) {
 			}
 		case *errdetails.BadRequest:
 			for _, v := range d.GetFieldViolations() {
-				named[v.GetField()] = true
+				violatedFields[v.GetField()] = true
 			}
 		case *errdetails.RetryInfo:
 			details["retry_after_seconds"] = json.Number(fmt.Sprint(int(math.Ceil(d.GetRetryDelay().AsDuration().Seconds()))))
@@ -237,7 +237,7 @@ func grpcError(err error) (*apiError, error) {
 	if e.Reason == "" {
 		return nil, fmt.Errorf("a status without an ErrorInfo: %v", s)
 	}
-	if field, ok := details["field"].(string); ok && code == codes.InvalidArgument && !named[field] {
+	if field, ok := details["field"].(string); ok && code == codes.InvalidArgument && !violatedFields[field] {
 		return nil, fmt.Errorf("no BadRequest names the field %s: %v", field, s)
 	}
 	if len(details) > 0 {
@@ -261,7 +261,7 @@ func (f *testFleet) callHTTP(ctx context.Context, c call, accept string) (reply,
 	if err != nil {
 		return reply{}, err
 	}
-	if a := f.authorization(c.by); a != "" {
+	if a := f.authorization(c.caller); a != "" {
 		r.Header.Set("Authorization", a)
 	}
 	r.Header.Set("Accept", accept)
@@ -288,7 +288,7 @@ func (f *testFleet) callHTTP(ctx context.Context, c call, accept string) (reply,
 	case isDownload(c.method):
 		out.answer, err = map[string]any{"content_type": media, "data": base64.StdEncoding.EncodeToString(data), "extensions": []any{}}, nil
 	case media == "application/json" && (!c.method.IsStreamingServer() || boolOption(c.method, fleetv1.E_LastIsResult)):
-		out.answer, err = decode(data)
+		out.answer, err = decodeJSON(data)
 	case media == "application/x-ndjson" && accept != "text/event-stream":
 		out.answer, out.err, err = mergeLines(data)
 	case media == "text/event-stream" && accept == media && boolOption(c.method, fleetv1.E_LastIsResult):
@@ -306,12 +306,12 @@ func (f *testFleet) callHTTP(ctx context.Context, c call, accept string) (reply,
 func mergeLines(data []byte) (any, *apiError, error) {
 	events, cursor := []any{}, any(nil)
 	for line := range bytes.Lines(data) {
-		v, err := decode(line)
+		v, err := decodeJSON(line)
 		if err != nil {
 			return nil, nil, err
 		}
 		m, _ := v.(map[string]any)
-		if _, failed := m["error"]; failed {
+		if _, callErr := m["error"]; callErr {
 			e, err := readError(line)
 			return nil, e, err
 		}
@@ -343,7 +343,7 @@ func mergeSSE(data []byte) (any, *apiError, error) {
 				e, err := readError([]byte(value))
 				return nil, e, err
 			}
-			v, err := decode([]byte(value))
+			v, err := decodeJSON([]byte(value))
 			if err != nil {
 				return nil, nil, err
 			}
@@ -361,7 +361,7 @@ func mergeSSE(data []byte) (any, *apiError, error) {
 
 // lastSSE returns the last message of a stream of server-sent events. The name of each event must be the type of its
 // message, and that of the last event must be "complete". An event with the name "error" has the error of the call.
-func lastSSE(data []byte) (answer any, failed *apiError, err error) {
+func lastSSE(data []byte) (answer any, callErr *apiError, err error) {
 	name := ""
 	for line := range strings.Lines(string(data)) {
 		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
@@ -370,10 +370,10 @@ func lastSSE(data []byte) (answer any, failed *apiError, err error) {
 			name = value
 		case "data":
 			if name == "error" {
-				failed, err = readError([]byte(value))
-				return nil, failed, err
+				callErr, err = readError([]byte(value))
+				return nil, callErr, err
 			}
-			if answer, err = decode([]byte(value)); err != nil {
+			if answer, err = decodeJSON([]byte(value)); err != nil {
 				return nil, nil, err
 			}
 			if m, _ := answer.(map[string]any); m["type"] != name {
@@ -389,7 +389,7 @@ func lastSSE(data []byte) (answer any, failed *apiError, err error) {
 
 // callMCP calls the method's tool with an MCP client.
 func (f *testFleet) callMCP(ctx context.Context, c call) (reply, error) {
-	mc, err := f.mcp(ctx, c.by, toolsetOf(c.method))
+	mc, err := f.mcpClient(ctx, c.caller, toolsetOf(c.method))
 	if err != nil {
 		return reply{}, err
 	}
@@ -411,7 +411,7 @@ func (f *testFleet) callMCP(ctx context.Context, c call) (reply, error) {
 		e, err := readError([]byte(text.Text))
 		return reply{err: e}, err
 	}
-	answer, err := decode([]byte(text.Text))
+	answer, err := decodeJSON([]byte(text.Text))
 	if err != nil {
 		return reply{}, err
 	}
@@ -419,11 +419,11 @@ func (f *testFleet) callMCP(ctx context.Context, c call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	same, err := decode(structured)
+	structuredAnswer, err := decodeJSON(structured)
 	if err != nil {
 		return reply{}, err
 	}
-	if diff := mismatches(answer, same, true); len(diff) > 0 {
+	if diff := mismatches(answer, structuredAnswer, true); len(diff) > 0 {
 		return reply{}, fmt.Errorf("text and structured content differ: %v", diff)
 	}
 	return reply{answer: answer}, nil

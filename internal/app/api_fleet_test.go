@@ -33,15 +33,15 @@ import (
 
 // fleetConfig configures a test fleet. The zero value is a fleet without tokens.
 type fleetConfig struct {
-	ListError  string        // error of the world's listings from the start; empty: no error
+	ListError  string        // error of the first place's listings from the start; empty: no error
 	CreateWait time.Duration // 0: 1 min
 	MaxResult  int           // maximum size of a tool's result; 0: the default
 	StopGrace  time.Duration // 0: 50 ms
 	// MessageWait is how long the sender of a message waits; 0: 1 min.
 	MessageWait  time.Duration
 	StallTimeout time.Duration // 0: tasks never stall
-	World        fake.Config
-	// Second is a second place of the fleet; nil: there is only the world. SecondListError is the error of its listings
+	Place        fake.Config
+	// Second is a second place of the fleet; nil: there is only one place. SecondListError is the error of its listings
 	// from the start.
 	Second          *fake.Config
 	SecondListError string
@@ -67,7 +67,7 @@ type tokenConfig struct {
 type testFleet struct {
 	*Server
 	t             *testing.T
-	world         *fake.Place       // the first place
+	place         *fake.Place       // the first place
 	second        *fake.Place       // the second place; may be nil
 	placeListings chan struct{}     // receives when the fleet lists the first place
 	secrets       map[string]string // secrets of the tokens, by name
@@ -75,11 +75,11 @@ type testFleet struct {
 	conn          *grpc.ClientConn
 	gates         map[string]*fake.Gate // by what they hold, such as "runs"
 	configFile    string                // the configuration file that the fleet reads when it is reloaded
-	saved         map[string]string     // texts that steps and cases have saved
+	variables     map[string]string     // texts that steps and cases have saved, by name
 	stop          func() error          // stops the server and waits for it
 
-	mu   sync.Mutex
-	mcps map[string]*client.Client // MCP clients, by name of the token and toolset
+	mu         sync.Mutex
+	mcpClients map[string]*client.Client // MCP clients, by name of the token and toolset
 }
 
 // testConfig returns the configuration of a server at free loopback addresses, with a data directory of its own and the fake place.
@@ -91,11 +91,11 @@ func testConfig(t *testing.T) Config {
 }
 
 // newTestFleet returns a fleet that has executed the steps. It is on SQLite, and in `make test-postgres` on Postgres.
-func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
+func newTestFleet(t *testing.T, c fleetConfig, steps ...step) *testFleet {
 	t.Helper()
 	cfg := c.serverConfig(t)
 	f := &testFleet{
-		t: t, placeListings: make(chan struct{}, 1), secrets: map[string]string{}, saved: map[string]string{}, mcps: map[string]*client.Client{},
+		t: t, placeListings: make(chan struct{}, 1), secrets: map[string]string{}, variables: map[string]string{}, mcpClients: map[string]*client.Client{},
 		gates: map[string]*fake.Gate{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
 		configFile: filepath.Join(cfg.Data, ConfigFile),
 	}
@@ -107,12 +107,12 @@ func newTestFleet(t *testing.T, c fleetConfig, given ...step) *testFleet {
 	f.serve()
 
 	for name, token := range c.Tokens {
-		f.makeToken(name, token)
+		f.createToken(name, token)
 	}
 	f.conn, err = grpc.NewClient(f.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)))
 	require.NoError(t, err)
-	f.prepare(t, given...)
+	f.prepare(t, steps...)
 	return f
 }
 
@@ -144,12 +144,12 @@ func (c fleetConfig) serverConfig(t *testing.T) Config {
 	return cfg
 }
 
-// createPlaces creates the world and, if c has one, the second place.
+// createPlaces creates the first place and, if c has one, the second place.
 func (f *testFleet) createPlaces(c fleetConfig) {
-	c.World.Before = f.signalLists(c.World.Before)
-	c.World.Traits.SupportsChanges, c.World.Traits.SupportsChecks, c.World.Traits.SupportsBundles, c.World.Traits.SupportsOutput = true, true, true, true
-	if c.World.Traits.Drivers == nil {
-		c.World.Traits.Drivers = []fleet.Driver{
+	c.Place.Before = f.signalLists(c.Place.Before)
+	c.Place.Traits.SupportsChanges, c.Place.Traits.SupportsChecks, c.Place.Traits.SupportsBundles, c.Place.Traits.SupportsOutput = true, true, true, true
+	if c.Place.Traits.Drivers == nil {
+		c.Place.Traits.Drivers = []fleet.Driver{
 			{Name: "cagent", NeedsDocument: true},
 			{Name: "claude", EnforcesTools: true, Asks: true, SupportsMCPServers: true, ReachesFleet: true, Remembers: true},
 			{Name: "command", NeedsCommand: true},
@@ -158,9 +158,9 @@ func (f *testFleet) createPlaces(c fleetConfig) {
 			{Name: "opencode"},
 		}
 	}
-	f.world = fake.New(c.World)
+	f.place = fake.New(c.Place)
 	if c.ListError != "" {
-		f.world.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.ListError))
+		f.place.Fail(fake.List, 1<<30, fleet.Errorf(fleet.ReasonPermissionDenied, "%s", c.ListError))
 	}
 	if c.Second == nil {
 		return
@@ -175,8 +175,8 @@ func (f *testFleet) createPlaces(c fleetConfig) {
 // serverOptions returns the options of the server with the configuration cfg and the places of f.
 func (f *testFleet) serverOptions(c fleetConfig, cfg Config) Options {
 	// On a loaded machine, the defaults are too short for calls without a token, for clients that read late, and for closing.
-	unknown := inbound.Limits{Lifetime: waittest.Limit}
-	o := Options{Places: []fleet.Place{f.world}, InboundLimits: unknown, UnreadTimeout: waittest.Limit, CloseGrace: waittest.Limit, Core: func(core *state.Config) {
+	inboundLimits := inbound.Limits{Lifetime: waittest.Limit}
+	o := Options{Places: []fleet.Place{f.place}, InboundLimits: inboundLimits, UnreadTimeout: waittest.Limit, CloseGrace: waittest.Limit, Core: func(core *state.Config) {
 		core.PoolBackoff = waittest.Limit
 		core.PollInterval, core.MessageWait = 100*time.Millisecond, cmp.Or(c.MessageWait, time.Minute)
 		core.ListingGap, core.ProbeTimeout = waittest.Limit, waittest.Limit
@@ -205,7 +205,7 @@ func (f *testFleet) serverOptions(c fleetConfig, cfg Config) Options {
 	return o
 }
 
-// signalLists returns a Before hook for a world. The hook signals each listing on f.placeListings, and calls next, which may be
+// signalLists returns a Before hook for a place. The hook signals each listing on f.placeListings, and calls next, which may be
 // nil.
 func (f *testFleet) signalLists(next func(context.Context, fake.Call) error) func(context.Context, fake.Call) error {
 	return func(ctx context.Context, call fake.Call) error {
@@ -222,7 +222,7 @@ func (f *testFleet) signalLists(next func(context.Context, fake.Call) error) fun
 	}
 }
 
-// serve starts the server. At the end of the test, it closes the clients, stops the server, and checks that the calls of the world did
+// serve starts the server. At the end of the test, it closes the clients, stops the server, and checks that the calls of the place did
 // not overlap.
 func (f *testFleet) serve() {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -230,7 +230,7 @@ func (f *testFleet) serve() {
 	go func() { ended <- f.Serve(ctx) }()
 	f.stop = sync.OnceValue(func() error { cancel(); return <-ended })
 	f.t.Cleanup(func() {
-		for _, c := range f.mcps {
+		for _, c := range f.mcpClients {
 			_ = c.Close()
 		}
 		if f.conn != nil {
@@ -238,15 +238,15 @@ func (f *testFleet) serve() {
 		}
 		f.http.CloseIdleConnections()
 		require.NoError(f.t, f.stop())
-		f.world.Destroy()
+		f.place.Destroy()
 		if f.second != nil {
 			f.second.Destroy()
 		}
-		require.Empty(f.t, f.world.Overlaps())
+		require.Empty(f.t, f.place.Overlaps())
 	})
 }
 
-func (f *testFleet) makeToken(name string, c tokenConfig) {
+func (f *testFleet) createToken(name string, c tokenConfig) {
 	f.t.Helper()
 	if c.Kind == "" {
 		c.Kind = fleet.KindHuman
@@ -265,7 +265,7 @@ func (f *testFleet) makeToken(name string, c tokenConfig) {
 	}
 }
 
-// authorization returns the Authorization header for the token with the name, or "" for an empty name. For an unknown
+// authorization returns the Authorization header for the token with the name, or "" for an empty name. For an inboundLimits
 // name, the header has an invalid secret.
 func (f *testFleet) authorization(name string) string {
 	if name == "" {
@@ -319,20 +319,20 @@ func (f *testFleet) post(t *testing.T, path, authorization, body string) (resp *
 // listAgentsTool is the MCP message that calls the tool list_agents.
 const listAgentsTool = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_agents","arguments":{}}}`
 
-// as returns a context for gRPC calls with the token of that name.
-func (f *testFleet) as(ctx context.Context, name string) context.Context {
+// authContext returns a context for gRPC calls with the token of that name.
+func (f *testFleet) authContext(ctx context.Context, name string) context.Context {
 	if a := f.authorization(name); a != "" {
 		return metadata.AppendToOutgoingContext(ctx, "authorization", a)
 	}
 	return ctx
 }
 
-// mcp returns an MCP client of the toolset with the token of that name. Further calls return the same client.
-func (f *testFleet) mcp(ctx context.Context, name, toolset string) (*client.Client, error) {
+// mcpClient returns an MCP client of the toolset with the token of that name. Further calls return the same client.
+func (f *testFleet) mcpClient(ctx context.Context, name, toolset string) (*client.Client, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	key := name + "/" + toolset
-	if c := f.mcps[key]; c != nil {
+	if c := f.mcpClients[key]; c != nil {
 		return c, nil
 	}
 	headers := map[string]string{}
@@ -351,7 +351,7 @@ func (f *testFleet) mcp(ctx context.Context, name, toolset string) (*client.Clie
 	if _, err := c.Initialize(ctx, r); err != nil {
 		return nil, err
 	}
-	f.mcps[key] = c
+	f.mcpClients[key] = c
 	return c, nil
 }
 

@@ -30,21 +30,21 @@ import (
 func TestCallerIsCheckedBeforeBody(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "gone": {Revoked: true}}})
-	for _, by := range []string{"", "nobody", "gone"} {
+	for _, caller := range []string{"", "nobody", "gone"} {
 		header := ""
-		if a := f.authorization(by); a != "" {
+		if a := f.authorization(caller); a != "" {
 			header = "Authorization: " + a + "\r\n"
 		}
 		for _, size := range []int{100, 40 << 20} {
 			code, body := f.postWithoutBody(t, "/v1/agents", header, size)
-			require.Equal(t, http.StatusUnauthorized, code, by)
-			require.Contains(t, body, `"error":"UNAUTHENTICATED"`, by)
+			require.Equal(t, http.StatusUnauthorized, code, caller)
+			require.Contains(t, body, `"error":"UNAUTHENTICATED"`, caller)
 		}
 
 		// A call without its message: the server has the header, and must not wait for the message.
-		stream, err := f.conn.NewStream(f.as(t.Context(), by), &fleetv1.FleetService_ServiceDesc.Streams[0], fleetv1.FleetService_CreateAgent_FullMethodName)
+		stream, err := f.conn.NewStream(f.authContext(t.Context(), caller), &fleetv1.FleetService_ServiceDesc.Streams[0], fleetv1.FleetService_CreateAgent_FullMethodName)
 		require.NoError(t, err)
-		require.Equal(t, codes.Unauthenticated, status.Code(stream.RecvMsg(&emptypb.Empty{})), by)
+		require.Equal(t, codes.Unauthenticated, status.Code(stream.RecvMsg(&emptypb.Empty{})), caller)
 	}
 
 	// Over MCP, all callers may list tools. So the server reads small messages of unknown callers, but no large
@@ -77,8 +77,8 @@ func TestOtherUsersAreRefused(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only on Linux can a server find out which user owns a connection")
 	}
-	another := func(o *Options) { o.LocalUser = func() int { return os.Geteuid() + 1 } }
-	f := newTestFleet(t, fleetConfig{Options: another})
+	asOtherUser := func(o *Options) { o.LocalUser = func() int { return os.Geteuid() + 1 } }
+	f := newTestFleet(t, fleetConfig{Options: asOtherUser})
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		r := f.call(t, face, "list_agents", "", nil)
 		require.NotNil(t, r.err, face)
@@ -93,7 +93,7 @@ func TestOtherUsersAreRefused(t *testing.T) {
 	_, err := f.callInProcess(t.Context(), call{method: methods["list_agents"], args: map[string]any{}})
 	require.NoError(t, err, "the user who runs the process must be served")
 
-	f = newTestFleet(t, fleetConfig{Options: another, Config: func(c *Config) { c.AnyLocalUser = true }})
+	f = newTestFleet(t, fleetConfig{Options: asOtherUser, Config: func(c *Config) { c.AnyLocalUser = true }})
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		r := f.call(t, face, "list_agents", "", nil)
 		require.Nil(t, r.err, "%s: %s", face, r.err)
@@ -114,7 +114,7 @@ func TestHangUpsAreNotFailedLogins(t *testing.T) {
 		require.NoError(t, c.Close())
 	}
 	require.NoError(t, f.stop())
-	require.Empty(t, log.withMessage(t, "login failed"))
+	require.Empty(t, log.linesWithMessage(t, "login failed"))
 }
 
 // TestRevocationEndsCalls checks that streams and long polls of a token end soon after the token is revoked, with an
@@ -123,8 +123,8 @@ func TestRevocationEndsCalls(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}})
 	for _, name := range []string{"alice", "bob"} {
-		f.prepare(t, step{Agent: "papi", By: name},
-			step{Task: map[string]any{"agent_name": "papi", "task_description": "listen"}, By: name, Save: map[string]string{name: "task.id"}})
+		f.prepare(t, step{Agent: "papi", Caller: name},
+			step{Task: map[string]any{"agent_name": "papi", "task_description": "listen"}, Caller: name, Save: map[string]string{name: "task.id"}})
 	}
 	calls := map[string]map[string]any{
 		"watch_fleet": {"follow": true, "wait_seconds": json.Number("3600")},
@@ -135,14 +135,14 @@ func TestRevocationEndsCalls(t *testing.T) {
 		r    reply
 		err  error
 	}
-	ended := make(chan result, 20)
+	results := make(chan result, 20)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	begin := func(name string) (n int) {
 		for method, args := range calls {
 			with := maps.Clone(args)
 			if method == "wait_tasks" {
-				with["task_ids"] = []any{f.saved[name]}
+				with["task_ids"] = []any{f.variables[name]}
 			}
 			for _, face := range []string{"grpc", "rest", "sse", "mcp"} {
 				if face == "sse" && method != "watch_fleet" {
@@ -151,13 +151,13 @@ func TestRevocationEndsCalls(t *testing.T) {
 				n++
 				running.Go(func() {
 					begun := time.Now()
-					r, err := faces[face](f, ctx, call{method: methods[method], args: with, by: name})
+					r, err := faces[face](f, ctx, call{method: methods[method], args: with, caller: name})
 					for method == "wait_tasks" && err == nil && r.err == nil && time.Since(begun) >= 50*time.Second { // its time is over
 						begun = time.Now()
-						r, err = faces[face](f, ctx, call{method: methods[method], args: with, by: name})
+						r, err = faces[face](f, ctx, call{method: methods[method], args: with, caller: name})
 					}
 					if name == "alice" || ctx.Err() == nil {
-						ended <- result{method + " on " + face, r, err}
+						results <- result{method + " on " + face, r, err}
 					}
 				})
 			}
@@ -165,22 +165,22 @@ func TestRevocationEndsCalls(t *testing.T) {
 		return n
 	}
 	n := begin("alice")
-	all := int64(n + begin("bob"))
-	waittest.Until(t, "a waiting call gives no signal", func() bool { return f.guard.openCalls.Load() == all })
+	wantOpen := int64(n + begin("bob"))
+	waittest.Until(t, "a waiting call gives no signal", func() bool { return f.guard.openCalls.Load() == wantOpen })
 
 	revoked := time.Now()
 	admin := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin})
 	_, err := f.service.RevokeToken(admin, "alice")
 	require.NoError(t, err)
 	for range n {
-		e := <-ended
+		e := <-results
 		require.NoError(t, e.err, e.what)
 		require.NotNil(t, e.r.err, e.what)
 		require.Equal(t, "UNAUTHENTICATED", e.r.err.Reason, e.what)
 		require.Contains(t, e.r.err.Message, "the token was revoked or has expired", e.what)
 	}
 	t.Logf("ended %s after the token was revoked", time.Since(revoked))
-	require.Empty(t, ended, "other callers' calls must continue")
+	require.Empty(t, results, "other callers' calls must continue")
 	cancel()
 	running.Wait()
 }

@@ -21,7 +21,7 @@ import (
 func TestInventedFace(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "root": {Admin: true}}})
-	ctx := metadata.AppendToOutgoingContext(f.as(t.Context(), "alice"), "fleet-face", "mcp 10.9.9.9 principal=carol")
+	ctx := metadata.AppendToOutgoingContext(f.authContext(t.Context(), "alice"), "fleet-face", "mcp 10.9.9.9 principal=carol")
 	_, err := fleetv1.NewFleetServiceClient(f.conn).DeleteAgent(ctx, &fleetv1.DeleteAgentRequest{AgentName: "nobody"})
 	require.Equal(t, codes.NotFound, status.Code(err))
 	wrong := metadata.AppendToOutgoingContext(context.Background(), "fleet-face", "mcp", "authorization", "Bearer wrong")
@@ -49,14 +49,14 @@ func TestInventedMethods(t *testing.T) {
 	f := newTestFleet(t, fleetConfig{
 		Tokens: map[string]tokenConfig{"alice": {}, "root": {Admin: true}}, Limits: fleet.Limits{RequestsPerSecond: 3}, Options: newFakeClock().install,
 	})
-	seen := map[codes.Code]int{}
-	for _, by := range []string{"alice", "not-a-token"} {
+	counts := map[codes.Code]int{}
+	for _, caller := range []string{"alice", "not-a-token"} {
 		for range 10 {
-			err := f.conn.Invoke(f.as(t.Context(), by), name, &fleetv1.ListAgentsRequest{}, &fleetv1.ListAgentsResponse{})
-			seen[status.Code(err)]++
+			err := f.conn.Invoke(f.authContext(t.Context(), caller), name, &fleetv1.ListAgentsRequest{}, &fleetv1.ListAgentsResponse{})
+			counts[status.Code(err)]++
 		}
 	}
-	require.Equal(t, map[codes.Code]int{codes.Unimplemented: 3, codes.ResourceExhausted: 7, codes.Unauthenticated: 10}, seen)
+	require.Equal(t, map[codes.Code]int{codes.Unimplemented: 3, codes.ResourceExhausted: 7, codes.Unauthenticated: 10}, counts)
 	r := f.call(t, "grpc", "list_audit", "root", nil)
 	require.Nil(t, r.err)
 	require.Contains(t, fmt.Sprint(r.answer), "unknown")

@@ -72,7 +72,7 @@ func (x target) arguments(t *testing.T, m protoreflect.MethodDescriptor) map[str
 			delete(args, f)
 		}
 	}
-	all := strings.HasSuffix(x.agent, "!")
+	omitTarget := strings.HasSuffix(x.agent, "!")
 	if _, paged := args["page"]; paged { // a request with a page cannot have a cursor
 		drop("cursor")
 	}
@@ -89,7 +89,7 @@ func (x target) arguments(t *testing.T, m protoreflect.MethodDescriptor) map[str
 	case "CreateSchedule":
 		args["name"] = "alices" // the attacker has no pool of this name
 	case "SetLabels": // it takes an agent or a task
-		if all {
+		if omitTarget {
 			drop("task_id")
 		} else {
 			drop("agent_name")
@@ -117,12 +117,12 @@ func (x target) arguments(t *testing.T, m protoreflect.MethodDescriptor) map[str
 	case "WaitTasks": // a short wait
 		args["timeout_seconds"] = json.Number("50")
 	case "WatchFleet":
-		if all {
+		if omitTarget {
 			drop("task_id")
 		}
 	case "ListTasks": // status and source are values of tasks
 		args["status"], args["source"] = "running", "human"
-		if all {
+		if omitTarget {
 			drop("agent_name")
 		}
 	}
@@ -153,19 +153,19 @@ func TestIsolation(t *testing.T) {
 		}
 	}
 	f := newTestFleet(t, fleetConfig{Tokens: tokens},
-		step{Agent: map[string]any{"name": "papi", "spec": "classified spec"}, By: "alice"},
-		step{World: map[string]any{"append_log": []any{"papi", "classified log"}}},
-		step{Task: map[string]any{"agent_name": "papi", "task_description": alicesTask, "request_id": "alice-1", "timeout_seconds": 3600, "checks": alicesChecks, "retries": 2, "check_timeout_seconds": 60}, By: "alice", Save: map[string]string{"task": "task.id"}},
-		step{Call: "show_task", With: map[string]any{"task_id": "${task}"}, By: "alice", Until: map[string]any{"task": map[string]any{"preview": "<says classified>"}}},
-		step{Call: "agent_start", With: map[string]any{"contract": "echo classified output\nlisten", "request_id": "alice-2"}, By: "alice", Save: map[string]string{"contract": "agent_id"}},
-		step{Call: "agent_status", With: map[string]any{"agent_ids": []any{"${contract}"}}, By: "alice", Until: map[string]any{"agents": []any{map[string]any{"preview": "<says classified>"}}}},
-		step{Call: "append_payload", With: map[string]any{"agent_id": "${contract}", "chunk": "classified payload"}, By: "alice"},
-		step{Call: "create_agent_session", With: map[string]any{"agent": "echo", "session_name": "classified session"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}},
-		step{Call: "send_message", With: map[string]any{"agent_session_id": "${session}", "message": "done classified answer", "request_id": "alice-3"}, By: "alice"},
-		step{Agent: map[string]any{"name": "sony"}, By: "alice"},
-		step{Task: map[string]any{"agent_name": "sony", "task_description": "ask classified question?"}, By: "alice"},
-		step{Call: "list_questions", By: "alice", Until: map[string]any{"total_count": json.Number("1")}, Save: map[string]string{"question": "questions.0.id"}},
-		step{Call: "create_webhook", With: map[string]any{"name": "papi", "url": "https://hooks.example.com/classified", "topics": []any{"task_deleted"}}, By: "alice"},
+		step{Agent: map[string]any{"name": "papi", "spec": "classified spec"}, Caller: "alice"},
+		step{Place: map[string]any{"append_log": []any{"papi", "classified log"}}},
+		step{Task: map[string]any{"agent_name": "papi", "task_description": alicesTask, "request_id": "alice-1", "timeout_seconds": 3600, "checks": alicesChecks, "retries": 2, "check_timeout_seconds": 60}, Caller: "alice", Save: map[string]string{"task": "task.id"}},
+		step{Call: "show_task", With: map[string]any{"task_id": "${task}"}, Caller: "alice", Until: map[string]any{"task": map[string]any{"preview": "<says classified>"}}},
+		step{Call: "agent_start", With: map[string]any{"contract": "echo classified output\nlisten", "request_id": "alice-2"}, Caller: "alice", Save: map[string]string{"contract": "agent_id"}},
+		step{Call: "agent_status", With: map[string]any{"agent_ids": []any{"${contract}"}}, Caller: "alice", Until: map[string]any{"agents": []any{map[string]any{"preview": "<says classified>"}}}},
+		step{Call: "append_payload", With: map[string]any{"agent_id": "${contract}", "chunk": "classified payload"}, Caller: "alice"},
+		step{Call: "create_agent_session", With: map[string]any{"agent": "echo", "session_name": "classified session"}, Caller: "alice", Save: map[string]string{"session": "agent_session_id"}},
+		step{Call: "send_message", With: map[string]any{"agent_session_id": "${session}", "message": "done classified answer", "request_id": "alice-3"}, Caller: "alice"},
+		step{Agent: map[string]any{"name": "sony"}, Caller: "alice"},
+		step{Task: map[string]any{"agent_name": "sony", "task_description": "ask classified question?"}, Caller: "alice"},
+		step{Call: "list_questions", Caller: "alice", Until: map[string]any{"total_count": json.Number("1")}, Save: map[string]string{"question": "questions.0.id"}},
+		step{Call: "create_webhook", With: map[string]any{"name": "papi", "url": "https://hooks.example.com/classified", "topics": []any{"task_deleted"}}, Caller: "alice"},
 	)
 	before := f.visibleData(t)
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(methods)), func(name string) bool { return toolsetOf(methods[name]) == "" || createsAgents(name) })
@@ -186,12 +186,12 @@ func TestIsolation(t *testing.T) {
 func (f *testFleet) checkIsolation(t *testing.T, face, name, attacker string) {
 	t.Helper()
 	m := methods[name]
-	task, contract, session, question := f.saved["task"], f.saved["contract"], f.saved["session"], f.saved["question"]
+	task, contract, session, question := f.variables["task"], f.variables["contract"], f.variables["session"], f.variables["question"]
 	secrets := []string{"classified", `"owner":"alice"`, `"workspace-1"`, f.secrets["alice"]}
 	for _, pair := range [][2]target{
-		{{"nopi", noID, noID, noID, noID}, {"papi", task, contract, session, question}},
-		{{"nopi@alice", noID, noID, noID, noID}, {"papi@alice", task, contract, session, question}},
-		{{"nopi!", noID, noID, noID, noID}, {"papi!", task, contract, session, question}},
+		{{"nopi", missingID, missingID, missingID, missingID}, {"papi", task, contract, session, question}},
+		{{"nopi@alice", missingID, missingID, missingID, missingID}, {"papi@alice", task, contract, session, question}},
+		{{"nopi!", missingID, missingID, missingID, missingID}, {"papi!", task, contract, session, question}},
 	} {
 		answer := func(x target) string {
 			r := f.call(t, face, name, attacker, x.arguments(t, m))
@@ -205,23 +205,23 @@ func (f *testFleet) checkIsolation(t *testing.T, face, name, attacker string) {
 			require.NoError(t, err)
 			return string(b)
 		}
-		innocent, got := answer(pair[0]), answer(pair[1])
+		missingAnswer, got := answer(pair[0]), answer(pair[1])
 		// If both requests were invalid, the answers would always be equal and the comparison would prove
 		// nothing.
-		require.False(t, strings.Contains(innocent, "INVALID_ARGUMENT") && !ofProviders[name], "%s by %s is refused: %s", name, attacker, innocent)
+		require.False(t, strings.Contains(missingAnswer, "INVALID_ARGUMENT") && !providerMethods[name], "%s by %s is refused: %s", name, attacker, missingAnswer)
 		for _, secret := range secrets {
 			require.NotContains(t, got, secret, "%s by %s", name, attacker)
 		}
-		innocent = strings.NewReplacer("nopi", "papi", noID, task).Replace(innocent)
-		got = strings.NewReplacer(contract, task, session, task, question, task).Replace(got) // the innocent request has the same id in all places
+		missingAnswer = strings.NewReplacer("nopi", "papi", missingID, task).Replace(missingAnswer)
+		got = strings.NewReplacer(contract, task, session, task, question, task).Replace(got) // the request for missing objects has the same id in all places
 		if !createsAgents(name) {                                                             // for these, the second call returns the object of the first call, because of the request id
-			require.Equal(t, anyTime.ReplaceAllString(innocent, ""), anyTime.ReplaceAllString(got, ""), "%s by %s reveals what exists", name, attacker)
+			require.Equal(t, anyTime.ReplaceAllString(missingAnswer, ""), anyTime.ReplaceAllString(got, ""), "%s by %s reveals what exists", name, attacker)
 		}
 	}
 }
 
-// ofProviders are methods about providers, which have no owner. They refuse names of agents as invalid.
-var ofProviders = map[string]bool{"get_registered_tools": true, "register_tool_with_agent": true, "remove_registered_tool": true}
+// providerMethods are methods about providers, which have no owner. They refuse names of agents as invalid.
+var providerMethods = map[string]bool{"get_registered_tools": true, "register_tool_with_agent": true, "remove_registered_tool": true}
 
 // createsAgents reports whether a call of the method creates agents, which then belong to the caller.
 func createsAgents(name string) bool {
@@ -229,28 +229,28 @@ func createsAgents(name string) bool {
 }
 
 // visibleData returns the answers of the methods with which alice can read her data, without the parts that change by themselves.
-func (f *testFleet) visibleData(t *testing.T) (all []string) {
+func (f *testFleet) visibleData(t *testing.T) (omitTarget []string) {
 	t.Helper()
 	for _, c := range []struct{ method, with string }{
 		{"show_agent", `{"agent_name":"papi"}`},
 		{"show_agent_task_history", `{"agent_name":"papi"}`},
 		{"show_agent_log", `{"agent_name":"papi"}`},
-		{"show_task", `{"task_id":"` + f.saved["task"] + `","include_payload":true}`},
-		{"show_task_output", `{"task_id":"` + f.saved["task"] + `"}`},
+		{"show_task", `{"task_id":"` + f.variables["task"] + `","include_payload":true}`},
+		{"show_task_output", `{"task_id":"` + f.variables["task"] + `"}`},
 		{"watch_fleet", `{"agent_name":"papi"}`},
 		{"list_tasks", `{"toolset":"every"}`},
 		{"agent_list", `{}`},
 		{"list_agents", `{}`},
 		{"list_questions", `{}`},
-		{"agent_status", `{"agent_ids":["` + f.saved["contract"] + `"]}`},
-		{"download_payload", `{"agent_id":"` + f.saved["contract"] + `"}`},
-		{"get_agent_session_info", `{"agent_session_id":"` + f.saved["session"] + `"}`},
-		{"get_agent_session_history", `{"agent_session_id":"` + f.saved["session"] + `"}`},
+		{"agent_status", `{"agent_ids":["` + f.variables["contract"] + `"]}`},
+		{"download_payload", `{"agent_id":"` + f.variables["contract"] + `"}`},
+		{"get_agent_session_info", `{"agent_session_id":"` + f.variables["session"] + `"}`},
+		{"get_agent_session_history", `{"agent_session_id":"` + f.variables["session"] + `"}`},
 		{"list_agent_sessions", `{}`},
 		{"list_webhooks", `{}`},
 		{"list_deliveries", `{"name":"papi"}`},
 	} {
-		v, err := decode([]byte(c.with))
+		v, err := decodeJSON([]byte(c.with))
 		require.NoError(t, err)
 		args, _ := v.(map[string]any)
 		r := f.call(t, "grpc", c.method, "alice", args)
@@ -261,7 +261,7 @@ func (f *testFleet) visibleData(t *testing.T) (all []string) {
 		delete(m, "cursor") // other principals append to the log
 		b, err := json.Marshal(m)
 		require.NoError(t, err)
-		all = append(all, string(b))
+		omitTarget = append(omitTarget, string(b))
 	}
-	return all
+	return omitTarget
 }

@@ -24,10 +24,10 @@ var placeholders = map[string]*regexp.Regexp{
 // mismatches compares got with want, which are decoded JSON, and returns descriptions of the differences. In want,
 // there may be placeholders. "<any>" matches any value, "<says X>" matches any text that contains X, and "<more>" at
 // the end of a list matches any further items. Unless exact is set, objects in got may have additional keys.
-func mismatches(want, got any, exact bool) []string { return mismatch("", want, got, exact) }
+func mismatches(want, got any, exact bool) []string { return mismatchesAt("", want, got, exact) }
 
-// mismatch is mismatches for the values at the path at.
-func mismatch(at string, want, got any, exact bool) []string {
+// mismatchesAt is mismatches for the values at the path.
+func mismatchesAt(path string, want, got any, exact bool) []string {
 	switch want := want.(type) {
 	case map[string]any:
 		m, ok := got.(map[string]any)
@@ -38,14 +38,14 @@ func mismatch(at string, want, got any, exact bool) []string {
 		for _, k := range slices.Sorted(maps.Keys(want)) {
 			v, ok := m[k]
 			if !ok {
-				diff = append(diff, fmt.Sprintf("%s.%s is missing", at, k))
+				diff = append(diff, fmt.Sprintf("%s.%s is missing", path, k))
 				continue
 			}
-			diff = append(diff, mismatch(at+"."+k, want[k], v, exact)...)
+			diff = append(diff, mismatchesAt(path+"."+k, want[k], v, exact)...)
 		}
 		for _, k := range slices.Sorted(maps.Keys(m)) {
 			if _, ok := want[k]; !ok && exact {
-				diff = append(diff, fmt.Sprintf("%s.%s is %s and should not be there", at, k, shortJSON(m[k])))
+				diff = append(diff, fmt.Sprintf("%s.%s is %s and should not be there", path, k, shortJSON(m[k])))
 			}
 		}
 		return diff
@@ -58,11 +58,11 @@ func mismatch(at string, want, got any, exact bool) []string {
 			want, list = want[:n], list[:n]
 		}
 		if len(list) != len(want) {
-			return []string{fmt.Sprintf("%s has %d items and should have %d: %s", at, len(list), len(want), shortJSON(got))}
+			return []string{fmt.Sprintf("%s has %d items and should have %d: %s", path, len(list), len(want), shortJSON(got))}
 		}
 		var diff []string
 		for i := range want {
-			diff = append(diff, mismatch(fmt.Sprintf("%s[%d]", at, i), want[i], list[i], exact)...)
+			diff = append(diff, mismatchesAt(fmt.Sprintf("%s[%d]", path, i), want[i], list[i], exact)...)
 		}
 		return diff
 	case string:
@@ -81,7 +81,7 @@ func mismatch(at string, want, got any, exact bool) []string {
 			return nil
 		}
 	}
-	return []string{fmt.Sprintf("%s is %s and should be %s", at, shortJSON(got), shortJSON(want))}
+	return []string{fmt.Sprintf("%s is %s and should be %s", path, shortJSON(got), shortJSON(want))}
 }
 
 // shortJSON returns the value as JSON, shortened to 600 bytes.
@@ -118,9 +118,9 @@ func TestMismatches(t *testing.T) {
 		{`"<says d>"`, `"abc"`, true, []string{` is "abc" and should be "\u003csays d\u003e"`}},
 		{`{}`, `[]`, true, []string{` is [] and should be {}`}},
 	} {
-		want, err := decode([]byte(c.want))
+		want, err := decodeJSON([]byte(c.want))
 		require.NoError(t, err)
-		got, err := decode([]byte(c.got))
+		got, err := decodeJSON([]byte(c.got))
 		require.NoError(t, err)
 		require.Equal(t, c.diff, mismatches(want, got, c.exact), "%s %s", c.want, c.got)
 	}

@@ -34,15 +34,15 @@ type mcpTaskResponse struct {
 }
 
 // sendAcceptingTasks sends a request of an MCP client that accepts tasks. name is the tool, or the id of the task.
-func (f *testFleet) sendAcceptingTasks(t *testing.T, by, method, name string, params map[string]any) (r mcpTaskResponse) {
+func (f *testFleet) sendAcceptingTasks(t *testing.T, caller, method, name string, params map[string]any) (r mcpTaskResponse) {
 	t.Helper()
-	r, err := f.sendMCP(t.Context(), `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, by, method, name, params)
+	r, err := f.sendMCP(t.Context(), `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, caller, method, name, params)
 	require.NoError(t, err)
 	return r
 }
 
 // sendMCP sends a request of an MCP client with the capabilities, which are JSON.
-func (f *testFleet) sendMCP(ctx context.Context, capabilities, by, method, name string, params map[string]any) (r mcpTaskResponse, err error) {
+func (f *testFleet) sendMCP(ctx context.Context, capabilities, caller, method, name string, params map[string]any) (r mcpTaskResponse, err error) {
 	const version = "2026-07-28"
 	params["_meta"] = map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    version,
@@ -57,7 +57,7 @@ func (f *testFleet) sendMCP(ctx context.Context, capabilities, by, method, name 
 		return r, err
 	}
 	for k, v := range map[string]string{
-		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": f.authorization(by),
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": f.authorization(caller),
 		"Mcp-Protocol-Version": version, "Mcp-Method": method, "Mcp-Name": name,
 	} {
 		q.Header.Set(k, v)
@@ -78,15 +78,15 @@ func (f *testFleet) sendMCP(ctx context.Context, capabilities, by, method, name 
 func TestTasksOfMCP(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}, "reader": {Scope: "read"}}},
-		step{Agent: "papi", By: "alice"},
-		step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}},
+		step{Agent: "papi", Caller: "alice"},
+		step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Caller: "alice", Save: map[string]string{"session": "agent_session_id"}},
 	)
 	for tool, args := range map[string]map[string]any{
 		"run_task":              {"agent_name": "papi", "task_description": "wait run_task\ndone the answer"},
 		"run_subagent":          {"agent_name": "web-search", "prompt": "wait run_subagent\ndone the answer"},
 		"execute_agent_request": {"agent_name": "claude", "prompt": "wait execute_agent_request\ndone the answer"},
 		"invoke_agent":          {"agent": "echo", "message": "wait invoke_agent\ndone the answer"},
-		"send_message":          {"agent_session_id": f.saved["session"], "message": "wait send_message\ndone the answer"},
+		"send_message":          {"agent_session_id": f.variables["session"], "message": "wait send_message\ndone the answer"},
 	} {
 		t.Run(tool, func(t *testing.T) {
 			args["request_id"] = tool
@@ -94,19 +94,19 @@ func TestTasksOfMCP(t *testing.T) {
 			require.Equal(t, []string{"task", "working"}, []string{created.ResultType, created.Status})
 			again := f.sendAcceptingTasks(t, "alice", "tools/call", tool, map[string]any{"name": tool, "arguments": args}).Result
 			require.Equal(t, created.TaskID, again.TaskID, "a repeated call must get the same task")
-			about := func(by, method string) mcpTaskResponse {
-				return f.sendAcceptingTasks(t, by, method, created.TaskID, map[string]any{"taskId": created.TaskID})
+			sendTaskRequest := func(caller, method string) mcpTaskResponse {
+				return f.sendAcceptingTasks(t, caller, method, created.TaskID, map[string]any{"taskId": created.TaskID})
 			}
 			for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
-				for _, by := range []string{"bob", "reader"} {
-					refused := about(by, method)
-					require.Equal(t, []any{-32602, "there is no such task"}, []any{refused.Error.Code, refused.Error.Message}, "%s by %s", method, by)
+				for _, caller := range []string{"bob", "reader"} {
+					response := sendTaskRequest(caller, method)
+					require.Equal(t, []any{-32602, "there is no such task"}, []any{response.Error.Code, response.Error.Message}, "%s by %s", method, caller)
 				}
 			}
-			require.Equal(t, "working", about("alice", "tasks/get").Result.Status)
-			f.prepare(t, step{World: map[string]any{"release": tool}})
-			waittest.Until(t, "MCP has no call that waits for a task", func() bool { return about("alice", "tasks/get").Result.Status == "completed" })
-			require.True(t, strings.HasPrefix(about("alice", "tasks/get").Result.Result.Content[0].Text, "the answer\n\nTask "+created.TaskID))
+			require.Equal(t, "working", sendTaskRequest("alice", "tasks/get").Result.Status)
+			f.prepare(t, step{Place: map[string]any{"release": tool}})
+			waittest.Until(t, "MCP has no call that waits for a task", func() bool { return sendTaskRequest("alice", "tasks/get").Result.Status == "completed" })
+			require.True(t, strings.HasPrefix(sendTaskRequest("alice", "tasks/get").Result.Result.Content[0].Text, "the answer\n\nTask "+created.TaskID))
 		})
 	}
 
@@ -126,12 +126,12 @@ func TestTasksOfMCP(t *testing.T) {
 		return question != ""
 	})
 	for _, answer := range []string{"seven", "eight"} { // the second answer comes too late, and is ignored
-		acknowledged := f.sendAcceptingTasks(t, "alice", "tasks/update", id, map[string]any{"taskId": id, "inputResponses": map[string]any{
+		response := f.sendAcceptingTasks(t, "alice", "tasks/update", id, map[string]any{"taskId": id, "inputResponses": map[string]any{
 			question: map[string]any{"action": "accept", "content": map[string]any{"answer": answer}},
 		}})
-		require.Equal(t, "complete", acknowledged.Result.ResultType, acknowledged.Error.Message)
+		require.Equal(t, "complete", response.Result.ResultType, response.Error.Message)
 	}
-	f.prepare(t, step{Call: "list_questions", With: map[string]any{"task_id": id, "include_answered": true}, By: "alice", Until: map[string]any{"questions": []any{map[string]any{"answer": "seven", "answered_by": "alice"}}}})
+	f.prepare(t, step{Call: "list_questions", With: map[string]any{"task_id": id, "include_answered": true}, Caller: "alice", Until: map[string]any{"questions": []any{map[string]any{"answer": "seven", "answered_by": "alice"}}}})
 	for range 2 {
 		require.Equal(t, "complete", f.sendAcceptingTasks(t, "alice", "tasks/cancel", id, map[string]any{"taskId": id}).Result.ResultType)
 	}
@@ -143,8 +143,8 @@ func TestTasksOfMCP(t *testing.T) {
 func TestFormsOfMCP(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}},
-		step{Agent: "papi", By: "alice"},
-		step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}},
+		step{Agent: "papi", Caller: "alice"},
+		step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Caller: "alice", Save: map[string]string{"session": "agent_session_id"}},
 	)
 	for tool, args := range map[string]func(script string) map[string]any{
 		"run_task": func(script string) map[string]any {
@@ -156,7 +156,7 @@ func TestFormsOfMCP(t *testing.T) {
 		"execute_agent_request": func(script string) map[string]any { return map[string]any{"agent_name": "claude", "prompt": script} },
 		"invoke_agent":          func(script string) map[string]any { return map[string]any{"agent": "echo", "message": script} },
 		"send_message": func(script string) map[string]any {
-			return map[string]any{"agent_session_id": f.saved["session"], "message": script}
+			return map[string]any{"agent_session_id": f.variables["session"], "message": script}
 		},
 	} {
 		t.Run(tool, func(t *testing.T) {
@@ -166,21 +166,21 @@ func TestFormsOfMCP(t *testing.T) {
 				return f.sendMCP(ctx, `{"elicitation":{"form":{}}}`, "alice", "tools/call", tool, params)
 			}
 			const script = "ask How many?\nask And where?\ndone the answer"
-			asked, err := call(t.Context(), script, nil)
+			response, err := call(t.Context(), script, nil)
 			for _, answer := range []string{"seven", "here"} { // there is a form for each of the two questions
 				require.NoError(t, err)
-				require.Equal(t, "input_required", asked.Result.ResultType, asked.Result.Content)
-				require.Len(t, asked.Result.InputRequests, 1)
+				require.Equal(t, "input_required", response.Result.ResultType, response.Result.Content)
+				require.Len(t, response.Result.InputRequests, 1)
 				responses := map[string]any{}
-				for id := range asked.Result.InputRequests {
+				for id := range response.Result.InputRequests {
 					responses[id] = map[string]any{"action": "accept", "content": map[string]any{"answer": answer}}
 				}
-				asked, err = call(t.Context(), script, map[string]any{"requestState": asked.Result.RequestState, "inputResponses": responses})
+				response, err = call(t.Context(), script, map[string]any{"requestState": response.Result.RequestState, "inputResponses": responses})
 			}
 			require.NoError(t, err)
-			require.Equal(t, "complete", asked.Result.ResultType)
-			require.Contains(t, asked.Result.Content[0].Text, "the answer")
-			f.prepare(t, step{Call: "list_questions", With: map[string]any{"include_answered": true, "limit": 2}, By: "alice", Until: map[string]any{
+			require.Equal(t, "complete", response.Result.ResultType)
+			require.Contains(t, response.Result.Content[0].Text, "the answer")
+			f.prepare(t, step{Call: "list_questions", With: map[string]any{"include_answered": true, "limit": 2}, Caller: "alice", Until: map[string]any{
 				"questions": []any{map[string]any{"answer": "here", "answered_by": "alice"}, map[string]any{"answer": "seven", "answered_by": "alice"}},
 			}})
 
@@ -190,21 +190,21 @@ func TestFormsOfMCP(t *testing.T) {
 			}
 			awaitOpenCalls(0)
 			ctx, leave := context.WithCancel(t.Context())
-			left := make(chan error, 1)
+			leftCall := make(chan error, 1)
 			go func() {
 				_, err := call(ctx, "wait "+tool+"\ndone", nil)
-				left <- err
+				leftCall <- err
 			}()
-			f.prepare(t, step{Call: "list_tasks", With: map[string]any{"status": "running", "toolset": "every"}, By: "alice", Until: map[string]any{"tasks": []any{map[string]any{"status": "running"}}}, Save: map[string]string{"left": "tasks.0.id"}})
+			f.prepare(t, step{Call: "list_tasks", With: map[string]any{"status": "running", "toolset": "every"}, Caller: "alice", Until: map[string]any{"tasks": []any{map[string]any{"status": "running"}}}, Save: map[string]string{"left": "tasks.0.id"}})
 			awaitOpenCalls(2) // the call knows its task: it waits for the task, and watches it for questions
 			leave()
-			require.Error(t, <-left)
+			require.Error(t, <-leftCall)
 			want := "stopped"
 			if tool == "run_task" {
 				want = "completed"
-				f.prepare(t, step{World: map[string]any{"release": tool}})
+				f.prepare(t, step{Place: map[string]any{"release": tool}})
 			}
-			f.prepare(t, step{Call: "show_task", With: map[string]any{"task_id": f.saved["left"]}, By: "alice", Until: map[string]any{"task": map[string]any{"status": want}}})
+			f.prepare(t, step{Call: "show_task", With: map[string]any{"task_id": f.variables["left"]}, Caller: "alice", Until: map[string]any{"task": map[string]any{"status": want}}})
 		})
 	}
 }

@@ -70,14 +70,14 @@ func newOIDCFleet(t *testing.T) (*testFleet, *oidctest.Issuer) {
 func TestOIDC(t *testing.T) {
 	t.Parallel()
 	f, _ := newOIDCFleet(t)
-	for i, by := range []string{"alice", "oidc:alice", "oidc:bob", "second alice"} {
+	for i, caller := range []string{"alice", "oidc:alice", "oidc:bob", "second alice"} {
 		face := []string{"grpc", "rest", "mcp", "grpc"}[i]
-		r := f.call(t, face, "create_agent", by, map[string]any{"name": "of-" + strings.NewReplacer(":", "-", " ", "-").Replace(by), "project": "Setup", "spec": "x"})
-		require.Nil(t, r.err, "%s: %v", by, r.err)
+		r := f.call(t, face, "create_agent", caller, map[string]any{"name": "of-" + strings.NewReplacer(":", "-", " ", "-").Replace(caller), "project": "Setup", "spec": "x"})
+		require.Nil(t, r.err, "%s: %v", caller, r.err)
 	}
-	agentsOf := func(face, by string) (names, owners []string) {
-		r := f.call(t, face, "list_agents", by, nil)
-		require.Nil(t, r.err, "%s on %s: %v", by, face, r.err)
+	agentsOf := func(face, caller string) (names, owners []string) {
+		r := f.call(t, face, "list_agents", caller, nil)
+		require.Nil(t, r.err, "%s on %s: %v", caller, face, r.err)
 		list, _ := json.Marshal(r.answer)
 		var answer struct {
 			Agents []struct{ Name, Owner string }
@@ -91,25 +91,25 @@ func TestOIDC(t *testing.T) {
 		return names, owners
 	}
 	for _, face := range []string{"grpc", "rest", "mcp"} {
-		for by, want := range map[string][]string{
+		for caller, want := range map[string][]string{
 			"alice": {"of-alice"}, "oidc:alice": {"of-oidc-alice"}, "oidc:bob": {"of-oidc-bob"}, "second alice": {"of-second-alice"}, "oidc:vic": nil,
 			"oidc:root": {"of-alice", "of-oidc-alice", "of-oidc-bob", "of-second-alice"},
 		} {
-			got, _ := agentsOf(face, by)
-			require.Equal(t, want, got, "%s on %s", by, face)
+			got, _ := agentsOf(face, caller)
+			require.Equal(t, want, got, "%s on %s", caller, face)
 		}
 		_, owners := agentsOf(face, "oidc:root")
 		require.Equal(t, []string{"alice", "oidc:alice", "oidc:alice~2", "oidc:bob"}, owners)
 
-		for by, r := range map[string]reply{
+		for caller, r := range map[string]reply{
 			"oidc:carol": f.call(t, face, "list_agents", "oidc:carol", nil),
 			"oidc:vic":   f.call(t, face, "create_agent", "oidc:vic", map[string]any{"name": "x", "project": "Setup", "spec": "x"}),
 		} {
-			require.NotNil(t, r.err, by)
-			require.Equal(t, "PERMISSION_DENIED", r.err.Reason, "%s on %s: %v", by, face, r.err)
+			require.NotNil(t, r.err, caller)
+			require.Equal(t, "PERMISSION_DENIED", r.err.Reason, "%s on %s: %v", caller, face, r.err)
 		}
 	}
-	alice := f.as(t.Context(), "oidc:alice")
+	alice := f.authContext(t.Context(), "oidc:alice")
 	require.Equal(t, "human", sourceOfTask(alice, t, fleetv1.NewFleetServiceClient(f.conn), "of-oidc-alice"))
 }
 
@@ -120,14 +120,14 @@ func TestOIDCExpiry(t *testing.T) {
 	issuer.SetLifetime(3 * time.Second)
 	expires := time.Now().Add(3 * time.Second).Truncate(time.Second) // at the earliest
 	f.secrets["short"] = issuer.IDToken(t, "alice")
-	stream, err := fleetv1.NewFleetServiceClient(f.conn).WatchFleet(f.as(t.Context(), "short"), &fleetv1.WatchFleetRequest{Follow: true})
+	stream, err := fleetv1.NewFleetServiceClient(f.conn).WatchFleet(f.authContext(t.Context(), "short"), &fleetv1.WatchFleetRequest{Follow: true})
 	require.NoError(t, err)
 	for err == nil {
 		_, err = stream.Recv()
 	}
 	require.Equal(t, codes.Unauthenticated, status.Code(err), "%v", err)
 	require.False(t, time.Now().Before(expires))
-	_, err = fleetv1.NewFleetServiceClient(f.conn).ListAgents(f.as(t.Context(), "short"), &fleetv1.ListAgentsRequest{})
+	_, err = fleetv1.NewFleetServiceClient(f.conn).ListAgents(f.authContext(t.Context(), "short"), &fleetv1.ListAgentsRequest{})
 	require.ErrorContains(t, err, "the token has expired")
 }
 
@@ -140,15 +140,15 @@ func TestOIDCUnreachable(t *testing.T) {
 	issuer.Stop()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Config: oidcAuth(issuer, AuthTokens, AuthOIDC)})
 	f.secrets["oidc:alice"] = token
-	parts := func() (parts []string) {
+	degradedParts := func() (degradedParts []string) {
 		h, err := fleetv1.NewHealthServiceClient(f.conn).CheckHealth(t.Context(), &fleetv1.CheckHealthRequest{})
 		require.NoError(t, err)
 		for _, d := range h.GetDegraded() {
-			parts = append(parts, d.GetPart())
+			degradedParts = append(degradedParts, d.GetPart())
 		}
-		return parts
+		return degradedParts
 	}
-	waittest.Until(t, "the issuer is asked in the background", func() bool { return slices.Contains(parts(), "oidc") })
+	waittest.Until(t, "the issuer is asked in the background", func() bool { return slices.Contains(degradedParts(), "oidc") })
 	for _, face := range []string{"grpc", "rest"} {
 		r := f.call(t, face, "list_agents", "oidc:alice", nil)
 		require.Equal(t, "BACKEND_UNAVAILABLE", r.err.Reason)
@@ -156,8 +156,8 @@ func TestOIDCUnreachable(t *testing.T) {
 		require.Nil(t, f.call(t, face, "list_agents", "alice", nil).err, "tokens of Fleet must work without the issuer")
 	}
 	issuer.Start(t)
-	waittest.Until(t, "the issuer is asked again in the background", func() bool { return !slices.Contains(parts(), "oidc") })
-	_, err := fleetv1.NewFleetServiceClient(f.conn).ListAgents(f.as(t.Context(), "oidc:alice"), &fleetv1.ListAgentsRequest{})
+	waittest.Until(t, "the issuer is asked again in the background", func() bool { return !slices.Contains(degradedParts(), "oidc") })
+	_, err := fleetv1.NewFleetServiceClient(f.conn).ListAgents(f.authContext(t.Context(), "oidc:alice"), &fleetv1.ListAgentsRequest{})
 	require.NoError(t, err)
 }
 
@@ -204,9 +204,9 @@ func TestOIDCDiscovery(t *testing.T) {
 	require.NoError(t, err)
 	address, err := handler.GetAuthorizationURL(t.Context(), state, client.GenerateCodeChallenge(verifier))
 	require.NoError(t, err)
-	back, err := oidctest.Login(t.Context(), "bob", address)
+	callbackURL, err := oidctest.Login(t.Context(), "bob", address)
 	require.NoError(t, err)
-	require.NoError(t, handler.ProcessAuthorizationResponse(t.Context(), back.Query().Get("code"), back.Query().Get("state"), verifier))
+	require.NoError(t, handler.ProcessAuthorizationResponse(t.Context(), callbackURL.Query().Get("code"), callbackURL.Query().Get("state"), verifier))
 	_, err = c.Initialize(t.Context(), initialize)
 	require.NoError(t, err)
 	call := mcp.CallToolRequest{}

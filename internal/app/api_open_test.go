@@ -20,24 +20,24 @@ import (
 func TestCallsWithoutRequests(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"root": {Admin: true}, "alice": {Admin: true}}, Limits: fleet.Limits{OpenCalls: 1}})
-	s, err := f.conn.NewStream(f.as(t.Context(), "alice"), &grpc.StreamDesc{ClientStreams: true}, fleetv1.TokenService_CreateToken_FullMethodName)
+	s, err := f.conn.NewStream(f.authContext(t.Context(), "alice"), &grpc.StreamDesc{ClientStreams: true}, fleetv1.TokenService_CreateToken_FullMethodName)
 	require.NoError(t, err)
-	lists := func() error {
-		_, err := fleetv1.NewFleetServiceClient(f.conn).ListAgents(f.as(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
+	listAgents := func() error {
+		_, err := fleetv1.NewFleetServiceClient(f.conn).ListAgents(f.authContext(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
 		return err
 	}
-	waittest.Until(t, "the arrival of headers gives no signal", func() bool { return status.Code(lists()) == codes.ResourceExhausted })
+	waittest.Until(t, "the arrival of headers gives no signal", func() bool { return status.Code(listAgents()) == codes.ResourceExhausted })
 
 	// A tab, which metadata cannot hold, must not keep a call from counting for alice.
 	_, answer := f.post(t, "/mcp", strings.Replace(f.authorization("alice"), " ", " \t", 1), listAgentsTool)
 	require.Contains(t, answer, "limits.open_calls")
 
 	tokens := fleetv1.NewTokenServiceClient(f.conn)
-	_, err = tokens.RevokeToken(f.as(t.Context(), "root"), &fleetv1.RevokeTokenRequest{Name: "alice"})
+	_, err = tokens.RevokeToken(f.authContext(t.Context(), "root"), &fleetv1.RevokeTokenRequest{Name: "alice"})
 	require.NoError(t, err)
 	require.Error(t, s.RecvMsg(&fleetv1.CreateTokenResponse{}), "the server must not wait for the request")
 	_ = s.SendMsg(&fleetv1.CreateTokenRequest{Name: "backdoor", Admin: true}) // the stream has ended
-	list, err := tokens.ListTokens(f.as(t.Context(), "root"), &fleetv1.ListTokensRequest{})
+	list, err := tokens.ListTokens(f.authContext(t.Context(), "root"), &fleetv1.ListTokensRequest{})
 	require.NoError(t, err)
 	for _, token := range list.GetTokens() {
 		require.NotEqual(t, "backdoor", token.GetName())
@@ -50,29 +50,29 @@ func TestOpenCalls(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}, Limits: fleet.Limits{OpenCalls: 2}})
 	client := fleetv1.NewFleetServiceClient(f.conn)
-	_, err := f.mcp(t.Context(), "alice", toolsetOf(methods["list_agents"])) // it connects before the limit is reached
+	_, err := f.mcpClient(t.Context(), "alice", toolsetOf(methods["list_agents"])) // it connects before the limit is reached
 	require.NoError(t, err)
 	var end context.CancelFunc
 	for range 2 {
 		var ctx context.Context
-		ctx, end = context.WithCancel(f.as(t.Context(), "alice"))
+		ctx, end = context.WithCancel(f.authContext(t.Context(), "alice"))
 		defer end()
 		_, err := client.WatchFleet(ctx, &fleetv1.WatchFleetRequest{Follow: true})
 		require.NoError(t, err)
 	}
-	lists := func() bool {
-		_, err := client.ListAgents(f.as(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
+	listAgents := func() bool {
+		_, err := client.ListAgents(f.authContext(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
 		return err == nil
 	}
-	waittest.Until(t, "a stream without events sends nothing", func() bool { return !lists() })
+	waittest.Until(t, "a stream without events sends nothing", func() bool { return !listAgents() })
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		r := f.call(t, face, "list_agents", "alice", nil)
 		require.NotNil(t, r.err, face)
 		require.Equal(t, string(fleet.ReasonLimitReached), r.err.Reason, face)
 		require.Equal(t, "limits.open_calls", r.err.Details["limit"], face)
 	}
-	_, err = client.ListAgents(f.as(t.Context(), "bob"), &fleetv1.ListAgentsRequest{})
+	_, err = client.ListAgents(f.authContext(t.Context(), "bob"), &fleetv1.ListAgentsRequest{})
 	require.NoError(t, err)
 	end()
-	waittest.Until(t, "the server learns by itself that a client has cancelled", lists)
+	waittest.Until(t, "the server learns by itself that a client has cancelled", listAgents)
 }

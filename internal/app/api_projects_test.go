@@ -22,10 +22,10 @@ func TestProjectRestriction(t *testing.T) {
 		t.Run(face, func(t *testing.T) {
 			t.Parallel()
 			f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}},
-				step{Agent: map[string]any{"name": "papi", "spec": "classified spec"}, By: "alice"},
-				step{Task: map[string]any{"agent_name": "papi", "task_description": "echo classified output\nask classified question?"}, By: "alice", Save: map[string]string{"task": "task.id"}},
-				step{Call: "list_questions", By: "alice", Until: map[string]any{"total_count": json.Number("1")}, Save: map[string]string{"question": "questions.0.id"}},
-				step{Agent: map[string]any{"name": "sony", "project": "DataOne"}, By: "alice"},
+				step{Agent: map[string]any{"name": "papi", "spec": "classified spec"}, Caller: "alice"},
+				step{Task: map[string]any{"agent_name": "papi", "task_description": "echo classified output\nask classified question?"}, Caller: "alice", Save: map[string]string{"task": "task.id"}},
+				step{Call: "list_questions", Caller: "alice", Until: map[string]any{"total_count": json.Number("1")}, Save: map[string]string{"question": "questions.0.id"}},
+				step{Agent: map[string]any{"name": "sony", "project": "DataOne"}, Caller: "alice"},
 			)
 
 			admin := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin})
@@ -38,7 +38,7 @@ func TestProjectRestriction(t *testing.T) {
 			require.Equal(t, 2, owned)
 			f.secrets["restricted"] = secret
 
-			task, question := f.saved["task"], f.saved["question"]
+			task, question := f.variables["task"], f.variables["question"]
 			for _, name := range slices.Sorted(maps.Keys(methods)) {
 				m := methods[name]
 				if m.Parent().Name() != "FleetService" || createsAgents(name) || !offers(face, m) {
@@ -57,11 +57,11 @@ func TestProjectRestriction(t *testing.T) {
 						require.NoError(t, err)
 						return string(b)
 					}
-					innocent := answer(target{"nopi" + suffix, noID, noID, noID, noID + "-1"})
-					got := answer(target{"papi" + suffix, task, noID, noID, question})
+					missingAnswer := answer(target{"nopi" + suffix, missingID, missingID, missingID, missingID + "-1"})
+					got := answer(target{"papi" + suffix, task, missingID, missingID, question})
 					require.NotContains(t, got, "classified", name)
-					replaced := strings.NewReplacer("nopi", "papi", noID+"-1", question, noID, task)
-					require.Equal(t, anyTime.ReplaceAllString(replaced.Replace(innocent), ""), anyTime.ReplaceAllString(got, ""), "%s reveals what exists", name)
+					replacer := strings.NewReplacer("nopi", "papi", missingID+"-1", question, missingID, task)
+					require.Equal(t, anyTime.ReplaceAllString(replacer.Replace(missingAnswer), ""), anyTime.ReplaceAllString(got, ""), "%s reveals what exists", name)
 				}
 			}
 			r := f.call(t, face, "list_agents", "restricted", nil)

@@ -63,15 +63,15 @@ func TestProviderLimitOfReplicas(t *testing.T) {
 			c.MaxConcurrent = 1000 // far from this limit, transactions of the principal do not wait for each other
 		}
 	}})
-	var begun atomic.Int64
+	var accepted atomic.Int64
 	var calls errgroup.Group
 	for i := range 40 {
 		calls.Go(func() error {
 			f := []*testFleet{one, two}[i%2]
-			r, err := f.callGRPC(t.Context(), call{method: methods["execute_agent_request"], args: map[string]any{"agent_name": "claude", "prompt": "done"}, by: "alice"})
+			r, err := f.callGRPC(t.Context(), call{method: methods["execute_agent_request"], args: map[string]any{"agent_name": "claude", "prompt": "done"}, caller: "alice"})
 			switch {
 			case err == nil && r.err == nil:
-				begun.Add(1)
+				accepted.Add(1)
 			case err == nil && r.err.Reason != string(fleet.ReasonLimitReached):
 				return errors.New(r.err.Message)
 			}
@@ -79,7 +79,7 @@ func TestProviderLimitOfReplicas(t *testing.T) {
 		})
 	}
 	require.NoError(t, calls.Wait())
-	require.EqualValues(t, 20, begun.Load())
+	require.EqualValues(t, 20, accepted.Load())
 }
 
 func TestProviderSettings(t *testing.T) {
@@ -95,10 +95,10 @@ func TestProviderSettings(t *testing.T) {
 		require.ErrorContains(t, err, want, text)
 	}
 	// Without its comment marks, the sample's section about providers is a valid configuration.
-	_, shown, found := strings.Cut(string(sample), "# providers:\n")
+	_, listed, found := strings.Cut(string(sample), "# providers:\n")
 	require.True(t, found)
 	text := "providers:\n"
-	for line := range strings.Lines(shown) {
+	for line := range strings.Lines(listed) {
 		line, ok := strings.CutPrefix(line, "# ")
 		if !ok {
 			break
@@ -130,10 +130,10 @@ func TestProvidersWithModels(t *testing.T) {
 		Agents: []providers.Provider{{Name: "claude", BaseURL: stub.URL, Model: "stub-large"}}, ToolEnv: []string{"CALC_TOKEN"},
 	}
 	require.NoError(t, cfg.Validate())
-	world := fake.New(fake.Config{})
-	t.Cleanup(world.Destroy)
+	place := fake.New(fake.Config{})
+	t.Cleanup(place.Destroy)
 	a, err := Open(t.Context(), cfg, Options{
-		Places: []fleet.Place{world}, Providers: func(c *providers.Config) { c.Getenv = func(name string) string { return env[name] } },
+		Places: []fleet.Place{place}, Providers: func(c *providers.Config) { c.Getenv = func(name string) string { return env[name] } },
 		Local: func(c *local.Config) {
 			for name, value := range env {
 				c.Environ = append(c.Environ, name+"="+value)
@@ -172,11 +172,11 @@ func TestProvidersWithModels(t *testing.T) {
 	require.NotContains(t, r.GetError().GetValue(), providerKey)
 }
 
-// TestProviderTools checks that /mcp/providers offers exactly the tools of the contract, and at least their arguments.
+// TestProviderTools checks that /mcp/providers offers exactly the expected tools, with at least the expected arguments.
 func TestProviderTools(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{})
-	c, err := f.mcp(t.Context(), "", "providers")
+	c, err := f.mcpClient(t.Context(), "", "providers")
 	require.NoError(t, err)
 	list, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
 	require.NoError(t, err)
@@ -184,15 +184,15 @@ func TestProviderTools(t *testing.T) {
 	for _, tool := range list.Tools {
 		b, err := json.Marshal(tool)
 		require.NoError(t, err)
-		var shown struct {
+		var listed struct {
 			InputSchema struct {
 				Properties map[string]any `json:"properties"`
 				Required   []string       `json:"required"`
 			} `json:"inputSchema"`
 		}
-		require.NoError(t, json.Unmarshal(b, &shown))
+		require.NoError(t, json.Unmarshal(b, &listed))
 		for _, name := range []string{"agent_name", "prompt", "context", "capabilities", "timeout", "config", "capability_filter", "include_status", "tool_name", "tool_spec"} {
-			if _, ok := shown.InputSchema.Properties[name]; ok {
+			if _, ok := listed.InputSchema.Properties[name]; ok {
 				arguments[tool.Name] = append(arguments[tool.Name], name)
 			}
 		}

@@ -41,7 +41,7 @@ func TestRequestRates(t *testing.T) {
 	f := newTestFleet(t, fleetConfig{
 		Tokens: map[string]tokenConfig{"alice": {}, "bob": {}}, Limits: fleet.Limits{RequestsPerSecond: 9}, Options: clock.install,
 	})
-	list := func(face, by string) *apiError { return f.call(t, face, "list_agents", by, nil).err }
+	list := func(face, caller string) *apiError { return f.call(t, face, "list_agents", caller, nil).err }
 	require.Nil(t, list("mcp", "alice"), "the first call begins the MCP session")
 	clock.add(time.Second)
 	for range 3 {

@@ -32,7 +32,7 @@ func newTestReplicas(t *testing.T, c fleetConfig) (one, two *testFleet) {
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	on := func(places ...fleet.Place) fleetConfig {
+	configWith := func(places ...fleet.Place) fleetConfig {
 		return fleetConfig{Config: func(c *Config) { c.Store = url }, Options: func(o *Options) {
 			core := o.Core
 			o.Core = func(c *state.Config) { core(c); c.LeaseTTL = time.Second }
@@ -41,7 +41,7 @@ func TestReplicas(t *testing.T) {
 			}
 		}}
 	}
-	one := newTestFleet(t, on())
+	one := newTestFleet(t, configWith())
 	first := fleetv1.NewFleetServiceClient(one.conn)
 	_, err := first.CreateAgent(t.Context(), &fleetv1.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "x"})
 	require.NoError(t, err)
@@ -72,16 +72,16 @@ func TestReplicas(t *testing.T) {
 		}
 	}
 	follow(first, func() bool { return text == "one" })
-	<-one.world.Reached("gate")
+	<-one.place.Reached("gate")
 
-	two := newTestFleet(t, on(one.world))
+	two := newTestFleet(t, configWith(one.place))
 	second := fleetv1.NewFleetServiceClient(two.conn)
 	require.NoError(t, one.store.Close(), "without the store, the server can neither renew nor release its leases")
-	one.world.Release("gate")
+	one.place.Release("gate")
 	follow(second, func() bool { return text == "onetwo" })
 	waited, err := second.WaitTasks(t.Context(), &fleetv1.WaitTasksRequest{TaskIds: []string{task}})
 	require.NoError(t, err)
 	require.Equal(t, fleetv1.Task_completed, waited.GetTasks()[0].GetStatus(), waited.GetTasks()[0].GetReason())
-	require.Equal(t, 1, one.world.Deliveries(task))
+	require.Equal(t, 1, one.place.Deliveries(task))
 	require.Equal(t, "onetwo", text)
 }

@@ -18,9 +18,9 @@ import (
 	"fleet/internal/face/facetest"
 )
 
-// goodRequests has a valid request for each method with rules for its fields, by the name of the method's tool. The objects that a
+// validRequests has a valid request for each method with rules for its fields, by the name of the method's tool. The objects that a
 // request names need not exist. ${task} is the id of a completed task, and ${session} the id of a session.
-var goodRequests = map[string]string{
+var validRequests = map[string]string{
 	"create_agent":              `{"name":"fresh","project":"Setup","spec":"s"}`,
 	"list_agents":               `{}`,
 	"list_tasks":                `{}`,
@@ -175,40 +175,43 @@ func ruleProbes(t *testing.T, task string) (all []ruleProbe) {
 		fields := m.Input().Fields()
 		for i := range fields.Len() {
 			f := fields.Get(i)
-			add := func(rule string, value any, valid bool) {
-				all = append(all, ruleProbe{method: m, field: f, rule: rule, value: value, valid: valid})
+			valid := func(rule string, value any) {
+				all = append(all, ruleProbe{method: m, field: f, rule: rule, value: value, valid: true})
+			}
+			invalid := func(rule string, value any) {
+				all = append(all, ruleProbe{method: m, field: f, rule: rule, value: value})
 			}
 			behaviours, _ := proto.GetExtension(f.Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
 			switch {
 			case !slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED):
 			case f.IsList():
-				add("required", []any{}, false)
+				invalid("required", []any{})
 			case f.Kind() == protoreflect.MessageKind:
-				add("required", nil, false)
+				invalid("required", nil)
 			case f.Kind() == protoreflect.DoubleKind:
-				add("required", json.Number("0"), false)
+				invalid("required", json.Number("0"))
 			case f.Kind() == protoreflect.EnumKind:
-				add("required", string(f.Enum().Values().ByNumber(0).Name()), false)
+				invalid("required", string(f.Enum().Values().ByNumber(0).Name()))
 			default:
-				add("required", "", false)
+				invalid("required", "")
 			}
 			if f.Kind() == protoreflect.EnumKind {
 				for _, number := range []any{json.Number("99"), json.Number("-1")} {
 					if f.IsList() {
 						number = []any{number}
 					}
-					add("enum", number, false)
+					invalid("enum", number)
 				}
 			}
 			rules, _ := proto.GetExtension(f.Options(), validate.E_Field).(*validate.FieldRules)
 			id := fmt.Sprintf("%03d", len(all)) // makes request ids unique
 			if rules.GetString().HasMaxLen() && rules.GetString().GetPattern() == "" {
-				add("max_len", strings.Repeat("é", int(rules.GetString().GetMaxLen())-len(id))+id, true) //nolint:gosec // small
+				valid("max_len", strings.Repeat("é", int(rules.GetString().GetMaxLen())-len(id))+id) //nolint:gosec // small
 			}
 			rules.ProtoReflect().Range(func(kind protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 				require.Contains(t, []string{"string", "int32", "int64", "repeated", "map"}, string(kind.Name()), "add values for this kind of rule to the test")
 				v.Message().Range(func(rule protoreflect.FieldDescriptor, limit protoreflect.Value) bool {
-					addAround(t, f, string(rule.Name()), limit, task, id, add)
+					addBoundaryValues(t, f, string(rule.Name()), limit, task, id, valid, invalid)
 					return true
 				})
 				return true
@@ -218,9 +221,9 @@ func ruleProbes(t *testing.T, task string) (all []ruleProbe) {
 	return all
 }
 
-// addAround calls add with values that just satisfy or just violate the rule of the field. task is the id of a task for lists of ids.
+// addBoundaryValues calls valid with values that just satisfy the rule of the field, and invalid with values that just violate it. task is the id of a task for lists of ids.
 // id distinguishes the valid texts of different rules.
-func addAround(t *testing.T, f protoreflect.FieldDescriptor, rule string, limit protoreflect.Value, task, id string, add func(string, any, bool)) {
+func addBoundaryValues(t *testing.T, f protoreflect.FieldDescriptor, rule string, limit protoreflect.Value, task, id string, valid, invalid func(rule string, value any)) {
 	t.Helper()
 	number := func(n int64) json.Number { return json.Number(fmt.Sprint(n)) }
 	list := func(n uint64) (items []any) {
@@ -235,40 +238,40 @@ func addAround(t *testing.T, f protoreflect.FieldDescriptor, rule string, limit 
 	}
 	switch rule {
 	case "min_len":
-		add(rule, strings.Repeat("x", int(limit.Uint())-1), false) //nolint:gosec // small
+		invalid(rule, strings.Repeat("x", int(limit.Uint())-1)) //nolint:gosec // small
 	case "max_len":
 		n := int(limit.Uint()) //nolint:gosec // small
-		add(rule, strings.Repeat("x", n+1), false)
-		add(rule, strings.Repeat("x", n-len(id))+id, true)
+		invalid(rule, strings.Repeat("x", n+1))
+		valid(rule, strings.Repeat("x", n-len(id))+id)
 	case "max_bytes":
-		n := int(limit.Uint())                         //nolint:gosec // small
-		add(rule, strings.Repeat("é", n/2)+"x", false) // fewer characters than bytes
-		add(rule, strings.Repeat("x", n), true)
+		n := int(limit.Uint())                      //nolint:gosec // small
+		invalid(rule, strings.Repeat("é", n/2)+"x") // fewer characters than bytes
+		valid(rule, strings.Repeat("x", n))
 	case "in":
-		add(rule, "none of them", false)
+		invalid(rule, "none of them")
 	case "pattern":
 		for _, s := range []string{"-", "a--b", "-a", "a-", "a b", "a_b", "é", "a\n", "\na", "a/b", "a@b", "a.b"} {
-			add(rule+fmt.Sprintf(" %q", s), s, false)
+			invalid(rule+fmt.Sprintf(" %q", s), s)
 		}
 	case "gte":
-		add(rule, number(limit.Int()-1), false)
-		add(rule, number(-1<<31), false)
-		add(rule, number(limit.Int()), true)
+		invalid(rule, number(limit.Int()-1))
+		invalid(rule, number(-1<<31))
+		valid(rule, number(limit.Int()))
 	case "lte":
-		add(rule, number(limit.Int()+1), false)
-		add(rule, number(1<<31-1), false)
-		add(rule, number(limit.Int()), true)
+		invalid(rule, number(limit.Int()+1))
+		invalid(rule, number(1<<31-1))
+		valid(rule, number(limit.Int()))
 	case "min_items":
-		add(rule, list(limit.Uint()-1), false)
+		invalid(rule, list(limit.Uint()-1))
 	case "max_pairs":
 		pairs := map[string]any{}
 		for i := range limit.Uint() + 1 {
 			pairs[fmt.Sprint(i)] = "x"
 		}
-		add(rule, pairs, false)
+		invalid(rule, pairs)
 	case "max_items":
-		add(rule, list(limit.Uint()+1), false)
-		add(rule, list(limit.Uint()), true)
+		invalid(rule, list(limit.Uint()+1))
+		valid(rule, list(limit.Uint()))
 	default:
 		require.Fail(t, "add values around the rule "+rule+" to the test")
 	}
@@ -285,11 +288,11 @@ func TestSchemaRulesAreEnforced(t *testing.T) {
 		step{Task: map[string]any{"agent_name": "papi", "task_description": "done", "ends": true}, Save: map[string]string{"task": "task.id"}},
 		step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Save: map[string]string{"session": "agent_session_id"}},
 	)
-	for _, p := range ruleProbes(t, f.saved["task"]) {
+	for _, p := range ruleProbes(t, f.variables["task"]) {
 		name := facetest.ToolName(p.method.Name())
-		good, ok := goodRequests[name]
-		require.True(t, ok, "add a valid request of %s to goodRequests", name)
-		v, err := decode([]byte(strings.NewReplacer("${task}", f.saved["task"], "${session}", f.saved["session"]).Replace(good)))
+		validRequest, ok := validRequests[name]
+		require.True(t, ok, "add a valid request of %s to validRequests", name)
+		v, err := decodeJSON([]byte(strings.NewReplacer("${task}", f.variables["task"], "${session}", f.variables["session"]).Replace(validRequest)))
 		require.NoError(t, err)
 		args, _ := v.(map[string]any)
 		args[string(p.field.Name())] = p.value

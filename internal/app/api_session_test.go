@@ -31,7 +31,7 @@ import (
 	"fleet/internal/toolset/sessions"
 )
 
-// configureTestSessions makes the fake the place of agents of a project, and sets low limits.
+// configureTestSessions makes the fake place the place of agents of a project, and sets low limits.
 func configureTestSessions(c *sessions.Config) {
 	c.ProjectPlace, c.MaxSessions, c.MaxMessages = "fake", 3, 4
 }
@@ -66,9 +66,9 @@ var testRegistry = sync.OnceValues(func() (string, error) {
 func TestSessionStreams(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{}, step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Save: map[string]string{"session": "agent_session_id"}})
-	id := f.saved["session"]
-	streams := map[string]func(t *testing.T, message string, told func(string)) string{
-		"grpc": func(t *testing.T, message string, told func(string)) string {
+	id := f.variables["session"]
+	streams := map[string]func(t *testing.T, message string, onOutput func(string)) string{
+		"grpc": func(t *testing.T, message string, onOutput func(string)) string {
 			stream, err := fleetv1.NewSessionServiceClient(f.conn).SendMessage(t.Context(), &fleetv1.SendMessageRequest{AgentSessionId: id, Message: message})
 			require.NoError(t, err)
 			for {
@@ -79,10 +79,10 @@ func TestSessionStreams(t *testing.T) {
 					require.ErrorIs(t, err, io.EOF)
 					return m.GetResponse()
 				}
-				told(m.GetContent().GetAgentMessage())
+				onOutput(m.GetContent().GetAgentMessage())
 			}
 		},
-		"sse": func(t *testing.T, message string, told func(string)) string {
+		"sse": func(t *testing.T, message string, onOutput func(string)) string {
 			body, err := json.Marshal(map[string]any{"message": message})
 			require.NoError(t, err)
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url("/v1/sessions/"+id+"/messages"), bytes.NewReader(body))
@@ -106,14 +106,14 @@ func TestSessionStreams(t *testing.T) {
 				if m.Type == "complete" {
 					return m.Response
 				}
-				told(m.Content.Message)
+				onOutput(m.Content.Message)
 			}
 			return "no answer"
 		},
-		"mcp": func(t *testing.T, message string, told func(string)) string {
-			c, err := f.mcp(t.Context(), "", "sessions")
+		"mcp": func(t *testing.T, message string, onOutput func(string)) string {
+			c, err := f.mcpClient(t.Context(), "", "sessions")
 			require.NoError(t, err)
-			c.OnNotification(func(n mcp.JSONRPCNotification) { told(fmt.Sprint(n.Params.AdditionalFields["message"])) })
+			c.OnNotification(func(n mcp.JSONRPCNotification) { onOutput(fmt.Sprint(n.Params.AdditionalFields["message"])) })
 			r := mcp.CallToolRequest{}
 			r.Params.Name, r.Params.Arguments = "send_message", map[string]any{"agent_session_id": id, "message": message}
 			r.Params.Meta = &mcp.Meta{ProgressToken: "p"}
@@ -128,12 +128,12 @@ func TestSessionStreams(t *testing.T) {
 	for face, stream := range streams {
 		t.Run(face, func(t *testing.T) {
 			var mu sync.Mutex
-			var told []string
-			release := sync.OnceFunc(func() { f.world.Release(face) })
+			var outputs []string
+			release := sync.OnceFunc(func() { f.place.Release(face) })
 			answer := stream(t, "echo first\nwait "+face+"\necho second\ndone all said", func(text string) {
 				mu.Lock()
 				defer mu.Unlock()
-				told = append(told, text)
+				outputs = append(outputs, text)
 				if strings.Contains(text, "first") {
 					release() // the agent would wait forever if the output came only after the task
 				}
@@ -141,8 +141,8 @@ func TestSessionStreams(t *testing.T) {
 			require.Equal(t, "all said", answer)
 			mu.Lock()
 			defer mu.Unlock()
-			require.Contains(t, strings.Join(told, "|"), "first")
-			require.Contains(t, strings.Join(told, "|"), "second")
+			require.Contains(t, strings.Join(outputs, "|"), "first")
+			require.Contains(t, strings.Join(outputs, "|"), "second")
 		})
 	}
 }

@@ -37,8 +37,8 @@ func (f *testFleet) callInBackground(ctx context.Context, face string, c call) <
 	return answers
 }
 
-// awaitWaiting waits until n calls wait for a slot.
-func (f *testFleet) awaitWaiting(t *testing.T, n int) {
+// awaitWaitingCalls waits until n calls wait for a slot.
+func (f *testFleet) awaitWaitingCalls(t *testing.T, n int) {
 	t.Helper()
 	waittest.Until(t, "a waiting call gives no signal", func() bool { return f.slots.Waiting() == n })
 }
@@ -51,14 +51,14 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 	f := newTestFleet(t, fleetConfig{
 		Tokens: map[string]tokenConfig{"alice": {}, "bob": {}, "root": {Admin: true}}, Limits: fleet.Limits{CallsPerCPU: 1, WaitingCalls: 1},
 	})
-	list := call{method: methods["list_agents"], args: map[string]any{}, by: "alice"}
+	list := call{method: methods["list_agents"], args: map[string]any{}, caller: "alice"}
 	for _, face := range []string{"grpc", "rest", "mcp"} { // connects, and begins a session
 		require.Nil(t, f.call(t, face, "list_agents", "alice", nil).err)
 	}
 	slots := f.takeSlots(t)
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		waiting := f.callInBackground(t.Context(), face, list)
-		f.awaitWaiting(t, 1)
+		f.awaitWaitingCalls(t, 1)
 		r := f.call(t, face, "list_agents", "alice", nil)
 		require.NotNil(t, r.err, face)
 		require.Equal(t, "LIMIT_REACHED", r.err.Reason)
@@ -74,32 +74,32 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := f.callInBackground(ctx, "grpc", list)
-	f.awaitWaiting(t, 1)
+	f.awaitWaitingCalls(t, 1)
 	f.checkRequestsRefused(t)
 	resp, _ := f.post(t, "/mcp", f.authorization("alice"), `{"jsonrpc":"2.0","id":8,"method":"ping"}`)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 
-	ask := func(path, by string) string {
-		status, body := f.get(t, f.url(path), by)
+	getOK := func(path, caller string) string {
+		status, body := f.get(t, f.url(path), caller)
 		require.Equal(t, http.StatusOK, status, body)
 		return body
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
-		ask(path, "")
+		getOK(path, "")
 	}
 	h, err := grpc_health_v1.NewHealthClient(f.conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 	require.NoError(t, err)
 	require.Equal(t, grpc_health_v1.HealthCheckResponse_SERVING, h.GetStatus())
-	require.Contains(t, ask("/metrics", f.authorization("root")), "\nfleet_calls_waiting 1\n")
+	require.Contains(t, getOK("/metrics", f.authorization("root")), "\nfleet_calls_waiting 1\n")
 
 	cancel()
 	<-gone
-	f.awaitWaiting(t, 0)
+	f.awaitWaitingCalls(t, 0)
 	for range slots {
 		f.slots.Release()
 	}
-	require.Contains(t, ask("/metrics", f.authorization("root")), "\nfleet_call_wait_seconds_count 4\n")
-	require.NotContains(t, ask("/v1/agents", f.authorization("alice")), "papi", "a refused call must have no effect")
+	require.Contains(t, getOK("/metrics", f.authorization("root")), "\nfleet_call_wait_seconds_count 4\n")
+	require.NotContains(t, getOK("/v1/agents", f.authorization("alice")), "papi", "a refused call must have no effect")
 }
 
 // TestWaitingCallsHoldNoSlot makes each kind of call that waits for an event or another server. While the call waits,
@@ -107,14 +107,14 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 func TestWaitingCallsHoldNoSlot(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Limits: fleet.Limits{CallsPerCPU: 1}},
-		step{Agent: "papi", By: "alice"},
-		step{Agent: "sony", By: "alice"},
-		step{Task: map[string]any{"agent_name": "papi", "task_description": "wait gate"}, By: "alice", Save: map[string]string{"task": "task.id"}},
-		step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, By: "alice", Save: map[string]string{"session": "agent_session_id"}},
-		step{World: map[string]any{"hold_sends": true, "hold_builds": true}},
+		step{Agent: "papi", Caller: "alice"},
+		step{Agent: "sony", Caller: "alice"},
+		step{Task: map[string]any{"agent_name": "papi", "task_description": "wait gate"}, Caller: "alice", Save: map[string]string{"task": "task.id"}},
+		step{Call: "create_agent_session", With: map[string]any{"agent": "echo"}, Caller: "alice", Save: map[string]string{"session": "agent_session_id"}},
+		step{Place: map[string]any{"hold_sends": true, "hold_builds": true}},
 	)
 	slots := f.takeSlots(t)
-	for _, waits := range []struct {
+	for _, tc := range []struct {
 		method string
 		with   map[string]any
 	}{
@@ -127,16 +127,16 @@ func TestWaitingCallsHoldNoSlot(t *testing.T) {
 		{"send_message", map[string]any{"agent_session_id": "${session}", "message": "wait gate"}},
 		{"invoke_agent", map[string]any{"agent": "echo", "message": "wait gate"}},
 	} {
-		c, err := f.callOf(waits.method, "alice", waits.with)
+		c, err := f.callOf(tc.method, "alice", tc.with)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		answer := f.callInBackground(ctx, "grpc", c)
-		f.awaitWaiting(t, 1)
+		f.awaitWaitingCalls(t, 1)
 		f.slots.Release()
 		waittest.Until(t, "a call that gives up its slot gives no signal", func() bool { return f.slots.Working() < slots })
 		select {
 		case r := <-answer:
-			require.Fail(t, "the call must wait", "%s: %v %v", waits.method, r.answer, r.err)
+			require.Fail(t, "the call must wait", "%s: %v %v", tc.method, r.answer, r.err)
 		default:
 		}
 		require.NoError(t, f.slots.Take(t.Context(), "mallory"))

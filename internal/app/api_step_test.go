@@ -28,17 +28,17 @@ type step struct {
 	Task  map[string]any `yaml:"task"`
 	Times int            `yaml:"times"`
 
-	Call  string            `yaml:"call"`
-	With  map[string]any    `yaml:"with"`
-	Until map[string]any    `yaml:"until"`
-	Fails string            `yaml:"fails"`
-	Save  map[string]string `yaml:"save"`
-	By    string            `yaml:"by"`
+	Call   string            `yaml:"call"`
+	With   map[string]any    `yaml:"with"`
+	Until  map[string]any    `yaml:"until"`
+	Fails  string            `yaml:"fails"`
+	Save   map[string]string `yaml:"save"`
+	Caller string            `yaml:"by"`
 
-	Config string `yaml:"config"` // the new content of the configuration file
-	Heard  string `yaml:"heard"`  // the name of another server that registered itself; it does not run
+	Config           string `yaml:"config"` // the new content of the configuration file
+	RegisteredServer string `yaml:"heard"`  // the name of another server that registered itself; it does not run
 
-	World  map[string]any `yaml:"world"`  // changes of the fake place, see testFleet.change
+	Place  map[string]any `yaml:"world"`  // changes of the first place, see testFleet.change
 	Second map[string]any `yaml:"second"` // changes of the second place
 }
 
@@ -62,13 +62,13 @@ func (f *testFleet) execute(ctx context.Context, st step) error {
 
 func (f *testFleet) executeOnce(ctx context.Context, st step) error {
 	switch {
-	case st.Heard != "":
-		_, err := f.store.RecordHeartbeat(ctx, fleet.Replica{Name: st.Heard, Machine: "m1", Address: "10.0.0.1:8105", Version: "v1"}, true)
+	case st.RegisteredServer != "":
+		_, err := f.store.RecordHeartbeat(ctx, fleet.Replica{Name: st.RegisteredServer, Machine: "m1", Address: "10.0.0.1:8105", Version: "v1"}, true)
 		return err
 	case st.Agent != nil:
 		with := map[string]any{"project": "Setup", "role": "coder", "spec": "a spec"}
-		if given, ok := st.Agent.(map[string]any); ok {
-			maps.Copy(with, given)
+		if fields, ok := st.Agent.(map[string]any); ok {
+			maps.Copy(with, fields)
 		} else {
 			with["name"] = st.Agent
 		}
@@ -77,7 +77,7 @@ func (f *testFleet) executeOnce(ctx context.Context, st step) error {
 			return err
 		}
 		return f.callStep(ctx, step{ // create_agent may answer before the agent is ready
-			Call: "show_agent", With: map[string]any{"agent_name": with["name"]}, By: st.By,
+			Call: "show_agent", With: map[string]any{"agent_name": with["name"]}, Caller: st.Caller,
 			Until: map[string]any{"agent": map[string]any{"status": "idle"}},
 		})
 	case st.Task != nil:
@@ -91,11 +91,11 @@ func (f *testFleet) executeOnce(ctx context.Context, st step) error {
 		if err := f.callStep(ctx, st); err != nil || !ends {
 			return err
 		}
-		return f.callStep(ctx, step{Call: "wait_tasks", With: map[string]any{"task_ids": []any{"${_task}"}}, By: st.By, Until: map[string]any{"done": true}})
+		return f.callStep(ctx, step{Call: "wait_tasks", With: map[string]any{"task_ids": []any{"${_task}"}}, Caller: st.Caller, Until: map[string]any{"done": true}})
 	case st.Config != "":
 		return os.WriteFile(f.configFile, []byte(st.Config), 0o600)
-	case st.World != nil:
-		return f.changeAll(ctx, f.world, st.World)
+	case st.Place != nil:
+		return f.changeAll(ctx, f.place, st.Place)
 	case st.Second != nil:
 		return f.changeAll(ctx, f.second, st.Second)
 	}
@@ -109,7 +109,7 @@ func (f *testFleet) callStep(ctx context.Context, st step) error {
 	defer cancel()
 	signal, done := f.store.Subscribe()
 	defer done()
-	c, err := f.callOf(st.Call, st.By, st.With)
+	c, err := f.callOf(st.Call, st.Caller, st.With)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (f *testFleet) callStep(ctx context.Context, st step) error {
 		case r.err == nil && st.Fails != "":
 			diff = []string{"it does not fail"}
 		case r.err == nil:
-			diff = mismatches(f.expect(st.Until), r.answer, false)
+			diff = mismatches(f.expandToJSON(st.Until), r.answer, false)
 		}
 		if len(diff) == 0 {
 			return f.saveParts(st.Save, r.answer)
@@ -143,22 +143,22 @@ func (f *testFleet) callStep(ctx context.Context, st step) error {
 }
 
 // callOf returns the call of the method, with the macros in its arguments expanded.
-func (f *testFleet) callOf(name, by string, with map[string]any) (call, error) {
+func (f *testFleet) callOf(name, caller string, with map[string]any) (call, error) {
 	m := methods[name]
 	if m == nil {
 		return call{}, fmt.Errorf("unknown method %q", name)
 	}
 	args, _ := f.expand(with).(map[string]any)
-	return call{method: m, args: args, by: by}, nil
+	return call{method: m, args: args, caller: caller}, nil
 }
 
-// call calls the method over the face, with the token whose name is by, and returns the answer. It expands macros in the arguments.
-func (f *testFleet) call(t *testing.T, face, method, by string, with map[string]any) reply {
+// call calls the method over the face, with the token whose name is caller, and returns the answer. It expands macros in the arguments.
+func (f *testFleet) call(t *testing.T, face, method, caller string, with map[string]any) reply {
 	t.Helper()
-	c, err := f.callOf(method, by, with)
+	c, err := f.callOf(method, caller, with)
 	require.NoError(t, err)
 	r, err := faces[face](f, t.Context(), c)
-	require.NoError(t, err, "%s by %q over %s", method, by, face)
+	require.NoError(t, err, "%s by %q over %s", method, caller, face)
 	return r
 }
 
@@ -185,10 +185,10 @@ func (f *testFleet) expand(v any) any {
 			case "first":
 				var n int
 				var name string
-				if _, err := fmt.Sscanf(m[3], "%d of %s", &n, &name); err != nil || n > len(f.saved[name]) {
+				if _, err := fmt.Sscanf(m[3], "%d of %s", &n, &name); err != nil || n > len(f.variables[name]) {
 					panic(text + " is not <first N of NAME>")
 				}
-				return f.saved[name][:n]
+				return f.variables[name][:n]
 			case "byte":
 				b, err := strconv.ParseUint(m[3], 16, 8)
 				if err != nil {
@@ -196,8 +196,8 @@ func (f *testFleet) expand(v any) any {
 				}
 				return string([]byte{byte(b)})
 			}
-			if saved, ok := f.saved[m[1]]; ok {
-				return saved
+			if variables, ok := f.variables[m[1]]; ok {
+				return variables
 			}
 			return text // the value is missing because an earlier case failed or the file is wrong; the name stays visible
 		})
@@ -214,7 +214,7 @@ func (f *testFleet) expand(v any) any {
 			out[key] = f.expand(v[k])
 		}
 		return out
-	case int, int64, uint64, float64: // decode returns a json.Number too
+	case int, int64, uint64, float64: // decodeJSON returns a json.Number too
 		b, err := json.Marshal(v)
 		if err != nil {
 			panic(err)
@@ -224,8 +224,8 @@ func (f *testFleet) expand(v any) any {
 	return v
 }
 
-// expect returns the expected value as decoded JSON. For a map that is nil, it returns an empty object.
-func (f *testFleet) expect(v any) any {
+// expandToJSON returns the expected value as decoded JSON. For a map that is nil, it returns an empty object.
+func (f *testFleet) expandToJSON(v any) any {
 	if m, ok := v.(map[string]any); ok && m == nil {
 		v = map[string]any{}
 	}
@@ -233,7 +233,7 @@ func (f *testFleet) expect(v any) any {
 	if err != nil {
 		panic(err)
 	}
-	out, err := decode(data)
+	out, err := decodeJSON(data)
 	if err != nil {
 		panic(err)
 	}
@@ -260,37 +260,37 @@ func (f *testFleet) saveParts(save map[string]string, answer any) error {
 		if !ok {
 			return fmt.Errorf("there is no text %s in %s", save[name], shortJSON(answer))
 		}
-		f.saved[name] = text
+		f.variables[name] = text
 	}
 	return nil
 }
 
-// changeAll makes the changes to the world, in the alphabetical order of their names.
-func (f *testFleet) changeAll(ctx context.Context, world *fake.Place, changes map[string]any) error {
+// changeAll makes the changes to the place, in the alphabetical order of their names.
+func (f *testFleet) changeAll(ctx context.Context, place *fake.Place, changes map[string]any) error {
 	for _, what := range slices.Sorted(maps.Keys(changes)) {
-		if err := f.change(ctx, world, what, f.expand(changes[what])); err != nil {
+		if err := f.change(ctx, place, what, f.expand(changes[what])); err != nil {
 			return fmt.Errorf("world %s: %w", what, err)
 		}
 	}
 	return nil
 }
 
-// change makes one change to the world directly, as if it happened there without a call of Fleet.
-func (f *testFleet) change(ctx context.Context, world *fake.Place, what string, v any) error {
+// change makes one change to the place directly, as if it happened there without a call of Fleet.
+func (f *testFleet) change(ctx context.Context, place *fake.Place, what string, v any) error {
 	args := stringList(v)
 	switch what {
 	case "stop_workspace":
-		world.StopWorkspace(args[0])
+		place.StopWorkspace(args[0])
 	case "add_workspace": // a workspace that Fleet did not create
-		world.AddWorkspace(fleet.Workspace{Name: args[0], Owner: "somebody"})
+		place.AddWorkspace(fleet.Workspace{Name: args[0], Owner: "somebody"})
 	case "start_workspace":
-		world.StartWorkspace(args[0])
+		place.StartWorkspace(args[0])
 	case "delete_workspace":
-		world.DeleteWorkspace(args[0])
+		place.DeleteWorkspace(args[0])
 	case "make_unhealthy":
-		world.MakeUnhealthy(args[0], args[1])
+		place.MakeUnhealthy(args[0], args[1])
 	case "make_healthy":
-		world.MakeHealthy(args[0])
+		place.MakeHealthy(args[0])
 	case "new_version": // a version of a project with these roles; "NAME!" stands for a required parameter with the options eu and us
 		var roles []fleet.Role
 		var parameters []fleet.Parameter
@@ -301,55 +301,55 @@ func (f *testFleet) change(ctx context.Context, world *fake.Place, what string, 
 			}
 			roles = append(roles, fleet.Role{Name: name})
 		}
-		world.NewVersion(args[0], roles, parameters)
+		place.NewVersion(args[0], roles, parameters)
 	case "set_host": // the links of a workspace, and the times of its host
 		at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-		world.SetHost(args[0], fleet.HostFacts{
+		place.SetHost(args[0], fleet.HostFacts{
 			Links: []fleet.Link{{Name: "Workspace", URL: args[1]}}, StopsAt: at, DormantAt: at.Add(-time.Hour), DeletionAt: at.Add(time.Hour),
 		})
 	case "give_away":
-		world.GiveAway(args[0], args[1])
+		place.GiveAway(args[0], args[1])
 	case "set_role":
-		w, _ := world.Workspace(args[0])
-		world.SetDetails(args[0], w.Owner, args[1], w.Spec, w.Reason)
+		w, _ := place.Workspace(args[0])
+		place.SetDetails(args[0], w.Owner, args[1], w.Spec, w.Reason)
 	case "fail_build":
-		world.FailBuild(args[0], args[1])
+		place.FailBuild(args[0], args[1])
 	case "hold_builds":
-		f.gates["builds"] = world.HoldBuilds()
+		f.gates["builds"] = place.HoldBuilds()
 	case "hold_sends":
-		f.gates["sends"] = world.Hold(fake.Send)
+		f.gates["sends"] = place.Hold(fake.Send)
 	case "hold_interrupts":
-		f.gates["interrupts"] = world.Hold(fake.Interrupt)
+		f.gates["interrupts"] = place.Hold(fake.Interrupt)
 	case "hold_runs":
-		f.gates["runs"] = world.HoldRuns()
+		f.gates["runs"] = place.HoldRuns()
 	case "open": // opens a gate
 		f.gates[args[0]].Open()
 	case "set_metadata":
-		world.SetMetadata(args[0], args[1], args[2])
+		place.SetMetadata(args[0], args[1], args[2])
 	case "set_kept":
-		world.SetKept(args[0], args[1])
+		place.SetKept(args[0], args[1])
 	case "append_log":
-		world.AppendLog(args[0], args[1:]...)
+		place.AppendLog(args[0], args[1:]...)
 	case "spec_is_task": // replaces all projects with this one; must be the first change of the test
-		world.SetProjects(fake.Project{Project: fleet.Project{Name: args[0], SpecIsTask: true}})
+		place.SetProjects(fake.Project{Project: fleet.Project{Name: args[0], SpecIsTask: true}})
 	case "release":
-		world.Release(args[0])
+		place.Release(args[0])
 	case "reached":
-		return awaitSignal(ctx, world.Reached(args[0]))
+		return awaitSignal(ctx, place.Reached(args[0]))
 	case "crash_run":
-		world.CrashRun(args[0])
+		place.CrashRun(args[0])
 	case "unavailable": // until "available"
 		for _, m := range args {
-			world.Fail(fake.Method(m), 1<<30, fleet.Errorf(fleet.ReasonBackendUnavailable, "the agents' host does not answer; try again"))
+			place.Fail(fake.Method(m), 1<<30, fleet.Errorf(fleet.ReasonBackendUnavailable, "the agents' host does not answer; try again"))
 		}
 	case "available": // ends "unavailable"
 		for _, m := range args {
-			world.Fail(fake.Method(m), 0, nil)
+			place.Fail(fake.Method(m), 0, nil)
 		}
 	case "refuse": // once, with a reason
-		world.Fail(fake.Method(args[0]), 1, fleet.Errorf(fleet.Reason(args[1]), "%s", args[2]))
+		place.Fail(fake.Method(args[0]), 1, fleet.Errorf(fleet.Reason(args[1]), "%s", args[2]))
 	case "break": // once, with an internal error
-		world.Fail(fake.Method(args[0]), 1, errors.New("dial 10.0.0.7: password hunter2 refused"))
+		place.Fail(fake.Method(args[0]), 1, errors.New("dial 10.0.0.7: password hunter2 refused"))
 	default:
 		return errors.New("unknown change")
 	}

@@ -37,7 +37,7 @@ func floodScript() string {
 func TestBlockedReadersDoNotSlowTasks(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"}, step{Task: map[string]any{"agent_name": "papi", "task_description": floodScript()}, Save: map[string]string{"task": "task.id"}})
-	task := f.saved["task"]
+	task := f.variables["task"]
 	slow, err := fleetv1.NewFleetServiceClient(f.conn).WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Follow: true})
 	require.NoError(t, err)
 	first, err := slow.Recv()
@@ -48,18 +48,18 @@ func TestBlockedReadersDoNotSlowTasks(t *testing.T) {
 	f.openUnread(t, "POST", "/mcp", "application/json, text/event-stream", fmt.Sprintf(
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"watch_fleet","arguments":{"follow":true,"task_id":%q},"_meta":{"progressToken":"p"}}}`, task))
 
-	f.world.Release("gate")
+	f.place.Release("gate")
 	f.prepare(t, step{Call: "wait_tasks", With: map[string]any{"task_ids": []any{task}}, Until: map[string]any{"done": true}})
 
 	var text strings.Builder
 	seq := int64(0)
 	for m := first; err == nil; m, err = slow.Recv() {
 		for _, e := range m.GetEvents() {
-			var at int64
-			_, scanErr := fmt.Sscan(e.GetCursor(), &at)
+			var eventSeq int64
+			_, scanErr := fmt.Sscan(e.GetCursor(), &eventSeq)
 			require.NoError(t, scanErr)
-			require.Greater(t, at, seq, "events must be ordered and unique")
-			seq = at
+			require.Greater(t, eventSeq, seq, "events must be ordered and unique")
+			seq = eventSeq
 			if e.GetType() == fleetv1.Event_task_output {
 				text.WriteString(e.GetText())
 			}
@@ -106,7 +106,7 @@ func TestFollowersSeeLaterEvents(t *testing.T) {
 				r, err = faces[face](f, ctx, c)
 			}()
 			for i := 0; ; i++ { // the test cannot find out when the server has received the call, so it creates events until the follower gets one
-				f.world.SetMetadata("papi", "fleet_mcp_pull_request_url", fmt.Sprint(i))
+				f.place.SetMetadata("papi", "fleet_mcp_pull_request_url", fmt.Sprint(i))
 				select {
 				case <-answered:
 					require.NoError(t, err)
@@ -128,7 +128,7 @@ func TestShutdownEndsCalls(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"}, step{Task: map[string]any{"agent_name": "papi", "task_description": "wait gate"}, Save: map[string]string{"task": "task.id"}})
 	f.shutdownGrace = waittest.Limit // a loaded machine may need longer than the default to write the last errors
-	task := f.saved["task"]
+	task := f.variables["task"]
 
 	stream, err := fleetv1.NewFleetServiceClient(f.conn).WatchFleet(t.Context(), &fleetv1.WatchFleetRequest{TaskId: task, Follow: true})
 	require.NoError(t, err)
@@ -137,12 +137,12 @@ func TestShutdownEndsCalls(t *testing.T) {
 	events := f.openStream(t, "/v1/events?follow=true&task_id="+task, "text/event-stream")
 	lines := f.openStream(t, "/v1/events?follow=true&task_id="+task, "application/x-ndjson")
 
-	ended := map[string]<-chan reply{}
-	f.world.Delay("Log", time.Hour) // hangs until the call is cancelled
+	answers := map[string]<-chan reply{}
+	f.place.Delay("Log", time.Hour) // hangs until the call is cancelled
 	for _, face := range []string{"grpc", "rest", "mcp"} {
-		ended[face] = f.callInBackground(context.WithoutCancel(t.Context()), face, call{method: methods["show_agent_log"], args: map[string]any{"agent_name": "papi"}})
+		answers[face] = f.callInBackground(context.WithoutCancel(t.Context()), face, call{method: methods["show_agent_log"], args: map[string]any{"agent_name": "papi"}})
 	}
-	waittest.UntilSignalled(t, f.placeListings, func() bool { return f.world.Calls("Log") == 3 })
+	waittest.UntilSignalled(t, f.placeListings, func() bool { return f.place.Calls("Log") == 3 })
 	require.NoError(t, f.stop())
 
 	for err == nil {
@@ -153,7 +153,7 @@ func TestShutdownEndsCalls(t *testing.T) {
 	last := lastLine(t, events)
 	require.Contains(t, last, `data: {"error":"BACKEND_UNAVAILABLE","message":"the server is shutting down`)
 	require.Contains(t, lastLine(t, lines), `{"error":"BACKEND_UNAVAILABLE","message":"the server is shutting down`)
-	for face, answer := range ended {
+	for face, answer := range answers {
 		r, ok := <-answer
 		require.True(t, ok, "%s got no answer", face)
 		require.NotNil(t, r.err, "%s got %v", face, r.answer)
@@ -190,14 +190,14 @@ func lastLine(t *testing.T, r io.Reader) string {
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{}, step{Agent: "papi"})
-	c, err := f.mcp(t.Context(), "", "fleet")
+	c, err := f.mcpClient(t.Context(), "", "fleet")
 	require.NoError(t, err)
 	var mu sync.Mutex
-	var said []string
+	var messages []string
 	c.OnNotification(func(n mcp.JSONRPCNotification) {
 		mu.Lock()
 		defer mu.Unlock()
-		said = append(said, fmt.Sprint(n.Params.AdditionalFields["message"]))
+		messages = append(messages, fmt.Sprint(n.Params.AdditionalFields["message"]))
 	})
 	r := mcp.CallToolRequest{}
 	r.Params.Name, r.Params.Arguments = "stop_agent", map[string]any{"agent_name": "papi"}
@@ -207,6 +207,6 @@ func TestProgress(t *testing.T) {
 	require.False(t, result.IsError)
 	mu.Lock()
 	defer mu.Unlock()
-	require.NotEmpty(t, said)
-	require.Contains(t, said[len(said)-1], "workspace is stopped")
+	require.NotEmpty(t, messages)
+	require.Contains(t, messages[len(messages)-1], "workspace is stopped")
 }

@@ -65,12 +65,12 @@ type apiCase struct {
 	Meanwhile []step         `yaml:"meanwhile"`
 	Call      string         `yaml:"call"`
 	With      map[string]any `yaml:"with"`
-	By        string         `yaml:"by"`
+	Caller    string         `yaml:"by"`
 	HTTP      *httpRequest   `yaml:"http"`
 
 	Answer any               `yaml:"answer"`
 	Has    any               `yaml:"has"`
-	Error  *wantError        `yaml:"error"`
+	Error  *expectedError    `yaml:"error"`
 	Status int               `yaml:"status"`
 	Header map[string]string `yaml:"header"`
 	Save   map[string]string `yaml:"save"`
@@ -84,8 +84,8 @@ type httpRequest struct {
 	Body   string            `yaml:"body"`
 }
 
-// wantError is the error that a case expects.
-type wantError struct {
+// expectedError is the error that a case expects.
+type expectedError struct {
 	Reason  string `yaml:"reason"`
 	Code    string `yaml:"code"`
 	HTTP    int    `yaml:"http"`
@@ -159,7 +159,7 @@ func (c *apiCase) runsOn(face string) bool {
 }
 
 func (b *behaviour) run(t *testing.T, face string) {
-	c := fleetConfig{Tokens: b.Tokens, Limits: b.Server.Limits, MaxContracts: b.Server.MaxContracts, ListError: b.Server.Unlisted, World: fake.Config{
+	c := fleetConfig{Tokens: b.Tokens, Limits: b.Server.Limits, MaxContracts: b.Server.MaxContracts, ListError: b.Server.Unlisted, Place: fake.Config{
 		NoMessages: b.Server.NoMessages, Credentials: map[string]string{"DataOne": "team-max"}, Traits: fleet.Traits{UniqueNames: b.Server.UniqueNames, Adopts: b.Server.Adopts},
 	}}
 	c.MaxResult = b.Server.MaxResult
@@ -170,17 +170,17 @@ func (b *behaviour) run(t *testing.T, face string) {
 		}
 		c.SecondListError = second.Unlisted
 	}
-	for given, d := range map[string]*time.Duration{b.Server.CreateWait: &c.CreateWait, b.Server.StopGrace: &c.StopGrace, b.Server.MessageWait: &c.MessageWait, b.Server.StallTimeout: &c.StallTimeout} {
-		if given != "" {
+	for text, d := range map[string]*time.Duration{b.Server.CreateWait: &c.CreateWait, b.Server.StopGrace: &c.StopGrace, b.Server.MessageWait: &c.MessageWait, b.Server.StallTimeout: &c.StallTimeout} {
+		if text != "" {
 			var err error
-			*d, err = time.ParseDuration(given)
+			*d, err = time.ParseDuration(text)
 			require.NoError(t, err)
 		}
 	}
 	registry, err := testRegistry()
 	require.NoError(t, err)
 	f := newTestFleet(t, c)
-	f.saved["registry"] = registry
+	f.variables["registry"] = registry
 	f.prepare(t, b.Given...)
 	for i, c := range b.Cases {
 		if !c.runsOn(face) {
@@ -205,21 +205,21 @@ func (f *testFleet) check(t *testing.T, face string, c apiCase) {
 		f.checkHTTP(ctx, t, c)
 		return
 	}
-	by, _ := f.expand(c.By).(string)
-	call, err := f.callOf(c.Call, by, c.With)
+	caller, _ := f.expand(c.Caller).(string)
+	call, err := f.callOf(c.Call, caller, c.With)
 	require.NoError(t, err)
 	var meanwhile sync.WaitGroup
-	var failed error
+	var stepErr error
 	meanwhile.Go(func() {
 		for _, st := range c.Meanwhile {
-			if failed = f.execute(ctx, st); failed != nil {
+			if stepErr = f.execute(ctx, st); stepErr != nil {
 				return
 			}
 		}
 	})
 	r, err := faces[face](f, ctx, call)
 	meanwhile.Wait()
-	require.NoError(t, failed)
+	require.NoError(t, stepErr)
 	require.NoError(t, err)
 	f.compare(t, c, r)
 	for k, v := range c.Header {
@@ -239,15 +239,15 @@ func (f *testFleet) compare(t *testing.T, c apiCase, r reply) {
 	require.Nil(t, r.err, "%s", r.err)
 	require.True(t, c.Answer != nil || c.Has != nil, "the case must have an expected answer")
 	if c.Answer != nil {
-		require.Empty(t, mismatches(f.expect(c.Answer), r.answer, true), "in %s", shortJSON(r.answer))
+		require.Empty(t, mismatches(f.expandToJSON(c.Answer), r.answer, true), "in %s", shortJSON(r.answer))
 	}
 	if c.Has != nil {
-		require.Empty(t, mismatches(f.expect(c.Has), r.answer, false), "in %s", shortJSON(r.answer))
+		require.Empty(t, mismatches(f.expandToJSON(c.Has), r.answer, false), "in %s", shortJSON(r.answer))
 	}
 	require.NoError(t, f.saveParts(c.Save, r.answer))
 }
 
-func (f *testFleet) compareError(t *testing.T, want *wantError, got *apiError) {
+func (f *testFleet) compareError(t *testing.T, want *expectedError, got *apiError) {
 	t.Helper()
 	require.Equal(t, want.Reason, got.Reason, "%s", got)
 	if got.code != nil {
@@ -264,7 +264,7 @@ func (f *testFleet) compareError(t *testing.T, want *wantError, got *apiError) {
 	if got.Details != nil {
 		details = got.Details
 	}
-	require.Empty(t, mismatches(f.expect(want.Details), details, true), "in the details %s", shortJSON(details))
+	require.Empty(t, mismatches(f.expandToJSON(want.Details), details, true), "in the details %s", shortJSON(details))
 }
 
 // checkHTTP sends the HTTP request of the case and checks the answer.
@@ -273,7 +273,7 @@ func (f *testFleet) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
 	path, _ := f.expand(c.HTTP.Path).(string)
 	r, err := http.NewRequestWithContext(ctx, c.HTTP.Verb, "http://"+f.HTTPAddr()+path, bytes.NewReader([]byte(body)))
 	require.NoError(t, err)
-	if a := f.authorization(c.By); a != "" {
+	if a := f.authorization(c.Caller); a != "" {
 		r.Header.Set("Authorization", a)
 	}
 	for k, v := range c.HTTP.Header {
@@ -288,11 +288,11 @@ func (f *testFleet) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
 	data, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	for k, v := range c.Header {
-		require.Empty(t, mismatches(f.expect(v), resp.Header.Get(k), true), k)
+		require.Empty(t, mismatches(f.expandToJSON(v), resp.Header.Get(k), true), k)
 	}
-	for name, of := range c.Save {
-		if k, ok := strings.CutPrefix(of, "header "); ok {
-			f.saved[name] = resp.Header.Get(k)
+	for name, source := range c.Save {
+		if k, ok := strings.CutPrefix(source, "header "); ok {
+			f.variables[name] = resp.Header.Get(k)
 			delete(c.Save, name)
 		}
 	}
@@ -308,7 +308,7 @@ func (f *testFleet) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
 		require.True(t, len(data) == 0 || c.Status >= 400, "the case expects no content, not %.500s", data)
 		return
 	}
-	answer, err := decode(data)
+	answer, err := decodeJSON(data)
 	require.NoError(t, err)
 	f.compare(t, c, reply{answer: answer})
 }
@@ -316,22 +316,22 @@ func (f *testFleet) checkHTTP(ctx context.Context, t *testing.T, c apiCase) {
 // TestAPIIsCovered fails if no behaviour checks the complete answer of a method, or an error reason that is not tested elsewhere.
 func TestAPIIsCovered(t *testing.T) {
 	t.Parallel()
-	answered, failed := map[string]bool{}, map[string]bool{}
+	checkedAnswers, checkedReasons := map[string]bool{}, map[string]bool{}
 	for name, b := range readBehaviours(t) {
 		require.NotEmpty(t, b.About, name)
 		require.NotEmpty(t, b.faces(), name)
 		for _, c := range b.Cases {
 			require.True(t, (c.Call == "") != (c.HTTP == nil), "%s: a case has either a call or an http request", name)
-			answered[c.Call] = answered[c.Call] || c.Answer != nil
+			checkedAnswers[c.Call] = checkedAnswers[c.Call] || c.Answer != nil
 			if c.Error != nil {
-				failed[c.Error.Reason] = true
+				checkedReasons[c.Error.Reason] = true
 			}
 		}
 	}
 	for _, m := range slices.Sorted(maps.Keys(methods)) {
-		require.True(t, answered[m] || methods[m].IsStreamingClient(), "no behaviour checks the complete answer of %s", m)
+		require.True(t, checkedAnswers[m] || methods[m].IsStreamingClient(), "no behaviour checks the complete answer of %s", m)
 	}
-	elsewhere := []string{
+	testedElsewhere := []string{
 		"SESSION_EXISTS",                                     // tested in the core
 		"CURSOR_EXPIRED",                                     // tested in the core
 		"CHECKS_FAILED",                                      // the reason_code of tasks
@@ -341,6 +341,6 @@ func TestAPIIsCovered(t *testing.T) {
 		"CANCELLED", "DEADLINE_EXCEEDED", // the caller has stopped waiting
 	}
 	for number, reason := range fleetv1.ErrorReason_name {
-		require.True(t, number == 0 || failed[reason] != slices.Contains(elsewhere, reason), "no behaviour fails with %s, or it is listed as tested elsewhere", reason)
+		require.True(t, number == 0 || checkedReasons[reason] != slices.Contains(testedElsewhere, reason), "no behaviour fails with %s, or it is listed as tested elsewhere", reason)
 	}
 }

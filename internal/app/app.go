@@ -78,9 +78,9 @@ type App struct {
 	// forgetProjects makes the core ask the places for their projects again, and returns the names of the places.
 	forgetProjects func() []string
 	faceKey        []byte // signs MCP sessions and encrypts links to the page at all servers on the store; nil if the store does not answer
-	// address is the base URL of REST and MCP: "https://HOST:PORT" with TLS, else "http://HOST:PORT". forAgents is the
+	// httpURL is the base URL of REST and MCP: "https://HOST:PORT" with TLS, else "http://HOST:PORT". agentURL is the
 	// base URL for agents on this machine, always without TLS. Both are nil while nothing is served.
-	address, forAgents atomic.Pointer[string]
+	httpURL, agentURL atomic.Pointer[string]
 }
 
 // Options are set by tests or the command line, in addition to the configuration.
@@ -148,11 +148,11 @@ func Open(ctx context.Context, cfg Config, o Options) (_ *App, err error) {
 			return nil, err
 		}
 	}
-	asRead := cfg
+	beforeReplica := cfg
 	if cfg, err = cfg.withReplica(); err != nil {
 		return nil, err
 	}
-	a := &App{reloader: reloader{read: o.Reload, current: asRead}, recent: recent, cfg: cfg, log: log, lock: lock, guard: newGuard(), telemetry: telemetry.New(Version())}
+	a := &App{reloader: reloader{read: o.Reload, current: beforeReplica}, recent: recent, cfg: cfg, log: log, lock: lock, guard: newGuard(), telemetry: telemetry.New(Version())}
 	if a.store, err = cfg.openStore(ctx, o.Clock, log); err != nil {
 		return nil, err
 	}
@@ -352,12 +352,12 @@ func (a *App) baseURL() string {
 }
 
 // ownURL returns the URL at which this process serves HTTP. It is empty while the process does not serve.
-func (a *App) ownURL() string { return loadString(&a.address) }
+func (a *App) ownURL() string { return loadString(&a.httpURL) }
 
 // mcpURL returns the URL of the MCP endpoints for agents on this machine. It is empty while the process does not serve.
 func (a *App) mcpURL() string {
-	if own := loadString(&a.forAgents); own != "" {
-		return own + "/mcp"
+	if base := loadString(&a.agentURL); base != "" {
+		return base + "/mcp"
 	}
 	return ""
 }

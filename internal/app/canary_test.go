@@ -33,7 +33,7 @@ import (
 // canary is the beginning of every secret that the test chooses. The rest of the secret says which secret it is.
 const canary = "canary7f3a"
 
-// findCanaries returns the canaries in the text, so that a failure shows them.
+// findCanaries returns the secrets in the text that begin with canary.
 func findCanaries(text []byte) (found []string) {
 	for _, b := range regexp.MustCompile(canary+`-[a-z]+`).FindAll(text, -1) {
 		found = append(found, string(b))
@@ -68,17 +68,17 @@ func TestCanaries(t *testing.T) { //nolint:paralleltest // see above
 	hookSecret := f.work(t)
 	f.failCalls(t)
 	f.signIntoPage(t)
-	f.callWithOutsideTokens(t, f.issuer, f.coder)
+	f.callWithExternalTokens(t, f.issuer, f.coder)
 	f.checkBundles(t)
 	f.checkEvents(t)
 	require.NoError(t, f.stop())
 
 	// Traces leave the server. They must not even have the texts of the owner.
-	traced := fmt.Sprintf("%+v", f.spans.all)
+	traces := fmt.Sprintf("%+v", f.spans.all)
 	for _, name := range []string{"FleetService/StartAgentTask", "task.dispatch", "agent.provision"} {
-		require.Contains(t, traced, name)
+		require.Contains(t, traces, name)
 	}
-	require.Empty(t, findCanaries([]byte(traced)))
+	require.Empty(t, findCanaries([]byte(traces)))
 	require.NotContains(t, f.log.String(), canary, "the log must not have a secret, even after the server has ended")
 	require.NotContains(t, f.log.String(), hookSecret)
 
@@ -89,7 +89,7 @@ func TestCanaries(t *testing.T) { //nolint:paralleltest // see above
 	require.Empty(t, regexp.MustCompile(canary+`-(environ|repository|check|prompt|codertoken|metrics|postgres|header|query|body|session|code)`).FindAllString(stored, -1))
 	for who, secret := range f.secrets {
 		require.NotContains(t, stored, secret, "the token of %s", who)
-		require.NotContains(t, traced, secret, "the token of %s", who)
+		require.NotContains(t, traces, secret, "the token of %s", who)
 		require.NotContains(t, f.log.String(), secret, "the token of %s", who)
 	}
 }
@@ -97,8 +97,8 @@ func TestCanaries(t *testing.T) { //nolint:paralleltest // see above
 // canaryFleet is a fleet with secrets in its configuration and in the environment of the process.
 type canaryFleet struct {
 	*testFleet
-	configFile string   // of programs that read the configuration
-	environ    []string // of these programs
+	configFile string   // for programs that read the configuration
+	environ    []string // for these programs
 	log        *lockedBuffer
 	spans      *spanExporter
 	issuer     *oidctest.Issuer
@@ -158,7 +158,7 @@ local:
 // the secret of a webhook.
 func (f *canaryFleet) work(t *testing.T) (hookSecret string) {
 	t.Helper()
-	client, ctx := fleetv1.NewFleetServiceClient(f.conn), f.as(t.Context(), "alice")
+	client, ctx := fleetv1.NewFleetServiceClient(f.conn), f.authContext(t.Context(), "alice")
 	_, err := client.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "shell", Spec: canary + "-spec"})
 	require.NoError(t, err)
 	started, err := client.StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{
@@ -198,13 +198,13 @@ func (f *canaryFleet) work(t *testing.T) (hookSecret string) {
 // failCalls makes calls that fail. Their errors must not repeat secrets of the callers or of the configuration.
 func (f *canaryFleet) failCalls(t *testing.T) {
 	t.Helper()
-	client, ctx := fleetv1.NewFleetServiceClient(f.conn), f.as(t.Context(), "alice")
+	client, ctx := fleetv1.NewFleetServiceClient(f.conn), f.authContext(t.Context(), "alice")
 	var refusals []error
 	refuse := func(err error) { require.Error(t, err); refusals = append(refusals, err) }
 	_, err := client.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "broken", Project: "cloned", Spec: "s"})
 	refuse(err)
 	f.secrets["wrong"] = "fleet_" + canary + "-token"
-	_, err = client.ListAgents(f.as(t.Context(), "wrong"), &fleetv1.ListAgentsRequest{})
+	_, err = client.ListAgents(f.authContext(t.Context(), "wrong"), &fleetv1.ListAgentsRequest{})
 	refuse(err)
 	for _, header := range []string{"Authorization", "X-Api-Key", "Cookie", "Coder-Session-Token"} {
 		for _, path := range []string{"/v1/agents?token=" + canary + "-query", "/mcp"} {
@@ -252,9 +252,9 @@ func (f *canaryFleet) checkBundles(t *testing.T) {
 // owner.
 func (f *canaryFleet) checkEvents(t *testing.T) {
 	t.Helper()
-	events, err := fleetv1.NewFleetServiceClient(f.conn).WatchFleet(f.as(t.Context(), "alice"), &fleetv1.WatchFleetRequest{})
+	events, err := fleetv1.NewFleetServiceClient(f.conn).WatchFleet(f.authContext(t.Context(), "alice"), &fleetv1.WatchFleetRequest{})
 	require.NoError(t, err)
-	configured := regexp.MustCompile(canary + `-(env|passed|environ|repository|check|prompt|codertoken|metrics|postgres|token|header|hook)\b`)
+	configuredSecrets := regexp.MustCompile(canary + `-(env|passed|environ|repository|check|prompt|codertoken|metrics|postgres|token|header|hook)\b`)
 	for read := 0; ; {
 		m, err := events.Recv()
 		if errors.Is(err, io.EOF) {
@@ -265,7 +265,7 @@ func (f *canaryFleet) checkEvents(t *testing.T) {
 		read += len(m.GetEvents())
 		for _, e := range m.GetEvents() {
 			if e.GetType() != fleetv1.Event_task_output {
-				require.Empty(t, configured.FindAllString(strings.ReplaceAll(e.String(), "test $KEY = "+canary+"-env", ""), -1), e.String())
+				require.Empty(t, configuredSecrets.FindAllString(strings.ReplaceAll(e.String(), "test $KEY = "+canary+"-env", ""), -1), e.String())
 			}
 			for who, secret := range f.secrets {
 				require.NotContains(t, e.String(), secret, "the token of %s", who)
@@ -295,22 +295,22 @@ func (f *testFleet) signIntoPage(t *testing.T) {
 	require.NoError(t, json.Unmarshal(b, &link))
 	require.NotEmpty(t, link.Code)
 	f.secrets["the link"] = link.Code
-	for by, body := range map[string]string{"a token": `{"token":"` + f.secrets["alice"] + `"}`, "a link": `{"code":"` + link.Code + `"}`} {
+	for caller, body := range map[string]string{"a token": `{"token":"` + f.secrets["alice"] + `"}`, "a link": `{"code":"` + link.Code + `"}`} {
 		b, cookies := send(http.MethodPost, "/session", body, http.StatusOK, none)
 		var opened struct{ Session string }
 		require.NoError(t, json.Unmarshal(b, &opened))
 		require.NotEmpty(t, opened.Session)
 		require.Len(t, cookies, 1)
-		f.secrets["the cookie by "+by], f.secrets["the session by "+by] = cookies[0].Value, opened.Session
-		mine := map[string]string{"Cookie": cookies[0].Name + "=" + cookies[0].Value, "Fleet-Session": opened.Session}
-		send(http.MethodGet, "/v1/agents", "", http.StatusOK, mine)
-		send(http.MethodGet, "/session", "", http.StatusOK, mine)
+		f.secrets["the cookie by "+caller], f.secrets["the session by "+caller] = cookies[0].Value, opened.Session
+		sessionHeaders := map[string]string{"Cookie": cookies[0].Name + "=" + cookies[0].Value, "Fleet-Session": opened.Session}
+		send(http.MethodGet, "/v1/agents", "", http.StatusOK, sessionHeaders)
+		send(http.MethodGet, "/session", "", http.StatusOK, sessionHeaders)
 	}
 }
 
-// callWithOutsideTokens makes calls with tokens of the issuer and of Coder: with valid tokens, with invalid ones, and with
+// callWithExternalTokens makes calls with tokens of the issuer and of Coder: with valid tokens, with invalid ones, and with
 // a valid one while Coder answers with errors. It adds the tokens to f.secrets.
-func (f *testFleet) callWithOutsideTokens(t *testing.T, issuer *oidctest.Issuer, coder *codertest.Deployment) {
+func (f *testFleet) callWithExternalTokens(t *testing.T, issuer *oidctest.Issuer, coder *codertest.Deployment) {
 	t.Helper()
 	const user, later = canary + "-codercallercodercaller", canary + "-laterlaterlaterlaterla" // they have the form of Coder's tokens
 	coder.Add("alice", user)
@@ -322,23 +322,23 @@ func (f *testFleet) callWithOutsideTokens(t *testing.T, issuer *oidctest.Issuer,
 	}
 	maps.Copy(f.secrets, secrets)
 	f.secrets["Fleet at the issuer"] = oidctest.ClientSecret
-	for _, by := range slices.Sorted(maps.Keys(secrets)) {
+	for _, caller := range slices.Sorted(maps.Keys(secrets)) {
 		coder.Change(func() {
 			coder.Status = 0
-			if strings.Contains(by, "outage") {
+			if strings.Contains(caller, "outage") {
 				coder.Status = http.StatusBadGateway
 			}
 		})
 		for name, face := range faces {
-			r, err := face(f, t.Context(), call{method: methods["create_agent"], by: by, args: map[string]any{"name": "of-" + name, "project": "shell", "spec": "s"}})
-			if by == "an OIDC user" || by == "a Coder user" {
+			r, err := face(f, t.Context(), call{method: methods["create_agent"], caller: caller, args: map[string]any{"name": "of-" + name, "project": "shell", "spec": "s"}})
+			if caller == "an OIDC user" || caller == "a Coder user" {
 				require.NoError(t, err)
-				require.Nil(t, r.err, "%s on %s", by, name)
+				require.Nil(t, r.err, "%s on %s", caller, name)
 				continue
 			}
-			require.True(t, err != nil || r.err != nil, "%s on %s must be refused", by, name) // an MCP client reports the refusal as its own error
+			require.True(t, err != nil || r.err != nil, "%s on %s must be refused", caller, name) // an MCP client reports the refusal as its own error
 			for who, secret := range f.secrets {
-				require.NotContains(t, fmt.Sprintf("%v %+v %v", err, cmp.Or(r.err, &apiError{}), r.header), secret, "%s on %s must not see the token of %s", by, name, who)
+				require.NotContains(t, fmt.Sprintf("%v %+v %v", err, cmp.Or(r.err, &apiError{}), r.header), secret, "%s on %s must not see the token of %s", caller, name, who)
 			}
 		}
 	}

@@ -44,32 +44,32 @@ func checkData(dir string) error {
 	if !info.IsDir() || mode&othersAny == 0 {
 		return nil
 	}
-	for up := filepath.Dir(path); ; up = filepath.Dir(up) {
-		info, err := os.Stat(up)
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
 		if err != nil {
 			return err
 		}
 		if info.Mode().Perm()&othersPass == 0 {
 			return nil
 		}
-		if up == filepath.Dir(up) {
+		if dir == filepath.Dir(dir) {
 			break
 		}
 	}
 	return fmt.Errorf("data is %s, which other users of this machine can enter or list (mode %04o): run `chmod o-rwx %s`, or name a directory in it that does not exist yet", dir, mode, dir)
 }
 
-// readOrCreate returns the text in the file. If the file does not exist, it creates the file with the result of text. If
+// readOrCreate returns the text in the file. If the file does not exist, it creates the file with the result of newText. If
 // another process creates it meanwhile, readOrCreate returns that process's text.
-func readOrCreate(path string, text func() string) (string, error) {
-	kept, err := os.ReadFile(path) //nolint:gosec // in our data directory
+func readOrCreate(path string, newText func() string) (string, error) {
+	content, err := os.ReadFile(path) //nolint:gosec // in our data directory
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := writeNewFile(path, text()); err != nil {
+		if err := writeNewFile(path, newText()); err != nil {
 			return "", err
 		}
-		kept, err = os.ReadFile(path) //nolint:gosec // in our data directory
+		content, err = os.ReadFile(path) //nolint:gosec // in our data directory
 	}
-	return strings.TrimSpace(string(kept)), err
+	return strings.TrimSpace(string(content)), err
 }
 
 // writeNewFile writes the text into a new file. If the file exists already, writeNewFile leaves it unchanged and returns nil.

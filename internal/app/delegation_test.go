@@ -29,7 +29,7 @@ type delegationFleet struct {
 func newDelegationFleet(t *testing.T, grants map[string]*fleet.Grant) *delegationFleet {
 	t.Helper()
 	d := &delegationFleet{feedback: map[string][]string{}}
-	d.testFleet = newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}, "root": {Admin: true}}, World: fake.Config{
+	d.testFleet = newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "bob": {}, "root": {Admin: true}}, Place: fake.Config{
 		Traits: fleet.Traits{ReachesFleet: true}, Grants: grants,
 		Before: func(_ context.Context, c fake.Call) error {
 			if c.Method != fake.Dispatch {
@@ -47,31 +47,31 @@ func newDelegationFleet(t *testing.T, grants map[string]*fleet.Grant) *delegatio
 	return d
 }
 
-// call calls the method with the token of an agent or a person, and returns the answer or the error.
-func (d *delegationFleet) call(face, method, by string, with map[string]any) (map[string]any, *apiError) {
+// call calls the method with the token of caller, an agent or a person, and returns the answer or the error.
+func (d *delegationFleet) call(face, method, caller string, with map[string]any) (map[string]any, *apiError) {
 	d.t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r := d.testFleet.call(d.t, face, method, by, with)
+	r := d.testFleet.call(d.t, face, method, caller, with)
 	answer, _ := r.answer.(map[string]any)
 	return answer, r.err
 }
 
 // mustCall is call over gRPC for a call that must succeed.
-func (d *delegationFleet) mustCall(method, by string, with map[string]any) map[string]any {
+func (d *delegationFleet) mustCall(method, caller string, with map[string]any) map[string]any {
 	d.t.Helper()
-	answer, refused := d.call("grpc", method, by, with)
+	answer, refused := d.call("grpc", method, caller, with)
 	require.Nil(d.t, refused, method)
 	return answer
 }
 
 // requireRefused makes a call that must fail on every face with the reason. It returns the details of the last error.
-func (d *delegationFleet) requireRefused(reason, method, by string, with map[string]any) (details map[string]any) {
+func (d *delegationFleet) requireRefused(reason, method, caller string, with map[string]any) (details map[string]any) {
 	d.t.Helper()
 	for _, face := range []string{"grpc", "rest", "mcp"} {
-		_, refused := d.call(face, method, by, with)
-		require.NotNil(d.t, refused, "%s of %s on %s: %v", method, by, face, with)
-		require.Equal(d.t, reason, refused.Reason, "%s of %s on %s: %s", method, by, face, refused.Message)
+		_, refused := d.call(face, method, caller, with)
+		require.NotNil(d.t, refused, "%s of %s on %s: %v", method, caller, face, with)
+		require.Equal(d.t, reason, refused.Reason, "%s of %s on %s: %s", method, caller, face, refused.Message)
 		details = refused.Details
 	}
 	return details
@@ -116,15 +116,15 @@ func (d *delegationFleet) awaitRun(id string) {
 	})
 }
 
-// delegate delegates a task to a new agent as the agent named by, and returns the task's id. more has further fields of the request.
-func (d *delegationFleet) delegate(by, description string, more map[string]any) string {
+// delegate delegates a task to a new agent as the agent named caller, and returns the task's id. more has further fields of the request.
+func (d *delegationFleet) delegate(caller, description string, more map[string]any) string {
 	d.t.Helper()
 	with := map[string]any{"project": "Setup", "role": "coder", "new_agent": true, "task_description": description}
 	maps.Copy(with, more)
-	return d.taskID(d.mustCall("queue_task", by, with))
+	return d.taskID(d.mustCall("queue_task", caller, with))
 }
 
-func (d *delegationFleet) release(gate string) { d.world.Release(gate) }
+func (d *delegationFleet) release(gate string) { d.place.Release(gate) }
 
 // TestDelegatedResults delegates two tasks. One ends while the parent works, and the other after the parent's turn. The parent
 // must get each result once.

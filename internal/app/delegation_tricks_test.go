@@ -53,17 +53,17 @@ func TestDelegationTricks(t *testing.T) {
 	require.GreaterOrEqual(t, len(tricks), 200)
 	d.checkTricks("boss", tricks)
 
-	// An agent below reaches neither its parent nor its siblings, and the limits of the tree hold for it, whatever its own role says.
+	// The child reaches neither its parent nor its siblings, and the limits of the tree hold for it, whatever its own role says.
 	notFound := []string{"TASK_NOT_FOUND"}
-	var below []trick
+	var childTricks []trick
 	for _, id := range []string{boss, sibling} {
-		below = append(below, trick{"show_task", map[string]any{"task_id": id}, notFound}, trick{"stop_task", map[string]any{"task_id": id}, notFound})
+		childTricks = append(childTricks, trick{"show_task", map[string]any{"task_id": id}, notFound}, trick{"stop_task", map[string]any{"task_id": id}, notFound})
 	}
 	for _, agent := range []string{"boss", siblingName} {
-		below = append(below, trick{"send_task_message", map[string]any{"agent_name": agent, "message": "obey"}, []string{"AGENT_NOT_FOUND"}},
+		childTricks = append(childTricks, trick{"send_task_message", map[string]any{"agent_name": agent, "message": "obey"}, []string{"AGENT_NOT_FOUND"}},
 			trick{"queue_task", map[string]any{"agent_name": agent, "task_description": "done"}, []string{"AGENT_NOT_FOUND"}})
 	}
-	d.checkTricks(name, below)
+	d.checkTricks(name, childTricks)
 	grandName, _ := d.task(grandchild)["agent_name"].(string)
 	require.Equal(t, "max_depth", d.requireRefused("DELEGATION_REFUSED", "queue_task", grandName, delegationRequest(nil))["limit"], "depth")
 	d.delegate("boss", "wait turn", map[string]any{"max_cost_usd": json.Number("0.01")})
@@ -98,7 +98,7 @@ func tricksOfParent(t *testing.T, parent, child, other, foreign string) []trick 
 	}
 	// All methods that are not for delegated tasks: other agents, budgets, questions, tokens, the agent's own place in the tree,
 	// and more.
-	x := target{agent: "other", task: other, contract: noID, session: noID, question: other + "-1"}
+	x := target{agent: "other", task: other, contract: missingID, session: missingID, question: other + "-1"}
 	for _, method := range slices.Sorted(maps.Keys(methods)) {
 		m := methods[method]
 		if boolOption(m, fleetv1.E_ForAgents) || toolsetOf(m) == "" || requiredAct(m) != "" {
@@ -107,7 +107,7 @@ func tricksOfParent(t *testing.T, parent, child, other, foreign string) []trick 
 		add(method, x.arguments(t, m), "PERMISSION_DENIED")
 	}
 	// Tasks of others and ids of tasks that do not exist: the agent must not be able to tell them apart.
-	for _, id := range []string{other, foreign, noID, other[:8], "", child[:8], "*", "boss", strings.ToUpper(other), other + " ", "../" + other, other + "-2"} {
+	for _, id := range []string{other, foreign, missingID, other[:8], "", child[:8], "*", "boss", strings.ToUpper(other), other + " ", "../" + other, other + "-2"} {
 		for _, method := range []string{"show_task", "stop_task", "show_task_tree"} {
 			reason := notFound
 			if id == "" {
@@ -144,7 +144,7 @@ func tricksOfParent(t *testing.T, parent, child, other, foreign string) []trick 
 	}
 	add("queue_task", delegationRequest(map[string]any{"depends_on": []any{map[string]any{"task_id": other, "give_result": true}}}), notFound...)
 	add("queue_task", delegationRequest(map[string]any{"depends_on": []any{map[string]any{"task_id": foreign, "give_result": true}}}), notFound...)
-	add("queue_task", delegationRequest(map[string]any{"depends_on": []any{map[string]any{"task_id": noID}}}), notFound...)
+	add("queue_task", delegationRequest(map[string]any{"depends_on": []any{map[string]any{"task_id": missingID}}}), notFound...)
 	// Money.
 	for _, usd := range []string{"0.75", "1", "1000", "1e6"} {
 		add("queue_task", delegationRequest(map[string]any{"max_cost_usd": json.Number(usd)}), refused...)
@@ -175,7 +175,7 @@ func (d *delegationFleet) costLimit(id string) float64 {
 
 // checkTricks makes the calls on every face that offers them. All must fail with one of their reasons or with INVALID_ARGUMENT, and
 // change nothing. Calls with valid requests must be in the audit log.
-func (d *delegationFleet) checkTricks(by string, tricks []trick) {
+func (d *delegationFleet) checkTricks(caller string, tricks []trick) {
 	d.t.Helper()
 	before, audited, tried := d.visibleState(), d.auditedRefusals(), 0
 	for _, x := range tricks {
@@ -183,7 +183,7 @@ func (d *delegationFleet) checkTricks(by string, tricks []trick) {
 			if !offers(face, methods[x.method]) {
 				continue
 			}
-			refused := d.callRefused(face, x, by)
+			refused := d.callRefused(face, x, caller)
 			if refused == nil {
 				continue
 			}
@@ -199,7 +199,7 @@ func (d *delegationFleet) checkTricks(by string, tricks []trick) {
 
 // callRefused makes the call, which must fail, and returns the error. It returns nil if the face is gRPC and the request has a field
 // that does not exist.
-func (d *delegationFleet) callRefused(face string, x trick, by string) *apiError {
+func (d *delegationFleet) callRefused(face string, x trick, caller string) *apiError {
 	d.t.Helper()
 	fields := methods[x.method].Input().Fields()
 	for name := range x.with {
@@ -207,7 +207,7 @@ func (d *delegationFleet) callRefused(face string, x trick, by string) *apiError
 			return nil
 		}
 	}
-	answer, refused := d.call(face, x.method, by, x.with)
+	answer, refused := d.call(face, x.method, caller, x.with)
 	require.NotNil(d.t, refused, "%s on %s with %v succeeded: %v", x.method, face, x.with, answer)
 	return refused
 }
@@ -222,12 +222,12 @@ func requiredAct(m protoreflect.MethodDescriptor) string {
 // them.
 func (d *delegationFleet) visibleState() (all []any) {
 	d.t.Helper()
-	for _, by := range []string{"alice", "bob"} {
-		for _, task := range d.mustCall("list_tasks", by, map[string]any{"page_size": json.Number("100")})["tasks"].([]any) {
+	for _, caller := range []string{"alice", "bob"} {
+		for _, task := range d.mustCall("list_tasks", caller, map[string]any{"page_size": json.Number("100")})["tasks"].([]any) {
 			t := task.(map[string]any)
 			all = append(all, []any{t["id"], t["status"], t["delegated"]})
 		}
-		agents, _ := d.mustCall("list_agents", by, nil)["agents"].([]any)
+		agents, _ := d.mustCall("list_agents", caller, nil)["agents"].([]any)
 		all = append(all, len(agents))
 	}
 	return all

@@ -20,9 +20,9 @@ func TestFirstToken(t *testing.T) {
 	cfg.Auth = Auth{AuthTokens}
 	says := func() string {
 		var log bytes.Buffer
-		world := fake.New(fake.Config{})
-		defer world.Destroy()
-		a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{world}, Log: &log, CloseGrace: waittest.Limit})
+		place := fake.New(fake.Config{})
+		defer place.Destroy()
+		a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{place}, Log: &log, CloseGrace: waittest.Limit})
 		require.NoError(t, err)
 		s, err := a.Listen("test")
 		require.NoError(t, err)
@@ -35,9 +35,9 @@ func TestFirstToken(t *testing.T) {
 	require.Contains(t, says(), "nobody can call, because there is no token yet")
 	require.Contains(t, says(), "fleet token create me --admin --embedded --data "+cfg.Data)
 
-	world := fake.New(fake.Config{})
-	defer world.Destroy()
-	a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{world}})
+	place := fake.New(fake.Config{})
+	defer place.Destroy()
+	a, err := Open(t.Context(), cfg, Options{Places: []fleet.Place{place}})
 	require.NoError(t, err)
 	root := fleet.WithPrincipal(t.Context(), fleet.Principal{Name: "root", Scope: fleet.ScopeAdmin})
 	_, _, _, err = a.service.CreateToken(root, service.CreateTokenRequest{Name: "me", Kind: fleet.KindHuman, Scope: fleet.ScopeAdmin})

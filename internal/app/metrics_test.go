@@ -25,9 +25,9 @@ func TestMetricsAreForAdmins(t *testing.T) {
 		Tokens: map[string]tokenConfig{"alice": {}, "root": {Admin: true}}, Config: func(c *Config) { c.Metrics = "127.0.0.1:0" },
 	})
 	url := f.url("/metrics")
-	for by, want := range map[string]int{"": http.StatusUnauthorized, "alice": http.StatusForbidden, "root": http.StatusOK} {
-		status, body := f.get(t, url, f.authorization(by))
-		require.Equal(t, want, status, "%q: %s", by, body)
+	for caller, want := range map[string]int{"": http.StatusUnauthorized, "alice": http.StatusForbidden, "root": http.StatusOK} {
+		status, body := f.get(t, url, f.authorization(caller))
+		require.Equal(t, want, status, "%q: %s", caller, body)
 	}
 	resp, _ := f.post(t, "/metrics", f.authorization("root"), "")
 	require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
@@ -140,19 +140,19 @@ func TestMetricsAddress(t *testing.T) {
 // no texts.
 func TestMetricsOfServer(t *testing.T) {
 	t.Parallel()
-	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "root": {Admin: true}}, World: fake.Config{Credentials: map[string]string{"Setup": "max"}}})
+	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}, "root": {Admin: true}}, Place: fake.Config{Credentials: map[string]string{"Setup": "max"}}})
 	window := `data {"type":"window","limit":{"window":"five_hour","utilization":0.42,"resets_at":"2099-01-01T00:00:00Z"}}`
 	f.prepare(t,
-		step{Agent: "papi", By: "alice"},
-		step{Call: "start_agent_task", With: map[string]any{"agent_name": "papi", "task_description": window}, By: "alice"},
-		step{Call: "list_credentials", Until: map[string]any{"credentials": []any{map[string]any{"name": "max"}}}, By: "root"},
-		step{Call: "list_tasks", Until: map[string]any{"tasks": []any{map[string]any{"status": "completed"}}}, By: "alice"},
+		step{Agent: "papi", Caller: "alice"},
+		step{Call: "start_agent_task", With: map[string]any{"agent_name": "papi", "task_description": window}, Caller: "alice"},
+		step{Call: "list_credentials", Until: map[string]any{"credentials": []any{map[string]any{"name": "max"}}}, Caller: "root"},
+		step{Call: "list_tasks", Until: map[string]any{"tasks": []any{map[string]any{"status": "completed"}}}, Caller: "alice"},
 	)
 	for _, face := range []string{"grpc", "rest", "mcp"} {
 		f.call(t, face, "list_agents", "alice", nil)
 	}
 	require.Contains(t, f.startTaskREST(t, map[string]string{"Authorization": f.authorization("alice")}), `"status":"running"`)
-	f.prepare(t, heldTask("papi"), step{Call: "set_budget", With: map[string]any{"name": "all", "limit_usd": 5, "limit_tokens": 1000000}, By: "root"})
+	f.prepare(t, heldTask("papi"), step{Call: "set_budget", With: map[string]any{"name": "all", "limit_usd": 5, "limit_tokens": 1000000}, Caller: "root"})
 
 	_, body := f.get(t, f.url("/metrics"), f.authorization("root"))
 	for _, m := range telemetry.Metrics() {

@@ -265,8 +265,8 @@ func (s *Server) Serve(ctx context.Context) error {
 		serveHTTP = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
 		go func() { ended <- s.http.Serve(s.agentsListener) }()
 	}
-	s.address.Store(&address)
-	s.forAgents.Store(&forAgents)
+	s.httpURL.Store(&address)
+	s.agentURL.Store(&forAgents)
 	s.Start()
 	s.endSharing = s.startSharing(func(err error) { ended <- err })
 	go func() { ended <- s.grpc.Serve(s.grpcListener) }()

@@ -88,17 +88,17 @@ func TestShutdownWithHangingPlace(t *testing.T) {
 	t.Parallel()
 	hangs, free := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	world := fake.New(fake.Config{Before: func(_ context.Context, c fake.Call) error {
+	place := fake.New(fake.Config{Before: func(_ context.Context, c fake.Call) error {
 		if c.Method == "Provision" {
 			once.Do(func() { close(hangs) })
 			<-free
 		}
 		return nil
 	}})
-	a, err := Open(t.Context(), testConfig(t), Options{Places: []fleet.Place{world}, CloseGrace: 100 * time.Millisecond})
+	a, err := Open(t.Context(), testConfig(t), Options{Places: []fleet.Place{place}, CloseGrace: 100 * time.Millisecond})
 	require.NoError(t, err)
 	s := shutDownDuringCall(t, a, hangs)
 	close(free)
 	<-s.closed
-	world.Destroy()
+	place.Destroy()
 }

@@ -73,7 +73,7 @@ func (f *tlsFleet) dial(t *testing.T, c *tls.Config) fleetv1.FleetServiceClient 
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	f := newTLSFleet(t, nil)
-	_, err := f.dial(t, &tls.Config{}).ListAgents(f.as(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
+	_, err := f.dial(t, &tls.Config{}).ListAgents(f.authContext(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
 	require.NoError(t, err)
 	_, err = f.dial(t, &tls.Config{}).ListAgents(t.Context(), &fleetv1.ListAgentsRequest{})
 	require.Equal(t, codes.Unauthenticated, status.Code(err))
@@ -115,7 +115,7 @@ func TestPlaintextToTLS(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, code)
 	require.Contains(t, body, "HTTP request to an HTTPS server")
 
-	_, err := f.dial(t, nil).ListAgents(f.as(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
+	_, err := f.dial(t, nil).ListAgents(f.authContext(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
 	require.Equal(t, codes.Unavailable, status.Code(err))
 
 	for _, addr := range []string{f.HTTPAddr(), f.GRPCAddr()} {
@@ -157,7 +157,7 @@ func TestCommandLineOverTLS(t *testing.T) {
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	f := newTLSFleet(t, nil)
-	ctx := f.as(t.Context(), "alice")
+	ctx := f.authContext(t.Context(), "alice")
 	old := f.dial(t, &tls.Config{})
 	_, err := old.CreateAgent(ctx, &fleetv1.CreateAgentRequest{Name: "papi", Project: "Setup", Spec: "s"})
 	require.NoError(t, err)
@@ -201,7 +201,7 @@ func TestClientCertificates(t *testing.T) {
 		_, err := f.dial(t, c).ListAgents(ctx, &fleetv1.ListAgentsRequest{})
 		return err
 	}
-	alice := f.as(t.Context(), "alice")
+	alice := f.authContext(t.Context(), "alice")
 	require.NoError(t, list(alice, pair(clients, time.Hour)))
 	require.Equal(t, codes.Unauthenticated, status.Code(list(t.Context(), pair(clients, time.Hour))), "a certificate must not replace a token")
 	for name, c := range map[string]*tls.Config{"none": {}, "of a stranger": pair(strangers, time.Hour), "expired": pair(clients, -time.Hour)} {
@@ -247,7 +247,7 @@ func TestPlaintextNeedsSetting(t *testing.T) {
 func TestAgentsReachAServerOnAllAddresses(t *testing.T) {
 	t.Parallel()
 	f := newTestFleet(t, fleetConfig{Tokens: map[string]tokenConfig{"alice": {}}, Config: func(c *Config) { c.HTTP, c.InsecurePlaintext = "0.0.0.0:0", true }})
-	_, err := fleetv1.NewFleetServiceClient(f.conn).ListAgents(f.as(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
+	_, err := fleetv1.NewFleetServiceClient(f.conn).ListAgents(f.authContext(t.Context(), "alice"), &fleetv1.ListAgentsRequest{})
 	require.NoError(t, err, "the server must know its URLs before it answers calls")
 	for _, url := range []string{strings.TrimSuffix(f.mcpURL(), "/mcp") + "/v1/agents", f.ownURL() + "/v1/agents"} {
 		code, _ := f.get(t, url, f.authorization("alice"))

@@ -60,14 +60,14 @@ func runTask(t *testing.T, log io.Writer, start func(f *testFleet)) tracetest.Sp
 	f := newTestFleet(t, fleetConfig{
 		Tokens:  map[string]tokenConfig{"alice": {}},
 		Options: func(o *Options) { o.Spans, o.Log = kept.exporter, log }, Config: func(c *Config) { c.LogFormat, c.LogLevel = "json", "debug" },
-	}, step{Agent: "papi", By: "alice"})
+	}, step{Agent: "papi", Caller: "alice"})
 	f.telemetry.FlushTimeout = waittest.Limit
 	start(f)
 	c := fleetv1.NewFleetServiceClient(f.conn)
-	list, err := c.ListTasks(f.as(t.Context(), "alice"), &fleetv1.ListTasksRequest{})
+	list, err := c.ListTasks(f.authContext(t.Context(), "alice"), &fleetv1.ListTasksRequest{})
 	require.NoError(t, err)
 	require.Len(t, list.GetTasks(), 1)
-	w, err := c.WaitTasks(f.as(t.Context(), "alice"), &fleetv1.WaitTasksRequest{TaskIds: []string{list.GetTasks()[0].GetId()}})
+	w, err := c.WaitTasks(f.authContext(t.Context(), "alice"), &fleetv1.WaitTasksRequest{TaskIds: []string{list.GetTasks()[0].GetId()}})
 	require.NoError(t, err)
 	require.True(t, w.GetDone())
 	require.NoError(t, f.stop())
@@ -108,7 +108,7 @@ func TestTraceOfTask(t *testing.T) {
 		},
 		"grpc": func(t *testing.T, f *testFleet) {
 			t.Helper()
-			ctx := metadata.AppendToOutgoingContext(f.as(t.Context(), "alice"), "traceparent", traceparent)
+			ctx := metadata.AppendToOutgoingContext(f.authContext(t.Context(), "alice"), "traceparent", traceparent)
 			_, err := fleetv1.NewFleetServiceClient(f.conn).StartAgentTask(ctx, &fleetv1.StartAgentTaskRequest{AgentName: "papi", TaskDescription: text})
 			require.NoError(t, err)
 		},
@@ -137,7 +137,7 @@ func TestTraceOfTask(t *testing.T) {
 				require.True(t, s.SpanContext.TraceID().String() == callersTrace || s.Name != "FleetService/StartAgentTask")
 			}
 			var calls []any
-			for _, line := range log.withMessage(t, "audit") {
+			for _, line := range log.linesWithMessage(t, "audit") {
 				if line["method"] == "StartAgentTask" {
 					calls = append(calls, line["trace_id"])
 				}

@@ -64,12 +64,12 @@ func measureStartDelays(b *testing.B, agents, tasks int, script string) (startDe
 		}
 		n, o := t.startDelays(b, ids)
 		require.Len(b, n, agents*(tasks-1))
-		next, output = append(next, n...), append(output, o...)
+		startDelaysMS, outputDelaysMS = append(startDelaysMS, n...), append(outputDelaysMS, o...)
 	}
-	return next, output
+	return startDelaysMS, outputDelaysMS
 }
 
-// startDelays returns delays in ms. next has the time from the end of a task to the start of the agent's next task. output has the time
+// startDelays returns delays in ms. startDelaysMS has the time from the end of a task to the start of the agent's next task. outputDelaysMS has the time
 // from the start of each task to its first output.
 func (t *testbed) startDelays(b *testing.B, ids []string) (startDelaysMS, outputDelaysMS []float64) {
 	lastEnds := map[string]time.Time{} // by agent
@@ -86,17 +86,17 @@ func (t *testbed) startDelays(b *testing.B, ids []string) (startDelaysMS, output
 				return err
 			}
 			for _, e := range events {
-				output = append(output, ms(e.Time.Sub(task.StartedAt)))
+				outputDelaysMS = append(outputDelaysMS, ms(e.Time.Sub(task.StartedAt)))
 			}
 			tasks = append(tasks, task)
 		}
 		for _, task := range tasks { // the tasks of an agent start in this order
 			if at := lastEnds[task.AgentUID]; !at.IsZero() {
-				next = append(next, ms(task.StartedAt.Sub(at)))
+				startDelaysMS = append(startDelaysMS, ms(task.StartedAt.Sub(at)))
 			}
 			lastEnds[task.AgentUID] = task.EndedAt
 		}
 		return nil
 	}))
-	return next, output
+	return startDelaysMS, outputDelaysMS
 }
