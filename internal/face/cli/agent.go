@@ -60,7 +60,7 @@ host reports. "fleet watch --agent AGENT" shows what the agent itself wrote.`,
 			s.hint("The log is empty.")
 		}
 		for _, line := range resp.GetLines() {
-			s.screen.output(strings.TrimRight(line, "\r\n") + "\n")
+			s.screen.printPart(strings.TrimRight(line, "\r\n") + "\n")
 		}
 	})
 	cmd.Flags().VarP(optionalFlag[int32]{&req.Lines}, "lines", "n", "show the last `N` lines, at most 10000 (default 200)")

@@ -104,9 +104,9 @@ func (s *session) receiveOutput(stream grpc.ServerStreamingClient[fleetv1.Attach
 // sendInput sends the input from the terminal and the terminal's new sizes, until ctx is done, the input ends or the stream
 // breaks.
 func sendInput(ctx context.Context, stream grpc.BidiStreamingClient[fleetv1.AttachAgentRequest, fleetv1.AttachAgentResponse], in *os.File, out terminal) {
-	input := make(chan []byte)
+	reads := make(chan []byte)
 	go func() { // this goroutine ends with the process, because nothing else ends a read of a terminal
-		defer close(input)
+		defer close(reads)
 		for {
 			b := make([]byte, 4<<10)
 			n, err := in.Read(b)
@@ -114,7 +114,7 @@ func sendInput(ctx context.Context, stream grpc.BidiStreamingClient[fleetv1.Atta
 				return
 			}
 			select {
-			case input <- b[:n]:
+			case reads <- b[:n]:
 			case <-ctx.Done():
 				return
 			}
@@ -126,7 +126,7 @@ func sendInput(ctx context.Context, stream grpc.BidiStreamingClient[fleetv1.Atta
 	for {
 		m := &fleetv1.AttachAgentRequest{}
 		select {
-		case input, ok := <-input:
+		case input, ok := <-reads:
 			if !ok {
 				_ = stream.CloseSend()
 				return

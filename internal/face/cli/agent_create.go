@@ -40,7 +40,7 @@ Next, give it a task with "fleet task run NAME ...".`,
 					return err
 				}
 			}
-			t := stateTexts{progress: "creating", reached: "ready", retryCommand: "fleet agent start %s"}
+			t := stateTexts{progress: "creating", targetState: "ready", retryCommand: "fleet agent start %s"}
 			var resp agentResponse
 			err = s.withEvents(ctx, req.GetName(), t.progress+" "+req.GetName(), func() (err error) {
 				resp, err = s.awaitAgent(ctx, wait, t, req.GetName(), func(ctx context.Context) (agentResponse, error) { return s.fleet.CreateAgent(ctx, req) })

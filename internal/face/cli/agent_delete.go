@@ -39,6 +39,7 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 					return err
 				}
 			}
+			// Without --yes, keep such agents at first, and ask about each of them.
 			options := deleteOptions{wait: wait, requestID: req.GetRequestId(), keepUnsaved: keepUnsaved || !yes}
 			unsaved, firstErr := s.deleteAgents(ctx, options, names)
 			for i, err := range unsaved {
@@ -65,7 +66,7 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 	cmd.Flags().BoolVar(&keepUnsaved, "keep-unsaved", false, "do not delete an agent with work that exists only in its workspace")
 	addRequestID(cmd, req)
 	wait.addTo(cmd, "deleted")
-	return p.addBulk(cmd, "agents", false, bulkCommand{
+	return p.addBulk(cmd, "agents", bulkCommand{
 		operation: fleetv1.PlanBulkRequest_delete, progress: "deleting", question: "Delete with everything in their workspaces:", request: req, flags: []string{"keep-unsaved"},
 		fill: func(_ *session, bulk *fleetv1.PlanBulkRequest, _ []string) error {
 			bulk.KeepUnsaved = keepUnsaved || !yes
@@ -76,12 +77,12 @@ agents too. With --keep-unsaved it deletes no agent with such work.`,
 				return false, nil
 			}
 			name := s.ref(item.GetAgentName(), item.GetOwner())
-			s.screen.line(printable(name + ": " + item.GetMessage()))
+			s.screen.printErrLine(printable(name + ": " + item.GetMessage()))
 			err := s.confirm(ctx, "Delete "+name+" anyway?", "add --yes to delete without it", name+" was not deleted")
 			if err == nil {
 				_, err = s.deleteAgents(ctx, deleteOptions{wait: wait}, []string{name})
 			}
-			if err != nil && ctx.Err() == nil { // it has failed, and the next one is asked about
+			if err != nil && ctx.Err() == nil { // report the error, and go on with the next item
 				s.printError(s.explain(ctx, err, s.target))
 				return false, nil
 			}

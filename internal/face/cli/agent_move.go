@@ -22,8 +22,9 @@ and have its project and its role.`,
 	cmd.Flags().StringVar(&pool, "pool", "", "move them to `POOL`")
 	cmd.Flags().BoolVar(&noPool, "no-pool", false, "move them out of their pool")
 	addRequestID(cmd, request)
-	return p.addBulk(cmd, "agents", true, bulkCommand{
-		operation: fleetv1.PlanBulkRequest_move, progress: "moving", request: request, flags: []string{"pool", "no-pool"},
+	return p.addBulk(cmd, "agents", bulkCommand{
+		takesSeveral: true,
+		operation:    fleetv1.PlanBulkRequest_move, progress: "moving", request: request, flags: []string{"pool", "no-pool"},
 		fill: func(_ *session, req *fleetv1.PlanBulkRequest, _ []string) error {
 			if noPool == (pool != "") {
 				return usagef("say where the agents move: give --pool POOL, or --no-pool")

@@ -23,8 +23,8 @@ type agentResponse interface {
 // stateTexts are the texts of a command that changes the state of an agent.
 type stateTexts struct {
 	progress     string // labels the progress line
-	reached      string // the agent's state afterwards
-	next         string // a hint about the next command, with %s for the agent's name
+	targetState  string // the state of the agent in which the command ends
+	nextHint     string // a hint about the next command, with %s for the agent's name
 	retryCommand string // the command that continues the wait, with %s for the agent's name
 }
 
@@ -38,19 +38,19 @@ func stateCommand[Q proto.Message](p *program, cmd *cobra.Command, t stateTexts,
 			return err
 		}
 		return forEachAgent(ctx, s, t.progress, names, func(ctx context.Context, name string) (agentResponse, error) {
-			one := proto.CloneOf(req)
-			one.ProtoReflect().Set(field, protoreflect.ValueOfString(name))
-			return s.awaitAgent(ctx, wait, t, name, func(ctx context.Context) (agentResponse, error) { return call(ctx, s, one) })
+			agentReq := proto.CloneOf(req)
+			agentReq.ProtoReflect().Set(field, protoreflect.ValueOfString(name))
+			return s.awaitAgent(ctx, wait, t, name, func(ctx context.Context) (agentResponse, error) { return call(ctx, s, agentReq) })
 		}, func(_ int, resp agentResponse, err error) error {
 			return s.print(resp, err, func() {
 				ref := s.ref(resp.GetAgent().GetName(), resp.GetAgent().GetOwner())
 				s.printResult(resp.GetMessage(), ref)
-				s.hint(t.next, ref)
+				s.hint(t.nextHint, ref)
 			})
 		})
 	})
 	addRequestID(cmd, req)
-	wait.addTo(cmd, t.reached)
+	wait.addTo(cmd, t.targetState)
 	return cmd
 }
 
@@ -69,7 +69,7 @@ func (s *session) awaitAgent(ctx context.Context, wait waitFlag, t stateTexts, n
 		if resp != nil {
 			last = resp.GetAgent()
 		}
-		return s.notReady(ctx, last, name, t.reached, fmt.Sprintf(t.retryCommand, name))
+		return s.notReady(ctx, last, name, t.targetState, fmt.Sprintf(t.retryCommand, name))
 	})
 	return resp, err
 }
@@ -81,7 +81,7 @@ const (
 
 func (p *program) newAgentStart() *cobra.Command {
 	var yes bool
-	var asking sync.Mutex                                 // held while a question is asked; also guards restarts
+	var mu sync.Mutex                                     // held while a question is asked; also guards restarts
 	restarts := map[string]*fleetv1.RestartAgentRequest{} // confirmed requests, which replace StartAgent, by agent
 	req := &fleetv1.StartAgentRequest{}
 	cmd := stateCommand(p, &cobra.Command{
@@ -99,16 +99,16 @@ Next, give it a task with "fleet task run AGENT ...".`,
   fleet agent start papi sony
   fleet agent start -l team=web`,
 	}, stateTexts{"starting", "ready", giveWorkHint, "fleet agent start %s"}, req, func(ctx context.Context, s *session, req *fleetv1.StartAgentRequest) (agentResponse, error) {
-		asking.Lock()
+		mu.Lock()
 		restart := restarts[req.GetAgentName()]
-		asking.Unlock()
+		mu.Unlock()
 		if restart == nil {
 			resp, err := s.fleet.StartAgent(ctx, req)
 			if reasonOf(err) != fleetv1.ErrorReason_AGENT_BUSY.String() { // starting it would end the agent's task
 				return resp, err
 			}
-			asking.Lock() // one question at a time
-			defer asking.Unlock()
+			mu.Lock() // one question at a time
+			defer mu.Unlock()
 			if err := s.confirmRestart(ctx, req.GetAgentName(), err, yes); err != nil {
 				return nil, err
 			}
@@ -118,17 +118,17 @@ Next, give it a task with "fleet task run AGENT ...".`,
 		return s.fleet.RestartAgent(ctx, restart)
 	})
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "start an unhealthy workspace again without asking, which ends the agent's task")
-	return p.addBulk(cmd, "agents", false, bulkCommand{operation: fleetv1.PlanBulkRequest_start, progress: "starting", request: req})
+	return p.addBulk(cmd, "agents", bulkCommand{operation: fleetv1.PlanBulkRequest_start, progress: "starting", request: req})
 }
 
-// confirmRestart asks whether to start an unhealthy workspace again, which ends the agent's task. why is the error of
-// StartAgent.
-func (s *session) confirmRestart(ctx context.Context, name string, why error, yes bool) error {
+// confirmRestart asks whether to start an unhealthy workspace again, which ends the agent's task. startErr is the
+// error of StartAgent.
+func (s *session) confirmRestart(ctx context.Context, name string, startErr error, yes bool) error {
 	switch {
 	case yes:
 		return nil
 	case !s.isInteractive():
-		f := *s.explain(ctx, why, s.target)
+		f := *s.explain(ctx, startErr, s.target)
 		f.hint += fmt.Sprintf("; %q starts it again and ends the task", "fleet agent start "+name+" --yes")
 		return &f
 	}
@@ -148,7 +148,7 @@ first. "fleet task stop AGENT" stops only the task.`,
 	}, stateTexts{"stopping", "stopped", startAgainHint, "fleet agent stop %s"}, req, func(ctx context.Context, s *session, req *fleetv1.StopAgentRequest) (agentResponse, error) {
 		return s.fleet.StopAgent(ctx, req)
 	})
-	return p.addBulk(cmd, "agents", false, bulkCommand{operation: fleetv1.PlanBulkRequest_stop, progress: "stopping", question: "Stop", request: req})
+	return p.addBulk(cmd, "agents", bulkCommand{operation: fleetv1.PlanBulkRequest_stop, progress: "stopping", question: "Stop", request: req})
 }
 
 func (p *program) newAgentRestart() *cobra.Command {
@@ -172,7 +172,7 @@ show AGENT" says that it is outdated, --update gives it the newest version.`,
 	cmd.Flags().BoolVar(&req.TakeOver, "take-over", false, "take an agent that belongs to another Fleet or to a person, and end what runs in it")
 	cmd.Flags().BoolVar(&req.Update, "update", false, "give the agent the newest version of its project")
 	addParameters(cmd, &req.Parameters, "change a parameter of the project; `NAME=VALUE`, can be repeated")
-	return p.addBulk(cmd, "agents", false, bulkCommand{
+	return p.addBulk(cmd, "agents", bulkCommand{
 		operation: fleetv1.PlanBulkRequest_restart, progress: "restarting", question: "Restart", request: req, flags: []string{"role", "update"},
 		fill: func(_ *session, bulk *fleetv1.PlanBulkRequest, _ []string) error {
 			bulk.Role, bulk.Update = req.GetRole(), req.GetUpdate()

@@ -36,19 +36,19 @@ With -o, the command writes the work to a file instead, as a git bundle.`,
 			if err := checkOutputFile(file); err != nil {
 				return err
 			}
-			r := &bundleFetch{session: s, agent: args[0], dir: dir}
+			b := &bundleFetch{session: s, agent: args[0], dir: dir}
 			if file != "" {
-				err := s.save(r.bundle(ctx), file)
+				err := s.save(b.bundle(ctx), file)
 				if err == nil && file != "-" {
 					s.hint("Its branches: git bundle list-heads %s", file)
 				}
 				return err
 			}
 			var err error
-			if r.gitPath, err = exec.LookPath("git"); err != nil {
+			if b.gitPath, err = exec.LookPath("git"); err != nil {
 				return Fail(ExitError, "install git, or write the bundle with -o FILE", "git was not found")
 			}
-			return r.fetch(ctx)
+			return b.fetch(ctx)
 		}),
 	}
 	cmd.Flags().StringVar(&dir, "into", ".", "fetch into the repository in `DIR`")

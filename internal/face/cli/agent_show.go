@@ -29,15 +29,15 @@ func (s *session) showAgent(a *fleetv1.Agent, rules []*fleetv1.AllowedRule) {
 		s.screen.print(printable(ref) + "\n")
 		return
 	}
-	var shared, allowed []string
+	var shares, allowedRules []string
 	for _, share := range a.GetShares() {
-		shared = append(shared, granteeText(share)+" ("+share.GetAccess().String()+")")
+		shares = append(shares, granteeText(share)+" ("+share.GetAccess().String()+")")
 	}
 	for _, r := range rules {
 		if id := r.GetTaskId(); id != "" {
-			allowed = append(allowed, r.GetRule()+" (in the task "+shortID(id)+")")
+			allowedRules = append(allowedRules, r.GetRule()+" (in the task "+shortID(id)+")")
 		} else {
-			allowed = append(allowed, r.GetRule())
+			allowedRules = append(allowedRules, r.GetRule())
 		}
 	}
 	lines := []cardLine{
@@ -53,8 +53,8 @@ func (s *session) showAgent(a *fleetv1.Agent, rules []*fleetv1.AllowedRule) {
 		{"Role", a.GetRole(), ""},
 		{"Owner", a.GetOwner(), ""},
 		{"Labels", labelsText(a.GetLabels()), ""},
-		{"Allowed", strings.Join(allowed, ", "), ""},
-		{"Shared with", strings.Join(shared, ", "), ""},
+		{"Allowed", strings.Join(allowedRules, ", "), ""},
+		{"Shared with", strings.Join(shares, ", "), ""},
 		{"Workspace", a.GetWorkspaceId(), ""},
 		{"Place", a.GetPlace(), ""},
 		{"Belongs to", cell{a.GetOtherFleet(), yellow}, `"fleet agent restart ` + ref + ` --take-over" makes it this Fleet's, and ends what runs in it`},
@@ -77,7 +77,7 @@ func (s *session) showAgent(a *fleetv1.Agent, rules []*fleetv1.AllowedRule) {
 			lines = append(lines, cardLine{upperFirst(strings.ReplaceAll(strings.TrimPrefix(key, metadataPrefix), "_", " ")), value, ""})
 		}
 	}
-	s.screen.output(s.card(append(lines, cardLine{"Spec", a.GetSpec(), ""})...))
+	s.screen.print(s.card(append(lines, cardLine{"Spec", a.GetSpec(), ""})...))
 }
 
 // metadataPrefix is the beginning of all keys of metadata.

@@ -23,8 +23,8 @@ const minCallTime = time.Second
 // waitFlag is the value of --wait: how long a command waits until its request is finished.
 type waitFlag struct{ limit time.Duration }
 
-func (w *waitFlag) addTo(cmd *cobra.Command, what string) {
-	cmd.Flags().DurationVar(&w.limit, "wait", defaultWait, "wait at most `DURATION` until the agent is "+what)
+func (w *waitFlag) addTo(cmd *cobra.Command, targetState string) {
+	cmd.Flags().DurationVar(&w.limit, "wait", defaultWait, "wait at most `DURATION` until the agent is "+targetState)
 }
 
 // repeatUntilFinished makes a call that changes an agent, and repeats it until it is finished. The server waits for a limited
@@ -32,10 +32,10 @@ func (w *waitFlag) addTo(cmd *cobra.Command, what string) {
 // request_id. After the limit, repeatUntilFinished returns newTimeoutError(), even during a call,
 // except that each call gets at least minCallTime. Any other error of a call ends the repetition.
 func (s *session) repeatUntilFinished(ctx context.Context, w waitFlag, call func(context.Context) (unfinished bool, err error), newTimeoutError func() error) error {
-	end := s.deps.Now().Add(w.limit)
+	deadline := s.deps.Now().Add(w.limit)
 	for {
 		started := s.deps.Now()
-		limitedCtx, cancel := context.WithTimeout(ctx, max(end.Sub(started), minCallTime))
+		limitedCtx, cancel := context.WithTimeout(ctx, max(deadline.Sub(started), minCallTime))
 		unfinished, err := call(limitedCtx)
 		timedOut := limitedCtx.Err() != nil && ctx.Err() == nil
 		cancel()
@@ -46,7 +46,7 @@ func (s *session) repeatUntilFinished(ctx context.Context, w waitFlag, call func
 		case err != nil || !unfinished:
 			return err
 		}
-		left := end.Sub(s.deps.Now())
+		left := deadline.Sub(s.deps.Now())
 		if left <= 0 {
 			return newTimeoutError()
 		}
@@ -56,9 +56,9 @@ func (s *session) repeatUntilFinished(ctx context.Context, w waitFlag, call func
 	}
 }
 
-// notReady returns the error for an agent that has not reached its state within the time of --wait. what names the state, for example
-// "ready". The agent a is from the last response, or nil if no call has ended. The user can continue to wait with command.
-func (s *session) notReady(ctx context.Context, a *fleetv1.Agent, name, what, command string) error {
+// notReady returns the error for an agent that has not reached its state within the time of --wait. targetState is that state, for
+// example "ready". The agent a is from the last response, or nil if no call has ended. The user can continue to wait with command.
+func (s *session) notReady(ctx context.Context, a *fleetv1.Agent, name, targetState, command string) error {
 	if a == nil {
 		resp, err := s.fleet.ShowAgent(ctx, &fleetv1.ShowAgentRequest{AgentName: name})
 		if err != nil {
@@ -66,12 +66,12 @@ func (s *session) notReady(ctx context.Context, a *fleetv1.Agent, name, what, co
 		}
 		a = resp.GetAgent()
 	}
-	why := a.GetState().String()
+	state := a.GetState().String()
 	if a.GetStateReason() != "" {
-		why += ": " + strings.TrimRight(printable(a.GetStateReason()), ". ")
+		state += ": " + strings.TrimRight(printable(a.GetStateReason()), ". ")
 	}
 	return &failure{
-		code: ExitTimeout, reason: "TIMED_OUT", message: fmt.Sprintf("%s is not %s yet, its workspace is %s", printable(a.GetName()), what, why),
+		code: ExitTimeout, reason: "TIMED_OUT", message: fmt.Sprintf("%s is not %s yet, its workspace is %s", printable(a.GetName()), targetState, state),
 		hint: fmt.Sprintf("keep waiting with %q", command), details: map[string]any{"agent_name": a.GetName(), "state": a.GetState().String()},
 	}
 }

@@ -33,7 +33,7 @@ func TestCreateWaits(t *testing.T) {
 func TestWaitIsALimit(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
-	s.unary = func(ctx context.Context, _ string, req any) error {
+	s.beforeUnary = func(ctx context.Context, _ string, req any) error {
 		if _, ok := req.(*fleetv1.StartAgentRequest); ok { // the server waits for the agent
 			<-ctx.Done()
 			return ctx.Err()

@@ -16,8 +16,8 @@ func (p *program) deriveArguments(cmd *cobra.Command) {
 		cmd.Args = argumentCheck(names)
 	}
 	if cmd.ValidArgsFunction == nil && len(names) > 0 {
-		name, several := strings.CutSuffix(names[0], "...")
-		cmd.ValidArgsFunction = p.argumentCompletion(strings.Trim(name, "[]"), several)
+		name, repeatable := strings.CutSuffix(names[0], "...")
+		cmd.ValidArgsFunction = p.argumentCompletion(strings.Trim(name, "[]"), repeatable)
 	}
 	if cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
@@ -80,15 +80,16 @@ func argumentCheck(names []string) cobra.PositionalArgs {
 		case len(args) < minArgs:
 			return usagef("%s is missing: %s", strings.TrimSuffix(names[len(args)], "..."), cmd.UseLine())
 		case maxArgs >= 0 && len(args) > maxArgs:
-			return newTooManyError(args[maxArgs], maxArgs > 0)
+			return newTooManyArgumentsError(args[maxArgs], maxArgs > 0)
 		}
 		return nil
 	}
 }
 
-// newTooManyError returns the error about the first surplus argument. takes reports whether the command takes any arguments.
-func newTooManyError(arg string, takes bool) error {
-	if !takes {
+// newTooManyArgumentsError returns the error about the first surplus argument. takesAny says whether the command takes
+// any arguments.
+func newTooManyArgumentsError(arg string, takesAny bool) error {
+	if !takesAny {
 		return usagef("too many arguments, from %q on: the command takes no arguments", arg)
 	}
 	return usagef("too many arguments, from %q on; put quotes around a text of several words", arg)

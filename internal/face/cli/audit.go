@@ -34,7 +34,7 @@ export" writes the whole log as JSON Lines.`,
 			column{"METHOD", "method"},
 			column{"TARGET", "target"},
 			column{"OWNER", valueIf(s.output == wideFormat, "owner")},
-			column{"OUTCOME", outcomeOf},
+			column{"OUTCOME", outcomeCell},
 			column{"COUNT", valueIf(s.output == wideFormat || slices.ContainsFunc(resp.GetEntries(), func(e *fleetv1.AuditEntry) bool { return e.GetCount() > 1 }), "count")},
 			column{"FACE", "face"},
 			column{"REMOTE", "remote"},
@@ -50,8 +50,8 @@ export" writes the whole log as JSON Lines.`,
 	return cmd
 }
 
-// outcomeOf returns the cell with the outcome of the call, in its colour.
-func outcomeOf(e *fleetv1.AuditEntry) cell {
+// outcomeCell returns the cell with the outcome of the call, in its colour.
+func outcomeCell(e *fleetv1.AuditEntry) cell {
 	switch e.GetOutcome() {
 	case "ok":
 		return cell{"ok", green}
@@ -90,7 +90,7 @@ give the time of that export with --since.`,
 					s.screen.print(line)
 				}
 				req.Cursor = resp.GetNextCursor()
-				if err := s.screen.writeError(); err != nil || req.GetCursor() == "" {
+				if err := s.screen.firstWriteErr(); err != nil || req.GetCursor() == "" {
 					return err
 				}
 			}

@@ -64,11 +64,11 @@ func (p *program) newBudgetList() *cobra.Command {
 reserved in this window. Admins see all budgets.`,
 		Example: `  fleet budget list`,
 	}, fleetv1.FleetServiceClient.ListBudgets, &fleetv1.ListBudgetsRequest{}, func(s *session, resp *fleetv1.ListBudgetsResponse) {
-		listBudgets(s, resp.GetBudgets(), "There are no budgets. Set one: fleet budget set NAME --usd USD")
+		printBudgets(s, resp.GetBudgets(), "There are no budgets. Set one: fleet budget set NAME --usd USD")
 	})
 }
 
-func listBudgets(s *session, budgets []*fleetv1.Budget, emptyText string) {
+func printBudgets(s *session, budgets []*fleetv1.Budget, emptyText string) {
 	printList(s, budgets, emptyText, column{"NAME", "name"},
 		column{"FOR", func(b *fleetv1.Budget) string { return strings.TrimSpace(b.GetScope() + " " + b.GetValue()) }},
 		column{"LIMIT", func(b *fleetv1.Budget) string {
@@ -92,7 +92,7 @@ func listBudgets(s *session, budgets []*fleetv1.Budget, emptyText string) {
 func budgetText(b *fleetv1.Budget, usd, tokens float64) string {
 	var parts []string
 	if b.LimitUsd != nil {
-		parts = append(parts, dollars(usd))
+		parts = append(parts, dollarsText(usd))
 	}
 	if b.LimitTokens != nil {
 		parts = append(parts, fmt.Sprintf("%.0f tokens", tokens))
@@ -100,10 +100,10 @@ func budgetText(b *fleetv1.Budget, usd, tokens float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// dollars formats an amount with cents, and with more digits if it has them.
-func dollars(usd float64) string {
+// dollarsText formats an amount with cents, and with more digits if it has them.
+func dollarsText(usd float64) string {
 	if usd < 0 {
-		return "-" + dollars(-usd)
+		return "-" + dollarsText(-usd)
 	}
 	text := fmt.Sprintf("$%.6f", usd)
 	cents := len(text) - 4
@@ -120,7 +120,7 @@ it ended, and which tasks were refused.`,
 		Example: `  fleet budget show day
   fleet budget show day --all --limit 500 -o json`,
 	}, fleetv1.FleetServiceClient.ShowBudget, req, func(s *session, resp *fleetv1.ShowBudgetResponse) {
-		listBudgets(s, []*fleetv1.Budget{resp.GetBudget()}, "")
+		printBudgets(s, []*fleetv1.Budget{resp.GetBudget()}, "")
 		if len(resp.GetEntries()) == 0 {
 			return
 		}
@@ -129,9 +129,9 @@ it ended, and which tasks were refused.`,
 		printList(s, resp.GetEntries(), "", column{"AT", "at"}, column{"KIND", "kind"},
 			column{"TASK", func(e *fleetv1.BudgetEntry) string { return shortID(e.GetTaskId()) }},
 			column{"RESERVED", func(e *fleetv1.BudgetEntry) string {
-				return changedBudgetText(b, e.GetReservedUsd(), e.GetReservedTokens())
+				return nonzeroBudgetText(b, e.GetReservedUsd(), e.GetReservedTokens())
 			}},
-			column{"SPENT", func(e *fleetv1.BudgetEntry) string { return changedBudgetText(b, e.GetSpentUsd(), e.GetSpentTokens()) }},
+			column{"SPENT", func(e *fleetv1.BudgetEntry) string { return nonzeroBudgetText(b, e.GetSpentUsd(), e.GetSpentTokens()) }},
 			column{"WHY", "text"})
 		if resp.GetNextCursor() != "" {
 			s.hint("There are earlier entries; --limit N shows more.")
@@ -142,8 +142,8 @@ it ended, and which tasks were refused.`,
 	return cmd
 }
 
-// changedBudgetText does the same as budgetText, but returns "" if both amounts are zero.
-func changedBudgetText(b *fleetv1.Budget, usd, tokens float64) string {
+// nonzeroBudgetText does the same as budgetText, and returns "" if both amounts are zero.
+func nonzeroBudgetText(b *fleetv1.Budget, usd, tokens float64) string {
 	if usd == 0 && tokens == 0 {
 		return ""
 	}

@@ -28,6 +28,9 @@ type bulkCommand struct {
 	question  string        // what the command does, if it asks for confirmation, such as "Stop"
 	flags     []string      // the command's own flags that the operation uses
 	request   proto.Message // the request of the single call; the flag --request-id sets its id
+	// takesSeveral says that the command makes a plan for several names too, without --selector, --all and --dry-run. If the command has no
+	// RunE, it also makes a plan for a single name.
+	takesSeveral bool
 	// names returns the arguments that are names; nil if all arguments are.
 	names func(args []string) []string
 	// fill sets the fields that other flags and arguments give; nil if there are none.
@@ -40,9 +43,8 @@ type bulkCommand struct {
 type itemRetry func(ctx context.Context, s *session, item *fleetv1.BulkItem) (done bool, err error)
 
 // addBulk adds the flags --selector, --all and --dry-run to a command for single agents or tasks. With one of them, the
-// command makes a plan and runs it. If takesSeveral is set, it also does this for several names without these flags, and if the
-// command has no RunE, for a single name too. what names the agents or tasks in the help.
-func (p *program) addBulk(cmd *cobra.Command, what string, takesSeveral bool, b bulkCommand) *cobra.Command {
+// command makes a plan and runs it. what names the agents or tasks in the help.
+func (p *program) addBulk(cmd *cobra.Command, what string, b bulkCommand) *cobra.Command {
 	var flags bulkFlags
 	f := cmd.Flags()
 	addSelector(cmd, &flags.selector, what)
@@ -59,7 +61,7 @@ func (p *program) addBulk(cmd *cobra.Command, what string, takesSeveral bool, b 
 	if b.names == nil {
 		b.names = func(args []string) []string { return args }
 	}
-	many := p.action(func(ctx context.Context, s *session, args []string) error {
+	runMany := p.action(func(ctx context.Context, s *session, args []string) error {
 		req := &fleetv1.PlanBulkRequest{Operation: b.operation, Names: b.names(args), Selector: flags.selector, All: flags.all, RequestId: requestIDOf(b.request)}
 		if b.fill != nil {
 			if err := b.fill(s, req, args); err != nil {
@@ -68,9 +70,9 @@ func (p *program) addBulk(cmd *cobra.Command, what string, takesSeveral bool, b 
 		}
 		return s.runBulk(ctx, req, b, flags)
 	})
-	single := cmd.RunE
-	if single == nil {
-		single = many
+	runSingle := cmd.RunE
+	if runSingle == nil {
+		runSingle = runMany
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		names := b.names(args)
@@ -80,8 +82,8 @@ func (p *program) addBulk(cmd *cobra.Command, what string, takesSeveral bool, b 
 			return usagef("%q is a name: give names, --selector or --all", names[0])
 		case !selects && len(names) == 0:
 			return usagef("AGENT is missing: give names, --selector or --all: %s", cmd.UseLine())
-		case !selects && !flags.dryRun && (!takesSeveral || len(names) == 1):
-			return single(cmd, args)
+		case !selects && !flags.dryRun && (!b.takesSeveral || len(names) == 1):
+			return runSingle(cmd, args)
 		}
 		name := b.unusedFlag(cmd)
 		if flags.yes, _ = f.GetBool("yes"); flags.yes && !usesYes {
@@ -90,7 +92,7 @@ func (p *program) addBulk(cmd *cobra.Command, what string, takesSeveral bool, b 
 		if name != "" {
 			return usagef("--%s works for named agents only, and not with --dry-run", name)
 		}
-		return many(cmd, args)
+		return runMany(cmd, args)
 	}
 	return cmd
 }
@@ -123,7 +125,7 @@ func (s *session) runBulk(ctx context.Context, req *fleetv1.PlanBulkRequest, b b
 			noun = "task"
 		}
 		if s.isInteractive() {
-			s.screen.line(s.planText(plan.GetItems()))
+			s.screen.printErrLine(s.planText(plan.GetItems()))
 		}
 		if err := s.confirm(ctx, fmt.Sprintf("%s %s?", b.question, countText(todo, noun)), "add --yes to do it without confirmation, or --dry-run to see what it would do", "nothing was done"); err != nil {
 			return err
@@ -148,10 +150,10 @@ func (s *session) bulkLimit() time.Duration {
 const bulkCallTime = 5 * time.Second
 
 // runPlan runs the plan until it is finished, and shows the results. It fails if an item failed, or if the plan is not
-// finished after limit, although each call gets at least minCallTime. doing labels the progress line. retry may be nil.
-func (s *session) runPlan(ctx context.Context, id, doing string, limit time.Duration, retry itemRetry) error {
+// finished after limit, although each call gets at least minCallTime. label is for the progress line. retry may be nil.
+func (s *session) runPlan(ctx context.Context, id, label string, limit time.Duration, retry itemRetry) error {
 	started := s.deps.Now()
-	p := s.startProgress(doing, started)
+	p := s.startProgress(label, started)
 	defer p.stop()
 	for {
 		wait := min(max(limit-s.deps.Now().Sub(started), minCallTime), bulkCallTime)
@@ -181,7 +183,7 @@ func (s *session) runPlan(ctx context.Context, id, doing string, limit time.Dura
 				hint: fmt.Sprintf("go on with %q", "fleet bulk run "+id), details: map[string]any{"plan_id": id},
 			}
 		}
-		p.setLabel(fmt.Sprintf("%s: %d of %d", doing, resp.GetTotalCount()-pendingCount(resp), resp.GetTotalCount()))
+		p.setLabel(fmt.Sprintf("%s: %d of %d", label, resp.GetTotalCount()-pendingCount(resp), resp.GetTotalCount()))
 	}
 }
 
@@ -251,11 +253,11 @@ func (s *session) printPlan(plan *fleetv1.PlanBulkResponse) {
 // planText returns a table of the first maxPlanRows items, and says how many more there are.
 func (s *session) planText(items []*fleetv1.BulkItem) string {
 	shown := items[:min(len(items), maxPlanRows)]
-	all := make([]proto.Message, len(shown))
+	messages := make([]proto.Message, len(shown))
 	for i, item := range shown {
-		all[i] = item
+		messages[i] = item
 	}
-	text := s.tableOf((&fleetv1.BulkItem{}).ProtoReflect().Descriptor(), all, s.planColumns(shown)).render(s.screen.errTerminal.width(), s.screen.colors)
+	text := s.tableOf((&fleetv1.BulkItem{}).ProtoReflect().Descriptor(), messages, s.planColumns(shown)).render(s.screen.errTerminal.width(), s.screen.colors)
 	if more := len(items) - len(shown); more > 0 {
 		text += fmt.Sprintf("and %d more, which --dry-run shows\n", more)
 	}

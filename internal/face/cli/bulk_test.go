@@ -55,7 +55,7 @@ func (s *stub) RunBulk(ctx context.Context, _ *fleetv1.RunBulkRequest) (*fleetv1
 func TestBulkDeleteAsksBeforeWorkIsLost(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
-	s.unsaved = "three commits exist only there"
+	s.unsavedWork = "three commits exist only there"
 	for answer, want := range map[string]int{"n": ExitError, "y": ExitOK} {
 		mustRun(t, server, "agent", "create", "papi", "--project", "shell", "--spec", "x")
 		screen, keys, end := runOnTerminal(t, server, "", "agent", "delete", "--all")
@@ -97,7 +97,7 @@ func TestBulkFlags(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stderr), &e), stderr)
 	require.Equal(t, "USAGE", e.Error)
 
-	s.unary = func(_ context.Context, method string, _ any) error {
+	s.beforeUnary = func(_ context.Context, method string, _ any) error {
 		if strings.HasSuffix(method, "/RunBulk") {
 			return status.Error(codes.Unavailable, "the connection broke")
 		}

@@ -44,7 +44,7 @@ type call struct {
 
 // newCall returns the command of a method.
 func (p *program) newCall(m *method) *cobra.Command {
-	c, commands := &call{method: m}, p.commandsFor(m.set)
+	c, commands := &call{method: m}, p.commandsFor(m.toolset)
 	cmd := &cobra.Command{
 		Use:   strings.Join(append([]string{m.command}, c.arguments()...), " "),
 		Short: commands.formatDescription(m.summary, 0),
@@ -70,7 +70,7 @@ func (p *program) newCall(m *method) *cobra.Command {
 	cmd.ValidArgsFunction = c.completeArgument(p)
 	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
 		if err := c.run(ctx, s, args); err != nil {
-			return p.explainIn(ctx, err, s.target, m.set)
+			return p.explainIn(ctx, err, s.target, m.toolset)
 		}
 		return nil
 	})
@@ -113,7 +113,7 @@ func (s *session) withProgress(m *method, do func() error) error {
 	if m.isReadOnly() {
 		return do()
 	}
-	p := s.startProgress(m.set.name+" "+m.command, s.deps.Now())
+	p := s.startProgress(m.toolset.name+" "+m.command, s.deps.Now())
 	defer p.stop()
 	return do()
 }

@@ -34,7 +34,7 @@ func (c *call) longHelp(commands commandFinder) string {
 		parts = append(parts, fmt.Sprintf("The exit code is %d if the request fails; see \"fleet exit-codes\" for the other codes.", ExitFailed))
 	}
 	if c.isTool() {
-		parts = append(parts, fmt.Sprintf("AI clients call it as the tool %s at /mcp/%s.", c.tool(), c.set.name))
+		parts = append(parts, fmt.Sprintf("AI clients call it as the tool %s at /mcp/%s.", c.tool(), c.toolset.name))
 	}
 	return strings.Join(parts, "\n\n")
 }
@@ -91,8 +91,8 @@ func (f *field) exampleValue() string {
 	switch f.notation {
 	case asBool:
 		return "true"
-	case asOneOf:
-		return f.values()[0]
+	case asEnum:
+		return f.enumValues()[0]
 	case asObject:
 		if f.required {
 			return "@" + f.flag() + ".json"

@@ -61,11 +61,11 @@ func (s *session) cardText(l cardLine) string {
 	if c.text = sanitizeLines(strings.TrimRight(c.text, "\n")); c.text == "" || c.text == emptyCellText {
 		return ""
 	}
-	return paint(s.screen.outTerminal.hasColors(s.noColor), c.color, c.text) + parens(l.note)
+	return paint(s.screen.outTerminal.hasColors(s.noColor), c.color, c.text) + inParentheses(l.note)
 }
 
-// parens returns the text in parentheses, with a space before it, or "" for no text.
-func parens(text string) string {
+// inParentheses returns the text in parentheses, with a space before it, or "" for no text.
+func inParentheses(text string) string {
 	if text == "" {
 		return ""
 	}
@@ -83,7 +83,7 @@ func afterColon(text string) string {
 // cardOf returns a card with the set fields of a message. It leaves out hidden fields, maps and lists of messages.
 func (s *session) cardOf(m protoreflect.Message) string {
 	var lines []cardLine
-	for f := range each(m.Descriptor().Fields()) {
+	for f := range itemsOf(m.Descriptor().Fields()) {
 		if f.HasPresence() && !m.Has(f) || shownOption(f).GetRole() == fleetv1.Shown_hidden {
 			continue
 		}

@@ -34,8 +34,8 @@ type toolCommand struct{ path, arguments string }
 // commandFinder finds the command that calls a tool. It looks among the commands of the toolset first, and then among all
 // others.
 type commandFinder struct {
-	set    *toolset
-	byTool map[string]toolCommand
+	toolset *toolset
+	byTool  map[string]toolCommand
 }
 
 // commandsFor returns a finder that prefers the commands of the toolset. set is nil for commands outside of toolsets, such as
@@ -53,24 +53,25 @@ func (p *program) commandsFor(set *toolset) commandFinder {
 	return commandFinder{set, p.toolCommands}
 }
 
-func collectTools(cmd *cobra.Command, found map[string]toolCommand) {
+// collectTools adds the commands that callsTool has marked to byTool: cmd and all commands below it.
+func collectTools(cmd *cobra.Command, byTool map[string]toolCommand) {
 	for key, arguments := range cmd.Annotations {
 		if tool, ok := strings.CutPrefix(key, toolPrefix); ok {
-			found[tool] = toolCommand{cmd.CommandPath(), arguments}
+			byTool[tool] = toolCommand{cmd.CommandPath(), arguments}
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		collectTools(sub, found)
+		collectTools(sub, byTool)
 	}
 }
 
-// quote returns the command for the tool in quotes, with the values of the details that its arguments name. If a value is
+// quotedCommand returns the command for the tool in quotes, with the values of the details that its arguments name. If a value is
 // missing or would need quotes, it returns the command without arguments. If no command calls the tool, it returns the
 // tool's name.
-func (c commandFinder) quote(tool string, details map[string]any) string {
+func (c commandFinder) quotedCommand(tool string, details map[string]any) string {
 	found, ok := c.byTool[tool]
-	if c.set != nil {
-		for _, m := range c.set.methods {
+	if c.toolset != nil {
+		for _, m := range c.toolset.methods {
 			if m.tool() == tool {
 				found, ok = toolCommand{path: m.commandLine()}, true
 			}
@@ -97,7 +98,7 @@ func (c commandFinder) quote(tool string, details map[string]any) string {
 // formatDescription wraps a description from the API's documentation, as wrapText does. It replaces tools, which are in backticks,
 // by commands.
 func (c commandFinder) formatDescription(text string, width int) string {
-	return wrapText(replaceMarked(text, "`", "`", func(tool string) string { return strings.ReplaceAll(c.quote(tool, nil), " ", noBreakSpace) }), width)
+	return wrapText(replaceMarked(text, "`", "`", func(tool string) string { return strings.ReplaceAll(c.quotedCommand(tool, nil), " ", noBreakSpace) }), width)
 }
 
 // nextStep returns the next step that the server recommends, with commands in place of tools, and the message without
@@ -108,7 +109,7 @@ func (c commandFinder) nextStep(s *status.Status, message string, details map[st
 		if !ok {
 			continue
 		}
-		next = replaceMarked(step.GetText(), "{", "}", func(tool string) string { return c.quote(tool, details) })
+		next = replaceMarked(step.GetText(), "{", "}", func(tool string) string { return c.quotedCommand(tool, details) })
 		plain := replaceMarked(step.GetText(), "{", "}", func(tool string) string { return tool })
 		return next, strings.TrimSuffix(message, "; "+plain)
 	}
@@ -122,12 +123,12 @@ func (c commandFinder) nextStep(s *status.Status, message string, details map[st
 // command instead of the method's tool.
 func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, method func(C, context.Context, Q, ...grpc.CallOption) (A, error), req Q, show func(s *session, resp A)) *cobra.Command {
 	m := req.ProtoReflect()
-	required := requiredTexts(m.Descriptor())
+	required := requiredTextFields(m.Descriptor())
 	takesAgent, hasRequestID := strings.Contains(cmd.Use, "ID|AGENT"), fieldWithRole(m.Descriptor(), fleetv1.Shown_request_id) != nil
 	cmd.RunE = p.action(func(ctx context.Context, s *session, args []string) error {
 		fields := required
 		if names := argumentsOf(cmd); len(required) == 0 && len(names) > 0 {
-			fields = []protoreflect.FieldDescriptor{optionalArgument(m.Descriptor(), names[0])}
+			fields = []protoreflect.FieldDescriptor{argumentField(m.Descriptor(), names[0])}
 		}
 		for i, f := range fields[:min(len(fields), len(args))] {
 			m.Set(f, protoreflect.ValueOfString(args[i]))
@@ -169,8 +170,8 @@ func methodCommand[C any, Q, A proto.Message](p *program, cmd *cobra.Command, me
 	return callsTool(cmd, snakeCase(strings.TrimSuffix(string(m.Descriptor().Name()), "Request")), names...)
 }
 
-// optionalArgument returns the field of the request that an argument such as "[AGENT]" in the usage line sets.
-func optionalArgument(d protoreflect.MessageDescriptor, argument string) protoreflect.FieldDescriptor {
+// argumentField returns the field of the request that an argument such as "[AGENT]" in the usage line sets.
+func argumentField(d protoreflect.MessageDescriptor, argument string) protoreflect.FieldDescriptor {
 	name := strings.ToLower(strings.Trim(argument, "[]"))
 	if name == "agent" {
 		name = "agent_name"
@@ -178,9 +179,9 @@ func optionalArgument(d protoreflect.MessageDescriptor, argument string) protore
 	return d.Fields().ByName(protoreflect.Name(name))
 }
 
-// requiredTexts returns the required texts of a request.
-func requiredTexts(d protoreflect.MessageDescriptor) (list []protoreflect.FieldDescriptor) {
-	for f := range each(d.Fields()) {
+// requiredTextFields returns the required string fields of a request.
+func requiredTextFields(d protoreflect.MessageDescriptor) (list []protoreflect.FieldDescriptor) {
+	for f := range itemsOf(d.Fields()) {
 		if f.Kind() == protoreflect.StringKind && slices.Contains(behavioursOf(f), annotations.FieldBehavior_REQUIRED) {
 			list = append(list, f)
 		}

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// TestDescriptionsNameCommands checks that descriptions name commands instead of tools, first those of the own toolset.
+// TestDescriptionsNameCommands checks that descriptions name commands instead of tools, and prefer those of the same toolset.
 func TestDescriptionsNameCommands(t *testing.T) {
 	t.Parallel()
 	p := newProgram(Deps{})
@@ -41,7 +41,7 @@ func TestEveryMethodHasACommand(t *testing.T) {
 			return
 		}
 		tool := snakeCase(string(m.Name()))
-		line := strings.Trim(p.commandsFor(sets[toolsetOf(service)]).quote(tool, nil), `"`)
+		line := strings.Trim(p.commandsFor(sets[toolsetOf(service)]).quotedCommand(tool, nil), `"`)
 		require.True(t, strings.HasPrefix(line, "fleet "), "the tool %s has no command", tool)
 		cmd, rest, err := p.root.Find(strings.Fields(line)[1:])
 		require.NoError(t, err, tool)

@@ -18,16 +18,16 @@ type completion struct{ name, about string }
 // completionLister lists completions. args are the arguments before the one that is completed.
 type completionLister func(ctx context.Context, s *session, args []string) ([]completion, error)
 
-// argumentCompletion returns the completion of arguments that have the name in a usage line, for example AGENT. If all is
-// false, it completes only the first argument. It returns nil if there are no completions for the name.
-func (p *program) argumentCompletion(name string, all bool) cobra.CompletionFunc {
+// argumentCompletion returns the completion of arguments that have the name in a usage line, for example AGENT. Unless
+// repeatable is set, it completes only the first argument. It returns nil if there are no completions for the name.
+func (p *program) argumentCompletion(name string, repeatable bool) cobra.CompletionFunc {
 	list := map[string]completionLister{"AGENT": agentNames, "PROJECT": projectNames, "ROLE": roleNames, "ID": taskIDs, "TASK": taskIDs}[name]
 	if list == nil {
 		return nil
 	}
 	complete := p.completionFrom(list)
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 && !all {
+		if len(args) > 0 && !repeatable {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return complete(cmd, args, typed)
@@ -55,17 +55,17 @@ func (p *program) completionFrom(list completionLister) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(parent, p.deps.completionTimeout)
 		defer cancel()
-		connection, closeIt, err := p.deps.Dial(ctx, target)
+		connection, closeConn, err := p.deps.Dial(ctx, target)
 		if err != nil {
 			return nil, noFiles
 		}
-		defer closeIt() //nolint:errcheck // nothing was written
+		defer closeConn() //nolint:errcheck // nothing was written
 		s := &session{program: p, cmd: cmd, target: target}
 		s.connect(&conn{ClientConnInterface: connection, onOutage: func() {}, onReconnect: func() {}})
 		all, _ := list(ctx, s, args) // a shell has no place for the error
-		for _, o := range all {
-			if strings.HasPrefix(strings.ToLower(o.name), strings.ToLower(typed)) && !slices.Contains(args, o.name) {
-				names = append(names, cobra.CompletionWithDesc(printable(o.name), printable(strings.TrimSpace(o.about))))
+		for _, c := range all {
+			if strings.HasPrefix(strings.ToLower(c.name), strings.ToLower(typed)) && !slices.Contains(args, c.name) {
+				names = append(names, cobra.CompletionWithDesc(printable(c.name), printable(strings.TrimSpace(c.about))))
 			}
 		}
 		return names, noFiles
@@ -75,8 +75,8 @@ func (p *program) completionFrom(list completionLister) cobra.CompletionFunc {
 // completions returns the completions for the items of a list. It leaves out an item for which convert returns no name.
 func completions[T any](list []T, convert func(T) completion) (all []completion) {
 	for _, x := range list {
-		if o := convert(x); o.name != "" {
-			all = append(all, o)
+		if c := convert(x); c.name != "" {
+			all = append(all, c)
 		}
 	}
 	return all
@@ -171,10 +171,10 @@ func (c *call) completionFunc(p *program, f *field) cobra.CompletionFunc {
 	switch f.notation {
 	case asBool:
 		return cobra.FixedCompletions([]string{"true", "false"}, cobra.ShellCompDirectiveNoFileComp)
-	case asOneOf:
-		return cobra.FixedCompletions(f.values(), cobra.ShellCompDirectiveNoFileComp)
+	case asEnum:
+		return cobra.FixedCompletions(f.enumValues(), cobra.ShellCompDirectiveNoFileComp)
 	}
-	if m, list, name := c.set.lister(f); m != nil && !f.acceptsFile() {
+	if m, list, name := c.toolset.lister(f); m != nil && !f.acceptsFile() {
 		return p.completionFrom(func(ctx context.Context, s *session, _ []string) ([]completion, error) {
 			return s.listValues(ctx, m, list, name)
 		})
@@ -215,11 +215,11 @@ func (s *session) listValues(ctx context.Context, m *method, list, name protoref
 	}
 	items, title := resp.Get(list).List(), fieldWithRole(list.Message(), fleetv1.Shown_title)
 	for i := range items.Len() {
-		o := completion{name: items.Get(i).Message().Get(name).String()}
+		c := completion{name: items.Get(i).Message().Get(name).String()}
 		if title != nil {
-			o.about = items.Get(i).Message().Get(title).String()
+			c.about = items.Get(i).Message().Get(title).String()
 		}
-		values = append(values, o)
+		values = append(values, c)
 	}
 	return values, nil
 }

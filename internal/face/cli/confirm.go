@@ -38,10 +38,10 @@ func (s *session) readAnswer(ctx context.Context, question string) (string, erro
 	s.screen.prompt(printable(question))
 	select {
 	case <-ctx.Done():
-		s.screen.endPrompt(false)
+		s.screen.cancelPrompt()
 		return "", context.Cause(ctx)
 	case answer := <-answers:
-		s.screen.endPrompt(true)
+		s.screen.endPrompt()
 		return answer, nil
 	}
 }

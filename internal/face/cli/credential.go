@@ -26,7 +26,7 @@ queue that need the credential wait.`,
 tasks have used. Admins see all. A usage window is a period in which the provider limits the use
 of a subscription.`,
 		}, fleetv1.FleetServiceClient.ListCredentials, &fleetv1.ListCredentialsRequest{}, func(s *session, resp *fleetv1.ListCredentialsResponse) {
-			listCredentials(s, resp.GetCredentials(), "Nothing is known of any credential.")
+			printCredentials(s, resp.GetCredentials(), "Nothing is known of any credential.")
 		}),
 		methodCommand(p, &cobra.Command{
 			Use: "release NAME", Short: "Let tasks start with a credential again", Example: `  fleet credential release team-max`,
@@ -37,7 +37,7 @@ this.`,
 	return cmd
 }
 
-func listCredentials(s *session, all []*fleetv1.Credential, emptyText string) {
+func printCredentials(s *session, all []*fleetv1.Credential, emptyText string) {
 	printList(s, all, emptyText, column{"NAME", "name"},
 		column{"STATE", func(c *fleetv1.Credential) string { return strings.ReplaceAll(c.GetState(), "_", " ") }},
 		column{"AGENTS", "agents"}, column{"BUSY", "running"},

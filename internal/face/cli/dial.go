@@ -109,7 +109,7 @@ type tokenCredentials struct {
 func (t tokenCredentials) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	token, err := t.target.token(ctx)
 	if err != nil {
-		if _, mayPass := status.FromError(err); mayPass {
+		if _, isStatus := status.FromError(err); isStatus {
 			return nil, err
 		}
 		return nil, status.Error(codes.Unauthenticated, err.Error())

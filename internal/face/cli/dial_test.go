@@ -23,15 +23,15 @@ func TestRenewalErrors(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "login.json")
 	target := Target{Server: server, Login: &login.TokenSource{Store: login.Store{Dir: dir, NoKeyring: true}, Server: "login"}}
-	keep := func(tokens login.Tokens) {
+	storeLogin := func(tokens login.Tokens) {
 		data, err := json.Marshal(login.Login{Server: "login", Issuer: "http://127.0.0.1:1", ClientID: "x", Tokens: &tokens})
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(file, data, 0o600))
 	}
-	keep(login.Tokens{ID: "x", Expiry: time.Now().Add(time.Hour)})
-	conn, closeIt, err := DialNetwork(t.Context(), target)
+	storeLogin(login.Tokens{ID: "x", Expiry: time.Now().Add(time.Hour)})
+	conn, closeConn, err := DialNetwork(t.Context(), target)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, closeIt()) }()
+	defer func() { require.NoError(t, closeConn()) }()
 	call := func(ctx context.Context) error {
 		_, err := fleetv1.NewFleetServiceClient(conn).ListAgents(ctx, &fleetv1.ListAgentsRequest{})
 		return err
@@ -40,7 +40,7 @@ func TestRenewalErrors(t *testing.T) {
 	require.NoError(t, call(t.Context()))
 	require.Equal(t, "x", target.Login.Current())
 
-	keep(login.Tokens{ID: "x", Refresh: "x"}) // expired, and the issuer does not answer
+	storeLogin(login.Tokens{ID: "x", Refresh: "x"}) // expired, and the issuer does not answer
 	require.Empty(t, target.Login.Current(), "completions do not renew tokens")
 	err = call(t.Context())
 	require.True(t, isBroken(err), "the call must be repeated")

@@ -41,8 +41,8 @@ func (s *session) save(content io.Reader, file string) error {
 	w := &outputWriter{screen: s.screen}
 	_, err := io.Copy(w, content)
 	w.flush()
-	if s.screen.writeError() != nil {
-		return s.screen.writeError()
+	if s.screen.firstWriteErr() != nil {
+		return s.screen.firstWriteErr()
 	}
 	return downloadError(err)
 }
@@ -165,9 +165,9 @@ func (w *outputWriter) Write(p []byte) (int, error) {
 			break
 		}
 	}
-	w.screen.output(string(text[:end]))
+	w.screen.printPart(string(text[:end]))
 	w.incomplete = bytes.Clone(text[end:])
-	return len(p), w.screen.writeError()
+	return len(p), w.screen.firstWriteErr()
 }
 
-func (w *outputWriter) flush() { w.screen.output(string(w.incomplete)) }
+func (w *outputWriter) flush() { w.screen.printPart(string(w.incomplete)) }

@@ -22,25 +22,25 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// breakingConn is a connection whose first streams break. times is the number of these streams, and after the number of
-// messages that each delivers before it breaks.
+// breakingConn is a connection whose first streams break.
 type breakingConn struct {
 	grpc.ClientConnInterface
-	after, times int
-	streams      int
+	breaks   int // number of streams that break
+	messages int // number of messages that each of these streams delivers before it breaks
+	streams  int // number of streams so far
 }
 
 // dial is a Dialer that connects c to the target.
 func (c *breakingConn) dial(ctx context.Context, target Target) (grpc.ClientConnInterface, func() error, error) {
-	conn, closeIt, err := DialNetwork(ctx, target)
+	conn, closeConn, err := DialNetwork(ctx, target)
 	c.ClientConnInterface = conn
-	return c, closeIt, err
+	return c, closeConn, err
 }
 
 func (c *breakingConn) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := c.ClientConnInterface.NewStream(ctx, d, method, opts...)
-	if c.streams++; err == nil && c.streams <= c.times {
-		s = &breakingStream{ClientStream: s, left: c.after}
+	if c.streams++; err == nil && c.streams <= c.breaks {
+		s = &breakingStream{ClientStream: s, left: c.messages}
 	}
 	return s, err
 }
@@ -81,13 +81,13 @@ func TestDownloads(t *testing.T) {
 	mustRun(t, server, "lifecycle", "download", "c-1", "--output-file", file)
 	requireOnly(t, file, payload)
 
-	for _, times := range []int{1, 3} { // after a broken connection, what has arrived is not requested again
-		cut := &breakingConn{after: 2, times: times}
+	for _, breaks := range []int{1, 3} { // after a broken connection, what has arrived is not requested again
+		conn := &breakingConn{messages: 2, breaks: breaks}
 		c := newCommand(server)
-		c.dial = cut.dial
+		c.dial = conn.dial
 		require.Equal(t, ExitOK, c.run("lifecycle", "download", "c-1"), c.err.String())
 		require.Equal(t, payload, c.out.String())
-		require.Equal(t, times+1, cut.streams)
+		require.Equal(t, breaks+1, conn.streams)
 	}
 }
 

@@ -60,6 +60,7 @@ func (f *eventFeed) run(ctx context.Context, handle func(*fleetv1.Event) error, 
 			}
 			events = 0
 		default:
+			const requestSent = true
 			ended := false
 			if done != nil {
 				if ended, err = done(); err != nil {
@@ -69,7 +70,7 @@ func (f *eventFeed) run(ctx context.Context, handle func(*fleetv1.Event) error, 
 			if ended { // read the events that the stream has not delivered from the log
 				f.req.Follow, f.req.MaxEvents = false, proto.Int32(eventPageSize)
 				events = 0
-			} else if err := f.waitForRetry(ctx, true, errStreamEnds); ctx.Err() != nil {
+			} else if err := f.waitForRetry(ctx, requestSent, errStreamEnds); ctx.Err() != nil {
 				return context.Cause(ctx)
 			} else if err != nil {
 				return err

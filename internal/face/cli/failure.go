@@ -60,17 +60,17 @@ func (p *program) explain(ctx context.Context, err error, t Target) *failure {
 
 // explainIn does the same as explain for an error of a method of the toolset. set is nil for other commands.
 func (p *program) explainIn(ctx context.Context, err error, t Target, set *toolset) *failure {
-	var known *failure
-	if errors.As(err, &known) {
-		return known
+	var f *failure
+	if errors.As(err, &f) {
+		return f
 	}
-	if ctx != nil && ctx.Err() != nil && (isDone(err) || errors.Is(err, ctx.Err())) {
-		if errors.As(context.Cause(ctx), &known) {
-			return known
+	if ctx != nil && ctx.Err() != nil && (isContextStatus(err) || errors.Is(err, ctx.Err())) {
+		if errors.As(context.Cause(ctx), &f) {
+			return f
 		}
 	}
 	if ctx != nil && status.Code(err) == codes.DeadlineExceeded {
-		if _, limited := ctx.Deadline(); limited { // the server noticed the deadline slightly before this program
+		if _, hasDeadline := ctx.Deadline(); hasDeadline { // the server noticed the deadline slightly before this program
 			return errTimeout
 		}
 	}
@@ -82,15 +82,15 @@ func (p *program) explainIn(ctx context.Context, err error, t Target, set *tools
 		return &failure{code: ExitError, reason: "FAILED", message: err.Error()}
 	}
 	if reasonOf(err) == "" && (s.Code() == codes.Unavailable || strings.Contains(s.Message(), "unexpected content-type")) {
-		return unreachable(s.Message(), t)
+		return newUnreachableError(s.Message(), t)
 	}
 	w := wire.ErrorOf(err)
 	next, message := p.commandsFor(set).nextStep(s, w.Message, w.Details)
 	return &failure{code: exitCode(w.Reason, s.Code()), reason: w.Reason, message: p.translateForPeople(set, message, w.Details), hint: hintFor(w, next), details: w.Details, apiMessage: w.Message}
 }
 
-// isDone reports whether err is the status of a call whose context is done.
-func isDone(err error) bool {
+// isContextStatus reports whether err is the status of a call whose context was cancelled or had a deadline that has passed.
+func isContextStatus(err error) bool {
 	c := status.Code(err)
 	return c == codes.Canceled || c == codes.DeadlineExceeded
 }
@@ -115,8 +115,8 @@ func isInvalid(err error, field string) bool {
 	return reasonOf(err) == fleetv1.ErrorReason_INVALID_ARGUMENT.String() && wire.ErrorOf(err).Details["field"] == field
 }
 
-// unreachable returns the failure for a server that cannot be reached. message is the message of grpc-go, which ends with the system's error.
-func unreachable(message string, t Target) *failure {
+// newUnreachableError returns the failure for a server that cannot be reached. message is the message of grpc-go, which ends with the system's error.
+func newUnreachableError(message string, t Target) *failure {
 	f := &failure{code: ExitUnavailable, reason: "UNREACHABLE", details: map[string]any{"server": t.Server}}
 	cause := strings.TrimRight(message, `"`)
 	if i := strings.LastIndex(cause, ": "); i >= 0 {
@@ -190,12 +190,12 @@ func exitCode(reason string, code codes.Code) int {
 
 // hintFor returns advice about an error: the server's next step, or advice that only the command line can give.
 func hintFor(e wire.Error, next string) string {
-	after, ok := e.Details["retry_after_seconds"]
+	retryAfter, ok := e.Details["retry_after_seconds"]
 	switch {
 	case e.Reason == fleetv1.ErrorReason_UNAUTHENTICATED.String():
 		return `sign in with "fleet login", or give a token with --token-file FILE or FLEET_TOKEN; "fleet token create" makes one`
 	case next == "" && ok:
-		return fmt.Sprintf("try again in %v s", after)
+		return fmt.Sprintf("try again in %v s", retryAfter)
 	}
 	return next
 }

@@ -79,7 +79,7 @@ func TestUnreachable(t *testing.T) {
 func TestErrorsAreOneLineOrOneObject(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
-	s.unary = func(context.Context, string, any) error {
+	s.beforeUnary = func(context.Context, string, any) error {
 		return statusError(codes.NotFound, "AGENT_NOT_FOUND", "No agent\n'x'\x1b[2J.", map[string]string{"agent_name": "x"})
 	}
 	server, _ := s.listen(t, "")
@@ -109,7 +109,7 @@ func TestErrorsAreOneLineOrOneObject(t *testing.T) {
 func TestTimeoutEndsACall(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
-	s.unary = func(ctx context.Context, _ string, _ any) error {
+	s.beforeUnary = func(ctx context.Context, _ string, _ any) error {
 		<-ctx.Done()
 		return status.FromContextError(ctx.Err()).Err()
 	}

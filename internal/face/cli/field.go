@@ -32,19 +32,19 @@ const (
 	asText   notation = iota // a text, or several separated by commas if the field is a list
 	asNumber                 // a whole number
 	asBool                   // true, false, or nothing, which means true
-	asOneOf                  // one of the values of an enum
+	asEnum                   // one of the values of an enum
 	asObject                 // a JSON object, or KEY=VALUE pairs
 )
 
 // fieldsOf returns the fields of a method's request, except those that only the server sets. It panics if a field's
 // type has no notation on the command line, which is a bug.
-func fieldsOf(m *method, texts manual) (list []*field) {
-	for d := range each(m.desc.Input().Fields()) {
+func fieldsOf(m *method, texts openAPIDocument) (list []*field) {
+	for d := range itemsOf(m.desc.Input().Fields()) {
 		behaviours := behavioursOf(d)
 		if slices.Contains(behaviours, annotations.FieldBehavior_OUTPUT_ONLY) {
 			continue
 		}
-		f := &field{desc: d, about: texts.field(m.desc, d), notation: notationOf(d)}
+		f := &field{desc: d, about: texts.fieldDescription(m.desc, d), notation: notationOf(d)}
 		f.required = slices.Contains(behaviours, annotations.FieldBehavior_REQUIRED)
 		f.limit = limitOf(d, f.notation)
 		list = append(list, f)
@@ -61,7 +61,7 @@ func notationOf(d protoreflect.FieldDescriptor) notation {
 	case kind == protoreflect.BoolKind:
 		return asBool
 	case kind == protoreflect.EnumKind:
-		return asOneOf
+		return asEnum
 	case kind == protoreflect.Int32Kind:
 		return asNumber
 	case kind == protoreflect.MessageKind && d.Message().FullName() == "google.protobuf.Struct":
@@ -101,12 +101,12 @@ func flagOf(field string) string { return strings.ReplaceAll(field, "_", "-") }
 // nameInSentence returns the name of the field, or of one item of a list, for use in sentences.
 func (f *field) nameInSentence() string { return nameOf(f.desc) }
 
-// values returns the values of an enum field, without the unspecified one.
-func (f *field) values() (names []string) {
+// enumValues returns the names of the values of an enum field, without the unspecified one.
+func (f *field) enumValues() (names []string) {
 	if f.desc.Enum() == nil {
 		return nil
 	}
-	for v := range each(f.desc.Enum().Values()) {
+	for v := range itemsOf(f.desc.Enum().Values()) {
 		if v.Number() != 0 {
 			names = append(names, string(v.Name()))
 		}
@@ -118,7 +118,7 @@ func (f *field) values() (names []string) {
 func (f *field) usage() string {
 	about, _, _ := strings.Cut(f.about, "\n") // the description of an enum continues with a list of its values
 	text := lowerFirst(strings.TrimSuffix(about, "."))
-	if values := f.values(); len(values) > 0 {
+	if values := f.enumValues(); len(values) > 0 {
 		text += ": " + orList(values)
 	}
 	if f.desc.IsList() {

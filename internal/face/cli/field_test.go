@@ -72,48 +72,48 @@ func newThingsToolset(t *testing.T) *toolset {
 	require.NoError(t, err)
 	var all protoregistry.Files
 	require.NoError(t, all.RegisterFile(d))
-	return deriveToolset(d.Services().Get(0), dynamicpb.NewTypes(&all), manual{})
+	return deriveToolset(d.Services().Get(0), dynamicpb.NewTypes(&all), openAPIDocument{})
 }
 
 // thingServer serves things: it accepts every request and answers with a thing.
 type thingServer struct {
 	grpc.ClientConnInterface
-	set      *toolset
+	toolset  *toolset
 	requests []proto.Message
 }
 
-func (w *thingServer) Invoke(_ context.Context, _ string, args, reply any, _ ...grpc.CallOption) error {
+func (s *thingServer) Invoke(_ context.Context, _ string, args, reply any, _ ...grpc.CallOption) error {
 	answer := reply.(proto.Message).ProtoReflect()
 	answer.Set(answer.Descriptor().Fields().ByName("name"), protoreflect.ValueOfString("it"))
-	w.requests = append(w.requests, args.(proto.Message))
+	s.requests = append(s.requests, args.(proto.Message))
 	return nil
 }
 
 // run runs a command of the toolset. It returns the request as JSON and what the command prints, or the command's failure.
-func (w *thingServer) run(t *testing.T, stdin string, args ...string) (request, stdout string, failed *failure) {
+func (s *thingServer) run(t *testing.T, stdin string, args ...string) (request, stdout string, f *failure) {
 	t.Helper()
 	c := newCommand("")
 	p := newProgram(Deps{
 		Stdin: strings.NewReader(stdin), Stdout: c.out, Stderr: c.err, Getenv: func(key string) string { return c.env[key] },
 		Dial: func(context.Context, Target) (grpc.ClientConnInterface, func() error, error) {
-			return w, func() error { return nil }, nil
+			return s, func() error { return nil }, nil
 		},
 	})
-	p.root.AddCommand(p.newToolset(w.set))
+	p.root.AddCommand(p.newToolset(s.toolset))
 	p.root.SetArgs(append([]string{"things"}, args...))
-	w.requests = nil
+	s.requests = nil
 	if err := p.root.ExecuteContext(t.Context()); err != nil {
 		return "", c.out.String(), p.explain(context.Background(), err, Target{})
 	}
-	require.Len(t, w.requests, 1)
-	data, err := wire.Marshal(w.requests[0])
+	require.Len(t, s.requests, 1)
+	data, err := wire.Marshal(s.requests[0])
 	require.NoError(t, err)
 	return string(data), c.out.String(), nil
 }
 
 func TestFlagsOfEveryType(t *testing.T) {
 	t.Parallel()
-	w := &thingServer{set: newThingsToolset(t)}
+	s := &thingServer{toolset: newThingsToolset(t)}
 	dir := t.TempDir()
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
@@ -155,32 +155,32 @@ func TestFlagsOfEveryType(t *testing.T) {
 		{"--extra=a=" + text, "", "extra", `{"a":"from a\nfile\n"}`},
 		{"--maybe=0", "", "maybe", `0`},
 	} {
-		request, _, failed := w.run(t, c.stdin, "make-thing", "me", "rest", c.flag)
-		require.Nil(t, failed, "%s: %v", c.flag, failed)
+		request, _, f := s.run(t, c.stdin, "make-thing", "me", "rest", c.flag)
+		require.Nil(t, f, "%s: %v", c.flag, f)
 		require.Contains(t, request, `"`+c.key+`":`+c.want, c.flag)
 	}
 }
 
 func TestFlagsAddUp(t *testing.T) {
 	t.Parallel()
-	w := &thingServer{set: newThingsToolset(t)}
-	request, _, failed := w.run(t, "", "make-thing", "me", "r1", "r2,r3", "--tags", "a", "--tags", "b,c", "--extra", "a=1", "--extra", `{"b": 2}`, "--count", "1", "--count", "2")
-	require.Nil(t, failed)
+	s := &thingServer{toolset: newThingsToolset(t)}
+	request, _, f := s.run(t, "", "make-thing", "me", "r1", "r2,r3", "--tags", "a", "--tags", "b,c", "--extra", "a=1", "--extra", `{"b": 2}`, "--count", "1", "--count", "2")
+	require.Nil(t, f)
 	for _, want := range []string{`"owner":"me"`, `"rest":["r1","r2","r3"]`, `"tags":["a","b","c"]`, `"extra":{"a":1,"b":2}`, `"count":2`} {
 		require.Contains(t, request, want)
 	}
-	request, _, failed = w.run(t, "", "make-thing", "r1", "--owner", "me", "r2")
-	require.Nil(t, failed)
+	request, _, f = s.run(t, "", "make-thing", "r1", "--owner", "me", "r2")
+	require.Nil(t, f)
 	require.Contains(t, request, `"owner":"me"`)
 	require.Contains(t, request, `"rest":["r1","r2"]`)
-	request, _, failed = w.run(t, "", "make-thing", "--rest", "r1", "me")
-	require.Nil(t, failed)
+	request, _, f = s.run(t, "", "make-thing", "--rest", "r1", "me")
+	require.Nil(t, f)
 	require.Contains(t, request, `"rest":["r1"]`)
 }
 
 func TestInvalidFlagValues(t *testing.T) {
 	t.Parallel()
-	w := &thingServer{set: newThingsToolset(t)}
+	s := &thingServer{toolset: newThingsToolset(t)}
 	for flag, want := range map[string]string{
 		"--count=x": "give a whole number", "--count=1.5": "give a whole number", "--count=3000000000": "give a whole number",
 		"--maybe=x": "give a whole number", "--color=blue": "give red or green", "--color=color_unspecified": "give red or green",
@@ -188,24 +188,24 @@ func TestInvalidFlagValues(t *testing.T) {
 		"--extra=x": "neither a JSON object nor KEY=VALUE", "--extra={": "neither a JSON object nor KEY=VALUE", "--extra=null": "neither a JSON object",
 		"--text=@/nowhere/at/all": "cannot read the text", "--made-by=me": "unknown flag --made-by",
 	} {
-		_, out, failed := w.run(t, "", "make-thing", "me", "rest", flag)
-		require.NotNil(t, failed, flag)
-		require.Equal(t, ExitUsage, failed.code, flag)
-		require.Contains(t, failed.message, want, flag)
+		_, out, f := s.run(t, "", "make-thing", "me", "rest", flag)
+		require.NotNil(t, f, flag)
+		require.Equal(t, ExitUsage, f.code, flag)
+		require.Contains(t, f.message, want, flag)
 		require.Empty(t, out, flag)
 	}
-	_, _, failed := w.run(t, "longer than 20 bytes, so it is refused", "make-thing", "me", "rest", "--text=-")
-	require.NotNil(t, failed)
-	require.Contains(t, failed.message, "longer than 20 bytes")
-	_, _, failed = w.run(t, "x", "make-thing", "me", "rest", "--text=-", "--extra=-")
-	require.NotNil(t, failed)
-	require.Contains(t, failed.message, "standard input cannot be both")
-	_, _, failed = w.run(t, "\xff", "make-thing", "me", "rest", "--text=-")
-	require.NotNil(t, failed)
-	require.Contains(t, failed.message, "not text in UTF-8")
-	_, _, failed = w.run(t, "", "make-thing", "me", "rest", "--text=-")
-	require.NotNil(t, failed)
-	require.Contains(t, failed.message, "is empty")
+	_, _, f := s.run(t, "longer than 20 bytes, so it is refused", "make-thing", "me", "rest", "--text=-")
+	require.NotNil(t, f)
+	require.Contains(t, f.message, "longer than 20 bytes")
+	_, _, f = s.run(t, "x", "make-thing", "me", "rest", "--text=-", "--extra=-")
+	require.NotNil(t, f)
+	require.Contains(t, f.message, "standard input cannot be both")
+	_, _, f = s.run(t, "\xff", "make-thing", "me", "rest", "--text=-")
+	require.NotNil(t, f)
+	require.Contains(t, f.message, "not text in UTF-8")
+	_, _, f = s.run(t, "", "make-thing", "me", "rest", "--text=-")
+	require.NotNil(t, f)
+	require.Contains(t, f.message, "is empty")
 }
 
 // TestTypesWithoutANotation checks that notationOf panics for a type without a notation on the command line.
@@ -223,20 +223,20 @@ func TestTypesWithoutANotation(t *testing.T) {
 // a global flag gets another flag.
 func TestNewServiceHasCommands(t *testing.T) {
 	t.Parallel()
-	w := &thingServer{set: newThingsToolset(t)}
+	s := &thingServer{toolset: newThingsToolset(t)}
 	var names []string
-	for _, m := range w.set.methods {
+	for _, m := range s.toolset.methods {
 		names = append(names, m.command)
 	}
 	require.Equal(t, []string{"make", "make-thing-again", "get"}, names)
-	request, out, failed := w.run(t, "", "get", "x", "--get-help", "h", "--get-server", "s")
-	require.Nil(t, failed)
+	request, out, f := s.run(t, "", "get", "x", "--get-help", "h", "--get-server", "s")
+	require.Nil(t, f)
 	require.JSONEq(t, `{"thing_id": "x", "help": "h", "server": "s"}`, request)
 	require.Equal(t, "Name          it\n", out)
-	_, out, failed = w.run(t, "", "get", "x", "-q")
-	require.Nil(t, failed)
+	_, out, f = s.run(t, "", "get", "x", "-q")
+	require.Nil(t, f)
 	require.Equal(t, "it\n", out)
-	_, out, failed = w.run(t, "", "get", "x", "-o", "yaml")
-	require.Nil(t, failed)
+	_, out, f = s.run(t, "", "get", "x", "-o", "yaml")
+	require.Nil(t, f)
 	require.Equal(t, "name: it\n", out)
 }

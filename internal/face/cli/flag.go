@@ -25,16 +25,16 @@ func setCompletion(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 // flagError converts cobra's error about a flag. For an unknown flag, the new error suggests the nearest one.
 func flagError(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
-		return unknownCommand(cmd, args[0]) // the flag may be right for the intended command
+		return newUnknownCommandError(cmd, args[0]) // the flag may be right for the intended command
 	}
-	if known, ok := errors.AsType[*failure](err); ok {
-		return known
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f
 	}
-	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return wrongValue(wrong)
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return newInvalidValueError(invalid)
 	}
-	var missing *pflag.NotExistError
-	if !errors.As(err, &missing) || missing.GetSpecifiedShortnames() != "" {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || unknown.GetSpecifiedShortnames() != "" {
 		return usagef("%v", err)
 	}
 	var names []string
@@ -43,15 +43,15 @@ func flagError(cmd *cobra.Command, err error) error {
 			names = append(names, f.Name)
 		}
 	})
-	name := missing.GetSpecifiedName()
+	name := unknown.GetSpecifiedName()
 	if near := wire.Nearest(name, names); near != "" {
 		return usagef("unknown flag --%s; did you mean --%s?", name, near)
 	}
 	return usagef("unknown flag --%s", name)
 }
 
-// wrongValue returns an error that says which values the flag takes. The errors of Fleet's own flag types already do.
-func wrongValue(e *pflag.InvalidValueError) error {
+// newInvalidValueError returns an error that says which values the flag takes. The errors of Fleet's own flag types already do.
+func newInvalidValueError(e *pflag.InvalidValueError) error {
 	f, cause := e.GetFlag(), e.Unwrap()
 	_, isNumError := errors.AsType[*strconv.NumError](cause)
 	switch kind := f.Value.Type(); {

@@ -63,7 +63,7 @@ func TestFollowTakesEachEventOnce(t *testing.T) {
 	s, server, _ := stubWithAgent(t)
 	var mu sync.Mutex
 	streams := 0
-	s.stream = func(r *fleetv1.WatchFleetRequest) error {
+	s.beforeWatch = func(r *fleetv1.WatchFleetRequest) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if !r.GetFollow() {
@@ -90,11 +90,11 @@ func TestFollowMissesNothingAfterAnEarlyEnd(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
 	var once sync.Once
-	s.stream = func(r *fleetv1.WatchFleetRequest) (err error) {
+	s.beforeWatch = func(r *fleetv1.WatchFleetRequest) (err error) {
 		once.Do(func() {
-			_, _, err = s.waitForTasks(t.Context(), []string{r.GetTaskId()}, false, time.Minute)
+			_, _, err = s.waitForTasks(t.Context(), []string{r.GetTaskId()}, fleetv1.WaitTasksRequest_all, time.Minute)
 			if err == nil {
-				err = errEarly
+				err = errEndEarly
 			}
 		})
 		return err
@@ -106,10 +106,10 @@ func TestFollowMissesNothingAfterAnEarlyEnd(t *testing.T) {
 func TestFollowGivesUpWithAHint(t *testing.T) {
 	t.Parallel()
 	_, server, stop := stubWithAgent(t)
-	blocked, _ := newGate(t)
+	gate, _ := newGate(t)
 	c := newCommand(server)
 	c.reconnectTime = 1 // nanosecond
-	code := c.start("task", "run", "papi", "echo one; read x < "+blocked, "-f")
+	code := c.start("task", "run", "papi", "echo one; read x < "+gate, "-f")
 	c.out.await(t, "one\n")
 	stop()
 	require.Equal(t, ExitUnavailable, waitForExit(t, code))
@@ -121,7 +121,7 @@ func TestFollowFromTerminal(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
 	yes := true
-	s.unary = func(_ context.Context, method string, _ any) error {
+	s.beforeUnary = func(_ context.Context, method string, _ any) error {
 		if strings.HasSuffix(method, "/ShowTask") {
 			s.mu.Lock()
 			defer s.mu.Unlock()

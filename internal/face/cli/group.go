@@ -26,7 +26,7 @@ func Group(cmd *cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		return unknownCommand(cmd, args[0])
+		return newUnknownCommandError(cmd, args[0])
 	}
 	return cmd
 }
@@ -38,8 +38,8 @@ var suggestedCommands = map[string]string{
 	"delete": "fleet agent delete", "attach": "fleet agent attach", "ask": "fleet questions", "budgets": "fleet budget list", "pools": "fleet pool list",
 }
 
-// unknownCommand returns the error for a subcommand that cmd does not have. It suggests another command if one is similar.
-func unknownCommand(cmd *cobra.Command, name string) error {
+// newUnknownCommandError returns the error for a subcommand that cmd does not have. It suggests another command if one is similar.
+func newUnknownCommandError(cmd *cobra.Command, name string) error {
 	if other := suggestedCommands[name]; other != "" && !cmd.HasParent() {
 		return usagef("unknown command %q for %q; did you mean %q?", name, cmd.CommandPath(), other)
 	}
@@ -63,7 +63,7 @@ func refuseUnknownTopics(root *cobra.Command) {
 		if show := help.Run; help.Name() == "help" && show != nil {
 			help.Run, help.RunE = nil, func(cmd *cobra.Command, args []string) error {
 				if found, rest, err := root.Find(args); err != nil || len(rest) > 0 {
-					return unknownCommand(found, append(rest, args...)[0])
+					return newUnknownCommandError(found, append(rest, args...)[0])
 				}
 				show(cmd, args)
 				return nil

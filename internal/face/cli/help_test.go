@@ -131,13 +131,13 @@ func TestPageCalls(t *testing.T) {
 		cmd, _, err := p.root.Find(strings.Fields(line.path)[1:])
 		require.NoError(t, err)
 		call := pageCall{HTTP: verb + " " + path, Tool: isTool(m), Command: strings.Fields(cmd.CommandPath())[1:], Flags: map[string]string{}}
-		for f := range each(m.Input().Fields()) {
-			flag := flagFor(cmd, f)
+		for f := range itemsOf(m.Input().Fields()) {
+			name := commandFlag(cmd, f)
 			if isDerived(cmd) && isRequired(f) { // it has a flag too, but the page shows the argument
-				flag = ""
+				name = ""
 			}
-			if flag != "" {
-				call.Flags[string(f.Name())] = flag
+			if name != "" {
+				call.Flags[string(f.Name())] = name
 			} else if isRequired(f) {
 				call.Arguments = append(call.Arguments, string(f.Name()))
 			}
@@ -166,9 +166,9 @@ func isTool(m protoreflect.MethodDescriptor) bool {
 	return toolsetOf(m.Parent().(protoreflect.ServiceDescriptor)) != "" && (&method{desc: m}).isTool()
 }
 
-// flagFor returns the name of the flag for the field, or "". The name of a flag may lack the plural "s" of a list, or the suffix
+// commandFlag returns the name of the flag for the field, or "". The name of a flag may lack the plural "s" of a list, or the suffix
 // "-seconds" or "-name" of the field.
-func flagFor(cmd *cobra.Command, f protoreflect.FieldDescriptor) string {
+func commandFlag(cmd *cobra.Command, f protoreflect.FieldDescriptor) string {
 	name := flagOf(string(f.Name()))
 	for _, name := range []string{name, strings.TrimSuffix(name, "s"), strings.TrimSuffix(name, "-seconds"), strings.TrimSuffix(name, "-name")} {
 		if cmd.Flags().Lookup(name) != nil {

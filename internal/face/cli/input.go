@@ -51,10 +51,10 @@ func (in *input) parse(value string) (v protoreflect.Value, err error) {
 			return v, fmt.Errorf("give true or false")
 		}
 		return protoreflect.ValueOfBool(yes), nil
-	case asOneOf:
+	case asEnum:
 		d := in.desc.Enum().Values().ByName(protoreflect.Name(value))
 		if d == nil || d.Number() == 0 {
-			return v, fmt.Errorf("give %s", orList(in.values()))
+			return v, fmt.Errorf("give %s", orList(in.enumValues()))
 		}
 		return protoreflect.ValueOfEnum(d.Number()), nil
 	case asNumber:
@@ -107,7 +107,7 @@ func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 		}
 		return usagef("%s %s missing: %s", andList(names), verb, cmd.UseLine())
 	case len(args) > len(unset) && (len(unset) == 0 || !unset[len(unset)-1].isRepeatable()):
-		return newTooManyError(args[len(unset)], len(unset) > 0 || len(c.required()) > 0)
+		return newTooManyArgumentsError(args[len(unset)], len(unset) > 0 || len(c.required()) > 0)
 	}
 	return nil
 }
@@ -117,11 +117,11 @@ func (c *call) checkArguments(cmd *cobra.Command, args []string) error {
 func (c *call) fillInputs(args []string) error {
 	unset := c.unsetInputs()
 	for i, in := range unset {
-		own := args[i : i+1]
+		values := args[i : i+1]
 		if in.isRepeatable() && i == len(unset)-1 {
-			own = args[i:]
+			values = args[i:]
 		}
-		for _, arg := range own {
+		for _, arg := range values {
 			if err := in.Set(arg); err != nil {
 				return usagef("the %s is %q: %v", in.nameInSentence(), arg, err)
 			}

@@ -18,7 +18,7 @@ func TestInterruptEndsACall(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	called := make(chan struct{})
-	s.unary = func(ctx context.Context, _ string, _ any) error {
+	s.beforeUnary = func(ctx context.Context, _ string, _ any) error {
 		close(called)
 		<-ctx.Done()
 		return ctx.Err()
@@ -36,7 +36,7 @@ func TestInterruptEndsACall(t *testing.T) {
 func TestInterruptEndsAnOutage(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
-	s.unary = func(context.Context, string, any) error {
+	s.beforeUnary = func(context.Context, string, any) error {
 		return status.Error(codes.Unavailable, "the connection broke")
 	}
 	server, _ := s.listen(t, "")

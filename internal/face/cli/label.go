@@ -21,8 +21,9 @@ agent in lists, and its later tasks get them too.`,
   fleet agent label -l team=web team=api
   fleet agent list -l "env in (prod,test),!old"`,
 		func(r *fleetv1.SetLabelsRequest, agent string) { r.AgentName = agent })
-	return p.addBulk(cmd, "agents", true, bulkCommand{
-		operation: fleetv1.PlanBulkRequest_label, progress: "labelling", request: req,
+	return p.addBulk(cmd, "agents", bulkCommand{
+		takesSeveral: true,
+		operation:    fleetv1.PlanBulkRequest_label, progress: "labelling", request: req,
 		names: func(args []string) []string { return args[:firstLabel(args)] },
 		fill: func(_ *session, bulk *fleetv1.PlanBulkRequest, args []string) (err error) {
 			bulk.Labels, bulk.Remove, err = parseLabels(args[firstLabel(args):])
@@ -47,7 +48,7 @@ func parseLabels(args []string) (set map[string]string, remove []string, err err
 		return nil, nil, usagef("LABEL is missing: write KEY=VALUE, or KEY- to remove a label")
 	}
 	for _, arg := range args {
-		if key, is := strings.CutSuffix(arg, "-"); is && !strings.Contains(arg, "=") {
+		if key, isRemoval := strings.CutSuffix(arg, "-"); isRemoval && !strings.Contains(arg, "=") {
 			remove = append(remove, key)
 		} else if err := addKeyValue(&set, "a label", arg); err != nil {
 			return nil, nil, err

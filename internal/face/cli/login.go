@@ -107,11 +107,11 @@ func (p *program) loginAction(do func(ctx context.Context, s *session) error) fu
 func (s *session) findIssuer(ctx context.Context) (*login.Issuer, error) {
 	target := s.target
 	target.Token, target.Login = "", nil
-	connection, closeIt, err := s.deps.Dial(ctx, target)
+	connection, closeConn, err := s.deps.Dial(ctx, target)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = closeIt() }() // no call is under way
+	defer func() { _ = closeConn() }() // no call is under way
 	server, err := fleetv1.NewHealthServiceClient(connection).ShowServer(ctx, &fleetv1.ShowServerRequest{})
 	if err != nil {
 		return nil, err
@@ -139,12 +139,12 @@ func (s *session) signIn(ctx context.Context, issuer *login.Issuer, device bool)
 	}
 	if device || issuer.HasDeviceFlow && !s.hasBrowser() {
 		return issuer.Device(ctx, func(address, code string) {
-			s.screen.line("Open " + printable(address) + "\nand enter the code " + printable(code))
+			s.screen.printErrLine("Open " + printable(address) + "\nand enter the code " + printable(code))
 		})
 	}
 	return issuer.Browser(ctx, func(address string) {
 		if !s.hasBrowser() || openBrowser(ctx, address) != nil {
-			s.screen.line("Open this address in a browser on this machine:\n" + printable(address))
+			s.screen.printErrLine("Open this address in a browser on this machine:\n" + printable(address))
 			return
 		}
 		s.note("Your browser opens to sign in to %s ...", issuer.URL)
@@ -163,11 +163,11 @@ func (s *session) hasBrowser() bool {
 func (s *session) checkLogin(ctx context.Context) error {
 	target := s.target
 	target.Token, target.Login = "", &login.TokenSource{Store: s.deps.Logins, Server: target.Server}
-	connection, closeIt, err := s.deps.Dial(ctx, target)
+	connection, closeConn, err := s.deps.Dial(ctx, target)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = closeIt() }() // no call is under way
+	defer func() { _ = closeConn() }() // no call is under way
 	_, err = fleetv1.NewFleetServiceClient(connection).ListAgents(ctx, &fleetv1.ListAgentsRequest{})
 	return err
 }

@@ -15,7 +15,7 @@ import (
 // method is a method of a toolset, with the command that calls it.
 type method struct {
 	desc    protoreflect.MethodDescriptor
-	set     *toolset
+	toolset *toolset
 	command string // name of the command, without that of the toolset
 	summary string
 	about   string // description beyond the summary
@@ -29,7 +29,7 @@ func (m *method) path() string {
 }
 
 // commandLine returns the command line of the method, for example "fleet sessions send".
-func (m *method) commandLine() string { return "fleet " + m.set.name + " " + m.command }
+func (m *method) commandLine() string { return "fleet " + m.toolset.name + " " + m.command }
 
 // tool returns the method's name as an MCP tool. The server uses this name in messages.
 func (m *method) tool() string { return snakeCase(string(m.desc.Name())) }
@@ -42,8 +42,8 @@ func (m *method) isReadOnly() bool {
 
 // isTool reports whether the method is a tool of the MCP face.
 func (m *method) isTool() bool {
-	no, _ := proto.GetExtension(m.desc.Options(), fleetv1.E_NoTool).(bool)
-	return !no
+	noTool, _ := proto.GetExtension(m.desc.Options(), fleetv1.E_NoTool).(bool)
+	return !noTool
 }
 
 // isTurn reports whether the last message of the method's stream is the response and the other messages are progress.
@@ -54,7 +54,7 @@ func (m *method) isTurn() bool {
 
 // canFail reports whether a response, and not only an error, can say that the request failed.
 func (m *method) canFail() bool {
-	for f := range each(m.desc.Output().Fields()) {
+	for f := range itemsOf(m.desc.Output().Fields()) {
 		if shownOption(f).GetFailedValue() != "" {
 			return true
 		}

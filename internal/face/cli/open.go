@@ -50,7 +50,7 @@ minute, and does not contain the token.`,
 				_, err = fmt.Fprintln(p.deps.Stdout, address)
 				return err
 			}
-			s.screen.line("The page is open in your browser: " + server.GetUrl())
+			s.screen.printErrLine("The page is open in your browser: " + server.GetUrl())
 			return nil
 		}),
 	}

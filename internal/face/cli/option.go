@@ -19,8 +19,8 @@ func shownOption(f protoreflect.FieldDescriptor) *fleetv1.Shown {
 	return s
 }
 
-// each returns the items of a list of descriptors, such as the fields of a message.
-func each[T any](list interface {
+// itemsOf returns the items of a list of descriptors, such as the fields of a message.
+func itemsOf[T any](list interface {
 	Len() int
 	Get(i int) T
 },
@@ -36,7 +36,7 @@ func each[T any](list interface {
 
 // fieldWithRole returns the field of the message that has the role, or nil if no field has it.
 func fieldWithRole(d protoreflect.MessageDescriptor, role fleetv1.Shown_Role) protoreflect.FieldDescriptor {
-	for f := range each(d.Fields()) {
+	for f := range itemsOf(d.Fields()) {
 		if shownOption(f).GetRole() == role {
 			return f
 		}
@@ -70,9 +70,9 @@ func valueOption(v protoreflect.EnumValueDescriptor) *fleetv1.Value {
 	return m
 }
 
-// isLast reports whether the message is the last one of its stream: one of its enum fields has a value with the option last.
-func isLast(m protoreflect.Message) bool {
-	for f := range each(m.Descriptor().Fields()) {
+// isLastMessage reports whether the message is the last one of its stream: one of its enum fields has a value with the option last.
+func isLastMessage(m protoreflect.Message) bool {
+	for f := range itemsOf(m.Descriptor().Fields()) {
 		if f.Enum() != nil && !f.IsList() && valueOption(f.Enum().Values().ByNumber(m.Get(f).Enum())).GetLast() {
 			return true
 		}

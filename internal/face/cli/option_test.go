@@ -15,7 +15,7 @@ func TestValuesOfNamesEnums(t *testing.T) {
 	t.Parallel()
 	found := 0
 	protoregistry.GlobalTypes.RangeMessages(func(m protoreflect.MessageType) bool {
-		for f := range each(m.Descriptor().Fields()) {
+		for f := range itemsOf(m.Descriptor().Fields()) {
 			for _, name := range shownOption(f).GetValuesOf() {
 				found++
 				_, err := protoregistry.GlobalTypes.FindEnumByName(protoreflect.FullName(name))
@@ -49,7 +49,7 @@ func TestColorsComeFromTheProtos(t *testing.T) {
 func TestExitCodesOfReasons(t *testing.T) {
 	t.Parallel()
 	values := fleetv1.ErrorReason(0).Descriptor().Values()
-	for v := range each(values) {
+	for v := range itemsOf(values) {
 		require.Contains(t, []int32{0, ExitNotFound}, valueOption(v).GetExitCode(), "%s", v.Name())
 	}
 	require.Equal(t, int32(ExitNotFound), valueOption(values.ByName("ROLE_NOT_FOUND")).GetExitCode())
@@ -60,7 +60,7 @@ func TestRequestIDsAreMarked(t *testing.T) {
 	t.Parallel()
 	found := 0
 	protoregistry.GlobalFiles.RangeFilesByPackage("fleet.v1", func(file protoreflect.FileDescriptor) bool {
-		for m := range each(file.Messages()) {
+		for m := range itemsOf(file.Messages()) {
 			if f := m.Fields().ByName("request_id"); f != nil {
 				found++
 				require.Equal(t, f, fieldWithRole(m, fleetv1.Shown_request_id), "%s", f.FullName())

@@ -64,7 +64,7 @@ func (s *session) print(m proto.Message, err error, printText func()) error {
 	}
 	if s.output.forPeople() {
 		printText()
-		return s.screen.writeError()
+		return s.screen.firstWriteErr()
 	}
 	compact, err := wire.Marshal(m)
 	if err != nil {
@@ -79,5 +79,5 @@ func (s *session) print(m proto.Message, err error, printText func()) error {
 	}
 	s.printedDocument = true
 	s.screen.print(text)
-	return s.screen.writeError()
+	return s.screen.firstWriteErr()
 }

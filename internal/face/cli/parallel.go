@@ -10,8 +10,8 @@ const parallelAgents = 8
 
 // forEachAgent makes a call for each of the agents, several at a time. It passes the results to show in the order of the names. show prints
 // the result for names[i] and returns its error, if there is one. forEachAgent returns the first of these errors, and prints the others on
-// standard error unless ctx is done. doing labels the progress line, for example "stopping".
-func forEachAgent[R any](ctx context.Context, s *session, doing string, names []string, call func(ctx context.Context, name string) (R, error), show func(i int, resp R, err error) error) (first error) {
+// standard error unless ctx is done. label, for example "stopping", is for the progress line.
+func forEachAgent[R any](ctx context.Context, s *session, label string, names []string, call func(ctx context.Context, name string) (R, error), show func(i int, resp R, err error) error) (firstErr error) {
 	type result struct {
 		resp R
 		err  error
@@ -32,18 +32,18 @@ func forEachAgent[R any](ctx context.Context, s *session, doing string, names []
 			r := <-results[i]
 			switch err := show(i, r.resp, r.err); {
 			case err == nil:
-			case first == nil:
-				first = err
+			case firstErr == nil:
+				firstErr = err
 			case ctx.Err() == nil: // the first error is reported at the end
 				s.printError(s.explain(ctx, err, s.target))
 			}
 		}
-		return first
+		return firstErr
 	}
 	if len(names) == 1 {
-		return s.withEvents(ctx, names[0], doing+" "+names[0], collect)
+		return s.withEvents(ctx, names[0], label+" "+names[0], collect)
 	}
-	p := s.startProgress(fmt.Sprintf("%s %d agents", doing, len(names)), s.deps.Now())
+	p := s.startProgress(fmt.Sprintf("%s %d agents", label, len(names)), s.deps.Now())
 	defer p.stop()
 	return collect()
 }

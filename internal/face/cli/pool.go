@@ -131,7 +131,7 @@ func (p *program) newPoolShow() *cobra.Command {
 		if v.GetPaused() {
 			next = "fleet pool set " + v.GetName() + " lets it try again"
 		}
-		s.screen.output(s.card(
+		s.screen.print(s.card(
 			cardLine{"Pool", v.GetName(), ""}, cardLine{"Owner", v.GetOwner(), ""},
 			cardLine{"Project", v.GetProject(), v.GetPlace()}, cardLine{"Role", v.GetRole(), ""},
 			cardLine{"State", poolState(v), next}, cardLine{"Agents", fmt.Sprintf("%d busy, %d idle, %d starting, %d offline; at most %d", v.GetBusy(), v.GetIdle(), v.GetStarting(), v.GetOffline(), v.GetMaxAgents()), ""},

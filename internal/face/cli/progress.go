@@ -20,14 +20,14 @@ type progress struct {
 	quit    chan struct{}
 	stopped chan struct{}
 
-	mu    sync.Mutex
-	label string
-	spent float64 // US dollars
+	mu      sync.Mutex
+	label   string
+	costUSD float64
 }
 
-// startProgress starts a progress line about work that began at the time begun. The caller must call stop.
-func (s *session) startProgress(label string, begun time.Time) *progress {
-	p := &progress{s: s, started: begun, label: label}
+// startProgress starts a progress line about work that began at the time started. The caller must call stop.
+func (s *session) startProgress(label string, started time.Time) *progress {
+	p := &progress{s: s, started: started, label: label}
 	if s.quiet || !s.screen.errTerminal.hasCursor() {
 		return p
 	}
@@ -42,9 +42,9 @@ func (p *progress) spin() {
 	defer tick.Stop()
 	for i := 0; ; i++ {
 		p.mu.Lock()
-		label, spent := p.label, costText(p.spent)
+		label, cost := p.label, costText(p.costUSD)
 		p.mu.Unlock()
-		p.s.screen.setProgress(strings.TrimSpace(spinnerFrames[i%len(spinnerFrames)] + " " + label + " " + longDuration(p.s.deps.Now().Sub(p.started)) + " " + spent))
+		p.s.screen.setProgress(strings.TrimSpace(spinnerFrames[i%len(spinnerFrames)] + " " + label + " " + longDuration(p.s.deps.Now().Sub(p.started)) + " " + cost))
 		select {
 		case <-tick.C:
 		case <-p.quit:
@@ -64,7 +64,7 @@ func (p *progress) setLabel(label string) {
 func (p *progress) addCost(usd float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.spent += usd
+	p.costUSD += usd
 }
 
 // stop removes the line. It may be called again.
@@ -85,7 +85,7 @@ func (s *session) withEvents(ctx context.Context, agent, label string, call func
 		return call()
 	}
 	show := func(e *fleetv1.Event) error {
-		if text := headline(e); text != "" {
+		if text := eventHeadline(e); text != "" {
 			p.setLabel(label + ": " + text)
 			if s.verbose {
 				s.note("%s: %s", e.GetAgentName(), text)
@@ -112,8 +112,8 @@ func (s *session) withEvents(ctx context.Context, agent, label string, call func
 	return err
 }
 
-// headline summarizes an event about an agent in a few words. It returns "" for a task's output.
-func headline(e *fleetv1.Event) string {
+// eventHeadline summarizes an event about an agent in a few words. It returns "" for a task's output.
+func eventHeadline(e *fleetv1.Event) string {
 	switch e.GetType() {
 	case fleetv1.Event_task_output:
 		return ""

@@ -38,15 +38,15 @@ Next, see "fleet role list PROJECT", or "fleet agent create NAME --project PROJE
   fleet project list -o json | jq -r '.projects[].name'`,
 		RunE: p.action(func(ctx context.Context, s *session, _ []string) error {
 			resp, err := s.fleet.ListAgentProjects(ctx, &fleetv1.ListAgentProjectsRequest{})
-			several := len(resp.GetPlaces()) > 1
+			severalPlaces := len(resp.GetPlaces()) > 1
 			for _, p := range resp.GetPlaces() {
-				if several && !p.GetOk() {
-					s.screen.line(fmt.Sprintf("fleet: projects of %s may be missing: %s", printable(p.GetName()), printable(p.GetReason())))
+				if severalPlaces && !p.GetOk() {
+					s.screen.printErrLine(fmt.Sprintf("fleet: projects of %s may be missing: %s", printable(p.GetName()), printable(p.GetReason())))
 				}
 			}
 			return s.print(resp, err, func() {
 				printList(s, resp.GetProjects(), "There are no projects. Add them to the configuration of the server.",
-					column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DESCRIPTION", "description"}, column{"PLACE", valueIf(several, "place")},
+					column{"NAME", "name"}, column{"TITLE", "display_name"}, column{"DESCRIPTION", "description"}, column{"PLACE", valueIf(severalPlaces, "place")},
 					column{"MAX COST", valueIf(slices.ContainsFunc(resp.GetProjects(), func(p *fleetv1.Project) bool { return p.MaxCostUsd != nil }), "max_cost_usd")},
 					column{"PARAMETERS", valueIf(s.output == wideFormat || slices.ContainsFunc(resp.GetProjects(), needsParameters), parametersText)})
 			})

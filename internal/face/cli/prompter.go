@@ -111,22 +111,22 @@ func (p *prompter) showQuestion(ctx context.Context, q *fleetv1.Question) {
 	if p.location != "" && q.GetKind() == fleetv1.Question_permission {
 		text += " (in " + p.location + ")"
 	}
-	p.s.screen.line(printable(text))
+	p.s.screen.printErrLine(printable(text))
 	p.s.showRules(q)
 	for i, option := range q.GetOptions() {
 		if q.GetKind() != fleetv1.Question_permission && i < maxChoices {
-			p.s.screen.line(printable(fmt.Sprintf("  %d  %s", i+1, option)))
+			p.s.screen.printErrLine(printable(fmt.Sprintf("  %d  %s", i+1, option)))
 		}
 	}
-	if !p.canAnswer(q) {
+	if !p.canAnswerWithKey(q) {
 		p.s.hint("Answer it: fleet answer %s %s", q.GetId(), `"..."`)
 	}
 }
 
-// keysOf returns a text that says which keys answer the question.
-func keysOf(q *fleetv1.Question) string {
+// keysText returns a text that says which keys answer the question.
+func keysText(q *fleetv1.Question) string {
 	if q.GetKind() == fleetv1.Question_permission {
-		return choicesOf(q)
+		return choicesText(q)
 	}
 	return fmt.Sprintf("1 to %d, or in another terminal: fleet answer %s \"...\"", min(len(q.GetOptions()), maxChoices), q.GetId())
 }
@@ -134,8 +134,8 @@ func keysOf(q *fleetv1.Question) string {
 // maxChoices is the number of answers that can be chosen with one key.
 const maxChoices = 9
 
-// canAnswer reports whether the person can answer the question with one key.
-func (p *prompter) canAnswer(q *fleetv1.Question) bool {
+// canAnswerWithKey reports whether the person can answer the question with one key.
+func (p *prompter) canAnswerWithKey(q *fleetv1.Question) bool {
 	if q.Access != nil && q.GetAccess() == fleetv1.Share_view {
 		return false
 	}
@@ -146,7 +146,7 @@ func (p *prompter) canAnswer(q *fleetv1.Question) bool {
 // question, or if ctx is done.
 func (p *prompter) waitForAnswer(ctx context.Context, q *fleetv1.Question) *fleetv1.AnswerQuestionRequest {
 	var shownAt time.Time
-	if q != nil && p.canAnswer(q) {
+	if q != nil && p.canAnswerWithKey(q) {
 		in, _ := p.s.deps.Stdin.(*os.File)
 		restore, err := passSingleKeys(in)
 		if err == nil {
@@ -157,7 +157,7 @@ func (p *prompter) waitForAnswer(ctx context.Context, q *fleetv1.Question) *flee
 			go readKeys(in, p.keys)
 		}
 		shownAt = time.Now()
-		p.s.screen.setQuestion("? " + printable(keysOf(q)))
+		p.s.screen.setQuestion("? " + printable(keysText(q)))
 	}
 	for {
 		select {

@@ -51,7 +51,7 @@ func (s *stub) AnswerQuestion(_ context.Context, r *fleetv1.AnswerQuestionReques
 		if q.GetId() == r.GetQuestionId() {
 			q.Status = fleetv1.Question_answered
 			s.addEvent(fleetv1.Event_task_answer, "papi", "task-1", r.GetAnswer(), "")
-			s.answered <- r
+			s.answers <- r
 		}
 	}
 	return &fleetv1.AnswerQuestionResponse{}, nil
@@ -64,10 +64,10 @@ func TestQuestionsInPlace(t *testing.T) {
 		t.Run(command[1], func(t *testing.T) {
 			t.Parallel()
 			s, server, _ := stubWithAgent(t)
-			s.answered = make(chan *fleetv1.AnswerQuestionRequest, 1)
+			s.answers = make(chan *fleetv1.AnswerQuestionRequest, 1)
 			s.agents["papi"].Location = "/work/papi"
-			blocked, open := newGate(t)
-			task := "echo one; read x < " + blocked
+			gate, open := newGate(t)
+			task := "echo one; read x < " + gate
 			if command[1] == "run" {
 				command = slices.Insert(command, 3, task)
 			} else {
@@ -76,7 +76,7 @@ func TestQuestionsInPlace(t *testing.T) {
 			screen, keys, end := runOnTerminal(t, server, "1m", command...)
 			nextAnswer := func() (answer string, remember fleetv1.Question_Remember) {
 				select {
-				case r := <-s.answered:
+				case r := <-s.answers:
 					return r.GetAnswer(), r.GetRemember()
 				case <-time.After(waittest.Limit):
 					require.Fail(t, "no answer", screen.String())

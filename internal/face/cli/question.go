@@ -99,32 +99,32 @@ func (s *session) promptAnswer(ctx context.Context, req *fleetv1.AnswerQuestionR
 	if !s.isInteractive() {
 		return usagef("ANSWER is missing, and there is no terminal to ask for it: %s", s.cmd.UseLine())
 	}
-	s.conn.wholeLists = true
+	s.conn.readsWholeLists = true
 	resp, err := s.fleet.ListQuestions(ctx, &fleetv1.ListQuestionsRequest{})
 	if err != nil {
 		return err
 	}
 	var q *fleetv1.Question
-	for _, open := range resp.GetQuestions() {
-		if strings.HasPrefix(open.GetId(), req.GetQuestionId()) {
+	for _, candidate := range resp.GetQuestions() {
+		if strings.HasPrefix(candidate.GetId(), req.GetQuestionId()) {
 			if q != nil {
 				return usagef("the ids of several questions begin with %q: give more of the id", req.GetQuestionId())
 			}
-			q = open
+			q = candidate
 		}
 	}
 	if q == nil {
 		return Fail(ExitError, "see \"fleet questions\"", "no open question has an id that begins with %q", req.GetQuestionId())
 	}
 	req.QuestionId = q.GetId()
-	s.screen.line(printable(q.GetAgentName() + " asks: " + questionText(q)))
+	s.screen.printErrLine(printable(q.GetAgentName() + " asks: " + questionText(q)))
 	if q.GetKind() != fleetv1.Question_permission {
 		req.Answer, err = s.readAnswer(ctx, "Answer: ")
 		return err
 	}
 	s.showRules(q)
 	for {
-		text, err := s.readAnswer(ctx, choicesOf(q)+": ")
+		text, err := s.readAnswer(ctx, choicesText(q)+": ")
 		if err != nil {
 			return err
 		}
@@ -143,12 +143,12 @@ func (s *session) promptAnswer(ctx context.Context, req *fleetv1.AnswerQuestionR
 // than permission.
 func (s *session) showRules(q *fleetv1.Question) {
 	if rules := q.GetRules(); q.GetKind() == fleetv1.Question_permission && len(rules) > 0 {
-		s.screen.line(printable("a and A allow " + strings.Join(rules, " and ")))
+		s.screen.printErrLine(printable("a and A allow " + strings.Join(rules, " and ")))
 	}
 }
 
-// choicesOf returns the texts that permissionAnswer accepts, for people.
-func choicesOf(q *fleetv1.Question) string {
+// choicesText returns the texts that permissionAnswer accepts, for people.
+func choicesText(q *fleetv1.Question) string {
 	if len(q.GetRules()) == 0 {
 		return "allow? y (once), n"
 	}

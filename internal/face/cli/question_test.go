@@ -13,7 +13,7 @@ import (
 func TestAnswerFindsAnOldQuestion(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
-	s.answered = make(chan *fleetv1.AnswerQuestionRequest, 1)
+	s.answers = make(chan *fleetv1.AnswerQuestionRequest, 1)
 	for i := range 101 {
 		s.addQuestion(&fleetv1.Question{Id: fmt.Sprintf("q-%03d", i), Kind: fleetv1.Question_question, Text: fmt.Sprintf("question %d?", i)})
 	}
@@ -22,5 +22,5 @@ func TestAnswerFindsAnOldQuestion(t *testing.T) {
 	screen.await(t, "Answer: ")
 	typeKeys(t, keys, "yes\n")
 	require.Equal(t, ExitOK, end(), screen.String())
-	require.Equal(t, "yes", (<-s.answered).GetAnswer())
+	require.Equal(t, "yes", (<-s.answers).GetAnswer())
 }

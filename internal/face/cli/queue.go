@@ -51,7 +51,7 @@ func (p *program) newQueueList() *cobra.Command {
 	}, fleetv1.FleetServiceClient.ListQueue, req, func(s *session, resp *fleetv1.ListQueueResponse) {
 		printList(s, resp.GetTasks(), `No task waits. Queue one: fleet task queue AGENT "..."`,
 			column{"ID", func(t *fleetv1.QueuedTask) string { return s.shownID(t.GetId()) }},
-			column{"POSITION", "queue.position"}, column{"AGENT", queuedFor}, column{"PRIORITY", "queue.priority"}, column{"AGE", (*fleetv1.QueuedTask).GetCreatedAt},
+			column{"POSITION", "queue.position"}, column{"AGENT", queueTargetText}, column{"PRIORITY", "queue.priority"}, column{"AGE", (*fleetv1.QueuedTask).GetCreatedAt},
 			column{"WAITS FOR", func(t *fleetv1.QueuedTask) string { return reasonsText(t.GetQueue().GetWaits()) }},
 			column{"TASK", func(t *fleetv1.QueuedTask) string { return truncate(oneLine(t.GetSummary()), descriptionWidth) }})
 		if n := len(resp.GetTasks()); n > 0 && n < int(resp.GetTotalCount()) {
@@ -74,8 +74,8 @@ func reasonsText(waits []*fleetv1.Wait) string {
 	return strings.Join(names, ", ")
 }
 
-// queuedFor returns the agent, pool or project that the task is queued for, in the notation of "fleet task queue".
-func queuedFor(t *fleetv1.QueuedTask) string {
+// queueTargetText returns the agent, pool or project that the task is queued for, in the notation of "fleet task queue".
+func queueTargetText(t *fleetv1.QueuedTask) string {
 	switch q := t.GetQueue(); {
 	case t.GetAgentName() != "":
 		return t.GetAgentName()
@@ -101,7 +101,7 @@ func (p *program) newQueueShow() *cobra.Command {
 			lines = append(lines, cardLine{upperFirst(strings.ReplaceAll(r.GetReason(), "_", " ")), fmt.Sprint(r.GetTasks()), ""})
 		}
 		lines = append(lines, cardLine{"Overtaken", "at most " + (time.Duration(resp.GetOvertakeSeconds()) * time.Second).String(), "then a task of the lowest priority comes before new ones"})
-		s.screen.output(s.card(lines...))
+		s.screen.print(s.card(lines...))
 	})
 }
 
@@ -120,7 +120,7 @@ func (p *program) newQueueWhy() *cobra.Command {
 		for _, w := range t.GetQueue().GetWaits() {
 			text := strings.ReplaceAll(w.GetReason(), "_", " ") + ": " + w.GetText()
 			if w.GetSince() != nil {
-				text += " (for " + s.age(w.GetSince()) + ")"
+				text += " (for " + s.ageText(w.GetSince()) + ")"
 			}
 			if left := w.GetUntil().AsTime().Sub(s.deps.Now()); w.GetUntil() != nil && left > 0 {
 				text += " (in " + shortDuration(left) + ")"
@@ -128,7 +128,7 @@ func (p *program) newQueueWhy() *cobra.Command {
 			s.screen.print(printable(text) + "\n")
 			if w.GetNext() != "" {
 				details := map[string]any{"agent_name": w.GetSubject(), "name": w.GetSubject(), "task_id": shortID(t.GetId())}
-				s.screen.print(printable("  "+replaceMarked(w.GetNext(), "`", "`", func(tool string) string { return s.commandsFor(nil).quote(tool, details) })) + "\n")
+				s.screen.print(printable("  "+replaceMarked(w.GetNext(), "`", "`", func(tool string) string { return s.commandsFor(nil).quotedCommand(tool, details) })) + "\n")
 			}
 		}
 		if len(t.GetQueue().GetWaits()) == 0 {

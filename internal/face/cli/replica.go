@@ -41,9 +41,9 @@ func (s *session) replicaState(r *fleetv1.Replica) cell {
 	case r.GetHeardAt() == nil:
 		return cell{r.GetState().String(), red}
 	case r.GetState() == fleetv1.Replica_stopped:
-		return cell{"stopped " + s.age(r.GetHeardAt()) + " ago", yellow}
+		return cell{"stopped " + s.ageText(r.GetHeardAt()) + " ago", yellow}
 	}
-	return cell{"unreachable for " + s.age(r.GetHeardAt()), red}
+	return cell{"unreachable for " + s.ageText(r.GetHeardAt()), red}
 }
 
 func (p *program) newReplicaForget() *cobra.Command {

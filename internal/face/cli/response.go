@@ -23,7 +23,7 @@ func (s *session) printResponse(resp proto.Message, portion *fleetv1.Portion) er
 // another field gives it.
 func failureOf(m protoreflect.Message) error {
 	failed, why := false, "the answer does not say why"
-	for f := range each(m.Descriptor().Fields()) {
+	for f := range itemsOf(m.Descriptor().Fields()) {
 		switch s := shownOption(f); {
 		case s.GetFailedValue() != "":
 			failed = scalarText(f, m.Get(f)) == s.GetFailedValue()
@@ -40,11 +40,11 @@ func failureOf(m protoreflect.Message) error {
 // showResponse shows the text of the response if it has one, or else its lists, or else a card of its fields.
 func (s *session) showResponse(m protoreflect.Message, portion *fleetv1.Portion) {
 	if f := fieldWithRole(m.Descriptor(), fleetv1.Shown_text); f != nil {
-		s.printText(m, f)
+		s.printTextField(m, f)
 		return
 	}
 	var lists, others []protoreflect.FieldDescriptor
-	for f := range each(m.Descriptor().Fields()) {
+	for f := range itemsOf(m.Descriptor().Fields()) {
 		if f.IsList() && f.Message() != nil {
 			lists = append(lists, f)
 		} else {
@@ -59,7 +59,7 @@ func (s *session) showResponse(m protoreflect.Message, portion *fleetv1.Portion)
 		s.showName(m)
 		return
 	}
-	s.screen.output(s.cardOf(m))
+	s.screen.print(s.cardOf(m))
 }
 
 // showName prints the value of the field with the role name, if there is one: the name or the id of the thing that the message describes.
@@ -69,9 +69,9 @@ func (s *session) showName(m protoreflect.Message) {
 	}
 }
 
-// printText prints the field f, the text of the response, unless the text was already printed while it arrived. It prints the other fields on
+// printTextField prints the field f, the text of the response, unless the text was already printed while it arrived. It prints the other fields on
 // standard error.
-func (s *session) printText(m protoreflect.Message, f protoreflect.FieldDescriptor) {
+func (s *session) printTextField(m protoreflect.Message, f protoreflect.FieldDescriptor) {
 	text, printed := m.Get(f).String(), s.printedText
 	plain := strings.TrimSpace((&sanitizer{}).clean(text))
 	if plain == "" || !strings.HasSuffix(strings.TrimSpace(printed), plain) {
@@ -95,7 +95,7 @@ func (s *session) printText(m protoreflect.Message, f protoreflect.FieldDescript
 // leaves out hidden fields, empty values, and the fields that are shown elsewhere: the text, and what the error of a failed response
 // reports.
 func (s *session) appendFacts(m protoreflect.Message, failed bool, list *[]string) {
-	for f := range each(m.Descriptor().Fields()) {
+	for f := range itemsOf(m.Descriptor().Fields()) {
 		if !m.Has(f) || failed && shownOption(f).GetFailedValue() != "" {
 			continue
 		}
@@ -147,14 +147,14 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 		return
 	}
 	var columns []column
-	var keep []string // columns for the state of an item and the cause of its failure
+	var important []string // columns for the state of an item and the cause of its failure
 	messages, hasLongText := make([]proto.Message, items.Len()), false
-	for field := range each(f.Message().Fields()) {
+	for field := range itemsOf(f.Message().Fields()) {
 		if shownOption(field).GetRole() != fleetv1.Shown_hidden && (!shownOption(field).GetWide() || s.output == wideFormat) {
 			heading := strings.ToUpper(labelOf(field))
 			columns = append(columns, column{heading, string(field.Name())})
 			if field.Name() == "status" || shownOption(field).GetRole() == fleetv1.Shown_cause {
-				keep = append(keep, heading)
+				important = append(important, heading)
 			}
 			for j := range messages {
 				messages[j] = items.Get(j).Message().Interface()
@@ -165,11 +165,11 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 	}
 	if !hasLongText {
 		t := s.tableOf(f.Message(), messages, columns)
-		t.keep = keep
+		t.important = important
 		t.removeEmptyColumns()
 		removed := t.fit(s.screen.outTerminal.width())
 		if len(removed) > 0 && items.Len() == 1 {
-			s.screen.output(s.cardOf(items.Get(0).Message()))
+			s.screen.print(s.cardOf(items.Get(0).Message()))
 			return
 		}
 		s.printTable(t, "There are no "+strings.ToLower(labelOf(f))+".")
@@ -182,7 +182,7 @@ func (s *session) showList(f protoreflect.FieldDescriptor, items protoreflect.Li
 		if i > 0 {
 			s.screen.print("\n")
 		}
-		s.screen.output(s.cardOf(items.Get(i).Message()))
+		s.screen.print(s.cardOf(items.Get(i).Message()))
 	}
 }
 

@@ -33,16 +33,16 @@ type conn struct {
 	onOutage      func()      // called once per outage of a server that was reached before
 	onReconnect   func()      // called when the server answers again
 	reached       atomic.Bool // the server has been reached, so a failure is an outage
-	// renewsToken says that the next call gets a new token if the last token has expired.
-	renewsToken bool
-	// wholeLists says that lists are read to their end, unless the request asks for a part of a list.
-	wholeLists bool
+	// renewsTokens says that a call gets a new token if the last token has expired.
+	renewsTokens bool
+	// readsWholeLists says that lists are read to their end, unless the request asks for a part of a list.
+	readsWholeLists bool
 }
 
-// hasExpired reports whether a call probably failed because its token expired during the call. started is the time when
-// the call began. A token that was already invalid makes the call fail at once, so hasExpired returns false for a call
-// that failed within a second.
-func hasExpired(err error, started time.Time) bool {
+// isTokenExpiry reports whether a call probably failed because its token expired during the call. started is the time when
+// the call began. A token that was already invalid makes the call fail at once, so isTokenExpiry returns false if the call failed within a
+// second.
+func isTokenExpiry(err error, started time.Time) bool {
 	return status.Code(err) == codes.Unauthenticated && reasonOf(err) != "" && time.Since(started) > time.Second
 }
 
@@ -52,7 +52,7 @@ type attempts struct {
 	*conn
 	method         string
 	req            any
-	repeatable     bool
+	canRepeat      bool
 	maxOutage      time.Duration // how long the server may be unreachable; negative means forever
 	silent         bool          // does not report outages
 	isEndless      bool          // the stream has no end of its own, so it is continued even if the server ends it with an error
@@ -64,7 +64,7 @@ type attempts struct {
 
 // newAttempts returns the attempts to make a call with the request. It sets the request_id if the request has the field and no value in it.
 func (c *conn) newAttempts(method string, req any) *attempts {
-	return &attempts{conn: c, method: method, req: req, repeatable: c.setRequestID(method, req), maxOutage: c.reconnectTime}
+	return &attempts{conn: c, method: method, req: req, canRepeat: c.setRequestID(method, req), maxOutage: c.reconnectTime}
 }
 
 // recordResponse records that the server answers. It ends an outage.
@@ -91,11 +91,11 @@ func (a *attempts) waitForRetry(ctx context.Context, sent bool, err error) error
 		return context.Cause(ctx)
 	case ctx.Err() != nil:
 		return err
-	case a.renewsToken && a.repeatable && hasExpired(err, a.started):
+	case a.renewsTokens && a.canRepeat && isTokenExpiry(err, a.started):
 		return nil
 	case !isBroken(err) && (!a.isEndless || !a.responded || !isTransient(err)):
 		return err
-	case sent && !a.repeatable:
+	case sent && !a.canRepeat:
 		return Fail(ExitUnavailable, "check its effect before you try again", "the connection broke, and the server may have carried out the request")
 	}
 	limit := a.maxOutage
@@ -136,9 +136,9 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	if err := checkTexts(args); err != nil {
 		return err
 	}
-	if c.wholeLists {
-		if l := portionToRead(method, args); l != nil {
-			return readWholeList(l, args, reply, func(part any) error { return c.invoke(ctx, method, part, reply, opts...) })
+	if c.readsWholeLists {
+		if portion := portionToRead(method, args); portion != nil {
+			return readWholeList(portion, args, reply, func(part any) error { return c.invoke(ctx, method, part, reply, opts...) })
 		}
 	}
 	return c.invoke(ctx, method, args, reply, opts...)

@@ -25,7 +25,7 @@ func TestMutationsSurviveARestart(t *testing.T) {
 	var ids []string
 	var server string
 	var stop func()
-	s.unary = func(ctx context.Context, method string, req any) error {
+	s.beforeUnary = func(ctx context.Context, method string, req any) error {
 		r, ok := req.(*fleetv1.CreateAgentRequest)
 		if !ok {
 			return nil
@@ -57,7 +57,7 @@ func TestBrokenCallWithoutIDIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	calls := 0
-	s.unary = func(context.Context, string, any) error {
+	s.beforeUnary = func(context.Context, string, any) error {
 		calls++
 		return status.Error(codes.Unavailable, "the connection broke")
 	}
@@ -72,7 +72,7 @@ func TestBackendErrorsAreNotRetried(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	calls := 0
-	s.unary = func(context.Context, string, any) error {
+	s.beforeUnary = func(context.Context, string, any) error {
 		calls++
 		return statusError(codes.Unavailable, "BACKEND_UNAVAILABLE", "Coder does not answer.", nil)
 	}
@@ -86,7 +86,7 @@ func TestCallHasTheToken(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	var got []string
-	s.unary = func(ctx context.Context, _ string, _ any) error {
+	s.beforeUnary = func(ctx context.Context, _ string, _ any) error {
 		md, _ := metadata.FromIncomingContext(ctx)
 		got = append(got, fmt.Sprint(md.Get("authorization")))
 		return nil
@@ -104,7 +104,7 @@ func TestOnlyUTF8IsSent(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	var called []string
-	s.unary = func(_ context.Context, method string, _ any) error { called = append(called, method); return nil }
+	s.beforeUnary = func(_ context.Context, method string, _ any) error { called = append(called, method); return nil }
 	server, stop := s.listen(t, "127.0.0.1:0")
 	defer stop()
 	const latin1 = "caf\xe9"

@@ -25,7 +25,7 @@ type program struct {
 	root         *cobra.Command
 	interrupts   interrupts
 	toolCommands map[string]toolCommand // by tool; see commandsFor
-	running      *cobra.Command         // nil before the command begins
+	runningCmd   *cobra.Command         // nil until a command begins
 
 	server, tokenFile, data       string
 	caFile, clientCert, clientKey string

@@ -52,11 +52,11 @@ type sanitizer struct {
 type sanitizerState int
 
 const (
-	inPlain        sanitizerState = iota
-	afterEscape                   // after ESC
-	inCSI                         // in a CSI sequence, which ends with a letter
-	inString                      // in a control string, such as an OSC, which ends with BEL or ESC \
-	inStringEscape                // in a control string, after ESC
+	inPlain               sanitizerState = iota
+	afterEscape                          // after ESC
+	inCSI                                // in a CSI sequence, which ends with a letter
+	inControlString                      // in a control string, such as an OSC, which ends with BEL or ESC \
+	inControlStringEscape                // in a control string, after ESC
 )
 
 // maxSequence limits the parameters of a CSI sequence, in bytes. The rest of a longer sequence is shown as text.
@@ -85,18 +85,18 @@ func (s *sanitizer) step(b *strings.Builder, r rune) {
 		case '[':
 			s.beginSequence()
 		case ']', 'P', 'X', '^', '_':
-			s.state = inString
+			s.state = inControlString
 		}
 	case inCSI:
 		s.stepCSI(b, r)
-	case inString:
+	case inControlString:
 		switch r {
 		case 0x1b:
-			s.state = inStringEscape
+			s.state = inControlStringEscape
 		case 0x07, 0x9c, '\n': // an unterminated string must not hide the rest
 			s.state = inPlain
 		}
-	case inStringEscape:
+	case inControlStringEscape:
 		if s.state = inPlain; r != '\\' {
 			s.state = afterEscape
 			s.step(b, r)
@@ -137,7 +137,7 @@ func (s *sanitizer) stepText(b *strings.Builder, r rune) {
 	case r == 0x9b:
 		s.beginSequence()
 	case r == 0x90 || r == 0x98 || r == 0x9d || r == 0x9e || r == 0x9f:
-		s.state = inString
+		s.state = inControlString
 	case r == '\r':
 		s.afterCR = true
 	case r == '\n' || r == '\t' || !unicode.IsControl(r) && !isDirectional(r):

@@ -50,14 +50,14 @@ func (s *scheduleFlags) addTo(p *program, cmd *cobra.Command) {
 
 // scheduledTaskFlags are the flags of the task of a schedule.
 type scheduledTaskFlags struct {
-	task      taskFlags
+	taskFlags
 	priority  *int32
 	exclusive string
 	role      string
 }
 
 func (o *scheduledTaskFlags) addTo(cmd *cobra.Command) {
-	o.task.addTo(cmd)
+	o.taskFlags.addTo(cmd)
 	f := cmd.Flags()
 	addOptional(f, &o.priority, "priority", "start before tasks with a lower `PRIORITY`, from -100 to 100 (default 0)")
 	f.StringVar(&o.role, "role", "", "the `ROLE` of the agents of project:NAME (default: the project's)")
@@ -66,7 +66,7 @@ func (o *scheduledTaskFlags) addTo(cmd *cobra.Command) {
 
 // request returns the request to queue the task of the schedule. It leaves out the flags --label and --request-id, which are for the schedule.
 func (o *scheduledTaskFlags) request(s *session, target, description string) (*fleetv1.QueueTaskRequest, error) {
-	req, err := o.task.queueRequest(s, target, description)
+	req, err := o.queueRequest(s, target, description)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ label schedule=NAME.
 				return err
 			}
 			resp, err := s.fleet.CreateSchedule(ctx, &fleetv1.CreateScheduleRequest{
-				Name: args[0], Task: t, Labels: task.task.req.GetLabels(), Cron: textOrEmpty(when.cron), At: when.at, TimeZone: textOrEmpty(when.zone), Missed: when.missed, Overlap: when.overlap, RequestId: task.task.req.GetRequestId(),
+				Name: args[0], Task: t, Labels: task.req.GetLabels(), Cron: textOrEmpty(when.cron), At: when.at, TimeZone: textOrEmpty(when.zone), Missed: when.missed, Overlap: when.overlap, RequestId: task.req.GetRequestId(),
 			})
 			return s.print(resp, err, func() {
 				s.printResult(resp.GetMessage(), args[0])
@@ -132,7 +132,7 @@ func (p *program) newScheduleUpdate() *cobra.Command {
 	var when scheduleFlags
 	var task scheduledTaskFlags
 	var paused bool
-	var ofTask []string // flags that are allowed only with a new task
+	var taskFlagNames []string // names of the flags that are allowed only with a new task
 	req := &fleetv1.UpdateScheduleRequest{}
 	var cmd *cobra.Command
 	cmd = &cobra.Command{
@@ -154,7 +154,7 @@ of "fleet schedule create". --label and --remove-label change its labels.`,
 			var err error
 			switch len(args) {
 			case 1:
-				if name := changedFlag(cmd, ofTask); name != "" {
+				if name := changedFlag(cmd, taskFlagNames); name != "" {
 					return usagef("--%s is for another task: give its TARGET and DESCRIPTION too", name)
 				}
 			case 2:
@@ -164,7 +164,7 @@ of "fleet schedule create". --label and --remove-label change its labels.`,
 					return err
 				}
 			}
-			req.Labels, req.RequestId = task.task.req.GetLabels(), task.task.req.GetRequestId()
+			req.Labels, req.RequestId = task.req.GetLabels(), task.req.GetRequestId()
 			resp, err := s.fleet.UpdateSchedule(ctx, req)
 			return s.print(resp, err, func() {
 				s.printResult(resp.GetMessage(), args[0])
@@ -175,7 +175,7 @@ of "fleet schedule create". --label and --remove-label change its labels.`,
 	task.addTo(cmd)
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != "label" && f.Name != "request-id" {
-			ofTask = append(ofTask, f.Name)
+			taskFlagNames = append(taskFlagNames, f.Name)
 		}
 	})
 	when.addTo(p, cmd)
@@ -241,7 +241,7 @@ func (p *program) newScheduleShow() *cobra.Command {
 		if v.GetPaused() {
 			note = "paused"
 		}
-		s.screen.output(s.card(
+		s.screen.print(s.card(
 			cardLine{"Name", v.GetName(), note}, cardLine{"Owner", v.GetOwner(), ""}, cardLine{"Labels", labelsText(v.GetLabels()), ""}, cardLine{"When", scheduleWhen(v), v.GetTimeZone()}, cardLine{"At", v.GetAt(), ""},
 			cardLine{"Missed", v.GetMissed(), "ticks at which no server ran"}, cardLine{"Overlap", v.GetOverlap(), "while the last task has not ended"},
 			cardLine{"Next", v.GetNextTick(), ""}, cardLine{"Last", v.GetLastTick(), v.GetLastTaskId()}, cardLine{"Error", v.GetLastError(), ""},

@@ -19,11 +19,11 @@ type screen struct {
 	outSanitizer *sanitizer
 	errSanitizer *sanitizer // nil until it is needed
 
-	progress string // on the bottom line; empty if there is none
-	question string // on the bottom line, instead of the progress; empty if there is none
-	prompted string // the question that prompt shows; empty if it shows none
-	midline  bool   // the last line on the terminal is not complete, so there is no bottom line
-	writeErr error  // why writing to standard output failed
+	progress   string // on the bottom line; empty if there is none
+	question   string // on the bottom line, instead of the progress; empty if there is none
+	promptText string // the question that prompt shows; empty if it shows none
+	midline    bool   // the last line on the terminal is not complete, so there is no bottom line
+	writeErr   error  // why writing to standard output failed
 }
 
 // print writes a text to standard output. The text must not end inside an escape sequence.
@@ -36,8 +36,8 @@ func (s *screen) print(text string) {
 	s.write(text)
 }
 
-// output writes a part of an agent's output to standard output. Escape sequences may continue in the next part.
-func (s *screen) output(text string) {
+// printPart writes a part of an agent's output to standard output. Escape sequences may continue in the next part.
+func (s *screen) printPart(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.outTerminal.isTerminal() {
@@ -61,8 +61,8 @@ func (s *screen) write(text string) {
 	s.draw()
 }
 
-// outputErr does the same as output for standard error.
-func (s *screen) outputErr(text string) {
+// printErrPart does the same as printPart for standard error.
+func (s *screen) printErrPart(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.errTerminal.isTerminal() {
@@ -82,12 +82,12 @@ func (s *screen) outputErr(text string) {
 	s.draw()
 }
 
-// line writes the text as lines of their own to standard error.
-func (s *screen) line(text string) {
+// printErrLine writes the text as lines of their own to standard error.
+func (s *screen) printErrLine(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
-	text = s.sanitizeErr(text)
+	text = s.sanitizeForStderr(text)
 	if s.midline && s.errTerminal.isTerminal() {
 		text = "\n" + text
 		s.midline = false
@@ -104,11 +104,11 @@ func (s *screen) setProgress(text string) {
 	if !s.errTerminal.hasCursor() {
 		return
 	}
-	if s.prompted == "" && text == "" {
+	if s.promptText == "" && text == "" {
 		s.erase()
 	}
 	s.progress = text
-	if s.prompted == "" {
+	if s.promptText == "" {
 		s.draw()
 	}
 }
@@ -118,7 +118,7 @@ func (s *screen) setProgress(text string) {
 func (s *screen) setQuestion(text string) {
 	if !s.errTerminal.hasCursor() {
 		if text != "" {
-			s.line(text)
+			s.printErrLine(text)
 		}
 		return
 	}
@@ -138,7 +138,7 @@ func (s *screen) setQuestion(text string) {
 // erase removes the bottom line from the terminal. It only ends the line of a prompt, on which the person types. The caller holds the
 // lock, and calls draw to show the line again.
 func (s *screen) erase() {
-	if s.prompted != "" {
+	if s.promptText != "" {
 		_, _ = io.WriteString(s.err, "\n")
 		return
 	}
@@ -149,8 +149,8 @@ func (s *screen) erase() {
 
 // draw shows the bottom line, if there is one. The caller holds the lock.
 func (s *screen) draw() {
-	if s.prompted != "" {
-		_, _ = io.WriteString(s.err, s.prompted)
+	if s.promptText != "" {
+		_, _ = io.WriteString(s.err, s.promptText)
 		return
 	}
 	line := cmp.Or(s.question, s.progress)
@@ -163,36 +163,46 @@ func (s *screen) draw() {
 	_, _ = io.WriteString(s.err, "\r"+paint(s.colors, dim, line)+"\x1b[K")
 }
 
-// writeError returns the first error of writing to standard output, or nil.
-func (s *screen) writeError() error {
+// firstWriteErr returns the first error of writing to standard output, or nil.
+func (s *screen) firstWriteErr() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.writeErr
 }
 
 // prompt writes a question to standard error without a line break. The person types the answer on the same line, so there is no
-// progress on it until endPrompt is called.
+// progress on it until endPrompt or cancelPrompt is called.
 func (s *screen) prompt(question string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
-	s.prompted = s.sanitizeErr(question)
+	s.promptText = s.sanitizeForStderr(question)
 	s.draw()
 }
 
-// endPrompt ends a prompt after the person has answered. If there is no answer, it ends the line.
-func (s *screen) endPrompt(answered bool) {
+// endPrompt ends a prompt after the person has answered. The answer has ended the line.
+func (s *screen) endPrompt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !answered {
-		s.erase()
-	}
-	s.prompted, s.midline = "", false
+	s.clearPrompt()
+}
+
+// cancelPrompt ends a prompt that the person has not answered. It ends the line.
+func (s *screen) cancelPrompt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erase()
+	s.clearPrompt()
+}
+
+// clearPrompt shows the bottom line in place of the prompt. The caller holds the lock.
+func (s *screen) clearPrompt() {
+	s.promptText, s.midline = "", false
 	s.draw()
 }
 
-// sanitizeErr returns the text, sanitized if standard error is a terminal. The text must not end inside an escape sequence.
-func (s *screen) sanitizeErr(text string) string {
+// sanitizeForStderr returns the text, sanitized if standard error is a terminal. The text must not end inside an escape sequence.
+func (s *screen) sanitizeForStderr(text string) string {
 	if s.errTerminal.isTerminal() {
 		text = (&sanitizer{colors: s.colors}).clean(text)
 	}

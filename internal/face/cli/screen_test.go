@@ -21,9 +21,9 @@ func TestBottomLine(t *testing.T) {
 	s.setProgress("working 1s")
 	s.prompt("Sure? ")
 	s.setProgress("working 2s")
-	s.line("a note")
+	s.printErrLine("a note")
 	s.setProgress("working 3s")
-	s.endPrompt(true)
+	s.endPrompt()
 	require.Equal(t, "\rworking 1s\x1b[K"+"\r\x1b[K"+"Sure? "+"\na note\n"+"Sure? "+"\rworking 3s\x1b[K", out.String())
 
 	out.Reset()
@@ -33,6 +33,6 @@ func TestBottomLine(t *testing.T) {
 	out.Reset()
 	s.setProgress("")
 	s.prompt("Sure? ")
-	s.endPrompt(false)
+	s.cancelPrompt()
 	require.Equal(t, "\r\x1b[K"+"Sure? "+"\n", out.String())
 }

@@ -32,22 +32,22 @@ func (p *program) action(do func(ctx context.Context, s *session, args []string)
 	return func(cmd *cobra.Command, args []string) (err error) {
 		ctx, cancel := p.withTimeout(cmd.Context())
 		defer cancel()
-		p.running = cmd
+		p.runningCmd = cmd
 		target, err := p.target()
 		if err != nil {
 			return err
 		}
 		s := &session{program: p, cmd: cmd, target: target, screen: p.newScreen()}
-		connection, closeIt, err := p.deps.Dial(ctx, target)
+		connection, closeConn, err := p.deps.Dial(ctx, target)
 		if err != nil {
 			return p.explain(ctx, err, target)
 		}
 		defer func() {
-			if e := closeIt(); err == nil && target.Embedded {
+			if e := closeConn(); err == nil && target.Embedded {
 				err = e
 			}
 		}()
-		s.connect(&conn{ClientConnInterface: connection, reconnectTime: p.deps.reconnectTime, onOutage: s.reportOutage, onReconnect: s.reportReconnect, renewsToken: target.Login != nil, wholeLists: p.quiet && p.output.forPeople()})
+		s.connect(&conn{ClientConnInterface: connection, reconnectTime: p.deps.reconnectTime, onOutage: s.reportOutage, onReconnect: s.reportReconnect, renewsTokens: target.Login != nil, readsWholeLists: p.quiet && p.output.forPeople()})
 		if err := do(ctx, s, args); err != nil {
 			return p.explain(ctx, err, target)
 		}
@@ -80,7 +80,7 @@ func (p *program) newScreen() *screen {
 // hint writes a hint for people, such as the next step, to standard error.
 func (s *session) hint(text string, args ...any) {
 	if !s.quiet && s.output.forPeople() {
-		s.screen.line(paint(s.screen.colors, dim, printable(fmt.Sprintf(text, args...))))
+		s.screen.printErrLine(paint(s.screen.colors, dim, printable(fmt.Sprintf(text, args...))))
 	}
 }
 
@@ -91,14 +91,14 @@ func (s *session) printsEvents() bool { return !s.quiet && (s.output.forPeople()
 // note writes a line about the progress of the command. It writes to standard error, and only if printsEvents allows it.
 func (s *session) note(text string, args ...any) {
 	if s.printsEvents() {
-		s.screen.line(printable(fmt.Sprintf(text, args...)))
+		s.screen.printErrLine(printable(fmt.Sprintf(text, args...)))
 	}
 }
 
 // printError prints an error after which the command goes on.
 func (s *session) printError(f *failure) {
 	if text := s.errorText(f); text != "" {
-		s.screen.line(strings.TrimSuffix(text, "\n"))
+		s.screen.printErrLine(strings.TrimSuffix(text, "\n"))
 	}
 }
 

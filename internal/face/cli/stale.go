@@ -20,7 +20,7 @@ func (s *session) reportStale(resp observedResponse) {
 	multiple, _ := resp.(interface{ GetPlaces() []*fleetv1.PlaceStatus })
 	if multiple == nil || len(multiple.GetPlaces()) < 2 {
 		if why := resp.GetStaleReason(); why != "" {
-			s.screen.line(fmt.Sprintf("fleet: this answer is %s old: %s", s.age(resp.GetObservedAt()), printable(why)))
+			s.screen.printErrLine(fmt.Sprintf("fleet: this answer is %s old: %s", s.ageText(resp.GetObservedAt()), printable(why)))
 		}
 		return
 	}
@@ -28,9 +28,9 @@ func (s *session) reportStale(resp observedResponse) {
 		switch {
 		case p.GetOk():
 		case p.GetObservedAt() == nil:
-			s.screen.line(fmt.Sprintf("fleet: the agents in %s are not known yet: %s", printable(p.GetName()), printable(p.GetReason())))
+			s.screen.printErrLine(fmt.Sprintf("fleet: the agents in %s are not known yet: %s", printable(p.GetName()), printable(p.GetReason())))
 		default:
-			s.screen.line(fmt.Sprintf("fleet: the information about the agents in %s is %s old: %s", printable(p.GetName()), s.age(p.GetObservedAt()), printable(p.GetReason())))
+			s.screen.printErrLine(fmt.Sprintf("fleet: the information about the agents in %s is %s old: %s", printable(p.GetName()), s.ageText(p.GetObservedAt()), printable(p.GetReason())))
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestStaleListSaysWhy(t *testing.T) {
 	_, note := mustRun(t, server, "agent", "list")
 	require.NotContains(t, note, "old")
 	s.mu.Lock()
-	s.stale = "Coder cannot be reached"
+	s.staleReason = "Coder cannot be reached"
 	s.mu.Unlock()
 	for _, format := range []string{"table", "json"} {
 		_, note = mustRun(t, server, "agent", "list", "-o", format)

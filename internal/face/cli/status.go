@@ -30,11 +30,11 @@ and credentials that are nearly used up, and your limits.`,
 		}
 		if len(resp.GetBudgets()) > 0 {
 			s.screen.print("\nNearly used up:\n")
-			listBudgets(s, resp.GetBudgets(), "")
+			printBudgets(s, resp.GetBudgets(), "")
 		}
 		if len(resp.GetCredentials()) > 0 {
 			s.screen.print("\n")
-			listCredentials(s, resp.GetCredentials(), "")
+			printCredentials(s, resp.GetCredentials(), "")
 		}
 		if len(resp.GetLimits()) > 0 {
 			s.screen.print("\n")

@@ -8,9 +8,15 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// stepLine describes an event of a task for people, in a line or several if the text has line breaks. It also returns their colour. The text
-// is empty if the event is not shown.
-func (s *session) stepLine(e *fleetv1.Event) (line string, c color) {
+// eventMarks are the prefixes of the events of a task on standard error.
+var eventMarks = map[fleetv1.Event_Type]string{
+	fleetv1.Event_task_step: "· ", fleetv1.Event_task_message: "> ", fleetv1.Event_task_answer: "> ", fleetv1.Event_task_question: "? ",
+	fleetv1.Event_task_check: "= ", fleetv1.Event_task_stalled: "! ", fleetv1.Event_task_recovered: "! ", fleetv1.Event_task_stopping: "! ",
+}
+
+// eventLines describes an event of a task for people, in several lines if the text has line breaks, and returns the colour of the lines. It
+// returns "" if the event is not shown.
+func (s *session) eventLines(e *fleetv1.Event) (lines string, c color) {
 	text := strings.TrimRight(e.GetText(), "\r\n")
 	mark, ok := eventMarks[e.GetType()]
 	c = cyan
@@ -51,7 +57,7 @@ func (s *session) printEventLines(lines string, c color) {
 		return
 	}
 	for line := range strings.SplitSeq(lines, "\n") {
-		s.screen.line(paint(s.screen.colors, c, printable(line)))
+		s.screen.printErrLine(paint(s.screen.colors, c, printable(line)))
 	}
 }
 
@@ -60,9 +66,9 @@ type allowRuleFinder struct {
 	calls map[string]*fleetv1.StepToolCall // recent calls, by id
 }
 
-// rule returns the rule for allowed_tools that would allow the tool call that the event denies. It returns "" if the event denies none, or if
-// no such rule would help. It remembers the tool calls of other events.
-func (d *allowRuleFinder) rule(e *fleetv1.Event) string {
+// handleEvent returns the rule for allowed_tools that would allow the tool call that the event denies. It returns "" if the event denies none,
+// or if no such rule would help. It remembers the tool calls of other events.
+func (d *allowRuleFinder) handleEvent(e *fleetv1.Event) string {
 	step := e.GetStep()
 	if call := step.GetToolCall(); call != nil {
 		if d.calls == nil || len(d.calls) > 1000 {

@@ -40,44 +40,44 @@ import (
 // stub is an in-memory fleet whose agents run their tasks with sh. It outlives its servers, as a database would.
 type stub struct {
 	bundle     []byte         // the bundle of every agent
-	callCounts map[string]int // how often a call that waits for an agent was made, by request id
+	callCounts map[string]int // how often a call that starts or creates an agent was made, by request id
 	fleetv1.UnimplementedFleetServiceServer
 	fleetv1.UnimplementedTokenServiceServer
 
-	// unary runs before every call of a unary method, and stream before every call of WatchFleet, if they are set. An error becomes
+	// beforeUnary runs before every call of a unary method, and beforeWatch before every call of WatchFleet, if they are set. An error becomes
 	// the answer.
-	unary  func(ctx context.Context, method string, req any) error
-	stream func(req *fleetv1.WatchFleetRequest) error
+	beforeUnary func(ctx context.Context, method string, req any) error
+	beforeWatch func(req *fleetv1.WatchFleetRequest) error
 	// handlers are the functions that answer calls of toolsets, by method. A method without a handler answers with an empty message.
 	handlers map[string]func(req proto.Message, out grpc.ServerStream) error
 
 	ignoresStop bool // StopTask answers at once, and the task goes on
 
-	stale  string                 // why lists are stale; "" if they are not
-	places []*fleetv1.PlaceStatus // the places of agents; nil if the server does not report them
+	staleReason string                 // why lists are stale; "" if they are not
+	places      []*fleetv1.PlaceStatus // the places of agents; nil if the server does not report them
 
-	mu      sync.Mutex
-	changed chan struct{} // closed at every change
-	agents  map[string]*fleetv1.Agent
-	tasks   []*fleetv1.TaskDetail
-	runs    map[string]*exec.Cmd
-	stopped map[string]bool
-	events  []*fleetv1.Event
-	// questions are the questions of the agents; answered receives the answers.
-	questions []*fleetv1.Question
-	answered  chan *fleetv1.AnswerQuestionRequest
-	unsaved   string // work that exists only in the workspaces of all agents
-	plan      *fleetv1.PlanBulkRequest
-	running   sync.WaitGroup
+	mu           sync.Mutex
+	changed      chan struct{} // closed at every change
+	agents       map[string]*fleetv1.Agent
+	tasks        []*fleetv1.TaskDetail
+	runs         map[string]*exec.Cmd // by the id of the task
+	stoppedTasks map[string]bool      // by id
+	events       []*fleetv1.Event
+	// questions are the questions of the agents; answers receives the answers.
+	questions     []*fleetv1.Question
+	answers       chan *fleetv1.AnswerQuestionRequest
+	unsavedWork   string // work that exists only in the workspaces of all agents
+	plan          *fleetv1.PlanBulkRequest
+	runGoroutines sync.WaitGroup
 }
 
-// errEarly is an error of the field stream that makes WatchFleet end its stream without an error.
-var errEarly = errors.New("early")
+// errEndEarly is an error of beforeWatch that makes WatchFleet end its stream without an error.
+var errEndEarly = errors.New("early")
 
 func newStub(t *testing.T) *stub {
 	s := &stub{
 		changed: make(chan struct{}), agents: map[string]*fleetv1.Agent{}, runs: map[string]*exec.Cmd{},
-		stopped: map[string]bool{},
+		stoppedTasks: map[string]bool{},
 	}
 	t.Cleanup(func() {
 		s.mu.Lock()
@@ -85,7 +85,7 @@ func newStub(t *testing.T) *stub {
 			_ = syscall.Kill(-run.Process.Pid, syscall.SIGKILL)
 		}
 		s.mu.Unlock()
-		s.running.Wait()
+		s.runGoroutines.Wait()
 	})
 	return s
 }
@@ -98,8 +98,8 @@ func (s *stub) listen(t *testing.T, address string) (string, func()) {
 	l, err := net.Listen("tcp", address)
 	require.NoError(t, err)
 	server := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		if s.unary != nil {
-			if err := s.unary(ctx, info.FullMethod, req); err != nil {
+		if s.beforeUnary != nil {
+			if err := s.beforeUnary(ctx, info.FullMethod, req); err != nil {
 				return nil, err
 			}
 		}
@@ -124,14 +124,14 @@ func (s *stub) listen(t *testing.T, address string) (string, func()) {
 func (s *stub) serveToolset(_ any, out grpc.ServerStream) error {
 	name, _ := grpc.MethodFromServerStream(out)
 	d := descriptorOf(name)
-	req := typeOf(protoregistry.GlobalTypes, d.Input()).New().Interface()
+	req := messageTypeOf(protoregistry.GlobalTypes, d.Input()).New().Interface()
 	if err := out.RecvMsg(req); err != nil {
 		return err
 	}
 	if answer := s.handlers[string(d.Name())]; answer != nil {
 		return answer(req, out)
 	}
-	return out.SendMsg(typeOf(protoregistry.GlobalTypes, d.Output()).New().Interface())
+	return out.SendMsg(messageTypeOf(protoregistry.GlobalTypes, d.Output()).New().Interface())
 }
 
 // answerWith returns a value for the field handlers. It answers with the message, or with the error if the message is nil.
@@ -220,8 +220,8 @@ func (s *stub) ListAgents(context.Context, *fleetv1.ListAgentsRequest) (*fleetv1
 		}))
 	}
 	resp.TotalCount = int32(len(resp.Agents))
-	if s.stale != "" {
-		resp.ObservedAt, resp.StaleReason = timestamppb.New(time.Now().Add(-42*time.Second)), &s.stale
+	if s.staleReason != "" {
+		resp.ObservedAt, resp.StaleReason = timestamppb.New(time.Now().Add(-42*time.Second)), &s.staleReason
 	}
 	return resp, nil
 }
@@ -240,8 +240,8 @@ func (s *stub) DeleteAgent(_ context.Context, r *fleetv1.DeleteAgentRequest) (*f
 	if err != nil {
 		return nil, err
 	}
-	if r.GetKeepUnsaved() && s.unsaved != "" {
-		return nil, statusError(codes.FailedPrecondition, "UNSAVED_WORK", s.unsaved, map[string]string{"agent_name": a.Name})
+	if r.GetKeepUnsaved() && s.unsavedWork != "" {
+		return nil, statusError(codes.FailedPrecondition, "UNSAVED_WORK", s.unsavedWork, map[string]string{"agent_name": a.Name})
 	}
 	delete(s.agents, strings.ToLower(a.Name))
 	s.addEvent(fleetv1.Event_agent_deleted, a.Name, "", "", "deleted")
@@ -261,7 +261,7 @@ func (s *stub) setState(name string, state fleetv1.Agent_State, st fleetv1.Agent
 	return proto.CloneOf(a), err
 }
 
-// unfinished returns true if the call is not finished yet, and nil otherwise. A call for an agent whose name begins with stuck is
+// unfinished counts a call with the request id. It returns true if the call is not finished yet, and nil otherwise. A call for an agent whose name begins with stuck is
 // never finished. If the name begins with slow, the third call with the same id is finished.
 func (s *stub) unfinished(name, requestID string) *bool {
 	s.mu.Lock()
@@ -334,7 +334,7 @@ func (s *stub) startRun(t *fleetv1.TaskDetail) error {
 		return err
 	}
 	s.runs[t.Id] = cmd
-	s.running.Go(func() {
+	s.runGoroutines.Go(func() {
 		var all strings.Builder
 		for r := bufio.NewReader(out); ; {
 			line, err := r.ReadString('\n')
@@ -367,7 +367,7 @@ func (s *stub) endTask(t *fleetv1.TaskDetail, output string, err error) {
 		t.Summary = ""
 	}
 	switch {
-	case s.stopped[t.Id]:
+	case s.stoppedTasks[t.Id]:
 		t.Status, t.Reason = fleetv1.Task_stopped, "stopped by local"
 	case err != nil:
 		t.Status, t.Reason = fleetv1.Task_failed, err.Error()
@@ -392,11 +392,11 @@ func (s *stub) StopAgentTask(ctx context.Context, r *fleetv1.StopAgentTaskReques
 		return nil, err
 	}
 	id := a.CurrentTaskId.GetValue()
-	s.stopped[id] = true
+	s.stoppedTasks[id] = true
 	s.addEvent(fleetv1.Event_task_stopping, a.Name, id, "killed", "")
 	_ = syscall.Kill(-s.runs[id].Process.Pid, syscall.SIGKILL)
 	s.mu.Unlock()
-	tasks, _, err := s.waitForTasks(ctx, []string{id}, false, time.Minute)
+	tasks, _, err := s.waitForTasks(ctx, []string{id}, fleetv1.WaitTasksRequest_all, time.Minute)
 	if err != nil {
 		return nil, err
 	}
@@ -423,9 +423,9 @@ func (s *stub) StopTask(ctx context.Context, r *fleetv1.StopTaskRequest) (*fleet
 	return &fleetv1.StopTaskResponse{Task: stopped.GetTask(), Message: stopped.GetMessage()}, err
 }
 
-// waitForTasks waits until all of the tasks have ended, or one of them if anyOf is set. It waits at most for the limit; done is false if they
+// waitForTasks waits until all of the tasks have ended, or one of them in mode any. It waits at most for the limit; done is false if they
 // have not ended by then.
-func (s *stub) waitForTasks(ctx context.Context, ids []string, anyOf bool, limit time.Duration) (tasks []*fleetv1.Task, done bool, err error) {
+func (s *stub) waitForTasks(ctx context.Context, ids []string, mode fleetv1.WaitTasksRequest_Mode, limit time.Duration) (tasks []*fleetv1.Task, done bool, err error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for late := limit <= 0; ; {
@@ -445,7 +445,7 @@ func (s *stub) waitForTasks(ctx context.Context, ids []string, anyOf bool, limit
 		}
 		changed := s.changed
 		s.mu.Unlock()
-		if done = ended == len(ids) || anyOf && ended > 0; done || late {
+		if done = ended == len(ids) || mode == fleetv1.WaitTasksRequest_any && ended > 0; done || late {
 			return tasks, done, nil
 		}
 		select {
@@ -459,7 +459,7 @@ func (s *stub) waitForTasks(ctx context.Context, ids []string, anyOf bool, limit
 }
 
 func (s *stub) WaitTasks(ctx context.Context, r *fleetv1.WaitTasksRequest) (*fleetv1.WaitTasksResponse, error) {
-	tasks, done, err := s.waitForTasks(ctx, r.GetTaskIds(), r.GetMode() == fleetv1.WaitTasksRequest_any, time.Duration(r.GetTimeoutSeconds())*time.Second)
+	tasks, done, err := s.waitForTasks(ctx, r.GetTaskIds(), r.GetMode(), time.Duration(r.GetTimeoutSeconds())*time.Second)
 	return &fleetv1.WaitTasksResponse{Tasks: tasks, Done: done, Message: "Waited."}, err
 }
 
@@ -541,11 +541,11 @@ func (s *stub) ShowTaskChanges(_ context.Context, r *fleetv1.ShowTaskChangesRequ
 	case !r.GetPatch():
 		resp.Files = []*fleetv1.FileChange{{Path: "b.png", From: proto.String("a.png"), Kind: fleetv1.FileChange_renamed, Binary: true}}
 	case r.GetPatchOffset() == 0:
-		of := r.GetPath()
+		what := r.GetPath()
 		if r.GetSince() != fleetv1.ShowTaskChangesRequest_since_unspecified {
-			of = r.GetSince().String()
+			what = r.GetSince().String()
 		}
-		resp.Patch, resp.PatchNextOffset = proto.String("diff "+of+"\n"), proto.Int32(10)
+		resp.Patch, resp.PatchNextOffset = proto.String("diff "+what+"\n"), proto.Int32(10)
 	default:
 		resp.Patch, resp.PatchEncoding = proto.String("K1z/Cg=="), proto.String("base64")
 	}
@@ -568,25 +568,25 @@ func (s *stub) ShowTaskOutput(_ context.Context, r *fleetv1.ShowTaskOutputReques
 }
 
 func (s *stub) WatchFleet(r *fleetv1.WatchFleetRequest, stream grpc.ServerStreamingServer[fleetv1.WatchFleetResponse]) error {
-	if s.stream != nil {
-		if err := s.stream(r); errors.Is(err, errEarly) {
+	if s.beforeWatch != nil {
+		if err := s.beforeWatch(r); errors.Is(err, errEndEarly) {
 			return nil
 		} else if err != nil {
 			return err
 		}
 	}
 	s.mu.Lock()
-	at, _ := strconv.Atoi(r.GetCursor())
+	cursor, _ := strconv.Atoi(r.GetCursor())
 	if r.GetCursor() == "now" {
-		at = len(s.events)
+		cursor = len(s.events)
 	}
 	s.mu.Unlock()
 	for {
 		s.mu.Lock()
 		batch := []*fleetv1.Event{}
 		isLast := !r.GetFollow()
-		for ; at < len(s.events); at++ {
-			e := s.events[at]
+		for ; cursor < len(s.events); cursor++ {
+			e := s.events[cursor]
 			if r.GetTaskId() != "" && e.TaskId != r.GetTaskId() || r.GetAgentName() != "" && e.AgentName != r.GetAgentName() {
 				continue
 			}
@@ -596,7 +596,7 @@ func (s *stub) WatchFleet(r *fleetv1.WatchFleetRequest, stream grpc.ServerStream
 		changed := s.changed
 		s.mu.Unlock()
 		if len(batch) > 0 || isLast {
-			if err := stream.Send(&fleetv1.WatchFleetResponse{Events: batch, Cursor: strconv.Itoa(at)}); err != nil {
+			if err := stream.Send(&fleetv1.WatchFleetResponse{Events: batch, Cursor: strconv.Itoa(cursor)}); err != nil {
 				return err
 			}
 		}

@@ -107,7 +107,7 @@ func (s *session) cellOf(value any) (c cell) {
 	case int:
 		c.text = strconv.Itoa(v)
 	case *timestamppb.Timestamp:
-		c.text = s.age(v)
+		c.text = s.ageText(v)
 	case protoreflect.Enum:
 		c = cell{enumName(v), colorOf(v)}
 	case fieldValue:
@@ -135,9 +135,9 @@ func enumWords(e protoreflect.Enum) string { return strings.ReplaceAll(enumName(
 
 // table is a table for people. Its last column takes the remaining width of the terminal.
 type table struct {
-	headings []string
-	rows     [][]cell
-	keep     []string // headings of the columns that are removed last
+	headings  []string
+	rows      [][]cell
+	important []string // headings of the columns that fit removes last
 }
 
 // printTable prints a table. For a table without rows it prints emptyText as a hint. With -q it prints only the texts of the first column.
@@ -198,7 +198,7 @@ func (t *table) render(width int, colored bool) string {
 }
 
 // fit moves a wide column to the end, where render can shorten it, and removes columns until the others fit the width; 0 means an unlimited
-// width. It returns the headings of the removed columns. It never removes the first column, and removes columns in keep only when no others
+// width. It returns the headings of the removed columns. It never removes the first column, and removes important columns only when no others
 // are left.
 func (t *table) fit(width int) (removed []string) {
 	if len(t.rows) == 0 || len(t.headings) < 2 {
@@ -214,7 +214,7 @@ func (t *table) fit(width int) (removed []string) {
 			total += w + columnGap
 		}
 		for i, w := range widths {
-			if t.keeps(i) && w > wideColumnWidth {
+			if t.isImportant(i) && w > wideColumnWidth {
 				widest = i
 			}
 		}
@@ -226,35 +226,35 @@ func (t *table) fit(width int) (removed []string) {
 		if fits || len(t.headings) <= 2 || total-columnGap-widths[widest]+minLastWidth <= width {
 			return removed
 		}
-		second := t.leastImportant()
-		removed = append(removed, t.headings[second])
-		t.removeColumn(second)
+		i := t.columnToRemove()
+		removed = append(removed, t.headings[i])
+		t.removeColumn(i)
 	}
 }
 
-// leastImportant returns the column to remove next. It chooses the widest column between the first and the last that is not in
-// keep. If there is none, it chooses the last column unless that is in keep, or else the widest column between the first and
+// columnToRemove returns the column to remove next. It chooses the widest column between the first and the last that is not
+// important. If there is none, it chooses the last column unless that is important, or else the widest column between the first and
 // the last.
-func (t *table) leastImportant() int {
+func (t *table) columnToRemove() int {
 	widths, last, found := t.widths(), len(t.headings)-1, 0
-	for _, all := range []bool{false, true} {
+	for _, includeImportant := range []bool{false, true} {
 		for i := 1; i < last; i++ {
-			if (all || !t.keeps(i)) && (found == 0 || widths[i] >= widths[found]) {
+			if (includeImportant || !t.isImportant(i)) && (found == 0 || widths[i] >= widths[found]) {
 				found = i
 			}
 		}
 		switch {
 		case found > 0:
 			return found
-		case !t.keeps(last):
+		case !t.isImportant(last):
 			return last
 		}
 	}
 	return last
 }
 
-// keeps reports whether column i is removed last.
-func (t *table) keeps(i int) bool { return slices.Contains(t.keep, t.headings[i]) }
+// isImportant reports whether fit removes column i only when no others are left.
+func (t *table) isImportant(i int) bool { return slices.Contains(t.important, t.headings[i]) }
 
 func (t *table) widths() []int {
 	widths := make([]int, len(t.headings))

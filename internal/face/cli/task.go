@@ -73,7 +73,7 @@ Next, "fleet task list AGENT" shows how the task ended.`,
 		}),
 	}
 	addRequestID(cmd, req)
-	return p.addBulk(cmd, "tasks that run or wait", false, bulkCommand{operation: fleetv1.PlanBulkRequest_stop_task, progress: "stopping tasks", question: "Stop", request: req})
+	return p.addBulk(cmd, "tasks that run or wait", bulkCommand{operation: fleetv1.PlanBulkRequest_stop_task, progress: "stopping tasks", question: "Stop", request: req})
 }
 
 func (p *program) newTaskMessage() *cobra.Command {
@@ -100,8 +100,9 @@ messages while they work; the error says so.`,
 		}),
 	}
 	addRequestID(cmd, req)
-	return p.addBulk(cmd, "agents", true, bulkCommand{
-		operation: fleetv1.PlanBulkRequest_message, progress: "sending messages", request: req,
+	return p.addBulk(cmd, "agents", bulkCommand{
+		takesSeveral: true,
+		operation:    fleetv1.PlanBulkRequest_message, progress: "sending messages", request: req,
 		names: func(args []string) []string { return args[:len(args)-1] },
 		fill: func(s *session, bulk *fleetv1.PlanBulkRequest, args []string) (err error) {
 			bulk.Text, err = s.readArgument(args[len(args)-1], "message")
@@ -123,7 +124,7 @@ cannot be deleted: "fleet task stop AGENT" stops it.`,
 		Example: `  fleet task delete 3f2a1b0c
   fleet task list --status failed -q | xargs -r fleet task delete`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			var first error
+			var firstErr error
 			for _, id := range args {
 				resp, err := s.fleet.DeleteTask(ctx, &fleetv1.DeleteTaskRequest{TaskId: id})
 				err = s.print(resp, err, func() { s.printResult(resp.GetMessage()+": "+resp.GetTaskId(), resp.GetTaskId()) })
@@ -131,8 +132,8 @@ cannot be deleted: "fleet task stop AGENT" stops it.`,
 					continue
 				}
 				f := s.explain(ctx, err, s.target)
-				if first == nil {
-					first = f
+				if firstErr == nil {
+					firstErr = f
 				} else {
 					s.printError(f)
 				}
@@ -140,7 +141,7 @@ cannot be deleted: "fleet task stop AGENT" stops it.`,
 					break
 				}
 			}
-			return first
+			return firstErr
 		}),
 	}
 }
@@ -164,7 +165,7 @@ The beginning of an id, at least 6 characters, is enough. The agent must be idle
 			case err != nil:
 				return err
 			case follow:
-				return s.follow(ctx, resp.GetTask(), false)
+				return s.follow(ctx, resp.GetTask(), ctrlCDetaches)
 			}
 			return s.printStarted(resp)
 		}),

@@ -59,15 +59,15 @@ you have reviewed it.`,
 
 // printTaskFiles lists the files that the task changed. It reads the whole list.
 func (s *session) printTaskFiles(ctx context.Context, req *fleetv1.ShowTaskChangesRequest) error {
-	s.conn.wholeLists = true
-	all, err := s.fleet.ShowTaskChanges(ctx, req)
-	return s.print(all, err, func() {
-		none := "The task changed no files."
+	s.conn.readsWholeLists = true
+	resp, err := s.fleet.ShowTaskChanges(ctx, req)
+	return s.print(resp, err, func() {
+		emptyText := "The task changed no files."
 		switch {
-		case all.GetChanges().Problem != nil:
-			none = "It is not known which files the task changed."
-		case len(all.GetChanges().GetLeftOut()) > 0:
-			none = "No changed files are kept."
+		case resp.GetChanges().Problem != nil:
+			emptyText = "It is not known which files the task changed."
+		case len(resp.GetChanges().GetLeftOut()) > 0:
+			emptyText = "No changed files are kept."
 		}
 		changeCount := func(n func(*fleetv1.FileChange) int32) any {
 			return func(f *fleetv1.FileChange) string {
@@ -77,17 +77,17 @@ func (s *session) printTaskFiles(ctx context.Context, req *fleetv1.ShowTaskChang
 				return fmt.Sprint(n(f))
 			}
 		}
-		printList(s, all.GetFiles(), none, column{"", valueIf(s.quiet, "path")}, column{"CHANGE", "kind"}, column{"ADDED", changeCount((*fleetv1.FileChange).GetInsertions)}, column{"REMOVED", changeCount((*fleetv1.FileChange).GetDeletions)},
+		printList(s, resp.GetFiles(), emptyText, column{"", valueIf(s.quiet, "path")}, column{"CHANGE", "kind"}, column{"ADDED", changeCount((*fleetv1.FileChange).GetInsertions)}, column{"REMOVED", changeCount((*fleetv1.FileChange).GetDeletions)},
 			column{"FILE", func(f *fleetv1.FileChange) string {
 				if f.From != nil {
 					return f.GetFrom() + " -> " + f.GetPath()
 				}
 				return f.GetPath()
 			}})
-		s.hint("%s", changesText(all.GetChanges()))
-		s.hintLeftOut(all.GetChanges())
-		if n := int(all.GetChanges().GetFiles()); n > len(all.GetFiles()) {
-			s.hint("Only the first %d files are listed.", len(all.GetFiles()))
+		s.hint("%s", changesText(resp.GetChanges()))
+		s.hintLeftOut(resp.GetChanges())
+		if n := int(resp.GetChanges().GetFiles()); n > len(resp.GetFiles()) {
+			s.hint("Only the first %d files are listed.", len(resp.GetFiles()))
 		}
 	})
 }
@@ -146,9 +146,9 @@ func changesText(c *fleetv1.TaskChanges) string {
 }
 
 // countText returns the number with the noun, in the plural unless n is 1: "2 files".
-func countText(n int32, what string) string {
+func countText(n int32, noun string) string {
 	if n != 1 {
-		what += "s"
+		noun += "s"
 	}
-	return fmt.Sprintf("%d %s", n, what)
+	return fmt.Sprintf("%d %s", n, noun)
 }

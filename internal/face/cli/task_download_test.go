@@ -102,9 +102,9 @@ func TestInterruptedTaskDownload(t *testing.T) {
 	t.Parallel()
 	server := servePayload(t, longPayload, "")
 	file := filepath.Join(t.TempDir(), "result.txt")
-	cut := &breakingConn{after: 2, times: 99}
+	conn := &breakingConn{messages: 2, breaks: 99}
 	c := newCommand(server)
-	c.dial, c.reconnectTime = cut.dial, time.Millisecond
+	c.dial, c.reconnectTime = conn.dial, time.Millisecond
 	require.NotEqual(t, ExitOK, c.run("task", "download", "t-1", "-o", file))
 	require.Contains(t, c.err.String(), "continues from there")
 	require.NoFileExists(t, file)
@@ -115,9 +115,9 @@ func TestInterruptedTaskDownload(t *testing.T) {
 	mustRun(t, server, "task", "download", "t-1", "-o", file)
 	requireOnly(t, file, longPayload)
 
-	c, cut.streams = newCommand(server), 0 // this command has enough time to reconnect
-	c.dial = cut.dial
+	c, conn.streams = newCommand(server), 0 // this command has enough time to reconnect
+	c.dial = conn.dial
 	require.Equal(t, ExitOK, c.run("task", "download", "t-1", "-o", file), c.err.String())
-	require.Equal(t, 3, cut.streams)
+	require.Equal(t, 3, conn.streams)
 	requireOnly(t, file, longPayload)
 }

@@ -20,10 +20,16 @@ type monitor struct {
 	prompter   *prompter
 }
 
-// follow shows the task's output until the task has ended. It returns nil if the task completed, and an error if it ended otherwise. If
-// stopOnInterrupt is set, Ctrl-C stops the task. Otherwise the first Ctrl-C ends only the command. On a terminal, a second one soon after
-// stops the task.
-func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrupt bool) error {
+// ctrlCMode is what Ctrl-C does while a command follows a task.
+type ctrlCMode int
+
+const (
+	ctrlCDetaches  ctrlCMode = iota // it ends only the command; on a terminal, a second Ctrl-C soon after stops the task
+	ctrlCStopsTask                  // it stops the task
+)
+
+// follow shows the task's output until the task has ended. It returns nil if the task completed, and an error if it ended otherwise.
+func (s *session) follow(ctx context.Context, task *fleetv1.Task, mode ctrlCMode) error {
 	m := &monitor{s: s, task: task}
 	watchCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -33,7 +39,7 @@ func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrup
 		case presses <- struct{}{}:
 		default:
 		}
-		if !stopOnInterrupt {
+		if mode == ctrlCDetaches {
 			cancel(errInterrupted)
 		}
 	})
@@ -50,7 +56,7 @@ func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrup
 	defer stopAsking()
 	m.prompter = prompter
 
-	if stopOnInterrupt {
+	if mode == ctrlCStopsTask {
 		watchEnded := make(chan struct{})
 		stopped := make(chan error, 1)
 		go func() { stopped <- m.stopWhenPressed(watchCtx, presses, watchEnded, cancel) }()
@@ -78,15 +84,15 @@ func (s *session) follow(ctx context.Context, task *fleetv1.Task, stopOnInterrup
 // watch shows the events of the task until the task has ended. If the server cannot be reached, the error names the command that follows the
 // task again.
 func (m *monitor) watch(ctx context.Context) error {
-	stream := m.s.newEventFeed(&fleetv1.WatchFleetRequest{TaskId: m.task.GetId(), Follow: true, Details: true})
-	stream.responded = true // the server has just started the task
+	feed := m.s.newEventFeed(&fleetv1.WatchFleetRequest{TaskId: m.task.GetId(), Follow: true, Details: true})
+	feed.responded = true // the server has just answered, so transient errors are retried
 	errEnded := errors.New("ended")
-	err := stream.run(ctx, func(e *fleetv1.Event) error {
+	err := feed.run(ctx, func(e *fleetv1.Event) error {
 		m.show(e)
 		if m.ended {
 			return errEnded
 		}
-		if err := m.s.screen.writeError(); err != nil {
+		if err := m.s.screen.firstWriteErr(); err != nil {
 			return Fail(ExitError, "the task goes on: fleet task wait "+m.task.GetId(), "cannot write to standard output: %v", err)
 		}
 		return nil
@@ -98,16 +104,10 @@ func (m *monitor) watch(ctx context.Context) error {
 		why := m.s.explain(ctx, err, m.s.target)
 		if why.code == ExitUnavailable {
 			return Fail(ExitUnavailable, fmt.Sprintf("the task may go on; to follow it again: fleet watch --task %s --cursor %s --follow",
-				m.task.GetId(), cmp.Or(stream.req.GetCursor(), "0")), "%s", why.message)
+				m.task.GetId(), cmp.Or(feed.req.GetCursor(), "0")), "%s", why.message)
 		}
 	}
 	return err
-}
-
-// eventMarks are the prefixes of the events of a task on standard error.
-var eventMarks = map[fleetv1.Event_Type]string{
-	fleetv1.Event_task_step: "· ", fleetv1.Event_task_message: "> ", fleetv1.Event_task_answer: "> ", fleetv1.Event_task_question: "? ",
-	fleetv1.Event_task_check: "= ", fleetv1.Event_task_stalled: "! ", fleetv1.Event_task_recovered: "! ", fleetv1.Event_task_stopping: "! ",
 }
 
 // show prints one event: a task's output on standard output, everything else on standard error. If standard output is for a document, output
@@ -118,7 +118,7 @@ func (m *monitor) show(e *fleetv1.Event) {
 	switch e.GetType() {
 	case fleetv1.Event_task_output:
 		if s.output.forPeople() {
-			s.screen.output(e.GetText())
+			s.screen.printPart(e.GetText())
 		} else { // standard output is for the document
 			s.note("%s", text)
 		}
@@ -136,16 +136,16 @@ func (m *monitor) show(e *fleetv1.Event) {
 		activity = "stopping"
 	}
 	m.progress.addCost(e.GetStep().GetUsage().GetCostUsd())
-	line, c := s.stepLine(e)
-	if line == "" {
+	lines, c := s.eventLines(e)
+	if lines == "" {
 		return
 	}
 	if activity != "" && e.GetType() != fleetv1.Event_task_detail {
 		m.progress.setLabel(m.task.GetAgentName() + ": " + activity)
 	}
-	s.printEventLines(line, c)
+	s.printEventLines(lines, c)
 	m.prompter.handleEvent(s, e)
-	if rule := m.ruleFinder.rule(e); rule != "" {
+	if rule := m.ruleFinder.handleEvent(e); rule != "" {
 		s.hint("To allow this, add %q to allowed_tools of the agent's role.", rule)
 	}
 }
@@ -171,14 +171,14 @@ func (m *monitor) reportEnd(ctx context.Context) error {
 			return err
 		}
 	} else if t.GetStatus() == fleetv1.Task_completed && !s.quiet {
-		line := "Completed in " + s.elapsed(t.GetStartedAt(), t.GetCompletedAt())
+		line := "Completed in " + s.elapsedText(t.GetStartedAt(), t.GetCompletedAt())
 		if c := costText(t.GetCostUsd()); c != "" {
 			line += " for " + c
 		}
 		if t.GetSummary() != "" {
 			line += ": " + t.GetSummary()
 		}
-		s.screen.line(paint(s.screen.colors, green, printable(line)))
+		s.screen.printErrLine(paint(s.screen.colors, green, printable(line)))
 		if t.GetPayloadSize() > 0 {
 			what := "The whole result"
 			if t.GetPayloadGapSize() > 0 {
@@ -193,7 +193,7 @@ func (m *monitor) reportEnd(ctx context.Context) error {
 	if t.GetFromTerminal() {
 		s.hint("The result was read from %s.", terminalNote)
 	}
-	if err := s.screen.writeError(); err != nil {
+	if err := s.screen.firstWriteErr(); err != nil {
 		return err
 	}
 	return newEndError(t)

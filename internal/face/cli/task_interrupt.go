@@ -8,7 +8,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// onInterrupt waits for Ctrl-C, and returns an error that says how to follow the task later. If standard error is a terminal, a second
+// onInterrupt is called when Ctrl-C has ended the watch of the task. It returns an error that says how to follow the task later. If standard error is a terminal, a second
 // Ctrl-C within secondPressTime stops the task, and onInterrupt reports its end instead, or that it has not ended yet. A third Ctrl-C cancels
 // the request to stop the task.
 func (m *monitor) onInterrupt(ctx context.Context, presses <-chan struct{}) error {
@@ -24,7 +24,7 @@ func (m *monitor) onInterrupt(ctx context.Context, presses <-chan struct{}) erro
 	if !s.screen.errTerminal.isTerminal() {
 		return errDetached
 	}
-	s.screen.line(printable(fmt.Sprintf("Ctrl-C again within %s stops the task too.", longDuration(s.deps.secondPressTime))))
+	s.screen.printErrLine(printable(fmt.Sprintf("Ctrl-C again within %s stops the task too.", longDuration(s.deps.secondPressTime))))
 	select {
 	case <-time.After(s.deps.secondPressTime):
 		return errDetached

@@ -42,7 +42,7 @@ requested changes of, oldest first. --dry-run says which work can be combined.`,
 			cursor := s.latestCursor(ctx)
 			resp, err := s.fleet.LandTasks(ctx, req)
 			if err != nil || req.GetDryRun() || noWait || len(resp.GetTasks()) == 0 {
-				if err := s.print(resp, err, func() { s.showLanded(resp) }); err != nil {
+				if err := s.print(resp, err, func() { s.showLandings(resp) }); err != nil {
 					return err
 				}
 				if req.GetDryRun() && slices.ContainsFunc(resp.GetTasks(), func(t *fleetv1.LandedTask) bool { return !t.GetCanLand() }) {
@@ -67,8 +67,8 @@ requested changes of, oldest first. --dry-run says which work can be combined.`,
 	return callsTool(cmd, "land_tasks")
 }
 
-// showLanded lists what happens to the work of each task.
-func (s *session) showLanded(resp *fleetv1.LandTasksResponse) {
+// showLandings lists what happens to the work of each task.
+func (s *session) showLandings(resp *fleetv1.LandTasksResponse) {
 	printList(s, resp.GetTasks(), "No work matches. See what has not landed: fleet task reviews",
 		column{"ID", func(t *fleetv1.LandedTask) string { return s.shownID(t.GetTaskId()) }},
 		column{"AGENT", "agent_name"}, column{"INTO", "landing.into"},
@@ -91,7 +91,7 @@ func (s *session) showLanded(resp *fleetv1.LandTasksResponse) {
 type landings struct {
 	s      *session
 	tasks  []*fleetv1.LandedTask
-	open   map[string]*fleetv1.LandedTask // work that is not settled; the keys are the ids of the tasks that have it now
+	open   map[string]*fleetv1.LandedTask // work that has neither landed nor failed to land; the keys are the ids of the tasks that have it now
 	failed int                            // number of tasks whose work does not land
 }
 
@@ -101,7 +101,7 @@ var errAllSettled = errors.New("all work is settled")
 // settle reports the work of the task if it has landed or cannot land. If another task continues the work, settle looks at that task.
 func (l *landings) settle(ctx context.Context, id string) error {
 	for id != "" && l.open[id] != nil {
-		next, landing, over, err := l.s.landingState(ctx, id)
+		next, landing, final, err := l.s.landingState(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (l *landings) settle(ctx context.Context, id string) error {
 			t.Landing = landing
 		}
 		switch {
-		case over:
+		case final:
 			delete(l.open, id)
 			switch {
 			case landing.GetState() != fleetv1.Landing_landed:
@@ -130,7 +130,7 @@ func (l *landings) settle(ctx context.Context, id string) error {
 	return nil
 }
 
-// settleAll settles the work of all tasks. The error is errAllSettled if none is open any more.
+// settleAll settles the work of all tasks. The error is errAllSettled if no work is open afterwards.
 func (l *landings) settleAll(ctx context.Context) error {
 	for _, t := range l.tasks {
 		if err := l.settle(ctx, t.GetTaskId()); err != nil {
@@ -171,7 +171,7 @@ func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksRes
 		l.open[t.GetTaskId()] = t
 	}
 	feed := s.newEventFeed(&fleetv1.WatchFleetRequest{Cursor: cursor, Follow: true, Quiet: true})
-	feed.responded = true
+	feed.responded = true // the server has just answered, so transient errors are retried
 	p := s.startProgress(fmt.Sprintf("landing the work of %d tasks", len(l.open)), s.deps.Now())
 	defer p.stop()
 	err := l.settleAll(ctx)
@@ -199,9 +199,9 @@ func (s *session) followLandings(ctx context.Context, resp *fleetv1.LandTasksRes
 	return nil
 }
 
-// landingState returns the state of the task's work, and the task that continues the work, if there is one. over reports
-// whether the state is final unless somebody acts.
-func (s *session) landingState(ctx context.Context, id string) (next string, l *fleetv1.Landing, over bool, err error) {
+// landingState returns the state of the task's work, and the task that continues the work, if there is one. final reports
+// whether the state stays as it is unless somebody acts.
+func (s *session) landingState(ctx context.Context, id string) (next string, l *fleetv1.Landing, final bool, err error) {
 	resp, err := s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id})
 	if err != nil {
 		return "", nil, false, err

@@ -27,7 +27,7 @@ func TestLandWaitsForProgramsToo(t *testing.T) {
 		{Id: "t-1", AgentName: "papi", Status: fleetv1.Task_completed, Landing: &fleetv1.Landing{State: fleetv1.Landing_queued}},
 		{Id: "t-2", AgentName: "papi", Status: fleetv1.Task_completed, Landing: &fleetv1.Landing{State: fleetv1.Landing_conflict}},
 	}
-	s.stream = func(r *fleetv1.WatchFleetRequest) error {
+	s.beforeWatch = func(r *fleetv1.WatchFleetRequest) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if r.GetFollow() {
@@ -58,14 +58,14 @@ func TestLandFailsIfATaskIsGone(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	s.tasks = []*fleetv1.TaskDetail{{Id: "t-1", AgentName: "papi", Status: fleetv1.Task_completed, Landing: &fleetv1.Landing{State: fleetv1.Landing_queued}}}
-	s.stream = func(r *fleetv1.WatchFleetRequest) error {
+	s.beforeWatch = func(r *fleetv1.WatchFleetRequest) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !r.GetFollow() {
 			return nil
 		}
 		s.tasks = nil
-		return errEarly
+		return errEndEarly
 	}
 	server, _ := s.listen(t, "")
 	c := newCommand(server)

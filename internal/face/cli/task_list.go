@@ -72,17 +72,6 @@ table, is enough.`,
 	return cmd
 }
 
-// shortID returns the first 8 characters of an id, as tables show it. Usually they are enough to name a task or a question.
-func shortID(id string) string { return id[:min(len(id), 8)] }
-
-// shownID returns the id of a task as a table shows it: the whole id with -o wide or -q, else its beginning.
-func (s *session) shownID(id string) string {
-	if s.output == wideFormat || s.quiet {
-		return id
-	}
-	return shortID(id)
-}
-
 // descriptionWidth is the maximum width of a task's description in a table, in columns. A wide table shows the whole description.
 const descriptionWidth = 40
 
@@ -97,8 +86,8 @@ const (
 func (s *session) showTasks(tasks []*fleetv1.Task, withAgents bool, emptyText string) {
 	isWide := s.output == wideFormat
 	width, textWidth := s.screen.outTerminal.width(), descriptionWidth
-	summaries := isWide || width == 0 || width >= narrowWidth
-	if !isWide && width > 0 && summaries { // both texts get half of what the other columns leave
+	withSummaries := isWide || width == 0 || width >= narrowWidth
+	if !isWide && width > 0 && withSummaries { // both texts get half of what the other columns leave
 		textWidth = min(textWidth, (width-otherColumnsWidth)/2)
 	}
 	printList(s, tasks, emptyText,
@@ -108,15 +97,15 @@ func (s *session) showTasks(tasks []*fleetv1.Task, withAgents bool, emptyText st
 		column{"STATUS", func(t *fleetv1.Task) cell { return statusCell(t.GetStatus(), t) }},
 		column{"SOURCE", valueIf(isWide, "source")},
 		column{"AGE", (*fleetv1.Task).GetCreatedAt},
-		column{"TOOK", func(t *fleetv1.Task) string { return s.elapsed(t.GetStartedAt(), t.GetCompletedAt()) }},
+		column{"TOOK", func(t *fleetv1.Task) string { return s.elapsedText(t.GetStartedAt(), t.GetCompletedAt()) }},
 		column{"DESCRIPTION", func(t *fleetv1.Task) string {
-			if isWide || !summaries {
+			if isWide || !withSummaries {
 				return oneLine(t.GetDescription())
 			}
 			return truncate(oneLine(t.GetDescription()), textWidth)
 		}},
 		column{"LABELS", valueIf(isWide, func(t *fleetv1.Task) string { return labelsText(t.GetLabels()) })},
-		column{"SUMMARY", valueIf(summaries, outcomeText)})
+		column{"SUMMARY", valueIf(withSummaries, outcomeText)})
 }
 
 // outcomeText returns the summary of a completed task, and the reason why a task failed or was stopped. If it has no reason, its

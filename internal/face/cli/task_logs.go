@@ -53,14 +53,14 @@ func (s *session) printTaskLogs(ctx context.Context, id string, lines int, follo
 	var prompter *prompter
 	show := func(e *fleetv1.Event) error {
 		if e.GetType() == fleetv1.Event_task_output {
-			s.screen.output(e.GetText())
+			s.screen.printPart(e.GetText())
 		} else {
-			s.printEventLines(s.stepLine(e))
+			s.printEventLines(s.eventLines(e))
 			if follow && !hasEnded(task.GetStatus()) {
 				prompter.handleEvent(s, e)
 			}
 		}
-		return s.screen.writeError()
+		return s.screen.firstWriteErr()
 	}
 	err = f.run(ctx, func(e *fleetv1.Event) error {
 		if lines < 0 {
@@ -74,9 +74,9 @@ func (s *session) printTaskLogs(ctx context.Context, id string, lines int, follo
 	if err != nil {
 		return err
 	}
-	s.screen.output(lastLines(outputSoFar.String(), lines))
+	s.screen.printPart(lastLines(outputSoFar.String(), lines))
 	if !follow || hasEnded(task.GetStatus()) {
-		return s.screen.writeError()
+		return s.screen.firstWriteErr()
 	}
 	var stopAsking func()
 	prompter, stopAsking = s.startPrompter(ctx, task.GetId())

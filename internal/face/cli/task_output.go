@@ -52,17 +52,17 @@ func (s *session) printTaskTail(ctx context.Context, req *fleetv1.ShowTaskOutput
 		req.Tail = proto.Int32(n)
 		return s.printTaskOutput(ctx, req)
 	}
-	now, err := s.fleet.ShowTaskOutput(ctx, &fleetv1.ShowTaskOutputRequest{TaskId: req.GetTaskId(), Tail: proto.Int32(1)})
+	lastByte, err := s.fleet.ShowTaskOutput(ctx, &fleetv1.ShowTaskOutputRequest{TaskId: req.GetTaskId(), Tail: proto.Int32(1)})
 	if err != nil {
 		return err
 	}
-	req.Offset = proto.Float64(max(0, now.GetSize()-float64(n)))
+	req.Offset = proto.Float64(max(0, lastByte.GetSize()-float64(n)))
 	return s.printTaskOutput(ctx, req)
 }
 
 // printTaskOutput prints the output from req.Offset or req.Tail to its end. It requests one page at a time.
 func (s *session) printTaskOutput(ctx context.Context, req *fleetv1.ShowTaskOutputRequest) error {
-	var first *float64
+	var firstOffset *float64
 	var pages []byte
 	for {
 		resp, err := s.fleet.ShowTaskOutput(ctx, req)
@@ -75,12 +75,12 @@ func (s *session) printTaskOutput(ctx context.Context, req *fleetv1.ShowTaskOutp
 		if gap := resp.GetOffset() - req.GetOffset(); gap > 0 && req.Tail == nil {
 			s.hint("%.0f bytes before byte %.0f are missing: the output was longer than the runner keeps.", gap, resp.GetOffset())
 		}
-		if first == nil {
-			first = &resp.Offset
+		if firstOffset == nil {
+			firstOffset = &resp.Offset
 		}
 		if req.Offset, req.Tail = resp.NextOffset, nil; req.Offset == nil {
 			text, encoding := encodeText(pages)
-			resp.Offset, resp.Output, resp.OutputEncoding = *first, *text, encoding
+			resp.Offset, resp.Output, resp.OutputEncoding = *firstOffset, *text, encoding
 			return s.print(resp, nil, func() {})
 		}
 	}
@@ -96,8 +96,8 @@ func (s *session) printOrAppendPage(pages []byte, what, text, encoding string) (
 	if err != nil || !s.output.forPeople() {
 		return append(pages, page...), err
 	}
-	s.screen.output(string(page))
-	return nil, s.screen.writeError()
+	s.screen.printPart(string(page))
+	return nil, s.screen.firstWriteErr()
 }
 
 // decodeText returns the bytes of a text that the server sent in the encoding. If the encoding is "", the server sent the

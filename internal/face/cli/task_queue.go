@@ -55,8 +55,9 @@ project with the role of --role.
 	cmd.Flags().Int32Var(&attempts, "max-attempts", 3, "let the task fail `N` times for a reason that may pass, such as an overloaded API")
 	cmd.Flags().StringVar(&role, "role", "", "the `ROLE` of the agents of project:NAME (default: the project's)")
 	cmd.Flags().BoolVar(&hold, "hold", false, "keep the task from starting until \"fleet queue release ID\"")
-	return p.addBulk(callsTool(cmd, "queue_task"), "agents", true, bulkCommand{
-		operation: fleetv1.PlanBulkRequest_queue, progress: "queueing tasks", request: &task.req, flags: []string{"label", "priority", "timeout", "max-cost"},
+	return p.addBulk(callsTool(cmd, "queue_task"), "agents", bulkCommand{
+		takesSeveral: true,
+		operation:    fleetv1.PlanBulkRequest_queue, progress: "queueing tasks", request: &task.req, flags: []string{"label", "priority", "timeout", "max-cost"},
 		names: func(args []string) []string { return args[:len(args)-1] },
 		fill: func(s *session, bulk *fleetv1.PlanBulkRequest, args []string) (err error) {
 			bulk.Labels, bulk.Priority, bulk.TimeoutSeconds, bulk.MaxCostUsd = task.req.GetLabels(), when.priority, task.req.TimeoutSeconds, task.req.MaxCostUsd

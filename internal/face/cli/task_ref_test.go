@@ -18,7 +18,7 @@ func TestChangesOfATaskNameTheTask(t *testing.T) {
 	s, server, _ := stubWithAgent(t)
 	s.tasks = []*fleetv1.TaskDetail{{Id: "t-1", AgentName: "papi", Status: fleetv1.Task_completed}}
 	var sent []string
-	s.unary = func(_ context.Context, _ string, req any) error {
+	s.beforeUnary = func(_ context.Context, _ string, req any) error {
 		r, ok := req.(interface {
 			GetTaskId() string
 			GetRequestId() string

@@ -12,7 +12,7 @@ import (
 )
 
 func (p *program) newTaskReview() *cobra.Command {
-	var approve, changes bool
+	var approve, requestChanges bool
 	var comments []string
 	req := &fleetv1.ReviewTaskRequest{}
 	cmd := &cobra.Command{
@@ -31,11 +31,11 @@ Without TEXT, comments and flags, the work and its reviews are shown.`,
   fleet task review 3f2a... --request-changes --comment "api/server.go:31:this must not panic"`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
 			switch {
-			case approve && changes:
+			case approve && requestChanges:
 				return usagef("--approve and --request-changes contradict each other: give one of them")
 			case approve:
 				req.Verdict = fleetv1.Review_approve
-			case changes:
+			case requestChanges:
 				req.Verdict = fleetv1.Review_request_changes
 			}
 			if len(args) > 1 {
@@ -48,7 +48,7 @@ Without TEXT, comments and flags, the work and its reviews are shown.`,
 				}
 				req.Comments = append(req.Comments, c)
 			}
-			if !approve && !changes && req.GetText() == "" && len(comments) == 0 {
+			if !approve && !requestChanges && req.GetText() == "" && len(comments) == 0 {
 				return s.withTask(ctx, args[0], func(id string) error {
 					resp, err := s.fleet.ListReviews(ctx, &fleetv1.ListReviewsRequest{TaskId: id})
 					return s.print(resp, err, func() { s.showReviews(resp) })
@@ -72,7 +72,7 @@ Without TEXT, comments and flags, the work and its reviews are shown.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&approve, "approve", false, "the work is good")
-	f.BoolVar(&changes, "request-changes", false, "give the agent the task to make changes")
+	f.BoolVar(&requestChanges, "request-changes", false, "give the agent the task to make changes")
 	f.StringArrayVar(&comments, "comment", nil, "comment on a line: `PATH:LINE:TEXT`; can be repeated")
 	addRequestID(cmd, req)
 	return callsTool(callsTool(cmd, "review_task", "task_id"), "list_reviews")
@@ -152,14 +152,14 @@ func (s *session) showReviews(resp *fleetv1.ListReviewsResponse) {
 	for _, r := range t.GetReviews() {
 		lines = append(lines, cardLine{"Review", cell{enumWords(r.GetVerdict()) + " by " + r.GetBy(), colorOf(r.GetVerdict())}, r.GetText()})
 		for _, c := range r.GetComments() {
-			lines = append(lines, cardLine{"", commentPlace(c) + ": " + oneLine(c.GetText()), ""})
+			lines = append(lines, cardLine{"", commentPosition(c) + ": " + oneLine(c.GetText()), ""})
 		}
 	}
-	s.screen.output(s.card(lines...))
+	s.screen.print(s.card(lines...))
 }
 
-// commentPlace returns the place of the comment in the form that parseComment reads: PATH, PATH:LINE or PATH:-LINE.
-func commentPlace(c *fleetv1.ReviewComment) string {
+// commentPosition returns the position of the comment in the form that parseComment reads: PATH, PATH:LINE or PATH:-LINE.
+func commentPosition(c *fleetv1.ReviewComment) string {
 	switch {
 	case c.GetLine() == 0:
 		return c.GetPath()

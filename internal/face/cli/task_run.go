@@ -78,22 +78,35 @@ func (t *taskFlags) request(s *session, agent, description string) (*fleetv1.Sta
 	return &t.req, t.readFiles(s)
 }
 
-// start starts the task. If the agent is busy or offline, it queues the task if --queue is set. Otherwise, if a person uses the agent's
-// program and wait is set, it waits until they have left it.
-func (t *taskFlags) start(ctx context.Context, s *session, agent, description string, wait bool) (*fleetv1.StartAgentTaskResponse, error) {
+// start starts the task. If the agent is busy or offline and --queue is set, it queues the task.
+func (t *taskFlags) start(ctx context.Context, s *session, agent, description string) (*fleetv1.StartAgentTaskResponse, error) {
+	if _, err := t.request(s, agent, description); err != nil {
+		return nil, err
+	}
+	return t.startOrQueue(ctx, s)
+}
+
+// startOrQueue sends the request. If the agent is busy or offline and --queue is set, it queues the task.
+func (t *taskFlags) startOrQueue(ctx context.Context, s *session) (*fleetv1.StartAgentTaskResponse, error) {
+	resp, err := s.fleet.StartAgentTask(ctx, &t.req)
+	reason := reasonOf(err)
+	mustWait := reason == fleetv1.ErrorReason_AGENT_BUSY.String() || reason == fleetv1.ErrorReason_AGENT_OFFLINE.String()
+	// An earlier command with the same request id may have queued the task.
+	if t.queue && (mustWait || isInvalid(err, "request_id")) {
+		return t.enqueue(ctx, s)
+	}
+	return resp, err
+}
+
+// startAfterPerson does the same as start, but if a person uses the agent's program, it waits until they have left it.
+func (t *taskFlags) startAfterPerson(ctx context.Context, s *session, agent, description string) (*fleetv1.StartAgentTaskResponse, error) {
 	if _, err := t.request(s, agent, description); err != nil {
 		return nil, err
 	}
 	for {
-		resp, err := s.fleet.StartAgentTask(ctx, &t.req)
-		reason := reasonOf(err)
-		mustWait := reason == fleetv1.ErrorReason_AGENT_BUSY.String() || reason == fleetv1.ErrorReason_AGENT_OFFLINE.String()
-		// An earlier command with the same request id may have queued the task.
-		if t.queue && (mustWait || isInvalid(err, "request_id")) {
-			return t.enqueue(ctx, s)
-		}
-		if err == nil || !wait {
-			return resp, err
+		resp, err := t.startOrQueue(ctx, s)
+		if err == nil {
+			return resp, nil
 		}
 		busy := s.explain(ctx, err, s.target)
 		attachedTask, _ := busy.details["task_id"].(string)
@@ -154,7 +167,7 @@ Next, wait with "fleet task wait ID", or follow with "fleet watch --task ID --fo
   fleet task start papi "fix the login" --check "go test ./..." --retries 2
   id=$(fleet task start papi @task.md -q)`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			resp, err := task.start(ctx, s, args[0], args[1], false)
+			resp, err := task.start(ctx, s, args[0], args[1])
 			if err != nil {
 				return err
 			}
@@ -195,14 +208,18 @@ Without --follow, the command prints the task's id, as "fleet task start" does.`
 			if stopOnInterrupt && !follow {
 				return usagef("--stop-on-interrupt needs --follow")
 			}
-			resp, err := task.start(ctx, s, args[0], args[1], true)
+			resp, err := task.startAfterPerson(ctx, s, args[0], args[1])
 			if err != nil {
 				return err
 			}
 			if !follow {
 				return s.printStarted(resp)
 			}
-			return s.follow(ctx, resp.GetTask(), stopOnInterrupt)
+			mode := ctrlCDetaches
+			if stopOnInterrupt {
+				mode = ctrlCStopsTask
+			}
+			return s.follow(ctx, resp.GetTask(), mode)
 		}),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show what the agent writes until the task has ended")

@@ -32,22 +32,22 @@ error says how much is missing, and so do payload_gap_offset and payload_gap_siz
   fleet task show 3f2a... --payload > result.txt
   fleet task show 3f2a... --payload -o json`,
 		RunE: p.action(func(ctx context.Context, s *session, args []string) error {
-			stream := payload && s.output.forPeople()
+			onlyPayload := payload && s.output.forPeople()
 			var resp *fleetv1.ShowTaskResponse
 			if err := s.withTask(ctx, args[0], func(id string) (err error) {
-				resp, err = s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id, IncludePayload: payload && !stream})
+				resp, err = s.fleet.ShowTask(ctx, &fleetv1.ShowTaskRequest{TaskId: id, IncludePayload: payload && !onlyPayload})
 				return err
 			}); err != nil {
 				return err
 			}
 			t := resp.GetTask()
-			if !stream {
+			if !onlyPayload {
 				return s.print(resp, nil, func() { s.showTask(t) })
 			}
 			if err := s.save((&taskDownload{session: s, id: t.GetId()}).reader(ctx, 0), ""); err != nil {
 				return err
 			}
-			if gap := gapOf(t); gap != "" {
+			if gap := gapText(t); gap != "" {
 				s.note("The payload is not complete: %s.", gap)
 			}
 			return nil
@@ -70,23 +70,23 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		{"Id", t.GetId(), ""},
 		{"Agent", t.GetAgentName(), ""},
 		{"Status", t.GetStatus(), t.GetReason()},
-		{"Waits", firstWait(t.GetQueue().GetWaits()), "fleet queue why " + t.GetId()},
+		{"Waits", firstWaitText(t.GetQueue().GetWaits()), "fleet queue why " + t.GetId()},
 		{"Waiting", valueIf(t.GetWaiting(), cell{`for an answer, see "fleet questions --task ` + t.GetId() + `"`, yellow}), ""},
 		{"Stalled", valueIf(t.GetStalled(), cell{"yes", yellow}), t.GetLastStep()},
 		{"Collecting", valueIf(t.GetCollecting(), "its run has ended, and its work is copied"), ""},
 		{"Conversation", valueIf(t.GetConversationLost() != "", "began anew: "+t.GetConversationLost()), ""},
-		{"Options", optionsLine(o), ""},
+		{"Options", optionsText(o), ""},
 		{"Labels", labelsText(t.GetLabels()), ""},
 		{"Retry of", t.GetRetryOf(), ""},
 		{"Delegated by", t.GetParentTaskId(), ""},
-		{"Delegated", valueIf(t.GetDelegated() > 0, fmt.Sprintf("%s, %s with them", countText(t.GetDelegated(), "task"), dollars(t.GetTreeCostUsd()))), "fleet task tree " + t.GetId()},
+		{"Delegated", valueIf(t.GetDelegated() > 0, fmt.Sprintf("%s, %s with them", countText(t.GetDelegated(), "task"), dollarsText(t.GetTreeCostUsd()))), "fleet task tree " + t.GetId()},
 		{"Read from", valueIf(t.GetFromTerminal(), terminalNote), ""},
 		{"Source", t.GetSource(), ""},
 		{"Owner", t.GetOwner(), ""},
 		{"Created", t.GetCreatedAt(), ""},
 		{"Started", t.GetStartedAt(), ""},
 		{"Ended", t.GetCompletedAt(), ""},
-		{"Took", s.elapsed(t.GetStartedAt(), t.GetCompletedAt()), ""},
+		{"Took", s.elapsedText(t.GetStartedAt(), t.GetCompletedAt()), ""},
 		{"Exit code", valueIf(t.ExitCode != nil, fmt.Sprint(t.GetExitCode())), ""},
 		{"Turns", valueIf(t.GetTurns() > 0, fmt.Sprint(t.GetTurns())), ""},
 		{"Cost", costWithBasis(t.GetCostUsd(), t.GetCostBasis()), ""},
@@ -97,7 +97,7 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		lines = append(lines, cardLine{"Tokens", fmt.Sprintf("%d in, %d out", u.GetInputTokens(), u.GetOutputTokens()), ""})
 	}
 	if t.GetPayloadSize() > 0 {
-		lines = append(lines, cardLine{"Payload", sizeText(t.GetPayloadSize()), "fleet task show " + t.GetId() + " --payload"}, cardLine{"Missing", gapOf(t), ""})
+		lines = append(lines, cardLine{"Payload", sizeText(t.GetPayloadSize()), "fleet task show " + t.GetId() + " --payload"}, cardLine{"Missing", gapText(t), ""})
 	}
 	lines = append(lines, checkLines(t)...)
 	lines = append(lines,
@@ -111,11 +111,11 @@ func (s *session) showTask(t *fleetv1.TaskDetail) {
 		cardLine{"Description", t.GetDescription(), ""},
 		cardLine{"Last output", t.GetPreview(), ""},
 	)
-	s.screen.output(s.card(lines...))
+	s.screen.print(s.card(lines...))
 }
 
-// firstWait returns the first reason why the task is pending, or "" if it is not pending.
-func firstWait(waits []*fleetv1.Wait) string {
+// firstWaitText returns the first reason why the task is pending, or "" if it is not pending.
+func firstWaitText(waits []*fleetv1.Wait) string {
 	if len(waits) == 0 {
 		return ""
 	}
@@ -148,21 +148,21 @@ func checkLines(t *fleetv1.TaskDetail) (lines []cardLine) {
 				end = fmt.Sprintf("exit code %d", c.GetExitCode())
 			}
 		}
-		lines = append(lines, cardLine{"Check", cell{c.GetStatus().String() + parens(end) + ": " + command, colorOf(c.GetStatus())}, ""})
+		lines = append(lines, cardLine{"Check", cell{c.GetStatus().String() + inParentheses(end) + ": " + command, colorOf(c.GetStatus())}, ""})
 	}
 	return append(lines, outputs...)
 }
 
-// gapOf describes the missing part of the task's payload. It returns "" if the payload is complete.
-func gapOf(t *fleetv1.TaskDetail) string {
+// gapText describes the missing part of the task's payload. It returns "" if the payload is complete.
+func gapText(t *fleetv1.TaskDetail) string {
 	if t.GetPayloadGapSize() <= 0 {
 		return ""
 	}
 	return fmt.Sprintf("%s after the first %s were not kept", sizeText(t.GetPayloadGapSize()), sizeText(t.GetPayloadGapOffset()))
 }
 
-// optionsLine returns the options of a task in one line.
-func optionsLine(o *fleetv1.TaskOptions) string {
+// optionsText returns the options of a task in one line.
+func optionsText(o *fleetv1.TaskOptions) string {
 	if o == nil {
 		return ""
 	}

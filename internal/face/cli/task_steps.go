@@ -79,12 +79,12 @@ func (s *session) printTaskSteps(ctx context.Context, req *fleetv1.ListTaskSteps
 	if count == 0 {
 		s.note("The task has no such steps.")
 	}
-	return s.screen.writeError()
+	return s.screen.firstWriteErr()
 }
 
 func (s *session) printStep(step *fleetv1.Step) error {
 	if !s.output.forPeople() {
-		return s.printDocument(step)
+		return s.printStreamItem(step)
 	}
 	head := step.GetTime().AsTime().UTC().Format(time.TimeOnly) + "  " + pad(step.GetKind().String(), 11) + "  "
 	lines := strings.Split(strings.TrimRight(step.GetSummary(), "\r\n"), "\n")

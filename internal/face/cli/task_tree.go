@@ -40,8 +40,8 @@ func (s *session) showTree(tasks []*fleetv1.TreeTask) {
 			}
 			return t.GetStatus().String()
 		}},
-		column{"COST", func(t *fleetv1.TreeTask) string { return dollars(t.GetCostUsd()) }},
-		column{"TREE", func(t *fleetv1.TreeTask) string { return dollars(t.GetTreeCostUsd()) }},
+		column{"COST", func(t *fleetv1.TreeTask) string { return dollarsText(t.GetCostUsd()) }},
+		column{"TREE", func(t *fleetv1.TreeTask) string { return dollarsText(t.GetTreeCostUsd()) }},
 		column{"AGENT", "agent_name"},
 		column{"TASK", func(t *fleetv1.TreeTask) string {
 			text := strings.Repeat("  ", int(t.GetDepth()-top)) + printable(t.GetSummary())

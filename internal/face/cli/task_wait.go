@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	maxWait      = 50  // how long one call waits at most, in seconds
-	maxWaitTasks = 100 // how many tasks one call waits for at most
+	maxWaitSeconds = 50  // how long one call waits at most
+	maxWaitTasks   = 100 // how many tasks one call waits for at most
 	// answerTime is how long after the deadline of a wait the server may still answer.
 	answerTime = 5 * time.Second
 )
@@ -132,10 +132,10 @@ func (w *taskWait) waitForPart(ctx context.Context, ids []string) (*fleetv1.Wait
 		req.Mode = fleetv1.WaitTasksRequest_any
 	}
 	for {
-		seconds, callCtx, cancel := int32(maxWait), ctx, func() {}
+		seconds, callCtx, cancel := int32(maxWaitSeconds), ctx, func() {}
 		if !w.deadline.IsZero() {
 			left := max(0, w.deadline.Sub(w.s.deps.Now()))
-			seconds = int32(min(maxWait, math.Ceil(left.Seconds())))
+			seconds = int32(min(maxWaitSeconds, math.Ceil(left.Seconds())))
 			callCtx, cancel = context.WithTimeout(ctx, left+answerTime)
 		}
 		req.TimeoutSeconds = &seconds
@@ -149,7 +149,7 @@ func (w *taskWait) waitForPart(ctx context.Context, ids []string) (*fleetv1.Wait
 			return nil, err
 		}
 		w.reportEnds(resp.GetTasks(), len(ids))
-		if resp.GetDone() || seconds < maxWait {
+		if resp.GetDone() || seconds < maxWaitSeconds {
 			return resp, nil
 		}
 	}
@@ -191,7 +191,7 @@ func newEndError(t interface {
 		return nil
 	}
 	reason := strings.TrimSpace(t.GetReason())
-	if by, is := strings.CutPrefix(reason, "stopped "); is && t.GetStatus() == fleetv1.Task_stopped {
+	if by, ok := strings.CutPrefix(reason, "stopped "); ok && t.GetStatus() == fleetv1.Task_stopped {
 		f.message += " " + by
 	} else if reason != "" {
 		f.message += ": " + reason

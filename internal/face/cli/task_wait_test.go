@@ -22,7 +22,7 @@ func TestWaitCallsAgainUntilTheEnd(t *testing.T) {
 	mustRun(t, server, "task", "start", "papi", "read x < "+gate)
 	var mu sync.Mutex
 	var timeouts []int32
-	s.unary = func(_ context.Context, _ string, req any) error {
+	s.beforeUnary = func(_ context.Context, _ string, req any) error {
 		r, ok := req.(*fleetv1.WaitTasksRequest)
 		if !ok {
 			return nil
@@ -49,7 +49,7 @@ func TestWaitForMoreTasksThanACallTakes(t *testing.T) {
 	s := newStub(t)
 	var mu sync.Mutex
 	var sizes []int
-	s.unary = func(_ context.Context, _ string, req any) error {
+	s.beforeUnary = func(_ context.Context, _ string, req any) error {
 		if r, ok := req.(*fleetv1.WaitTasksRequest); ok {
 			mu.Lock()
 			defer mu.Unlock()

@@ -30,9 +30,9 @@ func (t terminal) isTerminal() bool { return t.file != nil }
 // hasCursor reports whether the stream is a terminal whose cursor can be moved.
 func (t terminal) hasCursor() bool { return t.isTerminal() && t.env("TERM") != "dumb" }
 
-// hasColors reports whether to use colours on the stream. If never is set, it returns false.
-func (t terminal) hasColors(never bool) bool {
-	return t.hasCursor() && !never && t.env("NO_COLOR") == ""
+// hasColors reports whether to use colours on the stream. noColor is the flag --no-color.
+func (t terminal) hasColors(noColor bool) bool {
+	return t.hasCursor() && !noColor && t.env("NO_COLOR") == ""
 }
 
 // size returns the terminal's current size in characters, or zeros if it is not known.
@@ -78,9 +78,9 @@ var toneColors = map[fleetv1.Value_Tone]color{
 	fleetv1.Value_good: green, fleetv1.Value_active: yellow, fleetv1.Value_bad: red, fleetv1.Value_over: dim, fleetv1.Value_aside: cyan,
 }
 
-// paint returns the text in the colour if on is set, and unchanged otherwise.
-func paint(on bool, c color, text string) string {
-	if !on || c == defaultColor || text == "" {
+// paint returns the text in the colour if colored is set, and unchanged otherwise.
+func paint(colored bool, c color, text string) string {
+	if !colored || c == defaultColor || text == "" {
 		return text
 	}
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"

@@ -18,9 +18,9 @@ func runOnTerminal(t *testing.T, server, secondPress string, args ...string) (sc
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
 	require.NoError(t, err)
 	screen = newOutput()
-	read := make(chan struct{})
+	readDone := make(chan struct{})
 	go func() {
-		defer close(read)
+		defer close(readDone)
 		buf := make([]byte, 4096)
 		for {
 			n, err := tty.Read(buf)
@@ -36,11 +36,12 @@ func runOnTerminal(t *testing.T, server, secondPress string, args ...string) (sc
 	})
 	return screen, tty, func() int {
 		_ = cmd.Wait()
-		<-read
+		<-readDone
 		return cmd.ProcessState.ExitCode()
 	}
 }
 
+// typeKeys types the text on the terminal of runOnTerminal.
 func typeKeys(t *testing.T, keys *os.File, text string) {
 	_, err := keys.WriteString(text)
 	require.NoError(t, err)
@@ -67,7 +68,7 @@ func TestDeleteAsksOnATerminal(t *testing.T) {
 func TestDeleteAsksBeforeWorkIsLost(t *testing.T) {
 	t.Parallel()
 	s, server, _ := stubWithAgent(t)
-	s.unsaved = "three commits exist only there"
+	s.unsavedWork = "three commits exist only there"
 	for _, answer := range []string{"n", "y"} {
 		screen, keys, end := runOnTerminal(t, server, "", "agent", "delete", "papi")
 		screen.await(t, "[y/N] ")

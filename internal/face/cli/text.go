@@ -84,17 +84,17 @@ func unescape(arg string) string {
 	return arg
 }
 
-// read returns the whole content of r, which must not be empty or longer than limit bytes. In errors, what names the argument and
-// from its source.
-func (s *session) read(r io.Reader, limit int, what, from string) (string, error) {
+// read returns the whole content of r, which must not be empty or longer than limit bytes. In errors, what names the argument,
+// and source says where it is from.
+func (s *session) read(r io.Reader, limit int, what, source string) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	switch {
 	case err != nil:
-		return "", Fail(ExitError, "", "cannot read the %s from %s: %v", what, from, err)
+		return "", Fail(ExitError, "", "cannot read the %s from %s: %v", what, source, err)
 	case len(data) > limit:
-		return "", usagef("the %s from %s is longer than %s; put a long text into a file in the agent's workspace", what, from, sizeText(limit))
+		return "", usagef("the %s from %s is longer than %s; put a long text into a file in the agent's workspace", what, source, sizeText(limit))
 	case len(data) == 0:
-		return "", usagef("the %s from %s is empty", what, from)
+		return "", usagef("the %s from %s is empty", what, source)
 	}
 	return string(data), nil
 }

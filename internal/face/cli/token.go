@@ -83,7 +83,7 @@ func (s *session) validityCell(t *fleetv1.Token) cell {
 	end, replaced := t.GetExpiresAt(), false
 	if revoked := t.GetRevokedAt(); revoked != nil {
 		if !revoked.AsTime().After(s.deps.Now()) {
-			return cell{"revoked " + s.age(revoked) + " ago", red}
+			return cell{"revoked " + s.ageText(revoked) + " ago", red}
 		}
 		end, replaced = revoked, true
 	}
@@ -95,11 +95,11 @@ func (s *session) validityCell(t *fleetv1.Token) cell {
 	case left <= 0:
 		return cell{"expired", red}
 	case replaced:
-		return cell{"replaced, valid for " + timeLeft(left), yellow}
+		return cell{"replaced, valid for " + timeLeftText(left), yellow}
 	case left < expiryWarning:
-		return cell{"expires in " + timeLeft(left), yellow}
+		return cell{"expires in " + timeLeftText(left), yellow}
 	}
-	return cell{"valid for " + timeLeft(left), green}
+	return cell{"valid for " + timeLeftText(left), green}
 }
 
 // hintTokenSecret prints a hint that the secret is not shown again.

@@ -80,7 +80,7 @@ func (s *session) rotateOwnToken(ctx context.Context, req *fleetv1.RotateOwnToke
 // hintOldSecret prints a hint that says how long the old secret works.
 func (s *session) hintOldSecret(at *timestamppb.Timestamp) {
 	if left := at.AsTime().Sub(s.deps.Now()); left > 0 {
-		s.hint("The old secret works for another %s.", timeLeft(left))
+		s.hint("The old secret works for another %s.", timeLeftText(left))
 		return
 	}
 	s.hint("The old secret is refused from now on.")

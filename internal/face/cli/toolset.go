@@ -33,9 +33,9 @@ type messageTypes interface {
 
 // toolsets returns the toolsets of the API except fleetToolset, sorted by name.
 var toolsets = sync.OnceValue(func() (sets []*toolset) {
-	texts := readManual()
+	texts := readOpenAPI()
 	protoregistry.GlobalFiles.RangeFilesByPackage(fleetv1.File_fleet_v1_options_proto.Package(), func(f protoreflect.FileDescriptor) bool {
-		for s := range each(f.Services()) {
+		for s := range itemsOf(f.Services()) {
 			if !slices.Contains([]string{"", fleetToolset}, toolsetOf(s)) {
 				sets = append(sets, deriveToolset(s, protoregistry.GlobalTypes, texts))
 			}
@@ -52,26 +52,27 @@ func toolsetOf(s protoreflect.ServiceDescriptor) string {
 	return name
 }
 
-// deriveToolset derives a toolset from the descriptor of its service and the texts of the manual. It panics if all has no Go type for
+// deriveToolset derives a toolset from the descriptor of its service and the texts of the OpenAPI document. It panics if types has no Go type for
 // a message, which is a bug.
-func deriveToolset(s protoreflect.ServiceDescriptor, all messageTypes, texts manual) *toolset {
-	t := &toolset{name: toolsetOf(s), service: s, about: texts.service(s)}
+func deriveToolset(s protoreflect.ServiceDescriptor, types messageTypes, texts openAPIDocument) *toolset {
+	t := &toolset{name: toolsetOf(s), service: s, about: texts.serviceDescription(s)}
 	t.alias, _ = proto.GetExtension(s.Options(), fleetv1.E_ToolsetAlias).(string)
-	for d := range each(s.Methods()) {
+	for d := range itemsOf(s.Methods()) {
 		if d.IsStreamingClient() {
 			continue // a command has one request
 		}
-		m := &method{desc: d, set: t, command: commandOf(d).GetName()}
-		m.summary, m.about = texts.method(d)
-		m.in, m.out = typeOf(all, d.Input()), typeOf(all, d.Output())
+		m := &method{desc: d, toolset: t, command: commandOf(d).GetName()}
+		m.summary, m.about = texts.methodDescription(d)
+		m.in, m.out = messageTypeOf(types, d.Input()), messageTypeOf(types, d.Output())
 		m.fields = fieldsOf(m, texts)
 		t.methods = append(t.methods, m)
 	}
 	return t
 }
 
-func typeOf(all messageTypes, d protoreflect.MessageDescriptor) protoreflect.MessageType {
-	t, err := all.FindMessageByName(d.FullName())
+// messageTypeOf returns the Go type of the message. It panics if types has none.
+func messageTypeOf(types messageTypes, d protoreflect.MessageDescriptor) protoreflect.MessageType {
+	t, err := types.FindMessageByName(d.FullName())
 	if err != nil {
 		panic(fmt.Sprintf("cli: type of %s: %v", d.FullName(), err))
 	}

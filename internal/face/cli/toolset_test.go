@@ -82,7 +82,7 @@ func TestOptionsForTheCommandLine(t *testing.T) {
 			if p := portionOf(m.desc); p.GetNext() != "" {
 				require.NotNil(t, m.desc.Input().Fields().ByName(protoreflect.Name(p.GetFrom())), "%s: %s", m.path(), p.GetFrom())
 			}
-			for f := range each(m.desc.Output().Fields()) {
+			for f := range itemsOf(m.desc.Output().Fields()) {
 				if f.IsList() && f.Message() != nil && !m.isDownload() && fieldWithRole(m.desc.Output(), fleetv1.Shown_text) == nil {
 					require.NotNil(t, fieldWithRole(f.Message(), fleetv1.Shown_name), "%s has no name for -q", f.Message().FullName())
 				}

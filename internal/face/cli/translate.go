@@ -27,12 +27,12 @@ func (p *program) translateForPeople(set *toolset, message string, details map[s
 		case !strings.Contains(word, "_"), word[0] == '"':
 			return word
 		case fieldNames()[word]:
-			if flag := p.flagFor(word); flag != "" {
+			if flag := p.runningFlagFor(word); flag != "" {
 				return "--" + flag
 			}
 			return strings.ReplaceAll(word, "_", " ")
 		case commands.hasCommand(word):
-			return commands.quote(word, details)
+			return commands.quotedCommand(word, details)
 		}
 		return word
 	})
@@ -44,30 +44,30 @@ func (c commandFinder) hasCommand(tool string) bool {
 	return ok
 }
 
-// flagFor returns the flag of the running command that sets the field, or "". The flag has the field's name, its words
-// without the first or the last one (--max-cost sets max_cost_usd), or the name in otherFlags.
-func (p *program) flagFor(field string) string {
-	if p.running == nil {
+// runningFlagFor returns the flag of the running command that sets the field, or "". The flag has the field's name, its words
+// without the first or the last one (--max-cost sets max_cost_usd), or the name in irregularFlags.
+func (p *program) runningFlagFor(field string) string {
+	if p.runningCmd == nil {
 		return ""
 	}
 	name := flagOf(field)
 	_, end, _ := strings.Cut(name, "-")
-	for _, flag := range []string{name, name[:strings.LastIndex(name, "-")], end, otherFlags[field]} {
-		if flag != "" && p.running.LocalFlags().Lookup(flag) != nil {
+	for _, flag := range []string{name, name[:strings.LastIndex(name, "-")], end, irregularFlags[field]} {
+		if flag != "" && p.runningCmd.LocalFlags().Lookup(flag) != nil {
 			return flag
 		}
 	}
 	return ""
 }
 
-// otherFlags maps fields to flags whose names share no word with them.
-var otherFlags = map[string]string{"depends_on": "after"}
+// irregularFlags maps fields to flags whose names share no word with them.
+var irregularFlags = map[string]string{"depends_on": "after"}
 
 // fieldNames returns the names of request fields that consist of several words.
 var fieldNames = sync.OnceValue(func() map[string]bool {
 	names := map[string]bool{}
 	forEachMethod(func(m protoreflect.MethodDescriptor) {
-		for f := range each(m.Input().Fields()) {
+		for f := range itemsOf(m.Input().Fields()) {
 			if name := string(f.Name()); strings.Contains(name, "_") {
 				names[name] = true
 			}
@@ -79,8 +79,8 @@ var fieldNames = sync.OnceValue(func() map[string]bool {
 // forEachMethod calls f for every method of the API.
 func forEachMethod(f func(m protoreflect.MethodDescriptor)) {
 	protoregistry.GlobalFiles.RangeFilesByPackage(fleetv1.File_fleet_v1_options_proto.Package(), func(file protoreflect.FileDescriptor) bool {
-		for s := range each(file.Services()) {
-			for m := range each(s.Methods()) {
+		for s := range itemsOf(file.Services()) {
+			for m := range itemsOf(s.Methods()) {
 				f(m)
 			}
 		}

@@ -15,7 +15,7 @@ import (
 
 // runTurn makes a call whose last response is its result, and prints the responses before it as they arrive.
 func (s *session) runTurn(ctx context.Context, m *method, req proto.Message) error {
-	display := &turnDisplay{s: s, progress: s.startProgress(m.set.name+" "+m.command, s.deps.Now())}
+	display := &turnDisplay{s: s, progress: s.startProgress(m.toolset.name+" "+m.command, s.deps.Now())}
 	defer display.progress.stop()
 	next := s.conn.newAttempts(m.path(), req).receive(ctx, m.out, nil)
 	for {
@@ -27,7 +27,7 @@ func (s *session) runTurn(ctx context.Context, m *method, req proto.Message) err
 			display.endLine()
 			s.interruptTurn(ctx, m, req)
 			return err
-		case isLast(resp.ProtoReflect()):
+		case isLastMessage(resp.ProtoReflect()):
 			display.progress.stop()
 			display.endLine()
 			s.printedText = display.answerText.String()
@@ -43,18 +43,18 @@ const interruptTimeout = 5 * time.Second
 // interruptTurn interrupts the turn if the user has pressed Ctrl-C and the proto names a method for it. Without this
 // call, the server would keep the turn running and wait for a retry, because the command's requests have ids.
 func (s *session) interruptTurn(ctx context.Context, m *method, req proto.Message) {
-	other := m.set.method(commandOf(m.desc).GetInterrupt())
-	if other == nil || !errors.Is(context.Cause(ctx), errInterrupted) {
+	interruptMethod := m.toolset.method(commandOf(m.desc).GetInterrupt())
+	if interruptMethod == nil || !errors.Is(context.Cause(ctx), errInterrupted) {
 		return
 	}
-	interrupt, resp := other.in.New(), other.out.New()
-	for _, f := range other.fields {
+	interruptReq, resp := interruptMethod.in.New(), interruptMethod.out.New()
+	for _, f := range interruptMethod.fields {
 		from := req.ProtoReflect().Descriptor().Fields().ByName(f.desc.Name())
-		interrupt.Set(f.desc, req.ProtoReflect().Get(from))
+		interruptReq.Set(f.desc, req.ProtoReflect().Get(from))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), interruptTimeout)
 	defer cancel()
-	if err := s.conn.Invoke(ctx, other.path(), interrupt.Interface(), resp.Interface()); err != nil {
+	if err := s.conn.Invoke(ctx, interruptMethod.path(), interruptReq.Interface(), resp.Interface()); err != nil {
 		s.note("The turn was not interrupted: %v", err)
 	}
 }
@@ -73,7 +73,7 @@ func (t *turnDisplay) show(m protoreflect.Message) {
 	agent, text, action, details := splitMessage(m)
 	if agent != "" && t.speaker != "" && agent != t.speaker && t.s.printsEvents() {
 		t.endLine()
-		t.s.screen.line(paint(t.s.screen.colors, cyan, printable(agent+":")))
+		t.s.screen.printErrLine(paint(t.s.screen.colors, cyan, printable(agent+":")))
 	}
 	if agent != "" {
 		t.speaker = agent
@@ -90,7 +90,7 @@ func (t *turnDisplay) show(m protoreflect.Message) {
 	}
 	if t.s.printsEvents() {
 		t.endLine()
-		t.s.screen.line(paint(t.s.screen.colors, cyan, printable("· "+action)))
+		t.s.screen.printErrLine(paint(t.s.screen.colors, cyan, printable("· "+action)))
 	}
 }
 
@@ -101,13 +101,13 @@ func (t *turnDisplay) showText(text string) {
 	case s.quiet:
 		return
 	case s.output.forPeople() && s.screen.outTerminal.isTerminal():
-		s.screen.output(text)
+		s.screen.printPart(text)
 		t.answerText.WriteString(t.sanitizer.clean(text))
 		return // the screen tracks where its line ends
 	case !s.printsEvents():
 		return
 	default:
-		s.screen.outputErr(text)
+		s.screen.printErrPart(text)
 	}
 	t.lineOpen = !strings.HasSuffix(text, "\n")
 }
@@ -115,7 +115,7 @@ func (t *turnDisplay) showText(text string) {
 // endLine ends the line on standard error that the last text has left open.
 func (t *turnDisplay) endLine() {
 	if t.lineOpen {
-		t.s.screen.outputErr("\n")
+		t.s.screen.printErrPart("\n")
 		t.lineOpen = false
 	}
 }
@@ -124,7 +124,7 @@ func (t *turnDisplay) endLine() {
 // the agent's text, a short description of the agent's action, and the details of the action as JSON.
 func splitMessage(m protoreflect.Message) (agent, text, action, details string) {
 	var actions, documents []string
-	for f := range each(m.Descriptor().Fields()) {
+	for f := range itemsOf(m.Descriptor().Fields()) {
 		if !m.Has(f) {
 			continue
 		}

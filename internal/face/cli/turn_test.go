@@ -16,7 +16,7 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-func partial(c *fleetv1.TurnContent) *fleetv1.SendMessageResponse {
+func partialResponse(c *fleetv1.TurnContent) *fleetv1.SendMessageResponse {
 	return &fleetv1.SendMessageResponse{Type: fleetv1.SendMessageResponse_partial, Content: c}
 }
 
@@ -24,11 +24,11 @@ func partial(c *fleetv1.TurnContent) *fleetv1.SendMessageResponse {
 func newTurn() []*fleetv1.SendMessageResponse {
 	arguments, _ := structpb.NewValue(map[string]any{"path": "a.go"})
 	return []*fleetv1.SendMessageResponse{
-		partial(&fleetv1.TurnContent{AgentMessage: proto.String("Let me see.")}),
-		partial(&fleetv1.TurnContent{ToolCall: proto.String("read_file"), Status: proto.String("started"), ToolCallId: proto.String("call-1"), Arguments: arguments}),
-		partial(&fleetv1.TurnContent{Usage: &fleetv1.TurnUsage{Model: "m", InputTokens: 3}}),
-		partial(&fleetv1.TurnContent{AgentMessage: proto.String("It is ")}),
-		partial(&fleetv1.TurnContent{AgentMessage: proto.String("green.\x1b]0;gotcha\a")}),
+		partialResponse(&fleetv1.TurnContent{AgentMessage: proto.String("Let me see.")}),
+		partialResponse(&fleetv1.TurnContent{ToolCall: proto.String("read_file"), Status: proto.String("started"), ToolCallId: proto.String("call-1"), Arguments: arguments}),
+		partialResponse(&fleetv1.TurnContent{Usage: &fleetv1.TurnUsage{Model: "m", InputTokens: 3}}),
+		partialResponse(&fleetv1.TurnContent{AgentMessage: proto.String("It is ")}),
+		partialResponse(&fleetv1.TurnContent{AgentMessage: proto.String("green.\x1b]0;gotcha\a")}),
 		{
 			Type: fleetv1.SendMessageResponse_complete, Response: proto.String("It is green."),
 			Metadata: &fleetv1.TurnMetadata{DurationMs: 2500, ToolCalls: 1, TokensUsed: 42, Model: "m", CostUsd: 0.25},
@@ -85,7 +85,7 @@ func TestTurnOfSeveralAgents(t *testing.T) {
 			{Agent: "helper", AgentMessage: proto.String("it.")},
 			{Agent: "root", ToolCall: proto.String("think"), Status: proto.String("started")},
 		} {
-			if err := out.SendMsg(partial(c)); err != nil {
+			if err := out.SendMsg(partialResponse(c)); err != nil {
 				return err
 			}
 		}
@@ -171,10 +171,10 @@ func TestTurnSurvivesARestart(t *testing.T) {
 func TestFailedTurn(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
-	var fail error
+	var streamErr error
 	s.answerMessages(func(_ *fleetv1.SendMessageRequest, out grpc.ServerStream) error {
 		_ = out.SendMsg(newTurn()[0])
-		return fail
+		return streamErr
 	})
 	server, _ := s.listen(t, "")
 	for _, c := range []struct {
@@ -186,7 +186,7 @@ func TestFailedTurn(t *testing.T) {
 		{status.Error(codes.Internal, "something"), ExitError, "internal error"},
 		{nil, ExitError, "ended the answer before it was complete"},
 	} {
-		fail = c.err
+		streamErr = c.err
 		out, stderr, code := runFleet(server, "sessions", "send", "s-1", "x")
 		require.Equal(t, c.code, code, stderr)
 		require.Contains(t, stderr, c.stderr)

@@ -12,8 +12,8 @@ import (
 	fleetv1 "fleet/gen/fleet/v1"
 )
 
-// withUnit formats the number n, which is in the unit u.
-func withUnit(n float64, u fleetv1.Shown_Unit) string {
+// numberText formats the number n, which is in the unit u.
+func numberText(n float64, u fleetv1.Shown_Unit) string {
 	switch u {
 	case fleetv1.Shown_milliseconds:
 		return preciseDuration(time.Duration(n * float64(time.Millisecond)))
@@ -54,12 +54,12 @@ func costWithBasis(usd float64, basis string) string {
 	text := costText(usd)
 	switch basis {
 	case "priced":
-		return text + parens("from the prices of models")
+		return text + inParentheses("from the prices of models")
 	case "unknown":
 		if text == "" {
 			return "unknown: a model has no price"
 		}
-		return "at least " + text + parens("a model has no price")
+		return "at least " + text + inParentheses("a model has no price")
 	}
 	return text
 }
@@ -93,9 +93,9 @@ func shortDuration(d time.Duration) string {
 	return fmt.Sprintf("%dy%dd", d/(365*day), d%(365*day)/day)
 }
 
-// timeLeft formats the time that is left: 45s, 1h, 1h30m, 3d12h. It rounds, so that an hour is still shown as 1h one
+// timeLeftText formats the time that is left: 45s, 1h, 1h30m, 3d12h. It rounds, so that an hour is still shown as 1h one
 // second later.
-func timeLeft(d time.Duration) string {
+func timeLeftText(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0).Round(time.Second); {
 	case d >= day:
@@ -131,8 +131,8 @@ func longDuration(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// age formats how long ago t was. It returns "-" if t is nil.
-func (s *session) age(t *timestamppb.Timestamp) string {
+// ageText formats how long ago t was. It returns "-" if t is nil.
+func (s *session) ageText(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"
 	}
@@ -144,15 +144,15 @@ func (s *session) timeText(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"
 	}
-	distance := s.age(t) + " ago"
+	distance := s.ageText(t) + " ago"
 	if left := t.AsTime().Sub(s.deps.Now()); left > 0 {
 		distance = "in " + shortDuration(left)
 	}
 	return t.AsTime().UTC().Format(time.RFC3339) + " (" + distance + ")"
 }
 
-// elapsed formats the time between from and to. If to is nil, it counts until now. If from is nil, it returns "-".
-func (s *session) elapsed(from, to *timestamppb.Timestamp) string {
+// elapsedText formats the time between from and to. If to is nil, it counts until now. If from is nil, it returns "-".
+func (s *session) elapsedText(from, to *timestamppb.Timestamp) string {
 	if from == nil {
 		return "-"
 	}

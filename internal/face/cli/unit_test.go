@@ -36,7 +36,7 @@ func TestDurations(t *testing.T) {
 		-time.Second: "0s", 44600 * time.Millisecond: "45s", 89 * time.Second: "1m29s", 5 * time.Minute: "5m", time.Hour - 300*time.Millisecond: "1h",
 		90*time.Minute - 2*time.Second: "1h30m", day - time.Second: "1d", 7*day - 2*time.Second: "7d", 84 * time.Hour: "3d12h", 400*day - time.Minute: "400d",
 	} {
-		require.Equal(t, want, timeLeft(d))
+		require.Equal(t, want, timeLeftText(d))
 	}
 	for d, want := range map[time.Duration]string{
 		400 * time.Millisecond: "0s", 42 * time.Second: "42s", 192 * time.Second: "3m12s", 2*time.Hour + 5*time.Minute: "2h05m",

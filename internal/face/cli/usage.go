@@ -28,7 +28,7 @@ report it, tokens and time. It also counts how the tasks ended.`,
 		printList(s, rows, "There are no tasks since "+resp.GetSince().AsTime().Local().Format(time.DateOnly)+".",
 			column{strings.ToUpper(strings.TrimSuffix(req.GetBy().String(), "s")), "key"}, column{"TASKS", "usage.tasks"}, column{"COMPLETED", "usage.completed"},
 			column{"FAILED", "usage.failed"}, column{"STOPPED", "usage.stopped"}, column{"COST", func(r *fleetv1.UsageRow) string { return costText(r.GetUsage().GetCostUsd()) }},
-			column{"TOKENS IN", "usage.input_tokens"}, column{"TOKENS OUT", "usage.output_tokens"}, column{"TIME", func(r *fleetv1.UsageRow) string { return withUnit(r.GetUsage().GetSeconds(), fleetv1.Shown_seconds) }})
+			column{"TOKENS IN", "usage.input_tokens"}, column{"TOKENS OUT", "usage.output_tokens"}, column{"TIME", func(r *fleetv1.UsageRow) string { return numberText(r.GetUsage().GetSeconds(), fleetv1.Shown_seconds) }})
 	})
 	f := cmd.Flags()
 	addEnum(cmd, &req.By, fleetv1.ShowUsageRequest_By_name, "by", "a row for each of `WHAT`: agents, projects, owners or days")

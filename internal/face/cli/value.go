@@ -25,7 +25,7 @@ func (s *session) valueText(f protoreflect.FieldDescriptor, v protoreflect.Value
 	case f.IsList(), f.IsMap(), f.Message() != nil && !v.Message().IsValid():
 		return ""
 	case isTime(f):
-		return s.age(timeOf(v)) + " ago"
+		return s.ageText(timeOf(v)) + " ago"
 	}
 	return scalarText(f, v)
 }
@@ -72,7 +72,7 @@ func scalarText(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 		return jsonText(v.Message().Interface())
 	case isNumber(f):
 		if n, err := strconv.ParseFloat(v.String(), 64); err == nil {
-			return withUnit(n, shownOption(f).GetUnit())
+			return numberText(n, shownOption(f).GetUnit())
 		}
 	}
 	return v.String()

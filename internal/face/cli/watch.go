@@ -59,7 +59,7 @@ func (s *session) watch(ctx context.Context, req *fleetv1.WatchFleetRequest) err
 		if err := s.printEvent(e); err != nil {
 			return err
 		}
-		return s.screen.writeError()
+		return s.screen.firstWriteErr()
 	}, func() (bool, error) {
 		if req.GetTaskId() == "" {
 			return false, nil
@@ -101,11 +101,11 @@ func (s *session) printEvent(e *fleetv1.Event) error {
 		s.screen.print(s.eventLine(e) + "\n")
 		return nil
 	}
-	return s.printDocument(e)
+	return s.printStreamItem(e)
 }
 
-// printDocument prints one message of a list or stream as a line of JSON or, with -o yaml, as a YAML document.
-func (s *session) printDocument(m proto.Message) error {
+// printStreamItem prints one message of a list or stream as a line of JSON or, with -o yaml, as a YAML document.
+func (s *session) printStreamItem(m proto.Message) error {
 	text, err := jsonLine(m)
 	if s.output == yamlFormat && err == nil {
 		text, err = s.output.document([]byte(text))
@@ -130,11 +130,11 @@ func (s *session) eventLine(e *fleetv1.Event) string {
 	default:
 		text = strings.TrimSpace(e.GetStatus() + " " + text)
 	}
-	about := printable(e.GetAgentName())
+	subject := printable(e.GetAgentName())
 	if e.GetTaskId() != "" && s.verbose {
-		about += " " + e.GetTaskId()
+		subject += " " + e.GetTaskId()
 	}
-	head := pad(e.GetCursor(), 6) + "  " + at + "  " + pad(about, 10) + "  "
+	head := pad(e.GetCursor(), 6) + "  " + at + "  " + pad(subject, 10) + "  "
 	kind := pad(e.GetType().String(), 13)
 	if w := t.width(); w > 0 {
 		text = truncate(text, max(12, w-runewidth.StringWidth(head)-runewidth.StringWidth(kind)-2))

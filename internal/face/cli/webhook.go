@@ -120,7 +120,7 @@ func (s *session) webhookState(w *fleetv1.Webhook) cell {
 	case w.GetDisabled():
 		return cell{oneLine(w.GetDisabledReason()), red}
 	case w.GetFailingSince() != nil:
-		return cell{"failing for " + s.age(w.GetFailingSince()), yellow}
+		return cell{"failing for " + s.ageText(w.GetFailingSince()), yellow}
 	}
 	return cell{"active", green}
 }
@@ -156,7 +156,7 @@ func (p *program) newWebhookTest() *cobra.Command {
 		Long: `Send a test to a webhook, and show what the receiver answers. A test is sent only once.`,
 	}, fleetv1.FleetServiceClient.TestWebhook, &fleetv1.TestWebhookRequest{}, func(s *session, resp *fleetv1.TestWebhookResponse) {
 		d := resp.GetDelivery()
-		s.screen.output(s.card(cardLine{"Delivery", d.GetDeliveryId(), ""}, cardLine{"Status", d.GetStatus(), ""}, cardLine{"Answer", lastAttemptText(d), ""}, cardLine{"Response", lastAttempt(d).GetResponse(), ""}))
+		s.screen.print(s.card(cardLine{"Delivery", d.GetDeliveryId(), ""}, cardLine{"Status", d.GetStatus(), ""}, cardLine{"Answer", lastAttemptText(d), ""}, cardLine{"Response", lastAttempt(d).GetResponse(), ""}))
 	})
 }
 

@@ -15,7 +15,7 @@ func TestRotateNowTakesAValue(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	var overlap *int32
-	s.unary = func(_ context.Context, _ string, req any) error {
+	s.beforeUnary = func(_ context.Context, _ string, req any) error {
 		r, _ := req.(*fleetv1.RotateWebhookRequest)
 		overlap = r.OverlapSeconds
 		return errors.New("stop here")

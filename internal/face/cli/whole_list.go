@@ -18,31 +18,31 @@ func portionToRead(method string, args any) *fleetv1.Portion {
 	if !ok || d == nil {
 		return nil
 	}
-	l := portionOf(d)
-	if l.GetNext() == "" || l.GetFrom() == "" {
+	portion := portionOf(d)
+	if portion.GetNext() == "" || portion.GetFrom() == "" {
 		return nil
 	}
-	if of := d.Output().Fields().ByName(protoreflect.Name(l.GetOf())); of == nil || !of.IsList() {
+	if of := d.Output().Fields().ByName(protoreflect.Name(portion.GetOf())); of == nil || !of.IsList() {
 		return nil
 	}
 	r := req.ProtoReflect()
-	for _, name := range []string{l.GetLimit(), l.GetFrom(), "page", "page_size"} {
+	for _, name := range []string{portion.GetLimit(), portion.GetFrom(), "page", "page_size"} {
 		if f := r.Descriptor().Fields().ByName(protoreflect.Name(name)); f != nil && r.Has(f) {
 			return nil
 		}
 	}
-	return l
+	return portion
 }
 
 // readWholeList repeats the call, which sends a request for a part of the list and fills reply, until the list has ended. Then reply has all
 // items. The caller's request args does not change.
-func readWholeList(l *fleetv1.Portion, args, reply any, call func(part any) error) error {
+func readWholeList(portion *fleetv1.Portion, args, reply any, call func(part any) error) error {
 	req, resp := proto.Clone(args.(proto.Message)).ProtoReflect(), reply.(proto.Message).ProtoReflect()
 	field := func(m protoreflect.Message, name string) protoreflect.FieldDescriptor {
 		return m.Descriptor().Fields().ByName(protoreflect.Name(name))
 	}
-	listField, next, from := field(resp, l.GetOf()), field(resp, l.GetNext()), field(req, l.GetFrom())
-	req.Set(field(req, l.GetLimit()), protoreflect.ValueOfInt32(wholeListPageSize))
+	listField, next, from := field(resp, portion.GetOf()), field(resp, portion.GetNext()), field(req, portion.GetFrom())
+	req.Set(field(req, portion.GetLimit()), protoreflect.ValueOfInt32(wholeListPageSize))
 	all := resp.NewField(listField).List()
 	for {
 		proto.Reset(resp.Interface())

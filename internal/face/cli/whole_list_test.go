@@ -53,7 +53,7 @@ func TestQuietListsAreReadToTheEnd(t *testing.T) {
 		lists++
 		read := func(whole bool, limit int32) (items, calls int) {
 			p := &pager{total: 250}
-			c := &conn{ClientConnInterface: p, wholeLists: whole}
+			c := &conn{ClientConnInterface: p, readsWholeLists: whole}
 			in, err := protoregistry.GlobalTypes.FindMessageByName(d.Input().FullName())
 			require.NoError(t, err)
 			out, err := protoregistry.GlobalTypes.FindMessageByName(d.Output().FullName())

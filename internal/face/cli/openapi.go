@@ -10,9 +10,9 @@ import (
 	"fleet/gen/openapi"
 )
 
-// manual holds the texts of the OpenAPI document. They are the comments of the proto files, which are not in the
+// openAPIDocument is the part of the OpenAPI document that has texts. They are the comments of the proto files, which are not in the
 // descriptors of a program.
-type manual struct {
+type openAPIDocument struct {
 	Tags []struct {
 		Name, Description string
 	}
@@ -33,9 +33,9 @@ type operation struct {
 	Parameters           []struct{ Name, Description string }
 }
 
-// readManual reads the embedded document. It panics if the document is invalid, which is a bug.
-func readManual() manual {
-	m := manual{methods: map[string]*operation{}}
+// readOpenAPI reads the embedded document. It panics if the document is invalid, which is a bug.
+func readOpenAPI() openAPIDocument {
+	m := openAPIDocument{methods: map[string]*operation{}}
 	if err := json.Unmarshal([]byte(openapi.JSON), &m); err != nil {
 		panic(fmt.Sprintf("cli: the OpenAPI document: %v", err))
 	}
@@ -48,7 +48,7 @@ func readManual() manual {
 }
 
 // service returns the description of a service, or "" if the document has none.
-func (m manual) service(s protoreflect.ServiceDescriptor) string {
+func (m openAPIDocument) serviceDescription(s protoreflect.ServiceDescriptor) string {
 	for _, tag := range m.Tags {
 		if tag.Name == string(s.Name()) {
 			return strings.TrimSpace(strings.TrimPrefix(tag.Description, tag.Name))
@@ -58,13 +58,13 @@ func (m manual) service(s protoreflect.ServiceDescriptor) string {
 }
 
 // method returns the first sentence about a method, without its full stop, and the other sentences.
-func (m manual) method(d protoreflect.MethodDescriptor) (summary, description string) {
+func (m openAPIDocument) methodDescription(d protoreflect.MethodDescriptor) (summary, description string) {
 	o := m.operation(d)
 	return o.Summary, strings.TrimPrefix(strings.TrimPrefix(o.Description, o.Summary), ".") // a description of one sentence equals the summary
 }
 
 // operation returns the description of a method. It is empty if the document has none.
-func (m manual) operation(d protoreflect.MethodDescriptor) operation {
+func (m openAPIDocument) operation(d protoreflect.MethodDescriptor) operation {
 	if o := m.methods[string(d.FullName())]; o != nil {
 		return *o
 	}
@@ -72,7 +72,7 @@ func (m manual) operation(d protoreflect.MethodDescriptor) operation {
 }
 
 // field returns the description of a request field: as a parameter of the call, or as a property of its body.
-func (m manual) field(d protoreflect.MethodDescriptor, f protoreflect.FieldDescriptor) string {
+func (m openAPIDocument) fieldDescription(d protoreflect.MethodDescriptor, f protoreflect.FieldDescriptor) string {
 	for _, p := range m.operation(d).Parameters {
 		if p.Name == string(f.Name()) {
 			return p.Description
